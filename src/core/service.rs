@@ -3,6 +3,7 @@
 //! Invariant: a [`Request`] holds what a front end parsed, and [`Answers`] what it has to write.
 //! Both are reused, so the steady state allocates nothing.
 
+mod call_rate;
 mod edit_record;
 mod execute;
 mod identity;
@@ -60,6 +61,8 @@ pub struct ItemOptions {
     pub force: bool,
     /// Answer the figures of every limit.
     pub detail: bool,
+    /// The limit that it brings along.
+    pub rate: Option<CallRate>,
 }
 
 impl ItemOptions {
@@ -67,11 +70,11 @@ impl ItemOptions {
     pub const ONE: ItemOptions = ItemOptions::of(1);
 
     /// As [`ItemOptions::ONE`], but the text sent is not a count.
-    pub const NO_COUNT: ItemOptions = ItemOptions { count: None, force: false, detail: false };
+    pub const NO_COUNT: ItemOptions = ItemOptions { count: None, ..ItemOptions::ONE };
 
     /// This many uses, without force or detail.
     pub const fn of(count: i32) -> ItemOptions {
-        ItemOptions { count: Some(count), force: false, detail: false }
+        ItemOptions { count: Some(count), force: false, detail: false, rate: None }
     }
 
     /// The same, with force.
@@ -116,6 +119,8 @@ pub struct Item {
     pub force: bool,
     /// Answer the figures of every limit.
     pub detail: bool,
+    /// The limit that it brings along, for limits that take one from the call.
+    pub rate: Option<CallRate>,
     /// The biz was sent as a JSON number, and is echoed as one.
     pub biz_is_number: bool,
     /// The key was sent as a JSON number, and is echoed as one.
@@ -183,9 +188,18 @@ impl Request {
     #[inline(always)]
     pub fn push_parts(&mut self, names: ItemNames<Range<usize>>, options: ItemOptions) {
         let (biz, key) = (TextSpan::of(names.biz), TextSpan::of(names.key));
-        let ItemOptions { count, force, detail } = options;
+        let ItemOptions { count, force, detail, rate } = options;
         let (biz_is_number, key_is_number) = (false, false);
-        self.items.push(Item { biz, key, count, force, detail, biz_is_number, key_is_number });
+        self.items.push(Item {
+            biz,
+            key,
+            count,
+            force,
+            detail,
+            rate,
+            biz_is_number,
+            key_is_number,
+        });
     }
 
     /// Notes which names of the last added item were JSON numbers.
@@ -232,7 +246,7 @@ impl Request {
 }
 
 /// Why an item could not be judged. It has charged nothing. The variants are in order of
-/// precedence, and the store counts them by their number.
+/// precedence. The store counts each by its number, which never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.word())]
 pub enum ItemError {
@@ -242,6 +256,8 @@ pub enum ItemError {
     BadKey = 1,
     /// `bad-count`: the count is out of range.
     BadCount = 2,
+    /// `bad-rate`: rate or burst of the call are out of bounds, or no limit takes them.
+    BadRate = 6,
     /// `store`: the group's files failed, or the configuration in force cannot be taken.
     Store = 3,
     /// `busy`: another process held the key's semaphore for the whole lock-timeout.
@@ -260,6 +276,7 @@ impl ItemError {
         ItemError::Store,
         ItemError::Busy,
         ItemError::Full,
+        ItemError::BadRate,
     ];
 
     /// The error's word, as the server's clients read it.
@@ -269,6 +286,7 @@ impl ItemError {
             ItemError::UnknownBiz => "unknown-biz",
             ItemError::BadKey => "bad-key",
             ItemError::BadCount => "bad-count",
+            ItemError::BadRate => "bad-rate",
             ItemError::Store => "store",
             ItemError::Busy => "busy",
             ItemError::Full => "full",
@@ -276,6 +294,7 @@ impl ItemError {
     }
 }
 
+pub use call_rate::{CallRate, CallRateText};
 pub use edit_record::{Clearing, RecordError, RecordName};
 pub use leases::{LeaseKey, LeaseMoment, LeasePass, LeasedLimit};
 pub use outcome::Outcome;

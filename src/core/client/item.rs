@@ -2,9 +2,10 @@
 
 use std::io::Write;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use crate::key::MAX_KEY_BYTES;
-use crate::service::{ItemOptions, Request};
+use crate::service::{CallRate, ItemOptions, Request};
 
 /// A business of map.xml, by its name or its id.
 ///
@@ -47,13 +48,14 @@ pub struct Item<'a> {
     count: i64,
     force: bool,
     detail: bool,
+    rate: Option<CallRate>,
 }
 
 impl<'a> Item<'a> {
     /// One use of a business by a key.
     #[inline]
     pub fn new(biz: impl Into<Biz<'a>>, key: impl Into<Key<'a>>) -> Item<'a> {
-        Item { biz: biz.into(), key: key.into(), count: 1, force: false, detail: false }
+        Item { biz: biz.into(), key: key.into(), count: 1, force: false, detail: false, rate: None }
     }
 
     /// Sets how many uses. A count below 0 gives uses back, 0 charges nothing. A count that does
@@ -75,11 +77,21 @@ impl<'a> Item<'a> {
         Item { detail: true, ..self }
     }
 
+    /// Brings the limit along: `number` uses in each `period`, and `burst` of them at once. Only a
+    /// limit with `per-call` takes it; without one, or out of its bounds, the item gets the error
+    /// `bad-rate`.
+    #[inline]
+    pub fn rate(self, number: u64, period: Duration, burst: u64) -> Item<'a> {
+        let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+        Item { rate: Some(CallRate::new(number, period, burst)), ..self }
+    }
+
     /// Adds the item to a request.
     #[inline]
     pub(super) fn push_to(&self, request: &mut Request) {
         let count = i32::try_from(self.count).ok();
-        let options = ItemOptions { count, force: self.force, detail: self.detail };
+        let Item { force, detail, rate, .. } = *self;
+        let options = ItemOptions { count, force, detail, rate };
         match (self.biz.0, self.key.0) {
             (Text::Plain(biz), Text::Plain(key)) if biz.len().max(key.len()) <= TEXT_BYTES => {
                 request.push(biz, key, options);
@@ -197,8 +209,8 @@ mod tests {
         item.push_to(&mut request);
         let [item] = request.items() else { panic!("one item") };
         let (biz, key) = (request.biz(item).to_owned(), request.key(item).to_owned());
-        let crate::service::Item { count, force, detail, .. } = *item;
-        Pushed { biz, key, options: ItemOptions { count, force, detail } }
+        let crate::service::Item { count, force, detail, rate, .. } = *item;
+        Pushed { biz, key, options: ItemOptions { count, force, detail, rate } }
     }
 
     fn plain(biz: &str, key: &str) -> Pushed {

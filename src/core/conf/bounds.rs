@@ -4,7 +4,9 @@
 
 use std::ops::RangeInclusive;
 
-use super::map::{Calendar, Interval, MAX_RING_USES, Policy, TOKEN_UNITS, Token};
+use super::map::{
+    Calendar, Gcra, Interval, MAX_GCRA_NS, MAX_RING_USES, Policy, TOKEN_UNITS, Token,
+};
 use super::value::{MAX_COUNT, MAX_DURATION_MS};
 
 /// The largest max of `sliding`, which stores each use.
@@ -15,6 +17,7 @@ pub(super) const MAX_SLIDING_MS: u64 = 45 * DAY_MS;
 pub(super) const MAX_BURST: u64 = u64::MAX / TOKEN_UNITS;
 
 const DAY_MS: u64 = 86_400_000;
+const NS_PER_MS: u64 = 1_000_000;
 /// A thousand years: calendars end with the year 9999.
 const MAX_CALENDAR_MS: u64 = 366_000 * DAY_MS;
 
@@ -83,6 +86,17 @@ pub(super) fn most_burst(rate: u64, per_ms: u64) -> u64 {
     u64::try_from(filled).unwrap_or(u64::MAX).min(MAX_BURST)
 }
 
+/// The highest rate of `gcra`, in uses per this many milliseconds. One comes back in a nanosecond.
+pub(super) const fn most_gcra_rate(per_ms: u64) -> u64 {
+    per_ms.saturating_mul(NS_PER_MS)
+}
+
+/// The largest burst of `gcra` at a rate.
+pub(super) fn most_gcra_burst(rate: u64, per_ms: u64) -> u64 {
+    let emission = most_gcra_rate(per_ms) / rate.max(1);
+    (MAX_GCRA_NS / emission.max(1)).min(MAX_COUNT)
+}
+
 /// The allowed max of an override, under the other settings of its limit. None: it has no max.
 pub(super) fn override_max(policy: &Policy) -> Option<RangeInclusive<u64>> {
     Some(match policy {
@@ -91,6 +105,7 @@ pub(super) fn override_max(policy: &Policy) -> Option<RangeInclusive<u64>> {
         Policy::Sliding(_) => 0..=MAX_SLIDING,
         Policy::SlidingCounter(_) | Policy::Total(_) => 0..=MAX_COUNT,
         Policy::Token(Token { rate, per_ms, .. }) => 1..=most_burst(*rate, *per_ms),
+        Policy::Gcra(Gcra { rate, per_ms, .. }) => 1..=most_gcra_burst(*rate, *per_ms),
         Policy::Count(_) => return None,
     })
 }

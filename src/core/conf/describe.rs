@@ -89,6 +89,15 @@ fn policy_words(policy: &Policy) -> String {
             let (rate, burst) = (grouped(limit.rate), grouped(limit.burst));
             format!("{rate}/{}, bursts of {burst}", rate_unit(limit.per_ms))
         }
+        Policy::Gcra(limit) => {
+            let (rate, burst) = (grouped(limit.rate), grouped(limit.burst));
+            let mut words = format!("{rate}/{}, bursts of {burst}", rate_unit(limit.per_ms));
+            if let Some(max_period_ms) = limit.max_period_ms {
+                let period = duration_words(max_period_ms);
+                let _ = write!(words, ", or what the call says of at most {period}");
+            }
+            words
+        }
         Policy::Total(limit) => format!("{} in all", grouped(limit.max)),
         Policy::Count(limit) => match &limit.turns {
             Some(turns) => format!("counted in {}, never refused", turns_words(turns)),
@@ -232,6 +241,11 @@ mod tests {
             ("policy='sliding-counter' interval='1m' max='50'", "about 50 in any 60 s"),
             ("policy='token' rate='10/s' burst='20'", "10/s, bursts of 20"),
             ("policy='token' rate='7/d'", "7/d, bursts of 7"),
+            ("policy='gcra' rate='30/m' burst='16'", "30/m, bursts of 16"),
+            (
+                "policy='gcra' rate='30/m' burst='16' per-call='true' max-period='2h'",
+                "30/m, bursts of 16, or what the call says of at most 2 h",
+            ),
             ("policy='total' max='10000' scope='biz'", "10,000 in all, for all keys together"),
             ("policy='count'", "counted for ever, never refused"),
             (

@@ -4,13 +4,17 @@
 
 use std::sync::Arc;
 
-use super::bounds::{Credit, MAX_BURST, MAX_SLIDING, MAX_SLIDING_MS, most_burst, most_rate};
+use super::bounds::{
+    Credit, MAX_BURST, MAX_SLIDING, MAX_SLIDING_MS, most_burst, most_gcra_burst, most_gcra_rate,
+    most_rate,
+};
 use super::fault::{Checked, Faulty, Notes};
 use super::map::{
-    Calendar, Count, Interval, Limit, Policy, Scope, Sliding, SlidingCounter, Token, Total,
+    Calendar, Count, Gcra, Interval, Limit, Policy, Scope, Sliding, SlidingCounter, Token, Total,
 };
 use super::value::{
-    MAX_COUNT, MAX_DURATION_MS, Rate, Value, duration, duration_text, only_with, rate, whole, word,
+    MAX_COUNT, MAX_DURATION_MS, Rate, Value, boolean, duration, duration_text, only_with, rate,
+    whole, word,
 };
 use super::walk::Shape;
 use super::xml::Element;
@@ -30,28 +34,35 @@ const LIMIT: Shape = Shape {
         "debt",
         "ban",
         "on-exceed",
+        "per-call",
+        "max-period",
     ],
     many: &["weight"],
     ..Shape::EMPTY
 };
-const POLICIES: [&str; 7] =
-    ["interval", "calendar", "sliding", "sliding-counter", "token", "total", "count"];
-const REFUSING: &[&str] = &["interval", "calendar", "sliding", "sliding-counter", "token", "total"];
+const POLICIES: [&str; 8] =
+    ["interval", "calendar", "sliding", "sliding-counter", "token", "gcra", "total", "count"];
+const REFUSING: &[&str] =
+    &["interval", "calendar", "sliding", "sliding-counter", "token", "gcra", "total"];
 /// Settings that only some policies have, with these policies.
-const SETTINGS: [(&str, &[&str]); 10] = [
+const SETTINGS: [(&str, &[&str]); 12] = [
     ("max", &["interval", "calendar", "sliding", "sliding-counter", "total"]),
     ("interval", &["interval", "sliding", "sliding-counter"]),
     ("unit", &["calendar", "count"]),
     ("tz", &["calendar", "count"]),
     ("at", &["calendar", "count"]),
-    ("rate", &["token"]),
-    ("burst", &["token"]),
+    ("rate", &["token", "gcra"]),
+    ("burst", &["token", "gcra"]),
+    ("per-call", &["gcra"]),
+    ("max-period", &["gcra"]),
     ("debt", &["interval", "calendar"]),
     ("ban", REFUSING),
     ("on-exceed", REFUSING),
 ];
 /// The default of `on-exceed`.
 const REFUSE: &str = "refuse";
+/// The default of `max-period`.
+const DEFAULT_MAX_PERIOD_MS: u64 = 86_400_000;
 const BEYOND_SLIDING: &str = "beyond that policy=\"sliding-counter\"";
 
 /// Reads a `<limit>` and notes its faults.
@@ -124,6 +135,8 @@ fn look(notes: &mut Notes<'_>, element: &Element) {
     let _noted = element.optional(notes, "debt", whole(0, MAX_COUNT));
     let _noted = element.optional(notes, "rate", rate(most_rate));
     let _noted = element.optional(notes, "burst", whole(1, MAX_BURST));
+    let _noted = element.optional(notes, "per-call", boolean);
+    let _noted = element.optional(notes, "max-period", duration(1, MAX_DURATION_MS));
     calendar_read::look(notes, element);
 }
 
@@ -134,6 +147,7 @@ fn policy(notes: &mut Notes<'_>, element: &Element, name: &str) -> Checked<Polic
         "sliding" => sliding(notes, element).map(Policy::Sliding),
         "sliding-counter" => sliding_counter(notes, element).map(Policy::SlidingCounter),
         "token" => token(notes, element).map(Policy::Token),
+        "gcra" => gcra(notes, element).map(Policy::Gcra),
         "total" => Ok(Policy::Total(Total { max: max(notes, element)? })),
         "count" => Ok(Policy::Count(Count { turns: calendar_read::optional(notes, element)? })),
         _ => Err(Faulty),
@@ -197,15 +211,48 @@ fn sliding_counter(notes: &mut Notes<'_>, element: &Element) -> Checked<SlidingC
 }
 
 fn token(notes: &mut Notes<'_>, element: &Element) -> Checked<Token> {
-    let read = element.required(notes, "rate", rate(most_rate));
-    let most = read.map_or(MAX_BURST, |rate| most_burst(rate.number, rate.per_ms));
+    let bounds = BucketBounds { rate: most_rate, burst: most_burst };
+    let Bucket { rate: Rate { number: rate, per_ms }, burst } = bucket(notes, element, &bounds)?;
+    Ok(Token { rate, per_ms, burst })
+}
+
+fn gcra(notes: &mut Notes<'_>, element: &Element) -> Checked<Gcra> {
+    let bounds = BucketBounds { rate: most_gcra_rate, burst: most_gcra_burst };
+    let read = bucket(notes, element, &bounds);
+    let is_per_call = element.or(notes, "per-call", false, boolean);
+    let max_period_ms =
+        element.or(notes, "max-period", DEFAULT_MAX_PERIOD_MS, duration(1, MAX_DURATION_MS));
+    if let (Some(attribute), Ok(false)) = (element.attribute("max-period"), is_per_call) {
+        let found = "attribute max-period without per-call=\"true\"".to_owned();
+        return Err(notes.note(attribute.at, found, "per-call=\"true\", or no max-period"));
+    }
+    let Bucket { rate: Rate { number: rate, per_ms }, burst } = read?;
+    let max_period_ms = is_per_call?.then_some(max_period_ms?);
+    Ok(Gcra { rate, per_ms, burst, max_period_ms })
+}
+
+/// The bounds of a bucket: of its rate, by the milliseconds of the unit, and of its burst, by rate
+/// and unit.
+struct BucketBounds {
+    rate: fn(u64) -> u64,
+    burst: fn(u64, u64) -> u64,
+}
+
+struct Bucket {
+    rate: Rate,
+    burst: u64,
+}
+
+fn bucket(notes: &mut Notes<'_>, element: &Element, bounds: &BucketBounds) -> Checked<Bucket> {
+    let read = element.required(notes, "rate", rate(bounds.rate));
+    let most = read.map_or(MAX_BURST, |rate| (bounds.burst)(rate.number, rate.per_ms));
     let burst = element.optional(notes, "burst", whole(1, most));
-    let (Rate { number: rate, per_ms }, burst) = (read?, burst?);
-    if burst.is_none() && rate > most {
+    let (rate, burst) = (read?, burst?);
+    if burst.is_none() && rate.number > most {
         let text = element.attribute("rate").map_or("", |attribute| &attribute.value);
         let found = format!("rate=\"{text}\" without burst");
         let expected = format!("burst: a whole number from 1 to {most}");
         return Err(notes.note(element.value_at("rate"), found, expected));
     }
-    Ok(Token { rate, per_ms, burst: burst.unwrap_or(rate) })
+    Ok(Bucket { rate, burst: burst.unwrap_or(rate.number) })
 }

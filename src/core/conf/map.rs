@@ -24,6 +24,8 @@ pub const RING_HEADER_BYTES: u32 = 16;
 /// The most uses that a ring holds.
 pub const MAX_RING_USES: u32 = 4096;
 
+/// The longest time that a bucket of `gcra` may take to fill, in nanoseconds.
+pub const MAX_GCRA_NS: u64 = 1 << 62;
 /// Units of a token: as many as a day has milliseconds. So every rate returns a whole number of
 /// them in a millisecond.
 pub const TOKEN_UNITS: u64 = 86_400_000;
@@ -356,6 +358,8 @@ pub enum Policy {
     SlidingCounter(SlidingCounter),
     /// A token bucket.
     Token(Token),
+    /// The same in time, with limits that may come with the call.
+    Gcra(Gcra),
     /// Never resets.
     Total(Total),
     /// Counts and never refuses.
@@ -366,7 +370,7 @@ impl Policy {
     /// 64-bit words of state in a node, without a ring's.
     pub const fn state_words(&self) -> usize {
         match self {
-            Policy::Interval(_) | Policy::Calendar(_) | Policy::Token(_) => 2,
+            Policy::Interval(_) | Policy::Calendar(_) | Policy::Token(_) | Policy::Gcra(_) => 2,
             Policy::Sliding(_) => 0,
             Policy::SlidingCounter(_) => 3,
             Policy::Total(_) => 1,
@@ -383,12 +387,13 @@ impl Policy {
             Policy::Sliding(_) => "sliding",
             Policy::SlidingCounter(_) => "sliding-counter",
             Policy::Token(_) => "token",
+            Policy::Gcra(_) => "gcra",
             Policy::Total(_) => "total",
             Policy::Count(_) => "count",
         }
     }
 
-    /// Its max, which is the burst of a token bucket; none for `count`.
+    /// Its max, which is the burst of a bucket; none for `count`.
     pub const fn max(&self) -> Option<u64> {
         Some(match self {
             Policy::Interval(Interval { max, .. })
@@ -396,12 +401,13 @@ impl Policy {
             | Policy::Sliding(Sliding { max, .. })
             | Policy::SlidingCounter(SlidingCounter { max, .. })
             | Policy::Token(Token { burst: max, .. })
+            | Policy::Gcra(Gcra { burst: max, .. })
             | Policy::Total(Total { max }) => *max,
             Policy::Count(_) => return None,
         })
     }
 
-    /// The same policy with another max, which is the burst of a token bucket. None for `count`.
+    /// The same policy with another max, which is the burst of a bucket. None for `count`.
     pub fn with_max(&self, max: u64) -> Option<Policy> {
         Some(match self.clone() {
             Policy::Interval(limit) => Policy::Interval(Interval { max, ..limit }),
@@ -411,6 +417,7 @@ impl Policy {
                 Policy::SlidingCounter(SlidingCounter { max, ..limit })
             }
             Policy::Token(limit) => Policy::Token(Token { burst: max, ..limit }),
+            Policy::Gcra(limit) => Policy::Gcra(Gcra { burst: max, ..limit }),
             Policy::Total(_) => Policy::Total(Total { max }),
             Policy::Count(_) => return None,
         })
@@ -505,6 +512,19 @@ pub struct Token {
     pub per_ms: u64,
     /// Tokens of a full bucket, at least 1.
     pub burst: u64,
+}
+
+/// Settings of `gcra`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gcra {
+    /// Uses that come back in `per_ms`, at least 1.
+    pub rate: u64,
+    /// 1, or the milliseconds of a second, a minute, an hour or a day.
+    pub per_ms: u64,
+    /// Uses of a full bucket, at least 1.
+    pub burst: u64,
+    /// The longest period of a rate that a call may bring. None: calls bring no limits.
+    pub max_period_ms: Option<u64>,
 }
 
 /// Settings of `total`.

@@ -82,10 +82,10 @@ pub use fault::{Fault, Faults, Position, SourceLine};
 pub use load::{LoadedConf, Texts};
 #[doc(hidden)]
 pub use map::{
-    BAN_BYTES, Biz, Calendar, Count, Group, Interval, KeyType, Limit, ListRule, Listed, MAX_FILES,
-    MAX_RING_USES, Map, Mode, NODE_HEADER_BYTES, OnFull, Pattern, Policy, RING_HEADER_BYTES,
-    RING_USE_BYTES, Sliding, SlidingCounter, TOKEN_UNITS, Token, Total, Turns, UNDO_WORDS, Unit,
-    Weight,
+    BAN_BYTES, Biz, Calendar, Count, Gcra, Group, Interval, KeyType, Limit, ListRule, Listed,
+    MAX_FILES, MAX_GCRA_NS, MAX_RING_USES, Map, Mode, NODE_HEADER_BYTES, OnFull, Pattern, Policy,
+    RING_HEADER_BYTES, RING_USE_BYTES, Sliding, SlidingCounter, TOKEN_UNITS, Token, Total, Turns,
+    UNDO_WORDS, Unit, Weight,
 };
 pub use map::{Geometry, HashKind, Scope};
 #[doc(hidden)]
@@ -101,7 +101,7 @@ pub use share::{
 #[doc(hidden)]
 pub use srv::{Admin, AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, SLOTS, Srv};
 #[doc(hidden)]
-pub use value::{MAX_COUNT, duration};
+pub use value::{MAX_COUNT, Rate, duration};
 
 /// A checked configuration: both files. It cannot hold a wrong value.
 #[derive(Debug, Clone, PartialEq)]

@@ -113,6 +113,11 @@ fn limit_fits(notes: &mut Notes<'_>, element: &Element, limit: &Limit, share: &s
             (Some(figure("rate", *rate, MAX_SHARED, unit)), 0)
         }
         Policy::Calendar(limit) => (None, limit.debt),
+        Policy::Gcra(_) => {
+            let expected = format!("another policy, such as token, with share=\"{share}\"");
+            notes.note(element.value_at("policy"), "policy=\"gcra\"".to_owned(), expected);
+            (None, 0)
+        }
         // An interval of `sliding` is shorter.
         Policy::Sliding(_) | Policy::Total(_) | Policy::Count(_) => (None, 0),
     };

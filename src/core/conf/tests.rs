@@ -335,14 +335,24 @@ proptest! {
 
 /// A `<limit>` of any policy, with settings of all of them.
 fn some_limit() -> impl Strategy<Value = String> {
-    const POLICIES: [&str; 8] =
-        ["interval", "calendar", "sliding", "sliding-counter", "token", "total", "count", "tokn"];
-    const NEEDS: [&str; 8] = [
+    const POLICIES: [&str; 9] = [
+        "interval",
+        "calendar",
+        "sliding",
+        "sliding-counter",
+        "token",
+        "gcra",
+        "total",
+        "count",
+        "tokn",
+    ];
+    const NEEDS: [&str; 9] = [
         "interval='1m' max='5'",
         "unit='day' max='5'",
         "interval='1m' max='4096'",
         "interval='9007199254740991ms' max='9007199254740991'",
         "rate='10/s'",
+        "rate='30/m' per-call='true'",
         "max='0'",
         "",
         "",

@@ -44,9 +44,18 @@ const SIZE_UNITS: [Suffix; 4] = [GIB, MIB, KIB, Suffix::new("", 1)];
 
 /// A rate as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Rate {
+pub struct Rate {
+    /// So many, at least 1.
     pub number: u64,
+    /// In 1 ms, or in the milliseconds of a second, a minute, an hour or a day.
     pub per_ms: u64,
+}
+
+impl Rate {
+    /// Reads a rate such as `10/s`. `None`: it is none.
+    pub fn of_text(text: &str) -> Option<Rate> {
+        rate(|_| u64::MAX)(text).ok()
+    }
 }
 
 /// Decimal digits, from `min` to `max`.

@@ -6,7 +6,7 @@ use super::reader::Reader;
 use super::record::{LeaseRecord, NodePlace, NodeRecord};
 use crate::conf::{Biz, Scope};
 use crate::key::KeyForm;
-use crate::limit::{LeasedState, LimitFigures, Spending, StateField, StateWord, States};
+use crate::limit::{LeasedState, LimitFigures, Spending, StateField, StateWord, States, Terms};
 use crate::store::layout::node;
 use crate::store::{Judge, Rank};
 
@@ -75,7 +75,7 @@ impl Reader {
             Scope::Key => (own, &mut other[..]),
             Scope::Biz => (&mut other[..], own),
         };
-        let mut states = States { key, biz: biz_states, spending: Spending::Ask };
+        let mut states = States { key, biz: biz_states, terms: Terms::of(Spending::Ask) };
         rules.roll(&mut states, now);
         record.banned_until_ms = Some(rules.ban_until(&states)).filter(|&until| until > now);
         rules.details(&states, now, 1, &mut record.limits);

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::calendar_windows::window_at;
 use super::ring::{self, Ring, Uses};
-use super::{Demand, Figures, Heard, WordUnit};
+use super::{Demand, Figures, Heard, Terms, WordUnit};
 use crate::conf::{self, LEASED_WORDS, Share, Sharing, Turns};
 use crate::lease::{
     Asking, HOLDING_WORDS, Holding, HoldingWords, Incarnation, Kind, Lease, Settings,
@@ -122,7 +122,7 @@ pub(super) struct Leased {
 }
 
 impl Leased {
-    /// Prepares a limit; none for one that only counts. `ring` is that of its scope.
+    /// Prepares a limit; none for one that no machines share. `ring` is that of its scope.
     pub fn new(
         policy: &conf::Policy,
         sharing: Sharing,
@@ -142,7 +142,7 @@ impl Leased {
             }
             conf::Policy::Token(limit) => Kind::Token { rate: limit.rate, period_ms: limit.per_ms },
             conf::Policy::Total(_) => Kind::Total,
-            conf::Policy::Count(_) => return None,
+            conf::Policy::Gcra(_) | conf::Policy::Count(_) => return None,
         };
         let max = policy.max()?;
         let settings = Settings { kind, max, hosts: sharing.hosts.into() };
@@ -285,7 +285,7 @@ impl Leased {
     /// rolled. Not for a log, which is charged by its own function.
     #[inline]
     pub fn pass(&self, state: &mut [u64], wall_ms: u64, demand: Demand) -> Option<Passed> {
-        let Demand { count, charges, spending } = demand;
+        let Demand { count, charges, terms: Terms { spending, .. } } = demand;
         if charges & (count > 0) {
             let words = words_of_mut(state);
             if let Some(holding) = self.hit(words, count as u64, spending) {
@@ -300,7 +300,7 @@ impl Leased {
     #[inline(never)]
     fn pass_otherwise(&self, state: &mut [u64], wall_ms: u64, demand: Demand) -> Option<Passed> {
         self.roll(state);
-        let Demand { count, charges, spending } = demand;
+        let Demand { count, charges, terms: Terms { spending, .. } } = demand;
         let mut holding = self.holding(state);
         let admits = |count| self.holding_admits(&holding, u64::from(count), spending);
         if !u32::try_from(count).map_or(true, admits) {

@@ -20,6 +20,7 @@
 mod calendar;
 mod calendar_windows;
 mod count;
+mod gcra;
 mod interval;
 mod leased;
 mod lists;
@@ -34,6 +35,7 @@ mod total;
 mod weight;
 
 pub use calendar_windows::Span;
+pub use gcra::Pace;
 pub use leased::{LeaseClock, Spending};
 pub use lists::{Listing, Lists};
 pub use rules::{Judgement, LeasedState, Rules, States};
@@ -62,8 +64,24 @@ pub struct Demand {
     pub count: i32,
     /// Whether an admitted item is charged: an Update.
     pub charges: bool,
+    /// What it brings along.
+    pub terms: Terms,
+}
+
+/// What an item brings along to its limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
     /// What it may spend of leases.
     pub spending: Spending,
+    /// The pace of a limit that takes one from the call, in place of the configured one.
+    pub pace: Option<Pace>,
+}
+
+impl Terms {
+    /// The configured limits.
+    pub const fn of(spending: Spending) -> Terms {
+        Terms { spending, pace: None }
+    }
 }
 
 /// What the loss of a node costs. Nodes that cost less are evicted first.

@@ -5,12 +5,13 @@
 
 use super::calendar::{self, Calendar};
 use super::calendar_windows::Span;
+use super::gcra::{self, Gcra};
 use super::interval::{self, Window};
-use super::leased::{Leased, Spending};
+use super::leased::Leased;
 use super::sliding_counter::{self, Counters};
 use super::state_word::WordUnit;
 use super::token::{self, Bucket, Level};
-use super::{Demand, Figures, count, ring, sliding, total};
+use super::{Demand, Figures, Terms, count, ring, sliding, total};
 use crate::conf;
 use crate::conf::{Interval, LEASED_WORDS, Sliding, SlidingCounter, Total};
 
@@ -22,6 +23,7 @@ pub(super) enum Policy {
     Sliding(Sliding),
     SlidingCounter(SlidingCounter),
     Token(Bucket),
+    Gcra(Gcra),
     Total(Total),
     /// None: it never restarts.
     Count(Option<Box<Calendar>>),
@@ -38,6 +40,7 @@ impl Policy {
             conf::Policy::Sliding(limit) => Policy::Sliding(*limit),
             conf::Policy::SlidingCounter(limit) => Policy::SlidingCounter(*limit),
             conf::Policy::Token(limit) => Policy::Token(Bucket::new(limit)),
+            conf::Policy::Gcra(limit) => Policy::Gcra(Gcra::new(limit)),
             conf::Policy::Total(limit) => Policy::Total(*limit),
             conf::Policy::Count(limit) => {
                 Policy::Count(limit.turns.as_ref().map(|turns| Box::new(Calendar::counting(turns))))
@@ -67,7 +70,7 @@ impl Policy {
 /// Brings the state to `now`. All other functions take a state rolled at the same `now`, except
 /// [`pass`], [`life_ms`] and those of the settings alone. A ring is rolled by its own function.
 #[inline]
-pub(super) fn roll(policy: &Policy, state: &mut [u64], now: u64) {
+pub(super) fn roll(policy: &Policy, state: &mut [u64], now: u64, terms: &Terms) {
     match policy {
         Policy::Interval(limit) => store(interval::roll(limit, window(state), now), state),
         Policy::Calendar(limit) => store(calendar::roll(limit, window(state), now), state),
@@ -76,6 +79,9 @@ pub(super) fn roll(policy: &Policy, state: &mut [u64], now: u64) {
             store_counters(sliding_counter::roll(limit, counters(state), now), state);
         }
         Policy::Token(limit) => store_level(token::roll(limit, level(state), now), state),
+        Policy::Gcra(limit) => {
+            store_level(gcra::roll(&limit.pace(terms.pace), level(state), now), state);
+        }
         Policy::Total(_) | Policy::Count(None) => state[0] = total::roll(state[0]),
         Policy::Count(Some(limit)) => store(calendar::roll(limit, window(state), now), state),
         Policy::Leased(limit) => limit.roll(state),
@@ -84,13 +90,7 @@ pub(super) fn roll(policy: &Policy, state: &mut [u64], now: u64) {
 
 /// Whether `count` is admitted.
 #[inline]
-pub(super) fn admits(
-    policy: &Policy,
-    state: &[u64],
-    now: u64,
-    count: u32,
-    spending: Spending,
-) -> bool {
+pub(super) fn admits(policy: &Policy, state: &[u64], now: u64, count: u32, terms: &Terms) -> bool {
     match policy {
         Policy::Interval(limit) => interval::admits(limit, window(state), count),
         Policy::Calendar(limit) => calendar::admits(limit, window(state), count),
@@ -99,16 +99,17 @@ pub(super) fn admits(
             sliding_counter::admits(limit, counters(state), now, count)
         }
         Policy::Token(limit) => token::admits(limit, level(state), count),
+        Policy::Gcra(limit) => gcra::admits(&limit.pace(terms.pace), level(state), count),
         Policy::Total(limit) => total::admits(limit, state[0], count),
         Policy::Count(_) => true,
-        Policy::Leased(limit) => limit.admits(state, count, spending),
+        Policy::Leased(limit) => limit.admits(state, count, terms.spending),
     }
 }
 
 /// Charges `count`, admitted or not. A negative count gives uses back. A ring is charged by its own
 /// function.
 #[inline]
-pub(super) fn charge(policy: &Policy, state: &mut [u64], now: u64, count: i32, spending: Spending) {
+pub(super) fn charge(policy: &Policy, state: &mut [u64], now: u64, count: i32, terms: &Terms) {
     match policy {
         Policy::Interval(_) => store(interval::charge(window(state), now, count), state),
         Policy::Calendar(limit) | Policy::Count(Some(limit)) => {
@@ -119,8 +120,12 @@ pub(super) fn charge(policy: &Policy, state: &mut [u64], now: u64, count: i32, s
             store_counters(sliding_counter::charge(limit, counters(state), now, count), state);
         }
         Policy::Token(_) => store_level(token::charge(level(state), now, count), state),
+        Policy::Gcra(limit) => {
+            let pace = limit.pace(terms.pace);
+            store_level(gcra::charge(&pace, level(state), now, count), state);
+        }
         Policy::Total(_) | Policy::Count(None) => state[0] = total::charge(state[0], count),
-        Policy::Leased(limit) => limit.charge(state, now, count, spending),
+        Policy::Leased(limit) => limit.charge(state, now, count, terms.spending),
     }
 }
 
@@ -161,27 +166,29 @@ fn step_by_step(
     policy: &Policy,
     state: &mut [u64],
     now: u64,
-    Demand { count, charges, spending }: Demand,
+    demand: Demand,
 ) -> Option<(Figures, Option<u64>)> {
-    roll(policy, state, now);
-    if u32::try_from(count).is_ok_and(|count| !admits(policy, state, now, count, spending)) {
+    let Demand { count, charges, ref terms } = demand;
+    roll(policy, state, now, terms);
+    if u32::try_from(count).is_ok_and(|count| !admits(policy, state, now, count, terms)) {
         return None;
     }
     if charges {
-        charge(policy, state, now, count, spending);
+        charge(policy, state, now, count, terms);
     }
-    Some((figures(policy, state, now), window_ms(policy, state)))
+    Some((figures(policy, state, now, terms), window_ms(policy, state, terms)))
 }
 
 /// The figures of the limit.
 #[inline]
-pub(super) fn figures(policy: &Policy, state: &[u64], now: u64) -> Figures {
+pub(super) fn figures(policy: &Policy, state: &[u64], now: u64, terms: &Terms) -> Figures {
     match policy {
         Policy::Interval(limit) => interval::figures(limit, window(state), now),
         Policy::Calendar(limit) => calendar::figures(limit, window(state), now),
         Policy::Sliding(limit) => sliding::figures(limit, state, now),
         Policy::SlidingCounter(limit) => sliding_counter::figures(limit, counters(state), now),
         Policy::Token(limit) => token::figures(limit, level(state)),
+        Policy::Gcra(limit) => gcra::figures(&limit.pace(terms.pace), level(state)),
         Policy::Total(limit) => total::figures(limit, state[0]),
         Policy::Count(Some(limit)) => count::figures_of_turns(limit, window(state), now),
         Policy::Count(None) => count::figures(state[0]),
@@ -191,13 +198,13 @@ pub(super) fn figures(policy: &Policy, state: &[u64], now: u64) -> Figures {
 
 /// Only `remaining` of the figures.
 #[inline]
-pub(super) fn remaining(policy: &Policy, state: &[u64], now: u64) -> u64 {
+pub(super) fn remaining(policy: &Policy, state: &[u64], now: u64, terms: &Terms) -> u64 {
     match policy {
         Policy::Interval(limit) => interval::remaining(limit, window(state)),
         Policy::Calendar(limit) => calendar::remaining(limit, window(state)),
         Policy::Total(limit) => total::remaining(limit, state[0]),
-        Policy::Sliding(_) | Policy::SlidingCounter(_) | Policy::Token(_) => {
-            figures(policy, state, now).remaining
+        Policy::Sliding(_) | Policy::SlidingCounter(_) | Policy::Token(_) | Policy::Gcra(_) => {
+            figures(policy, state, now, terms).remaining
         }
         Policy::Leased(limit) => limit.remaining(state),
         Policy::Count(_) => 0,
@@ -205,7 +212,13 @@ pub(super) fn remaining(policy: &Policy, state: &[u64], now: u64) -> u64 {
 }
 
 /// Milliseconds until a refused `count` would be admitted. None: never.
-pub(super) fn retry_ms(policy: &Policy, state: &[u64], now: u64, count: u32) -> Option<u64> {
+pub(super) fn retry_ms(
+    policy: &Policy,
+    state: &[u64],
+    now: u64,
+    count: u32,
+    terms: &Terms,
+) -> Option<u64> {
     match policy {
         Policy::Interval(limit) => interval::retry_ms(limit, window(state), now, count),
         Policy::Calendar(limit) => calendar::retry_ms(limit, window(state), now, count),
@@ -214,6 +227,7 @@ pub(super) fn retry_ms(policy: &Policy, state: &[u64], now: u64, count: u32) -> 
             sliding_counter::retry_ms(limit, counters(state), now, count)
         }
         Policy::Token(limit) => token::retry_ms(limit, level(state), count),
+        Policy::Gcra(limit) => gcra::retry_ms(&limit.pace(terms.pace), level(state), count),
         Policy::Total(_) | Policy::Count(_) => None,
         Policy::Leased(limit) => limit.retry_ms(state, count),
     }
@@ -221,13 +235,14 @@ pub(super) fn retry_ms(policy: &Policy, state: &[u64], now: u64, count: u32) -> 
 
 /// Length of the limit's window, if it has one.
 #[inline]
-pub(super) fn window_ms(policy: &Policy, state: &[u64]) -> Option<u64> {
+pub(super) fn window_ms(policy: &Policy, state: &[u64], terms: &Terms) -> Option<u64> {
     match policy {
         Policy::Interval(limit) => Some(limit.interval_ms),
         Policy::Calendar(limit) => Some(calendar::window_ms(limit, window(state))),
         Policy::Sliding(limit) => Some(limit.interval_ms),
         Policy::SlidingCounter(limit) => Some(limit.interval_ms),
         Policy::Token(limit) => Some(token::fill_ms(limit)),
+        Policy::Gcra(limit) => Some(gcra::fill_ms(&limit.pace(terms.pace))),
         Policy::Total(_) | Policy::Count(_) => None,
         Policy::Leased(limit) => limit.window_ms(),
     }
@@ -241,6 +256,7 @@ pub(super) fn life_ms(policy: &Policy) -> Option<u64> {
         Policy::Sliding(limit) => Some(sliding::life_ms(limit)),
         Policy::SlidingCounter(limit) => Some(sliding_counter::life_ms(limit)),
         Policy::Token(limit) => token::life_ms(limit),
+        Policy::Gcra(_) => Some(gcra::life_ms()),
         Policy::Total(_) | Policy::Count(None) => None,
         Policy::Count(Some(limit)) => calendar::life_ms(limit),
         Policy::Leased(limit) => limit.life_ms(),
@@ -277,7 +293,7 @@ pub(super) fn leased(policy: &Policy) -> Option<&Leased> {
 
 /// The names and units of the state's words. Empty for a ring, which is shared.
 pub(super) fn word_names(policy: &Policy) -> &'static [(&'static str, WordUnit)] {
-    use WordUnit::{Fields, Time, TokenParts, Uses};
+    use WordUnit::{Fields, Nanoseconds, Time, TokenParts, Uses};
     match policy {
         Policy::Interval(_) | Policy::Calendar(_) | Policy::Count(Some(_)) => {
             &[("start", Time), ("used", Uses)]
@@ -285,6 +301,7 @@ pub(super) fn word_names(policy: &Policy) -> &'static [(&'static str, WordUnit)]
         Policy::Sliding(_) => &[],
         Policy::SlidingCounter(_) => &[("start", Time), ("cur", Uses), ("prev", Uses)],
         Policy::Token(_) => &[("level", TokenParts), ("last", Time)],
+        Policy::Gcra(_) => &[("level", Nanoseconds), ("last", Time)],
         Policy::Total(_) | Policy::Count(None) => &[("used", Uses)],
         Policy::Leased(_) => &[("lease", Fields); LEASED_WORDS],
     }
@@ -300,6 +317,7 @@ pub(super) fn shape(policy: &Policy) -> [u64; 2] {
         Policy::Sliding(limit) => [4, limit.interval_ms],
         Policy::SlidingCounter(limit) => [5, limit.interval_ms],
         Policy::Token(_) => [6, 0],
+        Policy::Gcra(_) => [8, 0],
         Policy::Leased(limit) => limit.shape(),
         Policy::Count(limit) => [7, limit.as_ref().map_or(0, |limit| limit.unit() as u64)],
     }

@@ -18,7 +18,7 @@ use super::leased::{LeaseClock, Spending};
 use super::policy::{self, Policy};
 use super::ring;
 use super::weight::Weights;
-use super::{Demand, Figures, Heard, LimitFigures, Verdict, Worth};
+use super::{Demand, Figures, Heard, LimitFigures, Terms, Verdict, Worth};
 use crate::conf::{self, Biz, Mode, Scope};
 
 /// By how much a tick may have read its clock after another tick, and yet be the first to reach a
@@ -32,8 +32,8 @@ pub struct States<'a> {
     pub key: &'a mut [u64],
     /// Those of the whole biz's node, [`Rules::words`] of `Scope::Biz`.
     pub biz: &'a mut [u64],
-    /// What the item may spend of leases.
-    pub spending: Spending,
+    /// What the item brings along.
+    pub terms: Terms,
 }
 
 impl States<'_> {
@@ -125,14 +125,14 @@ impl Rule {
     /// Whether the limit admits `count`. One that advises spends no leases: it looks at the uses of
     /// all machines.
     #[inline]
-    fn admits(&self, state: &[u64], now: u64, count: u32, spending: Spending) -> bool {
-        let spending = if self.advises { Spending::Ask } else { spending };
-        policy::admits(&self.policy, state, now, count, spending)
+    fn admits(&self, state: &[u64], now: u64, count: u32, terms: &Terms) -> bool {
+        let spending = if self.advises { Spending::Ask } else { terms.spending };
+        policy::admits(&self.policy, state, now, count, &Terms { spending, ..*terms })
     }
 
     #[inline]
-    fn refuses(&self, state: &[u64], now: u64, count: u32, spending: Spending) -> bool {
-        !self.advises && !self.admits(state, now, count, spending)
+    fn refuses(&self, state: &[u64], now: u64, count: u32, terms: &Terms) -> bool {
+        !self.advises && !self.admits(state, now, count, terms)
     }
 }
 
@@ -342,8 +342,9 @@ impl Rules {
     /// Brings states and ban to `now`.
     #[inline]
     pub fn roll(&self, states: &mut States<'_>, now: u64) {
+        let terms = states.terms;
         for rule in &self.rules {
-            policy::roll(&rule.policy, states.of_mut(rule), now);
+            policy::roll(&rule.policy, states.of_mut(rule), now, &terms);
         }
         let logged = self.log_now(now);
         for scope in [Scope::Key, Scope::Biz] {
@@ -364,8 +365,7 @@ impl Rules {
             return Judgement::ADMITTED;
         };
         let ban_left_ms = self.ban_left_ms(self.ban_until(states), now);
-        let spending = states.spending;
-        let admits = |rule: &Rule| rule.admits(states.of(rule), now, count, spending);
+        let admits = |rule: &Rule| rule.admits(states.of(rule), now, count, &states.terms);
         if ban_left_ms == 0 && self.rules.iter().all(admits) {
             return Judgement::ADMITTED;
         }
@@ -380,7 +380,7 @@ impl Rules {
         let (mut first, mut advised) = (None, 0);
         for (rule, index) in self.rules.iter().zip(0..) {
             let state = states.of(rule);
-            if rule.admits(state, now, count, states.spending) {
+            if rule.admits(state, now, count, &states.terms) {
                 continue;
             }
             if rule.advises {
@@ -388,7 +388,7 @@ impl Rules {
                 continue;
             }
             first = first.or(Some(index));
-            let own_ms = policy::retry_ms(&rule.policy, state, now, count);
+            let own_ms = policy::retry_ms(&rule.policy, state, now, count, &states.terms);
             retry_ms = retry_ms.zip(own_ms).map(|(all_ms, own_ms)| all_ms.max(own_ms));
             ban_ms = rule.ban_ms.max(ban_ms);
         }
@@ -411,8 +411,8 @@ impl Rules {
     #[inline]
     pub fn charge(&self, states: &mut States<'_>, now: u64, count: i32) {
         for rule in &self.rules {
-            let spending = states.spending;
-            policy::charge(&rule.policy, states.of_mut(rule), now, count, spending);
+            let terms = states.terms;
+            policy::charge(&rule.policy, states.of_mut(rule), now, count, &terms);
         }
         let logged = self.log_now(now);
         for scope in [Scope::Key, Scope::Biz] {
@@ -435,15 +435,16 @@ impl Rules {
         if shown(states) != u64::from(used) && !is_logged {
             // Uses left over from earlier windows cannot be given back one by one.
             states.of_mut(rule).fill(0);
-            policy::roll(&rule.policy, states.of_mut(rule), now);
+            let terms = states.terms;
+            policy::roll(&rule.policy, states.of_mut(rule), now, &terms);
             self.charge_one(rule, states, now, used.min(i32::MAX as u32) as i32);
         }
         shown(states) == u64::from(used)
     }
 
     fn charge_one(&self, rule: &Rule, states: &mut States<'_>, now: u64, count: i32) {
-        let spending = states.spending;
-        policy::charge(&rule.policy, states.of_mut(rule), now, count, spending);
+        let terms = states.terms;
+        policy::charge(&rule.policy, states.of_mut(rule), now, count, &terms);
         let is_logged = match &rule.policy {
             Policy::Sliding(_) => true,
             Policy::Leased(limit) => limit.is_logged(),
@@ -497,7 +498,7 @@ impl Rules {
             weight: self.weights.as_ref().map(|weights| self.weight(weights, states, now)),
             figures: self.figures_of(rule, states, now),
             retry_ms: judgement.retry_ms.filter(|_| enforced),
-            window_ms: policy::window_ms(&rule.policy, states.of(rule)),
+            window_ms: policy::window_ms(&rule.policy, states.of(rule), &states.terms),
             shared: policy::leased(&rule.policy)
                 .map(|limit| Heard::ago(limit.age_ms(states.of(rule)))),
         }
@@ -512,14 +513,14 @@ impl Rules {
     fn tightest(&self, states: &States<'_>, now: u64) -> usize {
         let order = |&position: &usize| {
             let rule = &self.rules[position];
-            (rule.class(), policy::remaining(&rule.policy, states.of(rule), now))
+            (rule.class(), policy::remaining(&rule.policy, states.of(rule), now, &states.terms))
         };
         (0..self.rules.len()).min_by_key(order).unwrap_or(0)
     }
 
     #[inline]
     fn figures_of(&self, rule: &Rule, states: &States<'_>, now: u64) -> Figures {
-        policy::figures(&rule.policy, states.of(rule), now)
+        policy::figures(&rule.policy, states.of(rule), now, &states.terms)
     }
 
     /// Appends the judgement of each limit on the item. Must be called when the item is judged. A
@@ -535,14 +536,14 @@ impl Rules {
             let state = states.of(rule);
             let refused = u32::try_from(count)
                 .ok()
-                .filter(|&count| rule.refuses(state, now, count, states.spending));
+                .filter(|&count| rule.refuses(state, now, count, &states.terms));
             LimitFigures {
                 index,
                 policy: rule.name,
-                figures: policy::figures(&rule.policy, state, now),
-                retry_ms: refused
-                    .filter(|_| self.mode == Mode::Enforce)
-                    .and_then(|count| policy::retry_ms(&rule.policy, state, now, count)),
+                figures: policy::figures(&rule.policy, state, now, &states.terms),
+                retry_ms: refused.filter(|_| self.mode == Mode::Enforce).and_then(|count| {
+                    policy::retry_ms(&rule.policy, state, now, count, &states.terms)
+                }),
                 limited: refused.is_some(),
             }
         }));
@@ -575,7 +576,8 @@ impl Rules {
             Scope::Key => (words, &mut []),
             Scope::Biz => (&mut [], words),
         };
-        let states = &mut States { key, biz, spending: Spending::New };
+        let terms = Terms::of(Spending::New);
+        let states = &mut States { key, biz, terms };
         let banned = scope == Scope::Key && self.ban_left_ms(self.ban_until(states), now) > 0;
         let node = self.node(scope);
         if let Some(ring) = node.ring {
@@ -584,7 +586,7 @@ impl Rules {
         }
         let mut worth = if banned { Worth::Banned } else { Worth::Expired };
         for rule in self.rules.iter().filter(|rule| rule.scope == scope) {
-            policy::roll(&rule.policy, states.of_mut(rule), now);
+            policy::roll(&rule.policy, states.of_mut(rule), now, &terms);
             worth = worth.max(rule.worth(states.of(rule), now));
         }
         worth
@@ -594,8 +596,9 @@ impl Rules {
     /// [`Rules::worth`] leaves them.
     pub fn used(&self, words: &[u64], now: u64) -> u64 {
         let of_keys = self.rules.iter().filter(|rule| rule.scope == Scope::Key);
-        let used =
-            of_keys.map(|rule| policy::figures(&rule.policy, &words[rule.state()], now).used);
+        let terms = Terms::of(Spending::Ask);
+        let used = of_keys
+            .map(|rule| policy::figures(&rule.policy, &words[rule.state()], now, &terms).used);
         used.max().unwrap_or(0)
     }
 
@@ -629,7 +632,7 @@ impl Rule {
             Worth::Expired
         } else if self.scope == Scope::Biz || policy::is_kept(&self.policy, state) {
             Worth::Kept
-        } else if self.refuses(state, now, 1, Spending::Ask) {
+        } else if self.refuses(state, now, 1, &Terms::of(Spending::Ask)) {
             Worth::Limiting
         } else {
             Worth::Idle

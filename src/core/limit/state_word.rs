@@ -18,6 +18,8 @@ pub enum WordUnit {
     Uses,
     /// 1/86,400,000 of a token.
     TokenParts,
+    /// Nanoseconds.
+    Nanoseconds,
     /// Positions of a ring's uses, packed.
     Ring,
     /// Times of two uses, in milliseconds after the ring's base.

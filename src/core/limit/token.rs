@@ -26,9 +26,9 @@ pub(super) struct Level {
 }
 
 impl Level {
-    const FRESH: Level = Level { level: 0, last: 0 };
+    pub const FRESH: Level = Level { level: 0, last: 0 };
 
-    const fn or_fresh(self) -> Level {
+    pub const fn or_fresh(self) -> Level {
         if self.level == 0 { Level::FRESH } else { self }
     }
 }

@@ -9,7 +9,7 @@ use super::{ItemError, Service};
 use crate::base::clock::Millis;
 use crate::conf::Scope;
 use crate::key::{KeyField, KeyNodeId, KeyRef};
-use crate::limit::{Spending, States};
+use crate::limit::{Spending, States, Terms};
 use crate::store::layout::{TAG_WORDS, node, tag};
 use crate::store::{NodeIndex, Refused, Transaction, Wanted};
 
@@ -130,13 +130,13 @@ impl Service {
             let mut other = vec![0; rules.words(Scope::Key).max(rules.words(Scope::Biz))];
             let [own, _] = transaction.states([Some(index), None]);
             let own = &mut own[..rules.words(scope)];
-            let spending = Spending::Ask;
+            let terms = Terms::of(Spending::Ask);
             let mut states = match scope {
                 Scope::Key => {
-                    States { key: own, biz: &mut other[..rules.words(Scope::Biz)], spending }
+                    States { key: own, biz: &mut other[..rules.words(Scope::Biz)], terms }
                 }
                 Scope::Biz => {
-                    States { key: &mut other[..rules.words(Scope::Key)], biz: own, spending }
+                    States { key: &mut other[..rules.words(Scope::Key)], biz: own, terms }
                 }
             };
             rules.roll(&mut states, now);

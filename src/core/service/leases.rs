@@ -8,7 +8,7 @@ use crate::base::clock::Millis;
 use crate::conf::{Scope, Sharing};
 use crate::key::{KeyForm, KeyNodeId, KeyRef, MAX_KEY_WORDS};
 use crate::lease::{Holding, Settings};
-use crate::limit::{LeasedState, Spending, States};
+use crate::limit::{LeasedState, Spending, States, Terms};
 use crate::store::layout::{TAG_WORDS, node, tag};
 use crate::store::{NodeIndex, Refused, Wanted, group};
 
@@ -157,7 +157,7 @@ impl Service {
             biz_words = spare_biz;
         }
         let (key, biz) = (&mut key_words[..lengths[0]], &mut biz_words[..lengths[1]]);
-        let states = &mut States { key, biz, spending: Spending::New };
+        let states = &mut States { key, biz, terms: Terms::of(Spending::New) };
         rules.roll(states, moment.wall_ms);
         let has_node = |leased: &LeasedState| nodes[leased.scope as usize].is_some();
         let found = rules.leases(states, moment.ledger_ms).into_iter().filter(has_node);

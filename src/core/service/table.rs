@@ -7,6 +7,7 @@ use crate::conf::{
 };
 use crate::key::{BadKey, DigestKey, KeyField, KeyForm, KeyRef, Location, Seed};
 use crate::limit::{LeaseClock, List, Listing, Lists, Rules, Span, Spending, Worth};
+use crate::service::call_rate::{self, CallRate};
 use crate::store::layout::node;
 use crate::store::{BizRow, Handle, Judge, Rank, Wanted, group};
 
@@ -76,6 +77,8 @@ pub(crate) struct Entry {
     on_full: OnFull,
     /// The row that counts its items.
     pub row: BizRow,
+    /// The longest period of a rate that its limits take from a call. None: they take none.
+    max_period_ms: Option<u64>,
     /// The word of advice of each limit.
     pub advice: Vec<Option<Arc<str>>>,
     key_type: KeyType,
@@ -160,6 +163,7 @@ impl Table {
                     spills: configured.spill && keys.is_some(),
                     on_full: configured.on_full,
                     row: BizRow::OTHERS,
+                    max_period_ms: call_rate::max_period_ms(biz),
                     advice: biz.limits.iter().map(|limit| limit.advice.clone()).collect(),
                     key_type: biz.key,
                     group,
@@ -292,6 +296,12 @@ impl Entry {
     #[inline]
     pub fn encode(&self, text: &[u8], key: &mut KeyField) -> Result<(), BadKey> {
         key.encode(self.key_type, text, self.geometry.key_bytes, self.digest_key)
+    }
+
+    /// Whether the limits take this one from a call.
+    #[cold]
+    pub fn takes_rate(&self, rate: CallRate) -> bool {
+        self.max_period_ms.is_some_and(|max_period_ms| rate.fits(max_period_ms))
     }
 
     /// Whether a key may be a JSON number.

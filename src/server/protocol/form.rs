@@ -4,7 +4,8 @@
 //! an error.
 
 use super::{Error, Excerpt};
-use frs::service::{ItemOptions, Request};
+use frs::conf::Rate;
+use frs::service::{CallRate, CallRateText, ItemOptions, Request};
 
 /// The statuses that a refusal may have.
 const REFUSALS: std::ops::RangeInclusive<u16> = 400..=599;
@@ -26,6 +27,12 @@ pub fn count(text: &str) -> Option<i32> {
     if well_formed { text.parse().ok() } else { None }
 }
 
+/// Parses the burst of a call: decimal digits of 64 bits, otherwise `None`.
+pub fn burst(text: &str) -> Option<u64> {
+    // The parser itself accepts a leading plus.
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}
+
 /// Parses a refusal's status.
 pub fn refusal(text: &str) -> Option<u16> {
     let status = (text.len() == 3).then(|| text.parse().ok()).flatten()?;
@@ -40,6 +47,7 @@ pub fn parse(
 ) -> Result<Option<u16>, Error> {
     let mut seen = Seen(0);
     let (mut options, mut deny) = (ItemOptions::ONE, None);
+    let mut call_rate = CallRateText::default();
     for pair in query.split('&') {
         let (name, value) = pair.split_once('=').ok_or(unknown(pair))?;
         match name {
@@ -60,9 +68,18 @@ pub fn parse(
                 let bad = Error::BadTarget { what, found: Excerpt::of(value) };
                 deny = Some(refusal(value).ok_or(bad)?);
             }
+            "rate" => {
+                let value = text(value, &mut decoded.other, seen.first(6, name)?)?;
+                call_rate.rate = Some(Rate::of_text(value));
+            }
+            "burst" => {
+                let value = text(value, &mut decoded.other, seen.first(7, name)?)?;
+                call_rate.burst = Some(burst(value));
+            }
             _ => return Err(unknown(name)),
         }
     }
+    options.rate = CallRate::of_text(call_rate);
     if !seen.has(0) || !seen.has(1) {
         let what = "expected both of the parameters biz and key";
         return Err(Error::BadTarget { what, found: Excerpt::NONE });
@@ -106,7 +123,7 @@ impl Seen {
 struct Once;
 
 fn unknown(name: &str) -> Error {
-    let what = "unknown parameter: expected biz, key, count, force, detail or deny, as name=value";
+    let what = "unknown parameter: expected biz, key, count, force, detail, rate, burst or deny, as name=value";
     Error::BadTarget { what, found: Excerpt::of(name) }
 }
 

@@ -249,7 +249,9 @@ pub fn status_of(answer: &Answer, refusal: u16) -> u16 {
     match &answer.result {
         Ok(verdict) if verdict.limited => refusal,
         Ok(_) => 200,
-        Err(ItemError::UnknownBiz | ItemError::BadKey | ItemError::BadCount) => 400,
+        Err(
+            ItemError::UnknownBiz | ItemError::BadKey | ItemError::BadCount | ItemError::BadRate,
+        ) => 400,
         Err(ItemError::Store | ItemError::Busy | ItemError::Full) => 503,
     }
 }

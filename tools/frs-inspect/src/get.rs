@@ -132,6 +132,7 @@ fn state_meaning(state: &StateWord, word: u64, uses: usize) -> String {
             let whole = word / 86_400_000;
             format!("{}.{:03} tokens taken", grouped(whole), thousandths % 1000)
         }
+        WordUnit::Nanoseconds => format!("{} ns", grouped(word)),
         WordUnit::Ring => format!("of {} uses", grouped(uses as u64)),
         WordUnit::RingUses => "two places for uses".to_owned(),
     };

@@ -3,8 +3,8 @@
 use jiff::tz::TimeZone;
 
 use super::super::{
-    Calendar, Count, Interval, Limit, Policy, Scope, Sliding, SlidingCounter, Token, Total, Turns,
-    Unit, Weight,
+    Calendar, Count, Gcra, Interval, Limit, Policy, Scope, Sliding, SlidingCounter, Token, Total,
+    Turns, Unit, Weight,
 };
 use super::{faults, good, map_faults, parse};
 
@@ -13,7 +13,7 @@ const USES: &str = "a whole number from 0 to 9007199254740991";
 const DURATION: &str =
     "a duration from 1ms to 9007199254740991ms, such as 250ms, 60s, 15m, 24h or 7d";
 const RATE: &str = "a rate such as 10/s: a whole number, / and ms, s, m, h or d";
-const SIX: &str = "it with policy=\"interval\", \"calendar\", \"sliding\", \"sliding-counter\", \"token\" or \"total\" only";
+const SIX: &str = "it with policy=\"interval\", \"calendar\", \"sliding\", \"sliding-counter\", \"token\", \"gcra\" or \"total\" only";
 
 /// The only fault of a limit with these settings, without its position except for the column.
 #[track_caller]
@@ -86,6 +86,28 @@ fn every_policy_is_read() {
             Policy::Token(Token { rate: 10, per_ms: 1000, burst: 20 }),
         ),
         (
+            "policy='gcra' rate='30/m' burst='16'",
+            Policy::Gcra(Gcra { rate: 30, per_ms: 60_000, burst: 16, max_period_ms: None }),
+        ),
+        (
+            "policy='gcra' rate='30/m' per-call='true'",
+            Policy::Gcra(Gcra {
+                rate: 30,
+                per_ms: 60_000,
+                burst: 30,
+                max_period_ms: Some(86_400_000),
+            }),
+        ),
+        (
+            "policy='gcra' rate='1000000/ms' burst='9007199254740991' per-call='true' max-period='2s'",
+            Policy::Gcra(Gcra {
+                rate: 1_000_000,
+                per_ms: 1,
+                burst: (1 << 53) - 1,
+                max_period_ms: Some(2000),
+            }),
+        ),
+        (
             "policy='token' rate='500/d'",
             Policy::Token(Token { rate: 500, per_ms: 86_400_000, burst: 500 }),
         ),
@@ -115,7 +137,8 @@ fn what_stands_on_top_is_read() {
 
 #[test]
 fn faulty_policies() {
-    const POLICIES: &str = "interval, calendar, sliding, sliding-counter, token, total, count";
+    const POLICIES: &str =
+        "interval, calendar, sliding, sliding-counter, token, gcra, total, count";
     one_fault(
         "max='1'",
         &format!("1: found <limit> without policy, expected policy: one of {POLICIES}"),
@@ -126,7 +149,7 @@ fn faulty_policies() {
     );
     one_fault(
         "policy='total' maxx='1' max='2'",
-        "23: found attribute maxx of <limit>, expected one of policy, scope, max, interval, unit, tz, at, rate, burst, debt, ban, on-exceed (nearest: max)",
+        "23: found attribute maxx of <limit>, expected one of policy, scope, max, interval, unit, tz, at, rate, burst, debt, ban, on-exceed, per-call, max-period (nearest: max)",
     );
     one_fault(
         "policy='interval' interval='1m' max='1' scope='user'",
@@ -134,13 +157,14 @@ fn faulty_policies() {
     );
     // Its settings can still be wrong, but none is missing.
     let map = "<biz id='1' name='a' key='ip'>\n<limit policy='x' interval='1' max='x' debt='x' \
-               unit='x' tz='x' at='x' rate='x' burst='x' ban='x' on-exceed=' '>\n\
+               unit='x' tz='x' at='x' rate='x' burst='x' ban='x' on-exceed=' '\n\
+               per-call='x' max-period='x'>\n\
                <weight at='x' value='x'/></limit></biz>";
     let found = parse(
         "<srv/>",
         &format!("<map><group name='g' files='1' key-nodes='8' node-size='64'/>\n{map}</map>"),
     );
-    assert_eq!(found.unwrap_err().iter().count(), 13);
+    assert_eq!(found.unwrap_err().iter().count(), 15);
 }
 
 #[test]
@@ -172,11 +196,23 @@ fn settings_of_other_policies_say_whose_they_are() {
         ),
         (
             "policy='calendar' unit='day' max='1' rate='1/s'",
-            "45: found attribute rate with policy=\"calendar\", expected it with policy=\"token\" only",
+            "45: found attribute rate with policy=\"calendar\", expected it with policy=\"token\" or \"gcra\" only",
         ),
         (
             "policy='interval' interval='1m' max='1' burst='1'",
-            "48: found attribute burst with policy=\"interval\", expected it with policy=\"token\" only",
+            "48: found attribute burst with policy=\"interval\", expected it with policy=\"token\" or \"gcra\" only",
+        ),
+        (
+            "policy='token' rate='1/s' per-call='true'",
+            "34: found attribute per-call with policy=\"token\", expected it with policy=\"gcra\" only",
+        ),
+        (
+            "policy='interval' interval='1m' max='1' max-period='1d'",
+            "48: found attribute max-period with policy=\"interval\", expected it with policy=\"gcra\" only",
+        ),
+        (
+            "policy='gcra' rate='1/s' max='1'",
+            "33: found attribute max with policy=\"gcra\", expected it with policy=\"interval\", \"calendar\", \"sliding\", \"sliding-counter\" or \"total\" only",
         ),
         (
             "policy='count' ban='1m'",
@@ -311,6 +347,27 @@ fn faulty_time_zones_have_near_names() {
 #[test]
 fn faulty_buckets() {
     for (settings, expected) in [
+        ("policy='gcra' rate='10'", format!("28: found rate=\"10\", expected {RATE}")),
+        (
+            "policy='gcra' rate='1000001/ms'",
+            "28: found rate=\"1000001/ms\", expected a whole number from 1 to 1000000 and /ms".into(),
+        ),
+        (
+            "policy='gcra' rate='1/d' burst='53376'",
+            "40: found burst=\"53376\", expected a whole number from 1 to 53375".into(),
+        ),
+        (
+            "policy='gcra' rate='1/s' per-call='yes'",
+            "43: found per-call=\"yes\", expected one of true, false".into(),
+        ),
+        (
+            "policy='gcra' rate='1/s' per-call='true' max-period='0s'",
+            format!("61: found max-period=\"0s\", expected {DURATION}"),
+        ),
+        (
+            "policy='gcra' rate='1/s' max-period='1h'",
+            "33: found attribute max-period without per-call=\"true\", expected per-call=\"true\", or no max-period".into(),
+        ),
         ("policy='token' rate='10'", format!("29: found rate=\"10\", expected {RATE}")),
         ("policy='token' rate='10/w'", format!("29: found rate=\"10/w\", expected {RATE}")),
         (

@@ -142,7 +142,7 @@ fn faulty_settings_of_a_share() {
 
 #[test]
 fn faulty_limits_of_a_share() {
-    let cases: [(&str, &[&str]); 9] = [
+    let cases: [(&str, &[&str]); 10] = [
         (
             "<limit policy='total' max='1125899906842625'/>",
             &[
@@ -184,6 +184,12 @@ fn faulty_limits_of_a_share() {
             &[
                 "84: found interval=\"17592186044417ms\", expected at most 17592186044416ms with share=\"exact\"",
                 "107: found max=\"1125899906842625\", expected at most 1125899906842624 with share=\"exact\"",
+            ],
+        ),
+        (
+            "<limit policy='gcra' rate='1/s'/>",
+            &[
+                "64: found policy=\"gcra\", expected another policy, such as token, with share=\"exact\"",
             ],
         ),
         (

@@ -67,7 +67,7 @@ impl Rules {
     #[cold]
     pub fn may_wait(&self, states: &States<'_>, now: u64, count: i32) -> bool {
         let Ok(count) = u32::try_from(count) else { return false };
-        let admits = |rule: &Rule| !rule.refuses(states.of(rule), now, count, states.spending);
+        let admits = |rule: &Rule| !rule.refuses(states.of(rule), now, count, &states.terms);
         let may_come = |rule: &Rule| {
             policy::leased(&rule.policy).is_some_and(|limit| limit.may_come(states.of(rule), count))
         };

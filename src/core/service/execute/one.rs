@@ -6,9 +6,9 @@ use super::resolved::{Resolved, WaitState};
 use crate::base::clock::Millis;
 use crate::conf::{OnMiss, Scope, Sharing};
 use crate::key::KeyRef;
-use crate::limit::{Demand, Judgement, LimitFigures, Rules, Spending, States, Verdict};
+use crate::limit::{Demand, Judgement, LimitFigures, Rules, States, Terms, Verdict};
 use crate::service::table::{Entry, Table};
-use crate::service::{Answer, Answers, Command, Item, ItemError};
+use crate::service::{Answer, Answers, CallRate, Command, Item, ItemError};
 use crate::store::{Keep, NodeIndex, Rank, Refused, Transaction, Wanted, Worked};
 
 /// The two nodes of an item.
@@ -52,8 +52,8 @@ pub(super) struct ItemTransaction<'a> {
     pub resolved: &'a Resolved,
     pub item: &'a Item,
     pub now: Millis,
-    /// What it may spend of leases.
-    pub spending: Spending,
+    /// What it brings along to its limits.
+    pub terms: Terms,
 }
 
 impl<'a> ItemTransaction<'a> {
@@ -67,8 +67,9 @@ impl<'a> ItemTransaction<'a> {
         // Only an item without an error gets here, and such an item has a biz.
         let entry = table.entry(resolved.biz.unwrap_or(0));
         let rules = entry.rules(resolved.listing);
-        let spending = resolved.spending(entry);
-        ItemTransaction { table, entry, rules, resolved, item, now, spending }
+        let pace = item.rate.and_then(CallRate::pace);
+        let terms = Terms { spending: resolved.spending(entry), pace };
+        ItemTransaction { table, entry, rules, resolved, item, now, terms }
     }
 
     /// Whether the cluster has to be asked for the key's node, because it is not here. What the
@@ -160,7 +161,7 @@ impl<'a> ItemTransaction<'a> {
         let rules = self.rules;
         let key = &mut key[..rules.words(Scope::Key)];
         let biz = &mut whole[..rules.words(Scope::Biz)];
-        work(&mut States { key, biz, spending: self.spending })
+        work(&mut States { key, biz, terms: self.terms })
     }
 
     /// Marks a node to be written, unless that would create a fresh one.
@@ -260,7 +261,7 @@ impl<'a> ItemTransaction<'a> {
         self.entry.adopt(words, Scope::Key);
         let words = &mut words[self.entry.states_at()..];
         let charges = command == Command::Update;
-        let demand = Demand { count: self.count(), charges, spending: self.spending };
+        let demand = Demand { count: self.count(), charges, terms: self.terms };
         let is_passed = if self.item.detail {
             false
         } else if self.entry.sharing.is_some() {

@@ -114,6 +114,9 @@ impl Resolved {
             return Err(EarlyAnswer::Failed(ItemError::BadKey));
         }
         item.count.ok_or(EarlyAnswer::Failed(ItemError::BadCount))?;
+        if item.rate.is_some_and(|rate| !entry.takes_rate(rate)) {
+            return Err(EarlyAnswer::Failed(ItemError::BadRate));
+        }
         if table.degraded {
             return Err(EarlyAnswer::Degraded);
         }

@@ -157,8 +157,8 @@ impl Service {
         answers.clear();
         for (nth, wait) in waits.iter_mut().enumerate() {
             let item = &request.items()[wait.item];
-            let Item { count, force, detail, .. } = *item;
-            let options = ItemOptions { count, force, detail };
+            let Item { count, force, detail, rate, .. } = *item;
+            let options = ItemOptions { count, force, detail, rate };
             rest.push(request.biz(item), request.key(item), options);
             wait.item = nth;
             // In its place, as before.

@@ -68,7 +68,7 @@ fn each_item_is_counted_once_by_business_command_and_outcome() {
     assert_eq!(counted(&world, BizKey::Unknown, Command::Update), [(Error, 1)]);
     assert_eq!(items(&world, BizKey::Others), [[0; OUTCOMES]; 2]);
     let errors = world.runtime().sums().item_errors;
-    assert_eq!(errors, [2, 2, 0, 0, 0, 0], "unknown-biz, bad-key");
+    assert_eq!(errors, [2, 2, 0, 0, 0, 0, 0], "unknown-biz, bad-key");
 
     world.publish_degraded(map, 2);
     service.update("two", "a", NOW);

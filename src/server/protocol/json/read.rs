@@ -19,7 +19,8 @@ use serde::de::{
 use super::fault;
 use crate::protocol::format::{Bounds, Decoded, without_mark};
 use crate::protocol::{Error, Excerpt, TextPosition, form};
-use frs::service::{Command, ItemNames, ItemOptions, Request};
+use frs::conf::Rate;
+use frs::service::{CallRate, CallRateText, Command, ItemNames, ItemOptions, Request};
 
 /// Reads the document `body` into `request`, which is emptied first.
 pub fn read(
@@ -197,8 +198,8 @@ const OF_DOCUMENT: Names =
     Names { names: &["atomic", "items"], unknown: "unknown member: expected atomic or items" };
 
 const OF_ITEM: Names = Names {
-    names: &["biz", "key", "count", "force", "detail"],
-    unknown: "unknown member: expected biz, key, count, force or detail",
+    names: &["biz", "key", "count", "force", "detail", "rate", "burst"],
+    unknown: "unknown member: expected biz, key, count, force, detail, rate or burst",
 };
 
 /// The members of an object that have been read.
@@ -381,16 +382,26 @@ impl<'de> Visitor<'de> for Item<'_, '_, 'de> {
         reader.enter();
         let (mut biz, mut key) = (None, None);
         let mut options = ItemOptions::ONE;
+        let mut call_rate = CallRateText::default();
         let mut members = Members::of(&OF_ITEM);
         while let Some(name) = members.next(&mut map, reader)? {
             match name {
                 "biz" => biz = Some(map.next_value_seed(Value::biz(reader))?),
                 "key" => key = Some(map.next_value_seed(Value::key(reader))?),
-                "count" => options.count = map.next_value_seed(Count(reader))?,
+                "count" => options.count = form::count(map.next_value_seed(Integer(reader))?),
                 "force" => options.force = map.next_value_seed(Flag(reader))?,
-                _ => options.detail = map.next_value_seed(Flag(reader))?,
+                "detail" => options.detail = map.next_value_seed(Flag(reader))?,
+                "rate" => {
+                    let rate = map.next_value_seed(Value::rate(reader))?;
+                    call_rate.rate = Some(Rate::of_text(rate.or(&reader.decoded.other)));
+                }
+                _ => {
+                    let burst = map.next_value_seed(Integer(reader))?;
+                    call_rate.burst = Some(form::burst(burst));
+                }
             }
         }
+        options.rate = CallRate::of_text(call_rate);
         let (Some(biz), Some(key)) = (biz, key) else {
             let what = "expected both of the members biz and key";
             let fault = reader.document(what, "", item_at);
@@ -429,7 +440,7 @@ impl<'de> Text<'de> {
     }
 }
 
-/// Reads a biz or key: a string, or an integer.
+/// Reads a biz, a key or a rate: a string, or an integer.
 struct Value<'s, 'r, 'de> {
     reader: &'s mut Reader<'r, 'de>,
     /// Where to put a decoded string.
@@ -443,6 +454,10 @@ impl<'s, 'r, 'de> Value<'s, 'r, 'de> {
 
     fn key(reader: &'s mut Reader<'r, 'de>) -> Self {
         Value { reader, buffer: |decoded| &mut decoded.key }
+    }
+
+    fn rate(reader: &'s mut Reader<'r, 'de>) -> Self {
+        Value { reader, buffer: |decoded| &mut decoded.other }
     }
 }
 
@@ -489,15 +504,15 @@ impl<'de> Visitor<'de> for Value<'_, '_, 'de> {
     }
 }
 
-/// Reads a count: any number, `None` if it is no valid count.
-struct Count<'s, 'r, 'de>(&'s mut Reader<'r, 'de>);
+/// Reads the text of an integer.
+struct Integer<'s, 'r, 'de>(&'s mut Reader<'r, 'de>);
 
-impl<'de> DeserializeSeed<'de> for Count<'_, '_, 'de> {
-    type Value = Option<i32>;
+impl<'de> DeserializeSeed<'de> for Integer<'_, '_, 'de> {
+    type Value = &'de str;
 
-    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Option<i32>, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<&'de str, D::Error> {
         match self.0.next() {
-            Some(b'-' | b'0'..=b'9') => Ok(form::count(self.0.number(parser)?.0)),
+            Some(b'-' | b'0'..=b'9') => Ok(self.0.number(parser)?.0),
             _ => Err(self.0.unexpected(parser, "expected an integer")),
         }
     }

@@ -9,7 +9,8 @@ use super::markup::{Attribute, Cursor, Part, TagPlace, declares_another_encoding
 use super::value::is_name;
 use crate::protocol::format::{Bounds, Decoded, NOT_UTF8, without_mark};
 use crate::protocol::{Error, form};
-use frs::service::{Command, ItemNames, ItemOptions, Request};
+use frs::conf::Rate;
+use frs::service::{CallRate, CallRateText, Command, ItemNames, ItemOptions, Request};
 
 /// Reads the document `body` into `request`, which is emptied first.
 pub fn read(
@@ -157,6 +158,7 @@ fn item_ends(
 ) -> Result<bool, XmlFault> {
     let (mut biz, mut key) = names.map(|names| (names.biz, names.key)).unzip();
     let (mut count, mut force, mut detail) = (None, None, None);
+    let mut call_rate = CallRateText::default();
     let empty = loop {
         let attribute = match cursor.part()? {
             Part::Attribute(attribute) => attribute,
@@ -177,8 +179,14 @@ fn item_ends(
         } else if attribute.is("detail") {
             first(&detail, &attribute)?;
             detail = Some(flag(&attribute, decoded)?);
+        } else if attribute.is("rate") {
+            first(&call_rate.rate, &attribute)?;
+            call_rate.rate = Some(Rate::of_text(attribute.value(decoded)?));
+        } else if attribute.is("burst") {
+            first(&call_rate.burst, &attribute)?;
+            call_rate.burst = Some(form::burst(attribute.value(decoded)?));
         } else {
-            let what = "unknown attribute: expected biz, key, count, force or detail";
+            let what = "unknown attribute: expected biz, key, count, force, detail, rate or burst";
             return Err(unknown(what, &attribute));
         }
     };
@@ -190,6 +198,7 @@ fn item_ends(
         count: count.unwrap_or(Some(1)),
         force: force.unwrap_or(false),
         detail: detail.unwrap_or(false),
+        rate: CallRate::of_text(call_rate),
     };
     request.push_parts(ItemNames { biz, key }, options);
     Ok(empty)

@@ -3,7 +3,7 @@
 //! Waiting times are searched for by their meaning, the first time at which a condition holds. They
 //! are not computed by the code's formula.
 
-use frs::conf::{Calendar, Count, Policy, Token, Turns};
+use frs::conf::{Calendar, Count, Gcra, Policy, Token, Turns};
 
 use super::windows::window;
 
@@ -11,6 +11,8 @@ use super::windows::window;
 pub const MOST_USED: i128 = (1 << 53) - 1;
 /// Parts of a token.
 const TOKEN: i128 = 86_400_000;
+/// Nanoseconds of a millisecond, which come back in it.
+const MS: i128 = 1_000_000;
 
 /// A state with uses. An absent state is fresh.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,7 +21,7 @@ pub enum State {
     Window { start: i128, used: i128 },
     /// The state of a sliding-counter.
     Counters { start: i128, cur: i128, prev: i128 },
-    /// The state of a token bucket, in parts of a token.
+    /// The state of a token bucket, in parts of a token, or of `gcra`, in nanoseconds.
     Bucket { level: i128, last: i128 },
     /// The state of a policy that never resets.
     Ever { used: i128 },
@@ -53,7 +55,9 @@ pub fn view(policy: &Policy, state: Option<State>, ring: &[i128], now: i128) -> 
 /// The state's effective time, and the state, unless the clock was set back too far.
 fn set_back(policy: &Policy, state: State, now: i128) -> (i128, Option<State>) {
     match time(state) {
-        Some(time) if now < time && time - now < leave(policy, time) => (time, Some(state)),
+        Some(time) if now < time && time - now < leave(policy, Some(state), time) => {
+            (time, Some(state))
+        }
         Some(time) if now < time => (now, None),
         _ => (now, Some(state)),
     }
@@ -68,12 +72,20 @@ fn time(state: State) -> Option<i128> {
 }
 
 /// How far the clock can be set back from a state's time before the state is fresh.
-fn leave(policy: &Policy, time: i128) -> i128 {
+fn leave(policy: &Policy, state: Option<State>, time: i128) -> i128 {
     match policy {
         Policy::Interval(limit) => limit.interval_ms.into(),
         Policy::Sliding(limit) => limit.interval_ms.into(),
         Policy::SlidingCounter(limit) => limit.interval_ms.into(),
         Policy::Token(limit) => fill_ms(limit),
+        Policy::Gcra(limit) => {
+            let level = match state {
+                Some(State::Bucket { level, .. }) => level,
+                _ => 0,
+            };
+            let longest = level.max(capacity(limit));
+            first(1, longest, |ms| ms * MS >= longest)
+        }
         _ => turns(policy).map_or(0, |turns| {
             let (start, turn) = window(turns, time);
             turn - start
@@ -88,7 +100,7 @@ pub fn forgetting(policy: &Policy, state: Option<State>, ring: &[i128]) -> Optio
         Policy::Sliding(_) => ring.last().copied(),
         _ => state.and_then(time),
     }?;
-    Some(time - leave(policy, time))
+    Some(time - leave(policy, state, time))
 }
 
 fn roll(policy: &Policy, state: State, now: i128) -> Option<State> {
@@ -121,6 +133,10 @@ fn roll(policy: &Policy, state: State, now: i128) -> Option<State> {
         }
         (Policy::Token(limit), State::Bucket { level, last }) => {
             let level = level - drained(limit, now - last);
+            (level > 0).then_some(State::Bucket { level, last: now })
+        }
+        (Policy::Gcra(_), State::Bucket { level, last }) => {
+            let level = level - (now - last) * MS;
             (level > 0).then_some(State::Bucket { level, last: now })
         }
         _ => Some(state),
@@ -169,6 +185,16 @@ fn fill_ms(limit: &Token) -> i128 {
     first(1, full, |ms| drained(limit, ms) >= full)
 }
 
+/// Nanoseconds until one use comes back.
+fn emission(limit: &Gcra) -> i128 {
+    i128::from(limit.per_ms) * MS / i128::from(limit.rate)
+}
+
+/// Nanoseconds until a full bucket has come back.
+fn capacity(limit: &Gcra) -> i128 {
+    emission(limit) * i128::from(limit.burst)
+}
+
 /// The calendar of a policy, if it has one.
 pub fn turns(policy: &Policy) -> Option<&Turns> {
     match policy {
@@ -209,6 +235,7 @@ pub fn max(policy: &Policy) -> i128 {
         Policy::Sliding(limit) => limit.max,
         Policy::SlidingCounter(limit) => limit.max,
         Policy::Token(limit) => limit.burst,
+        Policy::Gcra(limit) => limit.burst,
         Policy::Total(limit) => limit.max,
         Policy::Count(_) => 0,
     })
@@ -236,6 +263,9 @@ impl View {
             (Policy::Token(limit), Some(State::Bucket { level, .. })) => {
                 level + count * TOKEN <= i128::from(limit.burst) * TOKEN
             }
+            (Policy::Gcra(limit), Some(State::Bucket { level, .. })) => {
+                level + count * emission(limit) <= capacity(limit)
+            }
             _ => self.used(policy) + count <= most(policy),
         }
     }
@@ -262,7 +292,11 @@ impl View {
                 let free = i128::from(limit.burst) * TOKEN - level;
                 if free > 0 { free / TOKEN } else { 0 }
             }
-            (Policy::Token(limit), _) => limit.burst.into(),
+            (Policy::Gcra(limit), Some(State::Bucket { level, .. })) => {
+                let used = first(0, max(policy), |used| used * emission(limit) >= level);
+                max(policy) - used
+            }
+            (Policy::Token(_) | Policy::Gcra(_), _) => max(policy),
             _ => (most(policy) - self.used(policy)).max(0),
         }
     }
@@ -286,6 +320,9 @@ impl View {
             }
             (Policy::Token(limit), State::Bucket { level, .. }) => {
                 Some(first(1, level, |ms| drained(limit, ms) >= level))
+            }
+            (Policy::Gcra(_), State::Bucket { level, .. }) => {
+                Some(first(1, level, |ms| ms * MS >= level))
             }
             (_, State::Window { .. }) => {
                 Some(window(turns(policy).unwrap(), self.now).1 - self.now)
@@ -328,7 +365,7 @@ impl View {
                 let latest = 2 * i128::from(limit.interval_ms);
                 Some(self.first_admitting(policy, count, latest))
             }
-            Policy::Token(_) => {
+            Policy::Token(_) | Policy::Gcra(_) => {
                 let Some(State::Bucket { level, .. }) = self.state else { return None };
                 Some(self.first_admitting(policy, count, level))
             }
@@ -345,13 +382,17 @@ impl View {
         let more = |used: i128| (used + count).clamp(0, MOST_USED);
         match (policy, self.state) {
             (Policy::Sliding(_), _) => None,
-            (Policy::Token(_), state) => {
+            (Policy::Token(_) | Policy::Gcra(_), state) => {
+                let unit = match policy {
+                    Policy::Gcra(limit) => emission(limit),
+                    _ => TOKEN,
+                };
                 let (level, last) = match state {
                     Some(State::Bucket { level, last }) => (level, last),
                     _ => (0, self.now),
                 };
                 // The range of a state.
-                let level = (level + count * TOKEN).clamp(0, u64::MAX.into());
+                let level = (level + count * unit).clamp(0, u64::MAX.into());
                 (level > 0).then_some(State::Bucket { level, last })
             }
             (Policy::SlidingCounter(limit), state) => {
@@ -385,6 +426,10 @@ impl View {
             Policy::Sliding(limit) => limit.interval_ms.into(),
             Policy::SlidingCounter(limit) => limit.interval_ms.into(),
             Policy::Token(limit) => fill_ms(limit),
+            Policy::Gcra(limit) => {
+                let full = capacity(limit);
+                first(1, full, |ms| ms * MS >= full)
+            }
             Policy::Calendar(limit) => {
                 let (start, turn) = window(&limit.turns, self.now);
                 turn - start

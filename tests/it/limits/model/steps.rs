@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use frs::conf::{
-    Biz, Calendar, Count, Interval, KeyType, Limit, ListRule, Listed, Mode, Pattern, Policy, Scope,
-    Sliding, SlidingCounter, Token, Total, Turns, Unit, Weight,
+    Biz, Calendar, Count, Gcra, Interval, KeyType, Limit, ListRule, Listed, Mode, Pattern, Policy,
+    Scope, Sliding, SlidingCounter, Token, Total, Turns, Unit, Weight,
 };
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -136,6 +136,9 @@ fn window_ms(policy: &Policy, now: i64) -> i128 {
         Policy::Token(limit) => {
             i128::from(limit.burst) * i128::from(limit.per_ms) / i128::from(limit.rate)
         }
+        Policy::Gcra(limit) => {
+            i128::from(limit.burst) * i128::from(limit.per_ms) / i128::from(limit.rate)
+        }
         _ => turns(policy).map_or(100, |turns| {
             let (start, turn) = window(turns, now.into());
             turn - start
@@ -213,6 +216,18 @@ fn any_token() -> impl Strategy<Value = Policy> {
         .prop_map(|(rate, per_ms, burst)| Policy::Token(Token { rate, per_ms, burst }))
 }
 
+fn any_gcra() -> impl Strategy<Value = Policy> {
+    let units = || prop::sample::select(vec![1_u64, 1000, 60_000, 3_600_000, 86_400_000]);
+    let small = (1_u64..60, prop_oneof![3 => Just(1000).boxed(), 1 => units().boxed()], 1_u64..12);
+    let large = (any_size(1, MOST), units(), any_size(1, MOST));
+    prop_oneof![4 => small.boxed(), 1 => large.boxed()].prop_map(|(rate, per_ms, burst)| {
+        // As in the configuration: a use takes a nanosecond at least, and a bucket 2^62 at most.
+        let rate = rate.min(per_ms * 1_000_000);
+        let burst = burst.min((1 << 62) / (per_ms * 1_000_000 / rate));
+        Policy::Gcra(Gcra { rate, per_ms, burst, max_period_ms: None })
+    })
+}
+
 /// The largest level.
 const MOST_BURST: u64 = u64::MAX / 86_400_000;
 
@@ -223,6 +238,7 @@ fn any_policy() -> impl Strategy<Value = Policy> {
         5 => any_sliding(),
         3 => any_counter(),
         3 => any_token(),
+        3 => any_gcra(),
         1 => prop_oneof![0_u64..60, any_size(0, MOST)]
             .prop_map(|max| Policy::Total(Total { max })),
         1 => prop::option::of(any_turns()).prop_map(|turns| Policy::Count(Count { turns })),
