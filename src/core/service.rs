@@ -11,18 +11,17 @@ mod leases;
 mod outcome;
 mod parked_bytes;
 mod records;
+mod request;
 mod room;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::base::clock::{self, Millis};
-use crate::base::scan::Short;
 use crate::conf::{Conf, active};
 use crate::store::counter::ITEM_ERRORS;
 use crate::store::{
@@ -32,218 +31,6 @@ use crate::store::{
 use execute::{ItemWait, RequestBuffers, Waits};
 use identity::Identity;
 use table::Table;
-
-/// The command that applies to all items of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Command {
-    /// Asks and changes nothing.
-    Query,
-    /// Charges.
-    Update,
-}
-
-/// A pair of values, one for each name of an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ItemNames<T> {
-    /// For the biz.
-    pub biz: T,
-    /// For the key.
-    pub key: T,
-}
-
-/// What an item asks for besides its names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ItemOptions {
-    /// Uses to charge; 1 if the item has no count. `None` stands for text that is not a count, and
-    /// is answered `bad-count`.
-    pub count: Option<i32>,
-    /// Charge even if a limit is exceeded.
-    pub force: bool,
-    /// Answer the figures of every limit.
-    pub detail: bool,
-    /// The limit that it brings along.
-    pub rate: Option<CallRate>,
-}
-
-impl ItemOptions {
-    /// One use, without force or detail: the default.
-    pub const ONE: ItemOptions = ItemOptions::of(1);
-
-    /// As [`ItemOptions::ONE`], but the text sent is not a count.
-    pub const NO_COUNT: ItemOptions = ItemOptions { count: None, ..ItemOptions::ONE };
-
-    /// This many uses, without force or detail.
-    pub const fn of(count: i32) -> ItemOptions {
-        ItemOptions { count: Some(count), force: false, detail: false, rate: None }
-    }
-
-    /// The same, with force.
-    pub const fn forced(self) -> ItemOptions {
-        ItemOptions { force: true, ..self }
-    }
-
-    /// The same, with the figures of every limit in the answer.
-    pub const fn detailed(self) -> ItemOptions {
-        ItemOptions { detail: true, ..self }
-    }
-}
-
-/// Position of a name in the text of a [`Request`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct TextSpan {
-    start: u32,
-    end: u32,
-}
-
-impl TextSpan {
-    #[inline(always)]
-    fn of(part: Range<usize>) -> TextSpan {
-        TextSpan { start: part.start as u32, end: part.end as u32 }
-    }
-
-    #[inline(always)]
-    fn range(self) -> Range<usize> {
-        self.start as usize..self.end as usize
-    }
-}
-
-/// One item. The [`Request`] that contains it holds its text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Item {
-    biz: TextSpan,
-    key: TextSpan,
-    /// Uses to charge; 1 if the item has no count. `None` stands for text that is not a count, and
-    /// is answered `bad-count`.
-    pub count: Option<i32>,
-    /// Charge even if a limit is exceeded.
-    pub force: bool,
-    /// Answer the figures of every limit.
-    pub detail: bool,
-    /// The limit that it brings along, for limits that take one from the call.
-    pub rate: Option<CallRate>,
-    /// The biz was sent as a JSON number, and is echoed as one.
-    pub biz_is_number: bool,
-    /// The key was sent as a JSON number, and is echoed as one.
-    pub key_is_number: bool,
-}
-
-/// A parsed request of one or more items.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
-    /// Query or Update.
-    pub command: Command,
-    /// All items or none.
-    pub atomic: bool,
-    /// The reader has seen that an XML document can hold all names unchanged. False if the reader
-    /// has not looked.
-    pub is_plain: bool,
-    text: String,
-    items: Vec<Item>,
-}
-
-impl Default for Request {
-    fn default() -> Self {
-        let (text, items) = (String::new(), Vec::new());
-        Request { command: Command::Query, atomic: false, is_plain: false, text, items }
-    }
-}
-
-impl Request {
-    /// Empties the request for the next use, and keeps its buffers.
-    #[inline]
-    pub fn begin(&mut self, command: Command) {
-        self.command = command;
-        (self.atomic, self.is_plain) = (false, false);
-        self.text.clear();
-        self.items.clear();
-    }
-
-    /// Becomes a copy of another one, in its own buffers.
-    pub(crate) fn copy_from(&mut self, other: &Request) {
-        (self.command, self.atomic, self.is_plain) = (other.command, other.atomic, other.is_plain);
-        self.text.clone_from(&other.text);
-        self.items.clone_from(&other.items);
-    }
-
-    /// Adds an item. `biz` and `key` are the decoded text that was sent. The count is `Some(1)` for
-    /// an item without a count; `None` stands for text that is not a count, and is answered
-    /// `bad-count`.
-    #[inline]
-    pub fn push(&mut self, biz: &str, key: &str, options: ItemOptions) {
-        let biz = self.add_text(biz);
-        let key = self.add_text(key);
-        self.push_parts(ItemNames { biz, key }, options);
-    }
-
-    /// Adds text and returns its position. A front end that adds a whole document need not copy its
-    /// names again.
-    #[inline]
-    pub fn add_text(&mut self, text: &str) -> Range<usize> {
-        let start = self.text.len();
-        self.text.push_str(text);
-        start..self.text.len()
-    }
-
-    /// Adds an item whose names are parts of the added text.
-    #[inline(always)]
-    pub fn push_parts(&mut self, names: ItemNames<Range<usize>>, options: ItemOptions) {
-        let (biz, key) = (TextSpan::of(names.biz), TextSpan::of(names.key));
-        let ItemOptions { count, force, detail, rate } = options;
-        let (biz_is_number, key_is_number) = (false, false);
-        self.items.push(Item {
-            biz,
-            key,
-            count,
-            force,
-            detail,
-            rate,
-            biz_is_number,
-            key_is_number,
-        });
-    }
-
-    /// Notes which names of the last added item were JSON numbers.
-    pub fn note_numbers(&mut self, are_numbers: ItemNames<bool>) {
-        if let Some(item) = self.items.last_mut() {
-            (item.biz_is_number, item.key_is_number) = (are_numbers.biz, are_numbers.key);
-        }
-    }
-
-    /// The items in order.
-    pub fn items(&self) -> &[Item] {
-        &self.items
-    }
-
-    /// Whether it has one item, which is its own transaction.
-    fn is_single(&self) -> bool {
-        self.items.len() == 1 && !self.atomic
-    }
-
-    /// The biz as sent: an id or a name.
-    pub fn biz(&self, item: &Item) -> &str {
-        &self.text[item.biz.range()]
-    }
-
-    /// The key as sent.
-    pub fn key(&self, item: &Item) -> &str {
-        &self.text[item.key.range()]
-    }
-
-    /// The bytes of biz and key as sent.
-    #[inline]
-    pub(crate) fn bytes(&self, item: &Item) -> ItemNames<&[u8]> {
-        let text = self.text.as_bytes();
-        ItemNames { biz: &text[item.biz.range()], key: &text[item.key.range()] }
-    }
-
-    /// Biz and key to be copied unchanged, if both are short.
-    #[inline(always)]
-    pub fn short_names(&self, item: &Item) -> Option<ItemNames<Short<'_>>> {
-        let text = self.text.as_bytes();
-        let of = |span: TextSpan| Short::of(text, span.range());
-        Some(ItemNames { biz: of(item.biz)?, key: of(item.key)? })
-    }
-}
 
 /// Why an item could not be judged. It has charged nothing. The variants are in order of
 /// precedence. The store counts each by its number, which never changes.
@@ -302,6 +89,7 @@ pub use parked_bytes::{SPARE_BYTES, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES};
 pub use records::{
     ChangedRecord, Inserted, Lack, Record, RecordPlace, SentRecords, Step, StepBounds,
 };
+pub use request::{Command, Item, ItemNames, ItemOptions, Request};
 pub use room::{Chain, ChainPlace, SpillingGroup};
 pub use table::Seen;
 

@@ -94,7 +94,7 @@ pub(super) const fn most_gcra_rate(per_ms: u64) -> u64 {
 /// The largest burst of `gcra` at a rate.
 pub(super) fn most_gcra_burst(rate: u64, per_ms: u64) -> u64 {
     let emission = most_gcra_rate(per_ms) / rate.max(1);
-    (MAX_GCRA_NS / emission.max(1)).min(MAX_COUNT)
+    (MAX_GCRA_NS / emission.max(1)).min(MAX_BURST)
 }
 
 /// The allowed max of an override, under the other settings of its limit. None: it has no max.

@@ -2,6 +2,7 @@
 //! under living handles, clocks, stopped and dead holders.
 
 mod atomic;
+mod call_rates;
 mod changes;
 mod clock;
 mod contention;

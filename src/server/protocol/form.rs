@@ -191,8 +191,8 @@ mod tests {
         let deny = parse(query, &mut Decoded::default(), &mut request)?;
         let item = request.items()[0];
         let (biz, key) = (request.biz(&item).to_owned(), request.key(&item).to_owned());
-        let Item { count, force, detail, .. } = item;
-        Ok(Row { biz, key, options: ItemOptions { count, force, detail }, deny })
+        let Item { count, force, detail, rate, .. } = item;
+        Ok(Row { biz, key, options: ItemOptions { count, force, detail, rate }, deny })
     }
 
     fn row(biz: &str, key: &str) -> Row {
@@ -217,6 +217,19 @@ mod tests {
         assert_eq!(read("biz=b&key=k&count=x").unwrap().options.count, None);
         // The service judges characters that XML forbids.
         assert_eq!(read("biz=b&key=%00%ef%bf%bf").unwrap().key, "\0\u{FFFF}");
+    }
+
+    #[test]
+    fn the_limit_of_the_call() {
+        let rate = |query: &str| read(query).unwrap().options.rate;
+        let minute = 60_000_000_000;
+        assert_eq!(rate("biz=b&key=k&rate=30/m&burst=16"), Some(CallRate::new(30, minute, 16)));
+        assert_eq!(rate("biz=b&key=k&burst=16&rate=30%2Fm"), Some(CallRate::new(30, minute, 16)));
+        assert_eq!(rate("biz=b&key=k&rate=30/m"), Some(CallRate::new(30, minute, 30)));
+        // A bad rate is the item's error, not the request's.
+        for bad in ["rate=30", "rate=", "burst=16", "rate=30/m&burst=-1", "rate=30/m&burst=+1"] {
+            assert_eq!(rate(&format!("biz=b&key=k&{bad}")), Some(CallRate::BAD), "{bad}");
+        }
     }
 
     #[test]
@@ -246,6 +259,8 @@ mod tests {
             "biz=b&key=k&deny=0403",
             "biz=b&key=k&deny=",
             "biz=b&key=k&count=1&count=1",
+            "biz=b&key=k&rate=1/s&rate=1/s",
+            "biz=b&key=k&burst=1&burst=1",
         ] {
             let error = read(query).expect_err(query);
             assert_eq!((error.status(), error.code()), (400, "bad-request"), "{query}");

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::common::{Client, Server, Settings, Setup, wait_until};
 use frs::service::Outcome;
 use frs::store::Counter;
-use frs::store::counter::{GroupCounter, OUTCOMES};
+use frs::store::counter::{GroupCounter, ITEM_ERRORS, OUTCOMES};
 use frs_server::protocol::call::{Call, status_word};
 use frs_server::stats::snapshot::{self, Stats};
 use frs_server::stats::{metrics, stats_document};
@@ -21,7 +21,7 @@ fn stats(setup: &Setup) -> Stats {
 struct Exact {
     requests: BTreeMap<(&'static str, &'static str), u64>,
     items: BTreeMap<String, [[u64; OUTCOMES]; 2]>,
-    errors: [u64; 6],
+    errors: [u64; ITEM_ERRORS],
     creates: u64,
 }
 

@@ -6,7 +6,7 @@
 use super::record::{HOUR, T0, brief};
 use frs::conf::{Biz, Interval, KeyType, Limit, Policy, Scope, Total};
 use frs::limit::Worth;
-use frs::limit::{Judgement, LimitFigures, MAX_USED, Rules, Spending, States, Verdict};
+use frs::limit::{Judgement, LimitFigures, MAX_USED, Rules, Spending, States, Terms, Verdict};
 
 fn interval(interval_ms: u64, max: u64, debt: u64) -> Limit {
     let policy = Policy::Interval(Interval { interval_ms, max, debt });
@@ -53,7 +53,7 @@ impl Record {
 
     fn on_states<T>(&mut self, work: impl FnOnce(&Rules, &mut States<'_>) -> T) -> T {
         let Record { rules, key, biz } = self;
-        work(rules, &mut States { key, biz, spending: Spending::New })
+        work(rules, &mut States { key, biz, terms: Terms::of(Spending::New) })
     }
 
     fn ban_until(&self) -> u64 {

@@ -10,7 +10,7 @@ use frs::conf::{
     Biz, Calendar, Count, Interval, KeyType, Limit, ListRule, Listed, Mode, Pattern, Policy, Scope,
     Sliding, SlidingCounter, Token, Total, Turns, Unit, Weight,
 };
-use frs::limit::{Rules, Spending, States, Verdict};
+use frs::limit::{Rules, Spending, States, Terms, Verdict};
 use jiff::tz::TimeZone;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -79,7 +79,7 @@ impl Record {
         let before = (key.to_vec(), biz.to_vec());
         let (key_words, biz_words) = (rules.words(Scope::Key), rules.words(Scope::Biz));
         let (key, biz) = (&mut key[..key_words], &mut biz[..biz_words]);
-        let states = &mut States { key, biz, spending: Spending::New };
+        let states = &mut States { key, biz, terms: Terms::of(Spending::New) };
         rules.roll(states, now);
         let mut judgement = rules.judge(states, now, count);
         let charged = charges(judgement.limited);

@@ -3,7 +3,7 @@
 
 use frs::conf::{Biz, KeyType, Limit, Policy, Scope, Sliding, Token};
 use frs::limit::Worth;
-use frs::limit::{LimitFigures, Rules, Spending, States, Verdict};
+use frs::limit::{LimitFigures, Rules, Spending, States, Terms, Verdict};
 
 /// A time to begin at.
 pub const T0: u64 = 1_700_000_000_000;
@@ -69,7 +69,7 @@ impl Record {
     pub fn on_states<T>(&mut self, work: impl FnOnce(&Rules, &mut States<'_>) -> T) -> T {
         let words = self.words();
         let key = &mut self.node[..words];
-        let mut states = States { key, biz: &mut [], spending: Spending::New };
+        let mut states = States { key, biz: &mut [], terms: Terms::of(Spending::New) };
         work(&self.rules, &mut states)
     }
 

@@ -99,11 +99,11 @@ fn every_policy_is_read() {
             }),
         ),
         (
-            "policy='gcra' rate='1000000/ms' burst='9007199254740991' per-call='true' max-period='2s'",
+            "policy='gcra' rate='1000000/ms' burst='213503982334' per-call='true' max-period='2s'",
             Policy::Gcra(Gcra {
                 rate: 1_000_000,
                 per_ms: 1,
-                burst: (1 << 53) - 1,
+                burst: 213_503_982_334,
                 max_period_ms: Some(2000),
             }),
         ),

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::protocol::{Bounds, Decoded, Error, Line, TextPosition};
-use frs::service::{Answer, Answers, Command, ItemError, ItemNames, ItemOptions, Request};
+use frs::service::{
+    Answer, Answers, CallRate, Command, ItemError, ItemNames, ItemOptions, Request,
+};
 
 mod agreement;
 mod properties;
@@ -16,12 +18,14 @@ struct Row {
     count: Option<i32>,
     force: bool,
     detail: bool,
+    rate: Option<CallRate>,
     are_numbers: ItemNames<bool>,
 }
 
 fn row(biz: &str, key: &str) -> Row {
     let (biz, key) = (biz.into(), key.into());
-    Row { biz, key, count: Some(1), force: false, detail: false, are_numbers: ItemNames::default() }
+    let are_numbers = ItemNames::default();
+    Row { biz, key, count: Some(1), force: false, detail: false, rate: None, are_numbers }
 }
 
 fn parse(body: impl AsRef<[u8]>) -> Result<(bool, Vec<Row>), Error> {
@@ -38,6 +42,7 @@ fn parse(body: impl AsRef<[u8]>) -> Result<(bool, Vec<Row>), Error> {
         count: item.count,
         force: item.force,
         detail: item.detail,
+        rate: item.rate,
         are_numbers: ItemNames { biz: item.biz_is_number, key: item.key_is_number },
     });
     Ok((request.atomic, rows.collect()))
@@ -46,6 +51,19 @@ fn parse(body: impl AsRef<[u8]>) -> Result<(bool, Vec<Row>), Error> {
 /// The one item with these members.
 fn one(members: &str) -> Result<Row, Error> {
     parse(format!("{{\"items\":[{{{members}}}]}}")).map(|(_, rows)| rows[0].clone())
+}
+
+#[test]
+fn the_limit_of_the_call() {
+    let rate = |members: &str| one(&format!(r#""biz":"b","key":"k"{members}"#)).unwrap().rate;
+    let minute = 60_000_000_000;
+    assert_eq!(rate(r#","rate":"30/m","burst":16"#), Some(CallRate::new(30, minute, 16)));
+    assert_eq!(rate(r#","burst":16,"rate":"30\/\u006d""#), Some(CallRate::new(30, minute, 16)));
+    assert_eq!(rate(r#","rate":"30/m""#), Some(CallRate::new(30, minute, 30)));
+    assert_eq!(rate(""), None);
+    for bad in [r#","rate":30"#, r#","burst":16"#, r#","rate":"30/m","burst":-1"#] {
+        assert_eq!(rate(bad), Some(CallRate::BAD), "{bad}");
+    }
 }
 
 #[test]
@@ -332,11 +350,13 @@ fn the_words_of_faults() {
         (r#"{"Items":1}"#, "unknown member: expected atomic or items, found \"Items\""),
         (
             r#"{"items":[{"bizz":1}]}"#,
-            "unknown member: expected biz, key, count, force or detail, found \"bizz\"",
+            "unknown member: expected biz, key, count, force, detail, rate or burst, found \"bizz\"",
         ),
         (r#"{"items":[{"biz":true}]}"#, "expected a string or an integer, found \"true\""),
         (r#"{"items":[{"biz":[1]}]}"#, "expected a string or an integer, found \"[\""),
         (r#"{"items":[{"count":"1"}]}"#, "expected an integer, found \"1\""),
+        (r#"{"items":[{"burst":"1"}]}"#, "expected an integer, found \"1\""),
+        (r#"{"items":[{"rate":true}]}"#, "expected a string or an integer, found \"true\""),
         (r#"{"atomic":"yes"}"#, "expected true or false, found \"yes\""),
     ] {
         assert_eq!(parse(body).expect_err(body).to_string(), words, "{body}");

@@ -3,7 +3,8 @@
 use super::*;
 use crate::protocol::{Bounds, Decoded, Error, Line, TextPosition};
 use frs::service::{
-    Answer, Answers, Command, Figures, ItemError, ItemOptions, LimitFigures, List, Request, Verdict,
+    Answer, Answers, CallRate, Command, Figures, ItemError, ItemOptions, LimitFigures, List,
+    Request, Verdict,
 };
 
 mod properties;
@@ -17,10 +18,18 @@ struct Row {
     count: Option<i32>,
     force: bool,
     detail: bool,
+    rate: Option<CallRate>,
 }
 
 fn row(biz: &str, key: &str) -> Row {
-    Row { biz: biz.into(), key: key.into(), count: Some(1), force: false, detail: false }
+    Row {
+        biz: biz.into(),
+        key: key.into(),
+        count: Some(1),
+        force: false,
+        detail: false,
+        rate: None,
+    }
 }
 
 /// Parses the document. With the other quotes, which take another path, the result must be the
@@ -52,6 +61,7 @@ fn parse_once(body: &[u8]) -> Result<(bool, Vec<Row>), Error> {
         count: item.count,
         force: item.force,
         detail: item.detail,
+        rate: item.rate,
     });
     Ok((request.atomic, rows.collect()))
 }
@@ -92,6 +102,21 @@ fn what_is_taken() {
         assert_eq!(one(&body), expected, "{body}");
     }
     assert!(parse(b"<request atomic='true'><item biz='b' key='k'/></request>").unwrap().0);
+}
+
+#[test]
+fn the_limit_of_the_call() {
+    let rate = |attributes: &str| {
+        one(&format!("<request><item biz='b' key='k' {attributes}/></request>")).unwrap().rate
+    };
+    let minute = 60_000_000_000;
+    assert_eq!(rate("rate='30/m' burst='16'"), Some(CallRate::new(30, minute, 16)));
+    assert_eq!(rate("burst='16' rate='&#51;0/m'"), Some(CallRate::new(30, minute, 16)));
+    assert_eq!(rate("rate='30/m'"), Some(CallRate::new(30, minute, 30)));
+    assert_eq!(rate(""), None);
+    for bad in ["rate='30'", "rate=''", "burst='16'", "rate='30/m' burst='x'"] {
+        assert_eq!(rate(bad), Some(CallRate::BAD), "{bad}");
+    }
 }
 
 #[test]
@@ -173,6 +198,8 @@ fn what_is_not_taken_and_where() {
         ("<request><item biz='b' key='k'/></request><request/>", "bad-xml", 1, 43),
         ("<request>\n  <item biz='b' biz='b' key='k'/></request>", "bad-xml", 2, 17),
         ("<request><item key='k' biz='b' count='1' count='1'/></request>", "bad-xml", 1, 42),
+        ("<request><item key='k' biz='b' rate='1/s' rate='2/s'/></request>", "bad-xml", 1, 43),
+        ("<request><item key='k' biz='b' burst='1' burst='1'/></request>", "bad-xml", 1, 42),
         ("<request atomic='true' atomic='true'><item/></request>", "bad-xml", 1, 24),
         ("<request><item biz='b'key='k'/></request>", "bad-xml", 1, 23),
         ("<request><item biz=b key='k'/></request>", "bad-xml", 1, 20),
@@ -531,6 +558,6 @@ fn error_documents() {
     assert_eq!(
         text("<request>\n<item bizz='b'/></request>"),
         "<error code=\"bad-request\" line=\"2\" column=\"7\">unknown attribute: expected biz, \
-         key, count, force or detail, found &quot;bizz&quot;</error>\n"
+         key, count, force, detail, rate or burst, found &quot;bizz&quot;</error>\n"
     );
 }

@@ -4,6 +4,8 @@ use proptest::prelude::*;
 use serde_json::{Map, Value};
 
 use super::*;
+use frs::conf::Rate;
+use frs::service::CallRateText;
 
 /// The same document read as a value. This accepts more than frs does.
 fn oracle(text: &str) -> Option<(bool, Vec<Row>)> {
@@ -28,7 +30,17 @@ fn oracle(text: &str) -> Option<(bool, Vec<Row>)> {
             Some(Value::Number(number)) => number.as_i64().and_then(|count| count.try_into().ok()),
             Some(_) => return None,
         };
+        let rate = match item.get("rate") {
+            None => None,
+            Some(rate) => Some(Rate::of_text(&text(rate)?.0)),
+        };
+        let burst = match item.get("burst") {
+            None => None,
+            Some(Value::Number(number)) => Some(number.as_u64()),
+            Some(_) => return None,
+        };
         rows.push(Row {
+            rate: CallRate::of_text(CallRateText { rate, burst }),
             biz,
             key,
             count,
@@ -38,7 +50,7 @@ fn oracle(text: &str) -> Option<(bool, Vec<Row>)> {
         });
     }
     let known = |of: &Map<String, Value>, names: &[&str]| of.keys().all(|k| names.contains(&&**k));
-    let names = ["biz", "key", "count", "force", "detail"];
+    let names = ["biz", "key", "count", "force", "detail", "rate", "burst"];
     let all_known = known(root, &["atomic", "items"])
         && root["items"].as_array()?.iter().all(|item| known(item.as_object().unwrap(), &names));
     (all_known && !rows.is_empty()).then_some((flag(root, "atomic")?, rows))
@@ -70,6 +82,11 @@ fn text_or_number() -> impl Strategy<Value = (String, bool)> {
     ]
 }
 
+fn call_rate() -> impl Strategy<Value = (Option<&'static str>, Option<u64>)> {
+    let rate = proptest::sample::select(vec!["30/m", "1/s", "", "30", "0/d", "9/é"]);
+    (proptest::option::weighted(0.3, rate), proptest::option::weighted(0.3, any::<u64>()))
+}
+
 /// An item and one of its many spellings.
 fn item() -> impl Strategy<Value = (Row, String)> {
     (
@@ -78,32 +95,42 @@ fn item() -> impl Strategy<Value = (Row, String)> {
         proptest::option::of(any::<i32>()),
         proptest::option::of(any::<bool>()),
         proptest::option::of(any::<bool>()),
-        (any::<bool>(), any::<bool>(), 0usize..5, "[ \t\r\n]{0,2}"),
+        call_rate(),
+        (any::<bool>(), any::<bool>(), 0usize..7, "[ \t\r\n]{0,2}"),
     )
-        .prop_map(|(biz, key, count, force, detail, (escape, escape_names, turn, gap))| {
-            let value = |(text, is_number): &(String, bool)| match is_number {
-                true => text.clone(),
-                false => string(text, escape),
-            };
-            let mut members = vec![("biz", value(&biz)), ("key", value(&key))];
-            members.extend(count.map(|count| ("count", count.to_string())));
-            members.extend(force.map(|force| ("force", force.to_string())));
-            members.extend(detail.map(|detail| ("detail", detail.to_string())));
-            let turn = turn % members.len();
-            members.rotate_left(turn);
-            let members = members.into_iter().map(|(name, value)| {
-                format!("{gap}{}{gap}:{gap}{value}{gap}", string(name, escape_names))
-            });
-            let text = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
-            let row = Row {
-                count: Some(count.unwrap_or(1)),
-                force: force.unwrap_or(false),
-                detail: detail.unwrap_or(false),
-                are_numbers: ItemNames { biz: biz.1, key: key.1 },
-                ..row(&biz.0, &key.0)
-            };
-            (row, text)
-        })
+        .prop_map(
+            |(biz, key, count, force, detail, rate, (escape, escape_names, turn, gap))| {
+                let value = |(text, is_number): &(String, bool)| match is_number {
+                    true => text.clone(),
+                    false => string(text, escape),
+                };
+                let mut members = vec![("biz", value(&biz)), ("key", value(&key))];
+                members.extend(count.map(|count| ("count", count.to_string())));
+                members.extend(force.map(|force| ("force", force.to_string())));
+                members.extend(detail.map(|detail| ("detail", detail.to_string())));
+                let (rate_text, burst) = &rate;
+                members.extend(rate_text.map(|rate| ("rate", string(rate, escape))));
+                members.extend(burst.map(|burst| ("burst", burst.to_string())));
+                let turn = turn % members.len();
+                members.rotate_left(turn);
+                let members = members.into_iter().map(|(name, value)| {
+                    format!("{gap}{}{gap}:{gap}{value}{gap}", string(name, escape_names))
+                });
+                let text = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
+                let row = Row {
+                    count: Some(count.unwrap_or(1)),
+                    force: force.unwrap_or(false),
+                    detail: detail.unwrap_or(false),
+                    rate: CallRate::of_text(CallRateText {
+                        rate: rate_text.map(Rate::of_text),
+                        burst: burst.map(Some),
+                    }),
+                    are_numbers: ItemNames { biz: biz.1, key: key.1 },
+                    ..row(&biz.0, &key.0)
+                };
+                (row, text)
+            },
+        )
 }
 
 fn document() -> impl Strategy<Value = ((bool, Vec<Row>), String)> {
