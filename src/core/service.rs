@@ -281,7 +281,7 @@ pub use leases::{LeaseKey, LeaseMoment, LeasePass, LeasedLimit};
 pub use outcome::Outcome;
 pub use parked_bytes::{SPARE_BYTES, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES};
 pub use records::{
-    ChangedRecord, Inserted, Lack, Record, RecordPlace, SentRecords, Step, StepBounds,
+    ChangedRecord, Inserted, Record, RecordPlace, SentRecords, Step, StepBounds, Whereabouts,
 };
 pub use room::{Chain, ChainPlace, SpillingGroup};
 pub use table::Seen;

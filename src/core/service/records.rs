@@ -74,15 +74,15 @@ impl Record {
     }
 }
 
-/// Whether a key has a record here.
+/// Where the record of a key is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lack {
-    /// It has one.
-    Present,
-    /// It has none, and the cluster has none.
-    Nowhere,
-    /// It has none, and the cluster may have one.
+pub enum Whereabouts {
+    /// It is here.
     Here,
+    /// It is not here, and the cluster has none.
+    Nowhere,
+    /// It is not here, and the cluster may have one.
+    MaybeInCluster,
 }
 
 /// What became of a record that came from the cluster.
@@ -217,18 +217,18 @@ impl Service {
         Some(step)
     }
 
-    /// Whether a key of a business with records in the cluster has one here.
+    /// Where the record of a key is, of a business with records in the cluster.
     ///
     /// # Errors
     /// Its node cannot be had now.
-    pub fn lacks_record(&mut self, key: &LeaseKey, now: Millis) -> Result<Lack, ItemError> {
+    pub fn whereabouts(&mut self, key: &LeaseKey, now: Millis) -> Result<Whereabouts, ItemError> {
         let is_whole = is_whole(key);
         self.on_key(key, now, |_, entry, transaction, index| {
             let is_kept = || !is_whole && (entry.backs_up || transaction.may_be_spilled(index));
             Ok(match transaction.is_placed(index) {
-                true => Lack::Present,
-                false if is_kept() => Lack::Here,
-                false => Lack::Nowhere,
+                true => Whereabouts::Here,
+                false if is_kept() => Whereabouts::MaybeInCluster,
+                false => Whereabouts::Nowhere,
             })
         })
     }

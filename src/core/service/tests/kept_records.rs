@@ -2,8 +2,8 @@
 
 use crate::base::clock;
 use crate::service::{
-    Command, Exchange, Inserted, ItemError, Lack, LeaseKey, Record, RecordName, Request,
-    SentRecords, Service, Stage, StepBounds,
+    Command, Exchange, Inserted, ItemError, LeaseKey, Record, RecordName, Request, SentRecords,
+    Service, Stage, StepBounds, Whereabouts,
 };
 use crate::store::{OwnerBell, TakenWant, WantKind, WantQueue, WantResult};
 use crate::testing::{Ask, World, request};
@@ -89,7 +89,10 @@ impl Host {
             let want = self.wants().remove(0);
             assert_eq!(want.want.kind, WantKind::Fetch);
             let key = LeaseKey { key_word: want.want.key_word, field: want.want.field };
-            assert_eq!(self.courier.lacks_record(&key, clock::now()), Ok(Lack::Here));
+            assert_eq!(
+                self.courier.whereabouts(&key, clock::now()),
+                Ok(Whereabouts::MaybeInCluster)
+            );
             if let Some((_, bytes)) = kept.iter().find(|(kept, _)| *kept == key) {
                 let record = Record::decode(bytes, &key).expect("a whole record");
                 let inserted = self.courier.insert_record(&key, &record, clock::now());
@@ -300,7 +303,7 @@ fn a_fresh_record_says_that_the_cluster_has_none_and_evicts_nothing() {
     let want = host.wants().remove(0);
     let key = LeaseKey { key_word: want.want.key_word, field: want.want.field };
     host.courier.insert_fresh_record(&key, clock::now()).unwrap();
-    assert_eq!(host.courier.lacks_record(&key, clock::now()), Ok(Lack::Present));
+    assert_eq!(host.courier.whereabouts(&key, clock::now()), Ok(Whereabouts::Here));
     let mut given_up = exchange;
     host.service.give_up(&mut given_up);
     let next = host.begin(update(&[Ask("minute", "k", 5)]));

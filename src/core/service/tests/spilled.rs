@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use crate::base::clock;
 use crate::service::{
-    Answer, Command, Exchange, Inserted, ItemError, Lack, LeaseKey, Record, RecordName, Request,
-    Service, Stage,
+    Answer, Command, Exchange, Inserted, ItemError, LeaseKey, Record, RecordName, Request, Service,
+    Stage, Whereabouts,
 };
 use crate::store::layout::node;
 use crate::store::{GroupCounter, OwnerBell, WantKind, WantQueue, WantResult};
@@ -76,10 +76,10 @@ impl Host {
 
     fn place(&mut self, key: &LeaseKey) -> WantResult {
         let now = clock::now();
-        let found = match self.courier.lacks_record(key, now).unwrap() {
-            Lack::Present => return WantResult::Answered,
-            Lack::Nowhere => None,
-            Lack::Here => {
+        let found = match self.courier.whereabouts(key, now).unwrap() {
+            Whereabouts::Here => return WantResult::Answered,
+            Whereabouts::Nowhere => None,
+            Whereabouts::MaybeInCluster => {
                 self.asked += 1;
                 self.cluster.remove(key)
             }
@@ -245,11 +245,11 @@ fn a_record_is_erased_only_as_the_cluster_has_it() {
     assert_eq!(host.update("minute", "0"), Ok(true));
     assert_eq!(host.courier.erase_spilled(of_0, now), Ok(false));
     assert_eq!(host.service.used("minute", "0", now), 2);
-    assert_eq!(host.courier.lacks_record(&of_0.key, now), Ok(Lack::Present));
+    assert_eq!(host.courier.whereabouts(&of_0.key, now), Ok(Whereabouts::Here));
     let again = host.courier.chain_of(&of_0.key, now).unwrap();
     let of_0 = again.records.into_iter().find(|one| one.key == of_0.key).unwrap();
     assert_eq!(host.courier.erase_spilled(&of_0, now), Ok(true));
-    assert_eq!(host.courier.lacks_record(&of_0.key, now), Ok(Lack::Here));
+    assert_eq!(host.courier.whereabouts(&of_0.key, now), Ok(Whereabouts::MaybeInCluster));
     assert_eq!(host.courier.erase_spilled(&of_0, now), Ok(false), "it is not here");
 }
 
@@ -300,8 +300,9 @@ fn a_filter_forgets_after_two_periods() {
         assert_eq!(host.update("minute", &nth.to_string()), Ok(true));
     }
     let spilled = *host.cluster.keys().next().unwrap();
-    for expected in [Lack::Here, Lack::Here, Lack::Nowhere] {
-        assert_eq!(host.courier.lacks_record(&spilled, clock::now()), Ok(expected));
+    for expected in [Whereabouts::MaybeInCluster, Whereabouts::MaybeInCluster, Whereabouts::Nowhere]
+    {
+        assert_eq!(host.courier.whereabouts(&spilled, clock::now()), Ok(expected));
         assert_eq!(host.courier.turn_filters("g", 0, 10), None);
     }
     let groups = host.courier.spilling_groups();

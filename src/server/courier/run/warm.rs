@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use frs::base::clock;
 use frs::service::{
-    Chain, ChangedRecord, Inserted, ItemError, Lack, LeaseKey, Record, SentRecords, StepBounds,
+    Chain, ChangedRecord, Inserted, ItemError, LeaseKey, Record, SentRecords, StepBounds,
+    Whereabouts,
 };
 use frs::store::layout::CHAIN_MAX;
 
@@ -71,9 +72,9 @@ impl WarmTier {
 }
 
 impl Records for HostNodes {
-    fn lacks(&mut self, key: &LeaseKey) -> Result<Lack, ItemError> {
+    fn whereabouts(&mut self, key: &LeaseKey) -> Result<Whereabouts, ItemError> {
         let wall_ms = self.wall_ms();
-        self.service.lacks_record(key, wall_ms)
+        self.service.whereabouts(key, wall_ms)
     }
 
     fn insert(&mut self, key: &LeaseKey, record: &Record) -> Result<Inserted, ItemError> {
