@@ -5,7 +5,7 @@
 
 mod edit_record;
 mod execute;
-mod identity;
+pub(crate) mod identity;
 mod leases;
 mod outcome;
 mod parked_bytes;
