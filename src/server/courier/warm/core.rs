@@ -247,9 +247,14 @@ impl<T> Warm<T> {
     }
 
     pub(super) fn finish(&mut self, key: &LeaseKey, waiting: Waiting<T>, fate: Fate) {
-        let tickets = waiting.tickets.into_iter();
         let finished = |ticket| Finished { ticket, key: *key, fate, is_nowhere: false };
-        self.finished.extend(tickets.map(finished));
+        self.finished.extend(waiting.tickets.into_iter().map(finished));
+    }
+
+    /// The cluster has no record of the key, and nothing says so here.
+    fn finish_nowhere(&mut self, key: LeaseKey, waiting: Waiting<T>) {
+        let finished = |ticket| Finished { ticket, key, fate: Fate::Answered, is_nowhere: true };
+        self.finished.extend(waiting.tickets.into_iter().map(finished));
     }
 
     /// A record has changed. If it cannot be sent now: where it is.
@@ -327,10 +332,7 @@ impl<T> Warm<T> {
             self.figures.fetched += u64::from(record.is_some());
             self.figures.missed += u64::from(record.is_none());
         } else if record.is_none() {
-            let from = self.finished.len();
-            self.finish(&key, waiting, Fate::Answered);
-            self.finished[from..].iter_mut().for_each(|one| one.is_nowhere = true);
-            return;
+            return self.finish_nowhere(key, waiting);
         }
         if let Some(pending) = self.take_in(host, Pending { key, waiting, record }, is_late) {
             self.wait_for_room(host, pending);
