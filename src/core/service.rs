@@ -28,7 +28,7 @@ use crate::store::{
     Error, Handle, Incarnation, OwnerBell, Places, ROLE_PROGRAM, Runtime, SlotRequest, Sweep,
     TransactionBuffers, check_boot_clock, live_dir,
 };
-use execute::{ItemWait, RequestBuffers, Waits};
+use execute::{ItemWait, Reports, RequestBuffers, Waits};
 use identity::Identity;
 use table::Table;
 
@@ -397,6 +397,7 @@ pub struct Service {
     /// can only if it has the doorbells of its master.
     waits_by_futex: bool,
     waits: Waits,
+    reports: Reports,
 }
 
 /// A generation that the service could not take, and when it tried.
@@ -465,6 +466,7 @@ impl Service {
             incarnation,
             waits_by_futex: false,
             waits: Waits::default(),
+            reports: Reports::default(),
         }
     }
 

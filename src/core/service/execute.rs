@@ -2,6 +2,7 @@
 
 mod atomic;
 mod one;
+mod reports;
 mod resolved;
 mod tally;
 mod waiting;
@@ -17,6 +18,7 @@ use atomic::{AtomicTransaction, Judged, Lacking};
 use one::{ItemTransaction, Unjudged, log_too_large};
 use resolved::{EarlyAnswer, LastBiz, Resolved, WaitState};
 
+pub(super) use reports::Reports;
 pub use waiting::ItemWait;
 pub(super) use waiting::Waits;
 
@@ -209,43 +211,46 @@ impl Service {
         now: Millis,
         answers: &mut Answers,
     ) {
-        self.run_unreported(request, item, at, now, answers);
-        if self.table.lease_clock().has_overspent() {
-            self.report_uses(request, at..at + 1);
+        let item = ItemAt { request, item, at };
+        if let Err(refused) = self.run_found(&item, now, answers) {
+            self.run_whole(item, refused, now, answers);
         }
+        self.report_uses(request, at..at + 1);
     }
 
+    /// Answers an item on the only node that it needs, if that is here.
+    ///
+    /// # Errors
+    /// It takes a whole transaction. The reason is that for which this one did not begin, if any.
     #[inline(always)]
-    fn run_unreported(
+    fn run_found(
         &mut self,
-        request: &Request,
-        item: &Item,
-        at: usize,
+        &ItemAt { request, item, at }: &ItemAt<'_>,
         now: Millis,
         answers: &mut Answers,
-    ) {
+    ) -> Result<(), Option<Refused>> {
         let resolved = &self.scratch.resolved[at];
-        let (answered, from) = (answers.items.len(), answers.details.len());
-        let mut refused = None;
-        if resolved.generation == self.generation
-            && let (None, Some(key_at), None) =
-                (resolved.settled, &resolved.key_at, &resolved.whole_at)
-            && !self.asks_first(request.command, at)
-        {
-            let one = ItemTransaction::of(&self.table, resolved, item, now);
-            let lead = Lead { wanted: key_at, guess: resolved.guess };
-            let owner = NodeOwner { biz_id: one.entry.id, key: &resolved.key.key() };
-            let moment = Moment { generation: self.generation, now_ms: now };
-            let work = |words: &mut [u64]| one.run_found(request.command, words, answers);
-            match self.handle.with_found(lead, owner, moment, work) {
-                Ok(Some(true)) => return,
-                Ok(_) => {}
-                Err(reason) => refused = Some(reason),
-            }
-            answers.items.truncate(answered);
-            answers.details.truncate(from);
+        let (None, Some(key_at), None) = (resolved.settled, &resolved.key_at, &resolved.whole_at)
+        else {
+            return Err(None);
+        };
+        if resolved.generation != self.generation || self.asks_first(request.command, at) {
+            return Err(None);
         }
-        self.run_whole(ItemAt { request, item, at }, refused, now, answers);
+        let (answered, from) = (answers.items.len(), answers.details.len());
+        let one = ItemTransaction::of(&self.table, resolved, item, now);
+        let lead = Lead { wanted: key_at, guess: resolved.guess };
+        let owner = NodeOwner { biz_id: one.entry.id, key: &resolved.key.key() };
+        let moment = Moment { generation: self.generation, now_ms: now };
+        let work = |words: &mut [u64]| one.run_found(request.command, words, answers);
+        let refused = match self.handle.with_found(lead, owner, moment, work) {
+            Ok(Some(true)) => return Ok(()),
+            Ok(_) => None,
+            Err(refused) => Some(refused),
+        };
+        answers.items.truncate(answered);
+        answers.details.truncate(from);
+        Err(refused)
     }
 
     /// Answers an item with whole transactions. `refused` is why a shorter one did not begin.
@@ -349,11 +354,10 @@ impl Service {
                 return self.wait_together(request, lacking, answers);
             }
             let tried = self.try_atomic(request, now, answers);
-            if self.table.lease_clock().has_overspent() {
-                let is_stored = tried == Ok(None) && !answers.refused;
-                let stored = if is_stored { request.items().len() } else { 0 };
-                self.report_uses(request, 0..stored);
-            }
+            // What a request has charged that is not stored is undone.
+            let is_stored = tried == Ok(None) && !answers.refused;
+            let stored = if is_stored { request.items().len() } else { 0 };
+            self.report_uses(request, 0..stored);
             match tried {
                 Ok(None) => return,
                 Ok(Some(lacking)) => return self.wait_together(request, lacking, answers),

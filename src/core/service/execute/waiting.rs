@@ -4,7 +4,6 @@
 //! Invariant: an item that waits has charged nothing. Each want of it is taken back exactly once:
 //! when it is answered, when the item is late, or when its connection is gone.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use super::atomic::Lacking;
@@ -64,13 +63,8 @@ pub(in crate::service) struct Waits {
     /// The positions of its items that are cut off, if it is atomic.
     cut_off: Vec<usize>,
     /// Wants have been pushed since the courier was last called.
-    has_pushed: bool,
-    /// Wants that nobody waits for: they tell the courier of uses without a lease.
-    reports: Vec<Ticket>,
+    pub(super) has_pushed: bool,
 }
-
-/// The most of these under way. A round over all nodes finds what more there is to tell.
-const REPORTS_MAX: usize = 256;
 
 impl Exchange {
     /// The positions of its items that wait.
@@ -397,41 +391,6 @@ impl Service {
         self.waits.room = self.waits.room.saturating_sub(usize::from(is_first));
         let is_for_record = kind == WantKind::Fetch;
         Some(ItemWait { item, is_for_record, ticket: Some(ticket), is_cut_off: false, late_ms })
-    }
-
-    /// Some of these resolved items have used something without a lease: by force, or as their biz
-    /// says of a lease that does not come. The ledger is to hear of it at once, so they want
-    /// nothing, for nobody.
-    #[cold]
-    pub(super) fn report_uses(&mut self, request: &Request, resolved: Range<usize>) {
-        self.table.lease_clock().take_overspent();
-        let Some(wants) = self.handle.wants() else { return };
-        let reports = &mut self.waits.reports;
-        reports.retain(|&ticket| wants.poll(ticket).is_none());
-        if request.command == Command::Query {
-            // What it has charged to see what would be is undone.
-            return;
-        }
-        for resolved in &self.scratch.resolved[resolved] {
-            let entry = resolved.biz.and_then(|biz| self.table.get(biz));
-            let Some((entry, sharing)) = entry.and_then(|entry| Some((entry, entry.sharing?)))
-            else {
-                continue;
-            };
-            if resolved.settled.is_some() || reports.len() == REPORTS_MAX {
-                continue;
-            }
-            let want = Want {
-                generation: self.generation,
-                need: 0,
-                deadline_ms: self.table.lease_clock().boot_ms().saturating_add(sharing.wait_ms),
-                ..Want::of_key(WantKind::Update, entry.id, resolved.key.key())
-            };
-            if let Ok(ticket) = wants.push(&want) {
-                reports.push(ticket);
-                self.waits.has_pushed = true;
-            }
-        }
     }
 
     /// An atomic request lacks something: it waits for all of it, or is `busy`. All is wanted until
