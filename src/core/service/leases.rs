@@ -10,7 +10,7 @@ use crate::key::{KeyForm, KeyNodeId, KeyRef, MAX_KEY_WORDS};
 use crate::lease::{Holding, Settings};
 use crate::limit::{LeasedState, Spending, States};
 use crate::store::layout::{TAG_WORDS, node, tag};
-use crate::store::{NodeIndex, Refused, Wanted, group};
+use crate::store::{NodeIndex, Refused, Want, Wanted, group};
 
 /// Attempts, since the generation can change while the service takes one.
 const RETRIES: usize = 3;
@@ -74,6 +74,11 @@ pub struct LeasePass {
 const SCOPES: [Scope; 2] = [Scope::Key, Scope::Biz];
 
 impl LeaseKey {
+    /// The key that something is wanted of.
+    pub fn of_want(want: &Want) -> LeaseKey {
+        LeaseKey { key_word: want.key_word, field: want.field }
+    }
+
     /// The biz.
     pub fn biz_id(&self) -> u32 {
         self.key_word as u32

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::waiting::{Host, limited, update};
+use super::host::{Host, limited, update};
 use crate::base::clock;
 use crate::service::{
     Command, Exchange, ItemError, ItemOptions, LeaseKey, LeaseMoment, LeasePass, LeasedLimit,
@@ -54,7 +54,7 @@ fn atomic(command: Command, items: &[Ask<'_>]) -> Request {
 
 /// The courier changes what the host holds of an item.
 fn change(host: &mut Host, want: &TakenWant, work: impl FnMut(&mut [LeasedLimit])) {
-    let key = LeaseKey { key_word: want.want.key_word, field: want.want.field };
+    let key = LeaseKey::of_want(&want.want);
     let boot_ms = clock::boot_ms();
     let moment = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: clock::now() };
     host.courier.with_leases(&key, moment, work).unwrap();
@@ -323,7 +323,7 @@ fn uses_without_a_lease_are_told_at_once_by_a_want_of_nothing() {
     assert_eq!((want.want.kind, want.want.need), (WantKind::Update, 0));
     assert!(host.service.take_pushed(), "the courier is called");
     assert!(force(&mut host, &one, Command::Update, false).is_empty(), "that message tells it");
-    let key = LeaseKey { key_word: want.want.key_word, field: want.want.field };
+    let key = LeaseKey::of_want(&want.want);
     let boot_ms = clock::boot_ms();
     let moment = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: clock::now() };
     let told = host.courier.with_leases(&key, moment, |limits| limits[0].holding.lease.extra);
