@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use frs::base::clock;
+use frs::conf::Cluster;
 use frs::lease::{Claim, Take};
 use frs_server::courier::cluster::{Event, Lost};
 use redis::cmd;
@@ -25,12 +26,23 @@ fn wait_until_told(host: &mut Host, slots: &Range<u16>) {
     assert!(host.new_masters().iter().all(|again| again == slots));
 }
 
+/// A host that has been granted 5 uses of a ledger.
+fn holder(conf: &Cluster, ledger: &str) -> Host {
+    let mut host = Host::start(conf).settled();
+    host.need_until_granted(ledger, 5);
+    host
+}
+
+/// The cluster, where a write counts only once a replica has it.
+fn acknowledged(nodes: &Nodes) -> Cluster {
+    Cluster { wait_replicas: 1, timeout_ms: 500, ..conf(nodes.seeds()) }
+}
+
 #[test]
 fn a_slot_that_has_moved_is_followed() {
     let Some(nodes) = Nodes::start() else { return };
-    let mut host = Host::start(&conf(nodes.seeds())).settled();
     let (ledger, slot) = (ledger_in(100, 1), 100);
-    host.need_until_granted(&ledger, 5);
+    let mut host = holder(&conf(nodes.seeds()), &ledger);
 
     nodes.begin_to_move(slot, 0, 1);
     nodes.move_keys(slot, 0, 1);
@@ -54,10 +66,9 @@ fn a_slot_that_has_moved_is_followed() {
 #[test]
 fn a_replica_takes_the_place_of_a_dead_master() {
     let Some(mut nodes) = Nodes::start() else { return };
-    let mut host = Host::start(&conf(nodes.seeds())).settled();
     let slots = Nodes::first_slots(0);
     let ledger = ledger_in(slots.start, 1);
-    host.need_until_granted(&ledger, 5);
+    let mut host = holder(&conf(nodes.seeds()), &ledger);
     // The other masters go on meanwhile.
     let other = ledger_in(Nodes::first_slots(1).start, 1);
     host.need_until_granted(&other, 1);
@@ -140,9 +151,8 @@ fn a_master_that_has_started_again_is_a_new_one() {
     // The first replica of a master that has started again gives its data another name, so such a
     // master learns twice.
     let Some(mut nodes) = Nodes::masters_alone() else { return };
-    let mut host = Host::start(&conf(nodes.seeds())).settled();
     let slots = Nodes::first_slots(1);
-    host.need_until_granted(&ledger_in(slots.start, 1), 5);
+    let mut host = holder(&conf(nodes.seeds()), &ledger_in(slots.start, 1));
     nodes.kill(1);
     nodes.restart(1);
     assert_eq!(host.new_master(), std::slice::from_ref(&slots));
@@ -177,9 +187,8 @@ fn a_library_that_is_missing_is_loaded() {
 #[test]
 fn a_broken_connection_alone_is_no_new_master() {
     let Some(nodes) = Nodes::start() else { return };
-    let mut host = Host::start(&conf(nodes.seeds())).settled();
     let ledger = ledger_in(1, 1);
-    host.need_until_granted(&ledger, 5);
+    let mut host = holder(&conf(nodes.seeds()), &ledger);
     let _: u64 = nodes.ask(0, cmd("CLIENT").arg("KILL").arg("TYPE").arg("normal"));
     host.wait_for("the connection is down", |event| {
         matches!(event, Event::Down { .. }).then_some(())
@@ -200,9 +209,8 @@ fn a_node_that_says_nothing_loses_messages_in_time() {
     };
     let mut conf = conf(nodes.seeds());
     conf.timeout_ms = 300;
-    let mut host = Host::start(&conf).settled();
     let ledger = ledger_in(1, 1);
-    host.need_until_granted(&ledger, 5);
+    let mut host = holder(&conf, &ledger);
     nodes.stop(0);
     let begun = clock::instant();
     let id = host.need(&ledger, 1);
@@ -221,11 +229,8 @@ fn a_node_that_says_nothing_loses_messages_in_time() {
 #[test]
 fn a_write_that_too_few_replicas_have_is_lost() {
     let Some(nodes) = Nodes::start() else { return };
-    let mut conf = conf(nodes.seeds());
-    (conf.wait_replicas, conf.timeout_ms) = (1, 500);
-    let mut host = Host::start(&conf).settled();
-    let ledger = ledger_in(1, 1);
-    host.need_until_granted(&ledger, 5);
+    let (conf, ledger) = (acknowledged(&nodes), ledger_in(1, 1));
+    let mut host = holder(&conf, &ledger);
     nodes.stop(MASTERS);
     let ids: Vec<_> = (0..10).map(|_| host.need(&ledger, 1)).collect();
     for (id, answer) in host.answers(&ids) {
@@ -245,11 +250,8 @@ fn a_write_that_too_few_replicas_have_is_lost() {
 #[test]
 fn a_write_is_not_acknowledged_to_another_connection_either() {
     let Some(nodes) = Nodes::start() else { return };
-    let mut conf = conf(nodes.seeds());
-    (conf.wait_replicas, conf.timeout_ms) = (1, 500);
-    let mut host = Host::start(&conf).settled();
-    let ledger = ledger_in(1, 1);
-    host.need_until_granted(&ledger, 5);
+    let (conf, ledger) = (acknowledged(&nodes), ledger_in(1, 1));
+    let host = holder(&conf, &ledger);
     nodes.stop(MASTERS);
     let claim = Claim { window: 0, floor: 0, spent: 0, extra: 0 };
     let take = Take { host: 7, seq: 1, claim, need: 3, want: 3 };
@@ -271,9 +273,8 @@ fn a_write_is_not_acknowledged_to_another_connection_either() {
 #[test]
 fn a_slot_that_no_node_serves_is_down() {
     let Some(mut nodes) = Nodes::start() else { return };
-    let mut host = Host::start(&conf(nodes.seeds())).settled();
     let ledger = ledger_in(1, 1);
-    host.need_until_granted(&ledger, 5);
+    let mut host = holder(&conf(nodes.seeds()), &ledger);
     // The first master is in a minority soon.
     (1..6).for_each(|node| nodes.kill(node));
     let down = wait_until("it serves no more", || {
@@ -286,9 +287,8 @@ fn a_slot_that_no_node_serves_is_down() {
 #[test]
 fn replicas_that_are_cut_off_for_a_moment_lose_nothing() {
     let Some(nodes) = Nodes::start() else { return };
-    let mut host = Host::start(&conf(nodes.seeds())).settled();
     let ledger = ledger_in(1, 1);
-    host.need_until_granted(&ledger, 5);
+    let mut host = holder(&conf(nodes.seeds()), &ledger);
     nodes.cut_replicas(0);
     let id = host.need(&ledger, 1);
     host.answer(id).expect("an answer");
