@@ -355,8 +355,8 @@ pub enum Stage {
     /// Not run, or run and answered.
     #[default]
     Answered,
-    /// Some of its items wait for a lease. It is to be run again when that has come, or when it is
-    /// late; what its other items were answered stays.
+    /// Some of its items wait for a lease, or for a record. It is to be run again when that has
+    /// come, or when it is late; what its other items were answered stays.
     Waiting,
     /// Not begun: an exchange before it waits.
     Behind,

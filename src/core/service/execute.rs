@@ -17,6 +17,7 @@ use crate::store::{Lead, Moment, NodeOwner, Refused, WantKind, Wanted};
 use atomic::{AtomicTransaction, Judged, Lacking};
 use one::{ItemTransaction, Unjudged, log_too_large};
 use resolved::{EarlyAnswer, LastBiz, Resolved, WaitState};
+use waiting::Wish;
 
 pub(super) use reports::Reports;
 pub use waiting::ItemWait;
@@ -58,7 +59,8 @@ impl Service {
     /// Runs a request: one transaction for each item, or one for all of them if it is atomic. There
     /// is an answer for each item, in order.
     ///
-    /// Nothing waits for a lease: an item that lacks one is answered by its biz's `on-miss`.
+    /// Nothing waits: an item that lacks a lease is answered by its biz's `on-miss`, and one whose
+    /// record may have been spilled is `busy`.
     pub fn run(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
         let generation = self.generation;
         self.waits.state = WaitState::Late;
@@ -91,9 +93,9 @@ impl Service {
     /// Runs several requests, in order, each as [`Service::run`] does. If each has one item and
     /// none is atomic, the memory of several is fetched together.
     ///
-    /// An exchange with an item that lacks a lease is [`Stage::Waiting`] afterwards, and those
-    /// behind it in its lane are [`Stage::Behind`]. It is run again when [`Service::may_go_on`]
-    /// says so, or when its `wait_ms` are over.
+    /// An exchange with an item that lacks a lease, or its record, is [`Stage::Waiting`]
+    /// afterwards, and those behind it in its lane are [`Stage::Behind`]. It is run again when
+    /// [`Service::may_go_on`] says so, or when its `wait_ms` are over.
     pub fn run_all(&mut self, exchanges: &mut [Exchange], now: Millis) {
         let generation = self.generation;
         self.begin_waits();
@@ -271,7 +273,8 @@ impl Service {
                 return self.answer_settled(at, answers);
             }
             if self.asks_first(request.command, at) {
-                return self.wait_for_lease(request, at, WantKind::Query, answers);
+                let wish = Wish::Lease(WantKind::Query, None);
+                return self.wait_alone(request, at, wish, answers);
             }
             let tried = match refused.take() {
                 Some(reason) => Err(reason),
@@ -285,11 +288,12 @@ impl Service {
                     break;
                 }
                 Err(Refused::Busy) => break,
-                Ok(Err(Unjudged::Lacks)) => {
-                    return self.wait_for_lease(request, at, WantKind::Update, answers);
+                Ok(Err(Unjudged::NoLease)) => {
+                    let wish = Wish::Lease(WantKind::Update, None);
+                    return self.wait_alone(request, at, wish, answers);
                 }
                 Ok(Err(Unjudged::Absent(scope))) => {
-                    return self.wait_for_record(request, at, scope, answers);
+                    return self.wait_alone(request, at, Wish::Record(scope), answers);
                 }
                 Ok(Err(Unjudged::Failed(failed))) => {
                     error = failed;
