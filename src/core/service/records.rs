@@ -128,7 +128,9 @@ impl SentRecords {
     /// The cluster may not have what was sent of a place.
     pub fn forget(&mut self, place: RecordPlace) {
         let known = self.0.get_mut(&place.group).and_then(|sent| sent.get_mut(place.place));
-        known.into_iter().for_each(|crc| *crc = 0);
+        if let Some(crc) = known {
+            *crc = 0;
+        }
     }
 
     /// The cluster may have lost anything.
@@ -162,8 +164,8 @@ pub struct Step {
 }
 
 impl Service {
-    /// Goes on with a round over a group: tells what has changed since it was
-    /// sent, and notes it as sent. None: the group is not here.
+    /// Goes on with a round over a group: tells what has changed since it was sent, and notes it as
+    /// sent. None: the group is not here, or is not served.
     pub fn changed_records(
         &mut self,
         group_name: &str,
@@ -391,9 +393,9 @@ pub(super) fn changed(
 ) -> Option<ChangedRecord> {
     let (entry, scope) = table.of_key_word(group, words[node::KEY])?;
     entry.fetch_wait_ms?;
-    let is_void = scope == Scope::Biz || entry.is_outdated(words[node::CHECK], scope);
+    let counts = scope == Scope::Key && !entry.is_outdated(words[node::CHECK], scope);
     let life_ms = entry.life_ms(words[node::LAST_USE], now);
-    if is_void || life_ms == Some(0) {
+    if !counts || life_ms == Some(0) {
         return None;
     }
     let mut field = [0; MAX_KEY_WORDS];

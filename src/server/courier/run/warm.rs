@@ -22,9 +22,9 @@ use crate::courier::warm::{
 };
 
 /// The longest sleep where nothing is due.
-const NEVER: Duration = Duration::from_secs(3600);
+const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
 /// Between two looks at chains that nothing is under way for.
-const CROWDED: Duration = Duration::from_millis(2);
+const CROWDED_PAUSE: Duration = Duration::from_millis(2);
 
 /// What is under way.
 #[derive(Debug, Default)]
@@ -56,8 +56,8 @@ impl WarmTier {
     pub fn pause(&self) -> Duration {
         let now = clock::instant();
         let due = self.rounds.due().into_iter().chain(self.filters.due()).min();
-        let pause = due.map_or(NEVER, |due| due.saturating_duration_since(now));
-        if self.warm.is_crowded() { pause.min(CROWDED) } else { pause }
+        let pause = due.map_or(LONGEST_PAUSE, |due| due.saturating_duration_since(now));
+        if self.warm.is_crowded() { pause.min(CROWDED_PAUSE) } else { pause }
     }
 
     /// What was counted of records that were spilled, since the last call.

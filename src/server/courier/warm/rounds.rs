@@ -34,10 +34,11 @@ struct Group {
     conf: RoundGroup,
     /// Its random id, once it was looked at.
     id: Option<u64>,
-    /// When its round has begun, by the wall clock; before it the last complete one.
+    /// When its round began, by both clocks.
     begun_ms: u64,
-    kept_ms: u64,
     begun: Instant,
+    /// When its last complete round began, by the wall clock.
+    kept_ms: u64,
     /// The next key-node. None: the round has seen all.
     at: Option<usize>,
     under_way: usize,
@@ -84,8 +85,8 @@ impl Rounds {
                     conf,
                     id: None,
                     begun_ms: now.wall_ms,
-                    kept_ms: now.wall_ms,
                     begun: now.at,
+                    kept_ms: now.wall_ms,
                     at: Some(0),
                     under_way: 0,
                     is_complete: true,
