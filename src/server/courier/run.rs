@@ -105,7 +105,7 @@ pub fn run(args: CourierArgs) -> Result<(), CourierError> {
         rings: Rings::default(),
         rounds: Rounds::new(clock::instant()),
         warm: WarmTier::default(),
-        resets: Resets::new(),
+        resets: Resets::default(),
         complaints: LogThrottle::new(COMPLAIN_EVERY),
         warned: Figures::default(),
     };

@@ -28,7 +28,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(2);
 const ASK_AGAIN_MAX: Duration = Duration::from_secs(60);
 
 /// The resets that are not followed yet.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Resets {
     behind: BTreeMap<u32, Behind>,
     /// Businesses whose epoch in the cluster is none: the log has named them.
@@ -83,11 +83,6 @@ impl Behind {
 }
 
 impl Resets {
-    /// Of a courier that has heard nothing yet.
-    pub fn new() -> Resets {
-        Resets { behind: BTreeMap::new(), bad: BTreeSet::new(), next_clear: None }
-    }
-
     /// When void records are to be cleared.
     pub fn due(&self) -> Option<Instant> {
         self.next_clear
