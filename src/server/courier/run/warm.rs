@@ -65,7 +65,8 @@ impl WarmTier {
         self.warm.take_figures()
     }
 
-    /// Since when the cluster has all that had changed before. None: it keeps nothing.
+    /// Since when the cluster has all that had changed before. None: it is not known yet, or the
+    /// cluster keeps nothing.
     pub fn kept_ms(&self) -> Option<u64> {
         self.rounds.kept_ms()
     }
