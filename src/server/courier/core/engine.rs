@@ -197,16 +197,20 @@ impl<N: Nodes> Core<N> {
                     self.end(wants.iter().map(|want| want.ticket).collect(), Fate::Unserved);
                 }
                 Due::Ledger(ledger) => {
-                    if let Some(line) = self.lines.get_mut(&ledger) {
-                        line.due_ms = None;
+                    let Some(line) = self.lines.get_mut(&ledger) else { continue };
+                    line.due_ms = None;
+                    // What nobody holds any more needs no look: its time is over in the node, too.
+                    if line.is_over(now.boot_ms) {
+                        self.lines.remove(&ledger);
+                    } else {
                         self.look_soon(ledger);
                     }
                 }
             }
         }
         while let Some(ledger) = self.todo.pop_front() {
-            if let Some(line) = self.lines.get_mut(&ledger) {
-                line.is_queued = false;
+            // An answer may have had it looked at meanwhile.
+            if self.lines.get(&ledger).is_some_and(|line| line.is_queued) {
                 self.visit(nodes, now, ledger, None);
             }
         }
@@ -221,6 +225,7 @@ impl<N: Nodes> Core<N> {
         answer: Option<Answered>,
     ) {
         let Some(line) = self.lines.get_mut(&ledger) else { return };
+        line.is_queued = false;
         let requests = &self.requests;
         line.waiting.retain(|id| requests.contains_key(id));
         let Waiting { lacking, is_asked } = waiting(requests, line, &ledger);
