@@ -82,6 +82,11 @@ impl Holding {
         self.lease.window != 0 && now_ms < self.lease.end_ms
     }
 
+    /// Do its uses count in a window of the ledger?
+    pub fn counts(&self, now_ms: u64) -> bool {
+        self.lease.window != 0 && now_ms < self.lease.gone_ms
+    }
+
     /// Uses of the allowance that are left.
     #[inline(always)]
     pub fn unspent(&self, now_ms: u64) -> u64 {
@@ -164,15 +169,14 @@ impl Holding {
 
     /// Has the ledger yet to hear of uses beyond the lease?
     pub fn must_report(&self, now_ms: u64) -> bool {
-        let counts = self.lease.window != 0 && now_ms < self.lease.gone_ms;
-        self.lease.extra != 0 || counts && self.used > self.lease.allowance
+        self.lease.extra != 0 || self.counts(now_ms) && self.used > self.lease.allowance
     }
 
     /// May the node be forgotten? Not while it has a lease that may count after a failover, a
     /// message in flight, or uses that the ledger has not heard of.
     pub fn is_evictable(&self, now_ms: u64) -> bool {
         let lease = &self.lease;
-        let is_over = lease.window == 0 || now_ms >= lease.gone_ms;
+        let is_over = !self.counts(now_ms);
         let is_empty = lease.allowance == 0 && self.used == 0;
         !lease.in_flight && lease.extra <= 0 && (is_over || is_empty)
     }

@@ -13,6 +13,7 @@ mod bind;
 mod holding;
 mod message;
 mod parked;
+mod told;
 mod words;
 
 pub use answer::{Heard, Next};

@@ -1,8 +1,9 @@
-//! A limit that machines share: its policy spends what a ledger has granted this host.
+//! A limit that machines share: its policy spends what a ledger has granted this host. One that
+//! refuses nothing spends at once, and its ledger is told.
 //!
-//! Invariant: in mode [`Spending::New`] and [`Spending::Parked`] nothing is admitted beyond the
-//! allowance of a live lease of this host's incarnation. All times are milliseconds of
-//! CLOCK_BOOTTIME, which [`LeaseClock`] tells: no wall clock takes part.
+//! Invariant: in mode [`Spending::New`] and [`Spending::Parked`] a limit that refuses admits
+//! nothing beyond the allowance of a live lease of this host's incarnation. All times are
+//! milliseconds of CLOCK_BOOTTIME, which [`LeaseClock`] tells: no wall clock takes part.
 //!
 //! The state is a [`Holding`], as lease/words.rs has it. That of a sliding limit reaches on to the
 //! end of the ring, which is its log.
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::calendar_windows::window_at;
 use super::ring::{self, Ring, Uses};
 use super::{Demand, Figures, Heard, WordUnit};
-use crate::conf::{self, LEASED_WORDS, Share, Sharing, Turns};
+use crate::conf::{self, LEASED_WORDS, MAX_SHARED, Share, Sharing, Turns};
 use crate::lease::{
     Asking, HOLDING_WORDS, Holding, HoldingWords, Incarnation, Kind, Lease, Settings,
 };
@@ -108,10 +109,27 @@ struct Charge {
     spending: Spending,
 }
 
+/// What a shared limit does with a use that is too much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// It refuses it.
+    Refuses,
+    /// It says so.
+    Advises,
+    /// None is.
+    Counts,
+}
+
 /// A shared limit, prepared.
 #[derive(Debug, Clone)]
 pub(super) struct Leased {
+    /// What its ledger is told of it.
     settings: Settings,
+    role: Role,
+    /// The maximum that answers show; 0: none.
+    max: u64,
+    /// A new item spends what is leased.
+    spends_new: bool,
     sharing: Sharing,
     clock: Arc<LeaseClock>,
     /// The log of a sliding limit.
@@ -122,13 +140,14 @@ pub(super) struct Leased {
 }
 
 impl Leased {
-    /// Prepares a limit; none for one that only counts. `ring` is that of its scope.
+    /// Prepares a limit, which may advise instead of refusing. `ring` is that of its scope.
     pub fn new(
         policy: &conf::Policy,
+        advises: bool,
         sharing: Sharing,
         ring: Option<Ring>,
         clock: &Arc<LeaseClock>,
-    ) -> Option<Leased> {
+    ) -> Leased {
         let mut turns = None;
         let kind = match policy {
             conf::Policy::Interval(limit) => Kind::Interval { interval_ms: limit.interval_ms },
@@ -142,20 +161,53 @@ impl Leased {
             }
             conf::Policy::Token(limit) => Kind::Token { rate: limit.rate, period_ms: limit.per_ms },
             conf::Policy::Total(_) => Kind::Total,
-            conf::Policy::Count(_) => return None,
+            conf::Policy::Count(limit) => match &limit.turns {
+                None => Kind::Total,
+                Some(of_count) => {
+                    turns = Some(of_count.clone());
+                    Kind::Calendar { start_ms: 0, end_ms: 0, next_end_ms: 0 }
+                }
+            },
         };
-        let max = policy.max()?;
-        let settings = Settings { kind, max, hosts: sharing.hosts.into() };
-        let ring = ring.filter(|_| matches!(kind, Kind::Sliding { .. }));
-        let clock = Arc::clone(clock);
-        let mut limit = Leased { settings, sharing, clock, ring, turns, window_ms: None };
-        limit.window_ms = limit.longest_window_ms();
-        Some(limit)
+        let max = policy.max();
+        let role = match max {
+            None => Role::Counts,
+            Some(_) if advises => Role::Advises,
+            Some(_) => Role::Refuses,
+        };
+        let told_max = match max {
+            // The ledger fills a bucket up to its burst.
+            Some(max) if role == Role::Refuses || matches!(kind, Kind::Token { .. }) => max,
+            _ => MAX_SHARED,
+        };
+        let mut limit = Leased {
+            settings: Settings { kind, max: told_max, hosts: sharing.hosts.into() },
+            role,
+            max: max.unwrap_or(0),
+            spends_new: role == Role::Refuses && sharing.share == Share::Cluster,
+            sharing,
+            clock: Arc::clone(clock),
+            ring: ring.filter(|_| matches!(kind, Kind::Sliding { .. })),
+            turns,
+            window_ms: None,
+        };
+        limit.window_ms = limit.length_ms().filter(|_| !limit.only_counts());
+        limit
     }
 
     /// The same limit with another maximum.
-    pub fn with_policy(&self, policy: &conf::Policy) -> Option<Leased> {
-        Leased::new(policy, self.sharing, self.ring, &self.clock)
+    pub fn with_policy(&self, policy: &conf::Policy) -> Leased {
+        Leased::new(policy, self.role == Role::Advises, self.sharing, self.ring, &self.clock)
+    }
+
+    /// Whether its uses are only told to the ledger: it needs no lease.
+    pub fn refuses_nothing(&self) -> bool {
+        self.role != Role::Refuses
+    }
+
+    /// Whether it has no maximum.
+    pub fn only_counts(&self) -> bool {
+        self.role == Role::Counts
     }
 
     /// Its settings, with the calendar windows of a time of the ledger's.
@@ -253,8 +305,10 @@ impl Leased {
     fn hit(&self, words: &HoldingWords, count: u64, spending: Spending) -> Option<Holding> {
         let mut holding = Holding::decode(words);
         let may_spend = match spending {
-            Spending::New => self.sharing.share == Share::Cluster,
-            Spending::Parked | Spending::CutOff | Spending::Admit => holding.lease.held == 0,
+            Spending::New => self.spends_new,
+            Spending::Parked | Spending::CutOff | Spending::Admit => {
+                (holding.lease.held == 0) & (self.role == Role::Refuses)
+            }
             Spending::Ask => false,
         };
         let is_common = may_spend
@@ -265,6 +319,11 @@ impl Leased {
 
     fn holding_admits(&self, holding: &Holding, count: u64, spending: Spending) -> bool {
         let now_ms = self.clock.boot_ms();
+        match self.role {
+            Role::Refuses => {}
+            Role::Advises => return count <= self.figures_of(holding).remaining,
+            Role::Counts => return true,
+        }
         match spending {
             // What one that waited has left over is for others that wait.
             Spending::New if self.sharing.share == Share::Exact => count == 0,
@@ -413,6 +472,8 @@ impl Leased {
         let magnitude = u64::from(count.unsigned_abs());
         if count < 0 {
             holding.give_back(&self.settings.kind, magnitude, now_ms);
+        } else if self.refuses_nothing() {
+            self.charge_untold(holding, magnitude);
         } else if magnitude <= holding.unspent(now_ms) {
             if spending == Spending::Parked {
                 let held = holding.lease.held;
@@ -438,7 +499,19 @@ impl Leased {
         self.store_words(state, holding);
     }
 
-    /// Uses that all machines have left, as last heard.
+    /// Charges uses that the ledger is to be told. The rounds look at a node with a window once a
+    /// second; the first use before it has one calls the courier.
+    fn charge_untold(&self, holding: &mut Holding, count: u64) {
+        let was_extra = holding.lease.extra > 0 || holding.lease.in_flight;
+        holding.overspend(&self.settings.kind, count, self.clock.boot_ms());
+        if !was_extra && holding.lease.extra > 0 {
+            // Relaxed: as the time.
+            self.clock.has_overspent.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Uses that all machines have left of what the ledger was told as the maximum, as last heard,
+    /// less what this one has used since.
     #[inline(always)]
     fn remaining_of(&self, holding: &Holding) -> u64 {
         let (lease, now_ms) = (&holding.lease, self.clock.boot_ms());
@@ -446,10 +519,13 @@ impl Leased {
         let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX / 4);
         let max = signed(self.settings.max);
         let unheard = lease.extra + lease.sent_extra.max(0);
+        let known = signed(lease.elsewhere) + signed(lease.allowance) - signed(holding.used);
         let left = if holding.is_live(now_ms) {
-            signed(lease.elsewhere) + signed(lease.allowance) - signed(holding.used) - unheard
+            known - unheard
         } else if self.ring.is_some() {
-            max - signed(holding.used)
+            // Uses of others stay in their logs after the lease. Its own log has all of its own.
+            let is_known = self.refuses_nothing() && holding.counts(now_ms);
+            if is_known { known } else { max - signed(holding.used) }
         } else {
             max - unheard
         };
@@ -470,15 +546,22 @@ impl Leased {
     #[inline]
     pub fn remaining(&self, state: &[u64]) -> u64 {
         match self.ring {
-            None => self.remaining_of(&Holding::decode(words_of(state))),
-            Some(_) => self.remaining_of(&self.holding(state)),
+            None => self.shown(self.remaining_of(&Holding::decode(words_of(state)))).1,
+            Some(_) => self.shown(self.remaining_of(&self.holding(state))).1,
         }
     }
 
     #[inline(always)]
     fn figures_of(&self, holding: &Holding) -> Figures {
-        let (max, remaining) = (self.settings.max, self.remaining_of(holding));
-        Figures { used: max - remaining, max, remaining, reset_ms: self.reset_ms(holding) }
+        let (used, remaining) = self.shown(self.remaining_of(holding));
+        Figures { used, max: self.max, remaining, reset_ms: self.reset_ms(holding) }
+    }
+
+    /// What answers show of what is left: (used, remaining).
+    #[inline(always)]
+    fn shown(&self, left: u64) -> (u64, u64) {
+        let used = self.settings.max - left;
+        (used, self.max.saturating_sub(used))
     }
 
     #[inline(always)]
@@ -522,7 +605,7 @@ impl Leased {
         self.window_ms
     }
 
-    fn longest_window_ms(&self) -> Option<u64> {
+    fn length_ms(&self) -> Option<u64> {
         match (self.settings.kind, &self.turns) {
             (
                 Kind::Interval { interval_ms }
@@ -541,7 +624,7 @@ impl Leased {
     pub fn life_ms(&self) -> Option<u64> {
         // A lease may be asked for, claimed and reported some time after the last use.
         const SLACK_MS: u64 = 120_000;
-        Some(self.window_ms()?.saturating_mul(3).saturating_add(SLACK_MS))
+        Some(self.length_ms()?.saturating_mul(3).saturating_add(SLACK_MS))
     }
 
     /// What the meaning of the words depends on: another number than that of the policy alone, so
@@ -552,8 +635,15 @@ impl Leased {
         [LEASED + kind, span]
     }
 
-    /// What the name of its ledger depends on.
+    /// What the name of its ledger depends on. One that refuses nothing is told another maximum, so
+    /// it has another ledger.
     pub fn ledger_shape(&self) -> [u64; 2] {
+        const TOLD: u64 = 32;
+        let [kind, span] = self.kind_shape();
+        [if self.refuses_nothing() { TOLD + kind } else { kind }, span]
+    }
+
+    fn kind_shape(&self) -> [u64; 2] {
         match (self.settings.kind, &self.turns) {
             (Kind::Interval { interval_ms }, _) => [1, interval_ms],
             (Kind::Total, _) => [2, 0],
@@ -606,7 +696,11 @@ impl Leased {
     /// Whether the node must stay: a lease may count after a failover, a message is in flight, or
     /// the ledger has not heard of some uses.
     pub fn is_kept(&self, state: &[u64]) -> bool {
-        !self.holding(state).is_evictable(self.clock.boot_ms())
+        let (holding, now_ms) = (self.holding(state), self.clock.boot_ms());
+        match self.refuses_nothing() {
+            true => holding.lease.in_flight || holding.is_untold(now_ms),
+            false => !holding.is_evictable(now_ms),
+        }
     }
 
     /// Whether nothing in the state counts any more: what it had is over, or all that happened to

@@ -139,3 +139,57 @@ fn requests_of_several_keys_get_all_or_nothing_and_all_there_is() {
         assert_eq!(world.tally.admitted, max, "seed {seed}: {:?} {}", world.tally, world.show());
     }
 }
+
+fn kind_of(seed: u64) -> Kind {
+    let interval = Kind::Interval { interval_ms: 60_000 };
+    let calendar = Kind::Calendar { start_ms: 0, end_ms: 60_000, next_end_ms: 0 };
+    [Kind::Total, interval, calendar][seed as usize % 3]
+}
+
+/// Hosts use limits that refuse nothing, whatever fails. In the end everybody knows the sum.
+fn tell(seed: u64, kind: Kind, faults: Faults) {
+    let mut world = World::new(seed, table(kind, 1 << 50, Appetite::Nothing), 3, LEARN_MS);
+    world.faults = faults;
+    let ledgers: Vec<_> = (0..3).flat_map(|key| world.table.ledgers(key)).collect();
+    let mut sums = [0; 3];
+    for _ in 0..6000 {
+        for host in 0..3 {
+            let key = world.random.below(3) as usize;
+            if !world.random.one_in(4) {
+                continue;
+            }
+            let own = world.hosts[host].nodes.node(&ledgers[key]).used;
+            let count = if own >= 3 && world.random.one_in(5) { -3 } else { 4 };
+            world.charge(host, ledgers[key], count);
+            sums[key] += count;
+        }
+        world.step();
+    }
+    world.faults = Faults::default();
+    // Pauses of repeats have grown.
+    (0..8000).for_each(|_| world.step());
+    for (ledger, sum) in ledgers.into_iter().zip(sums) {
+        let known = world.known(ledger);
+        assert_eq!(known, (sum, vec![sum; 3]), "seed {seed}: {}", world.show());
+    }
+}
+
+#[test]
+fn sums_of_what_refuses_nothing_are_right_whatever_is_lost_late_doubled_or_killed() {
+    let faults = Faults {
+        lost: 12,
+        late: 15,
+        doubled: 5,
+        death: 400,
+        outage: 1500,
+        outage_ms: 150,
+        failover: 0,
+    };
+    seeds(30).for_each(|seed| tell(seed, kind_of(seed), faults));
+}
+
+#[test]
+fn sums_of_what_refuses_nothing_outlive_masters_that_have_lost_writes() {
+    let faults = Faults { doubled: 5, failover: 900, death: 700, ..Faults::default() };
+    seeds(30).for_each(|seed| tell(seed, kind_of(seed), faults));
+}
