@@ -5,11 +5,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
+use serde_json::Value;
 
 use super::hosts::Hosts;
 use super::nodes::{MASTERS, Nodes};
 use crate::common::items::{self, Item};
-use crate::common::{BOUND, Client};
+use crate::common::{BOUND, Client, Setup, text};
 
 const REFUSES: u64 = 400;
 const ADVISES: u64 = 300;
@@ -87,6 +88,8 @@ fn all_hosts_come_to_know_the_sum_though_couriers_are_killed() {
         all.iter().all(is_known)
     });
     assert!(known, "{mixed} and {told} were admitted, hosts know {all:?}");
+    let shown = hosts.setups.iter().map(|setup| told_shown(setup, told)).sum::<u64>();
+    assert_eq!(shown, told, "what each has told");
     for client in &mut clients {
         // Each host alone has admitted less than that.
         let item = query(client, "told");
@@ -94,6 +97,24 @@ fn all_hosts_come_to_know_the_sum_though_couriers_are_killed() {
         let answer = client.get("/update?biz=told&key=k");
         assert_eq!(answer.attribute("action"), Some("captcha"), "{answer:?}");
     }
+}
+
+/// What a record shows that its host has told of the count; the others have used the rest.
+fn told_shown(setup: &Setup, all: u64) -> u64 {
+    let dumped = setup.inspect(&["dump", "data", "--biz", "told", "--format", "json"]);
+    let dumped: Value = serde_json::from_slice(&dumped.stdout).expect("JSON");
+    let records = dumped.as_array().expect("records").iter();
+    let counts = records.filter_map(|record| record.pointer("/limits/0/lease"));
+    let uses = |lease: &Value, name: &str| lease[name].as_u64();
+    for lease in counts {
+        let [told, used, others] =
+            ["allowance", "used", "used-elsewhere"].map(|name| uses(lease, name).unwrap_or(0));
+        assert_eq!((told, told + others, lease.get("elsewhere")), (used, all, None), "{lease}");
+    }
+    let shown = setup.inspect(&["get", "data", "told", "k"]);
+    assert!(text(&shown.stdout).contains("\n            used elsewhere "), "{shown:?}");
+    let first = dumped.pointer("/0/limits/0/lease").expect("a lease");
+    uses(first, "allowance").expect("a number")
 }
 
 fn wait_until_or(most: Duration, mut holds: impl FnMut() -> bool) -> bool {
