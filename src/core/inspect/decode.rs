@@ -6,6 +6,7 @@ use super::reader::Reader;
 use super::record::{LeaseRecord, NodePlace, NodeRecord};
 use crate::conf::{Biz, Scope};
 use crate::key::KeyForm;
+use crate::lease::TOLD_MAX;
 use crate::limit::{LeasedState, LimitFigures, Spending, StateField, StateWord, States};
 use crate::store::layout::node;
 use crate::store::{Judge, Rank};
@@ -93,8 +94,7 @@ impl Reader {
         let boot_ms = self.table.lease_clock().boot_ms();
         let is_heard = lease.heard_ms > 0;
         let is_told = leased.refuses_nothing;
-        let of_others =
-            || leased.settings.max.saturating_sub(lease.elsewhere).saturating_sub(lease.allowance);
+        let of_others = || TOLD_MAX.saturating_sub(lease.elsewhere).saturating_sub(lease.allowance);
         LeaseRecord {
             index: leased.position as u16 + 1,
             allowance: lease.allowance,

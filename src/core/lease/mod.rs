@@ -22,6 +22,7 @@ pub use bind::{Binding, Keep};
 pub use holding::{Holding, Lease};
 pub use message::{Claim, Granted, Incarnation, Kind, Settings, Take, Taken};
 pub use parked::{Kept, Parked, Part, kept};
+pub use told::TOLD_MAX;
 pub use words::{HOLDING_WORDS, HoldingWords};
 
 #[cfg(test)]

@@ -15,6 +15,10 @@ const LOOK_BACK_MS: u64 = 3 * TELL_MS;
 /// One that was not answered by then waits for the next use.
 const LAST_LOOK_MS: u64 = 10_000;
 
+/// What a ledger is told as the maximum of a limit that refuses nothing, but for a token bucket.
+/// Of all of them the node keeps how much of so many uses no host has used.
+pub const TOLD_MAX: u64 = 1 << 50;
+
 impl Holding {
     /// Is the ledger of a limit that refuses nothing to hear what was used, or the host to hear
     /// what others have used? What was used in a window that both know is in the floor, and only
@@ -65,6 +69,14 @@ impl Holding {
     pub fn hear_told(&mut self, settings: &Settings, heard: &Heard) -> Next {
         let Holding { lease: Lease { window, allowance, sent_extra, .. }, used } = *self;
         let next = self.hear(settings, heard);
+        if let Taken::Granted(Granted { pool, .. }) = heard.taken
+            && next != Next::Ignored
+        {
+            // Of a bucket that is more than empty the pool is below 0.
+            let of_all = i128::from(settings.max) - i128::from(pool);
+            let of_all = u64::try_from(of_all.max(0)).unwrap_or(TOLD_MAX);
+            self.lease.elsewhere = TOLD_MAX.saturating_sub(of_all);
+        }
         let reported = sent_extra.max(0) as u64;
         if let Taken::Granted(Granted { base: Some(base), .. }) = heard.taken
             && next != Next::Ignored

@@ -13,13 +13,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::calendar_windows::window_at;
 use super::ring::{self, Ring, Uses};
-use super::{Demand, Figures, Heard, WordUnit};
+use super::{Demand, Figures, Heard, MAX_USED, WordUnit};
 use crate::conf::{self, LEASED_WORDS, MAX_SHARED, Share, Sharing, Turns};
 use crate::lease::{
-    Asking, HOLDING_WORDS, Holding, HoldingWords, Incarnation, Kind, Lease, Settings,
+    Asking, HOLDING_WORDS, Holding, HoldingWords, Incarnation, Kind, Lease, Settings, TOLD_MAX,
 };
 
 const _: () = assert!(HOLDING_WORDS == LEASED_WORDS);
+const _: () = assert!(TOLD_MAX == MAX_SHARED);
 
 /// What an item may spend of leases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -126,8 +127,8 @@ pub(super) struct Leased {
     /// What its ledger is told of it.
     settings: Settings,
     role: Role,
-    /// The maximum that answers show; 0: none.
-    max: u64,
+    /// The maximum that answers show, if it refuses nothing; 0: none.
+    shown_max: u64,
     /// A new item spends what is leased.
     spends_new: bool,
     sharing: Sharing,
@@ -178,12 +179,12 @@ impl Leased {
         let told_max = match max {
             // The ledger fills a bucket up to its burst.
             Some(max) if role == Role::Refuses || matches!(kind, Kind::Token { .. }) => max,
-            _ => MAX_SHARED,
+            _ => TOLD_MAX,
         };
         let mut limit = Leased {
             settings: Settings { kind, max: told_max, hosts: sharing.hosts.into() },
             role,
-            max: max.unwrap_or(0),
+            shown_max: max.unwrap_or(0),
             spends_new: role == Role::Refuses && sharing.share == Share::Cluster,
             sharing,
             clock: Arc::clone(clock),
@@ -321,7 +322,7 @@ impl Leased {
         let now_ms = self.clock.boot_ms();
         match self.role {
             Role::Refuses => {}
-            Role::Advises => return count <= self.figures_of(holding).remaining,
+            Role::Advises => return count <= self.told_figures(holding).remaining,
             Role::Counts => return true,
         }
         match spending {
@@ -368,7 +369,11 @@ impl Leased {
         if charges {
             self.charge_holding(&mut holding, state, wall_ms, Charge { count, spending });
         }
-        Some(self.passed(&holding))
+        let passed = self.passed(&holding);
+        Some(match self.refuses_nothing() {
+            true => Passed { figures: self.told_figures(&holding), ..passed },
+            false => passed,
+        })
     }
 
     #[inline(always)]
@@ -510,8 +515,7 @@ impl Leased {
         }
     }
 
-    /// Uses that all machines have left of what the ledger was told as the maximum, as last heard,
-    /// less what this one has used since.
+    /// Uses that all machines have left, as last heard.
     #[inline(always)]
     fn remaining_of(&self, holding: &Holding) -> u64 {
         let (lease, now_ms) = (&holding.lease, self.clock.boot_ms());
@@ -519,13 +523,10 @@ impl Leased {
         let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX / 4);
         let max = signed(self.settings.max);
         let unheard = lease.extra + lease.sent_extra.max(0);
-        let known = signed(lease.elsewhere) + signed(lease.allowance) - signed(holding.used);
         let left = if holding.is_live(now_ms) {
-            known - unheard
+            signed(lease.elsewhere) + signed(lease.allowance) - signed(holding.used) - unheard
         } else if self.ring.is_some() {
-            // Uses of others stay in their logs after the lease. Its own log has all of its own.
-            let is_known = self.refuses_nothing() && holding.counts(now_ms);
-            if is_known { known } else { max - signed(holding.used) }
+            max - signed(holding.used)
         } else {
             max - unheard
         };
@@ -536,6 +537,7 @@ impl Leased {
     #[inline]
     pub fn figures(&self, state: &[u64]) -> Figures {
         match self.ring {
+            _ if self.refuses_nothing() => self.told_figures(&self.holding(state)),
             // Inlined, so that only what figures need is decoded.
             None => self.figures_of(&Holding::decode(words_of(state))),
             Some(_) => self.figures_of(&self.holding(state)),
@@ -546,22 +548,55 @@ impl Leased {
     #[inline]
     pub fn remaining(&self, state: &[u64]) -> u64 {
         match self.ring {
-            None => self.shown(self.remaining_of(&Holding::decode(words_of(state)))).1,
-            Some(_) => self.shown(self.remaining_of(&self.holding(state))).1,
+            _ if self.refuses_nothing() => self.told_figures(&self.holding(state)).remaining,
+            None => self.remaining_of(&Holding::decode(words_of(state))),
+            Some(_) => self.remaining_of(&self.holding(state)),
         }
     }
 
     #[inline(always)]
     fn figures_of(&self, holding: &Holding) -> Figures {
-        let (used, remaining) = self.shown(self.remaining_of(holding));
-        Figures { used, max: self.max, remaining, reset_ms: self.reset_ms(holding) }
+        let (max, remaining) = (self.settings.max, self.remaining_of(holding));
+        Figures { used: max - remaining, max, remaining, reset_ms: self.reset_ms(holding) }
     }
 
-    /// What answers show of what is left: (used, remaining).
-    #[inline(always)]
-    fn shown(&self, left: u64) -> (u64, u64) {
-        let used = self.settings.max - left;
-        (used, self.max.saturating_sub(used))
+    /// The figures of a limit that refuses nothing.
+    #[inline(never)]
+    fn told_figures(&self, holding: &Holding) -> Figures {
+        let (max, used) = (self.shown_max, self.used_by_all(holding));
+        // A bucket cannot be emptier than empty.
+        let is_token = matches!(self.settings.kind, Kind::Token { .. });
+        let shown = if is_token { used.min(max) } else { used };
+        let remaining = max.saturating_sub(used);
+        Figures { used: shown, max, remaining, reset_ms: self.reset_ms(holding) }
+    }
+
+    /// What all machines have used of a limit that refuses nothing: as last heard, less what does
+    /// not count any more since, and what this one has used since.
+    fn used_by_all(&self, holding: &Holding) -> u64 {
+        let (lease, now_ms) = (&holding.lease, self.clock.boot_ms());
+        let (is_live, counts) = (holding.is_live(now_ms), holding.counts(now_ms));
+        let heard = i128::from(TOLD_MAX) - i128::from(lease.elsewhere);
+        let since = i128::from(holding.used) - i128::from(lease.allowance);
+        let beyond = i128::from(lease.extra) + i128::from(lease.sent_extra.max(0));
+        let used = match self.settings.kind {
+            // Uses of others stay in their logs after the lease; its own log holds all of its own.
+            Kind::Sliding { .. } if counts => heard + since,
+            Kind::Sliding { .. } => holding.used.into(),
+            Kind::Token { rate, period_ms } if is_live => {
+                let passed_ms = now_ms.saturating_sub(lease.heard_ms);
+                let flowed = i128::from(rate) * i128::from(passed_ms) / i128::from(period_ms);
+                (heard - flowed).max(0) + since + beyond
+            }
+            // It is the window before, which weighs less and less.
+            Kind::SlidingCounter { interval_ms } if counts && !is_live => {
+                let weight_ms = lease.gone_ms.saturating_sub(now_ms).min(interval_ms);
+                (heard + since) * i128::from(weight_ms) / i128::from(interval_ms) + beyond
+            }
+            _ if is_live => heard + since + beyond,
+            _ => beyond,
+        };
+        used.clamp(0, MAX_USED.into()) as u64
     }
 
     #[inline(always)]

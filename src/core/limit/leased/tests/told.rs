@@ -81,6 +81,42 @@ fn advice_begins_where_all_machines_together_have_used_the_maximum() {
 }
 
 #[test]
+fn tokens_flow_back_between_two_answers() {
+    let mut key = Key::new(CLUSTER, &TOKEN.replace("policy=", "on-exceed='captcha' policy="));
+    key.force(4);
+    key.tell(5);
+    let shown = |key: &mut Key| (key.figures().used, key.figures().remaining);
+    assert_eq!(shown(&mut key), (9, 1));
+    key.force(11);
+    assert_eq!(shown(&mut key), (10, 0), "nine more than there are");
+    key.tell(5);
+    // Ten in a minute.
+    for (ms, used) in [(59_999, 10), (1, 10), (6_000, 9), (54_000, 0)] {
+        key.pass_ms(ms);
+        assert_eq!(shown(&mut key), (used, 10 - used), "after {ms} ms more");
+    }
+}
+
+#[test]
+fn the_window_before_weighs_less_and_less_until_the_ledger_is_heard() {
+    let mut key = Key::new(CLUSTER, &COUNTER.replace("policy=", "on-exceed='captcha' policy="));
+    key.force(4);
+    key.tell(4);
+    let now_ms = key.clock.boot_ms();
+    key.edit(|holding| {
+        (holding.lease.end_ms, holding.lease.gone_ms) = (now_ms + 5_000, now_ms + 65_000);
+    });
+    key.pass_ms(5_000);
+    assert_eq!(key.figures().used, 8);
+    key.pass_ms(15_000);
+    assert_eq!(key.figures().used, 6);
+    key.force(3);
+    assert_eq!((key.figures().used, key.figures().remaining), (9, 1));
+    key.pass_ms(45_000);
+    assert_eq!(key.figures().used, 3);
+}
+
+#[test]
 fn what_the_ledger_knows_of_a_count_makes_room_for_other_nodes() {
     for limit in COUNTS {
         let mut key = Key::new(CLUSTER, limit);
