@@ -483,6 +483,12 @@ impl World {
         (granted, self.hosts.iter().map(of_host).collect())
     }
 
+    /// The window of a ledger, and what was granted in it.
+    pub fn granted(&self, ledger: LedgerId) -> Option<(u64, i64)> {
+        let state = self.ledgers.get(&ledger)?.state.as_ref()?;
+        Some((state.start, state.granted))
+    }
+
     /// How many were admitted in each window of a ledger that was known, and its start.
     pub fn windows(&self, ledger: LedgerId) -> Vec<Window> {
         let none = (Vec::new(), BTreeSet::new());
