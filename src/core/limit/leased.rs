@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::calendar_windows::window_at;
 use super::ring::{self, Ring, Uses};
-use super::{Demand, Figures, Heard, MAX_USED, WordUnit};
+use super::{Demand, Figures, Heard};
 use crate::conf::{self, LEASED_WORDS, MAX_SHARED, Share, Sharing, Turns};
 use crate::lease::{
     Asking, HOLDING_WORDS, Holding, HoldingWords, Incarnation, Kind, Lease, Settings, TOLD_MAX,
@@ -21,6 +21,11 @@ use crate::lease::{
 
 const _: () = assert!(HOLDING_WORDS == LEASED_WORDS);
 const _: () = assert!(TOLD_MAX == MAX_SHARED);
+
+mod fields;
+mod told;
+
+pub(super) use fields::LeaseField;
 
 /// What an item may spend of leases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -92,14 +97,6 @@ pub(super) struct Passed {
     pub window_ms: Option<u64>,
     /// When the ledger was last heard.
     pub heard: Heard,
-}
-
-/// A field of the state, for tools.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct LeaseField {
-    pub name: &'static str,
-    pub unit: WordUnit,
-    pub value: u64,
 }
 
 /// Uses to charge.
@@ -504,17 +501,6 @@ impl Leased {
         self.store_words(state, holding);
     }
 
-    /// Charges uses that the ledger is to be told. The rounds look at a node with a window once a
-    /// second; the first use before it has one calls the courier.
-    fn charge_untold(&self, holding: &mut Holding, count: u64) {
-        let was_extra = holding.lease.extra > 0 || holding.lease.in_flight;
-        holding.overspend(&self.settings.kind, count, self.clock.boot_ms());
-        if !was_extra && holding.lease.extra > 0 {
-            // Relaxed: as the time.
-            self.clock.has_overspent.store(true, Ordering::Relaxed);
-        }
-    }
-
     /// Uses that all machines have left, as last heard.
     #[inline(always)]
     fn remaining_of(&self, holding: &Holding) -> u64 {
@@ -558,45 +544,6 @@ impl Leased {
     fn figures_of(&self, holding: &Holding) -> Figures {
         let (max, remaining) = (self.settings.max, self.remaining_of(holding));
         Figures { used: max - remaining, max, remaining, reset_ms: self.reset_ms(holding) }
-    }
-
-    /// The figures of a limit that refuses nothing.
-    #[inline(never)]
-    fn told_figures(&self, holding: &Holding) -> Figures {
-        let (max, used) = (self.shown_max, self.used_by_all(holding));
-        // A bucket cannot be emptier than empty.
-        let is_token = matches!(self.settings.kind, Kind::Token { .. });
-        let shown = if is_token { used.min(max) } else { used };
-        let remaining = max.saturating_sub(used);
-        Figures { used: shown, max, remaining, reset_ms: self.reset_ms(holding) }
-    }
-
-    /// What all machines have used of a limit that refuses nothing: as last heard, less what does
-    /// not count any more since, and what this one has used since.
-    fn used_by_all(&self, holding: &Holding) -> u64 {
-        let (lease, now_ms) = (&holding.lease, self.clock.boot_ms());
-        let (is_live, counts) = (holding.is_live(now_ms), holding.counts(now_ms));
-        let heard = i128::from(TOLD_MAX) - i128::from(lease.elsewhere);
-        let since = i128::from(holding.used) - i128::from(lease.allowance);
-        let beyond = i128::from(lease.extra) + i128::from(lease.sent_extra.max(0));
-        let used = match self.settings.kind {
-            // Uses of others stay in their logs after the lease; its own log holds all of its own.
-            Kind::Sliding { .. } if counts => heard + since,
-            Kind::Sliding { .. } => holding.used.into(),
-            Kind::Token { rate, period_ms } if is_live => {
-                let passed_ms = now_ms.saturating_sub(lease.heard_ms);
-                let flowed = i128::from(rate) * i128::from(passed_ms) / i128::from(period_ms);
-                (heard - flowed).max(0) + since + beyond
-            }
-            // It is the window before, which weighs less and less.
-            Kind::SlidingCounter { interval_ms } if counts && !is_live => {
-                let weight_ms = lease.gone_ms.saturating_sub(now_ms).min(interval_ms);
-                (heard + since) * i128::from(weight_ms) / i128::from(interval_ms) + beyond
-            }
-            _ if is_live => heard + since + beyond,
-            _ => beyond,
-        };
-        used.clamp(0, MAX_USED.into()) as u64
     }
 
     #[inline(always)]
@@ -689,36 +636,6 @@ impl Leased {
             (Kind::SlidingCounter { interval_ms }, _) => [5, interval_ms],
             (Kind::Token { rate, period_ms }, _) => [6, rate.rotate_left(32) ^ period_ms],
         }
-    }
-
-    /// All that the state holds, for tools.
-    pub fn fields(state: &[u64]) -> Vec<LeaseField> {
-        use WordUnit::{BootTime, Number, SignedUses, Time, Uses};
-        let Holding { lease, used } = Holding::decode(words_of(state));
-        let flags = u64::from(lease.in_flight) | u64::from(lease.is_exhausted) << 1;
-        let named = [
-            ("used", Uses, used),
-            ("allowance", Uses, lease.allowance),
-            ("lease-end", BootTime, lease.end_ms),
-            ("window", Time, lease.window),
-            ("elsewhere", Uses, lease.elsewhere),
-            ("extra", SignedUses, lease.extra as u64),
-            ("sent-extra", SignedUses, lease.sent_extra as u64),
-            ("held", Uses, lease.held.into()),
-            ("held-until", BootTime, lease.held_until_ms),
-            ("last-use", BootTime, lease.used_ms),
-            ("heard", BootTime, lease.heard_ms),
-            ("sent", BootTime, lease.sent_ms),
-            ("ask-again", BootTime, lease.again_ms),
-            ("tries", Number, lease.tries.into()),
-            ("in-flight-or-exhausted", Number, flags),
-            ("gone", BootTime, lease.gone_ms),
-            ("incarnation", Number, lease.incarnation),
-            ("seq", Number, lease.seq),
-            ("cut-off-end", BootTime, lease.cut_off_end_ms),
-            ("cut-off-used", Uses, lease.cut_off_used),
-        ];
-        named.map(|(name, unit, value)| LeaseField { name, unit, value }).into()
     }
 
     /// Whether the state knows nothing.

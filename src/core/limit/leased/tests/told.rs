@@ -131,11 +131,15 @@ fn what_the_ledger_knows_of_a_count_makes_room_for_other_nodes() {
 
 #[test]
 fn a_limit_that_refuses_and_one_that_advises_have_ledgers_of_their_own() {
-    let shape = |limit: &str| {
-        Key::new(CLUSTER, limit).with(|rules, states| rules.leases(states, WALL)[0].shape)
+    let named = |limit: &str| {
+        let leased = Key::new(CLUSTER, limit).with(|rules, states| rules.leases(states, WALL)[0]);
+        (leased.shape, leased.settings.max)
     };
     for limit in ALL {
         let advising = limit.replace("policy=", "on-exceed='captcha' policy=");
-        assert_ne!(shape(limit), shape(&advising), "they name another maximum");
+        let [(refuses, max), (advises, told_max)] = [named(limit), named(&advising)];
+        assert_ne!(refuses, advises, "they name another maximum");
+        // A bucket is filled up to its burst.
+        assert_eq!((max, told_max), (10, if limit == TOKEN { 10 } else { 1 << 50 }));
     }
 }
