@@ -6,7 +6,6 @@ use super::reader::Reader;
 use super::record::{LeaseRecord, NodePlace, NodeRecord};
 use crate::conf::{Biz, Scope};
 use crate::key::KeyForm;
-use crate::lease::TOLD_MAX;
 use crate::limit::{LeasedState, LimitFigures, Spending, StateField, StateWord, States};
 use crate::store::layout::node;
 use crate::store::{Judge, Rank};
@@ -94,7 +93,6 @@ impl Reader {
         let boot_ms = self.table.lease_clock().boot_ms();
         let is_heard = lease.heard_ms > 0;
         let is_told = leased.refuses_nothing;
-        let of_others = || TOLD_MAX.saturating_sub(lease.elsewhere).saturating_sub(lease.allowance);
         LeaseRecord {
             index: leased.position as u16 + 1,
             allowance: lease.allowance,
@@ -102,7 +100,7 @@ impl Reader {
             window_ms: Some(lease.window).filter(|&start_ms| start_ms > 0),
             ends_ms: (lease.end_ms != u64::MAX).then(|| lease.end_ms.saturating_sub(boot_ms)),
             elsewhere: (is_heard && !is_told).then_some(lease.elsewhere),
-            used_elsewhere: (is_heard && is_told).then(of_others),
+            used_elsewhere: (is_heard && is_told).then(|| leased.holding.used_elsewhere()),
             age_ms: is_heard.then(|| boot_ms.saturating_sub(lease.heard_ms)),
             in_flight: lease.in_flight,
             is_void: lease.incarnation != 0 && lease.incarnation != self.host(),

@@ -36,7 +36,7 @@ pub struct Lease {
     /// Uses beyond any lease in the message that is in flight.
     pub sent_extra: i64,
     /// Uses that the host does not have, as the ledger last said: those in the pool, and unspent
-    /// ones of other hosts. Of an exhausted pool these are all in it. Of a limit that refuses nothing
+    /// ones of other hosts. Of an exhausted pool these are all in it. Where nothing is refused:
     /// those of [`super::TOLD_MAX`] that no host has used.
     pub elsewhere: u64,
     /// Uses that are for parked requests.

@@ -42,6 +42,11 @@ impl Holding {
         lease.extra != 0 || self.counts(now_ms) && used != lease.allowance
     }
 
+    /// What other hosts have used, as last heard.
+    pub fn used_elsewhere(&self) -> u64 {
+        TOLD_MAX.saturating_sub(self.lease.elsewhere).saturating_sub(self.lease.allowance)
+    }
+
     /// Binds the host to what it has used, and returns the message that tells it.
     pub fn tell(&mut self, settings: &Settings, seq: u64, now_ms: u64) -> Take {
         self.hold_used();
