@@ -51,6 +51,8 @@ pub struct LeasedLimit {
     pub sharing: Sharing,
     /// The digest of its policy in the name of its ledger.
     pub shape: u16,
+    /// It needs no lease: its uses are told, and that is all.
+    pub refuses_nothing: bool,
     /// The reset epoch of its biz here.
     pub epoch: u64,
     /// What the host holds.
@@ -173,6 +175,7 @@ impl Service {
             settings: state.settings,
             sharing,
             shape: state.shape,
+            refuses_nothing: state.refuses_nothing,
             epoch: entry.epoch,
             holding: state.holding,
         };

@@ -32,6 +32,9 @@ const MAP: &str = r#"<map>
   <biz id="9" name="advice" key="string" share="cluster" hosts="2" wait="1000ms">
     <limit policy="interval" interval="1m" max="3" on-exceed="captcha"/>
     <limit policy="interval" interval="1h" max="100"/></biz>
+  <biz id="10" name="told" key="string" share="exact" wait="1000ms">
+    <limit policy="count"/>
+    <limit policy="total" max="3" on-exceed="captcha"/></biz>
 </map>"#;
 
 const UNSHARED: &str = r#"<map>
@@ -351,6 +354,44 @@ fn uses_without_a_lease_are_told_at_once_by_a_want_of_nothing() {
         }
     }
     assert!(told > 300, "{told}");
+}
+
+#[test]
+fn where_nothing_is_refused_no_item_waits_and_the_courier_is_called_for_the_first_use() {
+    let mut host = Host::of(MAP);
+    let ask = |host: &mut Host, command, is_atomic| {
+        let items = [Ask("told", "k", 1), Ask("told", "k", 1)];
+        let exchange = host.begin(request(command, is_atomic, &items));
+        assert_eq!((exchange.stage, limited(&exchange)), (Stage::Answered, vec![Ok(false); 2]));
+        exchange.answers.items[1].action > 0
+    };
+    assert!(!ask(&mut host, Command::Query, false));
+    assert!(host.wants().is_empty(), "none asks the ledger, though every use would");
+    assert!(!ask(&mut host, Command::Update, false));
+    let wants = host.wants();
+    let [want] = wants[..] else { panic!("{wants:?}") };
+    assert_eq!((want.want.kind, want.want.need), (WantKind::Update, 0));
+    assert!(ask(&mut host, Command::Update, true), "the fourth use of three");
+    assert!(host.wants().is_empty());
+    // The ledger is told of all four, and knows of 50 others.
+    let boot_ms = clock::boot_ms();
+    change(&mut host, &want, |limits| {
+        for limit in limits {
+            assert!(limit.refuses_nothing);
+            let holding = &mut limit.holding;
+            let told = holding.lease.extra;
+            assert_eq!(told, 4);
+            (holding.used, holding.lease.extra) = (4, 0);
+            let lease = &mut holding.lease;
+            (lease.window, lease.allowance, lease.heard_ms) = (1, 4, boot_ms);
+            (lease.end_ms, lease.gone_ms) = (u64::MAX, u64::MAX);
+            lease.elsewhere = limit.settings.max - 54;
+        }
+    });
+    host.finish(&want, WantResult::Answered);
+    assert_eq!(host.used("told"), 54);
+    (0..100).for_each(|_| assert!(ask(&mut host, Command::Update, false)));
+    assert_eq!((host.used("told"), host.wants().len()), (254, 0), "no want for each use");
 }
 
 #[test]

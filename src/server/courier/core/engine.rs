@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use frs::lease::{Next, Part};
+use frs::lease::{Appetite, Next, Part};
 
 use super::actions::{Action, Fate};
 use super::figures::Figures;
@@ -135,16 +135,22 @@ impl<N: Nodes> Core<N> {
         let deadline_ms = wants.iter().map(|want| want.deadline_ms).min().unwrap_or(0);
         let id = self.new_id();
         let (mut parts, mut unheard, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+        let mut told = Vec::new();
         let tickets: Vec<N::Ticket> = wants.iter().map(|want| want.ticket).collect();
         for want in wants {
-            let ledgers = |leased: &mut [Leased]| -> Vec<LedgerId> {
-                leased.iter().map(|leased| leased.ledger).collect()
+            let ledgers = |leased: &mut [Leased]| -> Vec<(LedgerId, Appetite)> {
+                leased.iter().map(|leased| (leased.ledger, leased.appetite)).collect()
             };
             let Ok(ledgers) = nodes.with_leases(&want.key, now, ledgers) else {
                 self.end(tickets, Fate::Unserved);
                 return;
             };
-            for ledger in ledgers {
+            for (ledger, appetite) in ledgers {
+                if appetite == Appetite::Nothing {
+                    // Nobody waits for it; what it has to tell goes with the other messages.
+                    told.push((ledger, want.key.clone()));
+                    continue;
+                }
                 if want.is_query {
                     unheard.push(ledger);
                 } else {
@@ -152,6 +158,10 @@ impl<N: Nodes> Core<N> {
                 }
                 keys.push((ledger, want.key.clone()));
             }
+        }
+        for (ledger, key) in told {
+            self.line(ledger, &key);
+            self.look_soon(ledger);
         }
         let request = Request::new(tickets, parts, unheard, deadline_ms);
         if request.is_complete() || now.boot_ms >= deadline_ms {
@@ -313,6 +323,7 @@ impl<N: Nodes> Core<N> {
         let id = self.new_id();
         let Some(line) = self.lines.get_mut(&ledger) else { return };
         line.reasons.is_recalled |= visited.is_recall_left;
+        line.reasons.is_claimed |= visited.is_claim_left;
         if let Some(until_ms) = visited.until_ms
             && line.due_ms.is_none_or(|due_ms| until_ms < due_ms)
         {
@@ -330,7 +341,8 @@ impl<N: Nodes> Core<N> {
         }
         self.flights.insert(id, ledger);
         self.figures.claims += u64::from(is_claim);
-        self.figures.returns += u64::from(!matches!(purpose, Purpose::Own | Purpose::Settles));
+        let is_return = !matches!(purpose, Purpose::Own | Purpose::Settles | Purpose::Tells);
+        self.figures.returns += u64::from(is_return);
         self.actions.push(Action::Send { id, ledger, settings, take });
     }
 
