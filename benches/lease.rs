@@ -10,6 +10,8 @@
 //! `FRS_BENCH_ROUNDS` that of rounds. `FRS_BENCH_ONLY=local` or `leased` runs that side alone, for
 //! tools that count instructions.
 
+mod random;
+
 use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -23,6 +25,8 @@ use frs::service::{
 };
 use frs::store::layout::node;
 use frs::store::{Runtime, prepare};
+
+use random::Random;
 
 /// Updates of one side in a round.
 const BLOCK: usize = 1 << 16;
@@ -163,18 +167,6 @@ impl World {
 
 fn key_text(number: u64) -> String {
     format!("user-{number:015}")
-}
-
-/// xorshift64*, so that the keys' order costs nothing.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
 }
 
 /// How requests come.

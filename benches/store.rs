@@ -7,6 +7,8 @@
 //! large groups are on tmpfs). `FRS_BENCH_SMALL_PAGES=1` leaves the filled group in small pages.
 //! Otherwise it is put into huge pages if the kernel can, as a server's keeper does.
 
+mod random;
+
 use std::hint::black_box;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +20,8 @@ use frs::service::{Answers, Command, Exchange, ItemOptions, Outcome, Request, Ro
 use frs::store::counter::Timed;
 use frs::store::{Counter, Runtime, prepare};
 use frs_server::protocol::call::{Call, status_kind};
+
+use random::Random;
 
 const KEYS: u64 = 1_000_000;
 /// Items requested in turn, drawn from all keys: as many as there are keys.
@@ -63,18 +67,6 @@ impl World {
 
     fn attach(&self) -> Service {
         Service::attach(self.dir.path(), Role::Program).expect("an attachment")
-    }
-}
-
-/// xorshift64*, so that the keys' order costs nothing.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Bursts {
     pub rate: u64,
     pub every: Duration,
     pub duration: Duration,
+    /// The first seconds, whose latencies are told apart.
+    pub early: Duration,
     /// To each server.
     pub connections: usize,
 }
@@ -54,10 +56,42 @@ pub struct Measured {
     pub answers: u64,
     pub admitted: u64,
     pub elapsed: Duration,
-    pub p50: Duration,
-    pub p99: Duration,
+    /// Of requests that were due in the first seconds, and of the others.
+    pub early: Latency,
+    pub late: Latency,
     /// Processor time of the client.
     pub cpu: Duration,
+}
+
+/// What latencies are like.
+#[derive(Clone, Copy, Default)]
+pub struct Latency {
+    pub p50: Duration,
+    pub p99: Duration,
+}
+
+impl Latency {
+    fn of(latencies: &mut [Duration]) -> Latency {
+        latencies.sort_unstable();
+        let quantile = |percent: usize| match latencies.len() {
+            0 => Duration::ZERO,
+            count => latencies[(count - 1) * percent / 100],
+        };
+        Latency { p50: quantile(50), p99: quantile(99) }
+    }
+}
+
+/// Latencies of requests, by when they were due.
+#[derive(Default)]
+struct Latencies {
+    early: Vec<Duration>,
+    late: Vec<Duration>,
+}
+
+impl Latencies {
+    fn len(&self) -> usize {
+        self.early.len() + self.late.len()
+    }
 }
 
 struct Connection {
@@ -77,7 +111,7 @@ impl Bursts {
                 connections.push(Connection::open(*address)?);
             }
         }
-        let mut latencies: Vec<Duration> = Vec::new();
+        let mut latencies = Latencies::default();
         let (mut admitted, mut next, mut burst) = (0, 0, 0u32);
         let cpu = own_cpu()?;
         let start = Instant::now();
@@ -110,18 +144,16 @@ impl Bursts {
             for ready in ready(&connections, wait)? {
                 let connection = &mut connections[ready];
                 connection.flush()?;
-                admitted += connection.receive(requests.read, start, &mut latencies)?;
+                admitted += connection.receive(requests.read, start, self.early, &mut latencies)?;
             }
         }
         let elapsed = start.elapsed();
-        latencies.sort_unstable();
-        let quantile = |percent: usize| latencies[(latencies.len() - 1) * percent / 100];
         Ok(Measured {
             answers: latencies.len() as u64,
             admitted,
             elapsed,
-            p50: quantile(50),
-            p99: quantile(99),
+            early: Latency::of(&mut latencies.early),
+            late: Latency::of(&mut latencies.late),
             cpu: own_cpu()?.saturating_sub(cpu),
         })
     }
@@ -173,7 +205,8 @@ impl Connection {
         &mut self,
         read: fn(&[u8]) -> Result<Option<Answer>>,
         start: Instant,
-        latencies: &mut Vec<Duration>,
+        early: Duration,
+        latencies: &mut Latencies,
     ) -> Result<u64> {
         let mut room = [0; 64 << 10];
         match self.stream.read(&mut room) {
@@ -188,7 +221,8 @@ impl Connection {
             taken += answer.bytes;
             admitted += u64::from(answer.is_admitted);
             let due = self.sent.pop_front().ok_or("an answer that nothing was asked for")?;
-            latencies.push(now.saturating_sub(due));
+            let of = if due < early { &mut latencies.early } else { &mut latencies.late };
+            of.push(now.saturating_sub(due));
         }
         self.read.drain(..taken);
         Ok(admitted)

@@ -49,6 +49,7 @@ pub fn run(options: &Options) -> Result<()> {
         rate: options.rate,
         every: Duration::from_micros(options.every),
         duration: Duration::from_secs(options.seconds),
+        early: Duration::ZERO,
         connections: 1,
     };
     let rate = grouped(options.rate);

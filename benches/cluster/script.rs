@@ -58,6 +58,9 @@ pub struct Options {
     /// Microseconds from one burst to the next
     #[arg(long, default_value_t = 500)]
     every: u64,
+    /// How long it begins, in seconds: latencies of this time are told apart
+    #[arg(long, default_value_t = 10)]
+    early: u64,
     /// Connections to each server
     #[arg(long, default_value_t = 8)]
     connections: usize,
@@ -80,6 +83,7 @@ pub fn run(options: &Options) -> Result<()> {
         rate: options.rate,
         every: Duration::from_micros(options.every),
         duration: Duration::from_secs(options.seconds),
+        early: Duration::from_secs(options.early),
         connections: options.connections,
     };
     print_head(options);
@@ -111,13 +115,14 @@ fn print_head(options: &Options) {
          each server; CPU in µs a check",
         options.every, options.connections
     );
+    let early = format!("{} s", options.early);
     println!(
-        "{:<8}{:>10}{:>10}{:>9}{:>12}{:>8}{:>9}{:>9}{:>10}{:>8}{:>9}",
+        "{:<8}{:>10}{:>10}{:>19}{:>19}{:>8}{:>9}{:>9}{:>10}{:>8}{:>9}",
         "",
         "checks/s",
         "admitted",
-        "p50 µs",
-        "p99 µs",
+        format!("first {early} p50 µs"),
+        "then p50 µs",
         "frs",
         "couriers",
         "masters",
@@ -125,17 +130,19 @@ fn print_head(options: &Options) {
         "servers",
         "client"
     );
+    println!("{:>47}{:>19}", "p99 µs", "p99 µs");
 }
 
 fn print_row(name: &str, measured: &Measured, cpu: Cpu) {
     let answers = measured.answers as f64;
     let each = |spent: Duration| spent.as_secs_f64() * 1e6 / answers;
+    let micros = |latency: Duration| grouped(latency.as_micros() as u64);
     println!(
-        "{name:<8}{:>10}{:>8.1} %{:>9}{:>12}{:>8.2}{:>9.2}{:>9.2}{:>10.2}{:>8.2}{:>9.2}",
+        "{name:<8}{:>10}{:>8.1} %{:>19}{:>19}{:>8.2}{:>9.2}{:>9.2}{:>10.2}{:>8.2}{:>9.2}",
         grouped((answers / measured.elapsed.as_secs_f64()) as u64),
         100.0 * measured.admitted as f64 / answers,
-        grouped(measured.p50.as_micros() as u64),
-        grouped(measured.p99.as_micros() as u64),
+        micros(measured.early.p50),
+        micros(measured.late.p50),
         each(cpu.frs),
         each(cpu.couriers),
         each(cpu.masters),
@@ -143,6 +150,7 @@ fn print_row(name: &str, measured: &Measured, cpu: Cpu) {
         each(cpu.sum()),
         each(measured.cpu),
     );
+    println!("{:>47}{:>19}", micros(measured.early.p99), micros(measured.late.p99));
 }
 
 fn frs_request(key: u32) -> Vec<u8> {

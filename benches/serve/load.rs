@@ -4,6 +4,9 @@
 //! all replies have arrived. Requests are made beforehand and sent without copying. Every reply is
 //! checked.
 
+#[path = "../random.rs"]
+mod random;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream as Blocking};
 use std::time::{Duration, Instant};
@@ -13,6 +16,7 @@ use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 
 use crate::{CONNECTIONS, KEYS, Result};
+use random::Random;
 
 /// Bytes of replies that a connection can hold: a whole batch.
 const REPLY_BYTES: usize = 256 * 1024;
@@ -55,7 +59,7 @@ impl Requests {
         let passes = if items == 1 { 1 } else { 4 };
         let mut keys: Vec<usize> = Vec::new();
         for _ in 0..passes {
-            keys.extend(random.permutation(all));
+            keys.extend(permutation(&mut random, all));
         }
         Requests::new(keys.chunks_exact(items).map(|keys| {
             let item = |key| format!("<item biz=\"{biz}\" key=\"k{key:06}\"/>");
@@ -71,7 +75,7 @@ impl Requests {
 
     /// memcached's closest equivalent of an Update.
     pub fn incrs() -> Requests {
-        let keys = Random(0x5eed).permutation(KEYS);
+        let keys = permutation(&mut Random(0x5eed), KEYS);
         Requests::new(keys.into_iter().map(|key| format!("incr k{key:06} 1\r\n")))
     }
 
@@ -89,7 +93,7 @@ impl Requests {
     /// `depth` requests from a random place on.
     fn batch(&self, random: &mut Random, depth: usize) -> &[u8] {
         let places = self.bytes.len() / self.one - depth + 1;
-        let start = random.below(places) * self.one;
+        let start = below(random, places) * self.one;
         &self.bytes[start..start + depth * self.one]
     }
 }
@@ -298,24 +302,15 @@ impl Checker {
     }
 }
 
-/// xorshift64*: the order of keys needs nothing better (Marsaglia 2003, Vigna 2016).
-struct Random(u64);
+fn below(random: &mut Random, bound: usize) -> usize {
+    (((random.next() >> 32) * bound as u64) >> 32) as usize
+}
 
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let word = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        ((word * bound as u64) >> 32) as usize
+/// The numbers below `bound` in random order.
+fn permutation(random: &mut Random, bound: usize) -> Vec<usize> {
+    let mut numbers: Vec<usize> = (0..bound).collect();
+    for last in (1..bound).rev() {
+        numbers.swap(last, below(random, last + 1));
     }
-
-    /// The numbers below `bound` in random order.
-    fn permutation(&mut self, bound: usize) -> Vec<usize> {
-        let mut numbers: Vec<usize> = (0..bound).collect();
-        for last in (1..bound).rev() {
-            numbers.swap(last, self.below(last + 1));
-        }
-        numbers
-    }
+    numbers
 }

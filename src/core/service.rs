@@ -6,7 +6,7 @@
 mod call_rate;
 mod edit_record;
 mod execute;
-mod identity;
+pub(crate) mod identity;
 mod leases;
 mod outcome;
 mod parked_bytes;
@@ -28,7 +28,7 @@ use crate::store::{
     Error, Handle, Incarnation, OwnerBell, Places, ROLE_PROGRAM, Runtime, SlotRequest, Sweep,
     TransactionBuffers, check_boot_clock, live_dir,
 };
-use execute::{ItemWait, RequestBuffers, Waits};
+use execute::{ItemWait, Reports, RequestBuffers, Waits};
 use identity::Identity;
 use table::Table;
 
@@ -87,7 +87,7 @@ pub use leases::{LeaseKey, LeaseMoment, LeasePass, LeasedLimit};
 pub use outcome::Outcome;
 pub use parked_bytes::{SPARE_BYTES, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES};
 pub use records::{
-    ChangedRecord, Inserted, Lack, Record, RecordPlace, SentRecords, Step, StepBounds,
+    ChangedRecord, Inserted, Record, RecordPlace, SentRecords, Step, StepBounds, Whereabouts,
 };
 pub use request::{Command, Item, ItemNames, ItemOptions, Request};
 pub use room::{Chain, ChainPlace, SpillingGroup};
@@ -162,8 +162,8 @@ pub enum Stage {
     /// Not run, or run and answered.
     #[default]
     Answered,
-    /// Some of its items wait for a lease. It is to be run again when that has come, or when it is
-    /// late; what its other items were answered stays.
+    /// Some of its items wait for a lease, or for a record. It is to be run again when that has
+    /// come, or when it is late; what its other items were answered stays.
     Waiting,
     /// Not begun: an exchange before it waits.
     Behind,
@@ -204,6 +204,7 @@ pub struct Service {
     /// can only if it has the doorbells of its master.
     waits_by_futex: bool,
     waits: Waits,
+    reports: Reports,
 }
 
 /// A generation that the service could not take, and when it tried.
@@ -272,6 +273,7 @@ impl Service {
             incarnation,
             waits_by_futex: false,
             waits: Waits::default(),
+            reports: Reports::default(),
         }
     }
 

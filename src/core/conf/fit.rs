@@ -115,7 +115,7 @@ fn node_needs(biz: &Biz, scope: Scope, key_bytes: u32) -> String {
 
 fn limit_needs(biz: &Biz, at: usize, limit: &Limit) -> String {
     let bytes = match &limit.policy {
-        Policy::Sliding(_) if !biz.is_leased(limit) => "in the ring".to_owned(),
+        Policy::Sliding(_) if biz.sharing.is_none() => "in the ring".to_owned(),
         _ => biz.state_bytes(limit).to_string(),
     };
     format!("limit {} ({}) {bytes}", at + 1, limit.policy.name())

@@ -236,14 +236,9 @@ impl Biz {
         self.limits.iter().enumerate().filter(move |(_, limit)| limit.scope == scope)
     }
 
-    /// Whether machines share one of its limits by leases. What only counts is local.
-    pub fn is_leased(&self, limit: &Limit) -> bool {
-        self.sharing.is_some() && !matches!(limit.policy, Policy::Count(_))
-    }
-
     /// 64-bit words of state of one of its limits in a node, without a ring's.
     pub fn state_words(&self, limit: &Limit) -> usize {
-        if self.is_leased(limit) { LEASED_WORDS } else { limit.policy.state_words() }
+        if self.sharing.is_some() { LEASED_WORDS } else { limit.policy.state_words() }
     }
 
     /// The same in bytes.

@@ -62,6 +62,13 @@ pub(super) fn biz_lines(biz: &Biz) -> Vec<String> {
         lines.extend(said.next().map(|line| format!("limit {nth}: {line}")));
         lines.extend(said.map(|line| format!("  {line}")));
     }
+    if !biz.limits.iter().all(is_leased) {
+        lines.push(
+            "what refuses nothing: a message a second for each key and machine in use; sums are \
+             right within seconds; a machine lost: its last second is not counted"
+                .to_owned(),
+        );
+    }
     if !biz.limits.iter().any(is_leased) {
         return lines;
     }
@@ -104,7 +111,8 @@ fn limit_lines(limit: &Limit, sharing: &Sharing) -> Vec<String> {
             cut_off_line(&limit.policy, max, sharing),
         ],
         _ => vec![
-            "refuses nothing, so it needs no lease: each machine counts its own uses alone"
+            "refuses nothing, so it needs no lease: counted at once, and told to the cluster each \
+             second"
                 .to_owned(),
         ],
     }

@@ -92,25 +92,23 @@ pub(super) fn limits_fit(
     let lists = |element: &&Element| ["allow", "deny", "override"].contains(&&*element.name);
     for (element, listed) in biz.children.iter().filter(lists).zip(listed) {
         if let Ok(Listed { rule: ListRule::Override { max, .. }, .. }) = listed {
-            Figure { name: "max", value: *max, most: MAX_SHARED, unit: "" }
-                .fits(notes, element, share);
+            Figure::new("max", *max, MAX_SHARED, "").fits(notes, element, share);
         }
     }
 }
 
 fn limit_fits(notes: &mut Notes<'_>, element: &Element, limit: &Limit, share: &str) {
-    let figure = |name, value, most, unit| Figure { name, value, most, unit };
     let (figure, debt) = match &limit.policy {
         Policy::Interval(Interval { interval_ms, debt, .. }) => {
-            (Some(figure("interval", *interval_ms, MAX_SHARED_MS, "ms")), *debt)
+            (Some(Figure::new("interval", *interval_ms, MAX_SHARED_MS, "ms")), *debt)
         }
         Policy::SlidingCounter(SlidingCounter { interval_ms, .. }) => {
-            (Some(figure("interval", *interval_ms, MAX_SHARED_COUNTER_MS, "ms")), 0)
+            (Some(Figure::new("interval", *interval_ms, MAX_SHARED_COUNTER_MS, "ms")), 0)
         }
         Policy::Token(Token { rate, .. }) => {
             let text = element.attribute("rate").map_or("", |rate| &rate.value);
             let unit = text.trim_start_matches(|digit: char| digit.is_ascii_digit());
-            (Some(figure("rate", *rate, MAX_SHARED, unit)), 0)
+            (Some(Figure::new("rate", *rate, MAX_SHARED, unit)), 0)
         }
         Policy::Calendar(limit) => (None, limit.debt),
         Policy::Gcra(_) => {
@@ -123,7 +121,7 @@ fn limit_fits(notes: &mut Notes<'_>, element: &Element, limit: &Limit, share: &s
     };
     if element.attribute("max").is_some() {
         let value = limit.policy.max().unwrap_or(0);
-        Figure { name: "max", value, most: MAX_SHARED, unit: "" }.fits(notes, element, share);
+        Figure::new("max", value, MAX_SHARED, "").fits(notes, element, share);
     }
     figure.into_iter().for_each(|figure| figure.fits(notes, element, share));
     if debt > 0 {
@@ -141,7 +139,12 @@ struct Figure<'a> {
     unit: &'a str,
 }
 
-impl Figure<'_> {
+impl<'a> Figure<'a> {
+    fn new(name: &'a str, value: u64, most: u64, unit: &'a str) -> Figure<'a> {
+        Figure { name, value, most, unit }
+    }
+
+    /// Notes a figure above its bound.
     fn fits(&self, notes: &mut Notes<'_>, element: &Element, share: &str) {
         let Figure { name, value, most, unit } = self;
         if value > most {

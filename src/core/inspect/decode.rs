@@ -92,13 +92,15 @@ impl Reader {
         let (lease, used) = (leased.holding.lease, leased.holding.used);
         let boot_ms = self.table.lease_clock().boot_ms();
         let is_heard = lease.heard_ms > 0;
+        let is_told = leased.refuses_nothing;
         LeaseRecord {
             index: leased.position as u16 + 1,
             allowance: lease.allowance,
             used,
             window_ms: Some(lease.window).filter(|&start_ms| start_ms > 0),
             ends_ms: (lease.end_ms != u64::MAX).then(|| lease.end_ms.saturating_sub(boot_ms)),
-            elsewhere: is_heard.then_some(lease.elsewhere),
+            elsewhere: (is_heard && !is_told).then_some(lease.elsewhere),
+            used_elsewhere: (is_heard && is_told).then(|| leased.holding.used_elsewhere()),
             age_ms: is_heard.then(|| boot_ms.saturating_sub(lease.heard_ms)),
             in_flight: lease.in_flight,
             is_void: lease.incarnation != 0 && lease.incarnation != self.host(),

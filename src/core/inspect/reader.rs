@@ -7,11 +7,12 @@ use super::error::Error;
 use super::record::{NodePlace, NodeRecord};
 use crate::base::{clock, sys};
 use crate::conf::active::ActiveError;
-use crate::conf::{Biz, Conf, active};
+use crate::conf::{Conf, active};
 use crate::key::{KeyField, KeyRef, Seed};
+use crate::service::identity;
 use crate::service::table::{FoundGroup, Table};
 use crate::store::inspect::{Found, LiveGroup};
-use crate::store::{self, ClusterId, Fault, Incarnation, Pass, Runtime, live_dir};
+use crate::store::{self, Fault, Incarnation, Pass, Runtime, live_dir};
 
 /// Looks into a data directory. It takes no semaphore, and writes nothing to the files.
 ///
@@ -306,12 +307,7 @@ fn incarnation(runtime: &Runtime, conf: &Conf) -> Option<Incarnation> {
     let cluster = conf.srv.cluster.as_ref()?;
     let has_booted = sys::boot_id().map_or(true, |boot| boot != runtime.boot());
     let keys = runtime.cluster_keys().filter(|_| !has_booted)?;
-    let id = ClusterId { name: cluster.name.clone(), secret_check: keys.check };
-    let is_shared = |group: &str| {
-        let is_of_group = |biz: &Biz| conf.map.groups[biz.group].name == group;
-        conf.map.bizs.iter().any(|biz| biz.sharing.is_some() && is_of_group(biz))
-    };
-    runtime.incarnation(id, is_shared).ok()
+    identity::incarnation(runtime, &conf.map, cluster, &keys).ok()
 }
 
 fn inode_of(data_dir: &Path) -> Option<u64> {

@@ -21,9 +21,10 @@ pub struct NodePlace {
 pub struct LeaseRecord {
     /// Index of the limit, from 1.
     pub index: u16,
-    /// The machine may spend up to this in the window; of a token bucket, in all time.
+    /// The machine may spend up to this in the window; of a token bucket, in all time. Of a limit
+    /// that refuses nothing: so many uses are told.
     pub allowance: u64,
-    /// So much of it is used here.
+    /// So many are used here.
     pub used: u64,
     /// When the window began, by the clock of the cluster's node, in milliseconds since the epoch.
     /// `None` if the machine knows no window.
@@ -31,8 +32,11 @@ pub struct LeaseRecord {
     /// Milliseconds until the lease ends, 0 if it has. `None` if it never does.
     pub ends_ms: Option<u64>,
     /// Uses that this machine did not have when the ledger last answered: those granted to none,
-    /// and unspent ones of other machines. `None` if it never has.
+    /// and unspent ones of other machines. `None` if it never has, and of a limit that refuses
+    /// nothing.
     pub elsewhere: Option<u64>,
+    /// Uses of other machines when the ledger last answered, of a limit that refuses nothing.
+    pub used_elsewhere: Option<u64>,
     /// Milliseconds since it answered. `None` if it never has.
     pub age_ms: Option<u64>,
     /// A message to the ledger is in flight.

@@ -32,6 +32,8 @@ pub enum Appetite {
     Most,
     /// What waits (`share="exact"`).
     Needed,
+    /// Nothing, of a limit that refuses nothing: the host only tells what was used.
+    Nothing,
 }
 
 impl Appetite {
@@ -40,6 +42,7 @@ impl Appetite {
         match self {
             Appetite::Most => settings.max.max(need),
             Appetite::Needed => need,
+            Appetite::Nothing => 0,
         }
     }
 }

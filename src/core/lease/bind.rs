@@ -76,7 +76,7 @@ impl Holding {
     /// master, to another seq, is void from then on.
     pub fn claim(&mut self, settings: &Settings, seq: u64, now_ms: u64) -> Option<Take> {
         let lease = &self.lease;
-        let counts = lease.window != 0 && now_ms < lease.gone_ms;
+        let counts = self.counts(now_ms);
         let binding = Binding { seq, now_ms, keep: Keep::All, need: 0, want: 0 };
         (counts || lease.in_flight || lease.extra != 0).then(|| self.bind(settings, &binding))
     }

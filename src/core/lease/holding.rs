@@ -36,7 +36,8 @@ pub struct Lease {
     /// Uses beyond any lease in the message that is in flight.
     pub sent_extra: i64,
     /// Uses that the host does not have, as the ledger last said: those in the pool, and unspent
-    /// ones of other hosts. Of an exhausted pool these are all in it.
+    /// ones of other hosts. Of an exhausted pool these are all in it. Where nothing is refused:
+    /// those of [`super::TOLD_MAX`] that no host has used.
     pub elsewhere: u64,
     /// Uses that are for parked requests.
     pub held: u32,
@@ -80,6 +81,11 @@ impl Holding {
     #[inline(always)]
     pub fn is_live(&self, now_ms: u64) -> bool {
         self.lease.window != 0 && now_ms < self.lease.end_ms
+    }
+
+    /// Do its uses count in a window of the ledger?
+    pub fn counts(&self, now_ms: u64) -> bool {
+        self.lease.window != 0 && now_ms < self.lease.gone_ms
     }
 
     /// Uses of the allowance that are left.
@@ -164,15 +170,14 @@ impl Holding {
 
     /// Has the ledger yet to hear of uses beyond the lease?
     pub fn must_report(&self, now_ms: u64) -> bool {
-        let counts = self.lease.window != 0 && now_ms < self.lease.gone_ms;
-        self.lease.extra != 0 || counts && self.used > self.lease.allowance
+        self.lease.extra != 0 || self.counts(now_ms) && self.used > self.lease.allowance
     }
 
     /// May the node be forgotten? Not while it has a lease that may count after a failover, a
     /// message in flight, or uses that the ledger has not heard of.
     pub fn is_evictable(&self, now_ms: u64) -> bool {
         let lease = &self.lease;
-        let is_over = lease.window == 0 || now_ms >= lease.gone_ms;
+        let is_over = !self.counts(now_ms);
         let is_empty = lease.allowance == 0 && self.used == 0;
         !lease.in_flight && lease.extra <= 0 && (is_over || is_empty)
     }

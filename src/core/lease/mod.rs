@@ -13,6 +13,7 @@ mod bind;
 mod holding;
 mod message;
 mod parked;
+mod told;
 mod words;
 
 pub use answer::{Heard, Next};
@@ -21,6 +22,7 @@ pub use bind::{Binding, Keep};
 pub use holding::{Holding, Lease};
 pub use message::{Claim, Granted, Incarnation, Kind, Settings, Take, Taken};
 pub use parked::{Kept, Parked, Part, kept};
+pub use told::TOLD_MAX;
 pub use words::{HOLDING_WORDS, HoldingWords};
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ const INTERVAL: Settings =
     Settings { kind: Kind::Interval { interval_ms: 60_000 }, max: 100, hosts: 4 };
 const SLIDING: Settings =
     Settings { kind: Kind::Sliding { interval_ms: 60_000 }, max: 100, hosts: 4 };
+const TOTAL: Settings = Settings { kind: Kind::Total, max: 100, hosts: 4 };
 const TOKEN: Settings =
     Settings { kind: Kind::Token { rate: 10, period_ms: 1000 }, max: 100, hosts: 4 };
 
@@ -24,6 +25,12 @@ fn grants(base: Option<u64>, allowance: u64) -> Granted {
 fn hears(holding: &mut Holding, settings: &Settings, take: Take, taken: Taken) -> Next {
     let heard = Heard { take, taken, learning_ms: 0, now_ms: NOW_MS + 10 };
     holding.hear(settings, &heard)
+}
+
+/// Of a limit that refuses nothing.
+fn hears_told(holding: &mut Holding, take: Take, granted: Granted) -> Next {
+    let taken = Taken::Granted(granted);
+    holding.hear_told(&INTERVAL, &Heard { take, taken, learning_ms: 0, now_ms: NOW_MS + 10 })
 }
 
 /// A host that has been granted so many uses for 30 s.
@@ -254,4 +261,79 @@ fn a_host_wants_all_or_what_waits() {
     assert_eq!(Appetite::Most.want(&INTERVAL, 3), 100);
     assert_eq!(Appetite::Most.want(&INTERVAL, 300), 300);
     assert_eq!(Appetite::Needed.want(&INTERVAL, 3), 3);
+    assert_eq!(Appetite::Nothing.want(&INTERVAL, 3), 0);
+}
+
+#[test]
+fn what_refuses_nothing_is_told_each_second_until_all_is_known() {
+    let mut holding = Holding::default().of_host(7);
+    assert!(!holding.is_tell_due(NOW_MS));
+    holding.overspend(&INTERVAL.kind, 2, NOW_MS);
+    assert!(holding.is_tell_due(NOW_MS), "the first use");
+    let take = holding.tell(&INTERVAL, 1, NOW_MS);
+    assert_eq!(take.claim, Claim { window: 0, floor: 0, spent: 0, extra: 2 });
+    assert!(!holding.is_tell_due(NOW_MS + 5000), "it is repeated under its number");
+    assert_eq!(hears_told(&mut holding, take, grants(Some(2), 2)), Next::Run);
+    assert!(!holding.is_untold(NOW_MS + 10));
+    holding.overspend(&INTERVAL.kind, 3, NOW_MS + 10);
+    assert!(holding.is_untold(NOW_MS + 10) && !holding.is_tell_due(NOW_MS + 999));
+    assert!(holding.is_tell_due(NOW_MS + 1000));
+    let take = holding.tell(&INTERVAL, 2, NOW_MS + 20);
+    assert_eq!(take.claim, Claim { window: WINDOW, floor: 5, spent: 5, extra: 0 });
+    hears_told(&mut holding, take, grants(None, 5));
+    // One that gives back tells it as well.
+    holding.give_back(&INTERVAL.kind, 4, NOW_MS + 30);
+    assert!(holding.is_untold(NOW_MS + 30));
+    let take = holding.tell(&INTERVAL, 3, NOW_MS + 30);
+    assert_eq!((take.claim.floor, take.claim.spent), (1, 1));
+    hears_told(&mut holding, take, grants(None, 1));
+    assert!(!holding.is_untold(NOW_MS + 30));
+}
+
+#[test]
+fn what_was_given_back_is_not_claimed_and_the_sum_stays_as_it_is_known() {
+    let mut holding = leased(&INTERVAL, 10);
+    (holding.used, holding.lease.elsewhere) = (10, 60);
+    let sum = |holding: &Holding| {
+        INTERVAL.max + holding.used - holding.lease.elsewhere - holding.lease.allowance
+    };
+    let before = sum(&holding);
+    holding.give_back(&INTERVAL.kind, 3, NOW_MS + 20);
+    let take = holding.claim_told(&INTERVAL, 2, NOW_MS + 20).expect("uses to claim");
+    assert_eq!((take.claim.floor, take.claim.spent), (7, 7));
+    assert_eq!(sum(&holding), before - 3);
+    // What happens while it is in flight is in the next message, not in this one again.
+    holding.overspend(&INTERVAL.kind, 4, NOW_MS + 30);
+    assert_eq!(sum(&holding), before + 1);
+    assert_eq!(holding.repeat_told(NOW_MS + 130), take);
+    holding.give_back(&INTERVAL.kind, 6, NOW_MS + 130);
+    assert_eq!(holding.repeat_told(NOW_MS + 330), take);
+}
+
+#[test]
+fn what_was_used_while_a_message_was_in_flight_counts_on_in_a_window_that_overlaps() {
+    for (base, used) in [(10 + 2, 10 + 3 + 2), (2, 2)] {
+        let mut holding = leased(&TOTAL, 10);
+        holding.used = 10;
+        holding.lease.extra = 2;
+        let take = holding.tell(&TOTAL, 2, NOW_MS + 20);
+        holding.overspend(&TOTAL.kind, 3, NOW_MS + 25);
+        hears_told(&mut holding, take, Granted { window: WINDOW + 9, ..grants(Some(base), base) });
+        assert_eq!(holding.used, used, "{base}: what was used in a window that is over is over");
+    }
+}
+
+#[test]
+fn after_its_last_use_a_host_looks_once_at_what_others_have_used() {
+    let mut holding = leased(&INTERVAL, 1);
+    holding.spend(1, NOW_MS + 100);
+    let due = |holding: &Holding| -> Vec<u64> {
+        (0..30).filter(|s| holding.is_tell_due(NOW_MS + 100 + s * 1000)).collect()
+    };
+    assert_eq!(due(&holding), [3, 4, 5, 6, 7, 8, 9], "until it is answered");
+    (holding.lease.sent_ms, holding.lease.heard_ms) = (NOW_MS + 3100, NOW_MS + 3110);
+    assert_eq!(due(&holding), [0; 0]);
+    // After an outage others may tell later than this host.
+    holding.lease.heard_ms = NOW_MS + 8100;
+    assert_eq!(due(&holding), [11, 12, 13, 14, 15, 16, 17]);
 }

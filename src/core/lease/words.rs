@@ -17,6 +17,7 @@
 //!       40  end of the lease
 //!       42  window's start by the ledger's clock; 0: not known
 //!       51  uses that the host does not have, as last heard: the pool, and unspent ones of others
+//!           (of a limit that refuses nothing: those of 2^50 that no host has used)
 //!       48  uses beyond any lease since the last binding, signed
 //!       48  the same, in the message that is in flight
 //!       32  uses held

@@ -1,8 +1,9 @@
-//! A limit that machines share: its policy spends what a ledger has granted this host.
+//! A limit that machines share: its policy spends what a ledger has granted this host. One that
+//! refuses nothing spends at once, and its ledger is told.
 //!
-//! Invariant: in mode [`Spending::New`] and [`Spending::Parked`] nothing is admitted beyond the
-//! allowance of a live lease of this host's incarnation. All times are milliseconds of
-//! CLOCK_BOOTTIME, which [`LeaseClock`] tells: no wall clock takes part.
+//! Invariant: in mode [`Spending::New`] and [`Spending::Parked`] a limit that refuses admits
+//! nothing beyond the allowance of a live lease of this host's incarnation. All times are
+//! milliseconds of CLOCK_BOOTTIME, which [`LeaseClock`] tells: no wall clock takes part.
 //!
 //! The state is a [`Holding`], as lease/words.rs has it. That of a sliding limit reaches on to the
 //! end of the ring, which is its log.
@@ -12,13 +13,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::calendar_windows::window_at;
 use super::ring::{self, Ring, Uses};
-use super::{Demand, Figures, Heard, Terms, WordUnit};
-use crate::conf::{self, LEASED_WORDS, Share, Sharing, Turns};
+use super::{Demand, Figures, Heard, Terms};
+use crate::conf::{self, LEASED_WORDS, MAX_SHARED, Share, Sharing, Turns};
 use crate::lease::{
-    Asking, HOLDING_WORDS, Holding, HoldingWords, Incarnation, Kind, Lease, Settings,
+    Asking, HOLDING_WORDS, Holding, HoldingWords, Incarnation, Kind, Lease, Settings, TOLD_MAX,
 };
 
 const _: () = assert!(HOLDING_WORDS == LEASED_WORDS);
+const _: () = assert!(TOLD_MAX == MAX_SHARED);
+
+mod fields;
+mod told;
+
+pub(super) use fields::LeaseField;
 
 /// What an item may spend of leases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -92,14 +99,6 @@ pub(super) struct Passed {
     pub heard: Heard,
 }
 
-/// A field of the state, for tools.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct LeaseField {
-    pub name: &'static str,
-    pub unit: WordUnit,
-    pub value: u64,
-}
-
 /// Uses to charge.
 #[derive(Debug, Clone, Copy)]
 struct Charge {
@@ -108,10 +107,27 @@ struct Charge {
     spending: Spending,
 }
 
+/// What a shared limit does with a use that is too much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// It refuses it.
+    Refuses,
+    /// It says so.
+    Advises,
+    /// None is.
+    Counts,
+}
+
 /// A shared limit, prepared.
 #[derive(Debug, Clone)]
 pub(super) struct Leased {
+    /// What its ledger is told of it.
     settings: Settings,
+    role: Role,
+    /// The maximum that answers show, if it refuses nothing; 0: none.
+    shown_max: u64,
+    /// A new item spends what is leased.
+    spends_new: bool,
     sharing: Sharing,
     clock: Arc<LeaseClock>,
     /// The log of a sliding limit.
@@ -122,13 +138,14 @@ pub(super) struct Leased {
 }
 
 impl Leased {
-    /// Prepares a limit; none for one that no machines share. `ring` is that of its scope.
+    /// Prepares a limit, which may advise instead of refusing. `ring` is that of its scope.
     pub fn new(
         policy: &conf::Policy,
+        advises: bool,
         sharing: Sharing,
         ring: Option<Ring>,
         clock: &Arc<LeaseClock>,
-    ) -> Option<Leased> {
+    ) -> Leased {
         let mut turns = None;
         let kind = match policy {
             conf::Policy::Interval(limit) => Kind::Interval { interval_ms: limit.interval_ms },
@@ -141,21 +158,55 @@ impl Leased {
                 Kind::SlidingCounter { interval_ms: limit.interval_ms }
             }
             conf::Policy::Token(limit) => Kind::Token { rate: limit.rate, period_ms: limit.per_ms },
-            conf::Policy::Total(_) => Kind::Total,
-            conf::Policy::Gcra(_) | conf::Policy::Count(_) => return None,
+            // No configuration shares `gcra`.
+            conf::Policy::Total(_) | conf::Policy::Gcra(_) => Kind::Total,
+            conf::Policy::Count(limit) => match &limit.turns {
+                None => Kind::Total,
+                Some(of_count) => {
+                    turns = Some(of_count.clone());
+                    Kind::Calendar { start_ms: 0, end_ms: 0, next_end_ms: 0 }
+                }
+            },
         };
-        let max = policy.max()?;
-        let settings = Settings { kind, max, hosts: sharing.hosts.into() };
-        let ring = ring.filter(|_| matches!(kind, Kind::Sliding { .. }));
-        let clock = Arc::clone(clock);
-        let mut limit = Leased { settings, sharing, clock, ring, turns, window_ms: None };
-        limit.window_ms = limit.longest_window_ms();
-        Some(limit)
+        let max = policy.max();
+        let role = match max {
+            None => Role::Counts,
+            Some(_) if advises => Role::Advises,
+            Some(_) => Role::Refuses,
+        };
+        let told_max = match max {
+            // The ledger fills a bucket up to its burst.
+            Some(max) if role == Role::Refuses || matches!(kind, Kind::Token { .. }) => max,
+            _ => TOLD_MAX,
+        };
+        let mut limit = Leased {
+            settings: Settings { kind, max: told_max, hosts: sharing.hosts.into() },
+            role,
+            shown_max: max.unwrap_or(0),
+            spends_new: role == Role::Refuses && sharing.share == Share::Cluster,
+            sharing,
+            clock: Arc::clone(clock),
+            ring: ring.filter(|_| matches!(kind, Kind::Sliding { .. })),
+            turns,
+            window_ms: None,
+        };
+        limit.window_ms = limit.length_ms().filter(|_| !limit.only_counts());
+        limit
     }
 
     /// The same limit with another maximum.
-    pub fn with_policy(&self, policy: &conf::Policy) -> Option<Leased> {
-        Leased::new(policy, self.sharing, self.ring, &self.clock)
+    pub fn with_policy(&self, policy: &conf::Policy) -> Leased {
+        Leased::new(policy, self.role == Role::Advises, self.sharing, self.ring, &self.clock)
+    }
+
+    /// Whether its uses are only told to the ledger: it needs no lease.
+    pub fn refuses_nothing(&self) -> bool {
+        self.role != Role::Refuses
+    }
+
+    /// Whether it has no maximum.
+    pub fn only_counts(&self) -> bool {
+        self.role == Role::Counts
     }
 
     /// Its settings, with the calendar windows of a time of the ledger's.
@@ -253,8 +304,10 @@ impl Leased {
     fn hit(&self, words: &HoldingWords, count: u64, spending: Spending) -> Option<Holding> {
         let mut holding = Holding::decode(words);
         let may_spend = match spending {
-            Spending::New => self.sharing.share == Share::Cluster,
-            Spending::Parked | Spending::CutOff | Spending::Admit => holding.lease.held == 0,
+            Spending::New => self.spends_new,
+            Spending::Parked | Spending::CutOff | Spending::Admit => {
+                (holding.lease.held == 0) & (self.role == Role::Refuses)
+            }
             Spending::Ask => false,
         };
         let is_common = may_spend
@@ -265,6 +318,11 @@ impl Leased {
 
     fn holding_admits(&self, holding: &Holding, count: u64, spending: Spending) -> bool {
         let now_ms = self.clock.boot_ms();
+        match self.role {
+            Role::Refuses => {}
+            Role::Advises => return count <= self.told_figures(holding).remaining,
+            Role::Counts => return true,
+        }
         match spending {
             // What one that waited has left over is for others that wait.
             Spending::New if self.sharing.share == Share::Exact => count == 0,
@@ -309,7 +367,11 @@ impl Leased {
         if charges {
             self.charge_holding(&mut holding, state, wall_ms, Charge { count, spending });
         }
-        Some(self.passed(&holding))
+        let passed = self.passed(&holding);
+        Some(match self.refuses_nothing() {
+            true => Passed { figures: self.told_figures(&holding), ..passed },
+            false => passed,
+        })
     }
 
     #[inline(always)]
@@ -413,6 +475,8 @@ impl Leased {
         let magnitude = u64::from(count.unsigned_abs());
         if count < 0 {
             holding.give_back(&self.settings.kind, magnitude, now_ms);
+        } else if self.refuses_nothing() {
+            self.charge_untold(holding, magnitude);
         } else if magnitude <= holding.unspent(now_ms) {
             if spending == Spending::Parked {
                 let held = holding.lease.held;
@@ -460,6 +524,7 @@ impl Leased {
     #[inline]
     pub fn figures(&self, state: &[u64]) -> Figures {
         match self.ring {
+            _ if self.refuses_nothing() => self.told_figures(&self.holding(state)),
             // Inlined, so that only what figures need is decoded.
             None => self.figures_of(&Holding::decode(words_of(state))),
             Some(_) => self.figures_of(&self.holding(state)),
@@ -470,6 +535,7 @@ impl Leased {
     #[inline]
     pub fn remaining(&self, state: &[u64]) -> u64 {
         match self.ring {
+            _ if self.refuses_nothing() => self.told_figures(&self.holding(state)).remaining,
             None => self.remaining_of(&Holding::decode(words_of(state))),
             Some(_) => self.remaining_of(&self.holding(state)),
         }
@@ -522,7 +588,7 @@ impl Leased {
         self.window_ms
     }
 
-    fn longest_window_ms(&self) -> Option<u64> {
+    fn length_ms(&self) -> Option<u64> {
         match (self.settings.kind, &self.turns) {
             (
                 Kind::Interval { interval_ms }
@@ -541,7 +607,7 @@ impl Leased {
     pub fn life_ms(&self) -> Option<u64> {
         // A lease may be asked for, claimed and reported some time after the last use.
         const SLACK_MS: u64 = 120_000;
-        Some(self.window_ms()?.saturating_mul(3).saturating_add(SLACK_MS))
+        Some(self.length_ms()?.saturating_mul(3).saturating_add(SLACK_MS))
     }
 
     /// What the meaning of the words depends on: another number than that of the policy alone, so
@@ -552,8 +618,15 @@ impl Leased {
         [LEASED + kind, span]
     }
 
-    /// What the name of its ledger depends on.
+    /// What the name of its ledger depends on. One that refuses nothing is told another maximum, so
+    /// it has another ledger.
     pub fn ledger_shape(&self) -> [u64; 2] {
+        const TOLD: u64 = 32;
+        let [kind, span] = self.kind_shape();
+        [if self.refuses_nothing() { TOLD + kind } else { kind }, span]
+    }
+
+    fn kind_shape(&self) -> [u64; 2] {
         match (self.settings.kind, &self.turns) {
             (Kind::Interval { interval_ms }, _) => [1, interval_ms],
             (Kind::Total, _) => [2, 0],
@@ -566,36 +639,6 @@ impl Leased {
         }
     }
 
-    /// All that the state holds, for tools.
-    pub fn fields(state: &[u64]) -> Vec<LeaseField> {
-        use WordUnit::{BootTime, Number, SignedUses, Time, Uses};
-        let Holding { lease, used } = Holding::decode(words_of(state));
-        let flags = u64::from(lease.in_flight) | u64::from(lease.is_exhausted) << 1;
-        let named = [
-            ("used", Uses, used),
-            ("allowance", Uses, lease.allowance),
-            ("lease-end", BootTime, lease.end_ms),
-            ("window", Time, lease.window),
-            ("elsewhere", Uses, lease.elsewhere),
-            ("extra", SignedUses, lease.extra as u64),
-            ("sent-extra", SignedUses, lease.sent_extra as u64),
-            ("held", Uses, lease.held.into()),
-            ("held-until", BootTime, lease.held_until_ms),
-            ("last-use", BootTime, lease.used_ms),
-            ("heard", BootTime, lease.heard_ms),
-            ("sent", BootTime, lease.sent_ms),
-            ("ask-again", BootTime, lease.again_ms),
-            ("tries", Number, lease.tries.into()),
-            ("in-flight-or-exhausted", Number, flags),
-            ("gone", BootTime, lease.gone_ms),
-            ("incarnation", Number, lease.incarnation),
-            ("seq", Number, lease.seq),
-            ("cut-off-end", BootTime, lease.cut_off_end_ms),
-            ("cut-off-used", Uses, lease.cut_off_used),
-        ];
-        named.map(|(name, unit, value)| LeaseField { name, unit, value }).into()
-    }
-
     /// Whether the state knows nothing.
     pub fn is_fresh(&self, state: &[u64]) -> bool {
         let Holding { lease, used } = Holding::decode(words_of(state));
@@ -606,7 +649,11 @@ impl Leased {
     /// Whether the node must stay: a lease may count after a failover, a message is in flight, or
     /// the ledger has not heard of some uses.
     pub fn is_kept(&self, state: &[u64]) -> bool {
-        !self.holding(state).is_evictable(self.clock.boot_ms())
+        let (holding, now_ms) = (self.holding(state), self.clock.boot_ms());
+        match self.refuses_nothing() {
+            true => holding.lease.in_flight || holding.is_untold(now_ms),
+            false => !holding.is_evictable(now_ms),
+        }
     }
 
     /// Whether nothing in the state counts any more: what it had is over, or all that happened to

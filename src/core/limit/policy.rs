@@ -27,7 +27,7 @@ pub(super) enum Policy {
     Total(Total),
     /// None: it never restarts.
     Count(Option<Box<Calendar>>),
-    /// Any but the one before, spent by leases.
+    /// Any of these that machines share.
     Leased(Box<Leased>),
 }
 

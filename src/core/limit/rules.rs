@@ -118,6 +118,7 @@ impl Rule {
     fn class(&self) -> u8 {
         match self.policy {
             Policy::Count(_) => 2,
+            Policy::Leased(ref limit) if limit.only_counts() => 2,
             _ => self.advises.into(),
         }
     }
@@ -202,9 +203,8 @@ impl Rules {
 
     fn replace(&mut self, position: usize, policy: &conf::Policy) {
         let rule = &mut self.rules[position];
-        let leased = policy::leased(&rule.policy).and_then(|leased| leased.with_policy(policy));
-        rule.policy = match leased {
-            Some(leased) => Policy::Leased(Box::new(leased)),
+        rule.policy = match policy::leased(&rule.policy) {
+            Some(leased) => Policy::Leased(Box::new(leased.with_policy(policy))),
             None => Policy::new(policy),
         };
         let Rule { scope, .. } = self.rules[position];

@@ -245,41 +245,41 @@ impl Service {
     /// an error: it may still be there.
     ///
     /// # Errors
-    /// The same as for items. The sweep can continue.
+    /// The same as for items. The clearing can go on.
     pub fn clear_void(
         &mut self,
         biz_id: u32,
-        sweep: &mut Clearing,
+        clearing: &mut Clearing,
         key_nodes: u32,
         now: Millis,
     ) -> Result<bool, ItemError> {
         let epoch = self.epoch(biz_id).ok_or(ItemError::UnknownBiz)?;
-        if sweep.generation != self.generation {
-            let (generation, erased) = (self.generation, sweep.erased);
-            *sweep = Clearing { generation, erased, ..Clearing::default() };
+        if clearing.generation != self.generation {
+            let (generation, erased) = (self.generation, clearing.erased);
+            *clearing = Clearing { generation, erased, ..Clearing::default() };
         }
         for _ in 0..key_nodes {
-            let Some(group) = self.handle.groups().get(sweep.group) else { return Ok(true) };
+            let Some(group) = self.handle.groups().get(clearing.group) else { return Ok(true) };
             let (files, all) = (group.geometry().files, group.geometry().key_nodes);
-            self.sweep_one(Reset { biz_id, epoch }, sweep, now)?;
-            sweep.key_node += 1;
-            if sweep.key_node >= all {
-                (sweep.file, sweep.key_node) = (sweep.file + 1, 0);
+            self.clear_one(Reset { biz_id, epoch }, clearing, now)?;
+            clearing.key_node += 1;
+            if clearing.key_node >= all {
+                (clearing.file, clearing.key_node) = (clearing.file + 1, 0);
             }
-            if sweep.file >= files {
-                (sweep.group, sweep.file) = (sweep.group + 1, 0);
+            if clearing.file >= files {
+                (clearing.group, clearing.file) = (clearing.group + 1, 0);
             }
         }
         Ok(false)
     }
 
-    fn sweep_one(
+    fn clear_one(
         &mut self,
         reset: Reset,
-        sweep: &mut Clearing,
+        clearing: &mut Clearing,
         now: Millis,
     ) -> Result<(), ItemError> {
-        let &mut Clearing { group: at, file, key_node, .. } = sweep;
+        let &mut Clearing { group: at, file, key_node, .. } = clearing;
         let mut tags = [0; TAG_WORDS];
         let region = self.handle.groups()[at].file(file);
         region.read(self.handle.groups()[at].head(key_node) + 1, &mut tags);
@@ -318,7 +318,7 @@ impl Service {
             if transaction.is_placed(index) && reset.voids(transaction.words(index)) {
                 transaction.erase(index);
                 transaction.commit(now).map_err(|_| ItemError::Store)?;
-                sweep.erased += 1;
+                clearing.erased += 1;
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 mod atomic;
 mod one;
+mod reports;
 mod resolved;
 mod tally;
 mod waiting;
@@ -16,7 +17,9 @@ use crate::store::{Lead, Moment, NodeOwner, Refused, WantKind, Wanted};
 use atomic::{AtomicTransaction, Judged, Lacking};
 use one::{ItemTransaction, Unjudged, log_too_large};
 use resolved::{EarlyAnswer, LastBiz, Resolved, WaitState};
+use waiting::Wish;
 
+pub(super) use reports::Reports;
 pub use waiting::ItemWait;
 pub(super) use waiting::Waits;
 
@@ -56,7 +59,8 @@ impl Service {
     /// Runs a request: one transaction for each item, or one for all of them if it is atomic. There
     /// is an answer for each item, in order.
     ///
-    /// Nothing waits for a lease: an item that lacks one is answered by its biz's `on-miss`.
+    /// Nothing waits: an item that lacks a lease is answered by its biz's `on-miss`, and one whose
+    /// record may have been spilled is `busy`.
     pub fn run(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
         let generation = self.generation;
         self.waits.state = WaitState::Late;
@@ -89,9 +93,9 @@ impl Service {
     /// Runs several requests, in order, each as [`Service::run`] does. If each has one item and
     /// none is atomic, the memory of several is fetched together.
     ///
-    /// An exchange with an item that lacks a lease is [`Stage::Waiting`] afterwards, and those
-    /// behind it in its lane are [`Stage::Behind`]. It is run again when [`Service::may_go_on`]
-    /// says so, or when its `wait_ms` are over.
+    /// An exchange with an item that lacks a lease, or its record, is [`Stage::Waiting`]
+    /// afterwards, and those behind it in its lane are [`Stage::Behind`]. It is run again when
+    /// [`Service::may_go_on`] says so, or when its `wait_ms` are over.
     pub fn run_all(&mut self, exchanges: &mut [Exchange], now: Millis) {
         let generation = self.generation;
         self.begin_waits();
@@ -209,43 +213,46 @@ impl Service {
         now: Millis,
         answers: &mut Answers,
     ) {
-        self.run_unreported(request, item, at, now, answers);
-        if self.table.lease_clock().has_overspent() {
-            self.report_uses(request, at..at + 1);
+        let item = ItemAt { request, item, at };
+        if let Err(refused) = self.run_found(&item, now, answers) {
+            self.run_whole(item, refused, now, answers);
         }
+        self.report_uses(request, at..at + 1);
     }
 
+    /// Answers an item on the only node that it needs, if that is here.
+    ///
+    /// # Errors
+    /// It takes a whole transaction. The reason is that for which this one did not begin, if any.
     #[inline(always)]
-    fn run_unreported(
+    fn run_found(
         &mut self,
-        request: &Request,
-        item: &Item,
-        at: usize,
+        &ItemAt { request, item, at }: &ItemAt<'_>,
         now: Millis,
         answers: &mut Answers,
-    ) {
+    ) -> Result<(), Option<Refused>> {
         let resolved = &self.scratch.resolved[at];
-        let (answered, from) = (answers.items.len(), answers.details.len());
-        let mut refused = None;
-        if resolved.generation == self.generation
-            && let (None, Some(key_at), None) =
-                (resolved.settled, &resolved.key_at, &resolved.whole_at)
-            && !self.asks_first(request.command, at)
-        {
-            let one = ItemTransaction::of(&self.table, resolved, item, now);
-            let lead = Lead { wanted: key_at, guess: resolved.guess };
-            let owner = NodeOwner { biz_id: one.entry.id, key: &resolved.key.key() };
-            let moment = Moment { generation: self.generation, now_ms: now };
-            let work = |words: &mut [u64]| one.run_found(request.command, words, answers);
-            match self.handle.with_found(lead, owner, moment, work) {
-                Ok(Some(true)) => return,
-                Ok(_) => {}
-                Err(reason) => refused = Some(reason),
-            }
-            answers.items.truncate(answered);
-            answers.details.truncate(from);
+        let (None, Some(key_at), None) = (resolved.settled, &resolved.key_at, &resolved.whole_at)
+        else {
+            return Err(None);
+        };
+        if resolved.generation != self.generation || self.asks_first(request.command, at) {
+            return Err(None);
         }
-        self.run_whole(ItemAt { request, item, at }, refused, now, answers);
+        let (answered, from) = (answers.items.len(), answers.details.len());
+        let one = ItemTransaction::of(&self.table, resolved, item, now);
+        let lead = Lead { wanted: key_at, guess: resolved.guess };
+        let owner = NodeOwner { biz_id: one.entry.id, key: &resolved.key.key() };
+        let moment = Moment { generation: self.generation, now_ms: now };
+        let work = |words: &mut [u64]| one.run_found(request.command, words, answers);
+        let refused = match self.handle.with_found(lead, owner, moment, work) {
+            Ok(Some(true)) => return Ok(()),
+            Ok(_) => None,
+            Err(refused) => Some(refused),
+        };
+        answers.items.truncate(answered);
+        answers.details.truncate(from);
+        Err(refused)
     }
 
     /// Answers an item with whole transactions. `refused` is why a shorter one did not begin.
@@ -266,7 +273,8 @@ impl Service {
                 return self.answer_settled(at, answers);
             }
             if self.asks_first(request.command, at) {
-                return self.wait_for_lease(request, at, WantKind::Query, answers);
+                let wish = Wish::Lease(WantKind::Query, None);
+                return self.wait_alone(request, at, wish, answers);
             }
             let tried = match refused.take() {
                 Some(reason) => Err(reason),
@@ -280,11 +288,12 @@ impl Service {
                     break;
                 }
                 Err(Refused::Busy) => break,
-                Ok(Err(Unjudged::Lacks)) => {
-                    return self.wait_for_lease(request, at, WantKind::Update, answers);
+                Ok(Err(Unjudged::NoLease)) => {
+                    let wish = Wish::Lease(WantKind::Update, None);
+                    return self.wait_alone(request, at, wish, answers);
                 }
                 Ok(Err(Unjudged::Absent(scope))) => {
-                    return self.wait_for_record(request, at, scope, answers);
+                    return self.wait_alone(request, at, Wish::Record(scope), answers);
                 }
                 Ok(Err(Unjudged::Failed(failed))) => {
                     error = failed;
@@ -349,11 +358,10 @@ impl Service {
                 return self.wait_together(request, lacking, answers);
             }
             let tried = self.try_atomic(request, now, answers);
-            if self.table.lease_clock().has_overspent() {
-                let is_stored = tried == Ok(None) && !answers.refused;
-                let stored = if is_stored { request.items().len() } else { 0 };
-                self.report_uses(request, 0..stored);
-            }
+            // What a request has charged that is not stored is undone.
+            let is_stored = tried == Ok(None) && !answers.refused;
+            let stored = if is_stored { request.items().len() } else { 0 };
+            self.report_uses(request, 0..stored);
             match tried {
                 Ok(None) => return,
                 Ok(Some(lacking)) => return self.wait_together(request, lacking, answers),

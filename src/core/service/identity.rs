@@ -3,8 +3,8 @@
 //! Invariant: both are known or neither is, so no lease is held under a name that others do not
 //! use.
 
-use crate::conf::{ClusterKeys, Conf};
-use crate::store::{ClusterId, Handle, Incarnation};
+use crate::conf::{Cluster, ClusterKeys, Conf, Map};
+use crate::store::{ClusterId, Error, Handle, Incarnation, Runtime};
 
 /// What the bizs that a cluster knows need to know of this host and of its cluster.
 #[derive(Debug, Default)]
@@ -22,17 +22,13 @@ impl Identity {
         else {
             return Identity::default();
         };
-        // Only leases stand in the files. A record in the cluster names its owner itself.
-        let shared = conf.map.bizs.iter().filter(|biz| biz.sharing.is_some());
-        let Some(keys) = handle.runtime().cluster_keys() else {
-            let path = handle.runtime().path().display();
+        let runtime = handle.runtime();
+        let Some(keys) = runtime.cluster_keys() else {
+            let path = runtime.path().display();
             tracing::error!(%path, "the cluster's keys are damaged: shared bizs answer store");
             return Identity::default();
         };
-        let groups: Vec<&str> =
-            shared.map(|biz| conf.map.groups[biz.group].name.as_str()).collect();
-        let id = ClusterId { name: cluster.name.clone(), secret_check: keys.check };
-        match handle.runtime().incarnation(id, |group| groups.contains(&group)) {
+        match incarnation(runtime, &conf.map, cluster, &keys) {
             Ok(incarnation) => Identity { keys: Some(keys), incarnation: Some(incarnation) },
             Err(error) => {
                 tracing::error!(%error, "this host has no incarnation: shared bizs answer store");
@@ -40,4 +36,21 @@ impl Identity {
             }
         }
     }
+}
+
+/// The incarnation of the host with these files, in this cluster. Groups without a shared biz take
+/// no part: only leases stand in the files, and a record in the cluster names its owner itself.
+///
+/// # Errors
+/// As [`Runtime::incarnation`].
+pub(crate) fn incarnation(
+    runtime: &Runtime,
+    map: &Map,
+    cluster: &Cluster,
+    keys: &ClusterKeys,
+) -> Result<Incarnation, Error> {
+    let shared = map.bizs.iter().filter(|biz| biz.sharing.is_some());
+    let groups: Vec<&str> = shared.map(|biz| map.groups[biz.group].name.as_str()).collect();
+    let id = ClusterId { name: cluster.name.clone(), secret_check: keys.check };
+    runtime.incarnation(id, |group| groups.contains(&group))
 }

@@ -10,7 +10,7 @@ use crate::key::{KeyForm, KeyNodeId, KeyRef, MAX_KEY_WORDS};
 use crate::lease::{Holding, Settings};
 use crate::limit::{LeasedState, Spending, States, Terms};
 use crate::store::layout::{TAG_WORDS, node, tag};
-use crate::store::{NodeIndex, Refused, Wanted, group};
+use crate::store::{NodeIndex, Refused, Want, Wanted, group};
 
 /// Attempts, since the generation can change while the service takes one.
 const RETRIES: usize = 3;
@@ -51,6 +51,8 @@ pub struct LeasedLimit {
     pub sharing: Sharing,
     /// The digest of its policy in the name of its ledger.
     pub shape: u16,
+    /// It needs no lease: its uses are told, and that is all.
+    pub refuses_nothing: bool,
     /// The reset epoch of its biz here.
     pub epoch: u64,
     /// What the host holds.
@@ -74,6 +76,11 @@ pub struct LeasePass {
 const SCOPES: [Scope; 2] = [Scope::Key, Scope::Biz];
 
 impl LeaseKey {
+    /// The key that something is wanted of.
+    pub fn of_want(want: &Want) -> LeaseKey {
+        LeaseKey { key_word: want.key_word, field: want.field }
+    }
+
     /// The biz.
     pub fn biz_id(&self) -> u32 {
         self.key_word as u32
@@ -168,6 +175,7 @@ impl Service {
             settings: state.settings,
             sharing,
             shape: state.shape,
+            refuses_nothing: state.refuses_nothing,
             epoch: entry.epoch,
             holding: state.holding,
         };

@@ -74,15 +74,15 @@ impl Record {
     }
 }
 
-/// Whether a key has a record here.
+/// Where the record of a key is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lack {
-    /// It has one.
-    Present,
-    /// It has none, and the cluster has none.
-    Nowhere,
-    /// It has none, and the cluster may have one.
+pub enum Whereabouts {
+    /// It is here.
     Here,
+    /// It is not here, and the cluster has none.
+    Nowhere,
+    /// It is not here, and the cluster may have one.
+    MaybeInCluster,
 }
 
 /// What became of a record that came from the cluster.
@@ -128,7 +128,9 @@ impl SentRecords {
     /// The cluster may not have what was sent of a place.
     pub fn forget(&mut self, place: RecordPlace) {
         let known = self.0.get_mut(&place.group).and_then(|sent| sent.get_mut(place.place));
-        known.into_iter().for_each(|crc| *crc = 0);
+        if let Some(crc) = known {
+            *crc = 0;
+        }
     }
 
     /// The cluster may have lost anything.
@@ -162,8 +164,8 @@ pub struct Step {
 }
 
 impl Service {
-    /// Goes on with a round over a group: tells what has changed since it was
-    /// sent, and notes it as sent. None: the group is not here.
+    /// Goes on with a round over a group: tells what has changed since it was sent, and notes it as
+    /// sent. None: the group is not here, or is not served.
     pub fn changed_records(
         &mut self,
         group_name: &str,
@@ -217,18 +219,18 @@ impl Service {
         Some(step)
     }
 
-    /// Whether a key of a business with records in the cluster has one here.
+    /// Where the record of a key is, of a business with records in the cluster.
     ///
     /// # Errors
     /// Its node cannot be had now.
-    pub fn lacks_record(&mut self, key: &LeaseKey, now: Millis) -> Result<Lack, ItemError> {
+    pub fn whereabouts(&mut self, key: &LeaseKey, now: Millis) -> Result<Whereabouts, ItemError> {
         let is_whole = is_whole(key);
         self.on_key(key, now, |_, entry, transaction, index| {
             let is_kept = || !is_whole && (entry.backs_up || transaction.may_be_spilled(index));
             Ok(match transaction.is_placed(index) {
-                true => Lack::Present,
-                false if is_kept() => Lack::Here,
-                false => Lack::Nowhere,
+                true => Whereabouts::Here,
+                false if is_kept() => Whereabouts::MaybeInCluster,
+                false => Whereabouts::Nowhere,
             })
         })
     }
@@ -391,9 +393,9 @@ pub(super) fn changed(
 ) -> Option<ChangedRecord> {
     let (entry, scope) = table.of_key_word(group, words[node::KEY])?;
     entry.fetch_wait_ms?;
-    let is_void = scope == Scope::Biz || entry.is_outdated(words[node::CHECK], scope);
+    let counts = scope == Scope::Key && !entry.is_outdated(words[node::CHECK], scope);
     let life_ms = entry.life_ms(words[node::LAST_USE], now);
-    if is_void || life_ms == Some(0) {
+    if !counts || life_ms == Some(0) {
         return None;
     }
     let mut field = [0; MAX_KEY_WORDS];

@@ -60,10 +60,12 @@ impl Service {
         let taken = (0..length).filter(|&place| tag::of(tags[place / 8], place) != 0);
         let spillable = taken.filter_map(|place| {
             let first = group.node(at.key_node, place);
-            // One that is being written is used now.
-            let is_whole = copy_whole(group, at.file, first, &mut words);
+            if !copy_whole(group, at.file, first, &mut words) {
+                // One that is being written is used now.
+                return None;
+            }
             let place = RecordPlace { group: id, place: key_node * length + place };
-            changed(&self.table, index, &words, place, now).filter(|_| is_whole)
+            changed(&self.table, index, &words, place, now)
         });
         let mut records: Vec<ChangedRecord> = spillable.collect();
         records.sort_by_key(|record| record.record.last_use_ms);

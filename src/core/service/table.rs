@@ -358,10 +358,11 @@ impl Entry {
         }
     }
 
-    /// Whether every use asks the ledger.
+    /// Whether every use asks the ledger. None does where nothing is refused.
     #[inline]
     pub fn is_exact(&self) -> bool {
         self.sharing.is_some_and(|sharing| sharing.share == Share::Exact)
+            && self.rules.need_leases()
     }
 
     /// What an item may spend that has waited in vain.

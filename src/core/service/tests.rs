@@ -9,6 +9,8 @@ mod contention;
 mod counters;
 mod crash;
 #[cfg(not(miri))]
+mod host;
+#[cfg(not(miri))]
 mod kept_records;
 #[cfg(not(miri))]
 mod leases;

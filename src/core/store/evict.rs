@@ -67,7 +67,7 @@ pub(super) struct FullChain<'g> {
 
 impl FullChain<'_> {
     /// Chooses among `candidates`: the places with a tag that the transaction does not use. The
-    /// chosen one has at most this rank.
+    /// rank of the chosen one is `most` or lower.
     #[cold]
     pub fn choose(
         self,

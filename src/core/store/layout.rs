@@ -11,7 +11,7 @@
 //!                          outside the CRC: 16..18 boot id | 18 clean mark | 19 quarantine
 //!                          20 last eviction logged (ms)
 //!   then     key-nodes     head: 0 semaphore (u32), filter of spilled keys (u32): two
-//!                          generations of 16 bits | 1..8 tags, a byte a place
+//!                          periods of 16 bits | 1..8 tags, a byte a place
 //!                          then `chain` nodes
 //!   node                   0 CRC-32C (0..32; of the node, with 0 for
 //!                          itself and the last use), shape (32..48), flags (48..64):

@@ -1,4 +1,6 @@
 //! The tags of a head: one byte for each place of the chain, 0 where it is free.
+//!
+//! Invariant: a tag says where to look. Whether a node is that of a key its own words decide.
 
 use super::layout::{CHAIN_MAX, TAG_WORDS, tag};
 use super::region::Region;

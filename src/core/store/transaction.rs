@@ -437,8 +437,8 @@ impl<'h> Transaction<'h> {
     }
 
     /// Makes sure that the node has a place in its chain, so that it can be written. That is its
-    /// home, else the next free place, else the place of the node least missed, of this rank at
-    /// `most`.
+    /// home, else the next free place, else the place of the node least missed, whose rank is
+    /// `most` or lower.
     #[inline]
     pub fn place(
         &mut self,

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::change_queue::{Done, MapChanges, UNKNOWN, WantedChange};
 use super::connection::AdminRequest;
@@ -16,6 +16,7 @@ use super::page;
 use super::pulse::Pulse;
 use super::response::{Addressed, JSON, Refusal, Response, StatusDocument, XML};
 use super::route::{Change, Route};
+use crate::process::void_records::VoidRecords;
 use crate::protocol::Format;
 use crate::protocol::element::Element;
 use crate::stats::history::{self, History};
@@ -27,12 +28,12 @@ use frs::base::clock;
 use frs::base::sys::process::Pid;
 use frs::conf::active;
 use frs::conf::{AdminToken, EpochStep, TokenError};
-use frs::service::{Clearing, ItemError, RecordError, Role, Service};
+use frs::service::{ItemError, RecordError, Role, Service};
 
-/// Key-nodes examined before other requests are served.
-const SWEEP_KEY_NODES: u32 = 512;
-/// Clearing waits this long for a key-node that is held.
-const SWEEP_PATIENCE_NS: u64 = 5_000_000_000;
+/// Key-nodes in which void records are cleared before other requests are served.
+const CLEAR_KEY_NODES: u32 = 512;
+/// A reset waits this long for a key-node that is held.
+const CLEAR_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The receiver of an answer, and its request for the log.
 #[derive(Debug, Clone)]
@@ -55,7 +56,7 @@ pub struct Handler {
     changes: MapChanges<Who>,
     inspections: InspectQueue<Who>,
     token: Option<AdminToken>,
-    sweeping: Option<Sweeping>,
+    waiting_reset: Option<WaitingReset>,
     map: Option<MapText>,
     /// Past figures, for rates.
     history: History,
@@ -72,13 +73,11 @@ struct MapText {
     text: Arc<[u8]>,
 }
 
-/// A clearing in progress, and the reset that waits for it.
-struct Sweeping {
+/// A reset that waits until the void records of its biz are cleared.
+struct WaitingReset {
     wanted: WantedChange<Who>,
     biz_id: u32,
-    sweep: Clearing,
-    /// When a key-node was first found held.
-    stuck_ns: Option<u64>,
+    void_records: VoidRecords,
 }
 
 /// The parts of a handler.
@@ -103,7 +102,7 @@ impl Handler {
             changes,
             inspections,
             token: None,
-            sweeping: None,
+            waiting_reset: None,
             map: None,
             history: History::default(),
             next_note: clock::instant(),
@@ -165,12 +164,12 @@ impl Handler {
 
     /// Whether something in progress needs attention.
     pub fn is_busy(&self) -> bool {
-        self.sweeping.is_some() || self.changes.is_busy()
+        self.waiting_reset.is_some() || self.changes.is_busy()
     }
 
     /// Whether there is work to do at once.
     pub fn has_work(&self) -> bool {
-        self.sweeping.as_ref().is_some_and(|sweeping| sweeping.stuck_ns.is_none())
+        self.waiting_reset.as_ref().is_some_and(|reset| reset.void_records.held_since().is_none())
     }
 
     /// Takes a request; returns the answer if it is ready at once.
@@ -233,13 +232,13 @@ impl Handler {
             };
             tell.push(Addressed { who, what: response });
         }
-        self.go_on_sweeping(tell);
+        self.go_on_clearing(tell);
         let now_ns = clock::monotonic_ns();
         if let Some(Addressed { who, what: done }) = self.changes.poll(now_ns) {
             let response = answer(&who, done);
             tell.push(Addressed { who, what: response });
         }
-        while self.sweeping.is_none()
+        while self.waiting_reset.is_none()
             && let Some(wanted) = self.changes.take_next()
         {
             self.begin_change(wanted, tell);
@@ -259,9 +258,9 @@ impl Handler {
     ) {
         // The answer to the previous change said that all processes use it, so this one must, too.
         self.begin_tick();
-        if let Some(biz_id) = self.needs_sweep(&wanted.change) {
-            let (sweep, stuck_ns) = (Clearing::default(), None);
-            self.sweeping = Some(Sweeping { wanted, biz_id, sweep, stuck_ns });
+        if let Some(biz_id) = self.biz_to_clear(&wanted.change) {
+            let void_records = VoidRecords::default();
+            self.waiting_reset = Some(WaitingReset { wanted, biz_id, void_records });
             return;
         }
         self.ask_master(wanted, tell);
@@ -277,7 +276,7 @@ impl Handler {
     }
 
     /// The biz whose void records must be cleared before it gets its next epoch.
-    fn needs_sweep(&self, change: &Change) -> Option<u32> {
+    fn biz_to_clear(&self, change: &Change) -> Option<u32> {
         let Change::Reset(name) = change else { return None };
         let map = &self.service.conf().map;
         let biz = &map.bizs[map.find_biz(name)?];
@@ -285,27 +284,25 @@ impl Handler {
         step.must_clear.then_some(biz.id)
     }
 
-    fn go_on_sweeping(&mut self, tell: &mut Vec<Addressed<Who, Response>>) {
-        let Some(mut sweeping) = self.sweeping.take() else { return };
-        let Sweeping { biz_id, sweep, stuck_ns, .. } = &mut sweeping;
-        let now_ns = clock::monotonic_ns();
-        match self.service.clear_void(*biz_id, sweep, SWEEP_KEY_NODES, clock::now()) {
-            Ok(false) => *stuck_ns = None,
-            Ok(true) => {
-                tracing::info!(biz = *biz_id, erased = sweep.erased, "erased void records");
-                sweeping.wanted.cleared = self.service.epoch(*biz_id);
-                return self.ask_master(sweeping.wanted, tell);
+    fn go_on_clearing(&mut self, tell: &mut Vec<Addressed<Who, Response>>) {
+        let Some(mut waiting) = self.waiting_reset.take() else { return };
+        let WaitingReset { wanted, biz_id, void_records } = &mut waiting;
+        match void_records.clear_next(&mut self.service, *biz_id, CLEAR_KEY_NODES) {
+            Ok(None) => {}
+            Ok(cleared) => {
+                wanted.cleared = cleared;
+                return self.ask_master(waiting.wanted, tell);
             }
             Err(error) => {
-                let since_ns = *stuck_ns.get_or_insert(now_ns);
-                if now_ns - since_ns > SWEEP_PATIENCE_NS {
-                    let who = sweeping.wanted.who;
+                let held = void_records.held_since().map(clock::since);
+                if held.is_some_and(|held| held > CLEAR_PATIENCE) {
+                    let who = waiting.wanted.who;
                     let response = answer(&who, Err(record_refusal(error.into())));
                     return tell.push(Addressed { who, what: response });
                 }
             }
         }
-        self.sweeping = Some(sweeping);
+        self.waiting_reset = Some(waiting);
     }
 
     fn map_in_force(&mut self) -> Result<Arc<[u8]>, Refusal> {

@@ -194,6 +194,7 @@ fn lease_element(lease: &LeaseRecord) -> Element {
         .with_some("window", lease.window_ms)
         .with_some("ends", lease.ends_ms)
         .with_some("elsewhere", lease.elsewhere)
+        .with_some("used-elsewhere", lease.used_elsewhere)
         .with_some("age", lease.age_ms)
         .with("in-flight", lease.in_flight)
         .with("void", lease.is_void)

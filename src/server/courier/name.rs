@@ -163,12 +163,25 @@ pub fn slot(key: &[u8]) -> u16 {
 /// CRC-16/XMODEM: polynomial 0x1021, begins with 0, nothing reflected (Redis Cluster specification,
 /// appendix A).
 fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc, &byte| {
-        (0..8).fold(crc ^ u16::from(byte) << 8, |crc, _| {
-            if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 }
-        })
-    })
+    bytes.iter().fold(0, |crc: u16, &byte| crc << 8 ^ CRC16[usize::from((crc >> 8) as u8 ^ byte)])
 }
+
+/// What each byte adds.
+const CRC16: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < table.len() {
+        let mut crc = (byte as u16) << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests {

@@ -118,8 +118,7 @@ mod tests {
     }
 
     fn key(key: KeyRef<'_>) -> LeaseKey {
-        let want = Want::of_key(WantKind::Update, 2001, key);
-        LeaseKey { key_word: want.key_word, field: want.field }
+        LeaseKey::of_want(&Want::of_key(WantKind::Update, 2001, key))
     }
 
     #[test]

@@ -105,7 +105,7 @@ pub fn run(args: CourierArgs) -> Result<(), CourierError> {
         rings: Rings::default(),
         rounds: Rounds::new(clock::instant()),
         warm: WarmTier::default(),
-        resets: Resets::new(),
+        resets: Resets::default(),
         complaints: LogThrottle::new(COMPLAIN_EVERY),
         warned: Figures::default(),
     };
@@ -181,8 +181,9 @@ impl Courier {
     fn run(&mut self) -> Result<(), CourierError> {
         self.rings.take_all(self.nodes.service.handle().runtime());
         self.set_kept_groups();
+        let mut is_told = true;
         loop {
-            if self.child.signals.next()?.is_some() || !receive(&self.child)? {
+            if is_told && (self.child.signals.next()?.is_some() || !receive(&self.child)?) {
                 return Ok(());
             }
             if !self.take_configuration() {
@@ -199,7 +200,7 @@ impl Courier {
             self.core.settle(&mut self.nodes, now);
             self.act();
             self.programs.wake();
-            self.sleep()?;
+            is_told = self.sleep()?;
         }
     }
 
@@ -265,8 +266,9 @@ impl Courier {
         }
     }
 
-    /// Sleeps until somebody calls, or something is due.
-    fn sleep(&mut self) -> io::Result<()> {
+    /// Sleeps until somebody calls, or something is due. True if a signal or the master may say
+    /// something.
+    fn sleep(&mut self) -> io::Result<bool> {
         let runtime = self.nodes.service.handle().runtime();
         let bell = runtime.workers_bell();
         bell.lie_down();
@@ -280,7 +282,7 @@ impl Courier {
         if let Some(due_ms) = due {
             longest = longest.min(Duration::from_millis(due_ms));
         }
-        if runtime.asking().is_any() {
+        if !self.waker.lie_down() || runtime.asking().is_any() {
             longest = Duration::ZERO;
         }
         let mut fds = [
@@ -290,9 +292,16 @@ impl Courier {
             PollFd::new(self.waker.as_fd(), PollFlags::POLLIN),
         ];
         process::poll(&mut fds, Some(longest))?;
+        // What the kernel says nothing of has nothing to be read.
+        let [signal, master, workers, threads] = fds.map(|fd| fd.any().unwrap_or(true));
         bell.get_up();
-        self.bells.courier.drain()?;
-        self.waker.drain();
-        Ok(())
+        self.waker.get_up();
+        if workers {
+            self.bells.courier.drain()?;
+        }
+        if threads {
+            self.waker.drain();
+        }
+        Ok(signal || master)
     }
 }

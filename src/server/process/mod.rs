@@ -1,5 +1,6 @@
 //! What the master and its children share as processes: their messages, what a forked child gets,
-//! the locks of a data directory and of a configuration, the user they run as, and the log.
+//! the locks of a data directory and of a configuration, the user they run as, the log, and how
+//! void records are cleared.
 
 pub mod account;
 pub mod bells;
@@ -9,3 +10,4 @@ pub mod lock;
 pub mod log;
 pub mod message;
 pub mod result_files;
+pub mod void_records;

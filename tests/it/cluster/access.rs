@@ -10,7 +10,7 @@ use redis::cmd;
 use super::host::{Host, SECRET, conf, with_login};
 use super::hosts::{self, Hosts, Shared, map};
 use super::nodes::{MASTERS, NodeOptions, Nodes, ledger_in};
-use crate::common::{Setup, needs, programs, text, wait_until};
+use crate::common::{Setup, files, needs, programs, text, wait_until};
 
 #[test]
 fn a_password_is_used() {
@@ -93,15 +93,10 @@ fn files_that_only_root_can_read_are_enough_and_a_reload_takes_another_password(
     let login = "<node user=\"courier\" password-file=\"conf/password\">";
     settings.more = settings.more.replace("<node>", login) + "<user>nobody</user>";
     setup.write_srv(&settings);
-    let mode = |path: &str, mode: u32| {
-        let mode = std::fs::Permissions::from_mode(mode);
-        std::fs::set_permissions(setup.path(path), mode).expect("set");
-    };
-    let write_password = |password: &str| {
-        std::fs::write(setup.path("conf/password"), password).expect("written");
-        mode("conf/password", 0o600);
-    };
-    mode("", 0o755);
+    let write_password =
+        |password: &str| files::write_secret(&setup.path("conf/password"), password);
+    let for_all = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(setup.path(""), for_all).expect("set");
     let_in("open");
     write_password("open");
     let server = setup.start();

@@ -12,7 +12,7 @@ use frs_server::courier::cluster::{ClusterFault, Event, Links, Lost, Message, Ta
 use frs_server::courier::ledger::{Answer, Reply};
 use frs_server::courier::name::Secret;
 
-use crate::common::wait_until;
+use crate::common::{files, wait_until};
 
 /// Links, and what was heard.
 pub struct Host {
@@ -47,11 +47,8 @@ pub fn conf(nodes: Vec<ClusterNode>) -> Cluster {
 
 /// With a password in a file of `dir`.
 pub fn with_login(conf: &mut Cluster, dir: &std::path::Path, user: Option<&str>, password: &str) {
-    use std::os::unix::fs::PermissionsExt as _;
     let password_file = dir.join("password");
-    std::fs::write(&password_file, password).expect("written");
-    let mode = std::fs::Permissions::from_mode(0o600);
-    std::fs::set_permissions(&password_file, mode).expect("set");
+    files::write_secret(&password_file, password);
     conf.login = Some(Login { user: user.map(str::to_owned), password_file });
 }
 

@@ -2,9 +2,7 @@
 //!
 //! Each business has one key here, so that a history of a business is the history of a ledger.
 
-use std::io::Write;
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,7 +13,7 @@ use super::history::{History, Use, now_ms};
 use super::nodes::NAME;
 use crate::common::items::{Item, read_xml, try_post_unread};
 use crate::common::plane::Plane;
-use crate::common::{Answer, BOUND, Client, Server, Settings, Setup};
+use crate::common::{Answer, BOUND, Client, Server, Settings, Setup, files};
 
 /// The secret that all hosts have.
 pub const SECRET: [u8; 32] = [7; 32];
@@ -79,10 +77,7 @@ impl Hosts {
 }
 
 fn write_secret(setup: &Setup) {
-    let secret = setup.path("conf/cluster.secret");
-    let mut open = std::fs::OpenOptions::new();
-    let mut file = open.write(true).create(true).mode(0o600).open(secret).expect("a secret");
-    file.write_all(&SECRET).expect("written");
+    files::write_secret(&setup.path("conf/cluster.secret"), SECRET);
 }
 
 /// A host with an admin plane.

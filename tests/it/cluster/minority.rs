@@ -2,7 +2,6 @@
 //!
 //! The test prints its figures beside the bounds.
 
-use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -13,7 +12,7 @@ use super::hosts::{Hosts, Load, Routing, Shared, map, settings_with};
 use super::nodes::{MASTERS, NodeOptions, Nodes};
 use super::outages::{HOSTS, figures, ledger, wait_for_answers};
 use super::wall::{BESIDE, Wall};
-use crate::common::{Setup, wait_until};
+use crate::common::{Setup, files, wait_until};
 
 /// After so long a node is given up, and a master without most of the others steps down.
 const NODE_TIMEOUT_MS: u64 = 1_500;
@@ -35,10 +34,7 @@ struct Parted {
 
 /// The host logs in as one beside the parted node.
 fn log_in(setup: &Setup, nodes: &Nodes, cluster: &str) {
-    let password = setup.path("conf/password");
-    std::fs::write(&password, "open").expect("written");
-    let mode = std::fs::Permissions::from_mode(0o600);
-    std::fs::set_permissions(&password, mode).expect("set");
+    files::write_secret(&setup.path("conf/password"), "open");
     let login = format!(" user=\"{BESIDE}\" password-file=\"conf/password\"");
     setup.write_srv(&settings_with(&nodes.seeds(), cluster, &login));
 }

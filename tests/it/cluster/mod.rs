@@ -25,6 +25,7 @@ mod parked;
 mod resets;
 mod script;
 mod spill;
+mod told;
 mod wall;
 mod warm;
 mod windows;

@@ -115,7 +115,8 @@ fn an_emptied_cluster_costs_a_slice_a_host_at_most() {
     });
     // The library looks at its server each 100 ms: until then it may grant each host one slice, of
     // each time that the cluster is emptied.
-    let gap = 2 * MAX / 2;
+    let slice = MAX / (2 * HOSTS);
+    let gap = 2 * HOSTS * slice;
     let [over, under] = figures("FLUSHALL, twice", &history, MAX, gap);
     assert!(over <= gap);
     assert_eq!(under, 0);

@@ -17,12 +17,16 @@ const MAX: u64 = 20;
 /// Twice as many as the group has nodes.
 const KEYS: usize = 64;
 
-fn map(limit: &str, more: &str) -> String {
-    format!(
+const TOTAL: &str = "policy=\"total\"";
+
+/// A host whose keys may each be used MAX times. `group` are more attributes of its `<group>`.
+fn host(nodes: &Nodes, timeout: &str, limit: &str, group: &str) -> Hosts {
+    let map = format!(
         "<map><group name=\"g\" files=\"1\" key-nodes=\"4\" chain=\"8\" node-size=\"512\" \
-         spill=\"true\" {more}/><biz id=\"2001\" name=\"b\" key=\"string\"><limit {limit}/></biz>\
-         </map>"
-    )
+         spill=\"true\" {group}/><biz id=\"2001\" name=\"b\" key=\"string\">\
+         <limit {limit} max=\"{MAX}\"/></biz></map>"
+    );
+    Hosts::new(1, &nodes.seeds(), &format!("timeout=\"{timeout}\""), &map)
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -98,9 +102,8 @@ fn expect_exact(uses: &[Uses]) {
 #[test]
 fn a_group_too_small_by_half_forgets_no_key() {
     let Some(nodes) = Nodes::start() else { return };
-    for limit in ["policy=\"total\"", "policy=\"sliding\" interval=\"1h\""] {
-        let map = map(&format!("{limit} max=\"{MAX}\""), "");
-        let hosts = Hosts::new(1, &nodes.seeds(), "timeout=\"500ms\"", &map);
+    for limit in [TOTAL, "policy=\"sliding\" interval=\"1h\""] {
+        let hosts = host(&nodes, "500ms", limit, "");
         let _servers = hosts.start();
         let uses = use_up(&hosts.setups[0], || {});
         expect_exact(&uses);
@@ -121,9 +124,8 @@ fn a_group_too_small_by_half_forgets_no_key() {
 #[test]
 fn nor_where_workers_and_couriers_are_killed_meanwhile() {
     let Some(nodes) = Nodes::start() else { return };
-    let map = map(&format!("policy=\"total\" max=\"{MAX}\""), "");
     // Items wait for less than a courier takes to come back.
-    let hosts = Hosts::new(1, &nodes.seeds(), "timeout=\"50ms\"", &map);
+    let hosts = host(&nodes, "50ms", TOTAL, "");
     let servers = hosts.start();
     let uses = use_up(&hosts.setups[0], || {
         let mut random = Random::new(1);
@@ -142,8 +144,7 @@ fn nor_where_workers_and_couriers_are_killed_meanwhile() {
 #[test]
 fn nor_where_the_cluster_keeps_a_copy_of_each_as_well() {
     let Some(nodes) = Nodes::start() else { return };
-    let map = map(&format!("policy=\"total\" max=\"{MAX}\""), "backup=\"1s\"");
-    let hosts = Hosts::new(1, &nodes.seeds(), "timeout=\"500ms\"", &map);
+    let hosts = host(&nodes, "500ms", TOTAL, "backup=\"1s\"");
     let _servers = hosts.start();
     expect_exact(&use_up(&hosts.setups[0], || {}));
 }
@@ -151,8 +152,7 @@ fn nor_where_the_cluster_keeps_a_copy_of_each_as_well() {
 #[test]
 fn while_the_cluster_stands_still_what_it_has_is_busy_and_comes_back() {
     let Some(nodes) = Nodes::start() else { return };
-    let map = map(&format!("policy=\"total\" max=\"{MAX}\""), "");
-    let hosts = Hosts::new(1, &nodes.seeds(), "timeout=\"100ms\"", &map);
+    let hosts = host(&nodes, "100ms", TOTAL, "");
     let servers = hosts.start();
     let mut client = servers[0].client();
     let mut charge = |key: usize| client.get(&format!("/update?biz=b&key=k{key}")).status;

@@ -218,7 +218,7 @@ fn a_new_master_without_the_last_writes_has_them_after_a_round() {
 
 #[test]
 fn couriers_that_are_killed_lose_no_record() {
-    the_cluster_loses(|_, hosts| {
+    the_cluster_loses(|nodes, hosts| {
         // What it has carried is forgotten with it, and carried again.
         let courier = || {
             let runtime = Runtime::open(&hosts.setups[0].path("data")).expect("a server");
@@ -227,6 +227,7 @@ fn couriers_that_are_killed_lose_no_record() {
         };
         let killed = wait_until("a courier", courier);
         kill(Pid::from_raw(killed as i32), Signal::SIGKILL).expect("killed");
+        (0..3).for_each(|node| nodes.flush_all(node));
         wait_until("another courier", || courier().filter(|&pid| pid != killed));
         wait_for_round(&hosts.setups[0]);
     });

@@ -1,8 +1,15 @@
-//! The data files as words, for tests that read or overwrite them.
+//! Files of a server: its secrets, and the data files as words, for tests that read or overwrite
+//! them.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::fs::{File, OpenOptions, Permissions};
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
+
+/// Writes a file that its owner alone may read, as a secret has to be.
+pub fn write_secret(path: &Path, text: impl AsRef<[u8]>) {
+    std::fs::write(path, text).expect("written");
+    std::fs::set_permissions(path, Permissions::from_mode(0o600)).expect("set");
+}
 
 /// Opens an existing file for reading and writing.
 pub fn open(path: &Path) -> File {

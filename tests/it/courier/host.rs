@@ -172,6 +172,18 @@ impl HostNodes {
         ran
     }
 
+    /// A use of a limit that refuses nothing; below 0: given back.
+    pub fn charge(&mut self, ledger: LedgerId, count: i64, boot_ms: u64) {
+        let mut node = self.node(&ledger);
+        let (kind, magnitude) = (self.table.settings.kind, count.unsigned_abs());
+        if count < 0 {
+            node.give_back(&kind, magnitude, boot_ms);
+        } else {
+            node.overspend(&kind, magnitude, boot_ms);
+        }
+        self.holdings.insert(ledger, node);
+    }
+
     pub fn node(&self, ledger: &LedgerId) -> Holding {
         self.holdings.get(ledger).copied().unwrap_or_default().of_host(self.incarnation)
     }

@@ -500,3 +500,71 @@ fn a_query_is_answered_by_the_next_answer_of_its_ledger() {
     assert_eq!(play.finished, [(1, Fate::Answered)]);
     assert!(play.sent.is_empty());
 }
+
+#[test]
+fn what_refuses_nothing_is_told_once_a_second_and_nobody_waits_for_it() {
+    let mut play = Play::new(MAX, Appetite::Nothing);
+    let look = |play: &mut Play| {
+        let now = play.now();
+        play.core.look(&mut play.nodes, now, &0);
+        play.settle();
+        let claims = play.sent.iter().map(|sent| (sent.take.claim.floor, sent.take.claim.extra));
+        let told = claims.collect::<Vec<_>>();
+        assert!(play.sent.iter().all(|sent| (sent.take.need, sent.take.want) == (0, 0)));
+        play.answer();
+        told
+    };
+    play.ask(1, 0, 5);
+    play.settle();
+    assert_eq!(play.finished, [(1, Fate::Answered)], "it lacks nothing");
+    assert!(look(&mut play).is_empty(), "there is nothing to tell");
+    play.force(0, 2);
+    play.ask(2, 0, 0);
+    assert_eq!(look(&mut play), [(0, 2)], "the courier is called for the first use");
+    for ms in 1..1000 {
+        play.now_ms += 1;
+        play.force(0, 1);
+        assert!(look(&mut play).is_empty(), "{ms}");
+    }
+    play.now_ms += 1;
+    assert_eq!(look(&mut play), [(2 + 999, 0)]);
+    // Another host tells something, and this one looks once more after its last use.
+    for _ in 0..2 {
+        play.now_ms += 1000;
+        assert_eq!(look(&mut play), []);
+    }
+    play.now_ms += 1000;
+    assert_eq!(look(&mut play), [(2 + 999, 0)]);
+    for _ in 0..60 {
+        play.now_ms += 1000;
+        assert_eq!(look(&mut play), []);
+    }
+    assert_eq!(play.core.figures().over, 0, "more than the maximum, which is none here");
+    assert_eq!(play.core.figures().returns, 0);
+}
+
+#[test]
+fn a_courier_that_dies_tells_a_use_under_its_old_number() {
+    let mut play = Play::new(MAX, Appetite::Nothing);
+    play.force(0, 2);
+    play.ask(1, 0, 0);
+    play.settle();
+    let [lost] = play.sent[..] else { panic!("{:?}", play.sent) };
+    let ledger = play.ledgers.entry(lost.ledger).or_insert_with(|| Ledger::new(0));
+    ledger.reply(5_000_000, &lost.settings, &lost.take);
+    // It was counted, and its answer is nobody's.
+    play.sent.clear();
+    play.core = Core::new("prod", Bounds::default());
+    let all = 0..16384;
+    play.core.new_master(&mut play.nodes, std::slice::from_ref(&all));
+    let now = play.now();
+    play.core.look(&mut play.nodes, now, &0);
+    play.settle();
+    assert_eq!(play.sent[0].take.seq, lost.take.seq);
+    play.answer();
+    let [claim] = play.sent[..] else { panic!("{:?}", play.sent) };
+    assert_eq!((claim.take.claim.floor, claim.take.claim.extra), (2, 0), "then it is claimed");
+    play.answer();
+    let granted = play.ledgers[&lost.ledger].state.as_ref().map(|state| state.granted);
+    assert_eq!((granted, play.sent.len()), (Some(2), 0));
+}

@@ -3,6 +3,8 @@
 //!
 //! Invariant: a seed replays a failure. `FRS_COURIER_SEEDS` says how many seeds are played.
 
+use std::collections::BTreeMap;
+
 use frs::lease::{Appetite, Kind, Settings};
 
 use super::host::{Item, Table};
@@ -137,5 +139,88 @@ fn requests_of_several_keys_get_all_or_nothing_and_all_there_is() {
         }
         world.check();
         assert_eq!(world.tally.admitted, max, "seed {seed}: {:?} {}", world.tally, world.show());
+    }
+}
+
+fn kind_of(seed: u64, interval_ms: u64) -> Kind {
+    let interval = Kind::Interval { interval_ms };
+    let calendar = Kind::Calendar { start_ms: 0, end_ms: interval_ms, next_end_ms: 0 };
+    [Kind::Total, interval, calendar][seed as usize % 3]
+}
+
+/// Hosts use limits that refuse nothing, whatever fails. In the end everybody knows the sum.
+fn tell(seed: u64, kind: Kind, faults: Faults) {
+    let mut world = World::new(seed, table(kind, 1 << 50, Appetite::Nothing), 3, LEARN_MS);
+    world.faults = faults;
+    let ledgers: Vec<_> = (0..3).flat_map(|key| world.table.ledgers(key)).collect();
+    let mut sums = [0; 3];
+    for _ in 0..6000 {
+        for host in 0..3 {
+            let key = world.random.below(3) as usize;
+            if !world.random.one_in(4) {
+                continue;
+            }
+            let own = world.hosts[host].nodes.node(&ledgers[key]).used;
+            let count = if own >= 3 && world.random.one_in(5) { -3 } else { 4 };
+            world.charge(host, ledgers[key], count);
+            sums[key] += count;
+        }
+        world.step();
+    }
+    world.faults = Faults::default();
+    // Pauses of repeats have grown.
+    (0..8000).for_each(|_| world.step());
+    for (ledger, sum) in ledgers.into_iter().zip(sums) {
+        let known = world.known(ledger);
+        assert_eq!(known, (sum, vec![sum; 3]), "seed {seed}: {}", world.show());
+    }
+}
+
+#[test]
+fn sums_of_what_refuses_nothing_are_right_whatever_is_lost_late_doubled_or_killed() {
+    let faults = Faults {
+        lost: 12,
+        late: 15,
+        doubled: 5,
+        death: 400,
+        outage: 1500,
+        outage_ms: 150,
+        failover: 0,
+    };
+    seeds(30).for_each(|seed| tell(seed, kind_of(seed, 60_000), faults));
+}
+
+#[test]
+fn sums_of_what_refuses_nothing_outlive_masters_that_have_lost_writes() {
+    let faults = Faults { doubled: 5, failover: 900, death: 700, ..Faults::default() };
+    seeds(30).for_each(|seed| tell(seed, kind_of(seed, 60_000), faults));
+}
+
+/// What was used in the last second of a window, and is told after it, counts nowhere.
+#[test]
+fn sums_of_what_refuses_nothing_have_no_use_in_two_windows() {
+    for seed in seeds(12) {
+        let kind = kind_of(1 + seed % 2, 3000);
+        let table = Table { keys: 1, ..table(kind, 1 << 50, Appetite::Nothing) };
+        let mut world = World::new(seed, table, 3, LEARN_MS);
+        world.faults.doubled = 5;
+        let ledger = world.table.ledgers(0).next().expect("a ledger");
+        let (mut used, mut windows) = (0, BTreeMap::new());
+        for _ in 0..20_000 {
+            for host in 0..3 {
+                if world.random.one_in(4) {
+                    world.charge(host, ledger, 1);
+                    used += 1;
+                }
+            }
+            world.step();
+            if let Some((start_ms, granted)) = world.granted(ledger) {
+                let most = windows.entry(start_ms).or_insert(0);
+                *most = granted.max(*most);
+            }
+        }
+        let counted: i64 = windows.values().sum();
+        assert!(windows.len() >= 4, "seed {seed}: {windows:?}");
+        assert!((used / 2..=used).contains(&counted), "seed {seed}: {counted} of {used}");
     }
 }

@@ -468,6 +468,27 @@ impl World {
         text
     }
 
+    /// A host uses something of a limit that refuses nothing.
+    pub fn charge(&mut self, host: usize, ledger: LedgerId, count: i64) {
+        let boot_ms = self.boot_ms(host);
+        self.hosts[host].nodes.charge(ledger, count, boot_ms);
+    }
+
+    /// What a ledger knows to be used, and what each host knows of that.
+    pub fn known(&self, ledger: LedgerId) -> (i64, Vec<i64>) {
+        let state = self.ledgers.get(&ledger).and_then(|ledger| ledger.state.as_ref());
+        let max = self.table.settings.max as i64;
+        let of_host = |host: &Host| max - host.nodes.node(&ledger).lease.elsewhere as i64;
+        let granted = state.map_or(0, |state| state.granted);
+        (granted, self.hosts.iter().map(of_host).collect())
+    }
+
+    /// The window of a ledger, and what was granted in it.
+    pub fn granted(&self, ledger: LedgerId) -> Option<(u64, i64)> {
+        let state = self.ledgers.get(&ledger)?.state.as_ref()?;
+        Some((state.start, state.granted))
+    }
+
     /// How many were admitted in each window of a ledger that was known, and its start.
     pub fn windows(&self, ledger: LedgerId) -> Vec<Window> {
         let none = (Vec::new(), BTreeSet::new());

@@ -1,9 +1,6 @@
 //! docs/cluster.md promises what `frs check` says of the same limits.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
-
-use crate::common::{Settings, Setup, text};
+use crate::common::{Settings, Setup, files, text};
 
 const PAGE: &str = include_str!("../../../docs/cluster.md");
 
@@ -21,9 +18,7 @@ fn checked(settings: &str, limit: &str) -> String {
     let cluster = "<cluster name='prod' secret-file='conf/cluster.secret'>\
                    <node>10.0.0.1:6379</node></cluster>";
     let setup = Setup::new(&Settings { more: cluster.to_owned(), ..Settings::default() });
-    let secret = setup.path("conf/cluster.secret");
-    std::fs::write(&secret, "5a".repeat(32)).expect("written");
-    std::fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("set");
+    files::write_secret(&setup.path("conf/cluster.secret"), "5a".repeat(32));
     setup.write_map(&format!(
         "<map><group name='g' files='1' key-nodes='8' node-size='1024' hash='siphash'/>\
          <biz id='1' name='b' key='string' {settings} hosts='4'><limit {limit}/></biz></map>"

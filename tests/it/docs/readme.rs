@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{Client, Server, Settings, Setup, needs, text, tools};
+use crate::common::{Client, Server, Settings, Setup, files, needs, text, tools};
 use frs::conf::{Conf, duration};
 use frs::service::{ItemOptions, Request, Service};
 use frs::testing::World;
@@ -463,10 +463,7 @@ fn every_metric_is_described_and_no_other() {
     let cluster = "<cluster name=\"c\" secret-file=\"conf/cluster.secret\">\
                    <node>127.0.0.1:1</node></cluster></srv>";
     std::fs::write(setup.path("conf/srv.xml"), srv.replace("</srv>", cluster)).expect("written");
-    let secret = setup.path("conf/cluster.secret");
-    std::fs::write(&secret, [7; 32]).expect("written");
-    std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600))
-        .expect("set");
+    files::write_secret(&setup.path("conf/cluster.secret"), [7; 32]);
     let _server = setup.start();
     let address = admin_address(&setup).parse().expect("an address");
     let metrics = crate::common::wait_until("the admin plane answers", || {

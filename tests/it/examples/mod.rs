@@ -14,13 +14,11 @@ mod open_platform;
 mod pages;
 mod post_paid;
 
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 
 use crate::common::items::{self, Response};
-use crate::common::{Answer, Client, Settings, Setup};
+use crate::common::{Answer, Client, Settings, Setup, files};
 use frs::base::clock;
 use frs::limit::Verdict;
 use frs::service::{Answers, Command, ItemOptions, Request, Role, Service};
@@ -59,9 +57,7 @@ fn setup(name: &str) -> Setup {
 fn write_secret(dir: &Path) {
     let conf = dir.join("conf");
     std::fs::create_dir_all(&conf).expect("created");
-    let mut options = std::fs::OpenOptions::new();
-    let file = options.write(true).create(true).mode(0o600).open(conf.join("cluster.secret"));
-    file.and_then(|mut file| file.write_all("5a".repeat(32).as_bytes())).expect("written");
+    files::write_secret(&conf.join("cluster.secret"), "5a".repeat(32));
 }
 
 /// A running example and a client of it.

@@ -21,7 +21,7 @@ use super::{Life, install, install_script, under_load};
 use crate::common::address::Reserved;
 use crate::common::load::wait_for_more;
 use crate::common::programs::test_name;
-use crate::common::{BOUND, Client, Settings, Setup, is_alive, needs, text, wait_until};
+use crate::common::{BOUND, Client, Settings, Setup, files, is_alive, needs, text, wait_until};
 
 #[test]
 fn new_binaries_take_over_under_load_without_a_failed_request() {
@@ -594,8 +594,7 @@ fn an_upgrade_passes_the_doorbells_on_and_leaves_one_courier() {
                    <node>127.0.0.1:1</node></cluster>";
     let setup = Setup::new(&Settings { more: cluster.to_owned(), ..Settings::default() });
     let secret = setup.path("conf/cluster.secret");
-    fs::write(&secret, "a".repeat(64)).expect("written");
-    fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("set");
+    files::write_secret(&secret, "a".repeat(64));
     let life = Life::start(&setup);
     let couriers = || life.status().lines().filter(|line| line.starts_with("courier ")).count();
     let text = wait_until("there is a courier", || (couriers() == 1).then(|| life.status()));
@@ -606,7 +605,7 @@ fn an_upgrade_passes_the_doorbells_on_and_leaves_one_courier() {
         assert!(!life.status().contains(&first), "the older one has ended");
     }
     // Processes of both binaries must name keys alike.
-    fs::write(&secret, "b".repeat(64)).expect("written");
+    files::write_secret(&secret, "b".repeat(64));
     let master = life.master();
     kill(master, Signal::SIGUSR2).expect("it runs");
     wait_until("it is refused", || {

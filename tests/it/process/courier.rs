@@ -1,7 +1,6 @@
 //! The courier, end to end: who has one, its deaths, upgrades, reloads and its end.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::sys::signal::{Signal, kill};
@@ -9,7 +8,7 @@ use nix::unistd::Pid;
 
 use crate::common::load::{under_load, wait_for_more};
 use crate::common::plane::Plane;
-use crate::common::{Server, Settings, Setup, is_alive, text, wait_until};
+use crate::common::{Server, Settings, Setup, files, is_alive, text, wait_until};
 
 /// Businesses whose keys are digests: one of this machine alone, one shared.
 const MAP: &str = r#"<map>
@@ -28,9 +27,7 @@ fn with_cluster() -> Settings {
 }
 
 fn write_secret(setup: &Setup, digit: &str) {
-    let path = setup.path("conf/cluster.secret");
-    fs::write(&path, digit.repeat(64)).expect("written");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("changed");
+    files::write_secret(&setup.path("conf/cluster.secret"), digit.repeat(64));
 }
 
 fn setup() -> Setup {

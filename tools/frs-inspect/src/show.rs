@@ -100,16 +100,18 @@ pub fn lease(lease: &LeaseRecord) -> [String; 2] {
     };
     let (allowance, used) = (grouped(lease.allowance), grouped(lease.used));
     let void = if lease.is_void { ", void: of an earlier boot or another machine" } else { "" };
-    let elsewhere = match (lease.elsewhere, lease.age_ms) {
-        (Some(elsewhere), Some(age_ms)) => {
-            format!("elsewhere {}, heard {} ms ago", grouped(elsewhere), grouped(age_ms))
-        }
-        _ => "elsewhere not heard of".to_owned(),
+    let elsewhere = match (lease.elsewhere, lease.used_elsewhere) {
+        (Some(uses), _) => format!("elsewhere {}", grouped(uses)),
+        (None, Some(uses)) => format!("used elsewhere {}", grouped(uses)),
+        (None, None) => "elsewhere not heard of".to_owned(),
     };
+    let heard = lease
+        .age_ms
+        .map_or_else(String::new, |age_ms| format!(", heard {} ms ago", grouped(age_ms)));
     let in_flight = if lease.in_flight { "yes" } else { "no" };
     [
         format!("allowance {allowance}, used here {used}, window {window}, ends {ends}{void}"),
-        format!("{elsewhere}, in flight {in_flight}"),
+        format!("{elsewhere}{heard}, in flight {in_flight}"),
     ]
 }
 

@@ -42,8 +42,9 @@ fn a_biz_says_what_it_promises_in_each_failure() {
             "limit 1: leases of up to 62; about 94 % of the checks stay local where keys are routed",
             "  a machine lost: 0 over; missing: its unspent leases, until the window turns",
             "  cluster not reached: 125 (1,000 / 8) in each window a machine; over by at most k × 125 for k machines",
-            "limit 2: refuses nothing, so it needs no lease: each machine counts its own uses alone",
-            "limit 3: refuses nothing, so it needs no lease: each machine counts its own uses alone",
+            "limit 2: refuses nothing, so it needs no lease: counted at once, and told to the cluster each second",
+            "limit 3: refuses nothing, so it needs no lease: counted at once, and told to the cluster each second",
+            "what refuses nothing: a message a second for each key and machine in use; sums are right within seconds; a machine lost: its last second is not counted",
             "no lease within 20 ms: refused, 0 over",
             "a key costs a message a machine and window: those used once or twice are better off with share=\"host\"",
             "any process killed: 0 over, 0 missing",
@@ -66,7 +67,10 @@ fn a_biz_says_what_it_promises_in_each_failure() {
     assert_eq!(promised("", "<limit policy='total' max='1'/>"), [""; 0]);
     assert_eq!(
         promised("share='cluster' hosts='8'", "<limit policy='count'/>"),
-        ["limit 1: refuses nothing, so it needs no lease: each machine counts its own uses alone"]
+        [
+            "limit 1: refuses nothing, so it needs no lease: counted at once, and told to the cluster each second",
+            "what refuses nothing: a message a second for each key and machine in use; sums are right within seconds; a machine lost: its last second is not counted",
+        ]
     );
 }
 

@@ -1,6 +1,7 @@
 //! Worked cases of each policy, and a model of what may be spent.
 
 mod model;
+mod told;
 
 use std::sync::Arc;
 
@@ -94,6 +95,11 @@ impl Key {
 
     fn holding(&mut self) -> Holding {
         self.with(|rules, states| rules.leases(states, WALL)[0].holding)
+    }
+
+    /// Uses of a limit that are in no window.
+    fn untold(&mut self, position: usize) -> i64 {
+        self.with(|rules, states| rules.leases(states, WALL)[position].holding.lease.extra)
     }
 
     fn edit(&mut self, change: impl FnOnce(&mut Holding)) {
@@ -390,7 +396,7 @@ fn a_limit_starts_fresh_when_machines_begin_or_cease_to_share_it() {
 }
 
 #[test]
-fn two_logs_and_a_local_count_keep_apart() {
+fn two_logs_and_a_count_keep_apart() {
     let limits =
         format!("{SLIDING}<limit policy='sliding' interval='1h' max='20'/><limit policy='count'/>");
     let mut key = Key::new(CLUSTER, &limits);
@@ -411,7 +417,8 @@ fn two_logs_and_a_local_count_keep_apart() {
     let used = key.with(|rules, states| {
         rules.leases(states, WALL).iter().map(|leased| leased.holding.used).collect::<Vec<_>>()
     });
-    assert_eq!(used, [2, 5]);
+    assert_eq!(used, [2, 5, 0]);
+    assert_eq!(key.untold(2), 5, "the ledger has yet to hear of them");
 }
 
 #[test]

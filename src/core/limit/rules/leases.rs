@@ -4,7 +4,7 @@ use super::place::shape_of;
 use super::{Rule, Rules, States};
 use crate::conf::Scope;
 use crate::lease::{Holding, Settings};
-use crate::limit::leased::Passed;
+use crate::limit::leased::{Leased, Passed};
 use crate::limit::policy;
 use crate::limit::{Demand, Verdict};
 
@@ -19,6 +19,8 @@ pub struct LeasedState {
     pub settings: Settings,
     /// The digest of its policy in the name of its ledger.
     pub shape: u16,
+    /// It needs no lease: its uses are told, and that is all.
+    pub refuses_nothing: bool,
     /// What the host holds.
     pub holding: Holding,
 }
@@ -27,6 +29,12 @@ impl Rules {
     /// Whether machines share these limits.
     pub fn are_shared(&self) -> bool {
         self.clock.is_some()
+    }
+
+    /// Whether one of these limits needs a lease: it is shared and refuses.
+    pub fn need_leases(&self) -> bool {
+        let needs = |limit: &Leased| !limit.refuses_nothing();
+        self.rules.iter().any(|rule| policy::leased(&rule.policy).is_some_and(needs))
     }
 
     /// The leases in rolled states.
@@ -38,6 +46,7 @@ impl Rules {
                 scope: rule.scope,
                 settings: limit.settings_at(ledger_now_ms),
                 shape: shape_of(rule.scope, [limit.ledger_shape()]),
+                refuses_nothing: limit.refuses_nothing(),
                 holding: limit.holding(states.of(rule)),
             })
         };

@@ -78,9 +78,8 @@ pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
         let ban = usize::from(scope == Scope::Key && biz.bans());
         let ring_from = fixed(scope) + ban;
         let ring_to = ring_from + biz.ring_words(scope);
-        let is_leased = biz.is_leased(limit);
         let (from, words) = match limit.policy {
-            conf::Policy::Sliding(_) if !is_leased => (ring_from, ring_to - ring_from),
+            conf::Policy::Sliding(_) if biz.sharing.is_none() => (ring_from, ring_to - ring_from),
             _ => {
                 let words = biz.state_words(limit);
                 let from = next[scope as usize];
@@ -89,10 +88,10 @@ pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
                 (from, if is_logged { ring_to - from } else { words })
             }
         };
-        let leased = biz
-            .sharing
-            .filter(|_| is_leased)
-            .and_then(|sharing| Leased::new(&limit.policy, sharing, ring_of(biz, scope), clock));
+        let advises = limit.advice.is_some();
+        let leased = biz.sharing.map(|sharing| {
+            Leased::new(&limit.policy, advises, sharing, ring_of(biz, scope), clock)
+        });
         Rule {
             policy: match leased {
                 Some(leased) => Policy::Leased(Box::new(leased)),
@@ -102,7 +101,7 @@ pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
             name: limit.policy.name(),
             from: from as u16,
             to: (from + words) as u16,
-            advises: limit.advice.is_some(),
+            advises,
             ban_ms: limit.ban_ms.unwrap_or(0),
         }
     };

@@ -28,7 +28,7 @@ pub(super) enum Lacking {
     /// It waits for records that the cluster may keep.
     Records,
     /// It waits for leases.
-    Waits,
+    Leases,
     /// It has waited in vain, and a biz of it answers `busy` then.
     Busy,
 }
@@ -112,7 +112,7 @@ impl AtomicTransaction<'_> {
                     let one = self.one(index);
                     let refuses = one.rules.refuses(&judged.done.judgement);
                     match (resolved.wait.is_over(), refuses && one.misses_as_busy()) {
-                        (false, _) => lacking = lacking.or(Some(Lacking::Waits)),
+                        (false, _) => lacking = lacking.or(Some(Lacking::Leases)),
                         (true, true) => lacking = Some(Lacking::Busy),
                         (true, false) if refuses => return None,
                         (true, false) => {}

@@ -33,7 +33,7 @@ pub(super) enum Unjudged {
     /// It failed.
     Failed(ItemError),
     /// It waits for a lease.
-    Lacks,
+    NoLease,
     /// This node of it is not here. The cluster may keep it, or another one has to make room.
     Absent(Scope),
 }
@@ -208,7 +208,7 @@ impl<'a> ItemTransaction<'a> {
         });
         if done.may_wait {
             if !self.resolved.wait.is_over() {
-                return Err(Unjudged::Lacks);
+                return Err(Unjudged::NoLease);
             }
             if self.misses_as_busy() {
                 return Err(ItemError::Busy.into());

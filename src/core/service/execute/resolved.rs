@@ -48,13 +48,13 @@ pub(super) struct Resolved {
     /// The probable position of the key's node in its chain.
     pub guess: Option<usize>,
     pub settled: Option<EarlyAnswer>,
-    /// How far it has waited for a lease.
+    /// How far it has waited.
     pub wait: WaitState,
     /// It only asks.
     is_query: bool,
 }
 
-/// How far an item has waited for a lease.
+/// How far an item has waited for a lease, or for a record that the cluster may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum WaitState {
     /// It has just come.

@@ -4,7 +4,6 @@
 //! Invariant: an item that waits has charged nothing. Each want of it is taken back exactly once:
 //! when it is answered, when the item is late, or when its connection is gone.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use super::atomic::Lacking;
@@ -37,8 +36,8 @@ pub struct ItemWait {
 
 /// What an item lacks.
 #[derive(Debug, Clone, Copy)]
-enum Wish {
-    /// Uses of a lease, for a request of several.
+pub(super) enum Wish {
+    /// Uses of a lease, for an atomic request together with others.
     Lease(WantKind, Option<WantedTogether>),
     /// Its node of this scope.
     Record(Scope),
@@ -64,13 +63,8 @@ pub(in crate::service) struct Waits {
     /// The positions of its items that are cut off, if it is atomic.
     cut_off: Vec<usize>,
     /// Wants have been pushed since the courier was last called.
-    has_pushed: bool,
-    /// Wants that nobody waits for: they tell the courier of uses without a lease.
-    reports: Vec<Ticket>,
+    pub(super) has_pushed: bool,
 }
-
-/// The most of these under way. A round over all nodes finds what more there is to tell.
-const REPORTS_MAX: usize = 256;
 
 impl Exchange {
     /// The positions of its items that wait.
@@ -322,34 +316,17 @@ impl Service {
         }
     }
 
-    /// An item lacks uses of a lease: it wants them, and its answer keeps a place.
+    /// An item lacks something: it wants it, and its answer keeps a place.
     #[cold]
-    pub(super) fn wait_for_lease(
+    pub(super) fn wait_alone(
         &mut self,
         request: &Request,
         at: usize,
-        kind: WantKind,
+        wish: Wish,
         answers: &mut Answers,
     ) {
-        let pushed = self.push_want(request, self.waits.item, at, Wish::Lease(kind, None));
-        self.keep_place(at, pushed, answers);
-    }
-
-    /// An item lacks a node: it wants it, and its answer keeps a place.
-    #[cold]
-    pub(super) fn wait_for_record(
-        &mut self,
-        request: &Request,
-        at: usize,
-        scope: Scope,
-        answers: &mut Answers,
-    ) {
-        let pushed = self.push_want(request, self.waits.item, at, Wish::Record(scope));
-        self.keep_place(at, pushed, answers);
-    }
-
-    fn keep_place(&mut self, at: usize, pushed: Option<ItemWait>, answers: &mut Answers) {
         let biz = self.scratch.resolved[at].biz;
+        let pushed = self.push_want(request, self.waits.item, at, wish);
         self.waits.own.extend(pushed);
         // In its place until it has waited; and if nothing can be pushed.
         let result = Err(ItemError::Busy);
@@ -365,14 +342,13 @@ impl Service {
     ) -> Option<ItemWait> {
         let resolved = &self.scratch.resolved[at];
         let entry = self.table.entry(resolved.biz?);
-        let (kind, together) = match wish {
-            Wish::Lease(kind, together) => (kind, together),
-            Wish::Record(_) => (WantKind::Fetch, None),
+        let (kind, together, wait_ms) = match wish {
+            Wish::Lease(kind, together) => (kind, together, entry.sharing?.wait_ms),
+            Wish::Record(_) => (WantKind::Fetch, None, entry.fetch_wait_ms?),
         };
-        let (wait_ms, key) = match wish {
-            Wish::Lease(..) => (entry.sharing?.wait_ms, resolved.key.key()),
-            Wish::Record(Scope::Key) => (entry.fetch_wait_ms?, resolved.key.key()),
-            Wish::Record(Scope::Biz) => (entry.fetch_wait_ms?, KeyRef::BIZ),
+        let key = match wish {
+            Wish::Record(Scope::Biz) => KeyRef::BIZ,
+            Wish::Record(Scope::Key) | Wish::Lease(..) => resolved.key.key(),
         };
         let is_first = self.waits.own.is_empty() && self.waits.state == WaitState::New;
         if is_first && self.waits.room == 0 {
@@ -399,41 +375,6 @@ impl Service {
         Some(ItemWait { item, is_for_record, ticket: Some(ticket), is_cut_off: false, late_ms })
     }
 
-    /// Some of these resolved items have used something without a lease: by force, or as their biz
-    /// says of a lease that does not come. The ledger is to hear of it at once, so they want
-    /// nothing, for nobody.
-    #[cold]
-    pub(super) fn report_uses(&mut self, request: &Request, resolved: Range<usize>) {
-        self.table.lease_clock().take_overspent();
-        let Some(wants) = self.handle.wants() else { return };
-        let reports = &mut self.waits.reports;
-        reports.retain(|&ticket| wants.poll(ticket).is_none());
-        if request.command == Command::Query {
-            // What it has charged to see what would be is undone.
-            return;
-        }
-        for resolved in &self.scratch.resolved[resolved] {
-            let entry = resolved.biz.and_then(|biz| self.table.get(biz));
-            let Some((entry, sharing)) = entry.and_then(|entry| Some((entry, entry.sharing?)))
-            else {
-                continue;
-            };
-            if resolved.settled.is_some() || reports.len() == REPORTS_MAX {
-                continue;
-            }
-            let want = Want {
-                generation: self.generation,
-                need: 0,
-                deadline_ms: self.table.lease_clock().boot_ms().saturating_add(sharing.wait_ms),
-                ..Want::of_key(WantKind::Update, entry.id, resolved.key.key())
-            };
-            if let Ok(ticket) = wants.push(&want) {
-                reports.push(ticket);
-                self.waits.has_pushed = true;
-            }
-        }
-    }
-
     /// An atomic request lacks something: it waits for all of it, or is `busy`. All is wanted until
     /// the request is late.
     #[cold]
@@ -448,7 +389,7 @@ impl Service {
         let was_new = self.waits.late_ms.is_none();
         self.waits.late_ms.get_or_insert(new_ms);
         let is_whole = match lacking {
-            Lacking::Waits => self.want_leases(request),
+            Lacking::Leases => self.want_leases(request),
             Lacking::Records => self.want_records(request),
             Lacking::Busy => false,
         };
@@ -481,7 +422,7 @@ impl Service {
         let entry = self.entry_at(at)?;
         match lacking {
             Lacking::Records => entry.fetch_wait_ms,
-            Lacking::Waits | Lacking::Busy => entry.sharing.map(|sharing| sharing.wait_ms),
+            Lacking::Leases | Lacking::Busy => entry.sharing.map(|sharing| sharing.wait_ms),
         }
     }
 
@@ -539,7 +480,7 @@ impl Service {
     pub(super) fn asks_first_together(&self, request: &Request) -> Option<Lacking> {
         let asks = |at| self.asks_first(request.command, at);
         let is_query = request.command == Command::Query;
-        (is_query && (0..request.items().len()).any(asks)).then_some(Lacking::Waits)
+        (is_query && (0..request.items().len()).any(asks)).then_some(Lacking::Leases)
     }
 
     /// Whether an item asks the ledger before it is answered.

@@ -1,12 +1,12 @@
 //! Records that the cluster keeps, with a courier that is played by hand.
 
+use super::host::{Host, limited, update};
 use crate::base::clock;
 use crate::service::{
-    Command, Exchange, Inserted, ItemError, Lack, LeaseKey, Record, RecordName, Request,
-    SentRecords, Service, Stage, StepBounds,
+    Command, Inserted, ItemError, LeaseKey, Record, RecordName, Stage, StepBounds, Whereabouts,
 };
-use crate::store::{OwnerBell, TakenWant, WantKind, WantQueue, WantResult};
-use crate::testing::{Ask, World, request};
+use crate::store::{WantKind, WantResult};
+use crate::testing::{Ask, request};
 
 const MAP: &str = r#"<map>
   <group name="kept" files="2" key-nodes="4" chain="8" node-size="512" backup="10s"/>
@@ -21,52 +21,7 @@ const MAP: &str = r#"<map>
     <limit policy="interval" interval="1m" max="5"/></biz>
 </map>"#;
 
-struct Host {
-    world: World,
-    service: Service,
-    courier: Service,
-    queue: WantQueue,
-    sent: SentRecords,
-}
-
 impl Host {
-    fn new() -> Host {
-        Host::with(MAP)
-    }
-
-    fn with(map: &str) -> Host {
-        let world = World::shared(map);
-        let (mut service, courier) = (world.attach(), world.attach());
-        service.handle.open_wants(OwnerBell::Futex).unwrap();
-        service.set_wait_room(100);
-        let (queue, sent) = (WantQueue::default(), SentRecords::default());
-        Host { world, service, courier, queue, sent }
-    }
-
-    fn run(&mut self, exchange: &mut Exchange) -> Stage {
-        self.service.begin_tick();
-        self.service.run_all(std::slice::from_mut(exchange), clock::now());
-        exchange.stage
-    }
-
-    fn begin(&mut self, request: Request) -> Exchange {
-        let mut exchange = Exchange { request, ..Exchange::default() };
-        self.run(&mut exchange);
-        exchange
-    }
-
-    fn wants(&mut self) -> Vec<TakenWant> {
-        let runtime = self.world.runtime();
-        let slot = runtime.open_rings().next().expect("a ring is open");
-        std::iter::from_fn(|| self.queue.take_next(runtime.slot(slot))).collect()
-    }
-
-    fn finish(&mut self, want: &TakenWant, result: WantResult) {
-        let runtime = self.world.runtime();
-        let slot = runtime.open_rings().next().expect("a ring is open");
-        assert!(WantQueue::finish(runtime.slot(slot), want.ticket, result));
-    }
-
     /// What has changed since the last round.
     fn round(&mut self) -> Vec<(LeaseKey, Vec<u8>)> {
         let (mut found, mut from) = (Vec::new(), Some(0));
@@ -88,58 +43,46 @@ impl Host {
         if exchange.stage == Stage::Waiting {
             let want = self.wants().remove(0);
             assert_eq!(want.want.kind, WantKind::Fetch);
-            let key = LeaseKey { key_word: want.want.key_word, field: want.want.field };
-            assert_eq!(self.courier.lacks_record(&key, clock::now()), Ok(Lack::Here));
+            let key = LeaseKey::of_want(&want.want);
+            assert_eq!(
+                self.courier.whereabouts(&key, clock::now()),
+                Ok(Whereabouts::MaybeInCluster)
+            );
             if let Some((_, bytes)) = kept.iter().find(|(kept, _)| *kept == key) {
                 let record = Record::decode(bytes, &key).expect("a whole record");
                 let inserted = self.courier.insert_record(&key, &record, clock::now());
                 assert_eq!(inserted, Ok(Inserted::Yes));
             }
-            self.finish(&want, WantResult::Answered);
+            assert!(self.finish(&want, WantResult::Answered));
             assert_eq!(self.run(&mut exchange), Stage::Answered);
         }
         !limited(&exchange)[0].unwrap()
     }
-
-    fn used(&mut self, biz: &str, key: &str) -> u64 {
-        self.service.used(biz, key, clock::now())
-    }
-}
-
-fn update(items: &[Ask<'_>]) -> Request {
-    request(Command::Update, false, items)
-}
-
-fn limited(exchange: &Exchange) -> Vec<Result<bool, ItemError>> {
-    let of = |answer: &crate::service::Answer| {
-        answer.result.as_ref().map(|verdict| verdict.limited).map_err(|error| *error)
-    };
-    exchange.answers.items.iter().map(of).collect()
 }
 
 #[test]
 fn a_key_without_a_record_asks_the_cluster_once() {
-    let mut host = Host::new();
+    let mut host = Host::of(MAP);
     for command in [Command::Query, Command::Update] {
         let mut exchange = host.begin(request(command, false, &[Ask("minute", "k", 1)]));
         assert_eq!((exchange.stage, host.service.may_go_on(&exchange)), (Stage::Waiting, false));
         assert_eq!(host.run(&mut exchange), Stage::Waiting, "run before its time");
         let wants = host.wants();
         assert_eq!((wants.len(), wants[0].want.kind), (1, WantKind::Fetch));
-        host.finish(&wants[0], WantResult::Answered);
+        assert!(host.finish(&wants[0], WantResult::Answered));
         assert_eq!(host.run(&mut exchange), Stage::Answered);
         assert_eq!(limited(&exchange), [Ok(false)]);
     }
     let next = host.begin(update(&[Ask("minute", "k", 1)]));
     assert_eq!((next.stage, limited(&next)), (Stage::Answered, vec![Ok(false)]));
-    assert_eq!((host.used("minute", "k"), host.wants().len()), (2, 0));
+    assert_eq!((host.service.used("minute", "k", clock::now()), host.wants().len()), (2, 0));
     host.world.verify();
 }
 
 #[test]
 fn a_machine_that_takes_a_key_over_goes_on_where_the_other_was_last() {
     for biz in ["minute", "log", "total"] {
-        let (mut lost, mut heir) = (Host::new(), Host::new());
+        let (mut lost, mut heir) = (Host::of(MAP), Host::of(MAP));
         assert_eq!((0..3).filter(|_| lost.update(biz, "k", &[])).count(), 3);
         let kept = lost.round();
         assert_eq!(kept.len(), 1, "not what counts the whole biz");
@@ -147,7 +90,7 @@ fn a_machine_that_takes_a_key_over_goes_on_where_the_other_was_last() {
         assert!(lost.update(biz, "k", &[]));
         drop(lost);
         let admitted = (0..10).filter(|_| heir.update(biz, "k", &kept)).count();
-        assert_eq!((admitted, heir.used(biz, "k")), (2, 5), "{biz}");
+        assert_eq!((admitted, heir.service.used(biz, "k", clock::now())), (2, 5), "{biz}");
         assert!(heir.update(biz, "other", &kept));
         heir.world.verify();
     }
@@ -155,7 +98,7 @@ fn a_machine_that_takes_a_key_over_goes_on_where_the_other_was_last() {
 
 #[test]
 fn a_round_carries_what_has_changed_and_nothing_else() {
-    let mut host = Host::new();
+    let mut host = Host::of(MAP);
     for key in 0..20 {
         host.update("minute", &key.to_string(), &[]);
     }
@@ -181,7 +124,7 @@ fn a_round_carries_what_has_changed_and_nothing_else() {
 
 #[test]
 fn what_is_not_kept_waits_for_no_record() {
-    let mut host = Host::new();
+    let mut host = Host::of(MAP);
     let local = host.begin(update(&[Ask("local", "k", 1)]));
     assert_eq!((local.stage, limited(&local)), (Stage::Answered, vec![Ok(false)]));
     let mut shared = host.begin(update(&[Ask("shared", "k", 1)]));
@@ -192,10 +135,10 @@ fn what_is_not_kept_waits_for_no_record() {
 
 #[test]
 fn without_an_answer_a_key_starts_fresh() {
-    let mut host = Host::new();
+    let mut host = Host::of(MAP);
     let mut down = host.begin(update(&[Ask("minute", "a", 1)]));
     let want = host.wants().remove(0);
-    host.finish(&want, WantResult::Unreachable);
+    assert!(host.finish(&want, WantResult::Unreachable));
     assert_eq!(host.run(&mut down), Stage::Answered);
     assert_eq!(limited(&down), [Ok(false)]);
     let mut late = host.begin(update(&[Ask("minute", "b", 1)]));
@@ -206,7 +149,7 @@ fn without_an_answer_a_key_starts_fresh() {
 
 #[test]
 fn an_atomic_request_waits_for_all_records_and_is_charged_once() {
-    let (mut lost, mut heir) = (Host::new(), Host::new());
+    let (mut lost, mut heir) = (Host::of(MAP), Host::of(MAP));
     (0..4).for_each(|_| assert!(lost.update("minute", "a", &[])));
     let kept = lost.round();
     heir.update("minute", "c", &[]);
@@ -218,19 +161,19 @@ fn an_atomic_request_waits_for_all_records_and_is_charged_once() {
             assert!(
                 !expected && wants.len() == 2 && wants.iter().all(|w| w.want.request.is_none())
             );
-            let key = LeaseKey { key_word: wants[0].want.key_word, field: wants[0].want.field };
+            let key = LeaseKey::of_want(&wants[0].want);
             let record = Record::decode(&kept[0].1, &key).unwrap();
             heir.courier.insert_record(&key, &record, clock::now()).unwrap();
-            heir.finish(&wants[0], WantResult::Answered);
+            assert!(heir.finish(&wants[0], WantResult::Answered));
             assert_eq!(heir.run(&mut exchange), Stage::Waiting, "for the other one");
-            heir.finish(&wants[1], WantResult::Answered);
+            assert!(heir.finish(&wants[1], WantResult::Answered));
             assert_eq!(heir.run(&mut exchange), Stage::Answered);
         }
         assert_eq!(exchange.answers.refused, expected);
     }
     let used = ["minute a", "local k", "minute b"].map(|name| {
         let (biz, key) = name.split_once(' ').unwrap();
-        heir.used(biz, key)
+        heir.service.used(biz, key, clock::now())
     });
     assert_eq!(used, [5, 1, 1]);
     heir.world.verify();
@@ -238,29 +181,29 @@ fn an_atomic_request_waits_for_all_records_and_is_charged_once() {
 
 #[test]
 fn a_record_here_is_never_replaced_and_one_of_other_limits_counts_nothing() {
-    let mut host = Host::new();
+    let mut host = Host::of(MAP);
     host.update("minute", "k", &[]);
     let (key, bytes) = host.round().remove(0);
     (0..2).for_each(|_| assert!(host.update("minute", "k", &[])));
     let record = Record::decode(&bytes, &key).unwrap();
     let now = clock::now();
     assert_eq!(host.courier.insert_record(&key, &record, now), Ok(Inserted::Present));
-    assert_eq!(host.used("minute", "k"), 3);
+    assert_eq!(host.service.used("minute", "k", clock::now()), 3);
     let other = MAP.replace(r#"policy="interval" interval="1m""#, r#"policy="total""#);
-    let mut heir = Host::with(&other);
+    let mut heir = Host::of(&other);
     assert_eq!(heir.courier.insert_record(&key, &record, now), Ok(Inserted::Void));
-    assert_eq!((heir.used("minute", "k"), heir.round().len()), (0, 0));
+    assert_eq!((heir.service.used("minute", "k", clock::now()), heir.round().len()), (0, 0));
     let earlier = Record { epoch: record.epoch + 256, ..record.clone() };
-    let mut heir = Host::new();
+    let mut heir = Host::of(MAP);
     assert_eq!(heir.courier.insert_record(&key, &earlier, now), Ok(Inserted::Void));
-    assert_eq!(heir.used("minute", "k"), 0, "the low bits are the same");
+    assert_eq!(heir.service.used("minute", "k", clock::now()), 0, "the low bits are the same");
     let shared = LeaseKey { key_word: key.key_word & !0xffff_ffff | 4, ..key };
     assert_eq!(host.courier.insert_record(&shared, &record, now), Err(ItemError::UnknownBiz));
 }
 
 #[test]
 fn bytes_that_are_not_the_record_of_the_key_are_noticed() {
-    let mut host = Host::new();
+    let mut host = Host::of(MAP);
     host.update("log", "k", &[]);
     let (key, bytes) = host.round().remove(0);
     assert!(Record::decode(&bytes, &key).is_some());
@@ -277,13 +220,13 @@ fn bytes_that_are_not_the_record_of_the_key_are_noticed() {
 
 #[test]
 fn an_erased_record_does_not_come_back_and_a_forgotten_one_does() {
-    let mut host = Host::new();
+    let mut host = Host::of(MAP);
     (0..5).for_each(|_| assert!(host.update("minute", "k", &[])));
     let kept = host.round();
     let name = RecordName::of_key("minute", "k");
     assert_eq!(host.courier.erase(name, clock::now()), Ok(true));
     assert!(host.update("minute", "k", &kept), "erased, and still here");
-    assert_eq!((host.used("minute", "k"), host.round().len()), (1, 1));
+    assert_eq!((host.service.used("minute", "k", clock::now()), host.round().len()), (1, 1));
     // It is erased in the cluster as well if it is not here.
     host.courier.forget_record(&kept[0].0, clock::now()).unwrap();
     assert_eq!(host.courier.erase(name, clock::now()), Ok(false));
@@ -295,19 +238,19 @@ fn an_erased_record_does_not_come_back_and_a_forgotten_one_does() {
 
 #[test]
 fn a_fresh_record_says_that_the_cluster_has_none_and_evicts_nothing() {
-    let mut host = Host::new();
+    let mut host = Host::of(MAP);
     let exchange = host.begin(update(&[Ask("minute", "k", 1)]));
     let want = host.wants().remove(0);
-    let key = LeaseKey { key_word: want.want.key_word, field: want.want.field };
+    let key = LeaseKey::of_want(&want.want);
     host.courier.insert_fresh_record(&key, clock::now()).unwrap();
-    assert_eq!(host.courier.lacks_record(&key, clock::now()), Ok(Lack::Present));
+    assert_eq!(host.courier.whereabouts(&key, clock::now()), Ok(Whereabouts::Here));
     let mut given_up = exchange;
     host.service.give_up(&mut given_up);
     let next = host.begin(update(&[Ask("minute", "k", 5)]));
     assert_eq!((next.stage, limited(&next)), (Stage::Answered, vec![Ok(false)]));
     // One that counts is left as it is.
     host.courier.insert_fresh_record(&key, clock::now()).unwrap();
-    assert_eq!(host.used("minute", "k"), 5);
+    assert_eq!(host.service.used("minute", "k", clock::now()), 5);
     host.service.set_wait_room(1000);
     for nth in 0..24 {
         host.update("minute", &nth.to_string(), &[]);
@@ -317,11 +260,12 @@ fn a_fresh_record_says_that_the_cluster_has_none_and_evicts_nothing() {
             let mut exchange = host.begin(update(&[Ask("minute", &nth.to_string(), 1)]));
             let want = host.wants().remove(0);
             host.service.give_up(&mut exchange);
-            let key = LeaseKey { key_word: want.want.key_word, field: want.want.field };
+            let key = LeaseKey::of_want(&want.want);
             host.courier.insert_fresh_record(&key, clock::now())
         })
         .collect();
     assert!(fresh.contains(&Ok(Inserted::Yes)));
-    (0..24).for_each(|nth| assert_eq!(host.used("minute", &nth.to_string()), 1));
+    (0..24)
+        .for_each(|nth| assert_eq!(host.service.used("minute", &nth.to_string(), clock::now()), 1));
     host.world.verify();
 }

@@ -116,13 +116,15 @@ fn an_item_of_two_scopes_is_one_transaction() {
     let (key, whole) = (key_of(2, "k"), named(2, &KeyRef::BIZ));
     let limits = host.limits(&key).unwrap();
     let of: Vec<_> = limits.iter().map(|limit| (limit.number, limit.scope)).collect();
-    assert_eq!(of, [(2, Scope::Key), (3, Scope::Biz)], "what only counts is local");
+    assert_eq!(of, [(1, Scope::Key), (2, Scope::Key), (3, Scope::Biz)]);
+    let told: Vec<_> = limits.iter().map(|limit| limit.refuses_nothing).collect();
+    assert_eq!(told, [true, false, false], "what only counts is told");
     let hour = 3_600_000;
     let start_ms = NOW - NOW % hour;
     let windows =
         Kind::Calendar { start_ms, end_ms: start_ms + hour, next_end_ms: start_ms + 2 * hour };
-    assert_eq!((limits[0].settings.kind, limits[1].settings.kind), (windows, Kind::Total));
-    assert_ne!(limits[0].shape, limits[1].shape);
+    assert_eq!((limits[1].settings.kind, limits[2].settings.kind), (windows, Kind::Total));
+    assert_ne!(limits[1].shape, limits[2].shape);
     host.change(&key, |limit| {
         if limit.scope == Scope::Biz {
             limit.holding.lease.allowance = 5;
@@ -136,14 +138,14 @@ fn an_item_of_two_scopes_is_one_transaction() {
     assert_eq!(host.nodes(), 2);
     let another = host.limits(&key_of(2, "another")).unwrap();
     let allowances = another.iter().map(|limit| limit.holding.lease.allowance);
-    assert_eq!(allowances.collect::<Vec<_>>(), [0, 3]);
+    assert_eq!(allowances.collect::<Vec<_>>(), [0, 0, 3]);
 }
 
 #[test]
 fn a_calendar_names_the_windows_of_the_ledgers_clock() {
     let mut host = Host::new();
     let moment = LeaseMoment { ledger_ms: NOW + 3_600_000, ..host.moment() };
-    let starts = |limits: &mut [LeasedLimit]| match limits[0].settings.kind {
+    let starts = |limits: &mut [LeasedLimit]| match limits[1].settings.kind {
         Kind::Calendar { start_ms, .. } => start_ms,
         _ => 0,
     };

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::waiting::{Host, limited, update};
+use super::host::{Host, limited, update};
 use crate::base::clock;
 use crate::service::{
     Command, Exchange, ItemError, ItemOptions, LeaseKey, LeaseMoment, LeasePass, LeasedLimit,
@@ -32,6 +32,9 @@ const MAP: &str = r#"<map>
   <biz id="9" name="advice" key="string" share="cluster" hosts="2" wait="1000ms">
     <limit policy="interval" interval="1m" max="3" on-exceed="captcha"/>
     <limit policy="interval" interval="1h" max="100"/></biz>
+  <biz id="10" name="told" key="string" share="exact" wait="1000ms">
+    <limit policy="count"/>
+    <limit policy="total" max="3" on-exceed="captcha"/></biz>
 </map>"#;
 
 const UNSHARED: &str = r#"<map>
@@ -54,7 +57,7 @@ fn atomic(command: Command, items: &[Ask<'_>]) -> Request {
 
 /// The courier changes what the host holds of an item.
 fn change(host: &mut Host, want: &TakenWant, work: impl FnMut(&mut [LeasedLimit])) {
-    let key = LeaseKey { key_word: want.want.key_word, field: want.want.field };
+    let key = LeaseKey::of_want(&want.want);
     let boot_ms = clock::boot_ms();
     let moment = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: clock::now() };
     host.courier.with_leases(&key, moment, work).unwrap();
@@ -323,7 +326,7 @@ fn uses_without_a_lease_are_told_at_once_by_a_want_of_nothing() {
     assert_eq!((want.want.kind, want.want.need), (WantKind::Update, 0));
     assert!(host.service.take_pushed(), "the courier is called");
     assert!(force(&mut host, &one, Command::Update, false).is_empty(), "that message tells it");
-    let key = LeaseKey { key_word: want.want.key_word, field: want.want.field };
+    let key = LeaseKey::of_want(&want.want);
     let boot_ms = clock::boot_ms();
     let moment = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: clock::now() };
     let told = host.courier.with_leases(&key, moment, |limits| limits[0].holding.lease.extra);
@@ -340,13 +343,55 @@ fn uses_without_a_lease_are_told_at_once_by_a_want_of_nothing() {
     std::thread::sleep(Duration::from_millis(2));
     assert_eq!((host.run(&mut admitted), asked.len()), (Stage::Answered, 1));
     assert_eq!(host.wants().iter().map(|want| want.want.need).collect::<Vec<_>>(), [0]);
-    // Answered ones leave room for others.
+    // Answered ones leave room for others: more are told of than may be under way. In the end there
+    // is no place for another key.
+    let mut told = 0;
     for key in 0..3000 {
         let key = key.to_string();
         for want in force(&mut host, &[Ask("wait", &key, 1)], Command::Update, false) {
             assert!(host.finish(&want, WantResult::Answered));
+            told += 1;
         }
     }
+    assert!(told > 300, "{told}");
+}
+
+#[test]
+fn where_nothing_is_refused_no_item_waits_and_the_courier_is_called_for_the_first_use() {
+    let mut host = Host::of(MAP);
+    let ask = |host: &mut Host, command, is_atomic| {
+        let items = [Ask("told", "k", 1), Ask("told", "k", 1)];
+        let exchange = host.begin(request(command, is_atomic, &items));
+        assert_eq!((exchange.stage, limited(&exchange)), (Stage::Answered, vec![Ok(false); 2]));
+        exchange.answers.items[1].action > 0
+    };
+    assert!(!ask(&mut host, Command::Query, false));
+    assert!(host.wants().is_empty(), "none asks the ledger, though every use would");
+    assert!(!ask(&mut host, Command::Update, false));
+    let wants = host.wants();
+    let [want] = wants[..] else { panic!("{wants:?}") };
+    assert_eq!((want.want.kind, want.want.need), (WantKind::Update, 0));
+    assert!(ask(&mut host, Command::Update, true), "the fourth use of three");
+    assert!(host.wants().is_empty());
+    // The ledger is told of all four, and knows of 50 others.
+    let boot_ms = clock::boot_ms();
+    change(&mut host, &want, |limits| {
+        for limit in limits {
+            assert!(limit.refuses_nothing);
+            let holding = &mut limit.holding;
+            let told = holding.lease.extra;
+            assert_eq!(told, 4);
+            (holding.used, holding.lease.extra) = (4, 0);
+            let lease = &mut holding.lease;
+            (lease.window, lease.allowance, lease.heard_ms) = (1, 4, boot_ms);
+            (lease.end_ms, lease.gone_ms) = (u64::MAX, u64::MAX);
+            lease.elsewhere = limit.settings.max - 54;
+        }
+    });
+    host.finish(&want, WantResult::Answered);
+    assert_eq!(host.used("told"), 54);
+    (0..100).for_each(|_| assert!(ask(&mut host, Command::Update, false)));
+    assert_eq!((host.used("told"), host.wants().len()), (254, 0), "no want for each use");
 }
 
 #[test]

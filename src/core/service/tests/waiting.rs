@@ -1,13 +1,14 @@
 //! Items that wait for leases, with a courier that is played by hand.
 
+use super::host::{Host, limited, update};
 use crate::base::clock;
 use crate::lease::Lease;
 use crate::service::{
-    Command, Exchange, ItemError, ItemOptions, LeaseKey, LeaseMoment, Request, SPARE_BYTES,
-    Service, Stage, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES,
+    Command, Exchange, ItemError, ItemOptions, LeaseKey, LeaseMoment, SPARE_BYTES, Stage,
+    WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES,
 };
-use crate::store::{OwnerBell, TakenWant, WantKind, WantQueue, WantResult};
-use crate::testing::{Ask, World, request};
+use crate::store::{TakenWant, WantKind, WantResult};
+use crate::testing::{Ask, request};
 
 const MAP: &str = r#"<map>
   <group name="g" files="1" key-nodes="64" chain="8" node-size="512"/>
@@ -32,58 +33,11 @@ const MAP: &str = r#"<map>
 /// What the ledgers of all tests say of the rest of the world.
 const WINDOW: u64 = 1;
 
-/// A host whose courier is played by hand.
-pub(super) struct Host {
-    pub world: World,
-    pub service: Service,
-    pub courier: Service,
-    /// Whose wants are served, of all that may want something.
-    pub ring: usize,
-    queue: WantQueue,
-}
-
 impl Host {
-    fn new() -> Host {
-        Host::of(MAP)
-    }
-
-    pub fn of(map: &str) -> Host {
-        let world = World::shared(map);
-        let (mut service, courier) = (world.attach(), world.attach());
-        service.handle.open_wants(OwnerBell::Futex).unwrap();
-        service.set_wait_room(100);
-        Host { world, service, courier, ring: 0, queue: WantQueue::default() }
-    }
-
-    pub fn run(&mut self, exchange: &mut Exchange) -> Stage {
-        self.service.begin_tick();
-        self.service.run_all(std::slice::from_mut(exchange), clock::now());
-        exchange.stage
-    }
-
-    pub fn begin(&mut self, request: Request) -> Exchange {
-        let mut exchange = Exchange { request, ..Exchange::default() };
-        self.run(&mut exchange);
-        exchange
-    }
-
-    /// All wants that have come.
-    pub fn wants(&mut self) -> Vec<TakenWant> {
-        let runtime = self.world.runtime();
-        let slot = runtime.open_rings().nth(self.ring).expect("a ring is open");
-        std::iter::from_fn(|| self.queue.take_next(runtime.slot(slot))).collect()
-    }
-
-    pub fn finish(&mut self, want: &TakenWant, result: WantResult) -> bool {
-        let runtime = self.world.runtime();
-        let slot = runtime.open_rings().nth(self.ring).expect("a ring is open");
-        WantQueue::finish(runtime.slot(slot), want.ticket, result)
-    }
-
     /// The ledger has granted this much of each limit of an item.
     pub fn grant(&mut self, want: &TakenWant, allowance: u64) {
         let boot_ms = clock::boot_ms();
-        let key = LeaseKey { key_word: want.want.key_word, field: want.want.field };
+        let key = LeaseKey::of_want(&want.want);
         let moment = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: clock::now() };
         let incarnation = self.courier.incarnation();
         let granted = self.courier.with_leases(&key, moment, |limits| {
@@ -119,20 +73,9 @@ impl Host {
     }
 }
 
-pub(super) fn update(items: &[Ask<'_>]) -> Request {
-    request(Command::Update, false, items)
-}
-
-pub(super) fn limited(exchange: &Exchange) -> Vec<Result<bool, ItemError>> {
-    let of = |answer: &crate::service::Answer| {
-        answer.result.as_ref().map(|verdict| verdict.limited).map_err(|error| *error)
-    };
-    exchange.answers.items.iter().map(of).collect()
-}
-
 #[test]
 fn an_item_waits_for_its_lease_and_is_charged_once() {
-    let mut host = Host::new();
+    let mut host = Host::of(MAP);
     let mut exchange = host.begin(update(&[Ask("refuse", "k", 2)]));
     assert_eq!(exchange.stage, Stage::Waiting);
     assert!(exchange.wait_ms > 0 && !host.service.may_go_on(&exchange));
@@ -158,7 +101,7 @@ fn an_item_waits_for_its_lease_and_is_charged_once() {
 
 #[test]
 fn what_is_held_for_those_that_wait_is_not_spent_by_others() {
-    let mut host = Host::new();
+    let mut host = Host::of(MAP);
     let mut first = host.begin(update(&[Ask("refuse", "k", 3)]));
     assert_eq!(host.serve(4), 1);
     let mut second = host.begin(update(&[Ask("refuse", "k", 2)]));
@@ -172,7 +115,7 @@ fn what_is_held_for_those_that_wait_is_not_spent_by_others() {
 
 #[test]
 fn answered_items_keep_their_answers_while_others_wait() {
-    let mut host = Host::new();
+    let mut host = Host::of(MAP);
     let items = [Ask("local", "k", 1), Ask("refuse", "k", 1), Ask("nobody", "k", 1)];
     let mut exchange = host.begin(update(&items));
     assert_eq!(exchange.stage, Stage::Waiting);
@@ -184,7 +127,7 @@ fn answered_items_keep_their_answers_while_others_wait() {
 
 #[test]
 fn a_deadline_is_answered_as_the_biz_says() {
-    let mut host = Host::new();
+    let mut host = Host::of(MAP);
     let items = [Ask("admit", "k", 1), Ask("busy", "k", 1)];
     let mut exchange = host.begin(update(&items));
     while clock::boot_ms() < clock::boot_ms() + 1 && host.run(&mut exchange) == Stage::Waiting {
@@ -196,7 +139,7 @@ fn a_deadline_is_answered_as_the_biz_says() {
     let wants = host.wants();
     let [want] = wants[..] else { panic!("{wants:?}") };
     assert_eq!(want.want.need, 0);
-    let key = LeaseKey { key_word: want.want.key_word, field: want.want.field };
+    let key = LeaseKey::of_want(&want.want);
     let now = LeaseMoment { boot_ms: clock::boot_ms(), wall_ms: 1, ledger_ms: 1 };
     let extra = host.courier.with_leases(&key, now, |limits| limits[0].holding.lease.extra);
     assert_eq!(extra, Ok(1));
@@ -204,7 +147,7 @@ fn a_deadline_is_answered_as_the_biz_says() {
 
 #[test]
 fn a_late_item_is_refused_and_nothing_is_charged() {
-    let mut host = Host::new();
+    let mut host = Host::of(MAP);
     let mut exchange = host.begin(update(&[Ask("log", "k", 1)]));
     assert_eq!(exchange.stage, Stage::Waiting);
     std::thread::sleep(std::time::Duration::from_millis(3));
@@ -216,11 +159,11 @@ fn a_late_item_is_refused_and_nothing_is_charged() {
 
 #[test]
 fn an_exhausted_lease_refuses_at_once() {
-    let mut host = Host::new();
+    let mut host = Host::of(MAP);
     let mut exchange = host.begin(update(&[Ask("refuse", "k", 1)]));
     let want = host.wants().remove(0);
     host.grant(&want, 0);
-    let key = LeaseKey { key_word: want.want.key_word, field: want.want.field };
+    let key = LeaseKey::of_want(&want.want);
     let boot_ms = clock::boot_ms();
     let now = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: 1 };
     let exhaust = |limits: &mut [crate::service::LeasedLimit]| {
@@ -237,7 +180,7 @@ fn an_exhausted_lease_refuses_at_once() {
 
 #[test]
 fn an_atomic_request_wants_all_of_its_shared_items_together() {
-    let mut host = Host::new();
+    let mut host = Host::of(MAP);
     let items = [Ask("refuse", "a", 1), Ask("local", "k", 1), Ask("exact", "b", 1)];
     let mut exchange = host.begin(request(Command::Update, true, &items));
     assert_eq!(exchange.stage, Stage::Waiting);
@@ -260,7 +203,7 @@ fn an_atomic_request_wants_all_of_its_shared_items_together() {
 
 #[test]
 fn an_atomic_request_that_another_item_refuses_does_not_wait() {
-    let mut host = Host::new();
+    let mut host = Host::of(MAP);
     let spent = host.begin(update(&[Ask("local", "k", 2)]));
     assert_eq!(limited(&spent), [Ok(false)]);
     let items = [Ask("refuse", "a", 1), Ask("local", "k", 1)];
@@ -271,7 +214,7 @@ fn an_atomic_request_that_another_item_refuses_does_not_wait() {
 
 #[test]
 fn an_exact_query_asks_and_others_do_not() {
-    let mut host = Host::new();
+    let mut host = Host::of(MAP);
     let mut exchange = host.begin(request(Command::Query, false, &[Ask("exact", "k", 1)]));
     assert_eq!(exchange.stage, Stage::Waiting);
     let want = host.wants().remove(0);
@@ -285,7 +228,7 @@ fn an_exact_query_asks_and_others_do_not() {
 
 #[test]
 fn while_the_cluster_is_down_a_host_allows_itself_its_share() {
-    let mut host = Host::new();
+    let mut host = Host::of(MAP);
     let mut passed = 0;
     for _ in 0..5 {
         let mut exchange = host.begin(update(&[Ask("down", "k", 1)]));
@@ -301,7 +244,7 @@ fn while_the_cluster_is_down_a_host_allows_itself_its_share() {
 
 #[test]
 fn behind_one_that_waits_nothing_of_its_lane_begins() {
-    let mut host = Host::new();
+    let mut host = Host::of(MAP);
     let of = |ask: Ask<'_>, lane| Exchange { request: update(&[ask]), lane, ..Exchange::default() };
     let mut exchanges =
         [of(Ask("refuse", "k", 1), 1), of(Ask("local", "k", 1), 1), of(Ask("local", "k", 1), 2)];
@@ -318,7 +261,7 @@ fn behind_one_that_waits_nothing_of_its_lane_begins() {
 
 #[test]
 fn a_full_ring_and_too_many_waiting_are_busy() {
-    let mut host = Host::new();
+    let mut host = Host::of(MAP);
     host.service.set_wait_room(1);
     let mut first = host.begin(update(&[Ask("refuse", "a", 1)]));
     let second = host.begin(update(&[Ask("refuse", "b", 1)]));
@@ -340,7 +283,7 @@ fn a_full_ring_and_too_many_waiting_are_busy() {
 
 #[test]
 fn one_that_is_parked_holds_little_more_than_it_uses() {
-    let mut host = Host::new();
+    let mut host = Host::of(MAP);
     let keys: Vec<String> = (0..500).map(|nth| format!("{nth:0>60}")).collect();
     let asks: Vec<Ask<'_>> = keys.iter().map(|key| Ask("both", key, 1)).collect();
     let mut exchange = host.begin(update(&asks));
@@ -364,7 +307,7 @@ fn one_that_is_parked_holds_little_more_than_it_uses() {
 
 #[test]
 fn a_biz_of_two_scopes_waits_for_both() {
-    let mut host = Host::new();
+    let mut host = Host::of(MAP);
     let mut exchange = host.begin(update(&[Ask("both", "k", 1)]));
     assert_eq!(exchange.stage, Stage::Waiting);
     assert_eq!(host.serve(1), 1);
@@ -374,7 +317,7 @@ fn a_biz_of_two_scopes_waits_for_both() {
 
 #[test]
 fn a_pass_finds_every_lease_and_skips_what_has_none() {
-    let mut host = Host::new();
+    let mut host = Host::of(MAP);
     let mut exchange = host.begin(update(&[Ask("refuse", "k", 1), Ask("both", "x", 1)]));
     assert_eq!(host.serve(3), 2);
     host.run(&mut exchange);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use frs::base::clock;
+use frs::conf::ClusterNode;
 use frs::store::counter::ClusterResult;
 use redis::Value;
 
@@ -45,9 +46,11 @@ impl Job {
     pub(super) fn lose(mut self, why: Lost) {
         let result = result_of(&why);
         self.settle(|task| (task.lost(why), result));
+        self.reports.ring();
     }
 
-    pub(super) fn answer(mut self, value: &Value, node: &str) {
+    /// The owner is not woken: a pipeline brings many answers, and then wakes it once.
+    pub(super) fn answer(mut self, value: &Value, node: &ClusterNode) {
         self.settle(|task| task.answered(value, node));
     }
 
@@ -55,6 +58,7 @@ impl Job {
         let redirected = self.redirected + 1;
         let result = ClusterResult::Moved;
         self.settle(|task| (Settled::Redirected { task, redirection, redirected }, result));
+        self.reports.ring();
     }
 
     fn settle(&mut self, how: impl FnOnce(Task) -> (Settled, ClusterResult)) {
@@ -65,14 +69,18 @@ impl Job {
             if is_of_key && !matches!(result, ClusterResult::Unreachable) {
                 self.tally.count_time(self.given);
             }
-            self.reports.tell(Report::Settled { link: self.link, settled });
+            self.reports.add(Report::Settled { link: self.link, settled });
         }
     }
 }
 
 impl Drop for Job {
     fn drop(&mut self) {
+        if self.task.is_none() {
+            return;
+        }
         let why = || Lost::Broken { node: "a master".to_owned(), why: "the link ended".to_owned() };
         self.settle(|task| (task.lost(why()), ClusterResult::Timeout));
+        self.reports.ring();
     }
 }

@@ -346,7 +346,6 @@ impl Link {
             Some(_) => 0,
             None => expected,
         };
-        let node = self.args.node.to_string();
         let mut again = Vec::new();
         for (mut job, value) in jobs.into_iter().zip(values) {
             let error = match &value {
@@ -356,7 +355,7 @@ impl Link {
                     continue;
                 }
                 value => {
-                    job.answer(value, &node);
+                    job.answer(value, &self.args.node);
                     continue;
                 }
             };
@@ -369,6 +368,7 @@ impl Link {
                 self.refuse(job, error);
             }
         }
+        self.args.reports.ring();
         again
     }
 

@@ -74,10 +74,19 @@ impl Reports {
     }
 
     pub(super) fn tell(&self, report: Report) {
+        self.add(report);
+        self.ring();
+    }
+
+    /// Adds a report to those that the owner is woken for by [`Reports::ring`].
+    pub(super) fn add(&self, report: Report) {
         // It fails only where the owner is gone.
-        if self.sender.send(report).is_ok() {
-            self.wake.ring();
-        }
+        let _ = self.sender.send(report);
+    }
+
+    /// Wakes the owner.
+    pub(super) fn ring(&self) {
+        self.wake.ring();
     }
 }
 

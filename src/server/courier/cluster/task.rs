@@ -2,7 +2,7 @@
 //!
 //! Invariant: what an answer means follows from the task alone, whichever node has answered.
 
-use frs::conf::MAX_EPOCH;
+use frs::conf::{ClusterNode, MAX_EPOCH};
 use frs::lease::Taken;
 use frs::store::counter::{ClusterFunction, ClusterResult};
 use redis::{Cmd, Value, cmd};
@@ -131,7 +131,7 @@ impl Task {
     }
 
     /// What an answer means, and what it is counted as.
-    pub(super) fn answered(self, value: &Value, node: &str) -> (Settled, ClusterResult) {
+    pub(super) fn answered(self, value: &Value, node: &ClusterNode) -> (Settled, ClusterResult) {
         let settled = self.read(value, node);
         let result = match &settled {
             Settled::Event(
@@ -151,9 +151,9 @@ impl Task {
         (settled, result)
     }
 
-    fn read(self, value: &Value, node: &str) -> Settled {
+    fn read(self, value: &Value, node: &ClusterNode) -> Settled {
         let found = || ledger::BadReply::Other(format!("{value:?}"));
-        let strange = |bad| Lost::Strange { node: node.to_owned(), bad };
+        let strange = |bad| Lost::Strange { node: node.to_string(), bad };
         match self {
             Task::Message(Message { id, settings, .. }) => {
                 let numbers: Option<Vec<i64>> = list(value, |item| match item {

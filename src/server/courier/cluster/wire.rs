@@ -17,6 +17,9 @@ use redis::{
 use super::fault::ClusterFault;
 use super::tally::Tally;
 
+/// The shortest wait for an answer, and the change of a wait that the kernel is told of.
+const READ_LEAST: Duration = Duration::from_millis(1);
+
 /// How all nodes are reached.
 #[derive(Clone)]
 pub(super) struct Access {
@@ -101,7 +104,8 @@ impl Access {
             }
             _ => Broken::Lost(error.to_string()),
         })?;
-        Ok(Wire { connection, node: node.clone(), tally: Arc::clone(&self.tally) })
+        let (node, tally) = (node.clone(), Arc::clone(&self.tally));
+        Ok(Wire { connection, node, tally, told: None })
     }
 }
 
@@ -124,6 +128,8 @@ pub(super) struct Wire {
     pub(super) connection: Connection,
     pub(super) node: ClusterNode,
     tally: Arc<Tally>,
+    /// How long a read waits now.
+    told: Option<Duration>,
 }
 
 impl Wire {
@@ -135,7 +141,7 @@ impl Wire {
     ) -> Result<Vec<Value>, Broken> {
         let begun = clock::instant();
         let mut packed = Vec::new();
-        commands.iter().for_each(|command| packed.extend(command.get_packed_command()));
+        commands.iter().for_each(|command| command.write_packed_command(&mut packed));
         self.try_exchange(&packed, commands.len(), longest).map_err(|error| {
             let waited_ms = clock::since(begun).as_millis();
             match error.is_timeout() {
@@ -180,11 +186,22 @@ impl Wire {
         self.connection.send_packed_command(packed)?;
         let mut values = Vec::with_capacity(answers);
         while values.len() < answers {
-            let left = longest.saturating_sub(clock::since(begun));
-            self.connection.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+            self.set_wait(longest.saturating_sub(clock::since(begun)).max(READ_LEAST))?;
             values.push(self.connection.recv_response()?);
         }
         Ok(values)
+    }
+
+    /// How long a read may wait. Most answers come at once, so the kernel is told of another time
+    /// only.
+    fn set_wait(&mut self, left: Duration) -> Result<(), RedisError> {
+        let is_told =
+            |told: Duration| told.saturating_sub(READ_LEAST) < left && left < told + READ_LEAST;
+        if !self.told.is_some_and(is_told) {
+            self.connection.set_read_timeout(Some(left))?;
+            self.told = Some(left);
+        }
+        Ok(())
     }
 
     /// One command; the node's error is a reason to give the connection up.

@@ -62,7 +62,9 @@ impl<N: Nodes> Core<N> {
             }
         };
         if let Taken::Granted(granted) = &taken {
-            self.figures.over += u64::from(granted.over > 0);
+            // Where nothing is refused, no maximum holds.
+            let is_over = granted.over > 0 && flight.purpose != Purpose::Tells;
+            self.figures.over += u64::from(is_over);
             self.publish_again(ledger, flight, granted);
         }
         self.end_asking(ledger, flight.id, Fate::Answered);
@@ -74,7 +76,7 @@ impl<N: Nodes> Core<N> {
     /// Others may ask again for what was given back.
     fn publish_again(&mut self, ledger: LedgerId, flight: &Flight, granted: &Granted) {
         let is_news = match flight.purpose {
-            Purpose::Own => false,
+            Purpose::Own | Purpose::Tells => false,
             Purpose::Settles | Purpose::AnswersRecall => granted.pool > 0,
             // Nobody was refused while there were some.
             Purpose::Returns { count } => {

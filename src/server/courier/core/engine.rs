@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use frs::lease::{Next, Part};
+use frs::lease::{Appetite, Next, Part};
 
 use super::actions::{Action, Fate};
 use super::figures::Figures;
@@ -135,16 +135,22 @@ impl<N: Nodes> Core<N> {
         let deadline_ms = wants.iter().map(|want| want.deadline_ms).min().unwrap_or(0);
         let id = self.new_id();
         let (mut parts, mut unheard, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+        let mut told = Vec::new();
         let tickets: Vec<N::Ticket> = wants.iter().map(|want| want.ticket).collect();
         for want in wants {
-            let ledgers = |leased: &mut [Leased]| -> Vec<LedgerId> {
-                leased.iter().map(|leased| leased.ledger).collect()
+            let ledgers = |leased: &mut [Leased]| -> Vec<(LedgerId, Appetite)> {
+                leased.iter().map(|leased| (leased.ledger, leased.appetite)).collect()
             };
             let Ok(ledgers) = nodes.with_leases(&want.key, now, ledgers) else {
                 self.end(tickets, Fate::Unserved);
                 return;
             };
-            for ledger in ledgers {
+            for (ledger, appetite) in ledgers {
+                if appetite == Appetite::Nothing {
+                    // Nobody waits for it; what it has to tell goes with the other messages.
+                    told.push((ledger, want.key.clone()));
+                    continue;
+                }
                 if want.is_query {
                     unheard.push(ledger);
                 } else {
@@ -152,6 +158,10 @@ impl<N: Nodes> Core<N> {
                 }
                 keys.push((ledger, want.key.clone()));
             }
+        }
+        for (ledger, key) in told {
+            self.line(ledger, &key);
+            self.look_soon(ledger);
         }
         let request = Request::new(tickets, parts, unheard, deadline_ms);
         if request.is_complete() || now.boot_ms >= deadline_ms {
@@ -197,16 +207,20 @@ impl<N: Nodes> Core<N> {
                     self.end(wants.iter().map(|want| want.ticket).collect(), Fate::Unserved);
                 }
                 Due::Ledger(ledger) => {
-                    if let Some(line) = self.lines.get_mut(&ledger) {
-                        line.due_ms = None;
+                    let Some(line) = self.lines.get_mut(&ledger) else { continue };
+                    line.due_ms = None;
+                    // What nobody holds any more needs no look: its time is over in the node, too.
+                    if line.is_over(now.boot_ms) {
+                        self.lines.remove(&ledger);
+                    } else {
                         self.look_soon(ledger);
                     }
                 }
             }
         }
         while let Some(ledger) = self.todo.pop_front() {
-            if let Some(line) = self.lines.get_mut(&ledger) {
-                line.is_queued = false;
+            // An answer may have had it looked at meanwhile.
+            if self.lines.get(&ledger).is_some_and(|line| line.is_queued) {
                 self.visit(nodes, now, ledger, None);
             }
         }
@@ -221,6 +235,7 @@ impl<N: Nodes> Core<N> {
         answer: Option<Answered>,
     ) {
         let Some(line) = self.lines.get_mut(&ledger) else { return };
+        line.is_queued = false;
         let requests = &self.requests;
         line.waiting.retain(|id| requests.contains_key(id));
         let Waiting { lacking, is_asked } = waiting(requests, line, &ledger);
@@ -308,6 +323,7 @@ impl<N: Nodes> Core<N> {
         let id = self.new_id();
         let Some(line) = self.lines.get_mut(&ledger) else { return };
         line.reasons.is_recalled |= visited.is_recall_left;
+        line.reasons.is_claimed |= visited.is_claim_left;
         if let Some(until_ms) = visited.until_ms
             && line.due_ms.is_none_or(|due_ms| until_ms < due_ms)
         {
@@ -325,7 +341,8 @@ impl<N: Nodes> Core<N> {
         }
         self.flights.insert(id, ledger);
         self.figures.claims += u64::from(is_claim);
-        self.figures.returns += u64::from(!matches!(purpose, Purpose::Own | Purpose::Settles));
+        let is_return = !matches!(purpose, Purpose::Own | Purpose::Settles | Purpose::Tells);
+        self.figures.returns += u64::from(is_return);
         self.actions.push(Action::Send { id, ledger, settings, take });
     }
 

@@ -29,6 +29,8 @@ pub enum Purpose {
     /// It settles a message that was not heard of: what that has given back, or what was granted to
     /// it in vain, is free now.
     Settles,
+    /// Of a limit that refuses nothing it tells what was used.
+    Tells,
     /// It gives back so many idle uses.
     Returns {
         /// Uses.
@@ -124,6 +126,7 @@ impl<K> Line<K> {
             && !self.is_queued
             && !self.is_lost
             && !self.reasons.is_recalled
+            && !self.reasons.is_claimed
             && self.held(now_ms).count == 0
     }
 }

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::duties::reports_at_once;
+use super::duties::{self, Asks};
 use super::engine::Core;
 use super::nodes::{Leased, LedgerId, Nodes, Now};
 
@@ -23,19 +23,18 @@ impl<N: Nodes> Core<N> {
     pub fn look(&mut self, nodes: &mut N, now: Now, key: &N::Key) -> bool {
         let (incarnation, claimed_seq) = (nodes.incarnation(), self.claimed_seq);
         let duty = |leased: &Leased| {
-            let Leased { ledger, settings, holding, .. } = leased;
-            let node = holding.of_host(incarnation);
+            let node = leased.holding.of_host(incarnation);
             let (lease, now_ms) = (&node.lease, now.boot_ms);
-            let is_overdue = lease.in_flight && now_ms >= lease.again_ms;
-            let is_due = is_overdue
-                || !lease.in_flight
-                    && (reports_at_once(&node, now_ms)
-                        || node.is_idle(settings, now_ms)
-                        || node.is_report_due(settings, now_ms));
-            let counts = lease.window != 0 && now_ms < lease.gone_ms;
-            let is_live = counts || lease.in_flight || lease.extra != 0;
+            let is_due = match lease.in_flight {
+                true => now_ms >= lease.again_ms,
+                false => {
+                    let of_host = Leased { holding: node, ..*leased };
+                    duties::keep(&of_host, Asks::No, now_ms).is_some()
+                }
+            };
+            let is_live = node.counts(now_ms) || lease.in_flight || lease.extra != 0;
             let may_claim = is_live && lease.seq <= claimed_seq;
-            is_live.then_some(Duty { ledger: *ledger, is_due, may_claim })
+            is_live.then_some(Duty { ledger: leased.ledger, is_due, may_claim })
         };
         let duties = |leased: &mut [Leased]| leased.iter().filter_map(duty).collect::<Vec<_>>();
         let Ok(duties) = nodes.with_leases(key, now, duties) else { return false };

@@ -3,9 +3,11 @@
 //!
 //! Invariant: the message is a result of the transaction. It is sent only once that is stored.
 
-use frs::lease::{Asking, Binding, Heard, Holding, Incarnation, Keep, Next, Settings, Take};
+use frs::lease::{
+    Appetite, Asking, Binding, Heard, Holding, Incarnation, Keep, Next, Settings, Take,
+};
 
-use super::duties::reports_at_once;
+use super::duties::{self, Asks};
 use super::line::{Held, Purpose, Reasons};
 use super::nodes::Leased;
 
@@ -113,6 +115,8 @@ pub struct Visited {
     pub next: Option<Next>,
     /// The recall is answered later: a message is under way.
     pub is_recall_left: bool,
+    /// The lease is claimed later: the message under way is answered first.
+    pub is_claim_left: bool,
     /// The window, for a recall.
     pub window: u64,
 }
@@ -143,7 +147,10 @@ impl Visit<'_> {
         let node = &mut leased.holding;
         *node = node.of_host(self.incarnation);
         if let Some(Answered { settings, heard }) = &self.answer {
-            visited.next = Some(node.hear(settings, heard));
+            visited.next = Some(match leased.appetite {
+                Appetite::Nothing => node.hear_told(settings, heard),
+                Appetite::Most | Appetite::Needed => node.hear(settings, heard),
+            });
             visited.window = node.lease.window;
         }
         if visited.next == Some(Next::Copied) {
@@ -214,10 +221,17 @@ impl Visit<'_> {
         // A courier before this one has asked for it, and has not heard what was granted. A claim
         // would give that up as spent; no answer to this courier can be another master's.
         let is_unheard = node.lease.in_flight && node.lease.window == 0 && !self.has_followed;
-        let purpose = if node.lease.in_flight { Purpose::Settles } else { Purpose::Own };
+        // Uses are told under one number only, or they might be counted twice. Nothing is granted
+        // for it, so whichever master answers does no harm.
+        let is_told = leased.appetite == Appetite::Nothing;
+        let is_told_first = is_told && node.lease.sent_extra > 0;
+        visited.is_claim_left = reasons.is_claimed && is_told_first && node.lease.in_flight;
+        let purpose = own_purpose(leased.appetite, node);
+        let claim = if is_told { Holding::claim_told } else { Holding::claim };
         if reasons.is_claimed
             && !is_unheard
-            && let Some(take) = node.claim(&settings, self.seq, now_ms)
+            && !visited.is_claim_left
+            && let Some(take) = claim(node, &settings, self.seq, now_ms)
         {
             visited.is_recall_left = reasons.is_recalled;
             visited.bound = Some(Bound { take, settings, purpose, is_claim: true });
@@ -244,18 +258,16 @@ impl Visit<'_> {
 
     /// Why the host binds itself, if it does: with what it keeps.
     fn keep(&self, leased: &Leased, need: &Need) -> Option<Keep> {
-        let Leased { settings, holding: node, .. } = leased;
         if self.reasons.is_recalled {
             return Some(Keep::Quarter);
         }
-        let asks = matches!(need.asking, Some(Asking::Now)) || self.is_asked;
-        if asks || reports_at_once(node, self.now_ms) {
-            return Some(Keep::All);
-        }
-        if node.is_idle(settings, self.now_ms) && need.asking.is_none() {
-            return Some(Keep::Held);
-        }
-        node.is_report_due(settings, self.now_ms).then_some(Keep::All)
+        let asks = match need.asking {
+            _ if self.is_asked => Asks::Now,
+            Some(Asking::Now) => Asks::Now,
+            Some(_) => Asks::Later,
+            None => Asks::No,
+        };
+        duties::keep(leased, asks, self.now_ms)
     }
 
     fn bind(&self, leased: &mut Leased, keep: Keep, need: &Need, visited: &mut Visited) {
@@ -263,9 +275,14 @@ impl Visit<'_> {
         let (now_ms, seq) = (self.now_ms, self.seq);
         let before = node.unspent(now_ms);
         let Need { need, want, .. } = *need;
-        let take = node.bind(settings, &Binding { seq, now_ms, keep, need, want });
+        let is_told = leased.appetite == Appetite::Nothing;
+        let take = match is_told {
+            true => node.tell(settings, seq, now_ms),
+            false => node.bind(settings, &Binding { seq, now_ms, keep, need, want }),
+        };
         let count = before - node.unspent(now_ms);
         let purpose = match keep {
+            _ if is_told => Purpose::Tells,
             Keep::Quarter => Purpose::AnswersRecall,
             Keep::Held => Purpose::Returns { count },
             Keep::All if take.claim.extra < 0 => {
@@ -273,23 +290,37 @@ impl Visit<'_> {
             }
             Keep::All => Purpose::Own,
         };
-        visited.bound = Some(Bound { take, settings: *settings, purpose, is_claim: false });
+        let settings = leased.settings;
+        visited.bound = Some(Bound { take, settings, purpose, is_claim: false });
     }
 
     /// The message that is in flight: its answer decides, or it is sent once more.
     fn repeat(&self, leased: &mut Leased, need: &Need, visited: &mut Visited) {
         let Leased { settings, holding: node, .. } = leased;
         let (now_ms, again_ms) = (self.now_ms, node.lease.again_ms);
-        let is_waited_for = need.asking.is_some() || self.is_asked;
+        let is_waited_for = need.asking.is_some() || self.is_asked || visited.is_claim_left;
         // One that another courier has sent is repeated at once if somebody waits.
         let is_due = again_ms <= now_ms || is_waited_for && !self.is_lost;
         let is_elsewhere = self.reasons.elsewhere_ms.is_some();
         if is_elsewhere || !self.has_flight && is_due && self.way == Way::Open {
-            let take = node.repeat(now_ms, need.need, need.want);
-            let purpose = Purpose::Settles;
-            visited.bound = Some(Bound { take, settings: *settings, purpose, is_claim: false });
+            let take = match leased.appetite {
+                Appetite::Nothing => node.repeat_told(now_ms),
+                Appetite::Most | Appetite::Needed => node.repeat(now_ms, need.need, need.want),
+            };
+            let purpose = own_purpose(leased.appetite, node);
+            let settings = *settings;
+            visited.bound = Some(Bound { take, settings, purpose, is_claim: false });
         } else if !self.has_flight && (is_waited_for || self.is_lost) {
             visited.look_at(again_ms.max(now_ms + FULL_PAUSE_MS));
         }
+    }
+}
+
+/// That of a message which gives nothing back.
+fn own_purpose(appetite: Appetite, node: &Holding) -> Purpose {
+    match appetite {
+        Appetite::Nothing => Purpose::Tells,
+        Appetite::Most | Appetite::Needed if node.lease.in_flight => Purpose::Settles,
+        Appetite::Most | Appetite::Needed => Purpose::Own,
     }
 }

@@ -74,6 +74,7 @@ impl HostNodes {
             epoch: limit.epoch,
         };
         let appetite = match limit.sharing.share {
+            _ if limit.refuses_nothing => Appetite::Nothing,
             Share::Cluster => Appetite::Most,
             Share::Exact => Appetite::Needed,
         };

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use frs::base::clock;
 use frs::conf::{EpochRaise, EpochStep};
-use frs::service::{Clearing, Service};
+use frs::service::Service;
 
 use super::Courier;
 use crate::courier::name;
 use crate::process::message;
+use crate::process::void_records::VoidRecords;
 
 /// Key-nodes in which void records are cleared at once.
 const CLEAR_KEY_NODES: u32 = 128;
@@ -27,7 +28,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(2);
 const ASK_AGAIN_MAX: Duration = Duration::from_secs(60);
 
 /// The resets that are not followed yet.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Resets {
     behind: BTreeMap<u32, Behind>,
     /// Businesses whose epoch in the cluster is none: the log has named them.
@@ -40,11 +41,9 @@ pub struct Resets {
 #[derive(Debug, Default)]
 struct Behind {
     epoch: u64,
-    clearing: Clearing,
-    /// The epoch under which its void records were cleared.
+    void_records: VoidRecords,
+    /// The epoch under which they were cleared.
     cleared: Option<u64>,
-    /// Since when a key-node is held, or its group is not served.
-    held_since: Option<Instant>,
     asked: Option<Asked>,
 }
 
@@ -70,32 +69,20 @@ impl Behind {
     }
 
     /// Clears void records in the next key-nodes. Returns the pause before the next ones.
-    fn clear(&mut self, service: &mut Service, biz: u32, from: u64) -> Duration {
+    fn clear(&mut self, service: &mut Service, biz: u32) -> Duration {
         let begun = clock::instant();
-        match service.clear_void(biz, &mut self.clearing, CLEAR_KEY_NODES, clock::now()) {
-            Ok(is_done) => {
-                self.held_since = None;
-                if is_done {
-                    tracing::info!(biz, erased = self.clearing.erased, "erased void records");
-                    (self.cleared, self.clearing) = (Some(from), Clearing::default());
-                }
+        match self.void_records.clear_next(service, biz, CLEAR_KEY_NODES) {
+            Ok(cleared) => {
+                self.cleared = cleared.or(self.cleared);
                 // Half of a core.
                 clock::since(begun)
             }
-            Err(_) => {
-                self.held_since.get_or_insert(begun);
-                HELD_PAUSE
-            }
+            Err(_) => HELD_PAUSE,
         }
     }
 }
 
 impl Resets {
-    /// Of a courier that has heard nothing yet.
-    pub fn new() -> Resets {
-        Resets { behind: BTreeMap::new(), bad: BTreeSet::new(), next_clear: None }
-    }
-
     /// When void records are to be cleared.
     pub fn due(&self) -> Option<Instant> {
         self.next_clear
@@ -145,12 +132,12 @@ impl Courier {
             };
             if must_clear && behind.cleared != Some(from) {
                 if may_clear {
-                    let pause = behind.clear(service, biz, from);
+                    let pause = behind.clear(service, biz);
                     next_clear = Some(clock::instant() + pause);
                     // One that is held delays no other.
-                    may_clear = behind.held_since.is_some();
+                    may_clear = behind.void_records.held_since().is_some();
                 }
-                if let Some(since) = behind.held_since
+                if let Some(since) = behind.void_records.held_since()
                     && now >= since + HELD_PATIENCE
                     && complaints.is_due(now)
                 {

@@ -84,7 +84,7 @@ enum Drained {
 fn drained(slot: u32, taken: &TakenWant) -> Drained {
     let TakenWant { ticket, want } = taken;
     let ticket = RingTicket { slot, ticket: *ticket };
-    let key = LeaseKey { key_word: want.key_word, field: want.field };
+    let key = LeaseKey::of_want(want);
     if want.kind == WantKind::Fetch {
         return Drained::Record { ticket, key, deadline_ms: want.deadline_ms };
     }

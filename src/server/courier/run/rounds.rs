@@ -144,5 +144,5 @@ impl Courier {
 /// Is there something that has to be given back, reported or claimed one day?
 fn has_to_be_seen(holding: &Holding, now_ms: u64) -> bool {
     let lease = &holding.lease;
-    lease.in_flight || lease.extra != 0 || lease.window != 0 && now_ms < lease.gone_ms
+    lease.in_flight || lease.extra != 0 || holding.counts(now_ms)
 }

@@ -1,21 +1,35 @@
 //! How threads of the courier wake its loop.
 //!
-//! Invariant: a call before a sleep ends that sleep at once. Calls are not counted.
+//! Invariant: a call before a sleep ends that sleep at once. Calls are not counted. A call while
+//! the loop is awake, or behind another one, is no call to the kernel.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// The loop is at work, and nobody has called since it last lay down.
+const AWAKE: u8 = 0;
+/// It sleeps, or is about to.
+const ASLEEP: u8 = 1;
+/// Somebody has called.
+const CALLED: u8 = 2;
 
 /// The loop's end.
 #[derive(Debug)]
 pub struct Waker {
     heard: UnixStream,
     calls: UnixStream,
+    state: Arc<AtomicU8>,
 }
 
 /// A thread's end.
 #[derive(Debug)]
-pub struct Caller(UnixStream);
+pub struct Caller {
+    calls: UnixStream,
+    state: Arc<AtomicU8>,
+}
 
 impl Waker {
     /// A new one.
@@ -23,12 +37,26 @@ impl Waker {
         let (heard, calls) = UnixStream::pair()?;
         heard.set_nonblocking(true)?;
         calls.set_nonblocking(true)?;
-        Ok(Waker { heard, calls })
+        Ok(Waker { heard, calls, state: Arc::new(AtomicU8::new(AWAKE)) })
     }
 
     /// An end for a thread.
     pub fn caller(&self) -> io::Result<Caller> {
-        self.calls.try_clone().map(Caller)
+        Ok(Caller { calls: self.calls.try_clone()?, state: Arc::clone(&self.state) })
+    }
+
+    /// The loop is about to sleep. False: somebody has called since it last got up, so it must not.
+    pub fn lie_down(&self) -> bool {
+        // AcqRel: partner of the swap in `call`. What came before a call that is seen here is seen
+        // in the next turn.
+        let (all, found) = (Ordering::AcqRel, Ordering::Acquire);
+        self.state.compare_exchange(AWAKE, ASLEEP, all, found).is_ok()
+    }
+
+    /// The loop is awake: it looks at everything in this turn.
+    pub fn get_up(&self) {
+        // AcqRel: partner of the swap in `call`, whose caller may have rung while the loop slept.
+        self.state.swap(AWAKE, Ordering::AcqRel);
     }
 
     /// Forgets the calls so far.
@@ -48,32 +76,80 @@ impl AsFd for Waker {
 impl Caller {
     /// Wakes the loop.
     pub fn call(&self) {
-        // It fails only where so many calls wait that one more wakes nobody sooner.
-        let _ = (&self.0).write(&[1]);
+        // AcqRel: partner of `lie_down` and `get_up`: the loop sees what came before this call.
+        if self.state.swap(CALLED, Ordering::AcqRel) == ASLEEP {
+            // It fails only where so many calls wait that one more wakes nobody sooner.
+            let _ = (&self.calls).write(&[1]);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
     use std::time::Duration;
 
     use frs::base::sys::process::{PollFd, PollFlags, poll};
 
     use super::*;
 
+    fn is_rung(waker: &Waker) -> bool {
+        let mut fds = [PollFd::new(waker.as_fd(), PollFlags::POLLIN)];
+        poll(&mut fds, Some(Duration::ZERO)).unwrap() == 1
+    }
+
     #[test]
-    fn calls_wake_until_they_are_drained() {
+    fn a_call_ends_a_sleep_and_is_rung_once() {
         let waker = Waker::new().unwrap();
-        let is_called = |waker: &Waker| {
-            let mut fds = [PollFd::new(waker.as_fd(), PollFlags::POLLIN)];
-            poll(&mut fds, Some(Duration::ZERO)).unwrap() == 1
-        };
-        assert!(!is_called(&waker));
         let caller = waker.caller().unwrap();
-        // More than a socket holds: none of them blocks.
+        assert!(waker.lie_down() && !is_rung(&waker));
+        // More than a socket holds.
         (0..100_000).for_each(|_| caller.call());
-        assert!(is_called(&waker));
-        waker.drain();
-        assert!(!is_called(&waker));
+        assert!(is_rung(&waker));
+        let mut calls = [0; 256];
+        waker.get_up();
+        assert_eq!((&waker.heard).read(&mut calls).unwrap(), 1);
+        assert!(!is_rung(&waker) && waker.lie_down(), "it was heard");
+    }
+
+    #[test]
+    fn a_call_while_the_loop_is_awake_lets_it_not_lie_down() {
+        let waker = Waker::new().unwrap();
+        let caller = waker.caller().unwrap();
+        caller.call();
+        assert!(!is_rung(&waker) && !waker.lie_down());
+        waker.get_up();
+        assert!(waker.lie_down());
+    }
+
+    #[test]
+    fn no_call_is_lost_however_it_meets_the_sleep() {
+        const CALLS: usize = 20_000;
+        let waker = Waker::new().unwrap();
+        let (caller, sent) = (waker.caller().unwrap(), Arc::new(AtomicUsize::new(0)));
+        let heard = Arc::new(AtomicUsize::new(0));
+        let (told, echo) = (Arc::clone(&sent), Arc::clone(&heard));
+        let thread = std::thread::spawn(move || {
+            for nth in 1..=CALLS {
+                told.store(nth, Ordering::Relaxed);
+                caller.call();
+                // The next one comes when this one was heard, at any moment of the loop.
+                while echo.load(Ordering::Relaxed) < nth {
+                    std::hint::spin_loop();
+                }
+            }
+        });
+        while heard.load(Ordering::Relaxed) < CALLS {
+            let is_quiet = waker.lie_down();
+            if is_quiet {
+                let mut fds = [PollFd::new(waker.as_fd(), PollFlags::POLLIN)];
+                let woken = poll(&mut fds, Some(Duration::from_secs(20))).unwrap();
+                assert_eq!(woken, 1, "a call that nobody has heard");
+            }
+            waker.get_up();
+            waker.drain();
+            heard.store(sent.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        thread.join().unwrap();
     }
 }

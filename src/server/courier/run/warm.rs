@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use frs::base::clock;
 use frs::service::{
-    Chain, ChangedRecord, Inserted, ItemError, Lack, LeaseKey, Record, SentRecords, StepBounds,
+    Chain, ChangedRecord, Inserted, ItemError, LeaseKey, Record, SentRecords, StepBounds,
+    Whereabouts,
 };
 use frs::store::layout::CHAIN_MAX;
 
@@ -21,9 +22,9 @@ use crate::courier::warm::{
 };
 
 /// The longest sleep where nothing is due.
-const NEVER: Duration = Duration::from_secs(3600);
+const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
 /// Between two looks at chains that nothing is under way for.
-const CROWDED: Duration = Duration::from_millis(2);
+const CROWDED_PAUSE: Duration = Duration::from_millis(2);
 
 /// What is under way.
 #[derive(Debug, Default)]
@@ -55,8 +56,8 @@ impl WarmTier {
     pub fn pause(&self) -> Duration {
         let now = clock::instant();
         let due = self.rounds.due().into_iter().chain(self.filters.due()).min();
-        let pause = due.map_or(NEVER, |due| due.saturating_duration_since(now));
-        if self.warm.is_crowded() { pause.min(CROWDED) } else { pause }
+        let pause = due.map_or(LONGEST_PAUSE, |due| due.saturating_duration_since(now));
+        if self.warm.is_crowded() { pause.min(CROWDED_PAUSE) } else { pause }
     }
 
     /// What was counted of records that were spilled, since the last call.
@@ -64,16 +65,17 @@ impl WarmTier {
         self.warm.take_figures()
     }
 
-    /// Since when the cluster has all that had changed before. None: it keeps nothing.
+    /// Since when the cluster has all that had changed before. None: it is not known yet, or the
+    /// cluster keeps nothing.
     pub fn kept_ms(&self) -> Option<u64> {
         self.rounds.kept_ms()
     }
 }
 
 impl Records for HostNodes {
-    fn lacks(&mut self, key: &LeaseKey) -> Result<Lack, ItemError> {
+    fn whereabouts(&mut self, key: &LeaseKey) -> Result<Whereabouts, ItemError> {
         let wall_ms = self.wall_ms();
-        self.service.lacks_record(key, wall_ms)
+        self.service.whereabouts(key, wall_ms)
     }
 
     fn insert(&mut self, key: &LeaseKey, record: &Record) -> Result<Inserted, ItemError> {

@@ -6,7 +6,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use frs::service::{
-    Chain, ChainPlace, ChangedRecord, Inserted, ItemError, Lack, LeaseKey, Record, RecordPlace,
+    Chain, ChainPlace, ChangedRecord, Inserted, ItemError, LeaseKey, Record, RecordPlace,
+    Whereabouts,
 };
 
 use super::crowds::Crowds;
@@ -20,8 +21,8 @@ const FETCHES_MAX: usize = 1024;
 
 /// The records of this host.
 pub trait Records {
-    /// Whether a key has a record here.
-    fn lacks(&mut self, key: &LeaseKey) -> Result<Lack, ItemError>;
+    /// Where the record of a key is.
+    fn whereabouts(&mut self, key: &LeaseKey) -> Result<Whereabouts, ItemError>;
     /// Takes in what the cluster has kept, unless there is one here.
     fn insert(&mut self, key: &LeaseKey, record: &Record) -> Result<Inserted, ItemError>;
     /// Notes that there is none anywhere, unless there is one here.
@@ -116,17 +117,17 @@ pub(super) enum What<T> {
     Put(RecordPlace),
     /// A record is asked for.
     Fetch(Waiting<T>),
-    /// No message is under way.
-    Room(Homeless<T>),
+    /// A record waits for room. No message is under way.
+    Room(Pending<T>),
     /// A record is spilled, for one that has no room in its chain.
     Spill(ChangedRecord, ChainPlace),
     /// A record is deleted.
     Drop,
 }
 
-/// A record, or a fresh one, that has no room yet.
+/// A record, or a fresh one, that is to be taken in: at once, or when it has room.
 #[derive(Debug)]
-pub(super) struct Homeless<T> {
+pub(super) struct Pending<T> {
     pub key: LeaseKey,
     pub waiting: Waiting<T>,
     pub record: Option<Record>,
@@ -184,7 +185,7 @@ impl<T> Warm<T> {
         let flight = under_way.and_then(|id| self.flights.get_mut(&id));
         let joined = flight.and_then(|flight| match &mut flight.what {
             What::Fetch(waiting) => Some(waiting),
-            What::Room(homeless) => Some(&mut homeless.waiting),
+            What::Room(pending) => Some(&mut pending.waiting),
             What::Put(_) | What::Spill(..) | What::Drop => None,
         });
         if let Some(waiting) = joined {
@@ -193,12 +194,12 @@ impl<T> Warm<T> {
             return;
         }
         let waiting = Waiting { tickets: vec![ticket], deadline_ms };
-        match host.lacks(&key) {
-            Ok(Lack::Present) => self.finish(&key, waiting, Fate::Answered),
-            Ok(Lack::Nowhere) => {
-                let homeless = Homeless { key, waiting, record: None };
-                if let Some(homeless) = self.take_in(host, homeless, false) {
-                    self.wait_for_room(host, homeless);
+        match host.whereabouts(&key) {
+            Ok(Whereabouts::Here) => self.finish(&key, waiting, Fate::Answered),
+            Ok(Whereabouts::Nowhere) => {
+                let pending = Pending { key, waiting, record: None };
+                if let Some(pending) = self.take_in(host, pending, false) {
+                    self.wait_for_room(host, pending);
                 }
             }
             // The item says what is wrong when it runs.
@@ -206,7 +207,7 @@ impl<T> Warm<T> {
                 self.finish(&key, waiting, Fate::Unserved);
             }
             // One that cannot be had now may be had when the answer is here.
-            Ok(Lack::Here) | Err(_) => self.fetch(key, waiting),
+            Ok(Whereabouts::MaybeInCluster) | Err(_) => self.fetch(key, waiting),
         }
     }
 
@@ -246,9 +247,14 @@ impl<T> Warm<T> {
     }
 
     pub(super) fn finish(&mut self, key: &LeaseKey, waiting: Waiting<T>, fate: Fate) {
-        let tickets = waiting.tickets.into_iter();
         let finished = |ticket| Finished { ticket, key: *key, fate, is_nowhere: false };
-        self.finished.extend(tickets.map(finished));
+        self.finished.extend(waiting.tickets.into_iter().map(finished));
+    }
+
+    /// The cluster has no record of the key, and nothing says so here.
+    fn finish_nowhere(&mut self, key: LeaseKey, waiting: Waiting<T>) {
+        let finished = |ticket| Finished { ticket, key, fate: Fate::Answered, is_nowhere: true };
+        self.finished.extend(waiting.tickets.into_iter().map(finished));
     }
 
     /// A record has changed. If it cannot be sent now: where it is.
@@ -326,13 +332,10 @@ impl<T> Warm<T> {
             self.figures.fetched += u64::from(record.is_some());
             self.figures.missed += u64::from(record.is_none());
         } else if record.is_none() {
-            let from = self.finished.len();
-            self.finish(&key, waiting, Fate::Answered);
-            self.finished[from..].iter_mut().for_each(|one| one.is_nowhere = true);
-            return;
+            return self.finish_nowhere(key, waiting);
         }
-        if let Some(homeless) = self.take_in(host, Homeless { key, waiting, record }, is_late) {
-            self.wait_for_room(host, homeless);
+        if let Some(pending) = self.take_in(host, Pending { key, waiting, record }, is_late) {
+            self.wait_for_room(host, pending);
         }
     }
 
@@ -342,14 +345,14 @@ impl<T> Warm<T> {
     pub(super) fn take_in(
         &mut self,
         host: &mut impl Records,
-        homeless: Homeless<T>,
+        pending: Pending<T>,
         is_late: bool,
-    ) -> Option<Homeless<T>> {
-        let inserted = insert(host, &homeless.key, homeless.record.as_ref(), is_late);
+    ) -> Option<Pending<T>> {
+        let inserted = insert(host, &pending.key, pending.record.as_ref(), is_late);
         if inserted == Ok(Inserted::Crowded) && !is_late {
-            return Some(homeless);
+            return Some(pending);
         }
-        let Homeless { key, waiting, record } = homeless;
+        let Pending { key, waiting, record } = pending;
         match inserted {
             Err(ItemError::Busy) if !is_late => self.fetch(key, waiting),
             // What is wrong with the group the item says when it runs, or that it is late.

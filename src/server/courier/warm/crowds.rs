@@ -1,4 +1,6 @@
 //! What waits for room, by its chain.
+//!
+//! Invariant: a chain is here only while something waits for room in it, or is on its way from it.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -6,7 +6,7 @@
 
 use frs::service::{Chain, ChainPlace, ChangedRecord};
 
-use super::core::{Homeless, NoAnswer, Records, Warm, What};
+use super::core::{NoAnswer, Pending, Records, Warm, What};
 use super::crowds::Crowd;
 use super::message::{WarmAnswer, WarmCall};
 use crate::courier::core::Fate;
@@ -23,13 +23,13 @@ impl<T> Warm<T> {
     }
 
     /// A record, or a fresh one, waits until another one has left its chain.
-    pub(super) fn wait_for_room(&mut self, host: &mut impl Records, homeless: Homeless<T>) {
-        let key = homeless.key;
+    pub(super) fn wait_for_room(&mut self, host: &mut impl Records, pending: Pending<T>) {
+        let key = pending.key;
         let Ok(chain) = host.chain(&key) else {
             // The item says what is wrong when it runs.
-            return self.finish(&key, homeless.waiting, Fate::Answered);
+            return self.finish(&key, pending.waiting, Fate::Answered);
         };
-        let id = self.begin(key, What::Room(homeless));
+        let id = self.begin(key, What::Room(pending));
         self.crowds.by_chain.entry(chain.place).or_default().waiting.push_back(id);
         self.spill(host, chain);
     }
@@ -117,13 +117,13 @@ impl<T> Warm<T> {
         let mut waiting = std::mem::take(&mut crowd.waiting);
         while let Some(id) = waiting.pop_front() {
             // One that was asked for anew is under way with another name.
-            let Some(What::Room(homeless)) = self.end(id).map(|end| end.what) else { continue };
-            let key = homeless.key;
-            if now_ms >= homeless.waiting.deadline_ms {
+            let Some(What::Room(pending)) = self.end(id).map(|end| end.what) else { continue };
+            let key = pending.key;
+            if now_ms >= pending.waiting.deadline_ms {
                 // It is late, which does not say that the cluster cannot be reached.
-                self.finish(&key, homeless.waiting, Fate::Answered);
-            } else if let Some(homeless) = self.take_in(host, homeless, false) {
-                waiting.push_front(self.begin(key, What::Room(homeless)));
+                self.finish(&key, pending.waiting, Fate::Answered);
+            } else if let Some(pending) = self.take_in(host, pending, false) {
+                waiting.push_front(self.begin(key, What::Room(pending)));
                 self.crowds.by_chain.entry(place).or_default().waiting = waiting;
                 if let Ok(chain) = host.chain(&key) {
                     self.spill(host, chain);
@@ -145,8 +145,8 @@ impl<T> Warm<T> {
             self.crowds.by_chain.remove(&place);
         }
         for id in waiting {
-            let Some(What::Room(homeless)) = self.end(id).map(|end| end.what) else { continue };
-            self.finish(&homeless.key, homeless.waiting, Fate::Unreachable);
+            let Some(What::Room(pending)) = self.end(id).map(|end| end.what) else { continue };
+            self.finish(&pending.key, pending.waiting, Fate::Unreachable);
         }
     }
 }

@@ -34,10 +34,12 @@ struct Group {
     conf: RoundGroup,
     /// Its random id, once it was looked at.
     id: Option<u64>,
-    /// When its round has begun, by the wall clock; before it the last complete one.
+    /// When its round began, by both clocks.
     begun_ms: u64,
-    kept_ms: u64,
     begun: Instant,
+    /// When its last complete round began, by the wall clock. None: no round of this courier was
+    /// complete yet.
+    kept_ms: Option<u64>,
     /// The next key-node. None: the round has seen all.
     at: Option<usize>,
     under_way: usize,
@@ -84,8 +86,8 @@ impl Rounds {
                     conf,
                     id: None,
                     begun_ms: now.wall_ms,
-                    kept_ms: now.wall_ms,
                     begun: now.at,
+                    kept_ms: None,
                     at: Some(0),
                     under_way: 0,
                     is_complete: true,
@@ -101,9 +103,9 @@ impl Rounds {
     }
 
     /// Since when the cluster has all that had changed before, in the group where that is longest
-    /// ago. None: there is no such group.
+    /// ago. None: of one it is not known yet, or there is no group.
     pub fn kept_ms(&self) -> Option<u64> {
-        self.groups.iter().map(|group| group.kept_ms).min()
+        self.groups.iter().map(|group| group.kept_ms).reduce(|one, other| Some(one?.min(other?)))?
     }
 
     /// A part that is to be looked at now.
@@ -168,7 +170,7 @@ impl Group {
         let next = self.begun + self.conf.period;
         self.due = match self.is_complete {
             true => {
-                self.kept_ms = self.begun_ms;
+                self.kept_ms = Some(self.begun_ms);
                 next.max(now)
             }
             false => next.min(now + AGAIN).max(now),
@@ -222,8 +224,8 @@ mod tests {
             self.rounds.settled(7, is_kept, now);
         }
 
-        fn kept(&self) -> u64 {
-            self.rounds.kept_ms().unwrap() - 1_000_000
+        fn kept(&self) -> Option<u64> {
+            self.rounds.kept_ms().map(|kept_ms| kept_ms - 1_000_000)
         }
     }
 
@@ -240,18 +242,18 @@ mod tests {
         assert_eq!(part.from, 128);
         played.settled(true);
         played.looked(&part, 1, true, None);
-        assert_eq!((played.rounds.due(), played.kept()), (None, 0));
+        assert_eq!((played.rounds.due(), played.kept()), (None, None));
         played.settled(true);
         played.ms = 3000;
         played.settled(true);
         // What had changed when it began is kept, and no more.
-        assert_eq!(played.kept(), 5);
+        assert_eq!(played.kept(), Some(5));
         played.ms = 10_004;
         assert_eq!(played.next(), None);
         played.ms = 10_005;
         let part = played.next().unwrap();
         played.looked(&part, 0, true, None);
-        assert_eq!(played.kept(), 10_005);
+        assert_eq!(played.kept(), Some(10_005));
     }
 
     #[test]
@@ -262,11 +264,11 @@ mod tests {
             played.looked(&part, 1, left, None);
             played.ms = 100;
             played.settled(!left);
-            assert_eq!((played.next(), played.kept()), (None, 0));
+            assert_eq!((played.next(), played.kept()), (None, None));
             played.ms = 1100;
             let part = played.next().unwrap();
             played.looked(&part, 0, true, None);
-            assert_eq!(played.kept(), 1100);
+            assert_eq!(played.kept(), Some(1100));
         }
     }
 
@@ -274,17 +276,21 @@ mod tests {
     fn groups_that_stay_go_on_and_the_oldest_tells() {
         let mut played = Played::new();
         let part = played.next().unwrap();
+        played.looked(&part, 0, true, None);
+        assert_eq!(played.kept(), Some(0));
+        played.ms = 10_000;
+        let part = played.next().unwrap();
         played.looked(&part, 1, true, None);
-        played.ms = 50;
+        played.ms = 10_050;
         played.set(&["new", "g"]);
-        assert_eq!(played.kept(), 0);
+        assert_eq!(played.kept(), None, "of the new one it is not known yet");
         // The answer to what was sent before is still its own.
         played.settled(false);
         let part = played.next().unwrap();
         assert_eq!(part.name, "new");
         let sent = Sent { group: 8, count: 0, are_all: true, took: Duration::ZERO };
         played.rounds.looked(&part, sent, None, played.now());
-        assert_eq!(played.kept(), 0);
+        assert_eq!(played.kept(), Some(0));
         played.set(&[]);
         assert_eq!((played.rounds.kept_ms(), played.rounds.due()), (None, None));
     }

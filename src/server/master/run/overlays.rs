@@ -1,5 +1,7 @@
 //! What is put over the configuration in force: switches and resets that are asked for, and resets
 //! of other machines.
+//!
+//! Invariant: a master that ends, or that hands over, publishes nothing.
 
 use frs::conf::{EpochRaise, Overlay};
 

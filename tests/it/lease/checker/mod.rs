@@ -56,7 +56,7 @@ mod world;
 use frs::lease::{Appetite, Kind};
 
 use super::ledger::Rule as LedgerRule;
-use progress::{Graph, Keeping, Scene};
+use progress::{Graph, Keeping, NewRequests, Scene};
 use search::{search, walk};
 use world::{Bounds, Rule, World};
 
@@ -387,4 +387,20 @@ fn no_use_kept_is_a_livelock() {
 #[test]
 fn recalls_are_answered() {
     assert!(graph(SCENES[3], Keeping::All).deadlocks > 0);
+}
+
+#[test]
+fn new_requests_are_served_after_those_that_wait() {
+    let scenes = [
+        Scene::of(&[1], &[&[1]], &[]),
+        Scene::of(&[2], &[&[1], &[]], &[[1, 0]]),
+        Scene::of(&[2, 2], &[&[1, 1], &[]], &[[1, 0]]),
+    ];
+    for scene in scenes {
+        let scene = |new_requests| Scene { new_requests, ..scene };
+        let after = graph(scene(NewRequests::AfterParked), Keeping::ByTheRules);
+        assert_eq!([after.deadlocks, after.livelocks], [0, 0], "{after:?}");
+        let as_they_come = graph(scene(NewRequests::AsTheyCome), Keeping::ByTheRules);
+        assert!(as_they_come.livelocks > 0, "{as_they_come:?}");
+    }
 }

@@ -6,6 +6,8 @@
 //! A *deadlock* is a state from which no request is served or refused any more. A *livelock* is a
 //! circle of states in which that does not happen, although no host stops: each thing that one of
 //! them could do all along is done.
+//!
+//! Where there are new requests, they have no end, and a window that is used up turns.
 
 use std::collections::HashMap;
 
@@ -31,6 +33,17 @@ pub enum Keeping {
     All,
 }
 
+/// Requests that spend what their host has in hand, one use each, and do not wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NewRequests {
+    /// There are none.
+    None,
+    /// They are served after those that wait, as the rules say.
+    AfterParked,
+    /// They are served as they come.
+    AsTheyCome,
+}
+
 /// Hosts, each with a request, and the leases that they hold before.
 #[derive(Debug, Clone, Copy)]
 pub struct Scene<'a> {
@@ -41,6 +54,7 @@ pub struct Scene<'a> {
     /// Which host has taken a lease of which key before, by index.
     pub leased: &'a [[usize; 2]],
     pub keeping: Keeping,
+    pub new_requests: NewRequests,
 }
 
 /// What a graph comes to.
@@ -67,6 +81,8 @@ enum Action {
     Ask { host: usize, key: usize },
     AnswerRecall { host: usize, key: usize },
     Serve { host: usize },
+    ServeNew { host: usize, key: usize },
+    Turn { key: usize },
 }
 
 struct Edge {
@@ -77,7 +93,8 @@ struct Edge {
 
 impl<'a> Scene<'a> {
     pub const fn of(max: &'a [u64], needs: &'a [&'a [u64]], leased: &'a [[usize; 2]]) -> Scene<'a> {
-        Scene { max, needs, leased, keeping: Keeping::ByTheRules }
+        let (keeping, new_requests) = (Keeping::ByTheRules, NewRequests::None);
+        Scene { max, needs, leased, keeping, new_requests }
     }
 
     /// Looks at all that can happen.
@@ -113,17 +130,14 @@ impl<'a> Scene<'a> {
 
     fn start(&self) -> State {
         let (hosts, keys) = (self.needs.len(), self.max.len());
-        let node = |host: usize| Holding::default().of_host(1 + host as u64);
-        let mut ledger = Ledger::without(0, None);
-        ledger.learning_ms(NOW_MS);
         let request = |needs: &&[u64]| {
             let parts = needs.iter().enumerate().filter(|(_, count)| **count > 0);
             let parts = parts.map(|(key, &count)| Part { key, count });
             (!needs.is_empty()).then(|| Parked::new(parts, DEADLINE_MS))
         };
         let mut state = State {
-            ledgers: vec![ledger; keys],
-            nodes: (0..hosts).map(|host| vec![node(host); keys]).collect(),
+            ledgers: vec![new_ledger(); keys],
+            nodes: (0..hosts).map(|host| vec![new_node(host); keys]).collect(),
             recalled: vec![vec![false; keys]; hosts],
             requests: self.needs.iter().map(request).collect(),
         };
@@ -145,8 +159,27 @@ impl<'a> Scene<'a> {
             }
             let recalled = state.recalled[host].iter().enumerate().filter(|(_, is)| **is);
             actions.extend(recalled.map(|(key, _)| Action::AnswerRecall { host, key }));
+            let may_spend = |key: &usize| self.is_for_new(state, [host, *key]);
+            let spends = (0..self.max.len()).filter(may_spend);
+            actions.extend(spends.map(|key| Action::ServeNew { host, key }));
+        }
+        if self.new_requests != NewRequests::None {
+            let used = |key: usize| state.nodes.iter().map(|nodes| nodes[key].used).sum::<u64>();
+            let used_up = (0..self.max.len()).filter(|&key| used(key) >= self.max[key]);
+            actions.extend(used_up.map(|key| Action::Turn { key }));
         }
         actions
+    }
+
+    /// Has a host a use of a key for a new request?
+    fn is_for_new(&self, state: &State, [host, key]: [usize; 2]) -> bool {
+        let in_hand = |key: &usize| hand(state, host, *key);
+        let parked = match self.new_requests {
+            NewRequests::None => return false,
+            NewRequests::AfterParked => state.requests[host].as_ref(),
+            NewRequests::AsTheyCome => None,
+        };
+        in_hand(&key) > kept(parked, &key, in_hand, NOW_MS).count
     }
 
     /// Is a request served or refused by it?
@@ -158,6 +191,18 @@ impl<'a> Scene<'a> {
                     state.nodes[host][part.key].spend(part.count, NOW_MS);
                 }
                 true
+            }
+            Action::ServeNew { host, key } => {
+                state.nodes[host][key].spend(1, NOW_MS);
+                false
+            }
+            Action::Turn { key } => {
+                state.ledgers[key] = new_ledger();
+                for (host, nodes) in state.nodes.iter_mut().enumerate() {
+                    nodes[key] = new_node(host);
+                    state.recalled[host][key] = false;
+                }
+                false
             }
             Action::Ask { host, key } => {
                 let request = state.requests[host].as_ref().expect("a request");
@@ -218,6 +263,16 @@ impl<'a> Scene<'a> {
         (lease.elsewhere, lease.held) = (0, 0);
         next
     }
+}
+
+fn new_ledger() -> Ledger {
+    let mut ledger = Ledger::without(0, None);
+    ledger.learning_ms(NOW_MS);
+    ledger
+}
+
+fn new_node(host: usize) -> Holding {
+    Holding::default().of_host(1 + host as u64)
 }
 
 fn hand(state: &State, host: usize, key: usize) -> u64 {

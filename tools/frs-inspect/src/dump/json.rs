@@ -89,6 +89,7 @@ fn lease(lease: &LeaseRecord) -> Value {
         ("window", lease.window_ms.map(|ms| json!(ms))),
         ("ends", lease.ends_ms.map(|ms| json!(ms))),
         ("elsewhere", lease.elsewhere.map(|uses| json!(uses))),
+        ("used-elsewhere", lease.used_elsewhere.map(|uses| json!(uses))),
         ("age", lease.age_ms.map(|ms| json!(ms))),
     ] {
         if let Some(number) = number {

@@ -70,6 +70,7 @@ fn write_lease(out: &mut Out, lease: &LeaseRecord) -> io::Result<()> {
         ("ends", lease.ends_ms),
         ("age", lease.age_ms),
         ("elsewhere", lease.elsewhere),
+        ("used-elsewhere", lease.used_elsewhere),
     ];
     for (name, number) in numbers {
         if let Some(number) = number {

@@ -90,7 +90,7 @@ impl World {
         };
         let is_sliding = matches!(policy, conf::Policy::Sliding(_));
         let ring = is_sliding.then_some(Ring { uses: 64, longest_ms: INTERVAL_MS });
-        let limit = Leased::new(&policy, sharing, ring, &clock).unwrap();
+        let limit = Leased::new(&policy, false, sharing, ring, &clock);
         let state = vec![0; LEASED_WORDS + ring.map_or(0, ring::words)];
         let (now_ms, model) = (5_000, Model::default());
         let mut world = World { limit, clock, state, now_ms, incarnation: 7, windows: 0, model };
@@ -333,10 +333,14 @@ proptest! {
             Spending::New, Spending::Parked, Spending::CutOff, Spending::Admit, Spending::Ask,
         ]),
         is_exact: bool,
+        advises: bool,
         charges: bool,
     ) {
-        let mut world = World::new(conf::Policy::Interval(INTERVAL));
-        world.limit.sharing.share = if is_exact { Share::Exact } else { Share::Cluster };
+        let policy = conf::Policy::Interval(INTERVAL);
+        let mut world = World::new(policy.clone());
+        let share = if is_exact { Share::Exact } else { Share::Cluster };
+        let sharing = Sharing { share, ..world.limit.sharing };
+        world.limit = Leased::new(&policy, advises, sharing, None, &world.clock);
         let now_ms = world.now_ms;
         let lease = Lease {
             incarnation: ids.0 * world.incarnation,

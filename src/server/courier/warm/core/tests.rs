@@ -26,11 +26,11 @@ impl Host {
 }
 
 impl Records for Host {
-    fn lacks(&mut self, key: &LeaseKey) -> Result<Lack, ItemError> {
+    fn whereabouts(&mut self, key: &LeaseKey) -> Result<Whereabouts, ItemError> {
         self.result(match self.room {
-            _ if self.records.contains_key(key) => Lack::Present,
-            Some(_) if !self.filter.contains(key) => Lack::Nowhere,
-            _ => Lack::Here,
+            _ if self.records.contains_key(key) => Whereabouts::Here,
+            Some(_) if !self.filter.contains(key) => Whereabouts::Nowhere,
+            _ => Whereabouts::MaybeInCluster,
         })
     }
 
