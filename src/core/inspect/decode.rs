@@ -100,7 +100,9 @@ impl Reader {
             window_ms: Some(lease.window).filter(|&start_ms| start_ms > 0),
             ends_ms: (lease.end_ms != u64::MAX).then(|| lease.end_ms.saturating_sub(boot_ms)),
             elsewhere: (is_heard && !is_told).then_some(lease.elsewhere),
-            used_elsewhere: (is_heard && is_told).then(|| leased.holding.used_elsewhere()),
+            used_elsewhere: (is_heard && is_told)
+                .then(|| leased.holding.used_elsewhere(&leased.settings.kind))
+                .flatten(),
             age_ms: is_heard.then(|| boot_ms.saturating_sub(lease.heard_ms)),
             in_flight: lease.in_flight,
             is_void: lease.incarnation != 0 && lease.incarnation != self.host(),

@@ -336,4 +336,27 @@ fn after_its_last_use_a_host_looks_once_at_what_others_have_used() {
     // After an outage others may tell later than this host.
     holding.lease.heard_ms = NOW_MS + 8100;
     assert_eq!(due(&holding), [11, 12, 13, 14, 15, 16, 17]);
+    // Where all answers are late it does not look for ever.
+    (holding.lease.sent_ms, holding.lease.heard_ms) = (NOW_MS + 11_100, NOW_MS + 13_100);
+    assert_eq!(due(&holding), [0; 0]);
+}
+
+#[test]
+fn tokens_that_have_flowed_back_are_not_claimed_again() {
+    for is_told in [false, true] {
+        let mut holding = leased(&TOKEN, 9);
+        holding.used = 9;
+        let gone_ms = holding.lease.gone_ms;
+        let bind = |holding: &mut Holding, now_ms| {
+            let binding = Binding { seq: 1 + holding.lease.seq, now_ms, ..asks(0) };
+            match is_told {
+                true => holding.tell(&TOKEN, binding.seq, now_ms),
+                false => holding.bind(&TOKEN, &binding),
+            }
+        };
+        let claimed = |take: Take| (take.claim.window, take.claim.floor, take.claim.spent);
+        assert_eq!(claimed(bind(&mut holding.clone(), gone_ms - 1)), (WINDOW, 9, 9), "{is_told}");
+        // A ledger that has forgotten the host would take them out of a full bucket.
+        assert_eq!(claimed(bind(&mut holding, gone_ms)), (0, 0, 0), "{is_told}");
+    }
 }

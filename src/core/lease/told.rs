@@ -4,7 +4,7 @@
 //! hosts is what all of them have used. A message is repeated as it was, so it does not matter
 //! which one the ledger has counted.
 
-use super::{Binding, Granted, Heard, Holding, Keep, Lease, Next, Settings, Take, Taken};
+use super::{Binding, Granted, Heard, Holding, Keep, Kind, Lease, Next, Settings, Take, Taken};
 
 /// Between two messages that tell of the uses of a limit that refuses nothing.
 const TELL_MS: u64 = 1000;
@@ -29,8 +29,9 @@ impl Holding {
         if in_flight || sent_ms > 0 && now_ms < told_ms {
             return false;
         }
-        // Where the answer was late, others may come to tell later still.
-        let last_ms = if heard_ms >= told_ms { heard_ms } else { used_ms };
+        // Where the answer was late, others may come to tell later still. Late looks back end.
+        let is_late = heard_ms >= told_ms && sent_ms < used_ms.saturating_add(LAST_LOOK_MS);
+        let last_ms = if is_late { heard_ms } else { used_ms };
         let [from_ms, to_ms] = [LOOK_BACK_MS, LAST_LOOK_MS].map(|ms| last_ms.saturating_add(ms));
         let looks_back = heard_ms < from_ms && (from_ms..to_ms).contains(&now_ms);
         self.is_untold(now_ms) || self.counts(now_ms) && looks_back
@@ -42,9 +43,12 @@ impl Holding {
         lease.extra != 0 || self.counts(now_ms) && used != lease.allowance
     }
 
-    /// What other hosts have used, as last heard.
-    pub fn used_elsewhere(&self) -> u64 {
-        TOLD_MAX.saturating_sub(self.lease.elsewhere).saturating_sub(self.lease.allowance)
+    /// What other hosts have used, as last heard. None: of tokens and of two windows together it
+    /// cannot be told from what this one has.
+    pub fn used_elsewhere(&self, kind: &Kind) -> Option<u64> {
+        let of_all = TOLD_MAX.saturating_sub(self.lease.elsewhere);
+        let is_apart = !matches!(kind, Kind::Token { .. } | Kind::SlidingCounter { .. });
+        is_apart.then(|| of_all.saturating_sub(self.lease.allowance))
     }
 
     /// Binds the host to what it has used, and returns the message that tells it.

@@ -476,7 +476,7 @@ impl Leased {
         if count < 0 {
             holding.give_back(&self.settings.kind, magnitude, now_ms);
         } else if self.refuses_nothing() {
-            self.charge_untold(holding, magnitude);
+            self.charge_untold(holding, wall_ms, magnitude);
         } else if magnitude <= holding.unspent(now_ms) {
             if spending == Spending::Parked {
                 let held = holding.lease.held;
@@ -647,13 +647,17 @@ impl Leased {
     }
 
     /// Whether the node must stay: a lease may count after a failover, a message is in flight, or
-    /// the ledger has not heard of some uses.
+    /// the ledger has not heard of some uses. Uses of what refuses nothing rather get lost than
+    /// that they leave no room.
     pub fn is_kept(&self, state: &[u64]) -> bool {
-        let (holding, now_ms) = (self.holding(state), self.clock.boot_ms());
-        match self.refuses_nothing() {
-            true => holding.lease.in_flight || holding.is_untold(now_ms),
-            false => !holding.is_evictable(now_ms),
-        }
+        !self.refuses_nothing() && !self.holding(state).is_evictable(self.clock.boot_ms())
+    }
+
+    /// Whether the ledger has yet to hear of uses of a limit that refuses nothing.
+    pub fn is_untold(&self, state: &[u64]) -> bool {
+        let holding = self.holding(state);
+        let is_untold = holding.lease.in_flight || holding.is_untold(self.clock.boot_ms());
+        self.refuses_nothing() && is_untold
     }
 
     /// Whether nothing in the state counts any more: what it had is over, or all that happened to
@@ -664,7 +668,9 @@ impl Leased {
         let last_ms = used_ms.max(sent_ms).max(heard_ms);
         let is_past = |life_ms: u64| last_ms > 0 && now_ms >= last_ms.saturating_add(life_ms);
         self.life_ms().is_some_and(is_past)
-            || !self.is_kept(state) && (holding.used == 0 || now_ms >= gone_ms)
+            || !self.is_kept(state)
+                && !self.is_untold(state)
+                && (holding.used == 0 || now_ms >= gone_ms)
     }
 }
 

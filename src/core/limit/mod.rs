@@ -91,7 +91,7 @@ pub enum Worth {
     Expired,
     /// In use, but no limit of the key refuses.
     Idle,
-    /// A limit of the key refuses a count of 1.
+    /// A limit of the key refuses a count of 1, or a ledger has yet to hear of some uses.
     Limiting,
     /// A ban runs.
     Banned,

@@ -628,11 +628,12 @@ impl Rule {
     /// The worth that the rolled state alone gives its node.
     fn worth(&self, state: &[u64], now: u64) -> Worth {
         let is_over = || policy::leased(&self.policy).is_some_and(|limit| limit.is_over(state));
+        let is_untold = || policy::leased(&self.policy).is_some_and(|limit| limit.is_untold(state));
         if policy::is_fresh(&self.policy, state) || is_over() {
             Worth::Expired
         } else if self.scope == Scope::Biz || policy::is_kept(&self.policy, state) {
             Worth::Kept
-        } else if self.refuses(state, now, 1, &Terms::of(Spending::Ask)) {
+        } else if is_untold() || self.refuses(state, now, 1, &Terms::of(Spending::Ask)) {
             Worth::Limiting
         } else {
             Worth::Idle

@@ -13,6 +13,8 @@ use super::nodes::Leased;
 
 /// A pause where nothing can be sent for the moment.
 const FULL_PAUSE_MS: u64 = 10;
+/// Until it is looked again whether a master may be asked.
+const CLOSED_PAUSE_MS: u64 = 100;
 
 /// A pause for requests that hold uses and have yet to run.
 const HELD_PAUSE_MS: u64 = 2;
@@ -311,7 +313,8 @@ impl Visit<'_> {
             let settings = *settings;
             visited.bound = Some(Bound { take, settings, purpose, is_claim: false });
         } else if !self.has_flight && (is_waited_for || self.is_lost) {
-            visited.look_at(again_ms.max(now_ms + FULL_PAUSE_MS));
+            let pause_ms = if self.way == Way::Closed { CLOSED_PAUSE_MS } else { FULL_PAUSE_MS };
+            visited.look_at(again_ms.max(now_ms + pause_ms));
         }
     }
 }

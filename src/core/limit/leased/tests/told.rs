@@ -117,15 +117,39 @@ fn the_window_before_weighs_less_and_less_until_the_ledger_is_heard() {
 }
 
 #[test]
+fn while_the_cluster_is_away_windows_turn_and_only_the_uses_of_the_last_one_are_told() {
+    let untold = |key: &mut Key| key.with(|rules, states| rules.leases(states, WALL)[0].holding);
+    for limit in [INTERVAL, SLIDING, COUNTER, TOKEN] {
+        let mut key = Key::new(CLUSTER, &limit.replace("policy=", "on-exceed='captcha' policy="));
+        for uses in 1..=5 {
+            for used in 1..=uses {
+                key.force(1);
+                assert_eq!(key.figures().used, used, "{limit}");
+            }
+            assert_eq!(untold(&mut key).lease.extra, i64::from(uses as u32), "{limit}");
+            key.pass_ms(2 * MINUTE);
+        }
+    }
+    for limit in [TOTAL, COUNTS[0]] {
+        let mut key = Key::new(CLUSTER, &limit.replace("policy='t", "on-exceed='x' policy='t"));
+        for used in 1..=5 {
+            key.force(1);
+            assert_eq!(key.figures().used, used, "{limit}");
+            key.pass_ms(1000 * MINUTE);
+        }
+    }
+}
+
+#[test]
 fn what_the_ledger_knows_of_a_count_makes_room_for_other_nodes() {
     for limit in COUNTS {
         let mut key = Key::new(CLUSTER, limit);
         key.admitted(1, Spending::New);
-        assert_eq!(key.worth(), Worth::Kept, "nobody else knows of it");
+        assert_eq!(key.worth(), Worth::Limiting, "nobody else knows of it");
         key.tell(0);
         assert_eq!(key.worth(), Worth::Idle);
         key.admitted(1, Spending::New);
-        assert_eq!(key.worth(), Worth::Kept);
+        assert_eq!(key.worth(), Worth::Limiting);
     }
 }
 
