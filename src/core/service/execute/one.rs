@@ -6,7 +6,7 @@ use super::resolved::{Resolved, WaitState};
 use crate::base::clock::Millis;
 use crate::conf::{OnMiss, Scope, Sharing};
 use crate::key::KeyRef;
-use crate::limit::{Demand, Judgement, LimitFigures, Rules, States, Terms, Verdict};
+use crate::limit::{Demand, Judgement, LimitFigures, Pace, Rules, States, Terms, Verdict};
 use crate::service::table::{Entry, Table};
 use crate::service::{Answer, Answers, CallRate, Command, Item, ItemError};
 use crate::store::{Keep, NodeIndex, Rank, Refused, Transaction, Wanted, Worked};
@@ -56,6 +56,11 @@ pub(super) struct ItemTransaction<'a> {
     pub terms: Terms,
 }
 
+#[cold]
+fn own_pace(item: &Item) -> Option<Pace> {
+    item.rate.and_then(CallRate::pace)
+}
+
 impl<'a> ItemTransaction<'a> {
     #[inline]
     pub fn of(
@@ -67,7 +72,7 @@ impl<'a> ItemTransaction<'a> {
         // Only an item without an error gets here, and such an item has a biz.
         let entry = table.entry(resolved.biz.unwrap_or(0));
         let rules = entry.rules(resolved.listing);
-        let pace = item.rate.and_then(CallRate::pace);
+        let pace = if item.rate.is_none() { None } else { own_pace(item) };
         let terms = Terms { spending: resolved.spending(entry), pace };
         ItemTransaction { table, entry, rules, resolved, item, now, terms }
     }
