@@ -26,7 +26,7 @@ use super::durable::write_durably;
 use super::host::Host;
 use super::load::Texts;
 use super::srv::{Admin, Listen};
-use super::{Cluster, Conf, Faults, Overlay};
+use super::{Cluster, Conf, Faults, Overlay, Resp};
 use crate::base::sys;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"FRS.CONF");
@@ -204,6 +204,10 @@ pub fn placed(mut conf: Conf, data_dir: &Path, directory: &Path) -> Conf {
         }
     };
     conf.srv.listen.iter_mut().for_each(absolute);
+    for Resp { listen, token_file, .. } in &mut conf.srv.resps {
+        absolute(listen);
+        *token_file = token_file.take().map(|path| directory.join(path));
+    }
     if let Some(Admin { listen, token_file }) = &mut conf.srv.admin {
         absolute(listen);
         *token_file = token_file.take().map(|path| directory.join(path));

@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use super::fault::{Checked, Fault, Faults, Faulty, Notes, Source, shown};
 use super::host::Host;
 use super::xml::{Document, Element};
-use super::{Cluster, Conf, cluster_read, fit, map_read, share_read, srv_read, warm, xml};
+use super::{
+    Cluster, Conf, Srv, cluster_read, fit, map_read, resp_read, share_read, srv_read, warm, xml,
+};
 
 /// The most bytes of a configuration file.
 const MAX_BYTES: u64 = 16 << 20;
@@ -39,8 +41,8 @@ pub struct LoadedConf {
 }
 
 impl Conf {
-    /// Reads and checks `srv.xml` and `map.xml` of a directory, and the files of a cluster's secret
-    /// and password.
+    /// Reads and checks `srv.xml` and `map.xml` of a directory, and the files of secrets that these
+    /// name: a cluster's secret and password, and the tokens of `<resp>`.
     ///
     /// # Errors
     /// All faults of both files, and where these have none those of the secrets. A file that cannot
@@ -74,7 +76,8 @@ impl Conf {
                 count: 1,
             }]));
         }
-        let files = conf.srv.cluster.iter().flat_map(Cluster::file_faults).collect::<Vec<_>>();
+        let mut files = token_faults(&srv, &conf.srv);
+        files.extend(conf.srv.cluster.iter().flat_map(Cluster::file_faults));
         if !files.is_empty() {
             return Err(Faults::new(files));
         }
@@ -121,6 +124,18 @@ impl Texts {
         let srv = NamedBytes::of(&self.srv_name, &self.srv);
         check(srv, NamedBytes::of(&self.map_name, &self.map), host)
     }
+}
+
+/// What is wrong with the files of the tokens of `<resp>`.
+fn token_faults((name, bytes): &(String, Result<Vec<u8>, Fault>), srv: &Srv) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let source = bytes.as_ref().map_err(Fault::clone).and_then(|bytes| Source::new(name, bytes));
+    // It is checked, so the only faults are those of the files.
+    let _ = rooted(&source, "srv", &mut faults, |notes, root, _| {
+        resp_read::token_files(notes, root, &srv.resps);
+        Ok(())
+    });
+    faults
 }
 
 fn is_same_directory(one: &Path, other: &Path) -> bool {
@@ -187,7 +202,8 @@ fn check(srv: NamedBytes<'_>, map: NamedBytes<'_>, host: &Host) -> Result<Conf, 
         let srv = srv_read::srv(notes, root, host)?;
         // In an incomplete file the unread rest may make it fit.
         if let (Ok(map), true) = (&map, complete) {
-            fit::undo(notes, root, &srv, map)?;
+            let throttles = resp_read::throttles(notes, root, &srv.resps, map);
+            fit::undo(notes, root, &srv, map).and(throttles)?;
         }
         Ok(srv)
     });

@@ -20,7 +20,7 @@
 // tree with positions (xml.rs, walk.rs) → values (value.rs, the `*_read.rs`) → what must fit
 // together (bounds.rs, fit.rs). `active::read` returns absolute paths.
 
-mod admin_token;
+mod access_token;
 mod authority;
 mod bounds;
 mod calendar_read;
@@ -36,12 +36,15 @@ mod host;
 mod index;
 mod limit_read;
 mod list_read;
+mod listen_read;
 mod load;
 mod map;
 mod map_read;
 mod overlay;
 mod promises;
 mod resources;
+mod resp_read;
+mod resp_tokens;
 mod secret_file;
 mod share;
 mod share_read;
@@ -66,7 +69,7 @@ pub mod outline;
 pub mod report;
 
 #[doc(hidden)]
-pub use admin_token::{AdminToken, TokenError};
+pub use access_token::{AccessToken, TokenError};
 #[doc(hidden)]
 pub use authority::{Authority, HostName, Origin};
 #[doc(hidden)]
@@ -99,7 +102,7 @@ pub use share::{
     LEASED_WORDS, MAX_SHARED, MAX_SHARED_COUNTER_MS, MAX_SHARED_MS, OnDown, OnMiss, Share, Sharing,
 };
 #[doc(hidden)]
-pub use srv::{Admin, AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, SLOTS, Srv};
+pub use srv::{Admin, AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, Resp, SLOTS, Srv};
 #[doc(hidden)]
 pub use value::{MAX_COUNT, Rate, duration};
 

@@ -11,8 +11,8 @@ use super::memory_bound::{
     BufferSizes, MAPPING_PROCESSES, Memory, RUNTIME_BYTES, groups_bytes, process_bytes, slot_bytes,
 };
 use super::resources::{DirFilesystem, Filesystem, Machine};
-use super::srv::SLOTS;
-use super::{Conf, fit, promises, warm};
+use super::srv::{Listen, SLOTS};
+use super::{Conf, Resp, fit, promises, warm};
 use crate::base::figures::{bytes, exact_bytes, grouped};
 
 /// The part of memory, as its divisor, beyond which files on disk throttle their writers.
@@ -43,6 +43,9 @@ pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> Report {
     }
     if let Some(cluster) = &conf.srv.cluster {
         let _ = writeln!(text, "{}", parked_line(conf, cluster, sizes));
+    }
+    for resp in &conf.srv.resps {
+        let _ = writeln!(text, "{}", resp_line(resp));
     }
     memory_text(&mut text, conf, sizes);
     let mut warnings: Vec<String> = conf
@@ -165,6 +168,22 @@ fn parked_line(conf: &Conf, cluster: &Cluster, sizes: &BufferSizes) -> String {
         grouped(cluster.max_parked.into()),
         grouped(sizes.parked_bytes(&conf.srv.http, &conf.map)),
     )
+}
+
+/// `resp 127.0.0.1:6380: AUTH with the token of conf/resp.token, CL.THROTTLE on biz throttle`.
+fn resp_line(resp: &Resp) -> String {
+    let address = match &resp.listen {
+        Listen::Tcp(address) => address.to_string(),
+        Listen::Unix(path) => format!("unix:{}", path.display()),
+    };
+    let auth = resp
+        .token_file
+        .as_ref()
+        .map_or("no AUTH".to_owned(), |path| format!("AUTH with the token of {}", path.display()));
+    let throttle = resp.throttle.as_ref();
+    let throttle =
+        throttle.map_or("no CL.THROTTLE".to_owned(), |biz| format!("CL.THROTTLE on biz {biz}"));
+    format!("resp {address}: {auth}, {throttle}")
 }
 
 fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {

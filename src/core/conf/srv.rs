@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::{Authority, Cidr, Cluster, HostName, Origin};
+use super::{AccessToken, Authority, Cidr, Cluster, HostName, Origin};
 
 /// srv.xml, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,6 +14,8 @@ pub struct Srv {
     pub workers: u16,
     /// Addresses to serve, at least one.
     pub listen: Vec<Listen>,
+    /// Addresses at which RESP is spoken.
+    pub resps: Vec<Resp>,
     /// Networks whose peers are served. Peers on a unix socket always are.
     pub allow: Vec<Cidr>,
     /// The admin plane. None: it is off.
@@ -52,6 +54,21 @@ pub struct Admin {
     pub listen: Listen,
     /// The file with the token that changes over TCP must carry. None: no changes over TCP.
     pub token_file: Option<PathBuf>,
+}
+
+/// `<resp>`: an address at which RESP is spoken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resp {
+    /// The address.
+    pub listen: Listen,
+    /// The file with the token that AUTH must carry. None: there is no AUTH.
+    pub token_file: Option<PathBuf>,
+    /// The token, if there is a file. [`AccessToken::UNKNOWN`] before [`Srv::read_tokens`], and if
+    /// the file holds none.
+    pub token: Option<AccessToken>,
+    /// The biz of CL.THROTTLE, by name or id: its only limit is a `gcra` that takes the limits of
+    /// calls. None: there is no CL.THROTTLE.
+    pub throttle: Option<String>,
 }
 
 /// `<data>`.

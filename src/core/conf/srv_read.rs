@@ -3,17 +3,17 @@
 //! Invariant: everything that is missing has a default. A value is within its bounds, or is a
 //! fault.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::authority::{hosts, origins};
 use super::cidr::Cidr;
 use super::cluster_read::cluster;
-use super::fault::{Checked, Faulty, Notes, shown};
+use super::fault::{Checked, Faulty, Notes};
 use super::host::Host;
+use super::listen_read::{admin, listen};
+use super::resp_read::{OtherListeners, resps};
 use super::srv::{
-    Admin, AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, SLOTS, Srv, default_programs,
-    needed_slots,
+    AuthzKey, Data, Http, Log, LogFormat, LogLevel, SLOTS, Srv, default_programs, needed_slots,
 };
 use super::value::{Value, boolean, duration, one_of, size, whole32, word};
 use super::walk::Shape;
@@ -21,10 +21,9 @@ use super::xml::Element;
 
 const SRV: Shape = Shape {
     once: &["workers", "admin", "data", "http", "log", "user", "authz", "degrade", "cluster"],
-    many: &["listen", "allow", "trusted"],
+    many: &["listen", "resp", "allow", "trusted"],
     ..Shape::EMPTY
 };
-const ADMIN: Shape = Shape { attributes: &["listen", "token-file"], ..Shape::EMPTY };
 const DATA: Shape = Shape {
     attributes: &["dir", "live", "flush", "prefault", "max-programs"],
     later_attributes: &["checkpoint", "group"],
@@ -49,11 +48,7 @@ const LOG: Shape = Shape { attributes: &["level", "format", "file"], ..Shape::EM
 const AUTHZ: Shape = Shape { attributes: &["key"], many: &["trusted"], ..Shape::EMPTY };
 /// The most worker processes: they, the keeper and programs need slots.
 const MAX_WORKERS: u16 = 200;
-const DEFAULT_LISTEN: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7600);
 const DEFAULT_DIR: &str = "data";
-/// The most bytes of a unix socket's path, without the closing NUL.
-const MAX_SOCKET_PATH: usize = 107;
 const MAX_ATOMIC_ITEMS: u32 = 1024;
 const DEFAULT_ATOMIC_ITEMS: u32 = 64;
 const HOUR_MS: u64 = 3_600_000;
@@ -65,6 +60,7 @@ pub(super) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked
     let listen = listen(notes, root);
     let allow = networks(notes, root, "allow");
     let admin = admin(notes, root.child("admin"));
+    let resps = resps(notes, root, &OtherListeners { listen: &listen, admin: &admin });
     let others = ["admin", "cluster"].map(|name| u16::from(root.child(name).is_some()));
     let needed = needed_slots(workers.unwrap_or(1), others.iter().sum());
     let data = data(notes, root.child("data"), needed);
@@ -84,6 +80,7 @@ pub(super) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked
     Ok(Srv {
         workers: workers?,
         listen: listen?,
+        resps: resps?,
         allow: if allow.is_empty() { Cidr::LOCAL.to_vec() } else { allow },
         admin: admin?,
         data: data?,
@@ -114,69 +111,6 @@ fn degrade(notes: &mut Notes<'_>, root: &Element) -> Checked<bool> {
     let Some(element) = root.child("degrade") else { return Ok(false) };
     Shape::TEXT.check(notes, element);
     element.value(notes, boolean)
-}
-
-fn listen(notes: &mut Notes<'_>, root: &Element) -> Checked<Vec<Listen>> {
-    let mut found: Vec<(Listen, usize)> = Vec::new();
-    let mut faulty = None;
-    for element in root.children_named("listen") {
-        Shape::TEXT.check(notes, element);
-        match element.value(notes, listen_address) {
-            Err(fault) => faulty = Some(fault),
-            Ok(address) => match found.iter().find(|(other, _)| *other == address) {
-                None => found.push((address, element.at)),
-                Some(&(_, first)) => {
-                    let again = format!("<listen>{}</listen> again", shown(element.text.trim()));
-                    let expected = format!("it once (first in line {})", notes.line(first));
-                    faulty = Some(notes.note(element.at, again, expected));
-                }
-            },
-        }
-    }
-    if let Some(faulty) = faulty {
-        return Err(faulty);
-    }
-    if found.is_empty() {
-        return Ok(vec![Listen::Tcp(DEFAULT_LISTEN)]);
-    }
-    Ok(found.into_iter().map(|(address, _)| address).collect())
-}
-
-fn listen_address(text: &str) -> Value<Listen> {
-    if let Some(path) = text.strip_prefix("unix:") {
-        return if (1..=MAX_SOCKET_PATH).contains(&path.len()) {
-            Ok(Listen::Unix(path.into()))
-        } else {
-            Err(format!("unix: and a path of 1 to {MAX_SOCKET_PATH} bytes"))
-        };
-    }
-    match text.parse::<SocketAddr>() {
-        Ok(address) if address.port() != 0 => Ok(Listen::Tcp(address)),
-        Ok(_) => Err("a port from 1 to 65535".to_owned()),
-        Err(_) => Err("ADDRESS:PORT, [ADDRESS]:PORT or unix:PATH".to_owned()),
-    }
-}
-
-fn admin(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<Option<Admin>> {
-    let Some(element) = element else { return Ok(None) };
-    ADMIN.check(notes, element);
-    let listen = element.required(notes, "listen", admin_address);
-    let token_file = element.optional(notes, "token-file", |text| match text {
-        "" => Err("the path of a file".to_owned()),
-        path => Ok(PathBuf::from(path)),
-    });
-    Ok(Some(Admin { listen: listen?, token_file: token_file? }))
-}
-
-/// A client of the admin plane can read every counter, so it must not be reachable from other
-/// machines.
-fn admin_address(text: &str) -> Value<Listen> {
-    match listen_address(text)? {
-        Listen::Tcp(address) if !address.ip().is_loopback() => {
-            Err("a loopback address such as 127.0.0.1:7601 or [::1]:7601, or unix:PATH".to_owned())
-        }
-        listen => Ok(listen),
-    }
 }
 
 fn networks(notes: &mut Notes<'_>, parent: &Element, name: &str) -> Checked<Vec<Cidr>> {

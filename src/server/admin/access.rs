@@ -13,7 +13,7 @@ use super::route::{Route, route};
 use crate::protocol::Error;
 use crate::protocol::request_head::{Head, Lone};
 use crate::protocol::route::Target;
-use frs::conf::{AdminToken, Authority};
+use frs::conf::{AccessToken, Authority};
 
 /// The transport of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum Over {
 pub fn admit(
     head: &Head<'_, '_>,
     over: Over,
-    token: Option<&AdminToken>,
+    token: Option<&AccessToken>,
 ) -> Result<Route, Refusal> {
     if head.cross_site {
         return Err(Error::CrossSite.into());
@@ -56,7 +56,7 @@ pub fn admit(
     Ok(route)
 }
 
-fn check_token(head: &Head<'_, '_>, token: Option<&AdminToken>) -> Result<(), Refusal> {
+fn check_token(head: &Head<'_, '_>, token: Option<&AccessToken>) -> Result<(), Refusal> {
     let Some(token) = token else {
         return Err(Refusal::forbidden(
             "changes over TCP need a token: <admin> of srv.xml names no token-file that holds one",

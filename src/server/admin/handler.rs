@@ -27,7 +27,7 @@ use crate::stats::stats_document::{stats_json, stats_xml};
 use frs::base::clock;
 use frs::base::sys::process::Pid;
 use frs::conf::active;
-use frs::conf::{AdminToken, EpochStep, TokenError};
+use frs::conf::{AccessToken, EpochStep, TokenError};
 use frs::service::{ItemError, RecordError, Role, Service};
 
 /// Key-nodes in which void records are cleared before other requests are served.
@@ -55,7 +55,7 @@ pub struct Handler {
     service: Service,
     changes: MapChanges<Who>,
     inspections: InspectQueue<Who>,
-    token: Option<AdminToken>,
+    token: Option<AccessToken>,
     waiting_reset: Option<WaitingReset>,
     map: Option<MapText>,
     /// Past figures, for rates.
@@ -116,7 +116,7 @@ impl Handler {
     }
 
     /// The token that changes over TCP must carry.
-    pub fn token(&self) -> Option<&AdminToken> {
+    pub fn token(&self) -> Option<&AccessToken> {
         self.token.as_ref()
     }
 
@@ -132,7 +132,7 @@ impl Handler {
         let token = conf.token();
         if let Err(missing @ TokenError::Missing { .. }) = &token {
             // As shipped, there is no token: this is no error.
-            tracing::info!("{missing}");
+            tracing::info!("{}", missing.in_admin_words());
         } else {
             conf.token_warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         }

@@ -118,6 +118,12 @@ pub fn status(conf_dir: &Path) -> Result<String, CommandError> {
             Listen::Unix(path) => format!("listens on   unix:{}\n", path.display()),
         };
     }
+    for resp in &conf.srv.resps {
+        text += &match &resp.listen {
+            Listen::Tcp(address) => format!("RESP on      {address}\n"),
+            Listen::Unix(path) => format!("RESP on      unix:{}\n", path.display()),
+        };
+    }
     if let Some(admin) = &conf.srv.admin {
         text += &match &admin.listen {
             Listen::Tcp(address) => format!("admin plane  {address}\n"),

@@ -8,7 +8,7 @@ use super::preparing_child::PrepareError;
 use crate::net::listeners::ListenError;
 use crate::process::lock::LockError;
 use frs::conf::active::ActiveError;
-use frs::conf::{EpochError, Faults, OverlayError, SecretError};
+use frs::conf::{EpochError, Faults, OverlayError, SecretError, TokenError};
 use frs::store::{self, Unserved};
 
 /// Why the master cannot start, or cannot go on.
@@ -81,6 +81,9 @@ pub enum MasterError {
     /// A file of the cluster's secrets cannot be read.
     #[error(transparent)]
     Secret(#[from] SecretError),
+    /// The user of the server's processes cannot read the token of a `<resp>`.
+    #[error("<resp>: {0}: the server's user must be able to read it")]
+    Token(#[from] TokenError),
     /// The doorbells between workers and the courier cannot be made.
     #[error("cannot make the doorbells of the cluster's courier: {0}")]
     Bells(io::Error),
@@ -129,6 +132,8 @@ pub(super) enum ReloadError {
     Epoch(#[from] EpochError),
     #[error(transparent)]
     Secret(#[from] SecretError),
+    #[error("<resp>: {0}: the server's user must be able to read it")]
+    Token(#[from] TokenError),
     #[error("a new binary is taking over: try again when it has")]
     TakingOver,
     #[error("the reload failed: {0}")]

@@ -6,6 +6,7 @@
 use frs::conf::{Conf, Geometry, Group, Listen, Srv};
 
 const ADMIN: &str = "<admin listen>";
+const RESP: &str = "<resp listen>";
 
 /// A change that a reload cannot make, with the action that it needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,8 +51,9 @@ pub fn refused(old: &Conf, new: &Conf) -> Vec<RestartNeed> {
         (was.listen != is.listen, "<listen>"),
         (was.log.format != is.log.format, "<log format>"),
         (was.log.file != is.log.file, "<log file>"),
-        // Other changes of the admin plane are checked below.
+        // Other changes of these two are checked below.
         (admin(old).is_none() && admin(new).is_some(), ADMIN),
+        (resps(new).len() > resps(old).len() && resps(new).starts_with(&resps(old)), RESP),
     ];
     restarts(settings).chain(refused_to_a_new_binary(old, new)).collect()
 }
@@ -63,6 +65,8 @@ pub fn refused_to_a_new_binary(old: &Conf, new: &Conf) -> Vec<RestartNeed> {
     let (was, is) = (&old.srv, &new.srv);
     let settings = [
         (admin(old).is_some() && admin(old) != admin(new), ADMIN),
+        // Clients of older processes know theirs by its number.
+        (!resps(new).starts_with(&resps(old)), RESP),
         ((&was.data.dir, &was.data.live) != (&is.data.dir, &is.data.live), "<data>"),
         (was.user != is.user, "<user>"),
     ];
@@ -101,6 +105,10 @@ fn restarts(
 
 fn admin(conf: &Conf) -> Option<&Listen> {
     conf.srv.admin.as_ref().map(|admin| &admin.listen)
+}
+
+fn resps(conf: &Conf) -> Vec<&Listen> {
+    conf.srv.resps.iter().map(|resp| &resp.listen).collect()
 }
 
 fn geometry_changes(live: &Group, new: &Group) -> Vec<RestartNeed> {

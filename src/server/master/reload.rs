@@ -193,6 +193,8 @@ impl Reloads {
             let secrets = checked.conf.srv.cluster.as_ref().map(Cluster::secrets).transpose()?;
             Ok::<_, ReloadError>((checked, secrets))
         })?;
+        // As the user that the workers are.
+        checked.conf.srv.check_tokens()?;
         let refused = needs_restart::refused(in_force, &checked.conf);
         if !refused.is_empty() {
             return Err(ReloadError::Changes(refused));

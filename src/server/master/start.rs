@@ -18,7 +18,7 @@ use super::stale_processes;
 use super::take_over::OlderMaster;
 use super::upgrade::Program;
 use crate::buffer_sizes::BUFFER_SIZES;
-use crate::net::listeners::{Given, ListenError, ListeningSockets};
+use crate::net::listeners::{Given, ListenError, ListeningSockets, ServedAddress};
 use crate::process::account::Account;
 use crate::process::bells::Bells;
 use crate::process::conf_guard::Guard;
@@ -76,6 +76,8 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
     let ClusterTies { secrets, bells } = tie_to_cluster(&conf, predecessor.as_mut())?;
     let TakenLock { lock, older: predecessor } = take_lock(&conf, account.as_ref(), predecessor)?;
     account.as_ref().map_or(Ok(()), Account::lower)?;
+    // As the user that the workers are.
+    conf.srv.check_tokens()?;
     let runtime = match &predecessor {
         Some(_) => open_runtime_in_use(
             &data_dir,
@@ -295,7 +297,8 @@ fn listen(
     let begun = clock::instant();
     loop {
         let admin = conf.srv.admin.as_ref().map(|admin| &admin.listen);
-        match ListeningSockets::open(&conf.srv.listen, admin, conf.srv.workers, given) {
+        let served = ServedAddress::all(&conf.srv);
+        match ListeningSockets::open(&served, admin, conf.srv.workers, given) {
             Err(error) if error.is_in_use() && clock::since(begun) < ORPHANS => {
                 // A killed process may lose its sockets last, after its slot is already free.
                 let is_lingering = clock::since(begun) < LINGERING;

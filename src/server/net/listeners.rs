@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
+use super::face::Face;
 use frs::base::sys::process::DESCRIPTORS_MAX;
-use frs::conf::Listen;
+use frs::conf::{Listen, Srv};
 
 /// The most connections that wait to be accepted. If net.core.somaxconn is less, the kernel uses
 /// that.
@@ -45,6 +46,24 @@ impl ListenError {
     /// Whether another process listens on the address.
     pub fn is_in_use(&self) -> bool {
         self.source.kind() == io::ErrorKind::AddrInUse
+    }
+}
+
+/// An address to serve, and what is spoken there.
+#[derive(Debug, Clone, Copy)]
+pub struct ServedAddress<'c> {
+    /// The address.
+    pub listen: &'c Listen,
+    /// What is spoken there.
+    pub face: Face,
+}
+
+impl ServedAddress<'_> {
+    /// All addresses of a configuration, those of HTTP first.
+    pub fn all(srv: &Srv) -> Vec<ServedAddress<'_>> {
+        let http = srv.listen.iter().map(|listen| ServedAddress { listen, face: Face::Http });
+        let resp = srv.resps.iter().map(|resp| &resp.listen).zip((0..).map(Face::Resp));
+        http.chain(resp.map(|(listen, face)| ServedAddress { listen, face })).collect()
     }
 }
 
@@ -80,10 +99,20 @@ pub struct ListenerSet {
 pub struct Share {
     /// The listener sets of this worker, by number.
     pub sets: Vec<ListenerSet>,
+    /// What is spoken on the listeners of every set, in their order.
+    pub faces: Vec<Face>,
     /// Unix sockets, which all workers share.
-    pub shared: Vec<UnixListener>,
+    pub shared: Vec<SharedListener>,
     /// The admin plane's listener, which belongs to the keeper.
     pub admin: Option<AdminListener>,
+}
+
+/// A unix socket, and what is spoken there.
+#[derive(Debug)]
+#[expect(missing_docs)]
+pub struct SharedListener {
+    pub listener: UnixListener,
+    pub face: Face,
 }
 
 /// The listener of the admin plane.
@@ -108,6 +137,8 @@ impl AsFd for AdminListener {
 #[derive(Debug, Default)]
 pub struct ListeningSockets {
     addresses: Vec<SocketAddr>,
+    /// What is spoken at each of them.
+    faces: Vec<Face>,
     sets: Vec<Vec<TcpListener>>,
     unix: Vec<UnixSocket>,
     admin: Option<AdminSocket>,
@@ -116,7 +147,7 @@ pub struct ListeningSockets {
 #[derive(Debug)]
 struct UnixSocket {
     path: PathBuf,
-    listener: UnixListener,
+    shared: SharedListener,
     /// Its file belongs to systemd.
     lent: bool,
 }
@@ -134,21 +165,21 @@ impl ListeningSockets {
     /// sockets of an address go into its first sets. An address without any is opened. A given
     /// socket that no address names is an error, because its clients would never be served.
     pub fn open(
-        listen: &[Listen],
+        served: &[ServedAddress<'_>],
         admin: Option<&Listen>,
         sets: u16,
         given: &[Given],
     ) -> Result<ListeningSockets, ListenError> {
         let mut listeners = ListeningSockets::default();
-        let tcp = listen.iter().filter(|listen| matches!(listen, Listen::Tcp(_))).count();
+        let tcp = served.iter().filter(|served| matches!(served.listen, Listen::Tcp(_))).count();
         if tcp > DESCRIPTORS_MAX {
             let found = format!("found {tcp} TCP addresses, expected at most {DESCRIPTORS_MAX}");
             return Err(at(&"all addresses")(invalid(found)));
         }
-        let mut sorted = Sorted::new(given, listen, admin)?;
+        let mut sorted = Sorted::new(given, served, admin)?;
         let mut columns = Vec::new();
-        for address in listen {
-            match address {
+        for &ServedAddress { listen, face } in served {
+            match listen {
                 Listen::Tcp(address) => {
                     let mut column = std::mem::take(sorted.tcp.entry(*address).or_default());
                     if column.is_empty() {
@@ -156,20 +187,16 @@ impl ListeningSockets {
                     }
                     // For port 0, the port that the kernel chose, the same for all listener sets.
                     listeners.addresses.push(column[0].local_addr().map_err(at(address))?);
+                    listeners.faces.push(face);
                     columns.push(column);
                 }
                 Listen::Unix(path) => {
-                    let socket = match sorted.unix.remove(path) {
-                        Some(Given { socket, lent }) => {
-                            UnixSocket { path: path.clone(), listener: socket, lent }
-                        }
-                        None => UnixSocket {
-                            path: path.clone(),
-                            listener: open_unix(path, OPEN_MODE).map_err(at(&path.display()))?,
-                            lent: false,
-                        },
+                    let (listener, lent) = match sorted.unix.remove(path) {
+                        Some(Given { socket, lent }) => (socket, lent),
+                        None => (open_unix(path, OPEN_MODE).map_err(at(&path.display()))?, false),
                     };
-                    listeners.unix.push(socket);
+                    let shared = SharedListener { listener, face };
+                    listeners.unix.push(UnixSocket { path: path.clone(), shared, lent });
                 }
             }
         }
@@ -208,18 +235,25 @@ impl ListeningSockets {
     /// All listening sockets, to be handed over.
     pub fn all(&self) -> AllSockets<'_> {
         let tcp = self.sets.iter().flatten().map(AsFd::as_fd);
-        let unix = self.unix.iter().map(|socket| (socket.lent, socket.listener.as_fd()));
+        let unix = self.unix.iter().map(|socket| (socket.lent, socket.shared.listener.as_fd()));
         let admin = self.admin.iter().map(|socket| (socket.lent, socket.listener.as_fd()));
         let (lent, own): (Vec<_>, Vec<_>) = unix.chain(admin).partition(|(lent, _)| *lent);
         let own = tcp.chain(own.into_iter().map(|(_, fd)| fd)).collect();
         AllSockets { own, lent: lent.into_iter().map(|(_, fd)| fd).collect() }
     }
 
-    /// The addresses as text.
+    /// The addresses as text, those of RESP with `resp:` before them.
     pub fn addresses(&self) -> Vec<String> {
-        let tcp = self.addresses.iter().map(SocketAddr::to_string);
-        let unix = self.unix.iter().map(|socket| format!("unix:{}", socket.path.display()));
-        tcp.chain(unix).collect()
+        let tcp = self.addresses.iter().map(SocketAddr::to_string).zip(&self.faces);
+        let unix = self
+            .unix
+            .iter()
+            .map(|socket| (format!("unix:{}", socket.path.display()), &socket.shared.face));
+        let shown = |(address, face): (String, &Face)| match face {
+            Face::Http => address,
+            Face::Resp(_) => format!("resp:{address}"),
+        };
+        tcp.chain(unix).map(shown).collect()
     }
 
     /// How many listener sets there are.
@@ -239,7 +273,8 @@ impl ListeningSockets {
         let numbered = numbered.map(|(number, listeners)| ListenerSet { number, listeners });
         Share {
             sets: numbered.filter(|set| sets.contains(&set.number)).collect(),
-            shared: self.unix.into_iter().map(|socket| socket.listener).collect(),
+            faces: self.faces,
+            shared: self.unix.into_iter().map(|socket| socket.shared).collect(),
             admin: None,
         }
     }
@@ -275,7 +310,7 @@ struct Sorted {
 impl Sorted {
     fn new(
         given: &[Given],
-        listen: &[Listen],
+        served: &[ServedAddress<'_>],
         admin: Option<&Listen>,
     ) -> Result<Sorted, ListenError> {
         let mut sorted = Sorted::default();
@@ -283,7 +318,7 @@ impl Sorted {
             // A copy, because the caller may have to try again.
             let socket = given.socket.try_clone().map(Socket::from);
             socket
-                .and_then(|socket| sorted.add(Given { socket, lent: given.lent }, listen, admin))
+                .and_then(|socket| sorted.add(Given { socket, lent: given.lent }, served, admin))
                 .map_err(at(&"a socket this process was started with"))?;
         }
         Ok(sorted)
@@ -292,7 +327,7 @@ impl Sorted {
     fn add(
         &mut self,
         Given { socket, lent }: Given<Socket>,
-        listen: &[Listen],
+        served: &[ServedAddress<'_>],
         admin: Option<&Listen>,
     ) -> io::Result<()> {
         let local = socket.local_addr()?;
@@ -311,7 +346,7 @@ impl Sorted {
             Listen::Tcp(named) => address.is_some_and(|address| is_same(address, *named)),
             Listen::Unix(named) => path.is_some_and(|path| is_same_path(path, named)),
         };
-        match listen.iter().find(is_its) {
+        match served.iter().map(|served| served.listen).find(is_its) {
             Some(Listen::Tcp(named)) => {
                 self.tcp.entry(*named).or_default().push(socket.into());
                 Ok(())
@@ -329,7 +364,9 @@ impl Sorted {
                     None => Ok(()),
                 }
             }
-            None => Err(invalid(format!("no <listen> names {shown}, nor does <admin>"))),
+            None => {
+                Err(invalid(format!("no <listen> names {shown}, nor does a <resp> or <admin>")))
+            }
         }
     }
 }
@@ -440,154 +477,4 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::net::{Ipv4Addr, TcpStream};
-
-    fn any_port() -> Listen {
-        Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
-    }
-
-    fn open(listen: &[Listen], sets: u16) -> Result<ListeningSockets, ListenError> {
-        ListeningSockets::open(listen, None, sets, &[])
-    }
-
-    fn handed_over(listeners: &ListeningSockets) -> Vec<Given> {
-        let copy = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().expect("a copy");
-        let AllSockets { own, lent } = listeners.all();
-        let own = own.into_iter().map(|fd| Given { socket: copy(fd), lent: false });
-        own.chain(lent.into_iter().map(|fd| Given { socket: copy(fd), lent: true })).collect()
-    }
-
-    /// Identifies the socket of any copy.
-    fn inode(fd: RawFd) -> PathBuf {
-        std::fs::read_link(format!("/proc/self/fd/{fd}")).expect("open")
-    }
-
-    #[test]
-    fn what_is_handed_over_keeps_its_listener_sets_and_grows() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let unix = Listen::Unix(dir.path().join("frs.sock"));
-        let first = open(&[any_port(), unix.clone()], 3).expect("opened");
-        let named = |text: &str| Listen::Tcp(text.parse().expect("an address"));
-        let listen = [named(&first.addresses()[0]), unix, any_port()];
-        let second =
-            ListeningSockets::open(&listen, None, 2, &handed_over(&first)).expect("opened");
-        assert_eq!(second.sets(), 3, "none is closed");
-        for set in 0..3 {
-            assert_eq!(second.set_fds(set).len(), 2, "the new address, too");
-            assert_eq!(inode(second.set_fds(set)[0]), inode(first.set_fds(set)[0]));
-        }
-        let mut second = second;
-        second.grow(4).expect("opened");
-        assert_ne!(inode(second.set_fds(3)[0]), inode(second.set_fds(0)[0]), "a queue of its own");
-        drop(first);
-        TcpStream::connect(&second.addresses()[0]).expect("listened on");
-        second.remove_files();
-        assert!(!dir.path().join("frs.sock").exists());
-    }
-
-    #[test]
-    fn the_admin_planes_is_handed_over_with_the_others() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("admin.sock");
-        let mode = || std::fs::metadata(&path).expect("there").permissions().mode() & 0o777;
-        let tcp = open_first(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("opened");
-        let address = tcp.local_addr().expect("bound");
-        drop(tcp);
-        for admin in [Listen::Unix(path.clone()), Listen::Tcp(address)] {
-            let first =
-                ListeningSockets::open(&[any_port()], Some(&admin), 1, &[]).expect("opened");
-            let named = Listen::Tcp(first.addresses()[0].parse().expect("an address"));
-            let given = handed_over(&first);
-            ListeningSockets::open(std::slice::from_ref(&named), None, 1, &given)
-                .expect_err("not named");
-            let second =
-                ListeningSockets::open(&[named], Some(&admin), 1, &given).expect("matched");
-            let of = |listeners: ListeningSockets| {
-                let admin = listeners.into_admin_share().admin.expect("there");
-                inode(admin.as_fd().as_raw_fd())
-            };
-            if let Listen::Unix(_) = admin {
-                assert_eq!(mode(), ADMIN_MODE);
-                second.remove_files();
-                assert!(!path.exists(), "it is frs's own");
-            }
-            assert_eq!(of(first), of(second));
-        }
-    }
-
-    #[test]
-    fn a_lent_socket_is_shared_by_all_listener_sets_and_its_file_kept() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("frs.sock");
-        let (tcp, unix) = (
-            TcpListener::bind("127.0.0.1:0").expect("bound"),
-            UnixListener::bind(&path).expect("bound"),
-        );
-        let listen = [Listen::Tcp(tcp.local_addr().expect("bound")), Listen::Unix(path.clone())];
-        let lend = |socket: OwnedFd| Given { socket, lent: true };
-        let given = [lend(unix.into()), lend(tcp.into())];
-        let mut listeners = ListeningSockets::open(&listen, None, 2, &given).expect("matched");
-        listeners.grow(3).expect("a copy");
-        assert_eq!(inode(listeners.set_fds(2)[0]), inode(listeners.set_fds(0)[0]));
-        let again =
-            ListeningSockets::open(&listen, None, 1, &handed_over(&listeners)).expect("matched");
-        drop(listeners);
-        again.remove_files();
-        assert!(path.exists(), "it is systemd's, after a hand-over too");
-    }
-
-    #[test]
-    fn a_given_socket_that_nothing_names_is_an_error() {
-        let tcp = TcpListener::bind("127.0.0.1:0").expect("bound");
-        let address = tcp.local_addr().expect("bound").to_string();
-        let given = [Given { socket: tcp.into(), lent: true }];
-        let error = ListeningSockets::open(&[any_port()], None, 1, &given).expect_err("not named");
-        let text = error.to_string();
-        assert!(text.contains("<listen>") && text.contains(&address), "{text}");
-        let deaf = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-        let given = [Given { socket: deaf.into(), lent: true }];
-        let error = ListeningSockets::open(&[any_port()], None, 1, &given).expect_err("deaf");
-        assert!(error.to_string().contains("that listens"), "{error}");
-    }
-
-    #[test]
-    fn listener_sets_share_the_addresses_and_only_grow() {
-        let mut listeners = open(&[any_port(), any_port()], 2).expect("opened");
-        assert_eq!(listeners.set_fds(1).len(), 2);
-        listeners.grow(3).expect("opened");
-        listeners.grow(1).expect("nothing to do");
-        assert_eq!((listeners.set_fds(2).len(), listeners.set_fds(3).len()), (2, 0));
-        let address = listeners.addresses()[0].clone();
-        TcpStream::connect(address).expect("accepted by the kernel");
-        let share = listeners.into_share(&BTreeSet::from([0, 2]));
-        let numbers: Vec<u16> = share.sets.iter().map(|set| set.number).collect();
-        assert_eq!(numbers, [0, 2]);
-    }
-
-    #[test]
-    fn an_address_in_use_is_an_error_that_names_it() {
-        let first = open(&[any_port()], 1).expect("opened");
-        let address: SocketAddr = first.addresses()[0].parse().expect("an address");
-        let error = open(&[Listen::Tcp(address)], 1).expect_err("in use");
-        assert!(error.to_string().contains(&address.to_string()), "{error}");
-    }
-
-    #[test]
-    fn a_stale_unix_socket_is_replaced_and_a_live_one_is_not() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("frs.sock");
-        drop(UnixListener::bind(&path).expect("bound"));
-        assert!(path.exists(), "left behind");
-        let listen = [Listen::Unix(path.clone())];
-        let listeners = open(&listen, 1).expect("opened");
-        open(&listen, 1).expect_err("in use");
-        UnixStream::connect(&path).expect("still served");
-        listeners.remove_files();
-        assert!(!path.exists());
-        std::fs::write(&path, "precious").expect("written");
-        open(&listen, 1).expect_err("no socket");
-        assert!(path.exists());
-    }
-}
+mod tests;

@@ -11,6 +11,8 @@ use mio::event::Source;
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
 
+use crate::net::face::Face;
+use crate::net::listeners::SharedListener;
 use crate::net::stream::Stream;
 
 /// The most connections accepted in a tick. The others wait in the kernel's queues for the next
@@ -32,6 +34,7 @@ struct Listener {
     socket: Socket,
     /// `None`: shared by all workers.
     set: Option<u16>,
+    face: Face,
     /// A client may be waiting.
     ready: bool,
 }
@@ -40,6 +43,8 @@ struct Listener {
 #[derive(Debug)]
 pub struct Listeners {
     listeners: Vec<Option<Listener>>,
+    /// What is spoken on the listeners of a set, in their order.
+    faces: Vec<Face>,
     first_token: usize,
     /// The listener that was tried last.
     last: usize,
@@ -53,42 +58,44 @@ pub struct Accepted {
     pub stream: Stream,
     /// `None` on a unix socket.
     pub peer: Option<IpAddr>,
+    /// What it speaks.
+    pub face: Face,
 }
 
 impl Listeners {
-    /// An empty list. The listeners' tokens begin with `first_token`.
-    pub fn new(first_token: usize) -> Listeners {
-        Listeners { listeners: Vec::new(), first_token, last: 0, paused_until_ms: 0 }
+    /// An empty list, for sets whose listeners have these faces, in this order. The listeners'
+    /// tokens begin with `first_token`.
+    pub fn new(first_token: usize, faces: Vec<Face>) -> Listeners {
+        Listeners { listeners: Vec::new(), faces, first_token, last: 0, paused_until_ms: 0 }
     }
 
-    /// Adds a TCP listener of a listener set.
-    pub fn open_tcp(
+    /// Adds the TCP listeners of a listener set.
+    pub fn open_set(
         &mut self,
         registry: &Registry,
         set: u16,
-        listener: std::net::TcpListener,
+        listeners: impl IntoIterator<Item = std::net::TcpListener>,
     ) -> io::Result<()> {
-        self.open(registry, Some(set), Socket::Tcp(TcpListener::from_std(listener)))
+        for (at, listener) in listeners.into_iter().enumerate() {
+            let Some(&face) = self.faces.get(at) else { break };
+            let socket = Socket::Tcp(TcpListener::from_std(listener));
+            self.open(registry, Listener { socket, set: Some(set), face, ready: true })?;
+        }
+        Ok(())
     }
 
     /// Adds a unix socket.
-    pub fn open_unix(
-        &mut self,
-        registry: &Registry,
-        listener: std::os::unix::net::UnixListener,
-    ) -> io::Result<()> {
-        self.open(registry, None, Socket::Unix(UnixListener::from_std(listener)))
+    pub fn open_unix(&mut self, registry: &Registry, shared: SharedListener) -> io::Result<()> {
+        let SharedListener { listener, face } = shared;
+        let socket = Socket::Unix(UnixListener::from_std(listener));
+        self.open(registry, Listener { socket, set: None, face, ready: true })
     }
 
-    fn open(
-        &mut self,
-        registry: &Registry,
-        set: Option<u16>,
-        mut socket: Socket,
-    ) -> io::Result<()> {
+    fn open(&mut self, registry: &Registry, mut listener: Listener) -> io::Result<()> {
         let free = self.listeners.iter().position(Option::is_none).unwrap_or(self.listeners.len());
-        socket.source().register(registry, Token(self.first_token + free), Interest::READABLE)?;
-        let listener = Some(Listener { socket, set, ready: true });
+        let token = Token(self.first_token + free);
+        listener.socket.source().register(registry, token, Interest::READABLE)?;
+        let listener = Some(listener);
         match self.listeners.get_mut(free) {
             Some(free) => *free = listener,
             None => self.listeners.push(listener),
@@ -172,7 +179,7 @@ impl Listeners {
             else {
                 continue;
             };
-            match listener.socket.accept() {
+            match listener.accept() {
                 Ok(accepted) => return Ok(Some(accepted)),
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => listener.ready = false,
@@ -206,19 +213,22 @@ impl Socket {
             Socket::Unix(listener) => listener,
         }
     }
+}
 
+impl Listener {
     fn accept(&self) -> io::Result<Accepted> {
-        match self {
+        let face = self.face;
+        match &self.socket {
             Socket::Tcp(listener) => {
                 let (stream, address) = listener.accept()?;
                 // Without it, the second of two answers waits for the acknowledgement of the first.
                 // It fails only on a connection that is gone, which the next read finds.
                 let _ = stream.set_nodelay(true);
-                Ok(Accepted { stream: Stream::Tcp(stream), peer: Some(address.ip()) })
+                Ok(Accepted { stream: Stream::Tcp(stream), peer: Some(address.ip()), face })
             }
             Socket::Unix(listener) => {
                 let (stream, _) = listener.accept()?;
-                Ok(Accepted { stream: Stream::Unix(stream), peer: None })
+                Ok(Accepted { stream: Stream::Unix(stream), peer: None, face })
             }
         }
     }
@@ -239,7 +249,7 @@ mod tests {
     fn listeners_are_asked_in_turn_and_closed_by_set() {
         let poll = mio::Poll::new().expect("a poll");
         let registry = poll.registry();
-        let mut listeners = Listeners::new(10);
+        let mut listeners = Listeners::new(10, vec![Face::Http, Face::Resp(7)]);
         let (one, two) = (listener(), listener());
         let kept = two.try_clone().expect("a copy");
         let at = |listener: &std::net::TcpListener| listener.local_addr().expect("bound");
@@ -248,14 +258,17 @@ mod tests {
             .map(|address| TcpStream::connect(address).expect("connected"))
             .collect();
         let ports: [u16; 2] = [at(&one).port(), at(&two).port()];
-        listeners.open_tcp(registry, 4, one).expect("opened");
-        listeners.open_tcp(registry, 5, two).expect("opened");
+        listeners.open_set(registry, 4, [one]).expect("opened");
+        listeners.open_set(registry, 5, [two]).expect("opened");
         assert!(listeners.is_ready(), "who waited before is let in, too");
 
         let mut let_in = Vec::new();
-        while let Some(Accepted { stream: Stream::Tcp(stream), peer: Some(_) }) =
-            listeners.accept(0)
-        {
+        while let Some(accepted) = listeners.accept(0) {
+            let Accepted { stream: Stream::Tcp(stream), peer: Some(_), face: Face::Http } =
+                accepted
+            else {
+                panic!("{accepted:?}");
+            };
             let_in.push(stream.local_addr().expect("connected").port());
         }
         assert_eq!(let_in.len(), clients.len());
@@ -271,5 +284,35 @@ mod tests {
         assert!(!listeners.mark_ready(Token(12)) && !listeners.mark_ready(Token(9)));
         listeners.close_all(registry).expect("closed");
         assert!(listeners.accept(0).is_none());
+    }
+    #[test]
+    fn clients_come_with_what_is_spoken_where_they_knocked() {
+        use std::os::unix::net::{UnixListener, UnixStream};
+        let dir = tempfile::tempdir().expect("a directory");
+        let poll = mio::Poll::new().expect("a poll");
+        let registry = poll.registry();
+        let mut listeners = Listeners::new(10, vec![Face::Resp(1), Face::Http]);
+        let unix = UnixListener::bind(dir.path().join("s")).expect("bound");
+        unix.set_nonblocking(true).expect("set");
+        let (one, two) = (listener(), listener());
+        let _clients = [&one, &two].map(|listener| {
+            TcpStream::connect(listener.local_addr().expect("bound")).expect("connected")
+        });
+        let _client = UnixStream::connect(dir.path().join("s")).expect("connected");
+        let port = two.local_addr().expect("bound").port();
+        listeners.open_set(registry, 0, [one, two]).expect("opened");
+        let shared = SharedListener { listener: unix, face: Face::Resp(2) };
+        listeners.open_unix(registry, shared).expect("opened");
+        let mut faces = Vec::new();
+        while let Some(Accepted { stream, face, .. }) = listeners.accept(0) {
+            let is_two = match stream {
+                Stream::Tcp(stream) => stream.local_addr().expect("connected").port() == port,
+                Stream::Unix(_) => false,
+            };
+            assert_eq!(is_two, face == Face::Http);
+            faces.push(face);
+        }
+        assert_eq!(faces.len(), 3);
+        assert!(faces.contains(&Face::Resp(1)) && faces.contains(&Face::Resp(2)));
     }
 }

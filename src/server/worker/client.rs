@@ -11,6 +11,7 @@ use std::ops::Range;
 use super::buffer_pool::{Pool, make_room};
 use super::buffers::{Arena, Buffers};
 use super::connection::{Connection, Parked, Progress, Serve};
+use crate::net::face::Face;
 use crate::net::stream::Stream;
 use frs::conf::Srv;
 use frs::service::Exchange;
@@ -100,7 +101,7 @@ impl Moved {
 
 impl Client {
     /// A new client. `peer` is its address, or `None` on a unix socket.
-    pub fn new(stream: Stream, peer: Option<IpAddr>) -> Client {
+    pub fn new(stream: Stream, peer: Option<IpAddr>, _face: Face) -> Client {
         Client {
             stream,
             connection: Connection::new(peer),

@@ -11,6 +11,7 @@
 //! | `client` | a client's socket, and what is kept of it between ticks |
 //! | `connection` | bytes in, bytes out, no socket |
 //! | `request_handler` | answers requests |
+//! | `conf_in_use` | srv.xml in force, with tokens read from their files |
 //! | `buffers` `buffer_pool` | memory that clients share |
 //! | `overload_log` | how many connections were refused |
 
@@ -18,6 +19,7 @@ mod accept;
 pub(crate) mod buffer_pool;
 pub(crate) mod buffers;
 pub(crate) mod client;
+mod conf_in_use;
 pub mod connection;
 mod courier_bells;
 mod overload_log;

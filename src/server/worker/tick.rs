@@ -10,7 +10,6 @@ use std::io;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::unix::SourceFd;
@@ -19,12 +18,13 @@ use mio::{Events, Interest, Poll, Token};
 use super::accept::{ACCEPTS_PER_TICK, Accepted, Listeners};
 use super::buffers::Buffers;
 use super::client::{Client, Moved, Reading, Writing};
+use super::conf_in_use::ConfInUse;
 use super::courier_bells::CourierBells;
 use super::overload_log::OverloadLog;
 use super::parked_clients::ParkedClients;
 use super::request_handler::RequestHandler;
+use crate::net::face::Face;
 use crate::net::listeners::ListenerSet;
-use crate::net::stream::Stream;
 use crate::net::timers::{Expired, Lengths, TimerKind, Timers};
 use crate::process::child::ChildContext;
 use crate::process::log::{self, LogThrottle};
@@ -32,7 +32,7 @@ use crate::process::message::{self, Received, ToChild};
 use crate::protocol;
 use frs::base::clock;
 use frs::base::sys::process::{Channel, Signal, Signals};
-use frs::conf::{Conf, Srv};
+use frs::conf::Srv;
 use frs::service::Service;
 use frs::store::Counter;
 use frs::store::counter::{Counters, Timed};
@@ -61,6 +61,8 @@ const LINGER_MS: u64 = 2_000;
 const FINISH_MS: u64 = 4_000;
 /// How long clients have to close by themselves when the worker drains.
 const DRAIN_MS: u64 = 60_000;
+/// What clients of `<resp>` are told: nobody speaks RESP here yet.
+const RESP_REFUSAL: &[u8] = b"-ERR this version of frs does not speak RESP yet\r\n";
 
 /// How a worker ends. A later variant is quicker and replaces an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,7 +87,7 @@ pub struct Worker {
     channel: Channel,
     listeners: Listeners,
     handler: RequestHandler,
-    conf: Arc<Conf>,
+    conf: ConfInUse,
     clients: Vec<Option<Client>>,
     free: Vec<u32>,
     /// How many of the clients are not served and only get an answer that says so. They do not
@@ -125,22 +127,20 @@ impl Worker {
         let readable = Interest::READABLE;
         registry.register(&mut SourceFd(&signals.as_fd().as_raw_fd()), SIGNALS, readable)?;
         registry.register(&mut SourceFd(&channel.as_fd().as_raw_fd()), CHANNEL, readable)?;
-        let mut listeners = Listeners::new(FIRST_LISTENER);
-        for ListenerSet { number: set, listeners: shared } in child.share.sets {
-            for listener in shared {
-                listeners.open_tcp(registry, set, listener)?;
-            }
+        let mut listeners = Listeners::new(FIRST_LISTENER, child.share.faces);
+        for ListenerSet { number, listeners: own } in child.share.sets {
+            listeners.open_set(registry, number, own)?;
         }
-        for listener in child.share.shared {
-            listeners.open_unix(registry, listener)?;
+        for shared in child.share.shared {
+            listeners.open_unix(registry, shared)?;
         }
         let slot = service.handle().slot_number();
         let bells = match child.bells {
             Some(bells) => CourierBells::of_worker(bells, slot, registry, BELL)?,
             None => None,
         };
+        let conf = ConfInUse::of(service.conf());
         message::send_ready(&channel)?;
-        let conf = Arc::clone(service.conf());
         Ok(Worker {
             poll,
             signals,
@@ -293,8 +293,8 @@ impl Worker {
 
     fn take_configuration(&mut self) {
         let conf = self.handler.service.conf();
-        if !Arc::ptr_eq(conf, &self.conf) {
-            self.conf = Arc::clone(conf);
+        if !self.conf.is_of(conf) {
+            self.conf = ConfInUse::of(conf);
             log::set_level(self.conf.srv.log.level);
             tracing::debug!("took a new configuration");
         }
@@ -315,9 +315,8 @@ impl Worker {
                     if self.ending.is_some() {
                         continue;
                     }
-                    for listener in listeners {
-                        self.listeners.open_tcp(self.poll.registry(), set, listener.into())?;
-                    }
+                    let listeners = listeners.into_iter().map(Into::into);
+                    self.listeners.open_set(self.poll.registry(), set, listeners)?;
                 }
                 Received::Message(ToChild::Yield(set), _) => {
                     self.listeners.close_set(self.poll.registry(), set)?;
@@ -587,14 +586,14 @@ impl Worker {
             if !self.listeners.may_accept(self.now_ms) {
                 return;
             }
-            if let Some(Accepted { stream, peer }) = self.listeners.accept(self.now_ms) {
-                self.admit(stream, peer);
+            if let Some(accepted) = self.listeners.accept(self.now_ms) {
+                self.admit(accepted);
             }
         }
     }
 
     /// Serves a client, or refuses it.
-    fn admit(&mut self, stream: Stream, peer: Option<IpAddr>) {
+    fn admit(&mut self, Accepted { stream, peer, face }: Accepted) {
         let refusal = self.refusal_of(peer);
         self.count(Counter::Connections);
         if refusal.is_some() {
@@ -603,14 +602,18 @@ impl Worker {
         if matches!(refusal, Some(protocol::Error::Overloaded)) {
             self.overloads.add();
         }
-        if refusal.is_some() && self.refused >= REFUSED_CLIENTS && !self.make_room_for_refused() {
+        let is_refused = refusal.is_some() || face != Face::Http;
+        if is_refused && self.refused >= REFUSED_CLIENTS && !self.make_room_for_refused() {
             return;
         }
-        let Some(index) = self.add_client(Client::new(stream, peer)) else { return };
-        match refusal {
-            None => self.timers.arm(index, TimerKind::Idle, self.now_ms),
-            Some(error) => self.refuse(index, &error),
+        let Some(index) = self.add_client(Client::new(stream, peer, face)) else { return };
+        self.buffers.out.clear();
+        match (face, refusal) {
+            (Face::Http, None) => return self.timers.arm(index, TimerKind::Idle, self.now_ms),
+            (Face::Http, Some(e)) => self.buffers.scratch.refuse(&e, &mut self.buffers.out),
+            (Face::Resp(_), _) => self.buffers.out.extend(RESP_REFUSAL),
         }
+        self.refuse(index);
     }
 
     /// Why a client is not served, or `None` if it is.
@@ -626,10 +629,8 @@ impl Worker {
         }
     }
 
-    /// Answers a client that is not served.
-    fn refuse(&mut self, index: u32, error: &protocol::Error) {
-        self.buffers.out.clear();
-        self.buffers.scratch.refuse(error, &mut self.buffers.out);
+    /// Gives a client that is not served the answer that says so.
+    fn refuse(&mut self, index: u32) {
         if let Some(client) = self.client(index) {
             client.refuse();
             self.refused += 1;

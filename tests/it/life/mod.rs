@@ -3,6 +3,7 @@
 
 mod changes;
 mod logs;
+mod resp_listeners;
 mod systemd;
 mod upgrade;
 

@@ -104,7 +104,7 @@ fn monotonic_us() -> u64 {
 
 /// Starts frs as systemd does with a socket unit. One or two sockets are passed as standard input
 /// and output, so that no program that another test starts meanwhile inherits them.
-fn with_sockets(sockets: &[BorrowedFd<'_>]) -> Command {
+pub(super) fn with_sockets(sockets: &[BorrowedFd<'_>]) -> Command {
     let lent = |at: usize| -> Stdio {
         sockets
             .get(at)

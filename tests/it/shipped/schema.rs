@@ -72,7 +72,9 @@ fn shipped_files_are_checked_and_warned_of_nothing() {
 /// Schema and check agree on everything that a schema can express.
 #[test]
 fn schemas_take_and_refuse_what_the_check_does() {
-    const MAP: &str = "<map><group name='g' files='1' key-nodes='8' node-size='64'/></map>";
+    const MAP: &str = "<map><group name='g' files='1' key-nodes='8' node-size='128'/>\
+        <biz id='1' name='a' key='string'><limit policy='gcra' rate='1/s' per-call='true'/></biz>\
+        </map>";
     let srv = [
         ("<srv/>", true),
         (
@@ -115,6 +117,16 @@ fn schemas_take_and_refuse_what_the_check_does() {
         ("<srv><admin token-file='conf/t'/></srv>", false),
         ("<srv><admin listen='10.0.0.1:1'/></srv>", false),
         ("<srv><admin listen='[::]:1'/></srv>", false),
+        ("<srv><resp listen='10.0.0.1:6380'/><resp listen='unix:run/a b'/></srv>", true),
+        ("<srv><resp listen='[::1]:6380' token-file='conf/t' throttle='a'/></srv>", true),
+        ("<srv><resp listen='[::1]:6380' token-file='conf/t' throttle='1'/></srv>", true),
+        ("<srv><resp token-file='conf/t'/></srv>", false),
+        ("<srv><resp listen='localhost:6380'/></srv>", false),
+        ("<srv><resp listen='[::1]:6380' token-file=''/></srv>", false),
+        ("<srv><resp listen='[::1]:6380' throttle=''/></srv>", false),
+        ("<srv><resp listen='[::1]:6380' throttle='a b'/></srv>", false),
+        ("<srv><resp listen='[::1]:6380' token='t'/></srv>", false),
+        ("<srv><resp listen='[::1]:6380'>text</resp></srv>", false),
         ("<srv><degrade> true </degrade></srv>", true),
         ("<srv><degrade>false</degrade><workers>1</workers></srv>", true),
         ("<srv><degrade>yes</degrade></srv>", false),
@@ -156,6 +168,23 @@ fn schemas_take_and_refuse_what_the_check_does() {
         let text = text.replace("GROUP", GROUP).replace("LIMIT", LIMIT);
         agreed(&format!("<map>{text}</map>"), good);
     }
+}
+
+/// The example of `<resp>` that srv.xml has in a comment is of use as it is.
+#[test]
+fn the_shipped_resp_is_valid() {
+    const MAP: &str = "<map><group name='g' files='1' key-nodes='8' node-size='128'/>\
+        <biz id='1' name='throttle' key='string'>\
+        <limit policy='gcra' rate='30/m' burst='16' per-call='true' max-period='1d'/></biz></map>";
+    let shipped = read("srv.xml");
+    let resp = shipped.lines().find(|line| line.starts_with("  <resp ")).expect("an example");
+    let srv = format!("<srv>{resp}</srv>");
+    let conf = Conf::parse("srv.xml", &srv, "map.xml", MAP).unwrap_or_else(|faults| {
+        panic!("{faults}");
+    });
+    let [resp] = conf.srv.resps.as_slice() else { panic!("{:?}", conf.srv.resps) };
+    assert!(resp.token_file.is_some() && resp.throttle.is_some());
+    assert_ne!(valid("srv.xsd", &srv), Some(false));
 }
 
 /// Both the check and the schema of map.xml accept the text, or both reject it.

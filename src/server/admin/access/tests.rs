@@ -9,14 +9,14 @@ fn status(over: Over, request: &str) -> u16 {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("token");
     std::fs::write(&path, TOKEN).unwrap();
-    status_by(over, Some(&AdminToken::read(&path).unwrap()), request)
+    status_by(over, Some(&AccessToken::read(&path).unwrap()), request)
 }
 
 fn status_without_token(over: Over, request: &str) -> u16 {
     status_by(over, None, request)
 }
 
-fn status_by(over: Over, token: Option<&AdminToken>, request: &str) -> u16 {
+fn status_by(over: Over, token: Option<&AccessToken>, request: &str) -> u16 {
     let bytes = format!("{}\r\n\r\n", request.replace('\n', "\r\n"));
     let mut room = fields();
     let head = Head::parse(bytes.as_bytes(), &mut room, 8192).unwrap();

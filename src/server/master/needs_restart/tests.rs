@@ -2,7 +2,7 @@
 
 use frs::conf::{
     Admin, AuthzKey, Cluster, ClusterNode, Data, HashKind, Http, Log, LogFormat, LogLevel, Login,
-    Map, OnFull,
+    Map, OnFull, Resp,
 };
 
 use super::*;
@@ -20,6 +20,7 @@ fn conf() -> Conf {
         srv: Srv {
             workers: 2,
             listen: vec![Listen::Unix("frs.sock".into())],
+            resps: vec![],
             allow: vec![],
             data: Data {
                 dir: "data".into(),
@@ -104,6 +105,37 @@ fn the_admin_plane_moves_and_goes_with_a_restart_only() {
         let expected = [RestartNeed::NeedsRestart { setting: "<admin listen>" }];
         assert_eq!(refused(&old, &new), expected);
         assert_eq!(refused_to_a_new_binary(&old, &new), expected);
+    }
+}
+
+#[test]
+fn addresses_of_resp_may_be_added_by_a_new_binary_and_keep_their_numbers() {
+    let resp = |path: &str| Resp {
+        listen: Listen::Unix(path.into()),
+        token_file: None,
+        token: None,
+        throttle: None,
+    };
+    let of = |resps: &[&Resp]| {
+        let mut conf = conf();
+        conf.srv.resps = resps.iter().copied().cloned().collect();
+        conf
+    };
+    let (a, b) = (resp("a"), resp("b"));
+    let token_file = Some("token".into());
+    let other = Resp { token_file, throttle: Some("other".to_owned()), ..a.clone() };
+    assert_eq!(refused(&of(&[&a]), &of(&[&other])), []);
+    let expected = [RestartNeed::NeedsRestart { setting: "<resp listen>" }];
+    let (both, turned) = (of(&[&a, &b]), of(&[&b, &a]));
+    for (old, new, is_fit) in [
+        (of(&[]), both.clone(), true),
+        (of(&[&a]), both.clone(), true),
+        (of(&[&b]), both.clone(), false),
+        (both.clone(), of(&[&a]), false),
+        (both, turned, false),
+    ] {
+        assert_eq!(refused(&old, &new), expected);
+        assert_eq!(refused_to_a_new_binary(&old, &new).is_empty(), is_fit);
     }
 }
 

@@ -70,7 +70,7 @@ fn held_at_most(conf: &Conf, buffers: &mut Buffers, request: &[u8], piece: usize
     let (mut peer, ours) = mio::net::UnixStream::pair().unwrap();
     // The kernel takes almost none of the answers.
     socket2::SockRef::from(&ours).set_send_buffer_size(1).unwrap();
-    let mut client = Client::new(Stream::Unix(ours), None);
+    let mut client = Client::new(Stream::Unix(ours), None, Face::Http);
     let (mut written, mut most, mut idle) = (0, 0, 0);
     // Several rounds without progress: all buffers are full, including the kernel's.
     while idle < 4 {
@@ -241,7 +241,7 @@ fn a_request_that_waited_is_neither_read_nor_charged_again() {
     // Whole, and in two pieces, of which the first one is kept.
     for pieces in [vec![get], vec![&get[..20], &get[20..]]] {
         let (mut peer, ours) = mio::net::UnixStream::pair().unwrap();
-        let mut client = Client::new(Stream::Unix(ours), None);
+        let mut client = Client::new(Stream::Unix(ours), None, Face::Http);
         let mut serve = Leased::default();
         for piece in pieces {
             peer.write_all(piece.as_bytes()).unwrap();
