@@ -11,6 +11,7 @@ use mio::event::Source;
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
 
+use crate::net::face::Face;
 use crate::net::stream::Stream;
 
 /// The most connections accepted in a tick. The others wait in the kernel's queues for the next
@@ -53,6 +54,8 @@ pub struct Accepted {
     pub stream: Stream,
     /// `None` on a unix socket.
     pub peer: Option<IpAddr>,
+    /// What it speaks.
+    pub face: Face,
 }
 
 impl Listeners {
@@ -214,11 +217,12 @@ impl Socket {
                 // Without it, the second of two answers waits for the acknowledgement of the first.
                 // It fails only on a connection that is gone, which the next read finds.
                 let _ = stream.set_nodelay(true);
-                Ok(Accepted { stream: Stream::Tcp(stream), peer: Some(address.ip()) })
+                let (stream, peer) = (Stream::Tcp(stream), Some(address.ip()));
+                Ok(Accepted { stream, peer, face: Face::Http })
             }
             Socket::Unix(listener) => {
                 let (stream, _) = listener.accept()?;
-                Ok(Accepted { stream: Stream::Unix(stream), peer: None })
+                Ok(Accepted { stream: Stream::Unix(stream), peer: None, face: Face::Http })
             }
         }
     }
@@ -253,7 +257,7 @@ mod tests {
         assert!(listeners.is_ready(), "who waited before is let in, too");
 
         let mut let_in = Vec::new();
-        while let Some(Accepted { stream: Stream::Tcp(stream), peer: Some(_) }) =
+        while let Some(Accepted { stream: Stream::Tcp(stream), peer: Some(_), .. }) =
             listeners.accept(0)
         {
             let_in.push(stream.local_addr().expect("connected").port());

@@ -23,6 +23,7 @@ use super::courier_bells::CourierBells;
 use super::overload_log::OverloadLog;
 use super::parked_clients::ParkedClients;
 use super::request_handler::RequestHandler;
+use crate::net::face::Face;
 use crate::net::listeners::ListenerSet;
 use crate::net::stream::Stream;
 use crate::net::timers::{Expired, Lengths, TimerKind, Timers};
@@ -152,6 +153,7 @@ impl Worker {
                 draining: false,
                 answered: 0,
                 replaced: false,
+                figures: None,
             },
             conf,
             clients: Vec::new(),
@@ -587,14 +589,14 @@ impl Worker {
             if !self.listeners.may_accept(self.now_ms) {
                 return;
             }
-            if let Some(Accepted { stream, peer }) = self.listeners.accept(self.now_ms) {
-                self.admit(stream, peer);
+            if let Some(Accepted { stream, peer, face }) = self.listeners.accept(self.now_ms) {
+                self.admit(stream, peer, face);
             }
         }
     }
 
     /// Serves a client, or refuses it.
-    fn admit(&mut self, stream: Stream, peer: Option<IpAddr>) {
+    fn admit(&mut self, stream: Stream, peer: Option<IpAddr>, face: Face) {
         let refusal = self.refusal_of(peer);
         self.count(Counter::Connections);
         if refusal.is_some() {
@@ -606,7 +608,7 @@ impl Worker {
         if refusal.is_some() && self.refused >= REFUSED_CLIENTS && !self.make_room_for_refused() {
             return;
         }
-        let Some(index) = self.add_client(Client::new(stream, peer)) else { return };
+        let Some(index) = self.add_client(Client::new(stream, peer, face)) else { return };
         match refusal {
             None => self.timers.arm(index, TimerKind::Idle, self.now_ms),
             Some(error) => self.refuse(index, &error),
@@ -629,9 +631,8 @@ impl Worker {
     /// Answers a client that is not served.
     fn refuse(&mut self, index: u32, error: &protocol::Error) {
         self.buffers.out.clear();
-        self.buffers.scratch.refuse(error, &mut self.buffers.out);
-        if let Some(client) = self.client(index) {
-            client.refuse();
+        if let Some(client) = self.clients[index as usize].as_mut() {
+            client.refuse(error, &mut self.buffers);
             self.refused += 1;
         }
         self.write(index, 0..self.buffers.out.len());
