@@ -211,13 +211,12 @@ fn the_steady_state_in_resp_allocates_nothing() {
     .concat()
     .into_bytes();
     let rules = Rules { http: &HTTP, authz: &AuthzKey::Peer, trusted: &[], admin: None };
-    let own = RespRules { token: None, throttle: Some("login") };
+    let own = RespRules { rules, token: None, throttle: Some("login") };
     let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
     let mut connection = RespConnection::default();
     let mut turn = || {
         out.clear();
-        let progress =
-            connection.advance(&input, rules, own, &mut Fixed, &mut scratch, &mut out);
+        let progress = connection.advance(&input, own, &mut Fixed, &mut scratch, &mut out);
         assert_eq!((progress.consumed, progress.close), (input.len(), false));
         out.len()
     };

@@ -25,7 +25,7 @@ struct Even;
 impl Serve for Even {
     fn run(&mut self, request: &Request, answers: &mut Answers) {
         answers.items.extend(request.items().iter().map(|item| {
-            let is_even = request.key(item).len() % 2 == 0;
+            let is_even = request.key(item).len().is_multiple_of(2);
             let result = if is_even { Ok(Verdict::UNJUDGED) } else { Err(ItemError::Busy) };
             Answer { biz: None, result, details: 0..0, action: 0 }
         }));
@@ -42,14 +42,13 @@ impl Serve for Even {
 
 fn talk(http: &Http, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
     let rules = Rules { http, authz: &AuthzKey::Peer, trusted: &[], admin: None };
-    let own = RespRules { token: None, throttle: Some("throttle") };
+    let own = RespRules { rules, token: None, throttle: Some("throttle") };
     let (mut connection, mut scratch) = (RespConnection::default(), ConnectionBuffers::default());
     let (mut unread, mut out, mut closed) = (Vec::new(), Vec::new(), false);
     for piece in pieces {
         unread.extend_from_slice(piece);
         loop {
-            let progress =
-                connection.advance(&unread, rules, own, &mut Even, &mut scratch, &mut out);
+            let progress = connection.advance(&unread, own, &mut Even, &mut scratch, &mut out);
             unread.drain(..progress.consumed);
             closed = progress.close;
             assert!(progress.more || progress.need > unread.len());

@@ -298,12 +298,10 @@ impl Client {
     ) {
         let piece = arena.get(self.piece.clone());
         let input = if self.kept.is_empty() { piece } else { &self.kept };
-        let rules = srv.into();
         let progress = match &mut self.spoken {
-            Spoken::Http(connection) => connection.take(input, rules, serve, scratch, out),
+            Spoken::Http(connection) => connection.take(input, srv.into(), serve, scratch, out),
             Spoken::Resp(nth, connection) => {
-                let own = RespRules::of(srv, *nth);
-                connection.take(input, rules, own, serve, scratch, out)
+                connection.take(input, RespRules::of(srv, *nth), serve, scratch, out)
             }
         };
         // One that goes on with what it has parked has not read: it must not see this once more.

@@ -12,7 +12,7 @@ mod transaction;
 
 use super::connection::{
     ConnectionBuffers, MAX_REQUESTS_PER_TICK, Manner, Parked, Progress, RequestContext, RespRules,
-    Rules, Serve, TICK_ANSWER_BYTES,
+    Serve, TICK_ANSWER_BYTES,
 };
 use crate::protocol::call::Call;
 use crate::protocol::resp::{
@@ -84,7 +84,6 @@ impl RespConnection {
     pub fn advance<S: Serve>(
         &mut self,
         input: &[u8],
-        rules: Rules<'_>,
         own: RespRules<'_>,
         serve: &mut S,
         scratch: &mut ConnectionBuffers,
@@ -92,8 +91,8 @@ impl RespConnection {
     ) -> Progress {
         scratch.begin_batch();
         scratch.begin_connection();
-        let progress = self.take(input, rules, own, serve, scratch, out);
-        scratch.flush(rules, serve, out);
+        let progress = self.take(input, own, serve, scratch, out);
+        scratch.flush(own.rules, serve, out);
         self.parked.extend(scratch.take_parked().map(|(_, parked)| parked));
         if self.parked.is_empty() { progress } else { progress.parked() }
     }
@@ -103,14 +102,13 @@ impl RespConnection {
     pub fn take<'a, S: Serve>(
         &mut self,
         input: &[u8],
-        rules: Rules<'a>,
         own: RespRules<'a>,
         serve: &'a mut S,
         scratch: &'a mut ConnectionBuffers,
         out: &'a mut Vec<u8>,
     ) -> Progress {
-        let mut context = RequestContext { rules, serve, scratch, out };
-        let bounds = CommandBounds::from(rules.http);
+        let mut context = RequestContext { rules: own.rules, serve, scratch, out };
+        let bounds = CommandBounds::from(own.rules.http);
         let (mut consumed, mut answered, mut starved) = (0, 0, false);
         let from = context.out.len();
         let has_waited = !self.parked.is_empty();

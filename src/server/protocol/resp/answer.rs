@@ -311,8 +311,8 @@ fn thousandths_bytes(number: u32) -> u64 {
     let decimals = number % 1000;
     let fraction = match decimals {
         0 => 0,
-        _ if decimals % 100 == 0 => 2,
-        _ if decimals % 10 == 0 => 3,
+        _ if decimals.is_multiple_of(100) => 2,
+        _ if decimals.is_multiple_of(10) => 3,
         _ => 4,
     };
     whole + fraction

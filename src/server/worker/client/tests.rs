@@ -262,15 +262,8 @@ fn the_longest_reply_is_no_longer_than_was_counted() {
         }
         for command in commands(&conf.srv.http) {
             let (mut scratch, mut out) = (Default::default(), Vec::new());
-            let (rules, own) = ((&conf.srv).into(), RespRules::default());
-            RespConnection::default().advance(
-                &command,
-                rules,
-                own,
-                &mut Longest,
-                &mut scratch,
-                &mut out,
-            );
+            let own = RespRules::of(&conf.srv, 0);
+            RespConnection::default().advance(&command, own, &mut Longest, &mut scratch, &mut out);
             let replies =
                 if command.starts_with(b"*1\r\n$5\r\nMULTI") { usize::MAX } else { bound };
             assert!(out.len() <= replies, "{http}: {} of {bound} in RESP", out.len());

@@ -102,9 +102,12 @@ impl<'a> From<&'a Srv> for Rules<'a> {
     }
 }
 
-/// What a `<resp>` of srv.xml says.
-#[derive(Debug, Clone, Copy, Default)]
+/// What a connection that speaks RESP uses of the configuration: the same, and what its `<resp>`
+/// says.
+#[derive(Debug, Clone, Copy)]
 pub struct RespRules<'a> {
+    /// What holds for every connection.
+    pub rules: Rules<'a>,
     /// What clients have to name. `None`: everyone is served.
     pub token: Option<&'a AdminToken>,
     /// The business of `CL.THROTTLE`, if there is one.
@@ -113,7 +116,7 @@ pub struct RespRules<'a> {
 
 impl<'a> RespRules<'a> {
     /// Those of the nth `<resp>`.
-    pub fn of(_srv: &'a Srv, _nth: u16) -> RespRules<'a> {
-        RespRules::default()
+    pub fn of(srv: &'a Srv, _nth: u16) -> RespRules<'a> {
+        RespRules { rules: srv.into(), token: None, throttle: None }
     }
 }

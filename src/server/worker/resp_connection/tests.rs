@@ -13,7 +13,6 @@ mod transactions;
 /// A connection with what its caller keeps for it.
 struct Line<'a, S> {
     connection: RespConnection,
-    rules: Rules<'a>,
     own: RespRules<'a>,
     serve: S,
     scratch: ConnectionBuffers,
@@ -33,8 +32,7 @@ impl<S: Serve> Line<'_, S> {
     fn serving(serve: S) -> Self {
         Line {
             connection: RespConnection::default(),
-            rules: RULES,
-            own: RespRules { token: None, throttle: Some("login") },
+            own: RespRules { rules: RULES, token: None, throttle: Some("login") },
             serve,
             scratch: ConnectionBuffers::default(),
             unread: Vec::new(),
@@ -49,7 +47,6 @@ impl<S: Serve> Line<'_, S> {
         loop {
             let progress = self.connection.advance(
                 &self.unread,
-                self.rules,
                 self.own,
                 &mut self.serve,
                 &mut self.scratch,
@@ -62,7 +59,7 @@ impl<S: Serve> Line<'_, S> {
             let is_parked = !self.connection.parked().is_empty();
             let rest = self.unread.len();
             assert!(is_parked || progress.need > rest || progress.more, "{progress:?} {rest}");
-            assert!(progress.need <= self.rules.http.max_body_bytes as usize);
+            assert!(progress.need <= self.own.rules.http.max_body_bytes as usize);
             if !progress.more {
                 return progress;
             }

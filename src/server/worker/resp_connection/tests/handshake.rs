@@ -178,7 +178,7 @@ fn the_sections_of_info() {
     let head = format!("${length} ").len();
     // A line end was two bytes.
     let lines = all[head..].matches(" ").count() - all[head..].matches("# ").count();
-    assert_eq!(all.len() - head + lines, length + 2 * 1);
+    assert_eq!(all.len() - head + lines, length + 2);
     let one = line.ask("INFO replication|");
     assert_eq!(one, "$48 # Replication role:master connected_slaves:0  ");
     assert_eq!(line.ask("INFO nothing|"), "$0  ");

@@ -78,7 +78,7 @@ fn a_transaction_has_at_most_max_body() {
 fn a_long_transaction_takes_several_ticks_and_leaves_nothing_behind() {
     let http = frs::conf::Http { max_body_bytes: 64 << 10, ..HTTP };
     let mut line = Line::new();
-    line.rules.http = &http;
+    line.own.rules.http = &http;
     let commands = 3 * MAX_REQUESTS_PER_TICK;
     line.push(b"MULTI\r\n");
     line.push("FRS.UPDATE login a\r\n".repeat(commands).as_bytes());
