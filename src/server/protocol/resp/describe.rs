@@ -1,7 +1,7 @@
 //! What HELLO, INFO and COMMAND say of the server.
 //!
-//! Invariant: what is said is true of frs; only `redis_version` names another one, the version whose
-//! handshake this is, because clients ask for it.
+//! Invariant: what is said is true of frs; only `redis_version` names another one, the version
+//! whose handshake this is, because clients ask for it.
 
 use std::fmt::Write as _;
 
@@ -61,8 +61,8 @@ pub struct ServerFigures {
 
 /// Appends the sections of INFO that `wanted` names; all of them if it names none.
 pub fn info(out: &mut Vec<u8>, version: Version, wanted: Args<'_>, figures: &ServerFigures) {
-    let ServerFigures { connections, connections_refused, timeouts, bytes_in, bytes_out, requests } =
-        figures;
+    let ServerFigures { connections, connections_refused, timeouts, .. } = figures;
+    let ServerFigures { bytes_in, bytes_out, requests, .. } = figures;
     let is_wanted = |section: &str| {
         let all = ["all", "default", "everything"];
         let names = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());

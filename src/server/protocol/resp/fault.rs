@@ -4,8 +4,6 @@
 
 use std::fmt;
 
-use super::scan::MAX_BULK_BYTES;
-
 /// The most bytes of a client's text that an error repeats.
 const SHOWN_BYTES: usize = 64;
 
@@ -28,8 +26,11 @@ pub enum Fault {
     #[error("Protocol error: invalid bulk length")]
     BadLength,
     /// A bulk over the bound.
-    #[error("Protocol error: a bulk has at most {MAX_BULK_BYTES} bytes")]
-    BulkTooLong,
+    #[error("Protocol error: a bulk has at most {most} bytes")]
+    BulkTooLong {
+        /// The bound.
+        most: usize,
+    },
     /// Something else than a line end behind a bulk.
     #[error("Protocol error: expected a line end behind a bulk")]
     UnendedBulk,
@@ -79,7 +80,7 @@ impl Fault {
     pub const fn status(self) -> u16 {
         match self {
             Fault::TooManyArguments { .. }
-            | Fault::BulkTooLong
+            | Fault::BulkTooLong { .. }
             | Fault::CommandTooLong { .. }
             | Fault::TransactionTooLong { .. }
             | Fault::LineTooLong { .. } => 413,

@@ -26,7 +26,7 @@ pub fn read_line<'a>(
         rest = read_word(rest, bulks)?.trim_ascii_start();
         let mut length = bulks.len() - from - HEADER_BYTES;
         if length > MAX_BULK_BYTES {
-            return Err(Fault::BulkTooLong);
+            return Err(Fault::BulkTooLong { most: MAX_BULK_BYTES });
         }
         for digit in bulks[from + 1..from + 5].iter_mut().rev() {
             *digit = b'0' + (length % 10) as u8;

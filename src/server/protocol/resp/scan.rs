@@ -112,7 +112,7 @@ impl Scan {
             };
             let length = usize::try_from(number).map_err(|_| Fault::BadLength)?;
             if length > MAX_BULK_BYTES {
-                return Err(Fault::BulkTooLong);
+                return Err(Fault::BulkTooLong { most: MAX_BULK_BYTES });
             }
             if end + length + 2 > bounds.bytes {
                 return Err(too_long);

@@ -170,7 +170,7 @@ fn what_is_over_a_bound_by_one_is_a_fault() {
     let roomy = CommandBounds { bytes: 1 << 20, ..BOUNDS };
     let bulk = |bytes: usize| format!("*1\r\n${bytes}\r\n{}\r\n", "x".repeat(bytes)).into_bytes();
     assert_eq!(read(&[&bulk(4096)], roomy).1, None);
-    assert_eq!(read(&[&bulk(4097)], roomy).1, Some(Fault::BulkTooLong));
+    assert_eq!(read(&[&bulk(4097)], roomy).1, Some(Fault::BulkTooLong { most: 4096 }));
     for end in ["\n", "\r\n"] {
         let line = |bytes: usize| ("x".repeat(2000) + " ").repeat(9)[..bytes].to_owned() + end;
         assert_eq!(read(&[line(8192).as_bytes()], roomy).1, None);
