@@ -120,7 +120,7 @@ fn a_cluster_has_requests_parked_and_their_memory_is_bounded() {
     for line in [
         "\n  parked requests at worst: 2,825,632,000 bytes (2.6 GiB) = workers 2 × max-parked \
          1,000 × 1,412,816 (the longest request, its answer, and those behind it)\n",
-        "\n  parked requests at worst: 2,625,520,000 bytes (2.4 GiB)\n  all at worst",
+        "\n  parked requests at worst: 2,825,632,000 bytes (2.6 GiB)\n  all at worst",
     ] {
         assert!(text.contains(line), "{text}");
     }
