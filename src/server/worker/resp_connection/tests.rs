@@ -237,6 +237,11 @@ fn a_worker_that_drains_closes_behind_its_replies() {
     line.serve.leased.push("lease-a".to_owned());
     assert!(line.push(b"").close);
     assert_eq!(String::from_utf8(line.out).unwrap().replace("\r\n", " "), PASSED);
+
+    let mut line = Line::new();
+    line.push(b"FRS.UPDATE login lease-a\r\n");
+    (line.serve.draining, line.serve.leased) = (true, vec!["lease-a".to_owned()]);
+    assert!(line.push(b"").close, "it has waited since before");
 }
 
 #[test]
