@@ -9,7 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use frs::conf::{AuthzKey, Conf, Http, Listen};
 use frs::service::{Answer, Answers, Figures, ItemError, LimitFigures, Request, Verdict};
-use frs_server::worker::connection::{Connection, ConnectionBuffers, Rules, Serve};
+use frs_server::worker::connection::{Connection, ConnectionBuffers, RespRules, Rules, Serve};
+use frs_server::worker::resp_connection::RespConnection;
 
 struct Counting;
 
@@ -180,6 +181,49 @@ fn nor_do_hosts_and_pages_that_are_named() {
     .concat()
     .into_bytes();
     assert_eq!(allocations_by(&http, &input, 99), 0);
+}
+
+#[test]
+fn the_steady_state_in_resp_allocates_nothing() {
+    let array = |words: &[&str]| {
+        let bulks: String =
+            words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+        format!("*{}\r\n{bulks}", words.len())
+    };
+    let items = ["login", "\u{e9}", "x", "nope", "alice", "2"].repeat(100);
+    let many = [&["FRS.MUPDATE", "FORCE", "DETAIL", "ITEMS", "200"], &items[..]].concat();
+    let input = [
+        array(&["FRS.UPDATE", "login", "alice"]),
+        array(&["FRS.QUERY", "login", "alice", "COUNT", "2", "DETAIL"]),
+        array(&["FRS.UPDATE", "login", "alice", "RATE", "30/m", "BURST", "16", "FORCE"]),
+        array(&many),
+        array(&["CL.THROTTLE", "alice", "15", "30", "60"]),
+        "frs.update login 'alice' count 3\r\nPING\r\n".to_owned(),
+        array(&["MULTI"]),
+        array(&["FRS.UPDATE", "login", "alice"]),
+        array(&["CL.THROTTLE", "alice", "15", "30", "60"]),
+        array(&["EXEC"]),
+        array(&["COMMAND", "COUNT"]),
+        // Faults cost nothing more.
+        array(&["GET", "a"]),
+        array(&["FRS.UPDATE", "login", "alice", "COUNT", "x"]),
+    ]
+    .concat()
+    .into_bytes();
+    let rules = Rules { http: &HTTP, authz: &AuthzKey::Peer, trusted: &[], admin: None };
+    let own = RespRules { rules, token: None, throttle: Some("login") };
+    let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
+    let mut connection = RespConnection::default();
+    let mut turn = || {
+        out.clear();
+        let progress = connection.advance(&input, own, &mut Fixed, &mut scratch, &mut out);
+        assert_eq!((progress.consumed, progress.close), (input.len(), false));
+        out.len()
+    };
+    let written = turn();
+    let before = ALLOCATIONS.get();
+    (0..99).for_each(|_| assert_eq!(turn(), written));
+    assert_eq!(ALLOCATIONS.get() - before, 0);
 }
 
 const JSON: &str = "Content-Type: application/json\r\n";

@@ -8,6 +8,7 @@ pub mod conf;
 pub mod http;
 pub mod image;
 pub mod json;
+pub mod resp;
 pub mod undo;
 mod world;
 pub mod xml;
@@ -22,11 +23,12 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     Target { name: "conf", run: conf::run },
     Target { name: "http", run: http::run },
     Target { name: "image", run: image::run },
     Target { name: "json", run: json::run },
+    Target { name: "resp", run: resp::run },
     Target { name: "undo", run: undo::run },
     Target { name: "xml", run: xml::run },
 ];

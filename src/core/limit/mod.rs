@@ -161,6 +161,9 @@ pub struct Verdict {
     pub retry_ms: Option<u64>,
     /// Length of the deciding limit's window, if it has one: `w` of RateLimit-Policy.
     pub window_ms: Option<u64>,
+    /// Nanoseconds until all that was taken from the deciding limit has come back, after the
+    /// command, if that is a `gcra`. Else 0.
+    pub level_ns: u64,
     /// The figures are those of all machines that share the deciding limit, as last heard.
     pub shared: Option<Heard>,
 }
@@ -197,6 +200,7 @@ impl Verdict {
         figures: Figures { used: 0, max: 0, remaining: 0, reset_ms: None },
         retry_ms: None,
         window_ms: None,
+        level_ns: 0,
         shared: None,
     };
 }

@@ -129,6 +129,14 @@ pub(super) fn charge(policy: &Policy, state: &mut [u64], now: u64, count: i32, t
     }
 }
 
+/// What is told of an item that a limit lets pass.
+#[derive(Debug)]
+pub(super) struct Passed {
+    pub figures: Figures,
+    pub window_ms: Option<u64>,
+    pub level_ns: u64,
+}
+
 /// Everything that most items need: rolls the limit and, if it admits the demand, charges it if the
 /// demand charges, and reports its figures and the length of its window. False: it does not admit,
 /// and is only rolled. Not for a ring, which is not rolled or charged here.
@@ -138,12 +146,11 @@ pub(super) fn pass(
     state: &mut [u64],
     now: u64,
     demand: Demand,
-    tell: impl FnOnce(Figures, Option<u64>),
+    tell: impl FnOnce(Passed),
 ) -> bool {
     debug_assert!(!matches!(policy, Policy::Sliding(_)), "a ring is more than its limit");
     let Policy::Interval(limit) = policy else {
-        let passed = step_by_step(policy, state, now, demand);
-        return passed.map(|(figures, window_ms)| tell(figures, window_ms)).is_some();
+        return step_by_step(policy, state, now, demand).map(tell).is_some();
     };
     let Demand { count, charges, .. } = demand;
     // The common case: one dispatch, and the figures are reported as they are computed.
@@ -155,19 +162,15 @@ pub(super) fn pass(
     }
     store(window, state);
     if admitted {
-        tell(interval::figures(limit, window, now), Some(limit.interval_ms));
+        let figures = interval::figures(limit, window, now);
+        tell(Passed { figures, window_ms: Some(limit.interval_ms), level_ns: 0 });
     }
     admitted
 }
 
 /// As [`pass`], for any policy, with a dispatch at each step.
 #[inline(never)]
-fn step_by_step(
-    policy: &Policy,
-    state: &mut [u64],
-    now: u64,
-    demand: Demand,
-) -> Option<(Figures, Option<u64>)> {
+fn step_by_step(policy: &Policy, state: &mut [u64], now: u64, demand: Demand) -> Option<Passed> {
     let Demand { count, charges, ref terms } = demand;
     roll(policy, state, now, terms);
     if u32::try_from(count).is_ok_and(|count| !admits(policy, state, now, count, terms)) {
@@ -176,7 +179,11 @@ fn step_by_step(
     if charges {
         charge(policy, state, now, count, terms);
     }
-    Some((figures(policy, state, now, terms), window_ms(policy, state, terms)))
+    Some(Passed {
+        figures: figures(policy, state, now, terms),
+        window_ms: window_ms(policy, state, terms),
+        level_ns: level_ns(policy, state),
+    })
 }
 
 /// The figures of the limit.
@@ -245,6 +252,15 @@ pub(super) fn window_ms(policy: &Policy, state: &[u64], terms: &Terms) -> Option
         Policy::Gcra(limit) => Some(gcra::fill_ms(&limit.pace(terms.pace))),
         Policy::Total(_) | Policy::Count(_) => None,
         Policy::Leased(limit) => limit.window_ms(),
+    }
+}
+
+/// Nanoseconds until a rolled `gcra` is fresh. 0 of any other policy.
+#[inline]
+pub(super) fn level_ns(policy: &Policy, state: &[u64]) -> u64 {
+    match policy {
+        Policy::Gcra(_) => level(state).level,
+        _ => 0,
     }
 }
 

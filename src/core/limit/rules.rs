@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::calendar_windows::Span;
 use super::leased::{LeaseClock, Spending};
-use super::policy::{self, Policy};
+use super::policy::{self, Passed, Policy};
 use super::ring;
 use super::weight::Weights;
 use super::{Demand, Figures, Heard, LimitFigures, Terms, Verdict, Worth};
@@ -334,8 +334,8 @@ impl Rules {
     ) -> bool {
         let Some(rule) = self.rules.first().filter(|_| self.lone) else { return false };
         let state = &mut words[rule.state()];
-        policy::pass(&rule.policy, state, now, demand, |figures, window_ms| {
-            tell(Verdict { limit: 1, figures, window_ms, ..Verdict::UNJUDGED });
+        policy::pass(&rule.policy, state, now, demand, |Passed { figures, window_ms, level_ns }| {
+            tell(Verdict { limit: 1, figures, window_ms, level_ns, ..Verdict::UNJUDGED });
         })
     }
 
@@ -499,6 +499,7 @@ impl Rules {
             figures: self.figures_of(rule, states, now),
             retry_ms: judgement.retry_ms.filter(|_| enforced),
             window_ms: policy::window_ms(&rule.policy, states.of(rule), &states.terms),
+            level_ns: policy::level_ns(&rule.policy, states.of(rule)),
             shared: policy::leased(&rule.policy)
                 .map(|limit| Heard::ago(limit.age_ms(states.of(rule)))),
         }

@@ -1,6 +1,6 @@
 //! What is spoken on a listener.
 //!
-//! Invariant: a listener keeps its face as long as a process has it.
+//! Invariant: a client speaks what its listener does from its first byte to its last.
 
 /// What is spoken on a listener; of RESP the nth `<resp>` of srv.xml.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

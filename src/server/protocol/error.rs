@@ -55,6 +55,9 @@ pub enum Error {
         /// What was found.
         found: Excerpt,
     },
+    /// A request on a listener that speaks RESP.
+    #[error("this listener speaks RESP: send requests in HTTP to a <listen> of srv.xml")]
+    OnResp,
     /// No such path.
     #[error("no such path: expected /query, /update, /health or /authz/BIZ")]
     NotFound,
@@ -124,6 +127,7 @@ impl Error {
     pub const fn status(&self) -> u16 {
         match self {
             Error::BadHttp(_)
+            | Error::OnResp
             | Error::BadXml { .. }
             | Error::BadJson { .. }
             | Error::BadDocument { .. }
@@ -147,7 +151,7 @@ impl Error {
     /// The code that clients see.
     pub const fn code(&self) -> &'static str {
         match self {
-            Error::BadHttp(_) => "bad-http",
+            Error::BadHttp(_) | Error::OnResp => "bad-http",
             Error::BadXml { .. } => "bad-xml",
             Error::BadJson { .. } => "bad-json",
             Error::BadDocument { .. } | Error::BadTarget { .. } => "bad-request",
@@ -207,6 +211,7 @@ impl Error {
             | Error::BadContentType(_)
             | Error::Draining => false,
             Error::BadHttp(_)
+            | Error::OnResp
             | Error::PeerForbidden
             | Error::Timeout
             | Error::TooLarge { .. }

@@ -19,6 +19,7 @@
 //! | [`xml`] | the XML format, both directions |
 //! | [`json`] | the JSON format, both directions |
 //! | [`codec`] | a document in either format |
+//! | [`resp`] | the protocol of Redis, both directions |
 //! | [`element`] | a tree of elements, written as XML or as JSON |
 //! | [`response_head`] | status lines, header fields, answers of the whole request |
 //! | [`error`] | what can be wrong with a whole request |
@@ -36,6 +37,7 @@ pub mod format;
 pub mod json;
 mod line;
 pub mod request_head;
+pub mod resp;
 pub mod response_head;
 pub mod route;
 pub mod visible;

@@ -10,9 +10,11 @@ use std::ops::Range;
 
 use super::buffer_pool::{Pool, make_room};
 use super::buffers::{Arena, Buffers};
-use super::connection::{Connection, Parked, Progress, Serve};
+use super::connection::{Connection, Parked, Progress, RespRules, Serve};
+use super::resp_connection::RespConnection;
 use crate::net::face::Face;
 use crate::net::stream::Stream;
+use crate::protocol::{Error, resp};
 use frs::conf::Srv;
 use frs::service::Exchange;
 
@@ -49,7 +51,7 @@ pub enum Writing {
 #[derive(Debug)]
 pub struct Client {
     stream: Stream,
-    connection: Connection,
+    spoken: Spoken,
     /// Input that waits for more, or for the next tick.
     kept: Vec<u8>,
     /// How many bytes the buffer of `kept` must have room for.
@@ -80,6 +82,24 @@ pub struct Client {
     moved: Moved,
 }
 
+/// Its connection, by what is spoken on it.
+#[derive(Debug)]
+enum Spoken {
+    Http(Connection),
+    /// The number of its `<resp>`. Boxed: most clients speak HTTP.
+    Resp(u16, Box<RespConnection>),
+}
+
+impl Spoken {
+    #[inline]
+    fn parked(&self) -> &[Parked] {
+        match self {
+            Spoken::Http(connection) => connection.parked(),
+            Spoken::Resp(_, connection) => connection.parked(),
+        }
+    }
+}
+
 /// Bytes read and written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
@@ -101,10 +121,14 @@ impl Moved {
 
 impl Client {
     /// A new client. `peer` is its address, or `None` on a unix socket.
-    pub fn new(stream: Stream, peer: Option<IpAddr>, _face: Face) -> Client {
+    pub fn new(stream: Stream, peer: Option<IpAddr>, face: Face) -> Client {
+        let spoken = match face {
+            Face::Http => Spoken::Http(Connection::new(peer)),
+            Face::Resp(nth) => Spoken::Resp(nth, Box::default()),
+        };
         Client {
             stream,
-            connection: Connection::new(peer),
+            spoken,
             kept: Vec::new(),
             need: 0,
             piece: 0..0,
@@ -162,12 +186,12 @@ impl Client {
     /// A request waits for a lease.
     #[inline]
     pub fn is_parked(&self) -> bool {
-        !self.connection.parked().is_empty()
+        !self.spoken.parked().is_empty()
     }
 
     /// The request that waits.
     pub fn waiting(&self) -> Option<&Exchange> {
-        match self.connection.parked().first()? {
+        match self.spoken.parked().first()? {
             Parked::Request(exchange, _) => Some(exchange),
             Parked::Answer(_) => None,
         }
@@ -176,7 +200,10 @@ impl Client {
     /// Parks what its batch has left to it.
     #[cold]
     pub fn park(&mut self, parked: Parked) {
-        self.connection.park(parked);
+        match &mut self.spoken {
+            Spoken::Http(connection) => connection.park(parked),
+            Spoken::Resp(_, connection) => connection.park(parked),
+        }
         (self.more, self.begun, self.closing) = (false, false, false);
     }
 
@@ -271,7 +298,12 @@ impl Client {
     ) {
         let piece = arena.get(self.piece.clone());
         let input = if self.kept.is_empty() { piece } else { &self.kept };
-        let progress = self.connection.take(input, srv.into(), serve, scratch, out);
+        let progress = match &mut self.spoken {
+            Spoken::Http(connection) => connection.take(input, srv.into(), serve, scratch, out),
+            Spoken::Resp(nth, connection) => {
+                connection.take(input, RespRules::of(srv, *nth), serve, scratch, out)
+            }
+        };
         // One that goes on with what it has parked has not read: it must not see this once more.
         self.piece = 0..0;
         let Progress { consumed, need, more, begun, close } = progress;
@@ -290,12 +322,25 @@ impl Client {
 
     /// Its request is late: appends the answer, after which the connection closes.
     pub fn time_out<S: Serve>(&mut self, srv: &Srv, serve: &mut S, buffers: &mut Buffers) {
-        self.connection.time_out(srv.into(), serve, &mut buffers.scratch, &mut buffers.out);
+        let Buffers { scratch, out, .. } = buffers;
+        match &mut self.spoken {
+            Spoken::Http(connection) => connection.time_out(srv.into(), serve, scratch, out),
+            Spoken::Resp(_, connection) => connection.time_out(serve, out),
+        }
         (self.more, self.begun, self.closing) = (false, false, true);
     }
 
-    /// Marks it as refused: after the next write the connection closes.
-    pub fn refuse(&mut self) {
+    /// Marks it as refused, and appends the answer that says so: after the next write the
+    /// connection closes.
+    pub fn refuse(&mut self, error: &Error, buffers: &mut Buffers) {
+        let Buffers { scratch, out, .. } = buffers;
+        match (&self.spoken, error) {
+            (Spoken::Http(_), _) => scratch.refuse(error, out),
+            (Spoken::Resp(..), Error::Overloaded) => {
+                resp::write_fault(out, resp::Fault::Overloaded);
+            }
+            (Spoken::Resp(..), _) => resp::write_fault(out, resp::Fault::PeerForbidden),
+        }
         (self.refused, self.closing) = (true, true);
     }
 
@@ -347,7 +392,10 @@ impl Client {
 
     /// Takes what waits: it is closed.
     pub fn give_up(&mut self) -> Vec<Parked> {
-        self.connection.give_up()
+        match &mut self.spoken {
+            Spoken::Http(connection) => connection.give_up(),
+            Spoken::Resp(_, connection) => connection.give_up(),
+        }
     }
 
     /// Returns the buffers of a closed client.

@@ -23,18 +23,19 @@ use crate::protocol::chunked::Chunked;
 use crate::protocol::request_head::{self, Body, Head, Lone, Search};
 use crate::protocol::response_head::{BodyKind, Content, Persistence, ResponseOptions};
 use crate::protocol::route::{Route, Target, route};
-use crate::protocol::{Error, Format, authz, codec, form};
+use crate::protocol::{Error, Format, authz, codec, form, resp};
 use frs::conf::{Authority, Http};
 use frs::service::{Command, ItemOptions};
 
 pub use context::ConnectionBuffers;
-use context::RequestContext;
+pub(super) use context::RequestContext;
 pub(crate) use context::{BUFFERS_IN_HAND, QUEUE_BYTES};
 use head_cache::ConnectionSlot;
 pub use parked::Parked;
 use pending::{ClientPreferences, Pending};
+pub(super) use reply::Manner;
 pub(crate) use reply::QUEUE;
-pub use serve::{Problem, Rules, Serve};
+pub use serve::{Problem, RespRules, Rules, Serve};
 
 /// The most requests of one connection that a tick answers.
 pub const MAX_REQUESTS_PER_TICK: usize = 256;
@@ -350,6 +351,7 @@ impl Connection {
                 }
                 self.take_head(head, &input[..end], end == input.len(), context)
             }
+            Ok(None) if resp::looks_like_resp(input) => self.refuse_resp(input, context),
             Ok(None) => Step::Starved(0, max_head_bytes as usize),
             Err(error) => self.take_head(Err(error), input, true, context),
         }
@@ -372,6 +374,7 @@ impl Connection {
                 self.begin_request(&asked, last, context);
                 self.remember(&asked.head, bytes, context.scratch);
             }
+            Err(_) if resp::looks_like_resp(bytes) => return self.refuse_resp(bytes, context),
             Err(error) => {
                 self.close();
                 context.write_error(Call::Other, ResponseOptions::CLOSE, &error);
@@ -382,6 +385,15 @@ impl Connection {
             State::Items(..) | State::ChunkedItems(..) => Step::Took(bytes.len()),
             _ => Step::Answered(bytes.len()),
         }
+    }
+
+    /// Tells a client of Redis in its own words that this is no listener for it.
+    #[cold]
+    fn refuse_resp<S: Serve>(&mut self, bytes: &[u8], context: &mut RequestContext<'_, S>) -> Step {
+        self.close();
+        let fault = resp::Fault::OnHttp;
+        context.write_with(Call::Other, fault.status(), |out| resp::write_fault(out, fault));
+        Step::Answered(bytes.len())
     }
 
     /// Adds a head whose items are awaited to the cache.
@@ -428,7 +440,7 @@ impl Connection {
             }
             Ok(Plan::Run(refusal)) => {
                 let options = self.leave_head(head, preferences, closes, context);
-                context.enqueue(call, Some(refusal), options);
+                context.enqueue(Manner::Http { call, refusal: Some(refusal), options });
             }
             Ok(Plan::Health(problem)) => {
                 let options = self.leave_head(head, preferences, closes, context);
@@ -593,11 +605,14 @@ impl Connection {
             self.close();
         }
         match read {
-            Ok(()) => context.enqueue(Call::from(command), None, options),
+            Ok(()) => {
+                let call = Call::from(command);
+                context.enqueue(Manner::Http { call, refusal: None, options });
+            }
             Err(error) => context.write_error(Call::from(command), options.of(format), &error),
         }
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -9,7 +9,8 @@
 //! | `tick` | one round of the loop: read, answer, expire, accept |
 //! | `accept` | what it listens on, and how many clients it accepts |
 //! | `client` | a client's socket, and what is kept of it between ticks |
-//! | `connection` | bytes in, bytes out, no socket |
+//! | `connection` | bytes in, bytes out, no socket: HTTP |
+//! | `resp_connection` | the same for RESP |
 //! | `request_handler` | answers requests |
 //! | `conf_in_use` | srv.xml in force, with tokens read from their files |
 //! | `buffers` `buffer_pool` | memory that clients share |
@@ -25,6 +26,7 @@ mod courier_bells;
 mod overload_log;
 mod parked_clients;
 mod request_handler;
+pub mod resp_connection;
 mod run;
 pub(crate) mod tick;
 

@@ -2,8 +2,10 @@
 
 use super::connection::{Problem, Serve};
 use crate::protocol::call::{Call, status_kind};
+use crate::protocol::resp::ServerFigures;
 use frs::base::clock::Millis;
 use frs::service::{Answers, Exchange, Request, Service};
+use frs::store::Counter;
 
 /// What /health says if the last flush failed.
 const NOT_WRITTEN_BACK: &str = "files are not written back to the disk: the keeper's log says why; \
@@ -25,7 +27,12 @@ pub struct RequestHandler {
     pub answered: u64,
     /// Other workers serve in its place.
     pub replaced: bool,
+    /// The figures of the whole server, and when they were gathered.
+    pub figures: Option<(Millis, ServerFigures)>,
 }
+
+/// How old the figures of the whole server may be: to gather them takes a look at every slot.
+const FIGURES_MS: u64 = 1000;
 
 impl Serve for RequestHandler {
     fn run(&mut self, request: &Request, answers: &mut Answers) {
@@ -46,6 +53,19 @@ impl Serve for RequestHandler {
 
     fn biz_name(&self, index: usize) -> Option<&str> {
         self.service.conf().map.bizs.get(index).map(|biz| biz.name.as_str())
+    }
+
+    fn figures(&mut self) -> ServerFigures {
+        let now = self.now;
+        let is_fresh = |gathered: Millis| now.abs_diff(gathered) < FIGURES_MS;
+        match self.figures {
+            Some((gathered, figures)) if is_fresh(gathered) => figures,
+            _ => {
+                let figures = figures_of(&self.service);
+                self.figures = Some((now, figures));
+                figures
+            }
+        }
     }
 
     fn draining(&self) -> bool {
@@ -82,4 +102,17 @@ fn not_served(unserved: &[String], all: usize) -> Problem {
     let names = unserved.join(", ");
     let words = format!("items of these groups answer `store`, the log says why: {names}\n");
     Problem { status: if unserved.len() == all { 503 } else { 200 }, words: words.into() }
+}
+
+/// Gathers the figures of the whole server.
+fn figures_of(service: &Service) -> ServerFigures {
+    let sums = service.handle().runtime().sums();
+    ServerFigures {
+        connections: sums.count(Counter::Connections),
+        connections_refused: sums.count(Counter::ConnectionsRefused),
+        timeouts: sums.count(Counter::Timeouts),
+        bytes_in: sums.count(Counter::BytesIn),
+        bytes_out: sums.count(Counter::BytesOut),
+        requests: sums.requests.map(|kinds| kinds.iter().sum()),
+    }
 }

@@ -23,7 +23,6 @@ use super::courier_bells::CourierBells;
 use super::overload_log::OverloadLog;
 use super::parked_clients::ParkedClients;
 use super::request_handler::RequestHandler;
-use crate::net::face::Face;
 use crate::net::listeners::ListenerSet;
 use crate::net::timers::{Expired, Lengths, TimerKind, Timers};
 use crate::process::child::ChildContext;
@@ -61,8 +60,6 @@ const LINGER_MS: u64 = 2_000;
 const FINISH_MS: u64 = 4_000;
 /// How long clients have to close by themselves when the worker drains.
 const DRAIN_MS: u64 = 60_000;
-/// What clients of `<resp>` are told: nobody speaks RESP here yet.
-const RESP_REFUSAL: &[u8] = b"-ERR this version of frs does not speak RESP yet\r\n";
 
 /// How a worker ends. A later variant is quicker and replaces an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -152,6 +149,7 @@ impl Worker {
                 draining: false,
                 answered: 0,
                 replaced: false,
+                figures: None,
             },
             conf,
             clients: Vec::new(),
@@ -602,18 +600,14 @@ impl Worker {
         if matches!(refusal, Some(protocol::Error::Overloaded)) {
             self.overloads.add();
         }
-        let is_refused = refusal.is_some() || face != Face::Http;
-        if is_refused && self.refused >= REFUSED_CLIENTS && !self.make_room_for_refused() {
+        if refusal.is_some() && self.refused >= REFUSED_CLIENTS && !self.make_room_for_refused() {
             return;
         }
         let Some(index) = self.add_client(Client::new(stream, peer, face)) else { return };
-        self.buffers.out.clear();
-        match (face, refusal) {
-            (Face::Http, None) => return self.timers.arm(index, TimerKind::Idle, self.now_ms),
-            (Face::Http, Some(e)) => self.buffers.scratch.refuse(&e, &mut self.buffers.out),
-            (Face::Resp(_), _) => self.buffers.out.extend(RESP_REFUSAL),
+        match refusal {
+            None => self.timers.arm(index, TimerKind::Idle, self.now_ms),
+            Some(error) => self.refuse(index, &error),
         }
-        self.refuse(index);
     }
 
     /// Why a client is not served, or `None` if it is.
@@ -629,10 +623,11 @@ impl Worker {
         }
     }
 
-    /// Gives a client that is not served the answer that says so.
-    fn refuse(&mut self, index: u32) {
-        if let Some(client) = self.client(index) {
-            client.refuse();
+    /// Answers a client that is not served.
+    fn refuse(&mut self, index: u32, error: &protocol::Error) {
+        self.buffers.out.clear();
+        if let Some(client) = self.clients[index as usize].as_mut() {
+            client.refuse(error, &mut self.buffers);
             self.refused += 1;
         }
         self.write(index, 0..self.buffers.out.len());

@@ -25,8 +25,20 @@ const PAGES: [(&str, usize); 8] = [
 ];
 
 /// The languages of blocks. `console` blocks cannot be run here.
-const LANGUAGES: [&str; 9] =
-    ["sh", "console", "xml", "json", "http", "text", "ini", "yaml", "rust,no_run"];
+const LANGUAGES: [&str; 12] = [
+    "sh",
+    "console",
+    "xml",
+    "json",
+    "http",
+    "text",
+    "ini",
+    "yaml",
+    "rust,no_run",
+    "python",
+    "js",
+    "go",
+];
 
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))

@@ -64,13 +64,19 @@ impl Serve for Longest {
 
 /// The most that is held of a client that writes `request` repeatedly and reads nothing, until
 /// neither the worker nor the kernel takes more.
-fn held_at_most(conf: &Conf, buffers: &mut Buffers, request: &[u8], piece: usize) -> usize {
+fn held_at_most(
+    conf: &Conf,
+    buffers: &mut Buffers,
+    face: Face,
+    request: &[u8],
+    piece: usize,
+) -> usize {
     // Several requests to a read.
     let request = request.repeat((64_usize << 10).div_ceil(request.len()));
     let (mut peer, ours) = mio::net::UnixStream::pair().unwrap();
     // The kernel takes almost none of the answers.
     socket2::SockRef::from(&ours).set_send_buffer_size(1).unwrap();
-    let mut client = Client::new(Stream::Unix(ours), None, Face::Http);
+    let mut client = Client::new(Stream::Unix(ours), None, face);
     let (mut written, mut most, mut idle) = (0, 0, 0);
     // Several rounds without progress: all buffers are full, including the kernel's.
     while idle < 4 {
@@ -98,8 +104,12 @@ fn held_at_most(conf: &Conf, buffers: &mut Buffers, request: &[u8], piece: usize
             Reading::Wait => {}
             other => panic!("{other:?}"),
         }
-        let Client { kept, unsent, connection, .. } = &client;
-        most = most.max(kept.capacity() + unsent.capacity() + connection.held_bytes());
+        let Client { kept, unsent, spoken, .. } = &client;
+        let held = match spoken {
+            Spoken::Http(connection) => connection.held_bytes(),
+            Spoken::Resp(_, connection) => connection.held_bytes(),
+        };
+        most = most.max(kept.capacity() + unsent.capacity() + held);
     }
     assert!(written > request.len() && client.is_blocked());
     // Its requests are answered once it reads.
@@ -162,11 +172,78 @@ fn a_client_who_never_reads_is_held_in_what_was_counted() {
         let mut buffers = Buffers::default();
         for request in requests(&conf.srv.http) {
             for piece in [usize::MAX, 1000] {
-                let held = held_at_most(&conf, &mut buffers, &request, piece);
+                let held = held_at_most(&conf, &mut buffers, Face::Http, &request, piece);
                 let shown = String::from_utf8_lossy(&request[..60.min(request.len())]);
                 assert!(held <= bound, "{http}: {held} of {bound} bytes held of {shown}");
             }
         }
+    }
+}
+
+/// Commands of RESP: many items, one long key, and a transaction of small commands.
+fn commands(http: &Http) -> Vec<Vec<u8>> {
+    let array = |words: &[&str]| {
+        let bulks: String =
+            words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+        format!("*{}\r\n{bulks}", words.len())
+    };
+    let max_body = http.max_body_bytes as usize;
+    let many = |items: usize| {
+        let count = items.to_string();
+        let head = ["FRS.MUPDATE", "DETAIL", "ITEMS", &count];
+        array(&[&head[..], &["1", "k", "1"].repeat(items)].concat())
+    };
+    let most = (1..=http.max_items as usize).take_while(|&items| many(items).len() <= max_body);
+    let one = array(&["FRS.UPDATE", "1", "k", "DETAIL"]);
+    let queued = one.repeat((max_body - one.len()) / (one.len() + 100));
+    [
+        most.last().map_or_else(|| one.clone(), many),
+        array(&["FRS.UPDATE", "1", &"k".repeat(4096.min(max_body - 60))]),
+        array(&["PING", &"m".repeat(4096.min(max_body - 40))]),
+        array(&["COMMAND"]),
+        [array(&["MULTI"]), queued, array(&["EXEC"])].concat(),
+        one,
+    ]
+    .map(String::into_bytes)
+    .to_vec()
+}
+
+#[test]
+fn nor_is_a_client_of_redis_held_in_more() {
+    for http in [
+        "max-body='256' max-head='256'",
+        "max-body='8KiB' max-head='1MiB' max-items='10'",
+        "max-body='64KiB' max-head='8KiB'",
+        "max-body='256KiB' max-head='256'",
+    ] {
+        let conf = conf(http);
+        let bound = BUFFER_SIZES.connection_bytes(&conf.srv.http, &conf.map) as usize;
+        let mut buffers = Buffers::default();
+        for commands in commands(&conf.srv.http) {
+            for piece in [usize::MAX, 1000] {
+                let face = Face::Resp(0);
+                let held = held_at_most(&conf, &mut buffers, face, &commands, piece);
+                let shown = String::from_utf8_lossy(&commands[..60.min(commands.len())]);
+                assert!(held <= bound, "{http}: {held} of {bound} bytes held of {shown}");
+            }
+        }
+    }
+}
+
+#[test]
+fn who_is_refused_is_told_so_in_the_words_of_the_listener() {
+    for (face, error, words) in [
+        (Face::Resp(0), Error::Overloaded, "-ERR max number of clients reached\r\n"),
+        (Face::Resp(0), Error::PeerForbidden, "-ERR this peer is in no <allow> network\r\n"),
+        (Face::Http, Error::Overloaded, "HTTP/1.1 503 Service Unavailable\r\n"),
+    ] {
+        let (_peer, ours) = mio::net::UnixStream::pair().unwrap();
+        let mut client = Client::new(Stream::Unix(ours), None, face);
+        let mut buffers = Buffers::default();
+        client.refuse(&error, &mut buffers);
+        assert!(client.is_refused() && client.is_closing());
+        let told = String::from_utf8(buffers.out).unwrap();
+        assert!(told.starts_with(words), "{told}");
     }
 }
 
@@ -182,6 +259,14 @@ fn the_longest_reply_is_no_longer_than_was_counted() {
             let rules = (&conf.srv).into();
             connection.advance(&request, rules, &mut Longest, &mut scratch, &mut out);
             longest = longest.max(out.len());
+        }
+        for command in commands(&conf.srv.http) {
+            let (mut scratch, mut out) = (Default::default(), Vec::new());
+            let own = RespRules::of(&conf.srv, 0);
+            RespConnection::default().advance(&command, own, &mut Longest, &mut scratch, &mut out);
+            let replies =
+                if command.starts_with(b"*1\r\n$5\r\nMULTI") { usize::MAX } else { bound };
+            assert!(out.len() <= replies, "{http}: {} of {bound} in RESP", out.len());
         }
         assert!(longest <= bound, "{http}: {longest} of {bound}");
         assert!(longest > bound / 4, "it is not far from it: {longest} of {bound}");

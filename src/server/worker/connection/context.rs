@@ -6,13 +6,13 @@
 
 use super::head_cache::HeadCache;
 use super::parked::{Parked, Parking};
-use super::reply::{QUEUE, Reply};
+use super::reply::{Manner, QUEUE, Reply};
 use super::serve::{Rules, Serve};
 use crate::protocol::call::Call;
 use crate::protocol::response_head::{
     self, Asker, BodyKind, Common, Content, ResponseOptions, Single,
 };
-use crate::protocol::{Decoded, Error, Line, codec, form};
+use crate::protocol::{Decoded, Error, Line, codec, form, resp};
 use frs::base::clock::Millis;
 use frs::service::{Answer, Exchange, Request, Stage};
 
@@ -21,13 +21,25 @@ use frs::service::{Answer, Exchange, Request, Stage};
 pub struct ConnectionBuffers {
     pub(super) heads: HeadCache,
     pub(super) common: Common,
-    pub(super) queue: Queue,
+    pub(in crate::worker) queue: Queue,
     pub(super) decoded: Decoded,
     pub(super) form: form::Decoded,
     pub(super) key: String,
     pub(super) chunks: Vec<u8>,
     pub(super) body: Vec<u8>,
     pub(super) line: Line,
+    pub(in crate::worker) resp: RespBuffers,
+}
+
+/// Working memory for commands of RESP.
+#[derive(Debug, Default)]
+pub(in crate::worker) struct RespBuffers {
+    /// The words of a line, as bulks.
+    pub words: Vec<u8>,
+    /// A spare buffer for a transaction.
+    pub transaction: Vec<u8>,
+    /// How many connections have asked for their number.
+    pub numbered: u32,
 }
 
 impl ConnectionBuffers {
@@ -90,7 +102,7 @@ pub const BUFFERS_IN_HAND: usize = 2 * (QUEUE + 3);
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// The worker's context of a connection.
-pub(super) struct RequestContext<'a, S> {
+pub(in crate::worker) struct RequestContext<'a, S> {
     pub rules: Rules<'a>,
     pub serve: &'a mut S,
     pub scratch: &'a mut ConnectionBuffers,
@@ -100,7 +112,7 @@ pub(super) struct RequestContext<'a, S> {
 /// Requests that are read and not yet run. They run together, so that the memory of one is fetched
 /// while another is processed.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(in crate::worker) struct Queue {
     /// The first `waiting` are complete. The next one is being read.
     exchanges: Vec<Exchange>,
     replies: Vec<Reply>,
@@ -136,11 +148,11 @@ impl Queue {
 impl<S: Serve> RequestContext<'_, S> {
     /// Puts the complete request into the queue. The next [`RequestContext::flush`] runs and
     /// answers it.
-    pub fn enqueue(&mut self, call: Call, refusal: Option<u16>, options: ResponseOptions) {
+    pub fn enqueue(&mut self, manner: Manner) {
         let queue = &mut self.scratch.queue;
         let batch_index = queue.batch_index();
         queue.exchanges[queue.waiting].lane = batch_index;
-        queue.replies.push(Reply { call, refusal, options, batch_index });
+        queue.replies.push(Reply { manner, batch_index });
         queue.waiting += 1;
         if queue.waiting == QUEUE {
             self.flush();
@@ -151,7 +163,7 @@ impl<S: Serve> RequestContext<'_, S> {
     pub(super) fn requeue(&mut self, exchange: Box<Exchange>, reply: Reply) {
         let queue = &mut self.scratch.queue;
         queue.parking.unpark(exchange, &mut queue.exchanges[queue.waiting]);
-        self.enqueue(reply.call, reply.refusal, reply.options);
+        self.enqueue(reply.manner);
     }
 
     /// Runs what the present connection has parked, or parks it again. That is known before any
@@ -212,24 +224,32 @@ impl<S: Serve> RequestContext<'_, S> {
             }
             let Exchange { request, answers, .. } = &*exchange;
             debug_assert_eq!(answers.items.len(), request.items().len());
-            body.clear();
-            codec::write(reply.options.format, body, line, request, answers);
-            let answer = match &answers.items[..] {
-                [answer] => Some(answer),
-                _ => None,
+            let (call, status) = match reply.manner {
+                Manner::Resp(form) => {
+                    (form.call, resp::write_answers(self.out, line, form, request, answers))
+                }
+                Manner::Http { call, refusal, options } => {
+                    body.clear();
+                    codec::write(options.format, body, line, request, answers);
+                    let answer = match &answers.items[..] {
+                        [answer] => Some(answer),
+                        _ => None,
+                    };
+                    let proxied = refusal.is_some();
+                    let single = answer.and_then(|answer| single(answer, self.serve, proxied));
+                    let status = match (refusal, answer) {
+                        (None, _) => 200,
+                        (Some(refusal), Some(answer)) => response_head::status_of(answer, refusal),
+                        (Some(_), None) => 503,
+                    };
+                    let document = Content { status, kind: BodyKind::Document, body };
+                    let asker = self.rules.asker(options);
+                    response_head::write(self.out, line, common, asker, document, single);
+                    (call, status)
+                }
             };
-            let proxied = reply.refusal.is_some();
-            let single = answer.and_then(|answer| single(answer, self.serve, proxied));
-            let status = match (reply.refusal, answer) {
-                (None, _) => 200,
-                (Some(refusal), Some(answer)) => response_head::status_of(answer, refusal),
-                (Some(_), None) => 503,
-            };
-            let document = Content { status, kind: BodyKind::Document, body };
-            let asker = self.rules.asker(reply.options);
-            response_head::write(self.out, line, common, asker, document, single);
             queue.batch_ends[reply.batch_index] = self.out.len();
-            self.serve.answered(reply.call, status);
+            self.serve.answered(call, status);
         }
     }
 
@@ -260,6 +280,15 @@ impl<S: Serve> RequestContext<'_, S> {
         response_head::write(self.out, line, common, asker, answer, None);
         self.end_answer(from);
         self.serve.answered(call, answer.status);
+    }
+
+    /// Writes an answer that is ready, in any protocol, and counts it.
+    pub fn write_with(&mut self, call: Call, status: u16, write: impl FnOnce(&mut Vec<u8>)) {
+        self.flush();
+        let from = self.out.len();
+        write(self.out);
+        self.end_answer(from);
+        self.serve.answered(call, status);
     }
 
     /// Tells a page what it may request.

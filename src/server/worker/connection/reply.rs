@@ -1,6 +1,7 @@
 //! How a request that is in the queue, or parked, is answered.
 
 use crate::protocol::call::Call;
+use crate::protocol::resp::AnswerForm;
 use crate::protocol::response_head::ResponseOptions;
 
 /// The most requests that wait to run together.
@@ -8,9 +9,19 @@ pub const QUEUE: usize = 16;
 /// How to answer a request in the queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Reply {
-    pub call: Call,
-    /// The status of a limited item. `None`: each item carries its own result, the status is 200.
-    pub refusal: Option<u16>,
-    pub options: ResponseOptions,
+    pub manner: Manner,
     pub batch_index: usize,
+}
+
+/// How to answer, in the protocol of the request.
+#[derive(Debug, Clone, Copy)]
+pub enum Manner {
+    Http {
+        call: Call,
+        /// The status of a limited item. `None`: each item carries its own result, the status is
+        /// 200.
+        refusal: Option<u16>,
+        options: ResponseOptions,
+    },
+    Resp(AnswerForm),
 }

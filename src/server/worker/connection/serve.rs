@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use crate::protocol::call::Call;
+use crate::protocol::resp::ServerFigures;
 use crate::protocol::response_head::{Asker, ResponseOptions};
-use frs::conf::{AuthzKey, Cidr, Http, Listen, Srv};
+use frs::conf::{AccessToken, AuthzKey, Cidr, Http, Listen, Srv};
 use frs::service::{Answers, Exchange, Request};
 
 /// What a connection needs from the worker.
@@ -44,6 +45,11 @@ pub trait Serve {
     /// uses it.
     fn problem(&self) -> Option<Problem> {
         None
+    }
+
+    /// The figures of the whole server, for INFO. They may be a second old.
+    fn figures(&mut self) -> ServerFigures {
+        ServerFigures::default()
     }
 
     /// Counts an answer.
@@ -93,5 +99,32 @@ impl<'a> From<&'a Srv> for Rules<'a> {
     fn from(srv: &'a Srv) -> Rules<'a> {
         let admin = srv.admin.as_ref().map(|admin| &admin.listen);
         Rules { http: &srv.http, authz: &srv.authz, trusted: &srv.trusted, admin }
+    }
+}
+
+/// That of a `<resp>` that is none: nobody is served there.
+static NO_TOKEN: AccessToken = AccessToken::UNKNOWN;
+
+/// What a connection that speaks RESP uses of the configuration: the same, and what its `<resp>`
+/// says.
+#[derive(Debug, Clone, Copy)]
+pub struct RespRules<'a> {
+    /// What holds for every connection.
+    pub rules: Rules<'a>,
+    /// What clients have to name. `None`: everyone is served.
+    pub token: Option<&'a AccessToken>,
+    /// The business of `CL.THROTTLE`, if there is one.
+    pub throttle: Option<&'a str>,
+}
+
+impl<'a> RespRules<'a> {
+    /// Those of the nth `<resp>`.
+    pub fn of(srv: &'a Srv, nth: u16) -> RespRules<'a> {
+        let resp = srv.resps.get(usize::from(nth));
+        RespRules {
+            rules: srv.into(),
+            token: resp.map_or(Some(&NO_TOKEN), |resp| resp.token.as_ref()),
+            throttle: resp.and_then(|resp| resp.throttle.as_deref()),
+        }
     }
 }

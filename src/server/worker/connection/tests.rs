@@ -11,7 +11,7 @@ mod parked;
 mod pieces;
 mod sites;
 
-const HTTP: Http = Http {
+pub(in crate::worker) const HTTP: Http = Http {
     max_connections: 10,
     max_body_bytes: 300,
     max_head_bytes: 512,
@@ -24,7 +24,8 @@ const HTTP: Http = Http {
     allow_origin: Vec::new(),
 };
 
-const RULES: Rules<'_> = Rules { http: &HTTP, authz: &AuthzKey::Peer, trusted: &[], admin: None };
+pub(in crate::worker) const RULES: Rules<'_> =
+    Rules { http: &HTTP, authz: &AuthzKey::Peer, trusted: &[], admin: None };
 
 const JSON: &str = r#"{"items":[{"biz":"login","key":"alice"}]}"#;
 
@@ -32,13 +33,13 @@ const XML: &str = "<request><item biz='login' key='alice'/></request>";
 
 /// Answers by the key: `limited`, an item error's word, or allowed. Records what it ran.
 #[derive(Default)]
-struct Stub {
+pub(in crate::worker) struct Stub {
     /// Keys that begin with `lease` wait until they are here.
-    leased: Vec<String>,
-    given_up: Vec<String>,
-    ran: Vec<String>,
-    answered: Vec<(Call, u16)>,
-    draining: bool,
+    pub leased: Vec<String>,
+    pub given_up: Vec<String>,
+    pub ran: Vec<String>,
+    pub answered: Vec<(Call, u16)>,
+    pub draining: bool,
     problem: Option<&'static str>,
 }
 
@@ -575,4 +576,33 @@ fn refusals() {
     assert_eq!(statuses(&text), [403, 503]);
     assert_eq!(text.matches("Connection: close").count(), 2);
     assert_eq!(text.matches("00:00:01 GMT").count(), 2);
+}
+
+#[test]
+fn a_client_of_redis_is_refused_at_once_in_its_own_words() {
+    let refused =
+        "-ERR this listener speaks HTTP: send commands in RESP to a <resp> of srv.xml\r\n";
+    for input in
+        ["*1\r\n$4\r\nPING\r\n", "*2\r", "*3\r\n$5\r\nHELLO\r\n$1\r\n3\r\n\r\n\r\n", "*12\r\n\r\n"]
+    {
+        for cut in 0..input.len() {
+            let mut line = Line::new();
+            line.push(&input.as_bytes()[..cut]);
+            line.push(&input.as_bytes()[cut..]);
+            assert_eq!((line.text().as_str(), line.closed), (refused, true), "{input:?} {cut}");
+            assert_eq!(line.stub.answered, [(Call::Other, 400)]);
+        }
+    }
+    // No method is so.
+    for input in ["*1 / HTTP/1.1\r\n", "*\r\n\r\n", "*x\r\n\r\n"] {
+        assert!(!talk(input).0.contains("RESP"), "{input:?}");
+    }
+    // A request before it is answered.
+    let (text, closed) = talk(&(get("/health") + "*1\r\n"));
+    assert!(text.starts_with("HTTP/1.1 200 OK") && text.ends_with(refused) && closed, "{text}");
+}
+
+#[test]
+fn a_reply_has_not_grown_with_its_protocols() {
+    assert_eq!(size_of::<super::reply::Reply>(), 32);
 }

@@ -109,6 +109,7 @@ fn verdict() -> impl Strategy<Value = Verdict> {
                 figures,
                 retry_ms,
                 window_ms,
+                level_ns: 0,
                 shared: shared.map(Heard::ago),
             }
         })
@@ -405,6 +406,7 @@ fn the_longest_words_fit() {
         figures: most,
         retry_ms: Some(u64::MAX),
         window_ms: None,
+        level_ns: 0,
         shared: Some(Heard::ago(Some(u64::MAX))),
     };
     let (xml, json) = said(verdict, Some(&"word".repeat(200)));

@@ -172,7 +172,8 @@ fn a_small_request_is_parked_without_the_room_of_a_large_one() {
     assert!(exchange.held_bytes() > 32 << 10);
     let mut parking = Parking::default();
     let options = ResponseOptions::CLOSE;
-    let reply = Reply { call: Call::Update, refusal: None, options, batch_index: 0 };
+    let manner = Manner::Http { call: Call::Update, refusal: None, options };
+    let reply = Reply { manner, batch_index: 0 };
     parking.park(&mut exchange, reply);
     let Some((0, Parked::Request(parked, _))) = parking.drain().next() else { panic!("parked") };
     assert_eq!(parked.request.items().len(), 1);

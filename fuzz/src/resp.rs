@@ -1,0 +1,103 @@
+//! A connection that speaks RESP fed with anything, whole and in two pieces: the replies are the
+//! same, and each is whole. The first two bytes say where to cut.
+
+use frs::conf::{AuthzKey, Http};
+use frs::service::{Answer, Answers, ItemError, Request, Verdict};
+use frs_server::worker::connection::{ConnectionBuffers, RespRules, Rules, Serve};
+use frs_server::worker::resp_connection::RespConnection;
+
+/// The words that begin an answer in HTTP, which refuses a request in HTTP.
+const HTTP_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n";
+
+fn bounds() -> Http {
+    Http {
+        max_body_bytes: 1024,
+        max_head_bytes: 512,
+        max_items: 8,
+        max_atomic_items: 4,
+        ..Http::default()
+    }
+}
+
+/// Admits keys of an even length, and is busy for the others.
+struct Even;
+
+impl Serve for Even {
+    fn run(&mut self, request: &Request, answers: &mut Answers) {
+        answers.items.extend(request.items().iter().map(|item| {
+            let is_even = request.key(item).len().is_multiple_of(2);
+            let result = if is_even { Ok(Verdict::UNJUDGED) } else { Err(ItemError::Busy) };
+            Answer { biz: None, result, details: 0..0, action: 0 }
+        }));
+    }
+
+    fn biz_name(&self, _: usize) -> Option<&str> {
+        None
+    }
+
+    fn draining(&self) -> bool {
+        false
+    }
+}
+
+fn talk(http: &Http, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
+    let rules = Rules { http, authz: &AuthzKey::Peer, trusted: &[], admin: None };
+    let own = RespRules { rules, token: None, throttle: Some("throttle") };
+    let (mut connection, mut scratch) = (RespConnection::default(), ConnectionBuffers::default());
+    let (mut unread, mut out, mut closed) = (Vec::new(), Vec::new(), false);
+    for piece in pieces {
+        unread.extend_from_slice(piece);
+        loop {
+            let progress = connection.advance(&unread, own, &mut Even, &mut scratch, &mut out);
+            unread.drain(..progress.consumed);
+            closed = progress.close;
+            assert!(progress.more || progress.need > unread.len());
+            if !progress.more {
+                break;
+            }
+        }
+    }
+    (out, closed)
+}
+
+/// What follows the reply at the beginning. `None`: it is not whole, or no reply.
+fn after_reply(reply: &[u8]) -> Option<&[u8]> {
+    let end = reply.windows(2).position(|pair| pair == b"\r\n")?;
+    let (line, mut rest) = (&reply[..end], &reply[end + 2..]);
+    let (kind, text) = line.split_first()?;
+    let number = || std::str::from_utf8(text).ok()?.parse::<i64>().ok();
+    let parts = match kind {
+        b'+' | b'-' | b'_' => 0,
+        b':' => number().map(|_| 0)?,
+        b'$' => {
+            let length = number()?;
+            if length >= 0 {
+                let (_, behind) = rest.split_at_checked(length as usize)?;
+                rest = behind.strip_prefix(b"\r\n")?;
+            }
+            0
+        }
+        b'*' | b'~' => number()?,
+        b'%' => 2 * number()?,
+        _ => return None,
+    };
+    for _ in 0..parts {
+        rest = after_reply(rest)?;
+    }
+    Some(rest)
+}
+
+/// Runs one input.
+pub fn run(data: &[u8]) {
+    let Some((cut, input)) = data.split_first_chunk::<2>() else { return };
+    let cut = usize::from(u16::from_le_bytes(*cut)) % (input.len() + 1);
+    let (head, tail) = input.split_at(cut);
+    let http = bounds();
+    let whole = talk(&http, &[input]);
+    assert_eq!(talk(&http, &[head, tail]), whole);
+    let mut rest = &whole.0[..];
+    while !rest.is_empty() && !rest.starts_with(HTTP_ANSWER) {
+        rest = after_reply(rest).expect("a whole reply");
+    }
+    assert!(rest.is_empty() || whole.1, "who speaks HTTP is not heard any more");
+}

@@ -1,0 +1,154 @@
+//! The commands that there are, as COMMAND describes them.
+//!
+//! Invariant: what is in the table is served, and nothing else is. A command with too many or too
+//! few arguments is refused before it is looked at.
+
+/// A command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs)]
+pub enum Name {
+    Update,
+    Query,
+    ManyUpdate,
+    ManyQuery,
+    Throttle,
+    Ping,
+    Echo,
+    Multi,
+    Exec,
+    Discard,
+    Hello,
+    Auth,
+    Client,
+    Select,
+    Quit,
+    Reset,
+    ReadOnly,
+    Info,
+    Command,
+    Config,
+    Cluster,
+}
+
+/// The number of arguments that a command takes, with its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arity {
+    /// Exactly so many.
+    Of(usize),
+    /// At least so many.
+    From(usize),
+    /// From so many to so many.
+    Between(usize, usize),
+}
+
+/// What is known of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Command {
+    /// Which.
+    pub name: Name,
+    /// Its word.
+    pub word: &'static str,
+    /// How many arguments it takes.
+    pub arity: Arity,
+    /// Its flags, as Redis calls them.
+    pub flags: &'static [&'static str],
+    /// The position of its key. 0: it has none, or not at one place.
+    pub key: i64,
+    /// What it is for.
+    pub summary: &'static str,
+    /// The group of Redis to which it belongs.
+    pub group: &'static str,
+}
+
+impl Command {
+    /// Whether it takes so many arguments, with its name.
+    #[inline]
+    pub fn takes(&self, arguments: usize) -> bool {
+        match self.arity {
+            Arity::Of(count) => arguments == count,
+            Arity::From(least) => arguments >= least,
+            Arity::Between(least, most) => (least..=most).contains(&arguments),
+        }
+    }
+
+    /// Its arity in the words of Redis: negative if it is a least one.
+    pub fn redis_arity(&self) -> i64 {
+        match self.arity {
+            Arity::Of(count) => count as i64,
+            Arity::From(least) | Arity::Between(least, _) => -(least as i64),
+        }
+    }
+
+    /// Whether it is served before the client has said who it is.
+    #[inline]
+    pub fn needs_no_auth(&self) -> bool {
+        matches!(self.name, Name::Auth | Name::Hello | Name::Quit | Name::Reset)
+    }
+
+    /// Whether it runs at once within a transaction.
+    #[inline]
+    pub fn is_never_queued(&self) -> bool {
+        matches!(self.name, Name::Multi | Name::Exec | Name::Discard | Name::Quit | Name::Reset)
+    }
+}
+
+const WRITE: &[&str] = &["write", "fast"];
+const WRITE_MANY: &[&str] = &["write", "movablekeys"];
+const READ: &[&str] = &["readonly", "fast"];
+const READ_MANY: &[&str] = &["readonly", "movablekeys"];
+const FAST: &[&str] = &["loading", "stale", "fast"];
+const ANYONE: &[&str] = &["noscript", "loading", "stale", "fast", "no_auth"];
+const SLOW: &[&str] = &["loading", "stale"];
+
+const fn command(
+    name: Name,
+    word: &'static str,
+    arity: Arity,
+    flags: &'static [&'static str],
+    summary: &'static str,
+) -> Command {
+    Command { name, word, arity, flags, key: 0, summary, group: "generic" }
+}
+
+const fn keyed(command: Command, key: i64) -> Command {
+    Command { key, ..command }
+}
+
+const fn of(command: Command, group: &'static str) -> Command {
+    Command { group, ..command }
+}
+
+/// All of them, the frequent ones first.
+pub const COMMANDS: [Command; 21] = {
+    use Arity::{Between, From, Of};
+    use Name as N;
+    [
+        keyed(command(N::Update, "FRS.UPDATE", From(3), WRITE, "Charges one item"), 2),
+        keyed(command(N::Throttle, "CL.THROTTLE", Between(5, 6), WRITE, "Throttles a key"), 1),
+        keyed(command(N::Query, "FRS.QUERY", From(3), READ, "Asks for one item"), 2),
+        command(N::ManyUpdate, "FRS.MUPDATE", From(6), WRITE_MANY, "Charges items"),
+        command(N::ManyQuery, "FRS.MQUERY", From(6), READ_MANY, "Asks for items"),
+        of(command(N::Ping, "PING", Between(1, 2), FAST, "Answers PONG"), "connection"),
+        of(command(N::Multi, "MULTI", Of(1), FAST, "Begins a transaction"), "transactions"),
+        of(command(N::Exec, "EXEC", Of(1), SLOW, "Runs a transaction"), "transactions"),
+        of(command(N::Discard, "DISCARD", Of(1), FAST, "Drops a transaction"), "transactions"),
+        of(command(N::Echo, "ECHO", Of(2), FAST, "Answers its argument"), "connection"),
+        of(command(N::Hello, "HELLO", From(1), ANYONE, "Chooses the protocol"), "connection"),
+        of(command(N::Auth, "AUTH", Between(2, 3), ANYONE, "Names the token"), "connection"),
+        of(command(N::Client, "CLIENT", From(2), SLOW, "Names the client"), "connection"),
+        of(command(N::Select, "SELECT", Of(2), FAST, "Chooses database 0"), "connection"),
+        of(command(N::Quit, "QUIT", From(1), ANYONE, "Ends the connection"), "connection"),
+        of(command(N::Reset, "RESET", Of(1), ANYONE, "Begins anew"), "connection"),
+        of(command(N::ReadOnly, "READONLY", Of(1), FAST, "Changes nothing"), "cluster"),
+        of(command(N::Info, "INFO", From(1), SLOW, "Describes the server"), "server"),
+        of(command(N::Command, "COMMAND", From(1), SLOW, "Describes commands"), "server"),
+        of(command(N::Config, "CONFIG", From(2), SLOW, "Has no parameters"), "server"),
+        of(command(N::Cluster, "CLUSTER", From(2), SLOW, "Is disabled"), "cluster"),
+    ]
+};
+
+/// The command of this name, in any letter case.
+#[inline]
+pub fn find(word: &[u8]) -> Option<&'static Command> {
+    COMMANDS.iter().find(|command| command.word.as_bytes().eq_ignore_ascii_case(word))
+}

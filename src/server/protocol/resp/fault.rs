@@ -1,0 +1,228 @@
+//! What is wrong with the bytes of a connection, or with one command.
+//!
+//! Invariant: words hold no line end, whatever a client has sent. No error owns memory.
+
+use std::fmt;
+
+/// The most bytes of a client's text that an error repeats.
+const SHOWN_BYTES: usize = 64;
+
+/// Bytes that are no command. The connection is closed after the reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// The header of an array holds no number.
+    #[error("Protocol error: invalid multibulk length")]
+    BadCount,
+    /// An array has too many elements.
+    #[error("Protocol error: a command has at most {most} arguments")]
+    TooManyArguments {
+        /// The bound.
+        most: u32,
+    },
+    /// An element of an array is no bulk.
+    #[error("Protocol error: expected '$', got '{}'", Shown(&[*.0]))]
+    ExpectedBulk(u8),
+    /// The header of a bulk holds no number.
+    #[error("Protocol error: invalid bulk length")]
+    BadLength,
+    /// A bulk over the bound.
+    #[error("Protocol error: a bulk has at most {most} bytes")]
+    BulkTooLong {
+        /// The bound.
+        most: usize,
+    },
+    /// Something else than a line end behind a bulk.
+    #[error("Protocol error: expected a line end behind a bulk")]
+    UnendedBulk,
+    /// A command over max-body.
+    #[error("Protocol error: a command has at most {most} bytes (max-body)")]
+    CommandTooLong {
+        /// The bound.
+        most: usize,
+    },
+    /// A transaction over max-body.
+    #[error("Protocol error: the commands of a MULTI have at most {most} bytes (max-body)")]
+    TransactionTooLong {
+        /// The bound.
+        most: usize,
+    },
+    /// A line over the bound.
+    #[error("Protocol error: a command that is a line has at most {most} bytes")]
+    LineTooLong {
+        /// The bound.
+        most: usize,
+    },
+    /// A quotation that does not end.
+    #[error("Protocol error: unbalanced quotes in request")]
+    UnbalancedQuotes,
+    /// Neither an array nor a line of text, as the beginning of TLS is.
+    #[error("Protocol error: expected a command of RESP, not TLS or other binary data")]
+    NoCommand,
+    /// A request in HTTP.
+    #[error("this listener speaks RESP: send requests in HTTP to a <listen> of srv.xml")]
+    Http,
+    /// A command was not completed in time.
+    #[error("Protocol error: the command was not complete in time (request-timeout)")]
+    Timeout,
+    /// RESP where HTTP is spoken.
+    #[error("this listener speaks HTTP: send commands in RESP to a <resp> of srv.xml")]
+    OnHttp,
+    /// No room for another connection.
+    #[error("max number of clients reached")]
+    Overloaded,
+    /// The peer is in none of the allowed networks.
+    #[error("this peer is in no <allow> network")]
+    PeerForbidden,
+}
+
+impl Fault {
+    /// The status by which it is counted.
+    pub const fn status(self) -> u16 {
+        match self {
+            Fault::TooManyArguments { .. }
+            | Fault::BulkTooLong { .. }
+            | Fault::CommandTooLong { .. }
+            | Fault::TransactionTooLong { .. }
+            | Fault::LineTooLong { .. } => 413,
+            Fault::Timeout => 408,
+            Fault::Overloaded => 503,
+            Fault::PeerForbidden => 403,
+            Fault::BadCount
+            | Fault::ExpectedBulk(_)
+            | Fault::BadLength
+            | Fault::UnendedBulk
+            | Fault::UnbalancedQuotes
+            | Fault::NoCommand
+            | Fault::Http
+            | Fault::OnHttp => 400,
+        }
+    }
+}
+
+/// What fails a command. The connection stays usable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError<'a> {
+    /// There is no such command.
+    #[error("ERR unknown command '{}': see FRS.UPDATE", Shown(.0))]
+    Unknown(&'a [u8]),
+    /// There is no such subcommand.
+    #[error("ERR unknown subcommand '{}'", Shown(.0))]
+    UnknownSubcommand(&'a [u8]),
+    /// Too many or too few arguments.
+    #[error("ERR wrong number of arguments for '{}' command", Lower(.0))]
+    Arguments(&'static str),
+    /// The client has not said who it is.
+    #[error("NOAUTH Authentication required.")]
+    NoAuth,
+    /// The same, of HELLO.
+    #[error(
+        "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO \
+         <proto> AUTH <user> <pass> option can be used to authenticate the client and select the \
+         RESP protocol version at the same time"
+    )]
+    HelloNoAuth,
+    /// The wrong token.
+    #[error("WRONGPASS invalid username-password pair or user is disabled.")]
+    WrongPass,
+    /// There is no token.
+    #[error("ERR AUTH without a token-file: <resp> of srv.xml names none")]
+    NoToken,
+    /// Neither RESP2 nor RESP3.
+    #[error("NOPROTO unsupported protocol version")]
+    NoProto,
+    /// A database other than the only one.
+    #[error("ERR DB index is out of range")]
+    DbIndex,
+    /// Text that is no number.
+    #[error("ERR value is not an integer or out of range")]
+    NoInteger,
+    /// An option that the command does not know, or has already, or without its value.
+    #[error("ERR syntax error at '{}'", Shown(.0))]
+    Syntax(&'a [u8]),
+    /// A name that Redis would not take.
+    #[error("ERR Client names cannot contain spaces, newlines or special characters.")]
+    ClientName,
+    /// A name that is too long.
+    #[error("ERR Client names have at most {0} bytes")]
+    ClientNameTooLong(usize),
+    /// There is one server.
+    #[error("ERR This instance has cluster support disabled")]
+    NoCluster,
+    /// MULTI within MULTI.
+    #[error("ERR MULTI calls can not be nested")]
+    NestedMulti,
+    /// EXEC or DISCARD without MULTI.
+    #[error("ERR {0} without MULTI")]
+    WithoutMulti(&'static str),
+    /// EXEC after a command that could not be queued.
+    #[error("EXECABORT Transaction discarded because of previous errors.")]
+    ExecAbort,
+    /// The items are not as many as is said.
+    #[error("ERR ITEMS n must be followed by n times biz, key and count")]
+    Items,
+    /// Over max-items or max-atomic-items.
+    #[error("ERR too-many-items (at most {0})")]
+    TooManyItems(u32),
+    /// No business is named for it.
+    #[error("ERR CL.THROTTLE needs <resp throttle> of srv.xml, which names its business")]
+    NoThrottle,
+    /// An argument of CL.THROTTLE.
+    #[error("ERR {name} must be a whole number from {least} to {most}")]
+    ThrottleNumber {
+        /// Which.
+        name: &'static str,
+        /// The least.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
+    /// More uses than the arithmetic can tell apart.
+    #[error("ERR count_per_period is too large: at most one use in a nanosecond")]
+    TooFast,
+    /// A bucket that takes too long to fill.
+    #[error("ERR max_burst is too large: the bucket must fill within 2^62 nanoseconds")]
+    TooLarge,
+}
+
+impl CommandError<'_> {
+    /// The status by which it is counted.
+    pub const fn status(self) -> u16 {
+        match self {
+            CommandError::NoAuth | CommandError::HelloNoAuth | CommandError::WrongPass => 401,
+            CommandError::Unknown(_) => 404,
+            CommandError::TooManyItems(_) => 413,
+            _ => 400,
+        }
+    }
+}
+
+/// Text of a client: what is not printable is a question mark.
+struct Shown<'a>(&'a [u8]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use fmt::Write;
+        let shown = &self.0[..self.0.len().min(SHOWN_BYTES)];
+        for &byte in shown {
+            f.write_char(if matches!(byte, b' '..=b'~') { byte as char } else { '?' })?;
+        }
+        if shown.len() < self.0.len() { f.write_str("...") } else { Ok(()) }
+    }
+}
+
+/// A word in lower case.
+struct Lower<'a>(&'a str);
+
+impl fmt::Display for Lower<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use fmt::Write;
+        self.0.chars().try_for_each(|c| f.write_char(c.to_ascii_lowercase()))
+    }
+}
+
+/// Whether bytes that are no HTTP are the beginning of a command of RESP.
+pub fn looks_like_resp(input: &[u8]) -> bool {
+    let Some(digits) = input.strip_prefix(b"*") else { return false };
+    let end = digits.iter().position(|byte| !byte.is_ascii_digit());
+    end.is_some_and(|end| end > 0 && digits[end] == b'\r')
+}

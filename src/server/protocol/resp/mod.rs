@@ -1,0 +1,47 @@
+//! RESP, the protocol of Redis, both directions: bytes of a connection to a command, a command to a
+//! [`Request`](frs::service::Request), answers to bytes of RESP2 or RESP3.
+//!
+//! Invariant: a command is a sequence of byte strings within bounds, whether it came as an array,
+//! as a line, or from a transaction. An error begins with ERR, because clients retry on other
+//! words, unless it is one that clients look for (NOAUTH, WRONGPASS, NOPROTO, EXECABORT).
+//!
+//! | file | duty |
+//! | --- | --- |
+//! | `scan` | where a command ends, however it is cut |
+//! | `args` | its arguments |
+//! | `inline` | a command that is a line |
+//! | `command` | the commands that there are |
+//! | `request` | `FRS.UPDATE` and its kin to a request |
+//! | `throttle` | `CL.THROTTLE` to a request, and the figures of its answer |
+//! | `answer` | answers of items |
+//! | `reply` | every other reply |
+//! | `describe` | what COMMAND, HELLO and INFO say |
+//! | `fault` | what ends a connection, and what only fails a command |
+
+mod answer;
+mod args;
+mod command;
+mod describe;
+mod fault;
+mod inline;
+mod reply;
+mod request;
+mod scan;
+mod throttle;
+
+pub use answer::{AnswerForm, Shape, write_answers};
+pub use args::{Args, command_bytes, push_command};
+pub use command::{COMMANDS, Name, find};
+pub use describe::{
+    Hello, ServerFigures, command_count, command_docs, command_info, command_list, command_table,
+    hello, info,
+};
+pub use fault::{CommandError, Fault, looks_like_resp};
+pub use inline::read_line;
+pub use reply::{Version, Writer, write_fault};
+pub use request::{read_many, read_one};
+pub use scan::{CommandBounds, Scan, Scanned};
+pub use throttle::read_throttle;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! Replies, in either version of the protocol.
+//!
+//! Invariant: what is appended is one whole reply, or the beginning of one whose parts follow.
+
+use std::fmt::Display;
+use std::io::Write;
+
+use super::Fault;
+
+/// A version of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Version {
+    /// RESP2, in which a map is a flat array.
+    #[default]
+    Two,
+    /// RESP3.
+    Three,
+}
+
+impl Version {
+    /// Its number.
+    pub const fn number(self) -> i64 {
+        match self {
+            Version::Two => 2,
+            Version::Three => 3,
+        }
+    }
+}
+
+/// Appends replies.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    out: &'a mut Vec<u8>,
+    version: Version,
+}
+
+impl<'a> Writer<'a> {
+    /// Appends to `out`.
+    pub fn new(out: &'a mut Vec<u8>, version: Version) -> Writer<'a> {
+        Writer { out, version }
+    }
+
+    /// A short text without a line end.
+    pub fn simple(&mut self, text: &str) {
+        self.line(b'+', text);
+    }
+
+    /// An error, which begins with its word.
+    pub fn error(&mut self, error: impl Display) {
+        self.line(b'-', error);
+    }
+
+    /// An integer.
+    pub fn integer(&mut self, number: i64) {
+        self.line(b':', number);
+    }
+
+    /// Bytes.
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        self.line(b'$', bytes.len());
+        self.out.extend_from_slice(bytes);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// Nothing.
+    pub fn null(&mut self) {
+        let text: &[u8] = match self.version {
+            Version::Two => b"$-1\r\n",
+            Version::Three => b"_\r\n",
+        };
+        self.out.extend_from_slice(text);
+    }
+
+    /// An array of so many replies, which follow.
+    pub fn array(&mut self, length: usize) {
+        self.line(b'*', length);
+    }
+
+    /// A set of so many replies, which follow.
+    pub fn set(&mut self, length: usize) {
+        match self.version {
+            Version::Two => self.array(length),
+            Version::Three => self.line(b'~', length),
+        }
+    }
+
+    /// A map of so many pairs of replies, which follow.
+    pub fn map(&mut self, pairs: usize) {
+        match self.version {
+            Version::Two => self.array(2 * pairs),
+            Version::Three => self.line(b'%', pairs),
+        }
+    }
+
+    fn line(&mut self, kind: u8, text: impl Display) {
+        // Writing to a Vec never fails.
+        let _ = write!(self.out, "{}{text}\r\n", kind as char);
+    }
+}
+
+/// Appends what is wrong with a connection that is closed after it.
+pub fn write_fault(out: &mut Vec<u8>, fault: Fault) {
+    Writer::new(out, Version::Two).error(format_args!("ERR {fault}"));
+}

@@ -1,0 +1,329 @@
+//! One connection of the data plane that speaks RESP: bytes in, bytes out, no socket.
+//!
+//! Invariant: commands are answered in the order they arrive, those of a transaction when it is
+//! executed. The answers do not depend on how the input is cut into pieces (except for the end of
+//! the connection while draining). No answer follows one that closes.
+//!
+//! A command that arrives whole is read in place. Its items go through the queue that all
+//! connections of the worker share.
+
+mod session;
+mod transaction;
+
+use super::connection::{
+    ConnectionBuffers, MAX_REQUESTS_PER_TICK, Manner, Parked, Progress, RequestContext, RespRules,
+    Serve, TICK_ANSWER_BYTES,
+};
+use crate::protocol::call::Call;
+use crate::protocol::resp::{
+    AnswerForm, Args, CommandBounds, CommandError, Fault, Name, Scan, Scanned, Shape, Version,
+    Writer, find, read_line, read_many, read_one, read_throttle, write_fault,
+};
+use crate::protocol::response_head::ResponseOptions;
+use crate::protocol::{Bounds, Error};
+use frs::service::Command;
+use session::Session;
+use transaction::Transaction;
+
+/// A connection that speaks RESP.
+#[derive(Debug, Default)]
+pub struct RespConnection {
+    /// How far an incomplete command has been looked at.
+    scan: Scan,
+    session: Session,
+    /// Commands between MULTI and the end of EXEC.
+    transaction: Option<Transaction>,
+    /// Requests that wait for a lease, and what came behind them: nothing is read meanwhile.
+    parked: Vec<Parked>,
+    closed: bool,
+}
+
+/// The result of one step.
+enum Step {
+    /// Consumed this many bytes, with nothing to answer.
+    Took(usize),
+    /// Consumed this many bytes and answered.
+    Answered(usize),
+    /// There is no whole command.
+    Starved,
+}
+
+/// What a command came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Input,
+    Transaction,
+}
+
+/// What a command needs.
+struct Serving<'c, 'a, S> {
+    context: &'c mut RequestContext<'a, S>,
+    own: RespRules<'a>,
+}
+
+impl RespConnection {
+    /// What waits, in order.
+    pub fn parked(&self) -> &[Parked] {
+        &self.parked
+    }
+
+    /// Parks what the connection's batch has left to it: it is taken up again by the next call of
+    /// [`RespConnection::take`].
+    pub fn park(&mut self, parked: Parked) {
+        self.parked.push(parked);
+    }
+
+    /// Takes what waits: the connection is closed.
+    pub fn give_up(&mut self) -> Vec<Parked> {
+        std::mem::take(&mut self.parked)
+    }
+
+    /// Answers the commands that `input` completes, appending to `out`.
+    ///
+    /// `input` starts where the last call stopped consuming.
+    pub fn advance<S: Serve>(
+        &mut self,
+        input: &[u8],
+        own: RespRules<'_>,
+        serve: &mut S,
+        scratch: &mut ConnectionBuffers,
+        out: &mut Vec<u8>,
+    ) -> Progress {
+        scratch.begin_batch();
+        scratch.begin_connection();
+        let progress = self.take(input, own, serve, scratch, out);
+        scratch.flush(own.rules, serve, out);
+        self.parked.extend(scratch.take_parked().map(|(_, parked)| parked));
+        if self.parked.is_empty() { progress } else { progress.parked() }
+    }
+
+    /// Like [`RespConnection::advance`], for one connection of a batch. The batch's
+    /// [`ConnectionBuffers::flush`] appends the last answers.
+    pub fn take<'a, S: Serve>(
+        &mut self,
+        input: &[u8],
+        own: RespRules<'a>,
+        serve: &'a mut S,
+        scratch: &'a mut ConnectionBuffers,
+        out: &'a mut Vec<u8>,
+    ) -> Progress {
+        let mut context = RequestContext { rules: own.rules, serve, scratch, out };
+        let bounds = CommandBounds::from(own.rules.http);
+        let (mut consumed, mut answered, mut starved) = (0, 0, false);
+        let from = context.out.len();
+        let has_waited = !self.parked.is_empty();
+        if has_waited {
+            context.resume(&mut self.parked);
+        }
+        let is_full = |answered, context: &RequestContext<'_, S>| {
+            answered == MAX_REQUESTS_PER_TICK || context.answered_bytes(from) >= TICK_ANSWER_BYTES
+        };
+        while !self.closed && !is_full(answered, &context) && !context.is_parked() {
+            let serving = Serving { context: &mut context, own };
+            match self.step(&input[consumed..], bounds, serving) {
+                Step::Took(bytes) => consumed += bytes,
+                Step::Answered(bytes) => {
+                    consumed += bytes;
+                    answered += 1;
+                    context.weigh(bytes);
+                }
+                Step::Starved => {
+                    starved = true;
+                    break;
+                }
+            }
+        }
+        let rest = &input[consumed..];
+        let is_between = starved && rest.is_empty() && self.transaction.is_none();
+        if is_between && (answered > 0 || has_waited) && context.serve.draining() {
+            self.closed = true;
+        }
+        if self.closed {
+            let (need, more, begun) = (1, false, false);
+            return Progress { consumed: input.len(), need, more, begun, close: true };
+        }
+        Progress {
+            consumed,
+            // A command has room, whatever its length is.
+            need: if starved && !rest.is_empty() { bounds.bytes } else { 1 },
+            more: is_full(answered, &context) && (!rest.is_empty() || self.is_running()),
+            begun: !matches!(rest, [] | [b'\r']),
+            close: false,
+        }
+    }
+
+    /// The request-timeout has expired: appends what is wrong. The caller closes the connection.
+    pub fn time_out<S: Serve>(&mut self, serve: &mut S, out: &mut Vec<u8>) {
+        if !self.closed {
+            write_fault(out, Fault::Timeout);
+            serve.answered(Call::Other, Fault::Timeout.status());
+        }
+        self.close();
+    }
+
+    /// Bytes that it keeps for its client.
+    #[cfg(test)]
+    pub(super) fn held_bytes(&self) -> usize {
+        self.transaction.as_ref().map_or(0, Transaction::held_bytes)
+    }
+
+    fn close(&mut self) {
+        self.closed = true;
+        self.transaction = None;
+    }
+
+    fn step<S: Serve>(
+        &mut self,
+        input: &[u8],
+        bounds: CommandBounds,
+        serving: Serving<'_, '_, S>,
+    ) -> Step {
+        if self.is_running() {
+            return self.step_transaction(serving);
+        }
+        match self.scan.scan(input, bounds) {
+            Ok(Scanned::Array(end)) => {
+                let args = Args::of_array(&input[..end]);
+                self.command(args, Origin::Input, serving);
+                Step::Answered(end)
+            }
+            Ok(Scanned::Line { text, end }) => {
+                self.line(&input[..text], bounds, serving);
+                Step::Answered(end)
+            }
+            Ok(Scanned::Empty(end)) => Step::Took(end),
+            Ok(Scanned::Partial) => Step::Starved,
+            Err(fault) => {
+                self.fail(fault, serving);
+                Step::Answered(0)
+            }
+        }
+    }
+
+    /// Answers a command that is a line.
+    fn line<S: Serve>(&mut self, line: &[u8], bounds: CommandBounds, serving: Serving<'_, '_, S>) {
+        let Serving { context, own } = serving;
+        let mut words = std::mem::take(&mut context.scratch.resp.words);
+        let serving = Serving { context: &mut *context, own };
+        match read_line(line, bounds, &mut words) {
+            Ok(args) => self.command(args, Origin::Input, serving),
+            Err(fault) => self.fail(fault, serving),
+        }
+        context.scratch.resp.words = words;
+    }
+
+    /// Ends the connection with what is wrong.
+    #[cold]
+    fn fail<S: Serve>(&mut self, fault: Fault, Serving { context, .. }: Serving<'_, '_, S>) {
+        self.close();
+        if fault == Fault::Http {
+            // In its own words.
+            return context.write_error(Call::Other, ResponseOptions::CLOSE, &Error::OnResp);
+        }
+        context.write_with(Call::Other, fault.status(), |out| write_fault(out, fault));
+    }
+
+    /// Answers a command, queues it, or puts its items into the queue.
+    #[inline]
+    fn command<S: Serve>(
+        &mut self,
+        mut args: Args<'_>,
+        origin: Origin,
+        mut serving: Serving<'_, '_, S>,
+    ) {
+        let whole = args;
+        // A command has at least its name.
+        let word = args.next().unwrap_or_default();
+        let command = find(word);
+        if !self.session.is_known(serving.own) && command.is_none_or(|it| !it.needs_no_auth()) {
+            return self.refuse(CommandError::NoAuth, serving);
+        }
+        let Some(command) = command else {
+            return self.refuse(CommandError::Unknown(word), serving);
+        };
+        if !command.takes(whole.len()) {
+            return self.refuse(CommandError::Arguments(command.word), serving);
+        }
+        if self.transaction.is_some() && origin == Origin::Input && !command.is_never_queued() {
+            return self.queue(whole, serving);
+        }
+        let items = match command.name {
+            Name::Update => self.ask_one(Command::Update, args, &mut serving),
+            Name::Query => self.ask_one(Command::Query, args, &mut serving),
+            Name::Throttle => self.throttle(args, &mut serving),
+            Name::ManyUpdate => self.ask_many(Command::Update, args, &mut serving),
+            Name::ManyQuery => self.ask_many(Command::Query, args, &mut serving),
+            name => return self.run(name, args, serving),
+        };
+        if let Err(error) = items {
+            serving.error(self.session.version, error);
+        }
+    }
+
+    /// Answers an error of a command that is not run. Within a transaction it spoils that.
+    #[cold]
+    fn refuse<S: Serve>(&mut self, error: CommandError<'_>, mut serving: Serving<'_, '_, S>) {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.spoil();
+        }
+        serving.error(self.session.version, error);
+    }
+
+    #[inline]
+    fn ask_one<'i, S: Serve>(
+        &mut self,
+        command: Command,
+        args: Args<'i>,
+        serving: &mut Serving<'_, '_, S>,
+    ) -> Result<(), CommandError<'i>> {
+        read_one(command, args, serving.context.scratch.queue.request())?;
+        self.enqueue(command, Shape::One, serving);
+        Ok(())
+    }
+
+    fn ask_many<'i, S: Serve>(
+        &mut self,
+        command: Command,
+        args: Args<'i>,
+        serving: &mut Serving<'_, '_, S>,
+    ) -> Result<(), CommandError<'i>> {
+        let bounds = Bounds::from(serving.context.rules.http);
+        read_many(command, args, bounds, serving.context.scratch.queue.request())?;
+        self.enqueue(command, Shape::Many, serving);
+        Ok(())
+    }
+
+    #[inline]
+    fn throttle<'i, S: Serve>(
+        &mut self,
+        args: Args<'i>,
+        serving: &mut Serving<'_, '_, S>,
+    ) -> Result<(), CommandError<'i>> {
+        read_throttle(args, serving.own.throttle, serving.context.scratch.queue.request())?;
+        self.enqueue(Command::Update, Shape::Throttle, serving);
+        Ok(())
+    }
+
+    #[inline]
+    fn enqueue<S: Serve>(
+        &mut self,
+        command: Command,
+        shape: Shape,
+        serving: &mut Serving<'_, '_, S>,
+    ) {
+        let (call, version) = (Call::from(command), self.session.version);
+        serving.context.enqueue(Manner::Resp(AnswerForm { call, version, shape }));
+    }
+}
+
+impl<S: Serve> Serving<'_, '_, S> {
+    /// Answers an error of a command.
+    #[cold]
+    fn error(&mut self, version: Version, error: CommandError<'_>) {
+        let status = error.status();
+        self.context.write_with(Call::Other, status, |out| Writer::new(out, version).error(error));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+//! Who a client says it is, and every command that asks for no item.
+//!
+//! Invariant: a client that has not named the token is told nothing but that.
+
+use super::{RespConnection, Serving};
+use crate::protocol::call::Call;
+use crate::protocol::resp::{
+    Args, CommandError, Hello, Name, Version, Writer, command_count, command_docs, command_info,
+    command_list, command_table, hello, info,
+};
+use crate::worker::connection::{RespRules, Serve};
+
+/// The only user that there is, as in Redis without ACLs.
+const USER: &[u8] = b"default";
+/// The longest name of a client.
+const MAX_NAME_BYTES: usize = 256;
+/// Bits of the process's id in the number of a connection: Linux has no larger ids.
+const PID_BITS: u32 = 22;
+
+/// What a connection keeps of its client.
+#[derive(Debug, Default)]
+pub(super) struct Session {
+    pub version: Version,
+    /// It has named the token.
+    is_authenticated: bool,
+    name: Box<[u8]>,
+    /// The number of the connection. 0: it was not asked for yet.
+    id: i64,
+}
+
+impl Session {
+    /// Whether commands are served.
+    #[inline]
+    pub fn is_known(&self, own: RespRules<'_>) -> bool {
+        self.is_authenticated || own.token.is_none()
+    }
+
+    fn authenticate(
+        &mut self,
+        user: &[u8],
+        token: &[u8],
+        own: RespRules<'_>,
+    ) -> Result<(), CommandError<'static>> {
+        let expected = own.token.ok_or(CommandError::NoToken)?;
+        // The token is compared whoever the user is.
+        if !expected.is(token) | (user != USER) {
+            return Err(CommandError::WrongPass);
+        }
+        self.is_authenticated = true;
+        Ok(())
+    }
+
+    fn set_name(&mut self, name: &[u8]) -> Result<(), CommandError<'static>> {
+        if name.len() > MAX_NAME_BYTES {
+            return Err(CommandError::ClientNameTooLong(MAX_NAME_BYTES));
+        }
+        if !name.iter().all(|byte| matches!(byte, b'!'..=b'~')) {
+            return Err(CommandError::ClientName);
+        }
+        self.name = name.into();
+        Ok(())
+    }
+}
+
+impl RespConnection {
+    /// Answers a command that asks for no item.
+    pub(super) fn run<S: Serve>(
+        &mut self,
+        name: Name,
+        args: Args<'_>,
+        mut serving: Serving<'_, '_, S>,
+    ) {
+        match name {
+            Name::Multi => return self.begin(serving),
+            Name::Exec => return self.execute(serving),
+            Name::Discard => return self.discard(serving),
+            _ => {}
+        }
+        if let Err(error) = self.answer(name, args, &mut serving) {
+            serving.error(self.session.version, error);
+        }
+    }
+
+    fn answer<'i, S: Serve>(
+        &mut self,
+        name: Name,
+        mut args: Args<'i>,
+        serving: &mut Serving<'_, '_, S>,
+    ) -> Result<(), CommandError<'i>> {
+        let version = self.session.version;
+        match name {
+            Name::Hello => return self.hello(args, serving),
+            Name::Auth => {
+                let first = args.next().unwrap_or_default();
+                let (user, token) = args.next().map_or((USER, first), |token| (first, token));
+                self.session.authenticate(user, token, serving.own)?;
+                serving.simple(version, "OK");
+            }
+            Name::Ping => match args.next() {
+                Some(message) => serving.bulk(version, message),
+                None => serving.simple(version, "PONG"),
+            },
+            Name::Echo => serving.bulk(version, args.next().unwrap_or_default()),
+            Name::Client => return self.client(args, serving),
+            Name::Select => {
+                let text = std::str::from_utf8(args.next().unwrap_or_default());
+                let index = text.ok().and_then(|text| text.parse::<i64>().ok());
+                match index.ok_or(CommandError::NoInteger)? {
+                    0 => serving.simple(version, "OK"),
+                    _ => return Err(CommandError::DbIndex),
+                }
+            }
+            Name::Quit => {
+                serving.simple(version, "OK");
+                self.close();
+            }
+            Name::Reset => {
+                serving.drop_transaction(&mut self.transaction);
+                self.session = super::Session { id: self.session.id, ..Default::default() };
+                serving.simple(version, "RESET");
+            }
+            Name::ReadOnly => serving.simple(version, "OK"),
+            Name::Info => {
+                let figures = serving.context.serve.figures();
+                serving.reply(Call::Other, |out| info(out, version, args, &figures));
+            }
+            Name::Command => return describe_commands(version, args, serving),
+            Name::Config => {
+                let subcommand = args.next().unwrap_or_default();
+                if !subcommand.eq_ignore_ascii_case(b"GET") {
+                    return Err(CommandError::UnknownSubcommand(subcommand));
+                }
+                // No parameter of Redis is one of frs.
+                serving.reply(Call::Other, |out| Writer::new(out, version).map(0));
+            }
+            Name::Cluster => return Err(CommandError::NoCluster),
+            Name::Multi | Name::Exec | Name::Discard => {}
+            Name::Update | Name::Query | Name::ManyUpdate | Name::ManyQuery | Name::Throttle => {}
+        }
+        Ok(())
+    }
+
+    fn hello<'i, S: Serve>(
+        &mut self,
+        mut args: Args<'i>,
+        serving: &mut Serving<'_, '_, S>,
+    ) -> Result<(), CommandError<'i>> {
+        let version = match args.next() {
+            None => self.session.version,
+            Some(b"2") => Version::Two,
+            Some(b"3") => Version::Three,
+            Some(_) => return Err(CommandError::NoProto),
+        };
+        let mut name = None;
+        while let Some(option) = args.next() {
+            let missing = CommandError::Syntax(option);
+            if option.eq_ignore_ascii_case(b"AUTH") {
+                let user = args.next().ok_or(missing)?;
+                let token = args.next().ok_or(missing)?;
+                self.session.authenticate(user, token, serving.own)?;
+            } else if option.eq_ignore_ascii_case(b"SETNAME") {
+                name = Some(args.next().ok_or(missing)?);
+            } else {
+                return Err(missing);
+            }
+        }
+        if !self.session.is_known(serving.own) {
+            return Err(CommandError::HelloNoAuth);
+        }
+        if let Some(name) = name {
+            self.session.set_name(name)?;
+        }
+        self.session.version = version;
+        let id = self.id(serving);
+        serving.reply(Call::Other, |out| hello(out, Hello { version, id }));
+        Ok(())
+    }
+
+    fn client<'i, S: Serve>(
+        &mut self,
+        mut args: Args<'i>,
+        serving: &mut Serving<'_, '_, S>,
+    ) -> Result<(), CommandError<'i>> {
+        let version = self.session.version;
+        let subcommand = args.next().unwrap_or_default();
+        let is = |word: &str| subcommand.eq_ignore_ascii_case(word.as_bytes());
+        let takes = |count: usize, word: &'static str| match args.len() == count {
+            true => Ok(()),
+            false => Err(CommandError::Arguments(word)),
+        };
+        if is("SETNAME") {
+            takes(1, "CLIENT|SETNAME")?;
+            self.session.set_name(args.next().unwrap_or_default())?;
+        } else if is("SETINFO") {
+            takes(2, "CLIENT|SETINFO")?;
+        } else if is("NO-EVICT") {
+            takes(1, "CLIENT|NO-EVICT")?;
+        } else if is("NO-TOUCH") {
+            takes(1, "CLIENT|NO-TOUCH")?;
+        } else if is("ID") {
+            takes(0, "CLIENT|ID")?;
+            let id = self.id(serving);
+            serving.reply(Call::Other, |out| Writer::new(out, version).integer(id));
+            return Ok(());
+        } else if is("GETNAME") {
+            takes(0, "CLIENT|GETNAME")?;
+            match &*self.session.name {
+                [] => serving.reply(Call::Other, |out| Writer::new(out, version).null()),
+                name => serving.bulk(version, name),
+            }
+            return Ok(());
+        } else {
+            return Err(CommandError::UnknownSubcommand(subcommand));
+        }
+        serving.simple(version, "OK");
+        Ok(())
+    }
+
+    /// The number of the connection: no other one of this machine that is open has it.
+    fn id<S: Serve>(&mut self, serving: &mut Serving<'_, '_, S>) -> i64 {
+        if self.session.id == 0 {
+            let numbered = &mut serving.context.scratch.resp.numbered;
+            *numbered = numbered.wrapping_add(1);
+            let pid = std::process::id() & ((1 << PID_BITS) - 1);
+            self.session.id = (i64::from(*numbered) << PID_BITS) | i64::from(pid);
+        }
+        self.session.id
+    }
+}
+
+fn describe_commands<'i, S: Serve>(
+    version: Version,
+    mut args: Args<'i>,
+    serving: &mut Serving<'_, '_, S>,
+) -> Result<(), CommandError<'i>> {
+    let Some(subcommand) = args.next() else {
+        serving.reply(Call::Other, |out| command_table(out, version));
+        return Ok(());
+    };
+    let is = |word: &str| subcommand.eq_ignore_ascii_case(word.as_bytes());
+    if is("DOCS") {
+        serving.reply(Call::Other, |out| command_docs(out, version, args));
+    } else if is("INFO") {
+        serving.reply(Call::Other, |out| command_info(out, version, args));
+    } else if is("COUNT") {
+        serving.reply(Call::Other, |out| command_count(out, version));
+    } else if is("LIST") {
+        serving.reply(Call::Other, |out| command_list(out, version));
+    } else {
+        return Err(CommandError::UnknownSubcommand(subcommand));
+    }
+    Ok(())
+}
+
+impl<S: Serve> Serving<'_, '_, S> {
+    /// Answers what is ready.
+    pub(super) fn reply(&mut self, call: Call, write: impl FnOnce(&mut Vec<u8>)) {
+        self.context.write_with(call, 200, write);
+    }
+
+    pub(super) fn simple(&mut self, version: Version, text: &str) {
+        self.reply(Call::Other, |out| Writer::new(out, version).simple(text));
+    }
+
+    fn bulk(&mut self, version: Version, bytes: &[u8]) {
+        self.reply(Call::Other, |out| Writer::new(out, version).bulk(bytes));
+    }
+}

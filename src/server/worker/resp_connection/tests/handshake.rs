@@ -1,0 +1,186 @@
+//! What clients say before they ask, in both versions of the protocol.
+
+use super::*;
+
+fn token() -> AccessToken {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), "0123456789abcdef\n").expect("written");
+    AccessToken::read(file.path()).expect("a token")
+}
+
+/// The reply of HELLO, with the number of the connection.
+fn hello(version: i64, id: &str) -> String {
+    let kind = if version == 3 { "%7" } else { "*14" };
+    let own = env!("CARGO_PKG_VERSION");
+    format!(
+        "{kind} $6 server $3 frs $7 version ${} {own} $5 proto :{version} $2 id :{id} $4 mode \
+         $10 standalone $4 role $6 master $7 modules *0 ",
+        own.len()
+    )
+}
+
+/// The number of the first connection of this process that asks for one.
+fn first_id() -> String {
+    ((1_i64 << 22) | i64::from(std::process::id())).to_string()
+}
+
+#[test]
+fn each_row_of_the_handshake_in_both_versions() {
+    let id = first_id();
+    for version in [2, 3] {
+        let mut line = Line::new();
+        assert_eq!(line.ask(&format!("HELLO {version}|")), hello(version, &id));
+        let null = if version == 3 { "_ " } else { "$-1 " };
+        let empty = if version == 3 { "%0 " } else { "*0 " };
+        for (command, expected) in [
+            ("HELLO", hello(version, &id).as_str()),
+            ("HELLO 4", "-NOPROTO unsupported protocol version "),
+            ("HELLO x", "-NOPROTO unsupported protocol version "),
+            ("HELLO 3 NOTHING", "-ERR syntax error at 'NOTHING' "),
+            ("HELLO 3 AUTH default", "-ERR syntax error at 'AUTH' "),
+            ("AUTH x", "-ERR AUTH without a token-file: <resp> of srv.xml names none "),
+            ("AUTH default x", "-ERR AUTH without a token-file: <resp> of srv.xml names none "),
+            ("CLIENT GETNAME", null),
+            ("CLIENT SETINFO LIB-NAME redis-py", "+OK "),
+            ("CLIENT SETNAME me", "+OK "),
+            ("client getname", "$2 me "),
+            (
+                "CLIENT SETNAME 'a b'",
+                "-ERR Client names cannot contain spaces, newlines or special characters. ",
+            ),
+            ("CLIENT NO-EVICT on", "+OK "),
+            ("CLIENT NO-TOUCH on", "+OK "),
+            ("CLIENT ID", &format!(":{id} ")),
+            ("CLIENT ID x", "-ERR wrong number of arguments for 'client|id' command "),
+            ("CLIENT LIST", "-ERR unknown subcommand 'LIST' "),
+            ("CLIENT", "-ERR wrong number of arguments for 'client' command "),
+            ("SELECT 0", "+OK "),
+            ("SELECT 1", "-ERR DB index is out of range "),
+            ("SELECT -1", "-ERR DB index is out of range "),
+            ("SELECT x", "-ERR value is not an integer or out of range "),
+            ("PING", "+PONG "),
+            ("ping hello", "$5 hello "),
+            ("PING a b", "-ERR wrong number of arguments for 'ping' command "),
+            ("ECHO hello", "$5 hello "),
+            ("READONLY", "+OK "),
+            ("COMMAND COUNT", ":21 "),
+            ("COMMAND INFO nothing", &format!("*1 {null}")),
+            ("COMMAND DOCS nothing", empty),
+            ("COMMAND GETKEYS x", "-ERR unknown subcommand 'GETKEYS' "),
+            ("CONFIG GET save", empty),
+            ("CONFIG SET a b", "-ERR unknown subcommand 'SET' "),
+            ("CLUSTER INFO", "-ERR This instance has cluster support disabled "),
+            ("GET a", "-ERR unknown command 'GET': see FRS.UPDATE "),
+            ("WATCH a", "-ERR unknown command 'WATCH': see FRS.UPDATE "),
+            ("SUBSCRIBE a", "-ERR unknown command 'SUBSCRIBE': see FRS.UPDATE "),
+            ("EVAL x 0", "-ERR unknown command 'EVAL': see FRS.UPDATE "),
+        ] {
+            assert_eq!(line.ask(&format!("{command}|")), expected, "{command} in RESP{version}");
+        }
+        let longest = "x".repeat(257);
+        let words = "-ERR Client names have at most 256 bytes ";
+        assert_eq!(line.ask(&format!("CLIENT SETNAME {longest}|")), words);
+        assert_eq!(line.ask(&format!("CLIENT SETNAME {}|", &longest[1..])), "+OK ");
+        assert_eq!(line.ask("RESET|"), "+RESET ");
+        assert_eq!(line.ask("CLIENT GETNAME|"), "$-1 ", "RESP2 again, and no name");
+        assert_eq!(line.ask("CLIENT ID|"), format!(":{id} "));
+        assert_eq!(line.ask("QUIT|PING|"), "+OK ");
+        assert!(line.closed);
+    }
+}
+
+#[test]
+fn hello_takes_token_name_and_version_at_once() {
+    let token = token();
+    let mut line = Line::new();
+    line.own.token = Some(&token);
+    let hello = hello(3, &first_id());
+    let wrong = "-WRONGPASS invalid username-password pair or user is disabled. ";
+    assert!(line.ask("HELLO 3|").starts_with("-NOAUTH HELLO must be called"));
+    assert_eq!(line.ask("HELLO 3 AUTH default x|"), wrong);
+    assert_eq!(line.ask("CLIENT SETNAME a|"), "-NOAUTH Authentication required. ");
+    assert_eq!(line.ask("HELLO 3 AUTH default 0123456789abcdef SETNAME me|"), hello);
+    assert_eq!(line.ask("CLIENT GETNAME|"), "$2 me ");
+}
+
+#[test]
+fn before_the_token_is_named_nothing_else_is_said() {
+    let token = token();
+    for auth in ["AUTH 0123456789abcdef|", "AUTH default 0123456789abcdef|"] {
+        let mut line = Line::new();
+        line.own.token = Some(&token);
+        for command in [
+            "PING",
+            "FRS.UPDATE login a",
+            "COMMAND",
+            "INFO",
+            "GET a",
+            "MULTI",
+            "CLIENT ID",
+            "FRS.UPDATE",
+        ] {
+            let found = line.ask(&format!("{command}|"));
+            assert_eq!(found, "-NOAUTH Authentication required. ", "{command}");
+        }
+        let wrong = "-WRONGPASS invalid username-password pair or user is disabled. ";
+        for command in ["AUTH x", "AUTH other 0123456789abcdef", "AUTH 0123456789abcde"] {
+            assert_eq!(line.ask(&format!("{command}|")), wrong, "{command}");
+        }
+        assert_eq!(line.ask("PING|"), "-NOAUTH Authentication required. ");
+        assert!(line.serve.ran.is_empty());
+        assert!(line.serve.answered.iter().all(|answered| *answered == (Call::Other, 401)));
+        assert_eq!(line.ask(auth), "+OK ");
+        assert_eq!(line.ask("FRS.UPDATE login a|"), PASSED);
+        assert_eq!(line.ask("RESET|PING|"), "+RESET -NOAUTH Authentication required. ");
+        assert_eq!(line.ask("QUIT|"), "+OK ");
+    }
+}
+
+#[test]
+fn commands_are_described_as_they_are_served() {
+    let mut line = Line::new();
+    let throttle = "*10 $11 cl.throttle :-5 *2 +write +fast :1 :1 :1 *0 *0 *0 *0 ";
+    assert_eq!(line.ask("COMMAND INFO cl.throttle|"), format!("*1 {throttle}"));
+    let all = line.ask("COMMAND|");
+    assert!(all.starts_with("*21 *10 $10 frs.update :-3 ") && all.contains(throttle), "{all}");
+    assert_eq!(line.ask("COMMAND INFO|"), all);
+    let ping = line.ask("COMMAND DOCS ping nothing|");
+    assert!(ping.starts_with("*2 $4 ping *6 $7 summary "), "{ping}");
+    assert!(line.ask("COMMAND DOCS|").starts_with("*42 $10 frs.update *6 $7 summary "));
+    assert!(line.ask("COMMAND LIST|").starts_with("*21 $10 frs.update $11 cl.throttle "));
+    line.ask("HELLO 3|");
+    let sets = throttle.replace("*2 +write", "~2 +write").replace(":1 *0", ":1 ~0");
+    assert_eq!(line.ask("COMMAND INFO cl.throttle|"), format!("*1 {sets}"));
+    assert!(line.ask("COMMAND DOCS|").starts_with("%21 $10 frs.update %3 $7 summary "));
+    // Each name of the list is served with the fewest arguments that it takes.
+    for command in crate::protocol::resp::COMMANDS {
+        let arguments = command.redis_arity().unsigned_abs() as usize;
+        let words = vec![command.word; 1].into_iter().chain(vec!["1"; arguments - 1]);
+        let found = Line::new().ask(&array(&words.collect::<Vec<_>>()));
+        assert!(!found.contains("unknown command") && !found.contains("wrong number"), "{found}");
+    }
+}
+
+#[test]
+fn the_sections_of_info() {
+    let mut line = Line::new();
+    let all = line.ask("INFO|");
+    for text in [
+        "# Server redis_version:7.0.0 redis_mode:standalone frs_version:",
+        "# Persistence loading:0 ",
+        "# Replication role:master ",
+        "# Frs frs_queries:0 frs_updates:0 ",
+        "total_commands_processed:0 ",
+    ] {
+        assert!(all.contains(text), "{text} in {all}");
+    }
+    let length: usize = all[1..].split(' ').next().unwrap().parse().unwrap();
+    let head = format!("${length} ").len();
+    // A line end was two bytes.
+    let lines = all[head..].matches(" ").count() - all[head..].matches("# ").count();
+    assert_eq!(all.len() - head + lines, length + 2);
+    let one = line.ask("INFO replication|");
+    assert_eq!(one, "$48 # Replication role:master connected_slaves:0  ");
+    assert_eq!(line.ask("INFO nothing|"), "$0  ");
+    assert_eq!(line.ask("INFO all|"), all);
+}

@@ -1,0 +1,152 @@
+//! The output does not depend on the pieces that the input comes in.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Commands of every kind in a row.
+fn pipeline() -> Vec<u8> {
+    [
+        array(&["HELLO", "3"]),
+        array(&["FRS.UPDATE", "login", "a"]),
+        "PING\r\n".to_owned(),
+        array(&["FRS.QUERY", "login", "limited", "COUNT", "2", "DETAIL"]),
+        "\r\n*0\r\n*-1\r\n \t\n".to_owned(),
+        array(&["FRS.MUPDATE", "ITEMS", "2", "login", "a", "1", "nope", "b", "x"]),
+        "frs.update login 'it\\'s' count 3\n".to_owned(),
+        array(&["GET", "a"]),
+        array(&["FRS.UPDATE", "login", "\u{e9}", "FORCE"]),
+        array(&["CL.THROTTLE", "k", "1", "1", "60"]),
+        array(&["MULTI"]),
+        array(&["FRS.UPDATE", "login", "b"]),
+        "ECHO \"x\\x41\"\r\n".to_owned(),
+        array(&["MULTI"]),
+        array(&["FRS.MQUERY", "ATOMIC", "ITEMS", "1", "login", "c", "1"]),
+        array(&["EXEC"]),
+        array(&["MULTI"]),
+        array(&["NOPE"]),
+        array(&["EXEC"]),
+        array(&["COMMAND", "COUNT"]),
+        array(&["HELLO", "2"]),
+        array(&["FRS.UPDATE", "login", "busy"]),
+        array(&["QUIT"]),
+        array(&["PING"]),
+    ]
+    .concat()
+    .into_bytes()
+}
+
+/// The output, whether the connection closed, and what ran.
+fn outcome<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (String, bool, Vec<String>) {
+    let mut line = Line::new();
+    for piece in pieces {
+        line.push(piece);
+    }
+    (String::from_utf8(line.out).unwrap(), line.closed, line.serve.ran)
+}
+
+#[test]
+fn the_pipeline_in_two_pieces_cut_anywhere() {
+    let input = pipeline();
+    let whole = outcome([&input[..]]);
+    assert!(whole.1 && whole.0.ends_with("+OK\r\n"), "{}", whole.0);
+    assert_eq!(whole.2.len(), 10, "{:?}", whole.2);
+    for cut in 0..=input.len() {
+        assert_eq!(outcome([&input[..cut], &input[cut..]]), whole, "cut at {cut}");
+    }
+    assert_eq!(outcome(input.chunks(1)), whole);
+}
+
+#[test]
+fn what_waits_waits_wherever_the_input_is_cut() {
+    let input = [
+        array(&["FRS.UPDATE", "login", "a"]),
+        array(&["MULTI"]),
+        array(&["FRS.UPDATE", "login", "lease-b"]),
+        array(&["PING"]),
+        array(&["FRS.UPDATE", "login", "lease-c"]),
+        array(&["EXEC"]),
+        array(&["FRS.UPDATE", "login", "d"]),
+    ]
+    .concat();
+    let mut expected = None;
+    for cut in 0..=input.len() {
+        let mut line = Line::new();
+        line.push(&input.as_bytes()[..cut]);
+        line.push(&input.as_bytes()[cut..]);
+        assert_eq!(line.serve.ran.len(), 1, "cut at {cut}");
+        for key in ["lease-b", "lease-c"] {
+            line.serve.leased.push(key.to_owned());
+            line.push(b"");
+        }
+        assert_eq!(line.serve.ran.len(), 4, "each once");
+        let found = String::from_utf8(line.out).unwrap();
+        assert_eq!(&found, expected.get_or_insert(found.clone()), "cut at {cut}");
+    }
+    let found = expected.unwrap().replace("\r\n", " ");
+    let queued = "+OK +QUEUED +QUEUED +QUEUED ";
+    assert_eq!(found, format!("{PASSED}{queued}*3 {PASSED}+PONG {PASSED}{PASSED}"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_bytes_in_any_pieces(
+        input in prop::collection::vec(any::<u8>(), 0..200),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let run = |pieces: &[&[u8]]| {
+            let mut line = Line::new();
+            pieces.iter().for_each(|piece| _ = line.push(piece));
+            (line.out, line.closed)
+        };
+        let (head, tail) = input.split_at(cut.index(input.len() + 1));
+        prop_assert_eq!(run(&[&input]), run(&[head, tail]));
+    }
+
+    #[test]
+    fn a_damaged_pipeline_in_any_pieces(
+        damages in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut input = pipeline();
+        for (at, byte) in damages {
+            let at = at.index(input.len());
+            input[at] = byte;
+        }
+        let run = |pieces: &[&[u8]]| {
+            let mut line = Line::new();
+            pieces.iter().for_each(|piece| _ = line.push(piece));
+            (line.out, line.closed, line.serve.ran)
+        };
+        let (head, tail) = input.split_at(cut.index(input.len() + 1));
+        prop_assert_eq!(run(&[&input]), run(&[head, tail]));
+    }
+}
+
+#[test]
+fn connections_of_both_protocols_run_together_in_one_batch() {
+    let mut stub = Stub::default();
+    let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
+    let mut http = crate::worker::connection::Connection::new(None);
+    let mut connections = [RespConnection::default(), RespConnection::default()];
+    let own = RespRules { rules: RULES, token: None, throttle: None };
+    scratch.begin_batch();
+    scratch.begin_connection();
+    let commands = array(&["FRS.UPDATE", "login", "a"]) + &array(&["PING"]);
+    connections[0].take(commands.as_bytes(), own, &mut stub, &mut scratch, &mut out);
+    scratch.begin_connection();
+    let get = b"GET /update?biz=login&key=b HTTP/1.1\r\nHost: x\r\n\r\n";
+    http.take(get, RULES, &mut stub, &mut scratch, &mut out);
+    scratch.begin_connection();
+    let command = array(&["FRS.UPDATE", "login", "c"]);
+    connections[1].take(command.as_bytes(), own, &mut stub, &mut scratch, &mut out);
+    assert_eq!(stub.ran.len(), 1, "PING has had the first run, the others wait for each other");
+    scratch.flush(RULES, &mut stub, &mut out);
+    let ends = [0, 1, 2].map(|batch_index| scratch.batch_end(batch_index));
+    let parts = [&out[..ends[0]], &out[ends[0]..ends[1]], &out[ends[1]..ends[2]]];
+    let parts = parts.map(|part| String::from_utf8_lossy(part).replace("\r\n", " "));
+    assert_eq!((parts[0].as_str(), parts[2].as_str()), (&*format!("{PASSED}+PONG "), PASSED));
+    assert!(parts[1].starts_with("HTTP/1.1 200 OK ") && parts[1].contains("key=\"b\""));
+}

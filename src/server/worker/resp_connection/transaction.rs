@@ -1,0 +1,143 @@
+//! MULTI, EXEC and DISCARD: commands that are kept as text, and run in order.
+//!
+//! Invariant: what is kept is within max-body. A transaction runs as if its commands came from the
+//! client one after another: nothing is undone, and other clients are served in between.
+
+use super::{Origin, RespConnection, Serving, Step};
+use crate::protocol::call::Call;
+use crate::protocol::resp::{
+    Args, CommandBounds, CommandError, Fault, Scan, Scanned, Writer, command_bytes, push_command,
+};
+use crate::worker::buffer_pool::{POOLED_BYTES, make_room};
+use crate::worker::connection::Serve;
+
+/// Bounds of what was within bounds before.
+const ANY: CommandBounds = CommandBounds { arguments: u32::MAX, bytes: usize::MAX / 2 };
+
+/// Commands between MULTI and the end of EXEC.
+#[derive(Debug)]
+pub(super) struct Transaction {
+    /// The commands as arrays.
+    text: Vec<u8>,
+    commands: usize,
+    /// A command could not be queued.
+    is_spoiled: bool,
+    /// Where the next command begins, once it is executed.
+    next: Option<usize>,
+}
+
+impl Transaction {
+    /// A command could not be queued.
+    pub fn spoil(&mut self) {
+        self.is_spoiled = true;
+    }
+
+    /// Bytes of its buffer.
+    #[cfg(test)]
+    pub fn held_bytes(&self) -> usize {
+        self.text.capacity()
+    }
+}
+
+impl RespConnection {
+    /// Whether a transaction is being executed.
+    #[inline]
+    pub(super) fn is_running(&self) -> bool {
+        self.transaction.as_ref().is_some_and(|transaction| transaction.next.is_some())
+    }
+
+    /// MULTI.
+    pub(super) fn begin<S: Serve>(&mut self, mut serving: Serving<'_, '_, S>) {
+        if self.transaction.is_some() {
+            return serving.error(self.session.version, CommandError::NestedMulti);
+        }
+        let text = std::mem::take(&mut serving.context.scratch.resp.transaction);
+        self.transaction = Some(Transaction { text, commands: 0, is_spoiled: false, next: None });
+        serving.simple(self.session.version, "OK");
+    }
+
+    /// Keeps a command for EXEC.
+    pub(super) fn queue<S: Serve>(&mut self, args: Args<'_>, mut serving: Serving<'_, '_, S>) {
+        let Some(transaction) = &mut self.transaction else { return };
+        let most = serving.context.rules.http.max_body_bytes as usize;
+        let bytes = command_bytes(args);
+        if transaction.text.len() + bytes > most {
+            return self.fail(Fault::TransactionTooLong { most }, serving);
+        }
+        make_room(&mut transaction.text, bytes, most);
+        push_command(&mut transaction.text, args);
+        transaction.commands += 1;
+        serving.simple(self.session.version, "QUEUED");
+    }
+
+    /// DISCARD.
+    pub(super) fn discard<S: Serve>(&mut self, mut serving: Serving<'_, '_, S>) {
+        let Some(transaction) = self.transaction.take() else {
+            let error = CommandError::WithoutMulti("DISCARD");
+            return serving.error(self.session.version, error);
+        };
+        serving.give_back(transaction);
+        serving.simple(self.session.version, "OK");
+    }
+
+    /// EXEC: the commands are answered by the next steps.
+    pub(super) fn execute<S: Serve>(&mut self, mut serving: Serving<'_, '_, S>) {
+        let version = self.session.version;
+        let Some(transaction) = &mut self.transaction else {
+            return serving.error(version, CommandError::WithoutMulti("EXEC"));
+        };
+        if transaction.is_spoiled {
+            serving.drop_transaction(&mut self.transaction);
+            return serving.error(version, CommandError::ExecAbort);
+        }
+        let commands = transaction.commands;
+        transaction.next = Some(0);
+        serving.reply(Call::Other, |out| Writer::new(out, version).array(commands));
+        if commands == 0 {
+            serving.drop_transaction(&mut self.transaction);
+        }
+    }
+
+    /// Answers the next command of the transaction that is being executed.
+    pub(super) fn step_transaction<S: Serve>(&mut self, serving: Serving<'_, '_, S>) -> Step {
+        let Serving { context, own } = serving;
+        let Some(transaction) = &mut self.transaction else { return Step::Took(0) };
+        let from = transaction.next.unwrap_or(0);
+        let text = std::mem::take(&mut transaction.text);
+        // What was queued is an array.
+        let length = match Scan::default().scan(&text[from..], ANY) {
+            Ok(Scanned::Array(end)) => end,
+            _ => text.len() - from,
+        };
+        let args = Args::of_array(&text[from..from + length]);
+        self.command(args, Origin::Transaction, Serving { context: &mut *context, own });
+        context.weigh(length);
+        let is_over = from + length == text.len();
+        if let Some(transaction) = &mut self.transaction {
+            (transaction.text, transaction.next) = (text, Some(from + length));
+        }
+        if is_over {
+            Serving { context, own }.drop_transaction(&mut self.transaction);
+        }
+        Step::Answered(0)
+    }
+}
+
+impl<S: Serve> Serving<'_, '_, S> {
+    /// Ends a transaction.
+    pub(super) fn drop_transaction(&mut self, transaction: &mut Option<Transaction>) {
+        if let Some(transaction) = transaction.take() {
+            self.give_back(transaction);
+        }
+    }
+
+    /// Keeps its buffer for the next one.
+    fn give_back(&mut self, transaction: Transaction) {
+        let Transaction { mut text, .. } = transaction;
+        let spare = &mut self.context.scratch.resp.transaction;
+        if text.capacity() <= POOLED_BYTES && text.capacity() > spare.capacity() {
+            text.clear();
+            *spare = text;
+        }
+    }
+}
