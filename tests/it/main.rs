@@ -23,5 +23,6 @@ mod life;
 mod limits;
 mod load;
 mod process;
+mod resp;
 mod shipped;
 mod tidy;
