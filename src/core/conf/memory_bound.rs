@@ -4,7 +4,7 @@
 //! worker holds for a client, whatever the client sends and however little of the answers it reads.
 
 use super::map::{Biz, Listed, Map, Pattern};
-use super::srv::Http;
+use super::srv::{Http, Srv};
 use super::{Conf, Geometry};
 
 /// Sizes of the server's buffers. The modules that own the buffers set them, and keep to them.
@@ -101,7 +101,7 @@ impl Memory {
     pub fn of(conf: &Conf, sizes: &BufferSizes) -> Memory {
         let workers = u64::from(conf.srv.workers);
         let http = &conf.srv.http;
-        let connection = sizes.connection_bytes(http, &conf.map);
+        let connection = sizes.connection_bytes(&conf.srv, &conf.map);
         let groups = groups_bytes(&conf.map);
         // The courier maps all groups as well.
         let others = u64::from(conf.srv.cluster.is_some());
@@ -209,10 +209,17 @@ impl BufferSizes {
         u64::from(http.max_head_bytes.max(http.max_body_bytes)).max(self.pooled_bytes)
     }
 
-    /// The most bytes that a worker holds for one connection: the input of the next request, and
-    /// the answers of a tick.
-    pub fn connection_bytes(&self, http: &Http, map: &Map) -> u64 {
-        self.input_bytes(http) + self.answers_bytes(http, map) + self.client_bytes
+    /// The most bytes that a worker keeps of the input of one connection: the next request, and
+    /// where RESP is spoken what MULTI has queued before it.
+    pub(super) fn kept_bytes(&self, srv: &Srv) -> u64 {
+        let queued = if srv.resps.is_empty() { 0 } else { self.input_bytes(&srv.http) };
+        self.input_bytes(&srv.http) + queued
+    }
+
+    /// The most bytes that a worker holds for one connection: of its input, and the answers of a
+    /// tick.
+    pub fn connection_bytes(&self, srv: &Srv, map: &Map) -> u64 {
+        self.kept_bytes(srv) + self.answers_bytes(&srv.http, map) + self.client_bytes
     }
 
     /// Bytes that a worker has once, for all of its clients.

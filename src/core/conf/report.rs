@@ -190,7 +190,8 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
     let (http, map, workers) = (&conf.srv.http, &conf.map, conf.srv.workers);
     let memory = Memory::of(conf, sizes);
     let BufferSizes { client_bytes, answer_bytes, echo_factor, .. } = *sizes;
-    let kept = bytes(sizes.input_bytes(http));
+    let kept = bytes(sizes.kept_bytes(&conf.srv));
+    let resp = if conf.srv.resps.is_empty() { "" } else { ", and as much in an open MULTI" };
     let tick = bytes(sizes.tick_answer_bytes);
     let words = grouped(u64::from(http.max_atomic_items) * map.item_undo_words());
     let client = grouped(client_bytes);
@@ -218,7 +219,7 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
          processes: {} = ({workers} workers + keeper + master{courier}) × {} + {workers} workers × {}\n  \
          clients at worst: {} = workers {workers} × max-connections {} × (input {kept} + answers \
          {tick} + queue {} + reply {} + {client})\n    \
-         input: the largest of max-head, max-body and {}\n    \
+         input: the largest of max-head, max-body and {}{resp}\n    \
          reply, the longest to one request: {} items × {answer_bytes} × (1 + limits of a biz) + \
          {echo_factor} × the rest of max-body (echoed, escaped)\n  \
          {parked}{admin}all at worst: {}, and the kernel's socket buffers\n\

@@ -13,6 +13,20 @@ impl Resp {
 }
 
 impl Srv {
+    /// Takes the tokens that are known already, of the same files for the same addresses, in place
+    /// of those that could not be read.
+    pub fn keep_tokens(&mut self, known: &Srv) {
+        let is_unknown = |resp: &&mut Resp| resp.token == Some(AccessToken::UNKNOWN);
+        for resp in self.resps.iter_mut().filter(is_unknown) {
+            let is_its = |other: &&Resp| {
+                (&other.listen, &other.token_file) == (&resp.listen, &resp.token_file)
+            };
+            if let Some(other) = known.resps.iter().find(is_its) {
+                resp.token.clone_from(&other.token);
+            }
+        }
+    }
+
     /// Reads the tokens of all `<resp>`. Returns why some are unknown.
     pub fn read_tokens(&mut self) -> Vec<TokenError> {
         let mut errors = Vec::new();

@@ -1,7 +1,7 @@
 //! The configuration that a worker works with: srv.xml in force, with the tokens of `<resp>`.
 //!
 //! Invariant: files are read when a configuration is taken, and never for a request. A token that
-//! cannot be read lets nobody in.
+//! cannot be read is the one before, and lets nobody in if there is none.
 
 use std::sync::Arc;
 
@@ -17,11 +17,15 @@ pub struct ConfInUse {
 }
 
 impl ConfInUse {
-    /// Takes a configuration.
-    pub fn of(source: &Arc<Conf>) -> ConfInUse {
+    /// Takes a configuration. `before` is the one that it replaces: a switch or a reset checks no
+    /// files.
+    pub fn of(source: &Arc<Conf>, before: Option<&ConfInUse>) -> ConfInUse {
         let mut srv = source.srv.clone();
         for error in srv.read_tokens() {
-            tracing::error!("{error}: no client is let in at its <resp>");
+            tracing::error!("{error}: its <resp> lets in who names the token read before, if any");
+        }
+        if let Some(before) = before {
+            srv.keep_tokens(&before.srv);
         }
         ConfInUse { source: Arc::clone(source), srv }
     }

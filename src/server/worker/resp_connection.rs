@@ -235,7 +235,8 @@ impl RespConnection {
         // A command has at least its name.
         let word = args.next().unwrap_or_default();
         let command = find(word);
-        if !self.session.is_known(serving.own) && command.is_none_or(|it| !it.needs_no_auth()) {
+        let is_known = self.session.is_known(serving.own);
+        if !is_known && command.is_none_or(|it| !it.needs_no_auth()) {
             return self.refuse(CommandError::NoAuth, serving);
         }
         let Some(command) = command else {
@@ -244,7 +245,9 @@ impl RespConnection {
         if !command.takes(whole.len()) {
             return self.refuse(CommandError::Arguments(command.word), serving);
         }
-        if self.transaction.is_some() && origin == Origin::Input && !command.is_never_queued() {
+        // A reload may have asked for a token since MULTI.
+        let may_queue = is_known && origin == Origin::Input && !command.is_never_queued();
+        if self.transaction.is_some() && may_queue {
             return self.queue(whole, serving);
         }
         let items = match command.name {

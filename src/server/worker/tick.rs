@@ -136,7 +136,7 @@ impl Worker {
             Some(bells) => CourierBells::of_worker(bells, slot, registry, BELL)?,
             None => None,
         };
-        let conf = ConfInUse::of(service.conf());
+        let conf = ConfInUse::of(service.conf(), None);
         message::send_ready(&channel)?;
         Ok(Worker {
             poll,
@@ -292,7 +292,7 @@ impl Worker {
     fn take_configuration(&mut self) {
         let conf = self.handler.service.conf();
         if !self.conf.is_of(conf) {
-            self.conf = ConfInUse::of(conf);
+            self.conf = ConfInUse::of(conf, Some(&self.conf));
             log::set_level(self.conf.srv.log.level);
             tracing::debug!("took a new configuration");
         }

@@ -192,12 +192,22 @@ fn tokens_are_read_by_who_serves_and_never_copied() {
     assert_eq!(srv.read_tokens().len(), 0);
     assert_eq!(srv.resps[0].token, None, "it needs none");
     assert!(srv.resps[1].token.as_ref().unwrap().is(TOKEN.as_bytes()));
+    let known = srv.resps[1].token.clone();
     // It is lost: nobody is let in, not even with nothing.
     std::fs::remove_file(path).unwrap();
     assert!(srv.check_tokens().unwrap_err().to_string().contains("does not exist"));
     assert_eq!(srv.read_tokens().len(), 1);
     assert_eq!(srv.resps[1].token, Some(AccessToken::UNKNOWN));
     assert!(!srv.resps[1].token.as_ref().unwrap().is(b""));
+    // Whoever has read it before goes on with it, for that file only.
+    let mut before = srv.clone();
+    before.resps[1].token = known.clone();
+    srv.keep_tokens(&before);
+    assert_eq!(srv.resps[1].token, known);
+    srv.resps[1].token = Some(AccessToken::UNKNOWN);
+    before.resps[1].token_file = Some("another".into());
+    srv.keep_tokens(&before);
+    assert_eq!(srv.resps[1].token, Some(AccessToken::UNKNOWN));
 }
 
 #[test]
@@ -214,5 +224,9 @@ fn the_check_shows_them_and_counts_their_clients_once() {
     ] {
         assert!(said.lines().any(|other| other == line), "{said}");
     }
-    assert_eq!(Memory::of(&with, &super::SIZES), Memory::of(&without, &super::SIZES));
+    // Besides the next command a client may have as much in an open MULTI.
+    let [with_memory, memory] = [&with, &without].map(|conf| Memory::of(conf, &super::SIZES));
+    let http = &with.srv.http;
+    let queued = u64::from(http.max_connections) * u64::from(http.max_body_bytes);
+    assert_eq!(with_memory, Memory { clients: memory.clients + queued, ..memory });
 }

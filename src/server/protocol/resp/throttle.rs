@@ -72,9 +72,16 @@ fn figures(item: &Item, verdict: &Verdict) -> [i64; 5] {
     let cost = u128::from(emission) * u128::from(quantity);
     let remaining = capacity.saturating_sub(level) / u128::from(emission);
     let waits = verdict.limited && verdict.limit != 0 && cost <= capacity;
-    let retry = if waits { seconds((level + cost).saturating_sub(capacity)) } else { -1 };
+    let by_level = if waits { seconds((level + cost).saturating_sub(capacity)) } else { -1 };
+    let retry = if verdict.banned { banned_seconds(verdict) } else { by_level };
     let remaining = i64::try_from(remaining).unwrap_or(i64::MAX);
     [verdict.limited.into(), burst.cast_signed(), remaining, retry, seconds(level)]
+}
+
+/// Seconds until a banned key may be asked again, rounded up; -1: never.
+#[cold]
+fn banned_seconds(verdict: &Verdict) -> i64 {
+    verdict.retry_ms.map_or(-1, |ms| i64::try_from(ms.div_ceil(1000)).unwrap_or(i64::MAX))
 }
 
 /// Whole seconds. A millisecond more counts as another one.

@@ -167,7 +167,7 @@ fn a_client_who_never_reads_is_held_in_what_was_counted() {
         "max-body='256KiB' max-head='256'",
     ] {
         let conf = conf(http);
-        let bound = BUFFER_SIZES.connection_bytes(&conf.srv.http, &conf.map) as usize;
+        let bound = BUFFER_SIZES.connection_bytes(&conf.srv, &conf.map) as usize;
         // Used for all cases: a buffer may come back from a client that needed a larger one.
         let mut buffers = Buffers::default();
         for request in requests(&conf.srv.http) {
@@ -217,7 +217,7 @@ fn nor_is_a_client_of_redis_held_in_more() {
         "max-body='256KiB' max-head='256'",
     ] {
         let conf = conf(http);
-        let bound = BUFFER_SIZES.connection_bytes(&conf.srv.http, &conf.map) as usize;
+        let bound = BUFFER_SIZES.connection_bytes(&conf.srv, &conf.map) as usize;
         let mut buffers = Buffers::default();
         for commands in commands(&conf.srv.http) {
             for piece in [usize::MAX, 1000] {

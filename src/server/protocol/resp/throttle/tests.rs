@@ -63,3 +63,20 @@ fn what_is_out_of_bounds_is_named() {
     let unnamed = "ERR CL.THROTTLE needs <resp throttle> of srv.xml, which names its business";
     assert_eq!(read("a 1 1 1", None), Err(unnamed.to_owned()));
 }
+
+#[test]
+fn a_banned_key_is_told_when_the_ban_ends() {
+    let item = read("a 2 1 60", Some("t")).expect("read").items()[0];
+    let figures = frs::service::Figures { used: 0, max: 3, remaining: 3, reset_ms: Some(0) };
+    let verdict = |retry_ms| Verdict {
+        limited: true,
+        banned: true,
+        limit: 1,
+        figures,
+        retry_ms,
+        ..Verdict::UNJUDGED
+    };
+    // The bucket is full again long before.
+    assert_eq!(super::figures(&item, &verdict(Some(600_001))), [1, 3, 3, 601, 0]);
+    assert_eq!(super::figures(&item, &verdict(None)), [1, 3, 3, -1, 0]);
+}

@@ -184,3 +184,17 @@ fn the_sections_of_info() {
     assert_eq!(line.ask("INFO nothing|"), "$0  ");
     assert_eq!(line.ask("INFO all|"), all);
 }
+
+#[test]
+fn who_is_asked_for_a_token_within_a_transaction_can_name_it() {
+    let token = token();
+    let mut line = Line::new();
+    assert_eq!(line.ask("MULTI|PING|"), "+OK +QUEUED ");
+    // A reload adds the token-file.
+    line.own.token = Some(&token);
+    let found = line.ask("EXEC|");
+    assert!(found.starts_with("-NOAUTH "), "{found}");
+    assert_eq!(line.ask("AUTH 0123456789abcdef|"), "+OK ");
+    let found = line.ask("PING|EXEC|PING|");
+    assert!(found.starts_with("+QUEUED -EXECABORT ") && found.ends_with("+PONG "), "{found}");
+}
