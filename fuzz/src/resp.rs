@@ -42,7 +42,7 @@ impl Serve for Even {
 
 fn talk(http: &Http, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
     let rules = Rules { http, authz: &AuthzKey::Peer, trusted: &[], admin: None };
-    let own = RespRules { rules, token: None, throttle: Some("throttle") };
+    let own = RespRules { rules, token: None, throttle: Some("throttle"), has_unread: false };
     let (mut connection, mut scratch) = (RespConnection::default(), ConnectionBuffers::default());
     let (mut unread, mut out, mut closed) = (Vec::new(), Vec::new(), false);
     for piece in pieces {

@@ -301,7 +301,8 @@ impl Client {
         let progress = match &mut self.spoken {
             Spoken::Http(connection) => connection.take(input, srv.into(), serve, scratch, out),
             Spoken::Resp(nth, connection) => {
-                connection.take(input, RespRules::of(srv, *nth), serve, scratch, out)
+                let own = RespRules { has_unread: self.readable, ..RespRules::of(srv, *nth) };
+                connection.take(input, own, serve, scratch, out)
             }
         };
         // One that goes on with what it has parked has not read: it must not see this once more.

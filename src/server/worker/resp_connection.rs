@@ -135,7 +135,8 @@ impl RespConnection {
         }
         let rest = &input[consumed..];
         let is_between = starved && rest.is_empty() && self.transaction.is_none();
-        if is_between && (answered > 0 || has_waited) && context.serve.draining() {
+        let is_last = is_between && (answered > 0 || has_waited) && !own.has_unread;
+        if is_last && context.serve.draining() {
             self.closed = true;
         }
         if self.closed {

@@ -32,7 +32,12 @@ impl<S: Serve> Line<'_, S> {
     fn serving(serve: S) -> Self {
         Line {
             connection: RespConnection::default(),
-            own: RespRules { rules: RULES, token: None, throttle: Some("login") },
+            own: RespRules {
+                rules: RULES,
+                token: None,
+                throttle: Some("login"),
+                has_unread: false,
+            },
             serve,
             scratch: ConnectionBuffers::default(),
             unread: Vec::new(),
@@ -242,6 +247,13 @@ fn a_worker_that_drains_closes_behind_its_replies() {
     line.push(b"FRS.UPDATE login lease-a\r\n");
     (line.serve.draining, line.serve.leased) = (true, vec!["lease-a".to_owned()]);
     assert!(line.push(b"").close, "it has waited since before");
+
+    let mut line = Line::new();
+    (line.serve.draining, line.own.has_unread) = (true, true);
+    assert!(!line.push(b"PING\r\n").close, "the socket may have more");
+    line.own.has_unread = false;
+    assert!(line.push(b"PING\r\n").close);
+    assert_eq!(line.out, b"+PONG\r\n+PONG\r\n");
 }
 
 #[test]

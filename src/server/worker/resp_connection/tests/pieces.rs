@@ -131,7 +131,7 @@ fn connections_of_both_protocols_run_together_in_one_batch() {
     let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
     let mut http = crate::worker::connection::Connection::new(None);
     let mut connections = [RespConnection::default(), RespConnection::default()];
-    let own = RespRules { rules: RULES, token: None, throttle: None };
+    let own = RespRules { rules: RULES, token: None, throttle: None, has_unread: false };
     scratch.begin_batch();
     scratch.begin_connection();
     let commands = array(&["FRS.UPDATE", "login", "a"]) + &array(&["PING"]);
