@@ -86,12 +86,11 @@ impl Gcra {
 }
 
 /// The state at `now`, after what has come back since. If the clock was set back by at least the
-/// time until all is back, the state becomes fresh.
+/// time that the bucket takes to fill, the state becomes fresh.
 #[inline]
 pub(super) fn roll(pace: &Pace, Level { level, last }: Level, now: u64) -> Level {
     let Some(elapsed_ms) = now.checked_sub(last) else {
-        let longest = level.max(pace.capacity());
-        let is_near = (last - now).saturating_mul(MS) < longest;
+        let is_near = (last - now).saturating_mul(MS) < pace.capacity();
         return if is_near { Level { level, last }.or_fresh() } else { Level::FRESH };
     };
     let level = level.saturating_sub(elapsed_ms.saturating_mul(MS));

@@ -55,9 +55,7 @@ pub fn view(policy: &Policy, state: Option<State>, ring: &[i128], now: i128) -> 
 /// The state's effective time, and the state, unless the clock was set back too far.
 fn set_back(policy: &Policy, state: State, now: i128) -> (i128, Option<State>) {
     match time(state) {
-        Some(time) if now < time && time - now < leave(policy, Some(state), time) => {
-            (time, Some(state))
-        }
+        Some(time) if now < time && time - now < leave(policy, time) => (time, Some(state)),
         Some(time) if now < time => (now, None),
         _ => (now, Some(state)),
     }
@@ -72,19 +70,15 @@ fn time(state: State) -> Option<i128> {
 }
 
 /// How far the clock can be set back from a state's time before the state is fresh.
-fn leave(policy: &Policy, state: Option<State>, time: i128) -> i128 {
+fn leave(policy: &Policy, time: i128) -> i128 {
     match policy {
         Policy::Interval(limit) => limit.interval_ms.into(),
         Policy::Sliding(limit) => limit.interval_ms.into(),
         Policy::SlidingCounter(limit) => limit.interval_ms.into(),
         Policy::Token(limit) => fill_ms(limit),
         Policy::Gcra(limit) => {
-            let level = match state {
-                Some(State::Bucket { level, .. }) => level,
-                _ => 0,
-            };
-            let longest = level.max(capacity(limit));
-            first(1, longest, |ms| ms * MS >= longest)
+            let full = capacity(limit);
+            first(1, full, |ms| ms * MS >= full)
         }
         _ => turns(policy).map_or(0, |turns| {
             let (start, turn) = window(turns, time);
@@ -100,7 +94,7 @@ pub fn forgetting(policy: &Policy, state: Option<State>, ring: &[i128]) -> Optio
         Policy::Sliding(_) => ring.last().copied(),
         _ => state.and_then(time),
     }?;
-    Some(time - leave(policy, state, time))
+    Some(time - leave(policy, time))
 }
 
 fn roll(policy: &Policy, state: State, now: i128) -> Option<State> {
