@@ -48,7 +48,7 @@ model-courier seeds="2000":
 bench *args:
     cargo bench -- {{ args }}
 
-# frs against a bare loop and memcached, on real sockets; needs wrk and memcached: just bench-serve --rounds 3
+# frs against a bare loop, memcached and Redis, on real sockets; needs wrk and memcached, or Redis: just bench-serve --only resp
 bench-serve *args:
     cargo build --release --bin frs --example bare_loop
     cargo bench --bench serve -- {{ args }}

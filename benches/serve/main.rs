@@ -1,4 +1,4 @@
-//! frs against its floor and against memcached, on real sockets: `just bench-serve`.
+//! frs against its floor, memcached and Redis, on real sockets: `just bench-serve`.
 //!
 //! The servers run side by side and are measured in turns (A B C, A B C, …), so that a change in
 //! the machine's speed affects all of them. The results are the ratios within a round. wrk is one
@@ -9,6 +9,7 @@ mod inspected;
 mod load;
 mod policies;
 mod report;
+mod resp;
 mod servers;
 #[path = "../../tests/it/common/tools.rs"]
 mod tools;
@@ -31,7 +32,7 @@ const CONNECTIONS: usize = 64;
 /// Different keys in the requests.
 const KEYS: usize = 100_000;
 
-/// Compares frs with a bare event loop and with memcached
+/// Compares frs with a bare event loop, memcached and Redis
 #[derive(Parser)]
 #[command(name = "serve")]
 struct Options {
@@ -74,6 +75,8 @@ enum Scenario {
     Policies,
     /// frs-load, beside a busy loop and beside frs-inspect in a loop; frs alone
     Inspected,
+    /// Commands of RESP against Redis, asked by redis-benchmark
+    Resp,
 }
 
 impl Scenario {
@@ -84,6 +87,7 @@ impl Scenario {
             Scenario::Items => "64 items in a request, one request per round trip",
             Scenario::Policies => "one request per round trip, of each policy",
             Scenario::Inspected => "one request per round trip, beside frs-inspect",
+            Scenario::Resp => "commands of RESP against Redis",
         }
     }
 
@@ -135,7 +139,10 @@ fn run(options: &Options) -> Result<()> {
     if runs(Scenario::Policies) {
         policies::run(options)?;
     }
-    if runs(Scenario::Inspected) { inspected::run(options) } else { Ok(()) }
+    if runs(Scenario::Inspected) {
+        inspected::run(options)?;
+    }
+    if runs(Scenario::Resp) { resp::run(options) } else { Ok(()) }
 }
 
 /// frs, the bare loop and memcached, in all scenarios that run.

@@ -129,6 +129,39 @@ pub fn print_over_first(title: &str, column: &str, names: &[&str], rows: &[Vec<S
     }
 }
 
+/// Prints every case, and the ratio of its CPU to that of each peer, round by round. A peer is the
+/// index of its case and its name in the head.
+pub fn print_over_peers(
+    title: &str,
+    names: &[&str],
+    rows: &[Vec<Sample>],
+    peers: &[(usize, &str)],
+) {
+    println!("\n{title}; medians (min-max)");
+    print!("{:<32}{:>12}{:>8}{:>8}", "", "1000 req/s", "p50 µs", "p99 µs");
+    print!("{:>22}", "CPU µs/request");
+    for (_, peer) in peers {
+        print!("{:>22}", format!("over {peer}"));
+    }
+    println!();
+    for (name, samples) in names.iter().zip(rows) {
+        let spread = |figure: fn(&Sample) -> f64| Spread::new(samples.iter().map(figure).collect());
+        print!(
+            "{name:<32}{:>12.0}{:>8}{:>8}{:>22}",
+            spread(|sample| sample.requests_per_second / 1e3).median,
+            spread(|sample| sample.p50_micros).show_median(),
+            spread(|sample| sample.p99_micros).show_median(),
+            spread(|sample| sample.cpu_micros).show(3),
+        );
+        for (peer, _) in peers {
+            let pairs = samples.iter().zip(&rows[*peer]);
+            let ratios = pairs.map(|(own, peer)| own.cpu_micros / peer.cpu_micros).collect();
+            print!("{:>22}", Spread::new(ratios).show(3));
+        }
+        println!();
+    }
+}
+
 fn per_item(row: &Row<'_>, items: usize) -> String {
     if items == 1 {
         return String::new();

@@ -17,6 +17,7 @@ use crate::{KEYS, Result};
 pub const FRS: &str = "frs";
 pub const BARE: &str = "bare loop";
 pub const MEMCACHED: &str = "memcached";
+pub const REDIS: &str = "redis";
 
 /// How long a server may take to start and to end.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -227,6 +228,41 @@ impl Server for Memcached {
     }
 }
 
+/// Redis that keeps nothing on disk.
+pub struct Redis {
+    process: Process,
+    address: SocketAddr,
+}
+
+impl Redis {
+    /// `None` if redis-server is not installed.
+    pub fn start() -> Result<Option<Redis>> {
+        let address = free_address()?;
+        let mut command = Command::new("redis-server");
+        command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string()]);
+        command.args(["--save", "", "--appendonly", "no", "--loglevel", "warning"]);
+        let child = match command.stdin(Stdio::null()).stdout(Stdio::null()).spawn() {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            child => child?,
+        };
+        let mut process = Process(child);
+        process.await_ready(REDIS, || TcpStream::connect(address).is_ok())?;
+        Ok(Some(Redis { process, address }))
+    }
+}
+
+impl Server for Redis {
+    fn name(&self) -> &'static str {
+        REDIS
+    }
+    fn address(&self) -> SocketAddr {
+        self.address
+    }
+    fn process(&self) -> &Process {
+        &self.process
+    }
+}
+
 /// incr needs an initial value.
 fn set_keys(address: SocketAddr) -> Result<()> {
     let mut stream = TcpStream::connect(address)?;
@@ -248,7 +284,7 @@ fn set_keys(address: SocketAddr) -> Result<()> {
 }
 
 /// A free address of the loopback interface.
-fn free_address() -> Result<SocketAddr> {
+pub fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
