@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use frs::base::figures::grouped;
 use frs::conf::Machine;
 use frs::conf::{Conf, report};
@@ -18,9 +18,22 @@ use frs_server::process::log;
 use frs_server::process::result_files::Reloaded;
 use frs_server::{courier, keeper, worker};
 
+/// What the manual page says beside the options.
+const MORE: &str = "\
+Signals to the master: HUP reads the configuration again; TERM and INT finish
+what has been read, then stop; QUIT waits for connections to close as well; USR1
+opens the log file again; USR2 hands the listening sockets to the program that
+is now in the place of this one.
+
+Files: srv.xml and map.xml in DIR; the data directory that srv.xml names, whose
+file lock holds the process number of the master.
+
+Exit status: 0 as asked; 1 faulty configuration or data, or the data directory
+or an address is in use; 2 wrong usage.";
+
 /// A frequency-limit server on shared memory.
 #[derive(Parser)]
-#[command(version, args_conflicts_with_subcommands = true)]
+#[command(name = "frs", version, args_conflicts_with_subcommands = true, after_long_help = MORE)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
@@ -62,6 +75,9 @@ enum Command {
 struct Failed;
 
 fn main() -> ExitCode {
+    if let Some(status) = frs_pages::write_if_asked(Arguments::command) {
+        return status;
+    }
     let arguments = Arguments::parse();
     let result = match arguments.command.unwrap_or(Command::Serve(arguments.serve)) {
         Command::Serve(how) => serve(&how),

@@ -13,7 +13,7 @@ struct Floor {
     top: &'static [&'static str],
 }
 
-const FLOORS: [Floor; 4] = [
+const FLOORS: [Floor; 5] = [
     Floor {
         directory: "src/core/",
         rooms: &[
@@ -60,6 +60,7 @@ const FLOORS: [Floor; 4] = [
     },
     Floor { directory: "tools/frs-inspect/src/", rooms: &[], top: &[] },
     Floor { directory: "tools/frs-load/src/", rooms: &[], top: &[] },
+    Floor { directory: "tools/frs-pages/src/", rooms: &[], top: &[] },
 ];
 
 /// The rooms of the server that the tools may use.

@@ -20,12 +20,20 @@ mod watch;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use output::{Done, Failed};
+
+/// What the manual page says beside the options.
+const MORE: &str = "\
+All but `verify --repair` and `migrate` only read, and may run beside a server
+under load.
+
+Exit status: 0 as asked; 1 something is off, not there or cannot be read;
+2 wrong usage.";
 
 /// Look into the files of frs, live or cold.
 #[derive(Parser)]
-#[command(name = "frs-inspect", version)]
+#[command(name = "frs-inspect", version, after_long_help = MORE)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -120,6 +128,9 @@ enum By {
 }
 
 fn main() -> ExitCode {
+    if let Some(status) = frs_pages::write_if_asked(Arguments::command) {
+        return status;
+    }
     // With the signal ignored, a file that may not grow is an error that gets reported. If the
     // signal cannot be ignored, it ends this process, as by default.
     let _ = frs::base::sys::process::ignore(frs::base::sys::process::Signal::SIGXFSZ);

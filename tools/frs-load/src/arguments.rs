@@ -18,6 +18,11 @@ const IP_KEYS_MAX: u32 = 1 << 24;
 const DAY_MS: u64 = 86_400_000;
 const DEFAULT_DURATION_MS: u64 = 10_000;
 
+/// What the manual page says beside the options.
+const STATUS: &str = "\
+Exit status: 0 all answers were right; 1 an answer was wrong, or there was no
+answer or no connection; 2 wrong usage.";
+
 /// Makes load for an frs server, checks every answer, measures rates and latencies.
 ///
 /// Without --rate the loop is closed: each connection sends its next request when its answer has
@@ -26,7 +31,7 @@ const DEFAULT_DURATION_MS: u64 = 10_000;
 ///
 /// With several servers each client has a connection to every one of them.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "frs-load", version)]
+#[command(name = "frs-load", version, after_long_help = STATUS)]
 pub struct Arguments {
     /// http://HOST:PORT[/update|/query] or unix:PATH; /update unless it says otherwise
     #[arg(value_name = "URL", value_parser = Target::parse, required_unless_present = "more")]

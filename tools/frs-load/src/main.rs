@@ -24,6 +24,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Instant;
 
+use clap::CommandFactory;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use arguments::Arguments;
@@ -35,6 +36,9 @@ use tally::Tally;
 use target::{Stream, Target};
 
 fn main() -> ExitCode {
+    if let Some(status) = frs_pages::write_if_asked(<Arguments as CommandFactory>::command) {
+        return status;
+    }
     let arguments = Arguments::from_command_line();
     let Run { tallies, unsent, mut failure } = match run(&arguments) {
         Ok(run) => run,
