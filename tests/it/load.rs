@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::common::address::Reserved;
 use crate::common::{Server, Settings, Setup, text};
 
 const MAP: &str = r#"<map>
@@ -52,6 +53,14 @@ fn setup() -> Setup {
     Setup::of_map(MAP)
 }
 
+/// The same with a listener of RESP at this address.
+fn setup_with_resp(resp: &Reserved) -> Setup {
+    let more = format!("<resp listen='{}'/>", resp.address);
+    let setup = Setup::new(&Settings { more, ..Settings::default() });
+    setup.write_map(MAP);
+    setup
+}
+
 fn load(url: &str, words: &str) -> Output {
     let mut command = Command::new(crate::common::tools::tool("frs-load"));
     command.arg(url).args(words.split_whitespace()).output().expect("frs-load runs")
@@ -60,7 +69,12 @@ fn load(url: &str, words: &str) -> Output {
 /// The rows of a successful run: verdicts, errors and statuses with their numbers.
 #[track_caller]
 fn rows(setup: &Setup, words: &str) -> BTreeMap<String, u64> {
-    let output = load(&format!("http://{}", setup.address), words);
+    rows_at(setup.address, words)
+}
+
+#[track_caller]
+fn rows_at(address: SocketAddr, words: &str) -> BTreeMap<String, u64> {
+    let output = load(&format!("http://{address}"), words);
     let summary = text(&output.stdout);
     assert!(output.status.success(), "{words}: {summary}{}", text(&output.stderr));
     let rows = summary.lines().skip(4).filter_map(|line| {
@@ -126,6 +140,31 @@ fn every_policy_and_every_verdict_is_right() {
     assert_eq!(run("--biz off --keys 10"), expected(&[("allowed", 2000), ("200", 2000)]));
     assert_eq!(run("--biz listed --keys 2"), expected(&[("listed", 2000), ("200", 2000)]));
     assert_eq!(run("--biz advised --keys 10"), expected(&[("allowed", 2000), ("200", 2000)]));
+}
+
+#[test]
+fn over_resp_the_verdicts_are_those_of_http() {
+    let resp = Reserved::new();
+    let setup = setup_with_resp(&resp);
+    let _server = setup.start();
+    let run = |words: &str| rows_at(resp.address, &format!("{words} --resp --requests 2000"));
+    let words = "--biz thousand --keys 1 --connections 8 --pipeline 4 --threads 2";
+    assert_eq!(run(words), expected(&[("allowed", 1000), ("limited", 1000)]));
+    let banned = run("--biz 4 --key-type ip --keys 10 --items 2");
+    assert_eq!(banned, expected(&[("allowed", 30), ("banned", 3970)]));
+    let shadowed = run("--biz shadow --keys 10 --pipeline 3");
+    assert_eq!(shadowed, expected(&[("allowed", 30), ("shadowed", 1970)]));
+    assert_eq!(run("--biz listed --keys 2 --items 2"), expected(&[("listed", 4000)]));
+    assert_eq!(run("--query --biz advised --keys 10"), expected(&[("allowed", 2000)]));
+    for items in ["", "--items 3"] {
+        let found = run(&format!("--biz all --key-type integer --keys 200 {items}"));
+        assert!(found["limited"] > 0, "{found:?}");
+    }
+    // Each listener refuses the other protocol in words.
+    let output = load(&format!("http://{}", resp.address), "--biz thousand --requests 1");
+    assert!(text(&output.stderr).contains("this listener speaks RESP"), "{}", text(&output.stderr));
+    let output = load(&format!("http://{}", setup.address), "--resp --biz thousand --requests 1");
+    assert!(text(&output.stderr).contains("this listener speaks HTTP"), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -78,6 +78,9 @@ pub struct Arguments {
     /// Send JSON instead of XML
     #[arg(long)]
     pub json: bool,
+    /// Speak RESP instead of HTTP, to the address of a <resp> without a token
+    #[arg(long, conflicts_with = "json")]
+    pub resp: bool,
     /// Seed of the keys: the same seed gives the same keys in the same order
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -93,6 +96,14 @@ pub struct Arguments {
     /// Draw latency percentiles and throughput over time
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
+}
+
+/// What requests and answers are written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Xml,
+    Json,
+    Resp,
 }
 
 /// The form of the keys, as in map.xml.
@@ -156,6 +167,15 @@ impl Arguments {
     pub fn command(&self) -> Command {
         let said = || self.targets().find_map(|target| target.command);
         if self.query { Command::Query } else { said().unwrap_or(Command::Update) }
+    }
+
+    /// What requests and answers are written in.
+    pub fn format(&self) -> Format {
+        match (self.json, self.resp) {
+            (true, _) => Format::Json,
+            (false, true) => Format::Resp,
+            (false, false) => Format::Xml,
+        }
     }
 
     /// The servers, at least one.
@@ -266,6 +286,7 @@ mod tests {
             "http://a:1 --url http://a:1/",
             "http://a:1 --url http://b:1 --connections 32768",
             "http://a:1 --route biz",
+            "http://a:1 --resp --json",
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

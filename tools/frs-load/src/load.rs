@@ -17,7 +17,7 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use crate::answer::{Checker, Reply};
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Format};
 use crate::connection::{LoadConnection, Received, Sent};
 use crate::keys::Keys;
 use crate::request::Requests;
@@ -105,6 +105,7 @@ struct Answers {
     asked: Vec<u32>,
     routing: Routing,
     requests: Requests,
+    format: Format,
     checker: Checker,
     counts_windows: bool,
     /// Of each server.
@@ -152,6 +153,7 @@ impl<'r> Load<'r> {
                 items: arguments.items.into(),
                 asked: Vec::new(),
                 requests: Requests::new(arguments),
+                format: arguments.format(),
                 checker: Checker::new(arguments),
                 counts_windows: arguments.windows,
                 tallies: vec![Tally::new(); routing.servers()],
@@ -346,7 +348,7 @@ impl Answers {
         while done < bytes.len() && !self.closes {
             let rest = &bytes[done..];
             let wrong = |what, asked| Failure::Wrong { what, asked, answered: shown(rest) };
-            let reply = match Reply::read(rest) {
+            let reply = match Reply::read(self.format, rest) {
                 Ok(Some(reply)) => reply,
                 Ok(None) => break,
                 Err(what) => return Err(wrong(what, self.shown_request(sent.front()))),

@@ -7,10 +7,12 @@
 mod answer;
 mod arguments;
 mod connection;
+mod http_request;
 mod keys;
 mod load;
 mod plot;
 mod request;
+mod resp_request;
 mod ring;
 mod routing;
 mod schedule;

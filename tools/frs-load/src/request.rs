@@ -1,117 +1,30 @@
 //! Requests as they are sent.
-//!
-//! Invariant: a request is well-formed and complete, whatever the keys. Nothing in it needs
-//! escaping, since arguments.rs accepts nothing that does.
 
-use frs::service::Command;
+use crate::arguments::{Arguments, Format};
+use crate::http_request::HttpRequests;
+use crate::resp_request::RespRequests;
 
-use crate::arguments::{Arguments, KeyType};
-use crate::keys::write_key;
-use crate::target::Target;
-
-/// The text before and after something.
-#[derive(Debug, Clone, Copy)]
-struct Around<S> {
-    before: S,
-    behind: &'static str,
-}
-
-/// The parts that all requests of a run share.
+/// The requests of a run, by protocol.
 #[derive(Debug, Clone)]
-pub struct Requests {
-    /// The head of each server's requests, up to the length of the body.
-    heads: Vec<String>,
-    /// The text around all items.
-    document: Around<&'static str>,
-    between: &'static str,
-    /// The text around a key.
-    item: Around<String>,
-    key_type: KeyType,
-    body: String,
+pub enum Requests {
+    Http(HttpRequests),
+    Resp(RespRequests),
 }
 
 impl Requests {
     /// The requests of a run.
     pub fn new(arguments: &Arguments) -> Requests {
-        let path = match arguments.command() {
-            Command::Query => "/query",
-            Command::Update => "/update",
-        };
-        let (kind, document, between, item) = match arguments.json {
-            true => {
-                let items = Around { before: "{\"items\":[", behind: "]}" };
-                ("json", items, ",", json_item(&arguments.biz))
-            }
-            false => {
-                let items = Around { before: "<request>", behind: "</request>" };
-                ("xml", items, "", xml_item(&arguments.biz))
-            }
-        };
-        let head = |target: &Target| {
-            let host = target.host();
-            format!(
-                "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/{kind}\r\n\
-                 Content-Length: "
-            )
-        };
-        let heads = arguments.targets().map(head).collect();
-        let key_type = arguments.key_type;
-        Requests { heads, document, between, item, key_type, body: String::new() }
+        match arguments.format() {
+            Format::Xml | Format::Json => Requests::Http(HttpRequests::new(arguments)),
+            Format::Resp => Requests::Resp(RespRequests::new(arguments)),
+        }
     }
 
     /// Appends the request for these keys to a server.
     pub fn append(&mut self, out: &mut Vec<u8>, server: usize, keys: &[u32]) {
-        self.body.clear();
-        self.body.push_str(self.document.before);
-        for (place, key) in keys.iter().enumerate() {
-            if place > 0 {
-                self.body.push_str(self.between);
-            }
-            self.body.push_str(&self.item.before);
-            write_key(&mut self.body, self.key_type, *key);
-            self.body.push_str(self.item.behind);
+        match self {
+            Requests::Http(requests) => requests.append(out, server, keys),
+            Requests::Resp(requests) => requests.append(out, keys),
         }
-        self.body.push_str(self.document.behind);
-        out.extend_from_slice(self.heads[server].as_bytes());
-        let mut digits = itoa::Buffer::new();
-        out.extend_from_slice(digits.format(self.body.len()).as_bytes());
-        out.extend_from_slice(b"\r\n\r\n");
-        out.extend_from_slice(self.body.as_bytes());
-    }
-}
-
-fn xml_item(biz: &str) -> Around<String> {
-    Around { before: format!("<item biz=\"{biz}\" key=\""), behind: "\"/>" }
-}
-
-fn json_item(biz: &str) -> Around<String> {
-    Around { before: format!("{{\"biz\":\"{biz}\",\"key\":\""), behind: "\"}" }
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    fn body(words: &str, keys: &[u32]) -> String {
-        let words = format!("frs-load unix:a --biz b {words}");
-        let mut requests = Requests::new(&Arguments::parse_from(words.trim_end().split(' ')));
-        let mut out = Vec::new();
-        requests.append(&mut out, 0, keys);
-        let text = String::from_utf8(out).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        assert!(head.ends_with(&format!("Content-Length: {}", body.len())), "{head}");
-        body.to_owned()
-    }
-
-    #[test]
-    fn documents() {
-        let one = "<request><item biz=\"b\" key=\"k7\"/></request>";
-        assert_eq!(body("", &[7]), one);
-        let two = "<request><item biz=\"b\" key=\"7\"/><item biz=\"b\" key=\"8\"/></request>";
-        assert_eq!(body("--key-type integer", &[7, 8]), two);
-        let json = "{\"items\":[{\"biz\":\"b\",\"key\":\"k7\"},{\"biz\":\"b\",\"key\":\"k8\"}]}";
-        assert_eq!(body("--json", &[7, 8]), json);
     }
 }

@@ -8,7 +8,7 @@ use frs::base::figures::grouped;
 use frs::service::Command;
 
 use crate::answer::VERDICTS;
-use crate::arguments::{Arguments, Route};
+use crate::arguments::{Arguments, Format, Route};
 use crate::tally::Tally;
 use crate::windows::Exhausted;
 
@@ -96,6 +96,9 @@ impl Summary<'_> {
         }
         for (error, number) in &self.tally.errors {
             row(out, &format!("error: {error}"), *number)?;
+        }
+        if self.arguments.format() == Format::Resp {
+            return Ok(());
         }
         writeln!(out, "\n{:<20} {:>15}", "status", "requests")?;
         for (status, number) in &self.tally.statuses {

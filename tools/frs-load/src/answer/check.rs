@@ -7,8 +7,8 @@ use frs::service::Command;
 
 use super::head::Reply;
 use super::said::{RequestError, Said};
-use super::{json, xml};
-use crate::arguments::{Arguments, KeyType};
+use super::{json, resp, xml};
+use crate::arguments::{Arguments, Format, KeyType};
 use crate::keys::write_key;
 
 /// The verdict on an item, named as in the server's own counters.
@@ -75,7 +75,7 @@ pub struct Checker {
     command: Command,
     biz: String,
     key_type: KeyType,
-    json: bool,
+    format: Format,
     key: String,
 }
 
@@ -85,7 +85,7 @@ impl Checker {
             command: arguments.command(),
             biz: arguments.biz.clone(),
             key_type: arguments.key_type,
-            json: arguments.json,
+            format: arguments.format(),
             key: String::new(),
         }
     }
@@ -104,24 +104,25 @@ impl Checker {
             keys.iter().for_each(|&key| note(Noted { key, outcome, window: None }));
             return Ok(());
         }
-        if is_json(reply)? != self.json {
+        let format = self.format;
+        if format != Format::Resp && is_json(reply)? != (format == Format::Json) {
             return Err(format!("Content-Type: {} is not what was asked for", reply.content_type));
         }
-        let (json, mut place) = (self.json, 0);
+        let mut place = 0;
         let judge = |said: &Said<'_>| {
             let key = *keys.get(place).ok_or("more items than were asked")?;
             place += 1;
             let outcome = self.item(said, key).map_err(|what| format!("item {place}: {what}"))?;
-            if keys.len() == 1 {
+            if keys.len() == 1 && format != Format::Resp {
                 single_fields(reply, said)?;
             }
             note(Noted { key, outcome, window: turn(said) });
             Ok(())
         };
-        if json {
-            json::read_items(reply.body, judge)
-        } else {
-            xml::read_items(reply.body, judge)
+        match format {
+            Format::Xml => xml::read_items(reply.body, judge),
+            Format::Json => json::read_items(reply.body, judge),
+            Format::Resp => resp::read_items(reply.body, keys.len() == 1, judge),
         }?;
         if place < keys.len() {
             return Err(format!("{place} items, expected {}", keys.len()));
@@ -132,7 +133,12 @@ impl Checker {
     fn item(&mut self, said: &Said<'_>, key: u32) -> Result<Outcome, String> {
         self.key.clear();
         write_key(&mut self.key, self.key_type, key);
-        if said.biz.as_deref() != Some(&self.biz) || said.key.as_deref() != Some(&self.key) {
+        // RESP does not echo what was asked.
+        let [biz, key] = match self.format {
+            Format::Xml | Format::Json => [Some(self.biz.as_str()), Some(self.key.as_str())],
+            Format::Resp => [None, None],
+        };
+        if said.biz.as_deref() != biz || said.key.as_deref() != key {
             return Err(format!("not an answer to biz {}, key {}", self.biz, self.key));
         }
         if let Some(error) = &said.error {

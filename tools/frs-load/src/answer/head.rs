@@ -1,9 +1,12 @@
-//! The head of an answer, and the end of the answer.
+//! Where an answer ends, and what its head says.
 //!
 //! Invariant: a reply that is returned lies completely in the buffer, and has the fields that every
-//! answer has.
+//! answer of its protocol has.
 
 use httparse::{EMPTY_HEADER, Header, Response, Status};
+
+use super::resp;
+use crate::arguments::Format;
 
 /// The longest answer: 65,536 items of the longest kind fit.
 const REPLY_BYTES_MAX: usize = 64 << 20;
@@ -11,6 +14,7 @@ const REPLY_BYTES_MAX: usize = 64 << 20;
 /// A complete answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reply<'b> {
+    /// 200 for every answer over RESP, which has no head: it is all body.
     pub status: u16,
     /// Whether the connection closes after it.
     pub closes: bool,
@@ -25,7 +29,23 @@ pub struct Reply<'b> {
 
 impl<'b> Reply<'b> {
     /// The answer at the start of `bytes`; none while it is incomplete.
-    pub fn read(bytes: &'b [u8]) -> Result<Option<Reply<'b>>, String> {
+    pub fn read(format: Format, bytes: &'b [u8]) -> Result<Option<Reply<'b>>, String> {
+        match format {
+            Format::Xml | Format::Json => Reply::read_http(bytes),
+            Format::Resp => {
+                let end = resp::end(bytes)?;
+                let reply = |bytes: &'b [u8]| Reply {
+                    status: 200,
+                    body: bytes,
+                    bytes: bytes.len(),
+                    ..Reply::default()
+                };
+                Ok(end.map(|end| reply(&bytes[..end])))
+            }
+        }
+    }
+
+    fn read_http(bytes: &'b [u8]) -> Result<Option<Reply<'b>>, String> {
         let mut fields = [EMPTY_HEADER; 48];
         let mut response = Response::new(&mut fields);
         let parsed = response.parse(bytes).map_err(|error| format!("no HTTP: {error}"))?;
@@ -90,10 +110,10 @@ mod tests {
     #[test]
     fn an_answer_is_read_once_it_is_whole() {
         for end in 0..WHOLE.len() {
-            assert!(Reply::read(&WHOLE.as_bytes()[..end]).unwrap().is_none(), "{end}");
+            assert!(Reply::read_http(&WHOLE.as_bytes()[..end]).unwrap().is_none(), "{end}");
         }
         let more = format!("{WHOLE}HTTP");
-        let reply = Reply::read(more.as_bytes()).unwrap().unwrap();
+        let reply = Reply::read_http(more.as_bytes()).unwrap().unwrap();
         assert_eq!((reply.status, reply.body, reply.bytes), (200, &b"ab"[..], WHOLE.len()));
         assert!(!reply.closes);
     }
@@ -102,7 +122,7 @@ mod tests {
     fn heads_that_are_wrong() {
         let wrong = |from: &str, to: &str| {
             let text = WHOLE.replace(from, to);
-            Reply::read(text.as_bytes()).map(|_| ()).expect_err(&text)
+            Reply::read_http(text.as_bytes()).map(|_| ()).expect_err(&text)
         };
         assert!(wrong("HTTP/1.1", "HTTQ/1.1").starts_with("no HTTP"));
         assert_eq!(wrong("Content-Length: 2\r\n", ""), "no Content-Length");

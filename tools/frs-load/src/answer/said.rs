@@ -1,4 +1,4 @@
-//! The attributes of one item of an answer, in either format.
+//! The attributes of one item of an answer, in any format.
 //!
 //! Invariant: each attribute occurs at most once, is known to the protocol, and has a value of its
 //! kind.
@@ -11,6 +11,10 @@ pub enum Value<'a> {
     Xml(Cow<'a, str>),
     /// A member: it has a type.
     Json(&'a serde_json::Value),
+    /// A flag or a number of RESP.
+    Integer(i64),
+    /// Anything else of RESP.
+    Bulk(&'a str),
 }
 
 /// The error of a whole request.
@@ -84,6 +88,8 @@ impl<'a> Value<'a> {
         match self {
             Value::Xml(text) => Some(text),
             Value::Json(value) => value.as_str().map(Cow::Borrowed),
+            Value::Integer(_) => None,
+            Value::Bulk(text) => Some(Cow::Borrowed(text)),
         }
     }
 
@@ -93,6 +99,8 @@ impl<'a> Value<'a> {
             Value::Xml(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().ok(),
             Value::Xml(_) => None,
             Value::Json(value) => value.as_u64(),
+            Value::Integer(number) => u64::try_from(number).ok(),
+            Value::Bulk(_) => None,
         };
         number.filter(|&number| number < 1 << 53)
     }
@@ -101,6 +109,8 @@ impl<'a> Value<'a> {
         match self {
             Value::Xml(text) => text.parse().ok(),
             Value::Json(value) => value.as_bool(),
+            Value::Integer(flag @ 0..=1) => Some(flag == 1),
+            Value::Integer(_) | Value::Bulk(_) => None,
         }
     }
 
@@ -108,6 +118,8 @@ impl<'a> Value<'a> {
         match self {
             Value::Xml(text) => text.parse().ok(),
             Value::Json(value) => value.as_f64(),
+            Value::Integer(_) => None,
+            Value::Bulk(text) => text.parse().ok(),
         }
     }
 }

@@ -233,28 +233,29 @@ proptest! {
     /// Whatever a server sends is accepted or reported as a fault.
     #[test]
     fn a_damaged_answer_makes_nothing_panic(
-        json: bool,
+        words in prop_oneof![Just(""), Just("--json"), Just("--resp")],
         status in prop_oneof![Just(200u16), Just(503)],
         damage in proptest::collection::vec((any::<Index>(), any::<u8>(), 0usize..3), 0..4),
     ) {
-        let (kind, body) = match json {
-            true => ("json", r#"{"items":[{"biz":"b","key":"k0","limited":false}]}"#.to_owned()),
-            false => ("xml", format!("<response><item biz=\"b\" key=\"k0\" {ONE}/></response>\n")),
+        let (kind, body) = match words {
+            "--json" => ("json", r#"{"items":[{"biz":"b","key":"k0","limited":false}]}"#.to_owned()),
+            _ => ("xml", format!("<response><item biz=\"b\" key=\"k0\" {ONE}/></response>\n")),
         };
-        let text = format!(
+        let over_http = format!(
             "HTTP/1.1 {status} OK\r\nContent-Type: application/{kind}\r\n\
              Cache-Control: no-store\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        let mut bytes = text.into_bytes();
+        let over_resp = "*4\r\n$7\r\nlimited\r\n:0\r\n$6\r\nshared\r\n:1\r\n".to_owned();
+        let mut bytes = if words == "--resp" { over_resp } else { over_http }.into_bytes();
         for (place, byte, cut) in damage {
             let place = place.index(bytes.len());
             let end = bytes.len().min(place + cut);
             bytes.splice(place..end, [byte]);
         }
-        if let Ok(Some(reply)) = Reply::read(&bytes) {
+        let mut checker = checker(words);
+        if let Ok(Some(reply)) = Reply::read(checker.format, &bytes) {
             prop_assert!(reply.bytes <= bytes.len());
-            let mut checker = checker(if json { "--json" } else { "" });
             let mut outcomes = 0;
             let checked = checker.check(&reply, &[0], |_| outcomes += 1);
             prop_assert!(checked.is_err() || outcomes == 1);
