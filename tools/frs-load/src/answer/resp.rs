@@ -157,7 +157,10 @@ mod tests {
     const TWO: &str = "*4\r\n$7\r\nrefused\r\n:0\r\n$5\r\nitems\r\n*2\r\n\
                        *2\r\n$7\r\nlimited\r\n:1\r\n*2\r\n$5\r\nerror\r\n$4\r\nbusy\r\n";
 
-    fn items(text: &str, is_single: bool) -> Result<Vec<(Option<bool>, Option<String>)>, String> {
+    /// What is said of `limited`, and the error.
+    type Item = (Option<bool>, Option<String>);
+
+    fn items(text: &str, is_single: bool) -> Result<Vec<Item>, String> {
         let mut items = Vec::new();
         read_items(text.as_bytes(), is_single, |said| {
             items.push((said.limited, said.error.as_deref().map(str::to_owned)));
