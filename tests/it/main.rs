@@ -13,6 +13,7 @@ mod dashboard;
 mod docs;
 mod exact;
 mod examples;
+mod faces;
 mod files;
 mod gateways;
 mod http;

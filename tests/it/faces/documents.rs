@@ -1,0 +1,193 @@
+//! The faces of HTTP: documents of XML and JSON, and GET.
+
+use std::net::SocketAddr;
+
+use serde_json::{Map, Value, json};
+
+use super::ask::{Ask, AskItem};
+use super::{Face, Fault, Told, client};
+use crate::common::items::{self, Item, Response};
+use crate::common::{Answer, Client};
+
+pub struct Xml(Client);
+pub struct Json(Client);
+pub struct Get(Client);
+
+impl Xml {
+    pub fn connect(address: SocketAddr) -> Xml {
+        Xml(client(address))
+    }
+}
+
+impl Json {
+    pub fn connect(address: SocketAddr) -> Json {
+        Json(client(address))
+    }
+}
+
+impl Get {
+    pub fn connect(address: SocketAddr) -> Get {
+        Get(client(address))
+    }
+}
+
+fn path(ask: &Ask) -> &'static str {
+    if ask.is_update { "/update" } else { "/query" }
+}
+
+/// Without the echo of biz and key, which must be as asked.
+fn unechoed(mut item: Item, asked: &AskItem) -> Item {
+    for (name, asked) in [("biz", &asked.biz), ("key", &asked.key)] {
+        assert_eq!(item.values.0.remove(name).as_ref(), Some(asked));
+    }
+    item
+}
+
+fn told(response: Response, ask: &Ask) -> Told {
+    assert_eq!(response.items.len(), ask.items.len());
+    let items = response.items.into_iter().zip(&ask.items);
+    Told {
+        refused: response.refused,
+        items: items.map(|(item, asked)| unechoed(item, asked)).collect(),
+    }
+}
+
+impl Face for Xml {
+    fn ask(&mut self, ask: &Ask) -> Option<Result<Told, Fault>> {
+        let items: String = ask.items.iter().map(xml_item).collect();
+        let document = format!("<request atomic='{}'>{items}</request>", ask.is_atomic);
+        let answer = post(&mut self.0, path(ask), &document);
+        if let Some((_, rest)) = answer.body.split_once("<error code=\"") {
+            let (code, _) = rest.split_once('"').expect("a code");
+            return Some(Err(code.to_owned()));
+        }
+        Some(Ok(told(items::read_xml(&answer), ask)))
+    }
+}
+
+fn xml_item(item: &AskItem) -> String {
+    let AskItem { biz, key, count, force, detail, rate } = item;
+    let mut text = format!("<item biz=\"{biz}\" key=\"{}\"", escaped(key));
+    if let Some(count) = count {
+        text += &format!(" count=\"{count}\"");
+    }
+    if *force {
+        text += " force=\"true\"";
+    }
+    if *detail {
+        text += " detail=\"true\"";
+    }
+    if let Some(rate) = rate {
+        text += &format!(" rate=\"{}\" burst=\"{}\"", rate.text(), rate.burst);
+    }
+    text + "/>"
+}
+
+fn escaped(text: &str) -> String {
+    let escape = |letter: char| match letter {
+        '<' | '&' | '"' | '\t' | '\n' => format!("&#{};", u32::from(letter)),
+        _ => letter.to_string(),
+    };
+    text.chars().map(escape).collect()
+}
+
+impl Face for Json {
+    fn ask(&mut self, ask: &Ask) -> Option<Result<Told, Fault>> {
+        let items: Vec<_> = ask.items.iter().map(json_item).collect();
+        let document = json!({ "atomic": ask.is_atomic, "items": items });
+        let answer = post(&mut self.0, path(ask), &document.to_string());
+        let body: Value = serde_json::from_str(&answer.body).expect("JSON");
+        if let Some(error) = body.get("error") {
+            return Some(Err(error["code"].as_str().expect("a code").to_owned()));
+        }
+        Some(Ok(told(items::read_json(&answer), ask)))
+    }
+}
+
+fn json_item(item: &AskItem) -> Value {
+    let AskItem { biz, key, count, force, detail, rate } = item;
+    // Integers where they say the same.
+    let text = |text: &String| match text.parse::<u64>() {
+        Ok(number) if number.to_string() == *text => json!(number),
+        _ => json!(text),
+    };
+    let is_integer_key = biz == "counter" || biz == "3";
+    let key = if is_integer_key { text(key) } else { json!(key) };
+    let mut members = Map::from_iter([("biz".to_owned(), text(biz)), ("key".to_owned(), key)]);
+    let mut add = |name: &str, value: Value| members.insert(name.to_owned(), value);
+    if let Some(count) = count {
+        add("count", json!(count));
+    }
+    if *force {
+        add("force", json!(true));
+    }
+    if *detail {
+        add("detail", json!(true));
+    }
+    if let Some(rate) = rate {
+        add("rate", json!(rate.text()));
+        add("burst", json!(rate.burst));
+    }
+    members.into()
+}
+
+fn post(client: &mut Client, path: &str, document: &str) -> Answer {
+    let answer = items::try_post_unread(client, path, document).expect("an answer");
+    // What is too large is not read to its end.
+    if answer.closes() {
+        *client = self::client(client.stream.peer_addr().expect("connected"));
+    }
+    answer
+}
+
+impl Face for Get {
+    /// Items that are not atomic are asked one after the other.
+    fn ask(&mut self, ask: &Ask) -> Option<Result<Told, Fault>> {
+        if ask.is_atomic || ask.items.len() > super::MAX_ITEMS {
+            return None;
+        }
+        let items = ask.items.iter().map(|item| {
+            let answer = self.0.get(&target(path(ask), item));
+            let mut response = items::read_xml(&answer);
+            let item = unechoed(response.items.pop().expect("an item"), item);
+            assert_eq!(answer.status, status(&item), "{answer:?}");
+            item
+        });
+        Some(Ok(Told { refused: false, items: items.collect() }))
+    }
+}
+
+fn status(item: &Item) -> u16 {
+    match (item.values.get("error"), item.values.get("limited")) {
+        (Some("store" | "busy" | "full"), _) => 503,
+        (Some(_), _) => 400,
+        (None, Some("true")) => 429,
+        (None, _) => 200,
+    }
+}
+
+fn target(path: &str, item: &AskItem) -> String {
+    let AskItem { biz, key, count, force, detail, rate } = item;
+    let mut target = format!("{path}?biz={biz}&key={}", percent_encoded(key));
+    if let Some(count) = count {
+        target += &format!("&count={count}");
+    }
+    if *force {
+        target += "&force=true";
+    }
+    if *detail {
+        target += "&detail=true";
+    }
+    if let Some(rate) = rate {
+        target += &format!("&rate={}&burst={}", percent_encoded(&rate.text()), rate.burst);
+    }
+    target
+}
+
+fn percent_encoded(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'0'..=b'9' | b'.' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(encode).collect()
+}

@@ -1,0 +1,252 @@
+//! One service behind all faces: each of them answers the same random requests with the same names,
+//! figures, verdicts and errors.
+//!
+//! Each face asks a server of its own, so that all ask for the same keys. What a face has no words
+//! for is asked over HTTP, so that its server counts it, too. To add a face, implement [`Face`] in
+//! a file of its own and add it to [`FACES`].
+
+mod ask;
+mod documents;
+mod library;
+mod redis_clients;
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::net::SocketAddr;
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+use crate::common::address::Reserved;
+use crate::common::items::{Item, Values};
+use crate::common::{Settings, Setup};
+use ask::{Ask, any_ask};
+
+/// The answer to a request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Told {
+    /// The request was atomic, and was refused.
+    refused: bool,
+    /// Without the echo of biz and key, which the face has checked.
+    items: Vec<Item>,
+}
+
+/// The word of an error of the whole request.
+type Fault = String;
+
+/// A way to ask the service.
+trait Face {
+    /// None if the face has no words for this.
+    fn ask(&mut self, ask: &Ask) -> Option<Result<Told, Fault>>;
+}
+
+/// A server that only one face asks.
+struct Host {
+    setup: Setup,
+    resp: Reserved,
+}
+
+/// Opens a face of a server.
+type Open = fn(&Host) -> Box<dyn Face>;
+
+/// The faces, each by how it is opened. The first one has words for everything.
+const FACES: [(&str, Open); 6] = [
+    ("XML", |host| Box::new(documents::Xml::connect(host.setup.address))),
+    ("JSON", |host| Box::new(documents::Json::connect(host.setup.address))),
+    ("GET", |host| Box::new(documents::Get::connect(host.setup.address))),
+    ("RESP2", |host| Box::new(redis_clients::Resp::connect(host.resp.address, 2))),
+    ("RESP3", |host| Box::new(redis_clients::Resp::connect(host.resp.address, 3))),
+    ("library", |host| Box::new(library::Attached::attach(&host.setup.path("data")))),
+];
+
+/// Every policy. All windows are long: no use comes back while the faces are asked in turn.
+const MAP: &str = r#"<map>
+  <group name="default" files="1" key-nodes="512" chain="8" node-size="256" key-bytes="32"
+         hash="siphash"/>
+  <biz id="1" name="interval" key="string">
+    <limit policy="interval" interval="2h" max="5" ban="3h"/>
+  </biz>
+  <biz id="2" name="two" key="string">
+    <limit policy="sliding" interval="2h" max="4"/>
+    <limit policy="sliding" interval="24h" max="6"/>
+  </biz>
+  <biz id="3" name="counter" key="integer">
+    <limit policy="sliding-counter" interval="300d" max="6"/>
+    <limit policy="count"/>
+  </biz>
+  <biz id="4" name="token" key="string">
+    <limit policy="token" rate="1/d" burst="5"/>
+  </biz>
+  <biz id="5" name="call" key="string">
+    <limit policy="gcra" rate="2/d" burst="4" per-call="true" max-period="300d"/>
+  </biz>
+  <biz id="6" name="year" key="ip">
+    <limit policy="calendar" unit="year" max="4"/>
+    <limit policy="total" scope="biz" max="60"/>
+  </biz>
+  <biz id="7" name="soft" key="string">
+    <limit policy="total" max="2" on-exceed="captcha">
+      <weight at="2" value="1"/><weight at="4" value="0.3"/>
+    </limit>
+    <limit policy="interval" interval="2h" max="9" debt="3"/>
+  </biz>
+  <biz id="8" name="shadow" key="string" mode="shadow">
+    <limit policy="interval" interval="2h" max="3"/>
+  </biz>
+  <biz id="9" name="off" key="string" mode="off"><limit policy="total" max="1"/></biz>
+  <biz id="10" name="lists" key="string">
+    <limit policy="interval" interval="2h" max="3"/>
+    <allow key="a*"/><deny key="b"/><override key="c" limit="1" max="1"/>
+  </biz>
+</map>
+"#;
+
+/// A request may have so many items, of an atomic one half as many.
+const MAX_ITEMS: usize = 8;
+
+impl Host {
+    fn new() -> Host {
+        let resp = Reserved::new();
+        let http = format!(
+            "lock-timeout='10s' max-items='{MAX_ITEMS}' max-atomic-items='{}'",
+            MAX_ITEMS / 2
+        );
+        let more = format!("<resp listen='{}'/>", resp.address);
+        let setup = Setup::new(&Settings { http, more, ..Settings::default() });
+        setup.write_map(MAP);
+        Host { setup, resp }
+    }
+}
+
+/// How far apart the faces may ask the same.
+const LATER_MS: u64 = 60_000;
+
+/// Whether the values are the same, but for the times that pass between the faces.
+fn agree(one: &Values, other: &Values) -> bool {
+    let is_close = |name: &str| match (one.number(name), other.number(name)) {
+        // 0 says that nothing is used.
+        (Some(0), other) | (other, Some(0)) => other == Some(0),
+        (Some(one), Some(other)) => one.abs_diff(other) <= LATER_MS,
+        _ => false,
+    };
+    let is_time = |name: &str| matches!(name, "reset" | "retry");
+    one.0.len() == other.0.len()
+        && one.0.iter().all(|(name, value)| match other.get(name) {
+            Some(other) => value == other || is_time(name) && is_close(name),
+            None => false,
+        })
+}
+
+fn items_agree(one: &Item, other: &Item) -> bool {
+    let mut limits = one.limits.iter().zip(&other.limits);
+    agree(&one.values, &other.values)
+        && one.limits.len() == other.limits.len()
+        && limits.all(|(one, other)| agree(one, other))
+}
+
+fn answers_agree(one: &Result<Told, Fault>, other: &Result<Told, Fault>) -> bool {
+    match (one, other) {
+        (Ok(one), Ok(other)) => {
+            let mut items = one.items.iter().zip(&other.items);
+            one.refused == other.refused
+                && one.items.len() == other.items.len()
+                && items.all(|(one, other)| items_agree(one, other))
+        }
+        (one, other) => one == other,
+    }
+}
+
+#[test]
+fn every_face_answers_the_same() {
+    // FRS_SEED replays a failure.
+    let seed = std::env::var("FRS_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed: u64 = seed.unwrap_or_else(|| RandomState::new().hash_one("a seed"));
+    let bytes: [u8; 32] = std::array::from_fn(|at| seed.to_le_bytes()[at % 8]);
+    let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let mut runner = TestRunner::new_with_rng(Config::default(), random);
+
+    let hosts: [Host; FACES.len()] = std::array::from_fn(|_| Host::new());
+    let servers = hosts.each_ref().map(|host| host.setup.start());
+    let mut faces: Vec<_> = FACES
+        .iter()
+        .zip(&hosts)
+        .map(|((name, open), host)| {
+            (*name, open(host), documents::Xml::connect(host.setup.address))
+        })
+        .collect();
+    let (mut compared, mut met) = ([0; FACES.len()], BTreeMap::new());
+    for nth in 0..600 {
+        let ask = any_ask().new_tree(&mut runner).expect("a request").current();
+        let mut first = None;
+        for (face, (name, face_of_it, over_http)) in faces.iter_mut().enumerate() {
+            let Some(told) = face_of_it.ask(&ask) else {
+                over_http.ask(&ask);
+                continue;
+            };
+            compared[face] += 1;
+            let Some(first) = &first else {
+                note(&mut met, &told);
+                first = Some(told);
+                continue;
+            };
+            assert!(
+                answers_agree(first, &told),
+                "FRS_SEED={seed}, request {nth}: {ask:#?}\n{}: {first:#?}\n{name}: {told:#?}",
+                FACES[0].0,
+            );
+        }
+    }
+    for expected in EXPECTED {
+        assert!(met.contains_key(expected), "FRS_SEED={seed}: no {expected} in {met:?}");
+    }
+    assert!(compared.iter().all(|&compared| compared > 300), "FRS_SEED={seed}: {compared:?}");
+    drop(servers);
+}
+
+/// What random requests must meet, or the test shows little.
+const EXPECTED: [&str; 18] = [
+    "limited=true",
+    "limited=false",
+    "reset",
+    "retry",
+    "banned=true",
+    "shadow=true",
+    "action=captcha",
+    "weight=0.3",
+    "list=allow",
+    "list=deny",
+    "limits",
+    "error=unknown-biz",
+    "error=bad-key",
+    "error=bad-count",
+    "error=bad-rate",
+    "refused",
+    "not refused",
+    "too-many-items",
+];
+
+/// Notes what an answer has.
+fn note(met: &mut BTreeMap<String, u32>, told: &Result<Told, Fault>) {
+    let mut add = |what: &str| *met.entry(what.to_owned()).or_default() += 1;
+    let told = match told {
+        Ok(told) => told,
+        Err(fault) => return add(fault),
+    };
+    add(if told.refused { "refused" } else { "not refused" });
+    for item in &told.items {
+        for (name, value) in &item.values.0 {
+            add(name);
+            add(&format!("{name}={value}"));
+        }
+        if !item.limits.is_empty() {
+            add("limits");
+        }
+    }
+}
+
+/// A connection of HTTP.
+fn client(address: SocketAddr) -> crate::common::Client {
+    crate::common::Client::connect(address)
+}
