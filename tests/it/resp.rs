@@ -1,6 +1,10 @@
-//! RESP end to end: a client of Redis asks a real server, in both versions of the protocol.
+//! RESP end to end: clients of Redis ask a real server, in both versions of the protocol.
 //!
-//! Invariant: the client is a published library, which knows nothing of frs.
+//! Invariant: the clients are published libraries, which know nothing of frs.
+
+mod clients;
+mod driver;
+mod recipes;
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -29,9 +33,15 @@ impl Served {
             open.address, guarded.address
         );
         let setup = Setup::new(&Settings { more, ..Settings::default() });
-        setup.write_map(&MAP.replace("</map>", THROTTLE));
         common::files::write_secret(&setup.path("conf/resp.token"), TOKEN);
-        Served { open, guarded, setup }
+        let served = Served { open, guarded, setup };
+        served.setup.write_map(&served.map());
+        served
+    }
+
+    /// Its map.xml.
+    fn map(&self) -> String {
+        MAP.replace("</map>", THROTTLE)
     }
 
     fn connect(&self, protocol: u8) -> Connection {

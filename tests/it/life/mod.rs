@@ -22,14 +22,14 @@ use nix::unistd::Pid;
 use crate::common::{Client, Setup, is_alive, load, text, wait_until};
 
 /// A server whose master may be replaced by another process. Dropping it kills all of them.
-struct Life<'a> {
+pub struct Life<'a> {
     setup: &'a Setup,
     first: Child,
 }
 
 impl<'a> Life<'a> {
     /// Starts the test's own copy of the binary, which the test may replace.
-    fn start(setup: &'a Setup) -> Life<'a> {
+    pub fn start(setup: &'a Setup) -> Life<'a> {
         install(setup, Path::new(env!("CARGO_BIN_EXE_frs")));
         Self::start_command(setup, &mut Command::new("./frs"))
     }
@@ -78,11 +78,11 @@ impl<'a> Life<'a> {
         Some(Pid::from_raw(pid.parse().ok()?))
     }
 
-    fn master(&self) -> Pid {
+    pub fn master(&self) -> Pid {
         wait_until("a master is there", || self.try_master())
     }
 
-    fn workers(&self) -> BTreeSet<i32> {
+    pub fn workers(&self) -> BTreeSet<i32> {
         let status = self.status();
         let workers = status.lines().filter(|line| line.starts_with("worker "));
         let pid = |line: &str| line.split("process ").nth(1)?.split(',').next()?.parse().ok();
@@ -90,7 +90,7 @@ impl<'a> Life<'a> {
     }
 
     /// Requests an upgrade to the installed binary, and waits until that is the only master.
-    fn upgrade(&self) -> Pid {
+    pub fn upgrade(&self) -> Pid {
         let old = self.master();
         kill(old, Signal::SIGUSR2).expect("signalled");
         let new =
@@ -100,7 +100,7 @@ impl<'a> Life<'a> {
         new
     }
 
-    fn stop(mut self) -> ExitStatus {
+    pub fn stop(mut self) -> ExitStatus {
         let master = self.master();
         let output = self.setup.frs(&["stop"]);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -126,7 +126,7 @@ impl Drop for Life<'_> {
 }
 
 /// Installs a program under the name of the server's binary, as a package manager does.
-fn install(setup: &Setup, program: &Path) {
+pub fn install(setup: &Setup, program: &Path) {
     let draft = setup.path("frs.new");
     std::os::unix::fs::symlink(program, &draft).expect("linked");
     fs::rename(draft, setup.path("frs")).expect("renamed");
