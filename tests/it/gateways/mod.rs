@@ -1,6 +1,6 @@
-//! The gateways of conf/examples/gateways: nginx, HAProxy and Envoy. Each runs with its shipped
-//! file in front of an application and queries a real frs. The stories of their page are played
-//! with each. The routers of conf/examples/cluster have their own stories, in routing.rs.
+//! The gateways of conf/examples/gateways: nginx, HAProxy, Envoy and Caddy. Each runs with its
+//! shipped file in front of an application and queries a real frs. The stories of their page are
+//! played with each. The routers of conf/examples/cluster have their own stories, in routing.rs.
 //!
 //! Only the addresses in the shipped files are changed, and the one line of a variant. What reached
 //! the application is read from the application, not from the gateway's answers.
@@ -31,6 +31,7 @@ macro_rules! play_all {
         play! {$(
             $gateway:
                 the_sixth_login_is_refused_by_the_gateway
+                a_client_is_told_what_is_left
                 other_paths_pass_freely
                 no_spelling_of_the_path_goes_around_it
                 nothing_that_a_client_sends_chooses_the_key
@@ -45,4 +46,4 @@ macro_rules! play_all {
     };
 }
 
-play_all!(nginx haproxy envoy);
+play_all!(nginx haproxy envoy caddy);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::programs::{envoy, example, haproxy, nginx};
+use super::programs::{caddy, envoy, example, haproxy, nginx};
 use super::routing;
 
 const PAGE: &str = include_str!("../../../conf/examples/gateways/README.md");
@@ -39,7 +39,7 @@ fn the_pages_name_every_file_and_no_other() {
 
 #[test]
 fn every_example_is_closed_and_says_how_to_open_it() {
-    for gateway in [nginx(), haproxy(), envoy()] {
+    for gateway in [nginx(), haproxy(), envoy(), caddy()] {
         let text = gateway.shipped(gateway.files[0]);
         assert!(text.contains("(closed); for the other way see OPEN below."), "{}", gateway.name);
         assert_eq!(text.matches("# OPEN: ").count(), 1, "{}", gateway.name);
@@ -65,6 +65,9 @@ fn the_addresses_that_the_page_names_are_those_of_the_files() {
         ("8080", "envoy/envoy.yaml"),
         ("3000", "envoy/envoy.yaml"),
         ("7600", "envoy/envoy.yaml"),
+        ("8080", "caddy/Caddyfile"),
+        ("3000", "caddy/Caddyfile"),
+        ("7600", "caddy/Caddyfile"),
     ] {
         assert!(PAGE.contains(&format!("127.0.0.1:{port}")), "{port}");
         assert!(shipped(file).contains(port), "{file} {port}");

@@ -101,6 +101,21 @@ pub fn envoy() -> Gateway {
     }
 }
 
+pub fn caddy() -> Gateway {
+    Gateway {
+        name: "caddy",
+        refusal: " limited=\"true\" limit=\"1\" used=\"5\" max=\"5\"",
+        files: &["Caddyfile"],
+        open: &[("respond 503\n", "\n"), ("# reverse_proxy", "reverse_proxy")],
+        handing_on: ("Caddyfile", "header_up -*\n", "\n"),
+        installed: "/etc/caddy/",
+        arguments: |dir| {
+            let fixed = ["run", "--adapter", "caddyfile", "--config"].map(Into::into);
+            fixed.into_iter().chain([file(dir, "Caddyfile")]).collect()
+        },
+    }
+}
+
 fn file(dir: &Path, name: &str) -> String {
     dir.join(name).display().to_string()
 }

@@ -67,6 +67,9 @@ impl<'a> Stage<'a> {
         let child = Command::new(program)
             .args(arguments)
             .current_dir(dir.path())
+            // Caddy writes there.
+            .env("XDG_DATA_HOME", dir.path())
+            .env("XDG_CONFIG_HOME", dir.path())
             .stdout(Stdio::null())
             .stderr(std::fs::File::create(dir.path().join("log")).expect("a log"))
             .process_group(0)

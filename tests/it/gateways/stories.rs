@@ -45,6 +45,38 @@ pub fn the_sixth_login_is_refused_by_the_gateway(gateway: &Gateway) {
     }
 }
 
+pub fn a_client_is_told_what_is_left(gateway: &Gateway) {
+    let setup = frs(|map| map);
+    let Some(mut stage) = Stage::start(gateway, &setup, Away::Closed) else { return };
+    for left in (0..5).rev() {
+        // Whatever the application says.
+        let status = if left == 2 { 404 } else { 200 };
+        let answer = stage.get(&format!("/login?status={status}"));
+        assert_eq!(answer.status, status, "{answer:?}");
+        expect_left(&answer, left);
+    }
+    let refusal = stage.get("/login");
+    expect_limited(&refusal);
+    expect_left(&refusal, 0);
+    let names = ["ratelimit", "ratelimit-policy", "retry-after"];
+    let expect_none = |answer: &Answer| {
+        assert!(names.iter().all(|name| field(answer, name).is_none()), "{answer:?}");
+    };
+    expect_none(&stage.get("/"));
+    stage.end_frs();
+    expect_none(&stage.get("/login"));
+}
+
+/// The fields of the IETF's draft: the policy, what is left of it, and for how long.
+#[track_caller]
+fn expect_left(answer: &Answer, left: u32) {
+    assert_eq!(field(answer, "ratelimit-policy"), Some("\"login\";q=5;w=60"), "{answer:?}");
+    let limit = field(answer, "ratelimit").unwrap_or_else(|| panic!("{answer:?}"));
+    let seconds = limit.strip_prefix(&format!("\"login\";r={left};t=")).map(str::parse::<u32>);
+    let is_within = |seconds| (1..=60).contains(&seconds);
+    assert!(seconds.is_some_and(|seconds| seconds.is_ok_and(is_within)), "{answer:?}");
+}
+
 pub fn other_paths_pass_freely(gateway: &Gateway) {
     let setup = frs(|map| map);
     let Some(mut stage) = Stage::start(gateway, &setup, Away::Closed) else { return };

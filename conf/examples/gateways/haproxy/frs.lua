@@ -1,11 +1,16 @@
 -- `http-request lua.frs BIZ` charges one use of a biz to the address that HAProxy sees.
 --
 -- It sets txn.frs_status, the status of frs's answer (200: pass, 429: refuse, any other: no
--- verdict), and txn.frs_retry, its Retry-After, if it has one. It sends nothing of the client's
--- request.
+-- verdict), and of the fields that the answer has, Retry-After as txn.frs_retry, RateLimit as
+-- txn.frs_limit and RateLimit-Policy as txn.frs_policy. It sends nothing of the client's request.
 
 -- `listen frs` in haproxy.cfg.
 local through = "127.0.0.1:7610"
+local fields = {
+    ["retry-after"] = "txn.frs_retry",
+    ["ratelimit"] = "txn.frs_limit",
+    ["ratelimit-policy"] = "txn.frs_policy",
+}
 
 core.register_action("frs", { "http-req" }, function(txn, biz)
     local answer = core.httpclient():get({
@@ -15,8 +20,10 @@ core.register_action("frs", { "http-req" }, function(txn, biz)
         timeout = 3000,
     })
     txn:set_var("txn.frs_status", answer.status)
-    local retry_after = answer.headers and answer.headers["retry-after"]
-    if retry_after then
-        txn:set_var("txn.frs_retry", retry_after[0])
+    for field, variable in pairs(fields) do
+        local values = answer.headers and answer.headers[field]
+        if values then
+            txn:set_var(variable, values[0])
+        end
     end
 end, 1)
