@@ -5,15 +5,7 @@ use frs::conf::{AuthzKey, Http};
 use frs::service::{Answer, Answers, ItemError, Request};
 use frs_server::worker::connection::{Connection, ConnectionBuffers, Rules, Serve};
 
-fn bounds() -> Http {
-    Http {
-        max_body_bytes: 1024,
-        max_head_bytes: 512,
-        max_items: 8,
-        max_atomic_items: 4,
-        ..Http::default()
-    }
-}
+use super::talk::{bounds, talk};
 
 struct Busy;
 
@@ -32,23 +24,10 @@ impl Serve for Busy {
     }
 }
 
-fn talk(http: &Http, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
+fn answers(http: &Http, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
     let rules = Rules { http, authz: &AuthzKey::Forwarded, trusted: &[], admin: None };
     let (mut connection, mut scratch) = (Connection::new(None), ConnectionBuffers::default());
-    let (mut unread, mut out, mut closed) = (Vec::new(), Vec::new(), false);
-    for piece in pieces {
-        unread.extend_from_slice(piece);
-        loop {
-            let progress = connection.advance(&unread, rules, &mut Busy, &mut scratch, &mut out);
-            unread.drain(..progress.consumed);
-            closed = progress.close;
-            assert!(progress.more || progress.need > unread.len());
-            if !progress.more {
-                break;
-            }
-        }
-    }
-    (out, closed)
+    talk(pieces, |unread, out| connection.advance(unread, rules, &mut Busy, &mut scratch, out))
 }
 
 /// Runs one input.
@@ -57,8 +36,8 @@ pub fn run(data: &[u8]) {
     let cut = usize::from(u16::from_le_bytes(*cut)) % (input.len() + 1);
     let (head, tail) = input.split_at(cut);
     let http = bounds();
-    let whole = talk(&http, &[input]);
-    assert_eq!(talk(&http, &[head, tail]), whole);
+    let whole = answers(&http, &[input]);
+    assert_eq!(answers(&http, &[head, tail]), whole);
     // A line of a head: what is echoed in a body has no line ends of its own.
     let closing = b"\r\nConnection: close\r\n";
     let closes = whole.0.windows(closing.len()).filter(|text| text == closing).count();

@@ -9,6 +9,7 @@ pub mod http;
 pub mod image;
 pub mod json;
 pub mod resp;
+mod talk;
 pub mod undo;
 mod world;
 pub mod xml;

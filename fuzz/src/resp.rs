@@ -6,18 +6,10 @@ use frs::service::{Answer, Answers, ItemError, Request, Verdict};
 use frs_server::worker::connection::{ConnectionBuffers, RespRules, Rules, Serve};
 use frs_server::worker::resp_connection::RespConnection;
 
+use super::talk::{bounds, talk};
+
 /// The words that begin an answer in HTTP, which refuses a request in HTTP.
 const HTTP_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n";
-
-fn bounds() -> Http {
-    Http {
-        max_body_bytes: 1024,
-        max_head_bytes: 512,
-        max_items: 8,
-        max_atomic_items: 4,
-        ..Http::default()
-    }
-}
 
 /// Admits keys of an even length, and is busy for the others.
 struct Even;
@@ -40,24 +32,11 @@ impl Serve for Even {
     }
 }
 
-fn talk(http: &Http, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
+fn answers(http: &Http, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
     let rules = Rules { http, authz: &AuthzKey::Peer, trusted: &[], admin: None };
-    let own = RespRules { rules, token: None, throttle: Some("throttle"), has_unread: false };
+    let own = RespRules { rules, token: None, throttle: Some("throttle") };
     let (mut connection, mut scratch) = (RespConnection::default(), ConnectionBuffers::default());
-    let (mut unread, mut out, mut closed) = (Vec::new(), Vec::new(), false);
-    for piece in pieces {
-        unread.extend_from_slice(piece);
-        loop {
-            let progress = connection.advance(&unread, own, &mut Even, &mut scratch, &mut out);
-            unread.drain(..progress.consumed);
-            closed = progress.close;
-            assert!(progress.more || progress.need > unread.len());
-            if !progress.more {
-                break;
-            }
-        }
-    }
-    (out, closed)
+    talk(pieces, |unread, out| connection.advance(unread, own, &mut Even, &mut scratch, out))
 }
 
 /// What follows the reply at the beginning. `None`: it is not whole, or no reply.
@@ -93,8 +72,8 @@ pub fn run(data: &[u8]) {
     let cut = usize::from(u16::from_le_bytes(*cut)) % (input.len() + 1);
     let (head, tail) = input.split_at(cut);
     let http = bounds();
-    let whole = talk(&http, &[input]);
-    assert_eq!(talk(&http, &[head, tail]), whole);
+    let whole = answers(&http, &[input]);
+    assert_eq!(answers(&http, &[head, tail]), whole);
     let mut rest = &whole.0[..];
     while !rest.is_empty() && !rest.starts_with(HTTP_ANSWER) {
         rest = after_reply(rest).expect("a whole reply");

@@ -12,6 +12,17 @@ use super::world::{Faults, World};
 
 const LEARN_MS: u64 = 500;
 
+/// All but those of the master's writes.
+const ALL_FAULTS: Faults = Faults {
+    lost: 12,
+    late: 15,
+    doubled: 5,
+    death: 400,
+    outage: 1500,
+    outage_ms: 150,
+    failover: 0,
+};
+
 fn seeds(few: u64) -> std::ops::Range<u64> {
     let seeds = std::env::var("FRS_COURIER_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
     0..seeds.unwrap_or(few)
@@ -64,15 +75,7 @@ fn play(world: &mut World, steps: u64, each: u64) {
 fn no_window_admits_more_than_its_maximum() {
     for seed in seeds(30) {
         let mut world = World::new(seed, any_table(seed, 700), 3, LEARN_MS);
-        world.faults = Faults {
-            lost: 12,
-            late: 15,
-            doubled: 5,
-            death: 400,
-            outage: 1500,
-            outage_ms: 150,
-            failover: 0,
-        };
+        world.faults = ALL_FAULTS;
         world.hosts[1].skew_ms = 900;
         play(&mut world, 4000, 4);
         let tally = world.tally;
@@ -178,16 +181,7 @@ fn tell(seed: u64, kind: Kind, faults: Faults) {
 
 #[test]
 fn sums_of_what_refuses_nothing_are_right_whatever_is_lost_late_doubled_or_killed() {
-    let faults = Faults {
-        lost: 12,
-        late: 15,
-        doubled: 5,
-        death: 400,
-        outage: 1500,
-        outage_ms: 150,
-        failover: 0,
-    };
-    seeds(30).for_each(|seed| tell(seed, kind_of(seed, 60_000), faults));
+    seeds(30).for_each(|seed| tell(seed, kind_of(seed, 60_000), ALL_FAULTS));
 }
 
 #[test]
