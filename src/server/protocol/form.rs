@@ -123,7 +123,8 @@ impl Seen {
 struct Once;
 
 fn unknown(name: &str) -> Error {
-    let what = "unknown parameter: expected biz, key, count, force, detail, rate, burst or deny, as name=value";
+    let what = "unknown parameter: expected biz, key, count, force, detail, rate, burst or deny, \
+        as name=value";
     Error::BadTarget { what, found: Excerpt::of(name) }
 }
 

@@ -285,6 +285,7 @@ mod tests {
         listeners.close_all(registry).expect("closed");
         assert!(listeners.accept(0).is_none());
     }
+
     #[test]
     fn clients_come_with_what_is_spoken_where_they_knocked() {
         use std::os::unix::net::{UnixListener, UnixStream};

@@ -7,9 +7,7 @@
 use super::Version;
 use crate::protocol::call::Call;
 use crate::protocol::{Line, Pen, response_head};
-use frs::service::{
-    Answer, Answers, Figures, Item, ItemError, LimitFigures, List, Request, Verdict,
-};
+use frs::service::{Answer, Answers, Figures, ItemError, LimitFigures, List, Request, Verdict};
 
 /// The status of a limited item: the answer says that it is.
 const ANSWERED: u16 = 200;
@@ -54,7 +52,7 @@ pub fn write_answers(
             return response_head::status_of(&answers.items[0], ANSWERED);
         }
         (Shape::Throttle, [Answer { result: Ok(verdict), .. }], [item]) => {
-            throttled(&mut pen, item, verdict);
+            pen.throttled(item, verdict);
         }
         (Shape::One, [answer], _) => pen.item(out, version, answers, answer),
         _ => {
@@ -72,11 +70,6 @@ pub fn write_answers(
     }
     pen.flush(out);
     ANSWERED
-}
-
-#[inline(never)]
-fn throttled(pen: &mut Pen<'_>, item: &Item, verdict: &Verdict) {
-    pen.throttled(item, verdict);
 }
 
 /// What an error of an item means, in the words of its page.

@@ -58,9 +58,6 @@ pub enum Fault {
     /// Neither an array nor a line of text, as the beginning of TLS is.
     #[error("Protocol error: expected a command of RESP, not TLS or other binary data")]
     NoCommand,
-    /// A request in HTTP.
-    #[error("this listener speaks RESP: send requests in HTTP to a <listen> of srv.xml")]
-    Http,
     /// A command was not completed in time.
     #[error("Protocol error: the command was not complete in time (request-timeout)")]
     Timeout,
@@ -93,7 +90,6 @@ impl Fault {
             | Fault::UnendedBulk
             | Fault::UnbalancedQuotes
             | Fault::NoCommand
-            | Fault::Http
             | Fault::OnHttp => 400,
         }
     }

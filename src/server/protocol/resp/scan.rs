@@ -62,6 +62,8 @@ pub enum Scanned {
         /// Where the command does.
         end: usize,
     },
+    /// The first line of a request in HTTP.
+    Http,
     /// A part of a command, or nothing.
     Partial,
 }
@@ -150,7 +152,7 @@ impl Scan {
         *self = Scan::default();
         let end = from + found + 1;
         if is_http(text) {
-            return Err(Fault::Http);
+            return Ok(Scanned::Http);
         }
         if text.iter().all(u8::is_ascii_whitespace) {
             return Ok(Scanned::Empty(end));

@@ -19,6 +19,7 @@ fn read(pieces: &[&[u8]], bounds: CommandBounds) -> Meaning {
             let (taken, command) = match scan.scan(&unread, bounds) {
                 Ok(Scanned::Partial) => break,
                 Ok(Scanned::Empty(end)) => (end, None),
+                Ok(Scanned::Http) => panic!("no request in HTTP"),
                 Ok(Scanned::Array(end)) => (end, Some(Args::of_array(&unread[..end]))),
                 Ok(Scanned::Line { text, end }) => {
                     match read_line(&unread[..text], bounds, &mut words) {

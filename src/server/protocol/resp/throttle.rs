@@ -6,12 +6,11 @@
 
 use super::{Args, CommandError};
 use crate::protocol::Pen;
+use frs::conf::MAX_GCRA_NS;
 use frs::service::{CallRate, Command, Item, ItemOptions, Request, Verdict};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const MILLISECOND_NS: u64 = 1_000_000;
-/// The longest time that a bucket may take to fill.
-const MAX_CAPACITY_NS: u128 = 1 << 62;
 /// The most that an item charges.
 const MAX_QUANTITY: u64 = i32::MAX as u64;
 /// What an integer of RESP holds, and one less, because the burst is one more.
@@ -40,7 +39,7 @@ pub fn read_throttle<'a>(
     if emission == 0 {
         return Err(CommandError::TooFast);
     }
-    if u128::from(emission) * u128::from(burst) > MAX_CAPACITY_NS {
+    if u128::from(emission) * u128::from(burst) > MAX_GCRA_NS.into() {
         return Err(CommandError::TooLarge);
     }
     let rate = Some(CallRate::new(count, period, burst));
@@ -93,6 +92,7 @@ fn seconds(ns: u128) -> i64 {
 
 impl Pen<'_> {
     /// The answer of `CL.THROTTLE` to an item that was judged.
+    #[inline(never)]
     pub(super) fn throttled(&mut self, item: &Item, verdict: &Verdict) {
         self.text(b"*5\r\n");
         for figure in figures(item, verdict) {
