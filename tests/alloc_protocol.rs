@@ -211,7 +211,7 @@ fn the_steady_state_in_resp_allocates_nothing() {
     .concat()
     .into_bytes();
     let rules = Rules { http: &HTTP, authz: &AuthzKey::Peer, trusted: &[], admin: None };
-    let own = RespRules { rules, token: None, throttle: Some("login"), has_unread: false };
+    let own = RespRules { rules, token: None, throttle: Some("login") };
     let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
     let mut connection = RespConnection::default();
     let mut turn = || {

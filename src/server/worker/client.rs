@@ -10,8 +10,8 @@ use std::ops::Range;
 
 use super::buffer_pool::{Pool, make_room};
 use super::buffers::{Arena, Buffers};
-use super::connection::{Connection, Parked, Progress, RespRules, Serve};
-use super::resp_connection::RespConnection;
+use super::connection::{Connection, Parked, Parks, Progress, RespRules, Serve};
+use super::resp_connection::{Input, RespConnection};
 use crate::net::face::Face;
 use crate::net::stream::Stream;
 use crate::protocol::{Error, resp};
@@ -90,12 +90,19 @@ enum Spoken {
     Resp(u16, Box<RespConnection>),
 }
 
-impl Spoken {
+impl Parks for Spoken {
     #[inline]
     fn parked(&self) -> &[Parked] {
         match self {
             Spoken::Http(connection) => connection.parked(),
             Spoken::Resp(_, connection) => connection.parked(),
+        }
+    }
+
+    fn parked_mut(&mut self) -> &mut Vec<Parked> {
+        match self {
+            Spoken::Http(connection) => connection.parked_mut(),
+            Spoken::Resp(_, connection) => connection.parked_mut(),
         }
     }
 }
@@ -200,10 +207,7 @@ impl Client {
     /// Parks what its batch has left to it.
     #[cold]
     pub fn park(&mut self, parked: Parked) {
-        match &mut self.spoken {
-            Spoken::Http(connection) => connection.park(parked),
-            Spoken::Resp(_, connection) => connection.park(parked),
-        }
+        self.spoken.park(parked);
         (self.more, self.begun, self.closing) = (false, false, false);
     }
 
@@ -301,8 +305,8 @@ impl Client {
         let progress = match &mut self.spoken {
             Spoken::Http(connection) => connection.take(input, srv.into(), serve, scratch, out),
             Spoken::Resp(nth, connection) => {
-                let own = RespRules { has_unread: self.readable, ..RespRules::of(srv, *nth) };
-                connection.take(input, own, serve, scratch, out)
+                let input = Input { bytes: input, has_more: self.readable };
+                connection.take(input, RespRules::of(srv, *nth), serve, scratch, out)
             }
         };
         // One that goes on with what it has parked has not read: it must not see this once more.
@@ -393,10 +397,7 @@ impl Client {
 
     /// Takes what waits: it is closed.
     pub fn give_up(&mut self) -> Vec<Parked> {
-        match &mut self.spoken {
-            Spoken::Http(connection) => connection.give_up(),
-            Spoken::Resp(_, connection) => connection.give_up(),
-        }
+        self.spoken.give_up()
     }
 
     /// Returns the buffers of a closed client.

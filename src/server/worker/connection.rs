@@ -28,10 +28,10 @@ use frs::conf::{Authority, Http};
 use frs::service::{Command, ItemOptions};
 
 pub use context::ConnectionBuffers;
-pub(super) use context::RequestContext;
 pub(crate) use context::{BUFFERS_IN_HAND, QUEUE_BYTES};
+pub(super) use context::{RequestContext, advance};
 use head_cache::ConnectionSlot;
-pub use parked::Parked;
+pub use parked::{Parked, Parks};
 use pending::{ClientPreferences, Pending};
 pub(super) use reply::Manner;
 pub(crate) use reply::QUEUE;
@@ -79,7 +79,7 @@ pub struct Connection {
     slot: ConnectionSlot,
     /// The part of a chunked body that has arrived.
     gathered: Vec<u8>,
-    /// Requests that wait for a lease, and what came behind them: nothing is read meanwhile.
+    /// Requests that wait for a lease, and what came behind them.
     parked: Vec<Parked>,
 }
 
@@ -153,22 +153,6 @@ impl Connection {
         Connection { peer, state: BETWEEN, slot, gathered: Vec::new(), parked: Vec::new() }
     }
 
-    /// What waits, in order.
-    pub fn parked(&self) -> &[Parked] {
-        &self.parked
-    }
-
-    /// Parks what the connection's batch has left to it: it is taken up again by the next call of
-    /// [`Connection::take`].
-    pub fn park(&mut self, parked: Parked) {
-        self.parked.push(parked);
-    }
-
-    /// Takes what waits: the connection is closed.
-    pub fn give_up(&mut self) -> Vec<Parked> {
-        std::mem::take(&mut self.parked)
-    }
-
     /// Answers the requests that `input` completes, appending to `out`.
     ///
     /// `input` starts where the last call stopped consuming.
@@ -180,12 +164,10 @@ impl Connection {
         scratch: &mut ConnectionBuffers,
         out: &mut Vec<u8>,
     ) -> Progress {
-        scratch.begin_batch();
-        scratch.begin_connection();
-        let progress = self.take(input, rules, serve, scratch, out);
-        scratch.flush(rules, serve, out);
-        self.parked.extend(scratch.take_parked().map(|(_, parked)| parked));
-        if self.parked.is_empty() { progress } else { progress.parked() }
+        let context = RequestContext { rules, serve, scratch, out };
+        advance(self, context, |own, RequestContext { rules, serve, scratch, out }| {
+            own.take(input, rules, serve, scratch, out)
+        })
     }
 
     /// Like [`Connection::advance`], for one connection of a batch. The batch's
@@ -611,6 +593,16 @@ impl Connection {
             }
             Err(error) => context.write_error(Call::from(command), options.of(format), &error),
         }
+    }
+}
+
+impl Parks for Connection {
+    fn parked(&self) -> &[Parked] {
+        &self.parked
+    }
+
+    fn parked_mut(&mut self) -> &mut Vec<Parked> {
+        &mut self.parked
     }
 }
 

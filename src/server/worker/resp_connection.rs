@@ -11,8 +11,8 @@ mod session;
 mod transaction;
 
 use super::connection::{
-    ConnectionBuffers, MAX_REQUESTS_PER_TICK, Manner, Parked, Progress, RequestContext, RespRules,
-    Serve, TICK_ANSWER_BYTES,
+    ConnectionBuffers, MAX_REQUESTS_PER_TICK, Manner, Parked, Parks, Progress, RequestContext,
+    RespRules, Serve, TICK_ANSWER_BYTES, advance,
 };
 use crate::protocol::call::Call;
 use crate::protocol::resp::{
@@ -33,9 +33,26 @@ pub struct RespConnection {
     session: Session,
     /// Commands between MULTI and the end of EXEC.
     transaction: Option<Transaction>,
-    /// Requests that wait for a lease, and what came behind them: nothing is read meanwhile.
+    /// Requests that wait for a lease, and what came behind them.
     parked: Vec<Parked>,
     closed: bool,
+}
+
+/// What has arrived from a client, and was not consumed before.
+#[derive(Debug, Clone, Copy)]
+pub struct Input<'a> {
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// The socket may have more that is not read yet: a worker that drains does not close the
+    /// connection before it.
+    pub has_more: bool,
+}
+
+impl<'a> Input<'a> {
+    /// All that has arrived.
+    pub fn all(bytes: &'a [u8]) -> Input<'a> {
+        Input { bytes, has_more: false }
+    }
 }
 
 /// The result of one step.
@@ -62,22 +79,6 @@ struct Serving<'c, 'a, S> {
 }
 
 impl RespConnection {
-    /// What waits, in order.
-    pub fn parked(&self) -> &[Parked] {
-        &self.parked
-    }
-
-    /// Parks what the connection's batch has left to it: it is taken up again by the next call of
-    /// [`RespConnection::take`].
-    pub fn park(&mut self, parked: Parked) {
-        self.parked.push(parked);
-    }
-
-    /// Takes what waits: the connection is closed.
-    pub fn give_up(&mut self) -> Vec<Parked> {
-        std::mem::take(&mut self.parked)
-    }
-
     /// Answers the commands that `input` completes, appending to `out`.
     ///
     /// `input` starts where the last call stopped consuming.
@@ -89,19 +90,17 @@ impl RespConnection {
         scratch: &mut ConnectionBuffers,
         out: &mut Vec<u8>,
     ) -> Progress {
-        scratch.begin_batch();
-        scratch.begin_connection();
-        let progress = self.take(input, own, serve, scratch, out);
-        scratch.flush(own.rules, serve, out);
-        self.parked.extend(scratch.take_parked().map(|(_, parked)| parked));
-        if self.parked.is_empty() { progress } else { progress.parked() }
+        let context = RequestContext { rules: own.rules, serve, scratch, out };
+        advance(self, context, |connection, RequestContext { serve, scratch, out, .. }| {
+            connection.take(Input::all(input), own, serve, scratch, out)
+        })
     }
 
     /// Like [`RespConnection::advance`], for one connection of a batch. The batch's
     /// [`ConnectionBuffers::flush`] appends the last answers.
     pub fn take<'a, S: Serve>(
         &mut self,
-        input: &[u8],
+        Input { bytes: input, has_more }: Input<'_>,
         own: RespRules<'a>,
         serve: &'a mut S,
         scratch: &'a mut ConnectionBuffers,
@@ -135,7 +134,7 @@ impl RespConnection {
         }
         let rest = &input[consumed..];
         let is_between = starved && rest.is_empty() && self.transaction.is_none();
-        let is_last = is_between && (answered > 0 || has_waited) && !own.has_unread;
+        let is_last = is_between && (answered > 0 || has_waited) && !has_more;
         if is_last && context.serve.draining() {
             self.closed = true;
         }
@@ -193,6 +192,13 @@ impl RespConnection {
                 Step::Answered(end)
             }
             Ok(Scanned::Empty(end)) => Step::Took(end),
+            Ok(Scanned::Http) => {
+                self.close();
+                // In the words of HTTP.
+                let options = ResponseOptions::CLOSE;
+                serving.context.write_error(Call::Other, options, &Error::OnResp);
+                Step::Answered(0)
+            }
             Ok(Scanned::Partial) => Step::Starved,
             Err(fault) => {
                 self.fail(fault, serving);
@@ -217,10 +223,6 @@ impl RespConnection {
     #[cold]
     fn fail<S: Serve>(&mut self, fault: Fault, Serving { context, .. }: Serving<'_, '_, S>) {
         self.close();
-        if fault == Fault::Http {
-            // In its own words.
-            return context.write_error(Call::Other, ResponseOptions::CLOSE, &Error::OnResp);
-        }
         context.write_with(Call::Other, fault.status(), |out| write_fault(out, fault));
     }
 
@@ -317,6 +319,16 @@ impl RespConnection {
     ) {
         let (call, version) = (Call::from(command), self.session.version);
         serving.context.enqueue(Manner::Resp(AnswerForm { call, version, shape }));
+    }
+}
+
+impl Parks for RespConnection {
+    fn parked(&self) -> &[Parked] {
+        &self.parked
+    }
+
+    fn parked_mut(&mut self) -> &mut Vec<Parked> {
+        &mut self.parked
     }
 }
 

@@ -18,6 +18,25 @@ pub enum Parked {
     Answer(Vec<u8>),
 }
 
+/// A connection that parks, whatever is spoken on it.
+pub trait Parks {
+    /// What waits, in order: nothing is read meanwhile, and the next batch goes on with it.
+    fn parked(&self) -> &[Parked];
+
+    /// The same, to be changed.
+    fn parked_mut(&mut self) -> &mut Vec<Parked>;
+
+    /// Parks what the connection's batch has left to it.
+    fn park(&mut self, parked: Parked) {
+        self.parked_mut().push(parked);
+    }
+
+    /// Takes what waits: the connection is closed.
+    fn give_up(&mut self) -> Vec<Parked> {
+        std::mem::take(self.parked_mut())
+    }
+}
+
 /// What the batch in hand has parked, for its connections.
 #[derive(Debug, Default)]
 pub(super) struct Parking {

@@ -115,9 +115,6 @@ pub struct RespRules<'a> {
     pub token: Option<&'a AccessToken>,
     /// The business of `CL.THROTTLE`, if there is one.
     pub throttle: Option<&'a str>,
-    /// The socket may have commands that are not read yet: a worker that drains does not close the
-    /// connection before them.
-    pub has_unread: bool,
 }
 
 impl<'a> RespRules<'a> {
@@ -128,7 +125,6 @@ impl<'a> RespRules<'a> {
             rules: srv.into(),
             token: resp.map_or(Some(&NO_TOKEN), |resp| resp.token.as_ref()),
             throttle: resp.and_then(|resp| resp.throttle.as_deref()),
-            has_unread: false,
         }
     }
 }

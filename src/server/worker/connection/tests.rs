@@ -117,21 +117,21 @@ impl Serve for Stub {
 }
 
 /// A connection with what its caller keeps for it.
-struct Line {
-    connection: Connection,
-    stub: Stub,
-    scratch: ConnectionBuffers,
-    unread: Vec<u8>,
-    out: Vec<u8>,
-    closed: bool,
-    ticks: usize,
+pub(in crate::worker) struct Talk<C, S> {
+    pub connection: C,
+    pub serve: S,
+    pub scratch: ConnectionBuffers,
+    pub unread: Vec<u8>,
+    pub out: Vec<u8>,
+    pub closed: bool,
+    pub ticks: usize,
 }
 
-impl Line {
-    fn new() -> Line {
-        Line {
-            connection: Connection::new("192.0.2.1".parse().ok()),
-            stub: Stub::default(),
+impl<C: Parks, S> Talk<C, S> {
+    pub fn over(connection: C, serve: S) -> Talk<C, S> {
+        Talk {
+            connection,
+            serve,
             scratch: ConnectionBuffers::default(),
             unread: Vec::new(),
             out: Vec::new(),
@@ -140,34 +140,42 @@ impl Line {
         }
     }
 
+    /// Sends bytes. `advance` has the connection answer what is unread.
+    pub fn send(&mut self, bytes: &[u8], advance: impl Fn(&mut Self) -> Progress) -> Progress {
+        self.unread.extend_from_slice(bytes);
+        loop {
+            let progress = advance(self);
+            self.ticks += 1;
+            self.unread.drain(..progress.consumed);
+            self.closed |= progress.close;
+            assert_eq!(progress.close, self.closed, "closed for good");
+            let (is_parked, rest) = (!self.connection.parked().is_empty(), self.unread.len());
+            assert!(is_parked || progress.need > rest || progress.more, "{progress:?} {rest}");
+            if !progress.more {
+                return progress;
+            }
+        }
+    }
+}
+
+/// One that speaks HTTP.
+type Line = Talk<Connection, Stub>;
+
+impl Line {
+    fn new() -> Line {
+        Talk::over(Connection::new("192.0.2.1".parse().ok()), Stub::default())
+    }
+
     fn push(&mut self, bytes: &[u8]) -> Progress {
         self.push_by(RULES, bytes)
     }
 
     fn push_by(&mut self, rules: Rules<'_>, bytes: &[u8]) -> Progress {
-        self.unread.extend_from_slice(bytes);
-        loop {
-            let progress = self.connection.advance(
-                &self.unread,
-                rules,
-                &mut self.stub,
-                &mut self.scratch,
-                &mut self.out,
-            );
-            self.ticks += 1;
-            self.unread.drain(..progress.consumed);
-            self.closed |= progress.close;
-            assert_eq!(progress.close, self.closed, "closed for good");
-            let is_parked = !self.connection.parked().is_empty();
-            assert!(
-                is_parked || progress.need > self.unread.len() || progress.more,
-                "{progress:?}"
-            );
+        self.send(bytes, |Talk { connection, serve, scratch, unread, out, .. }| {
+            let progress = connection.advance(unread, rules, serve, scratch, out);
             assert!(progress.need <= 512);
-            if !progress.more {
-                return progress;
-            }
-        }
+            progress
+        })
     }
 
     fn text(&self) -> String {
@@ -245,7 +253,7 @@ fn a_get() {
         let mut line = Line::new();
         line.push(get(target).as_bytes());
         assert_eq!(statuses(&line.text()), [status], "{target}");
-        assert_eq!(line.stub.ran, [ran]);
+        assert_eq!(line.serve.ran, [ran]);
         let failed = status == 400 || status == 503;
         assert_eq!(line.text().contains("FRS-Limited: "), !failed, "{}", line.text());
         assert!(line.text().contains("Cache-Control: no-store\r\n"));
@@ -265,7 +273,7 @@ fn a_head_charges_and_has_no_body() {
     assert!(heads[0].starts_with("HTTP/1.1 200 OK") && heads[0].contains("Content-Length: 120"));
     assert!(heads[1].starts_with("HTTP/1.1 404 Not Found"));
     assert_eq!(heads[2], "");
-    assert_eq!(line.stub.ran.len(), 1);
+    assert_eq!(line.serve.ran.len(), 1);
 }
 
 #[test]
@@ -283,8 +291,8 @@ fn authz() {
         let mut line = Line::new();
         line.push(format!("{request}\r\n\r\n").as_bytes());
         assert_eq!(statuses(&line.text()), [status], "{request}");
-        assert_eq!(line.stub.ran, [ran]);
-        assert_eq!(line.stub.answered, [(Call::Authz, status)]);
+        assert_eq!(line.serve.ran, [ran]);
+        assert_eq!(line.serve.answered, [(Call::Authz, status)]);
     }
     let header = AuthzKey::Header("x-user".into());
     let rules = Rules { authz: &header, ..RULES };
@@ -451,7 +459,7 @@ fn after_the_answer_that_closes_there_is_no_other() {
         let progress = line.push(get("/health").as_bytes());
         assert!(progress.close && !progress.begun && line.unread.is_empty());
     }
-    line.connection.time_out(RULES, &mut line.stub, &mut line.scratch, &mut line.out);
+    line.connection.time_out(RULES, &mut line.serve, &mut line.scratch, &mut line.out);
     assert_eq!(line.out.len(), answered);
 }
 
@@ -480,7 +488,7 @@ fn expectations() {
 #[test]
 fn draining() {
     let mut line = Line::new();
-    line.stub.draining = true;
+    line.serve.draining = true;
     // All that was read is answered, and the last answer closes.
     line.push((get("/query?biz=login&key=a") + &post("/query", "", XML)).as_bytes());
     assert_eq!(statuses(&line.text()), [200, 200]);
@@ -488,7 +496,7 @@ fn draining() {
     assert!(line.closed);
 
     let mut line = Line::new();
-    line.stub.draining = true;
+    line.serve.draining = true;
     line.push(get("/health").as_bytes());
     assert_eq!(statuses(&line.text()), [503]);
     assert!(line.text().contains("Retry-After: 1\r\n") && line.text().contains("overloaded"));
@@ -517,13 +525,13 @@ fn timeouts() {
     {
         let mut line = Line::new();
         assert!(line.push(part.as_bytes()).begun, "{part}");
-        line.connection.time_out(RULES, &mut line.stub, &mut line.scratch, &mut line.out);
+        line.connection.time_out(RULES, &mut line.serve, &mut line.scratch, &mut line.out);
         assert_eq!(statuses(&line.text()), [408]);
         assert!(line.text().contains("Connection: close\r\n"));
         assert!(line.text().contains("<error code=\"timeout\">"));
         assert!(
             line.connection
-                .advance(b"", RULES, &mut line.stub, &mut line.scratch, &mut line.out)
+                .advance(b"", RULES, &mut line.serve, &mut line.scratch, &mut line.out)
                 .close
         );
     }
@@ -531,7 +539,7 @@ fn timeouts() {
     let mut line = Line::new();
     assert!(line.push(b"POST /nope HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n<").begun);
     let answered = line.out.len();
-    line.connection.time_out(RULES, &mut line.stub, &mut line.scratch, &mut line.out);
+    line.connection.time_out(RULES, &mut line.serve, &mut line.scratch, &mut line.out);
     assert_eq!(line.out.len(), answered);
 }
 
@@ -590,7 +598,7 @@ fn a_client_of_redis_is_refused_at_once_in_its_own_words() {
             line.push(&input.as_bytes()[..cut]);
             line.push(&input.as_bytes()[cut..]);
             assert_eq!((line.text().as_str(), line.closed), (refused, true), "{input:?} {cut}");
-            assert_eq!(line.stub.answered, [(Call::Other, 400)]);
+            assert_eq!(line.serve.answered, [(Call::Other, 400)]);
         }
     }
     // No method is so.

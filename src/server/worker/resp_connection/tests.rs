@@ -1,25 +1,35 @@
 //! A connection that speaks RESP as bytes in and bytes out, without a socket.
 
+use std::ops::{Deref, DerefMut};
+
 use frs::conf::AccessToken;
 
 use super::*;
-use crate::worker::connection::tests::{HTTP, RULES, Stub};
+use crate::worker::connection::tests::{HTTP, RULES, Stub, Talk};
 
 mod handshake;
 mod pieces;
 mod throttle;
 mod transactions;
 
-/// A connection with what its caller keeps for it.
+/// A connection with what its caller keeps for it, and the rules of its listener.
 struct Line<'a, S> {
-    connection: RespConnection,
+    talk: Talk<RespConnection, S>,
     own: RespRules<'a>,
-    serve: S,
-    scratch: ConnectionBuffers,
-    unread: Vec<u8>,
-    out: Vec<u8>,
-    closed: bool,
-    ticks: usize,
+}
+
+impl<S> Deref for Line<'_, S> {
+    type Target = Talk<RespConnection, S>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.talk
+    }
+}
+
+impl<S> DerefMut for Line<'_, S> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.talk
+    }
 }
 
 impl Line<'_, Stub> {
@@ -30,45 +40,17 @@ impl Line<'_, Stub> {
 
 impl<S: Serve> Line<'_, S> {
     fn serving(serve: S) -> Self {
-        Line {
-            connection: RespConnection::default(),
-            own: RespRules {
-                rules: RULES,
-                token: None,
-                throttle: Some("login"),
-                has_unread: false,
-            },
-            serve,
-            scratch: ConnectionBuffers::default(),
-            unread: Vec::new(),
-            out: Vec::new(),
-            closed: false,
-            ticks: 0,
-        }
+        let own = RespRules { rules: RULES, token: None, throttle: Some("login") };
+        Line { talk: Talk::over(RespConnection::default(), serve), own }
     }
 
     fn push(&mut self, bytes: &[u8]) -> Progress {
-        self.unread.extend_from_slice(bytes);
-        loop {
-            let progress = self.connection.advance(
-                &self.unread,
-                self.own,
-                &mut self.serve,
-                &mut self.scratch,
-                &mut self.out,
-            );
-            self.ticks += 1;
-            self.unread.drain(..progress.consumed);
-            self.closed |= progress.close;
-            assert_eq!(progress.close, self.closed, "closed for good");
-            let is_parked = !self.connection.parked().is_empty();
-            let rest = self.unread.len();
-            assert!(is_parked || progress.need > rest || progress.more, "{progress:?} {rest}");
-            assert!(progress.need <= self.own.rules.http.max_body_bytes as usize);
-            if !progress.more {
-                return progress;
-            }
-        }
+        let own = self.own;
+        self.talk.send(bytes, |Talk { connection, serve, scratch, unread, out, .. }| {
+            let progress = connection.advance(unread, own, serve, scratch, out);
+            assert!(progress.need <= own.rules.http.max_body_bytes as usize);
+            progress
+        })
     }
 
     /// Sends lines, and returns what is answered to them: line ends are spaces.
@@ -207,7 +189,8 @@ fn a_command_that_is_late_ends_the_connection() {
         let mut line = Line::new();
         assert!(line.push(part.as_bytes()).begun, "{part}");
         line.out.clear();
-        line.connection.time_out(&mut line.serve, &mut line.out);
+        let Talk { connection, serve, out, .. } = &mut line.talk;
+        connection.time_out(serve, out);
         let words =
             b"-ERR Protocol error: the command was not complete in time (request-timeout)\r\n";
         assert_eq!(line.out, words);
@@ -241,7 +224,7 @@ fn a_worker_that_drains_closes_behind_its_replies() {
     assert!(!line.push(b"FRS.UPDATE login lease-a\r\n").close, "it waits");
     line.serve.leased.push("lease-a".to_owned());
     assert!(line.push(b"").close);
-    assert_eq!(String::from_utf8(line.out).unwrap().replace("\r\n", " "), PASSED);
+    assert_eq!(String::from_utf8(line.talk.out).unwrap().replace("\r\n", " "), PASSED);
 
     let mut line = Line::new();
     line.push(b"FRS.UPDATE login lease-a\r\n");
@@ -249,9 +232,12 @@ fn a_worker_that_drains_closes_behind_its_replies() {
     assert!(line.push(b"").close, "it has waited since before");
 
     let mut line = Line::new();
-    (line.serve.draining, line.own.has_unread) = (true, true);
-    assert!(!line.push(b"PING\r\n").close, "the socket may have more");
-    line.own.has_unread = false;
+    line.serve.draining = true;
+    let Line { talk: Talk { connection, serve, scratch, out, .. }, own } = &mut line;
+    scratch.begin_batch();
+    scratch.begin_connection();
+    let more = Input { bytes: b"PING\r\n", has_more: true };
+    assert!(!connection.take(more, *own, serve, scratch, out).close, "the socket may have more");
     assert!(line.push(b"PING\r\n").close);
     assert_eq!(line.out, b"+PONG\r\n+PONG\r\n");
 }

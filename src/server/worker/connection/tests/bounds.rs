@@ -13,12 +13,12 @@ impl Connection {
 fn health_tells_what_is_wrong() {
     let mut line = Line::new();
     let asked = get("/health") + &get("/query?biz=login&key=a") + &get("/health");
-    line.stub.problem = Some("the disk is broken");
+    line.serve.problem = Some("the disk is broken");
     line.push(asked.as_bytes());
     assert_eq!(statuses(&line.text()), [503, 200, 503], "all else is served");
     assert_eq!(line.text().matches("\r\n\r\nthe disk is broken").count(), 2);
     assert!(!line.closed);
-    let calls: Vec<u16> = line.stub.answered.iter().map(|&(_, status)| status).collect();
+    let calls: Vec<u16> = line.serve.answered.iter().map(|&(_, status)| status).collect();
     assert_eq!(calls, [503, 200, 503]);
 
     let mut line = Line::new();
@@ -35,7 +35,7 @@ fn answers_of_a_tick_are_bounded_in_bytes() {
     assert!(TICK_ANSWER_BYTES / answer + QUEUE < MAX_REQUESTS_PER_TICK, "{answer}");
     let pipeline = request.repeat(MAX_REQUESTS_PER_TICK);
     let mut line = Line::new();
-    let Line { connection, stub, scratch, out, .. } = &mut line;
+    let Line { connection, serve: stub, scratch, out, .. } = &mut line;
     let progress = connection.advance(pipeline.as_bytes(), RULES, stub, scratch, out);
     let answered = progress.consumed / request.len();
     assert_eq!(out.len(), answered * answer, "all that was taken is answered");

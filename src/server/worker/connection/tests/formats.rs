@@ -41,12 +41,12 @@ fn a_post_in_json() {
          {\"items\":[{\"biz\":\"login\",\"key\":\"alice\",\"limited\":false,\"limit\":1,\"used\":1,\
          \"max\":5,\"remaining\":4,\"reset\":60000}]}\n"
     );
-    assert_eq!(line.stub.ran, ["Update login alice Some(1) false"]);
+    assert_eq!(line.serve.ran, ["Update login alice Some(1) false"]);
 
     let numbers = r#"{"items":[{"biz":1,"key":18446744073709551615,"count":-2,"force":true}]}"#;
     let mut line = Line::new();
     line.push(post("/query", TYPE_JSON, numbers).as_bytes());
-    assert_eq!(line.stub.ran, ["Query 1 18446744073709551615 Some(-2) true"]);
+    assert_eq!(line.serve.ran, ["Query 1 18446744073709551615 Some(-2) true"]);
     assert!(line.text().contains("[{\"biz\":1,\"key\":18446744073709551615,"), "{}", line.text());
     // XML has text only.
     let (text, _) = talk(&post("/query", &format!("{TYPE_JSON}Accept: text/xml\r\n"), numbers));
@@ -197,7 +197,7 @@ fn who_does_not_finish_is_told_in_the_format_of_the_request() {
     ] {
         let mut line = Line::new();
         line.push(part.as_bytes());
-        line.connection.time_out(RULES, &mut line.stub, &mut line.scratch, &mut line.out);
+        line.connection.time_out(RULES, &mut line.serve, &mut line.scratch, &mut line.out);
         let text = line.text();
         assert_eq!(statuses(&text), [408]);
         assert!(text.contains("Connection: close\r\n"));

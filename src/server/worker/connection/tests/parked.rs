@@ -29,12 +29,12 @@ fn answered(line: &Line) -> Vec<String> {
 }
 
 fn leased(line: &mut Line, key: &str) {
-    line.stub.leased.push(key.to_owned());
+    line.serve.leased.push(key.to_owned());
     line.push(b"");
 }
 
 fn runs(line: &Line) -> usize {
-    line.stub.ran.len()
+    line.serve.ran.len()
 }
 
 #[test]

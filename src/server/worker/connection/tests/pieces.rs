@@ -50,14 +50,14 @@ fn the_pipeline_in_two_pieces_cut_anywhere() {
     let input = pipeline();
     let mut whole = Line::new();
     whole.push(&input);
-    assert_eq!(whole.stub.answered.len(), 18);
+    assert_eq!(whole.serve.answered.len(), 18);
     assert!(whole.closed);
     for cut in 0..=input.len() {
         let mut line = Line::new();
         line.push(&input[..cut]);
         line.push(&input[cut..]);
         assert_eq!(line.text(), whole.text(), "cut at {cut}");
-        assert_eq!(line.stub.ran, whole.stub.ran);
+        assert_eq!(line.serve.ran, whole.serve.ran);
     }
     let mut line = Line::new();
     for byte in &input {
@@ -73,7 +73,7 @@ fn outcome<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u8>, bool, Ve
     for piece in pieces {
         line.push(piece);
     }
-    (line.out, line.closed, line.stub.ran)
+    (line.out, line.closed, line.serve.ran)
 }
 
 fn pieces<'a>(input: &'a [u8], cuts: &[proptest::sample::Index]) -> Vec<&'a [u8]> {

@@ -70,7 +70,7 @@ fn a_page_is_answered_if_it_is_named() {
             assert!(text.contains("\"forbidden\""), "{text}");
             let mut line = Line::new();
             line.push_by(Rules { http: &named, ..RULES }, asked.as_bytes());
-            assert!(line.stub.ran.is_empty(), "{asked}");
+            assert!(line.serve.ran.is_empty(), "{asked}");
         }
     }
     for fields in ["", "Sec-Fetch-Site: none\r\n", "Sec-Fetch-Site: same-origin\r\n"] {
@@ -102,7 +102,7 @@ fn every_answer_to_a_page_lets_it_read_it() {
     let mut line = Line::new();
     let rules = Rules { http: &named, ..RULES };
     line.push_by(rules, &post("/query", &page, XML).as_bytes()[..120]);
-    line.connection.time_out(rules, &mut line.stub, &mut line.scratch, &mut line.out);
+    line.connection.time_out(rules, &mut line.serve, &mut line.scratch, &mut line.out);
     assert!(line.text().starts_with("HTTP/1.1 408 "), "{}", line.text());
     assert!(line.text().contains("\r\nAccess-Control-Allow-Origin: https://app.example\r\n"));
 }

@@ -42,7 +42,7 @@ fn outcome<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (String, bool, Vec
     for piece in pieces {
         line.push(piece);
     }
-    (String::from_utf8(line.out).unwrap(), line.closed, line.serve.ran)
+    (String::from_utf8(line.talk.out).unwrap(), line.talk.closed, line.talk.serve.ran)
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn what_waits_waits_wherever_the_input_is_cut() {
             line.push(b"");
         }
         assert_eq!(line.serve.ran.len(), 4, "each once");
-        let found = String::from_utf8(line.out).unwrap();
+        let found = String::from_utf8(line.talk.out).unwrap();
         assert_eq!(&found, expected.get_or_insert(found.clone()), "cut at {cut}");
     }
     let found = expected.unwrap().replace("\r\n", " ");
@@ -99,7 +99,7 @@ proptest! {
         let run = |pieces: &[&[u8]]| {
             let mut line = Line::new();
             pieces.iter().for_each(|piece| _ = line.push(piece));
-            (line.out, line.closed)
+            (line.talk.out, line.talk.closed)
         };
         let (head, tail) = input.split_at(cut.index(input.len() + 1));
         prop_assert_eq!(run(&[&input]), run(&[head, tail]));
@@ -118,7 +118,7 @@ proptest! {
         let run = |pieces: &[&[u8]]| {
             let mut line = Line::new();
             pieces.iter().for_each(|piece| _ = line.push(piece));
-            (line.out, line.closed, line.serve.ran)
+            (line.talk.out, line.talk.closed, line.talk.serve.ran)
         };
         let (head, tail) = input.split_at(cut.index(input.len() + 1));
         prop_assert_eq!(run(&[&input]), run(&[head, tail]));
@@ -131,17 +131,17 @@ fn connections_of_both_protocols_run_together_in_one_batch() {
     let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
     let mut http = crate::worker::connection::Connection::new(None);
     let mut connections = [RespConnection::default(), RespConnection::default()];
-    let own = RespRules { rules: RULES, token: None, throttle: None, has_unread: false };
+    let own = RespRules { rules: RULES, token: None, throttle: None };
     scratch.begin_batch();
     scratch.begin_connection();
     let commands = array(&["FRS.UPDATE", "login", "a"]) + &array(&["PING"]);
-    connections[0].take(commands.as_bytes(), own, &mut stub, &mut scratch, &mut out);
+    connections[0].take(Input::all(commands.as_bytes()), own, &mut stub, &mut scratch, &mut out);
     scratch.begin_connection();
     let get = b"GET /update?biz=login&key=b HTTP/1.1\r\nHost: x\r\n\r\n";
     http.take(get, RULES, &mut stub, &mut scratch, &mut out);
     scratch.begin_connection();
     let command = array(&["FRS.UPDATE", "login", "c"]);
-    connections[1].take(command.as_bytes(), own, &mut stub, &mut scratch, &mut out);
+    connections[1].take(Input::all(command.as_bytes()), own, &mut stub, &mut scratch, &mut out);
     assert_eq!(stub.ran.len(), 1, "PING has had the first run, the others wait for each other");
     scratch.flush(RULES, &mut stub, &mut out);
     let ends = [0, 1, 2].map(|batch_index| scratch.batch_end(batch_index));
