@@ -148,7 +148,7 @@ pub fn command_info(out: &mut Vec<u8>, version: Version, names: Args<'_>) {
     for name in names {
         match find(name) {
             Some(command) => describe(&mut writer, command),
-            None => writer.null(),
+            None => writer.null_array(),
         }
     }
 }

@@ -71,6 +71,14 @@ impl<'a> Writer<'a> {
         self.out.extend_from_slice(text);
     }
 
+    /// Nothing where an array would be.
+    pub fn null_array(&mut self) {
+        match self.version {
+            Version::Two => self.out.extend_from_slice(b"*-1\r\n"),
+            Version::Three => self.null(),
+        }
+    }
+
     /// An array of so many replies, which follow.
     pub fn array(&mut self, length: usize) {
         self.line(b'*', length);
