@@ -16,7 +16,8 @@ use frs::key::{KeyForm, KeyRef};
 use frs::lease::Lease;
 use frs::service::{Answers, Exchange, LeaseKey, LeaseMoment, Request, Role, Service, Stage};
 use frs::store::{GroupCounter, Runtime, Want, WantKind, prepare};
-use frs_server::worker::connection::{Connection, ConnectionBuffers, Serve};
+use frs_server::worker::connection::{Connection, ConnectionBuffers, RespRules, Serve};
+use frs_server::worker::resp_connection::RespConnection;
 
 struct Counting;
 
@@ -220,6 +221,38 @@ fn serving_allocates_nothing() {
     let evicted = runtime.count_of_groups(GroupCounter::EvictionsLimiting)
         + runtime.count_of_groups(GroupCounter::EvictionsIdle);
     assert!(evicted > 1000, "{evicted}");
+}
+
+#[test]
+fn transactions_that_are_open_at_once_allocate_nothing() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = tempfile::tempdir().expect("a directory");
+    let (conf, _runtime) = world(dir.path(), "<resp listen=\"127.0.0.1:2\"/>", MAP);
+    let service = Service::attach(dir.path(), Role::Program).expect("attached");
+    let mut desk = RequestHandler { service, now: NOW };
+    let own = RespRules::of(&conf.srv, 0);
+    let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
+    let mut connections: Vec<_> = (0..20).map(|_| RespConnection::default()).collect();
+    let queued = "FRS.UPDATE login alice\r\nFRS.QUERY sms 42\r\nPING\r\n".repeat(20);
+    let begun = format!("MULTI\r\n{queued}");
+    let mut turn = |input: &str, words: &[u8]| {
+        out.clear();
+        desk.service.begin_tick();
+        for connection in &mut connections {
+            let input = input.as_bytes();
+            let progress = connection.advance(input, own, &mut desk, &mut scratch, &mut out);
+            assert_eq!((progress.consumed, progress.close), (input.len(), false));
+        }
+        out.windows(words.len()).filter(|found| *found == words).count()
+    };
+    let mut round = || {
+        assert_eq!(turn(&begun, b"+QUEUED\r\n"), 20 * 60);
+        assert_eq!(turn("EXEC\r\n", b"+PONG\r\n"), 20 * 20);
+    };
+    (0..3).for_each(|_| round());
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    (0..100).for_each(|_| round());
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
 }
 
 const CLUSTER: &str = "<cluster name='c' secret-file='s'><node>127.0.0.1:1</node></cluster>";

@@ -6,7 +6,6 @@
 
 use std::ops::Range;
 
-use super::buffer_pool::Pool;
 use super::connection::ConnectionBuffers;
 
 /// The most bytes that one call reads from a client without kept input.
@@ -56,8 +55,6 @@ impl Arena {
 pub struct Buffers {
     /// Input of this tick.
     pub arena: Arena,
-    /// Buffers for what is kept of a client.
-    pub pool: Pool,
     /// Working memory for requests.
     pub scratch: ConnectionBuffers,
     /// The answers of the present batch.

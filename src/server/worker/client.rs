@@ -298,7 +298,7 @@ impl Client {
         &mut self,
         srv: &Srv,
         serve: &mut S,
-        Buffers { arena, pool, scratch, out }: &mut Buffers,
+        Buffers { arena, scratch, out }: &mut Buffers,
     ) {
         let piece = arena.get(self.piece.clone());
         let input = if self.kept.is_empty() { piece } else { &self.kept };
@@ -314,12 +314,12 @@ impl Client {
         let Progress { consumed, need, more, begun, close } = progress;
         if self.kept.is_empty() {
             if consumed < piece.len() {
-                self.kept = pool.take(&piece[consumed..]);
+                self.kept = scratch.pool.take(&piece[consumed..]);
             }
         } else {
             self.kept.drain(..consumed);
             if self.kept.is_empty() {
-                pool.give(&mut self.kept);
+                scratch.pool.give(&mut self.kept);
             }
         }
         (self.need, self.more, self.begun, self.closing) = (need, more, begun, close);
@@ -389,7 +389,7 @@ impl Client {
     /// Ends writing after the last answer, and reads on for a moment so that no reset overtakes the
     /// answer. False if the client has already gone.
     pub fn linger(&mut self, pool: &mut Pool) -> bool {
-        pool.give(&mut self.kept);
+        self.release_read(pool);
         self.lingering = true;
         (self.more, self.begun) = (false, false);
         !self.ended && self.stream.end_writing().is_ok()
@@ -402,8 +402,16 @@ impl Client {
 
     /// Returns the buffers of a closed client.
     pub fn release(&mut self, pool: &mut Pool) {
-        pool.give(&mut self.kept);
+        self.release_read(pool);
         pool.give(&mut self.unsent);
+    }
+
+    /// Returns the buffers of what was read.
+    fn release_read(&mut self, pool: &mut Pool) {
+        pool.give(&mut self.kept);
+        if let Spoken::Resp(_, connection) = &mut self.spoken {
+            connection.release(pool);
+        }
     }
 }
 

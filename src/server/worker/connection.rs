@@ -11,6 +11,7 @@ mod context;
 mod head_cache;
 mod parked;
 mod pending;
+mod ready;
 mod reply;
 mod serve;
 

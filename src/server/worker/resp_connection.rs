@@ -10,6 +10,7 @@
 mod session;
 mod transaction;
 
+use super::buffer_pool::Pool;
 use super::connection::{
     ConnectionBuffers, MAX_REQUESTS_PER_TICK, Manner, Parked, Parks, Progress, RequestContext,
     RespRules, Serve, TICK_ANSWER_BYTES, advance,
@@ -24,6 +25,10 @@ use crate::protocol::{Bounds, Error};
 use frs::service::Command;
 use session::Session;
 use transaction::Transaction;
+
+/// A client that names so many wrong tokens in a row is not heard any more. It has to connect
+/// again, which max-connections and the time for that bound.
+const MAX_WRONG_TOKENS: u8 = 3;
 
 /// A connection that speaks RESP.
 #[derive(Debug, Default)]
@@ -109,6 +114,7 @@ impl RespConnection {
         let mut context = RequestContext { rules: own.rules, serve, scratch, out };
         let bounds = CommandBounds::from(own.rules.http);
         let (mut consumed, mut answered, mut starved) = (0, 0, false);
+        let wrong_tokens = self.session.wrong_tokens();
         let from = context.out.len();
         let has_waited = !self.parked.is_empty();
         if has_waited {
@@ -117,7 +123,8 @@ impl RespConnection {
         let is_full = |answered, context: &RequestContext<'_, S>| {
             answered == MAX_REQUESTS_PER_TICK || context.answered_bytes(from) >= TICK_ANSWER_BYTES
         };
-        while !self.closed && !is_full(answered, &context) && !context.is_parked() {
+        let mut has_guessed = false;
+        while !self.closed && !is_full(answered, &context) && !context.is_parked() && !has_guessed {
             let serving = Serving { context: &mut context, own };
             match self.step(&input[consumed..], bounds, serving) {
                 Step::Took(bytes) => consumed += bytes,
@@ -131,6 +138,10 @@ impl RespConnection {
                     break;
                 }
             }
+            has_guessed = self.session.wrong_tokens() > wrong_tokens;
+        }
+        if self.session.wrong_tokens() >= MAX_WRONG_TOKENS {
+            self.closed = true;
         }
         let rest = &input[consumed..];
         let is_between = starved && rest.is_empty() && self.transaction.is_none();
@@ -146,7 +157,8 @@ impl RespConnection {
             consumed,
             // A command has room, whatever its length is.
             need: if starved && !rest.is_empty() { bounds.bytes } else { 1 },
-            more: is_full(answered, &context) && (!rest.is_empty() || self.is_running()),
+            more: (has_guessed || is_full(answered, &context))
+                && (!rest.is_empty() || self.is_running()),
             begun: !matches!(rest, [] | [b'\r']),
             close: false,
         }
@@ -158,18 +170,20 @@ impl RespConnection {
             write_fault(out, Fault::Timeout);
             serve.answered(Call::Other, Fault::Timeout.status());
         }
-        self.close();
+        self.closed = true;
+    }
+
+    /// Returns its buffers: the connection reads no more.
+    pub fn release(&mut self, pool: &mut Pool) {
+        if let Some(mut transaction) = self.transaction.take() {
+            transaction.give_back(pool);
+        }
     }
 
     /// Bytes that it keeps for its client.
     #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
         self.transaction.as_ref().map_or(0, Transaction::held_bytes)
-    }
-
-    fn close(&mut self) {
-        self.closed = true;
-        self.transaction = None;
     }
 
     fn step<S: Serve>(
@@ -193,7 +207,7 @@ impl RespConnection {
             }
             Ok(Scanned::Empty(end)) => Step::Took(end),
             Ok(Scanned::Http) => {
-                self.close();
+                self.closed = true;
                 // In the words of HTTP.
                 let options = ResponseOptions::CLOSE;
                 serving.context.write_error(Call::Other, options, &Error::OnResp);
@@ -221,9 +235,10 @@ impl RespConnection {
 
     /// Ends the connection with what is wrong.
     #[cold]
-    fn fail<S: Serve>(&mut self, fault: Fault, Serving { context, .. }: Serving<'_, '_, S>) {
-        self.close();
-        context.write_with(Call::Other, fault.status(), |out| write_fault(out, fault));
+    fn fail<S: Serve>(&mut self, fault: Fault, mut serving: Serving<'_, '_, S>) {
+        self.closed = true;
+        serving.drop_transaction(&mut self.transaction);
+        serving.context.write_with(Call::Other, fault.status(), |out| write_fault(out, fault));
     }
 
     /// Answers a command, queues it, or puts its items into the queue.
@@ -337,7 +352,7 @@ impl<S: Serve> Serving<'_, '_, S> {
     #[cold]
     fn error(&mut self, version: Version, error: CommandError<'_>) {
         let status = error.status();
-        self.context.write_with(Call::Other, status, |out| Writer::new(out, version).error(error));
+        self.context.write_short(Call::Other, status, |out| Writer::new(out, version).error(error));
     }
 }
 

@@ -448,7 +448,7 @@ impl Worker {
     fn take(&mut self, index: u32) {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
         if client.is_blocked() {
-            let writing = client.write_unsent(&mut self.buffers.pool);
+            let writing = client.write_unsent(&mut self.buffers.scratch.pool);
             let has_taken = client.moved().written > 0;
             self.moved.take(client.moved());
             self.give_time(index, has_taken);
@@ -481,8 +481,11 @@ impl Worker {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
         let answers = &self.buffers.out[part];
         let answered = !answers.is_empty();
-        let writing =
-            if answered { client.write(answers, &mut self.buffers.pool) } else { Writing::Done };
+        let writing = if answered {
+            client.write(answers, &mut self.buffers.scratch.pool)
+        } else {
+            Writing::Done
+        };
         self.moved.take(client.moved());
         self.give_time(index, answered);
         self.after_writing(index, writing);
@@ -511,7 +514,7 @@ impl Worker {
             Writing::Blocked => {}
             Writing::Done if client.is_closing() => {
                 let kind = if client.is_refused() { TimerKind::Refused } else { TimerKind::Linger };
-                if client.linger(&mut self.buffers.pool) {
+                if client.linger(&mut self.buffers.scratch.pool) {
                     self.timers.arm(index, kind, self.now_ms);
                     self.settle(index);
                 } else {
@@ -538,7 +541,7 @@ impl Worker {
             if client.is_parked() {
                 self.give_up(index, &mut client);
             }
-            client.release(&mut self.buffers.pool);
+            client.release(&mut self.buffers.scratch.pool);
             self.refused -= usize::from(client.is_refused());
             if client.queued {
                 // Otherwise the next client with this number would be in the list twice.

@@ -19,7 +19,7 @@ fn read(pieces: &[&[u8]], bounds: CommandBounds) -> Meaning {
             let (taken, command) = match scan.scan(&unread, bounds) {
                 Ok(Scanned::Partial) => break,
                 Ok(Scanned::Empty(end)) => (end, None),
-                Ok(Scanned::Http) => panic!("no request in HTTP"),
+                Ok(Scanned::Http) => panic!("a request in HTTP"),
                 Ok(Scanned::Array(end)) => (end, Some(Args::of_array(&unread[..end]))),
                 Ok(Scanned::Line { text, end }) => {
                     match read_line(&unread[..text], bounds, &mut words) {
@@ -203,10 +203,6 @@ fn faults_are_named() {
         (
             "\u{16}\u{3}\u{1}",
             "Protocol error: expected a command of RESP, not TLS or other binary data",
-        ),
-        (
-            "GET / HTTP/1.1\r\n",
-            "this listener speaks RESP: send requests in HTTP to a <listen> of srv.xml",
         ),
     ] {
         assert_eq!(fault_of(input.as_bytes()).map(|it| it.to_string()).as_deref(), Some(words));

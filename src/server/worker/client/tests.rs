@@ -98,7 +98,7 @@ fn held_at_most(
                 buffers.scratch.flush((&conf.srv).into(), &mut Longest, &mut buffers.out);
                 assert!(!client.is_closing(), "{}", String::from_utf8_lossy(&buffers.out));
                 if !buffers.out.is_empty() {
-                    client.write(&buffers.out, &mut buffers.pool);
+                    client.write(&buffers.out, &mut buffers.scratch.pool);
                 }
             }
             Reading::Wait => {}
@@ -119,10 +119,10 @@ fn held_at_most(
         while let Ok(bytes) = peer.read(&mut room) {
             answered += bytes;
         }
-        client.write_unsent(&mut buffers.pool);
+        client.write_unsent(&mut buffers.scratch.pool);
     }
     assert!(answered > 0);
-    client.release(&mut buffers.pool);
+    client.release(&mut buffers.scratch.pool);
     most
 }
 
@@ -344,6 +344,6 @@ fn a_request_that_waited_is_neither_read_nor_charged_again() {
         // The worker has it on two lists: nothing is left of what was read.
         assert_eq!(run_batch(&mut client, &conf, &mut serve, &mut buffers), 0);
         assert_eq!(serve.charged, 1);
-        client.release(&mut buffers.pool);
+        client.release(&mut buffers.scratch.pool);
     }
 }

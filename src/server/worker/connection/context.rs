@@ -7,6 +7,7 @@
 use super::Progress;
 use super::head_cache::HeadCache;
 use super::parked::{Parked, Parking, Parks};
+use super::ready::ReadyAnswers;
 use super::reply::{Manner, QUEUE, Reply};
 use super::serve::{Rules, Serve};
 use crate::protocol::call::Call;
@@ -14,6 +15,7 @@ use crate::protocol::response_head::{
     self, Asker, BodyKind, Common, Content, ResponseOptions, Single,
 };
 use crate::protocol::{Decoded, Error, Line, codec, form, resp};
+use crate::worker::buffer_pool::Pool;
 use frs::base::clock::Millis;
 use frs::service::{Answer, Exchange, Request, Stage};
 
@@ -30,6 +32,8 @@ pub struct ConnectionBuffers {
     pub(super) body: Vec<u8>,
     pub(super) line: Line,
     pub(in crate::worker) resp: RespBuffers,
+    /// Buffers for what is kept of a connection.
+    pub(in crate::worker) pool: Pool,
 }
 
 /// Working memory for commands of RESP.
@@ -37,8 +41,6 @@ pub struct ConnectionBuffers {
 pub(in crate::worker) struct RespBuffers {
     /// The words of a line, as bulks.
     pub words: Vec<u8>,
-    /// A spare buffer for a transaction.
-    pub transaction: Vec<u8>,
     /// How many connections have asked for their number.
     pub numbered: u32,
 }
@@ -118,6 +120,8 @@ pub(in crate::worker) struct Queue {
     exchanges: Vec<Exchange>,
     replies: Vec<Reply>,
     waiting: usize,
+    /// Short answers behind some of those that wait. None if nothing waits.
+    ready: ReadyAnswers,
     /// The bytes of input of the waiting requests.
     bytes: usize,
     /// Where the answers of each connection of the batch end in the output.
@@ -129,8 +133,8 @@ impl Default for Queue {
     fn default() -> Queue {
         let exchanges = std::iter::repeat_with(Exchange::default).take(QUEUE).collect();
         let replies = Vec::with_capacity(QUEUE);
-        let (batch_ends, parking) = (vec![0], Parking::default());
-        Queue { exchanges, replies, waiting: 0, bytes: 0, batch_ends, parking }
+        let (batch_ends, parking, ready) = (vec![0], Parking::default(), ReadyAnswers::default());
+        Queue { exchanges, replies, waiting: 0, ready, bytes: 0, batch_ends, parking }
     }
 }
 
@@ -232,11 +236,16 @@ impl<S: Serve> RequestContext<'_, S> {
         if waiting == 0 {
             return;
         }
-        let exchanges = &mut queue.exchanges[..waiting];
+        let Queue { exchanges, replies, ready, batch_ends, parking, .. } = queue;
+        let exchanges = &mut exchanges[..waiting];
         self.serve.run_all(exchanges);
-        for (exchange, reply) in exchanges.iter_mut().zip(queue.replies.drain(..)) {
+        for (answered, (exchange, reply)) in exchanges.iter_mut().zip(replies.drain(..)).enumerate()
+        {
+            if ready.is_due(answered) {
+                ready.write(answered, self.out, batch_ends, parking);
+            }
             if exchange.stage != Stage::Answered {
-                queue.parking.park(exchange, reply);
+                parking.park(exchange, reply);
                 continue;
             }
             let Exchange { request, answers, .. } = &*exchange;
@@ -265,8 +274,11 @@ impl<S: Serve> RequestContext<'_, S> {
                     (call, status)
                 }
             };
-            queue.batch_ends[reply.batch_index] = self.out.len();
+            batch_ends[reply.batch_index] = self.out.len();
             self.serve.answered(call, status);
+        }
+        if ready.is_due(waiting) {
+            ready.write(waiting, self.out, batch_ends, parking);
         }
     }
 
@@ -305,6 +317,19 @@ impl<S: Serve> RequestContext<'_, S> {
         let from = self.out.len();
         write(self.out);
         self.end_answer(from);
+        self.serve.answered(call, status);
+    }
+
+    /// As [`RequestContext::write_with`], for an answer of at most 512 bytes: it does not have the
+    /// queue run before others have joined it.
+    pub fn write_short(&mut self, call: Call, status: u16, write: impl FnOnce(&mut Vec<u8>)) {
+        let queue = &mut self.scratch.queue;
+        if queue.waiting == 0 {
+            return self.write_with(call, status, write);
+        }
+        if queue.ready.keep(queue.waiting, queue.batch_index(), write) {
+            self.flush();
+        }
         self.serve.answered(call, status);
     }
 

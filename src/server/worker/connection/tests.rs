@@ -38,6 +38,8 @@ pub(in crate::worker) struct Stub {
     pub leased: Vec<String>,
     pub given_up: Vec<String>,
     pub ran: Vec<String>,
+    /// How many requests were run together each time.
+    pub batches: Vec<usize>,
     pub answered: Vec<(Call, u16)>,
     pub draining: bool,
     problem: Option<&'static str>,
@@ -71,6 +73,7 @@ impl Serve for Stub {
     }
 
     fn run_all(&mut self, exchanges: &mut [Exchange]) {
+        self.batches.push(exchanges.len());
         for at in 0..exchanges.len() {
             let (before, rest) = exchanges.split_at_mut(at);
             let exchange = &mut rest[0];

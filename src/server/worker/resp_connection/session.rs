@@ -26,9 +26,16 @@ pub(super) struct Session {
     name: Box<[u8]>,
     /// The number of the connection. 0: it was not asked for yet.
     id: i64,
+    /// Wrong tokens since a right one.
+    wrong_tokens: u8,
 }
 
 impl Session {
+    /// How many wrong tokens it has named since a right one.
+    pub fn wrong_tokens(&self) -> u8 {
+        self.wrong_tokens
+    }
+
     /// Whether commands are served.
     #[inline]
     pub fn is_known(&self, own: RespRules<'_>) -> bool {
@@ -44,9 +51,10 @@ impl Session {
         let expected = own.token.ok_or(CommandError::NoToken)?;
         // The token is compared whoever the user is.
         if !expected.is(token) | (user != USER) {
+            self.wrong_tokens = self.wrong_tokens.saturating_add(1);
             return Err(CommandError::WrongPass);
         }
-        self.is_authenticated = true;
+        (self.is_authenticated, self.wrong_tokens) = (true, 0);
         Ok(())
     }
 
@@ -112,17 +120,19 @@ impl RespConnection {
             }
             Name::Quit => {
                 serving.simple(version, "OK");
-                self.close();
+                serving.drop_transaction(&mut self.transaction);
+                self.closed = true;
             }
             Name::Reset => {
                 serving.drop_transaction(&mut self.transaction);
-                self.session = super::Session { id: self.session.id, ..Default::default() };
+                let Session { id, wrong_tokens, .. } = self.session;
+                self.session = Session { id, wrong_tokens, ..Session::default() };
                 serving.simple(version, "RESET");
             }
             Name::ReadOnly => serving.simple(version, "OK"),
             Name::Info => {
                 let figures = serving.context.serve.figures();
-                serving.reply(Call::Other, |out| info(out, version, args, &figures));
+                serving.reply(|out| info(out, version, args, &figures));
             }
             Name::Command => return describe_commands(version, args, serving),
             Name::Config => {
@@ -131,7 +141,7 @@ impl RespConnection {
                     return Err(CommandError::UnknownSubcommand(subcommand));
                 }
                 // No parameter of Redis is one of frs.
-                serving.reply(Call::Other, |out| Writer::new(out, version).map(0));
+                serving.short(version, |writer| writer.map(0));
             }
             Name::Cluster => return Err(CommandError::NoCluster),
             Name::Multi | Name::Exec | Name::Discard => {}
@@ -172,7 +182,7 @@ impl RespConnection {
         }
         self.session.version = version;
         let id = self.id(serving);
-        serving.reply(Call::Other, |out| hello(out, Hello { version, id }));
+        serving.reply(|out| hello(out, Hello { version, id }));
         Ok(())
     }
 
@@ -200,12 +210,12 @@ impl RespConnection {
         } else if is("ID") {
             takes(0, "CLIENT|ID")?;
             let id = self.id(serving);
-            serving.reply(Call::Other, |out| Writer::new(out, version).integer(id));
+            serving.short(version, |writer| writer.integer(id));
             return Ok(());
         } else if is("GETNAME") {
             takes(0, "CLIENT|GETNAME")?;
             match &*self.session.name {
-                [] => serving.reply(Call::Other, |out| Writer::new(out, version).null()),
+                [] => serving.short(version, |writer| writer.null()),
                 name => serving.bulk(version, name),
             }
             return Ok(());
@@ -234,18 +244,18 @@ fn describe_commands<'i, S: Serve>(
     serving: &mut Serving<'_, '_, S>,
 ) -> Result<(), CommandError<'i>> {
     let Some(subcommand) = args.next() else {
-        serving.reply(Call::Other, |out| command_table(out, version));
+        serving.reply(|out| command_table(out, version));
         return Ok(());
     };
     let is = |word: &str| subcommand.eq_ignore_ascii_case(word.as_bytes());
     if is("DOCS") {
-        serving.reply(Call::Other, |out| command_docs(out, version, args));
+        serving.reply(|out| command_docs(out, version, args));
     } else if is("INFO") {
-        serving.reply(Call::Other, |out| command_info(out, version, args));
+        serving.reply(|out| command_info(out, version, args));
     } else if is("COUNT") {
-        serving.reply(Call::Other, |out| command_count(out, version));
+        serving.reply(|out| command_count(out, version));
     } else if is("LIST") {
-        serving.reply(Call::Other, |out| command_list(out, version));
+        serving.reply(|out| command_list(out, version));
     } else {
         return Err(CommandError::UnknownSubcommand(subcommand));
     }
@@ -254,15 +264,21 @@ fn describe_commands<'i, S: Serve>(
 
 impl<S: Serve> Serving<'_, '_, S> {
     /// Answers what is ready.
-    pub(super) fn reply(&mut self, call: Call, write: impl FnOnce(&mut Vec<u8>)) {
-        self.context.write_with(call, 200, write);
+    fn reply(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        self.context.write_with(Call::Other, 200, write);
+    }
+
+    /// Answers what is ready, and short.
+    pub(super) fn short(&mut self, version: Version, write: impl FnOnce(&mut Writer<'_>)) {
+        let write = |out: &mut Vec<u8>| write(&mut Writer::new(out, version));
+        self.context.write_short(Call::Other, 200, write);
     }
 
     pub(super) fn simple(&mut self, version: Version, text: &str) {
-        self.reply(Call::Other, |out| Writer::new(out, version).simple(text));
+        self.short(version, |writer| writer.simple(text));
     }
 
     fn bulk(&mut self, version: Version, bytes: &[u8]) {
-        self.reply(Call::Other, |out| Writer::new(out, version).bulk(bytes));
+        self.reply(|out| Writer::new(out, version).bulk(bytes));
     }
 }

@@ -4,11 +4,10 @@
 //! client one after another: nothing is undone, and other clients are served in between.
 
 use super::{Origin, RespConnection, Serving, Step};
-use crate::protocol::call::Call;
 use crate::protocol::resp::{
-    Args, CommandBounds, CommandError, Fault, Scan, Scanned, Writer, command_bytes, push_command,
+    Args, CommandBounds, CommandError, Fault, Scan, Scanned, command_bytes, push_command,
 };
-use crate::worker::buffer_pool::{POOLED_BYTES, make_room};
+use crate::worker::buffer_pool::{Pool, make_room};
 use crate::worker::connection::Serve;
 
 /// Bounds of what was within bounds before.
@@ -32,6 +31,11 @@ impl Transaction {
         self.is_spoiled = true;
     }
 
+    /// Returns its buffer: it has ended.
+    pub fn give_back(&mut self, pool: &mut Pool) {
+        pool.give(&mut self.text);
+    }
+
     /// Bytes of its buffer.
     #[cfg(test)]
     pub fn held_bytes(&self) -> usize {
@@ -51,7 +55,7 @@ impl RespConnection {
         if self.transaction.is_some() {
             return serving.error(self.session.version, CommandError::NestedMulti);
         }
-        let text = std::mem::take(&mut serving.context.scratch.resp.transaction);
+        let text = serving.context.scratch.pool.take(&[]);
         self.transaction = Some(Transaction { text, commands: 0, is_spoiled: false, next: None });
         serving.simple(self.session.version, "OK");
     }
@@ -92,7 +96,7 @@ impl RespConnection {
         }
         let commands = transaction.commands;
         transaction.next = Some(0);
-        serving.reply(Call::Other, |out| Writer::new(out, version).array(commands));
+        serving.short(version, |writer| writer.array(commands));
         if commands == 0 {
             serving.drop_transaction(&mut self.transaction);
         }
@@ -131,13 +135,8 @@ impl<S: Serve> Serving<'_, '_, S> {
         }
     }
 
-    /// Keeps its buffer for the next one.
-    fn give_back(&mut self, transaction: Transaction) {
-        let Transaction { mut text, .. } = transaction;
-        let spare = &mut self.context.scratch.resp.transaction;
-        if text.capacity() <= POOLED_BYTES && text.capacity() > spare.capacity() {
-            text.clear();
-            *spare = text;
-        }
+    /// Keeps its buffer for another one.
+    fn give_back(&mut self, mut transaction: Transaction) {
+        transaction.give_back(&mut self.context.scratch.pool);
     }
 }

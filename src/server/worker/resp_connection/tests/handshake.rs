@@ -31,6 +31,7 @@ fn each_row_of_the_handshake_in_both_versions() {
         let mut line = Line::new();
         assert_eq!(line.ask(&format!("HELLO {version}|")), hello(version, &id));
         let null = if version == 3 { "_ " } else { "$-1 " };
+        let null_array = if version == 3 { "_ " } else { "*-1 " };
         let empty = if version == 3 { "%0 " } else { "*0 " };
         for (command, expected) in [
             ("HELLO", hello(version, &id).as_str()),
@@ -64,7 +65,7 @@ fn each_row_of_the_handshake_in_both_versions() {
             ("ECHO hello", "$5 hello "),
             ("READONLY", "+OK "),
             ("COMMAND COUNT", ":21 "),
-            ("COMMAND INFO nothing", &format!("*1 {null}")),
+            ("COMMAND INFO nothing", &format!("*1 {null_array}")),
             ("COMMAND DOCS nothing", empty),
             ("COMMAND GETKEYS x", "-ERR unknown subcommand 'GETKEYS' "),
             ("CONFIG GET save", empty),
@@ -123,7 +124,7 @@ fn before_the_token_is_named_nothing_else_is_said() {
             assert_eq!(found, "-NOAUTH Authentication required. ", "{command}");
         }
         let wrong = "-WRONGPASS invalid username-password pair or user is disabled. ";
-        for command in ["AUTH x", "AUTH other 0123456789abcdef", "AUTH 0123456789abcde"] {
+        for command in ["AUTH x", "AUTH other 0123456789abcdef"] {
             assert_eq!(line.ask(&format!("{command}|")), wrong, "{command}");
         }
         assert_eq!(line.ask("PING|"), "-NOAUTH Authentication required. ");
@@ -133,6 +134,29 @@ fn before_the_token_is_named_nothing_else_is_said() {
         assert_eq!(line.ask("FRS.UPDATE login a|"), PASSED);
         assert_eq!(line.ask("RESET|PING|"), "+RESET -NOAUTH Authentication required. ");
         assert_eq!(line.ask("QUIT|"), "+OK ");
+    }
+}
+
+#[test]
+fn the_third_wrong_token_in_a_row_ends_the_connection_and_a_tick_takes_one() {
+    let token = token();
+    let wrong = "-WRONGPASS invalid username-password pair or user is disabled. ";
+    for guess in ["AUTH 0123456789abcde|", "HELLO 3 AUTH default x|", "AUTH x|RESET|"] {
+        let mut line = Line::new();
+        line.own.token = Some(&token);
+        let reset = if guess.contains("RESET") { "+RESET " } else { "" };
+        // Those that were right before count no more.
+        for _ in 0..2 {
+            let found = line.ask(&guess.repeat(2));
+            assert_eq!(found, format!("{wrong}{reset}").repeat(2), "{guess}");
+            assert!(line.ask("AUTH 0123456789abcdef|").starts_with("+OK ") && !line.closed);
+            line.ask("RESET|");
+        }
+        let ticks = line.ticks;
+        let found = line.ask(&guess.repeat(9));
+        assert_eq!(found, format!("{}{wrong}", format!("{wrong}{reset}").repeat(2)), "{guess}");
+        assert!(line.closed && line.ticks - ticks == 3, "{guess}");
+        assert_eq!(line.serve.answered.last(), Some(&(Call::Other, 401)));
     }
 }
 
