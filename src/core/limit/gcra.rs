@@ -145,5 +145,15 @@ pub(super) const fn life_ms() -> u64 {
     2 * u64::MAX.div_ceil(MS)
 }
 
+/// From when on a state is fresh, which nothing has changed since. The clock may be set back
+/// meanwhile, by up to the time that the bucket takes to fill; that of a call takes as long as its
+/// level at least.
+pub(super) fn end_ms(limit: &Gcra, level: Level, last_use_ms: u64) -> u64 {
+    let level_ms = level.level.div_ceil(MS);
+    let of_call_ms = if limit.is_per_call { level_ms } else { 0 };
+    let fill_ms = fill_ms(&limit.pace).max(of_call_ms);
+    level.last.max(last_use_ms).saturating_add(level_ms).saturating_add(fill_ms)
+}
+
 #[cfg(test)]
 mod tests;

@@ -279,6 +279,16 @@ pub(super) fn life_ms(policy: &Policy) -> Option<u64> {
     }
 }
 
+/// The end of a state, as far as it is known from the state itself: from then on it is fresh. None:
+/// only [`life_ms`] tells.
+pub(super) fn end_ms(policy: &Policy, state: &[u64], last_use_ms: u64) -> Option<u64> {
+    match policy {
+        Policy::Token(limit) => Some(token::end_ms(limit, level(state), last_use_ms)),
+        Policy::Gcra(limit) => Some(gcra::end_ms(limit, level(state), last_use_ms)),
+        _ => None,
+    }
+}
+
 /// Whether a rolled state is fresh.
 #[inline]
 pub(super) fn is_fresh(policy: &Policy, state: &[u64]) -> bool {

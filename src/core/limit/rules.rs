@@ -263,6 +263,23 @@ impl Rules {
         self.node(scope).life_ms
     }
 
+    /// For how long from now on a key's node with these words counts, at most, unless it is used
+    /// again. None: forever.
+    pub fn left_ms(&self, words: &[u64], last_use_ms: u64, now: u64) -> Option<u64> {
+        let last_use_ms = last_use_ms.min(now);
+        let of_ban_ms = last_use_ms.saturating_add(self.longest_ban_ms + TURN_SKEW_MS);
+        let of_keys = self.rules.iter().filter(|rule| rule.scope == Scope::Key);
+        let ends = of_keys.map(|rule| {
+            let known = policy::end_ms(&rule.policy, &words[rule.state()], last_use_ms);
+            known.or_else(|| Some(last_use_ms.saturating_add(policy::life_ms(&rule.policy)?)))
+        });
+        let mut end_ms = of_ban_ms;
+        for end in ends {
+            end_ms = end_ms.max(end?);
+        }
+        Some(end_ms.saturating_sub(now))
+    }
+
     /// A 16-bit digest of the meaning of a node's state words: kind and interval of each limit of
     /// the scope, in order. Never 0.
     #[inline]

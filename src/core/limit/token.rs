@@ -110,6 +110,13 @@ pub(super) fn life_ms(limit: &Bucket) -> Option<u64> {
     u64::MAX.div_ceil(limit.drain).checked_add(fill_ms(limit))
 }
 
+/// From when on a state is fresh, which nothing has changed since: as late as [`life_ms`] if as
+/// much as a u64 holds was taken out.
+pub(super) fn end_ms(limit: &Bucket, level: Level, last_use_ms: u64) -> u64 {
+    let drained_ms = level.level.div_ceil(limit.drain);
+    level.last.max(last_use_ms).saturating_add(drained_ms).saturating_add(fill_ms(limit))
+}
+
 /// Units that are missing for `count`. A u128, because a level may be as large as a u64 can be.
 #[inline]
 fn excess(limit: &Bucket, level: Level, count: u32) -> u128 {

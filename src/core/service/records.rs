@@ -394,8 +394,11 @@ pub(super) fn changed(
     let (entry, scope) = table.of_key_word(group, words[node::KEY])?;
     entry.fetch_wait_ms?;
     let counts = scope == Scope::Key && !entry.is_outdated(words[node::CHECK], scope);
-    let life_ms = entry.life_ms(words[node::LAST_USE], now);
-    if !counts || life_ms == Some(0) {
+    if !counts {
+        return None;
+    }
+    let life_ms = entry.left_ms(words, now);
+    if life_ms == Some(0) {
         return None;
     }
     let mut field = [0; MAX_KEY_WORDS];

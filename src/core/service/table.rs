@@ -414,10 +414,14 @@ impl Entry {
         node::FIELD + self.geometry.key_bytes as usize / 8
     }
 
-    /// For how long from now on a key's node with this last use counts. None: forever.
-    pub fn life_ms(&self, last_use_ms: u64, now: u64) -> Option<u64> {
-        let life_ms = self.life_ms[Scope::Key as usize]?;
-        Some(last_use_ms.min(now).saturating_add(life_ms).saturating_sub(now))
+    /// For how long from now on a key's node counts. None: forever, or it is shared: what machines
+    /// share knows no wall clock.
+    pub fn left_ms(&self, words: &[u64], now: u64) -> Option<u64> {
+        if self.sharing.is_some() {
+            return None;
+        }
+        let states = &words[self.states_at()..];
+        self.rules_of(words).left_ms(states, words[node::LAST_USE], now)
     }
 
     /// Whether a node with this word was written under other limits or before a reset. Its states

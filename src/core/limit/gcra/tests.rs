@@ -171,6 +171,23 @@ fn forced_uses_saturate() {
 }
 
 #[test]
+fn a_state_is_fresh_at_its_end_wherever_the_clock_was_set_back() {
+    let limit = Gcra { pace: Pace::new(30, 60 * SECOND, 16).expect("a pace"), is_per_call: true };
+    for (count, burst, uses) in [(30, 16, 1), (30, 16, 16), (30, 16, 500), (1, 3, 3), (1, 3, 9)] {
+        let pace = Pace::new(count, 60 * SECOND, burst).expect("a pace");
+        let level = charge(&pace, Level::FRESH, 1_000_000, uses);
+        let end = end_ms(&limit, level, 1_000_000);
+        for back_ms in [0, 1, fill_ms(&limit.pace) - 1] {
+            assert_eq!(roll(&pace, level, end - back_ms), Level::FRESH);
+        }
+        // It is used later by a clock that is set back.
+        assert_eq!(end_ms(&limit, level, 999_000), end);
+        let longest = 2 * level.level.div_ceil(MS) + fill_ms(&limit.pace);
+        assert!(end - 1_000_000 <= longest, "and not much later");
+    }
+}
+
+#[test]
 fn the_bounds_of_a_pace() {
     assert_eq!(Pace::new(0, SECOND, 1), None);
     assert_eq!(Pace::new(SECOND + 1, SECOND, 1), None, "less than a nanosecond");

@@ -3,7 +3,8 @@
 use super::host::{Host, limited, update};
 use crate::base::clock;
 use crate::service::{
-    Command, Inserted, ItemError, LeaseKey, Record, RecordName, Stage, StepBounds, Whereabouts,
+    CallRate, Command, Inserted, ItemError, ItemOptions, LeaseKey, Record, RecordName, Request,
+    Stage, StepBounds, Whereabouts,
 };
 use crate::store::{WantKind, WantResult};
 use crate::testing::{Ask, request};
@@ -17,6 +18,9 @@ const MAP: &str = r#"<map>
   <biz id="3" name="total" key="string"><limit policy="total" max="5" ban="1m"/></biz>
   <biz id="4" name="shared" key="string" share="cluster" hosts="2" wait="1000ms">
     <limit policy="interval" interval="1m" max="5"/></biz>
+  <biz id="6" name="throttle" key="string">
+    <limit policy="gcra" rate="30/m" burst="16" per-call="true" max-period="1d"/></biz>
+  <biz id="7" name="bucket" key="string"><limit policy="token" rate="1/m" burst="5"/></biz>
   <biz id="5" name="local" key="string" group="here">
     <limit policy="interval" interval="1m" max="5"/></biz>
 </map>"#;
@@ -94,6 +98,45 @@ fn a_machine_that_takes_a_key_over_goes_on_where_the_other_was_last() {
         assert!(heir.update(biz, "other", &kept));
         heir.world.verify();
     }
+}
+
+/// For how long the cluster keeps what has changed since the last round.
+fn lives(host: &mut Host) -> Vec<Option<u64>> {
+    let all = StepBounds { from: 0, most: 100, room: 100 };
+    let step = host.courier.changed_records("kept", &mut host.sent, all, clock::now()).unwrap();
+    step.changed.iter().map(|one| one.life_ms).collect()
+}
+
+#[test]
+fn a_bucket_is_kept_for_as_long_as_it_takes_to_fill_and_a_clock_can_be_set_back() {
+    let mut host = Host::of(MAP);
+    let minute = 60_000;
+    let mut kept = |request: Request, least: u64, most: u64| {
+        let mut exchange = host.begin(request);
+        if exchange.stage == Stage::Waiting {
+            let want = host.wants().remove(0);
+            assert!(host.finish(&want, WantResult::Answered));
+            assert_eq!(host.run(&mut exchange), Stage::Answered);
+        }
+        let [Some(life_ms)] = lives(&mut host)[..] else { panic!("one with an end") };
+        assert!((least - 5_000..=most).contains(&life_ms), "{life_ms}");
+    };
+    // 2 s until it is full, and 32 s by which the clock can be set back.
+    kept(update(&[Ask("throttle", "k", 1)]), 34_000, 34_000);
+    kept(update(&[Ask("throttle", "k", 10)]), 54_000, 54_000);
+    // A call with a limit of its own: 10 uses of an hour each.
+    let own = Some(CallRate::new(1, 3_600_000_000_000, 10));
+    let mut request = Request::default();
+    request.begin(Command::Update);
+    let options = ItemOptions { count: Some(10), rate: own, ..ItemOptions::ONE };
+    request.push("throttle", "own", options);
+    kept(request, 1200 * minute, 1200 * minute);
+    kept(update(&[Ask("bucket", "k", 2)]), 7 * minute, 7 * minute);
+    // By force as much as an item can charge.
+    let mut request = Request::default();
+    request.begin(Command::Update);
+    request.push("bucket", "k", ItemOptions::of(1000).forced());
+    kept(request, 1007 * minute, 1007 * minute);
 }
 
 #[test]
@@ -252,7 +295,7 @@ fn a_fresh_record_says_that_the_cluster_has_none_and_evicts_nothing() {
     host.courier.insert_fresh_record(&key, clock::now()).unwrap();
     assert_eq!(host.service.used("minute", "k", clock::now()), 5);
     host.service.set_wait_room(1000);
-    for nth in 0..24 {
+    for nth in 0..12 {
         host.update("minute", &nth.to_string(), &[]);
     }
     let fresh: Vec<_> = (100..200)
@@ -265,7 +308,7 @@ fn a_fresh_record_says_that_the_cluster_has_none_and_evicts_nothing() {
         })
         .collect();
     assert!(fresh.contains(&Ok(Inserted::Yes)));
-    (0..24)
+    (0..12)
         .for_each(|nth| assert_eq!(host.service.used("minute", &nth.to_string(), clock::now()), 1));
     host.world.verify();
 }
