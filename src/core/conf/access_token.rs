@@ -125,11 +125,16 @@ impl AccessToken {
     }
 
     /// The token in a text: `token68` of RFC 9110, section 11.2.
-    fn of(text: &[u8]) -> Option<AccessToken> {
+    pub(super) fn of(text: &[u8]) -> Option<AccessToken> {
         let token = text.trim_ascii();
         let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(byte);
         let sized = (MIN_BYTES..=MAX_BYTES).contains(&token.len());
         (sized && token.iter().all(fits)).then(|| AccessToken(token.to_vec()))
+    }
+
+    /// Its text, for the master's workers alone.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
     }
 
     /// Whether it equals the given one. The time does not reveal where they differ.

@@ -95,6 +95,7 @@ pub use map::{Geometry, HashKind, Scope};
 pub use overlay::{EpochError, EpochRaise, Overlay, OverlayError};
 #[doc(hidden)]
 pub use resources::{DirFilesystem, Filesystem, Machine};
+pub use resp_tokens::RespTokens;
 #[doc(hidden)]
 pub use secret_file::{ClusterKeys, ClusterSecret, ClusterSecrets, Password, SecretError};
 #[doc(hidden)]

@@ -1,9 +1,49 @@
 //! The tokens of `<resp>`, read from their files.
 //!
-//! Invariant: a token that was not read lets nobody in.
+//! Invariant: the master reads them when it takes a configuration, and hands them to its workers. A
+//! token that was not read lets nobody in.
 
 use super::access_token::{AccessToken, TokenError};
 use super::srv::{Resp, Srv};
+
+/// The tokens of all `<resp>`, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RespTokens(Vec<Option<AccessToken>>);
+
+/// Before the text: its checksum and its length.
+const HEADER_BYTES: usize = 8;
+
+impl RespTokens {
+    /// As bytes of which no part can be taken for the whole.
+    pub fn encode(&self) -> Vec<u8> {
+        // A token holds no line end, and is not empty.
+        let lines = self.0.iter().flat_map(|token| {
+            let token = token.as_ref().map_or(&[][..], AccessToken::bytes);
+            token.iter().copied().chain([b'\n'])
+        });
+        let text: Vec<u8> = lines.collect();
+        let (crc, length) = (crc32fast::hash(&text), text.len() as u32);
+        [&crc.to_le_bytes()[..], &length.to_le_bytes(), &text].concat()
+    }
+
+    /// What [`RespTokens::encode`] has made, with anything behind it. `None`: it is not whole.
+    pub fn decode(bytes: &[u8]) -> Option<RespTokens> {
+        let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
+        let [crc, length] = [0, 4].map(|at| {
+            u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+        });
+        let text = rest.get(..length as usize)?;
+        if crc32fast::hash(text) != crc {
+            return None;
+        }
+        let lines = text.split_inclusive(|&byte| byte == b'\n');
+        let tokens = lines.map(|line| match line {
+            b"\n" => Some(None),
+            line => AccessToken::of(line).map(Some),
+        });
+        tokens.collect::<Option<_>>().map(RespTokens)
+    }
+}
 
 impl Resp {
     /// Reads the token. None: there is no AUTH.
@@ -13,37 +53,19 @@ impl Resp {
 }
 
 impl Srv {
-    /// Takes the tokens that are known already, of the same files for the same addresses, in place
-    /// of those that could not be read.
-    pub fn keep_tokens(&mut self, known: &Srv) {
-        let is_unknown = |resp: &&mut Resp| resp.token == Some(AccessToken::UNKNOWN);
-        for resp in self.resps.iter_mut().filter(is_unknown) {
-            let is_its = |other: &&Resp| {
-                (&other.listen, &other.token_file) == (&resp.listen, &resp.token_file)
-            };
-            if let Some(other) = known.resps.iter().find(is_its) {
-                resp.token.clone_from(&other.token);
-            }
-        }
-    }
-
-    /// Reads the tokens of all `<resp>`. Returns why some are unknown.
-    pub fn read_tokens(&mut self) -> Vec<TokenError> {
-        let mut errors = Vec::new();
-        for resp in &mut self.resps {
-            resp.token = resp.read_token().unwrap_or_else(|error| {
-                errors.push(error);
-                Some(AccessToken::UNKNOWN)
-            });
-        }
-        errors
-    }
-
-    /// Whether this process can read the tokens of all `<resp>`.
+    /// Reads the tokens of all `<resp>`, as this process's user.
     ///
     /// # Errors
-    /// It cannot read one.
-    pub fn check_tokens(&self) -> Result<(), TokenError> {
-        self.resps.iter().try_for_each(|resp| resp.read_token().map(drop))
+    /// One of them cannot be read.
+    pub fn read_tokens(&self) -> Result<RespTokens, TokenError> {
+        self.resps.iter().map(Resp::read_token).collect::<Result<_, _>>().map(RespTokens)
+    }
+
+    /// Takes the tokens that were read. A `<resp>` whose token is not among them lets nobody in.
+    pub fn set_tokens(&mut self, RespTokens(tokens): RespTokens) {
+        for (resp, token) in self.resps.iter_mut().zip(tokens) {
+            let needed = resp.token_file.as_ref();
+            resp.token = needed.map(|_| token.unwrap_or(AccessToken::UNKNOWN));
+        }
     }
 }

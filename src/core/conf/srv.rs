@@ -63,8 +63,7 @@ pub struct Resp {
     pub listen: Listen,
     /// The file with the token that AUTH must carry. None: there is no AUTH.
     pub token_file: Option<PathBuf>,
-    /// The token, if there is a file. [`AccessToken::UNKNOWN`] before [`Srv::read_tokens`], and if
-    /// the file holds none.
+    /// The token, if there is a file. [`AccessToken::UNKNOWN`] before [`Srv::set_tokens`].
     pub token: Option<AccessToken>,
     /// The biz of CL.THROTTLE, by name or id: its only limit is a `gcra` that takes the limits of
     /// calls. None: there is no CL.THROTTLE.

@@ -84,6 +84,9 @@ pub enum MasterError {
     /// The user of the server's processes cannot read the token of a `<resp>`.
     #[error("<resp>: {0}: the server's user must be able to read it")]
     Token(#[from] TokenError),
+    /// The tokens cannot be kept for the workers.
+    #[error("cannot keep the tokens of <resp> for the workers: {0}")]
+    Tokens(io::Error),
     /// The doorbells between workers and the courier cannot be made.
     #[error("cannot make the doorbells of the cluster's courier: {0}")]
     Bells(io::Error),

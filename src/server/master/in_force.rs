@@ -8,9 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::error::{ReloadError, with_sources};
+use crate::process::token_board::TokenBoard;
 use frs::base::clock;
 use frs::conf::active::{self, ActiveError};
-use frs::conf::{Conf, Overlay, Texts};
+use frs::conf::{Conf, Overlay, RespTokens, Texts};
 use frs::store::Runtime;
 
 /// The configuration that this master published last, and runtime.mmap.
@@ -20,6 +21,7 @@ pub(super) struct InForce {
     overlay: Overlay,
     generation: u64,
     runtime: Runtime,
+    tokens: TokenBoard,
 }
 
 impl InForce {
@@ -30,8 +32,14 @@ impl InForce {
         texts: Texts,
         overlay: Overlay,
         runtime: Runtime,
+        tokens: TokenBoard,
     ) -> InForce {
-        InForce { conf: Arc::new(conf), texts, overlay, generation, runtime }
+        InForce { conf: Arc::new(conf), texts, overlay, generation, runtime, tokens }
+    }
+
+    /// The board of tokens, for a child.
+    pub fn into_tokens(self) -> TokenBoard {
+        self.tokens
     }
 
     /// The configuration.
@@ -59,10 +67,17 @@ impl InForce {
         &self.runtime
     }
 
-    /// Publishes a checked configuration; returns its generation.
-    pub fn publish(&mut self, conf: Conf, texts: Texts) -> Result<u64, ActiveError> {
+    /// Publishes a checked configuration, and the tokens that were read with it; returns its
+    /// generation.
+    pub fn publish(
+        &mut self,
+        conf: Conf,
+        texts: Texts,
+        tokens: &RespTokens,
+    ) -> Result<u64, ReloadError> {
         let next = self.generation + 1;
         active::write_overlaid(&conf.srv.data.dir, next, &texts, &self.overlay)?;
+        self.tokens.write(tokens)?;
         self.runtime.count_reload(clock::now());
         (self.conf, self.texts) = (Arc::new(conf), texts);
         Ok(self.set_generation(next))

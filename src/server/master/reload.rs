@@ -19,7 +19,7 @@ use crate::process::message::NumberedAsk;
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{Exit, Pid};
-use frs::conf::{Cluster, ClusterSecrets, Conf, EpochRaise, Group, LoadedConf};
+use frs::conf::{Cluster, ClusterSecrets, Conf, EpochRaise, Group, LoadedConf, RespTokens};
 use frs::store::{self, Prepared, Unserved};
 
 /// Time limit for acknowledgements. Processes that exceed it are named.
@@ -66,6 +66,8 @@ pub(super) struct PreparedConf {
     pub loaded: LoadedConf,
     /// What the files of its cluster hold.
     pub secrets: Option<ClusterSecrets>,
+    /// What the files of its `<resp>` hold.
+    pub tokens: RespTokens,
 }
 
 /// A reload that is not published yet. A child makes new groups and checks the others.
@@ -74,6 +76,7 @@ pub(super) struct ReloadCandidate {
     preparation: Preparation,
     checked: Box<LoadedConf>,
     secrets: Option<ClusterSecrets>,
+    tokens: RespTokens,
     /// Another reload was requested while this one was prepared.
     pub again: bool,
 }
@@ -87,7 +90,8 @@ impl ReloadCandidate {
         let unserved = prepared.unserved.iter().filter(|unserved| !is_old(&unserved.group));
         let unserved: Vec<Unserved> = unserved.cloned().collect();
         if unserved.is_empty() {
-            Ok(PreparedConf { prepared, loaded: *self.checked, secrets: self.secrets })
+            let ReloadCandidate { checked, secrets, tokens, .. } = self;
+            Ok(PreparedConf { prepared, loaded: *checked, secrets, tokens })
         } else {
             Err(ReloadError::Unserved(unserved))
         }
@@ -194,7 +198,7 @@ impl Reloads {
             Ok::<_, ReloadError>((checked, secrets))
         })?;
         // As the user that the workers are.
-        checked.conf.srv.check_tokens()?;
+        let tokens = checked.conf.srv.read_tokens()?;
         let refused = needs_restart::refused(in_force, &checked.conf);
         if !refused.is_empty() {
             return Err(ReloadError::Changes(refused));
@@ -202,7 +206,7 @@ impl Reloads {
         let preparation = Preparation::start(&checked.conf, store::prepare, account)?;
         let checked = Box::new(checked);
         self.candidate =
-            Some(ReloadCandidate { report, preparation, checked, secrets, again: false });
+            Some(ReloadCandidate { report, preparation, checked, secrets, tokens, again: false });
         Ok(())
     }
 

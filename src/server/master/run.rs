@@ -314,6 +314,7 @@ impl Master {
                 ChildRole::Courier => Share::default(),
             },
             conf: Arc::clone(self.in_force.conf()),
+            tokens: self.in_force.into_tokens(),
             conf_dir: self.conf_dir,
             account: self.account,
             master: child.master,
@@ -443,7 +444,7 @@ impl Master {
         candidate: ReloadCandidate,
         events: &mut VecDeque<Event>,
     ) -> Result<u64, ReloadError> {
-        let PreparedConf { prepared, loaded, secrets } =
+        let PreparedConf { prepared, loaded, secrets, tokens } =
             candidate.answer(&self.in_force.conf().map.groups)?;
         let LoadedConf { conf, texts } = loaded;
         let (workers, level) = (conf.srv.workers, conf.srv.log.level);
@@ -460,7 +461,7 @@ impl Master {
         if let Some(secrets) = secrets.as_ref().filter(|_| is_added) {
             self.in_force.runtime().set_cluster_keys(secrets.secret.keys());
         }
-        let generation = self.in_force.publish(conf, texts)?;
+        let generation = self.in_force.publish(conf, texts, &tokens)?;
         log_prepared(&prepared);
         log::set_level(level);
         self.children.say_all(ToChild::Generation);

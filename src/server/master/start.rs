@@ -25,6 +25,7 @@ use crate::process::conf_guard::Guard;
 use crate::process::lock::DataLock;
 use crate::process::log;
 use crate::process::result_files::ReloadOutcome;
+use crate::process::token_board::TokenBoard;
 use frs::base::clock;
 use frs::base::sys::process::{self, Channel, Signal, Signals};
 use frs::conf::Machine;
@@ -77,7 +78,7 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
     let TakenLock { lock, older: predecessor } = take_lock(&conf, account.as_ref(), predecessor)?;
     account.as_ref().map_or(Ok(()), Account::lower)?;
     // As the user that the workers are.
-    conf.srv.check_tokens()?;
+    let tokens = TokenBoard::new(&conf.srv.read_tokens()?).map_err(MasterError::Tokens)?;
     let runtime = match &predecessor {
         Some(_) => open_runtime_in_use(
             &data_dir,
@@ -128,7 +129,7 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
     tell(&conf, &listeners, &prepared, generation);
     let parts = MasterParts {
         conf_dir: conf_dir.to_owned(),
-        in_force: InForce::new(generation, conf, texts, overlay, runtime),
+        in_force: InForce::new(generation, conf, texts, overlay, runtime, tokens),
         account,
         signals,
         lock,

@@ -1,7 +1,7 @@
 //! What a forked child gets from the master.
 //!
 //! Invariant: of the master's descriptors, a child keeps only its own listeners, its end of the
-//! channel and, in workers and the courier, the doorbells.
+//! channel, the board of tokens and, in workers and the courier, the doorbells.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::account::Account;
 use super::bells::Bells;
+use super::token_board::TokenBoard;
 use crate::net::listeners::Share;
 use frs::base::sys::process::{self, Channel, Pid, Signal, Signals};
 use frs::conf::{ClusterSecrets, Conf};
@@ -25,6 +26,7 @@ pub struct ForkedChild {
     pub(crate) master: Pid,
     pub(crate) bells: Option<Bells>,
     pub(crate) secrets: Option<Box<ClusterSecrets>>,
+    pub(crate) tokens: TokenBoard,
 }
 
 /// A child with its own user, signals and ties to the master.
@@ -49,6 +51,8 @@ pub struct ChildContext {
     pub bells: Option<Bells>,
     /// What the cluster's files hold, in its courier, which cannot read them.
     pub secrets: Option<Box<ClusterSecrets>>,
+    /// The tokens of `<resp>`.
+    pub tokens: TokenBoard,
 }
 
 impl ForkedChild {
@@ -79,6 +83,7 @@ impl ForkedChild {
             files_max: process::raise_file_limit()?,
             bells: self.bells,
             secrets: self.secrets,
+            tokens: self.tokens,
         }))
     }
 }

@@ -1,5 +1,5 @@
 //! What the master and its children share as processes: their messages, what a forked child gets,
-//! the locks of a data directory and of a configuration, the user they run as, the log, and how
+//! the tokens that are in force, the locks of a data directory and of a configuration, the user they run as, the log, and how
 //! void records are cleared.
 
 pub mod account;
@@ -10,4 +10,5 @@ pub mod lock;
 pub mod log;
 pub mod message;
 pub mod result_files;
+pub mod token_board;
 pub mod void_records;

@@ -1,10 +1,10 @@
 //! The configuration that a worker works with: srv.xml in force, with the tokens of `<resp>`.
 //!
-//! Invariant: files are read when a configuration is taken, and never for a request. A token that
-//! cannot be read is the one before, and lets nobody in if there is none.
+//! Invariant: tokens are those that the master has read. What it has not read lets nobody in.
 
 use std::sync::Arc;
 
+use crate::process::token_board::TokenBoard;
 use frs::conf::{Conf, Srv};
 
 /// The configuration of a worker.
@@ -17,15 +17,12 @@ pub struct ConfInUse {
 }
 
 impl ConfInUse {
-    /// Takes a configuration. `before` is the one that it replaces: a switch or a reset checks no
-    /// files.
-    pub fn of(source: &Arc<Conf>, before: Option<&ConfInUse>) -> ConfInUse {
+    /// Takes a configuration.
+    pub fn of(source: &Arc<Conf>, tokens: &TokenBoard) -> ConfInUse {
         let mut srv = source.srv.clone();
-        for error in srv.read_tokens() {
-            tracing::error!("{error}: its <resp> lets in who names the token read before, if any");
-        }
-        if let Some(before) = before {
-            srv.keep_tokens(&before.srv);
+        match tokens.read() {
+            Some(tokens) => srv.set_tokens(tokens),
+            None => tracing::error!("cannot read the tokens of <resp>: they let nobody in"),
         }
         ConfInUse { source: Arc::clone(source), srv }
     }

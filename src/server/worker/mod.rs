@@ -12,7 +12,7 @@
 //! | `connection` | bytes in, bytes out, no socket: HTTP |
 //! | `resp_connection` | the same for RESP |
 //! | `request_handler` | answers requests |
-//! | `conf_in_use` | srv.xml in force, with tokens read from their files |
+//! | `conf_in_use` | srv.xml in force, with the tokens that the master has read |
 //! | `buffers` `buffer_pool` | memory that clients share |
 //! | `overload_log` | how many connections were refused |
 

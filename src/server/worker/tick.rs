@@ -28,6 +28,7 @@ use crate::net::timers::{Expired, Lengths, TimerKind, Timers};
 use crate::process::child::ChildContext;
 use crate::process::log::{self, LogThrottle};
 use crate::process::message::{self, Received, ToChild};
+use crate::process::token_board::TokenBoard;
 use crate::protocol;
 use frs::base::clock;
 use frs::base::sys::process::{Channel, Signal, Signals};
@@ -85,6 +86,7 @@ pub struct Worker {
     listeners: Listeners,
     handler: RequestHandler,
     conf: ConfInUse,
+    tokens: TokenBoard,
     clients: Vec<Option<Client>>,
     free: Vec<u32>,
     /// How many of the clients are not served and only get an answer that says so. They do not
@@ -136,7 +138,7 @@ impl Worker {
             Some(bells) => CourierBells::of_worker(bells, slot, registry, BELL)?,
             None => None,
         };
-        let conf = ConfInUse::of(service.conf(), None);
+        let conf = ConfInUse::of(service.conf(), &child.tokens);
         message::send_ready(&channel)?;
         Ok(Worker {
             poll,
@@ -152,6 +154,7 @@ impl Worker {
                 figures: None,
             },
             conf,
+            tokens: child.tokens,
             clients: Vec::new(),
             free: Vec::new(),
             refused: 0,
@@ -292,7 +295,7 @@ impl Worker {
     fn take_configuration(&mut self) {
         let conf = self.handler.service.conf();
         if !self.conf.is_of(conf) {
-            self.conf = ConfInUse::of(conf, Some(&self.conf));
+            self.conf = ConfInUse::of(conf, &self.tokens);
             log::set_level(self.conf.srv.log.level);
             tracing::debug!("took a new configuration");
         }

@@ -202,15 +202,62 @@ fn a_token_that_the_servers_user_cannot_read_is_an_error() {
     chown(&token, Some(user.uid), None).expect("given");
     let life = Life::start(&setup);
     speaks_resp(reserved.address);
-    assert!(!setup.log().contains("lets in who names"), "{}", setup.log());
     chown(&token, Some(nix::unistd::Uid::from_raw(0)), None).expect("given");
     let output = setup.frs(&["reload"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("must be able to read it"), "{output:?}");
-    // Whoever starts later finds no token, and says so.
+    life.stop();
+}
+
+/// Kills a worker, and waits for the one in its place.
+fn replace_a_worker(life: &Life) {
     let killed = *life.workers().first().expect("a worker");
     kill(Pid::from_raw(killed), Signal::SIGKILL).expect("killed");
-    life.wait_for_log("Permission denied (os error 13): its <resp> lets in who names");
+    wait_until("it is replaced", || {
+        let workers = life.workers();
+        (workers.len() == 2 && !workers.contains(&killed)).then_some(())
+    });
+}
+
+#[test]
+fn a_token_is_in_force_in_all_workers_until_a_reload() {
+    let reserved = Reserved::new();
+    let resp = format!("<resp listen='{}' token-file='conf/t'/>", reserved.address);
+    let setup = Setup::new(&settings(resp));
+    let (old, new) = ("0123456789abcdef", "fedcba9876543210");
+    let token = setup.path("conf/t");
+    let write = |text: &str| fs::write(&token, text).expect("written");
+    write(old);
+    fs::set_permissions(&token, PermissionsExt::from_mode(0o600)).expect("set");
+    let life = Life::start(&setup);
+    let takes = |given: &str| {
+        let stream = TcpStream::connect(reserved.address).expect("connected");
+        stream.set_read_timeout(Some(BOUND)).expect("set");
+        (&stream).write_all(format!("AUTH {given}\r\n").as_bytes()).expect("sent");
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).expect("answered");
+        line == "+OK\r\n"
+    };
+    // Enough for each worker to get some.
+    let all_take = |given: &str, is_taken: bool| (0..CONNECTIONS).all(|_| takes(given) == is_taken);
+    assert!(all_take(old, true) && all_take(new, false));
+
+    // A worker that is replaced takes no other one, and does not lose it.
+    write(new);
+    replace_a_worker(&life);
+    assert!(all_take(old, true) && all_take(new, false));
+    fs::remove_file(&token).expect("removed");
+    replace_a_worker(&life);
+    assert!(all_take(old, true));
+
+    write(new);
+    fs::set_permissions(&token, PermissionsExt::from_mode(0o600)).expect("set");
+    let output = setup.frs(&["reload"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(all_take(new, true) && all_take(old, false));
+    write(old);
+    replace_a_worker(&life);
+    assert!(all_take(new, true) && all_take(old, false));
     life.stop();
 }
 

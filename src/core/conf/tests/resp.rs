@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{faults, good, parse, report};
 use crate::conf::memory_bound::Memory;
-use crate::conf::{AccessToken, Conf, Listen, Machine, Texts, active};
+use crate::conf::{AccessToken, Conf, Listen, Machine, RespTokens, Texts, active};
 
 const TOKEN: &str = "0123456789abcdef";
 /// Businesses that take the limits of calls, that do not, and that have something else besides.
@@ -188,26 +188,29 @@ fn tokens_are_read_by_who_serves_and_never_copied() {
     let here = std::env::current_dir().unwrap();
     assert_eq!(srv.resps[1].token_file, Some(here.join("token")), "whatever the directory");
     srv.resps[1].token_file = Some(path.clone());
-    srv.check_tokens().unwrap();
-    assert_eq!(srv.read_tokens().len(), 0);
-    assert_eq!(srv.resps[0].token, None, "it needs none");
-    assert!(srv.resps[1].token.as_ref().unwrap().is(TOKEN.as_bytes()));
-    let known = srv.resps[1].token.clone();
-    // It is lost: nobody is let in, not even with nothing.
-    std::fs::remove_file(path).unwrap();
-    assert!(srv.check_tokens().unwrap_err().to_string().contains("does not exist"));
-    assert_eq!(srv.read_tokens().len(), 1);
+    // Before it is handed over nobody is let in, not even with nothing.
     assert_eq!(srv.resps[1].token, Some(AccessToken::UNKNOWN));
     assert!(!srv.resps[1].token.as_ref().unwrap().is(b""));
-    // Whoever has read it before goes on with it, for that file only.
-    let mut before = srv.clone();
-    before.resps[1].token = known.clone();
-    srv.keep_tokens(&before);
-    assert_eq!(srv.resps[1].token, known);
-    srv.resps[1].token = Some(AccessToken::UNKNOWN);
-    before.resps[1].token_file = Some("another".into());
-    srv.keep_tokens(&before);
-    assert_eq!(srv.resps[1].token, Some(AccessToken::UNKNOWN));
+    let tokens = srv.read_tokens().unwrap();
+    std::fs::remove_file(path).unwrap();
+    assert!(srv.read_tokens().unwrap_err().to_string().contains("does not exist"));
+    let handed = tokens.encode();
+    for cut in 0..handed.len() {
+        assert_eq!(RespTokens::decode(&handed[..cut]), None, "a part of it");
+    }
+    let mut torn = handed.clone();
+    torn[12] ^= 1;
+    assert_eq!(RespTokens::decode(&torn), None);
+    let found = RespTokens::decode(&[&handed[..], b"what was there"].concat()).unwrap();
+    assert_eq!(found, tokens);
+    srv.set_tokens(found.clone());
+    assert_eq!(srv.resps[0].token, None, "it needs none");
+    assert!(srv.resps[1].token.as_ref().unwrap().is(TOKEN.as_bytes()));
+    // Those of another configuration open nothing.
+    srv.resps.swap(0, 1);
+    srv.set_tokens(found);
+    assert_eq!(srv.resps[0].token, Some(AccessToken::UNKNOWN));
+    assert_eq!(srv.resps[1].token, None, "it needs none");
 }
 
 #[test]
