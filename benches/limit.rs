@@ -74,7 +74,7 @@ fn limits(c: &mut Criterion) {
             b.iter(|| {
                 now += 1;
                 let (key, biz) = (&mut key, &mut wide);
-                let states = &mut States { key, biz, terms: Terms::of(Spending::New) };
+                let states = &mut States { key, biz, terms: &Terms::of(Spending::New) };
                 let (now, count) = (black_box(now), black_box(1));
                 rules.roll(states, now);
                 let judgement = rules.judge(states, now, count);

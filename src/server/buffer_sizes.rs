@@ -56,7 +56,7 @@ mod tests {
             answer_bytes: 320,
             echo_factor: 6,
             item_bytes: 18,
-            waiting_item_bytes: 328,
+            waiting_item_bytes: 320,
             waiting_limit_bytes: 80,
             spare_bytes: 2 << 10,
             admin_bytes: 137_363_456,

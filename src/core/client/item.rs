@@ -209,8 +209,7 @@ mod tests {
         item.push_to(&mut request);
         let [item] = request.items() else { panic!("one item") };
         let (biz, key) = (request.biz(item).to_owned(), request.key(item).to_owned());
-        let crate::service::Item { count, force, detail, rate, .. } = *item;
-        Pushed { biz, key, options: ItemOptions { count, force, detail, rate } }
+        Pushed { biz, key, options: request.options(item) }
     }
 
     fn plain(biz: &str, key: &str) -> Pushed {

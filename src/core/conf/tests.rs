@@ -66,7 +66,7 @@ pub(super) const SIZES: BufferSizes = BufferSizes {
     answer_bytes: 320,
     echo_factor: 6,
     item_bytes: 18,
-    waiting_item_bytes: 328,
+    waiting_item_bytes: 320,
     waiting_limit_bytes: 80,
     spare_bytes: 2 << 10,
     admin_bytes: 137_363_456,

@@ -54,8 +54,16 @@ pub struct Rate {
 impl Rate {
     /// Reads a rate such as `10/s`. `None`: it is none.
     pub fn of_text(text: &str) -> Option<Rate> {
-        rate(|_| u64::MAX)(text).ok()
+        let (number, unit) = rate_parts(text)?;
+        let number = digits(number).filter(|&number| number > 0)?;
+        Some(Rate { number, per_ms: unit.factor })
     }
+}
+
+/// The number of a rate, as text, and its unit.
+fn rate_parts(text: &str) -> Option<(&str, &'static Suffix)> {
+    let (number, unit) = text.split_once('/')?;
+    RATE_UNITS.iter().find(|known| known.name == unit).map(|known| (number, known))
 }
 
 /// Decimal digits, from `min` to `max`.
@@ -116,12 +124,11 @@ pub(super) fn size(min: u32, max: u32) -> impl Fn(&str) -> Value<u32> {
 pub(super) fn rate(most: impl Fn(u64) -> u64) -> impl Fn(&str) -> Value<Rate> {
     move |text| {
         let shape = || "a rate such as 10/s: a whole number, / and ms, s, m, h or d".to_owned();
-        let (number, unit) = text.split_once('/').ok_or_else(shape)?;
-        let known = RATE_UNITS.iter().find(|known| known.name == unit);
-        let per_ms = known.ok_or_else(shape)?.factor;
+        let (number, unit) = rate_parts(text).ok_or_else(shape)?;
+        let per_ms = unit.factor;
         match whole(1, most(per_ms))(number) {
             Ok(number) => Ok(Rate { number, per_ms }),
-            Err(expected) => Err(format!("{expected} and /{unit}")),
+            Err(expected) => Err(format!("{expected} and /{}", unit.name)),
         }
     }
 }

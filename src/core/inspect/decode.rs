@@ -75,7 +75,7 @@ impl Reader {
             Scope::Key => (own, &mut other[..]),
             Scope::Biz => (&mut other[..], own),
         };
-        let mut states = States { key, biz: biz_states, terms: Terms::of(Spending::Ask) };
+        let mut states = States { key, biz: biz_states, terms: &Terms::of(Spending::Ask) };
         rules.roll(&mut states, now);
         record.banned_until_ms = Some(rules.ban_until(&states)).filter(|&until| until > now);
         rules.details(&states, now, 1, &mut record.limits);

@@ -158,8 +158,11 @@ impl Leased {
                 Kind::SlidingCounter { interval_ms: limit.interval_ms }
             }
             conf::Policy::Token(limit) => Kind::Token { rate: limit.rate, period_ms: limit.per_ms },
-            // No configuration shares `gcra`.
-            conf::Policy::Total(_) | conf::Policy::Gcra(_) => Kind::Total,
+            conf::Policy::Total(_) => Kind::Total,
+            conf::Policy::Gcra(_) => {
+                debug_assert!(false, "a shared gcra is a fault of map.xml");
+                Kind::Total
+            }
             conf::Policy::Count(limit) => match &limit.turns {
                 None => Kind::Total,
                 Some(of_count) => {
@@ -342,8 +345,8 @@ impl Leased {
     /// the figures: the lease is read and written once. None: it does not admit, and is only
     /// rolled. Not for a log, which is charged by its own function.
     #[inline]
-    pub fn pass(&self, state: &mut [u64], wall_ms: u64, demand: Demand) -> Option<Passed> {
-        let Demand { count, charges, terms: Terms { spending, .. } } = demand;
+    pub fn pass(&self, state: &mut [u64], wall_ms: u64, demand: Demand<'_>) -> Option<Passed> {
+        let Demand { count, charges, terms: &Terms { spending, .. } } = demand;
         if charges & (count > 0) {
             let words = words_of_mut(state);
             if let Some(holding) = self.hit(words, count as u64, spending) {
@@ -356,9 +359,14 @@ impl Leased {
 
     #[cold]
     #[inline(never)]
-    fn pass_otherwise(&self, state: &mut [u64], wall_ms: u64, demand: Demand) -> Option<Passed> {
+    fn pass_otherwise(
+        &self,
+        state: &mut [u64],
+        wall_ms: u64,
+        demand: Demand<'_>,
+    ) -> Option<Passed> {
         self.roll(state);
-        let Demand { count, charges, terms: Terms { spending, .. } } = demand;
+        let Demand { count, charges, terms: &Terms { spending, .. } } = demand;
         let mut holding = self.holding(state);
         let admits = |count| self.holding_admits(&holding, u64::from(count), spending);
         if !u32::try_from(count).map_or(true, admits) {

@@ -304,7 +304,7 @@ mod tests {
             Some(Listing::Limits(limits)) => {
                 let rules = &lists.limits()[limits];
                 let mut details = Vec::new();
-                let terms = Terms::of(Spending::New);
+                let terms = &Terms::of(Spending::New);
                 let states = &States { key: &mut [0; 3], biz: &mut [], terms };
                 rules.details(states, 0, 0, &mut details);
                 format!("{} {}", details[0].figures.max, details[1].figures.max)

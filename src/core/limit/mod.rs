@@ -59,13 +59,13 @@ const fn use_more(used: u64, count: i32) -> u64 {
 
 /// What an item asks of its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Demand {
+pub struct Demand<'a> {
     /// Uses; negative: uses given back.
     pub count: i32,
     /// Whether an admitted item is charged: an Update.
     pub charges: bool,
     /// What it brings along.
-    pub terms: Terms,
+    pub terms: &'a Terms,
 }
 
 /// What an item brings along to its limits.

@@ -145,7 +145,7 @@ pub(super) fn pass(
     policy: &Policy,
     state: &mut [u64],
     now: u64,
-    demand: Demand,
+    demand: Demand<'_>,
     tell: impl FnOnce(Passed),
 ) -> bool {
     debug_assert!(!matches!(policy, Policy::Sliding(_)), "a ring is more than its limit");
@@ -170,8 +170,13 @@ pub(super) fn pass(
 
 /// As [`pass`], for any policy, with a dispatch at each step.
 #[inline(never)]
-fn step_by_step(policy: &Policy, state: &mut [u64], now: u64, demand: Demand) -> Option<Passed> {
-    let Demand { count, charges, ref terms } = demand;
+fn step_by_step(
+    policy: &Policy,
+    state: &mut [u64],
+    now: u64,
+    demand: Demand<'_>,
+) -> Option<Passed> {
+    let Demand { count, charges, terms } = demand;
     roll(policy, state, now, terms);
     if u32::try_from(count).is_ok_and(|count| !admits(policy, state, now, count, terms)) {
         return None;

@@ -33,7 +33,7 @@ pub struct States<'a> {
     /// Those of the whole biz's node, [`Rules::words`] of `Scope::Biz`.
     pub biz: &'a mut [u64],
     /// What the item brings along.
-    pub terms: Terms,
+    pub terms: &'a Terms,
 }
 
 impl States<'_> {
@@ -127,8 +127,16 @@ impl Rule {
     /// all machines.
     #[inline]
     fn admits(&self, state: &[u64], now: u64, count: u32, terms: &Terms) -> bool {
-        let spending = if self.advises { Spending::Ask } else { terms.spending };
-        policy::admits(&self.policy, state, now, count, &Terms { spending, ..*terms })
+        if self.advises {
+            return self.would_admit(state, now, count, terms);
+        }
+        policy::admits(&self.policy, state, now, count, terms)
+    }
+
+    #[inline(never)]
+    fn would_admit(&self, state: &[u64], now: u64, count: u32, terms: &Terms) -> bool {
+        let terms = Terms { spending: Spending::Ask, ..*terms };
+        policy::admits(&self.policy, state, now, count, &terms)
     }
 
     #[inline]
@@ -346,7 +354,7 @@ impl Rules {
         &self,
         words: &mut [u64],
         now: u64,
-        demand: Demand,
+        demand: Demand<'_>,
         tell: impl FnOnce(Verdict),
     ) -> bool {
         let Some(rule) = self.rules.first().filter(|_| self.lone) else { return false };
@@ -361,7 +369,7 @@ impl Rules {
     pub fn roll(&self, states: &mut States<'_>, now: u64) {
         let terms = states.terms;
         for rule in &self.rules {
-            policy::roll(&rule.policy, states.of_mut(rule), now, &terms);
+            policy::roll(&rule.policy, states.of_mut(rule), now, terms);
         }
         let logged = self.log_now(now);
         for scope in [Scope::Key, Scope::Biz] {
@@ -382,7 +390,7 @@ impl Rules {
             return Judgement::ADMITTED;
         };
         let ban_left_ms = self.ban_left_ms(self.ban_until(states), now);
-        let admits = |rule: &Rule| rule.admits(states.of(rule), now, count, &states.terms);
+        let admits = |rule: &Rule| rule.admits(states.of(rule), now, count, states.terms);
         if ban_left_ms == 0 && self.rules.iter().all(admits) {
             return Judgement::ADMITTED;
         }
@@ -397,7 +405,7 @@ impl Rules {
         let (mut first, mut advised) = (None, 0);
         for (rule, index) in self.rules.iter().zip(0..) {
             let state = states.of(rule);
-            if rule.admits(state, now, count, &states.terms) {
+            if rule.admits(state, now, count, states.terms) {
                 continue;
             }
             if rule.advises {
@@ -405,7 +413,7 @@ impl Rules {
                 continue;
             }
             first = first.or(Some(index));
-            let own_ms = policy::retry_ms(&rule.policy, state, now, count, &states.terms);
+            let own_ms = policy::retry_ms(&rule.policy, state, now, count, states.terms);
             retry_ms = retry_ms.zip(own_ms).map(|(all_ms, own_ms)| all_ms.max(own_ms));
             ban_ms = rule.ban_ms.max(ban_ms);
         }
@@ -429,7 +437,7 @@ impl Rules {
     pub fn charge(&self, states: &mut States<'_>, now: u64, count: i32) {
         for rule in &self.rules {
             let terms = states.terms;
-            policy::charge(&rule.policy, states.of_mut(rule), now, count, &terms);
+            policy::charge(&rule.policy, states.of_mut(rule), now, count, terms);
         }
         let logged = self.log_now(now);
         for scope in [Scope::Key, Scope::Biz] {
@@ -453,7 +461,7 @@ impl Rules {
             // Uses left over from earlier windows cannot be given back one by one.
             states.of_mut(rule).fill(0);
             let terms = states.terms;
-            policy::roll(&rule.policy, states.of_mut(rule), now, &terms);
+            policy::roll(&rule.policy, states.of_mut(rule), now, terms);
             self.charge_one(rule, states, now, used.min(i32::MAX as u32) as i32);
         }
         shown(states) == u64::from(used)
@@ -461,7 +469,7 @@ impl Rules {
 
     fn charge_one(&self, rule: &Rule, states: &mut States<'_>, now: u64, count: i32) {
         let terms = states.terms;
-        policy::charge(&rule.policy, states.of_mut(rule), now, count, &terms);
+        policy::charge(&rule.policy, states.of_mut(rule), now, count, terms);
         let is_logged = match &rule.policy {
             Policy::Sliding(_) => true,
             Policy::Leased(limit) => limit.is_logged(),
@@ -503,6 +511,7 @@ impl Rules {
             (false, _) => self.tightest(states, now),
         };
         let rule = &self.rules[decider];
+        let (policy, state) = (&rule.policy, states.of(rule));
         let enforced = self.mode == Mode::Enforce;
         Verdict {
             limited: judgement.limited && enforced,
@@ -513,12 +522,11 @@ impl Rules {
             limit: decider as u16 + 1,
             advised: judgement.advised,
             weight: self.weights.as_ref().map(|weights| self.weight(weights, states, now)),
-            figures: self.figures_of(rule, states, now),
+            figures: policy::figures(policy, state, now, states.terms),
             retry_ms: judgement.retry_ms.filter(|_| enforced),
-            window_ms: policy::window_ms(&rule.policy, states.of(rule), &states.terms),
-            level_ns: policy::level_ns(&rule.policy, states.of(rule)),
-            shared: policy::leased(&rule.policy)
-                .map(|limit| Heard::ago(limit.age_ms(states.of(rule)))),
+            window_ms: policy::window_ms(policy, state, states.terms),
+            level_ns: policy::level_ns(policy, state),
+            shared: policy::leased(policy).map(|limit| Heard::ago(limit.age_ms(state))),
         }
     }
 
@@ -531,14 +539,14 @@ impl Rules {
     fn tightest(&self, states: &States<'_>, now: u64) -> usize {
         let order = |&position: &usize| {
             let rule = &self.rules[position];
-            (rule.class(), policy::remaining(&rule.policy, states.of(rule), now, &states.terms))
+            (rule.class(), policy::remaining(&rule.policy, states.of(rule), now, states.terms))
         };
         (0..self.rules.len()).min_by_key(order).unwrap_or(0)
     }
 
     #[inline]
     fn figures_of(&self, rule: &Rule, states: &States<'_>, now: u64) -> Figures {
-        policy::figures(&rule.policy, states.of(rule), now, &states.terms)
+        policy::figures(&rule.policy, states.of(rule), now, states.terms)
     }
 
     /// Appends the judgement of each limit on the item. Must be called when the item is judged. A
@@ -554,13 +562,13 @@ impl Rules {
             let state = states.of(rule);
             let refused = u32::try_from(count)
                 .ok()
-                .filter(|&count| rule.refuses(state, now, count, &states.terms));
+                .filter(|&count| rule.refuses(state, now, count, states.terms));
             LimitFigures {
                 index,
                 policy: rule.name,
-                figures: policy::figures(&rule.policy, state, now, &states.terms),
+                figures: policy::figures(&rule.policy, state, now, states.terms),
                 retry_ms: refused.filter(|_| self.mode == Mode::Enforce).and_then(|count| {
-                    policy::retry_ms(&rule.policy, state, now, count, &states.terms)
+                    policy::retry_ms(&rule.policy, state, now, count, states.terms)
                 }),
                 limited: refused.is_some(),
             }
@@ -594,7 +602,7 @@ impl Rules {
             Scope::Key => (words, &mut []),
             Scope::Biz => (&mut [], words),
         };
-        let terms = Terms::of(Spending::New);
+        let terms = &Terms::of(Spending::New);
         let states = &mut States { key, biz, terms };
         let banned = scope == Scope::Key && self.ban_left_ms(self.ban_until(states), now) > 0;
         let node = self.node(scope);
@@ -604,7 +612,7 @@ impl Rules {
         }
         let mut worth = if banned { Worth::Banned } else { Worth::Expired };
         for rule in self.rules.iter().filter(|rule| rule.scope == scope) {
-            policy::roll(&rule.policy, states.of_mut(rule), now, &terms);
+            policy::roll(&rule.policy, states.of_mut(rule), now, terms);
             worth = worth.max(rule.worth(states.of(rule), now));
         }
         worth

@@ -13,7 +13,7 @@ const NS_PER_MS: u64 = 1_000_000;
 pub struct CallRate {
     /// `None`: out of bounds.
     pace: Option<Pace>,
-    /// Nanoseconds.
+    /// Nanoseconds. The pace does not tell, as its interval is rounded down.
     period: u64,
 }
 
@@ -42,12 +42,12 @@ impl CallRate {
 
     /// The pace. `None`: it is out of bounds.
     #[inline]
-    pub fn pace(self) -> Option<Pace> {
+    pub fn pace(&self) -> Option<Pace> {
         self.pace
     }
 
     /// Whether a limit takes it that takes periods up to this one.
-    pub(super) fn fits(self, max_period_ms: u64) -> bool {
+    pub(super) fn fits(&self, max_period_ms: u64) -> bool {
         self.pace.is_some() && self.period <= max_period_ms.saturating_mul(NS_PER_MS)
     }
 }

@@ -130,7 +130,7 @@ impl Service {
             let mut other = vec![0; rules.words(Scope::Key).max(rules.words(Scope::Biz))];
             let [own, _] = transaction.states([Some(index), None]);
             let own = &mut own[..rules.words(scope)];
-            let terms = Terms::of(Spending::Ask);
+            let terms = &Terms::of(Spending::Ask);
             let mut states = match scope {
                 Scope::Key => {
                     States { key: own, biz: &mut other[..rules.words(Scope::Biz)], terms }

@@ -7,9 +7,7 @@ mod resolved;
 mod tally;
 mod waiting;
 
-use super::{
-    Answer, Answers, Command, Exchange, Item, ItemError, ItemNames, Request, Service, Stage,
-};
+use super::{Answer, Answers, Exchange, Item, ItemError, Request, Service, Stage};
 use crate::base::clock::Millis;
 use crate::conf::Mode;
 use crate::store::layout::slot::INTENTS_MAX;
@@ -197,10 +195,9 @@ impl Service {
     #[inline(always)]
     fn resolve(&mut self, request: &Request, item: &Item, at: usize) {
         let RequestBuffers { resolved, last_biz, .. } = &mut self.scratch;
-        let ItemNames { biz, key } = request.bytes(item);
-        let biz = last_biz.find(&self.conf, self.generation, biz);
+        let biz = last_biz.find(&self.conf, self.generation, request.bytes(item).biz);
         resolved[at].set_wait(self.waits.state, request.command);
-        resolved[at].resolve(&self.table, self.generation, biz, key, item);
+        resolved[at].resolve(&self.table, self.generation, biz, request, item);
     }
 
     /// Answers a resolved item.
@@ -240,7 +237,7 @@ impl Service {
             return Err(None);
         }
         let (answered, from) = (answers.items.len(), answers.details.len());
-        let one = ItemTransaction::of(&self.table, resolved, item, now);
+        let one = ItemTransaction::of(&self.table, resolved, request, item, now);
         let lead = Lead { wanted: key_at, guess: resolved.guess };
         let owner = NodeOwner { biz_id: one.entry.id, key: &resolved.key.key() };
         let moment = Moment { generation: self.generation, now_ms: now };
@@ -278,7 +275,7 @@ impl Service {
             }
             let tried = match refused.take() {
                 Some(reason) => Err(reason),
-                None => self.try_one(request.command, item, at, now, answers),
+                None => self.try_one(request, item, at, now, answers),
             };
             match tried {
                 Ok(Ok(())) => return,
@@ -318,14 +315,14 @@ impl Service {
     /// Appends the answer for an item, unless the item fails.
     fn try_one(
         &mut self,
-        command: Command,
+        request: &Request,
         item: &Item,
         at: usize,
         now: Millis,
         answers: &mut Answers,
     ) -> Result<Result<(), Unjudged>, Refused> {
         let resolved = &self.scratch.resolved[at];
-        let one = ItemTransaction::of(&self.table, resolved, item, now);
+        let one = ItemTransaction::of(&self.table, resolved, request, item, now);
         let mut wanted = resolved.wanted().copied();
         // One or two key-nodes: a biz needs at least one node.
         let first = wanted.next().ok_or(Refused::Unavailable)?;
@@ -339,7 +336,7 @@ impl Service {
         };
         let from = answers.details.len();
         let transaction = self.handle.begin(&mut self.buffers, wanted, self.generation)?;
-        match one.run(command, transaction, &mut answers.details) {
+        match one.run(request.command, transaction, &mut answers.details) {
             Ok(verdict) => {
                 one.answer(verdict, from, answers);
                 Ok(Ok(()))

@@ -164,7 +164,7 @@ impl Service {
             biz_words = spare_biz;
         }
         let (key, biz) = (&mut key_words[..lengths[0]], &mut biz_words[..lengths[1]]);
-        let states = &mut States { key, biz, terms: Terms::of(Spending::New) };
+        let states = &mut States { key, biz, terms: &Terms::of(Spending::New) };
         rules.roll(states, moment.wall_ms);
         let has_node = |leased: &LeasedState| nodes[leased.scope as usize].is_some();
         let found = rules.leases(states, moment.ledger_ms).into_iter().filter(has_node);

@@ -6,13 +6,16 @@
 use std::sync::Arc;
 
 use super::execute::ItemWait;
-use super::{Answer, Answers, Exchange, Item, Request};
+use super::{Answer, Answers, CallRate, Exchange, Item, Request};
 use crate::limit::LimitFigures;
 
-/// Bytes of an item of an exchange that waits: what it asks, its waits for the records of its key
-/// and of its biz, and its answer.
-pub const WAITING_ITEM_BYTES: usize =
-    size_of::<Item>() + 2 * size_of::<ItemWait>() + size_of::<Answer>() + size_of::<Arc<str>>();
+/// Bytes of an item of an exchange that waits: what it asks and the limit that it may bring along,
+/// its waits for the records of its key and of its biz, and its answer.
+pub const WAITING_ITEM_BYTES: usize = size_of::<Item>()
+    + size_of::<CallRate>()
+    + 2 * size_of::<ItemWait>()
+    + size_of::<Answer>()
+    + size_of::<Arc<str>>();
 /// Bytes of each limit in the answer.
 pub const WAITING_LIMIT_BYTES: usize = size_of::<LimitFigures>();
 /// Bytes that an exchange may hold besides.
@@ -35,10 +38,10 @@ impl Room {
 
 impl Exchange {
     fn room(&self) -> Room {
-        let Exchange { request: Request { text, items, .. }, answers, waits, .. } = self;
+        let Exchange { request: Request { text, items, rates, .. }, answers, waits, .. } = self;
         let Answers { items: answered, details, actions, .. } = answers;
         let room = Room { held: text.capacity(), used: text.len() };
-        room.and(items).and(waits).and(answered).and(details).and(actions)
+        room.and(items).and(rates).and(waits).and(answered).and(details).and(actions)
     }
 
     /// Bytes of its buffers.
@@ -57,6 +60,7 @@ impl Exchange {
         let Exchange { request, answers, waits, .. } = self;
         request.text.shrink_to_fit();
         request.items.shrink_to_fit();
+        request.rates.shrink_to_fit();
         waits.shrink_to_fit();
         answers.items.shrink_to_fit();
         answers.details.shrink_to_fit();

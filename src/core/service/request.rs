@@ -93,8 +93,8 @@ pub struct Item {
     pub force: bool,
     /// Answer the figures of every limit.
     pub detail: bool,
-    /// The limit that it brings along, for limits that take one from the call.
-    pub rate: Option<CallRate>,
+    /// Where its limit stands among those of the request, from 1. 0: it brings none along.
+    rate_at: u32,
     /// The biz was sent as a JSON number, and is echoed as one.
     pub biz_is_number: bool,
     /// The key was sent as a JSON number, and is echoed as one.
@@ -113,12 +113,20 @@ pub struct Request {
     pub is_plain: bool,
     pub(super) text: String,
     pub(super) items: Vec<Item>,
+    /// The limits that items bring along: few do.
+    pub(super) rates: Vec<CallRate>,
 }
 
 impl Default for Request {
     fn default() -> Self {
-        let (text, items) = (String::new(), Vec::new());
-        Request { command: Command::Query, atomic: false, is_plain: false, text, items }
+        Request {
+            command: Command::Query,
+            atomic: false,
+            is_plain: false,
+            text: String::new(),
+            items: Vec::new(),
+            rates: Vec::new(),
+        }
     }
 }
 
@@ -130,6 +138,7 @@ impl Request {
         (self.atomic, self.is_plain) = (false, false);
         self.text.clear();
         self.items.clear();
+        self.rates.clear();
     }
 
     /// Becomes a copy of another one, in its own buffers.
@@ -137,6 +146,7 @@ impl Request {
         (self.command, self.atomic, self.is_plain) = (other.command, other.atomic, other.is_plain);
         self.text.clone_from(&other.text);
         self.items.clone_from(&other.items);
+        self.rates.clone_from(&other.rates);
     }
 
     /// Adds an item. `biz` and `key` are the decoded text that was sent. The count is `Some(1)` for
@@ -163,6 +173,7 @@ impl Request {
     pub fn push_parts(&mut self, names: ItemNames<Range<usize>>, options: ItemOptions) {
         let (biz, key) = (TextSpan::of(names.biz), TextSpan::of(names.key));
         let ItemOptions { count, force, detail, rate } = options;
+        let rate_at = rate.map_or(0, |rate| self.add_rate(rate));
         let (biz_is_number, key_is_number) = (false, false);
         self.items.push(Item {
             biz,
@@ -170,10 +181,16 @@ impl Request {
             count,
             force,
             detail,
-            rate,
+            rate_at,
             biz_is_number,
             key_is_number,
         });
+    }
+
+    #[inline(never)]
+    fn add_rate(&mut self, rate: CallRate) -> u32 {
+        self.rates.push(rate);
+        self.rates.len() as u32
     }
 
     /// Notes which names of the last added item were JSON numbers.
@@ -201,6 +218,19 @@ impl Request {
     /// The key as sent.
     pub fn key(&self, item: &Item) -> &str {
         &self.text[item.key.range()]
+    }
+
+    /// The limit that an item brings along, for limits that take one from the call.
+    #[inline(always)]
+    pub fn rate(&self, item: &Item) -> Option<&CallRate> {
+        let at = item.rate_at.checked_sub(1)?;
+        self.rates.get(at as usize)
+    }
+
+    /// What an item asks for besides its names.
+    pub fn options(&self, item: &Item) -> ItemOptions {
+        let Item { count, force, detail, .. } = *item;
+        ItemOptions { count, force, detail, rate: self.rate(item).copied() }
     }
 
     /// The bytes of biz and key as sent.

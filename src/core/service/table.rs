@@ -300,7 +300,7 @@ impl Entry {
 
     /// Whether the limits take this one from a call.
     #[cold]
-    pub fn takes_rate(&self, rate: CallRate) -> bool {
+    pub fn takes_rate(&self, rate: &CallRate) -> bool {
         self.max_period_ms.is_some_and(|max_period_ms| rate.fits(max_period_ms))
     }
 

@@ -176,7 +176,7 @@ fn bad_escape(raw: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use frs::service::{Command, Item};
+    use frs::service::Command;
 
     #[derive(Debug, PartialEq)]
     struct Row {
@@ -192,8 +192,7 @@ mod tests {
         let deny = parse(query, &mut Decoded::default(), &mut request)?;
         let item = request.items()[0];
         let (biz, key) = (request.biz(&item).to_owned(), request.key(&item).to_owned());
-        let Item { count, force, detail, rate, .. } = item;
-        Ok(Row { biz, key, options: ItemOptions { count, force, detail, rate }, deny })
+        Ok(Row { biz, key, options: request.options(&item), deny })
     }
 
     fn row(biz: &str, key: &str) -> Row {

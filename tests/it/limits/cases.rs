@@ -53,7 +53,7 @@ impl Record {
 
     fn on_states<T>(&mut self, work: impl FnOnce(&Rules, &mut States<'_>) -> T) -> T {
         let Record { rules, key, biz } = self;
-        work(rules, &mut States { key, biz, terms: Terms::of(Spending::New) })
+        work(rules, &mut States { key, biz, terms: &Terms::of(Spending::New) })
     }
 
     fn ban_until(&self) -> u64 {

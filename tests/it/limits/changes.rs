@@ -79,7 +79,7 @@ impl Record {
         let before = (key.to_vec(), biz.to_vec());
         let (key_words, biz_words) = (rules.words(Scope::Key), rules.words(Scope::Biz));
         let (key, biz) = (&mut key[..key_words], &mut biz[..biz_words]);
-        let states = &mut States { key, biz, terms: Terms::of(Spending::New) };
+        let states = &mut States { key, biz, terms: &Terms::of(Spending::New) };
         rules.roll(states, now);
         let mut judgement = rules.judge(states, now, count);
         let charged = charges(judgement.limited);

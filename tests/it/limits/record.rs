@@ -69,7 +69,7 @@ impl Record {
     pub fn on_states<T>(&mut self, work: impl FnOnce(&Rules, &mut States<'_>) -> T) -> T {
         let words = self.words();
         let key = &mut self.node[..words];
-        let mut states = States { key, biz: &mut [], terms: Terms::of(Spending::New) };
+        let mut states = States { key, biz: &mut [], terms: &Terms::of(Spending::New) };
         work(&self.rules, &mut states)
     }
 

@@ -60,7 +60,7 @@ impl Key {
 
     fn with<T>(&mut self, work: impl FnOnce(&Rules, &mut States<'_>) -> T) -> T {
         let mut states =
-            States { key: &mut self.words, biz: &mut [], terms: Terms::of(Spending::default()) };
+            States { key: &mut self.words, biz: &mut [], terms: &Terms::of(Spending::default()) };
         self.rules.roll(&mut states, self.wall_ms);
         work(&self.rules, &mut states)
     }
@@ -69,7 +69,8 @@ impl Key {
     fn update(&mut self, count: i32, spending: Spending) -> bool {
         let wall_ms = self.wall_ms;
         self.with(|rules, states| {
-            states.terms.spending = spending;
+            let terms = &Terms::of(spending);
+            let states = &mut States { key: states.key, biz: states.biz, terms };
             let is_admitted = !rules.judge(states, wall_ms, count).limited;
             if is_admitted {
                 rules.charge(states, wall_ms, count);
@@ -584,11 +585,12 @@ proptest! {
             let (wall_ms, spending) = (key.wall_ms, MODES[mode]);
             let mut words = key.words.clone();
             let (mut told, rules) = (None, &key.rules);
-            let demand = Demand { count, charges, terms: Terms::of(spending) };
+            let demand = Demand { count, charges, terms: &Terms::of(spending) };
             let tell = |verdict| told = Some(verdict);
             let passed = rules.pass_shared(&mut words, wall_ms, demand, tell);
             let verdict = key.with(|rules, states| {
-                states.terms.spending = spending;
+                let terms = &Terms::of(spending);
+                let states = &mut States { key: states.key, biz: states.biz, terms };
                 let judgement = rules.judge(states, wall_ms, count);
                 if charges && !judgement.limited {
                     rules.charge(states, wall_ms, count);

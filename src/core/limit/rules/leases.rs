@@ -76,7 +76,7 @@ impl Rules {
     #[cold]
     pub fn may_wait(&self, states: &States<'_>, now: u64, count: i32) -> bool {
         let Ok(count) = u32::try_from(count) else { return false };
-        let admits = |rule: &Rule| !rule.refuses(states.of(rule), now, count, &states.terms);
+        let admits = |rule: &Rule| !rule.refuses(states.of(rule), now, count, states.terms);
         let may_come = |rule: &Rule| {
             policy::leased(&rule.policy).is_some_and(|limit| limit.may_come(states.of(rule), count))
         };
@@ -91,7 +91,7 @@ impl Rules {
         &self,
         words: &mut [u64],
         now: u64,
-        demand: Demand,
+        demand: Demand<'_>,
         tell: impl FnOnce(Verdict),
     ) -> bool {
         let Some(rule) = self.rules.first().filter(|_| self.lone) else { return false };

@@ -44,7 +44,7 @@ pub(super) struct AtomicTransaction<'a> {
 impl AtomicTransaction<'_> {
     fn one(&self, index: usize) -> ItemTransaction<'_> {
         let item = &self.request.items()[index];
-        ItemTransaction::of(self.table, &self.resolved[index], item, self.now)
+        ItemTransaction::of(self.table, &self.resolved[index], self.request, item, self.now)
     }
 
     pub fn run(

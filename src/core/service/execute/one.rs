@@ -6,9 +6,9 @@ use super::resolved::{Resolved, WaitState};
 use crate::base::clock::Millis;
 use crate::conf::{OnMiss, Scope, Sharing};
 use crate::key::KeyRef;
-use crate::limit::{Demand, Judgement, LimitFigures, Pace, Rules, States, Terms, Verdict};
+use crate::limit::{Demand, Judgement, LimitFigures, Rules, States, Terms, Verdict};
 use crate::service::table::{Entry, Table};
-use crate::service::{Answer, Answers, CallRate, Command, Item, ItemError};
+use crate::service::{Answer, Answers, CallRate, Command, Item, ItemError, Request};
 use crate::store::{Keep, NodeIndex, Rank, Refused, Transaction, Wanted, Worked};
 
 /// The two nodes of an item.
@@ -56,23 +56,19 @@ pub(super) struct ItemTransaction<'a> {
     pub terms: Terms,
 }
 
-#[cold]
-fn own_pace(item: &Item) -> Option<Pace> {
-    item.rate.and_then(CallRate::pace)
-}
-
 impl<'a> ItemTransaction<'a> {
-    #[inline]
+    #[inline(always)]
     pub fn of(
         table: &'a Table,
         resolved: &'a Resolved,
+        request: &Request,
         item: &'a Item,
         now: Millis,
     ) -> ItemTransaction<'a> {
         // Only an item without an error gets here, and such an item has a biz.
         let entry = table.entry(resolved.biz.unwrap_or(0));
         let rules = entry.rules(resolved.listing);
-        let pace = if item.rate.is_none() { None } else { own_pace(item) };
+        let pace = request.rate(item).and_then(CallRate::pace);
         let terms = Terms { spending: resolved.spending(entry), pace };
         ItemTransaction { table, entry, rules, resolved, item, now, terms }
     }
@@ -166,7 +162,7 @@ impl<'a> ItemTransaction<'a> {
         let rules = self.rules;
         let key = &mut key[..rules.words(Scope::Key)];
         let biz = &mut whole[..rules.words(Scope::Biz)];
-        work(&mut States { key, biz, terms: self.terms })
+        work(&mut States { key, biz, terms: &self.terms })
     }
 
     /// Marks a node to be written, unless that would create a fresh one.
@@ -266,7 +262,7 @@ impl<'a> ItemTransaction<'a> {
         self.entry.adopt(words, Scope::Key);
         let words = &mut words[self.entry.states_at()..];
         let charges = command == Command::Update;
-        let demand = Demand { count: self.count(), charges, terms: self.terms };
+        let demand = Demand { count: self.count(), charges, terms: &self.terms };
         let is_passed = if self.item.detail {
             false
         } else if self.entry.sharing.is_some() {
@@ -283,7 +279,7 @@ impl<'a> ItemTransaction<'a> {
 
     /// As [`Rules::pass`], with the answer, where machines share the limit.
     #[inline(never)]
-    fn pass_shared(&self, words: &mut [u64], demand: Demand, answers: &mut Answers) -> bool {
+    fn pass_shared(&self, words: &mut [u64], demand: Demand<'_>, answers: &mut Answers) -> bool {
         let tell = |verdict| self.answer(verdict, answers.details.len(), answers);
         self.rules.pass_shared(words, self.now, demand, tell)
     }

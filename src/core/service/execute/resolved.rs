@@ -5,7 +5,7 @@ use crate::conf::{Conf, Mode};
 use crate::key::KeyField;
 use crate::limit::{List, Spending, Verdict};
 use crate::service::table::{Entry, Table};
-use crate::service::{Command, Item, ItemError};
+use crate::service::{Command, Item, ItemError, Request};
 use crate::store::Wanted;
 
 /// A biz name from a request, and what it meant in a generation.
@@ -96,16 +96,17 @@ impl Resolved {
         table: &Table,
         generation: u64,
         biz: Option<usize>,
-        key: &[u8],
+        request: &Request,
         item: &Item,
     ) {
         (self.generation, self.biz) = (generation, biz);
         (self.listing, self.key_at, self.whole_at, self.guess) = (None, None, None, None);
-        self.settled = self.locate(table, key, item).err();
+        self.settled = self.locate(table, request, item).err();
     }
 
     #[inline(always)]
-    fn locate(&mut self, table: &Table, key: &[u8], item: &Item) -> Result<(), EarlyAnswer> {
+    fn locate(&mut self, table: &Table, request: &Request, item: &Item) -> Result<(), EarlyAnswer> {
+        let key = request.bytes(item).key;
         let biz = self.biz.ok_or(EarlyAnswer::Failed(ItemError::UnknownBiz))?;
         let entry = table.entry(biz);
         let encoded = entry.encode(key, &mut self.key);
@@ -114,7 +115,7 @@ impl Resolved {
             return Err(EarlyAnswer::Failed(ItemError::BadKey));
         }
         item.count.ok_or(EarlyAnswer::Failed(ItemError::BadCount))?;
-        if item.rate.is_some_and(|rate| !entry.takes_rate(rate)) {
+        if request.rate(item).is_some_and(|rate| !entry.takes_rate(rate)) {
             return Err(EarlyAnswer::Failed(ItemError::BadRate));
         }
         if table.degraded {

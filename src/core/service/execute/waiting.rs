@@ -13,9 +13,7 @@ use crate::base::clock::{self, Millis};
 use crate::conf::Scope;
 use crate::key::{KeyRef, MAX_KEY_WORDS};
 use crate::service::table::Entry;
-use crate::service::{
-    Answer, Answers, Command, Exchange, Item, ItemError, ItemOptions, Request, Service, Stage,
-};
+use crate::service::{Answer, Answers, Command, Exchange, ItemError, Request, Service, Stage};
 use crate::store::layout::node;
 use crate::store::{Ticket, Want, WantKind, WantResult, WantedTogether};
 
@@ -151,9 +149,7 @@ impl Service {
         answers.clear();
         for (nth, wait) in waits.iter_mut().enumerate() {
             let item = &request.items()[wait.item];
-            let Item { count, force, detail, rate, .. } = *item;
-            let options = ItemOptions { count, force, detail, rate };
-            rest.push(request.biz(item), request.key(item), options);
+            rest.push(request.biz(item), request.key(item), request.options(item));
             wait.item = nth;
             // In its place, as before.
             let result = Err(ItemError::Busy);

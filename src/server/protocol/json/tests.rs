@@ -42,7 +42,7 @@ fn parse(body: impl AsRef<[u8]>) -> Result<(bool, Vec<Row>), Error> {
         count: item.count,
         force: item.force,
         detail: item.detail,
-        rate: item.rate,
+        rate: request.rate(item).copied(),
         are_numbers: ItemNames { biz: item.biz_is_number, key: item.key_is_number },
     });
     Ok((request.atomic, rows.collect()))

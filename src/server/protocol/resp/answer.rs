@@ -52,7 +52,7 @@ pub fn write_answers(
             return response_head::status_of(&answers.items[0], ANSWERED);
         }
         (Shape::Throttle, [Answer { result: Ok(verdict), .. }], [item]) => {
-            pen.throttled(item, verdict);
+            pen.throttled(request, item, verdict);
         }
         (Shape::One, [answer], _) => pen.item(out, version, answers, answer),
         _ => {

@@ -61,9 +61,9 @@ fn number<'a>(
 }
 
 /// The five figures of the answer: limited, limit, remaining, retry and reset in seconds.
-fn figures(item: &Item, verdict: &Verdict) -> [i64; 5] {
+fn figures(rate: Option<&CallRate>, item: &Item, verdict: &Verdict) -> [i64; 5] {
     // What is judged has a pace: a rate without one is answered as an error.
-    let pace = item.rate.and_then(CallRate::pace);
+    let pace = rate.and_then(CallRate::pace);
     let (emission, capacity, burst) =
         pace.map_or((1, 0, 0), |pace| (pace.emission(), pace.capacity(), pace.burst()));
     let quantity = item.count.unwrap_or(0).unsigned_abs();
@@ -93,9 +93,9 @@ fn seconds(ns: u128) -> i64 {
 impl Pen<'_> {
     /// The answer of `CL.THROTTLE` to an item that was judged.
     #[inline(never)]
-    pub(super) fn throttled(&mut self, item: &Item, verdict: &Verdict) {
+    pub(super) fn throttled(&mut self, request: &Request, item: &Item, verdict: &Verdict) {
         self.text(b"*5\r\n");
-        for figure in figures(item, verdict) {
+        for figure in figures(request.rate(item), item, verdict) {
             self.text(if figure < 0 { b":-" } else { b":" });
             self.number(figure.unsigned_abs());
             self.text(b"\r\n");

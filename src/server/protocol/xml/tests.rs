@@ -61,7 +61,7 @@ fn parse_once(body: &[u8]) -> Result<(bool, Vec<Row>), Error> {
         count: item.count,
         force: item.force,
         detail: item.detail,
-        rate: item.rate,
+        rate: request.rate(item).copied(),
     });
     Ok((request.atomic, rows.collect()))
 }

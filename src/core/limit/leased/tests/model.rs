@@ -368,7 +368,7 @@ proptest! {
         limit.charge_otherwise(&mut long, 1, count, spending);
         prop_assert_eq!(&short, &long);
         let (mut short, mut long) = (stored.to_vec(), stored.to_vec());
-        let demand = Demand { count, charges, terms: Terms::of(spending) };
+        let demand = Demand { count, charges, terms: &Terms::of(spending) };
         let passed = limit.pass(&mut short, 1, demand);
         let expected = limit.pass_otherwise(&mut long, 1, demand);
         prop_assert_eq!(format!("{passed:?}"), format!("{expected:?}"));

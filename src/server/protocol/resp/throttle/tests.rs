@@ -21,7 +21,7 @@ fn arguments_are_a_key_and_a_rate() {
     let item = request.items()[0];
     assert_eq!((request.biz(&item), request.key(&item)), ("throttle", "alice"));
     assert_eq!((request.command, item.count), (Command::Update, Some(1)));
-    assert_eq!(item.rate, Some(CallRate::new(30, 60 * SECOND_NS, 16)));
+    assert_eq!(request.rate(&item), Some(&CallRate::new(30, 60 * SECOND_NS, 16)));
     assert_eq!(read("a 0 1 1 0", Some("t")).expect("read").items()[0].count, Some(0));
     assert_eq!(
         read("a 0 1 1 2147483647", Some("t")).expect("read").items()[0].count,
@@ -66,7 +66,8 @@ fn what_is_out_of_bounds_is_named() {
 
 #[test]
 fn a_banned_key_is_told_when_the_ban_ends() {
-    let item = read("a 2 1 60", Some("t")).expect("read").items()[0];
+    let request = read("a 2 1 60", Some("t")).expect("read");
+    let item = request.items()[0];
     let figures = frs::service::Figures { used: 0, max: 3, remaining: 3, reset_ms: Some(0) };
     let verdict = |retry_ms| Verdict {
         limited: true,
@@ -77,6 +78,9 @@ fn a_banned_key_is_told_when_the_ban_ends() {
         ..Verdict::UNJUDGED
     };
     // The bucket is full again long before.
-    assert_eq!(super::figures(&item, &verdict(Some(600_001))), [1, 3, 3, 601, 0]);
-    assert_eq!(super::figures(&item, &verdict(None)), [1, 3, 3, -1, 0]);
+    assert_eq!(
+        super::figures(request.rate(&item), &item, &verdict(Some(600_001))),
+        [1, 3, 3, 601, 0]
+    );
+    assert_eq!(super::figures(request.rate(&item), &item, &verdict(None)), [1, 3, 3, -1, 0]);
 }
