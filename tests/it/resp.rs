@@ -8,6 +8,7 @@ mod recipes;
 
 use std::collections::BTreeMap;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use redis::{Client, Connection, ErrorKind, FromRedisValue, Value, cmd, pipe};
 
@@ -133,6 +134,24 @@ fn cl_throttle_answers_as_redis_cell() {
         let found: [i64; 5] = ask(connection, &format!("CL.THROTTLE {args}"));
         assert_eq!(found, expected, "{args}");
     }
+    // Several calls of a key. Figures are rounded up to seconds: less than one has to pass.
+    let mut nth = 0;
+    wait_until("calls within a second", || {
+        nth += 1;
+        let (a, p) = (format!("a{nth}"), format!("p{nth}"));
+        let begun = Instant::now();
+        let found = [(&a, "2 1 60"), (&a, "2 1 60"), (&a, "2 1 60"), (&a, "2 1 60")]
+            .into_iter()
+            .chain([(&p, "3 1 60"), (&p, "0 1 60"), (&p, "10 10 60")])
+            .map(|(key, args)| ask(connection, &format!("CL.THROTTLE {key} {args}")))
+            .collect::<Vec<[i64; 5]>>();
+        (begun.elapsed() < Duration::from_millis(900)).then(|| {
+            let of_a =
+                [[0, 3, 2, -1, 60], [0, 3, 1, -1, 120], [0, 3, 0, -1, 180], [1, 3, 0, 60, 180]];
+            let of_p = [[0, 4, 3, -1, 60], [1, 1, 0, 60, 60], [0, 11, 0, -1, 66]];
+            assert_eq!(found, [&of_a[..], &of_p].concat());
+        })
+    });
     let bad = cmd("CL.THROTTLE").arg(&["a", "-1", "1", "60"]).query::<Value>(connection);
     assert!(bad.is_err(), "{bad:?}");
 }
