@@ -1,6 +1,6 @@
 //! What the master and its children share as processes: their messages, what a forked child gets,
-//! the tokens that are in force, the locks of a data directory and of a configuration, the user they run as, the log, and how
-//! void records are cleared.
+//! the tokens that are in force, the locks of a data directory and of a configuration, the user
+//! they run as, the log, and how void records are cleared.
 
 pub mod account;
 pub mod bells;
