@@ -85,6 +85,10 @@ reloads times="999":
 deb:
     .ci/deb
 
+# the image, built by buildah with this machine's toolchain, and run as process 1; needs root
+image:
+    .ci/image
+
 # what the continuous integration runs
 ci:
     .ci/run

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use frs::base::clock;
-use frs::conf::{ClusterSecret, Conf, KeyType, Texts, active};
+use frs::conf::{ClusterSecret, Conf, KeyType, Settings, Texts, active};
 use frs::key::{KeyField, MAX_KEY_WORDS, Seed};
 use frs::lease::Lease;
 use frs::service::{
@@ -106,7 +106,13 @@ impl World {
             <biz id="2" name="small" group="small" key="string">{limits}</biz>
             <biz id="3" name="alike" group="alike" key="string">{limits}</biz></map>"#
         );
-        let texts = Texts { srv_name: "srv.xml".into(), srv, map_name: "map.xml".into(), map };
+        let texts = Texts {
+            srv_name: "srv.xml".into(),
+            srv,
+            map_name: "map.xml".into(),
+            map,
+            settings: Settings::default(),
+        };
         let conf = Conf::parse("srv.xml", &texts.srv, "map.xml", &texts.map);
         let conf = conf.unwrap_or_else(|faults| panic!("{faults}"));
         let runtime = Runtime::create_or_open(dir.path()).expect("a runtime");

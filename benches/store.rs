@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use frs::conf::{Conf, Texts, active};
+use frs::conf::{Conf, Settings, Texts, active};
 use frs::service::{Answers, Command, Exchange, ItemOptions, Outcome, Request, Role, Service};
 use frs::store::counter::Timed;
 use frs::store::{Counter, Runtime, prepare};
@@ -55,8 +55,13 @@ impl World {
         });
         let dir = tempfile::tempdir_in(parent).expect("a directory for the files");
         let srv = format!("<srv><data dir=\"{}\"/></srv>", dir.path().display());
-        let texts =
-            Texts { srv_name: "srv.xml".into(), srv, map_name: "map.xml".into(), map: MAP.into() };
+        let texts = Texts {
+            srv_name: "srv.xml".into(),
+            srv,
+            map_name: "map.xml".into(),
+            map: MAP.into(),
+            settings: Settings::default(),
+        };
         let conf = Conf::parse("srv.xml", &texts.srv, "map.xml", MAP).expect("a sound conf");
         let runtime = Runtime::create_or_open(dir.path()).expect("a runtime");
         prepare(&conf).expect("groups");

@@ -3,13 +3,13 @@
 //!
 //! Exit status: 0 as asked; 1 faulty configuration or data, or something is in use; 2 wrong usage.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use frs::base::figures::grouped;
 use frs::conf::Machine;
-use frs::conf::{Conf, report};
+use frs::conf::{Conf, LoadedConf, Setting, SettingError, Settings, report};
 use frs::store::ChildRole;
 use frs_server::buffer_sizes::BUFFER_SIZES;
 use frs_server::master::{self, Ended, Start, command};
@@ -44,7 +44,7 @@ struct Arguments {
 #[derive(Args)]
 struct Serve {
     #[command(flatten)]
-    dir: ConfDir,
+    conf: WholeConf,
     /// Refuse to start if a group cannot be served, instead of serving the others
     #[arg(long)]
     strict: bool,
@@ -57,18 +57,98 @@ struct ConfDir {
     conf: PathBuf,
 }
 
+/// The files of the configuration, and what replaces settings of srv.xml.
+#[derive(Args)]
+struct WholeConf {
+    #[command(flatten)]
+    dir: ConfDir,
+    #[command(flatten)]
+    data: DataDir,
+    /// Listen here instead of at the <listen> of srv.xml; may be repeated [env: FRS_LISTEN, with
+    /// white space between addresses]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Vec<String>,
+    /// Worker processes, or auto, instead of the <workers> of srv.xml [env: FRS_WORKERS]
+    #[arg(long, value_name = "N")]
+    workers: Option<String>,
+    /// Any setting of srv.xml: http.max-items=500, or degrade=true for an element's text; may be
+    /// repeated
+    #[arg(long, value_name = "ELEMENT.ATTRIBUTE=VALUE", value_parser = parse_set)]
+    set: Vec<Setting>,
+}
+
+/// What finds a running server.
+#[derive(Args)]
+struct Place {
+    #[command(flatten)]
+    dir: ConfDir,
+    #[command(flatten)]
+    data: DataDir,
+}
+
+#[derive(Args)]
+struct DataDir {
+    /// The data directory, instead of <data dir> of srv.xml [env: FRS_DATA]
+    #[arg(long, value_name = "DIR")]
+    data: Option<String>,
+}
+
 #[derive(Subcommand)]
 enum Command {
     /// Run in the foreground
     Serve(Serve),
     /// Check srv.xml and map.xml; print geometry and memory
-    Check(ConfDir),
+    Check(WholeConf),
     /// Make the running server read its configuration again
-    Reload(ConfDir),
+    Reload(Place),
     /// Stop the running server
-    Stop(ConfDir),
+    Stop(Place),
     /// Show the running server's processes, generation and addresses
-    Status(ConfDir),
+    Status(Place),
+}
+
+fn parse_set(text: &str) -> Result<Setting, SettingError> {
+    Setting::parse(text, "--set")
+}
+
+impl DataDir {
+    fn settings(&self) -> impl Iterator<Item = Setting> {
+        self.data.iter().map(|dir| Setting::named("data.dir", dir, "--data"))
+    }
+}
+
+impl Place {
+    fn settings(&self) -> Result<Settings, Failed> {
+        Ok(Settings::new(self.data.settings().collect(), environment()?))
+    }
+}
+
+impl WholeConf {
+    fn settings(&self) -> Result<Settings, Failed> {
+        let listen = self.listen.iter().map(|text| Setting::named("listen", text, "--listen"));
+        let workers = self.workers.iter().map(|text| Setting::named("workers", text, "--workers"));
+        let arguments = self.data.settings().chain(listen).chain(workers);
+        Ok(Settings::new(arguments.chain(self.set.iter().cloned()).collect(), environment()?))
+    }
+}
+
+/// The settings of the environment. An empty variable says nothing: compose files pass such ones.
+fn environment() -> Result<Vec<Setting>, Failed> {
+    let mut settings = Vec::new();
+    for (variable, name) in
+        [("FRS_DATA", "data.dir"), ("FRS_LISTEN", "listen"), ("FRS_WORKERS", "workers")]
+    {
+        let Some(value) = std::env::var_os(variable) else { continue };
+        let Some(value) = value.to_str() else {
+            eprintln!("{variable}: found {}, expected UTF-8", value.display());
+            return Err(Failed);
+        };
+        let values =
+            if name == "listen" { value.split_whitespace().collect() } else { vec![value] };
+        let values = values.into_iter().filter(|value| !value.is_empty());
+        settings.extend(values.map(|value| Setting::named(name, value, variable)));
+    }
+    Ok(settings)
 }
 
 /// A command failed; the reason has been printed.
@@ -81,12 +161,10 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match arguments.command.unwrap_or(Command::Serve(arguments.serve)) {
         Command::Serve(how) => serve(&how),
-        Command::Check(dir) => check(&dir.conf),
-        Command::Reload(dir) => reload(&dir.conf),
-        Command::Stop(dir) => say(command::stop(&dir.conf), |pid| {
-            println!("stopped (process {pid})");
-        }),
-        Command::Status(dir) => say(command::status(&dir.conf), |text| print!("{text}")),
+        Command::Check(conf) => check(&conf),
+        Command::Reload(place) => reload(&place),
+        Command::Stop(place) => stop(&place),
+        Command::Status(place) => status(&place),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -95,7 +173,8 @@ fn main() -> ExitCode {
 }
 
 fn serve(how: &Serve) -> Result<(), Failed> {
-    let how = Start { conf_dir: &how.dir.conf, strict: how.strict };
+    let settings = how.conf.settings()?;
+    let how = Start { conf_dir: &how.conf.dir.conf, settings: &settings, strict: how.strict };
     match say(master::serve(how), |ended| ended)? {
         Ended::Stopped => Ok(()),
         Ended::Child(child) => become_child(child),
@@ -116,8 +195,9 @@ fn become_child(child: ForkedChild) -> Result<(), Failed> {
     }
 }
 
-fn check(conf_dir: &Path) -> Result<(), Failed> {
-    let conf = Conf::load(conf_dir).map_err(|faults| {
+fn check(of: &WholeConf) -> Result<(), Failed> {
+    let settings = of.settings()?;
+    let LoadedConf { conf, .. } = Conf::load_texts(&of.dir.conf, &settings).map_err(|faults| {
         for fault in faults.iter() {
             eprintln!("{fault}");
             fault.line.iter().for_each(|line| eprintln!("{line}"));
@@ -127,6 +207,10 @@ fn check(conf_dir: &Path) -> Result<(), Failed> {
     })?;
     let report = report::report(&conf, &Machine::look(&conf), &BUFFER_SIZES);
     let token_warnings = conf.token_warnings();
+    for setting in settings.iter() {
+        let (name, value) = (setting.name(), setting.value().escape_debug());
+        println!("{name} is \"{value}\" ({}), whatever srv.xml says", setting.origin());
+    }
     print!("{}", report.text);
     let warnings = report.warnings.iter().chain(&token_warnings);
     warnings.for_each(|warning| println!("warning: {warning}"));
@@ -144,8 +228,20 @@ fn count_words(faults: usize) -> String {
     format!("{} fault{}", grouped(faults as u64), if faults == 1 { "" } else { "s" })
 }
 
-fn reload(conf_dir: &Path) -> Result<(), Failed> {
-    match say(command::reload(conf_dir), |result| result)? {
+fn stop(place: &Place) -> Result<(), Failed> {
+    let pid = say(command::stop(&place.dir.conf, &place.settings()?), |pid| pid)?;
+    println!("stopped (process {pid})");
+    Ok(())
+}
+
+fn status(place: &Place) -> Result<(), Failed> {
+    let text = say(command::status(&place.dir.conf, &place.settings()?), |text| text)?;
+    print!("{text}");
+    Ok(())
+}
+
+fn reload(place: &Place) -> Result<(), Failed> {
+    match say(command::reload(&place.dir.conf, &place.settings()?), |result| result)? {
         Reloaded::Taken { generation, laggards } => {
             println!("taken: generation {generation}");
             laggards.iter().for_each(|laggard| println!("not yet acknowledged by {laggard}"));

@@ -441,6 +441,7 @@ fn publish_max_items(world: &World, max_items: u32, generation: u64) {
         srv,
         map_name: "map.xml".into(),
         map: MAP.into(),
+        settings: crate::conf::Settings::default(),
     };
     crate::conf::active::write(&world.dir, generation, &texts).unwrap();
     world.runtime().publish(generation);

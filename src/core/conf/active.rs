@@ -11,9 +11,10 @@
 //!      8  8      format number
 //!     16  8      generation
 //!     24  8      processors of the writer: what `auto` workers are
-//!     32  8 × 6  lengths: directory, name and text of srv.xml, name and text of map.xml, overlay
-//!     80  8      CRC-32 of all other bytes
-//!     88  …      the six, in that order
+//!     32  8 × 7  lengths: directory, name and text of srv.xml, name and text of map.xml, settings
+//!                from outside, overlay
+//!     88  8      CRC-32 of all other bytes
+//!     96  …      the seven, in that order
 //! ```
 //! Integers are little-endian.
 
@@ -26,12 +27,12 @@ use super::durable::write_durably;
 use super::host::Host;
 use super::load::Texts;
 use super::srv::{Admin, Listen};
-use super::{Cluster, Conf, Faults, Overlay, Resp};
+use super::{Cluster, Conf, Faults, Overlay, Resp, Settings};
 use crate::base::sys;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"FRS.CONF");
-const FORMAT: u64 = 2;
-const PARTS: usize = 6;
+const FORMAT: u64 = 3;
+const PARTS: usize = 7;
 
 const MAGIC_AT: usize = 0;
 const FORMAT_AT: usize = MAGIC_AT + 8;
@@ -40,10 +41,11 @@ const PROCESSORS_AT: usize = GENERATION_AT + 8;
 const LENGTHS_AT: usize = PROCESSORS_AT + 8;
 const CRC_AT: usize = LENGTHS_AT + 8 * PARTS;
 const HEADER_BYTES: usize = CRC_AT + 8;
-const _: () = assert!(HEADER_BYTES == 88);
+const _: () = assert!(HEADER_BYTES == 96);
 
-/// Two texts of 16 MiB, and room for names and the overlay.
-const MAX_BYTES: u64 = 34 << 20;
+/// Two texts of 16 MiB, and room for names, settings and the overlay. The kernel passes at most 6
+/// MiB of arguments and environment.
+const MAX_BYTES: u64 = 40 << 20;
 const PREFIX: &str = "conf.active.";
 const TEMPORARY: &str = "conf.active.tmp";
 
@@ -306,13 +308,14 @@ fn encode(
     texts: &Texts,
     overlay: &Overlay,
 ) -> Vec<u8> {
-    let overlay = overlay.to_text();
+    let (settings, overlay) = (texts.settings.to_text(), overlay.to_text());
     let parts: [&[u8]; PARTS] = [
         directory.as_os_str().as_bytes(),
         texts.srv_name.as_bytes(),
         texts.srv.as_bytes(),
         texts.map_name.as_bytes(),
         texts.map.as_bytes(),
+        settings.as_bytes(),
         overlay.as_bytes(),
     ];
     let lengths = parts.iter().map(|part| part.len() as u64);
@@ -350,17 +353,24 @@ fn decode(bytes: &[u8], generation: u64) -> Result<Active, Damage> {
         part.to_vec()
     });
     let directory = PathBuf::from(std::ffi::OsString::from_vec(std::mem::take(&mut parts[0])));
-    let [_, srv_name, srv, map_name, map, overlay] = parts.map(|part| {
+    let [_, srv_name, srv, map_name, map, settings, overlay] = parts.map(|part| {
         String::from_utf8(part).map_err(|error| Damage {
             field: "text",
             found: error.to_string(),
             expected: "UTF-8".to_owned(),
         })
     });
+    let settings = settings?;
+    let settings = Settings::from_text(&settings).ok_or_else(|| Damage {
+        field: "settings",
+        found: settings.escape_debug().to_string(),
+        expected: "names, values and sources".to_owned(),
+    })?;
+    let (srv_name, srv, map_name, map) = (srv_name?, srv?, map_name?, map?);
     Ok(Active {
         processors: word(PROCESSORS_AT).min(u16::MAX.into()) as u16,
         directory,
-        texts: Texts { srv_name: srv_name?, srv: srv?, map_name: map_name?, map: map? },
+        texts: Texts { srv_name, srv, map_name, map, settings },
         overlay: Overlay::from_text(&overlay?).map_err(|bad| Damage {
             field: "overlay",
             found: bad.found,
@@ -395,6 +405,7 @@ mod tests {
             map_name: "conf/map.xml".to_owned(),
             map: "<map><group name=\"g\" files=\"1\" key-nodes=\"1\" node-size=\"64\"/></map>"
                 .to_owned(),
+            settings: Settings::default(),
         }
     }
 
@@ -485,11 +496,11 @@ mod tests {
         };
         assert_eq!(of(&good, 7), "taken");
         assert_eq!(of(&good, 8), "generation: 7, 8");
-        assert_eq!(of(&good[..87], 7), "length: 87 bytes, at least 88 bytes");
+        assert_eq!(of(&good[..95], 7), "length: 95 bytes, at least 96 bytes");
         let cut = format!("length: {} bytes, {} bytes", good.len() - 1, good.len());
         assert_eq!(of(&good[..good.len() - 1], 7), cut);
         assert_eq!(of(&changed(0), 7), "magic: 0x464e4f432e535247, 0x464e4f432e535246");
-        assert_eq!(of(&changed(FORMAT_AT), 7), "format: 3, 2");
+        assert_eq!(of(&changed(FORMAT_AT), 7), "format: 2, 3");
         assert!(of(&changed(LENGTHS_AT), 7).starts_with("length: "));
         assert!(of(&changed(LENGTHS_AT + 7), 7).starts_with("length: "));
         for at in [PROCESSORS_AT, CRC_AT, HEADER_BYTES, good.len() - 1] {
@@ -505,7 +516,7 @@ mod tests {
         fs::write(path(dir.path(), 1), "short").unwrap();
         assert_eq!(
             read(dir.path(), 1).unwrap_err().to_string(),
-            format!("{name}: length: found 5 bytes, expected at least 88 bytes")
+            format!("{name}: length: found 5 bytes, expected at least 96 bytes")
         );
         let faulty = Texts { map: "<map/>".to_owned(), ..texts() };
         fs::write(path(dir.path(), 1), encode(1, 1, Path::new("/"), &faulty, &Overlay::default()))

@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use super::Settings;
+
 /// Faults kept for one file. Further ones are only counted, because a person has to read them.
 const MAX_FAULTS: usize = 1000;
 
@@ -24,15 +26,15 @@ pub struct Position {
 /// One fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The file's name as given to the reader.
+    /// The file's name as given to the reader, or the source of a setting from outside.
     pub file: String,
-    /// Its position. `None` if the fault concerns the whole file.
+    /// Its position. `None` if the fault concerns the whole file or a setting from outside.
     pub position: Option<Position>,
     /// What was found there.
     pub found: String,
     /// What was expected.
     pub expected: String,
-    /// The line that contains it. `None` if the fault concerns the whole file.
+    /// The line that contains it, if it has a position.
     pub line: Option<Box<SourceLine>>,
     /// 1. If a file has too many faults, the last fault stands for those left out, and this is
     ///    their number.
@@ -117,7 +119,12 @@ pub(super) struct Source {
     name: String,
     text: String,
     line_starts: Vec<usize>,
+    /// What is laid over the file.
+    settings: Settings,
 }
+
+/// The offset of the first setting from outside. No text is as long.
+const SETTINGS_AT: usize = 1 << (usize::BITS - 2);
 
 impl Source {
     /// Takes the bytes of a file. Bytes that are not UTF-8 are a fault.
@@ -132,11 +139,12 @@ impl Source {
         };
         let newlines = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n');
         let line_starts = std::iter::once(0).chain(newlines.map(|(at, _)| at + 1)).collect();
-        let source = Source { name: name.to_owned(), text: text.to_owned(), line_starts };
+        let (name, text) = (name.to_owned(), text.to_owned());
+        let source = Source { name, text, line_starts, settings: Settings::default() };
         match fault_at {
             None => Ok(source),
             Some(at) => Err(Fault {
-                file: name.to_owned(),
+                file: source.name.clone(),
                 position: Some(source.position(at)),
                 found: format!("byte 0x{:02X}", bytes.get(at).copied().unwrap_or_default()),
                 expected: "UTF-8".to_owned(),
@@ -144,6 +152,16 @@ impl Source {
                 count: 1,
             }),
         }
+    }
+
+    /// The same file with settings to lay over it.
+    pub fn with(self, settings: &Settings) -> Source {
+        Source { settings: settings.clone(), ..self }
+    }
+
+    /// The settings to lay over the file.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// The line of a position. Of a long line, the part around the fault.
@@ -208,9 +226,32 @@ impl<'s> Notes<'s> {
         self.source.text()
     }
 
+    /// What is to be laid over the text.
+    pub fn settings(&self) -> &'s Settings {
+        self.source.settings()
+    }
+
+    /// The offset that stands for a setting from outside.
+    pub fn offset_of_setting(nth: usize) -> usize {
+        SETTINGS_AT + nth
+    }
+
+    /// Whether an offset stands for a setting from outside.
+    pub fn is_of_setting(offset: usize) -> bool {
+        offset >= SETTINGS_AT
+    }
+
     /// The line of a byte offset, for messages about another position.
     pub fn line(&self, offset: usize) -> u32 {
         self.source.position(offset).line
+    }
+
+    /// What a message calls another position: its line, or the setting's source.
+    pub fn place(&self, offset: usize) -> String {
+        match offset.checked_sub(SETTINGS_AT) {
+            None => format!("line {}", self.line(offset)),
+            Some(nth) => self.settings().origin_of(nth).to_owned(),
+        }
     }
 
     /// Notes a fault at a byte offset.
@@ -220,19 +261,17 @@ impl<'s> Notes<'s> {
         found: impl Into<String>,
         expected: impl Into<String>,
     ) -> Faulty {
-        if self.faults.len() < MAX_FAULTS {
-            let position = self.source.position(offset);
-            self.faults.push(Fault {
-                file: self.source.name.clone(),
-                position: Some(position),
-                found: found.into(),
-                expected: expected.into(),
-                line: Some(Box::new(self.source.line_at(position))),
-                count: 1,
-            });
-        } else {
+        if self.faults.len() == MAX_FAULTS {
             self.more += 1;
+            return Faulty;
         }
+        let (found, expected) = (found.into(), expected.into());
+        let (file, position) = match offset.checked_sub(SETTINGS_AT) {
+            None => (self.source.name.clone(), Some(self.source.position(offset))),
+            Some(nth) => (self.settings().origin_of(nth).to_owned(), None),
+        };
+        let line = position.map(|position| Box::new(self.source.line_at(position)));
+        self.faults.push(Fault { file, position, found, expected, line, count: 1 });
         Faulty
     }
 

@@ -29,7 +29,7 @@ pub(super) fn listen(notes: &mut Notes<'_>, root: &Element) -> Checked<Vec<Liste
                 None => found.push((address, element.at)),
                 Some(&(_, first)) => {
                     let again = format!("<listen>{}</listen> again", shown(element.text.trim()));
-                    let expected = format!("it once (first in line {})", notes.line(first));
+                    let expected = format!("it once (first in {})", notes.place(first));
                     faulty = Some(notes.note(element.at, again, expected));
                 }
             },

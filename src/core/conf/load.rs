@@ -12,7 +12,8 @@ use super::fault::{Checked, Fault, Faults, Faulty, Notes, Source, shown};
 use super::host::Host;
 use super::xml::{Document, Element};
 use super::{
-    Cluster, Conf, Srv, cluster_read, fit, map_read, resp_read, share_read, srv_read, warm, xml,
+    Cluster, Conf, Settings, Srv, cluster_read, fit, map_read, resp_read, share_read, srv_read,
+    warm, xml,
 };
 
 /// The most bytes of a configuration file.
@@ -29,6 +30,8 @@ pub struct Texts {
     pub map_name: String,
     /// Text of map.xml.
     pub map: String,
+    /// What was laid over srv.xml.
+    pub settings: Settings,
 }
 
 /// A configuration and the texts that it was read from.
@@ -48,35 +51,37 @@ impl Conf {
     /// All faults of both files, and where these have none those of the secrets. A file that cannot
     /// be read is a fault.
     pub fn load(dir: &Path) -> Result<Conf, Faults> {
-        Conf::load_texts(dir).map(|loaded| loaded.conf)
+        Conf::load_texts(dir, &Settings::default()).map(|loaded| loaded.conf)
     }
 
-    /// As [`Conf::load`], but also returns the checked texts.
+    /// As [`Conf::load`], with settings laid over srv.xml. Also returns the checked texts.
     ///
     /// # Errors
-    /// All faults of both files. A file that cannot be read is a fault.
+    /// All faults of the settings and of both files. A file that cannot be read is a fault.
     #[doc(hidden)]
-    pub fn load_texts(dir: &Path) -> Result<LoadedConf, Faults> {
+    pub fn load_texts(dir: &Path, settings: &Settings) -> Result<LoadedConf, Faults> {
         let [srv, map] = ["srv.xml", "map.xml"].map(|name| {
             let path = dir.join(name);
             let name = path.display().to_string();
             let bytes = read_file(&name, &path);
             (name, bytes)
         });
-        let conf = check(NamedBytes::read(&srv), NamedBytes::read(&map), &Host::this())?;
+        let named = NamedBytes::read(&srv).with(settings);
+        let conf = check(named, NamedBytes::read(&map), &Host::this())?;
         if is_same_directory(dir, &conf.srv.data.dir) {
             // The server holds the lock of the data directory as long as it runs, a change that of
             // the configuration directory.
+            let outside = settings.iter().find(|setting| setting.name() == "data.dir");
             return Err(Faults::new(vec![Fault {
-                file: srv.0,
+                file: outside.map_or(srv.0, |setting| setting.origin().to_owned()),
                 position: None,
-                found: format!("<data dir={:?}>, which holds this file", conf.srv.data.dir),
+                found: format!("<data dir={:?}>, which holds srv.xml", conf.srv.data.dir),
                 expected: "a directory of its own for the data".to_owned(),
                 line: None,
                 count: 1,
             }]));
         }
-        let mut files = token_faults(&srv, &conf.srv);
+        let mut files = token_faults(NamedBytes::read(&srv).with(settings), &conf.srv);
         files.extend(conf.srv.cluster.iter().flat_map(Cluster::file_faults));
         if !files.is_empty() {
             return Err(Faults::new(files));
@@ -85,16 +90,21 @@ impl Conf {
         let text = |bytes: Result<Vec<u8>, Fault>| {
             String::from_utf8(bytes.unwrap_or_default()).unwrap_or_default()
         };
-        let texts = Texts { srv_name: srv.0, srv: text(srv.1), map_name: map.0, map: text(map.1) };
+        let (srv_name, map_name, settings) = (srv.0, map.0, settings.clone());
+        let texts = Texts { srv_name, srv: text(srv.1), map_name, map: text(map.1), settings };
         Ok(LoadedConf { conf, texts })
     }
 
-    /// The data directory that `srv.xml` of a directory names, whatever else is wrong in the file.
-    /// It is enough to find a running server.
+    /// The data directory that the settings name, or `srv.xml` of a directory, whatever else is
+    /// wrong in the file. It is enough to find a running server.
     ///
     /// # Errors
     /// The faults that leave the data directory unknown.
-    pub fn data_dir(dir: &Path) -> Result<PathBuf, Faults> {
+    #[doc(hidden)]
+    pub fn data_dir(dir: &Path, settings: &Settings) -> Result<PathBuf, Faults> {
+        if let Some(data_dir) = settings.data_dir() {
+            return data_dir.map_err(|fault| Faults::new(vec![fault]));
+        }
         let path = dir.join("srv.xml");
         let name = path.display().to_string();
         let source = read_file(&name, &path).and_then(|bytes| Source::new(&name, &bytes));
@@ -119,17 +129,25 @@ impl Conf {
 }
 
 impl Texts {
+    /// Checks the texts, with the settings laid over srv.xml.
+    ///
+    /// # Errors
+    /// All faults.
+    pub fn parse(&self) -> Result<Conf, Faults> {
+        self.check(&Host::this())
+    }
+
     /// Checks the texts as if read on `host`.
     pub(super) fn check(&self, host: &Host) -> Result<Conf, Faults> {
-        let srv = NamedBytes::of(&self.srv_name, &self.srv);
+        let srv = NamedBytes::of(&self.srv_name, &self.srv).with(&self.settings);
         check(srv, NamedBytes::of(&self.map_name, &self.map), host)
     }
 }
 
 /// What is wrong with the files of the tokens of `<resp>`.
-fn token_faults((name, bytes): &(String, Result<Vec<u8>, Fault>), srv: &Srv) -> Vec<Fault> {
+fn token_faults(file: NamedBytes<'_>, srv: &Srv) -> Vec<Fault> {
     let mut faults = Vec::new();
-    let source = bytes.as_ref().map_err(Fault::clone).and_then(|bytes| Source::new(name, bytes));
+    let source = file.source();
     // It is checked, so the only faults are those of the files.
     let _ = rooted(&source, "srv", &mut faults, |notes, root, _| {
         resp_read::token_files(notes, root, &srv.resps);
@@ -166,27 +184,37 @@ fn read_file(name: &str, path: &Path) -> Result<Vec<u8>, Fault> {
     }
 }
 
-/// A file's name, and its bytes or the reason why there are none.
+/// A file's name, its bytes or the reason why there are none, and what is laid over it.
 struct NamedBytes<'t> {
     name: &'t str,
     bytes: Result<&'t [u8], &'t Fault>,
+    settings: Option<&'t Settings>,
 }
 
 impl<'t> NamedBytes<'t> {
     fn of(name: &'t str, text: &'t (impl AsRef<[u8]> + ?Sized)) -> NamedBytes<'t> {
-        NamedBytes { name, bytes: Ok(text.as_ref()) }
+        NamedBytes { name, bytes: Ok(text.as_ref()), settings: None }
     }
 
     fn read((name, bytes): &'t (String, Result<Vec<u8>, Fault>)) -> NamedBytes<'t> {
-        NamedBytes { name, bytes: bytes.as_deref() }
+        NamedBytes { name, bytes: bytes.as_deref(), settings: None }
+    }
+
+    fn with(self, settings: &'t Settings) -> NamedBytes<'t> {
+        NamedBytes { settings: Some(settings), ..self }
+    }
+
+    fn source(self) -> Result<Source, Fault> {
+        let source = Source::new(self.name, self.bytes.map_err(Fault::clone)?)?;
+        Ok(match self.settings {
+            None => source,
+            Some(settings) => source.with(settings),
+        })
     }
 }
 
 fn check(srv: NamedBytes<'_>, map: NamedBytes<'_>, host: &Host) -> Result<Conf, Faults> {
-    let [srv, map] = [srv, map].map(|file| match file.bytes {
-        Ok(bytes) => Source::new(file.name, bytes),
-        Err(fault) => Err(fault.clone()),
-    });
+    let [srv, map] = [srv, map].map(NamedBytes::source);
     let has_cluster = may_have_cluster(&srv);
     let mut map_faults = Vec::new();
     let map = rooted(&map, "map", &mut map_faults, |notes, root, complete| {
@@ -217,8 +245,18 @@ fn check(srv: NamedBytes<'_>, map: NamedBytes<'_>, host: &Host) -> Result<Conf, 
 /// Whether srv.xml may name a cluster. Other code notes its faults.
 fn may_have_cluster(srv: &Result<Source, Fault>) -> bool {
     let Ok(source) = srv else { return true };
-    let Document { root, complete } = xml::read(&mut Notes::new(source));
+    let Document { root, complete } = document(&mut Notes::new(source));
     cluster_read::may_be_named(root.as_ref(), complete)
+}
+
+/// Reads a file's tree, with its settings laid over it.
+fn document(notes: &mut Notes<'_>) -> Document {
+    let settings = notes.settings();
+    let mut document = xml::read(notes);
+    if let Some(root) = &mut document.root {
+        settings.lay_over(notes, root);
+    }
+    document
 }
 
 /// Reads a file's tree and returns the result of `read` on its root. Adds its faults.
@@ -233,7 +271,7 @@ fn rooted<T>(
         Faulty
     })?;
     let mut notes = Notes::new(source);
-    let Document { root, complete } = xml::read(&mut notes);
+    let Document { root, complete } = document(&mut notes);
     let value = match &root {
         Some(root) if root.name == name => read(&mut notes, root, complete),
         Some(root) => {

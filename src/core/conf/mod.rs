@@ -46,6 +46,7 @@ mod resources;
 mod resp_read;
 mod resp_tokens;
 mod secret_file;
+mod settings;
 mod share;
 mod share_read;
 mod srv;
@@ -98,6 +99,8 @@ pub use resources::{DirFilesystem, Filesystem, Machine};
 pub use resp_tokens::RespTokens;
 #[doc(hidden)]
 pub use secret_file::{ClusterKeys, ClusterSecret, ClusterSecrets, Password, SecretError};
+#[doc(hidden)]
+pub use settings::{Setting, SettingError, Settings};
 #[doc(hidden)]
 pub use share::{
     LEASED_WORDS, MAX_SHARED, MAX_SHARED_COUNTER_MS, MAX_SHARED_MS, OnDown, OnMiss, Share, Sharing,

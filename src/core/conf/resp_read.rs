@@ -51,7 +51,7 @@ pub(super) fn resps(
         }
         let read = resp(notes, element).and_then(|resp| {
             let earlier = found.iter().find(|(earlier, _)| earlier.listen == resp.listen);
-            let earlier = earlier.map(|&(_, at)| format!("the <resp> of line {}", notes.line(at)));
+            let earlier = earlier.map(|&(_, at)| format!("the <resp> of {}", notes.place(at)));
             let who = others.find(&resp.listen).map(str::to_owned).or(earlier);
             who.map_or(Ok(resp), |who| Err(taken(notes, element, &who)))
         });

@@ -158,7 +158,8 @@ fn data(notes: &mut Notes<'_>, element: Option<&Element>, needed: u16) -> Checke
     })
 }
 
-fn path(text: &str) -> Value<PathBuf> {
+/// A directory.
+pub(super) fn path(text: &str) -> Value<PathBuf> {
     if text.is_empty() { Err("a directory".to_owned()) } else { Ok(text.into()) }
 }
 

@@ -11,7 +11,7 @@ use super::load::LoadedConf;
 use super::memory_bound::BufferSizes;
 use super::{
     AuthzKey, Cidr, Conf, Data, Geometry, HashKind, Http, Interval, KeyType, Limit, Listen, Log,
-    LogFormat, LogLevel, Machine, OnFull, Policy, Scope, Total, report,
+    LogFormat, LogLevel, Machine, OnFull, Policy, Scope, Settings, Total, report,
 };
 
 mod cluster;
@@ -20,6 +20,7 @@ mod limit;
 mod list;
 mod map;
 mod resp;
+mod settings;
 mod share;
 mod srv;
 mod warm;
@@ -242,7 +243,7 @@ fn loaded_texts_are_those_checked() {
     let map = format!("<map>{GROUP}</map>");
     std::fs::write(dir.path().join("srv.xml"), "<srv><workers>3</workers></srv>").unwrap();
     std::fs::write(dir.path().join("map.xml"), &map).unwrap();
-    let LoadedConf { conf, texts } = Conf::load_texts(dir.path()).unwrap();
+    let LoadedConf { conf, texts } = Conf::load_texts(dir.path(), &Settings::default()).unwrap();
     assert_eq!(conf.srv.workers, 3);
     assert_eq!((texts.srv.as_str(), &texts.map), ("<srv><workers>3</workers></srv>", &map));
     assert_eq!(texts.check(&Host::this()), Ok(conf));
@@ -253,7 +254,7 @@ fn the_data_directory_is_found_whatever_else_is_wrong() {
     let dir = tempfile::tempdir().unwrap();
     let found = |srv: &str| {
         std::fs::write(dir.path().join("srv.xml"), srv).unwrap();
-        Conf::data_dir(dir.path()).map_err(|faults| faults.to_string())
+        Conf::data_dir(dir.path(), &Settings::default()).map_err(|faults| faults.to_string())
     };
     for (srv, expected) in [
         ("<srv/>", "data"),
@@ -277,7 +278,7 @@ fn the_data_directory_is_found_whatever_else_is_wrong() {
         assert!(faults.contains(expected), "{srv}: {faults}");
     }
     std::fs::remove_file(dir.path().join("srv.xml")).unwrap();
-    let faults = Conf::data_dir(dir.path()).unwrap_err().to_string();
+    let faults = Conf::data_dir(dir.path(), &Settings::default()).unwrap_err().to_string();
     assert!(faults.contains("srv.xml: found No such file"), "{faults}");
 }
 

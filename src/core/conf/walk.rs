@@ -76,7 +76,7 @@ impl Shape {
             }
             if self.once.contains(&name) {
                 if let Some(first) = seen.iter().find(|other| other.name == name) {
-                    let expected = format!("one (the first is in line {})", notes.line(first.at));
+                    let expected = format!("one (the first is in {})", notes.place(first.at));
                     notes.note(child.at, format!("<{name}> again"), expected);
                 } else {
                     seen.push(child);

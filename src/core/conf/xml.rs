@@ -349,7 +349,7 @@ const fn syntax(error: SyntaxError) -> Unclosed {
 }
 
 /// Whether an XML 1.0 document may contain the character.
-fn allowed(c: char) -> bool {
+pub(super) fn allowed(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..)
 }
 

@@ -16,7 +16,7 @@ use crate::process::message::{self, Ask};
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use crate::protocol::element::Element;
 use frs::base::sys::process::Channel;
-use frs::conf::{Conf, Machine, Texts, active, report};
+use frs::conf::{Machine, Texts, active, report};
 use frs::store::Runtime;
 
 /// Time limit for the master's answer: two seconds for laggards, the rest for a busy disk.
@@ -236,13 +236,16 @@ impl<W> MapChanges<W> {
         }
         let texts = active::read_texts(&self.data_dir, runtime.generation())
             .map_err(|error| Refusal::io(error.to_string()))?;
-        let conf = Conf::parse(&texts.srv_name, &texts.srv, &texts.map_name, &texts.map)
-            .map_err(|faults| Refusal::io(faults.to_string()))?;
+        let conf = texts.parse().map_err(|faults| Refusal::io(faults.to_string()))?;
         if conf.srv.degrade {
-            let words = format!(
-                "{} says <degrade>true</degrade>: change it there, and reload",
-                texts.srv_name
-            );
+            let outside = texts.settings.iter().find(|setting| setting.name() == "degrade");
+            let words = match outside {
+                Some(setting) => format!("the server was started with {}=true", setting.origin()),
+                None => format!(
+                    "{} says <degrade>true</degrade>: change it there, and reload",
+                    texts.srv_name
+                ),
+            };
             return Err(Refusal::new(409, "conflict", words));
         }
         Ok(())
@@ -273,18 +276,18 @@ impl<W> MapChanges<W> {
     /// Checks a new map as `frs check` does, and writes it.
     fn write(&self, texts: Texts, map: String, status: u16, guard: Guard) -> Result<Made, Refusal> {
         let faulty = |words: String| Refusal::new(422, "faulty", words);
-        let conf = Conf::parse(&texts.srv_name, &texts.srv, &texts.map_name, &map)
-            .map_err(|faults| faulty(faults.to_string()))?;
+        let new = Texts { map, ..texts.clone() };
+        let conf = new.parse().map_err(|faults| faulty(faults.to_string()))?;
         let faults = report::faults(&Machine::look(&conf));
         if !faults.is_empty() {
             return Err(faulty(faults.join("\n")));
         }
         let path = self.conf_dir.join("map.xml");
-        files::replace(&path, &texts.map, &map).map_err(|error| match error {
+        files::replace(&path, &texts.map, &new.map).map_err(|error| match error {
             ReplaceError::Changed => differs(&path),
             ReplaceError::Io(error) => Refusal::io(format!("{}: {error}", path.display())),
         })?;
-        let files = MapTexts { old: texts.map, new: map, _guard: guard };
+        let files = MapTexts { old: texts.map, new: new.map, _guard: guard };
         Ok(Made { ask: Ask::Reload, status, files: Some(files) })
     }
 }

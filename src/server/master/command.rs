@@ -1,8 +1,8 @@
 //! The commands that ask a running master: reload, stop, status.
 //!
 //! Invariant: a command finds its master by the data directory's lock, never by a process id in a
-//! stale file. From the configuration it reads only the path of that directory. So a server can be
-//! stopped, inspected and reloaded whatever else the files contain.
+//! stale file. From the configuration it reads only the path of that directory, where no setting
+//! from outside says it. So a server can be stopped, inspected and reloaded whatever else the files contain.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{self, Pid, Signal};
 use frs::conf::active::{self, ActiveError};
-use frs::conf::{Conf, Faults, Listen};
+use frs::conf::{Conf, Faults, Listen, Settings};
 use frs::service::Role;
 use frs::store::{self, Runtime, SlotStatus};
 
@@ -71,8 +71,8 @@ pub enum CommandError {
 ///
 /// # Errors
 /// There is no answer. A refused configuration is an answer.
-pub fn reload(conf_dir: &Path) -> Result<Reloaded, CommandError> {
-    let data_dir = Conf::data_dir(conf_dir)?;
+pub fn reload(conf_dir: &Path, settings: &Settings) -> Result<Reloaded, CommandError> {
+    let data_dir = Conf::data_dir(conf_dir, settings)?;
     let pid = lock::holder(&data_dir)?;
     let asked_ns = clock::monotonic_ns();
     signal(pid, Signal::SIGHUP)?;
@@ -89,8 +89,8 @@ pub fn reload(conf_dir: &Path) -> Result<Reloaded, CommandError> {
 ///
 /// # Errors
 /// There is no master, or it does not stop.
-pub fn stop(conf_dir: &Path) -> Result<Pid, CommandError> {
-    let data_dir = Conf::data_dir(conf_dir)?;
+pub fn stop(conf_dir: &Path, settings: &Settings) -> Result<Pid, CommandError> {
+    let data_dir = Conf::data_dir(conf_dir, settings)?;
     let pid = lock::holder(&data_dir)?;
     signal(pid, Signal::SIGTERM)?;
     match wait(&data_dir, pid, STOP, || Ok(None)) {
@@ -104,8 +104,8 @@ pub fn stop(conf_dir: &Path) -> Result<Pid, CommandError> {
 ///
 /// # Errors
 /// There is no server, or its files cannot be read.
-pub fn status(conf_dir: &Path) -> Result<String, CommandError> {
-    let data_dir = Conf::data_dir(conf_dir)?;
+pub fn status(conf_dir: &Path, settings: &Settings) -> Result<String, CommandError> {
+    let data_dir = Conf::data_dir(conf_dir, settings)?;
     let pid = lock::holder(&data_dir)?;
     let runtime = Runtime::open_for_reading(&data_dir)?;
     let generation = runtime.generation();

@@ -11,7 +11,7 @@ use super::error::{ReloadError, with_sources};
 use crate::process::token_board::TokenBoard;
 use frs::base::clock;
 use frs::conf::active::{self, ActiveError};
-use frs::conf::{Conf, Overlay, RespTokens, Texts};
+use frs::conf::{Conf, Overlay, RespTokens, Settings, Texts};
 use frs::store::Runtime;
 
 /// The configuration that this master published last, and runtime.mmap.
@@ -45,6 +45,11 @@ impl InForce {
     /// The configuration.
     pub fn conf(&self) -> &Arc<Conf> {
         &self.conf
+    }
+
+    /// What was laid over srv.xml.
+    pub fn settings(&self) -> &Settings {
+        &self.texts.settings
     }
 
     /// The directory of the store.

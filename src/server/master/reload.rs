@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::children::ChildRequests;
 use super::error::ReloadError;
+use super::in_force::InForce;
 use super::needs_restart;
 use super::preparing_child::Preparation;
 use crate::process::account::Account;
@@ -183,23 +184,23 @@ impl Reloads {
         std::mem::take(&mut self.raises).into_values().collect()
     }
 
-    /// Reads the files, and begins to prepare their configuration if it may follow the one in
-    /// force.
+    /// Reads the files, lays the settings of the start over them, and begins to prepare their
+    /// configuration if it may follow the one in force.
     pub fn prepare(
         &mut self,
         report: ReportTo,
         conf_dir: &Path,
-        in_force: &Conf,
+        in_force: &InForce,
         account: Option<&Account>,
     ) -> Result<(), ReloadError> {
         let (checked, secrets) = Account::as_root(account, || {
-            let checked = Conf::load_texts(conf_dir)?;
+            let checked = Conf::load_texts(conf_dir, in_force.settings())?;
             let secrets = checked.conf.srv.cluster.as_ref().map(Cluster::secrets).transpose()?;
             Ok::<_, ReloadError>((checked, secrets))
         })?;
         // As the user that the workers are.
         let tokens = checked.conf.srv.read_tokens()?;
-        let refused = needs_restart::refused(in_force, &checked.conf);
+        let refused = needs_restart::refused(in_force.conf(), &checked.conf);
         if !refused.is_empty() {
             return Err(ReloadError::Changes(refused));
         }

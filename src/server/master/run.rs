@@ -409,8 +409,8 @@ impl Master {
         if self.upgrades.is_begun() {
             return Err(ReloadError::TakingOver);
         }
-        let (conf, account) = (self.in_force.conf(), self.account.as_ref());
-        self.reloads.prepare(report, &self.conf_dir, conf, account)
+        let account = self.account.as_ref();
+        self.reloads.prepare(report, &self.conf_dir, &self.in_force, account)
     }
 
     /// Begins a reload that was requested too early.

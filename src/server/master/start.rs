@@ -32,7 +32,7 @@ use frs::conf::Machine;
 use frs::conf::active;
 use frs::conf::memory_bound::Memory;
 use frs::conf::{ClusterKeys, ClusterSecrets};
-use frs::conf::{Conf, LoadedConf, Overlay, Texts, report};
+use frs::conf::{Conf, LoadedConf, Overlay, Settings, Texts, report};
 use frs::store::{self, LINGERING, Prepared, Runtime};
 
 /// Time limit for the workers of a dead master to end.
@@ -46,6 +46,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 pub struct Start<'a> {
     /// The directory of the configuration.
     pub conf_dir: &'a Path,
+    /// What is laid over srv.xml, now and at every reload.
+    pub settings: &'a Settings,
     /// Whether to refuse to start if a group cannot be served.
     pub strict: bool,
 }
@@ -63,14 +65,18 @@ pub fn serve(how: Start<'_>) -> Result<Ended, MasterError> {
     })
 }
 
-fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
+fn start(Start { conf_dir, settings, strict }: Start<'_>) -> Result<Ended, MasterError> {
     let inherited = Inherited::take().map_err(MasterError::Inherited)?;
     // As early as possible: until then a signal to rotate or reload ends this process.
     let signals = take_signals()?;
-    let LoadedConf { conf, texts } = load(conf_dir, inherited.predecessor.is_some())?;
+    let LoadedConf { conf, texts } = load(conf_dir, settings, inherited.predecessor.is_some())?;
     let account = find_account(&conf)?;
     start_log(&conf, account.as_ref())?;
     let _name = log::name_process("master");
+    for setting in settings.iter() {
+        let (name, value, from) = (setting.name(), setting.value(), setting.origin());
+        tracing::info!(name, value, from, "replaces a setting of srv.xml");
+    }
     look_at_machine(&conf)?;
     let data_dir = conf.srv.data.dir.clone();
     let Inherited { sockets, mut predecessor, notifier, environment } = inherited;
@@ -167,10 +173,10 @@ fn tie_to_cluster(
 
 /// Reads the configuration. While an older binary serves, it waits for a change that the older
 /// master may still refuse.
-fn load(conf_dir: &Path, is_in_use: bool) -> Result<LoadedConf, MasterError> {
+fn load(conf_dir: &Path, settings: &Settings, is_in_use: bool) -> Result<LoadedConf, MasterError> {
     let guard = is_in_use.then(|| Guard::to_read(conf_dir, CHANGES));
     let _guard = guard.transpose().map_err(MasterError::Change)?;
-    Ok(Conf::load_texts(conf_dir)?)
+    Ok(Conf::load_texts(conf_dir, settings)?)
 }
 
 fn start_log(conf: &Conf, account: Option<&Account>) -> Result<(), MasterError> {

@@ -17,7 +17,7 @@ fn biz(max: u64) -> String {
 }
 
 /// The answer of the admin plane on a unix socket.
-fn ask(setup: &Setup, method: &str, target: &str, body: &str) -> io::Result<String> {
+pub(super) fn ask(setup: &Setup, method: &str, target: &str, body: &str) -> io::Result<String> {
     let mut stream = UnixStream::connect(setup.path("admin.sock"))?;
     stream.set_read_timeout(Some(BOUND))?;
     let length = body.len();

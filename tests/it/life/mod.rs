@@ -1,9 +1,10 @@
 //! Life on a server: new binaries that take over under load, systemd's notifications and sockets,
-//! and log rotation.
+//! log rotation, settings from outside.
 
 mod changes;
 mod logs;
 mod resp_listeners;
+mod settings;
 mod systemd;
 mod upgrade;
 

@@ -487,7 +487,8 @@ fn pretends_to_take_over() {
     let data = Path::new("data");
     if manner == "publishes" {
         let runtime = Runtime::open(data).expect("opened");
-        let texts = Conf::load_texts(Path::new("conf")).expect("no faults").texts;
+        let texts =
+            Conf::load_texts(Path::new("conf"), &Default::default()).expect("no faults").texts;
         let generation = runtime.generation() + 1;
         active::write(data, generation, &texts).expect("written");
         runtime.publish(generation);

@@ -1,5 +1,5 @@
-//! The files of deploy/ are correct: the packaged configuration, the systemd units, logrotate's
-//! settings.
+//! The files of deploy/ are correct: the packaged configuration and that of the image, the systemd
+//! units, logrotate's settings, the manifests of containers.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -104,4 +104,65 @@ fn logrotate_understands_its_settings() {
     assert!(output.status.success(), "{}", said(&output));
     assert_eq!(std::fs::read_to_string(dir.path().join("frs.log.1")).expect("rotated"), "a line\n");
     assert_eq!(std::fs::read_to_string(&log).expect("made anew"), "");
+}
+
+#[test]
+fn the_configuration_of_the_image_is_the_shipped_one_for_a_container() {
+    let map = shipped("map.xml");
+    let parse = |srv: &str| Conf::parse("srv.xml", srv, "map.xml", &map).expect("no faults");
+    let (mut image, shipped) = (parse(&deploy("container/srv.xml")), parse(&shipped("srv.xml")));
+    assert_eq!(image.srv.data.dir, Path::new("/data"));
+    assert_eq!(image.srv.listen, [Listen::Tcp("0.0.0.0:7600".parse().expect("an address"))]);
+    let admin = image.srv.admin.take().expect("an admin plane");
+    assert_eq!(admin.listen, Listen::Unix("/run/frs/admin.sock".into()));
+    assert_eq!(admin.token_file, None, "its socket needs none");
+    image.srv.data.dir = shipped.srv.data.dir.clone();
+    (image.srv.listen, image.srv.admin) = (shipped.srv.listen.clone(), shipped.srv.admin.clone());
+    assert_eq!(image.srv, shipped.srv);
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("srv.xml"), deploy("container/srv.xml")).expect("written");
+    std::fs::write(dir.path().join("map.xml"), map).expect("written");
+    let mut check = Command::new(env!("CARGO_BIN_EXE_frs"));
+    let output = check.args(["check", "--conf"]).arg(dir.path()).output().expect("frs runs");
+    assert!(output.status.success(), "{}", said(&output));
+}
+
+#[test]
+fn the_manifests_fit_their_schemas() {
+    let path = |name: &str| format!("{}/../../deploy/{name}", env!("CARGO_MANIFEST_DIR"));
+    for (program, arguments) in [
+        ("kubernetes-validate", vec!["--strict".to_owned(), path("kubernetes/frs.yaml")]),
+        (
+            "check-jsonschema",
+            vec!["--builtin-schema=vendor.compose-spec".to_owned(), path("compose.yaml")],
+        ),
+        (
+            "promtool",
+            vec!["check".to_owned(), "config".to_owned(), path("container/prometheus.yml")],
+        ),
+    ] {
+        let Some(output) = needs::output(Command::new(program).args(arguments)) else { continue };
+        assert!(output.status.success(), "{program}: {}", said(&output));
+    }
+}
+
+#[test]
+fn the_manifests_speak_of_what_the_image_has() {
+    let dockerfile = deploy("Dockerfile");
+    let kubernetes = deploy("kubernetes/frs.yaml");
+    for line in [
+        "FROM scratch",
+        "USER 10001:10001",
+        "VOLUME /data",
+        "WORKDIR /frs",
+        "STOPSIGNAL SIGTERM",
+        "ENTRYPOINT [\"/usr/bin/frs\"]",
+    ] {
+        assert!(dockerfile.lines().any(|found| found == line), "{line}");
+    }
+    let count = |text: &str, part: &str| text.matches(part).count();
+    assert_eq!(count(&kubernetes, "10001"), 3, "user, group and that of volumes");
+    assert_eq!(count(&kubernetes, "mountPath: /data"), 1);
+    assert_eq!(count(&kubernetes, &format!("image: frs:{}\n", env!("CARGO_PKG_VERSION"))), 1);
+    assert_eq!(count(&deploy("compose.yaml"), "data:/data"), 1);
 }

@@ -2,7 +2,7 @@
 
 use super::{GROUP, good, srv_faults};
 use crate::conf::cluster::{Cluster, ClusterNode, Login};
-use crate::conf::{Conf, Texts, active};
+use crate::conf::{Conf, Settings, Texts, active};
 
 /// A whole `<cluster>` but for these attributes and this content, in a srv.xml.
 fn srv(attributes: &str, content: &str) -> String {
@@ -265,6 +265,7 @@ fn files_of_secrets_are_named_and_never_copied() {
         srv: srv.replace(&format!("{}/", dir.path().display()), ""),
         map_name: "map.xml".to_owned(),
         map: format!("<map>{GROUP}</map>"),
+        settings: Settings::default(),
     };
     active::write(dir.path(), 1, &texts).unwrap();
     let published = std::fs::read(active::path(dir.path(), 1)).unwrap();

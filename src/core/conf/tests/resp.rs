@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{faults, good, parse, report};
 use crate::conf::memory_bound::Memory;
-use crate::conf::{AccessToken, Conf, Listen, Machine, RespTokens, Texts, active};
+use crate::conf::{AccessToken, Conf, Listen, Machine, RespTokens, Settings, Texts, active};
 
 const TOKEN: &str = "0123456789abcdef";
 /// Businesses that take the limits of calls, that do not, and that have something else besides.
@@ -179,7 +179,9 @@ fn tokens_are_read_by_who_serves_and_never_copied() {
     let path = dir.path().join("token");
     std::fs::write(&path, TOKEN).unwrap();
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
-    let texts = Conf::load_texts(dir.path()).unwrap_or_else(|faults| panic!("{faults}")).texts;
+    let texts = Conf::load_texts(dir.path(), &Settings::default())
+        .unwrap_or_else(|faults| panic!("{faults}"))
+        .texts;
     let srv = texts.srv.replace(&format!("{}/", dir.path().display()), "");
     active::write(dir.path(), 1, &Texts { srv, ..texts }).unwrap();
     let published = std::fs::read(active::path(dir.path(), 1)).unwrap();
