@@ -6,8 +6,6 @@
 
 use std::fmt;
 
-use super::Settings;
-
 /// Faults kept for one file. Further ones are only counted, because a person has to read them.
 const MAX_FAULTS: usize = 1000;
 
@@ -119,8 +117,8 @@ pub(super) struct Source {
     name: String,
     text: String,
     line_starts: Vec<usize>,
-    /// What is laid over the file.
-    settings: Settings,
+    /// Where each setting comes from that is laid over the file.
+    origins: Vec<String>,
 }
 
 /// The offset of the first setting from outside. No text is as long.
@@ -140,7 +138,7 @@ impl Source {
         let newlines = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n');
         let line_starts = std::iter::once(0).chain(newlines.map(|(at, _)| at + 1)).collect();
         let (name, text) = (name.to_owned(), text.to_owned());
-        let source = Source { name, text, line_starts, settings: Settings::default() };
+        let source = Source { name, text, line_starts, origins: Vec::new() };
         match fault_at {
             None => Ok(source),
             Some(at) => Err(Fault {
@@ -154,14 +152,14 @@ impl Source {
         }
     }
 
-    /// The same file with settings to lay over it.
-    pub fn with(self, settings: &Settings) -> Source {
-        Source { settings: settings.clone(), ..self }
+    /// The same file under settings that come from these options and variables.
+    pub fn under(self, origins: Vec<String>) -> Source {
+        Source { origins, ..self }
     }
 
-    /// The settings to lay over the file.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
+    /// What a message calls the source of a setting.
+    fn origin(&self, nth: usize) -> &str {
+        self.origins.get(nth).map_or("a setting from outside", String::as_str)
     }
 
     /// The line of a position. Of a long line, the part around the fault.
@@ -226,11 +224,6 @@ impl<'s> Notes<'s> {
         self.source.text()
     }
 
-    /// What is to be laid over the text.
-    pub fn settings(&self) -> &'s Settings {
-        self.source.settings()
-    }
-
     /// The offset that stands for a setting from outside.
     pub fn offset_of_setting(nth: usize) -> usize {
         SETTINGS_AT + nth
@@ -250,7 +243,7 @@ impl<'s> Notes<'s> {
     pub fn place(&self, offset: usize) -> String {
         match offset.checked_sub(SETTINGS_AT) {
             None => format!("line {}", self.line(offset)),
-            Some(nth) => self.settings().origin_of(nth).to_owned(),
+            Some(nth) => self.source.origin(nth).to_owned(),
         }
     }
 
@@ -268,7 +261,7 @@ impl<'s> Notes<'s> {
         let (found, expected) = (found.into(), expected.into());
         let (file, position) = match offset.checked_sub(SETTINGS_AT) {
             None => (self.source.name.clone(), Some(self.source.position(offset))),
-            Some(nth) => (self.settings().origin_of(nth).to_owned(), None),
+            Some(nth) => (self.source.origin(nth).to_owned(), None),
         };
         let line = position.map(|position| Box::new(self.source.line_at(position)));
         self.faults.push(Fault { file, position, found, expected, line, count: 1 });

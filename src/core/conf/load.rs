@@ -108,6 +108,7 @@ impl Conf {
         let path = dir.join("srv.xml");
         let name = path.display().to_string();
         let source = read_file(&name, &path).and_then(|bytes| Source::new(&name, &bytes));
+        let source = source.map(|source| Layered::of(source, Settings::default()));
         let mut faults = Vec::new();
         rooted(&source, "srv", &mut faults, srv_read::data_dir)
             .map_err(|Faulty| Faults::new(faults))
@@ -191,6 +192,19 @@ struct NamedBytes<'t> {
     settings: Option<&'t Settings>,
 }
 
+/// A file's text, and what is laid over it.
+struct Layered {
+    source: Source,
+    settings: Settings,
+}
+
+impl Layered {
+    fn of(source: Source, settings: Settings) -> Layered {
+        let origins = settings.iter().map(|setting| setting.origin().to_owned()).collect();
+        Layered { source: source.under(origins), settings }
+    }
+}
+
 impl<'t> NamedBytes<'t> {
     fn of(name: &'t str, text: &'t (impl AsRef<[u8]> + ?Sized)) -> NamedBytes<'t> {
         NamedBytes { name, bytes: Ok(text.as_ref()), settings: None }
@@ -204,12 +218,9 @@ impl<'t> NamedBytes<'t> {
         NamedBytes { settings: Some(settings), ..self }
     }
 
-    fn source(self) -> Result<Source, Fault> {
+    fn source(self) -> Result<Layered, Fault> {
         let source = Source::new(self.name, self.bytes.map_err(Fault::clone)?)?;
-        Ok(match self.settings {
-            None => source,
-            Some(settings) => source.with(settings),
-        })
+        Ok(Layered::of(source, self.settings.cloned().unwrap_or_default()))
     }
 }
 
@@ -243,15 +254,14 @@ fn check(srv: NamedBytes<'_>, map: NamedBytes<'_>, host: &Host) -> Result<Conf, 
 }
 
 /// Whether srv.xml may name a cluster. Other code notes its faults.
-fn may_have_cluster(srv: &Result<Source, Fault>) -> bool {
-    let Ok(source) = srv else { return true };
-    let Document { root, complete } = document(&mut Notes::new(source));
+fn may_have_cluster(srv: &Result<Layered, Fault>) -> bool {
+    let Ok(Layered { source, settings }) = srv else { return true };
+    let Document { root, complete } = document(&mut Notes::new(source), settings);
     cluster_read::may_be_named(root.as_ref(), complete)
 }
 
-/// Reads a file's tree, with its settings laid over it.
-fn document(notes: &mut Notes<'_>) -> Document {
-    let settings = notes.settings();
+/// Reads a file's tree, with settings laid over it.
+fn document(notes: &mut Notes<'_>, settings: &Settings) -> Document {
     let mut document = xml::read(notes);
     if let Some(root) = &mut document.root {
         settings.lay_over(notes, root);
@@ -261,17 +271,17 @@ fn document(notes: &mut Notes<'_>) -> Document {
 
 /// Reads a file's tree and returns the result of `read` on its root. Adds its faults.
 fn rooted<T>(
-    source: &Result<Source, Fault>,
+    source: &Result<Layered, Fault>,
     name: &str,
     faults: &mut Vec<Fault>,
     read: impl FnOnce(&mut Notes<'_>, &Element, bool) -> Checked<T>,
 ) -> Checked<T> {
-    let source = source.as_ref().map_err(|fault| {
+    let Layered { source, settings } = source.as_ref().map_err(|fault| {
         faults.push(fault.clone());
         Faulty
     })?;
     let mut notes = Notes::new(source);
-    let Document { root, complete } = document(&mut notes);
+    let Document { root, complete } = document(&mut notes, settings);
     let value = match &root {
         Some(root) if root.name == name => read(&mut notes, root, complete),
         Some(root) => {

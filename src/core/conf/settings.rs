@@ -103,11 +103,6 @@ impl Settings {
         self.settings.iter()
     }
 
-    /// The source of a setting, by its number.
-    pub(super) fn origin_of(&self, nth: usize) -> &str {
-        self.settings.get(nth).map_or("a setting from outside", |setting| &setting.origin)
-    }
-
     /// The data directory, where they name one.
     pub(super) fn data_dir(&self) -> Option<Result<PathBuf, Fault>> {
         let is_data_dir = |setting: &&Setting| setting.name() == "data.dir";

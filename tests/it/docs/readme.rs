@@ -17,7 +17,7 @@ const PAGES: [(&str, usize); 8] = [
     ("README.md", 7),
     ("docs/admin.md", 7),
     ("docs/cluster.md", 1),
-    ("docs/configuration.md", 3),
+    ("docs/configuration.md", 4),
     ("docs/inspect.md", 5),
     ("docs/limits.md", 3),
     ("docs/operations.md", 4),
