@@ -2,8 +2,8 @@
 //!
 //! Invariant: a command finds its master by the data directory's lock, never by a process id in a
 //! stale file. From the configuration it reads only the path of that directory, unless a setting
-//! from outside names it. So a server can be stopped, inspected and reloaded whatever else the files
-//! contain.
+//! from outside names it. So a server can be stopped, inspected and reloaded whatever else the
+//! files contain.
 
 use std::io;
 use std::path::Path;
