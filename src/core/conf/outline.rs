@@ -52,11 +52,48 @@ impl Outline {
     }
 }
 
+/// An element with everything in it, decoded, without positions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tree {
+    /// Its name.
+    pub name: String,
+    /// Names and values, in the order of the text.
+    pub attributes: Vec<(String, String)>,
+    /// In the order of the text.
+    pub children: Vec<Tree>,
+}
+
+impl Tree {
+    /// No deeper than the parser goes, which is bounded.
+    fn of(element: Element) -> Tree {
+        let attributes = element.attributes.into_iter();
+        Tree {
+            name: element.name,
+            attributes: attributes.map(|it| (it.name, it.value)).collect(),
+            children: element.children.into_iter().map(Tree::of).collect(),
+        }
+    }
+}
+
 /// Reads a well-formed text without a byte order mark. Faults use `name` for the text.
 ///
 /// # Errors
 /// The text is not XML, or has another root than `root_name`.
 pub fn read(name: &str, text: &str, root_name: &str) -> Result<Outline, Faults> {
+    let root = root(name, text, root_name)?;
+    let children = root.children.iter().map(Stretch::of).collect();
+    Ok(Outline { root: Stretch::of(&root), children })
+}
+
+/// Like [`read`], with all levels.
+///
+/// # Errors
+/// The text is not XML, or has another root than `root_name`.
+pub fn tree(name: &str, text: &str, root_name: &str) -> Result<Tree, Faults> {
+    root(name, text, root_name).map(Tree::of)
+}
+
+fn root(name: &str, text: &str, root_name: &str) -> Result<Element, Faults> {
     let source = Source::new(name, text.as_bytes()).map_err(|fault| Faults::new(vec![fault]))?;
     let mut notes = Notes::new(&source);
     let Document { root, complete } = xml::read(&mut notes);
@@ -83,11 +120,7 @@ pub fn read(name: &str, text: &str, root_name: &str) -> Result<Outline, Faults> 
         }
     };
     let faults = notes.into_faults();
-    if !faults.is_empty() {
-        return Err(Faults::new(faults));
-    }
-    let children = root.children.iter().map(Stretch::of).collect();
-    Ok(Outline { root: Stretch::of(&root), children })
+    if faults.is_empty() { Ok(root) } else { Err(Faults::new(faults)) }
 }
 
 /// White space as XML defines it.

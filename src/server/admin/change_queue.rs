@@ -14,6 +14,7 @@ use super::route::Change;
 use crate::process::conf_guard::Guard;
 use crate::process::message::{self, Ask};
 use crate::process::result_files::{ReloadOutcome, Reloaded};
+use crate::protocol::Code;
 use crate::protocol::element::Element;
 use frs::base::sys::process::Channel;
 use frs::conf::{Machine, Texts, active, report};
@@ -143,7 +144,7 @@ impl<W> MapChanges<W> {
         if now_ns.saturating_sub(self.asked.as_ref()?.begun_ns) > BOUND_NS {
             let words = "the master has not answered for 60 s: it may still make the change";
             let who = self.asked.take()?.who;
-            return Some(Addressed { who, what: Err(Refusal::new(504, "no-answer", words)) });
+            return Some(Addressed { who, what: Err(Refusal::new(504, Code::NoAnswer, words)) });
         }
         None
     }
@@ -153,7 +154,7 @@ impl<W> MapChanges<W> {
             Reloaded::Taken { generation, .. } if self.is_another(generation, files) => {
                 let words = "map.xml has changed meanwhile: the file as it is now is in force, \
                              without this change";
-                Err(Refusal::new(409, "conflict", words))
+                Err(Refusal::new(409, Code::Conflict, words))
             }
             Reloaded::Taken { generation, laggards } => {
                 let status = if laggards.is_empty() { status } else { 202 };
@@ -164,7 +165,7 @@ impl<W> MapChanges<W> {
             Reloaded::Refused { mut faults } => {
                 let undone = self.undo(files);
                 faults.extend((!undone.is_empty()).then(|| undone.trim_start().to_owned()));
-                Err(Refusal::new(422, "refused", faults.join("\n")))
+                Err(Refusal::new(422, Code::Refused, faults.join("\n")))
             }
         }
     }
@@ -212,7 +213,7 @@ impl<W> MapChanges<W> {
 
     fn put(&self, name: &str, body: &[u8], runtime: &Runtime) -> Result<Made, Refusal> {
         let body = std::str::from_utf8(body)
-            .map_err(|_| Refusal::new(415, "bad-content-type", "expected a document in UTF-8"))?;
+            .map_err(|_| Refusal::new(415, Code::BadContentType, "expected a document in UTF-8"))?;
         let guard = self.guard()?;
         let texts = self.texts_in_force(runtime)?;
         let names = TextNames { map: &texts.map_name, biz: "body" };
@@ -246,7 +247,7 @@ impl<W> MapChanges<W> {
                     texts.srv_name
                 ),
             };
-            return Err(Refusal::new(409, "conflict", words));
+            return Err(Refusal::new(409, Code::Conflict, words));
         }
         Ok(())
     }
@@ -275,7 +276,7 @@ impl<W> MapChanges<W> {
 
     /// Checks a new map as `frs check` does, and writes it.
     fn write(&self, texts: Texts, map: String, status: u16, guard: Guard) -> Result<Made, Refusal> {
-        let faulty = |words: String| Refusal::new(422, "faulty", words);
+        let faulty = |words: String| Refusal::new(422, Code::Faulty, words);
         let new = Texts { map, ..texts.clone() };
         let conf = new.parse().map_err(|faults| faulty(faults.to_string()))?;
         let faults = report::faults(&Machine::look(&conf));
@@ -306,12 +307,12 @@ fn biz_name(name: &str) -> Result<BizName<'_>, Refusal> {
 
 fn differs(path: &Path) -> Refusal {
     let words = "differs from the configuration in force: reload it, or put it back";
-    Refusal::new(409, "conflict", format!("{} {words}", path.display()))
+    Refusal::new(409, Code::Conflict, format!("{} {words}", path.display()))
 }
 
 fn refused(error: EditError) -> Refusal {
     match error {
-        EditError::Faults(faults) => Refusal::new(422, "faulty", faults.to_string()),
+        EditError::Faults(faults) => Refusal::new(422, Code::Faulty, faults.to_string()),
         EditError::Another => Refusal::bad(error.to_string()),
         EditError::Unknown => Refusal::not_found(error.to_string()),
     }

@@ -26,6 +26,8 @@ pub struct AdminRequest {
     pub format: Format,
     /// Empty unless the route takes a body.
     pub body: Vec<u8>,
+    /// The format of the body.
+    pub body_format: Format,
     /// Method, path and parameters without the key, for the log.
     pub line: String,
 }
@@ -184,9 +186,10 @@ impl AdminConnection {
         };
         let refused = |refusal: Refusal| RefusedRequest { line: line.clone(), refusal, format };
         let route = admit(&head).map_err(refused)?;
-        if route.takes_body() {
-            head.xml_content().map_err(|error| refused(error.into()))?;
-        }
+        let body_format = match route.takes_body() {
+            true => head.content().map_err(|error| refused(error.into()))?,
+            false => Format::Xml,
+        };
         let framed = match head.body {
             Body::Length(length) if length > u64::from(MAX_BODY_BYTES) => {
                 return Err(refused(Error::TooLarge { max_bytes: MAX_BODY_BYTES }.into()));
@@ -198,7 +201,7 @@ impl AdminConnection {
         if head.expects_continue {
             self.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
-        let asked = AdminRequest { route, format, body: Vec::new(), line };
+        let asked = AdminRequest { route, format, body: Vec::new(), body_format, line };
         self.stage = RequestStage::Body(Box::new(asked), framed);
         Ok(())
     }

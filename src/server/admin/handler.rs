@@ -12,13 +12,14 @@ use super::connection::AdminRequest;
 use super::health::{ClusterHealth, HealthReport, MasterHealth, WorkerCounts};
 use super::inspections::{InspectQueue, Inspection};
 use super::map_edit::{self, BizName};
+use super::map_json;
 use super::page;
 use super::pulse::Pulse;
-use super::response::{Addressed, JSON, Refusal, Response, StatusDocument, XML};
+use super::response::{Addressed, Refusal, Response, StatusDocument};
 use super::route::{Change, Route};
 use crate::process::void_records::VoidRecords;
-use crate::protocol::Format;
 use crate::protocol::element::Element;
+use crate::protocol::{Code, Format};
 use crate::stats::history::{self, History};
 use crate::stats::hottest::Hottest;
 use crate::stats::metrics;
@@ -26,8 +27,8 @@ use crate::stats::snapshot::{self, Stats};
 use crate::stats::stats_document::{stats_json, stats_xml};
 use frs::base::clock;
 use frs::base::sys::process::Pid;
-use frs::conf::active;
 use frs::conf::{AccessToken, EpochStep, TokenError};
+use frs::conf::{active, outline};
 use frs::service::{ItemError, RecordError, Role, Service};
 
 /// Key-nodes in which void records are cleared before other requests are served.
@@ -70,7 +71,9 @@ pub struct Handler {
 /// The text of map.xml in force, as it is answered.
 struct MapText {
     generation: u64,
-    text: Arc<[u8]>,
+    xml: Arc<[u8]>,
+    /// Made when first asked for.
+    json: Option<Arc<[u8]>>,
 }
 
 /// A reset that waits until the void records of its biz are cleared.
@@ -174,7 +177,7 @@ impl Handler {
 
     /// Takes a request; returns the answer if it is ready at once.
     pub fn take(&mut self, who: Who, asked: AdminRequest) -> Option<Response> {
-        let AdminRequest { route, body, .. } = asked;
+        let AdminRequest { route, body, body_format, .. } = asked;
         let format = who.format;
         let look = |what| (what, who.clone());
         let (what, who) = match route {
@@ -188,15 +191,21 @@ impl Handler {
                 return Some(Response::page(metrics::CONTENT_TYPE, text.into_bytes()));
             }
             Route::Stats => {
-                let (kind, text) = match format {
-                    Format::Xml => (XML, stats_xml(&self.figures())),
-                    Format::Json => (JSON, stats_json(&self.figures())),
+                let text = match format {
+                    Format::Xml => stats_xml(&self.figures()),
+                    Format::Json => stats_json(&self.figures()),
                 };
-                return Some(Response::page(kind, text.into_bytes()));
+                return Some(Response::text(format, text.into_bytes().into()));
             }
-            Route::Bizs => return Some(response(format, self.map_in_force())),
-            Route::Biz(name) => return Some(response(format, self.biz_in_force(&name))),
-            Route::Change(change) => return self.take_change(who, change, body),
+            Route::Bizs => return Some(response(format, self.map_in_force(format))),
+            Route::Biz(name) => return Some(response(format, self.biz_in_force(&name, format))),
+            Route::Change(change) => {
+                let body = match as_xml(body, body_format) {
+                    Ok(body) => body,
+                    Err(refusal) => return Some(Response::refusal(format, &refusal)),
+                };
+                return self.take_change(who, change, body);
+            }
             Route::Node(which) => look(Inspection::Node(which)),
             Route::Top { biz, most, by } => look(Inspection::Top { biz, most, by }),
         };
@@ -305,20 +314,30 @@ impl Handler {
         self.waiting_reset = Some(waiting);
     }
 
-    fn map_in_force(&mut self) -> Result<Arc<[u8]>, Refusal> {
+    fn map_in_force(&mut self, format: Format) -> Result<Arc<[u8]>, Refusal> {
         let generation = self.service.generation();
-        if let Some(known) = self.map.as_ref().filter(|known| known.generation == generation) {
-            return Ok(Arc::clone(&known.text));
+        if self.map.as_ref().is_none_or(|known| known.generation != generation) {
+            let xml = self.elements(None)?.unwrap_or_default().into_bytes().into();
+            self.map = Some(MapText { generation, xml, json: None });
         }
-        let text: Arc<[u8]> = self.elements(None)?.unwrap_or_default().into_bytes().into();
-        self.map = Some(MapText { generation, text: Arc::clone(&text) });
-        Ok(text)
+        let Some(MapText { xml, json, .. }) = &mut self.map else { return Ok(Arc::from([])) };
+        if format == Format::Xml {
+            return Ok(Arc::clone(xml));
+        }
+        if json.is_none() {
+            *json = Some(as_json(xml, &map_json::MAP)?);
+        }
+        Ok(json.as_ref().map_or(Arc::from([]), Arc::clone))
     }
 
-    fn biz_in_force(&self, name: &str) -> Result<Arc<[u8]>, Refusal> {
+    fn biz_in_force(&self, name: &str, format: Format) -> Result<Arc<[u8]>, Refusal> {
         let name = BizName::of(name).ok_or_else(|| Refusal::not_found(UNKNOWN))?;
         let text = self.elements(Some(name))?;
-        Ok(text.ok_or_else(|| Refusal::not_found(UNKNOWN))?.into_bytes().into())
+        let text = text.ok_or_else(|| Refusal::not_found(UNKNOWN))?;
+        match format {
+            Format::Xml => Ok(text.into_bytes().into()),
+            Format::Json => as_json(text.as_bytes(), &map_json::BIZ),
+        }
     }
 
     fn elements(&self, name: Option<BizName<'_>>) -> Result<Option<String>, Refusal> {
@@ -360,11 +379,27 @@ impl Handler {
     }
 }
 
-/// The XML text unchanged, or the refusal.
+/// The text unchanged, or the refusal.
 fn response(format: Format, text: Result<Arc<[u8]>, Refusal>) -> Response {
     match text {
-        Ok(text) => Response::xml(text),
+        Ok(text) => Response::text(format, text),
         Err(refusal) => Response::refusal(format, &refusal),
+    }
+}
+
+/// Elements of the map in force, in JSON.
+fn as_json(text: &[u8], shape: &'static map_json::Shape) -> Result<Arc<[u8]>, Refusal> {
+    let text = String::from_utf8_lossy(text);
+    let tree = outline::tree("map.xml", &text, shape.element)
+        .map_err(|faults| Refusal::io(faults.to_string()))?;
+    Ok(map_json::document(&tree, shape).into_bytes().into())
+}
+
+/// The `<biz>` of a body, as map.xml has it.
+fn as_xml(body: Vec<u8>, format: Format) -> Result<Vec<u8>, Refusal> {
+    match format {
+        Format::Xml => Ok(body),
+        Format::Json => map_json::biz_as_xml(&body).map(String::into_bytes),
     }
 }
 
@@ -381,11 +416,14 @@ fn record_refusal(error: RecordError) -> Refusal {
         RecordError::Item(ItemError::UnknownBiz) => Refusal::not_found(UNKNOWN),
         RecordError::Item(item @ (ItemError::Store | ItemError::Busy | ItemError::Full)) => {
             let code = match item {
-                ItemError::Busy => "busy",
-                ItemError::Full => "full",
-                _ => "store",
+                ItemError::Busy => Code::Busy,
+                ItemError::Full => Code::Full,
+                _ => Code::Store,
             };
             Refusal::new(503, code, "the record is busy")
+        }
+        RecordError::Item(ItemError::BadKey) => {
+            Refusal::bad("key: expected 1 to 1024 bytes that are a key of the business's type")
         }
         other => Refusal::bad(other.to_string()),
     }

@@ -12,6 +12,7 @@ use mio::Waker;
 
 use super::response::{Addressed, Refusal};
 use super::route::Which;
+use crate::protocol::Code;
 use crate::protocol::element::Element;
 use frs::base::clock;
 use frs::conf::Scope;
@@ -69,7 +70,7 @@ impl<W: Send + 'static> InspectQueue<W> {
             )));
         }
         let gone = "the thread that reads the files has ended";
-        self.ask.send(Addressed { who, what }).map_err(|_| Refusal::new(503, "store", gone))?;
+        self.ask.send(Addressed { who, what }).map_err(|_| Refusal::new(503, Code::Store, gone))?;
         self.waiting += 1;
         Ok(())
     }
@@ -137,16 +138,16 @@ fn node(look: Look) -> Found {
         Look::Absent { .. } => Err(Refusal::not_found("no such record")),
         Look::InTransaction { slot } => Err(Refusal::new(
             503,
-            "busy",
+            Code::Busy,
             format!("the record is in a transaction of slot {slot} that does not end"),
         )),
         Look::HalfWritten { slot } => Err(Refusal::new(
             503,
-            "busy",
+            Code::Busy,
             format!("the process of slot {slot} died while it wrote the record: it is undone soon"),
         )),
         Look::Damaged { place, fault } => {
-            Err(Refusal::new(503, "store", format!("damaged: {fault:?} at {place:?}")))
+            Err(Refusal::new(503, Code::Store, format!("damaged: {fault:?} at {place:?}")))
         }
     }
 }
@@ -204,6 +205,6 @@ fn refused(error: Error) -> Refusal {
     match error {
         Error::UnknownBiz(..) => Refusal::not_found("map.xml has no such biz"),
         Error::BadKey(..) => Refusal::bad(error.to_string()),
-        other => Refusal::new(503, "store", other.to_string()),
+        other => Refusal::new(503, Code::Store, other.to_string()),
     }
 }

@@ -22,6 +22,7 @@
 //! | [`change_queue`] | changes of the configuration, one at a time |
 //! | [`files`] | map.xml on the disk |
 //! | [`map_edit`] | map.xml as text: puts or removes a business |
+//! | [`map_json`] | map.xml in JSON, both directions |
 //! | [`inspections`] | inspections of the group files, on a thread of their own |
 //! | [`handler`] | answers to requests |
 //! | [`server`] | sockets and time |
@@ -40,6 +41,7 @@ pub mod handler;
 pub mod health;
 pub mod inspections;
 pub mod map_edit;
+pub mod map_json;
 pub mod page;
 pub mod plane;
 pub mod pulse;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::protocol::element::{Element, Layout};
 use crate::protocol::response_head::reason;
-use crate::protocol::{self, Format};
+use crate::protocol::{self, Code, Format};
 use frs::base::clock::Millis;
 
 /// A header field.
@@ -54,28 +54,28 @@ pub struct Response {
     pub field: Option<HeaderField>,
 }
 
-/// Media types.
-pub(super) const XML: &str = "application/xml";
-pub(super) const JSON: &str = "application/json";
+/// The media type of a format.
+const fn media_type(format: Format) -> &'static str {
+    match format {
+        Format::Xml => "application/xml",
+        Format::Json => "application/json",
+    }
+}
 
 impl Response {
     /// A document.
     pub fn document(status: u16, format: Format, root: &Element) -> Response {
-        let kind = match format {
-            Format::Xml => XML,
-            Format::Json => JSON,
-        };
         Response {
             status,
-            kind,
+            kind: media_type(format),
             body: root.document(format, Layout::Lines).into_bytes().into(),
             field: None,
         }
     }
 
-    /// XML text, sent unchanged.
-    pub fn xml(text: Arc<[u8]>) -> Response {
-        Response { status: 200, kind: XML, body: text, field: None }
+    /// A text of this format, sent unchanged.
+    pub fn text(format: Format, text: Arc<[u8]>) -> Response {
+        Response { status: 200, kind: media_type(format), body: text, field: None }
     }
 
     /// A page of another kind.
@@ -87,7 +87,7 @@ impl Response {
     pub fn refusal(format: Format, refusal: &Refusal) -> Response {
         let position = refusal.position;
         let root = Element::text("error", &*refusal.words)
-            .with("code", refusal.code)
+            .with("code", refusal.code.word())
             .with_some("line", position.map(|position| u64::from(position.line)))
             .with_some("column", position.map(|position| u64::from(position.column)));
         Response { field: refusal.field, ..Response::document(refusal.status, format, &root) }
@@ -100,7 +100,7 @@ pub struct Refusal {
     /// HTTP status.
     pub status: u16,
     /// The code for clients.
-    pub code: &'static str,
+    pub code: Code,
     /// The explanation. Several faults are several lines.
     pub words: String,
     /// Whether it reports a wrong token; such answers may be delayed.
@@ -113,36 +113,50 @@ pub struct Refusal {
 
 impl Refusal {
     /// A refusal with this status, code and explanation.
-    pub fn new(status: u16, code: &'static str, words: impl Into<String>) -> Refusal {
+    pub fn new(status: u16, code: Code, words: impl Into<String>) -> Refusal {
         let (wrong_token, closes, position, field) = (false, false, None, None);
         Refusal { status, code, words: words.into(), wrong_token, closes, position, field }
     }
 
     /// The thing does not exist.
     pub fn not_found(words: impl Into<String>) -> Refusal {
-        Refusal::new(404, "not-found", words)
+        Refusal::new(404, Code::NotFound, words)
     }
 
     /// The client has no access.
     pub fn forbidden(words: impl Into<String>) -> Refusal {
-        Refusal::new(403, "forbidden", words)
+        Refusal::new(403, Code::Forbidden, words)
     }
 
     /// A parameter or body is invalid.
     pub fn bad(words: impl Into<String>) -> Refusal {
-        Refusal::new(400, "bad-request", words)
+        Refusal::new(400, Code::BadRequest, words)
+    }
+
+    /// The body has a fault at this position.
+    pub fn in_body(
+        code: Code,
+        words: impl Into<String>,
+        position: protocol::TextPosition,
+    ) -> Refusal {
+        Refusal { position: Some(position), ..Refusal::new(400, code, words) }
+    }
+
+    /// Where in the body the fault is.
+    pub fn position(&self) -> Option<protocol::TextPosition> {
+        self.position
     }
 
     /// A system call failed.
     pub fn io(words: impl Into<String>) -> Refusal {
-        Refusal::new(500, "io", words)
+        Refusal::new(500, Code::Io, words)
     }
 
     /// It is not available at the moment.
     pub fn busy(words: impl Into<String>) -> Refusal {
         Refusal {
             field: Some(HeaderField::new("Retry-After", "1")),
-            ..Refusal::new(503, "busy", words)
+            ..Refusal::new(503, Code::Busy, words)
         }
     }
 
@@ -157,7 +171,7 @@ impl Refusal {
     /// The token is missing.
     pub fn unauthorized(words: impl Into<String>) -> Refusal {
         let field = Some(HeaderField::new("WWW-Authenticate", "Bearer realm=\"frs\""));
-        Refusal { field, ..Refusal::new(401, "unauthorized", words) }
+        Refusal { field, ..Refusal::new(401, Code::Unauthorized, words) }
     }
 
     /// There is a token, but a wrong one.

@@ -77,6 +77,21 @@ const TOP: usize = 20;
 /// The largest use that a limit can be set to: what one Update can charge.
 const USED_MOST: u64 = i32::MAX as u64;
 
+/// All paths, and the methods that each takes.
+pub const PATHS: [(&str, &str); 11] = [
+    ("/", "GET, HEAD"),
+    ("/health", "GET, HEAD"),
+    ("/metrics", "GET, HEAD"),
+    ("/stats", "GET, HEAD"),
+    ("/biz", "GET, HEAD"),
+    ("/biz/{biz}", "GET, HEAD, PUT, DELETE"),
+    ("/biz/{biz}/reset", "POST"),
+    ("/node", "GET, HEAD, PUT, DELETE"),
+    ("/top", "GET, HEAD"),
+    ("/reload", "POST"),
+    ("/degrade", "POST"),
+];
+
 /// Finds the route of `method` on `target`.
 pub fn route(method: &str, target: &Target<'_>) -> Result<Route, Refusal> {
     let Local { path, query } = target.local.ok_or_else(unknown)?;
@@ -99,20 +114,29 @@ pub fn route(method: &str, target: &Target<'_>) -> Result<Route, Refusal> {
         }
         (["top"], "GET" | "HEAD") => top(&mut Params::of(query, TOP_PARAMS)?),
         (["reload"], "POST") => none(query, change(Change::Reload)),
-        (["degrade"], "POST") => degrade(&mut Params::of(query, &["on"])?),
-        (["" | "health" | "metrics" | "stats" | "biz" | "top"], _) => {
-            Err(Refusal::method("GET, HEAD"))
-        }
-        (["biz", _], _) => Err(Refusal::method("GET, HEAD, PUT, DELETE")),
-        (["node"], _) => Err(Refusal::method("GET, HEAD, PUT, DELETE")),
-        (["biz", _, "reset"] | ["reload" | "degrade"], _) => Err(Refusal::method("POST")),
-        _ => Err(unknown()),
+        (["degrade"], "POST") => degrade(&mut Params::of(query, DEGRADE)?),
+        _ => Err(allow(&segments).map_or_else(unknown, Refusal::method)),
     }
 }
 
-const NODE: &[&str] = &["biz", "key"];
-const PUT_NODE: &[&str] = &["biz", "key", "limit", "used"];
-const TOP_PARAMS: &[&str] = &["biz", "n", "by"];
+/// The methods that a path takes, if there is such a path.
+fn allow(segments: &[&str]) -> Option<&'static str> {
+    let is_this = |path: &str| {
+        let named = path[1..].split('/');
+        named.clone().count() == segments.len()
+            && named.zip(segments).all(|(name, segment)| name == "{biz}" || name == *segment)
+    };
+    PATHS.iter().find(|(path, _)| is_this(path)).map(|(_, allow)| *allow)
+}
+
+/// The parameters of a record.
+pub const NODE: &[&str] = &["biz", "key"];
+/// The parameters of a change of a record.
+pub const PUT_NODE: &[&str] = &["biz", "key", "limit", "used"];
+/// The parameters of `/top`.
+pub const TOP_PARAMS: &[&str] = &["biz", "n", "by"];
+/// The parameters of `/degrade`.
+pub const DEGRADE: &[&str] = &["on"];
 
 fn unknown() -> Refusal {
     Refusal::not_found(
@@ -251,6 +275,27 @@ mod tests {
             ("POST", "/degrade?on=false", change(Change::Degrade(false))),
         ] {
             assert_eq!(route(method, target), Ok(expected), "{method} {target}");
+        }
+    }
+
+    #[test]
+    fn each_path_takes_its_methods_and_no_others() {
+        for (path, allow) in PATHS {
+            let allow: Vec<&str> = allow.split(", ").collect();
+            let path = path.replace("{biz}", "b");
+            for method in ["GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS", "TRACE"] {
+                let status = match route(method, &path) {
+                    // It may lack parameters.
+                    Ok(_) | Err(Refusal { status: 400, .. }) => 200,
+                    Err(refusal) => refusal.status,
+                };
+                assert_eq!(status, if allow.contains(&method) { 200 } else { 405 }, "{path}");
+            }
+            let words = unknown().words;
+            assert!(
+                words.contains(&path.replace("/b/", "/BIZ/").replace("z/b", "z/BIZ")),
+                "{path}"
+            );
         }
     }
 

@@ -36,10 +36,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// The pause after the system had no room for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The memory of the admin plane: for each connection a head, for some of them a body, doubled as
-/// they grow; map.xml before, after and as answered, each parsed once.
+/// they grow; map.xml before, after and as answered in each format, each parsed once.
 pub const HELD_BYTES: usize = MAX_CLIENTS * 2 * (MAX_HEAD_BYTES as usize + READ_BYTES)
     + MAX_HOLDING * 2 * MAX_BODY_BYTES as usize
-    + 6 * files::MAX_BYTES as usize;
+    + 8 * files::MAX_BYTES as usize;
 /// The attachments that map all groups: the plane's own, and that of the inspections.
 pub const MAPS: u64 = 2;
 /// The number of requests of one client in a tick.

@@ -149,26 +149,26 @@ impl Error {
     }
 
     /// The code that clients see.
-    pub const fn code(&self) -> &'static str {
+    pub const fn code(&self) -> Code {
         match self {
-            Error::BadHttp(_) | Error::OnResp => "bad-http",
-            Error::BadXml { .. } => "bad-xml",
-            Error::BadJson { .. } => "bad-json",
-            Error::BadDocument { .. } | Error::BadTarget { .. } => "bad-request",
-            Error::NotFound | Error::AdminPath => "not-found",
-            Error::BadMethod { .. } => "bad-method",
+            Error::BadHttp(_) | Error::OnResp => Code::BadHttp,
+            Error::BadXml { .. } => Code::BadXml,
+            Error::BadJson { .. } => Code::BadJson,
+            Error::BadDocument { .. } | Error::BadTarget { .. } => Code::BadRequest,
+            Error::NotFound | Error::AdminPath => Code::NotFound,
+            Error::BadMethod { .. } => Code::BadMethod,
             Error::PeerForbidden
             | Error::CrossSite
             | Error::OriginForbidden
-            | Error::HostForbidden => "forbidden",
-            Error::Timeout => "timeout",
-            Error::TooLarge { .. } => "too-large",
-            Error::TooManyItems { .. } => "too-many-items",
-            Error::BadContentType(_) => "bad-content-type",
-            Error::HeadTooLarge { .. } => "head-too-large",
-            Error::BadTransferEncoding => "bad-transfer-encoding",
-            Error::BadVersion => "bad-version",
-            Error::Overloaded | Error::Draining => "overloaded",
+            | Error::HostForbidden => Code::Forbidden,
+            Error::Timeout => Code::Timeout,
+            Error::TooLarge { .. } => Code::TooLarge,
+            Error::TooManyItems { .. } => Code::TooManyItems,
+            Error::BadContentType(_) => Code::BadContentType,
+            Error::HeadTooLarge { .. } => Code::HeadTooLarge,
+            Error::BadTransferEncoding => Code::BadTransferEncoding,
+            Error::BadVersion => Code::BadVersion,
+            Error::Overloaded | Error::Draining => Code::Overloaded,
         }
     }
 
@@ -221,6 +221,101 @@ impl Error {
             | Error::BadVersion
             | Error::Overloaded => true,
         }
+    }
+}
+
+/// What kind of error it is, for clients. Those after `Overloaded` are of the admin plane only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs)]
+pub enum Code {
+    BadHttp,
+    BadXml,
+    BadJson,
+    BadRequest,
+    NotFound,
+    BadMethod,
+    Forbidden,
+    Timeout,
+    TooLarge,
+    TooManyItems,
+    BadContentType,
+    HeadTooLarge,
+    BadTransferEncoding,
+    BadVersion,
+    Overloaded,
+    Unauthorized,
+    Conflict,
+    Faulty,
+    Refused,
+    Io,
+    Busy,
+    Store,
+    Full,
+    NoAnswer,
+}
+
+impl Code {
+    /// All codes.
+    pub const ALL: [Code; 24] = [
+        Code::BadHttp,
+        Code::BadXml,
+        Code::BadJson,
+        Code::BadRequest,
+        Code::NotFound,
+        Code::BadMethod,
+        Code::Forbidden,
+        Code::Timeout,
+        Code::TooLarge,
+        Code::TooManyItems,
+        Code::BadContentType,
+        Code::HeadTooLarge,
+        Code::BadTransferEncoding,
+        Code::BadVersion,
+        Code::Overloaded,
+        Code::Unauthorized,
+        Code::Conflict,
+        Code::Faulty,
+        Code::Refused,
+        Code::Io,
+        Code::Busy,
+        Code::Store,
+        Code::Full,
+        Code::NoAnswer,
+    ];
+
+    /// The word that clients read.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Code::BadHttp => "bad-http",
+            Code::BadXml => "bad-xml",
+            Code::BadJson => "bad-json",
+            Code::BadRequest => "bad-request",
+            Code::NotFound => "not-found",
+            Code::BadMethod => "bad-method",
+            Code::Forbidden => "forbidden",
+            Code::Timeout => "timeout",
+            Code::TooLarge => "too-large",
+            Code::TooManyItems => "too-many-items",
+            Code::BadContentType => "bad-content-type",
+            Code::HeadTooLarge => "head-too-large",
+            Code::BadTransferEncoding => "bad-transfer-encoding",
+            Code::BadVersion => "bad-version",
+            Code::Overloaded => "overloaded",
+            Code::Unauthorized => "unauthorized",
+            Code::Conflict => "conflict",
+            Code::Faulty => "faulty",
+            Code::Refused => "refused",
+            Code::Io => "io",
+            Code::Busy => "busy",
+            Code::Store => "store",
+            Code::Full => "full",
+            Code::NoAnswer => "no-answer",
+        }
+    }
+
+    /// Whether a client of the data plane can read it.
+    pub const fn is_of_data_plane(self) -> bool {
+        self as usize <= Code::Overloaded as usize
     }
 }
 

@@ -39,6 +39,9 @@ pub fn refusal(text: &str) -> Option<u16> {
     REFUSALS.contains(&status).then_some(status)
 }
 
+/// The names of the parameters.
+pub const NAMES: [&str; 8] = ["biz", "key", "count", "force", "detail", "deny", "rate", "burst"];
+
 /// Adds the one item of a query string. Returns the status of a refusal, if it names one.
 pub fn parse(
     query: &str,
@@ -200,6 +203,16 @@ mod tests {
     }
 
     #[test]
+    fn each_parameter_is_named() {
+        for name in NAMES {
+            let found = read(&format!("biz=b&key=k&{name}=%"));
+            let found = found.expect_err(name).to_string();
+            assert!(!found.contains("unknown parameter"), "{name}: {found}");
+            assert!(unknown("x").to_string().contains(name), "{name}");
+        }
+    }
+
+    #[test]
     fn parameters() {
         assert_eq!(read("biz=login&key=alice"), Ok(row("login", "alice")));
         assert_eq!(read("key=a%20b+c%2B%c3%A9&biz=1"), Ok(row("1", "a b c+é")));
@@ -263,7 +276,7 @@ mod tests {
             "biz=b&key=k&burst=1&burst=1",
         ] {
             let error = read(query).expect_err(query);
-            assert_eq!((error.status(), error.code()), (400, "bad-request"), "{query}");
+            assert_eq!((error.status(), error.code().word()), (400, "bad-request"), "{query}");
         }
     }
 

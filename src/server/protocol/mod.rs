@@ -43,7 +43,7 @@ pub mod route;
 pub mod visible;
 pub mod xml;
 
-pub use error::{Error, Excerpt, TextPosition};
+pub use error::{Code, Error, Excerpt, TextPosition};
 pub use format::{Bounds, Decoded, Format};
 pub use line::Line;
 use line::Pen;

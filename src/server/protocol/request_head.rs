@@ -267,15 +267,6 @@ impl<'h, 'b> Head<'h, 'b> {
         Ok(format)
     }
 
-    /// Like [`Head::content`], for a body that must be XML.
-    pub fn xml_content(&self) -> Result<(), Error> {
-        match self.content() {
-            Ok(Format::Xml) => Ok(()),
-            Err(error) if error != NO_FORMAT => Err(error),
-            _ => Err(Error::BadContentType("expected application/xml or text/xml")),
-        }
-    }
-
     /// The format of the answer: `own` unless the client prefers the other one.
     pub fn answer_format(&self, own: Format) -> Format {
         self.accept.choose(own)

@@ -72,6 +72,18 @@ pub enum Route<'b> {
     Health,
 }
 
+const ITEMS: &str = "GET, HEAD, POST";
+const HEALTH: &str = "GET, HEAD";
+
+/// All paths, and the methods that each takes; `*`: all.
+pub const PATHS: [(&str, &str); 5] = [
+    ("/query", ITEMS),
+    ("/update", ITEMS),
+    ("/health", HEALTH),
+    ("/authz/{biz}", "*"),
+    ("/authz/{biz}/{path}", "*"),
+];
+
 /// Finds what `method` on `target` requests.
 pub fn route<'b>(method: &str, target: &Target<'b>) -> Result<Route<'b>, Error> {
     let Local { path, query } = target.local.ok_or(Error::NotFound)?;
@@ -80,7 +92,7 @@ pub fn route<'b>(method: &str, target: &Target<'b>) -> Result<Route<'b>, Error> 
         "/update" => items(method, Command::Update, query),
         "/health" => match method {
             "GET" | "HEAD" => Ok(Route::Health),
-            _ => Err(Error::BadMethod { allow: "GET, HEAD" }),
+            _ => Err(Error::BadMethod { allow: HEALTH }),
         },
         "/" | "/metrics" => Err(Error::AdminPath),
         _ => {
@@ -99,7 +111,7 @@ fn items<'b>(method: &str, command: Command, query: Option<&'b str>) -> Result<R
             Err(Error::BadTarget { what, found: Excerpt::of(query) })
         }
         ("GET" | "HEAD", query) => Ok(Route::Item(command, query.unwrap_or_default())),
-        _ => Err(Error::BadMethod { allow: "GET, HEAD, POST" }),
+        _ => Err(Error::BadMethod { allow: ITEMS }),
     }
 }
 
@@ -109,6 +121,18 @@ mod tests {
 
     fn route<'b>(method: &str, target: &'b str) -> Result<Route<'b>, Error> {
         Target::parse(target).and_then(|target| super::route(method, &target))
+    }
+
+    #[test]
+    fn each_path_takes_its_methods_and_no_others() {
+        for (path, allow) in PATHS {
+            let path = path.replace("{biz}", "b").replace("{path}", "a/b");
+            for method in ["GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS", "TRACE"] {
+                let takes = allow == "*" || allow.split(", ").any(|known| known == method);
+                let refused = Err(Error::BadMethod { allow });
+                assert_eq!(route(method, &path) != refused, takes, "{method} {path}");
+            }
+        }
     }
 
     #[test]
@@ -133,7 +157,7 @@ mod tests {
             "http://::1/query",
         ] {
             let error = route("GET", target).unwrap_err();
-            assert_eq!((error.code(), error.closes()), ("bad-http", true), "{target}");
+            assert_eq!((error.code().word(), error.closes()), ("bad-http", true), "{target}");
         }
     }
 
@@ -206,6 +230,6 @@ mod tests {
             assert_eq!(route(method, target), Err(expected), "{method} {target}");
         }
         let error = route("POST", "/query?biz=b").unwrap_err();
-        assert_eq!((error.status(), error.code()), (400, "bad-request"));
+        assert_eq!((error.status(), error.code().word()), (400, "bad-request"));
     }
 }

@@ -11,7 +11,7 @@ mod fault;
 mod read;
 mod write;
 
-pub use read::read;
+pub use read::{DOCUMENT_MEMBERS, ITEM_MEMBERS, not_json, offset, read, text_of};
 pub use write::{write, write_error, write_string};
 
 #[cfg(test)]

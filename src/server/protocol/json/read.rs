@@ -31,11 +31,7 @@ pub fn read(
     request: &mut Request,
 ) -> Result<(), Error> {
     request.begin(command);
-    let body = without_mark(body)?;
-    let text = std::str::from_utf8(body).map_err(|error| {
-        let position = TextPosition::of(body, error.valid_up_to());
-        Error::BadJson { what: "not UTF-8", found: Excerpt::NONE, position }
-    })?;
+    let text = text_of(body)?;
     let mut reader = Reader { text, at: 0, bounds, decoded, request, fault: None };
     reader.pass_space();
     let root_at = reader.at;
@@ -49,6 +45,15 @@ pub fn read(
         return Err(reader.document(what, "", root_at));
     }
     Ok(())
+}
+
+/// The text of a body, without its byte order mark.
+pub fn text_of(body: &[u8]) -> Result<&str, Error> {
+    let body = without_mark(body)?;
+    std::str::from_utf8(body).map_err(|error| {
+        let position = TextPosition::of(body, error.valid_up_to());
+        Error::BadJson { what: "not UTF-8", found: Excerpt::NONE, position }
+    })
 }
 
 /// What the parser's visitors share: the position, and where they put what they find.
@@ -194,11 +199,16 @@ struct Names {
     unknown: &'static str,
 }
 
+/// The members of a request.
+pub const DOCUMENT_MEMBERS: &[&str] = &["atomic", "items"];
+/// The members of an item.
+pub const ITEM_MEMBERS: &[&str] = &["biz", "key", "count", "force", "detail", "rate", "burst"];
+
 const OF_DOCUMENT: Names =
-    Names { names: &["atomic", "items"], unknown: "unknown member: expected atomic or items" };
+    Names { names: DOCUMENT_MEMBERS, unknown: "unknown member: expected atomic or items" };
 
 const OF_ITEM: Names = Names {
-    names: &["biz", "key", "count", "force", "detail", "rate", "burst"],
+    names: ITEM_MEMBERS,
     unknown: "unknown member: expected biz, key, count, force, detail, rate or burst",
 };
 
@@ -537,7 +547,7 @@ impl<'de> DeserializeSeed<'de> for Flag<'_, '_, 'de> {
 
 /// The error for what the parser does not accept as JSON.
 #[cold]
-fn not_json(error: &serde_json::Error, text: &str) -> Error {
+pub fn not_json(error: &serde_json::Error, text: &str) -> Error {
     let at = match error.is_eof() {
         true => text.len(),
         false => offset(text, error.line(), error.column()),
@@ -552,7 +562,7 @@ fn not_json(error: &serde_json::Error, text: &str) -> Error {
 }
 
 /// The byte at the parser's line and column: only LF ends a line, and columns count bytes.
-fn offset(text: &str, line: usize, column: usize) -> usize {
+pub fn offset(text: &str, line: usize, column: usize) -> usize {
     let lines = text.split_inclusive('\n').take(line.saturating_sub(1));
     let start: usize = lines.map(str::len).sum();
     (start + column).saturating_sub(1)

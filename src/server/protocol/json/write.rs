@@ -96,7 +96,7 @@ fn write_limits(out: &mut Vec<u8>, pen: &mut Pen<'_>, answers: &Answers, answer:
 pub fn write_error(out: &mut Vec<u8>, line: &mut Line, error: &Error, admin: Option<&Listen>) {
     let mut pen = line.pen();
     pen.text(b"{\"error\":{\"code\":\"");
-    pen.text(error.code().as_bytes());
+    pen.text(error.code().word().as_bytes());
     pen.text(b"\"");
     if let Some(position) = error.position() {
         pen.text(b",\"line\":");

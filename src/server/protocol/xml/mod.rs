@@ -14,7 +14,7 @@ mod value;
 mod write;
 
 pub use read::read;
-pub(super) use value::is_char;
+pub use value::is_char;
 pub use value::replace_forbidden;
 pub use write::{write, write_error, write_escaped};
 

@@ -1,0 +1,318 @@
+//! One business in JSON to a `<biz>` as map.xml has it.
+//!
+//! Invariant: the text has no member that the document has not, and nothing in a value can end the
+//! element around it. Types are checked here. All else is checked where the text is read.
+//!
+//! The parser goes as deep as the shapes, and no deeper.
+
+use std::cell::Cell;
+use std::fmt;
+
+use serde::de::{
+    DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Unexpected, Visitor,
+};
+
+use super::shape::{BIZ, Kind, Shape};
+use crate::admin::connection::MAX_BODY_BYTES;
+use crate::admin::response::Refusal;
+use crate::protocol::{Code, Error, Excerpt, TextPosition, json, xml};
+
+/// The `<biz>` of a document `{"biz": {…}}`.
+///
+/// # Errors
+/// The body is not JSON, or is not of this shape, or its `<biz>` would be too long.
+pub fn biz_as_xml(body: &[u8]) -> Result<String, Refusal> {
+    let text = json::text_of(body)?;
+    let reader = Reader { code: Cell::new(Code::BadRequest) };
+    let mut parser = serde_json::Deserializer::from_str(text);
+    let read = Root(&reader).deserialize(&mut parser).and_then(|biz| parser.end().map(|()| biz));
+    let biz = read.map_err(|error| match error.is_data() {
+        false => json::not_json(&error, text).into(),
+        true => {
+            let at = json::offset(text, error.line(), error.column());
+            let place = format!(" at line {} column {}", error.line(), error.column());
+            let words = error.to_string();
+            let words = words.strip_suffix(&place).unwrap_or(&words);
+            Refusal::in_body(reader.code.get(), words, TextPosition::of(text.as_bytes(), at))
+        }
+    })?;
+    let mut out = Vec::new();
+    biz.write(&mut out, 1);
+    if out.len() > MAX_BODY_BYTES as usize {
+        return Err(Error::TooLarge { max_bytes: MAX_BODY_BYTES }.into());
+    }
+    // It was text, and only characters were added to it.
+    Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
+/// An element to write.
+struct Written {
+    name: &'static str,
+    attributes: Vec<(&'static str, String)>,
+    children: Vec<Written>,
+}
+
+impl Written {
+    /// Appends the element, its children on lines of their own, indented as the shipped map.xml is.
+    fn write(&self, out: &mut Vec<u8>, depth: usize) {
+        out.push(b'<');
+        out.extend_from_slice(self.name.as_bytes());
+        for (name, value) in &self.attributes {
+            out.push(b' ');
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b"=\"");
+            xml::write_escaped(out, value);
+            out.push(b'"');
+        }
+        if self.children.is_empty() {
+            return out.extend_from_slice(b"/>");
+        }
+        out.push(b'>');
+        for child in &self.children {
+            indent(out, depth + 1);
+            child.write(out, depth + 1);
+        }
+        indent(out, depth);
+        out.extend_from_slice(b"</");
+        out.extend_from_slice(self.name.as_bytes());
+        out.push(b'>');
+    }
+}
+
+fn indent(out: &mut Vec<u8>, depth: usize) {
+    out.push(b'\n');
+    out.extend(std::iter::repeat_n(b' ', depth * 2));
+}
+
+/// What the visitors share: the code of the fault, if they find one.
+struct Reader {
+    code: Cell<Code>,
+}
+
+impl Reader {
+    /// A fault of what frs rejects although it is JSON.
+    fn not_taken<E: serde::de::Error>(&self, words: impl fmt::Display) -> E {
+        self.code.set(Code::BadJson);
+        E::custom(words)
+    }
+
+    fn null<E: serde::de::Error>(&self) -> E {
+        self.not_taken("null is not taken: leave the member out")
+    }
+
+    fn unknown<E: serde::de::Error>(&self, found: &str, expected: &[&str]) -> E {
+        let found = Excerpt::of(found);
+        E::custom(format!("unknown member: expected {}{found}", expected.join(", ")))
+    }
+
+    fn repeated<E: serde::de::Error>(&self, name: &str) -> E {
+        self.not_taken(format!("the member {name} occurs more than once"))
+    }
+}
+
+/// Reads the whole document.
+struct Root<'r>(&'r Reader);
+
+impl<'de> DeserializeSeed<'de> for Root<'_> {
+    type Value = Written;
+
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Written, D::Error> {
+        parser.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Root<'_> {
+    type Value = Written;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with the member biz")
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<Written, E> {
+        Err(self.0.null())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Written, A::Error> {
+        let mut biz = None;
+        while let Some(name) = map.next_key::<String>()? {
+            if name != BIZ.element {
+                return Err(self.0.unknown(&name, &[BIZ.element]));
+            }
+            if biz.is_some() {
+                return Err(self.0.repeated(BIZ.element));
+            }
+            biz = Some(map.next_value_seed(Object { reader: self.0, shape: &BIZ })?);
+        }
+        biz.ok_or_else(|| A::Error::custom("expected the member biz"))
+    }
+}
+
+/// Reads the object of an element.
+struct Object<'r> {
+    reader: &'r Reader,
+    shape: &'static Shape,
+}
+
+impl<'de> DeserializeSeed<'de> for Object<'_> {
+    type Value = Written;
+
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Written, D::Error> {
+        parser.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Object<'_> {
+    type Value = Written;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an object, the {}", self.shape.element)
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<Written, E> {
+        Err(self.reader.null())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Written, A::Error> {
+        let Object { reader, shape } = self;
+        let mut written =
+            Written { name: shape.element, attributes: Vec::new(), children: Vec::new() };
+        let mut arrays: Vec<&str> = Vec::new();
+        while let Some(name) = map.next_key::<String>()? {
+            if let Some((name, kind)) = shape.attribute(&name) {
+                if written.attributes.iter().any(|(known, _)| *known == name) {
+                    return Err(reader.repeated(name));
+                }
+                let value = map.next_value_seed(Attribute { reader, name, kind })?;
+                written.attributes.push((name, value));
+            } else if let Some(child) = shape.children.iter().find(|child| child.array == name) {
+                if arrays.contains(&child.array) {
+                    return Err(reader.repeated(child.array));
+                }
+                arrays.push(child.array);
+                let shape = *child;
+                written.children.extend(map.next_value_seed(Array { reader, shape })?);
+            } else {
+                let expected: Vec<&str> = shape.members().collect();
+                return Err(reader.unknown(&name, &expected));
+            }
+        }
+        Ok(written)
+    }
+}
+
+/// Reads the array of an element's children of one name.
+struct Array<'r> {
+    reader: &'r Reader,
+    shape: &'static Shape,
+}
+
+impl<'de> DeserializeSeed<'de> for Array<'_> {
+    type Value = Vec<Written>;
+
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Vec<Written>, D::Error> {
+        parser.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Array<'_> {
+    type Value = Vec<Written>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an array of objects, the {}", self.shape.array)
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<Vec<Written>, E> {
+        Err(self.reader.null())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Vec<Written>, A::Error> {
+        let Array { reader, shape } = self;
+        let mut all = Vec::new();
+        while let Some(one) = array.next_element_seed(Object { reader, shape })? {
+            all.push(one);
+        }
+        Ok(all)
+    }
+}
+
+/// Reads the value of an attribute, as the text that XML has for it.
+struct Attribute<'r> {
+    reader: &'r Reader,
+    name: &'static str,
+    kind: Kind,
+}
+
+impl Attribute<'_> {
+    fn number<E: serde::de::Error>(self, text: String, found: Unexpected<'_>) -> Result<String, E> {
+        match self.kind {
+            Kind::Whole | Kind::Decimal => Ok(text),
+            Kind::Text | Kind::Flag => Err(E::invalid_type(found, &self)),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Attribute<'_> {
+    type Value = String;
+
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<String, D::Error> {
+        parser.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Attribute<'_> {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            Kind::Text => "a string",
+            Kind::Whole => "a whole number",
+            Kind::Decimal => "a number",
+            Kind::Flag => "true or false",
+        };
+        write!(f, "{kind} for {}", self.name)
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<String, E> {
+        Err(self.reader.null())
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, flag: bool) -> Result<String, E> {
+        match self.kind {
+            Kind::Flag => Ok(flag.to_string()),
+            _ => Err(E::invalid_type(Unexpected::Bool(flag), &self)),
+        }
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<String, E> {
+        self.number(number.to_string(), Unexpected::Unsigned(number))
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<String, E> {
+        self.number(number.to_string(), Unexpected::Signed(number))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<String, E> {
+        // JSON does not tell 5.0 from 5. Beyond, a number of this type is not exact.
+        let is_whole = number.fract() == 0.0 && number.abs() <= (1_u64 << 53) as f64;
+        match self.kind {
+            Kind::Decimal => Ok(number.to_string()),
+            Kind::Whole if is_whole => Ok(number.to_string()),
+            _ => Err(E::invalid_type(Unexpected::Float(number), &self)),
+        }
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<String, E> {
+        if self.kind != Kind::Text {
+            let start = Excerpt::of(text);
+            return Err(E::invalid_type(Unexpected::Str(start.text()), &self));
+        }
+        match text.chars().find(|&c| !xml::is_char(c)) {
+            Some(c) => Err(E::custom(format!(
+                "{}: expected characters that XML 1.0 allows, found U+{:04X}",
+                self.name,
+                u32::from(c)
+            ))),
+            None => Ok(text.to_owned()),
+        }
+    }
+}

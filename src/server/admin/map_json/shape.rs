@@ -1,0 +1,130 @@
+//! What the elements of map.xml hold, and how JSON writes the values.
+//!
+//! Invariant: an attribute that is missing here would be missing in JSON, so a test compares these
+//! tables with conf/map.xsd.
+
+/// How JSON writes the value of an attribute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A string.
+    Text,
+    /// A number without decimals.
+    Whole,
+    /// A number with up to three decimals.
+    Decimal,
+    /// `true` or `false`.
+    Flag,
+}
+
+/// What an element holds.
+#[derive(Debug)]
+pub struct Shape {
+    /// Its name in XML.
+    pub element: &'static str,
+    /// The name of its array in JSON.
+    pub array: &'static str,
+    /// Its attributes.
+    pub attributes: &'static [(&'static str, Kind)],
+    /// Its children, any number of each.
+    pub children: &'static [&'static Shape],
+}
+
+impl Shape {
+    /// The names of its members.
+    pub fn members(&self) -> impl Iterator<Item = &'static str> {
+        let attributes = self.attributes.iter().map(|(name, _)| *name);
+        attributes.chain(self.children.iter().map(|child| child.array))
+    }
+
+    pub(super) fn attribute(&self, name: &str) -> Option<(&'static str, Kind)> {
+        self.attributes.iter().find(|(known, _)| *known == name).copied()
+    }
+}
+
+use Kind::{Decimal, Flag, Text, Whole};
+
+/// `<map>`.
+pub const MAP: Shape =
+    Shape { element: "map", array: "maps", attributes: &[], children: &[&GROUP, &BIZ] };
+/// `<group>`.
+pub const GROUP: Shape = Shape {
+    element: "group",
+    array: "groups",
+    attributes: &[
+        ("name", Text),
+        ("files", Whole),
+        ("key-nodes", Whole),
+        ("chain", Whole),
+        ("node-size", Whole),
+        ("key-bytes", Whole),
+        ("hash", Text),
+        ("on-full", Text),
+        ("backup", Text),
+        ("spill", Flag),
+    ],
+    children: &[],
+};
+/// `<biz>`.
+pub const BIZ: Shape = Shape {
+    element: "biz",
+    array: "bizs",
+    attributes: &[
+        ("id", Whole),
+        ("name", Text),
+        ("group", Text),
+        ("key", Text),
+        ("ipv6-prefix", Whole),
+        ("mode", Text),
+        ("share", Text),
+        ("on-miss", Text),
+        ("on-down", Text),
+        ("wait", Text),
+        ("hosts", Whole),
+    ],
+    children: &[&LIMIT, &LISTED[0], &LISTED[1], &OVERRIDE],
+};
+/// `<limit>`.
+pub const LIMIT: Shape = Shape {
+    element: "limit",
+    array: "limits",
+    attributes: &[
+        ("policy", Text),
+        ("scope", Text),
+        ("max", Whole),
+        ("interval", Text),
+        ("unit", Text),
+        ("tz", Text),
+        ("at", Text),
+        ("rate", Text),
+        ("burst", Whole),
+        ("per-call", Flag),
+        ("max-period", Text),
+        ("debt", Whole),
+        ("ban", Text),
+        ("on-exceed", Text),
+    ],
+    children: &[&WEIGHT],
+};
+/// `<weight>`.
+pub const WEIGHT: Shape = Shape {
+    element: "weight",
+    array: "weights",
+    attributes: &[("at", Whole), ("value", Decimal)],
+    children: &[],
+};
+/// `<allow>` and `<deny>`.
+pub const LISTED: [Shape; 2] = [
+    Shape { element: "allow", array: "allows", attributes: &[("key", Text)], children: &[] },
+    Shape { element: "deny", array: "denys", attributes: &[("key", Text)], children: &[] },
+];
+/// `<override>`.
+pub const OVERRIDE: Shape = Shape {
+    element: "override",
+    array: "overrides",
+    attributes: &[("key", Text), ("limit", Whole), ("max", Whole)],
+    children: &[],
+};
+
+/// All of them.
+pub const ALL: [&Shape; 8] =
+    [&MAP, &GROUP, &BIZ, &LIMIT, &WEIGHT, &LISTED[0], &LISTED[1], &OVERRIDE];

@@ -1,0 +1,37 @@
+//! Elements of map.xml to JSON.
+
+use frs::conf::outline::Tree;
+
+use super::shape::{Kind, Shape};
+use crate::protocol::Format;
+use crate::protocol::element::{Element, Layout, Value};
+
+/// The document of a checked element.
+pub fn document(tree: &Tree, shape: &'static Shape) -> String {
+    element(tree, shape).document(Format::Json, Layout::Lines)
+}
+
+fn element(tree: &Tree, shape: &'static Shape) -> Element {
+    let mut element = Element::new(shape.element);
+    for (name, text) in &tree.attributes {
+        if let Some((name, kind)) = shape.attribute(name) {
+            element = element.with(name, value(kind, text));
+        }
+    }
+    let children = shape.children.iter().flat_map(|child| {
+        let named = tree.children.iter().filter(|tree| tree.name == child.element);
+        named.map(|tree| self::element(tree, child))
+    });
+    element.holding(children)
+}
+
+/// The text of a checked element has a value of its kind, with white space around it at most.
+fn value(kind: Kind, text: &str) -> Value {
+    let value = match kind {
+        Kind::Text => None,
+        Kind::Whole => text.trim().parse().ok().map(Value::Number),
+        Kind::Decimal => text.trim().parse().ok().map(Value::Decimal),
+        Kind::Flag => text.trim().parse().ok().map(Value::Flag),
+    };
+    value.unwrap_or_else(|| Value::Text(text.to_owned()))
+}
