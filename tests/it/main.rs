@@ -23,6 +23,7 @@ mod library;
 mod life;
 mod limits;
 mod load;
+mod openapi;
 mod process;
 mod resp;
 mod shipped;

@@ -1,0 +1,253 @@
+//! The document against the code: paths, methods, parameters, members and words. And the answers of
+//! a server have the members that it names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::document::Document;
+use crate::common::plane::{Plane, TOKEN, ask};
+use frs::service::{ItemError, Outcome};
+use frs_server::admin::map_json::{ALL, Kind};
+use frs_server::admin::route as admin;
+use frs_server::protocol::call::Call;
+use frs_server::protocol::{Code, form, json, route};
+
+fn set<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> BTreeSet<String> {
+    names.into_iter().map(|name| name.as_ref().to_owned()).collect()
+}
+
+const METHODS: [&str; 8] = ["get", "head", "put", "post", "delete", "options", "patch", "trace"];
+
+/// The methods of each path of a plane, without HEAD, which goes with GET.
+fn documented(document: &Document, plane: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let paths = document.0["paths"].as_object().expect("paths");
+    let mut found = BTreeMap::new();
+    for (path, item) in paths {
+        let has_tag = |method: &&str| {
+            let tags = item[*method]["tags"].as_array();
+            tags.is_some_and(|tags| tags.iter().any(|tag| tag == plane))
+        };
+        let methods = set(METHODS.iter().copied().filter(has_tag));
+        if !methods.is_empty() {
+            found.insert(path.clone(), methods);
+        }
+    }
+    found
+}
+
+fn in_code(paths: &[(&str, &str)]) -> BTreeMap<String, BTreeSet<String>> {
+    let methods = |allow: &str| match allow {
+        "*" => set(METHODS.iter().filter(|method| **method != "head")),
+        allow => set(allow.split(", ").map(str::to_lowercase).filter(|method| method != "head")),
+    };
+    paths.iter().map(|(path, allow)| ((*path).to_owned(), methods(allow))).collect()
+}
+
+#[test]
+fn the_paths_and_methods_are_those_of_the_code() {
+    let document = Document::read();
+    assert_eq!(documented(&document, "data plane"), in_code(&route::PATHS));
+    assert_eq!(documented(&document, "admin plane"), in_code(&admin::PATHS));
+    assert_eq!(document.0["info"]["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn the_parameters_are_those_of_the_code() {
+    let document = Document::read();
+    let parameters = |path: &str, method: &str| {
+        let item = &document.0["paths"][path];
+        let both = [&item["parameters"], &item[method]["parameters"]];
+        let all = both.into_iter().filter_map(Value::as_array).flatten();
+        let all = all.map(|parameter| document.resolve(parameter));
+        let of_query = all.filter(|parameter| parameter["in"] == "query");
+        set(of_query.map(|parameter| parameter["name"].as_str().expect("a name")))
+    };
+    for (path, method, names) in [
+        ("/query", "get", &form::NAMES[..]),
+        ("/update", "get", &form::NAMES),
+        ("/query", "post", &[]),
+        ("/update", "post", &[]),
+        ("/node", "get", admin::NODE),
+        ("/node", "put", admin::PUT_NODE),
+        ("/node", "delete", admin::NODE),
+        ("/top", "get", admin::TOP_PARAMS),
+        ("/degrade", "post", admin::DEGRADE),
+        ("/biz", "get", &[]),
+        ("/biz/{biz}", "put", &[]),
+        ("/stats", "get", &[]),
+    ] {
+        assert_eq!(parameters(path, method), set(names), "{method} {path}");
+    }
+}
+
+#[test]
+fn the_members_of_requests_are_those_of_the_code() {
+    let document = Document::read();
+    assert_eq!(set(document.members("Request")), set(json::DOCUMENT_MEMBERS));
+    assert_eq!(set(document.members("RequestItem")), set(json::ITEM_MEMBERS));
+    for (element, schema) in [
+        ("group", "Group"),
+        ("biz", "Biz"),
+        ("limit", "Limit"),
+        ("weight", "Weight"),
+        ("allow", "ListedKey"),
+        ("deny", "ListedKey"),
+        ("override", "Override"),
+    ] {
+        let shape = ALL.iter().find(|shape| shape.element == element).expect("a shape");
+        assert_eq!(set(document.members(schema)), set(shape.members()), "{schema}");
+        for (name, kind) in shape.attributes {
+            let kind = match kind {
+                Kind::Text => "string",
+                Kind::Whole => "integer",
+                Kind::Decimal => "number",
+                Kind::Flag => "boolean",
+            };
+            let member = document.resolve(&document.schema(schema)["properties"][*name]);
+            assert_eq!(member["type"], kind, "{schema} {name}");
+        }
+    }
+}
+
+#[test]
+fn the_words_are_those_of_the_code() {
+    let document = Document::read();
+    let words = |schema: &Value| set(document.words(schema));
+    let errors = ItemError::ALL.map(ItemError::word);
+    assert_eq!(words(document.schema("ItemErrorWord")), set(errors));
+    assert_eq!(words(document.schema("ErrorCode")), set(Code::ALL.map(Code::word)));
+    let outcomes = set(Outcome::ALL.map(Outcome::word));
+    for member in ["queries", "updates"] {
+        let members = &document.schema("StatsBiz")["properties"][member]["properties"];
+        assert_eq!(set(members.as_object().expect("members").keys()), outcomes);
+    }
+    let requests = &document.schema("Stats")["properties"]["requests"]["items"]["properties"];
+    assert_eq!(words(&requests["command"]), set(Call::ALL.map(Call::word)));
+}
+
+/// Appends the names of all members within a schema.
+fn names(schema: &Value, found: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(parts) => {
+            for (name, part) in parts {
+                if let ("properties", Value::Object(members)) = (name.as_str(), part) {
+                    found.extend(members.keys().cloned());
+                }
+                names(part, found);
+            }
+        }
+        Value::Array(parts) => parts.iter().for_each(|part| names(part, found)),
+        _ => {}
+    }
+}
+
+fn sources(directory: &Path, all: &mut String) {
+    for entry in std::fs::read_dir(directory).expect("readable") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            sources(&path, all);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            *all += &std::fs::read_to_string(path).expect("readable");
+        }
+    }
+}
+
+/// No schema names a member that nothing writes or reads any more.
+#[test]
+fn each_member_stands_in_the_code() {
+    let mut code = String::new();
+    sources(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")), &mut code);
+    // In a string of bytes the quotation marks are escaped.
+    let stands = |name: &str| {
+        code.contains(&format!("\"{name}\"")) || code.contains(&format!("\\\"{name}\\\""))
+    };
+    let mut found = BTreeSet::new();
+    names(&Document::read().0["components"]["schemas"], &mut found);
+    assert!(found.len() > 100, "{found:?}");
+    // An array is named like its elements plus s.
+    let is_unknown = |name: &&String| !stands(name) && !name.strip_suffix('s').is_some_and(stands);
+    let unknown: Vec<&String> = found.iter().filter(is_unknown).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
+
+#[test]
+fn answers_have_the_members_that_the_document_names() {
+    let document = Document::read();
+    let plane = Plane::new(1);
+    plane.setup.write_map(super::asked::MAP);
+    let server = plane.start(1);
+    let json = |text: &str| -> Value {
+        serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    };
+    let check = |schema: &str, text: &str| {
+        let faults = document.faults(document.schema(schema), &json(text));
+        assert!(faults.is_empty(), "{schema}: {faults:#?} in {text}");
+    };
+    let fields = "Content-Type: application/json\r\nAccept: application/json\r\n";
+    let mut client = server.client();
+    let mut items = String::new();
+    for (biz, key, more) in [
+        ("login", "a", "\"detail\":true,\"count\":6"),
+        ("login", "a", "\"detail\":true,\"count\":5"),
+        ("login", "a", "\"count\":1"),
+        ("sms", "1", "\"detail\":true"),
+        ("captcha", "a", "\"count\":9"),
+        ("calls", "a", "\"rate\":\"1/s\",\"burst\":2"),
+        ("tried", "a", "\"count\":9"),
+        ("listed", "allowed", "\"count\":1"),
+        ("listed", "denied", "\"count\":1"),
+        ("nope", "a", "\"count\":1"),
+    ] {
+        items += &format!("{{\"biz\":\"{biz}\",\"key\":\"{key}\",{more}}},");
+    }
+    let items = items.trim_end_matches(',');
+    let body = format!("{{\"items\":[{items}]}}");
+    let answer = ask(&mut client, "POST", "/update", fields, &body).expect("answered");
+    check("Answers", &answer.body);
+    let mut seen = BTreeSet::new();
+    let answers = json(&answer.body);
+    for answer in answers["items"].as_array().expect("answers") {
+        seen.extend(answer.as_object().expect("an object").keys().cloned());
+    }
+    // The others need a cluster, or a server that limits nothing.
+    let mut expected = set(document.members("Answer"));
+    expected.extend(set(document.members("ItemError")));
+    let others = set(["shared", "age", "degraded"]);
+    assert_eq!(seen, &expected - &others, "{}", answer.body);
+    let body = body.replacen('{', "{\"atomic\":true,", 1);
+    let answer = ask(&mut client, "POST", "/update", fields, &body).expect("answered");
+    check("Answers", &answer.body);
+    let answer = ask(&mut client, "POST", "/update", fields, "{}").expect("answered");
+    check("ErrorDocument", &answer.body);
+    let fields = format!("{fields}Authorization: Bearer {TOKEN}\r\n");
+    let mut client = plane.client();
+    let mut of_admin = |method: &str, target: &str, body: &str, schema: &str, status: u16| {
+        let answer = ask(&mut client, method, target, &fields, body).expect("answered");
+        assert_eq!(answer.status, status, "{method} {target}: {}", answer.body);
+        check(schema, &answer.body);
+        answer.body
+    };
+    of_admin("GET", "/health", "", "HealthDocument", 200);
+    of_admin("GET", "/stats", "", "Stats", 200);
+    of_admin("GET", "/node?biz=login&key=a", "", "NodeDocument", 200);
+    of_admin("GET", "/top?biz=login", "", "TopDocument", 200);
+    of_admin("GET", "/top?biz=seckill", "", "TopDocument", 200);
+    of_admin("GET", "/biz", "", "MapDocument", 200);
+    for biz in ["login", "sms", "seckill", "captcha", "api", "calls", "tried", "listed"] {
+        let target = format!("/biz/{biz}");
+        let text = of_admin("GET", &target, "", "BizDocument", 200);
+        of_admin("PUT", &target, &text, "DoneDocument", 200);
+        assert_eq!(of_admin("GET", &target, "", "BizDocument", 200), text, "{biz}");
+    }
+    let faulty = "{\"biz\":{\"id\":1001,\"name\":\"login\"}}";
+    of_admin("PUT", "/biz/login", faulty, "ErrorDocument", 422);
+    of_admin("PUT", "/biz/login", "{\"biz\":[]}", "ErrorDocument", 400);
+    let new = "{\"biz\":{\"id\":7,\"name\":\"new\",\"key\":\"string\",\
+               \"limits\":[{\"policy\":\"total\",\"max\":1}]}}";
+    of_admin("PUT", "/biz/other", new, "ErrorDocument", 400);
+    of_admin("PUT", "/biz/new", new, "DoneDocument", 201);
+    of_admin("DELETE", "/biz/new", "", "DoneDocument", 200);
+    of_admin("GET", "/biz/new", "", "ErrorDocument", 404);
+}
