@@ -181,6 +181,8 @@ pub enum Role {
     Admin = 4,
     /// The process that alone talks to the cluster.
     Courier = 5,
+    /// The server's own frs-envoy.
+    Envoy = 6,
 }
 
 const _: () = assert!(Role::Program as u32 == ROLE_PROGRAM);
@@ -249,7 +251,7 @@ impl Service {
         let mut service = Service::over(handle, data_dir, conf, generation);
         match role {
             Role::Worker if has_cluster => service.handle.open_wants(OwnerBell::Event)?,
-            Role::Program | Role::Admin => {
+            Role::Program | Role::Admin | Role::Envoy => {
                 service.waits_by_futex = true;
                 service.open_ring()?;
             }

@@ -26,5 +26,6 @@ mod load;
 mod openapi;
 mod process;
 mod resp;
+mod rls;
 mod shipped;
 mod tidy;

@@ -3,7 +3,7 @@
 //! Invariant: a tick begins before every run, and the run reads the clock. At most one exchange
 //! waits behind a call that did not: the next call goes on with it if it asks the same in time.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use super::error::{AttachError, Error};
 use super::item::Item;
@@ -11,6 +11,13 @@ use super::verdict::{Answers, TriedAnswers, Verdict};
 use crate::base::clock;
 use crate::conf::Conf;
 use crate::service::{Command, Exchange, ItemError, Request, Role, Service, Stage};
+
+/// What a client attaches to, and as what.
+#[derive(Debug)]
+pub(super) struct Origin {
+    pub data_dir: PathBuf,
+    pub role: Role,
+}
 
 /// A service, the request of single items, and room for answers.
 #[derive(Debug)]
@@ -29,8 +36,9 @@ pub(super) enum Patience {
 }
 
 impl Attachment {
-    pub fn new(data_dir: &Path) -> Result<Attachment, AttachError> {
-        let mut service = Service::attach(data_dir, Role::Program)
+    pub fn new(origin: &Origin) -> Result<Attachment, AttachError> {
+        let Origin { data_dir, role } = origin;
+        let mut service = Service::attach(data_dir, *role)
             .map_err(|error| AttachError::of(data_dir, error))?;
         service.set_wait_room(usize::MAX);
         Ok(Attachment { service, exchange: Exchange::default() })

@@ -14,11 +14,11 @@ mod tests;
 mod verdict;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::base::sys;
-use crate::service::Command;
-use attachment::{Attachment, Patience};
+use crate::service::{Command, Role};
+use attachment::{Attachment, Origin, Patience};
 use per_process::Pools;
 
 pub use batch::Batch;
@@ -49,7 +49,7 @@ pub use verdict::{Answers, TriedAnswers, Verdict};
 /// server gives it up. Calls then return [`Error::Attach`], until the first call after the server's
 /// next start attaches again.
 pub struct Client {
-    data_dir: PathBuf,
+    origin: Origin,
     pools: Pools,
 }
 
@@ -61,13 +61,19 @@ impl Client {
     /// No server has prepared the directory, this user cannot write its files, or all places for
     /// programs are in use.
     pub fn attach(data_dir: impl AsRef<Path>) -> Result<Client, AttachError> {
-        let data_dir = data_dir.as_ref();
+        Client::attach_as(data_dir.as_ref(), Role::Program)
+    }
+
+    /// As [`Client::attach`], in a place of the server's own processes.
+    #[doc(hidden)]
+    pub fn attach_as(data_dir: &Path, role: Role) -> Result<Client, AttachError> {
         // A forked child or a later call may have another working directory.
         let absolute = std::path::absolute(data_dir);
         let data_dir = absolute.unwrap_or_else(|_| data_dir.to_path_buf());
-        let first = Attachment::new(&data_dir)?;
+        let origin = Origin { data_dir, role };
+        let first = Attachment::new(&origin)?;
         let pools = Pools::new(sys::forks(), pool::size(), first);
-        Ok(Client { data_dir, pools })
+        Ok(Client { origin, pools })
     }
 
     /// Charges an item if its limits admit it.
@@ -104,6 +110,15 @@ impl Client {
         Batch::new(self)
     }
 
+    /// Takes the configuration in force; its generation.
+    #[doc(hidden)]
+    pub fn tick(&self) -> Result<u64, AttachError> {
+        self.with(|attachment| {
+            attachment.begin_tick();
+            attachment.generation()
+        })
+    }
+
     fn run(&self, command: Command, item: Item<'_>, patience: Patience) -> Result<Verdict, Error> {
         self.with(|attachment| attachment.run(command, &item, patience))?
     }
@@ -111,12 +126,12 @@ impl Client {
     /// Runs `work` on an attachment of this process.
     #[inline]
     fn with<T>(&self, work: impl FnOnce(&mut Attachment) -> T) -> Result<T, AttachError> {
-        self.pools.of(sys::forks())?.with(&self.data_dir, work)
+        self.pools.of(sys::forks())?.with(&self.origin, work)
     }
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("data_dir", &self.data_dir).finish_non_exhaustive()
+        f.debug_struct("Client").field("data_dir", &self.origin.data_dir).finish_non_exhaustive()
     }
 }

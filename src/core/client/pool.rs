@@ -4,12 +4,11 @@
 //! attachment, it is never used again.
 
 use std::cell::Cell;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{LockResult, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use super::attachment::Attachment;
+use super::attachment::{Attachment, Origin};
 use super::error::AttachError;
 use crate::base::clock;
 
@@ -65,12 +64,12 @@ impl Pool {
     #[inline]
     pub fn with<T>(
         &self,
-        data_dir: &Path,
+        origin: &Origin,
         work: impl FnOnce(&mut Attachment) -> T,
     ) -> Result<T, AttachError> {
         let mut held = match self.try_used() {
             Some(held) => held,
-            None => self.add_or_wait(data_dir),
+            None => self.add_or_wait(origin),
         };
         match &mut *held {
             Some(attachment) if !attachment.has_ended() => {
@@ -80,7 +79,7 @@ impl Pool {
                 }
                 Ok(result)
             }
-            _ => self.with_another(held, data_dir, work),
+            _ => self.with_another(held, origin, work),
         }
     }
 
@@ -121,11 +120,11 @@ impl Pool {
 
     /// Adds a place if the pool may grow. Otherwise waits for one in use.
     #[cold]
-    fn add_or_wait(&self, data_dir: &Path) -> Held<'_> {
+    fn add_or_wait(&self, origin: &Origin) -> Held<'_> {
         let used = self.used.load(Ordering::Relaxed);
         let held = self.places.get(used).and_then(try_lock);
         if let Some(mut held) = held.filter(|_| !self.is_refused_still()) {
-            match held.take().map_or_else(|| Attachment::new(data_dir), Ok) {
+            match held.take().map_or_else(|| Attachment::new(origin), Ok) {
                 Ok(attachment) => {
                     *held = Some(attachment);
                     self.used.fetch_max(used + 1, Ordering::Relaxed);
@@ -150,12 +149,12 @@ impl Pool {
     fn with_another<T>(
         &self,
         mut held: Held<'_>,
-        data_dir: &Path,
+        origin: &Origin,
         work: impl FnOnce(&mut Attachment) -> T,
     ) -> Result<T, AttachError> {
         // Free its slot first: it may be the last one.
         *held = None;
-        match Attachment::new(data_dir) {
+        match Attachment::new(origin) {
             Ok(attachment) => Ok(work(held.insert(attachment))),
             Err(error) => {
                 drop(held);

@@ -45,10 +45,10 @@ fn client(world: &World) -> Client {
 
 /// A client whose pool may grow to this size on any machine.
 fn client_of(world: &World, size: usize) -> Client {
-    let Client { data_dir, pools } = client(world);
+    let Client { origin, pools } = client(world);
     drop(pools);
-    let first = super::Attachment::new(&data_dir).unwrap();
-    Client { data_dir, pools: super::Pools::new(sys::forks(), size, first) }
+    let first = super::Attachment::new(&origin).unwrap();
+    Client { origin, pools: super::Pools::new(sys::forks(), size, first) }
 }
 
 /// The number of slots that programs hold.

@@ -134,6 +134,12 @@ impl Verdict {
         self.verdict.degraded
     }
 
+    /// The verdict of the layer below.
+    #[doc(hidden)]
+    pub fn judged(&self) -> &limit::Verdict {
+        &self.verdict
+    }
+
     /// The figures of each limit, for an item with [`Item::detail`](crate::Item::detail); else
     /// empty.
     pub fn limits(&self) -> &[LimitFigures] {

@@ -12,8 +12,8 @@ use super::fault::{Checked, Fault, Faults, Faulty, Notes, Source, shown};
 use super::host::Host;
 use super::xml::{Document, Element};
 use super::{
-    Cluster, Conf, Settings, Srv, cluster_read, fit, map_read, resp_read, share_read, srv_read,
-    warm, xml,
+    Cluster, Conf, Settings, Srv, cluster_read, fit, map_read, resp_read, rls_read, share_read,
+    srv_read, warm, xml,
 };
 
 /// The most bytes of a configuration file.
@@ -242,7 +242,8 @@ fn check(srv: NamedBytes<'_>, map: NamedBytes<'_>, host: &Host) -> Result<Conf, 
         // In an incomplete file the unread rest may make it fit.
         if let (Ok(map), true) = (&map, complete) {
             let throttles = resp_read::throttles(notes, root, &srv.resps, map);
-            fit::undo(notes, root, &srv, map).and(throttles)?;
+            let bizs = rls_read::bizs(notes, root, srv.rls.as_ref(), map);
+            fit::undo(notes, root, &srv, map).and(throttles).and(bizs)?;
         }
         Ok(srv)
     });

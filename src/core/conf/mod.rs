@@ -45,6 +45,8 @@ mod promises;
 mod resources;
 mod resp_read;
 mod resp_tokens;
+mod rls;
+mod rls_read;
 mod secret_file;
 mod settings;
 mod share;
@@ -95,8 +97,13 @@ pub use map::{Geometry, HashKind, Scope};
 #[doc(hidden)]
 pub use overlay::{EpochError, EpochRaise, Overlay, OverlayError};
 #[doc(hidden)]
-pub use resources::{DirFilesystem, Filesystem, Machine};
+pub use resources::{DirFilesystem, Filesystem, Machine, envoy_program};
+#[doc(hidden)]
 pub use resp_tokens::RespTokens;
+#[doc(hidden)]
+pub use rls::{
+    Charge, Descriptor, Domain, Entry, KeyPart, Rls, Target, ValuePattern,
+};
 #[doc(hidden)]
 pub use secret_file::{ClusterKeys, ClusterSecret, ClusterSecrets, Password, SecretError};
 #[doc(hidden)]

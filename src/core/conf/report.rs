@@ -12,7 +12,7 @@ use super::memory_bound::{
 };
 use super::resources::{DirFilesystem, Filesystem, Machine};
 use super::srv::{Listen, SLOTS};
-use super::{Conf, Resp, fit, promises, warm};
+use super::{Charge, Conf, Resp, Rls, fit, promises, warm};
 use crate::base::figures::{bytes, exact_bytes, grouped};
 
 /// The part of memory, as its divisor, beyond which files on disk throttle their writers.
@@ -46,6 +46,9 @@ pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> Report {
     }
     for resp in &conf.srv.resps {
         let _ = writeln!(text, "{}", resp_line(resp));
+    }
+    if let Some(rls) = &conf.srv.rls {
+        let _ = writeln!(text, "{}", rls_line(rls));
     }
     memory_text(&mut text, conf, sizes);
     let mut warnings: Vec<String> = conf
@@ -83,6 +86,12 @@ pub fn faults(machine: &Machine) -> Vec<String> {
             )),
         }
     }
+    faults.extend(machine.missing_program.iter().map(|path| {
+        format!(
+            "{}: found no program, expected frs-envoy there: <rls> of srv.xml needs it beside frs",
+            path.display()
+        )
+    }));
     faults
 }
 
@@ -170,12 +179,32 @@ fn parked_line(conf: &Conf, cluster: &Cluster, sizes: &BufferSizes) -> String {
     )
 }
 
-/// `resp 127.0.0.1:6380: AUTH with the token of conf/resp.token, CL.THROTTLE on biz throttle`.
-fn resp_line(resp: &Resp) -> String {
-    let address = match &resp.listen {
+/// `rls 127.0.0.1:7603: charges all or none, domains: edge (4 descriptors)`.
+fn rls_line(rls: &Rls) -> String {
+    let charge = match rls.charge {
+        Charge::AllOrNone => "all or none",
+        Charge::Each => "each",
+    };
+    let words = |count| if count == 1 { "descriptor" } else { "descriptors" };
+    let domains = rls.domains.iter().map(|domain| {
+        let count = domain.descriptors.len();
+        format!("{} ({} {})", domain.name, grouped(count as u64), words(count))
+    });
+    let domains = domains.collect::<Vec<_>>().join(", ");
+    let domains = if domains.is_empty() { "none".to_owned() } else { domains };
+    format!("rls {}: charges {charge}, domains: {domains}", address_text(&rls.listen))
+}
+
+fn address_text(listen: &Listen) -> String {
+    match listen {
         Listen::Tcp(address) => address.to_string(),
         Listen::Unix(path) => format!("unix:{}", path.display()),
-    };
+    }
+}
+
+/// `resp 127.0.0.1:6380: AUTH with the token of conf/resp.token, CL.THROTTLE on biz throttle`.
+fn resp_line(resp: &Resp) -> String {
+    let address = address_text(&resp.listen);
     let auth = resp
         .token_file
         .as_ref()
@@ -198,7 +227,12 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
     let (needed, reserved) = (conf.srv.needed_slots(), conf.srv.reserved_slots());
     let programs = conf.srv.data.max_programs;
     let plane = if conf.srv.admin.is_some() { " + admin plane" } else { "" };
-    let courier = if conf.srv.cluster.is_some() { " + courier" } else { "" };
+    let courier = match (conf.srv.cluster.is_some(), conf.srv.rls.is_some()) {
+        (false, false) => "",
+        (true, false) => " + courier",
+        (false, true) => " + frs-envoy",
+        (true, true) => " + courier + frs-envoy",
+    };
     let parked = match memory.parked {
         0 => String::new(),
         bytes => format!("parked requests at worst: {}\n  ", exact_bytes(bytes)),

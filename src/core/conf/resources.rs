@@ -72,6 +72,8 @@ pub struct Machine {
     pub ram_bytes: Option<u64>,
     /// One for each directory of the configuration.
     pub filesystems: Vec<DirFilesystem>,
+    /// Where frs-envoy is looked for and is not, if `<rls>` needs it.
+    pub missing_program: Option<PathBuf>,
 }
 
 impl Machine {
@@ -83,8 +85,24 @@ impl Machine {
             .map(|dir| DirFilesystem { dir: dir.clone(), filesystem: Filesystem::of(dir) })
             .collect();
         let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        Machine { ram_bytes: total_bytes(&meminfo), filesystems }
+        let missing_program = conf.srv.rls.as_ref().map(|_| envoy_program());
+        Machine {
+            ram_bytes: total_bytes(&meminfo),
+            filesystems,
+            missing_program: missing_program.filter(|path| !is_executable(path)),
+        }
     }
+}
+
+/// The program that serves `<rls>`: it is beside the one that runs.
+pub fn envoy_program() -> PathBuf {
+    let own = std::env::current_exe().unwrap_or_default();
+    own.with_file_name("frs-envoy")
+}
+
+fn is_executable(path: &Path) -> bool {
+    let access = rustix::fs::Access::EXEC_OK;
+    path.is_file() && rustix::fs::access(path, access).is_ok()
 }
 
 fn total_bytes(meminfo: &str) -> Option<u64> {

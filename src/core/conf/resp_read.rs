@@ -26,7 +26,7 @@ pub(super) struct OtherListeners<'s> {
 
 impl OtherListeners<'_> {
     /// The element that listens on an address.
-    fn find(&self, address: &Listen) -> Option<&'static str> {
+    pub fn find(&self, address: &Listen) -> Option<&'static str> {
         let admin = self.admin.as_ref().ok().and_then(Option::as_ref);
         if self.listen.as_ref().is_ok_and(|listen| listen.contains(address)) {
             return Some("<listen>");

@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::{AccessToken, Authority, Cidr, Cluster, HostName, Origin};
+use super::{AccessToken, Authority, Cidr, Cluster, HostName, Origin, Rls};
 
 /// srv.xml, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,6 +16,8 @@ pub struct Srv {
     pub listen: Vec<Listen>,
     /// Addresses at which RESP is spoken.
     pub resps: Vec<Resp>,
+    /// Envoy's rate limit service; none: it is off.
+    pub rls: Option<Rls>,
     /// Networks whose peers are served. Peers on a unix socket always are.
     pub allow: Vec<Cidr>,
     /// The admin plane. None: it is off.
@@ -93,7 +95,7 @@ const DEFAULT_PROGRAMS: u16 = 192;
 impl Srv {
     /// Slots that the server's own processes need at once.
     pub fn needed_slots(&self) -> u16 {
-        let others = [self.admin.is_some(), self.cluster.is_some()];
+        let others = [self.admin.is_some(), self.cluster.is_some(), self.rls.is_some()];
         needed_slots(self.workers, others.into_iter().filter(|is_there| *is_there).count() as u16)
     }
 
@@ -104,7 +106,7 @@ impl Srv {
 }
 
 /// Slots that so many workers need, the keeper, the child that prepares a reload, and `others`: the
-/// admin plane and the courier, if they are configured.
+/// admin plane, the courier and frs-envoy, if they are configured.
 pub(super) fn needed_slots(workers: u16, others: u16) -> u16 {
     workers + 2 + others
 }

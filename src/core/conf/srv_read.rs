@@ -12,6 +12,7 @@ use super::fault::{Checked, Faulty, Notes};
 use super::host::Host;
 use super::listen_read::{admin, listen};
 use super::resp_read::{OtherListeners, resps};
+use super::rls_read::rls;
 use super::srv::{
     AuthzKey, Data, Http, Log, LogFormat, LogLevel, SLOTS, Srv, default_programs, needed_slots,
 };
@@ -20,7 +21,7 @@ use super::walk::Shape;
 use super::xml::Element;
 
 const SRV: Shape = Shape {
-    once: &["workers", "admin", "data", "http", "log", "user", "authz", "degrade", "cluster"],
+    once: &["workers", "admin", "data", "http", "log", "user", "authz", "degrade", "cluster", "rls"],
     many: &["listen", "resp", "allow", "trusted"],
     ..Shape::EMPTY
 };
@@ -60,8 +61,10 @@ pub(super) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked
     let listen = listen(notes, root);
     let allow = networks(notes, root, "allow");
     let admin = admin(notes, root.child("admin"));
-    let resps = resps(notes, root, &OtherListeners { listen: &listen, admin: &admin });
-    let others = ["admin", "cluster"].map(|name| u16::from(root.child(name).is_some()));
+    let others = OtherListeners { listen: &listen, admin: &admin };
+    let resps = resps(notes, root, &others);
+    let rls = rls(notes, root.child("rls"), &others, &resps);
+    let others = ["admin", "cluster", "rls"].map(|name| u16::from(root.child(name).is_some()));
     let needed = needed_slots(workers.unwrap_or(1), others.iter().sum());
     let data = data(notes, root.child("data"), needed);
     let http = http(notes, root.child("http"));
@@ -81,6 +84,7 @@ pub(super) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked
         workers: workers?,
         listen: listen?,
         resps: resps?,
+        rls: rls?,
         allow: if allow.is_empty() { Cidr::LOCAL.to_vec() } else { allow },
         admin: admin?,
         data: data?,

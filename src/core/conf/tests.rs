@@ -329,7 +329,7 @@ proptest! {
         let srv = "<srv><http max-atomic-items='15'/><cluster name='c' secret-file='s'>\
                    <node>a:1</node></cluster></srv>";
         if let Ok(conf) = Conf::parse("s", srv, "m", &map) {
-            let machine = Machine { ram_bytes: None, filesystems: vec![] };
+            let machine = Machine { ram_bytes: None, filesystems: vec![], missing_program: None };
             let _ = report::report(&conf, &machine, &SIZES);
         }
     }

@@ -204,10 +204,13 @@ pub mod runtime {
     pub(crate) const RELOADS: usize = RESTARTS + 2;
     pub(crate) const RELOADED: usize = RELOADS + 2;
     pub(crate) const COURIER_RESTARTS: usize = RELOADED + 2;
-    /// The keeper, then the workers. The last one is the courier's.
+    /// Older binaries leave it 0.
+    pub(crate) const ENVOY_RESTARTS: usize = COURIER_RESTARTS + 1;
+    /// The keeper, then the workers. The last one is the courier's, the one before frs-envoy's.
     pub(crate) const PLACES: usize = 128;
     pub(crate) const PLACES_MAX: usize = SLOTS;
     pub(crate) const COURIER_PLACE: usize = PLACES_MAX - 1;
+    pub(crate) const ENVOY_PLACE: usize = COURIER_PLACE - 1;
     /// Each on a line of its own: the first two are written by couriers and whoever rings.
     pub(crate) const HOST_SEQ: usize = PLACES + PLACES_MAX;
     pub(crate) const PROGRAMS_BELL: usize = HOST_SEQ + 8;

@@ -11,7 +11,7 @@ use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
 
 use super::access::Over;
-use crate::net::listeners::AdminListener;
+use crate::net::listeners::PlainListener;
 use crate::net::stream::Stream;
 
 /// Connections accepted in a tick.
@@ -37,17 +37,17 @@ pub(super) struct Arrival {
 impl Listener {
     /// Registers the listener in the loop, as `token`.
     pub fn register(
-        listener: AdminListener,
+        listener: PlainListener,
         registry: &Registry,
         token: Token,
     ) -> io::Result<Listener> {
         match listener {
-            AdminListener::Tcp(listener) => {
+            PlainListener::Tcp(listener) => {
                 let mut listener = TcpListener::from_std(listener);
                 registry.register(&mut listener, token, Interest::READABLE)?;
                 Ok(Listener::Tcp(listener))
             }
-            AdminListener::Unix(listener) => {
+            PlainListener::Unix(listener) => {
                 let mut listener = UnixListener::from_std(listener);
                 registry.register(&mut listener, token, Interest::READABLE)?;
                 Ok(Listener::Unix(listener))

@@ -17,7 +17,7 @@ use super::handler::{Handler, HandlerParts};
 use super::inspections::InspectQueue;
 use super::pulse::Pulse;
 use super::server::{self, Server};
-use crate::net::listeners::AdminListener;
+use crate::net::listeners::PlainListener;
 use crate::process::log;
 use crate::stats::hottest::Hottest;
 use frs::base::sys::process::{Channel, Pid};
@@ -26,7 +26,7 @@ use frs::service::{Role, Service};
 /// What the plane needs from the keeper.
 pub struct AdminArgs {
     /// Its listener.
-    pub listener: AdminListener,
+    pub listener: PlainListener,
     /// The channel to the master.
     pub channel: Channel,
     /// The master's process id.

@@ -23,7 +23,7 @@ use super::files;
 use super::handler::{Handler, Who};
 use super::ration::Ration;
 use super::response::{Addressed, Refusal, Response};
-use crate::net::listeners::AdminListener;
+use crate::net::listeners::PlainListener;
 use crate::process::log::LogThrottle;
 use frs::base::clock;
 
@@ -75,7 +75,7 @@ impl Server {
     /// A server that [`Self::run`] starts.
     pub fn new(
         poll: Poll,
-        listener: AdminListener,
+        listener: PlainListener,
         handler: Handler,
         ending: Arc<AtomicBool>,
     ) -> io::Result<Server> {

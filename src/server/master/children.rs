@@ -57,6 +57,9 @@ impl Children {
         if srv.cluster.is_some() {
             supervisor = supervisor.with_courier();
         }
+        if srv.rls.is_some() {
+            supervisor = supervisor.with_envoy();
+        }
         Children { supervisor, channels: BTreeMap::new(), origin: now }
     }
 
@@ -130,7 +133,13 @@ impl Children {
                 Event::Ended(pid, exit)
             }
             ChildChange::Stopped => {
-                tracing::warn!(child = %pid, "{role} was stopped; another worker serves its queue");
+                match role {
+                    ChildRole::Worker(_) => tracing::warn!(
+                        child = %pid,
+                        "{role} was stopped; another worker serves its queue"
+                    ),
+                    _ => tracing::warn!(child = %pid, "{role} was stopped"),
+                }
                 Event::Stopped(pid)
             }
             ChildChange::Continued => {

@@ -125,6 +125,12 @@ pub fn status(conf_dir: &Path, settings: &Settings) -> Result<String, CommandErr
             Listen::Unix(path) => format!("RESP on      unix:{}\n", path.display()),
         };
     }
+    if let Some(rls) = &conf.srv.rls {
+        text += &match &rls.listen {
+            Listen::Tcp(address) => format!("Envoy on     {address}\n"),
+            Listen::Unix(path) => format!("Envoy on     unix:{}\n", path.display()),
+        };
+    }
     if let Some(admin) = &conf.srv.admin {
         text += &match &admin.listen {
             Listen::Tcp(address) => format!("admin plane  {address}\n"),
@@ -144,6 +150,7 @@ fn slot_line(slot: &SlotStatus, generation: u64) -> String {
         role if role == Role::Program as u32 => "program",
         role if role == Role::Admin as u32 => "admin",
         role if role == Role::Courier as u32 => "courier",
+        role if role == Role::Envoy as u32 => "envoy",
         _ => "unknown",
     };
     let state = match slot.generation {
@@ -209,6 +216,8 @@ mod tests {
         assert_eq!(line(Role::Admin as u32, 5, true), "admin        process 17, generation 5\n");
         let courier = Role::Courier as u32;
         assert_eq!(line(courier, 5, true), "courier      process 17, generation 5\n");
+        let envoy = Role::Envoy as u32;
+        assert_eq!(line(envoy, 5, true), "envoy        process 17, generation 5\n");
         assert_eq!(line(PREPARE, 0, true), "prepare      process 17\n");
         assert_eq!(line(PREPARE, 0, false), "prepare      process 17, dead\n");
         assert_eq!(line(77, 5, true), "unknown      process 17, generation 5\n");

@@ -7,6 +7,7 @@ use frs::conf::{Conf, Geometry, Group, Listen, Srv};
 
 const ADMIN: &str = "<admin listen>";
 const RESP: &str = "<resp listen>";
+const RLS: &str = "<rls listen>";
 
 /// A change that a reload cannot make, with the action that it needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,8 +52,9 @@ pub fn refused(old: &Conf, new: &Conf) -> Vec<RestartNeed> {
         (was.listen != is.listen, "<listen>"),
         (was.log.format != is.log.format, "<log format>"),
         (was.log.file != is.log.file, "<log file>"),
-        // Other changes of these two are checked below.
+        // Other changes of these are checked below.
         (admin(old).is_none() && admin(new).is_some(), ADMIN),
+        (rls(old).is_none() && rls(new).is_some(), RLS),
         (resps(new).len() > resps(old).len() && resps(new).starts_with(&resps(old)), RESP),
     ];
     restarts(settings).chain(refused_to_a_new_binary(old, new)).collect()
@@ -65,6 +67,7 @@ pub fn refused_to_a_new_binary(old: &Conf, new: &Conf) -> Vec<RestartNeed> {
     let (was, is) = (&old.srv, &new.srv);
     let settings = [
         (admin(old).is_some() && admin(old) != admin(new), ADMIN),
+        (rls(old).is_some() && rls(old) != rls(new), RLS),
         // Clients of older processes know theirs by its number.
         (!resps(new).starts_with(&resps(old)), RESP),
         ((&was.data.dir, &was.data.live) != (&is.data.dir, &is.data.live), "<data>"),
@@ -105,6 +108,10 @@ fn restarts(
 
 fn admin(conf: &Conf) -> Option<&Listen> {
     conf.srv.admin.as_ref().map(|admin| &admin.listen)
+}
+
+fn rls(conf: &Conf) -> Option<&Listen> {
+    conf.srv.rls.as_ref().map(|rls| &rls.listen)
 }
 
 fn resps(conf: &Conf) -> Vec<&Listen> {

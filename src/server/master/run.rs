@@ -311,6 +311,7 @@ impl Master {
             share: match child.role {
                 ChildRole::Worker(_) => self.listeners.into_share(&child.sets),
                 ChildRole::Keeper => self.listeners.into_admin_share(),
+                ChildRole::Envoy => self.listeners.into_envoy_share(),
                 ChildRole::Courier => Share::default(),
             },
             conf: Arc::clone(self.in_force.conf()),
@@ -318,7 +319,9 @@ impl Master {
             conf_dir: self.conf_dir,
             account: self.account,
             master: child.master,
-            bells: self.bells.filter(|_| child.role != ChildRole::Keeper),
+            bells: self.bells.filter(|_| {
+                matches!(child.role, ChildRole::Worker(_) | ChildRole::Courier)
+            }),
             secrets: self.secrets.filter(|_| child.role == ChildRole::Courier).map(Box::new),
         }
     }

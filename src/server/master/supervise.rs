@@ -140,6 +140,7 @@ struct Vacancy {
 pub struct Supervisor {
     workers: u16,
     has_courier: bool,
+    has_envoy: bool,
     sets: u16,
     processes: Vec<Process>,
     vacancies: Vec<Vacancy>,
@@ -156,9 +157,10 @@ impl Supervisor {
         Supervisor {
             workers,
             has_courier: false,
+            has_envoy: false,
             sets: workers,
             processes: Vec::new(),
-            vacancies: needed_roles(workers, false).map(vacancy).collect(),
+            vacancies: needed_roles(workers, false, false).map(vacancy).collect(),
             deaths_in_a_row: BTreeMap::new(),
             restarts: 0,
             ending: None,
@@ -170,6 +172,13 @@ impl Supervisor {
     pub fn with_courier(mut self) -> Self {
         self.has_courier = true;
         self.vacancies.push(Vacancy { role: ChildRole::Courier, until_ms: 0 });
+        self
+    }
+
+    /// An frs-envoy as well, which is not started yet.
+    pub fn with_envoy(mut self) -> Self {
+        self.has_envoy = true;
+        self.vacancies.push(Vacancy { role: ChildRole::Envoy, until_ms: 0 });
         self
     }
 
@@ -227,9 +236,9 @@ impl Supervisor {
         self.ending.is_some()
     }
 
-    /// Whether the keeper, all workers and the courier, if there is to be one, serve.
+    /// Whether the keeper, all workers and, if there are to be any, courier and frs-envoy serve.
     pub fn is_complete(&self) -> bool {
-        needed_roles(self.workers, self.has_courier)
+        needed_roles(self.workers, self.has_courier, self.has_envoy)
             .all(|role| self.find(role).is_some_and(|process| process.ready))
     }
 
@@ -311,7 +320,7 @@ impl Supervisor {
         let is_over = |role| match role {
             ChildRole::Courier => true,
             ChildRole::Worker(_) => change == ClusterChange::Added,
-            ChildRole::Keeper => false,
+            ChildRole::Keeper | ChildRole::Envoy => false,
         };
         self.replace(is_over, now_ms);
     }
@@ -321,7 +330,7 @@ impl Supervisor {
         self.processes.iter_mut().filter(|process| is_over(process.role)).for_each(|process| {
             process.leaving = true;
         });
-        for role in needed_roles(self.workers, self.has_courier) {
+        for role in needed_roles(self.workers, self.has_courier, self.has_envoy) {
             if self.find(role).is_none() && self.vacant_until_ms(role).is_none() {
                 self.vacancies.push(Vacancy { role, until_ms: now_ms });
             }
@@ -346,8 +355,7 @@ impl Supervisor {
             self.finish(ChildRole::Courier, now_ms + COURIER_END_MS, orders);
             self.finish(ChildRole::Keeper, now_ms + KEEPER_END_MS, orders);
         }
-        let is_worker = |process: &&mut Process| matches!(process.role, ChildRole::Worker(_));
-        for process in self.processes.iter_mut().filter(is_worker) {
+        for process in self.processes.iter_mut().filter(|process| has_clients(process.role)) {
             process.kill_at_ms = Some(now_ms + bound_ms);
             orders.push(Order::Ask(process.pid, request));
         }
@@ -371,7 +379,7 @@ impl Supervisor {
             ChildRole::Worker(number) => {
                 (0..self.sets).filter(|&set| self.home(set) == number).collect()
             }
-            ChildRole::Keeper | ChildRole::Courier => BTreeSet::new(),
+            ChildRole::Keeper | ChildRole::Courier | ChildRole::Envoy => BTreeSet::new(),
         }
     }
 
@@ -445,7 +453,7 @@ impl Supervisor {
         if self.processes.is_empty() {
             self.ended = true;
             orders.push(Order::End);
-        } else if is_left(|role| matches!(role, ChildRole::Worker(_))) {
+        } else if is_left(has_clients) {
             // What their clients wait for still needs the courier.
         } else if is_left(|role| role == ChildRole::Courier) {
             self.finish(ChildRole::Courier, now_ms + COURIER_END_MS, orders);
@@ -466,10 +474,20 @@ impl Supervisor {
 }
 
 /// The processes that a server needs.
-fn needed_roles(workers: u16, has_courier: bool) -> impl Iterator<Item = ChildRole> {
+fn needed_roles(
+    workers: u16,
+    has_courier: bool,
+    has_envoy: bool,
+) -> impl Iterator<Item = ChildRole> {
     let courier = has_courier.then_some(ChildRole::Courier);
-    let others = std::iter::once(ChildRole::Keeper).chain(courier);
+    let envoy = has_envoy.then_some(ChildRole::Envoy);
+    let others = std::iter::once(ChildRole::Keeper).chain(courier).chain(envoy);
     others.chain((0..workers).map(ChildRole::Worker))
+}
+
+/// Whether clients wait for such a process to finish.
+fn has_clients(role: ChildRole) -> bool {
+    matches!(role, ChildRole::Worker(_) | ChildRole::Envoy)
 }
 
 #[cfg(test)]

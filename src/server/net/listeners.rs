@@ -67,6 +67,25 @@ impl ServedAddress<'_> {
     }
 }
 
+/// Addresses that one process each serves.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OtherAddresses<'c> {
+    /// The admin plane's.
+    pub admin: Option<&'c Listen>,
+    /// That of frs-envoy.
+    pub envoy: Option<&'c Listen>,
+}
+
+impl OtherAddresses<'_> {
+    /// Those of a configuration.
+    pub fn of(srv: &Srv) -> OtherAddresses<'_> {
+        OtherAddresses {
+            admin: srv.admin.as_ref().map(|admin| &admin.listen),
+            envoy: srv.rls.as_ref().map(|rls| &rls.listen),
+        }
+    }
+}
+
 /// A listening socket that this process inherited at its start.
 #[derive(Debug)]
 pub struct Given<S = OwnedFd> {
@@ -104,7 +123,9 @@ pub struct Share {
     /// Unix sockets, which all workers share.
     pub shared: Vec<SharedListener>,
     /// The admin plane's listener, which belongs to the keeper.
-    pub admin: Option<AdminListener>,
+    pub admin: Option<PlainListener>,
+    /// Where frs-envoy serves Envoy.
+    pub envoy: Option<PlainListener>,
 }
 
 /// A unix socket, and what is spoken there.
@@ -115,20 +136,20 @@ pub struct SharedListener {
     pub face: Face,
 }
 
-/// The listener of the admin plane.
+/// A listener that one process has: that of the admin plane, or of frs-envoy.
 #[derive(Debug)]
-pub enum AdminListener {
-    /// On a loopback address.
+pub enum PlainListener {
+    /// On a TCP address.
     Tcp(TcpListener),
     /// On a unix socket, for clients that its mode admits.
     Unix(UnixListener),
 }
 
-impl AsFd for AdminListener {
+impl AsFd for PlainListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            AdminListener::Tcp(listener) => listener.as_fd(),
-            AdminListener::Unix(listener) => listener.as_fd(),
+            PlainListener::Tcp(listener) => listener.as_fd(),
+            PlainListener::Unix(listener) => listener.as_fd(),
         }
     }
 }
@@ -141,7 +162,8 @@ pub struct ListeningSockets {
     faces: Vec<Face>,
     sets: Vec<Vec<TcpListener>>,
     unix: Vec<UnixSocket>,
-    admin: Option<AdminSocket>,
+    admin: Option<PlainSocket>,
+    envoy: Option<PlainSocket>,
 }
 
 #[derive(Debug)]
@@ -153,20 +175,20 @@ struct UnixSocket {
 }
 
 #[derive(Debug)]
-struct AdminSocket {
+struct PlainSocket {
     listen: Listen,
-    listener: AdminListener,
+    listener: PlainListener,
     /// It belongs to systemd.
     lent: bool,
 }
 
 impl ListeningSockets {
-    /// Opens at least this many sets on all addresses, and the admin plane's listener. `given`
+    /// Opens at least this many sets on all addresses, and the listeners of `others`. `given`
     /// sockets of an address go into its first sets. An address without any is opened. A given
     /// socket that no address names is an error, because its clients would never be served.
     pub fn open(
         served: &[ServedAddress<'_>],
-        admin: Option<&Listen>,
+        others: OtherAddresses<'_>,
         sets: u16,
         given: &[Given],
     ) -> Result<ListeningSockets, ListenError> {
@@ -176,7 +198,7 @@ impl ListeningSockets {
             let found = format!("found {tcp} TCP addresses, expected at most {DESCRIPTORS_MAX}");
             return Err(at(&"all addresses")(invalid(found)));
         }
-        let mut sorted = Sorted::new(given, served, admin)?;
+        let mut sorted = Sorted::new(given, served, others)?;
         let mut columns = Vec::new();
         for &ServedAddress { listen, face } in served {
             match listen {
@@ -201,7 +223,12 @@ impl ListeningSockets {
             }
         }
         listeners.make_sets(columns, sets)?;
-        listeners.admin = admin.map(|admin| open_admin(admin, sorted.admin)).transpose()?;
+        let OtherAddresses { admin, envoy } = others;
+        let open = |listen: Option<&Listen>, given, mode| {
+            listen.map(|listen| open_plain(listen, given, mode)).transpose()
+        };
+        listeners.admin = open(admin, sorted.admin, ADMIN_MODE)?;
+        listeners.envoy = open(envoy, sorted.envoy, OPEN_MODE)?;
         Ok(listeners)
     }
 
@@ -236,8 +263,9 @@ impl ListeningSockets {
     pub fn all(&self) -> AllSockets<'_> {
         let tcp = self.sets.iter().flatten().map(AsFd::as_fd);
         let unix = self.unix.iter().map(|socket| (socket.lent, socket.shared.listener.as_fd()));
-        let admin = self.admin.iter().map(|socket| (socket.lent, socket.listener.as_fd()));
-        let (lent, own): (Vec<_>, Vec<_>) = unix.chain(admin).partition(|(lent, _)| *lent);
+        let plain = self.admin.iter().chain(&self.envoy);
+        let plain = plain.map(|socket| (socket.lent, socket.listener.as_fd()));
+        let (lent, own): (Vec<_>, Vec<_>) = unix.chain(plain).partition(|(lent, _)| *lent);
         let own = tcp.chain(own.into_iter().map(|(_, fd)| fd)).collect();
         AllSockets { own, lent: lent.into_iter().map(|(_, fd)| fd).collect() }
     }
@@ -276,7 +304,13 @@ impl ListeningSockets {
             faces: self.faces,
             shared: self.unix.into_iter().map(|socket| socket.shared).collect(),
             admin: None,
+            envoy: None,
         }
+    }
+
+    /// Keeps only the share of frs-envoy.
+    pub fn into_envoy_share(self) -> Share {
+        Share { envoy: self.envoy.map(|socket| socket.listener), ..Share::default() }
     }
 
     /// Keeps only the share of the keeper.
@@ -286,12 +320,12 @@ impl ListeningSockets {
 
     /// Removes the files of the server's own unix sockets, at its end.
     pub fn remove_files(&self) {
-        let admin = self.admin.iter().filter_map(|socket| match &socket.listen {
+        let plain = self.admin.iter().chain(&self.envoy).filter_map(|socket| match &socket.listen {
             Listen::Unix(path) if !socket.lent => Some(path),
             _ => None,
         });
         let unix = self.unix.iter().filter(|socket| !socket.lent).map(|socket| &socket.path);
-        for path in unix.chain(admin) {
+        for path in unix.chain(plain) {
             if let Err(error) = std::fs::remove_file(path) {
                 tracing::warn!(path = %path.display(), %error, "cannot remove the socket's file");
             }
@@ -305,20 +339,21 @@ struct Sorted {
     tcp: BTreeMap<SocketAddr, Vec<TcpListener>>,
     unix: BTreeMap<PathBuf, Given<UnixListener>>,
     admin: Option<Given<Socket>>,
+    envoy: Option<Given<Socket>>,
 }
 
 impl Sorted {
     fn new(
         given: &[Given],
         served: &[ServedAddress<'_>],
-        admin: Option<&Listen>,
+        others: OtherAddresses<'_>,
     ) -> Result<Sorted, ListenError> {
         let mut sorted = Sorted::default();
         for given in given {
             // A copy, because the caller may have to try again.
             let socket = given.socket.try_clone().map(Socket::from);
             socket
-                .and_then(|socket| sorted.add(Given { socket, lent: given.lent }, served, admin))
+                .and_then(|socket| sorted.add(Given { socket, lent: given.lent }, served, others))
                 .map_err(at(&"a socket this process was started with"))?;
         }
         Ok(sorted)
@@ -328,7 +363,7 @@ impl Sorted {
         &mut self,
         Given { socket, lent }: Given<Socket>,
         served: &[ServedAddress<'_>],
-        admin: Option<&Listen>,
+        OtherAddresses { admin, envoy }: OtherAddresses<'_>,
     ) -> io::Result<()> {
         let local = socket.local_addr()?;
         let address = local.as_socket();
@@ -364,9 +399,15 @@ impl Sorted {
                     None => Ok(()),
                 }
             }
-            None => {
-                Err(invalid(format!("no <listen> names {shown}, nor does a <resp> or <admin>")))
+            None if envoy.as_ref().is_some_and(is_its) => {
+                match self.envoy.replace(Given { socket, lent }) {
+                    Some(_) => Err(invalid(format!("{shown}: given twice"))),
+                    None => Ok(()),
+                }
             }
+            None => Err(invalid(format!(
+                "no <listen> names {shown}, nor does a <resp>, <rls> or <admin>"
+            ))),
         }
     }
 }
@@ -389,20 +430,24 @@ fn at<A: std::fmt::Display>(address: &A) -> impl FnOnce(io::Error) -> ListenErro
     move |source| ListenError { address, source }
 }
 
-/// The admin plane's socket: the given one, or a new one.
-fn open_admin(listen: &Listen, given: Option<Given<Socket>>) -> Result<AdminSocket, ListenError> {
+/// The given socket, or a new one.
+fn open_plain(
+    listen: &Listen,
+    given: Option<Given<Socket>>,
+    mode: u32,
+) -> Result<PlainSocket, ListenError> {
     let lent = given.as_ref().is_some_and(|given| given.lent);
     let listener = match (listen, given.map(|given| given.socket)) {
-        (Listen::Tcp(_), Some(socket)) => AdminListener::Tcp(socket.into()),
-        (Listen::Unix(_), Some(socket)) => AdminListener::Unix(OwnedFd::from(socket).into()),
+        (Listen::Tcp(_), Some(socket)) => PlainListener::Tcp(socket.into()),
+        (Listen::Unix(_), Some(socket)) => PlainListener::Unix(OwnedFd::from(socket).into()),
         (Listen::Tcp(address), None) => {
-            AdminListener::Tcp(open_first(*address).map_err(at(address))?)
+            PlainListener::Tcp(open_first(*address).map_err(at(address))?)
         }
         (Listen::Unix(path), None) => {
-            AdminListener::Unix(open_unix(path, ADMIN_MODE).map_err(at(&path.display()))?)
+            PlainListener::Unix(open_unix(path, mode).map_err(at(&path.display()))?)
         }
     };
-    Ok(AdminSocket { listen: listen.clone(), listener, lent })
+    Ok(PlainSocket { listen: listen.clone(), listener, lent })
 }
 
 /// The first listener of an address. The probe is needed because SO_REUSEPORT alone would let two

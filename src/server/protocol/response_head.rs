@@ -306,6 +306,13 @@ fn end(out: &mut Vec<u8>, pen: &mut Pen<'_>, options: ResponseOptions, body: &[u
     }
 }
 
+/// Appends the fields that [`write`] writes about a single item, each a line. `line` is scratch.
+pub fn write_fields(out: &mut Vec<u8>, line: &mut Line, single: &Single<'_>) {
+    let mut pen = line.pen();
+    write_single(&mut pen, single);
+    pen.flush(out);
+}
+
 fn write_single(pen: &mut Pen<'_>, single: &Single<'_>) {
     let verdict = single.verdict;
     // A limit without a maximum that refuses no request (`count`) would tell a client to stop for

@@ -272,7 +272,7 @@ impl Page {
     }
 
     fn processes(&mut self, stats: &Stats) {
-        const ROLES: [&str; 3] = ["worker", "keeper", "courier"];
+        const ROLES: [&str; 4] = ["worker", "keeper", "courier", "envoy"];
         self.head("frs_processes", "gauge", "Living processes.");
         for role in ROLES {
             self.sample("frs_processes", &[label("role", role)], stats.processes_of(role));

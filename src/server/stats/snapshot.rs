@@ -60,7 +60,7 @@ pub struct ProcessSnapshot {
     pub slot: u32,
     /// Its process id.
     pub pid: u32,
-    /// `worker`, `keeper`, `courier`, `admin`, `program`, `prepare` or `unknown`.
+    /// `worker`, `keeper`, `courier`, `envoy`, `admin`, `program`, `prepare` or `unknown`.
     pub role: &'static str,
     /// How often a process in its place died and was replaced. `None` for a program.
     pub restarts: Option<u64>,
@@ -256,7 +256,7 @@ pub fn role_word(role: u32) -> &'static str {
         role if role == Role::Courier as u32 => "courier",
         role if role == Role::Program as u32 => "program",
         role if role == Role::Admin as u32 => "admin",
-        role if role == Role::Courier as u32 => "courier",
+        role if role == Role::Envoy as u32 => "envoy",
         _ => "unknown",
     }
 }

@@ -51,6 +51,7 @@ fn server(stats: &Stats) -> Element {
         .with("worker-restarts", master.restarts[0])
         .with("keeper-restarts", master.restarts[1])
         .with("courier-restarts", master.restarts[2])
+        .with("envoy-restarts", master.restarts[3])
         .with("reloads-taken", master.reloads[0])
         .with("reloads-refused", master.reloads[1])
         .with_some("last-taken", time(master.reloaded_ms[0]))

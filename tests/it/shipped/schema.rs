@@ -57,6 +57,7 @@ fn shipped_files_are_checked_and_warned_of_nothing() {
             dir: conf.srv.data.dir.clone(),
             filesystem: Ok(Filesystem::Ext4),
         }],
+        missing_program: None,
     };
     let Report { text, warnings, faults } =
         report(&conf, &machine, &frs_server::buffer_sizes::BUFFER_SIZES);

@@ -28,7 +28,7 @@ fn conf() -> Conf {
 
 fn machine(ram_bytes: u64, filesystem: io::Result<Filesystem>) -> Machine {
     let data = DirFilesystem { dir: PathBuf::from("data"), filesystem };
-    Machine { ram_bytes: Some(ram_bytes), filesystems: vec![data] }
+    Machine { ram_bytes: Some(ram_bytes), filesystems: vec![data], missing_program: None }
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn only_what_refuses_by_its_nodes_is_warned_of() {
              <biz id='1' name='a' key='string' mode='{mode}'><limit {limit}/></biz></map>"
         );
         let conf = Conf::parse("s", "<srv/>", "m", &map).unwrap_or_else(|f| panic!("{f}"));
-        let machine = Machine { ram_bytes: None, filesystems: vec![] };
+        let machine = Machine { ram_bytes: None, filesystems: vec![], missing_program: None };
         !report(&conf, &machine, &SIZES).warnings.is_empty()
     };
     assert!(warned("enforce", "policy='token' rate='1/s'"));
@@ -166,7 +166,7 @@ fn degrade_is_warned_of() {
     let map = "<map><group name='g' files='1' key-nodes='8' node-size='64'/></map>";
     let warnings = |srv: &str| {
         let conf = Conf::parse("s", srv, "m", map).unwrap_or_else(|faults| panic!("{faults}"));
-        report(&conf, &Machine { ram_bytes: None, filesystems: vec![] }, &SIZES).warnings
+        report(&conf, &Machine { ram_bytes: None, filesystems: vec![], missing_program: None }, &SIZES).warnings
     };
     assert_eq!(warnings("<srv/>"), [""; 0]);
     assert_eq!(

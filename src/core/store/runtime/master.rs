@@ -14,6 +14,8 @@ pub enum ChildRole {
     Keeper,
     /// The courier, if there is a cluster.
     Courier,
+    /// frs-envoy, if there is `<rls>`.
+    Envoy,
 }
 
 impl std::fmt::Display for ChildRole {
@@ -22,6 +24,7 @@ impl std::fmt::Display for ChildRole {
             ChildRole::Worker(number) => write!(f, "worker {number}"),
             ChildRole::Keeper => write!(f, "keeper"),
             ChildRole::Courier => write!(f, "courier"),
+            ChildRole::Envoy => write!(f, "envoy"),
         }
     }
 }
@@ -32,9 +35,10 @@ impl ChildRole {
         let nth = match self {
             ChildRole::Keeper => 0,
             ChildRole::Courier => at::COURIER_PLACE,
+            ChildRole::Envoy => at::ENVOY_PLACE,
             ChildRole::Worker(number) => 1 + usize::from(number),
         };
-        let is_anothers = nth == at::COURIER_PLACE && self != ChildRole::Courier;
+        let is_anothers = matches!(self, ChildRole::Worker(_)) && nth >= at::ENVOY_PLACE;
         (nth < at::PLACES_MAX && !is_anothers).then_some(at::PLACES + nth)
     }
 }
@@ -44,8 +48,8 @@ impl ChildRole {
 pub struct MasterCounts {
     /// When this server, or the last one, was started, in milliseconds.
     pub started_ms: u64,
-    /// Workers, keepers and couriers that were replaced.
-    pub restarts: [u64; 3],
+    /// Workers, keepers, couriers and frs-envoys that were replaced.
+    pub restarts: [u64; 4],
     /// Reloads accepted and refused.
     pub reloads: [u64; 2],
     /// When a reload was last accepted and last refused, in milliseconds. 0: never.
@@ -59,7 +63,12 @@ impl Runtime {
         let [workers, keepers] = pair(at::RESTARTS);
         MasterCounts {
             started_ms: self.region.load(at::STARTED),
-            restarts: [workers, keepers, self.region.load(at::COURIER_RESTARTS)],
+            restarts: [
+                workers,
+                keepers,
+                self.region.load(at::COURIER_RESTARTS),
+                self.region.load(at::ENVOY_RESTARTS),
+            ],
             reloads: pair(at::RELOADS),
             reloaded_ms: pair(at::RELOADED),
         }
@@ -76,6 +85,7 @@ impl Runtime {
             ChildRole::Worker(_) => at::RESTARTS,
             ChildRole::Keeper => at::RESTARTS + 1,
             ChildRole::Courier => at::COURIER_RESTARTS,
+            ChildRole::Envoy => at::ENVOY_RESTARTS,
         });
         if let Some(word) = place.word() {
             self.region.store(word, self.region.load(word).wrapping_add(1 << 32));

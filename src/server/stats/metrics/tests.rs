@@ -121,7 +121,7 @@ fn stats() -> Stats {
         sums,
         master: frs::store::MasterCounts {
             started_ms: 1_700_000_000_123,
-            restarts: [5, 6, 0],
+            restarts: [5, 6, 0, 7],
             reloads: [7, 8],
             reloaded_ms: [1_700_000_001_000, 0],
         },

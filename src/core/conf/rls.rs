@@ -1,0 +1,82 @@
+//! `<rls>`: what frs-envoy answers on, as checked types.
+//!
+//! Invariant: a descriptor that is limited names a biz of map.xml, and its key is made of names that
+//! each occur once in its entries.
+
+use super::srv::Listen;
+
+/// `<rls>`: Envoy's rate limit service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rls {
+    /// The address.
+    pub listen: Listen,
+    /// What a call charges if one of its descriptors is over its limit.
+    pub charge: Charge,
+    /// The domains, each under a name of its own.
+    pub domains: Vec<Domain>,
+}
+
+/// What a call charges if one of its descriptors is over its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Charge {
+    /// Nothing.
+    AllOrNone,
+    /// The descriptors that are not over theirs.
+    Each,
+}
+
+/// `<domain>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Domain {
+    /// Its name.
+    pub name: String,
+    /// Its descriptors. No two have the same entries.
+    pub descriptors: Vec<Descriptor>,
+}
+
+/// `<descriptor>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Descriptor {
+    /// What it matches: one for each entry of a call's descriptor, in order.
+    pub entries: Vec<Entry>,
+    /// What it is charged to. None: it is unlimited.
+    pub target: Option<Target>,
+}
+
+/// What a descriptor is charged to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The biz, by its name or id.
+    pub biz: String,
+    /// The key.
+    pub key: Vec<KeyPart>,
+    /// Charge even what is over a limit.
+    pub force: bool,
+}
+
+/// One word of `entries`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The name.
+    pub name: String,
+    /// The values that it matches.
+    pub value: ValuePattern,
+}
+
+/// The values that an entry matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs)]
+pub enum ValuePattern {
+    Exact(String),
+    Prefix(String),
+    Any,
+}
+
+/// A part of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyPart {
+    /// This text.
+    Text(String),
+    /// The value of this entry, from 0.
+    Value(usize),
+}

@@ -1,0 +1,130 @@
+//! frs-envoy as a child of the master: a program of its own, with a listener and a channel that it
+//! inherits.
+//!
+//! Invariant: the process that executes it is the master's child, and stays it. So it is supervised
+//! as every child is, and ends with the master.
+
+use std::convert::Infallible;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use crate::net::listeners::PlainListener;
+use crate::process::child::ChildContext;
+use crate::process::log;
+use frs::base::sys::process::{self, Channel};
+use frs::conf::{Log, envoy_program};
+
+/// Names the descriptors that frs-envoy inherits.
+const TIES: &str = "FRS_ENVOY";
+
+/// Why a child did not become frs-envoy.
+#[derive(Debug, thiserror::Error)]
+pub enum EnvoyError {
+    /// There is no listener to inherit.
+    #[error("there is no <rls> in the configuration that this server started with")]
+    NoListener,
+    /// It cannot be executed.
+    #[error("cannot execute {path}: {source}")]
+    Exec {
+        /// The program.
+        path: String,
+        /// The reason.
+        source: io::Error,
+    },
+}
+
+/// Becomes frs-envoy; returns only on failure.
+///
+/// # Errors
+/// The master replaces this child with another.
+pub fn become_program(child: ChildContext) -> Result<Infallible, EnvoyError> {
+    let program = envoy_program();
+    let listener = child.share.envoy.as_ref().ok_or(EnvoyError::NoListener)?;
+    let kind = match listener {
+        PlainListener::Tcp(_) => "tcp",
+        PlainListener::Unix(_) => "unix",
+    };
+    let (listener, channel) = (listener.as_fd(), child.channel.as_fd());
+    let passed = [listener, channel].into_iter().try_for_each(process::pass_on);
+    let source = passed.err().unwrap_or_else(|| {
+        let (channel, listener) = (channel.as_raw_fd(), listener.as_raw_fd());
+        Command::new(&program)
+            .arg("serve")
+            .arg("--data")
+            .arg(&child.data_dir)
+            .env(TIES, format!("channel={channel} {kind}={listener}"))
+            .exec()
+    });
+    Err(EnvoyError::Exec { path: program.display().to_string(), source })
+}
+
+/// What frs-envoy inherits.
+pub struct Ties {
+    /// The channel to the master.
+    pub channel: Channel,
+    /// Where Envoy calls.
+    pub listener: PlainListener,
+}
+
+impl Ties {
+    /// Takes what this process inherited, before it opens anything. None: frs has not started it.
+    ///
+    /// # Errors
+    /// The variable or a descriptor is not what frs leaves.
+    pub fn take() -> io::Result<Option<Ties>> {
+        let Some(value) = process::take_variable(TIES)? else { return Ok(None) };
+        let wrong = || io::Error::other(format!("{TIES}={value:?}: not understood"));
+        let numbers = value.to_str().and_then(read).ok_or_else(wrong)?;
+        let mut fds = process::adopt(&[numbers.channel, numbers.listener])?.into_iter();
+        let (Some(channel), Some(listener)) = (fds.next(), fds.next()) else { return Err(wrong()) };
+        let listener = listener_of(listener, numbers.is_tcp);
+        Ok(Some(Ties { channel: Channel::from_inherited(channel), listener }))
+    }
+}
+
+fn listener_of(fd: OwnedFd, is_tcp: bool) -> PlainListener {
+    if is_tcp { PlainListener::Tcp(fd.into()) } else { PlainListener::Unix(fd.into()) }
+}
+
+struct Numbers {
+    channel: i32,
+    listener: i32,
+    is_tcp: bool,
+}
+
+fn read(text: &str) -> Option<Numbers> {
+    let (channel, listener) = text.split_once(' ')?;
+    let (kind, listener) = listener.split_once('=')?;
+    let is_tcp = match kind {
+        "tcp" => true,
+        "unix" => false,
+        _ => return None,
+    };
+    let channel = channel.strip_prefix("channel=")?.parse().ok()?;
+    Some(Numbers { channel, listener: listener.parse().ok()?, is_tcp })
+}
+
+/// Starts the log of frs-envoy. If its file cannot be opened, lines go to standard error.
+pub fn start_log(configured: &Log) {
+    if let Err(error) = log::start(configured, None) {
+        let _ = log::start(&Log { file: None, ..configured.clone() }, None);
+        tracing::error!(%error, "cannot open the log's file: lines go to standard error");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ties_are_read_as_they_are_written() {
+        let is_tcp = |text| read(text).map(|it| (it.channel, it.listener, it.is_tcp));
+        assert_eq!(is_tcp("channel=5 tcp=6"), Some((5, 6, true)));
+        assert_eq!(is_tcp("channel=5 unix=6"), Some((5, 6, false)));
+        for wrong in ["", "channel=5", "channel=x tcp=6", "channel=5 udp=6", "tcp=6 channel=5"] {
+            assert!(is_tcp(wrong).is_none(), "{wrong}");
+        }
+    }
+}

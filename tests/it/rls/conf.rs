@@ -1,0 +1,72 @@
+//! `<rls>` of srv.xml: what `frs check` says of it, and what the server needs.
+
+use std::process::Command;
+
+use super::{DOMAINS, Stage};
+use crate::common::text;
+
+#[test]
+fn frs_check_shows_the_domains() {
+    let stage = Stage::new("charge=\"each\"");
+    let output = stage.setup.frs(&["check"]);
+    let address = stage.rls.address;
+    let line = format!("rls {address}: charges each, domains: edge (5 descriptors)\n");
+    assert!(text(&output.stdout).contains(&line), "{output:?}");
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn without_the_program_beside_frs_there_is_no_start() {
+    let stage = Stage::new("");
+    let alone = stage.setup.path("alone");
+    std::fs::create_dir(&alone).expect("created");
+    let frs = alone.join("frs");
+    std::fs::copy(env!("CARGO_BIN_EXE_frs"), &frs).expect("copied");
+    let missing = format!("{}: found no program, expected frs-envoy", alone.join("frs-envoy").display());
+    for arguments in [&["check"][..], &[]] {
+        let mut command = Command::new(&frs);
+        let output = command.current_dir(stage.setup.path("")).args(arguments).output();
+        let output = output.expect("frs runs");
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(text(&output.stderr).contains(&missing), "{output:?}");
+    }
+}
+
+#[test]
+fn faults_say_where_they_are() {
+    let stage = Stage::new("");
+    let listen = stage.setup.address;
+    let of = |domains: &str| stage.element("", domains);
+    let descriptor = |text: &str| of(&format!("<domain name=\"edge\"><descriptor {text}/></domain>"));
+    let cases = [
+        (descriptor("entries=\"a\" biz=\"logon\" key=\"{a}\""), "(nearest: login)"),
+        (descriptor("entries=\"a=b*c\" biz=\"login\" key=\"x\""), "1 to 16 words"),
+        (descriptor("entries=\"\" biz=\"login\" key=\"x\""), "1 to 16 words"),
+        (descriptor("entries=\"user\" biz=\"login\" key=\"{usr}\""), "(nearest: user)"),
+        (descriptor("entries=\"a a\" biz=\"login\" key=\"{a}\""), "names that entries has once"),
+        (descriptor("entries=\"a\" biz=\"login\""), "<descriptor> without key"),
+        (descriptor("entries=\"a\""), "<descriptor> without biz"),
+        (descriptor("entries=\"a\" unlimited=\"true\" biz=\"login\""), "of an unlimited"),
+        (of(&format!("{DOMAINS}{DOMAINS}")), "name=\"edge\" again"),
+        (of("<domain name=\"\"/>"), "1 to 255 bytes"),
+        (stage.element("charge=\"some\"", DOMAINS), "all-or-none"),
+        (format!("<rls listen=\"{listen}\"/>"), "<listen> has it"),
+        ("<rls listen=\"7603\"/>".to_owned(), "ADDRESS:PORT"),
+    ];
+    for (more, expected) in cases {
+        stage.write(&more);
+        let output = stage.setup.frs(&["check"]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{more}: {output:?}");
+        assert!(said.contains(expected) && said.contains("srv.xml:1:"), "{more}: {said}");
+    }
+}
+
+#[test]
+fn another_address_needs_a_restart() {
+    let stage = Stage::new("");
+    let _server = stage.setup.start();
+    stage.write("");
+    let output = stage.setup.frs(&["reload"]);
+    assert!(text(&output.stderr).contains("<rls listen> differs"), "{output:?}");
+}

@@ -1,0 +1,56 @@
+//! Envoy's rate limit service: frs-envoy beside a real frs, called by gRPC and by a real Envoy.
+
+mod calls;
+mod client;
+mod conf;
+mod lives;
+
+use crate::common::address::Reserved;
+use crate::common::{Settings, Setup, tools};
+
+const MAP: &str = r#"<map>
+  <group name="default" files="2" key-nodes="64" chain="8" node-size="128"/>
+  <biz id="1" name="login" key="string">
+    <limit policy="interval" interval="1m" max="5"/>
+  </biz>
+  <biz id="2" name="api" key="string">
+    <limit policy="interval" interval="1h" max="1000000"/>
+  </biz>
+  <biz id="3" name="two" key="string">
+    <limit policy="interval" interval="90s" max="2"/>
+  </biz>
+</map>
+"#;
+
+const DOMAINS: &str = r#"<domain name="edge">
+  <descriptor entries="user path=/login*" biz="login" key="{user}"/>
+  <descriptor entries="user path" biz="api" key="{user}"/>
+  <descriptor entries="two" biz="two" key="{two}"/>
+  <descriptor entries="after" biz="two" key="{after}" force="true"/>
+  <descriptor entries="plan=internal" unlimited="true"/>
+</domain>"#;
+
+/// A setup with `<rls>`, and its address.
+struct Stage {
+    setup: Setup,
+    rls: Reserved,
+}
+
+impl Stage {
+    fn new(attributes: &str) -> Stage {
+        tools::tool("frs-envoy");
+        let stage = Stage { setup: Setup::of_map(MAP), rls: Reserved::new() };
+        stage.write(&stage.element(attributes, DOMAINS));
+        stage
+    }
+
+    fn element(&self, attributes: &str, domains: &str) -> String {
+        let address = self.rls.address;
+        format!("<rls listen=\"{address}\" {attributes}>{domains}</rls>")
+    }
+
+    /// Writes srv.xml with these elements.
+    fn write(&self, more: &str) {
+        self.setup.write_srv(&Settings { more: more.to_owned(), ..Settings::default() });
+    }
+}

@@ -1,0 +1,200 @@
+//! A call: from the request to the items that it charges, and from their verdicts to the response.
+//!
+//! Invariant: the response has one status for each descriptor of the request, in order.
+
+use std::sync::Arc;
+
+use crate::domains::{Domains, Found, Target};
+use crate::messages::{
+    Code, DescriptorStatus, Duration, HeaderValue, RateLimit, RateLimitDescriptor,
+    RateLimitRequest, RateLimitResponse, Unit,
+};
+use crate::status::Status;
+use frs::Verdict;
+use frs_server::protocol::Line;
+use frs_server::protocol::response_head::{Single, write_fields};
+
+/// An item to charge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Charge {
+    /// The id of the biz.
+    pub biz: u32,
+    /// The key.
+    pub key: String,
+    /// The count. Below 0: uses given back.
+    pub count: i64,
+    /// Charge even if a limit is exceeded.
+    pub force: bool,
+}
+
+/// A call that is understood.
+#[derive(Debug)]
+pub struct Call {
+    /// What is charged, in the order of the descriptors that are limited.
+    pub charges: Vec<Charge>,
+    /// All of them or none.
+    pub atomic: bool,
+    /// Descriptors that bring a limit along, which is ignored.
+    pub overrides: usize,
+    /// One for each descriptor.
+    parts: Vec<Part>,
+}
+
+#[derive(Debug)]
+enum Part {
+    Unmatched,
+    Unlimited,
+    /// It is charged to the biz of this name.
+    Charged(Arc<str>),
+}
+
+impl Call {
+    /// Takes a request apart.
+    ///
+    /// # Errors
+    /// No domain, no descriptor, one without entries, or too many.
+    pub fn new(request: &RateLimitRequest, domains: &Domains) -> Result<Call, Status> {
+        if request.domain.is_empty() {
+            return Err(Status::invalid("found an empty domain, expected the name of one"));
+        }
+        if request.descriptors.is_empty() {
+            return Err(Status::invalid("found no descriptor, expected at least one"));
+        }
+        let mut call = Call { charges: Vec::new(), atomic: false, overrides: 0, parts: Vec::new() };
+        for (nth, descriptor) in request.descriptors.iter().enumerate() {
+            if descriptor.entries.is_empty() {
+                let found = format!("found no entry in descriptor {nth}, expected at least one");
+                return Err(Status::invalid(found));
+            }
+            call.overrides += usize::from(descriptor.limit.is_some());
+            let part = match domains.find(&request.domain, &descriptor.entries) {
+                Found::None => Part::Unmatched,
+                Found::Unlimited => Part::Unlimited,
+                Found::Target(target) => {
+                    call.charges.push(charge(request, descriptor, target));
+                    Part::Charged(Arc::clone(&target.name))
+                }
+            };
+            call.parts.push(part);
+        }
+        // One item is the same either way.
+        call.atomic = domains.all_or_none && call.charges.len() > 1;
+        let (most, setting) = match call.atomic {
+            true => (domains.max_atomic_items, "max-atomic-items"),
+            false => (domains.max_items, "max-items"),
+        };
+        if call.charges.len() > most {
+            let found = call.charges.len();
+            return Err(Status::invalid(format!(
+                "found {found} limited descriptors, expected at most {most} ({setting} of srv.xml)"
+            )));
+        }
+        Ok(call)
+    }
+
+    /// The response. There is one verdict for each charge.
+    pub fn response(&self, verdicts: &[Verdict]) -> RateLimitResponse {
+        let mut rest = verdicts.iter();
+        let (mut statuses, mut shown) = (Vec::with_capacity(self.parts.len()), None);
+        for part in &self.parts {
+            statuses.push(match part {
+                Part::Unmatched => passing(0),
+                Part::Unlimited => passing(u32::MAX),
+                Part::Charged(name) => match rest.next() {
+                    None => passing(0),
+                    Some(verdict) => {
+                        shown = more_telling(shown, (name, verdict));
+                        status(name, verdict)
+                    }
+                },
+            });
+        }
+        let is_over = statuses.iter().any(|status| status.code == Code::OverLimit as i32);
+        RateLimitResponse {
+            overall_code: if is_over { Code::OverLimit } else { Code::Ok }.into(),
+            statuses,
+            response_headers_to_add: shown.map_or(Vec::new(), |(name, v)| headers(name, v)),
+        }
+    }
+}
+
+/// The hits of the descriptor if it says them, else those of the request, else one.
+fn charge(
+    request: &RateLimitRequest,
+    descriptor: &RateLimitDescriptor,
+    target: &Target,
+) -> Charge {
+    let hits = match (&descriptor.hits_addend, request.hits_addend) {
+        // More than a count can be is not cut down to one: it is an error of the item.
+        (Some(own), _) => i64::try_from(own.value).unwrap_or(i64::MAX),
+        (None, 0) => 1,
+        (None, hits) => i64::from(hits),
+    };
+    let count = if descriptor.is_negative_hits { -hits } else { hits };
+    let key = target.key(&descriptor.entries);
+    Charge { biz: target.biz, key, count, force: target.force }
+}
+
+/// The status of a descriptor that no limit judges.
+fn passing(limit_remaining: u32) -> DescriptorStatus {
+    DescriptorStatus { code: Code::Ok.into(), limit_remaining, ..Default::default() }
+}
+
+fn status(name: &str, verdict: &Verdict) -> DescriptorStatus {
+    let code = if verdict.is_limited() { Code::OverLimit } else { Code::Ok };
+    let saturating = |figure: u64| u32::try_from(figure).unwrap_or(u32::MAX);
+    DescriptorStatus {
+        code: code.into(),
+        current_limit: verdict.max().map(|max| RateLimit {
+            requests_per_unit: saturating(max),
+            unit: unit(verdict.judged().window_ms).into(),
+            name: name.to_owned(),
+        }),
+        limit_remaining: saturating(verdict.remaining().unwrap_or(0)),
+        duration_until_reset: verdict.reset_ms().map(|reset_ms| Duration {
+            seconds: i64::try_from(reset_ms.div_ceil(1000)).unwrap_or(i64::MAX),
+            nanos: 0,
+        }),
+    }
+}
+
+/// The unit that is as long as a window.
+fn unit(window_ms: Option<u64>) -> Unit {
+    match window_ms {
+        Some(1000) => Unit::Second,
+        Some(60_000) => Unit::Minute,
+        Some(3_600_000) => Unit::Hour,
+        Some(86_400_000) => Unit::Day,
+        Some(604_800_000) => Unit::Week,
+        _ => Unit::Unknown,
+    }
+}
+
+type Named<'v> = (&'v Arc<str>, &'v Verdict);
+
+/// Which of two verdicts the header fields are about: what refuses for longest, else what has least
+/// left.
+fn more_telling<'v>(one: Option<Named<'v>>, other: Named<'v>) -> Option<Named<'v>> {
+    let rank = |verdict: &Verdict| {
+        let retry = verdict.is_limited().then(|| verdict.retry_ms().unwrap_or(u64::MAX));
+        let left = verdict.remaining().unwrap_or(u64::MAX);
+        (retry, std::cmp::Reverse(left))
+    };
+    match one {
+        Some(one) if rank(one.1) >= rank(other.1) => Some(one),
+        _ => Some(other),
+    }
+}
+
+/// The fields that frs answers by HTTP.
+fn headers(name: &str, verdict: &Verdict) -> Vec<HeaderValue> {
+    let (mut text, mut line) = (Vec::new(), Line::default());
+    let single = Single { name: Some(name), verdict: verdict.judged(), proxied: false };
+    write_fields(&mut text, &mut line, &single);
+    let text = String::from_utf8_lossy(&text);
+    let fields = text.lines().filter_map(|line| line.split_once(": "));
+    fields.map(|(key, value)| HeaderValue { key: key.into(), value: value.into() }).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! The domains in force, ready to match: each descriptor with its biz and its key.
+//!
+//! Invariant: nothing changes in them. A reload makes new ones, and a call keeps those that it began
+//! with.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::matching::Matcher;
+use crate::messages::Entry;
+use frs::conf::{Charge, Cidr, Conf, KeyPart};
+
+/// What calls are answered by, of one generation of the configuration.
+#[derive(Debug)]
+pub struct Domains {
+    /// Whether a call that is over one limit charges nothing at all.
+    pub all_or_none: bool,
+    /// Items of a call, and of one that charges all or none.
+    pub max_items: usize,
+    /// Items of a call that charges all or none.
+    pub max_atomic_items: usize,
+    /// Networks whose peers are served.
+    pub allow: Vec<Cidr>,
+    domains: HashMap<String, Domain>,
+}
+
+#[derive(Debug)]
+struct Domain {
+    matcher: Matcher,
+    targets: Vec<Option<Target>>,
+}
+
+/// What a descriptor is charged to.
+#[derive(Debug)]
+pub struct Target {
+    /// The id of its biz.
+    pub biz: u32,
+    /// The name of its biz.
+    pub name: Arc<str>,
+    /// Charge even what is over a limit.
+    pub force: bool,
+    key: Vec<KeyPart>,
+}
+
+/// What a call's descriptor is charged to.
+#[derive(Debug, Clone, Copy)]
+pub enum Found<'d> {
+    /// Nothing: no descriptor matches.
+    None,
+    /// Nothing: it is unlimited.
+    Unlimited,
+    /// This.
+    Target(&'d Target),
+}
+
+impl Domains {
+    /// Those of a configuration.
+    pub fn of(conf: &Conf) -> Domains {
+        let (rls, http) = (conf.srv.rls.as_ref(), &conf.srv.http);
+        let named = rls.iter().flat_map(|rls| &rls.domains).map(|domain| {
+            let targets = domain.descriptors.iter().map(|descriptor| {
+                // Each is in map.xml: the configuration is checked.
+                let target = descriptor.target.as_ref()?;
+                let biz = conf.map.bizs.get(conf.map.find_biz(&target.biz)?)?;
+                let name = Arc::from(biz.name.as_str());
+                let (force, key) = (target.force, target.key.clone());
+                Some(Target { biz: biz.id, name, force, key })
+            });
+            let targets = targets.collect();
+            (domain.name.clone(), Domain { matcher: Matcher::new(domain), targets })
+        });
+        Domains {
+            all_or_none: rls.is_none_or(|rls| rls.charge == Charge::AllOrNone),
+            max_items: http.max_items as usize,
+            max_atomic_items: http.max_atomic_items.min(http.max_items) as usize,
+            allow: conf.srv.allow.clone(),
+            domains: named.collect(),
+        }
+    }
+
+    /// What the entries of a descriptor are charged to in a domain.
+    pub fn find(&self, domain: &str, entries: &[Entry]) -> Found<'_> {
+        let Some(domain) = self.domains.get(domain) else { return Found::None };
+        let Some(number) = domain.matcher.find(entries) else { return Found::None };
+        match domain.targets.get(number) {
+            Some(Some(target)) => Found::Target(target),
+            _ => Found::Unlimited,
+        }
+    }
+}
+
+impl Target {
+    /// The key, made of the values of these entries.
+    pub fn key(&self, entries: &[Entry]) -> String {
+        let mut key = String::new();
+        for part in &self.key {
+            match part {
+                KeyPart::Text(text) => key.push_str(text),
+                KeyPart::Value(at) => {
+                    key.push_str(entries.get(*at).map_or("", |entry| &entry.value));
+                }
+            }
+        }
+        key
+    }
+}

@@ -1,0 +1,26 @@
+//! Envoy's rate limit service (gRPC, v3) on the limits of a frs server.
+//!
+//! frs starts the program `frs-envoy` where srv.xml has `<rls>`, and hands it a listener. It
+//! attaches to the store as programs do, and answers Envoy from there.
+//!
+//! | file | what it does |
+//! | --- | --- |
+//! | [`serve`] | the process: what it inherits, what the master tells it |
+//! | [`service`] | connections and calls |
+//! | [`grpc`], [`status`], [`messages`] | the protocol |
+//! | [`domains`], [`matching`] | which descriptor of srv.xml a call's descriptor is charged to |
+//! | [`call`] | a request to items, verdicts to a response |
+//! | [`judge`] | the store |
+//! | [`import`] | envoyproxy/ratelimit's configuration, as frs's |
+
+pub mod call;
+pub mod domains;
+pub mod grpc;
+pub mod import;
+pub mod judge;
+pub mod listener;
+pub mod matching;
+pub mod messages;
+pub mod serve;
+pub mod service;
+pub mod status;

@@ -1,0 +1,189 @@
+//! frs-envoy as a process of a server: what it inherits, what the master tells it, its end.
+//!
+//! Invariant: it ends when the master asks it to, or is gone. An error ends the process, and the
+//! master replaces it.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::sync::mpsc;
+
+use crate::domains::Domains;
+use crate::judge::Judge;
+use crate::listener::Listener;
+use crate::service::Service;
+use frs::base::sys::process::{Channel, PollFd, PollFlags, Signal, Signals, poll};
+use frs::conf::{Conf, active};
+use frs::service::Role;
+use frs::{AttachError, Client};
+use frs_server::envoy::{Ties, start_log};
+use frs_server::process::log;
+use frs_server::process::message::{Received, ToChild, receive, send_ready};
+use std::os::fd::AsFd;
+
+/// Threads that may wait for leases at once.
+const WAITING_THREADS: usize = 8;
+/// Time limit for calls that have been read, after SIGTERM.
+const FINISH: Duration = Duration::from_secs(4);
+/// Time limit for clients to go, when other processes serve in place of this one.
+const DRAIN: Duration = Duration::from_secs(60);
+/// Attempts to read the configuration in force, which may change meanwhile.
+const READS: usize = 8;
+
+/// Why it does not serve.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// It was started by hand.
+    #[error(
+        "frs-envoy serve is what frs starts when srv.xml has <rls>: start frs. By hand, use \
+         frs-envoy import"
+    )]
+    ByHand,
+    /// It cannot attach to the store.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// It cannot read the configuration in force.
+    #[error("cannot read the configuration in force: {0}")]
+    Active(#[from] active::ActiveError),
+    /// The kernel refuses something.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// What the master asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Request {
+    /// Take the configuration in force.
+    Take,
+    /// End, after so long at the latest.
+    End(Duration),
+}
+
+/// Serves until asked to end. Call it before anything else in the process.
+///
+/// # Errors
+/// The master replaces this process with another.
+pub fn serve(data_dir: &Path) -> Result<(), ServeError> {
+    let Ties { channel, listener } = Ties::take()?.ok_or(ServeError::ByHand)?;
+    let ignored = [Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
+    let signals = Signals::take(&[Signal::SIGTERM, Signal::SIGQUIT], &ignored)?;
+    let client = Client::attach_as(data_dir, Role::Envoy)?;
+    let judge = Judge::new(client);
+    let conf = in_force(&judge, data_dir)?;
+    start_log(&conf.srv.log);
+    let _name = log::name_process("envoy");
+    let service = Arc::new(Service::new(judge, Domains::of(&conf)));
+    let runtime =
+        Builder::new_current_thread().enable_all().max_blocking_threads(WAITING_THREADS).build()?;
+    let (requests, inbox) = mpsc::unbounded_channel();
+    let served = runtime.block_on(async {
+        let listener = Listener::new(listener)?;
+        let judging = Arc::clone(&service);
+        tokio::spawn(async move { judging.judge().run().await });
+        let serving = Arc::clone(&service);
+        let serving = tokio::spawn(async move { serving.serve(listener).await });
+        send_ready(&channel)?;
+        std::thread::Builder::new()
+            .name("master".into())
+            .spawn(move || listen_to_master(&channel, &signals, &requests))?;
+        obey(&service, data_dir, inbox, serving).await;
+        Ok::<_, io::Error>(())
+    });
+    // Threads may wait for leases.
+    runtime.shutdown_background();
+    Ok(served?)
+}
+
+/// The configuration in force. It may change while it is read.
+fn in_force(judge: &Judge, data_dir: &Path) -> Result<Conf, ServeError> {
+    let mut result = active::read(data_dir, judge.tick()?);
+    for _ in 1..READS {
+        if result.is_ok() {
+            break;
+        }
+        result = active::read(data_dir, judge.tick()?);
+    }
+    Ok(result?)
+}
+
+/// Passes on what the master says, until it says that this is the end.
+fn listen_to_master(
+    channel: &Channel,
+    signals: &Signals,
+    requests: &mpsc::UnboundedSender<Request>,
+) {
+    loop {
+        let mut fds = [
+            PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(channel.as_fd(), PollFlags::POLLIN),
+        ];
+        if poll(&mut fds, None).is_err() {
+            let _ = requests.send(Request::End(FINISH));
+            return;
+        }
+        while let Ok(Some(signal)) = signals.next() {
+            let bound = if signal == Signal::SIGTERM { FINISH } else { DRAIN };
+            let _ = requests.send(Request::End(bound));
+        }
+        loop {
+            match receive(channel) {
+                Ok(Received::Message(ToChild::Generation, _)) => {
+                    let _ = requests.send(Request::Take);
+                }
+                Ok(Received::Message(ToChild::Leave, _)) => {
+                    let _ = requests.send(Request::End(DRAIN));
+                }
+                Ok(Received::Message(ToChild::ReopenLog, _)) => log::reopen(),
+                Ok(Received::Message(..)) => {}
+                Ok(Received::Nothing) => break,
+                Ok(Received::MasterGone) | Err(_) => {
+                    tracing::warn!("the master has ended: frs-envoy ends");
+                    let _ = requests.send(Request::End(FINISH));
+                    return;
+                }
+            }
+        }
+    }
+}
+
+async fn obey(
+    service: &Arc<Service>,
+    data_dir: &Path,
+    mut requests: mpsc::UnboundedReceiver<Request>,
+    mut serving: tokio::task::JoinHandle<()>,
+) {
+    let end = tokio::time::sleep(Duration::MAX);
+    tokio::pin!(end);
+    let mut is_open = true;
+    loop {
+        tokio::select! {
+            request = requests.recv(), if is_open => match request {
+                Some(Request::Take) => take(service, data_dir),
+                Some(Request::End(bound)) => {
+                    service.end();
+                    let at = tokio::time::Instant::now() + bound;
+                    if at < end.deadline() {
+                        end.as_mut().reset(at);
+                    }
+                }
+                None => is_open = false,
+            },
+            () = &mut end => return,
+            _ = &mut serving => return,
+        }
+    }
+}
+
+/// Takes the configuration in force. If that fails, the older one stays.
+fn take(service: &Service, data_dir: &Path) {
+    match in_force(service.judge(), data_dir) {
+        Ok(conf) => {
+            log::set_level(conf.srv.log.level);
+            service.set_domains(Domains::of(&conf));
+        }
+        Err(error) => tracing::error!(%error, "the domains of <rls> stay as they were"),
+    }
+}

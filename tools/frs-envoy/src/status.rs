@@ -1,0 +1,86 @@
+//! The gRPC status of a call that is not answered.
+//!
+//! Invariant: `Unavailable` means that the same call may succeed later, and that nothing was charged
+//! for the descriptors that were not judged.
+
+use frs::ItemError;
+
+/// A gRPC status, with its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs)]
+pub enum StatusCode {
+    InvalidArgument = 3,
+    DeadlineExceeded = 4,
+    NotFound = 5,
+    ResourceExhausted = 8,
+    Unimplemented = 12,
+    Unavailable = 14,
+}
+
+/// A call that is not answered, and why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{code:?}: {message}")]
+pub struct Status {
+    /// The code.
+    pub code: StatusCode,
+    /// For people: what was found, what was expected.
+    pub message: String,
+}
+
+impl Status {
+    /// A status.
+    pub fn new(code: StatusCode, message: impl Into<String>) -> Status {
+        Status { code, message: message.into() }
+    }
+
+    /// A call that can never be answered.
+    pub fn invalid(message: impl Into<String>) -> Status {
+        Status::new(StatusCode::InvalidArgument, message)
+    }
+}
+
+impl From<frs::Error> for Status {
+    fn from(error: frs::Error) -> Status {
+        let code = match &error {
+            frs::Error::Item(ItemError::BadKey | ItemError::BadCount | ItemError::BadRate)
+            | frs::Error::TooMany { .. } => StatusCode::InvalidArgument,
+            _ => StatusCode::Unavailable,
+        };
+        Status::new(code, error.to_string())
+    }
+}
+
+/// The message as the header field `grpc-message` carries it.
+pub fn escaped(message: &str) -> String {
+    let mut escaped = String::with_capacity(message.len());
+    for byte in message.bytes() {
+        match byte {
+            b' '..=b'~' if byte != b'%' => escaped.push(char::from(byte)),
+            byte => escaped.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_printable() {
+        assert_eq!(escaped("a b: 5 % of é\n"), "a b: 5 %25 of %C3%A9%0A");
+    }
+
+    #[test]
+    fn what_may_pass_later_is_unavailable() {
+        let code = |error: ItemError| Status::from(frs::Error::from(error)).code;
+        for error in [ItemError::Busy, ItemError::Store, ItemError::Full, ItemError::UnknownBiz] {
+            assert_eq!(code(error), StatusCode::Unavailable, "{error}");
+        }
+        for error in [ItemError::BadKey, ItemError::BadCount, ItemError::BadRate] {
+            assert_eq!(code(error), StatusCode::InvalidArgument, "{error}");
+        }
+        let error = frs::Error::TooMany { items: 65, most: 64 };
+        assert_eq!(Status::from(error).code, StatusCode::InvalidArgument);
+    }
+}
