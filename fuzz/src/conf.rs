@@ -42,7 +42,11 @@ fn check(srv: &[u8], map: &[u8]) {
     let filesystems = [Filesystem::Ext4, Filesystem::Btrfs, Filesystem::Nfs];
     let filesystems = filesystems
         .map(|kind| DirFilesystem { dir: Path::new("data").to_owned(), filesystem: Ok(kind) });
-    let machine = Machine { ram_bytes: Some(1 << 30), filesystems: filesystems.into(), missing_program: None };
+    let machine = Machine {
+        ram_bytes: Some(1 << 30),
+        filesystems: filesystems.into(),
+        missing_program: None,
+    };
     assert!(!report::report(&conf, &machine, &BUFFER_SIZES).text.is_empty());
 }
 

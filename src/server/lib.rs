@@ -10,14 +10,12 @@
 //! | [`admin`] | the admin plane: its connections, its calls, the page |
 //! | [`keeper`] | flushes and sweeps, and serves the admin plane |
 //! | [`courier`] | what the cluster's ledgers are called and told, and the connections to them |
-//! | [`envoy`] | what frs-envoy inherits: its listener, its ties to the master |
 //! | [`master`] | starts, reloads, upgrades and replaces the others |
 //! | [`buffer_sizes`] | the sizes of all buffers, for `frs check` |
 
 pub mod admin;
 pub mod buffer_sizes;
 pub mod courier;
-pub mod envoy;
 pub mod keeper;
 pub mod master;
 pub mod net;

@@ -14,9 +14,10 @@ use frs::store::ChildRole;
 use frs_server::buffer_sizes::BUFFER_SIZES;
 use frs_server::master::{self, Ended, Start, command};
 use frs_server::process::child::ForkedChild;
+use frs_server::process::envoy;
 use frs_server::process::log;
 use frs_server::process::result_files::Reloaded;
-use frs_server::{courier, envoy, keeper, worker};
+use frs_server::{courier, keeper, worker};
 
 /// What the manual page says beside the options.
 const MORE: &str = "\
@@ -190,7 +191,9 @@ fn become_child(child: ForkedChild) -> Result<(), Failed> {
             ChildRole::Worker(_) => log_failure(worker::run(child)),
             ChildRole::Keeper => log_failure(keeper::run(child)),
             ChildRole::Courier => log_failure(courier::process::run(child)),
-            ChildRole::Envoy => log_failure(envoy::become_program(child).map(|never| match never {})),
+            ChildRole::Envoy => {
+                log_failure(envoy::become_program(child).map(|never| match never {}))
+            }
         },
         Err(error) => log_failure(Err(error)),
     }

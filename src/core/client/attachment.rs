@@ -38,8 +38,8 @@ pub(super) enum Patience {
 impl Attachment {
     pub fn new(origin: &Origin) -> Result<Attachment, AttachError> {
         let Origin { data_dir, role } = origin;
-        let mut service = Service::attach(data_dir, *role)
-            .map_err(|error| AttachError::of(data_dir, error))?;
+        let mut service =
+            Service::attach(data_dir, *role).map_err(|error| AttachError::of(data_dir, error))?;
         service.set_wait_room(usize::MAX);
         Ok(Attachment { service, exchange: Exchange::default() })
     }

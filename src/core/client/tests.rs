@@ -39,6 +39,11 @@ fn world() -> World {
     World::with_lock_timeout(MAP, "20s")
 }
 
+/// What a pool attaches to.
+fn origin(world: &World) -> super::Origin {
+    super::Origin { data_dir: world.dir.clone(), role: Role::Program }
+}
+
 fn client(world: &World) -> Client {
     Client::attach(&world.dir).unwrap()
 }
@@ -269,7 +274,7 @@ fn a_pool_grows_while_its_attachments_are_in_use_and_no_further_than_its_size() 
     let world = world();
     let pool = Pool::new(3, None);
     assert_eq!(places(&world), 0, "made at its first use");
-    let with = |work: &mut dyn FnMut()| pool.with(&world.dir, |_| work()).unwrap();
+    let with = |work: &mut dyn FnMut()| pool.with(&origin(&world), |_| work()).unwrap();
     with(&mut || with(&mut || with(&mut || assert_eq!(places(&world), 3))));
     // A fourth waits until one of the three is free.
     let (all_in_use, released) = (Barrier::new(2), AtomicBool::new(false));
@@ -406,7 +411,7 @@ fn a_forked_child_waits_for_no_lock_that_its_parent_held() {
             client.with(|_| ()).unwrap();
             assert_eq!(places(&world), 2);
             let pool = client.pools.of(child).unwrap();
-            pool.with(&world.dir, |_| ()).unwrap();
+            pool.with(&origin(&world), |_| ()).unwrap();
             // The parent's handles are not forked ones here, so the idle one was released.
             assert_eq!(places(&world), 2);
             assert!(std::ptr::eq(pool, client.pools.of(child).unwrap()));

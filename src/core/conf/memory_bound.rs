@@ -104,8 +104,7 @@ impl Memory {
         let connection = sizes.connection_bytes(&conf.srv, &conf.map);
         let groups = groups_bytes(&conf.map);
         // The courier and frs-envoy map all groups as well.
-        let others =
-            u64::from(conf.srv.cluster.is_some()) + u64::from(conf.srv.rls.is_some());
+        let others = u64::from(conf.srv.cluster.is_some()) + u64::from(conf.srv.rls.is_some());
         let (mapping, all) = (MAPPING_PROCESSES + others, OTHER_PROCESSES + others);
         Memory {
             groups,

@@ -101,9 +101,7 @@ pub use resources::{DirFilesystem, Filesystem, Machine, envoy_program};
 #[doc(hidden)]
 pub use resp_tokens::RespTokens;
 #[doc(hidden)]
-pub use rls::{
-    Charge, Descriptor, Domain, Entry, KeyPart, Rls, Target, ValuePattern,
-};
+pub use rls::{Charge, Descriptor, Domain, Entry, KeyPart, Target, ValuePattern};
 #[doc(hidden)]
 pub use secret_file::{ClusterKeys, ClusterSecret, ClusterSecrets, Password, SecretError};
 #[doc(hidden)]
@@ -113,7 +111,9 @@ pub use share::{
     LEASED_WORDS, MAX_SHARED, MAX_SHARED_COUNTER_MS, MAX_SHARED_MS, OnDown, OnMiss, Share, Sharing,
 };
 #[doc(hidden)]
-pub use srv::{Admin, AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, Resp, SLOTS, Srv};
+pub use srv::{
+    Admin, AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, Resp, Rls, SLOTS, Srv,
+};
 #[doc(hidden)]
 pub use value::{MAX_COUNT, Rate, duration};
 

@@ -1,20 +1,7 @@
 //! `<rls>`: what frs-envoy answers on, as checked types.
 //!
-//! Invariant: a descriptor that is limited names a biz of map.xml, and its key is made of names that
-//! each occur once in its entries.
-
-use super::srv::Listen;
-
-/// `<rls>`: Envoy's rate limit service.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rls {
-    /// The address.
-    pub listen: Listen,
-    /// What a call charges if one of its descriptors is over its limit.
-    pub charge: Charge,
-    /// The domains, each under a name of its own.
-    pub domains: Vec<Domain>,
-}
+//! Invariant: a descriptor that is limited names a biz of map.xml. Its key is made of names that each
+//! occur once in its entries.
 
 /// What a call charges if one of its descriptors is over its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

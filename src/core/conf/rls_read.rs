@@ -7,15 +7,14 @@ use super::fault::{Checked, Notes, shown};
 use super::listen_read::listen_address;
 use super::map::Map;
 use super::resp_read::OtherListeners;
-use super::rls::{Charge, Descriptor, Domain, Entry, KeyPart, Rls, Target, ValuePattern};
-use super::srv::Resp;
+use super::rls::{Charge, Descriptor, Domain, Entry, KeyPart, Target, ValuePattern};
+use super::srv::{Resp, Rls};
 use super::suggest::nearest;
 use super::value::{Value, boolean, word};
 use super::walk::Shape;
 use super::xml::Element;
 
-const RLS: Shape =
-    Shape { attributes: &["listen", "charge"], many: &["domain"], ..Shape::EMPTY };
+const RLS: Shape = Shape { attributes: &["listen", "charge"], many: &["domain"], ..Shape::EMPTY };
 const DOMAIN: Shape = Shape { attributes: &["name"], many: &["descriptor"], ..Shape::EMPTY };
 const DESCRIPTOR: Shape =
     Shape { attributes: &["entries", "biz", "key", "unlimited", "force"], ..Shape::EMPTY };

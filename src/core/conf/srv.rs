@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::{AccessToken, Authority, Cidr, Cluster, HostName, Origin, Rls};
+use super::{AccessToken, Authority, Charge, Cidr, Cluster, Domain, HostName, Origin};
 
 /// srv.xml, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,6 +70,17 @@ pub struct Resp {
     /// The biz of CL.THROTTLE, by name or id: its only limit is a `gcra` that takes the limits of
     /// calls. None: there is no CL.THROTTLE.
     pub throttle: Option<String>,
+}
+
+/// `<rls>`: Envoy's rate limit service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rls {
+    /// The address.
+    pub listen: Listen,
+    /// What a call charges if one of its descriptors is over its limit.
+    pub charge: Charge,
+    /// The domains, each under a name of its own.
+    pub domains: Vec<Domain>,
 }
 
 /// `<data>`.

@@ -21,7 +21,9 @@ use super::walk::Shape;
 use super::xml::Element;
 
 const SRV: Shape = Shape {
-    once: &["workers", "admin", "data", "http", "log", "user", "authz", "degrade", "cluster", "rls"],
+    once: &[
+        "workers", "admin", "data", "http", "log", "user", "authz", "degrade", "cluster", "rls",
+    ],
     many: &["listen", "resp", "allow", "trusted"],
     ..Shape::EMPTY
 };

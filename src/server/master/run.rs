@@ -319,9 +319,9 @@ impl Master {
             conf_dir: self.conf_dir,
             account: self.account,
             master: child.master,
-            bells: self.bells.filter(|_| {
-                matches!(child.role, ChildRole::Worker(_) | ChildRole::Courier)
-            }),
+            bells: self
+                .bells
+                .filter(|_| matches!(child.role, ChildRole::Worker(_) | ChildRole::Courier)),
             secrets: self.secrets.filter(|_| child.role == ChildRole::Courier).map(Box::new),
         }
     }

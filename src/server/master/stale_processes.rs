@@ -15,12 +15,12 @@ use frs::base::sys::process::{PollFd, PollFlags, poll};
 use frs::service::Role;
 use frs::store::{LINGERING, Runtime, SlotStatus};
 
-/// Kills every stopped worker, keeper, courier and frs-envoy of an earlier master. Call it only while the
-/// directory's lock is held and there is no older master to take over from.
+/// Kills every stopped worker, keeper, courier and frs-envoy of an earlier master. Call it only
+/// while the directory's lock is held and there is no older master to take over from.
 pub(super) fn end_stopped(runtime: &Runtime) {
-    const OURS: [Role; 5] =
-        [Role::Worker, Role::Keeper, Role::Admin, Role::Courier, Role::Envoy];
-    let is_ours = |slot: &SlotStatus| slot.alive && OURS.map(|role| role as u32).contains(&slot.role);
+    const OURS: [Role; 5] = [Role::Worker, Role::Keeper, Role::Admin, Role::Courier, Role::Envoy];
+    let is_ours =
+        |slot: &SlotStatus| slot.alive && OURS.map(|role| role as u32).contains(&slot.role);
     for slot in runtime.slots().into_iter().filter(is_ours) {
         match end_if_stopped(runtime, &slot) {
             Ok(true) => tracing::warn!(

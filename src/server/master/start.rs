@@ -18,9 +18,7 @@ use super::stale_processes;
 use super::take_over::OlderMaster;
 use super::upgrade::Program;
 use crate::buffer_sizes::BUFFER_SIZES;
-use crate::net::listeners::{
-    Given, ListenError, ListeningSockets, OtherAddresses, ServedAddress,
-};
+use crate::net::listeners::{Given, ListenError, ListeningSockets, OtherAddresses, ServedAddress};
 use crate::process::account::Account;
 use crate::process::bells::Bells;
 use crate::process::conf_guard::Guard;
@@ -306,7 +304,12 @@ fn listen(
     let begun = clock::instant();
     loop {
         let served = ServedAddress::all(&conf.srv);
-        match ListeningSockets::open(&served, OtherAddresses::of(&conf.srv), conf.srv.workers, given) {
+        match ListeningSockets::open(
+            &served,
+            OtherAddresses::of(&conf.srv),
+            conf.srv.workers,
+            given,
+        ) {
             Err(error) if error.is_in_use() && clock::since(begun) < ORPHANS => {
                 // A killed process may lose its sockets last, after its slot is already free.
                 let is_lingering = clock::since(begun) < LINGERING;

@@ -320,10 +320,11 @@ impl ListeningSockets {
 
     /// Removes the files of the server's own unix sockets, at its end.
     pub fn remove_files(&self) {
-        let plain = self.admin.iter().chain(&self.envoy).filter_map(|socket| match &socket.listen {
-            Listen::Unix(path) if !socket.lent => Some(path),
-            _ => None,
-        });
+        let plain =
+            self.admin.iter().chain(&self.envoy).filter_map(|socket| match &socket.listen {
+                Listen::Unix(path) if !socket.lent => Some(path),
+                _ => None,
+            });
         let unix = self.unix.iter().filter(|socket| !socket.lent).map(|socket| &socket.path);
         for path in unix.chain(plain) {
             if let Err(error) = std::fs::remove_file(path) {

@@ -1,11 +1,12 @@
 //! What the master and its children share as processes: their messages, what a forked child gets,
 //! the tokens that are in force, the locks of a data directory and of a configuration, the user
-//! they run as, the log, and how void records are cleared.
+//! they run as, the log, how void records are cleared, and what the program frs-envoy inherits.
 
 pub mod account;
 pub mod bells;
 pub mod child;
 pub mod conf_guard;
+pub mod envoy;
 pub mod lock;
 pub mod log;
 pub mod message;

@@ -5,9 +5,9 @@
 //! Only the addresses in the shipped files are changed, and the one line of a variant. What reached
 //! the application is read from the application, not from the gateway's answers.
 
-mod application;
+pub(crate) mod application;
 mod pages;
-mod programs;
+pub(crate) mod programs;
 mod routing;
 mod stage;
 mod stories;

@@ -210,5 +210,8 @@ fn its_health_is_told() {
             (first, body.data().await.expect("some").expect("some"))
         })
     };
-    assert_eq!((&watched[..], &stopped[..]), (&b"\0\0\0\0\x02\x08\x01"[..], &b"\0\0\0\0\x02\x08\x02"[..]));
+    assert_eq!(
+        (&watched[..], &stopped[..]),
+        (&b"\0\0\0\0\x02\x08\x01"[..], &b"\0\0\0\0\x02\x08\x02"[..])
+    );
 }

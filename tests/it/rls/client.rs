@@ -174,7 +174,10 @@ impl Client {
     {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let (sender, driver) = runtime.block_on(async {
-            let (sender, connection) = h2::client::handshake(stream.await?).await.ok()?;
+            // As much as a thousand answers at once: h2 takes small frames for a flood otherwise.
+            let mut builder = h2::client::Builder::new();
+            builder.initial_connection_window_size(1 << 20);
+            let (sender, connection) = builder.handshake(stream.await?).await.ok()?;
             Some((sender, tokio::spawn(connection)))
         })?;
         Some(Client { runtime, sender, driver })

@@ -22,7 +22,8 @@ fn without_the_program_beside_frs_there_is_no_start() {
     std::fs::create_dir(&alone).expect("created");
     let frs = alone.join("frs");
     std::fs::copy(env!("CARGO_BIN_EXE_frs"), &frs).expect("copied");
-    let missing = format!("{}: found no program, expected frs-envoy", alone.join("frs-envoy").display());
+    let missing =
+        format!("{}: found no program, expected frs-envoy", alone.join("frs-envoy").display());
     for arguments in [&["check"][..], &[]] {
         let mut command = Command::new(&frs);
         let output = command.current_dir(stage.setup.path("")).args(arguments).output();
@@ -37,7 +38,8 @@ fn faults_say_where_they_are() {
     let stage = Stage::new("");
     let listen = stage.setup.address;
     let of = |domains: &str| stage.element("", domains);
-    let descriptor = |text: &str| of(&format!("<domain name=\"edge\"><descriptor {text}/></domain>"));
+    let descriptor =
+        |text: &str| of(&format!("<domain name=\"edge\"><descriptor {text}/></domain>"));
     let cases = [
         (descriptor("entries=\"a\" biz=\"logon\" key=\"{a}\""), "(nearest: login)"),
         (descriptor("entries=\"a=b*c\" biz=\"login\" key=\"x\""), "1 to 16 words"),
@@ -47,7 +49,7 @@ fn faults_say_where_they_are() {
         (descriptor("entries=\"a\" biz=\"login\""), "<descriptor> without key"),
         (descriptor("entries=\"a\""), "<descriptor> without biz"),
         (descriptor("entries=\"a\" unlimited=\"true\" biz=\"login\""), "of an unlimited"),
-        (of(&format!("{DOMAINS}{DOMAINS}")), "name=\"edge\" again"),
+        (of("<domain name=\"edge\"/><domain name=\"edge\"/>"), "name=\"edge\" again"),
         (of("<domain name=\"\"/>"), "1 to 255 bytes"),
         (stage.element("charge=\"some\"", DOMAINS), "all-or-none"),
         (format!("<rls listen=\"{listen}\"/>"), "<listen> has it"),

@@ -69,10 +69,8 @@ fn a_reload_takes_new_domains_and_keeps_connections() {
     let new = ask(vec![descriptor(&[("new", "a")])]);
     assert_eq!(client.limit(&new).statuses[0].limit, None);
     let more = r#"<domain name="other"/></rls>"#;
-    let added = DOMAINS.replace(
-        "</domain>",
-        r#"<descriptor entries="new" biz="login" key="{new}"/></domain>"#,
-    );
+    let added = DOMAINS
+        .replace("</domain>", r#"<descriptor entries="new" biz="login" key="{new}"/></domain>"#);
     stage.write(&stage.element("", &added).replace("</rls>", more));
     let output = stage.setup.frs(&["reload"]);
     assert_eq!(text(&output.stdout), "taken: generation 2\n", "{output:?}");

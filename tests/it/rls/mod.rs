@@ -3,6 +3,8 @@
 mod calls;
 mod client;
 mod conf;
+mod envoy;
+mod grpcio;
 mod lives;
 
 use crate::common::address::Reserved;

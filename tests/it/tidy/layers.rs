@@ -58,6 +58,7 @@ const FLOORS: [Floor; 5] = [
         ],
         top: &["main"],
     },
+    Floor { directory: "tools/frs-envoy/src/", rooms: &[], top: &[] },
     Floor { directory: "tools/frs-inspect/src/", rooms: &[], top: &[] },
     Floor { directory: "tools/frs-load/src/", rooms: &[], top: &[] },
     Floor { directory: "tools/frs-pages/src/", rooms: &[], top: &[] },

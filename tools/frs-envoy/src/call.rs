@@ -119,11 +119,7 @@ impl Call {
 }
 
 /// The hits of the descriptor if it says them, else those of the request, else one.
-fn charge(
-    request: &RateLimitRequest,
-    descriptor: &RateLimitDescriptor,
-    target: &Target,
-) -> Charge {
+fn charge(request: &RateLimitRequest, descriptor: &RateLimitDescriptor, target: &Target) -> Charge {
     let hits = match (&descriptor.hits_addend, request.hits_addend) {
         // More than a count can be is not cut down to one: it is an error of the item.
         (Some(own), _) => i64::try_from(own.value).unwrap_or(i64::MAX),

@@ -1,7 +1,7 @@
 //! The domains in force, ready to match: each descriptor with its biz and its key.
 //!
-//! Invariant: nothing changes in them. A reload makes new ones, and a call keeps those that it began
-//! with.
+//! Invariant: nothing changes in them. A reload makes new ones, and a call keeps those that it
+//! began with.
 
 use std::collections::HashMap;
 use std::sync::Arc;

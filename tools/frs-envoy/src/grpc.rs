@@ -100,10 +100,7 @@ fn head() -> Response<()> {
 ///
 /// # Errors
 /// The client has gone.
-pub fn answer(
-    respond: &mut SendResponse<Bytes>,
-    message: &impl Message,
-) -> Result<(), h2::Error> {
+pub fn answer(respond: &mut SendResponse<Bytes>, message: &impl Message) -> Result<(), h2::Error> {
     let mut stream = respond.send_response(head(), false)?;
     stream.send_data(framed(message), false)?;
     let mut trailers = HeaderMap::with_capacity(1);
@@ -115,9 +112,7 @@ pub fn answer(
 ///
 /// # Errors
 /// The client has gone.
-pub fn answer_many(
-    respond: &mut SendResponse<Bytes>,
-) -> Result<h2::SendStream<Bytes>, h2::Error> {
+pub fn answer_many(respond: &mut SendResponse<Bytes>) -> Result<h2::SendStream<Bytes>, h2::Error> {
     respond.send_response(head(), false)
 }
 

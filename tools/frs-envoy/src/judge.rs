@@ -138,9 +138,8 @@ impl Judge {
 
     /// Answers a call, or has a thread wait for the leases that its items lack.
     fn finish(&self, call: Waiting, judged: Vec<Result<Verdict, frs::Error>>) {
-        let waits = |result: &Result<Verdict, frs::Error>| {
-            matches!(result, Err(frs::Error::WouldWait))
-        };
+        let waits =
+            |result: &Result<Verdict, frs::Error>| matches!(result, Err(frs::Error::WouldWait));
         if !judged.iter().any(waits) {
             let judged = judged.into_iter().collect::<Result<Vec<Verdict>, frs::Error>>();
             let _ = call.answer.send(judged.map_err(Status::from));
@@ -148,10 +147,11 @@ impl Judge {
         }
         let client = Arc::clone(&self.client);
         tokio::task::spawn_blocking(move || {
-            let judged = judged.into_iter().zip(&call.charges).map(|(result, charge)| match result {
-                Err(frs::Error::WouldWait) => client.update(charge.item()),
-                result => result,
-            });
+            let judged =
+                judged.into_iter().zip(&call.charges).map(|(result, charge)| match result {
+                    Err(frs::Error::WouldWait) => client.update(charge.item()),
+                    result => result,
+                });
             let judged = judged.collect::<Vec<_>>().into_iter().collect::<Result<_, frs::Error>>();
             let _ = call.answer.send(judged.map_err(Status::from));
         });

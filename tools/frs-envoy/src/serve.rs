@@ -19,7 +19,7 @@ use frs::base::sys::process::{Channel, PollFd, PollFlags, Signal, Signals, poll}
 use frs::conf::{Conf, active};
 use frs::service::Role;
 use frs::{AttachError, Client};
-use frs_server::envoy::{Ties, start_log};
+use frs_server::process::envoy::{Ties, start_log};
 use frs_server::process::log;
 use frs_server::process::message::{Received, ToChild, receive, send_ready};
 use std::os::fd::AsFd;
@@ -155,18 +155,19 @@ async fn obey(
     mut requests: mpsc::UnboundedReceiver<Request>,
     mut serving: tokio::task::JoinHandle<()>,
 ) {
-    let end = tokio::time::sleep(Duration::MAX);
+    let mut bound = Duration::MAX;
+    let end = tokio::time::sleep(bound);
     tokio::pin!(end);
     let mut is_open = true;
     loop {
         tokio::select! {
             request = requests.recv(), if is_open => match request {
                 Some(Request::Take) => take(service, data_dir),
-                Some(Request::End(bound)) => {
+                Some(Request::End(within)) => {
                     service.end();
-                    let at = tokio::time::Instant::now() + bound;
-                    if at < end.deadline() {
-                        end.as_mut().reset(at);
+                    if within < bound {
+                        bound = within;
+                        end.set(tokio::time::sleep(bound));
                     }
                 }
                 None => is_open = false,

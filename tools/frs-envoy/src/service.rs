@@ -1,7 +1,7 @@
 //! The service: accepts connections, answers their calls, and lets them go.
 //!
-//! Invariant: connections, streams, heads and messages are bounded. A call is answered by the domains
-//! that were in force when its message was complete.
+//! Invariant: connections, streams, heads and messages are bounded. A call is answered by the
+//! domains that were in force when its message was complete.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -246,9 +246,8 @@ impl Service {
         let mut stream = grpc::answer_many(respond)?;
         let is_known = is_known(&asked.service);
         let status = if is_known { self.serving_status() } else { ServingStatus::ServiceUnknown };
-        let message = |status: ServingStatus| {
-            grpc::framed(&HealthCheckResponse { status: status.into() })
-        };
+        let message =
+            |status: ServingStatus| grpc::framed(&HealthCheckResponse { status: status.into() });
         stream.send_data(message(status), false)?;
         let mut ending = self.ending.subscribe();
         tokio::select! {

@@ -1,7 +1,7 @@
 //! The gRPC status of a call that is not answered.
 //!
-//! Invariant: `Unavailable` means that the same call may succeed later, and that nothing was charged
-//! for the descriptors that were not judged.
+//! Invariant: `Unavailable` means that the same call may succeed later. Nothing was charged for the
+//! descriptors that were not judged.
 
 use frs::ItemError;
 

@@ -11,7 +11,11 @@ fn report_of(cluster: &str, bizs: &str) -> report::Report {
     let group = "<group name='g' files='1' key-nodes='8' node-size='1024' hash='siphash'/>";
     let map = format!("<map>{group}{bizs}</map>");
     let conf = Conf::parse("s", &srv, "m", &map).unwrap_or_else(|faults| panic!("{faults}"));
-    report::report(&conf, &Machine { ram_bytes: None, filesystems: vec![], missing_program: None }, &SIZES)
+    report::report(
+        &conf,
+        &Machine { ram_bytes: None, filesystems: vec![], missing_program: None },
+        &SIZES,
+    )
 }
 
 /// The lines on what a biz of these settings and limits promises.

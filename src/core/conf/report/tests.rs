@@ -166,7 +166,12 @@ fn degrade_is_warned_of() {
     let map = "<map><group name='g' files='1' key-nodes='8' node-size='64'/></map>";
     let warnings = |srv: &str| {
         let conf = Conf::parse("s", srv, "m", map).unwrap_or_else(|faults| panic!("{faults}"));
-        report(&conf, &Machine { ram_bytes: None, filesystems: vec![], missing_program: None }, &SIZES).warnings
+        report(
+            &conf,
+            &Machine { ram_bytes: None, filesystems: vec![], missing_program: None },
+            &SIZES,
+        )
+        .warnings
     };
     assert_eq!(warnings("<srv/>"), [""; 0]);
     assert_eq!(

@@ -1,8 +1,8 @@
 //! What a reload takes, and what it refuses.
 
 use frs::conf::{
-    Admin, AuthzKey, Cluster, ClusterNode, Data, HashKind, Http, Log, LogFormat, LogLevel, Login,
-    Map, OnFull, Resp,
+    Admin, AuthzKey, Charge, Cluster, ClusterNode, Data, HashKind, Http, Log, LogFormat, LogLevel,
+    Login, Map, OnFull, Resp, Rls,
 };
 
 use super::*;
@@ -21,6 +21,7 @@ fn conf() -> Conf {
             workers: 2,
             listen: vec![Listen::Unix("frs.sock".into())],
             resps: vec![],
+            rls: None,
             allow: vec![],
             data: Data {
                 dir: "data".into(),
@@ -203,4 +204,25 @@ fn listeners_directories_users_and_geometry_may_not() {
     assert!(texts[4].contains("chain is 8 in the live files, 56 is wanted"), "{texts:?}");
     assert!(texts[5].contains("hash is bob"), "{texts:?}");
     assert!(texts[5].contains("frs-inspect migrate"), "{texts:?}");
+}
+
+#[test]
+fn a_reload_takes_all_of_rls_but_its_address() {
+    let rls = |path: &str| Rls {
+        listen: Listen::Unix(path.into()),
+        charge: Charge::AllOrNone,
+        domains: Vec::new(),
+    };
+    let with = |rls: Option<Rls>| {
+        let mut conf = conf();
+        conf.srv.rls = rls;
+        conf
+    };
+    let needed = |old: &Conf, new: &Conf| !refused(old, new).is_empty();
+    let (none, one) = (with(None), with(Some(rls("one"))));
+    assert!(needed(&none, &one) && needed(&one, &none));
+    assert!(needed(&one, &with(Some(rls("other")))));
+    assert!(!needed(&one, &with(Some(Rls { charge: Charge::Each, ..rls("one") }))));
+    assert_eq!(refused_to_a_new_binary(&none, &one), [], "it can open another listener");
+    assert_eq!(refused_to_a_new_binary(&one, &none).len(), 1);
 }

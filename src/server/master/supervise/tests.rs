@@ -447,3 +447,31 @@ fn a_courier_that_waits_for_its_back_off_is_not_started_without_a_cluster() {
     world.after(BACKOFF_MAX_MS);
     assert_eq!(world.pid(ChildRole::Courier), None);
 }
+
+#[test]
+fn an_frs_envoy_is_replaced_and_ends_with_the_workers() {
+    let mut world = World::new(1);
+    world.supervisor = Supervisor::new(1).with_envoy();
+    world.tell(Event::Tick);
+    let first = world.pid(ChildRole::Envoy).expect("started");
+    world.tell(Event::Ready(world.worker(0)));
+    world.tell(Event::Ready(world.pid(ChildRole::Keeper).expect("started")));
+    assert!(!world.supervisor.is_complete(), "Envoy is not answered yet");
+    world.tell(Event::Ready(first));
+    assert!(world.supervisor.is_complete() && world.serving[&first].is_empty());
+    world.ends(first, KILLED);
+    world.after(BACKOFF_FIRST_MS);
+    let envoy = world.pid(ChildRole::Envoy).expect("replaced");
+    assert!(envoy != first && world.supervisor.restarts() == 1);
+    world.tell(Event::Resize(2));
+    assert_eq!((world.pid(ChildRole::Envoy), world.asked.len()), (Some(envoy), 0));
+    let workers = [world.worker(0), world.worker(1)];
+    world.tell(Event::End(Ending::Finish));
+    let asked: BTreeSet<Pid> = world.asked.iter().map(|(pid, _)| *pid).collect();
+    assert_eq!(asked, BTreeSet::from([envoy, workers[0], workers[1]]));
+    workers.into_iter().for_each(|pid| world.ends(pid, Exit::Status(0)));
+    assert_eq!(world.asked.len(), 3, "the keeper ends after it");
+    world.ends(envoy, Exit::Status(0));
+    let keeper = world.pid(ChildRole::Keeper);
+    assert_eq!(world.asked.len(), 4, "{keeper:?}");
+}

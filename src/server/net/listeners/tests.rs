@@ -40,7 +40,8 @@ fn what_is_handed_over_keeps_its_listener_sets_and_grows() {
     let named = |text: &str| Listen::Tcp(text.parse().expect("an address"));
     let listen = [named(&first.addresses()[0]), unix, any_port()];
     let second =
-        ListeningSockets::open(&http(&listen), OtherAddresses::default(), 2, &handed_over(&first)).expect("opened");
+        ListeningSockets::open(&http(&listen), OtherAddresses::default(), 2, &handed_over(&first))
+            .expect("opened");
     assert_eq!(second.sets(), 3, "none is closed");
     for set in 0..3 {
         assert_eq!(second.set_fds(set).len(), 2, "the new address, too");
@@ -64,7 +65,8 @@ fn each_listener_knows_what_is_spoken_there_in_every_process_that_gets_it() {
     };
     let faces = [Face::Http, Face::Http, Face::Resp(0), Face::Resp(1)];
     let listen = [any_port(), unix("http"), any_port(), unix("resp")];
-    let first = ListeningSockets::open(&served(&listen, &faces), OtherAddresses::default(), 2, &[]).expect("opened");
+    let first = ListeningSockets::open(&served(&listen, &faces), OtherAddresses::default(), 2, &[])
+        .expect("opened");
     let [http, resp, http_unix, resp_unix] = first.addresses().try_into().expect("four");
     assert!(http.starts_with("127.") && resp.starts_with("resp:127."), "{http} {resp}");
     assert!(http_unix.starts_with("unix:") && resp_unix.starts_with("resp:unix:"));
@@ -72,7 +74,8 @@ fn each_listener_knows_what_is_spoken_there_in_every_process_that_gets_it() {
     let tcp = |text: &str| Listen::Tcp(text.trim_start_matches("resp:").parse().expect("one"));
     let again = [tcp(&http), unix("http"), tcp(&resp), unix("resp")];
     let given = handed_over(&first);
-    let second = ListeningSockets::open(&served(&again, &faces), OtherAddresses::default(), 1, &given);
+    let second =
+        ListeningSockets::open(&served(&again, &faces), OtherAddresses::default(), 1, &given);
     let mut second = second.expect("matched");
     second.grow(3).expect("opened");
     for set in 0..2 {
@@ -98,14 +101,29 @@ fn the_admin_planes_is_handed_over_with_the_others() {
     let address = tcp.local_addr().expect("bound");
     drop(tcp);
     for admin in [Listen::Unix(path.clone()), Listen::Tcp(address)] {
-        let first =
-            ListeningSockets::open(&http(&[any_port()]), OtherAddresses { admin: Some(&admin), envoy: None }, 1, &[]).expect("opened");
+        let first = ListeningSockets::open(
+            &http(&[any_port()]),
+            OtherAddresses { admin: Some(&admin), envoy: None },
+            1,
+            &[],
+        )
+        .expect("opened");
         let named = Listen::Tcp(first.addresses()[0].parse().expect("an address"));
         let given = handed_over(&first);
-        ListeningSockets::open(&http(std::slice::from_ref(&named)), OtherAddresses::default(), 1, &given)
-            .expect_err("not named");
-        let second =
-            ListeningSockets::open(&http(&[named]), OtherAddresses { admin: Some(&admin), envoy: None }, 1, &given).expect("matched");
+        ListeningSockets::open(
+            &http(std::slice::from_ref(&named)),
+            OtherAddresses::default(),
+            1,
+            &given,
+        )
+        .expect_err("not named");
+        let second = ListeningSockets::open(
+            &http(&[named]),
+            OtherAddresses { admin: Some(&admin), envoy: None },
+            1,
+            &given,
+        )
+        .expect("matched");
         let of = |listeners: ListeningSockets| {
             let admin = listeners.into_admin_share().admin.expect("there");
             inode(admin.as_fd().as_raw_fd())
@@ -130,11 +148,18 @@ fn a_lent_socket_is_shared_by_all_listener_sets_and_its_file_kept() {
     let listen = [Listen::Tcp(tcp.local_addr().expect("bound")), Listen::Unix(path.clone())];
     let lend = |socket: OwnedFd| Given { socket, lent: true };
     let given = [lend(unix.into()), lend(tcp.into())];
-    let mut listeners = ListeningSockets::open(&http(&listen), OtherAddresses::default(), 2, &given).expect("matched");
+    let mut listeners =
+        ListeningSockets::open(&http(&listen), OtherAddresses::default(), 2, &given)
+            .expect("matched");
     listeners.grow(3).expect("a copy");
     assert_eq!(inode(listeners.set_fds(2)[0]), inode(listeners.set_fds(0)[0]));
-    let again =
-        ListeningSockets::open(&http(&listen), OtherAddresses::default(), 1, &handed_over(&listeners)).expect("matched");
+    let again = ListeningSockets::open(
+        &http(&listen),
+        OtherAddresses::default(),
+        1,
+        &handed_over(&listeners),
+    )
+    .expect("matched");
     drop(listeners);
     again.remove_files();
     assert!(path.exists(), "it is systemd's, after a hand-over too");
@@ -145,13 +170,14 @@ fn a_given_socket_that_nothing_names_is_an_error() {
     let tcp = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = tcp.local_addr().expect("bound").to_string();
     let given = [Given { socket: tcp.into(), lent: true }];
-    let error =
-        ListeningSockets::open(&http(&[any_port()]), OtherAddresses::default(), 1, &given).expect_err("not named");
+    let error = ListeningSockets::open(&http(&[any_port()]), OtherAddresses::default(), 1, &given)
+        .expect_err("not named");
     let text = error.to_string();
     assert!(text.contains("<listen>") && text.contains(&address), "{text}");
     let deaf = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     let given = [Given { socket: deaf.into(), lent: true }];
-    let error = ListeningSockets::open(&http(&[any_port()]), OtherAddresses::default(), 1, &given).expect_err("deaf");
+    let error = ListeningSockets::open(&http(&[any_port()]), OtherAddresses::default(), 1, &given)
+        .expect_err("deaf");
     assert!(error.to_string().contains("that listens"), "{error}");
 }
 

@@ -21,10 +21,9 @@ fn domains(rls: &str, http: &str) -> Domains {
 }
 
 fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
-    let entries = entries.iter().map(|(key, value)| Entry {
-        key: (*key).to_owned(),
-        value: (*value).to_owned(),
-    });
+    let entries = entries
+        .iter()
+        .map(|(key, value)| Entry { key: (*key).to_owned(), value: (*value).to_owned() });
     RateLimitDescriptor { entries: entries.collect(), ..Default::default() }
 }
 

@@ -4,6 +4,9 @@
 use super::*;
 use frs::conf::{Conf, Descriptor};
 
+const MAP: &str =
+    "<map><group name=\"g\" files=\"1\" key-nodes=\"64\" chain=\"8\" node-size=\"128\"/></map>";
+
 /// The entries of descriptors as srv.xml has them, read by its reader.
 fn matcher(descriptors: &[&str]) -> (Matcher, Vec<Descriptor>) {
     let lines = descriptors
@@ -13,7 +16,7 @@ fn matcher(descriptors: &[&str]) -> (Matcher, Vec<Descriptor>) {
     let srv = format!(
         "<srv><rls listen=\"127.0.0.1:7603\"><domain name=\"d\">{lines}</domain></rls></srv>"
     );
-    let conf = Conf::parse("srv.xml", &srv, "map.xml", "<map/>").expect("understood");
+    let conf = Conf::parse("srv.xml", &srv, "map.xml", MAP).expect("understood");
     let domain = conf.srv.rls.expect("there").domains.remove(0);
     (Matcher::new(&domain), domain.descriptors)
 }

@@ -10,9 +10,9 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::net::listeners::PlainListener;
-use crate::process::child::ChildContext;
-use crate::process::log;
+use super::child::ChildContext;
+use super::log;
+pub use crate::net::listeners::PlainListener;
 use frs::base::sys::process::{self, Channel};
 use frs::conf::{Log, envoy_program};
 

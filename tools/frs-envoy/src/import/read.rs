@@ -1,0 +1,261 @@
+//! Reads envoyproxy/ratelimit's YAML.
+//!
+//! Invariant: a setting that is not known is a fault, and so is a value that is not understood.
+
+use std::collections::HashSet;
+
+use saphyr::{LoadableYamlNode, MarkedYaml, YamlData};
+
+use super::{Fault, Limit, Node, Place, Root};
+
+/// Nested descriptors, at most: as many as a descriptor of srv.xml has entries.
+const DEPTH_MAX: usize = 16;
+
+const ROOT: [&str; 2] = ["domain", "descriptors"];
+const DESCRIPTOR: [&str; 10] = [
+    "key",
+    "value",
+    "rate_limit",
+    "descriptors",
+    "shadow_mode",
+    "share_threshold",
+    "quota_mode",
+    "detailed_metric",
+    "value_to_metric",
+    "metadata",
+];
+const LIMIT: [&str; 5] = ["unit", "requests_per_unit", "unlimited", "name", "replaces"];
+/// Units, with the intervals that envoyproxy/ratelimit takes them for.
+const UNITS: [(&str, &str); 7] = [
+    ("second", "1s"),
+    ("minute", "1m"),
+    ("hour", "1h"),
+    ("day", "1d"),
+    ("week", "7d"),
+    ("month", "30d"),
+    ("year", "365d"),
+];
+
+type Read<T> = Result<T, Fault>;
+type Yaml<'y> = MarkedYaml<'y>;
+
+/// Reads a file.
+///
+/// # Errors
+/// The first fault.
+pub fn read(text: &str) -> Read<Root> {
+    let documents = Yaml::load_from_str(text).map_err(|error| Fault {
+        place: Place { line: error.marker().line(), column: error.marker().col() + 1 },
+        found: format!("no YAML ({})", error.info()),
+        expected: "a file of envoyproxy/ratelimit".to_owned(),
+    })?;
+    let start = Place { line: 1, column: 1 };
+    let [document] = &documents[..] else {
+        let found = format!("{} documents", documents.len());
+        return Err(Fault { place: start, found, expected: "one".to_owned() });
+    };
+    let reader = Reader { text };
+    let fields = reader.fields(document, &ROOT)?;
+    let domain = match fields.get("domain") {
+        Some(domain) => reader.text(domain)?,
+        None => String::new(),
+    };
+    if domain.is_empty() {
+        let place = fields.get("domain").map_or(start, |domain| place(domain));
+        return Err(fault(place, "no domain", "domain: and its name"));
+    }
+    let descriptors = reader.descriptors(fields.get("descriptors"), 1)?;
+    Ok(Root { domain, descriptors })
+}
+
+struct Reader<'t> {
+    text: &'t str,
+}
+
+/// The settings of a mapping.
+struct Fields<'y>(Vec<(String, &'y Yaml<'y>)>);
+
+impl<'y> Fields<'y> {
+    fn get(&self, name: &str) -> Option<&'y Yaml<'y>> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
+    }
+}
+
+fn place(node: &Yaml<'_>) -> Place {
+    Place { line: node.span.start.line(), column: node.span.start.col() + 1 }
+}
+
+fn fault(place: Place, found: impl Into<String>, expected: impl Into<String>) -> Fault {
+    Fault { place, found: found.into(), expected: expected.into() }
+}
+
+fn is_null(node: &Yaml<'_>) -> bool {
+    node.data.is_null()
+}
+
+impl Reader<'_> {
+    fn fields<'y>(&self, node: &'y Yaml<'y>, known: &[&str]) -> Read<Fields<'y>> {
+        let YamlData::Mapping(mapping) = &node.data else {
+            let expected = format!("settings: {}", known.join(", "));
+            return Err(fault(place(node), self.shown(node), expected));
+        };
+        let mut fields = Vec::new();
+        for (key, value) in mapping {
+            let Some(name) = key.data.as_str() else {
+                return Err(fault(place(key), self.shown(key), "the name of a setting"));
+            };
+            if !known.contains(&name) {
+                let expected = format!("one of {}", known.join(", "));
+                return Err(fault(place(key), format!("{name:?}"), expected));
+            }
+            fields.push((name.to_owned(), value));
+        }
+        Ok(Fields(fields))
+    }
+
+    /// A scalar as the file has it: `value: 1.0` is no number here.
+    fn text(&self, node: &Yaml<'_>) -> Read<String> {
+        match &node.data {
+            data if data.is_null() => Ok(String::new()),
+            data if data.as_str().is_some() => Ok(data.as_str().unwrap_or_default().to_owned()),
+            YamlData::Value(_) | YamlData::Representation(..) => Ok(self.source(node)),
+            _ => Err(fault(place(node), self.shown(node), "text")),
+        }
+    }
+
+    fn source(&self, node: &Yaml<'_>) -> String {
+        let (start, end) = (node.span.start.index(), node.span.end.index());
+        self.text.chars().skip(start).take(end.saturating_sub(start)).collect()
+    }
+
+    fn shown(&self, node: &Yaml<'_>) -> String {
+        match &node.data {
+            YamlData::Mapping(_) => "settings".to_owned(),
+            YamlData::Sequence(_) => "a list".to_owned(),
+            _ => format!("{:?}", self.text(node).unwrap_or_default()),
+        }
+    }
+
+    fn flag(&self, node: Option<&Yaml<'_>>) -> Read<bool> {
+        match node {
+            None => Ok(false),
+            Some(node) if is_null(node) => Ok(false),
+            Some(node) => node
+                .data
+                .as_bool()
+                .ok_or_else(|| fault(place(node), self.shown(node), "true or false")),
+        }
+    }
+
+    fn list<'y>(&self, node: Option<&'y Yaml<'y>>) -> Read<&'y [Yaml<'y>]> {
+        match node.map(|node| (&node.data, node)) {
+            None => Ok(&[]),
+            Some((YamlData::Sequence(list), _)) => Ok(list),
+            Some((data, _)) if data.is_null() => Ok(&[]),
+            Some((_, node)) => Err(fault(place(node), self.shown(node), "a list")),
+        }
+    }
+
+    fn descriptors(&self, node: Option<&Yaml<'_>>, depth: usize) -> Read<Vec<Node>> {
+        let mut seen = HashSet::new();
+        let mut nodes = Vec::new();
+        for node in self.list(node)? {
+            if depth > DEPTH_MAX {
+                let expected = format!("at most {DEPTH_MAX} levels");
+                return Err(fault(place(node), "another level of descriptors", expected));
+            }
+            let node = self.descriptor(node, depth)?;
+            if !seen.insert((node.key.clone(), node.value.clone())) {
+                let value = node.value.map_or(String::new(), |value| format!(" {value:?}"));
+                let found = format!("the descriptor {:?}{value} again", node.key);
+                return Err(fault(node.place, found, "it once"));
+            }
+            nodes.push(node);
+        }
+        Ok(nodes)
+    }
+
+    fn descriptor(&self, node: &Yaml<'_>, depth: usize) -> Read<Node> {
+        let fields = self.fields(node, &DESCRIPTOR)?;
+        let key = fields.get("key").map(|key| self.text(key)).transpose()?.unwrap_or_default();
+        if key.is_empty() {
+            return Err(fault(place(node), "a descriptor without a key", "key: and its name"));
+        }
+        let value = fields.get("value").map(|value| self.text(value)).transpose()?;
+        let mut others = Vec::new();
+        for name in ["quota_mode", "detailed_metric", "value_to_metric"] {
+            if self.flag(fields.get(name))? {
+                others.extend(fields.get(name).map(|node| (name, place(node))));
+            }
+        }
+        others.extend(fields.get("metadata").map(|node| ("metadata", place(node))));
+        let limit = fields.get("rate_limit").filter(|node| !is_null(node));
+        let limit = limit.map(|node| self.limit(node, &mut others)).transpose()?;
+        let share_threshold = self.flag(fields.get("share_threshold"))?;
+        let value = value.filter(|value| !value.is_empty());
+        if share_threshold && !value.as_ref().is_some_and(|value| value.contains('*')) {
+            let expected = "a value with a wildcard (*)";
+            return Err(fault(place(node), "share_threshold without a wildcard", expected));
+        }
+        Ok(Node {
+            place: place(node),
+            key,
+            value,
+            limit,
+            shadow_mode: self.flag(fields.get("shadow_mode"))?,
+            share_threshold,
+            others,
+            descriptors: self.descriptors(fields.get("descriptors"), depth + 1)?,
+        })
+    }
+
+    fn limit(&self, node: &Yaml<'_>, others: &mut Vec<(&'static str, Place)>) -> Read<Limit> {
+        let fields = self.fields(node, &LIMIT)?;
+        let name = fields.get("name").map(|name| self.text(name)).transpose()?;
+        let name = name.filter(|name| !name.is_empty());
+        let replaces = self.list(fields.get("replaces"))?;
+        for replaced in replaces {
+            let fields = self.fields(replaced, &["name"])?;
+            let replaced_name = fields.get("name").map(|name| self.text(name)).transpose()?;
+            match replaced_name {
+                Some(replaced) if !replaced.is_empty() && Some(&replaced) != name.as_ref() => {}
+                _ => {
+                    let found = "replaces without another name";
+                    return Err(fault(place(replaced), found, "the name of another limit"));
+                }
+            }
+        }
+        if !replaces.is_empty() {
+            others.extend(fields.get("replaces").map(|node| ("replaces", place(node))));
+        }
+        let unit = fields.get("unit").map(|unit| self.text(unit)).transpose()?;
+        let unit = unit.filter(|unit| !unit.is_empty());
+        if self.flag(fields.get("unlimited"))? {
+            return match unit {
+                None => Ok(Limit::Unlimited),
+                Some(unit) => {
+                    let found = format!("unit {unit:?} of what is unlimited");
+                    Err(fault(place(node), found, "none"))
+                }
+            };
+        }
+        let unit = unit.unwrap_or_default();
+        let known = UNITS.iter().find(|(known, _)| known.eq_ignore_ascii_case(&unit));
+        let Some(&(_, interval)) = known else {
+            let at = fields.get("unit").map_or_else(|| place(node), place);
+            let expected = format!("one of {}", UNITS.map(|(name, _)| name).join(", "));
+            return Err(fault(at, format!("unit {unit:?}"), expected));
+        };
+        let requests = match fields.get("requests_per_unit") {
+            None => 0,
+            Some(node) => {
+                let number = node.data.as_integer().and_then(|number| u32::try_from(number).ok());
+                number.ok_or_else(|| {
+                    let expected = format!("a whole number, at most {}", u32::MAX);
+                    fault(place(node), self.shown(node), expected)
+                })?
+            }
+        };
+        Ok(Limit::Limited { requests, interval, name })
+    }
+}
