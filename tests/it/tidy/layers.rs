@@ -13,7 +13,7 @@ struct Floor {
     top: &'static [&'static str],
 }
 
-const FLOORS: [Floor; 5] = [
+const FLOORS: [Floor; 6] = [
     Floor {
         directory: "src/core/",
         rooms: &[

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use frs_envoy::import::{self, Imported};
 
 /// Envoy's rate limit service on the limits of frs
@@ -38,6 +38,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if let Some(status) = frs_pages::write_if_asked(Arguments::command) {
+        return status;
+    }
     let result = match Arguments::parse().command {
         Command::Serve { data } => {
             frs_envoy::serve::serve(&data).map_err(|error| error.to_string())
