@@ -1,7 +1,7 @@
 //! `<rls>`: what frs-envoy answers on, as checked types.
 //!
-//! Invariant: a descriptor that is limited names a biz of map.xml. Its key is made of names that each
-//! occur once in its entries.
+//! Invariant: a descriptor that is limited names a biz of map.xml. Its key is made of names that
+//! each occur once in its entries.
 
 /// What a call charges if one of its descriptors is over its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! A real Envoy with the shipped configuration of conf/examples/gateways/rls, in front of an application and
-//! beside a real frs.
+//! A real Envoy with the shipped configuration of conf/examples/gateways/rls, in front of an
+//! application and beside a real frs.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
