@@ -78,7 +78,7 @@ pub struct Arguments {
     /// Send JSON instead of XML
     #[arg(long)]
     pub json: bool,
-    /// Speak RESP instead of HTTP, to the address of a <resp> without a token
+    /// Speak RESP instead of HTTP, to the address of a `<resp>` without a token
     #[arg(long, conflicts_with = "json")]
     pub resp: bool,
     /// Seed of the keys: the same seed gives the same keys in the same order
