@@ -306,7 +306,7 @@ fn end(out: &mut Vec<u8>, pen: &mut Pen<'_>, options: ResponseOptions, body: &[u
     }
 }
 
-/// Appends the fields that [`write`] writes about a single item, each a line. `line` is scratch.
+/// Appends the fields that [`write()`] writes about a single item, each a line. `line` is scratch.
 pub fn write_fields(out: &mut Vec<u8>, line: &mut Line, single: &Single<'_>) {
     let mut pen = line.pen();
     write_single(&mut pen, single);
