@@ -105,6 +105,15 @@ impl Client {
         self.run(Command::Query, item, Patience::Waits)
     }
 
+    /// As [`Client::query`], which may wait for the cluster as an Update does. This never waits.
+    ///
+    /// # Errors
+    /// The same, and [`Error::WouldWait`].
+    #[inline]
+    pub fn try_query(&self, item: Item<'_>) -> Result<Verdict, Error> {
+        self.run(Command::Query, item, Patience::None)
+    }
+
     /// Begins a batch: several items in one call.
     pub fn batch(&self) -> Batch<'_> {
         Batch::new(self)

@@ -124,6 +124,17 @@ impl Verdict {
         self.verdict.list
     }
 
+    /// Whether the limit holds over several machines, and its figures are those of all of them, as
+    /// this machine last heard.
+    pub fn is_shared(&self) -> bool {
+        self.verdict.shared.is_some()
+    }
+
+    /// How many milliseconds ago this machine heard them. `None` if it has heard nothing yet.
+    pub fn age_ms(&self) -> Option<u64> {
+        self.verdict.shared.and_then(limit::Heard::age_ms)
+    }
+
     /// Whether the business is in shadow mode and the item would otherwise be refused.
     pub fn is_shadow(&self) -> bool {
         self.verdict.shadow

@@ -1,0 +1,234 @@
+//! A program's attachment.
+//!
+//! Invariant: while a thread may wait without the interpreter's lock, no other thread asks with it:
+//! the two may need the same attachment.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use frs::Error;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+
+use crate::answers::Answers;
+use crate::ask::{Asked, Burst, Count, Options, Text, with_element};
+use crate::errors::{attach_exception, exception};
+use crate::verdict::Verdict;
+
+/// Attaches to the data directory of a server that runs on this machine.
+#[pyfunction]
+pub fn attach(py: Python<'_>, data: PathBuf) -> PyResult<Client> {
+    match py.detach(|| frs::Client::attach(&data)) {
+        Ok(client) => Ok(Client { client, data, apart: AtomicUsize::new(0) }),
+        Err(error) => Err(attach_exception(py, &error)),
+    }
+}
+
+/// A program's attachment to the files of a server on the same machine.
+#[pyclass(frozen, module = "frs")]
+#[derive(Debug)]
+pub struct Client {
+    client: frs::Client,
+    data: PathBuf,
+    /// Threads that are in a call without the interpreter's lock.
+    apart: AtomicUsize,
+}
+
+/// Counts a thread that goes without the interpreter's lock.
+struct Apart<'c>(&'c AtomicUsize);
+
+impl<'c> Apart<'c> {
+    fn new(apart: &'c AtomicUsize) -> Apart<'c> {
+        apart.fetch_add(1, Ordering::Relaxed);
+        Apart(apart)
+    }
+}
+
+impl Drop for Apart<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Client {
+    /// Runs what cannot wait, with the interpreter's lock if no thread is in a call without it.
+    #[inline]
+    fn at_once<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&frs::Client) -> T + Send) -> T {
+        if self.apart.load(Ordering::Relaxed) == 0 {
+            return work(&self.client);
+        }
+        self.without_lock(py, work)
+    }
+
+    /// Runs what may wait, without the interpreter's lock.
+    #[cold]
+    fn without_lock<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&frs::Client) -> T + Send,
+    ) -> T {
+        let _apart = Apart::new(&self.apart);
+        py.detach(|| work(&self.client))
+    }
+
+    #[inline]
+    fn answer(
+        py: Python<'_>,
+        result: Result<frs::Verdict, Error>,
+        asked: &Asked<'_>,
+    ) -> PyResult<Verdict> {
+        match result {
+            Ok(verdict) => Ok(Verdict::new(verdict)),
+            Err(error) => Err(exception(py, &error, Some(asked))),
+        }
+    }
+
+    fn run_items(
+        &self,
+        py: Python<'_>,
+        items: &Bound<'_, PyAny>,
+        [is_atomic, is_query, may_wait]: [bool; 3],
+    ) -> PyResult<Answers> {
+        let mut batch = self.client.batch();
+        if is_atomic {
+            batch = batch.atomic();
+        }
+        if is_query {
+            batch = batch.query();
+        }
+        // The texts of errors need the elements once more.
+        let elements = PyList::empty(py);
+        for element in items.try_iter()? {
+            let element = element?;
+            batch = with_element(&element, |asked| batch.item(asked.item()))?;
+            elements.append(element)?;
+        }
+        let of_error = |at: usize, error: &Error| -> PyResult<Verdict> {
+            let element = elements.get_item(at)?;
+            let raised = with_element(&element, |asked| exception(py, error, Some(asked)))?;
+            Ok(Verdict::of_error(raised.into_value(py).into_any()))
+        };
+        let (refused, results): (bool, Vec<Result<frs::Verdict, Error>>) = if may_wait {
+            let answers = self.without_lock(py, |_| batch.run());
+            let answers = answers.map_err(|error| exception(py, &error, None))?;
+            let items = answers.items.into_iter().map(|item| item.map_err(Error::Item));
+            (answers.refused, items.collect())
+        } else {
+            let answers = self.at_once(py, |_| batch.try_run());
+            let answers = answers.map_err(|error| exception(py, &error, None))?;
+            (answers.refused, answers.items)
+        };
+        let is_allowed =
+            |item: &Result<frs::Verdict, Error>| item.as_ref().is_ok_and(frs::Verdict::is_allowed);
+        let is_true = !refused && results.iter().all(is_allowed);
+        let of_result = |(at, result): (usize, Result<frs::Verdict, Error>)| match result {
+            Ok(verdict) => Ok(Verdict::new(verdict)),
+            Err(error) => of_error(at, &error),
+        };
+        let items: Vec<Verdict> =
+            results.into_iter().enumerate().map(of_result).collect::<PyResult<_>>()?;
+        Ok(Answers::new(refused, PyTuple::new(py, items)?, is_true))
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "they are the keywords of Python")]
+#[pymethods]
+impl Client {
+    /// Charges a use if its limits admit it.
+    #[pyo3(signature = (biz, key, count=Count(1), *, force=false, detail=false, rate=None, burst=None))]
+    #[pyo3(
+        text_signature = "($self, biz, key, count=1, *, force=False, detail=False, rate=None, burst=None)"
+    )]
+    fn update(
+        &self,
+        py: Python<'_>,
+        biz: Text<'_>,
+        key: Text<'_>,
+        count: Count,
+        force: bool,
+        detail: bool,
+        rate: Option<Cow<'_, str>>,
+        burst: Option<Burst>,
+    ) -> PyResult<Verdict> {
+        let asked = Asked { biz, key, count, options: Options { force, detail, rate, burst } };
+        let item = asked.item();
+        let result = match self.at_once(py, |client| client.try_update(item)) {
+            Err(Error::WouldWait) => self.without_lock(py, |client| client.update(item)),
+            result => result,
+        };
+        Client::answer(py, result, &asked)
+    }
+
+    /// As update, but never waits: raises WouldWait instead.
+    #[pyo3(signature = (biz, key, count=Count(1), *, force=false, detail=false, rate=None, burst=None))]
+    #[pyo3(
+        text_signature = "($self, biz, key, count=1, *, force=False, detail=False, rate=None, burst=None)"
+    )]
+    fn try_update(
+        &self,
+        py: Python<'_>,
+        biz: Text<'_>,
+        key: Text<'_>,
+        count: Count,
+        force: bool,
+        detail: bool,
+        rate: Option<Cow<'_, str>>,
+        burst: Option<Burst>,
+    ) -> PyResult<Verdict> {
+        let asked = Asked { biz, key, count, options: Options { force, detail, rate, burst } };
+        let item = asked.item();
+        Client::answer(py, self.at_once(py, |client| client.try_update(item)), &asked)
+    }
+
+    /// Says what update would answer now, and charges nothing.
+    #[pyo3(signature = (biz, key, count=Count(1), *, detail=false, rate=None, burst=None))]
+    #[pyo3(text_signature = "($self, biz, key, count=1, *, detail=False, rate=None, burst=None)")]
+    fn query(
+        &self,
+        py: Python<'_>,
+        biz: Text<'_>,
+        key: Text<'_>,
+        count: Count,
+        detail: bool,
+        rate: Option<Cow<'_, str>>,
+        burst: Option<Burst>,
+    ) -> PyResult<Verdict> {
+        let options = Options { force: false, detail, rate, burst };
+        let asked = Asked { biz, key, count, options };
+        let item = asked.item();
+        let result = match self.at_once(py, |client| client.try_query(item)) {
+            Err(Error::WouldWait) => self.without_lock(py, |client| client.query(item)),
+            result => result,
+        };
+        Client::answer(py, result, &asked)
+    }
+
+    /// Runs several items, each on its own.
+    #[pyo3(signature = (items, *, query=false, wait=true))]
+    fn batch(
+        &self,
+        py: Python<'_>,
+        items: &Bound<'_, PyAny>,
+        query: bool,
+        wait: bool,
+    ) -> PyResult<Answers> {
+        self.run_items(py, items, [false, query, wait])
+    }
+
+    /// Runs several items: all of them are charged, or none.
+    #[pyo3(signature = (items, *, query=false, wait=true))]
+    fn atomic(
+        &self,
+        py: Python<'_>,
+        items: &Bound<'_, PyAny>,
+        query: bool,
+        wait: bool,
+    ) -> PyResult<Answers> {
+        self.run_items(py, items, [true, query, wait])
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<frs.Client of {:?}>", self.data)
+    }
+}

@@ -1,0 +1,108 @@
+//! The library's errors as exceptions of the package.
+//!
+//! Invariant: each error has a class of its own in `frs._errors`, which has the error's word; the
+//! text says what was found and what was expected.
+
+use frs::{AttachError, Error, ItemError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+use crate::ask::{Asked, Burst, Options};
+
+/// Characters of a name or a key that a text shows.
+const SHOWN: usize = 64;
+
+/// The exception for a call that gave no answer. `asked` is its only item, if it has one.
+#[cold]
+pub fn exception(py: Python<'_>, error: &Error, asked: Option<&Asked<'_>>) -> PyErr {
+    match error {
+        Error::Item(error) => match asked {
+            Some(asked) => item_exception(py, *error, asked),
+            None => new(py, class_of(*error), &error.to_string()),
+        },
+        Error::Attach(error) => attach_exception(py, error),
+        Error::TooMany { .. } => new(py, "TooMany", &error.to_string()),
+        Error::WouldWait => new(py, "WouldWait", &error.to_string()),
+        _ => new(py, "Error", &error.to_string()),
+    }
+}
+
+fn class_of(error: ItemError) -> &'static str {
+    match error {
+        ItemError::UnknownBiz => "UnknownBiz",
+        ItemError::BadKey => "BadKey",
+        ItemError::BadCount => "BadCount",
+        ItemError::BadRate => "BadRate",
+        ItemError::Store => "StoreFailed",
+        ItemError::Busy => "Busy",
+        ItemError::Full => "Full",
+    }
+}
+
+/// The exception for an item that was not judged.
+#[cold]
+fn item_exception(py: Python<'_>, error: ItemError, asked: &Asked<'_>) -> PyErr {
+    let (biz, key) = (shortened(&asked.biz.shown()), shortened(&asked.key.shown()));
+    let text = match error {
+        ItemError::UnknownBiz => format!("map.xml has no business {biz}"),
+        ItemError::BadKey => format!(
+            "expected a key of 1 to 1024 bytes, of the type of the business {biz}, found {key}"
+        ),
+        ItemError::BadCount => {
+            format!("expected a count of -2147483648 to 2147483647, found {}", asked.count.0)
+        }
+        ItemError::BadRate => format!(
+            "expected a rate such as \"30/m\", a burst of at least 1 and a business with a \
+             per-call limit that takes them, found {} of the business {biz}",
+            asked.options.rate_shown()
+        ),
+        ItemError::Store => format!("the files of the business {biz} failed"),
+        ItemError::Busy => {
+            format!("the record of {key} of the business {biz} was not free in time")
+        }
+        ItemError::Full => format!("the business {biz} has no room for another key"),
+    };
+    new(py, class_of(error), &format!("{}: {text}", error.word()))
+}
+
+#[cold]
+pub fn attach_exception(py: Python<'_>, error: &AttachError) -> PyErr {
+    let class = match error {
+        AttachError::NoServer { .. } => "NoServer",
+        AttachError::Denied { .. } => "Denied",
+        AttachError::Full { .. } => "NoPlace",
+        AttachError::Forked { .. } => "TooManyForks",
+        _ => "AttachFailed",
+    };
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(reason) = source {
+        text += &format!(": {reason}");
+        source = reason.source();
+    }
+    new(py, class, &text)
+}
+
+impl Options<'_> {
+    fn rate_shown(&self) -> String {
+        let burst = self.burst.map(|Burst(burst)| format!("burst {burst}"));
+        let rate = self.rate.as_deref().map(|rate| format!("rate {}", shortened(rate)));
+        [rate, burst].into_iter().flatten().collect::<Vec<_>>().join(" and ")
+    }
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{:?}…", &text[..end]),
+        None => format!("{text:?}"),
+    }
+}
+
+fn new(py: Python<'_>, class: &str, text: &str) -> PyErr {
+    static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let module = ERRORS.get_or_try_init(py, || py.import("frs._errors").map(Bound::unbind));
+    let raised = module
+        .and_then(|module| module.bind(py).getattr(class))
+        .and_then(|class| class.call1((text,)));
+    raised.map_or_else(|error| error, PyErr::from_value)
+}

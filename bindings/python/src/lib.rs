@@ -1,0 +1,29 @@
+//! The native module of the Python package frs: [`frs::Client`] as Python sees it.
+//!
+//! Invariant: a call holds the interpreter's lock only if it cannot wait for the cluster, nor for a
+//! thread that waits for it. Nothing here knows of processes: the client attaches anew after a fork.
+
+mod answers;
+mod ask;
+mod client;
+mod errors;
+mod verdict;
+
+use pyo3::pymodule;
+
+#[pymodule]
+mod _frs {
+    #[pymodule_export]
+    use crate::answers::Answers;
+    #[pymodule_export]
+    use crate::ask::Item;
+    #[pymodule_export]
+    use crate::client::{Client, attach};
+    #[pymodule_export]
+    use crate::verdict::{Limit, Verdict};
+
+    /// The version of the package.
+    #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "its name in Python")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}
