@@ -81,6 +81,10 @@ torture kills="10000":
 reloads times="999":
     FRS_RELOADS={{ times }} cargo test --test it process::reloads -- --nocapture
 
+# the Python package, for its tests, and what it costs beside Rust: just python bench; needs python3 with pip
+python *args:
+    .ci/python {{ args }}
+
 # the Debian package, built and tried on an overlay of this machine; needs cargo-deb and root
 deb:
     .ci/deb

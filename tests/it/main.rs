@@ -25,6 +25,7 @@ mod limits;
 mod load;
 mod openapi;
 mod process;
+mod python;
 mod resp;
 mod rls;
 mod shipped;

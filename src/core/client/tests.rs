@@ -487,6 +487,7 @@ fn a_program_that_never_waits_is_answered_once_the_cluster_had_its_time() {
     );
     let client = Client::attach(&world.dir).unwrap();
     let item = Item::new("b", "k");
+    assert!(matches!(client.try_query(item), Err(Error::WouldWait)));
     assert!(matches!(client.try_update(item), Err(Error::WouldWait)));
     // Nobody answers.
     std::thread::sleep(std::time::Duration::from_millis(110));
