@@ -51,8 +51,10 @@ def shown(name: str, figures: list[float]) -> str:
 
 
 def main(rounds: int) -> None:
-    keys = [f"user-{number}" for number in range(KEYS)]
-    random.Random(1).shuffle(keys)
+    numbers = list(range(KEYS))
+    random.Random(1).shuffle(numbers)
+    # Made in the order of use, as the other half has them: a program has just made its key.
+    keys = [f"user-{number}" for number in numbers]
     server = Server(MAP)
     try:
         server.start()

@@ -1,6 +1,7 @@
 //! The answers to a batch.
 //!
-//! Invariant: there is one verdict for each item, in order. The truth value is true only if all are.
+//! Invariant: there is one verdict for each item, in order. The truth value is true only if all of
+//! theirs are.
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;

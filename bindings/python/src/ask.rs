@@ -25,21 +25,22 @@ impl<'a> FromPyObject<'a, '_> for Text<'a> {
 
     #[inline]
     fn extract(object: Borrowed<'a, '_, PyAny>) -> PyResult<Text<'a>> {
-        if object.cast::<PyString>().is_ok() {
-            return match object.extract::<&'a str>() {
-                Ok(text) => Ok(Text::Plain(Cow::Borrowed(text))),
-                // Text with half of a surrogate pair is not UTF-8: no name and no key.
-                Err(error) if error.is_instance_of::<PyUnicodeEncodeError>(object.py()) => {
-                    Ok(Text::Plain(Cow::Borrowed("")))
-                }
-                Err(error) => Err(error),
-            };
+        let Ok(text) = object.cast::<PyString>() else {
+            return Text::of_another(object);
+        };
+        match text.to_str() {
+            Ok(text) => Ok(Text::Plain(Cow::Borrowed(text))),
+            // Text with half of a surrogate pair is not UTF-8: no name and no key.
+            Err(error) if error.is_instance_of::<PyUnicodeEncodeError>(object.py()) => {
+                Ok(Text::Plain(Cow::Borrowed("")))
+            }
+            Err(error) => Err(error),
         }
-        Text::of_another(object)
     }
 }
 
 impl<'a> Text<'a> {
+    #[cold]
     fn of_another(object: Borrowed<'a, '_, PyAny>) -> PyResult<Text<'a>> {
         if object.cast::<PyInt>().is_ok() && object.cast::<PyBool>().is_err() {
             return match object.extract::<u64>() {
@@ -191,13 +192,14 @@ fn with_rate<'a>(item: frs::Item<'a>, rate: Option<&str>, burst: Option<Burst>) 
 #[derive(Debug)]
 pub struct Item(Asked<'static>);
 
+#[expect(clippy::too_many_arguments, reason = "they are the keywords of Python")]
 #[pymethods]
 impl Item {
     #[new]
-    #[pyo3(signature = (biz, key, count=Count(1), *, force=false, detail=false, rate=None, burst=None))]
-    #[pyo3(
-        text_signature = "(biz, key, count=1, *, force=False, detail=False, rate=None, burst=None)"
-    )]
+    #[pyo3(signature = (biz, key, count=Count(1), *,
+                        force=false, detail=false, rate=None, burst=None))]
+    #[pyo3(text_signature = "(biz, key, count=1, *, force=False, \
+                              detail=False, rate=None, burst=None)")]
     fn new(
         biz: Text<'_>,
         key: Text<'_>,

@@ -72,14 +72,15 @@ impl Client {
         py.detach(|| work(&self.client))
     }
 
-    #[inline]
-    fn answer(
-        py: Python<'_>,
+    /// The object at once: a verdict is large to move.
+    #[inline(always)]
+    fn answer<'py>(
+        py: Python<'py>,
         result: Result<frs::Verdict, Error>,
         asked: &Asked<'_>,
-    ) -> PyResult<Verdict> {
+    ) -> PyResult<Bound<'py, Verdict>> {
         match result {
-            Ok(verdict) => Ok(Verdict::new(verdict)),
+            Ok(verdict) => Bound::new(py, Verdict::new(verdict)),
             Err(error) => Err(exception(py, &error, Some(asked))),
         }
     }
@@ -136,13 +137,13 @@ impl Client {
 #[pymethods]
 impl Client {
     /// Charges a use if its limits admit it.
-    #[pyo3(signature = (biz, key, count=Count(1), *, force=false, detail=false, rate=None, burst=None))]
-    #[pyo3(
-        text_signature = "($self, biz, key, count=1, *, force=False, detail=False, rate=None, burst=None)"
-    )]
-    fn update(
+    #[pyo3(signature = (biz, key, count=Count(1), *,
+                        force=false, detail=false, rate=None, burst=None))]
+    #[pyo3(text_signature = "($self, biz, key, count=1, *, force=False, \
+                              detail=False, rate=None, burst=None)")]
+    fn update<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         biz: Text<'_>,
         key: Text<'_>,
         count: Count,
@@ -150,7 +151,7 @@ impl Client {
         detail: bool,
         rate: Option<Cow<'_, str>>,
         burst: Option<Burst>,
-    ) -> PyResult<Verdict> {
+    ) -> PyResult<Bound<'py, Verdict>> {
         let asked = Asked { biz, key, count, options: Options { force, detail, rate, burst } };
         let item = asked.item();
         let result = match self.at_once(py, |client| client.try_update(item)) {
@@ -161,13 +162,13 @@ impl Client {
     }
 
     /// As update, but never waits: raises WouldWait instead.
-    #[pyo3(signature = (biz, key, count=Count(1), *, force=false, detail=false, rate=None, burst=None))]
-    #[pyo3(
-        text_signature = "($self, biz, key, count=1, *, force=False, detail=False, rate=None, burst=None)"
-    )]
-    fn try_update(
+    #[pyo3(signature = (biz, key, count=Count(1), *,
+                        force=false, detail=false, rate=None, burst=None))]
+    #[pyo3(text_signature = "($self, biz, key, count=1, *, force=False, \
+                              detail=False, rate=None, burst=None)")]
+    fn try_update<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         biz: Text<'_>,
         key: Text<'_>,
         count: Count,
@@ -175,7 +176,7 @@ impl Client {
         detail: bool,
         rate: Option<Cow<'_, str>>,
         burst: Option<Burst>,
-    ) -> PyResult<Verdict> {
+    ) -> PyResult<Bound<'py, Verdict>> {
         let asked = Asked { biz, key, count, options: Options { force, detail, rate, burst } };
         let item = asked.item();
         Client::answer(py, self.at_once(py, |client| client.try_update(item)), &asked)
@@ -184,16 +185,16 @@ impl Client {
     /// Says what update would answer now, and charges nothing.
     #[pyo3(signature = (biz, key, count=Count(1), *, detail=false, rate=None, burst=None))]
     #[pyo3(text_signature = "($self, biz, key, count=1, *, detail=False, rate=None, burst=None)")]
-    fn query(
+    fn query<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         biz: Text<'_>,
         key: Text<'_>,
         count: Count,
         detail: bool,
         rate: Option<Cow<'_, str>>,
         burst: Option<Burst>,
-    ) -> PyResult<Verdict> {
+    ) -> PyResult<Bound<'py, Verdict>> {
         let options = Options { force: false, detail, rate, burst };
         let asked = Asked { biz, key, count, options };
         let item = asked.item();

@@ -1,7 +1,8 @@
 //! The native module of the Python package frs: [`frs::Client`] as Python sees it.
 //!
 //! Invariant: a call holds the interpreter's lock only if it cannot wait for the cluster, nor for a
-//! thread that waits for it. Nothing here knows of processes: the client attaches anew after a fork.
+//! thread that waits for it. Nothing here knows of processes: after a fork the client attaches anew
+//! by itself.
 
 mod answers;
 mod ask;

@@ -1,4 +1,4 @@
-"""A real server for the tests: the binary that FRS names, on a directory and a socket of its own."""
+"""A real server for the tests: what FRS names, on a directory and a socket of its own."""
 
 import http.client
 import json
@@ -21,7 +21,9 @@ BOUND_S = 20.0
 MAP = """<map>
   <group name="default" files="2" key-nodes="64" chain="8" node-size="128"/>
   <group name="tiny" files="1" key-nodes="1" chain="1" node-size="128" on-full="refuse"/>
-  <biz id="1" name="plenty" key="string"><limit policy="interval" interval="1h" max="1000000"/></biz>
+  <biz id="1" name="plenty" key="string">
+    <limit policy="interval" interval="1h" max="1000000"/>
+  </biz>
   <biz id="2" name="three" key="string"><limit policy="interval" interval="1h" max="3"/></biz>
   <biz id="3" name="address" key="ip"><limit policy="interval" interval="1h" max="9"/></biz>
   <biz id="4" name="number" key="integer">
@@ -36,7 +38,9 @@ MAP = """<map>
   <biz id="7" name="listed" key="string">
     <limit policy="interval" interval="1h" max="1"/><allow key="friend"/><deny key="foe"/>
   </biz>
-  <biz id="8" name="banned" key="string"><limit policy="interval" interval="1h" max="1" ban="10m"/></biz>
+  <biz id="8" name="banned" key="string">
+    <limit policy="interval" interval="1h" max="1" ban="10m"/>
+  </biz>
   <biz id="9" name="shown" key="string" mode="shadow">
     <limit policy="interval" interval="1h" max="1"/>
   </biz>

@@ -96,13 +96,15 @@ class Forks(Served):
         begin = threading.Barrier(8)
         answers: list[tuple[int, str]] = []
 
+        frs_address = str(self.server.dir / "frs.sock")
+
         def order(at: int) -> None:
             begin.wait()
             for _ in range(100):
                 if at < 6:
                     answers.append(ask(address, "/"))
                 else:
-                    answers.append(ask(str(self.server.dir / "frs.sock"), "/update?biz=plenty&key=k"))
+                    answers.append(ask(frs_address, "/update?biz=plenty&key=k"))
 
         threads = [threading.Thread(target=order, args=(at,)) for at in range(8)]
         for thread in threads:

@@ -23,7 +23,7 @@ fn site() -> Option<PathBuf> {
         needs::skip("the Python package is not built: run .ci/python");
         return None;
     };
-    let sources = ["bindings/python/src", "bindings/python/frs", "src/core"];
+    let sources = ["bindings/python/src", "bindings/python/python/frs", "src/core"];
     let newer = sources.iter().find_map(|source| newer(&Path::new(ROOT).join(source), built));
     if let Some(newer) = newer {
         let newer = newer.display();
