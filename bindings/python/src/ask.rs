@@ -25,23 +25,21 @@ impl<'a> FromPyObject<'a, '_> for Text<'a> {
 
     #[inline]
     fn extract(object: Borrowed<'a, '_, PyAny>) -> PyResult<Text<'a>> {
-        let Ok(text) = object.cast::<PyString>() else {
-            return Text::of_another(object);
-        };
-        match text.to_str() {
+        match object.extract::<&'a str>() {
             Ok(text) => Ok(Text::Plain(Cow::Borrowed(text))),
-            // Text with half of a surrogate pair is not UTF-8: no name and no key.
-            Err(error) if error.is_instance_of::<PyUnicodeEncodeError>(object.py()) => {
-                Ok(Text::Plain(Cow::Borrowed("")))
-            }
-            Err(error) => Err(error),
+            Err(error) => Text::of_another(object, error),
         }
     }
 }
 
 impl<'a> Text<'a> {
     #[cold]
-    fn of_another(object: Borrowed<'a, '_, PyAny>) -> PyResult<Text<'a>> {
+    fn of_another(object: Borrowed<'a, '_, PyAny>, error: PyErr) -> PyResult<Text<'a>> {
+        if object.cast::<PyString>().is_ok() {
+            // Text with half of a surrogate pair is not UTF-8: no name and no key.
+            let is_half = error.is_instance_of::<PyUnicodeEncodeError>(object.py());
+            return if is_half { Ok(Text::Plain(Cow::Borrowed(""))) } else { Err(error) };
+        }
         if object.cast::<PyInt>().is_ok() && object.cast::<PyBool>().is_err() {
             return match object.extract::<u64>() {
                 Ok(number) => Ok(Text::Number(number)),
