@@ -1,6 +1,6 @@
 //! gRPC over HTTP/2: reads one message, writes one message and its status.
 //!
-//! Invariant: a message is read up to [`MESSAGE_BYTES_MAX`] and within [`READ_TIMEOUT`]. Whatever a
+//! Invariant: a message is read up to [`MESSAGE_BYTES_MAX`] and within `READ_TIMEOUT`. Whatever a
 //! client sends, its stream is answered or reset, and the others go on.
 
 use std::time::Duration;
