@@ -166,8 +166,8 @@ pub fn write_overlaid(
 /// A damaged file: the error names the field, what was found and what was expected.
 pub fn read(data_dir: &Path, generation: u64) -> Result<Conf, ActiveError> {
     let active = load(data_dir, generation)?;
-    // The writer knew the user. Whether the user still exists is irrelevant to the reader.
-    let host = Host { processors: active.processors, knows_user: |_| true };
+    // The writer knew user and group. Whether they still exist is irrelevant to the reader.
+    let host = Host { processors: active.processors, knows_user: |_| true, knows_group: |_| true };
     let mut conf = active.texts.check(&host).map_err(|source| {
         let path = path(data_dir, generation);
         ActiveError::Faults { path, source }

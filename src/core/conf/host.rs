@@ -9,16 +9,23 @@ pub(super) struct Host {
     pub processors: u16,
     /// Whether there is a user of this name.
     pub knows_user: fn(&str) -> bool,
+    /// Whether there is a group of this name.
+    pub knows_group: fn(&str) -> bool,
 }
 
 impl Host {
     /// This system.
     pub fn this() -> Host {
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
-        Host { processors: processors.min(u16::MAX.into()) as u16, knows_user }
+        let processors = processors.min(u16::MAX.into()) as u16;
+        Host { processors, knows_user, knows_group }
     }
 }
 
 fn knows_user(name: &str) -> bool {
     !name.is_empty() && matches!(nix::unistd::User::from_name(name), Ok(Some(_)))
+}
+
+fn knows_group(name: &str) -> bool {
+    !name.is_empty() && matches!(nix::unistd::Group::from_name(name), Ok(Some(_)))
 }

@@ -96,6 +96,26 @@ pub struct Data {
     pub prefault: bool,
     /// Programs that may be attached at once.
     pub max_programs: u16,
+    /// Who may open the files.
+    pub access: FileAccess,
+}
+
+/// Who may open the files that programs need.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileAccess {
+    /// Permissions of the files, one of [`FileAccess::MODES`].
+    pub mode: u32,
+    /// The group of the files. None: that of the user who makes them.
+    pub group: Option<String>,
+}
+
+impl FileAccess {
+    /// Only the server's user.
+    pub const OWN: FileAccess = FileAccess { mode: 0o600, group: None };
+
+    /// The permissions that make sense: the owner reads and writes, nobody executes, and a right to
+    /// write is of no use without one to read.
+    pub const MODES: [u32; 6] = [0o600, 0o640, 0o644, 0o660, 0o664, 0o666];
 }
 
 /// Processes that can be attached to a data directory at once, including programs.

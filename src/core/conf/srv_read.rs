@@ -14,7 +14,8 @@ use super::listen_read::{admin, listen};
 use super::resp_read::{OtherListeners, resps};
 use super::rls_read::rls;
 use super::srv::{
-    AuthzKey, Data, Http, Log, LogFormat, LogLevel, SLOTS, Srv, default_programs, needed_slots,
+    AuthzKey, Data, FileAccess, Http, Log, LogFormat, LogLevel, SLOTS, Srv, default_programs,
+    needed_slots,
 };
 use super::value::{Value, boolean, duration, one_of, size, whole32, word};
 use super::walk::Shape;
@@ -28,8 +29,8 @@ const SRV: Shape = Shape {
     ..Shape::EMPTY
 };
 const DATA: Shape = Shape {
-    attributes: &["dir", "live", "flush", "prefault", "max-programs"],
-    later_attributes: &["checkpoint", "group"],
+    attributes: &["dir", "live", "flush", "prefault", "max-programs", "mode", "group"],
+    later_attributes: &["checkpoint"],
     ..Shape::EMPTY
 };
 const HTTP: Shape = Shape {
@@ -68,7 +69,7 @@ pub(super) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked
     let rls = rls(notes, root.child("rls"), &others, &resps);
     let others = ["admin", "cluster", "rls"].map(|name| u16::from(root.child(name).is_some()));
     let needed = needed_slots(workers.unwrap_or(1), others.iter().sum());
-    let data = data(notes, root.child("data"), needed);
+    let data = data(notes, root.child("data"), needed, host);
     let http = http(notes, root.child("http"));
     let log = log(notes, root.child("log"));
     let user = user(notes, root, host);
@@ -138,11 +139,17 @@ pub(super) fn data_dir(notes: &mut Notes<'_>, root: &Element, complete: bool) ->
 }
 
 /// `needed` is the number of slots for the server's own processes, which programs must leave free.
-fn data(notes: &mut Notes<'_>, element: Option<&Element>, needed: u16) -> Checked<Data> {
+fn data(
+    notes: &mut Notes<'_>,
+    element: Option<&Element>,
+    needed: u16,
+    host: &Host,
+) -> Checked<Data> {
     let max_programs = default_programs(needed);
     let Some(element) = element else {
         let dir = DEFAULT_DIR.into();
-        return Ok(Data { dir, live: None, flush_ms: 5000, prefault: false, max_programs });
+        let access = FileAccess::OWN;
+        return Ok(Data { dir, live: None, flush_ms: 5000, prefault: false, max_programs, access });
     };
     DATA.check(notes, element);
     let dir = element.or(notes, "dir", DEFAULT_DIR.into(), path);
@@ -155,13 +162,35 @@ fn data(notes: &mut Notes<'_>, element: Option<&Element>, needed: u16) -> Checke
             format!("{expected}: of {SLOTS} slots the server's own processes need {needed}")
         })
     });
+    let access = access(notes, element, host);
     Ok(Data {
         dir: dir?,
         live: live?,
         flush_ms: flush?,
         prefault: prefault?,
         max_programs: programs? as u16,
+        access: access?,
     })
+}
+
+fn access(notes: &mut Notes<'_>, element: &Element, host: &Host) -> Checked<FileAccess> {
+    let words = FileAccess::MODES.map(|mode| format!("{mode:04o}"));
+    let mode = element.or(notes, "mode", FileAccess::OWN.mode, |text| {
+        let at = words.iter().position(|word| word == text);
+        let list = || format!("one of {}", words.join(", "));
+        at.map(|at| FileAccess::MODES[at]).ok_or_else(list)
+    });
+    let group = element.optional(notes, "group", |name| match (host.knows_group)(name) {
+        true => Ok(name.to_owned()),
+        false => Err("the name of a group of this system".to_owned()),
+    });
+    let (mode, group) = (mode?, group?);
+    if let Some(name) = group.as_ref().filter(|_| mode & 0o040 == 0) {
+        let (at, found) = (element.value_at("group"), format!("group=\"{name}\""));
+        let expected = format!("mode=\"0660\" beside it: {mode:04o} lets no group in");
+        return Err(notes.note(at, found, expected));
+    }
+    Ok(FileAccess { mode, group })
 }
 
 /// A directory.

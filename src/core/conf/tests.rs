@@ -10,8 +10,8 @@ use super::host::Host;
 use super::load::LoadedConf;
 use super::memory_bound::BufferSizes;
 use super::{
-    AuthzKey, Cidr, Conf, Data, Geometry, HashKind, Http, Interval, KeyType, Limit, Listen, Log,
-    LogFormat, LogLevel, Machine, OnFull, Policy, Scope, Settings, Total, report,
+    AuthzKey, Cidr, Conf, Data, FileAccess, Geometry, HashKind, Http, Interval, KeyType, Limit,
+    Listen, Log, LogFormat, LogLevel, Machine, OnFull, Policy, Scope, Settings, Total, report,
 };
 
 mod cluster;
@@ -83,7 +83,14 @@ fn nothing_but_a_group_gives_the_defaults() {
     let max_programs = conf.srv.data.max_programs;
     assert_eq!(
         conf.srv.data,
-        Data { dir: "data".into(), live: None, flush_ms: 5000, prefault: false, max_programs }
+        Data {
+            dir: "data".into(),
+            live: None,
+            flush_ms: 5000,
+            prefault: false,
+            max_programs,
+            access: FileAccess::OWN,
+        }
     );
     assert_eq!(conf.srv.http, Http::default());
     assert_eq!(conf.srv.log, Log { level: LogLevel::Info, format: LogFormat::Text, file: None });
@@ -117,7 +124,7 @@ fn everything_is_taken() {
           <http max-connections='10' max-body='1MiB' max-head='512' max-items='2048'
                 max-atomic-items='1024' idle-timeout='1h' request-timeout='5s' lock-timeout='1ms'/>
           <data dir='d&amp;d' live='/dev/shm/frs' flush='250ms' prefault='true'
-                max-programs='252'/>
+                max-programs='252' mode='0660' group='root'/>
           <allow>0.0.0.0/0</allow><allow>::/0</allow>
           <listen>0.0.0.0:&#55;600</listen>
           <listen>[::1]:7600</listen>
@@ -157,6 +164,7 @@ fn everything_is_taken() {
             flush_ms: 250,
             prefault: true,
             max_programs: 252,
+            access: FileAccess { mode: 0o660, group: Some("root".to_owned()) },
         }
     );
     assert_eq!(conf.srv.http.max_body_bytes, 1 << 20);

@@ -23,6 +23,8 @@ mod model;
 mod model_wants;
 
 #[cfg(not(loom))]
+mod access;
+#[cfg(not(loom))]
 mod backing;
 #[cfg(not(loom))]
 pub mod counter;
@@ -75,6 +77,7 @@ mod wants;
 pub use runtime::{ChildRole, Damage, LINGERING};
 #[cfg(not(loom))]
 pub use {
+    access::{give_access, give_access_to_generation},
     counter::{BizRow, Counter, Counters, GroupCounter, Sums},
     doorbell::{Asking, Bell, EventBell, Rest},
     error::Error,

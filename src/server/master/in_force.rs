@@ -12,7 +12,7 @@ use crate::process::token_board::TokenBoard;
 use frs::base::clock;
 use frs::conf::active::{self, ActiveError};
 use frs::conf::{Conf, Overlay, RespTokens, Settings, Texts};
-use frs::store::Runtime;
+use frs::store::{self, Runtime};
 
 /// The configuration that this master published last, and runtime.mmap.
 pub(super) struct InForce {
@@ -83,6 +83,7 @@ impl InForce {
         let next = self.generation + 1;
         active::write_overlaid(&conf.srv.data.dir, next, &texts, &self.overlay)?;
         self.tokens.write(tokens)?;
+        store::give_access(&conf);
         self.runtime.count_reload(clock::now());
         (self.conf, self.texts) = (Arc::new(conf), texts);
         Ok(self.set_generation(next))
@@ -111,6 +112,7 @@ impl InForce {
 
     fn set_generation(&mut self, generation: u64) -> u64 {
         self.generation = generation;
+        store::give_access_to_generation(&self.conf, generation);
         self.runtime.publish(generation);
         generation
     }
@@ -123,6 +125,7 @@ impl InForce {
             Err(error) => with_sources(&error),
         };
         active::write_overlaid(self.data_dir(), self.generation, &self.texts, &self.overlay)?;
+        store::give_access_to_generation(&self.conf, self.generation);
         Ok(Some(reason))
     }
 }

@@ -131,7 +131,8 @@ fn start(Start { conf_dir, settings, strict }: Start<'_>) -> Result<Ended, Maste
     if let Some(secrets) = &secrets {
         runtime.set_cluster_keys(secrets.secret.keys());
     }
-    let generation = publish(&data_dir, &runtime, &texts, &overlay, older.is_some())?;
+    store::give_access(&conf);
+    let generation = publish(&conf, &runtime, &texts, &overlay, older.is_some())?;
     tell(&conf, &listeners, &prepared, generation);
     let parts = MasterParts {
         conf_dir: conf_dir.to_owned(),
@@ -265,12 +266,13 @@ fn open_runtime_in_use(
 /// Publishes the configuration; returns its generation. If an older binary has it in force already,
 /// it is left as it is: the older processes may not understand what this one would write.
 fn publish(
-    data_dir: &Path,
+    conf: &Conf,
     runtime: &Runtime,
     texts: &Texts,
     overlay: &Overlay,
     is_in_use: bool,
 ) -> Result<u64, MasterError> {
+    let data_dir = &conf.srv.data.dir;
     let mut generation = runtime.generation();
     if is_in_use && active::is_of(data_dir, generation, texts, overlay)? {
         return Ok(generation);
@@ -289,6 +291,7 @@ fn publish(
         }
         written => written?,
     }
+    store::give_access_to_generation(conf, next);
     runtime.publish(next);
     Ok(next)
 }

@@ -55,6 +55,22 @@ fn faulty_srv_values() {
             "1:46: found max-programs=\"253\", expected a whole number from 0 to 252: of 256 slots the server's own processes need 4",
         ),
         (
+            "<srv><data mode='660'/></srv>",
+            "1:18: found mode=\"660\", expected one of 0600, 0640, 0644, 0660, 0664, 0666",
+        ),
+        (
+            "<srv><data mode='0777'/></srv>",
+            "1:18: found mode=\"0777\", expected one of 0600, 0640, 0644, 0660, 0664, 0666",
+        ),
+        (
+            "<srv><data mode='0660' group='no such group'/></srv>",
+            "1:31: found group=\"no such group\", expected the name of a group of this system",
+        ),
+        (
+            "<srv><data group='root'/></srv>",
+            "1:19: found group=\"root\", expected mode=\"0660\" beside it: 0600 lets no group in",
+        ),
+        (
             "<srv><data checkpoint='60s'/></srv>",
             "1:12: found attribute checkpoint of <data>, expected none: this version of frs does not have it yet",
         ),

@@ -1,8 +1,8 @@
 //! What a reload takes, and what it refuses.
 
 use frs::conf::{
-    Admin, AuthzKey, Charge, Cluster, ClusterNode, Data, HashKind, Http, Log, LogFormat, LogLevel,
-    Login, Map, OnFull, Resp, Rls,
+    Admin, AuthzKey, Charge, Cluster, ClusterNode, Data, FileAccess, HashKind, Http, Log,
+    LogFormat, LogLevel, Login, Map, OnFull, Resp, Rls,
 };
 
 use super::*;
@@ -29,6 +29,7 @@ fn conf() -> Conf {
                 flush_ms: 5000,
                 prefault: false,
                 max_programs: 192,
+                access: FileAccess::OWN,
             },
             http: Http {
                 max_connections: 1,
