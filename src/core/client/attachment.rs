@@ -141,7 +141,7 @@ impl Attachment {
     }
 
     /// Runs the exchange until it is answered.
-    #[inline]
+    #[inline(always)]
     fn exchange(&mut self, patience: Patience) -> Result<(), Error> {
         let Attachment { service, exchange } = self;
         service.run_all(std::slice::from_mut(exchange), clock::now());

@@ -52,7 +52,8 @@ pub enum AttachError {
     },
     /// The user of this process has no permission to read and write the files.
     #[error(
-        "the data directory {} belongs to another user: run this program as the server's user",
+        "the data directory {} belongs to another user: run this program as the server's user, or \
+         in the group that <data mode group> of srv.xml lets in",
         data_dir.display()
     )]
     Denied {

@@ -33,10 +33,10 @@ pub use verdict::{Answers, TriedAnswers, Verdict};
 /// [`Arc`](std::sync::Arc) or in a static. Dropping the client frees its places.
 ///
 /// # Threads
-/// A client starts with one attachment. A call that finds all attachments in use makes another one,
-/// up to the number of processors and at most 8. Beyond that the call waits. Each attachment maps
-/// the group files, and takes one of the places that `max-programs` of srv.xml reserves for
-/// programs. When no place is free, the client works with the attachments that it has.
+/// A client is one attachment in each process, whatever the number of threads: calls of threads
+/// take turns. An attachment takes one of the places that `max-programs` of srv.xml reserves for
+/// programs, so that setting counts processes. [`Client::with_places`] lets calls of several
+/// threads run at once.
 ///
 /// # Forks
 /// A forked child may use its parent's client. The child's first call makes a new attachment in a
@@ -55,7 +55,8 @@ pub struct Client {
 
 impl Client {
     /// Attaches to the data directory of a running server: the one that `<data dir>` of srv.xml
-    /// names, by default `data`. The program must run as the server's user.
+    /// names, by default `data`. The program must run as the server's user, or in the group that
+    /// `<data mode group>` lets in.
     ///
     /// # Errors
     /// No server has prepared the directory, this user cannot write its files, or all places for
@@ -72,8 +73,17 @@ impl Client {
         let data_dir = absolute.unwrap_or_else(|_| data_dir.to_path_buf());
         let origin = Origin { data_dir, role };
         let first = Attachment::new(&origin)?;
-        let pools = Pools::new(sys::forks(), pool::size(), first);
+        let pools = Pools::new(sys::forks(), 1, first);
         Ok(Client { origin, pools })
+    }
+
+    /// Lets the client have up to `most` attachments in each process, at least 1 and at most 8. A
+    /// call that finds all of them in use makes another one. Each maps the group files, and takes a
+    /// place of `max-programs`. When no place is free, the client works with the attachments that
+    /// it has.
+    pub fn with_places(mut self, most: usize) -> Client {
+        self.pools.set_size(most.clamp(1, pool::MOST));
+        self
     }
 
     /// Charges an item if its limits admit it.

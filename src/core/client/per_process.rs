@@ -32,6 +32,16 @@ impl Pools {
         pools
     }
 
+    /// Gives each pool so many places. A pool of an ancestor is left as it is: this process never
+    /// uses it.
+    pub fn set_size(&mut self, size: usize) {
+        self.size = size;
+        let own = sys::forks().wrapping_sub(self.made_at) as usize;
+        if let Some(pool) = self.generations.get_mut(own).and_then(OnceLock::take) {
+            let _ = self.generations[own].set(Box::new(pool.resized(size)));
+        }
+    }
+
     /// The pool of a process with this count of forks.
     #[inline]
     pub fn of(&self, forks: u64) -> Result<&Pool, AttachError> {

@@ -12,15 +12,10 @@ use super::attachment::{Attachment, Origin};
 use super::error::AttachError;
 use crate::base::clock;
 
-/// The most attachments of a process. Each maps the group files once more.
-const MOST: usize = 8;
+/// The most attachments of a client in a process. Each maps the group files once more.
+pub(super) const MOST: usize = 8;
 /// The pause between two attempts to add an attachment, after a refusal.
 const REFUSED_FOR: Duration = Duration::from_secs(1);
-
-/// The most attachments of a pool on this machine.
-pub(super) fn size() -> usize {
-    std::thread::available_parallelism().map_or(1, |processors| processors.get().min(MOST))
-}
 
 type Place = Mutex<Option<Attachment>>;
 type Held<'p> = MutexGuard<'p, Option<Attachment>>;
@@ -58,6 +53,18 @@ impl Pool {
             generation: AtomicU64::new(0),
             refused_ns: AtomicU64::new(0),
         }
+    }
+
+    /// The same attachments, with room for `size`. Those beyond are dropped.
+    pub fn resized(self, size: usize) -> Pool {
+        let mut pool = Pool::new(size, None);
+        let used = self.used.into_inner().min(pool.places.len());
+        for (place, old) in pool.places.iter_mut().zip(self.places) {
+            *place = old;
+        }
+        pool.used = AtomicUsize::new(used);
+        pool.generation = self.generation;
+        pool
     }
 
     /// Runs `work` on an attachment that no other thread uses.
@@ -102,7 +109,7 @@ impl Pool {
     }
 
     /// A place in use whose lock is free, if there is one.
-    #[inline]
+    #[inline(always)]
     fn try_used(&self) -> Option<Held<'_>> {
         let used = self.used.load(Ordering::Relaxed);
         // The pool of another client may be larger.

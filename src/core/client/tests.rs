@@ -48,12 +48,9 @@ fn client(world: &World) -> Client {
     Client::attach(&world.dir).unwrap()
 }
 
-/// A client whose pool may grow to this size on any machine.
+/// A client whose pool may grow to this size.
 fn client_of(world: &World, size: usize) -> Client {
-    let Client { origin, pools } = client(world);
-    drop(pools);
-    let first = super::Attachment::new(&origin).unwrap();
-    Client { origin, pools: super::Pools::new(sys::forks(), size, first) }
+    client(world).with_places(size)
 }
 
 /// The number of slots that programs hold.
@@ -175,6 +172,38 @@ fn threads_admit_exactly_what_is_allowed_together() {
         assert_eq!(places(&world), 0, "given back");
         world.verify();
     }
+}
+
+#[test]
+fn threads_of_a_client_share_one_place_unless_it_is_given_more() {
+    const THREADS: usize = 8;
+    let world = world();
+    let client = client(&world);
+    let charge_at_once = |client: &Client| {
+        let start = Barrier::new(THREADS);
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    start.wait();
+                    for _ in 0..200 {
+                        let _ = client.update(Item::new("many", "k")).unwrap();
+                        assert!(places(&world) <= 3);
+                    }
+                });
+            }
+        });
+    };
+    charge_at_once(&client);
+    assert_eq!(places(&world), 1);
+    let client = client.with_places(3);
+    assert_eq!(places(&world), 1, "more are made when calls need them");
+    client.with(|_| client.with(|_| ()).unwrap()).unwrap();
+    assert_eq!(places(&world), 2);
+    charge_at_once(&client);
+    let client = client.with_places(1);
+    assert_eq!((places(&world), used(&client, "many", "k")), (1, Some(1000)));
+    drop(client);
+    assert_eq!(places(&world), 0);
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub struct TriedAnswers {
 }
 
 impl Verdict {
-    #[inline]
+    #[inline(always)]
     pub(super) fn of(
         answers: &service::Answers,
         answer: &service::Answer,
@@ -74,52 +74,62 @@ impl Verdict {
     }
 
     /// The number of the deciding limit, from 1.
+    #[inline]
     pub fn limit(&self) -> Option<u16> {
         Some(self.verdict.limit).filter(|&limit| limit != 0)
     }
 
     /// Uses charged in the current window.
+    #[inline]
     pub fn used(&self) -> Option<u64> {
         self.limit().map(|_| self.verdict.figures.used)
     }
 
     /// Uses that the limit admits in a window. 0 for the policy `count`, which admits all.
+    #[inline]
     pub fn max(&self) -> Option<u64> {
         self.limit().map(|_| self.verdict.figures.max)
     }
 
     /// Uses that are left.
+    #[inline]
     pub fn remaining(&self) -> Option<u64> {
         self.limit().map(|_| self.verdict.figures.remaining)
     }
 
     /// Milliseconds until the window turns or the limit is fresh. 0 if nothing is used, `None` if
     /// that never happens.
+    #[inline]
     pub fn reset_ms(&self) -> Option<u64> {
         self.limit().and(self.verdict.figures.reset_ms)
     }
 
     /// Milliseconds until the same item could pass. `None` if it passes, or if waiting never helps.
+    #[inline]
     pub fn retry_ms(&self) -> Option<u64> {
         self.verdict.retry_ms.filter(|_| self.is_limited())
     }
 
     /// Whether a ban refuses the item. This includes the Update that starts the ban.
+    #[inline]
     pub fn is_banned(&self) -> bool {
         self.verdict.banned
     }
 
     /// The word of advice that `on-exceed` in map.xml sets, for example `captcha`.
+    #[inline]
     pub fn action(&self) -> Option<&str> {
         self.action.as_deref()
     }
 
     /// The weight of the item in thousandths, if its business has weights in map.xml.
+    #[inline]
     pub fn weight_thousandths(&self) -> Option<u32> {
         self.verdict.weight
     }
 
     /// The list of map.xml that decided instead of the limits.
+    #[inline]
     pub fn list(&self) -> Option<List> {
         self.verdict.list
     }
@@ -136,11 +146,13 @@ impl Verdict {
     }
 
     /// Whether the business is in shadow mode and the item would otherwise be refused.
+    #[inline]
     pub fn is_shadow(&self) -> bool {
         self.verdict.shadow
     }
 
     /// Whether the server limits nothing at the moment, and has judged nothing.
+    #[inline]
     pub fn is_degraded(&self) -> bool {
         self.verdict.degraded
     }
@@ -153,6 +165,7 @@ impl Verdict {
 
     /// The figures of each limit, for an item with [`Item::detail`](crate::Item::detail); else
     /// empty.
+    #[inline]
     pub fn limits(&self) -> &[LimitFigures] {
         self.limits.as_deref().unwrap_or_default()
     }

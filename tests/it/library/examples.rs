@@ -11,7 +11,7 @@ use crate::common::tools::built;
 const MAP: &str = include_str!("../../../conf/map.xml");
 
 /// An example's program.
-fn example(name: &str) -> PathBuf {
+pub(super) fn example(name: &str) -> PathBuf {
     built(name, &["--package", "frs", "--example", name]).join("examples").join(name)
 }
 

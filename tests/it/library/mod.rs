@@ -1,6 +1,7 @@
 //! The library beside a real server: clients that outlive it, the examples, and the package's
 //! dependencies.
 
+mod access;
 mod client;
 mod examples;
 mod package;
