@@ -53,6 +53,11 @@ bench-serve *args:
     cargo build --release --bin frs --example bare_loop
     cargo bench --bench serve -- {{ args }}
 
+# one Update from C and from Rust, in turns; needs cc, and valgrind for the instructions
+bench-c:
+    cargo build --release -p frs-c
+    cargo bench --bench c
+
 # limits of three machines on a real Redis Cluster: just bench-cluster local --max 100, script, ledger, unshared; needs redis-server
 bench-cluster *args:
     cargo build --release --bin frs --bin frs-load

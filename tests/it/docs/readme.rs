@@ -25,7 +25,7 @@ const PAGES: [(&str, usize); 8] = [
 ];
 
 /// The languages of blocks. `console` blocks cannot be run here.
-const LANGUAGES: [&str; 12] = [
+const LANGUAGES: [&str; 13] = [
     "sh",
     "console",
     "xml",
@@ -35,6 +35,7 @@ const LANGUAGES: [&str; 12] = [
     "ini",
     "yaml",
     "rust,no_run",
+    "c",
     "python",
     "js",
     "go",
@@ -629,7 +630,7 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
 #[test]
 fn every_test_that_is_named_exists() {
     let mut files = Vec::new();
-    for directory in ["src", "tests", "tools", "benches"] {
+    for directory in ["src", "bindings", "tests", "tools", "benches"] {
         sources(&root().join(directory), &mut files);
     }
     let texts: Vec<(PathBuf, String)> = files

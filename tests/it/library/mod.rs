@@ -2,6 +2,7 @@
 //! dependencies.
 
 mod access;
+mod c;
 mod client;
 mod examples;
 mod package;

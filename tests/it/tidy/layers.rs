@@ -13,7 +13,7 @@ struct Floor {
     top: &'static [&'static str],
 }
 
-const FLOORS: [Floor; 6] = [
+const FLOORS: [Floor; 7] = [
     Floor {
         directory: "src/core/",
         rooms: &[
@@ -59,6 +59,7 @@ const FLOORS: [Floor; 6] = [
         top: &["main"],
     },
     Floor { directory: "tools/frs-envoy/src/", rooms: &[], top: &[] },
+    Floor { directory: "bindings/c/src/", rooms: &[], top: &[] },
     Floor { directory: "tools/frs-inspect/src/", rooms: &[], top: &[] },
     Floor { directory: "tools/frs-load/src/", rooms: &[], top: &[] },
     Floor { directory: "tools/frs-pages/src/", rooms: &[], top: &[] },

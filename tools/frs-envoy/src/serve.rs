@@ -70,7 +70,8 @@ pub fn serve(data_dir: &Path) -> Result<(), ServeError> {
     let Ties { channel, listener } = Ties::take()?.ok_or(ServeError::ByHand)?;
     let ignored = [Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
     let signals = Signals::take(&[Signal::SIGTERM, Signal::SIGQUIT], &ignored)?;
-    let client = Client::attach_as(data_dir, Role::Envoy)?;
+    // Calls that wait for a lease hold an attachment each.
+    let client = Client::attach_as(data_dir, Role::Envoy)?.with_places(8);
     let judge = Judge::new(client);
     let conf = in_force(&judge, data_dir)?;
     start_log(&conf.srv.log);

@@ -1,0 +1,111 @@
+//! The structures of frs.h, field by field.
+//!
+//! Invariant: fields are only appended. The size of the first version is the least that a caller
+//! may state.
+
+use std::ffi::{c_char, c_int};
+
+/// `FRS_ABI`.
+pub(crate) const ABI: c_int = 1;
+
+/// `FRS_TEXT`.
+pub(crate) const TEXT: usize = usize::MAX;
+
+pub(crate) const FORCE: u32 = 1;
+pub(crate) const DETAIL: u32 = 2;
+pub(crate) const RATE: u32 = 4;
+pub(crate) const ITEM_FLAGS: u32 = FORCE | DETAIL | RATE;
+
+pub(crate) const QUERY: u32 = 1;
+pub(crate) const ATOMIC: u32 = 2;
+pub(crate) const TRY: u32 = 4;
+pub(crate) const BATCH_FLAGS: u32 = QUERY | ATOMIC | TRY;
+
+pub(crate) const LIST_ALLOW: u8 = 1;
+pub(crate) const LIST_DENY: u8 = 2;
+
+/// A figure that there is not.
+pub(crate) const NONE: i64 = -1;
+
+/// `frs_item`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Item {
+    pub size: usize,
+    pub biz: *const c_char,
+    pub biz_bytes: usize,
+    pub key: *const c_char,
+    pub key_bytes: usize,
+    pub count: i64,
+    pub flags: u32,
+    pub reserved: u32,
+    pub rate: u64,
+    pub period_ns: u64,
+    pub burst: u64,
+}
+
+/// `frs_limit`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Limit {
+    pub size: usize,
+    pub index: u16,
+    pub limited: u8,
+    pub reserved: [u8; 5],
+    pub used: i64,
+    pub max: i64,
+    pub remaining: i64,
+    pub reset_ms: i64,
+    pub retry_ms: i64,
+    pub policy: [u8; 24],
+}
+
+/// `frs_result`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Outcome {
+    pub size: usize,
+    pub code: c_int,
+    pub limited: u8,
+    pub banned: u8,
+    pub shadow: u8,
+    pub degraded: u8,
+    pub list: u8,
+    pub reserved: u8,
+    pub limit: u16,
+    pub reserved2: u32,
+    pub used: i64,
+    pub max: i64,
+    pub remaining: i64,
+    pub reset_ms: i64,
+    pub retry_ms: i64,
+    pub weight: i64,
+    pub action: [u8; 64],
+    pub limits: *mut Limit,
+    pub limits_room: usize,
+    pub limits_count: usize,
+}
+
+/// A structure of frs.h: plain values and pointers, valid with all bytes 0, that begins with its
+/// size.
+pub(crate) trait Structure: Copy {
+    /// Its name in frs.h.
+    const NAME: &'static str;
+}
+
+impl Structure for Item {
+    const NAME: &'static str = "frs_item";
+}
+
+impl Structure for Limit {
+    const NAME: &'static str = "frs_limit";
+}
+
+impl Structure for Outcome {
+    const NAME: &'static str = "frs_result";
+}
+
+// On the 64-bit machines that frs runs on.
+const _: () = assert!(size_of::<Item>() == 80);
+const _: () = assert!(size_of::<Limit>() == 80);
+const _: () = assert!(size_of::<Outcome>() == 160);

@@ -1,0 +1,39 @@
+/* What the test programs share: a check that names itself and ends the program. */
+#ifndef CHECK_H
+#define CHECK_H
+
+#include "frs.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK(condition) \
+    do { \
+        if (!(condition)) { \
+            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #condition, frs_message()); \
+            exit(1); \
+        } \
+    } while (0)
+
+/* Compares two numbers and shows both. */
+#define SAME(found, expected) \
+    do { \
+        long long is = (long long)(found), be = (long long)(expected); \
+        if (is != be) { \
+            fprintf(stderr, "%s:%d: %s is %lld, not %lld: %s\n", __FILE__, __LINE__, #found, is, \
+                    be, frs_message()); \
+            exit(1); \
+        } \
+    } while (0)
+
+/* The last message has this in it. */
+#define SAYS(words) \
+    do { \
+        if (!strstr(frs_message(), words)) { \
+            fprintf(stderr, "%s:%d: no \"%s\" in: %s\n", __FILE__, __LINE__, words, \
+                    frs_message()); \
+            exit(1); \
+        } \
+    } while (0)
+
+#endif

@@ -1,0 +1,320 @@
+/* A session with a server, and every code that a session can give. Arguments: the data directory, a
+ * folder where no server is. The map is that of tests/it/library/c.rs. */
+#include "check.h"
+
+static frs *limits;
+
+static frs_result update(const char *biz, const char *key)
+{
+    frs_item item = FRS_ITEM(biz, key);
+    frs_result result = FRS_RESULT;
+    int code = frs_update(limits, &item, &result);
+    SAME(result.code, code);
+    SAME(result.size, sizeof result);
+    return result;
+}
+
+/* Each figure of a verdict, before and after its limit. */
+static void verdicts(void)
+{
+    frs_result result = update("three", "alice");
+    SAME(result.code, FRS_OK);
+    SAME(result.limited, 0);
+    SAME(result.limit, 1);
+    SAME(result.used, 1);
+    SAME(result.max, 3);
+    SAME(result.remaining, 2);
+    CHECK(result.reset_ms > 0 && result.reset_ms <= 3600 * 1000);
+    SAME(result.retry_ms, -1);
+    SAME(result.weight, -1);
+    SAME(result.list, FRS_LIST_NONE);
+    SAME(result.action[0], 0);
+
+    frs_item item = FRS_ITEM("three", "alice");
+    item.count = 3;
+    frs_result asked = FRS_RESULT;
+    SAME(frs_query(limits, &item, &asked), FRS_OK);
+    SAME(asked.limited, 1);
+    SAME(asked.used, 1);
+    CHECK(asked.retry_ms > 0);
+    item.count = 2;
+    SAME(frs_update(limits, &item, &asked), FRS_OK);
+    SAME(asked.used, 3);
+    item.count = 1;
+    SAME(frs_update(limits, &item, &asked), FRS_OK);
+    SAME(asked.limited, 1);
+    item.flags = FRS_FORCE;
+    SAME(frs_update(limits, &item, &asked), FRS_OK);
+    SAME(asked.used, 4);
+    item.flags = 0;
+    item.count = -4;
+    SAME(frs_update(limits, &item, &asked), FRS_OK);
+    SAME(asked.used, 0);
+    item.count = 0;
+    SAME(frs_update(limits, &item, &asked), FRS_OK);
+    SAME(asked.used, 0);
+
+    /* Texts by their length, and a business by its id. */
+    item.biz = "2###";
+    item.biz_bytes = 1;
+    item.key = "alice and more";
+    item.key_bytes = 5;
+    item.count = 1;
+    SAME(frs_update(limits, &item, &asked), FRS_OK);
+    SAME(asked.used, 1);
+    SAME(update("three", "alice").used, 2);
+}
+
+/* Bans, lists, advice, weights, modes. */
+static void other_answers(void)
+{
+    SAME(update("banning", "b").limited, 0);
+    frs_result banned = update("banning", "b");
+    SAME(banned.limited, 1);
+    SAME(banned.banned, 1);
+    CHECK(banned.retry_ms > 3600 * 1000);
+    frs_result allowed = update("listed", "root");
+    SAME(allowed.list, FRS_LIST_ALLOW);
+    SAME(allowed.limit, 0);
+    SAME(allowed.used, -1);
+    SAME(allowed.max, -1);
+    SAME(allowed.remaining, -1);
+    SAME(allowed.reset_ms, -1);
+    frs_result denied = update("listed", "mallory");
+    SAME(denied.list, FRS_LIST_DENY);
+    SAME(denied.limited, 1);
+    update("advised", "a");
+    frs_result advised = update("advised", "a");
+    SAME(advised.limited, 0);
+    CHECK(strcmp(advised.action, "captcha") == 0);
+    SAME(update("shadowed", "s").shadow, 0);
+    SAME(update("shadowed", "s").shadow, 1);
+    frs_item item = FRS_ITEM("paced", "p");
+    item.flags = FRS_RATE;
+    item.rate = 2;
+    item.period_ns = 1000000000;
+    item.burst = 7;
+    frs_result paced = FRS_RESULT;
+    SAME(frs_update(limits, &item, &paced), FRS_OK);
+    SAME(paced.max, 7);
+    SAME(paced.remaining, 6);
+}
+
+static void details(void)
+{
+    frs_limit figures[3] = { FRS_LIMIT, FRS_LIMIT, FRS_LIMIT };
+    frs_item item = FRS_ITEM("two", "d");
+    frs_result result = FRS_RESULT;
+    item.flags = FRS_DETAIL;
+    result.limits = figures;
+    result.limits_room = 3;
+    SAME(frs_update(limits, &item, &result), FRS_OK);
+    SAME(result.limits_count, 2);
+    SAME(figures[0].index, 1);
+    SAME(figures[1].index, 2);
+    SAME(figures[2].index, 0);
+    CHECK(strcmp(figures[0].policy, "interval") == 0);
+    CHECK(strcmp(figures[1].policy, "total") == 0);
+    SAME(figures[0].max, 2);
+    SAME(figures[1].max, 100);
+    SAME(figures[1].used, 1);
+    SAME(figures[1].reset_ms, -1);
+    SAME(figures[0].size, sizeof(frs_limit));
+    SAME(figures[1].size, sizeof(frs_limit));
+    item.count = 2;
+    SAME(frs_query(limits, &item, &result), FRS_OK);
+    SAME(figures[0].limited, 1);
+    CHECK(figures[0].retry_ms > 0);
+    SAME(figures[1].limited, 0);
+
+    /* Less room than there are limits, or none. */
+    frs_limit one[2] = { FRS_LIMIT, FRS_LIMIT };
+    result.limits = one;
+    result.limits_room = 1;
+    SAME(frs_query(limits, &item, &result), FRS_OK);
+    SAME(result.limits_count, 2);
+    SAME(one[0].index, 1);
+    SAME(one[1].index, 0);
+    result.limits = NULL;
+    SAME(frs_query(limits, &item, &result), FRS_OK);
+    SAME(result.limits_count, 2);
+
+    one[0].size = 8;
+    result.limits = one;
+    SAME(frs_update(limits, &item, &result), FRS_ARGUMENT);
+    SAYS("frs_limit: found the size 8");
+}
+
+static void errors_of_items(void)
+{
+    static char longest[2000];
+    memset(longest, 'k', sizeof longest - 1);
+    SAME(update("nope", "k").code, FRS_UNKNOWN_BIZ);
+    SAYS("unknown-biz");
+    SAME(update("", "k").code, FRS_UNKNOWN_BIZ);
+    SAME(update("th\377ree", "k").code, FRS_UNKNOWN_BIZ);
+    SAME(update("three", "").code, FRS_BAD_KEY);
+    SAME(update("three", longest).code, FRS_BAD_KEY);
+    SAME(update("three", "\377\376").code, FRS_BAD_KEY);
+    frs_item item = FRS_ITEM("three", "k");
+    frs_result result = FRS_RESULT;
+    item.count = 1LL << 40;
+    SAME(frs_update(limits, &item, &result), FRS_BAD_COUNT);
+    SAME(result.code, FRS_BAD_COUNT);
+    item.count = 1;
+    item.flags = FRS_RATE;
+    item.rate = item.period_ns = item.burst = 1;
+    SAME(frs_update(limits, &item, &result), FRS_BAD_RATE);
+    SAME(update("three", "k").used, 1);
+}
+
+static void batches(void)
+{
+    enum { ITEMS = 4 };
+    frs_item items[ITEMS] = { FRS_ITEM("three", "x"), FRS_ITEM("nope", "x"),
+                              FRS_ITEM("three", "x"), FRS_ITEM("plenty", "x") };
+    frs_result results[ITEMS] = { FRS_RESULT, FRS_RESULT, FRS_RESULT, FRS_RESULT };
+    int refused = 7;
+    SAME(frs_batch(limits, items, results, ITEMS, 0, &refused), FRS_OK);
+    SAME(refused, 0);
+    SAME(results[0].used, 1);
+    SAME(results[1].code, FRS_UNKNOWN_BIZ);
+    SAME(results[2].used, 2);
+    SAME(results[3].used, 1);
+    SAME(frs_batch(limits, items, results, ITEMS, FRS_QUERY, NULL), FRS_OK);
+    SAME(results[2].used, 2);
+    SAME(frs_batch(limits, items, results, ITEMS, FRS_ATOMIC, &refused), FRS_OK);
+    SAME(refused, 1);
+    items[1] = items[3];
+    SAME(frs_batch(limits, items, results, ITEMS, FRS_ATOMIC, &refused), FRS_OK);
+    SAME(refused, 1);
+    SAME(results[2].limited, 1);
+    items[2] = items[3];
+    SAME(frs_batch(limits, items, results, ITEMS, FRS_ATOMIC | FRS_TRY, &refused), FRS_OK);
+    SAME(refused, 0);
+    SAME(results[0].used, 3);
+    SAME(results[3].used, 4);
+    SAME(frs_batch(limits, NULL, NULL, 0, 0, &refused), FRS_OK);
+
+    /* A failed batch leaves no result that could be taken for a pass. */
+    SAME(frs_batch(limits, items, results, ITEMS, 8, &refused), FRS_ARGUMENT);
+    SAYS("found 0x8");
+    enum { MANY = 1025 };
+    frs_item *many = calloc(MANY, sizeof *many);
+    frs_result *told = calloc(MANY, sizeof *told);
+    for (int i = 0; i < MANY; i++) {
+        many[i] = items[3];
+        told[i].size = sizeof *told;
+    }
+    SAME(frs_batch(limits, many, told, MANY, 0, NULL), FRS_TOO_MANY);
+    SAYS("1025 items: srv.xml allows 1024");
+    SAME(told[0].code, FRS_TOO_MANY);
+    SAME(told[MANY - 1].code, FRS_TOO_MANY);
+    SAME(frs_batch(limits, many, told, MANY - 1, 0, NULL), FRS_OK);
+    SAME(told[MANY - 2].used, 4 + MANY - 1);
+    many[3].size = sizeof *many + 8;
+    SAME(frs_batch(limits, many, told, MANY - 1, 0, NULL), FRS_ARGUMENT);
+    SAYS("in one array");
+    SAME(update("plenty", "x").used, 4 + MANY);
+    free(many);
+    free(told);
+}
+
+static void bad_arguments(void)
+{
+    frs_item item = FRS_ITEM("plenty", "bad");
+    frs_result result = FRS_RESULT;
+    frs *none = (frs *)&item;
+    SAME(frs_open(NULL, &none), FRS_ARGUMENT);
+    CHECK(none == NULL);
+    SAME(frs_open("data", NULL), FRS_ARGUMENT);
+    SAME(frs_update(NULL, &item, &result), FRS_ARGUMENT);
+    SAYS("what frs_open returned");
+    SAME(result.code, FRS_ARGUMENT);
+    SAME(frs_update(limits, NULL, &result), FRS_ARGUMENT);
+    SAME(frs_update(limits, &item, NULL), FRS_ARGUMENT);
+    SAME(frs_batch(limits, NULL, &result, 1, 0, NULL), FRS_ARGUMENT);
+    SAME(frs_batch(limits, &item, NULL, 1, 0, NULL), FRS_ARGUMENT);
+    SAME(frs_batch(limits, &item, &result, (size_t)-1 / 80, 0, NULL), FRS_ARGUMENT);
+    SAME(frs_update(limits, (frs_item *)((char *)&item + 1), &result), FRS_ARGUMENT);
+    SAYS("misaligned");
+    item.size = 0;
+    SAME(frs_update(limits, &item, &result), FRS_ARGUMENT);
+    SAYS("frs_item: found the size 0, expected sizeof(frs_item), at least 80");
+    item.size = sizeof item;
+    result.size = 16;
+    SAME(frs_update(limits, &item, &result), FRS_ARGUMENT);
+    SAYS("frs_result: found the size 16");
+    result.size = sizeof result;
+    item.flags = 64;
+    SAME(frs_update(limits, &item, &result), FRS_ARGUMENT);
+    item.flags = 0;
+    item.reserved = 1;
+    SAME(frs_update(limits, &item, &result), FRS_ARGUMENT);
+    item.reserved = 0;
+    item.key = NULL;
+    SAME(frs_update(limits, &item, &result), FRS_ARGUMENT);
+    SAYS("key of frs_item");
+    item.key = "bad";
+    item.key_bytes = (size_t)-2;
+    SAME(frs_update(limits, &item, &result), FRS_ARGUMENT);
+    frs_close(NULL);
+    SAME(update("plenty", "bad").used, 1);
+}
+
+/* Structures of a later frs.h. */
+static void newer_structures(void)
+{
+    struct { frs_item item; uint64_t member; } item = { FRS_ITEM("plenty", "newer"), 0 };
+    struct { frs_result result; uint64_t news; } result = { FRS_RESULT, 77 };
+    item.item.size = sizeof item;
+    result.result.size = sizeof result;
+    SAME(frs_update(limits, &item.item, &result.result), FRS_OK);
+    SAME(result.result.used, 1);
+    SAME(result.news, 0);
+    SAME(result.result.size, sizeof result);
+    item.member = 1;
+    SAME(frs_update(limits, &item.item, &result.result), FRS_ARGUMENT);
+    SAYS("a field of a newer frs.h");
+    /* The result before has not grown: what follows it is not touched. */
+    struct { frs_result result; uint64_t other; } next = { FRS_RESULT, 77 };
+    item.member = 0;
+    SAME(frs_update(limits, &item.item, &next.result), FRS_OK);
+    SAME(next.other, 77);
+}
+
+static void words(void)
+{
+    static const int codes[] = { 0,   -1,  -2,  -3,  -4,  -5,  -6,  -7,  -20, -21,
+                                 -22, -23, -24, -40, -41, -60, -98, -99 };
+    const char *unknown = frs_strerror(12345);
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        const char *meaning = frs_strerror(codes[i]);
+        CHECK(meaning && *meaning && strcmp(meaning, unknown) != 0);
+    }
+    CHECK(strstr(frs_strerror(FRS_BAD_COUNT), "bad-count"));
+    CHECK(strstr(frs_strerror(FRS_PANIC), "fault of the library"));
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 3);
+    SAME(frs_abi(), FRS_ABI);
+    CHECK(*frs_message() == 0);
+    SAME(frs_open(argv[2], &limits), FRS_NO_SERVER);
+    CHECK(limits == NULL);
+    SAYS("no server runs on the data directory");
+    SAYS("runtime.mmap");
+    SAME(frs_open(argv[1], &limits), FRS_OK);
+    verdicts();
+    other_answers();
+    details();
+    errors_of_items();
+    batches();
+    bad_arguments();
+    newer_structures();
+    words();
+    frs_close(limits);
+    puts("ok");
+    return 0;
+}

@@ -1,0 +1,323 @@
+//! The C library: frs.h against the Rust structures, C programs beside a real server, the first
+//! program of its page, and the examples in PHP and Go.
+
+use std::io::{BufRead, BufReader, Write};
+use std::mem::offset_of;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use super::setup_of;
+use crate::common::needs::{output, skip, spawn};
+use crate::common::{Setup, text, tools};
+
+#[allow(dead_code, reason = "a part of the library, of which only the layout is used here")]
+#[path = "../../../bindings/c/src/layout.rs"]
+mod layout;
+
+const SHIPPED_MAP: &str = include_str!("../../../conf/map.xml");
+const PAGE: &str = include_str!("../../../docs/c.md");
+
+/// What bindings/c/tests/session.c asks for.
+const SESSION_MAP: &str = r#"<map>
+  <group name="default" files="1" key-nodes="64" chain="8" node-size="192"/>
+  <biz id="1" name="plenty" key="string">
+    <limit policy="interval" interval="1h" max="1000000"/>
+  </biz>
+  <biz id="2" name="three" key="string"><limit policy="interval" interval="1h" max="3"/></biz>
+  <biz id="3" name="banning" key="string">
+    <limit policy="interval" interval="1h" max="1" ban="2h"/>
+  </biz>
+  <biz id="4" name="listed" key="string">
+    <allow key="root"/><deny key="mallory"/>
+    <limit policy="interval" interval="1h" max="1"/>
+  </biz>
+  <biz id="5" name="advised" key="string">
+    <limit policy="interval" interval="1h" max="1" on-exceed="captcha"/>
+  </biz>
+  <biz id="6" name="shadowed" key="string" mode="shadow">
+    <limit policy="interval" interval="1h" max="1"/>
+  </biz>
+  <biz id="7" name="paced" key="string">
+    <limit policy="gcra" rate="1/s" burst="3" per-call="true"/>
+  </biz>
+  <biz id="8" name="two" key="string">
+    <limit policy="interval" interval="1h" max="2"/>
+    <limit policy="total" max="100"/>
+  </biz>
+</map>"#;
+
+fn bindings(name: &str) -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bindings")).join(name)
+}
+
+/// The library, installed below a directory as its script does.
+struct Installed {
+    prefix: tempfile::TempDir,
+}
+
+impl Installed {
+    fn new() -> Installed {
+        let built = tools::built("frs-c", &["--package", "frs-c"]);
+        let prefix = tempfile::tempdir().expect("a directory");
+        let mut install = Command::new(bindings("c/install"));
+        let output = install.arg(prefix.path()).arg(built).output().expect("it runs");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        Installed { prefix }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.prefix.path().join(name)
+    }
+
+    /// A program that finds the library.
+    fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.env("PKG_CONFIG_PATH", self.path("lib/pkgconfig"));
+        command.env("LD_LIBRARY_PATH", self.path("lib"));
+        command
+    }
+
+    /// Compiles a C program; none if there is no compiler.
+    #[track_caller]
+    fn compile(&self, source: &Path, name: &str) -> Option<PathBuf> {
+        let program = self.path(name);
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-D_GNU_SOURCE"]);
+        compiler.arg("-I").arg(self.path("include")).arg(source).arg("-o").arg(&program);
+        compiler.arg("-L").arg(self.path("lib")).args(["-lfrs", "-lpthread"]);
+        let output = output(&mut compiler)?;
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        Some(program)
+    }
+}
+
+#[track_caller]
+fn expect_ok(output: &Output) {
+    let (said, error) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && said == "ok\n", "{said}{error}");
+}
+
+/// Assertions of C about the size and each field of a structure.
+macro_rules! asserted {
+    ($name:literal, $type:ty, $($field:ident),+) => {{
+        let mut lines = format!("CHECK(sizeof({}) == {});\n", $name, size_of::<$type>());
+        $(
+            let (at, field) = (offset_of!($type, $field), stringify!($field));
+            lines += &format!("CHECK(offsetof({}, {field}) == {at});\n", $name);
+        )+
+        lines
+    }};
+}
+
+#[test]
+fn the_header_has_the_layout_of_the_library() {
+    use layout::{Item, Limit, Outcome};
+    let mut source =
+        String::from("#include <frs.h>\n#define CHECK(is) typedef char check_[(is) ? 1 : -1]\n");
+    source += &asserted!(
+        "frs_item", Item, size, biz, biz_bytes, key, key_bytes, count, flags, reserved, rate,
+        period_ns, burst
+    );
+    source += &asserted!(
+        "frs_limit",
+        Limit,
+        size,
+        index,
+        limited,
+        reserved,
+        used,
+        max,
+        remaining,
+        reset_ms,
+        retry_ms,
+        policy
+    );
+    source += &asserted!(
+        "frs_result",
+        Outcome,
+        size,
+        code,
+        limited,
+        banned,
+        shadow,
+        degraded,
+        list,
+        reserved,
+        limit,
+        reserved2,
+        used,
+        max,
+        remaining,
+        reset_ms,
+        retry_ms,
+        weight,
+        action,
+        limits,
+        limits_room,
+        limits_count
+    );
+    for (name, value) in [
+        ("FRS_ABI", layout::ABI as u32),
+        ("FRS_FORCE", layout::FORCE),
+        ("FRS_DETAIL", layout::DETAIL),
+        ("FRS_RATE", layout::RATE),
+        ("FRS_QUERY", layout::QUERY),
+        ("FRS_ATOMIC", layout::ATOMIC),
+        ("FRS_TRY", layout::TRY),
+        ("FRS_LIST_ALLOW", layout::LIST_ALLOW.into()),
+        ("FRS_LIST_DENY", layout::LIST_DENY.into()),
+    ] {
+        source += &format!("CHECK({name} == {value});\n");
+    }
+    source += "CHECK(FRS_TEXT == (size_t)-1);\n";
+    source += "#ifdef WRONG\nCHECK(offsetof(frs_item, key) == 25);\n#endif\n";
+    source +=
+        "static frs_item item = FRS_ITEM(\"a\", \"b\");\nstatic frs_result result = FRS_RESULT;\n";
+    source += "static frs_limit limit = FRS_LIMIT;\n";
+    source += "int use(void); int use(void) { return item.flags + result.code + limit.index; }\n";
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("layout.c");
+    std::fs::write(&file, &source).expect("written");
+    // Both languages; and a mistake is seen.
+    for (compiler, language) in [("cc", "c"), ("c++", "c++")] {
+        let run = |define: &str| {
+            let mut command = Command::new(compiler);
+            command.args(["-x", language, "-fsyntax-only", "-Wall", "-Wextra", "-Werror"]);
+            command.args(["-Wno-unused-local-typedefs", define]);
+            output(command.arg("-I").arg(bindings("c")).arg(&file))
+        };
+        let Some(found) = run("-DFINE") else { return };
+        assert!(found.status.success(), "{}", text(&found.stderr));
+        let found = run("-DWRONG").expect("it was there");
+        assert!(!found.status.success(), "a wrong offset is a fault");
+    }
+}
+
+#[test]
+fn a_session_in_c_gets_every_answer_and_every_error() {
+    let installed = Installed::new();
+    let Some(program) = installed.compile(&bindings("c/tests/session.c"), "session") else {
+        return;
+    };
+    let setup = setup_of(SESSION_MAP);
+    let _server = setup.start();
+    let (data, nothing) = (setup.path("data"), setup.path("conf"));
+    let run = |command: &mut Command| output(command.arg(&data).arg(&nothing));
+    expect_ok(&run(&mut installed.command(&program)).expect("it was built"));
+
+    // The same under a checker of every access and every allocation, on a store without records.
+    let setup = setup_of(SESSION_MAP);
+    let _server = setup.start();
+    let mut checker = installed.command("valgrind");
+    checker.args(["--quiet", "--error-exitcode=9", "--leak-check=full", "--show-leak-kinds=all"]);
+    checker.args(["--errors-for-leak-kinds=definite,indirect"]).arg(&program);
+    let Some(checked) = output(checker.arg(setup.path("data")).arg(&nothing)) else { return };
+    expect_ok(&checked);
+}
+
+#[test]
+fn threads_in_c_use_one_place_and_a_forked_child_its_own() {
+    let installed = Installed::new();
+    let Some(program) = installed.compile(&bindings("c/tests/threads.c"), "threads") else {
+        return;
+    };
+    let setup = setup_of(SESSION_MAP);
+    let server = setup.start();
+    let mut command = installed.command(program);
+    command.arg(setup.path("data")).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = spawn(&mut command).expect("it was built");
+    let (mut input, said) = (child.stdin.take(), child.stdout.take());
+    let mut lines = BufReader::new(said.expect("piped")).lines();
+    for (expected, places) in [("threads", 1), ("child", 2), ("parent", 1), ("ok", 0)] {
+        let line = lines.next().expect("it goes on").expect("readable");
+        assert_eq!(line, expected);
+        assert_eq!(server.attached("program").len(), places, "{expected}");
+        let input = input.as_mut().expect("piped");
+        let _ = input.write_all(b"\n");
+    }
+    assert!(child.wait().expect("it ends").success());
+}
+
+/// The text of the page's first block in this language.
+fn first_block(language: &str) -> &'static str {
+    let begin = format!("\n```{language}\n");
+    let from = PAGE.find(&begin).expect("a block") + begin.len();
+    let rest = &PAGE[from..];
+    &rest[..rest.find("\n```").expect("its end") + 1]
+}
+
+#[test]
+fn the_first_program_of_the_page_runs_as_written() {
+    let installed = Installed::new();
+    let setup = setup_of(SHIPPED_MAP);
+    let _server = setup.start();
+    std::fs::write(setup.path("first.c"), first_block("c")).expect("written");
+    if output(Command::new("pkg-config").arg("--version")).is_none() {
+        return;
+    }
+    let mut compile = installed.command("sh");
+    compile.args(["-c", first_block("console").trim_start_matches("$ ")]);
+    let output = output(compile.current_dir(setup.dir.path())).expect("a shell");
+    let (said, error) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && error.is_empty(), "{said}{error}");
+    assert_eq!(said, first_block("text"));
+}
+
+/// Has a program ask for alice five times and then for others; the shipped map allows five.
+#[track_caller]
+fn expect_login(setup: &Setup, command: &mut Command) -> Option<()> {
+    let server = setup.start();
+    server.client().charge("login", "alice", 4);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = spawn(command)?;
+    let users = "alice\nalice\n\nbób\n".as_bytes();
+    let _ = child.stdin.take().expect("piped").write_all(users);
+    let output = child.wait_with_output().expect("it ends");
+    let (said, error) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && error.is_empty(), "{said}{error}");
+    let lines: Vec<&str> = said.lines().collect();
+    let [first, refused, bad, other] = lines[..] else { panic!("{said}") };
+    assert_eq!(first, "alice: yes, 0 more");
+    assert!(refused.starts_with("alice: no, try again in "), "{said}");
+    assert!(bad.starts_with(": not judged: bad-key"), "{said}");
+    assert_eq!(other, "bób: yes, 4 more");
+    Some(())
+}
+
+#[test]
+fn the_example_in_php_asks_through_the_library() {
+    let has_ffi = |output: &Output| text(&output.stdout).lines().any(|line| line == "FFI");
+    match output(Command::new("php").arg("-m")) {
+        None => return,
+        Some(modules) if !has_ffi(&modules) => return skip("php has no FFI"),
+        Some(_) => {}
+    }
+    let (installed, setup) = (Installed::new(), setup_of(SHIPPED_MAP));
+    let mut php = installed.command("php");
+    php.env("FRS_H", installed.path("include/frs.h"));
+    expect_login(&setup, php.arg(bindings("examples/login.php")).arg(setup.path("data")));
+    let mut nowhere = installed.command("php");
+    nowhere.env("FRS_H", installed.path("include/frs.h"));
+    nowhere.arg(bindings("examples/login.php")).arg(setup.path("nothing"));
+    let output = nowhere.output().expect("it was there");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("no server runs"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_example_in_go_asks_through_the_library() {
+    for (tool, version) in [("go", "version"), ("cc", "--version"), ("pkg-config", "--version")] {
+        if output(Command::new(tool).arg(version)).is_none() {
+            return;
+        }
+    }
+    let (installed, setup) = (Installed::new(), setup_of(SHIPPED_MAP));
+    let mut build = installed.command("go");
+    build.env("GOCACHE", installed.path("cache")).env("CGO_ENABLED", "1");
+    build.env("GO111MODULE", "off").env("GOFLAGS", "").args(["build", "-o"]);
+    build.arg(installed.path("login")).arg(bindings("examples/go/login.go"));
+    let built = build.output().expect("it was there");
+    assert!(built.status.success(), "{}", text(&built.stderr));
+    let mut login = installed.command(installed.path("login"));
+    expect_login(&setup, login.arg(setup.path("data")));
+}
