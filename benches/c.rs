@@ -54,8 +54,13 @@ fn store() -> tempfile::TempDir {
     });
     let dir = tempfile::tempdir_in(parent).expect("a directory for the files");
     let srv = format!("<srv><data dir=\"{}\"/></srv>", dir.path().display());
-    let texts =
-        Texts { srv_name: "srv.xml".into(), srv, map_name: "map.xml".into(), map: MAP.into() };
+    let texts = Texts {
+        srv_name: "srv.xml".into(),
+        srv,
+        map_name: "map.xml".into(),
+        map: MAP.into(),
+        settings: Default::default(),
+    };
     let conf = Conf::parse("srv.xml", &texts.srv, "map.xml", MAP).expect("a sound conf");
     let runtime = Runtime::create_or_open(dir.path()).expect("a store");
     prepare(&conf).expect("prepared");

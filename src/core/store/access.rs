@@ -173,7 +173,7 @@ fn open_itself(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
 
