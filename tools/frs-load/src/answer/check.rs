@@ -98,8 +98,12 @@ impl Checker {
         keys: &[u32],
         mut note: impl FnMut(Noted),
     ) -> Result<(), String> {
-        if reply.status != 200 {
-            let error = error(reply)?;
+        let state = match self.format {
+            Format::Xml | Format::Json if reply.status != 200 => Some(error(reply)?),
+            Format::Xml | Format::Json => None,
+            Format::Resp => resp::state_error(reply.body),
+        };
+        if let Some(error) = state {
             let outcome = Outcome::Error(error);
             keys.iter().for_each(|&key| note(Noted { key, outcome, window: None }));
             return Ok(());

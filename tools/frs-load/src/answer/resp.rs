@@ -40,6 +40,18 @@ pub fn end(bytes: &[u8]) -> Result<Option<usize>, String> {
     Ok(Some(bytes.len() - reader.rest.len()))
 }
 
+/// What the state of the server does to a whole command that is valid, and its name over HTTP.
+const STATES: [(&str, &str); 2] = [
+    ("-ERR max number of clients reached", "overloaded"),
+    ("-ERR Protocol error: the command was not complete in time", "timeout"),
+];
+
+/// The error of a whole command, if the server's state caused it.
+pub fn state_error(body: &[u8]) -> Option<&'static str> {
+    let said = |(words, _): &&(&str, _)| body.starts_with(words.as_bytes());
+    STATES.iter().find(said).map(|(_, name)| *name)
+}
+
 /// Passes each item of a complete answer to `judge`: that of a command of one item, or of many.
 pub fn read_items(
     body: &[u8],
@@ -186,6 +198,13 @@ mod tests {
         let busy = || Some("busy".to_owned());
         assert_eq!(items(TWO, false), Ok(vec![(Some(true), None), (None, busy())]));
         assert_eq!(items("-ERR busy (try again)\r\n", true), Ok(vec![(None, busy())]));
+    }
+
+    #[test]
+    fn the_servers_state_is_no_wrong_answer() {
+        assert_eq!(state_error(b"-ERR max number of clients reached\r\n"), Some("overloaded"));
+        assert_eq!(state_error(b"-ERR busy (try again)\r\n"), None);
+        assert_eq!(state_error(ONE.as_bytes()), None);
     }
 
     #[test]
