@@ -3,6 +3,7 @@
 //! Invariant: there is one verdict for each item, in order. The truth value is true only if all of
 //! theirs are.
 
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -27,6 +28,10 @@ impl Answers {
 
 #[pymethods]
 impl Answers {
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.items)
+    }
+
     fn __bool__(&self) -> bool {
         self.is_true
     }

@@ -16,11 +16,15 @@ use crate::ask::{Asked, Burst, Count, Options, Text, with_element};
 use crate::errors::{attach_exception, exception};
 use crate::verdict::Verdict;
 
+/// Calls that may wait at once before others wait for them.
+const PLACES: usize = 8;
+
 /// Attaches to the data directory of a server that runs on this machine.
 #[pyfunction]
 pub fn attach(py: Python<'_>, data: PathBuf) -> PyResult<Client> {
     match py.detach(|| frs::Client::attach(&data)) {
-        Ok(client) => Ok(Client { client, data, apart: AtomicUsize::new(0) }),
+        // A call that waits for a lease keeps its place, and must not keep others waiting.
+        Ok(client) => Ok(Client { client: client.with_places(PLACES), data, apart: AtomicUsize::new(0) }),
         Err(error) => Err(attach_exception(py, &error)),
     }
 }

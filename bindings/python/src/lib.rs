@@ -12,7 +12,8 @@ mod verdict;
 
 use pyo3::pymodule;
 
-#[pymodule]
+// A call that cannot wait keeps the lock, so that no other call is under way.
+#[pymodule(gil_used = true)]
 mod _frs {
     #[pymodule_export]
     use crate::answers::Answers;

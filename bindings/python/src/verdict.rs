@@ -4,6 +4,7 @@
 //! for. One with an error has no other attribute, and is false.
 
 use frs::List;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -34,6 +35,11 @@ impl Verdict {
 
 #[pymethods]
 impl Verdict {
+    /// The collector sees the exception: one that is raised refers to what refers to this.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.0.as_ref().map_or_else(|error| visit.call(error), |_| Ok(()))
+    }
+
     fn __bool__(&self) -> bool {
         self.is(frs::Verdict::is_allowed)
     }

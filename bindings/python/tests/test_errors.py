@@ -190,6 +190,20 @@ class Waiting(Served):
         self.assertEqual((bool(verdict), verdict.shared, told["shared"]), (True, True, True))
         self.assertEqual(verdict.age, told.get("age"))
 
+    def test_a_call_that_waits_keeps_no_other_waiting(self) -> None:
+        def wait() -> None:
+            with self.assertRaises(frs.Busy):
+                self.client.update("shared", "c")
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        time.sleep(0.1)
+        begun = time.monotonic()
+        self.assertTrue(self.client.try_update("plenty", "c"))
+        took = time.monotonic() - begun
+        thread.join()
+        self.assertLess(took, 0.2)
+
     def test_a_call_that_waits_lets_other_threads_go_on(self) -> None:
         calls = [
             lambda: self.client.update("shared", "a"),

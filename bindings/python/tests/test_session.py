@@ -1,8 +1,10 @@
 """A client, its items, its verdicts."""
 
+import gc
 import ipaddress
 import pathlib
 import unittest
+import weakref
 
 import frs
 from serving import Served
@@ -108,6 +110,24 @@ class Session(Served):
         self.assertEqual(self.client.batch([]).items, ())
         query = self.client.batch([("plenty", "k", 5)], query=True)
         self.assertEqual((bool(query), self.client.query("plenty", "k").used), (True, 2))
+
+    def test_an_error_that_is_raised_keeps_no_frame(self) -> None:
+        class Local:
+            pass
+
+        kept: list[weakref.ref[Local]] = []
+
+        def ask() -> None:
+            local = Local()
+            kept.append(weakref.ref(local))
+            for verdict in self.client.batch([("nope", "k")]):
+                if verdict.error:
+                    raise verdict.error
+
+        with self.assertRaises(frs.UnknownBiz):
+            ask()
+        gc.collect()
+        self.assertIsNone(kept[0]())
 
     def test_an_atomic_batch_charges_all_or_nothing(self) -> None:
         client = self.client

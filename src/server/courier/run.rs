@@ -213,6 +213,7 @@ impl Courier {
     /// Takes the configuration in force; false if it has no cluster any more, or another login: the
     /// master starts a courier that has its password.
     fn take_configuration(&mut self) -> bool {
+        let before = self.nodes.service.conf().clone();
         if !self.nodes.service.begin_tick() {
             return true;
         }
@@ -235,6 +236,10 @@ impl Courier {
             self.next_start = clock::instant();
         }
         self.rounds.restart();
+        // A changed rate changes for how long a record that is there already must be kept.
+        if conf.map != before.map {
+            self.warm.forget_sent();
+        }
         // A reset here is told the cluster at once.
         self.rounds.tell_soon();
         self.set_kept_groups();

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use tracing::level_filters::LevelFilter;
 use tracing::span::EnteredSpan;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Registry, fmt, reload};
 
@@ -20,7 +21,7 @@ use super::account::Account;
 use crate::protocol::visible;
 use frs::conf::{Log, LogFormat, LogLevel};
 
-static LEVEL: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
+static LEVEL: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 /// Where lines go. `None`: to standard error.
 static OUTPUT: Mutex<Option<Output>> = Mutex::new(None);
 
@@ -165,14 +166,16 @@ impl LogThrottle {
     }
 }
 
-fn filter(level: LogLevel) -> LevelFilter {
-    match level {
+/// Lines of our own crates alone: what libraries say, a client can cause.
+fn filter(level: LogLevel) -> Targets {
+    let level = match level {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
-    }
+    };
+    Targets::new().with_target("frs", level)
 }
 
 #[cfg(test)]

@@ -6,10 +6,12 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
 use frs::conf::RespTokens;
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::Errno;
 
 /// How often a worker looks at tokens that are being written.
 const LOOKS: usize = 1000;
@@ -20,10 +22,20 @@ pub struct TokenBoard {
     memory: File,
 }
 
+/// Memory that nobody can execute: some systems give no other (vm.memfd_noexec), and kernels before
+/// 6.3 do not know the word.
+fn memory() -> io::Result<OwnedFd> {
+    let create = |flags| memfd_create("frs-tokens", MemfdFlags::CLOEXEC | flags);
+    match create(MemfdFlags::NOEXEC_SEAL) {
+        Err(Errno::INVAL) => Ok(create(MemfdFlags::empty())?),
+        memory => Ok(memory?),
+    }
+}
+
 impl TokenBoard {
     /// A board with these tokens.
     pub fn new(tokens: &RespTokens) -> io::Result<TokenBoard> {
-        let memory = File::from(memfd_create("frs-tokens", MemfdFlags::CLOEXEC)?);
+        let memory = File::from(memory()?);
         let board = TokenBoard { memory };
         board.write(tokens)?;
         Ok(board)

@@ -144,7 +144,8 @@ impl RespConnection {
             self.closed = true;
         }
         let rest = &input[consumed..];
-        let is_between = starved && rest.is_empty() && self.transaction.is_none();
+        let has_stopped = has_guessed || is_full(answered, &context);
+        let is_between = (starved || has_stopped) && rest.is_empty() && self.transaction.is_none();
         let is_last = is_between && (answered > 0 || has_waited) && !has_more;
         if is_last && context.serve.draining() {
             self.closed = true;

@@ -94,6 +94,20 @@ fn over_one_limit_nothing_is_charged_or_the_others_are() {
 }
 
 #[test]
+fn what_is_only_counted_has_no_maximum_to_tell() {
+    let stage = Stage::new("");
+    let _server = stage.setup.start();
+    let mut client = Client::connect(stage.rls.address);
+    let counted = || descriptor(&[("counted", "a")]);
+    let said = client.limit(&ask(vec![counted()]));
+    assert_eq!((said.code, said.statuses[0].remaining), (OK, u32::MAX));
+    assert!(said.statuses[0].limit.is_none() && said.header("RateLimit").is_none(), "{said:?}");
+    // The fields are about the limit that has one.
+    let said = client.limit(&ask(vec![counted(), login("a")]));
+    assert!(said.header("RateLimit").is_some_and(|it| it.contains("r=4")), "{said:?}");
+}
+
+#[test]
 fn what_is_forced_is_charged_all_the_same() {
     let stage = Stage::new("");
     let _server = stage.setup.start();

@@ -21,6 +21,7 @@ const MAP: &str = r#"<map>
   <biz id="3" name="two" key="string">
     <limit policy="interval" interval="90s" max="2"/>
   </biz>
+  <biz id="4" name="counted" key="string"><limit policy="count"/></biz>
 </map>
 "#;
 
@@ -29,6 +30,7 @@ const DOMAINS: &str = r#"<domain name="edge">
   <descriptor entries="user path" biz="api" key="{user}"/>
   <descriptor entries="two" biz="two" key="{two}"/>
   <descriptor entries="after" biz="two" key="{after}" force="true"/>
+  <descriptor entries="counted" biz="counted" key="{counted}"/>
   <descriptor entries="plan=internal" unlimited="true"/>
 </domain>"#;
 

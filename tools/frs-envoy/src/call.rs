@@ -136,7 +136,15 @@ fn passing(limit_remaining: u32) -> DescriptorStatus {
     DescriptorStatus { code: Code::Ok.into(), limit_remaining, ..Default::default() }
 }
 
+/// Whether a limit has a maximum to tell of: `count` has none.
+fn has_quota(verdict: &Verdict) -> bool {
+    verdict.is_limited() || verdict.max().is_some_and(|max| max > 0)
+}
+
 fn status(name: &str, verdict: &Verdict) -> DescriptorStatus {
+    if !has_quota(verdict) {
+        return passing(u32::MAX);
+    }
     let code = if verdict.is_limited() { Code::OverLimit } else { Code::Ok };
     let saturating = |figure: u64| u32::try_from(figure).unwrap_or(u32::MAX);
     DescriptorStatus {
@@ -173,7 +181,7 @@ type Named<'v> = (&'v Arc<str>, &'v Verdict);
 fn more_telling<'v>(one: Option<Named<'v>>, other: Named<'v>) -> Option<Named<'v>> {
     let rank = |verdict: &Verdict| {
         let retry = verdict.is_limited().then(|| verdict.retry_ms().unwrap_or(u64::MAX));
-        let left = verdict.remaining().unwrap_or(u64::MAX);
+        let left = verdict.remaining().filter(|_| has_quota(verdict)).unwrap_or(u64::MAX);
         (retry, std::cmp::Reverse(left))
     };
     match one {

@@ -83,14 +83,18 @@ pub fn serve(data_dir: &Path) -> Result<(), ServeError> {
     let served = runtime.block_on(async {
         let listener = Listener::new(listener)?;
         let judging = Arc::clone(&service);
-        tokio::spawn(async move { judging.judge().run().await });
+        let judging = tokio::spawn(async move { judging.judge().run().await });
         let serving = Arc::clone(&service);
         let serving = tokio::spawn(async move { serving.serve(listener).await });
         send_ready(&channel)?;
         std::thread::Builder::new()
             .name("master".into())
             .spawn(move || listen_to_master(&channel, &signals, &requests))?;
-        obey(&service, data_dir, inbox, serving).await;
+        // Where one of them has panicked, a new process serves better than the rest of this one.
+        tokio::select! {
+            () = obey(&service, data_dir, inbox, serving) => {}
+            _ = judging => tracing::error!("nothing judges any more: this process ends"),
+        }
         Ok::<_, io::Error>(())
     });
     // Threads may wait for leases.
@@ -171,7 +175,15 @@ async fn obey(
                         end.set(tokio::time::sleep(bound));
                     }
                 }
-                None => is_open = false,
+                // The thread that listens to the master has ended: after the end, or by a panic.
+                None => {
+                    is_open = false;
+                    service.end();
+                    if FINISH < bound {
+                        bound = FINISH;
+                        end.set(tokio::time::sleep(bound));
+                    }
+                }
             },
             () = &mut end => return,
             _ = &mut serving => return,

@@ -134,6 +134,8 @@ impl Service {
         let mut builder = h2::server::Builder::new();
         builder
             .max_concurrent_streams(STREAMS_MAX)
+            // After a pause all calls of a client may have timed out: they are no attack.
+            .max_pending_accept_reset_streams(STREAMS_MAX as usize)
             .max_header_list_size(HEAD_BYTES_MAX)
             .initial_connection_window_size(WINDOW_BYTES);
         let handshake = builder.handshake::<_, Bytes>(stream);

@@ -158,6 +158,9 @@ fn the_third_wrong_token_in_a_row_ends_the_connection_and_a_tick_takes_one() {
         assert!(line.closed && line.ticks - ticks == 3, "{guess}");
         assert_eq!(line.serve.answered.last(), Some(&(Call::Other, 401)));
     }
+    let mut line = Line::new();
+    (line.own.token, line.serve.draining) = (Some(&token), true);
+    assert!(line.push(b"AUTH x\r\n").close, "a worker that drains waits for no other guess");
 }
 
 #[test]
