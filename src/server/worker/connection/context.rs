@@ -288,7 +288,7 @@ impl<S: Serve> RequestContext<'_, S> {
         let queue = &mut self.scratch.queue;
         let batch_index = queue.batch_index();
         if queue.parking.has_last(batch_index) {
-            queue.parking.park_answer(batch_index, self.out.split_off(from));
+            queue.parking.park_answer(batch_index, &self.out.split_off(from));
         }
         queue.batch_ends[batch_index] = self.out.len();
     }

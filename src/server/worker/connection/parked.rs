@@ -56,10 +56,15 @@ impl Parking {
         self.parked.push((reply.batch_index, Parked::Request(kept, reply)));
     }
 
-    /// Parks an answer of connection `batch_index`.
+    /// Parks an answer of connection `batch_index`, with the one before it if that is an answer.
     #[cold]
-    pub fn park_answer(&mut self, batch_index: usize, answer: Vec<u8>) {
-        self.parked.push((batch_index, Parked::Answer(answer)));
+    pub fn park_answer(&mut self, batch_index: usize, answer: &[u8]) {
+        match self.parked.last_mut() {
+            Some((index, Parked::Answer(before))) if *index == batch_index => {
+                before.extend_from_slice(answer);
+            }
+            _ => self.parked.push((batch_index, Parked::Answer(answer.to_vec()))),
+        }
     }
 
     /// Has connection `batch_index`, the last one of the batch, something parked.

@@ -75,7 +75,7 @@ impl ReadyAnswers {
             let text = &self.text[self.written..end];
             self.written = end;
             if parking.has_last(batch_index) {
-                parking.park_answer(batch_index, text.to_vec());
+                parking.park_answer(batch_index, text);
             } else {
                 out.extend_from_slice(text);
                 batch_ends[batch_index] = out.len();

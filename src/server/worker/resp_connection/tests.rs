@@ -268,6 +268,13 @@ fn what_waits_for_a_lease_keeps_its_place() {
     assert!(line.closed);
     assert_eq!(line.serve.ran.len(), 3, "each once");
 
+    // Answers one after the other wait as one.
+    let mut line = Line::new();
+    line.ask(&format!("FRS.UPDATE login lease-d|{}", "PING|".repeat(200)));
+    assert_eq!(line.connection.parked().len(), 2);
+    line.serve.leased.push("lease-d".to_owned());
+    assert_eq!(line.ask(""), format!("{PASSED}{}", "+PONG ".repeat(200)));
+
     let mut line = Line::new();
     line.ask("FRS.UPDATE login lease-a|");
     for parked in line.connection.give_up() {
