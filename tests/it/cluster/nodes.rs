@@ -326,7 +326,9 @@ impl Nodes {
 
     /// Waits until a node is a master with slots.
     pub fn wait_until_master(&self, i: usize) {
-        let id: String = self.ask(i, cmd("CLUSTER").arg("MYID"));
+        // Whoever stops and continues the test interrupts a read with a timeout.
+        let id: String =
+            wait_until("it says its name", || self.try_ask(i, cmd("CLUSTER").arg("MYID")));
         let running = (0..self.nodes.len()).filter(|&i| self.nodes[i].child.is_some());
         for other in running {
             wait_until("all nodes know the new master", || {
