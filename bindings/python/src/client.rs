@@ -24,7 +24,9 @@ const PLACES: usize = 8;
 pub fn attach(py: Python<'_>, data: PathBuf) -> PyResult<Client> {
     match py.detach(|| frs::Client::attach(&data)) {
         // A call that waits for a lease keeps its place, and must not keep others waiting.
-        Ok(client) => Ok(Client { client: client.with_places(PLACES), data, apart: AtomicUsize::new(0) }),
+        Ok(client) => {
+            Ok(Client { client: client.with_places(PLACES), data, apart: AtomicUsize::new(0) })
+        }
         Err(error) => Err(attach_exception(py, &error)),
     }
 }
