@@ -4,12 +4,12 @@
 //! The two programs run in turns, and the median of the pairs' ratios counts: this machine may be
 //! busy, but it is equally busy for both.
 
+mod bench_store;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use frs::conf::{Conf, Texts, active};
-use frs::store::{Runtime, prepare};
 use frs::{Client, Item};
 
 const MAP: &str = r#"<map>
@@ -38,35 +38,13 @@ fn main() {
         return println!("{}", ns_each(data.as_ref(), run));
     }
     let work = tempfile::tempdir().expect("a directory");
-    let (c, data) = (build(work.path()), store());
+    let (c, data) = (build(work.path()), bench_store::directory());
+    bench_store::fill(&data, MAP, "", |_| {});
     let programs = Programs { c, library: work.path().to_owned(), data: data.path().to_owned() };
     for (keys, updates) in [(1000, 3_000_000), (1_000_000, 2_000_000)] {
         programs.compare(Run { keys, updates });
     }
     programs.count_instructions();
-}
-
-/// A store that no server has, on tmpfs if there is one.
-fn store() -> tempfile::TempDir {
-    let parent = std::env::var_os("FRS_BENCH_DIR").map(PathBuf::from).unwrap_or_else(|| {
-        let memory = PathBuf::from("/dev/shm");
-        if memory.is_dir() { memory } else { std::env::temp_dir() }
-    });
-    let dir = tempfile::tempdir_in(parent).expect("a directory for the files");
-    let srv = format!("<srv><data dir=\"{}\"/></srv>", dir.path().display());
-    let texts = Texts {
-        srv_name: "srv.xml".into(),
-        srv,
-        map_name: "map.xml".into(),
-        map: MAP.into(),
-        settings: Default::default(),
-    };
-    let conf = Conf::parse("srv.xml", &texts.srv, "map.xml", MAP).expect("a sound conf");
-    let runtime = Runtime::create_or_open(dir.path()).expect("a store");
-    prepare(&conf).expect("prepared");
-    active::write(dir.path(), 1, &texts).expect("published");
-    runtime.publish(1);
-    dir
 }
 
 /// Compiles the program in C, beside the library that was built where this bench was.

@@ -10,21 +10,20 @@
 //! `FRS_BENCH_ROUNDS` that of rounds. `FRS_BENCH_ONLY=local` or `leased` runs that side alone, for
 //! tools that count instructions.
 
+mod bench_store;
 mod random;
 
 use std::hint::black_box;
-use std::path::PathBuf;
 use std::time::Instant;
 
 use frs::base::clock;
-use frs::conf::{ClusterSecret, Conf, KeyType, Settings, Texts, active};
+use frs::conf::{ClusterSecret, KeyType};
 use frs::key::{KeyField, MAX_KEY_WORDS, Seed};
 use frs::lease::Lease;
 use frs::service::{
     Answers, Command, Exchange, ItemOptions, LeaseKey, LeaseMoment, Request, Role, Service,
 };
 use frs::store::layout::node;
-use frs::store::{Runtime, prepare};
 
 use random::Random;
 
@@ -77,16 +76,8 @@ struct World {
 
 impl World {
     fn new(case: &Case, keys: u64) -> World {
-        let parent = std::env::var_os("FRS_BENCH_DIR").map(PathBuf::from).unwrap_or_else(|| {
-            let memory = PathBuf::from("/dev/shm");
-            if memory.is_dir() { memory } else { std::env::temp_dir() }
-        });
-        let dir = tempfile::tempdir_in(parent).expect("a directory for the files");
-        let srv = format!(
-            r#"<srv><data dir="{}"/>
-            <cluster name="c" secret-file="s"><node>a:1</node></cluster></srv>"#,
-            dir.path().display()
-        );
+        let dir = bench_store::directory();
+        let cluster = r#"<cluster name="c" secret-file="s"><node>a:1</node></cluster>"#;
         // Chains that are half full.
         let key_nodes = keys.div_ceil(28).max(8);
         let &Case { limits, local_bytes, leased_bytes, .. } = case;
@@ -106,20 +97,9 @@ impl World {
             <biz id="2" name="small" group="small" key="string">{limits}</biz>
             <biz id="3" name="alike" group="alike" key="string">{limits}</biz></map>"#
         );
-        let texts = Texts {
-            srv_name: "srv.xml".into(),
-            srv,
-            map_name: "map.xml".into(),
-            map,
-            settings: Settings::default(),
-        };
-        let conf = Conf::parse("srv.xml", &texts.srv, "map.xml", &texts.map);
-        let conf = conf.unwrap_or_else(|faults| panic!("{faults}"));
-        let runtime = Runtime::create_or_open(dir.path()).expect("a runtime");
-        runtime.set_cluster_keys(ClusterSecret::new([7; 32]).keys());
-        prepare(&conf).expect("groups");
-        active::write(dir.path(), 1, &texts).expect("an active configuration");
-        runtime.publish(1);
+        bench_store::fill(&dir, &map, cluster, |runtime| {
+            runtime.set_cluster_keys(ClusterSecret::new([7; 32]).keys());
+        });
         let service = Service::attach(dir.path(), Role::Program).expect("an attachment");
         let mut world = World { service, keys, _dir: dir };
         for key in 0..keys {

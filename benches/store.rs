@@ -7,18 +7,17 @@
 //! large groups are on tmpfs). `FRS_BENCH_SMALL_PAGES=1` leaves the filled group in small pages.
 //! Otherwise it is put into huge pages if the kernel can, as a server's keeper does.
 
+mod bench_store;
 mod random;
 
 use std::hint::black_box;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use frs::conf::{Conf, Settings, Texts, active};
 use frs::service::{Answers, Command, Exchange, ItemOptions, Outcome, Request, Role, Service};
+use frs::store::Counter;
 use frs::store::counter::Timed;
-use frs::store::{Counter, Runtime, prepare};
 use frs_server::protocol::call::{Call, status_kind};
 
 use random::Random;
@@ -49,24 +48,8 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let parent = std::env::var_os("FRS_BENCH_DIR").map(PathBuf::from).unwrap_or_else(|| {
-            let memory = PathBuf::from("/dev/shm");
-            if memory.is_dir() { memory } else { std::env::temp_dir() }
-        });
-        let dir = tempfile::tempdir_in(parent).expect("a directory for the files");
-        let srv = format!("<srv><data dir=\"{}\"/></srv>", dir.path().display());
-        let texts = Texts {
-            srv_name: "srv.xml".into(),
-            srv,
-            map_name: "map.xml".into(),
-            map: MAP.into(),
-            settings: Settings::default(),
-        };
-        let conf = Conf::parse("srv.xml", &texts.srv, "map.xml", MAP).expect("a sound conf");
-        let runtime = Runtime::create_or_open(dir.path()).expect("a runtime");
-        prepare(&conf).expect("groups");
-        active::write(dir.path(), 1, &texts).expect("an active configuration");
-        runtime.publish(1);
+        let dir = bench_store::directory();
+        bench_store::fill(&dir, MAP, "", |_| {});
         World { dir }
     }
 

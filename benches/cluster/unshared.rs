@@ -81,6 +81,6 @@ pub fn run(options: &Options) -> Result<()> {
         }
     }
     let title = format!("requests in a round trip: {}", options.depth);
-    report::print_over_first(&title, "frs", &NAMES, &rows);
+    report::print_over_peers(&title, &NAMES, &rows, &[(0, "the first")]);
     Ok(())
 }

@@ -43,7 +43,12 @@ pub fn run(options: &Options) -> Result<()> {
             samples.push(Sample::new(measured, frs.cpu()?.saturating_sub(before)));
         }
     }
-    report::print_over_first("frs-load, one request per round trip", "frs", &NAMES, &rows);
+    report::print_over_peers(
+        "frs-load, one request per round trip",
+        &NAMES,
+        &rows,
+        &[(0, "the first")],
+    );
     println!("{looks} runs of frs-inspect, every one without a fault");
     Ok(())
 }

@@ -82,6 +82,6 @@ pub fn run(options: &Options) -> Result<()> {
         }
     }
     let title = "one-item Updates of each policy, one request per round trip";
-    report::print_over_first(title, "policy", &NAMES, &rows);
+    report::print_over_peers(title, &NAMES, &rows, &[(0, "the first")]);
     Ok(())
 }

@@ -117,18 +117,6 @@ pub fn print(title: &str, items: usize, reply_bytes: usize, rows: &[Row<'_>]) {
     }
 }
 
-/// Prints what each case costs, and its ratio to the first case, round by round.
-pub fn print_over_first(title: &str, column: &str, names: &[&str], rows: &[Vec<Sample>]) {
-    println!("\n{title}; medians (min-max)");
-    println!("{column:<32}{:>25}{:>22}", "CPU µs/request", "over the first");
-    for (name, samples) in names.iter().zip(rows) {
-        let cpu = Spread::new(samples.iter().map(|sample| sample.cpu_micros).collect());
-        let pairs = samples.iter().zip(&rows[0]);
-        let ratios = pairs.map(|(own, first)| own.cpu_micros / first.cpu_micros).collect();
-        println!("{name:<32}{:>25}{:>22}", cpu.show(3), Spread::new(ratios).show(2));
-    }
-}
-
 /// Prints every case, and the ratio of its CPU to that of each peer, round by round. A peer is the
 /// index of its case and its name in the head.
 pub fn print_over_peers(

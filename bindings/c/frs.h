@@ -151,7 +151,7 @@ int frs_query(frs *handle, const frs_item *item, frs_result *result);
 /* Flags of a batch. */
 #define FRS_QUERY 1u  /* charge nothing */
 #define FRS_ATOMIC 2u /* all or nothing */
-#define FRS_TRY 4u    /* never wait for the lease of a shared limit: see FRS_WOULD_WAIT */
+#define FRS_TRY 4u    /* do not wait for the lease of a shared limit: see FRS_WOULD_WAIT */
 
 /* Runs several items in one call: faster than one after another. Each result has its own code.
  * *refused, if not NULL, is 1 if an atomic batch charged nothing. */

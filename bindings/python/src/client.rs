@@ -167,7 +167,7 @@ impl Client {
         Client::answer(py, result, &asked)
     }
 
-    /// As update, but never waits: raises WouldWait instead.
+    /// As update, but does not wait for a lease: raises WouldWait instead.
     #[pyo3(signature = (biz, key, count=Count(1), *,
                         force=false, detail=false, rate=None, burst=None))]
     #[pyo3(text_signature = "($self, biz, key, count=1, *, force=False, \

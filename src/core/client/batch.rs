@@ -73,7 +73,7 @@ impl<'c> Batch<'c> {
     }
 
     /// As [`Batch::run`], which may wait for the leases of limits that several machines share, as
-    /// long as the `wait` of their businesses. This never waits. The leases that are lacking are
+    /// long as the `wait` of their businesses. This does not. The leases that are lacking are
     /// asked for, and a later call with the items that lacked them finds them.
     ///
     /// An item that would wait says so ([`Error::WouldWait`]) and has charged nothing; the others

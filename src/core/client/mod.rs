@@ -96,7 +96,7 @@ impl Client {
     }
 
     /// As [`Client::update`], which may wait for the lease of a limit that several machines share,
-    /// as long as the `wait` of its business. This never waits: the lease is asked for, and a later
+    /// as long as the `wait` of its business. This does not: the lease is asked for, and a later
     /// call finds it. [`Batch::try_run`] is the same for several items.
     ///
     /// # Errors
@@ -115,7 +115,7 @@ impl Client {
         self.run(Command::Query, item, Patience::Waits)
     }
 
-    /// As [`Client::query`], which may wait for the cluster as an Update does. This never waits.
+    /// As [`Client::query`], which may wait for the cluster as an Update does. This does not.
     ///
     /// # Errors
     /// The same, and [`Error::WouldWait`].

@@ -146,6 +146,10 @@ fn names(schema: &Value, found: &mut BTreeSet<String>) {
 fn sources(directory: &Path, all: &mut String) {
     for entry in std::fs::read_dir(directory).expect("readable") {
         let path = entry.expect("an entry").path();
+        let is_test = path.file_stem().is_some_and(|stem| stem == "tests");
+        if is_test {
+            continue;
+        }
         if path.is_dir() {
             sources(&path, all);
         } else if path.extension().is_some_and(|end| end == "rs") {

@@ -1,0 +1,35 @@
+//! A store for a bench: files on tmpfs if there is one, a configuration in force, and no server.
+
+use std::path::PathBuf;
+
+use frs::conf::{Conf, Settings, Texts, active};
+use frs::store::{Runtime, prepare};
+
+/// A directory for the files: below `FRS_BENCH_DIR`, /dev/shm or the directory of temporary files.
+pub fn directory() -> tempfile::TempDir {
+    let parent = std::env::var_os("FRS_BENCH_DIR").map(PathBuf::from).unwrap_or_else(|| {
+        let memory = PathBuf::from("/dev/shm");
+        if memory.is_dir() { memory } else { std::env::temp_dir() }
+    });
+    tempfile::tempdir_in(parent).expect("a directory for the files")
+}
+
+/// Makes the files for this map and puts it in force. `more` stands in srv.xml; `begin` is called
+/// before the groups are made.
+pub fn fill(dir: &tempfile::TempDir, map: &str, more: &str, begin: impl FnOnce(&Runtime)) {
+    let srv = format!("<srv><data dir=\"{}\"/>{more}</srv>", dir.path().display());
+    let texts = Texts {
+        srv_name: "srv.xml".into(),
+        srv,
+        map_name: "map.xml".into(),
+        map: map.into(),
+        settings: Settings::default(),
+    };
+    let conf = Conf::parse("srv.xml", &texts.srv, "map.xml", map);
+    let conf = conf.unwrap_or_else(|faults| panic!("{faults}"));
+    let runtime = Runtime::create_or_open(dir.path()).expect("a runtime");
+    begin(&runtime);
+    prepare(&conf).expect("groups");
+    active::write(dir.path(), 1, &texts).expect("an active configuration");
+    runtime.publish(1);
+}
