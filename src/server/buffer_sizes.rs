@@ -59,7 +59,7 @@ mod tests {
             waiting_item_bytes: 320,
             waiting_limit_bytes: 80,
             spare_bytes: 2 << 10,
-            admin_bytes: 170_917_888,
+            admin_bytes: 200_877_192,
             admin_maps: 2,
         };
         assert_eq!(BUFFER_SIZES, sizes);

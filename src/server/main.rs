@@ -3,6 +3,8 @@
 //!
 //! Exit status: 0 as asked; 1 faulty configuration or data, or something is in use; 2 wrong usage.
 
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -213,15 +215,15 @@ fn check(of: &WholeConf) -> Result<(), Failed> {
     let token_warnings = conf.token_warnings();
     for setting in settings.iter() {
         let (name, value) = (setting.name(), setting.value().escape_debug());
-        println!("{name} is \"{value}\" ({}), whatever srv.xml says", setting.origin());
+        let origin = setting.origin();
+        tell(format_args!("{name} is \"{value}\" ({origin}), whatever srv.xml says"))?;
     }
-    print!("{}", report.text);
-    let warnings = report.warnings.iter().chain(&token_warnings);
-    warnings.for_each(|warning| println!("warning: {warning}"));
+    tell(report.text.trim_end_matches('\n'))?;
+    let mut warnings = report.warnings.iter().chain(&token_warnings);
+    warnings.try_for_each(|warning| tell(format_args!("warning: {warning}")))?;
     report.faults.iter().for_each(|fault| eprintln!("{fault}"));
     if report.faults.is_empty() {
-        println!("ok");
-        Ok(())
+        tell("ok")
     } else {
         eprintln!("{}", count_words(report.faults.len()));
         Err(Failed)
@@ -234,22 +236,20 @@ fn count_words(faults: usize) -> String {
 
 fn stop(place: &Place) -> Result<(), Failed> {
     let pid = say(command::stop(&place.dir.conf, &place.settings()?), |pid| pid)?;
-    println!("stopped (process {pid})");
-    Ok(())
+    tell(format_args!("stopped (process {pid})"))
 }
 
 fn status(place: &Place) -> Result<(), Failed> {
     let text = say(command::status(&place.dir.conf, &place.settings()?), |text| text)?;
-    print!("{text}");
-    Ok(())
+    tell(text.trim_end_matches('\n'))
 }
 
 fn reload(place: &Place) -> Result<(), Failed> {
     match say(command::reload(&place.dir.conf, &place.settings()?), |result| result)? {
         Reloaded::Taken { generation, laggards } => {
-            println!("taken: generation {generation}");
-            laggards.iter().for_each(|laggard| println!("not yet acknowledged by {laggard}"));
-            Ok(())
+            tell(format_args!("taken: generation {generation}"))?;
+            let mut laggards = laggards.iter();
+            laggards.try_for_each(|laggard| tell(format_args!("not yet acknowledged by {laggard}")))
         }
         Reloaded::Refused { faults } => {
             faults.iter().for_each(|fault| eprintln!("{fault}"));
@@ -259,10 +259,19 @@ fn reload(place: &Place) -> Result<(), Failed> {
     }
 }
 
-fn say<T, U, E: std::fmt::Display>(
-    result: Result<T, E>,
-    succeed: impl FnOnce(T) -> U,
-) -> Result<U, Failed> {
+/// Writes lines to standard output. A reader that has closed the pipe, as `head` does, wants no
+/// more, and that is no failure.
+fn tell(lines: impl Display) -> Result<(), Failed> {
+    match writeln!(io::stdout(), "{lines}") {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            eprintln!("cannot write the output: {error}");
+            Err(Failed)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn say<T, U, E: Display>(result: Result<T, E>, succeed: impl FnOnce(T) -> U) -> Result<U, Failed> {
     match result {
         Ok(value) => Ok(succeed(value)),
         Err(error) => {
@@ -272,7 +281,7 @@ fn say<T, U, E: std::fmt::Display>(
     }
 }
 
-fn log_failure<E: std::fmt::Display>(result: Result<(), E>) -> Result<(), Failed> {
+fn log_failure<E: Display>(result: Result<(), E>) -> Result<(), Failed> {
     result.map_err(|error| {
         tracing::error!("{error}");
         Failed

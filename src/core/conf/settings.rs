@@ -119,9 +119,10 @@ impl Settings {
 
     /// Lays them over the root of srv.xml. The values get offsets that [`Notes`] knows as theirs.
     pub(super) fn lay_over(&self, notes: &mut Notes<'_>, root: &mut Element) {
-        // Its elements are repeated, or are faults. A setting stands for all of the file's.
+        // Its elements are repeated, or are faults. A setting stands for all of the file's, wherever
+        // the file may have them: <trusted> is in <authz>, too.
         let texts = || self.settings.iter().filter(|setting| setting.attribute.is_none());
-        root.children.retain(|child| !texts().any(|setting| setting.element == child.name));
+        remove(root, &|child| texts().any(|setting| setting.element == child.name));
         for (nth, setting) in self.settings.iter().enumerate() {
             let at = Notes::offset_of_setting(nth);
             if let Some(c) = setting.value.chars().find(|&c| !allowed(c)) {
@@ -151,6 +152,12 @@ impl Settings {
         }
         Some(Settings { settings })
     }
+}
+
+/// Removes elements below this one.
+fn remove(from: &mut Element, is_replaced: &dyn Fn(&Element) -> bool) {
+    from.children.retain(|child| !is_replaced(child));
+    from.children.iter_mut().for_each(|child| remove(child, is_replaced));
 }
 
 fn element(setting: &Setting, at: usize, text: &str) -> Element {

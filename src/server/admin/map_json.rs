@@ -9,7 +9,7 @@ mod read;
 mod shape;
 mod write;
 
-pub use read::biz_as_xml;
+pub use read::{HELD_BYTES, biz_as_xml};
 pub use shape::{ALL, BIZ, GROUP, Kind, LIMIT, LISTED, MAP, OVERRIDE, Shape, WEIGHT};
 pub use write::document;
 

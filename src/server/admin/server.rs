@@ -21,6 +21,7 @@ use super::client_eviction::{Candidate, ClientState, MAX_CLIENTS, MAX_HOLDING, c
 use super::connection::{MAX_BODY_BYTES, MAX_HEAD_BYTES, Step};
 use super::files;
 use super::handler::{Handler, Who};
+use super::map_json;
 use super::ration::Ration;
 use super::response::{Addressed, Refusal, Response};
 use crate::net::listeners::PlainListener;
@@ -36,10 +37,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// The pause after the system had no room for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The memory of the admin plane: for each connection a head, for some of them a body, doubled as
-/// they grow; map.xml before, after and as answered in each format, each parsed once.
+/// they grow; map.xml before, after and as answered in each format, each parsed once; a business in JSON.
 pub const HELD_BYTES: usize = MAX_CLIENTS * 2 * (MAX_HEAD_BYTES as usize + READ_BYTES)
     + MAX_HOLDING * 2 * MAX_BODY_BYTES as usize
-    + 8 * files::MAX_BYTES as usize;
+    + 8 * files::MAX_BYTES as usize
+    + map_json::HELD_BYTES;
 /// The attachments that map all groups: the plane's own, and that of the inspections.
 pub const MAPS: u64 = 2;
 /// The number of requests of one client in a tick.

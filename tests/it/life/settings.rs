@@ -119,3 +119,36 @@ fn check_says_what_comes_from_outside_and_what_is_wrong_with_it() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("expected ELEMENT.ATTRIBUTE=VALUE"), "{output:?}");
 }
+
+#[test]
+fn a_closed_pipe_is_no_failure_and_a_full_disk_is_one() {
+    let setup = Setup::of_map(crate::common::MAP);
+    let check = |out: std::process::Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_frs"));
+        let output = command.current_dir(setup.dir.path()).arg("check").stdout(out).output();
+        let output = output.expect("frs runs");
+        (output.status.code(), text(&output.stderr))
+    };
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    assert_eq!(check(writer.into()), (Some(0), String::new()));
+    let full = fs::File::options().write(true).open("/dev/full").expect("it is there");
+    let (code, said) = check(full.into());
+    assert_eq!(code, Some(1));
+    assert!(said.starts_with("cannot write the output: "), "{said}");
+}
+
+#[test]
+fn migrate_finds_the_live_files_where_a_setting_has_put_them() {
+    let setup = Setup::of_map(crate::common::MAP);
+    install(&setup, std::path::Path::new(env!("CARGO_BIN_EXE_frs")));
+    let mut command = Command::new("./frs");
+    let life = Life::start_command(&setup, command.args(["--set", "data.live=live"]));
+    assert!(used(setup.address, "k") == 0 && setup.path("live").exists());
+    assert!(life.stop().success());
+    setup.write_map(&crate::common::MAP.replace("chain=\"8\"", "chain=\"9\""));
+    let output = setup.inspect(&["migrate", "data", "--conf", "conf"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let expected = "nothing to do: the files have the geometry of map.xml\n";
+    assert_ne!(text(&output.stdout), expected);
+}

@@ -14,9 +14,51 @@ import yaml
 DOCUMENT = yaml.safe_load((pathlib.Path(__file__).parents[3] / "docs/openapi.yaml").read_text())
 # The errors of an item that is written as the schema says, and still is none that can be served.
 NOT_KNOWN_TO_THE_SCHEMA = {"unknown-biz", "bad-key", "bad-rate", "full", "busy"}
-# The admin plane: what a key of the business's type is; which settings go together; that the body's
-# business is the path's.
-NOT_KNOWN_TO_THE_SCHEMA_OF_ADMIN = {("/node", 400), ("/biz/{biz}", 422), ("/biz/{biz}", 400)}
+# What the admin plane says of a call that is written as the schema says, and is wrong all the same:
+# its key is none of the business's type, or settings do not go together.
+NOT_KNOWN_TO_THE_SCHEMA_OF_ADMIN = {
+    "/node": [
+        "a key of the business's type",
+        "is no key of the business",
+        "this limit counts for each key",
+        "the biz has no limit of this index",
+        "the biz has no record of this kind",
+    ],
+    "/biz/{biz}": [
+        "expected it with ",
+        "found limit=",
+        "expected the name of a <group>",
+        "expected one that no <",
+        "expected more than that of line ",
+        "expected characters that XML 1.0 allows",
+        "expected a duration from ",
+        "expected a rate from ",
+        "expected the IANA name of a time zone",
+        "with at most 3 decimals",
+        "windows to pay back",
+        "expected them in one limit of a biz",
+        "expected one of them: a limit with on-exceed refuses nothing",
+        "expected per-call=",
+        "expected a <cluster> in srv.xml",
+        "<limit> without ",
+        "the <biz> of the body has another id or name than the path",
+    ],
+}
+# The settings of a limit that only some policies have, with the first words of these policies.
+OF_POLICIES = {
+    "max": ("interval", "calendar", "sliding", "total"),
+    "interval": ("interval", "sliding"),
+    "unit": ("calendar", "count"),
+    "tz": ("calendar", "count"),
+    "at": ("calendar", "count"),
+    "rate": ("token", "gcra"),
+    "burst": ("token", "gcra"),
+    "per-call": ("gcra",),
+    "max-period": (),
+    "debt": ("interval", "calendar"),
+    "ban": ("interval", "calendar", "sliding", "token", "gcra", "total"),
+    "on-exceed": (),
+}
 # Businesses that the server has, and that it keeps.
 KNOWN = {"login", "sms", "seckill", "api", "1001"}
 # Two that take a rate, one for texts and one for integers.
@@ -97,11 +139,44 @@ def fault(case, request):
     return None if is_right else "the body"
 
 
+def is_excused(path, response):
+    """Whether a schema cannot say what each line of the message says. Another line shows a hole in
+    the document, or a fault of the server's."""
+    words = NOT_KNOWN_TO_THE_SCHEMA_OF_ADMIN.get(path)
+    if words is None or response.status_code not in (400, 422):
+        return False
+    lines = response.json()["error"]["message"].splitlines()
+    return all(any(word in line for word in words) for line in lines)
+
+
+def go_together(biz):
+    """Leaves out what does not go together, as settings of one policy with another. Else hardly one
+    business of those that are generated would be taken."""
+    if isinstance(biz.get("group"), str):
+        biz["group"] = "default"
+    for name in ("share", "hosts", "wait", "on-miss", "on-down"):
+        biz.pop(name, None)
+    if biz.get("key") != "ip":
+        biz.pop("ipv6-prefix", None)
+    limits = biz.get("limits") if isinstance(biz.get("limits"), list) else []
+    for limit in limits:
+        policy = limit.get("policy") if isinstance(limit, dict) else None
+        if not isinstance(policy, str):
+            continue
+        for name, policies in OF_POLICIES.items():
+            if not policy.startswith(policies or "none"):
+                limit.pop(name, None)
+            elif name in ("max", "rate", "interval", "unit"):
+                sound = {"max": 5, "rate": "10/s", "interval": "60s", "unit": "day"}
+                limit.setdefault(name, sound[name])
+
+
 @schemathesis.hook
 def before_call(ctx, case, kwargs):
     """A business that exists, since another one says nothing about the rest of the request; and the
     one that takes a rate, since a rate is an error of all others. One item of many is enough. Of the
-    businesses that other calls name, only one is removed."""
+    businesses that other calls name, only one is removed. Two of three businesses that are put have
+    only settings that go together."""
     if case.operation.path in ("/query", "/update"):
         body = case.body if isinstance(case.body, dict) else {}
         items = body.get("items") if isinstance(body.get("items"), list) else []
@@ -111,6 +186,12 @@ def before_call(ctx, case, kwargs):
             if item["biz"] not in KNOWN or "rate" in item or "burst" in item:
                 name, number = TAKE_A_RATE[isinstance(item.get("key"), int)]
                 item["biz"] = name if isinstance(item["biz"], str) else number
+    if case.method.upper() == "PUT" and case.operation.path == "/biz/{biz}":
+        body = case.body if isinstance(case.body, dict) else {}
+        biz = body.get("biz") if isinstance(body.get("biz"), dict) else {}
+        if isinstance(biz.get("id"), int) and biz["id"] % 3:
+            go_together(biz)
+            case.path_parameters["biz"] = str(biz["id"])
     if case.method.upper() == "DELETE" and case.operation.path == "/biz/{biz}":
         if case.path_parameters.get("biz") in KNOWN:
             case.path_parameters["biz"] = "tried"
@@ -148,6 +229,6 @@ def what_is_right_is_served(ctx, response, case):
         return
     if any(answer.get("limited") for answer in answers(response)):
         return
-    if (case.operation.path, response.status_code) in NOT_KNOWN_TO_THE_SCHEMA_OF_ADMIN:
+    if is_excused(case.operation.path, response):
         return
     return positive_data_acceptance(ctx, response, case)

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 
 use frs::base::figures::grouped;
-use frs::conf::{Biz, Conf, Geometry, Map};
+use frs::conf::{Biz, Conf, Geometry, LoadedConf, Map, active};
 use frs::inspect::{Counts, GroupPlan, Migration, Reader, Step};
 use frs_server::process::lock::DataLock;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -73,11 +73,14 @@ struct Changed {
 }
 
 /// Reads the changed configuration for the files in their present places: the named directory, and
-/// the directory of live files that the last server used.
+/// the directory of live files that the last server used. What replaced settings of srv.xml there
+/// replaces them here.
 fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<Changed, Failed> {
     // Read first: a directory that is not a data directory gets no lock file.
     let old = Reader::open(data_dir)?;
-    let mut conf = Conf::load(conf_dir).map_err(Failed::of)?;
+    let last = active::read_texts(data_dir, old.generation()).map_err(Failed::of)?;
+    let LoadedConf { mut conf, .. } =
+        Conf::load_texts(conf_dir, &last.settings).map_err(Failed::of)?;
     let live = &old.conf().srv.data.live;
     if !is_same_place(live.as_deref(), conf.srv.data.live.as_deref()) {
         let place = old.live_dir().display();

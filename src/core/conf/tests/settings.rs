@@ -61,6 +61,11 @@ fn settings_of_a_repeated_element_stand_for_all_of_the_files() {
         &["listen=127.0.0.1:3", "listen=unix:run/s"],
         "<srv><listen>127.0.0.1:3</listen><listen>unix:run/s</listen></srv>",
     );
+    same(
+        "<srv><trusted>10.0.0.1</trusted><authz><trusted>10.0.0.2</trusted></authz></srv>",
+        &["trusted=10.0.0.3"],
+        "<srv><trusted>10.0.0.3</trusted><authz/></srv>",
+    );
     same("<srv/>", &["allow=10.0.0.0/8"], "<srv><allow>10.0.0.0/8</allow></srv>");
 }
 

@@ -17,13 +17,25 @@ use crate::admin::connection::MAX_BODY_BYTES;
 use crate::admin::response::Refusal;
 use crate::protocol::{Code, Error, Excerpt, TextPosition, json, xml};
 
+/// The number of elements of a business. `{}` takes two bytes of a body, and far more of memory.
+const MAX_ELEMENTS: usize = MAX_BODY_BYTES as usize / 32;
+/// The memory of a business that is read: its elements, their attributes, and its text, each of
+/// which may be doubled as it grows.
+pub const HELD_BYTES: usize = 2 * MAX_ELEMENTS * size_of::<Written>()
+    + 2 * MAX_BODY_BYTES as usize / MIN_ATTRIBUTE_BYTES * (size_of::<(&str, String)>() + MIN_HEAP)
+    + 4 * MAX_BODY_BYTES as usize;
+/// The shortest attribute in JSON: `"id":1,`.
+const MIN_ATTRIBUTE_BYTES: usize = 7;
+/// What the system's allocator takes for a short text.
+const MIN_HEAP: usize = 32;
+
 /// The `<biz>` of a document `{"biz": {…}}`.
 ///
 /// # Errors
 /// The body is not JSON, or is not of this shape, or its `<biz>` would be too long.
 pub fn biz_as_xml(body: &[u8]) -> Result<String, Refusal> {
     let text = json::text_of(body)?;
-    let reader = Reader { code: Cell::new(Code::BadRequest) };
+    let reader = Reader { code: Cell::new(Code::BadRequest), elements: Cell::new(0) };
     let mut parser = serde_json::Deserializer::from_str(text);
     let read = Root(&reader).deserialize(&mut parser).and_then(|biz| parser.end().map(|()| biz));
     let biz = read.map_err(|error| match error.is_data() {
@@ -87,9 +99,19 @@ fn indent(out: &mut Vec<u8>, depth: usize) {
 /// What the visitors share: the code of the fault, if they find one.
 struct Reader {
     code: Cell<Code>,
+    elements: Cell<usize>,
 }
 
 impl Reader {
+    /// One more element is read.
+    fn element<E: serde::de::Error>(&self) -> Result<(), E> {
+        self.elements.set(self.elements.get() + 1);
+        if self.elements.get() <= MAX_ELEMENTS {
+            return Ok(());
+        }
+        Err(E::custom(format!("more than {MAX_ELEMENTS} objects in one business")))
+    }
+
     /// A fault of what frs rejects although it is JSON.
     fn not_taken<E: serde::de::Error>(&self, words: impl fmt::Display) -> E {
         self.code.set(Code::BadJson);
@@ -174,6 +196,7 @@ impl<'de> Visitor<'de> for Object<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Written, A::Error> {
         let Object { reader, shape } = self;
+        reader.element()?;
         let mut written =
             Written { name: shape.element, attributes: Vec::new(), children: Vec::new() };
         let mut arrays: Vec<&str> = Vec::new();

@@ -119,6 +119,11 @@ fn what_is_no_biz_is_refused_with_its_place() {
     assert_eq!(biz_as_xml(b"\xff\xfe{\0").unwrap_err().status, 415);
     let long = format!("{{\"biz\": {{\"name\": \"{}\"}}}}", "<".repeat(300_000));
     assert_eq!(biz_as_xml(long.as_bytes()).unwrap_err().status, 413);
+    let wide =
+        format!("{{\"biz\": {{\"name\": \"x\", \"limits\": [{}{{}}]}}}}", "{},".repeat(32_768));
+    let refused = biz_as_xml(wide.as_bytes()).unwrap_err();
+    assert_eq!(refused.status, 400);
+    assert!(refused.words.starts_with("more than 32768 objects in one business"), "{refused:?}");
     let deep = "[".repeat(100_000);
     assert_eq!(biz_as_xml(deep.as_bytes()).unwrap_err().status, 400);
 }
