@@ -119,8 +119,8 @@ impl Settings {
 
     /// Lays them over the root of srv.xml. The values get offsets that [`Notes`] knows as theirs.
     pub(super) fn lay_over(&self, notes: &mut Notes<'_>, root: &mut Element) {
-        // Its elements are repeated, or are faults. A setting stands for all of the file's, wherever
-        // the file may have them: <trusted> is in <authz>, too.
+        // Its elements are repeated, or are faults. A setting stands for all of the file's,
+        // wherever they are: <trusted> is in <authz>, too.
         let texts = || self.settings.iter().filter(|setting| setting.attribute.is_none());
         remove(root, &|child| texts().any(|setting| setting.element == child.name));
         for (nth, setting) in self.settings.iter().enumerate() {

@@ -37,7 +37,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// The pause after the system had no room for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The memory of the admin plane: for each connection a head, for some of them a body, doubled as
-/// they grow; map.xml before, after and as answered in each format, each parsed once; a business in JSON.
+/// they grow; map.xml before, after and as answered in each format, each parsed once; a business in
+/// JSON.
 pub const HELD_BYTES: usize = MAX_CLIENTS * 2 * (MAX_HEAD_BYTES as usize + READ_BYTES)
     + MAX_HOLDING * 2 * MAX_BODY_BYTES as usize
     + 8 * files::MAX_BYTES as usize
