@@ -13,7 +13,7 @@ use std::time::Instant;
 use frs::{Client, Item};
 
 const MAP: &str = r#"<map>
-  <group name="big" files="1" key-nodes="35715" chain="56" node-size="64"/>
+  <group name="big" files="1" key-nodes="35715" chain="56" node-size="64" hash="bob"/>
   <biz id="1" name="hit" group="big" key="string">
     <limit policy="interval" interval="24h" max="9007199254740991"/>
   </biz>

@@ -84,7 +84,7 @@ impl World {
         let group = |name: &str, bytes: u32| {
             format!(
                 r#"<group name="{name}" files="1" key-nodes="{key_nodes}" chain="56"
-                    node-size="{bytes}"/>"#
+                    node-size="{bytes}" hash="bob"/>"#
             )
         };
         let [small, alike, leased] =

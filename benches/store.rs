@@ -28,9 +28,9 @@ const REQUESTED: usize = 1 << 20;
 const NOW: u64 = 1_700_000_000_000;
 
 const MAP: &str = r#"<map>
-  <group name="big" files="1" key-nodes="35715" chain="56" node-size="64"/>
-  <group name="wide" files="1" key-nodes="2048" chain="56" node-size="128"/>
-  <group name="full" files="1" key-nodes="64" chain="56" node-size="64"/>
+  <group name="big" files="1" key-nodes="35715" chain="56" node-size="64" hash="bob"/>
+  <group name="wide" files="1" key-nodes="2048" chain="56" node-size="128" hash="bob"/>
+  <group name="full" files="1" key-nodes="64" chain="56" node-size="64" hash="bob"/>
   <biz id="1" name="hit" group="big" key="string">
     <limit policy="interval" interval="24h" max="9007199254740991"/>
   </biz>

@@ -38,7 +38,7 @@ pub fn run(options: &Options) -> Result<()> {
     let Options { max, window, seconds, rate, keys, unrouted } = options;
     let nodes = hosts::nodes()?;
     let map = format!(
-        "<map><group name=\"default\" files=\"1\" key-nodes=\"2048\" node-size=\"256\"/>\
+        "<map><group name=\"default\" files=\"1\" key-nodes=\"2048\" node-size=\"256\" hash=\"bob\"/>\
          <biz id=\"1\" name=\"shared\" key=\"string\" share=\"cluster\" hosts=\"3\">\
          <limit policy=\"interval\" interval=\"{window}s\" max=\"{max}\"/></biz></map>"
     );

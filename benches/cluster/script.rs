@@ -21,7 +21,7 @@ const DAY_MAX: u64 = 100_000;
 
 /// Its maxima are those above.
 const MAP: &str = r#"<map>
-  <group name="default" files="1" key-nodes="2048" node-size="512"/>
+  <group name="default" files="1" key-nodes="2048" node-size="512" hash="bob"/>
   <biz id="1" name="two" key="string" share="cluster" hosts="3">
     <limit policy="interval" interval="1m" max="1000"/>
     <limit policy="interval" interval="24h" max="100000"/>

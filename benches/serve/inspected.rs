@@ -19,7 +19,7 @@ const NAMES: [&str; 2] = ["beside a busy loop", "beside frs-inspect"];
 
 /// The hottest keys of the load reach their limit, and become free again during the load.
 const MAP: &str = r#"<map>
-  <group name="default" files="2" key-nodes="2048" chain="56" node-size="64" key-bytes="24"/>
+  <group name="default" files="2" key-nodes="2048" chain="56" node-size="64" key-bytes="24" hash="bob"/>
   <biz id="1" name="bench" key="string">
     <limit policy="interval" interval="5s" max="1000"/>
   </biz>

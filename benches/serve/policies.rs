@@ -30,9 +30,9 @@ const NAMES: [&str; 9] = [
 /// Only `sliding` reaches its limit. At about ten uses a second of each key, about 40 of its 50
 /// places are in use, and a few uses are refused.
 const MAP: &str = r#"<map>
-  <group name="small" files="1" key-nodes="2048" node-size="64"/>
-  <group name="wide" files="1" key-nodes="2048" node-size="128"/>
-  <group name="ring" files="1" key-nodes="512" node-size="320"/>
+  <group name="small" files="1" key-nodes="2048" node-size="64" hash="bob"/>
+  <group name="wide" files="1" key-nodes="2048" node-size="128" hash="bob"/>
+  <group name="ring" files="1" key-nodes="512" node-size="320" hash="bob"/>
   <biz id="1" name="b1" key="string">
     <limit policy="interval" interval="24h" max="1000000000"/>
   </biz>

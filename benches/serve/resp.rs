@@ -14,9 +14,9 @@ use crate::{CONNECTIONS, KEYS, Options, Result};
 
 /// No limit is ever reached.
 const MAP: &str = r#"<map>
-  <group name="one" files="2" key-nodes="2048" chain="56" node-size="64" key-bytes="24"/>
-  <group name="two" files="2" key-nodes="2048" chain="56" node-size="128" key-bytes="24"/>
-  <group name="throttle" files="2" key-nodes="2048" chain="56" node-size="64" key-bytes="24"/>
+  <group name="one" files="2" key-nodes="2048" chain="56" node-size="64" key-bytes="24" hash="bob"/>
+  <group name="two" files="2" key-nodes="2048" chain="56" node-size="128" key-bytes="24" hash="bob"/>
+  <group name="throttle" files="2" key-nodes="2048" chain="56" node-size="64" key-bytes="24" hash="bob"/>
   <biz id="1" name="one" group="one" key="string">
     <limit policy="interval" interval="24h" max="1000000000"/>
   </biz>

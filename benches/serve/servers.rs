@@ -68,7 +68,7 @@ impl Process {
 
 /// One biz whose limit is never reached; 2 × 2048 × 56 places, of which the keys fill 44 %.
 pub const ONE_BIZ: &str = r#"<map>
-  <group name="default" files="2" key-nodes="2048" chain="56" node-size="64" key-bytes="24"/>
+  <group name="default" files="2" key-nodes="2048" chain="56" node-size="64" key-bytes="24" hash="bob"/>
   <biz id="1" name="bench" group="default" key="string">
     <limit policy="interval" interval="24h" max="1000000000"/>
   </biz>

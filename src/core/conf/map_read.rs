@@ -142,7 +142,7 @@ fn geometry(notes: &mut Notes<'_>, element: &Element) -> Checked<Geometry> {
     let node_bytes = element.required(notes, "node-size", multiple(64, 64, 32_768));
     let key_bytes = element.or(notes, "key-bytes", 24, multiple(8, 8, 256));
     let hashes = word(&[("bob", HashKind::Bob), ("siphash", HashKind::Siphash)]);
-    let hash = element.or(notes, "hash", HashKind::Bob, hashes);
+    let hash = element.or(notes, "hash", HashKind::Siphash, hashes);
     let geometry = Geometry {
         files: files?,
         key_nodes: key_nodes?,

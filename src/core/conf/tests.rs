@@ -105,7 +105,7 @@ fn nothing_but_a_group_gives_the_defaults() {
             chain: 56,
             node_bytes: 64,
             key_bytes: 24,
-            hash: HashKind::Bob
+            hash: HashKind::Siphash
         }
     );
     assert_eq!(conf.map.groups[0].on_full, OnFull::Evict);

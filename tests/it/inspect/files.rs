@@ -254,7 +254,7 @@ fn top_and_stat_tell_of_a_running_server() {
     let stat = fine(&setup, &["stat", "data"]);
     for part in [
         &format!("server       running (process {})", server.master()),
-        "group default: files 2, key-nodes 64, chain 8, node-size 128, key-bytes 24, hash bob",
+        "group default: files 2, key-nodes 64, chain 8, node-size 128, key-bytes 24, hash siphash",
         "  live                   5  ",
         "  limiting               1  ",
         "  nodes created                       5\n",

@@ -7,7 +7,7 @@ use super::*;
 use crate::conf::tests::SIZES;
 
 const MAP: &str = "<map>
-  <group name='default' files='2' key-nodes='8192' node-size='128'/>
+  <group name='default' files='2' key-nodes='8192' node-size='128' hash='bob'/>
   <group name='safe' files='1' key-nodes='10' chain='8' node-size='64' hash='siphash'/>
   <group name='strict' files='1' key-nodes='10' node-size='64' key-bytes='8' on-full='refuse'/>
   <biz id='1' name='login' key='string'>
@@ -62,7 +62,7 @@ group safe: files 1, key-nodes 10, chain 8, node-size 64, key-bytes 24, hash sip
     a node needs 56 bytes (header 24, key 24, limit 1 (total) 8); it holds 64
   biz 4 int: 9 and 3 on credit in 1 h from the first use
     a node needs 64 bytes (header 24, key 24, limit 1 (interval) 16); it holds 64
-group strict: files 1, key-nodes 10, chain 56, node-size 64, key-bytes 8, hash bob, on-full refuse
+group strict: files 1, key-nodes 10, chain 56, node-size 64, key-bytes 8, hash siphash, on-full refuse
 ";
     assert!(text.starts_with(expected), "{text}");
     let memory = "
@@ -145,7 +145,7 @@ fn choosers_of_keys_are_warned_of() {
 fn only_what_refuses_by_its_nodes_is_warned_of() {
     let warned = |mode: &str, limit: &str| {
         let map = format!(
-            "<map><group name='g' files='1' key-nodes='8' node-size='128'/>
+            "<map><group name='g' files='1' key-nodes='8' node-size='128' hash='bob'/>
              <biz id='1' name='a' key='string' mode='{mode}'><limit {limit}/></biz></map>"
         );
         let conf = Conf::parse("s", "<srv/>", "m", &map).unwrap_or_else(|f| panic!("{f}"));
