@@ -90,7 +90,7 @@ reloads times="999":
 python *args:
     .ci/python {{ args }}
 
-# the Debian package, built and tried on an overlay of this machine; needs cargo-deb and root
+# the Debian packages, built and tried on an overlay of this machine; needs cargo-deb, python3 with pip, and root
 deb:
     .ci/deb
 
