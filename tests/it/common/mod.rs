@@ -4,12 +4,14 @@
 //! Nothing here waits for a fixed time, only for conditions, each with a bound.
 
 pub mod address;
+pub mod c_library;
 pub mod files;
 pub mod items;
 pub mod load;
 pub mod needs;
 pub mod plane;
 pub mod programs;
+pub mod python;
 pub mod tools;
 
 use std::io::{ErrorKind, Read, Write};

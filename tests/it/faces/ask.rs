@@ -40,7 +40,8 @@ impl Rate {
     }
 }
 
-const NAMES: [&str; 10] =
+/// The businesses, in the order of their ids.
+pub const NAMES: [&str; 10] =
     ["interval", "two", "counter", "token", "call", "year", "soft", "shadow", "off", "lists"];
 
 /// A few keys, so that they meet again; such that a format must escape; and such that are none.

@@ -3,12 +3,12 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::mem::offset_of;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use super::setup_of;
+use crate::common::c_library::{Installed, bindings};
 use crate::common::needs::{output, skip, spawn};
-use crate::common::{Setup, text, tools};
+use crate::common::{Setup, text};
 
 #[allow(dead_code, reason = "a part of the library, of which only the layout is used here")]
 #[path = "../../../bindings/c/src/layout.rs"]
@@ -45,51 +45,6 @@ const SESSION_MAP: &str = r#"<map>
     <limit policy="total" max="100"/>
   </biz>
 </map>"#;
-
-fn bindings(name: &str) -> PathBuf {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bindings")).join(name)
-}
-
-/// The library, installed below a directory as its script does.
-struct Installed {
-    prefix: tempfile::TempDir,
-}
-
-impl Installed {
-    fn new() -> Installed {
-        let built = tools::built("frs-c", &["--package", "frs-c"]);
-        let prefix = tempfile::tempdir().expect("a directory");
-        let mut install = Command::new(bindings("c/install"));
-        let output = install.arg(prefix.path()).arg(built).output().expect("it runs");
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        Installed { prefix }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.prefix.path().join(name)
-    }
-
-    /// A program that finds the library.
-    fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
-        let mut command = Command::new(program);
-        command.env("PKG_CONFIG_PATH", self.path("lib/pkgconfig"));
-        command.env("LD_LIBRARY_PATH", self.path("lib"));
-        command
-    }
-
-    /// Compiles a C program; none if there is no compiler.
-    #[track_caller]
-    fn compile(&self, source: &Path, name: &str) -> Option<PathBuf> {
-        let program = self.path(name);
-        let mut compiler = Command::new("cc");
-        compiler.args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-D_GNU_SOURCE"]);
-        compiler.arg("-I").arg(self.path("include")).arg(source).arg("-o").arg(&program);
-        compiler.arg("-L").arg(self.path("lib")).args(["-lfrs", "-lpthread"]);
-        let output = output(&mut compiler)?;
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        Some(program)
-    }
-}
 
 #[track_caller]
 fn expect_ok(output: &Output) {

@@ -1,7 +1,7 @@
 //! Envoy's rate limit service: frs-envoy beside a real frs, called by gRPC and by a real Envoy.
 
 mod calls;
-mod client;
+pub mod client;
 mod conf;
 mod envoy;
 mod grpcio;

@@ -1,0 +1,124 @@
+//! The faces of programs in other languages that attach: C and Python, each in its own process.
+//!
+//! Such a program takes the data directory as its argument and obeys lines. A request is `update`
+//! or `query`, `each` or `atomic`, and the number of items, each of which has a line: business,
+//! key, count, force, detail, rate and burst. Texts are hexadecimal behind an `x`, flags 0 or 1,
+//! and `-` says that a count or a rate is left out. The answer is `refused=true`, `refused=false`
+//! or `fault=WORD`; a line `item` for each item with its values in the words of XML, followed by a
+//! line `limit` for each of its limits; and `end`.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use super::ask::{Ask, AskItem};
+use super::{Face, Fault, Told};
+use crate::common::c_library::Installed;
+use crate::common::items::{Item, Values};
+use crate::common::python::python;
+
+const FOLDER: &str = "tests/it/faces/drivers";
+const C: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/it/faces/drivers/driver.c");
+
+pub struct Driven {
+    program: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    /// What the program needs while it runs.
+    _installed: Option<Installed>,
+}
+
+impl Driven {
+    /// The driver in C; none if there is no compiler.
+    #[track_caller]
+    pub fn c(data: &Path) -> Option<Driven> {
+        let installed = Installed::new();
+        let program = installed.compile(Path::new(C), "driver")?;
+        let mut command = installed.command(program);
+        command.arg(data);
+        Some(Driven::start(&mut command, Some(installed)))
+    }
+
+    /// The driver in Python; none if there is no Python, or no package for it.
+    #[track_caller]
+    pub fn python(data: &Path) -> Option<Driven> {
+        let mut command = python(FOLDER)?;
+        command.arg("driver.py").arg(data);
+        Some(Driven::start(&mut command, None))
+    }
+
+    fn start(command: &mut Command, installed: Option<Installed>) -> Driven {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut program = command.spawn().expect("the driver starts");
+        let (input, output) = (program.stdin.take(), program.stdout.take().expect("piped"));
+        Driven { program, input, output: BufReader::new(output), _installed: installed }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        let bytes = self.output.read_line(&mut line).expect("readable");
+        assert!(bytes > 0, "the driver has ended: its output says why");
+        line.truncate(bytes - 1);
+        line
+    }
+}
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        let status = self.program.wait().expect("it ends");
+        if !std::thread::panicking() {
+            assert!(status.success(), "{status}");
+        }
+    }
+}
+
+fn request(ask: &Ask) -> String {
+    let call = if ask.is_update { "update" } else { "query" };
+    let kind = if ask.is_atomic { "atomic" } else { "each" };
+    let items: String = ask.items.iter().map(item).collect();
+    format!("{call} {kind} {}\n{items}", ask.items.len())
+}
+
+fn item(item: &AskItem) -> String {
+    let AskItem { biz, key, count, force, detail, rate } = item;
+    let count = count.map_or("-".to_owned(), |count| count.to_string());
+    let rate = rate.map_or("- 0".to_owned(), |rate| format!("{} {}", rate.text(), rate.burst));
+    let flags = [force, detail].map(|&is_set| u8::from(is_set));
+    format!("{} {} {count} {} {} {rate}\n", hex(biz), hex(key), flags[0], flags[1])
+}
+
+fn hex(text: &str) -> String {
+    text.bytes().fold("x".to_owned(), |hex, byte| hex + &format!("{byte:02x}"))
+}
+
+fn values<'l>(words: impl Iterator<Item = &'l str>) -> Values {
+    let pairs = words.map(|word| word.split_once('=').expect("name=value"));
+    Values(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
+
+impl Face for Driven {
+    fn ask(&mut self, ask: &Ask) -> Option<Result<Told, Fault>> {
+        let input = self.input.as_mut().expect("it is asked");
+        input.write_all(request(ask).as_bytes()).expect("the driver reads");
+        let first = self.line();
+        let (what, word) = first.split_once('=').expect("name=value");
+        let mut items: Vec<Item> = Vec::new();
+        loop {
+            let line = self.line();
+            let mut words = line.split(' ');
+            match words.next() {
+                Some("item") => items.push(Item { values: values(words), limits: Vec::new() }),
+                Some("limit") => {
+                    items.last_mut().expect("in an item").limits.push(values(words));
+                }
+                Some("end") => break,
+                _ => panic!("{line}"),
+            }
+        }
+        match what {
+            "fault" => Some(Err(word.to_owned())),
+            _ => Some(Ok(Told { refused: word == "true", items })),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+"""The face of programs in Python: obeys the lines that tests/it/faces/driven.rs describes."""
+
+import ipaddress
+import sys
+
+import frs
+
+FIGURES = ("limit", "used", "max", "remaining", "reset", "retry", "action", "list")
+FLAGS = ("banned", "shadow", "degraded")
+LIMIT = ("index", "policy", "used", "max", "remaining", "reset", "retry")
+
+
+def text(word):
+    """A text, or what Python has for the same: a number, an address."""
+    text = bytes.fromhex(word[1:]).decode()
+    if text.isdecimal() and str(int(text)) == text:
+        return int(text)
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return text
+
+
+def item():
+    biz, key, count, force, detail, rate, burst = input().split()
+    options = {}
+    if count != "-":
+        options["count"] = int(count)
+    if force == "1":
+        options["force"] = True
+    if detail == "1":
+        options["detail"] = True
+    if rate != "-":
+        options |= {"rate": rate, "burst": int(burst)}
+    return text(biz), text(key), options
+
+
+def figures(source, names):
+    values = ((name, getattr(source, name)) for name in names)
+    return [f"{name}={value}" for name, value in values if value is not None]
+
+
+def say(verdict):
+    if verdict.error:
+        return print(f"item error={verdict.error.word}")
+    words = ["item", f"limited={str(verdict.limited).lower()}", *figures(verdict, FIGURES)]
+    words += [f"{name}=true" for name in FLAGS if getattr(verdict, name)]
+    if verdict.weight is not None:
+        words.append(f"weight={verdict.weight:g}")
+    print(*words)
+    for limit in verdict.limits:
+        print("limit", *figures(limit, LIMIT))
+
+
+def single(client, is_query, asked):
+    biz, key, options = asked
+    if is_query:
+        options.pop("force", None)
+    try:
+        verdict = (client.query if is_query else client.update)(biz, key, **options)
+    except frs.ItemError as error:
+        print("refused=false")
+        return print(f"item error={error.word}")
+    print("refused=false")
+    say(verdict)
+
+
+def many(client, is_query, is_atomic, asked):
+    # A tuple where it says the same.
+    plain = {"count"}
+    items = [(biz, key, *options.values()) if options.keys() <= plain
+             else frs.Item(biz, key, **options) for biz, key, options in asked]
+    try:
+        answers = (client.atomic if is_atomic else client.batch)(items, query=is_query)
+    except frs.TooMany as error:
+        return print(f"fault={error.word}")
+    print(f"refused={str(answers.refused).lower()}")
+    for verdict in answers:
+        say(verdict)
+
+
+def main():
+    client = frs.attach(sys.argv[1])
+    for line in iter(sys.stdin.readline, ""):
+        call, kind, count = line.split()
+        asked = [item() for _ in range(int(count))]
+        if len(asked) == 1 and kind == "each":
+            single(client, call == "query", asked[0])
+        else:
+            many(client, call == "query", kind == "atomic", asked)
+        print("end", flush=True)
+
+
+main()
