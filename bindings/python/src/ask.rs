@@ -4,13 +4,20 @@
 //! key, no count or no rate reaches the library as such, and is answered by its word.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use frs::conf::Rate;
-use pyo3::exceptions::{PyOverflowError, PyTypeError, PyUnicodeEncodeError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyUnicodeEncodeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyInt, PyString, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyInt, PyString, PyTuple, PyType};
+
+/// The longest ints that are a key as digits, in bits: 1024 digits, the most that a key has.
+const KEY_BITS: u64 = 3402;
+/// The longest ints that a message shows as digits, in bits.
+const SHOWN_BITS: u64 = 256;
 
 /// A business or a key: text, a number, or an address.
 #[derive(Debug, Clone)]
@@ -18,6 +25,10 @@ pub enum Text<'a> {
     Plain(Cow<'a, str>),
     Number(u64),
     Address(IpAddr),
+    /// Text with half of a surrogate pair is not UTF-8: no name and no key. As messages show it.
+    Half(String),
+    /// An int of so many bits is no name, and as digits too long for a key.
+    Huge(u64),
 }
 
 impl<'a> FromPyObject<'a, '_> for Text<'a> {
@@ -35,26 +46,45 @@ impl<'a> FromPyObject<'a, '_> for Text<'a> {
 impl<'a> Text<'a> {
     #[cold]
     fn of_another(object: Borrowed<'a, '_, PyAny>, error: PyErr) -> PyResult<Text<'a>> {
-        if object.cast::<PyString>().is_ok() {
-            // Text with half of a surrogate pair is not UTF-8: no name and no key.
-            let is_half = error.is_instance_of::<PyUnicodeEncodeError>(object.py());
-            return if is_half { Ok(Text::Plain(Cow::Borrowed(""))) } else { Err(error) };
+        if object.is_instance_of::<PyString>() {
+            return lossy(object, error).map(Text::Half);
         }
-        if object.cast::<PyInt>().is_ok() && object.cast::<PyBool>().is_err() {
-            return match object.extract::<u64>() {
-                Ok(number) => Ok(Text::Number(number)),
-                // Below 0, or very large: its digits.
-                Err(_) => Ok(Text::Plain(Cow::Owned(object.str()?.extract()?))),
-            };
-        }
-        match object.extract::<IpAddr>() {
-            Ok(address) => Ok(Text::Address(address)),
-            Err(_) => {
-                let found = object.get_type().name()?;
-                let text = format!("expected str, int or an ipaddress, found {found}");
-                Err(PyTypeError::new_err(text))
+        if let Ok(int) = object.cast::<PyInt>()
+            && !object.is_instance_of::<PyBool>()
+        {
+            if let Ok(number) = int.extract() {
+                return Ok(Text::Number(number));
             }
+            // Below 0, or very large: its digits.
+            let digits = digits(&int, KEY_BITS)?;
+            return Ok(digits.map_or_else(Text::Huge, |digits| Text::Plain(Cow::Owned(digits))));
         }
+        if let Some(address) = Text::of_address(object)? {
+            return Ok(address);
+        }
+        Err(wrong_type("str, int or an ipaddress", object))
+    }
+
+    /// An address of the module ipaddress. One that says more, a zone or a network, is the text
+    /// that says all of it, so that nothing of it is lost.
+    fn of_address(object: Borrowed<'a, '_, PyAny>) -> PyResult<Option<Text<'a>>> {
+        static KINDS: [PyOnceLock<Py<PyType>>; 2] = [PyOnceLock::new(), PyOnceLock::new()];
+        let py = object.py();
+        let [four, six] = &KINDS;
+        let four = four.import(py, "ipaddress", "IPv4Address")?;
+        let six = six.import(py, "ipaddress", "IPv6Address")?;
+        if !object.is_instance(four)? && !object.is_instance(six)? {
+            return Ok(None);
+        }
+        if object.get_type().is(four) {
+            let packed: [u8; 4] = object.getattr("packed")?.extract()?;
+            return Ok(Some(Text::Address(packed.into())));
+        }
+        if object.get_type().is(six) && object.getattr("scope_id")?.is_none() {
+            let packed: [u8; 16] = object.getattr("packed")?.extract()?;
+            return Ok(Some(Text::Address(packed.into())));
+        }
+        Ok(Some(Text::Plain(Cow::Owned(object.str()?.extract()?))))
     }
 
     fn owned(self) -> Text<'static> {
@@ -62,6 +92,8 @@ impl<'a> Text<'a> {
             Text::Plain(text) => Text::Plain(Cow::Owned(text.into_owned())),
             Text::Number(number) => Text::Number(number),
             Text::Address(address) => Text::Address(address),
+            Text::Half(text) => Text::Half(text),
+            Text::Huge(bits) => Text::Huge(bits),
         }
     }
 
@@ -70,6 +102,8 @@ impl<'a> Text<'a> {
             Text::Plain(text) => Text::Plain(Cow::Borrowed(text)),
             Text::Number(number) => Text::Number(*number),
             Text::Address(address) => Text::Address(*address),
+            Text::Half(text) => Text::Half(text.clone()),
+            Text::Huge(bits) => Text::Huge(*bits),
         }
     }
 
@@ -79,6 +113,8 @@ impl<'a> Text<'a> {
             Text::Plain(text) => Cow::Borrowed(text),
             Text::Number(number) => Cow::Owned(number.to_string()),
             Text::Address(address) => Cow::Owned(address.to_string()),
+            Text::Half(text) => Cow::Borrowed(text),
+            Text::Huge(bits) => Cow::Owned(in_bits(*bits)),
         }
     }
 
@@ -86,7 +122,7 @@ impl<'a> Text<'a> {
         match self {
             Text::Plain(text) => Some(frs::Biz::from(&**text)),
             Text::Number(number) => u32::try_from(*number).ok().map(frs::Biz::from),
-            Text::Address(_) => None,
+            Text::Address(_) | Text::Half(_) | Text::Huge(_) => None,
         }
     }
 
@@ -95,45 +131,122 @@ impl<'a> Text<'a> {
             Text::Plain(text) => frs::Key::from(&**text),
             Text::Number(number) => frs::Key::from(*number),
             Text::Address(address) => frs::Key::from(*address),
+            // What is empty is no key either.
+            Text::Half(_) | Text::Huge(_) => frs::Key::from(""),
         }
     }
 }
 
-/// A count. One that 64 bits do not hold is one that 32 bits do not hold either.
-#[derive(Debug, Clone, Copy)]
-pub struct Count(pub i64);
+/// A number, or what messages show of an int that the type does not hold.
+#[derive(Debug, Clone)]
+pub enum Number<T> {
+    Held(T),
+    Beyond(Box<str>),
+}
 
-impl FromPyObject<'_, '_> for Count {
+/// How many uses.
+pub type Count = Number<i64>;
+/// How many at once.
+pub type Burst = Number<u64>;
+
+impl<T> Number<T> {
+    fn or(&self, none: T) -> T
+    where
+        T: Copy,
+    {
+        match self {
+            Number::Held(number) => *number,
+            Number::Beyond(_) => none,
+        }
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Number<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Number::Held(number) => number.fmt(formatter),
+            Number::Beyond(shown) => formatter.write_str(shown),
+        }
+    }
+}
+
+impl<'py, T> FromPyObject<'_, 'py> for Number<T>
+where
+    T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
+{
     type Error = PyErr;
 
     #[inline]
-    fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Count> {
-        match object.extract::<i64>() {
-            Ok(count) => Ok(Count(count)),
-            Err(error) if is_overflow(object, &error) => Ok(Count(i64::MAX)),
-            Err(error) => Err(error),
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Number<T>> {
+        match object.extract() {
+            Ok(number) => Ok(Number::Held(number)),
+            Err(error) => beyond(object, error).map(Number::Beyond),
         }
     }
 }
 
-/// A burst. 0 is none, as are numbers below it and those that are too large.
-#[derive(Debug, Clone, Copy)]
-pub struct Burst(pub u64);
+/// What messages show of an int that gave an overflow.
+#[cold]
+fn beyond(object: Borrowed<'_, '_, PyAny>, error: PyErr) -> PyResult<Box<str>> {
+    if !error.is_instance_of::<PyOverflowError>(object.py()) {
+        return Err(error);
+    }
+    // Of what is no int but stands for one, that one.
+    let int = object.call_method0("__index__")?;
+    Ok(digits(int.cast()?, SHOWN_BITS)?.unwrap_or_else(in_bits).into())
+}
 
-impl FromPyObject<'_, '_> for Burst {
+/// The digits of an int or, if it is longer than so many bits, its length in bits. Those of a class
+/// that shows its ints otherwise are the same.
+fn digits(int: &Bound<'_, PyInt>, most_bits: u64) -> PyResult<Result<String, u64>> {
+    let class = int.py().get_type::<PyInt>();
+    let bits = class.call_method1("bit_length", (int,))?.extract()?;
+    if bits > most_bits {
+        return Ok(Err(bits));
+    }
+    match class.call_method1("__repr__", (int,)) {
+        Ok(digits) => Ok(Ok(digits.extract()?)),
+        // More digits than this interpreter is set to make.
+        Err(error) if error.is_instance_of::<PyValueError>(int.py()) => Ok(Err(bits)),
+        Err(error) => Err(error),
+    }
+}
+
+fn in_bits(bits: u64) -> String {
+    format!("an int of {bits} bits")
+}
+
+/// What messages show of text that is not UTF-8. It has characters that no name and no rate has.
+fn lossy(object: Borrowed<'_, '_, PyAny>, error: PyErr) -> PyResult<String> {
+    if !error.is_instance_of::<PyUnicodeEncodeError>(object.py()) {
+        return Err(error);
+    }
+    Ok(object.cast::<PyString>()?.to_string_lossy().into_owned())
+}
+
+fn wrong_type(expected: &str, found: Borrowed<'_, '_, PyAny>) -> PyErr {
+    match found.get_type().name() {
+        Ok(found) => PyTypeError::new_err(format!("expected {expected}, found {found}")),
+        Err(error) => error,
+    }
+}
+
+/// A rate, as it is written.
+#[derive(Debug, Clone)]
+pub struct RateText<'a>(pub Cow<'a, str>);
+
+impl<'a> FromPyObject<'a, '_> for RateText<'a> {
     type Error = PyErr;
 
-    fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Burst> {
-        match object.extract::<u64>() {
-            Ok(burst) => Ok(Burst(burst)),
-            Err(error) if is_overflow(object, &error) => Ok(Burst(0)),
-            Err(error) => Err(error),
+    fn extract(object: Borrowed<'a, '_, PyAny>) -> PyResult<RateText<'a>> {
+        match object.extract::<&'a str>() {
+            Ok(text) => Ok(RateText(Cow::Borrowed(text))),
+            Err(error) if object.is_instance_of::<PyString>() => {
+                Ok(RateText(Cow::Owned(lossy(object, error)?)))
+            }
+            Err(_) => Err(wrong_type("str such as \"30/m\"", object)),
         }
     }
-}
-
-fn is_overflow(object: Borrowed<'_, '_, PyAny>, error: &PyErr) -> bool {
-    error.is_instance_of::<PyOverflowError>(object.py())
 }
 
 /// An item as Python gives it.
@@ -150,7 +263,7 @@ pub struct Asked<'a> {
 pub struct Options<'a> {
     pub force: bool,
     pub detail: bool,
-    pub rate: Option<Cow<'a, str>>,
+    pub rate: Option<RateText<'a>>,
     pub burst: Option<Burst>,
 }
 
@@ -161,7 +274,8 @@ impl Asked<'_> {
         // A number beyond 32 bits and an address name no business.
         let biz = self.biz.biz().unwrap_or(frs::Biz::from(""));
         let Options { force, detail, rate, burst } = &self.options;
-        let mut item = frs::Item::new(biz, self.key.key()).count(self.count.0);
+        // What 64 bits do not hold is no count, as what 32 bits do not hold.
+        let mut item = frs::Item::new(biz, self.key.key()).count(self.count.or(i64::MAX));
         if *force {
             item = item.force();
         }
@@ -169,17 +283,20 @@ impl Asked<'_> {
             item = item.detail();
         }
         if rate.is_some() || burst.is_some() {
-            item = with_rate(item, rate.as_deref(), *burst);
+            let rate = rate.as_ref().map(|RateText(rate)| &**rate);
+            item = with_rate(item, rate, burst.as_ref());
         }
         item
     }
 }
 
-/// A rate that is no rate, and a burst without a rate, make one that the library refuses.
-fn with_rate<'a>(item: frs::Item<'a>, rate: Option<&str>, burst: Option<Burst>) -> frs::Item<'a> {
+/// A rate that is no rate, and a burst without a rate, make one that the library refuses. So does a
+/// burst of 0, and what is no burst is taken for it.
+fn with_rate<'a>(item: frs::Item<'a>, rate: Option<&str>, burst: Option<&Burst>) -> frs::Item<'a> {
     match rate.and_then(Rate::of_text) {
         Some(Rate { number, per_ms }) => {
-            item.rate(number, Duration::from_millis(per_ms), burst.map_or(number, |burst| burst.0))
+            let burst = burst.map_or(number, |burst| burst.or(0));
+            item.rate(number, Duration::from_millis(per_ms), burst)
         }
         None => item.rate(0, Duration::ZERO, 0),
     }
@@ -194,7 +311,7 @@ pub struct Item(Asked<'static>);
 #[pymethods]
 impl Item {
     #[new]
-    #[pyo3(signature = (biz, key, count=Count(1), *,
+    #[pyo3(signature = (biz, key, count=Count::Held(1), *,
                         force=false, detail=false, rate=None, burst=None))]
     #[pyo3(text_signature = "(biz, key, count=1, *, force=False, \
                               detail=False, rate=None, burst=None)")]
@@ -204,10 +321,10 @@ impl Item {
         count: Count,
         force: bool,
         detail: bool,
-        rate: Option<Cow<'_, str>>,
+        rate: Option<RateText<'_>>,
         burst: Option<Burst>,
     ) -> Item {
-        let rate = rate.map(|rate| Cow::Owned(rate.into_owned()));
+        let rate = rate.map(|RateText(rate)| RateText(Cow::Owned(rate.into_owned())));
         let options = Options { force, detail, rate, burst };
         Item(Asked { biz: biz.owned(), key: key.owned(), count, options })
     }
@@ -216,15 +333,15 @@ impl Item {
         let Asked { biz, key, count, options } = &self.0;
         let Options { force, detail, rate, burst } = options;
         let mut text = format!("frs.Item({:?}, {:?}", biz.shown(), key.shown());
-        if count.0 != 1 {
-            text += &format!(", count={}", count.0);
+        if !matches!(count, Count::Held(1)) {
+            text += &format!(", count={count}");
         }
         let flags = [(force, ", force=True"), (detail, ", detail=True")];
         text.extend(flags.into_iter().filter(|(is_set, _)| **is_set).map(|(_, name)| name));
-        if let Some(rate) = rate {
+        if let Some(RateText(rate)) = rate {
             text += &format!(", rate={rate:?}");
         }
-        if let Some(Burst(burst)) = burst {
+        if let Some(burst) = burst {
             text += &format!(", burst={burst}");
         }
         text + ")"
@@ -239,17 +356,17 @@ pub fn with_element<T>(
     if let Ok(item) = element.cast::<Item>() {
         let Asked { biz, key, count, options } = &item.get().0;
         let (biz, key) = (biz.borrowed(), key.borrowed());
-        let rate = options.rate.as_deref().map(Cow::Borrowed);
-        return Ok(work(&Asked { biz, key, count: *count, options: Options { rate, ..*options } }));
+        let Options { force, detail, rate, burst } = options;
+        let rate = rate.as_ref().map(|RateText(rate)| RateText(Cow::Borrowed(rate)));
+        let options = Options { force: *force, detail: *detail, rate, burst: burst.clone() };
+        return Ok(work(&Asked { biz, key, count: count.clone(), options }));
     }
     let Ok(tuple) = element.cast::<PyTuple>() else {
-        let found = element.get_type().name()?;
-        let text =
-            format!("expected frs.Item or a tuple (biz, key) or (biz, key, count), found {found}");
-        return Err(PyTypeError::new_err(text));
+        let expected = "frs.Item or a tuple (biz, key) or (biz, key, count)";
+        return Err(wrong_type(expected, element.as_borrowed()));
     };
     let count = match tuple.len() {
-        2 => Count(1),
+        2 => Count::Held(1),
         3 => tuple.get_borrowed_item(2)?.extract()?,
         found => {
             let text =

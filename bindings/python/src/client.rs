@@ -3,21 +3,23 @@
 //! Invariant: while a thread may wait without the interpreter's lock, no other thread asks with it:
 //! the two may need the same attachment.
 
-use std::borrow::Cow;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use frs::Error;
+use frs::base::sys;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use crate::answers::Answers;
-use crate::ask::{Asked, Burst, Count, Options, Text, with_element};
-use crate::errors::{attach_exception, exception};
+use crate::ask::{Asked, Burst, Count, Options, RateText, Text, with_element};
+use crate::errors::{attach_exception, exception, too_many};
 use crate::verdict::Verdict;
 
 /// Calls that may wait at once before others wait for them.
 const PLACES: usize = 8;
+/// Items of a batch, at most: as many as srv.xml can allow. So an iterator without an end is none.
+const ITEMS_MAX: usize = 65_536;
 
 /// Attaches to the data directory of a server that runs on this machine.
 #[pyfunction]
@@ -25,7 +27,7 @@ pub fn attach(py: Python<'_>, data: PathBuf) -> PyResult<Client> {
     match py.detach(|| frs::Client::attach(&data)) {
         // A call that waits for a lease keeps its place, and must not keep others waiting.
         Ok(client) => {
-            Ok(Client { client: client.with_places(PLACES), data, apart: AtomicUsize::new(0) })
+            Ok(Client { client: client.with_places(PLACES), data, apart: Apart::default() })
         }
         Err(error) => Err(attach_exception(py, &error)),
     }
@@ -37,21 +39,47 @@ pub fn attach(py: Python<'_>, data: PathBuf) -> PyResult<Client> {
 pub struct Client {
     client: frs::Client,
     data: PathBuf,
-    /// Threads that are in a call without the interpreter's lock.
-    apart: AtomicUsize,
+    apart: Apart,
 }
 
-/// Counts a thread that goes without the interpreter's lock.
-struct Apart<'c>(&'c AtomicUsize);
+/// The threads of this process that are in a call without the interpreter's lock. A forked child
+/// has none of its parent's. Whoever looks or counts has the lock.
+#[derive(Debug, Default)]
+struct Apart {
+    threads: AtomicUsize,
+    /// The forks that led to the process whose threads are counted.
+    forks: AtomicU64,
+}
 
-impl<'c> Apart<'c> {
-    fn new(apart: &'c AtomicUsize) -> Apart<'c> {
-        apart.fetch_add(1, Ordering::Relaxed);
-        Apart(apart)
+impl Apart {
+    #[inline]
+    fn threads(&self) -> &AtomicUsize {
+        let forks = sys::forks();
+        if self.forks.load(Ordering::Relaxed) != forks {
+            self.threads.store(0, Ordering::Relaxed);
+            self.forks.store(forks, Ordering::Relaxed);
+        }
+        &self.threads
+    }
+
+    /// Whether there is none.
+    #[inline]
+    fn is_none(&self) -> bool {
+        self.threads().load(Ordering::Relaxed) == 0
+    }
+
+    /// Counts this thread for as long as the guard lives.
+    fn add(&self) -> One<'_> {
+        let threads = self.threads();
+        threads.fetch_add(1, Ordering::Relaxed);
+        One(threads)
     }
 }
 
-impl Drop for Apart<'_> {
+/// A thread that is counted.
+struct One<'a>(&'a AtomicUsize);
+
+impl Drop for One<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -61,7 +89,7 @@ impl Client {
     /// Runs what cannot wait, with the interpreter's lock if no thread is in a call without it.
     #[inline]
     fn at_once<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&frs::Client) -> T + Send) -> T {
-        if self.apart.load(Ordering::Relaxed) == 0 {
+        if self.apart.is_none() {
             return work(&self.client);
         }
         self.without_lock(py, work)
@@ -74,7 +102,7 @@ impl Client {
         py: Python<'_>,
         work: impl FnOnce(&frs::Client) -> T + Send,
     ) -> T {
-        let _apart = Apart::new(&self.apart);
+        let _one = self.apart.add();
         py.detach(|| work(&self.client))
     }
 
@@ -108,6 +136,9 @@ impl Client {
         let elements = PyList::empty(py);
         for element in items.try_iter()? {
             let element = element?;
+            if elements.len() == ITEMS_MAX {
+                return Err(too_many(py, ITEMS_MAX));
+            }
             batch = with_element(&element, |asked| batch.item(asked.item()))?;
             elements.append(element)?;
         }
@@ -143,7 +174,7 @@ impl Client {
 #[pymethods]
 impl Client {
     /// Charges a use if its limits admit it.
-    #[pyo3(signature = (biz, key, count=Count(1), *,
+    #[pyo3(signature = (biz, key, count=Count::Held(1), *,
                         force=false, detail=false, rate=None, burst=None))]
     #[pyo3(text_signature = "($self, biz, key, count=1, *, force=False, \
                               detail=False, rate=None, burst=None)")]
@@ -155,7 +186,7 @@ impl Client {
         count: Count,
         force: bool,
         detail: bool,
-        rate: Option<Cow<'_, str>>,
+        rate: Option<RateText<'_>>,
         burst: Option<Burst>,
     ) -> PyResult<Bound<'py, Verdict>> {
         let asked = Asked { biz, key, count, options: Options { force, detail, rate, burst } };
@@ -168,7 +199,7 @@ impl Client {
     }
 
     /// As update, but does not wait for a lease: raises WouldWait instead.
-    #[pyo3(signature = (biz, key, count=Count(1), *,
+    #[pyo3(signature = (biz, key, count=Count::Held(1), *,
                         force=false, detail=false, rate=None, burst=None))]
     #[pyo3(text_signature = "($self, biz, key, count=1, *, force=False, \
                               detail=False, rate=None, burst=None)")]
@@ -180,7 +211,7 @@ impl Client {
         count: Count,
         force: bool,
         detail: bool,
-        rate: Option<Cow<'_, str>>,
+        rate: Option<RateText<'_>>,
         burst: Option<Burst>,
     ) -> PyResult<Bound<'py, Verdict>> {
         let asked = Asked { biz, key, count, options: Options { force, detail, rate, burst } };
@@ -189,7 +220,7 @@ impl Client {
     }
 
     /// Says what update would answer now, and charges nothing.
-    #[pyo3(signature = (biz, key, count=Count(1), *, detail=false, rate=None, burst=None))]
+    #[pyo3(signature = (biz, key, count=Count::Held(1), *, detail=false, rate=None, burst=None))]
     #[pyo3(text_signature = "($self, biz, key, count=1, *, detail=False, rate=None, burst=None)")]
     fn query<'py>(
         &self,
@@ -198,7 +229,7 @@ impl Client {
         key: Text<'_>,
         count: Count,
         detail: bool,
-        rate: Option<Cow<'_, str>>,
+        rate: Option<RateText<'_>>,
         burst: Option<Burst>,
     ) -> PyResult<Bound<'py, Verdict>> {
         let options = Options { force: false, detail, rate, burst };

@@ -7,7 +7,7 @@ use frs::{AttachError, Error, ItemError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-use crate::ask::{Asked, Burst, Options};
+use crate::ask::{Asked, Options, RateText, Text};
 
 /// Characters of a name or a key that a text shows.
 const SHOWN: usize = 64;
@@ -42,18 +42,19 @@ fn class_of(error: ItemError) -> &'static str {
 /// The exception for an item that was not judged.
 #[cold]
 fn item_exception(py: Python<'_>, error: ItemError, asked: &Asked<'_>) -> PyErr {
-    let (biz, key) = (shortened(&asked.biz.shown()), shortened(&asked.key.shown()));
+    let (biz, key) = (quoted(&asked.biz), quoted(&asked.key));
     let text = match error {
         ItemError::UnknownBiz => format!("map.xml has no business {biz}"),
         ItemError::BadKey => format!(
             "expected a key of 1 to 1024 bytes, of the type of the business {biz}, found {key}"
         ),
         ItemError::BadCount => {
-            format!("expected a count of -2147483648 to 2147483647, found {}", asked.count.0)
+            format!("expected a count of -2147483648 to 2147483647, found {}", asked.count)
         }
         ItemError::BadRate => format!(
-            "expected a rate such as \"30/m\", a burst of at least 1 and a business with a \
-             per-call limit that takes them, found {} of the business {biz}",
+            "expected a rate such as \"30/m\" of at most 1 use in a nanosecond, a burst of at \
+             least 1 that is free again within 146 years, and a business with a per-call limit \
+             that takes the rate's period, found {} of the business {biz}",
             asked.options.rate_shown()
         ),
         ItemError::Store => format!("the files of the business {biz} failed"),
@@ -83,11 +84,25 @@ pub fn attach_exception(py: Python<'_>, error: &AttachError) -> PyErr {
     new(py, class, &text)
 }
 
+/// The exception for a batch of more items than these, whatever srv.xml says.
+#[cold]
+pub fn too_many(py: Python<'_>, most: usize) -> PyErr {
+    new(py, "TooMany", &format!("a batch of more than {most} items: srv.xml allows at most {most}"))
+}
+
 impl Options<'_> {
     fn rate_shown(&self) -> String {
-        let burst = self.burst.map(|Burst(burst)| format!("burst {burst}"));
-        let rate = self.rate.as_deref().map(|rate| format!("rate {}", shortened(rate)));
+        let burst = self.burst.as_ref().map(|burst| format!("burst {burst}"));
+        let rate = self.rate.as_ref();
+        let rate = rate.map(|RateText(rate)| format!("rate {}", shortened(rate)));
         [rate, burst].into_iter().flatten().collect::<Vec<_>>().join(" and ")
+    }
+}
+
+fn quoted(text: &Text<'_>) -> String {
+    match text {
+        Text::Huge(_) => text.shown().into_owned(),
+        text => shortened(&text.shown()),
     }
 }
 

@@ -1,8 +1,8 @@
 //! The native module of the Python package frs: [`frs::Client`] as Python sees it.
 //!
 //! Invariant: a call holds the interpreter's lock only if it cannot wait for the cluster, nor for a
-//! thread that waits for it. Nothing here knows of processes: after a fork the client attaches anew
-//! by itself.
+//! thread that waits for it. After a fork the client attaches anew by itself, and the threads of
+//! the parent count no more.
 
 mod answers;
 mod ask;

@@ -167,11 +167,32 @@ class Served(unittest.TestCase):
         self.server.start()
 
 
+class Waiting(Served):
+    """Tests beside a server whose cluster does not answer: its only node accepts connections and is
+    silent."""
+
+    map_xml = MAP.replace("128", "192", 1).replace("</map>", """
+  <biz id="20" name="shared" key="string" share="exact" wait="500ms" on-miss="busy">
+    <limit policy="total" max="9"/></biz>
+  <biz id="21" name="admitted" key="string" share="cluster" hosts="2" wait="10ms" on-miss="admit">
+    <limit policy="interval" interval="1h" max="9"/></biz></map>""")
+
+    def setUp(self) -> None:
+        self.silent = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(self.silent.close)
+        node = f"127.0.0.1:{self.silent.getsockname()[1]}"
+        self.more = f'''<cluster name="test" secret-file="conf/cluster.secret" timeout="10s"
+            learn="60s"><node>{node}</node></cluster>'''
+        super().setUp()
+
+
 def forked(work: Callable[[], object]) -> int:
-    """Runs work in a forked child; returns the child's id."""
+    """Runs work in a forked child, for as long as anything takes that works; returns the child's
+    id."""
     child = os.fork()
     if child:
         return child
+    signal.alarm(int(BOUND_S))
     status = 1
     try:
         work()

@@ -1,10 +1,12 @@
 """Each error has its class, its word and a text."""
 
 import concurrent.futures
+import ipaddress
+import itertools
 import os
 import pathlib
 import pickle
-import socket
+import sys
 import tempfile
 import threading
 import time
@@ -12,7 +14,30 @@ import unittest
 from collections.abc import Callable
 
 import frs
-from serving import MAP, Served, expect_done, forked
+from serving import Served, Waiting, expect_done, forked
+
+
+class Like:
+    """What stands for an int."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __index__(self) -> int:
+        return self.number
+
+
+class Shown:
+    """No address, but shown as one."""
+
+    def __str__(self) -> str:
+        return "10.0.0.1"
+
+
+class Packed:
+    """No address, but packed as one."""
+
+    packed = bytes(4)
 
 
 class Errors(Served):
@@ -41,26 +66,68 @@ class Errors(Served):
         self.expect(frs.UnknownBiz, "unknown-biz", 'no business "nope"', "nope", "k")
         self.expect(frs.UnknownBiz, "unknown-biz", 'no business "4711"', 4711, "k")
         self.expect(frs.UnknownBiz, "unknown-biz", "no business", 2**40, "k")
-        self.expect(frs.UnknownBiz, "unknown-biz", "no business", "half \ud800", "k")
+        self.expect(frs.UnknownBiz, "unknown-biz", "no business \"half \ufffd", "half \ud800", "k")
+        self.expect(frs.UnknownBiz, "unknown-biz", 'no business "-1"', -1, "k")
+        self.expect(frs.UnknownBiz, "unknown-biz", "business an int of 16610 bits", 10**5000, "k")
 
     def test_a_bad_key(self) -> None:
         self.expect(frs.BadKey, "bad-key", 'the business "three", found ""', "three", "")
         self.expect(frs.BadKey, "bad-key", 'found "x"', "number", "x")
         self.expect(frs.BadKey, "bad-key", 'kk"…', "three", "k" * 1_000_000)
-        self.expect(frs.BadKey, "bad-key", "found", "three", "half \udc80")
+        self.expect(frs.BadKey, "bad-key", "found \"half \ufffd", "three", "half \udc80")
         self.expect(frs.BadKey, "bad-key", r'found "\0"', "three", "\0")
+        self.expect(frs.BadKey, "bad-key", 'found "-7"', "number", -7)
 
+    def test_a_key_of_more_digits_than_a_key_has(self) -> None:
+        most = self.client.update("three", 10**1024 - 1)
+        self.assertEqual((most.used, self.client.query("three", "9" * 1024).used), (1, 1))
+        expected = "expected a key of 1 to 1024 bytes"
+        self.expect(frs.BadKey, "bad-key", expected, "three", 10**1024)
+        self.expect(frs.BadKey, "bad-key", "found an int of 3405 bits", "three", 2**3404)
+        self.expect(frs.BadKey, "bad-key", "found an int of 16610 bits", "three", -(10**5000))
+        # The interpreter may be set to make even fewer digits.
+        digits = sys.get_int_max_str_digits()
+        self.addCleanup(sys.set_int_max_str_digits, digits)
+        sys.set_int_max_str_digits(640)
+        self.expect(frs.BadKey, "bad-key", "found an int of 2326 bits", "three", 10**700)
+
+    def test_an_address_that_says_more(self) -> None:
+        for text in ("fe80::1%eth0", "10.0.0.1/8", "2001:db8::1/32"):
+            kind = ipaddress.ip_interface if "/" in text else ipaddress.ip_address
+            self.expect(frs.BadKey, "bad-key", f'found "{text}"', "address", kind(text))
     def test_a_bad_count(self) -> None:
-        for count in (2**31, -(2**31) - 1, 10**30, -(10**30)):
-            self.expect(frs.BadCount, "bad-count", "expected a count of -2147483648 to 2147483647",
-                        "three", "k", count)
+        expected = "expected a count of -2147483648 to 2147483647, found "
+        for count in (2**31, -(2**31) - 1, 2**63, 2**70, -(10**30)):
+            self.expect(frs.BadCount, "bad-count", f"{expected}{count}", "three", "k", count)
+            self.expect(frs.BadCount, "bad-count", f"{expected}{count}", "three", "k", Like(count))
+        for count in (10**5000, -(10**5000)):
+            self.expect(frs.BadCount, "bad-count", f"{expected}an int of 16610 bits", "three", "k",
+                        count)
+        error = self.client.batch([("three", "k", 2**70)])[0].error
+        self.assertIn(f"found {2**70}", str(error))
 
     def test_a_bad_rate(self) -> None:
-        for rate in ({"rate": "30/w"}, {"burst": 3}, {"rate": "1/h", "burst": 0},
-                     {"rate": "1/h", "burst": -1}, {"rate": "1/h", "burst": 2**70}, {"rate": ""}):
-            self.expect(frs.BadRate, "bad-rate", "30/m", "paced", "k", **rate)
+        cases: dict[str, dict[str, object]] = {
+            'found rate "30/w" of': {"rate": "30/w"},
+            "found burst 3 of": {"burst": 3},
+            'found rate "1/h" and burst 0 of': {"rate": "1/h", "burst": 0},
+            'found rate "1/h" and burst -1 of': {"rate": "1/h", "burst": -1},
+            f'found rate "1/h" and burst {2**70} of': {"rate": "1/h", "burst": 2**70},
+            'and burst an int of 16610 bits of': {"rate": "1/h", "burst": 10**5000},
+            'found rate "" of': {"rate": ""},
+            f'found rate "{2**70}/s" of': {"rate": f"{2**70}/s"},
+            'found rate "1000000000001/s"': {"rate": "1000000000001/s"},
+            'and burst 4611686018427387905 of': {"rate": "1000000/ms", "burst": 2**62 + 1},
+            'found rate "30/m\ufffd': {"rate": "30/m\ud800"},
+        }
+        for found, rate in cases.items():
+            self.expect(frs.BadRate, "bad-rate", found, "paced", "k", **rate)
+        self.expect(frs.BadRate, "bad-rate", 'a rate such as "30/m" of at most', "paced", "k",
+                    rate="30/w")
+        self.expect(frs.BadRate, "bad-rate", "a burst of at least 1", "paced", "k", rate="30/w")
         self.expect(frs.BadRate, "bad-rate", 'found rate "1/h" and burst 2 of the business "three"',
                     "three", "k", rate="1/h", burst=2)
+        self.assertTrue(self.client.update("paced", "k", rate="1000000/ms", burst=2**62))
 
     def test_no_room(self) -> None:
         self.assertTrue(self.client.update("small", "first"))
@@ -77,12 +144,25 @@ class Errors(Served):
             self.assertEqual(raised.exception.word, "too-many-items")
             self.assertIn(f"{most + 1} items: srv.xml allows {most}", str(raised.exception))
 
+    def test_an_iterator_without_an_end(self) -> None:
+        for call in (self.client.batch, self.client.atomic):
+            with self.assertRaises(frs.TooMany) as raised:
+                call(itertools.repeat(("plenty", "endless")))
+            self.assertIn("more than 65536 items", str(raised.exception))
+        self.assertEqual(self.client.query("plenty", "endless").used, 0)
+
     def test_a_wrong_type(self) -> None:
-        for key in (None, b"k", 1.5, True, ["k"]):
+        network = ipaddress.ip_network("10.0.0.0/8")
+        for key in (None, b"k", 1.5, True, ["k"], network, Shown(), Packed()):
             with self.assertRaisesRegex(TypeError, "expected str, int or an ipaddress, found"):
                 self.client.update("three", key)  # type: ignore[arg-type]
+            with self.assertRaisesRegex(TypeError, "expected str, int or an ipaddress, found"):
+                self.client.update(key, "k")  # type: ignore[arg-type]
         with self.assertRaises(TypeError):
             self.client.update("three", "k", 1.5)  # type: ignore[arg-type]
+        for rate in (30, 2**70, b"30/m"):
+            with self.assertRaisesRegex(TypeError, 'expected str such as "30/m", found'):
+                self.client.update("paced", "k", rate=rate)  # type: ignore[arg-type]
         for items in ([1], [("three",)], ["ab"], [("three", "k", 1, 2)]):
             with self.assertRaisesRegex(TypeError, r"expected .*tuple \(biz, key\)"):
                 self.client.batch(items)  # type: ignore[arg-type]
@@ -155,21 +235,8 @@ class Errors(Served):
                 pool.submit(self.client.update, "nope", "k").result()
 
 
-class Waiting(Served):
-    """The cluster does not answer: its only node accepts connections and is silent."""
-
-    map_xml = MAP.replace("128", "192", 1).replace("</map>", """
-  <biz id="20" name="shared" key="string" share="exact" wait="500ms" on-miss="busy">
-    <limit policy="total" max="9"/></biz>
-  <biz id="21" name="admitted" key="string" share="cluster" hosts="2" wait="10ms" on-miss="admit">
-    <limit policy="interval" interval="1h" max="9"/></biz></map>""")
-
+class Waits(Waiting):
     def setUp(self) -> None:
-        self.silent = socket.create_server(("127.0.0.1", 0))
-        self.addCleanup(self.silent.close)
-        node = f"127.0.0.1:{self.silent.getsockname()[1]}"
-        self.more = f'''<cluster name="test" secret-file="conf/cluster.secret" timeout="10s"
-            learn="60s"><node>{node}</node></cluster>'''
         super().setUp()
         self.client = frs.attach(self.server.data)
 

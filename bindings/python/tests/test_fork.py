@@ -1,5 +1,6 @@
 """A client that was attached before a fork, used after it."""
 
+import contextlib
 import http.client
 import os
 import signal
@@ -8,9 +9,10 @@ import sys
 import threading
 import time
 import unittest
+from collections.abc import Iterator
 
 import frs
-from serving import MAP, OverSocket, Served, expect_done, forked, wait_until
+from serving import MAP, OverSocket, Served, Waiting, expect_done, forked, wait_until
 
 MAX = 500
 APP = '''
@@ -47,26 +49,28 @@ class Forks(Served):
         self.assertEqual(client.update("three", "k").used, 3)
         self.assertEqual(self.server.programs(), [parent])
 
-    def test_children_forked_amid_calls_of_threads_are_answered(self) -> None:
+    def test_children_forked_amid_batches_of_threads_count_exactly(self) -> None:
         client = frs.attach(self.server.data)
         is_over = threading.Event()
         charged = [0] * 3
+        # A batch that may wait runs without the interpreter's lock, so a fork comes amid it.
+        items = [frs.Item("plenty", "k", force=True)] * 500
 
         def charge(at: int) -> None:
             while not is_over.is_set():
-                client.update("plenty", "k", force=True)
-                charged[at] += 1
+                charged[at] += len(client.batch(items))
 
         threads = [threading.Thread(target=charge, args=(at,)) for at in range(len(charged))]
         for thread in threads:
             thread.start()
-        children = [forked(lambda: client.update("plenty", "k", force=True)) for _ in range(20)]
+        children = [forked(lambda: client.batch(items)) for _ in range(20)]
         for child in children:
             expect_done(self, child)
         is_over.set()
         for thread in threads:
             thread.join()
-        self.assertEqual(client.query("plenty", "k").used, sum(charged) + len(children))
+        expected = sum(charged) + len(children) * len(items)
+        self.assertEqual(client.query("plenty", "k").used, expected)
 
     def test_gunicorn_with_preload_admits_exactly_what_is_allowed(self) -> None:
         (self.server.dir / "shop.py").write_text(APP)
@@ -127,6 +131,83 @@ class Forks(Served):
         shop.terminate()
         self.assertEqual(shop.wait(20), 0)
         self.assertEqual(self.server.programs(), [])
+
+
+class ForksAmidCalls(Waiting):
+    """Children that are forked while threads wait for leases: with a place of the client each."""
+
+    map_xml = Waiting.map_xml.replace("500ms", "1s")
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.client = frs.attach(self.server.data)
+        self.assertTrue(self.client.update("plenty", "k"))
+
+    @contextlib.contextmanager
+    def waiting(self, count: int) -> Iterator[None]:
+        """So many threads wait."""
+        is_over = threading.Event()
+
+        def wait(at: int) -> None:
+            while not is_over.is_set():
+                with contextlib.suppress(frs.Busy):
+                    self.client.update("shared", str(at))
+
+        threads = [threading.Thread(target=wait, args=(at,)) for at in range(count)]
+        try:
+            for places, thread in enumerate(threads, 1):
+                thread.start()
+                # Another place is made only if all others are in use.
+                own = [os.getpid()] * places
+                wait_until("it has a place", lambda: self.server.programs() == own or None)
+            yield
+        finally:
+            is_over.set()
+            for thread in threads:
+                if thread.ident:
+                    thread.join()
+
+    def test_a_child_waits_for_no_call_of_its_parent(self) -> None:
+        # As many as a process has places: whoever takes one of the parent's waits for ever.
+        with self.waiting(8):
+            children = [forked(self.charge) for _ in range(2)]
+            for child in children:
+                expect_done(self, child)
+        self.assertEqual(self.client.query("plenty", "k").used, 3)
+
+    def charge(self) -> None:
+        self.assertTrue(self.client.update("plenty", "k"))
+        self.assertEqual(self.server.programs().count(os.getpid()), 1)
+
+    def test_a_child_has_no_threads_of_its_parent(self) -> None:
+        with self.waiting(1):
+            self.assertGreater(self.turns_amid_calls(), 0)
+            expect_done(self, forked(lambda: self.assertEqual(self.turns_amid_calls(), 0)))
+
+    def turns_amid_calls(self) -> int:
+        """How often another thread runs amid calls. Calls that cannot wait keep the interpreter's
+        lock, unless a thread waits."""
+        turns, is_over = 0, False
+
+        def turn() -> None:
+            nonlocal turns
+            while not is_over:
+                turns += 1
+                time.sleep(0)
+
+        thread = threading.Thread(target=turn)
+        interval = sys.getswitchinterval()
+        # Only calls give the lock away.
+        sys.setswitchinterval(1000)
+        thread.start()
+        before = turns
+        for _ in range(20_000):
+            self.client.query("plenty", "k")
+        after = turns
+        is_over = True
+        sys.setswitchinterval(interval)
+        thread.join()
+        return after - before
 
 
 if __name__ == "__main__":

@@ -10,6 +10,13 @@ import frs
 from serving import Served
 
 
+class Secret(int):
+    def __str__(self) -> str:
+        return "no digits"
+
+    __repr__ = __str__
+
+
 class Session(Served):
     def setUp(self) -> None:
         super().setUp()
@@ -92,6 +99,17 @@ class Session(Served):
         for text in ("10.0.0.1", "2001:db8::1"):
             self.assertEqual(client.update("address", ipaddress.ip_address(text)).used, 1)
             self.assertEqual(client.update("address", text).used, 2)
+        # An int is its digits, however its class shows it.
+        for number in (5, -6, 10**40):
+            self.assertEqual(client.update("plenty", Secret(number)).used, 1)
+            self.assertEqual(client.update("plenty", str(number)).used, 2)
+        # What an address says beyond the address makes another key.
+        for text in ("fe80::1%eth0", "fe80::1", "fe80::1%eth1"):
+            self.assertEqual(client.update("plenty", ipaddress.ip_address(text)).used, 1)
+            self.assertEqual(client.update("plenty", text).used, 2)
+        interface = ipaddress.ip_interface("10.0.0.1/8")
+        self.assertEqual(client.update("plenty", interface).used, 1)
+        self.assertEqual(client.update("plenty", "10.0.0.1/8").used, 2)
 
     def test_a_batch_is_answered_in_order(self) -> None:
         answers = self.client.batch(
@@ -148,6 +166,7 @@ class Session(Served):
         item = frs.Item("three", 7, 2, force=True, rate="1/h", burst=3)
         self.assertEqual(repr(item),
                          'frs.Item("three", "7", count=2, force=True, rate="1/h", burst=3)')
+        self.assertEqual(repr(frs.Item(2, "k", 2**70)), f'frs.Item("2", "k", count={2**70})')
         self.assertRegex(frs.__version__, r"^\d+\.\d+\.\d+$")
 
     def test_a_dropped_client_gives_its_place_back(self) -> None:

@@ -67,7 +67,7 @@ class WouldWait(ItemError):
 
 
 class TooMany(Error):
-    """The batch has more items than srv.xml allows."""
+    """The batch has more items than srv.xml allows, or than 65,536."""
 
     word = "too-many-items"
 
