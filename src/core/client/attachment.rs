@@ -68,6 +68,11 @@ impl Attachment {
         self.service.generation()
     }
 
+    /// The generation that is in force, whether a tick has taken it or not.
+    pub fn published(&self) -> u64 {
+        self.service.handle().runtime().generation()
+    }
+
     #[inline]
     pub fn run(
         &mut self,

@@ -140,6 +140,12 @@ impl Client {
         })
     }
 
+    /// The generation in force, whether it is taken or not.
+    #[doc(hidden)]
+    pub fn published(&self) -> Result<u64, AttachError> {
+        self.with(|attachment| attachment.published())
+    }
+
     /// Takes the configuration in force: its generation, and itself.
     #[doc(hidden)]
     pub fn in_force(&self) -> Result<(u64, Arc<Conf>), AttachError> {
