@@ -54,3 +54,61 @@ pub async fn follow(service: Arc<Service>, data_dir: Arc<Path>, told: Arc<Notify
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use tokio::runtime::Builder;
+
+    use super::*;
+    use crate::judge::Judge;
+    use frs::testing::World;
+
+    const MAP: &str =
+        r#"<map><group name="g" files="1" key-nodes="64" chain="8" node-size="128"/></map>"#;
+
+    async fn wait_for(service: &Service, generation: u64) -> Duration {
+        let begun = Instant::now();
+        while service.domains().generation != generation {
+            assert!(begun.elapsed() < Duration::from_secs(20), "it does not follow");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        begun.elapsed()
+    }
+
+    #[test]
+    fn domains_follow_the_generation_in_force_told_or_not_and_after_a_failure() {
+        let world = World::new(MAP);
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let judge = Judge::attach(&world.dir).expect("attached");
+            let (generation, conf) = judge.in_force().expect("in force");
+            let service = Arc::new(Service::new(judge, Domains::of(generation, &conf)));
+            let told = Arc::new(Notify::new());
+            let dir = world.dir.as_path().into();
+            tokio::spawn(follow(Arc::clone(&service), dir, Arc::clone(&told)));
+            world.publish(MAP, 2);
+            wait_for(&service, 2).await;
+            world.publish(MAP, 3);
+            let file = active::path(&world.dir, 3);
+            let aside = world.dir.join("aside");
+            std::fs::rename(&file, &aside).expect("renamed");
+            told.notify_one();
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            assert_eq!(service.domains().generation, 2);
+            std::fs::rename(&aside, &file).expect("renamed");
+            wait_for(&service, 3).await;
+            world.publish(MAP, 4);
+            told.notify_one();
+            let took = wait_for(&service, 4).await;
+            assert!(took < LOOK_EVERY / 2, "{took:?}");
+            let acknowledged = || world.runtime().slots().iter().all(|slot| slot.generation == 4);
+            let begun = Instant::now();
+            while !acknowledged() {
+                assert!(begun.elapsed() < Duration::from_secs(20), "not acknowledged");
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+    }
+}
