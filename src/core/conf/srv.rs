@@ -128,8 +128,12 @@ const DEFAULT_PROGRAMS: u16 = 192;
 impl Srv {
     /// Slots that the server's own processes need at once.
     pub fn needed_slots(&self) -> u16 {
-        let others = other_slots(self.admin.is_some(), self.cluster.is_some(), self.rls.is_some());
-        needed_slots(self.workers, others)
+        let others = Others {
+            has_admin: self.admin.is_some(),
+            has_cluster: self.cluster.is_some(),
+            has_rls: self.rls.is_some(),
+        };
+        needed_slots(self.workers, others.slots())
     }
 
     /// Slots reserved for the server's own processes.
@@ -138,10 +142,20 @@ impl Srv {
     }
 }
 
-/// Slots of the admin plane, the courier and frs-envoy, as they are configured.
-pub(super) fn other_slots(has_admin: bool, has_cluster: bool, has_rls: bool) -> u16 {
-    let envoy = if has_rls { envoy_slots(has_cluster) } else { 0 };
-    u16::from(has_admin) + u16::from(has_cluster) + envoy
+/// Which of the server's processes a configuration has besides those that every one has.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Others {
+    pub has_admin: bool,
+    pub has_cluster: bool,
+    pub has_rls: bool,
+}
+
+impl Others {
+    /// Slots of the admin plane, the courier and frs-envoy, if they are there.
+    pub fn slots(self) -> u16 {
+        let envoy = if self.has_rls { envoy_slots(self.has_cluster) } else { 0 };
+        u16::from(self.has_admin) + u16::from(self.has_cluster) + envoy
+    }
 }
 
 /// Slots of frs-envoy: of the thread that serves, and of those that wait where there is a cluster.
