@@ -251,8 +251,23 @@ fn is_xml_text(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok_and(|text| text.chars().all(is_xml_char))
 }
 
+/// Checks whether a text is a key of this type, as [`KeyField::encode`] does.
+///
+/// # Errors
+/// It is not.
+pub fn check(key_type: KeyType, text: &[u8]) -> Result<(), BadKey> {
+    match key_type {
+        _ if text.is_empty() || text.len() > MAX_KEY_BYTES => Err(BadKey::Length(text.len())),
+        KeyType::String | KeyType::Digest if is_xml_text(text) => Ok(()),
+        KeyType::String | KeyType::Digest => Err(BadKey::Character),
+        KeyType::Integer | KeyType::Ip { .. } => {
+            KeyField::default().encode(key_type, text, 0, DigestKey([0; 2]))
+        }
+    }
+}
+
 /// `Char` of XML 1.0.
-fn is_xml_char(c: char) -> bool {
+pub fn is_xml_char(c: char) -> bool {
     !matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}')
 }
 

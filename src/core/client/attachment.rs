@@ -4,6 +4,7 @@
 //! waits behind a call that did not: the next call goes on with it if it asks the same in time.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::error::{AttachError, Error};
 use super::item::Item;
@@ -57,7 +58,7 @@ impl Attachment {
     }
 
     /// The configuration that the last tick took.
-    pub fn conf(&self) -> &Conf {
+    pub fn conf(&self) -> &Arc<Conf> {
         self.service.conf()
     }
 
@@ -65,6 +66,11 @@ impl Attachment {
     #[inline]
     pub fn generation(&self) -> u64 {
         self.service.generation()
+    }
+
+    /// The generation that is in force, whether a tick has taken it or not.
+    pub fn published(&self) -> u64 {
+        self.service.handle().runtime().generation()
     }
 
     #[inline]
@@ -95,9 +101,7 @@ impl Attachment {
     pub fn run_all(&mut self, request: &Request) -> Result<Answers, Error> {
         self.begin_all(request);
         self.exchange(Patience::Waits)?;
-        let answers = &self.exchange.answers;
-        let verdicts = answers.items.iter().map(|answer| Verdict::of(answers, answer));
-        Ok(Answers { refused: answers.refused, items: verdicts.collect() })
+        Ok(Answers::of(&self.exchange.answers))
     }
 
     /// As [`Attachment::run_all`], without a wait. What would wait stays behind, without the items
@@ -120,6 +124,38 @@ impl Attachment {
             service.keep_waiting_items(exchange);
         }
         Ok(TriedAnswers { refused, items })
+    }
+
+    /// Runs requests in the tick that has begun. Those that wait do so at the same time.
+    pub fn run_each(&mut self, requests: &[&Request]) -> Vec<Answers> {
+        let none = || Answers { refused: false, items: Vec::new() };
+        let mut all: Vec<Answers> = std::iter::repeat_with(none).take(requests.len()).collect();
+        let begun = requests.iter().enumerate().map(|(lane, request)| {
+            let mut exchange = Exchange::default();
+            exchange.lane = lane;
+            exchange.request.copy_from(request);
+            exchange
+        });
+        let mut waiting: Vec<Exchange> = begun.collect();
+        let service = &mut self.service;
+        loop {
+            service.run_all(&mut waiting, clock::now());
+            waiting.retain(|exchange| {
+                let answers = &exchange.answers;
+                let is_answered = exchange.stage == Stage::Answered;
+                if is_answered {
+                    all[exchange.lane] = Answers::of(answers);
+                }
+                !is_answered
+            });
+            if waiting.is_empty() {
+                break;
+            }
+            service.wait_for(&waiting);
+            service.begin_tick();
+        }
+        service.call_courier();
+        all
     }
 
     fn begin_all(&mut self, request: &Request) {
@@ -162,7 +198,7 @@ impl Attachment {
                 service.call_courier();
                 return Err(Error::WouldWait);
             }
-            service.wait_for(exchange);
+            service.wait_for(std::slice::from_ref(exchange));
             service.begin_tick();
             service.run_all(std::slice::from_mut(exchange), clock::now());
         }

@@ -7,6 +7,7 @@ use super::attachment::Attachment;
 use super::error::Error;
 use super::item::Item;
 use super::verdict::{Answers, TriedAnswers};
+use crate::conf::Conf;
 use crate::service::{Command, Request};
 
 /// No configuration allows more items. Further ones are counted but not kept.
@@ -100,13 +101,59 @@ impl<'c> Batch<'c> {
         }
         client.with(|attachment| {
             attachment.begin_tick();
-            let http = &attachment.conf().srv.http;
-            let atomic = http.max_atomic_items.min(http.max_items);
-            let most = if request.atomic { atomic } else { http.max_items } as usize;
-            if *items > most {
-                return Err(Error::TooMany { items: *items, most });
-            }
+            self.check(attachment.conf())?;
             run(attachment, request)
         })?
+    }
+
+    /// Checks that it has no more items than srv.xml allows.
+    fn check(&self, conf: &Conf) -> Result<(), Error> {
+        let http = &conf.srv.http;
+        let atomic = http.max_atomic_items.min(http.max_items);
+        let most = if self.request.atomic { atomic } else { http.max_items } as usize;
+        if self.items > most {
+            return Err(Error::TooMany { items: self.items, most });
+        }
+        Ok(())
+    }
+
+    /// Runs batches of a client in one tick, each as [`Batch::try_run`] does. All together wait for
+    /// other processes for at most one lock-timeout.
+    pub(super) fn try_all(
+        attachment: &mut Attachment,
+        batches: &[Batch<'_>],
+    ) -> Vec<Result<TriedAnswers, Error>> {
+        attachment.begin_tick();
+        let run = |batch: &Batch<'_>| {
+            batch.check(attachment.conf())?;
+            if batch.items == 0 {
+                return Ok(TriedAnswers { refused: false, items: Vec::new() });
+            }
+            attachment.try_all(&batch.request)
+        };
+        batches.iter().map(run).collect()
+    }
+
+    /// Runs batches of a client in one tick, each as [`Batch::run`] does. Those that wait do so at
+    /// the same time.
+    pub(super) fn run_all(
+        attachment: &mut Attachment,
+        batches: &[Batch<'_>],
+    ) -> Vec<Result<Answers, Error>> {
+        attachment.begin_tick();
+        let mut fit = Vec::with_capacity(batches.len());
+        let checked = batches.iter().map(|batch| {
+            let checked = batch.check(attachment.conf());
+            if checked.is_ok() {
+                fit.push(&batch.request);
+            }
+            checked
+        });
+        let checked: Vec<Result<(), Error>> = checked.collect();
+        let mut answers = attachment.run_each(&fit).into_iter();
+        let none = || Answers { refused: false, items: Vec::new() };
+        let answer =
+            |checked: Result<(), Error>| checked.map(|()| answers.next().unwrap_or_else(none));
+        checked.into_iter().map(answer).collect()
     }
 }

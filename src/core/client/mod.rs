@@ -15,8 +15,10 @@ mod verdict;
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::base::sys;
+use crate::conf::Conf;
 use crate::service::{Command, Role};
 use attachment::{Attachment, Origin, Patience};
 use per_process::Pools;
@@ -136,6 +138,40 @@ impl Client {
             attachment.begin_tick();
             attachment.generation()
         })
+    }
+
+    /// The generation in force, whether it is taken or not.
+    #[doc(hidden)]
+    pub fn published(&self) -> Result<u64, AttachError> {
+        self.with(|attachment| attachment.published())
+    }
+
+    /// Takes the configuration in force: its generation, and itself.
+    #[doc(hidden)]
+    pub fn in_force(&self) -> Result<(u64, Arc<Conf>), AttachError> {
+        self.with(|attachment| {
+            attachment.begin_tick();
+            (attachment.generation(), Arc::clone(attachment.conf()))
+        })
+    }
+
+    /// Runs batches in one tick: they wait for other processes for one lock-timeout in all. None
+    /// waits for the cluster, as with [`Batch::try_run`].
+    #[doc(hidden)]
+    pub fn try_run_all(
+        &self,
+        batches: &[Batch<'_>],
+    ) -> Result<Vec<Result<TriedAnswers, Error>>, AttachError> {
+        self.with(|attachment| Batch::try_all(attachment, batches))
+    }
+
+    /// Runs batches as [`Batch::run`] does, which wait for the cluster at the same time.
+    #[doc(hidden)]
+    pub fn run_all(
+        &self,
+        batches: &[Batch<'_>],
+    ) -> Result<Vec<Result<Answers, Error>>, AttachError> {
+        self.with(|attachment| Batch::run_all(attachment, batches))
     }
 
     fn run(&self, command: Command, item: Item<'_>, patience: Patience) -> Result<Verdict, Error> {

@@ -43,6 +43,13 @@ pub struct TriedAnswers {
     pub items: Vec<Result<Verdict, Error>>,
 }
 
+impl Answers {
+    pub(super) fn of(answers: &service::Answers) -> Answers {
+        let verdicts = answers.items.iter().map(|answer| Verdict::of(answers, answer));
+        Answers { refused: answers.refused, items: verdicts.collect() }
+    }
+}
+
 impl Verdict {
     #[inline(always)]
     pub(super) fn of(

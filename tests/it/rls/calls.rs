@@ -6,7 +6,7 @@ use http::Request;
 use super::Stage;
 use super::client::{
     Ask, CHECK, Client, Descriptor, Health, LIMIT, Limit, OK, OVER, Pair, Reply, Said, WATCH,
-    Whole, ask, descriptor, exchange, framed, post,
+    Whole, ask, descriptor, exchange, framed, hits, post,
 };
 
 fn login(user: &str) -> Descriptor {
@@ -15,10 +15,6 @@ fn login(user: &str) -> Descriptor {
 
 fn two(key: &str) -> Descriptor {
     descriptor(&[("two", key)])
-}
-
-fn hits(descriptor: Descriptor, value: u64) -> Descriptor {
-    Descriptor { hits: Some(Whole { value }), ..descriptor }
 }
 
 #[test]
@@ -127,23 +123,44 @@ fn an_interval_that_is_no_unit_has_none() {
 }
 
 #[test]
+fn what_makes_no_key_is_limited_all_the_same() {
+    let stage = Stage::new("");
+    let _server = stage.setup.start();
+    let mut client = Client::connect(stage.rls.address);
+    let long = "k".repeat(2000);
+    let values: [&[u8]; 6] =
+        [b"", long.as_bytes(), &long.as_bytes()[1..], b"\x01", b"\xff", b"\xfe"];
+    for value in values {
+        let two = || Descriptor { entries: vec![Pair::of_bytes("two", value)], ..two("") };
+        let mut code = || client.limit(&ask(vec![two()])).code;
+        assert_eq!([code(), code(), code()], [OK, OK, OVER], "{value:?}");
+    }
+    // All that is no number is one key.
+    let numbered = |value| ask(vec![descriptor(&[("numbered", value)])]);
+    let left = |said: Said| (said.code, said.statuses[0].remaining);
+    assert_eq!(left(client.limit(&numbered("alice"))), (OK, 1));
+    assert_eq!(left(client.limit(&numbered("bob"))), (OK, 0));
+    assert_eq!(left(client.limit(&numbered(""))), (OVER, 0));
+    assert_eq!(left(client.limit(&numbered("7"))), (OK, 1));
+    assert!(stage.setup.log().contains("make no key of their business"), "{}", stage.setup.log());
+}
+
+#[test]
 fn bad_calls_have_their_codes_and_the_connection_goes_on() {
     const INVALID: u16 = 3;
     let stage = Stage::new("");
     let _server = stage.setup.start();
     let mut client = Client::connect(stage.rls.address);
-    let long = login(&"k".repeat(2000));
     let huge = login(&"k".repeat(1 << 20));
     let much = hits(login("a"), u64::MAX);
     let whole = framed(&ask(vec![login("a")]));
     let cut = whole.slice(..whole.len() - 1);
     let compressed = Bytes::from([&[1], &whole[1..]].concat());
     let twice = Bytes::from([&whole[..], &whole[..]].concat());
-    let cases: [(&str, Bytes, u16, &str); 12] = [
+    let cases: [(&str, Bytes, u16, &str); 11] = [
         ("no domain", framed(&Ask { domain: String::new(), ..ask(vec![two("a")]) }), INVALID, ""),
         ("no descriptor", framed(&ask(vec![])), INVALID, "found no descriptor"),
         ("no entry", framed(&ask(vec![descriptor(&[])])), INVALID, "no entry in descriptor 0"),
-        ("a long key", framed(&ask(vec![long])), INVALID, "bad-key"),
         ("much", framed(&ask(vec![much])), INVALID, "bad-count"),
         ("many", framed(&ask(vec![two("a"); 65])), INVALID, "max-atomic-items"),
         ("nothing", Bytes::new(), INVALID, "found 0 bytes"),
@@ -207,7 +224,7 @@ fn its_health_is_told() {
     let stage = Stage::new("");
     let server = stage.setup.start();
     let mut client = Client::connect(stage.rls.address);
-    let service = |name: &str| Pair { name: name.to_owned(), value: String::new() };
+    let service = |name: &str| Pair { name: name.to_owned(), value: Vec::new() };
     for name in ["", "envoy.service.ratelimit.v3.RateLimitService"] {
         assert_eq!(client.send(CHECK, &service(name)).read::<Health>().status, 1);
     }

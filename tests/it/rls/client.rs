@@ -44,8 +44,9 @@ pub struct Descriptor {
 pub struct Pair {
     #[prost(string, tag = "1")]
     pub name: String,
-    #[prost(string, tag = "2")]
-    pub value: String,
+    /// Text, or what else a client has sent.
+    #[prost(bytes = "vec", tag = "2")]
+    pub value: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -99,16 +100,26 @@ impl Said {
     /// A header field that it adds.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
-        headers.find(|pair| pair.name == name).map(|pair| pair.value.as_str())
+        let found = headers.find(|pair| pair.name == name)?;
+        Some(std::str::from_utf8(&found.value).expect("text"))
     }
+}
+
+impl Pair {
+    /// Of a value that may be no text.
+    pub fn of_bytes(name: &str, value: &[u8]) -> Pair {
+        Pair { name: name.to_owned(), value: value.to_owned() }
+    }
+}
+
+/// A descriptor with hits of its own.
+pub fn hits(descriptor: Descriptor, value: u64) -> Descriptor {
+    Descriptor { hits: Some(Whole { value }), ..descriptor }
 }
 
 /// A descriptor of these entries.
 pub fn descriptor(entries: &[(&str, &str)]) -> Descriptor {
-    let pair = |(name, value): &(&str, &str)| Pair {
-        name: (*name).to_owned(),
-        value: (*value).to_owned(),
-    };
+    let pair = |(name, value): &(&str, &str)| Pair::of_bytes(name, value.as_bytes());
     Descriptor { entries: entries.iter().map(pair).collect(), hits: None, negative: false }
 }
 

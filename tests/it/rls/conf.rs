@@ -10,7 +10,7 @@ fn frs_check_shows_the_domains() {
     let stage = Stage::new("charge=\"each\"");
     let output = stage.setup.frs(&["check"]);
     let address = stage.rls.address;
-    let line = format!("rls {address}: charges each, domains: edge (6 descriptors)\n");
+    let line = format!("rls {address}: charges each, domains: edge (7 descriptors)\n");
     assert!(text(&output.stdout).contains(&line), "{output:?}");
     assert!(output.status.success(), "{output:?}");
 }

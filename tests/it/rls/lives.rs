@@ -1,11 +1,15 @@
 //! The process: it is killed, stopped, reloaded and upgraded beside its clients.
 
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::client::{Client, Descriptor, LIMIT, OK, OVER, ask, descriptor, framed, post};
+use super::client::{
+    Client, Descriptor, LIMIT, OK, OVER, Said, ask, descriptor, exchange, framed, hits, post,
+};
 use super::{DOMAINS, Stage};
 use crate::common::{Server, is_alive, text, wait_until};
 
@@ -47,7 +51,9 @@ fn killed_it_is_back_within_a_second_and_nothing_is_forgotten() {
     let old = envoy(&server);
     let begun = Instant::now();
     kill(old, Signal::SIGKILL).expect("killed");
-    assert!(client.wait_for_the_end().is_err() || !is_alive(old));
+    // With an error or without: the kernel closes its connections.
+    let _ = client.wait_for_the_end();
+    wait_until("it has ended", || (!is_alive(old)).then_some(()));
     let said = wait_until("it answers again", || {
         let reply = Client::try_connect(stage.rls.address)?
             .send_bytes(post(LIMIT), framed(&ask(vec![two("a")])))
@@ -116,6 +122,74 @@ fn an_upgrade_loses_no_call() {
     let master: i32 = master.expect("a master").parse().expect("a number");
     kill(Pid::from_raw(master), Signal::SIGKILL).expect("killed");
     wait_until("its processes follow it", || (!new_envoy_lives(&new)).then_some(()));
+}
+
+/// Eight calls at once, again and again. Returns how many were answered.
+fn call_again_and_again(address: SocketAddr, is_over: &AtomicBool) -> u64 {
+    let mut answered = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        let Some(client) = Client::try_connect(address) else { continue };
+        let mut is_open = true;
+        while is_open && !is_over.load(Ordering::Relaxed) {
+            let replies = client.runtime.block_on(async {
+                let body = framed(&ask(vec![descriptor(&[("user", "u"), ("path", "/")])]));
+                let call = || exchange(client.sender.clone(), post(LIMIT), body.clone());
+                let calls: Vec<_> = (0..8).map(|_| tokio::spawn(call())).collect();
+                let mut replies = Vec::new();
+                for call in calls {
+                    replies.push(call.await.expect("no panic"));
+                }
+                replies
+            });
+            for reply in replies {
+                match reply {
+                    Ok(reply) => {
+                        assert_eq!(reply.read::<Said>().code, OK);
+                        answered += 1;
+                    }
+                    // As Envoy does: whoever is told to go connects again.
+                    Err(error) => {
+                        assert!(error.is_go_away() || error.is_io(), "{error:?}");
+                        is_open = false;
+                    }
+                }
+            }
+        }
+    }
+    answered
+}
+
+#[test]
+fn of_the_calls_in_flight_over_an_upgrade_none_is_lost_and_none_charged_twice() {
+    let stage = Stage::new("");
+    let server = stage.setup.start();
+    let old = envoy(&server);
+    let address = stage.rls.address;
+    let is_over = AtomicBool::new(false);
+    let answered: u64 = std::thread::scope(|scope| {
+        let clients: Vec<_> =
+            (0..3).map(|_| scope.spawn(|| call_again_and_again(address, &is_over))).collect();
+        wait_until("calls are in flight", || {
+            let mut client = Client::connect(address);
+            let check = hits(descriptor(&[("user", "u"), ("path", "/")]), 0);
+            let left = client.limit(&ask(vec![check])).statuses[0].remaining;
+            (left < 1_000_000 - 100).then_some(())
+        });
+        server.signal(Signal::SIGUSR2);
+        let replaced = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            wait_until("another frs-envoy serves alone", || {
+                let found = server.attached("envoy");
+                (found.len() == 1 && found[0] != old && !is_alive(old)).then_some(())
+            });
+        }));
+        is_over.store(true, Ordering::Relaxed);
+        let answered = clients.into_iter().map(|client| client.join().expect("no panic")).sum();
+        replaced.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        answered
+    });
+    let check = hits(descriptor(&[("user", "u"), ("path", "/")]), 0);
+    let said = Client::connect(address).limit(&ask(vec![check]));
+    assert_eq!(1_000_000 - u64::from(said.statuses[0].remaining), answered);
 }
 
 fn new_envoy_lives(status: &str) -> bool {

@@ -2,6 +2,7 @@
 
 mod calls;
 pub mod client;
+mod cluster;
 mod conf;
 mod envoy;
 mod grpcio;
@@ -21,6 +22,9 @@ const MAP: &str = r#"<map>
   <biz id="3" name="two" key="string">
     <limit policy="interval" interval="90s" max="2"/>
   </biz>
+  <biz id="5" name="numbered" key="integer">
+    <limit policy="interval" interval="1h" max="2"/>
+  </biz>
   <biz id="4" name="counted" key="string"><limit policy="count"/></biz>
 </map>
 "#;
@@ -30,6 +34,7 @@ const DOMAINS: &str = r#"<domain name="edge">
   <descriptor entries="user path" biz="api" key="{user}"/>
   <descriptor entries="two" biz="two" key="{two}"/>
   <descriptor entries="after" biz="two" key="{after}" force="true"/>
+  <descriptor entries="numbered" biz="numbered" key="{numbered}"/>
   <descriptor entries="counted" biz="counted" key="{counted}"/>
   <descriptor entries="plan=internal" unlimited="true"/>
 </domain>"#;

@@ -64,7 +64,7 @@ fn main() -> Result<(), Failure> {
 
 /// The message of a call on keys that begin with this one.
 fn body(first: usize, keys: usize, descriptors: usize) -> Bytes {
-    let entry = |key: &str, value: String| Entry { key: key.to_owned(), value };
+    let entry = |key: &str, value: String| Entry { key: key.to_owned(), value: value.into_bytes() };
     let descriptors = (0..descriptors).map(|nth| RateLimitDescriptor {
         entries: vec![
             entry("user", format!("user-{}", (first + nth) % keys)),

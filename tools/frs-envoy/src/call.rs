@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use crate::domains::{Domains, Found, Target};
+use crate::keys::Fitted;
 use crate::messages::{
     Code, DescriptorStatus, Duration, HeaderValue, RateLimit, RateLimitDescriptor,
     RateLimitRequest, RateLimitResponse, Unit,
@@ -28,7 +29,7 @@ pub struct Charge {
 }
 
 /// A call that is understood.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Call {
     /// What is charged, in the order of the descriptors that are limited.
     pub charges: Vec<Charge>,
@@ -36,6 +37,8 @@ pub struct Call {
     pub atomic: bool,
     /// Descriptors that bring a limit along, which is ignored.
     pub overrides: usize,
+    /// Keys that their businesses do not take as they are.
+    pub unfit_keys: usize,
     /// One for each descriptor.
     parts: Vec<Part>,
 }
@@ -60,7 +63,7 @@ impl Call {
         if request.descriptors.is_empty() {
             return Err(Status::invalid("found no descriptor, expected at least one"));
         }
-        let mut call = Call { charges: Vec::new(), atomic: false, overrides: 0, parts: Vec::new() };
+        let mut call = Call::default();
         for (nth, descriptor) in request.descriptors.iter().enumerate() {
             if descriptor.entries.is_empty() {
                 let found = format!("found no entry in descriptor {nth}, expected at least one");
@@ -71,7 +74,9 @@ impl Call {
                 Found::None => Part::Unmatched,
                 Found::Unlimited => Part::Unlimited,
                 Found::Target(target) => {
-                    call.charges.push(charge(request, descriptor, target));
+                    let Fitted { key, is_whole } = target.key(&descriptor.entries);
+                    call.unfit_keys += usize::from(!is_whole);
+                    call.charges.push(charge(request, descriptor, target, key));
                     Part::Charged(Arc::clone(&target.name))
                 }
             };
@@ -119,7 +124,12 @@ impl Call {
 }
 
 /// The hits of the descriptor if it says them, else those of the request, else one.
-fn charge(request: &RateLimitRequest, descriptor: &RateLimitDescriptor, target: &Target) -> Charge {
+fn charge(
+    request: &RateLimitRequest,
+    descriptor: &RateLimitDescriptor,
+    target: &Target,
+    key: String,
+) -> Charge {
     let hits = match (&descriptor.hits_addend, request.hits_addend) {
         // More than a count can be is not cut down to one: it is an error of the item.
         (Some(own), _) => i64::try_from(own.value).unwrap_or(i64::MAX),
@@ -127,7 +137,6 @@ fn charge(request: &RateLimitRequest, descriptor: &RateLimitDescriptor, target: 
         (None, hits) => i64::from(hits),
     };
     let count = if descriptor.is_negative_hits { -hits } else { hits };
-    let key = target.key(&descriptor.entries);
     Charge { biz: target.biz, key, count, force: target.force }
 }
 

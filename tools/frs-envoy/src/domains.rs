@@ -6,9 +6,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::keys::{Fitted, fitted};
 use crate::matching::Matcher;
 use crate::messages::Entry;
-use frs::conf::{Charge, Cidr, Conf, KeyPart};
+use frs::conf::{Charge, Cidr, Conf, KeyPart, KeyType, LogLevel};
 
 /// What calls are answered by, of one generation of the configuration.
 #[derive(Debug)]
@@ -21,6 +22,10 @@ pub struct Domains {
     pub max_atomic_items: usize,
     /// Networks whose peers are served.
     pub allow: Vec<Cidr>,
+    /// The generation of that configuration.
+    pub generation: u64,
+    /// The least severe level that is logged.
+    pub log_level: LogLevel,
     domains: HashMap<String, Domain>,
 }
 
@@ -40,6 +45,7 @@ pub struct Target {
     /// Charge even what is over a limit.
     pub force: bool,
     key: Vec<KeyPart>,
+    key_type: KeyType,
 }
 
 /// What a call's descriptor is charged to.
@@ -54,8 +60,8 @@ pub enum Found<'d> {
 }
 
 impl Domains {
-    /// Those of a configuration.
-    pub fn of(conf: &Conf) -> Domains {
+    /// Those of a configuration, which is this generation.
+    pub fn of(generation: u64, conf: &Conf) -> Domains {
         let (rls, http) = (conf.srv.rls.as_ref(), &conf.srv.http);
         let named = rls.iter().flat_map(|rls| &rls.domains).map(|domain| {
             let targets = domain.descriptors.iter().map(|descriptor| {
@@ -64,7 +70,7 @@ impl Domains {
                 let biz = conf.map.bizs.get(conf.map.find_biz(&target.biz)?)?;
                 let name = Arc::from(biz.name.as_str());
                 let (force, key) = (target.force, target.key.clone());
-                Some(Target { biz: biz.id, name, force, key })
+                Some(Target { biz: biz.id, name, force, key, key_type: biz.key })
             });
             let targets = targets.collect();
             (domain.name.clone(), Domain { matcher: Matcher::new(domain), targets })
@@ -74,6 +80,8 @@ impl Domains {
             max_items: http.max_items as usize,
             max_atomic_items: http.max_atomic_items.min(http.max_items) as usize,
             allow: conf.srv.allow.clone(),
+            generation,
+            log_level: conf.srv.log.level,
             domains: named.collect(),
         }
     }
@@ -91,16 +99,17 @@ impl Domains {
 
 impl Target {
     /// The key, made of the values of these entries.
-    pub fn key(&self, entries: &[Entry]) -> String {
-        let mut key = String::new();
+    pub fn key(&self, entries: &[Entry]) -> Fitted {
+        let mut key = Vec::new();
         for part in &self.key {
             match part {
-                KeyPart::Text(text) => key.push_str(text),
+                KeyPart::Text(text) => key.extend_from_slice(text.as_bytes()),
                 KeyPart::Value(at) => {
-                    key.push_str(entries.get(*at).map_or("", |entry| &entry.value));
+                    let value = entries.get(*at).map_or(&[][..], |entry| &entry.value);
+                    key.extend_from_slice(value);
                 }
             }
         }
-        key
+        fitted(key, self.key_type)
     }
 }

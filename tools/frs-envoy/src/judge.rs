@@ -1,71 +1,89 @@
-//! The judge runs calls on the store: those that are ready at the same time in one batch.
+//! The judge runs calls on the store: those that are ready at the same time in one tick.
 //!
-//! Invariant: each call gets one answer. Nothing here waits for the lease of a shared limit on the
-//! thread that serves connections.
+//! Invariant: each call gets one answer, or its client has gone, and then it is not charged any
+//! more. The thread that serves connections has an attachment of its own, so that it waits neither
+//! for leases nor for calls that do, and for other processes at most one lock-timeout a turn.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, oneshot};
 
 use crate::call::Charge;
+use crate::ready::{ITEMS_TOGETHER, Judged, Ready, fail, judged, would_wait};
 use crate::status::Status;
-use frs::{Client, Item, Verdict};
-
-/// Items of one batch, at most.
-const BATCH: usize = 256;
-
-/// The verdicts of a call, or why there are none.
-pub type Judged = Result<Vec<Verdict>, Status>;
+use crate::waiting::{Parked, Waiting};
+use frs::conf::Conf;
+use frs::service::Role;
+use frs::{AttachError, Batch, Client, TriedAnswers};
 
 /// Runs calls.
 #[derive(Debug)]
 pub struct Judge {
-    client: Arc<Client>,
-    waiting: Mutex<Vec<Waiting>>,
+    /// Of the thread that serves, and of no other.
+    client: Client,
+    waiting: Arc<Waiting>,
+    ready: Mutex<Vec<Ready>>,
     wake: Notify,
     /// The last run found a store to ask.
     is_attached: AtomicBool,
 }
 
-#[derive(Debug)]
-struct Waiting {
-    charges: Vec<Charge>,
-    atomic: bool,
-    answer: oneshot::Sender<Judged>,
-}
-
 impl Judge {
-    /// A judge by this client. [`Judge::run`] must run.
-    pub fn new(client: Client) -> Judge {
-        Judge {
-            client: Arc::new(client),
-            waiting: Mutex::default(),
+    /// A judge over a data directory. [`Judge::run`] must run.
+    ///
+    /// # Errors
+    /// It cannot attach.
+    pub fn attach(data_dir: &Path) -> Result<Judge, AttachError> {
+        Ok(Judge {
+            client: Client::attach_as(data_dir, Role::Envoy)?,
+            waiting: Arc::new(Waiting::new(data_dir)),
+            ready: Mutex::default(),
             wake: Notify::new(),
             is_attached: AtomicBool::new(true),
-        }
+        })
     }
 
-    /// Has charges judged.
+    /// Has charges judged. Dropped before, it charges nothing that is not charged yet.
     pub async fn judge(&self, charges: Vec<Charge>, atomic: bool) -> Judged {
         if charges.is_empty() {
             return Ok(Vec::new());
         }
         let (answer, judged) = oneshot::channel();
-        self.waiting().push(Waiting { charges, atomic, answer });
+        self.ready().push(Ready { charges, atomic, answer });
         self.wake.notify_one();
         let gone = |_| Err(Status::from(frs::Error::from(frs::ItemError::Store)));
         judged.await.unwrap_or_else(gone)
+    }
+
+    /// Takes the configuration in force: its generation, and itself.
+    ///
+    /// # Errors
+    /// There is no store to attach to.
+    pub fn in_force(&self) -> Result<(u64, Arc<Conf>), AttachError> {
+        self.client.in_force()
+    }
+
+    /// The generation in force, whether it is taken or not.
+    ///
+    /// # Errors
+    /// There is no store to attach to.
+    pub fn published(&self) -> Result<u64, AttachError> {
+        self.noted(self.client.published())
     }
 
     /// Takes the configuration in force; its generation.
     ///
     /// # Errors
     /// There is no store to attach to.
-    pub fn tick(&self) -> Result<u64, frs::AttachError> {
-        let ticked = self.client.tick();
-        self.is_attached.store(ticked.is_ok(), Ordering::Relaxed);
-        ticked
+    pub fn tick(&self) -> Result<u64, AttachError> {
+        self.noted(self.client.tick())
+    }
+
+    /// The calls that wait.
+    pub fn waiting(&self) -> &Arc<Waiting> {
+        &self.waiting
     }
 
     /// Whether calls can be judged.
@@ -73,118 +91,104 @@ impl Judge {
         self.is_attached.load(Ordering::Relaxed) || self.tick().is_ok()
     }
 
-    /// Judges what waits, for ever. It is woken after the calls that are ready, so it finds all of
-    /// them.
+    /// Judges what is ready, for ever. It is woken after the calls that are ready, so it finds all
+    /// of them.
     pub async fn run(&self) {
         loop {
             self.wake.notified().await;
-            let waiting = std::mem::take(&mut *self.waiting());
-            self.judge_all(waiting);
+            let mut ready = std::mem::take(&mut *self.ready());
+            ready.retain(|call| !call.is_gone());
+            self.judge_all(ready);
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Vec<Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn ready(&self) -> MutexGuard<'_, Vec<Ready>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn judge_all(&self, waiting: Vec<Waiting>) {
-        let (mut together, mut items) = (Vec::new(), 0);
-        for call in waiting {
-            if call.atomic {
-                self.judge_atomic(call);
-                continue;
-            }
-            if items + call.charges.len() > BATCH {
-                self.judge_together(std::mem::take(&mut together));
-                items = 0;
-            }
-            items += call.charges.len();
-            together.push(call);
-        }
-        self.judge_together(together);
+    fn noted<T>(&self, result: Result<T, AttachError>) -> Result<T, AttachError> {
+        self.is_attached.store(result.is_ok(), Ordering::Relaxed);
+        result
     }
 
-    fn note(&self, error: &frs::Error) {
-        if matches!(error, frs::Error::Attach(_)) {
-            self.is_attached.store(false, Ordering::Relaxed);
+    fn judge_all(&self, ready: Vec<Ready>) {
+        let alone = self.judge_groups(grouped(ready));
+        // There may be fewer max-items than a batch has.
+        if !alone.is_empty() {
+            self.judge_groups(alone.into_iter().map(|call| vec![call]).collect());
         }
     }
 
-    /// Calls whose items are charged each on its own.
-    fn judge_together(&self, calls: Vec<Waiting>) {
-        if calls.is_empty() {
-            return;
+    /// Judges each group as a batch, all in one tick. Returns the calls that are too many together.
+    fn judge_groups(&self, groups: Vec<Vec<Ready>>) -> Vec<Ready> {
+        if groups.is_empty() {
+            return Vec::new();
         }
-        let items = calls.iter().flat_map(|call| &call.charges).map(Charge::item);
-        match self.client.batch().items(items).try_run() {
-            // There may be fewer max-items than a batch has.
-            Err(frs::Error::TooMany { .. }) if calls.len() > 1 => {
-                calls.into_iter().for_each(|call| self.judge_together(vec![call]));
-            }
-            Err(error) => {
-                self.note(&error);
-                let status = Status::from(error);
-                calls.into_iter().for_each(|call| drop(call.answer.send(Err(status.clone()))));
-            }
+        let batches: Vec<Batch<'_>> = groups
+            .iter()
+            .map(|calls| {
+                let charges = calls.iter().flat_map(|call| &call.charges);
+                let batch = self.client.batch().items(charges.map(Charge::item));
+                if calls.iter().any(|call| call.atomic) { batch.atomic() } else { batch }
+            })
+            .collect();
+        let mut alone = Vec::new();
+        match self.noted(self.client.try_run_all(&batches)) {
             Ok(tried) => {
-                let mut tried = tried.items.into_iter();
-                for call in calls {
-                    let judged = tried.by_ref().take(call.charges.len()).collect();
-                    self.finish(call, judged);
+                for (calls, tried) in groups.into_iter().zip(tried) {
+                    match tried {
+                        Err(frs::Error::TooMany { .. }) if calls.len() > 1 => alone.extend(calls),
+                        tried => self.finish(calls, tried),
+                    }
                 }
             }
+            Err(error) => fail(groups.into_iter().flatten(), error),
         }
+        alone
     }
 
-    /// Answers a call, or has a thread wait for the leases that its items lack.
-    fn finish(&self, call: Waiting, judged: Vec<Result<Verdict, frs::Error>>) {
-        let waits =
-            |result: &Result<Verdict, frs::Error>| matches!(result, Err(frs::Error::WouldWait));
-        if !judged.iter().any(waits) {
-            let judged = judged.into_iter().collect::<Result<Vec<Verdict>, frs::Error>>();
-            let _ = call.answer.send(judged.map_err(Status::from));
-            return;
-        }
-        let client = Arc::clone(&self.client);
-        tokio::task::spawn_blocking(move || {
-            let judged =
-                judged.into_iter().zip(&call.charges).map(|(result, charge)| match result {
-                    Err(frs::Error::WouldWait) => client.update(charge.item()),
-                    result => result,
-                });
-            let judged = judged.collect::<Vec<_>>().into_iter().collect::<Result<_, frs::Error>>();
-            let _ = call.answer.send(judged.map_err(Status::from));
-        });
-    }
-
-    /// A call that charges all of its items or none.
-    fn judge_atomic(&self, call: Waiting) {
-        let batch = self.client.batch().items(call.charges.iter().map(Charge::item)).atomic();
-        match batch.try_run() {
-            Ok(tried) => self.finish(call, tried.items),
+    /// Answers calls that ran together, or has them wait for the leases that their items lack.
+    fn finish(&self, calls: Vec<Ready>, tried: Result<TriedAnswers, frs::Error>) {
+        match tried {
+            Ok(tried) => {
+                let mut items = tried.items.into_iter();
+                for call in calls {
+                    let tried: Vec<_> = items.by_ref().take(call.charges.len()).collect();
+                    if tried.iter().any(would_wait) {
+                        self.waiting.push(call, Parked::Rest(tried));
+                    } else {
+                        call.answer(judged(tried));
+                    }
+                }
+            }
             Err(frs::Error::WouldWait) => {
-                let client = Arc::clone(&self.client);
-                tokio::task::spawn_blocking(move || {
-                    let items = call.charges.iter().map(Charge::item);
-                    let ran = client.batch().items(items).atomic().run();
-                    let judged = ran.and_then(|answers| {
-                        let items = answers.items.into_iter();
-                        Ok(items.collect::<Result<Vec<_>, frs::ItemError>>()?)
-                    });
-                    let _ = call.answer.send(judged.map_err(Status::from));
-                });
+                calls.into_iter().for_each(|call| self.waiting.push(call, Parked::Whole));
             }
-            Err(error) => {
-                self.note(&error);
-                let _ = call.answer.send(Err(error.into()));
-            }
+            Err(error) => fail(calls, error),
         }
     }
 }
 
-impl Charge {
-    fn item(&self) -> Item<'_> {
-        let item = Item::new(self.biz, &self.key).count(self.count);
-        if self.force { item.force() } else { item }
+/// Calls by the batches that they run in: one that charges all or none alone, the others together.
+fn grouped(ready: Vec<Ready>) -> Vec<Vec<Ready>> {
+    let (mut groups, mut together, mut items) = (Vec::new(), Vec::new(), 0);
+    for call in ready {
+        if call.atomic {
+            groups.push(vec![call]);
+            continue;
+        }
+        if items + call.charges.len() > ITEMS_TOGETHER && !together.is_empty() {
+            groups.push(std::mem::take(&mut together));
+            items = 0;
+        }
+        items += call.charges.len();
+        together.push(call);
     }
+    if !together.is_empty() {
+        groups.push(together);
+    }
+    groups
 }
+
+#[cfg(test)]
+mod tests;

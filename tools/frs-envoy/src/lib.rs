@@ -10,17 +10,24 @@
 //! | [`grpc`], [`status`], [`messages`] | the protocol |
 //! | [`domains`], [`matching`] | which descriptor of srv.xml a call's descriptor is charged to |
 //! | [`call`] | a request to items, verdicts to a response |
-//! | [`judge`] | the store |
+//! | [`keys`] | values to keys that their businesses take |
+//! | [`judge`], [`ready`] | the store, and calls that ask it |
+//! | [`waiting`] | calls that wait for the cluster |
+//! | [`follow`] | the domains after a reload |
 //! | [`import`] | envoyproxy/ratelimit's configuration, as frs's |
 
 pub mod call;
 pub mod domains;
+pub mod follow;
 pub mod grpc;
 pub mod import;
 pub mod judge;
+pub mod keys;
 pub mod listener;
 pub mod matching;
 pub mod messages;
+pub mod ready;
 pub mod serve;
 pub mod service;
 pub mod status;
+pub mod waiting;

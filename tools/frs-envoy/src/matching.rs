@@ -29,7 +29,7 @@ struct Node {
 /// What follows a name, by the value.
 #[derive(Debug, Default)]
 struct Values {
-    exact: HashMap<String, Node>,
+    exact: HashMap<Vec<u8>, Node>,
     /// The longest first.
     prefixes: Vec<(String, Node)>,
     any: Option<Box<Node>>,
@@ -62,7 +62,7 @@ impl Node {
         let values = self.names.get(&entry.key)?;
         let exact = values.exact.get(&entry.value);
         let prefixes = values.prefixes.iter();
-        let prefixes = prefixes.filter(|(prefix, _)| entry.value.starts_with(prefix));
+        let prefixes = prefixes.filter(|(prefix, _)| entry.value.starts_with(prefix.as_bytes()));
         let nodes = exact.into_iter().chain(prefixes.map(|(_, node)| node));
         let mut nodes = nodes.chain(values.any.as_deref());
         nodes.find_map(|node| node.find(rest))
@@ -73,7 +73,7 @@ impl Values {
     /// The node of this pattern, made if it is not there.
     fn node(&mut self, pattern: &ValuePattern) -> &mut Node {
         match pattern {
-            ValuePattern::Exact(value) => self.exact.entry(value.clone()).or_default(),
+            ValuePattern::Exact(value) => self.exact.entry(value.clone().into_bytes()).or_default(),
             ValuePattern::Any => self.any.get_or_insert_default(),
             ValuePattern::Prefix(prefix) => {
                 let is_longer = |known: &(String, Node)| known.0.len() > prefix.len();

@@ -40,9 +40,9 @@ pub struct Entry {
     /// The name.
     #[prost(string, tag = "1")]
     pub key: String,
-    /// The value.
-    #[prost(string, tag = "2")]
-    pub value: String,
+    /// The value. It is text, but Envoy passes on what a client has sent.
+    #[prost(bytes = "vec", tag = "2")]
+    pub value: Vec<u8>,
 }
 
 /// `RateLimitDescriptor.RateLimitOverride`.

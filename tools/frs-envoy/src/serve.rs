@@ -9,29 +9,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Builder;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::domains::Domains;
+use crate::follow::follow;
 use crate::judge::Judge;
 use crate::listener::Listener;
 use crate::service::Service;
+use crate::waiting;
+use frs::AttachError;
 use frs::base::sys::process::{Channel, PollFd, PollFlags, Signal, Signals, poll};
-use frs::conf::{Conf, active};
-use frs::service::Role;
-use frs::{AttachError, Client};
 use frs_server::process::envoy::{Ties, start_log};
 use frs_server::process::log;
 use frs_server::process::message::{Received, ToChild, receive, send_ready};
 use std::os::fd::AsFd;
 
-/// Threads that may wait for leases at once.
-const WAITING_THREADS: usize = 8;
+/// Threads that wait for the cluster, and the one that reads a new configuration.
+const BLOCKING_THREADS: usize = waiting::THREADS + 1;
 /// Time limit for calls that have been read, after SIGTERM.
 const FINISH: Duration = Duration::from_secs(4);
 /// Time limit for clients to go, when other processes serve in place of this one.
 const DRAIN: Duration = Duration::from_secs(60);
-/// Attempts to read the configuration in force, which may change meanwhile.
-const READS: usize = 8;
 
 /// Why it does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -45,9 +43,6 @@ pub enum ServeError {
     /// It cannot attach to the store.
     #[error(transparent)]
     Attach(#[from] AttachError),
-    /// It cannot read the configuration in force.
-    #[error("cannot read the configuration in force: {0}")]
-    Active(#[from] active::ActiveError),
     /// The kernel refuses something.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -70,20 +65,22 @@ pub fn serve(data_dir: &Path) -> Result<(), ServeError> {
     let Ties { channel, listener } = Ties::take()?.ok_or(ServeError::ByHand)?;
     let ignored = [Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
     let signals = Signals::take(&[Signal::SIGTERM, Signal::SIGQUIT], &ignored)?;
-    // Calls that wait for a lease hold an attachment each.
-    let client = Client::attach_as(data_dir, Role::Envoy)?.with_places(8);
-    let judge = Judge::new(client);
-    let conf = in_force(&judge, data_dir)?;
+    let judge = Judge::attach(data_dir)?;
+    let (generation, conf) = judge.in_force()?;
     start_log(&conf.srv.log);
     let _name = log::name_process("envoy");
-    let service = Arc::new(Service::new(judge, Domains::of(&conf)));
-    let runtime =
-        Builder::new_current_thread().enable_all().max_blocking_threads(WAITING_THREADS).build()?;
+    let service = Arc::new(Service::new(judge, Domains::of(generation, &conf)));
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .build()?;
     let (requests, inbox) = mpsc::unbounded_channel();
     let served = runtime.block_on(async {
         let listener = Listener::new(listener)?;
         let judging = Arc::clone(&service);
         let judging = tokio::spawn(async move { judging.judge().run().await });
+        let told = Arc::new(Notify::new());
+        tokio::spawn(follow(Arc::clone(&service), data_dir.into(), Arc::clone(&told)));
         let serving = Arc::clone(&service);
         let serving = tokio::spawn(async move { serving.serve(listener).await });
         send_ready(&channel)?;
@@ -92,7 +89,7 @@ pub fn serve(data_dir: &Path) -> Result<(), ServeError> {
             .spawn(move || listen_to_master(&channel, &signals, &requests))?;
         // Where one of them has panicked, a new process serves better than the rest of this one.
         tokio::select! {
-            () = obey(&service, data_dir, inbox, serving) => {}
+            () = obey(&service, &told, inbox, serving) => {}
             _ = judging => tracing::error!("nothing judges any more: this process ends"),
         }
         Ok::<_, io::Error>(())
@@ -100,18 +97,6 @@ pub fn serve(data_dir: &Path) -> Result<(), ServeError> {
     // Threads may wait for leases.
     runtime.shutdown_background();
     Ok(served?)
-}
-
-/// The configuration in force. It may change while it is read.
-fn in_force(judge: &Judge, data_dir: &Path) -> Result<Conf, ServeError> {
-    let mut result = active::read(data_dir, judge.tick()?);
-    for _ in 1..READS {
-        if result.is_ok() {
-            break;
-        }
-        result = active::read(data_dir, judge.tick()?);
-    }
-    Ok(result?)
 }
 
 /// Passes on what the master says, until it says that this is the end.
@@ -156,7 +141,7 @@ fn listen_to_master(
 
 async fn obey(
     service: &Arc<Service>,
-    data_dir: &Path,
+    told: &Notify,
     mut requests: mpsc::UnboundedReceiver<Request>,
     mut serving: tokio::task::JoinHandle<()>,
 ) {
@@ -167,7 +152,7 @@ async fn obey(
     loop {
         tokio::select! {
             request = requests.recv(), if is_open => match request {
-                Some(Request::Take) => take(service, data_dir),
+                Some(Request::Take) => told.notify_one(),
                 Some(Request::End(within)) => {
                     service.end();
                     if within < bound {
@@ -188,16 +173,5 @@ async fn obey(
             () = &mut end => return,
             _ = &mut serving => return,
         }
-    }
-}
-
-/// Takes the configuration in force. If that fails, the older one stays.
-fn take(service: &Service, data_dir: &Path) {
-    match in_force(service.judge(), data_dir) {
-        Ok(conf) => {
-            log::set_level(conf.srv.log.level);
-            service.set_domains(Domains::of(&conf));
-        }
-        Err(error) => tracing::error!(%error, "the domains of <rls> stay as they were"),
     }
 }

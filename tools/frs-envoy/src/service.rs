@@ -39,7 +39,7 @@ const WINDOW_BYTES: u32 = 1 << 20;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// A pause after an accept that failed: descriptors may be lacking.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// At most one line in this time about limits that are ignored.
+/// At most one line in this time about limits that are ignored, and about keys that do not fit.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
 const LIMITS: &str = "envoy.service.ratelimit.v3.RateLimitService";
@@ -55,8 +55,16 @@ pub struct Service {
     /// Whether the service is to end.
     ending: watch::Sender<bool>,
     /// Descriptors that brought a limit along.
-    overrides: AtomicU64,
-    complaints: Mutex<LogThrottle>,
+    overrides: Complaint,
+    /// Keys that their businesses do not take as they are.
+    unfit_keys: Complaint,
+}
+
+/// A number of which the log tells now and then.
+#[derive(Debug)]
+struct Complaint {
+    count: AtomicU64,
+    due: Mutex<LogThrottle>,
 }
 
 impl Service {
@@ -66,8 +74,8 @@ impl Service {
             judge,
             domains: RwLock::new(Arc::new(domains)),
             ending: watch::Sender::new(false),
-            overrides: AtomicU64::new(0),
-            complaints: Mutex::new(LogThrottle::new(TELL_EVERY)),
+            overrides: Complaint::new(),
+            unfit_keys: Complaint::new(),
         }
     }
 
@@ -179,10 +187,18 @@ impl Service {
             grpc::refuse_http(&mut respond, http::StatusCode::UNSUPPORTED_MEDIA_TYPE)
         } else {
             match head.uri.path() {
-                SHOULD_RATE_LIMIT => match self.limit(&mut body).await {
-                    Ok(response) => grpc::answer(&mut respond, &response),
-                    Err(status) => grpc::refuse(&mut respond, &status),
-                },
+                SHOULD_RATE_LIMIT => {
+                    let limited = tokio::select! {
+                        biased;
+                        limited = self.limit(&mut body) => limited,
+                        // Nobody waits for the answer: what is not charged yet is not charged.
+                        _ = std::future::poll_fn(|context| respond.poll_reset(context)) => return,
+                    };
+                    match limited {
+                        Ok(response) => grpc::answer(&mut respond, &response),
+                        Err(status) => grpc::refuse(&mut respond, &status),
+                    }
+                }
                 CHECK => match self.check(&mut body).await {
                     Ok(response) => grpc::answer(&mut respond, &response),
                     Err(status) => grpc::refuse(&mut respond, &status),
@@ -205,22 +221,15 @@ impl Service {
     async fn limit(&self, body: &mut RecvStream) -> Result<RateLimitResponse, Status> {
         let request: RateLimitRequest = grpc::read(body).await?;
         let mut call = Call::new(&request, &self.domains())?;
-        if call.overrides > 0 {
-            self.tell_overrides(call.overrides);
+        if let Some(descriptors) = self.overrides.add(call.overrides) {
+            tracing::warn!(descriptors, "Envoy sends limits of its own, which are ignored");
+        }
+        if let Some(keys) = self.unfit_keys.add(call.unfit_keys) {
+            tracing::warn!(keys, "values that make no key of their business are counted as others");
         }
         let charges = std::mem::take(&mut call.charges);
         let verdicts = self.judge.judge(charges, call.atomic).await?;
         Ok(call.response(&verdicts))
-    }
-
-    #[cold]
-    fn tell_overrides(&self, more: usize) {
-        let more = more as u64;
-        let descriptors = self.overrides.fetch_add(more, Ordering::Relaxed) + more;
-        let mut complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
-        if complaints.is_due(clock::instant()) {
-            tracing::warn!(descriptors, "Envoy sends limits of its own, which are ignored");
-        }
     }
 
     fn serving_status(&self) -> ServingStatus {
@@ -263,6 +272,25 @@ impl Service {
             }
             _ = std::future::poll_fn(|context| stream.poll_reset(context)) => Ok(()),
         }
+    }
+}
+
+impl Complaint {
+    fn new() -> Complaint {
+        Complaint { count: AtomicU64::new(0), due: Mutex::new(LogThrottle::new(TELL_EVERY)) }
+    }
+
+    /// Counts more of them. Returns the number if it is to be told.
+    #[inline]
+    fn add(&self, more: usize) -> Option<u64> {
+        if more == 0 { None } else { self.count(more as u64) }
+    }
+
+    #[cold]
+    fn count(&self, more: u64) -> Option<u64> {
+        let count = self.count.fetch_add(more, Ordering::Relaxed) + more;
+        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        due.is_due(clock::instant()).then_some(count)
     }
 }
 

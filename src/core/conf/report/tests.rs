@@ -98,6 +98,34 @@ fn a_cluster_costs_a_courier_and_each_slot_of_the_server_a_ring_of_wants() {
 }
 
 #[test]
+fn all_slots_that_frs_envoy_may_take_are_kept_for_the_server() {
+    let of = |srv: &str| {
+        let map = "<map><group name='g' files='1' key-nodes='8' node-size='64'/></map>";
+        let conf = Conf::parse("s", srv, "m", map).unwrap_or_else(|faults| panic!("{faults}"));
+        let text = report(&conf, &machine(u64::MAX, Ok(Filesystem::Ext4)), &SIZES).text;
+        let lines = ["page tables:", "slots:", "processes:"];
+        let shown = |line: &&str| lines.iter().any(|start| line.trim().starts_with(start));
+        let shown: String = text.lines().filter(shown).collect();
+        (conf.srv.needed_slots(), shown)
+    };
+    let rls = "<rls listen='127.0.0.1:7603'><domain name='d'/></rls>";
+    let cluster = "<cluster name='prod' secret-file='s'><node>a:6379</node></cluster>";
+    let (alone, text) = of(&format!("<srv><workers>2</workers>{rls}</srv>"));
+    assert_eq!(alone, 5);
+    assert!(text.contains("(2 workers + keeper + frs-envoy + reload, twice)"), "{text}");
+    // Its calls wait for leases: a slot for each thread that does.
+    let (shared, text) = of(&format!("<srv><workers>2</workers>{cluster}{rls}</srv>"));
+    assert_eq!(shared, 9);
+    for words in [
+        "(2 workers + 1 keeper + courier + 4 of frs-envoy)",
+        "18 kept for the server (2 workers + keeper + courier + 4 of frs-envoy + reload, twice)",
+        "(2 workers + keeper + master + courier + frs-envoy) ×",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
 fn a_cluster_has_requests_parked_and_their_memory_is_bounded() {
     let text = |srv: &str| {
         let map = "<map><group name='g' files='1' key-nodes='8' node-size='64'/>

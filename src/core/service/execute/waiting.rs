@@ -73,19 +73,20 @@ impl Exchange {
 }
 
 impl Service {
-    /// Sleeps until an exchange that waits may go on, or its time is over. For programs: their bell
-    /// is a futex.
+    /// Sleeps until one of these exchanges, which wait, may go on, or its time is over. For
+    /// programs: their bell is a futex.
     #[cold]
-    pub fn wait_for(&mut self, exchange: &Exchange) {
+    pub fn wait_for(&mut self, exchanges: &[Exchange]) {
         let begun = clock::instant();
-        let limit = Duration::from_millis(exchange.wait_ms);
+        let next_ms = exchanges.iter().map(|exchange| exchange.wait_ms).min();
+        let limit = Duration::from_millis(next_ms.unwrap_or(0));
         self.call_courier();
         let Some(wants) = self.handle.wants() else { return };
         let bell = wants.bell();
         loop {
             let rest = bell.lie_down();
             let left = limit.saturating_sub(clock::since(begun));
-            if left.is_zero() || self.may_go_on(exchange) {
+            if left.is_zero() || exchanges.iter().any(|exchange| self.may_go_on(exchange)) {
                 break;
             }
             bell.sleep(rest, left);

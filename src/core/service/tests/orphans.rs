@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::service::{Command, ItemError, Service};
+use crate::{Client, Error, Item};
 
 use crate::store::semaphore::Token;
 use crate::store::{self, Counter};
@@ -124,6 +125,33 @@ fn a_semaphore_that_its_living_slot_holds_is_not_freed() {
     group.semaphore(0, 3).release();
     store::pose(runtime.slot(slot), &[], 0);
     assert_eq!((charge(&mut service, 3), orphans(&world)), (Ok(1), 0));
+    drop(other);
+}
+
+#[test]
+fn batches_that_run_together_wait_for_a_holder_once() {
+    const LOCK: Duration = Duration::from_millis(400);
+    let world = World::with_lock_timeout(MAP, "400ms");
+    let client = Client::attach(&world.dir).unwrap();
+    let other = world.attach();
+    let (runtime, group) = (world.runtime(), world.group("g"));
+    let (slot, token) = (other_slot(&world), tokens(&world)[1]);
+    let header = group.header().id;
+    let intents = [1, 3].map(|key_node| store::slot::Intent { group: header, file: 0, key_node });
+    store::pose(runtime.slot(slot), &intents, 0);
+    [1, 3].iter().for_each(|&key| scribble(&world, key, token));
+    let item = |key: u64| Item::new("a", key);
+    let batches: Vec<_> =
+        (0..10).map(|_| client.batch().item(item(1)).item(item(3)).atomic()).collect();
+    let begun = Instant::now();
+    for tried in client.try_run_all(&batches).unwrap() {
+        let items = tried.unwrap().items;
+        assert!(items.iter().all(|item| matches!(item, Err(Error::Item(ItemError::Busy)))));
+    }
+    let took = begun.elapsed();
+    assert!(LOCK <= took && took < 3 * LOCK, "{took:?}");
+    [1, 3].iter().for_each(|&key| group.semaphore(0, key).release());
+    store::pose(runtime.slot(slot), &[], 0);
     drop(other);
 }
 

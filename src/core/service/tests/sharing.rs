@@ -458,6 +458,51 @@ fn an_atomic_batch_that_does_not_wait_charges_nothing_until_it_has_all() {
 }
 
 #[test]
+fn batches_that_run_together_wait_at_the_same_time() {
+    let mut host = Host::of(MAP);
+    let client = crate::Client::attach(host.world.dir.clone()).unwrap();
+    host.ring = 2;
+    let item = |(biz, key)| crate::Item::new(biz, key);
+    let batches = [
+        client.batch().items([("wait", "a"), ("local", "k")].map(item)),
+        client.batch().items([("exact", "b"), ("local", "l")].map(item)).atomic(),
+        client.batch().item(item(("local", "m"))),
+        client.batch(),
+        client.batch().item(item(("nobody", "m"))),
+        client.batch().items(std::iter::repeat_n(item(("local", "n")), 5000)),
+    ];
+    let tried = client.try_run_all(&batches).unwrap();
+    let waits = |tried: &Result<crate::TriedAnswers, crate::Error>| match tried {
+        Err(crate::Error::WouldWait) => true,
+        Ok(tried) => matches!(tried.items.first(), Some(Err(crate::Error::WouldWait))),
+        Err(_) => false,
+    };
+    assert_eq!(tried.iter().map(waits).collect::<Vec<_>>()[..3], [true, true, false]);
+    assert!(matches!(tried[5], Err(crate::Error::TooMany { items: 5000, .. })));
+    let ran = std::thread::scope(|scope| {
+        let ran = scope.spawn(|| client.run_all(&batches).unwrap());
+        let mut served = 0;
+        while !ran.is_finished() {
+            served += host.serve(1);
+        }
+        assert!(served >= 2, "{served}");
+        ran.join().unwrap()
+    });
+    let allowed = |ran: &Result<crate::Answers, crate::Error>| -> Vec<Option<bool>> {
+        let items = ran.iter().flat_map(|answers| &answers.items);
+        items.map(|item| item.as_ref().ok().map(crate::Verdict::is_allowed)).collect()
+    };
+    let [one, both] = [vec![Some(true)], vec![Some(true); 2]];
+    let all: Vec<_> = ran.iter().map(allowed).collect();
+    assert_eq!(all, [both.clone(), both, one, vec![], vec![None], vec![]]);
+    assert!(matches!(ran[5], Err(crate::Error::TooMany { items: 5000, .. })));
+    // What was tried first was answered where it did not wait, and charged.
+    for (key, used) in [("k", 2), ("l", 1), ("m", 2)] {
+        assert_eq!(client.query(item(("local", key))).unwrap().used(), Some(used), "{key}");
+    }
+}
+
+#[test]
 fn a_step_of_the_wall_clock_evicts_no_lease() {
     const DAYS: u64 = 10 * 86_400_000;
     let mut host = Host::of(&MAP.replace("key-nodes=\"64\"", "key-nodes=\"1\""));

@@ -104,7 +104,8 @@ fn stats() -> Stats {
     };
     let process = |role, connections| ProcessSnapshot {
         slot: 0,
-        pid: 1,
+        // Each is a process of its own.
+        pid: connections as u32,
         role,
         restarts: None,
         generation: 1,

@@ -17,13 +17,12 @@ fn domains(rls: &str, http: &str) -> Domains {
         <descriptor entries="after" biz="7" key="{{after}}" force="true"/>
         <descriptor entries="plan=internal" unlimited="true"/></domain></rls></srv>"#
     );
-    Domains::of(&Conf::parse("srv.xml", &srv, "map.xml", MAP).expect("understood"))
+    Domains::of(1, &Conf::parse("srv.xml", &srv, "map.xml", MAP).expect("understood"))
 }
 
 fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
-    let entries = entries
-        .iter()
-        .map(|(key, value)| Entry { key: (*key).to_owned(), value: (*value).to_owned() });
+    let entries =
+        entries.iter().map(|(key, value)| Entry { key: (*key).to_owned(), value: (*value).into() });
     RateLimitDescriptor { entries: entries.collect(), ..Default::default() }
 }
 

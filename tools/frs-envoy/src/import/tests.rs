@@ -53,14 +53,14 @@ fn imported(text: &str) -> (Imported, Conf) {
 fn found(conf: &Conf, domain: &str, entries: &[(&str, &str)]) -> String {
     let entry = |(key, value): &(&str, &str)| Entry { key: (*key).into(), value: (*value).into() };
     let entries: Vec<Entry> = entries.iter().map(entry).collect();
-    match Domains::of(conf).find(domain, &entries) {
+    match Domains::of(1, conf).find(domain, &entries) {
         Found::None => "none".to_owned(),
         Found::Unlimited => "unlimited".to_owned(),
         Found::Target(target) => {
             let biz = conf.map.bizs.iter().find(|biz| biz.id == target.biz).expect("there");
             let Policy::Interval(interval) = &biz.limits[0].policy else { panic!("{biz:?}") };
             let (max, ms) = (interval.max, interval.interval_ms);
-            format!("{max} in {ms} by {}", target.key(&entries))
+            format!("{max} in {ms} by {}", target.key(&entries).key)
         }
     }
 }

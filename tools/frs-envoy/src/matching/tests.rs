@@ -24,7 +24,7 @@ fn matcher(descriptors: &[&str]) -> (Matcher, Vec<Descriptor>) {
 fn entries(text: &str) -> Vec<Entry> {
     let entry = |word: &str| {
         let (key, value) = word.split_once('=').expect("name=value");
-        Entry { key: key.to_owned(), value: value.to_owned() }
+        Entry { key: key.to_owned(), value: value.into() }
     };
     text.split(' ').map(entry).collect()
 }
@@ -126,9 +126,9 @@ fn ranks(descriptor: &Descriptor, call: &[Entry]) -> Option<Vec<usize>> {
     pairs
         .map(|(known, entry)| match &known.value {
             _ if known.name != entry.key => None,
-            ValuePattern::Exact(value) => (*value == entry.value).then_some(usize::MAX),
+            ValuePattern::Exact(value) => (value.as_bytes() == entry.value).then_some(usize::MAX),
             ValuePattern::Prefix(prefix) => {
-                entry.value.starts_with(prefix).then_some(1 + prefix.len())
+                entry.value.starts_with(prefix.as_bytes()).then_some(1 + prefix.len())
             }
             ValuePattern::Any => Some(0),
         })

@@ -1,0 +1,114 @@
+//! Follows the configuration in force: the domains are those of its last generation.
+//!
+//! Invariant: domains and their generation are put in force together, and without a call meanwhile
+//! this process acknowledges a generation only then. What cannot be read is tried again until it
+//! can.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::spawn_blocking;
+
+use crate::domains::Domains;
+use crate::service::Service;
+use frs::conf::active;
+use frs_server::process::log;
+
+/// Looks for another generation so often without being told.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Follows for ever. `told` is notified when there is another generation.
+pub async fn follow(service: Arc<Service>, data_dir: Arc<Path>, told: Arc<Notify>) {
+    // The last generation that could not be read.
+    let mut failed = 0;
+    loop {
+        let is_told = tokio::time::timeout(LOOK_EVERY, told.notified()).await.is_ok();
+        // While there is no store to attach to, nothing is in force.
+        let Ok(generation) = service.judge().published() else { continue };
+        let is_new = generation != 0 && generation != service.domains().generation;
+        if is_new {
+            let dir = Arc::clone(&data_dir);
+            // A large configuration takes a while.
+            let read = spawn_blocking(move || {
+                active::read(&dir, generation).map(|conf| Domains::of(generation, &conf))
+            });
+            match read.await {
+                Ok(Ok(domains)) => {
+                    log::set_level(domains.log_level);
+                    service.set_domains(domains);
+                }
+                Ok(Err(error)) if failed != generation => {
+                    failed = generation;
+                    tracing::error!(%error, "the domains of <rls> stay as they were");
+                }
+                _ => {}
+            }
+        }
+        if is_new || is_told {
+            // If there is no store, the next call says so.
+            let _ = service.judge().tick();
+            let waiting = Arc::clone(service.judge().waiting());
+            let _ = spawn_blocking(move || waiting.tick()).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use tokio::runtime::Builder;
+
+    use super::*;
+    use crate::judge::Judge;
+    use frs::testing::World;
+
+    const MAP: &str =
+        r#"<map><group name="g" files="1" key-nodes="64" chain="8" node-size="128"/></map>"#;
+
+    async fn wait_for(service: &Service, generation: u64) -> Duration {
+        let begun = Instant::now();
+        while service.domains().generation != generation {
+            assert!(begun.elapsed() < Duration::from_secs(20), "it does not follow");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        begun.elapsed()
+    }
+
+    #[test]
+    fn domains_follow_the_generation_in_force_told_or_not_and_after_a_failure() {
+        let world = World::new(MAP);
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let judge = Judge::attach(&world.dir).expect("attached");
+            let (generation, conf) = judge.in_force().expect("in force");
+            let service = Arc::new(Service::new(judge, Domains::of(generation, &conf)));
+            let told = Arc::new(Notify::new());
+            let dir = world.dir.as_path().into();
+            tokio::spawn(follow(Arc::clone(&service), dir, Arc::clone(&told)));
+            world.publish(MAP, 2);
+            wait_for(&service, 2).await;
+            world.publish(MAP, 3);
+            let file = active::path(&world.dir, 3);
+            let aside = world.dir.join("aside");
+            std::fs::rename(&file, &aside).expect("renamed");
+            told.notify_one();
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            assert_eq!(service.domains().generation, 2);
+            std::fs::rename(&aside, &file).expect("renamed");
+            wait_for(&service, 3).await;
+            world.publish(MAP, 4);
+            told.notify_one();
+            let took = wait_for(&service, 4).await;
+            assert!(took < LOOK_EVERY / 2, "{took:?}");
+            let acknowledged = || world.runtime().slots().iter().all(|slot| slot.generation == 4);
+            let begun = Instant::now();
+            while !acknowledged() {
+                assert!(begun.elapsed() < Duration::from_secs(20), "not acknowledged");
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+    }
+}

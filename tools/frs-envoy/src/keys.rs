@@ -1,0 +1,124 @@
+//! Keys that fit: what the values of a descriptor make, as a key of its business.
+//!
+//! Invariant: every value makes a key, so a client cannot leave its limit by a value that is none.
+//! Keys that fit are as they are. Of the others those of text differ as their values do; those that
+//! are no number or no address are one key together.
+
+use std::fmt::Write as _;
+
+use frs::conf::KeyType;
+use frs::key;
+use ring::digest::{SHA256, digest};
+
+/// What an empty value is.
+const EMPTY: &str = "~empty";
+/// What stands between the beginning of a value and the digest of all of it.
+const DIGEST: &str = "~sha256:";
+/// Bytes that are kept of the beginning, at most: lists go by it.
+const KEPT_BYTES: usize = 512;
+/// What is no number.
+const NO_INTEGER: &str = "18446744073709551615";
+/// What is no address: one that nothing has (RFC 6666).
+const NO_ADDRESS: &str = "100::";
+
+/// A key, and whether it is as the values made it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fitted {
+    /// The key.
+    pub key: String,
+    /// Whether it fitted.
+    pub is_whole: bool,
+}
+
+/// A key for a business with keys of this type.
+pub fn fitted(text: Vec<u8>, key_type: KeyType) -> Fitted {
+    let text = match key::check(key_type, &text) {
+        Ok(()) => match String::from_utf8(text) {
+            Ok(key) => return Fitted { key, is_whole: true },
+            // A check of text finds that before.
+            Err(error) => error.into_bytes(),
+        },
+        Err(_) => text,
+    };
+    let key = match key_type {
+        KeyType::Integer => NO_INTEGER.to_owned(),
+        KeyType::Ip { .. } => NO_ADDRESS.to_owned(),
+        KeyType::String | KeyType::Digest if text.is_empty() => EMPTY.to_owned(),
+        KeyType::String | KeyType::Digest => digested(&text),
+    };
+    Fitted { key, is_whole: false }
+}
+
+/// The beginning of a text, without what no key holds, and the digest of all of it.
+fn digested(text: &[u8]) -> String {
+    let mut key = String::with_capacity(KEPT_BYTES + DIGEST.len() + 64);
+    for c in String::from_utf8_lossy(text).chars() {
+        if key.len() + c.len_utf8() > KEPT_BYTES {
+            break;
+        }
+        key.push(if key::is_xml_char(c) { c } else { char::REPLACEMENT_CHARACTER });
+    }
+    key.push_str(DIGEST);
+    for byte in digest(&SHA256, text).as_ref() {
+        // A string takes all that is written.
+        let _ = write!(key, "{byte:02x}");
+    }
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IP: KeyType = KeyType::Ip { ipv6_prefix: 64 };
+
+    fn key(text: impl AsRef<[u8]>, key_type: KeyType) -> (String, bool) {
+        let Fitted { key, is_whole } = fitted(text.as_ref().to_vec(), key_type);
+        assert_eq!(key::check(key_type, key.as_bytes()), Ok(()), "{key}");
+        assert_eq!(fitted(key.clone().into_bytes(), key_type).key, key, "it fits");
+        (key, is_whole)
+    }
+
+    #[test]
+    fn what_fits_is_as_it_is() {
+        let longest = "k".repeat(1024);
+        for text in ["alice", " ", "é", "~empty", &longest] {
+            for key_type in [KeyType::String, KeyType::Digest] {
+                assert_eq!(key(text, key_type), (text.to_owned(), true));
+            }
+        }
+        assert_eq!(key("007", KeyType::Integer), ("007".to_owned(), true));
+        assert_eq!(key("2001:db8::1", IP), ("2001:db8::1".to_owned(), true));
+    }
+
+    #[test]
+    fn text_that_does_not_fit_is_told_apart_by_its_digest() {
+        assert_eq!(key("", KeyType::String), ("~empty".to_owned(), false));
+        // FIPS 180-4's example.
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert!(digested(b"abc").ends_with(abc));
+        let long = "é".repeat(513);
+        let (known, is_whole) = key(&long, KeyType::String);
+        assert!(!is_whole && known.starts_with(&"é".repeat(256)) && known.len() == 512 + 8 + 64);
+        assert_eq!(key(&long, KeyType::Digest).0, known);
+        let unlike = [&b"\x01"[..], b"\x02", b"\xff", b"\xfe", "\u{fffe}".as_bytes(), b"a\0"];
+        let mut keys: Vec<String> =
+            unlike.iter().map(|text| key(text, KeyType::String).0).collect();
+        keys.push(known);
+        keys.push(key(long.clone() + "x", KeyType::String).0);
+        assert!(keys.iter().all(|key| key.contains("~sha256:")), "{keys:?}");
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), unlike.len() + 2);
+    }
+
+    #[test]
+    fn what_is_no_number_or_address_is_one_key() {
+        for text in ["", "alice", "-1", "18446744073709551616", "1\0"] {
+            assert_eq!(key(text, KeyType::Integer), (NO_INTEGER.to_owned(), false));
+        }
+        for text in ["", "alice", "10.0.0.1:80", "10.0.0.256", "\u{ff}"] {
+            assert_eq!(key(text, IP), (NO_ADDRESS.to_owned(), false));
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! A call that is ready to be judged, and what it is answered.
+//!
+//! Invariant: it gets one answer, or none if it is dropped: then whoever has it judged is told so.
+
+use tokio::sync::oneshot;
+
+use crate::call::Charge;
+use crate::status::Status;
+use frs::{Item, Verdict};
+
+/// Items that run together, at most.
+pub const ITEMS_TOGETHER: usize = 256;
+
+/// The verdicts of a call, or why there are none.
+pub type Judged = Result<Vec<Verdict>, Status>;
+
+/// What an item was answered.
+pub type Tried = Result<Verdict, frs::Error>;
+
+/// A call that is ready to be judged.
+#[derive(Debug)]
+pub struct Ready {
+    /// What it charges.
+    pub charges: Vec<Charge>,
+    /// All of them or none.
+    pub atomic: bool,
+    /// Where its answer goes.
+    pub answer: oneshot::Sender<Judged>,
+}
+
+impl Ready {
+    /// Whether its client has gone.
+    pub fn is_gone(&self) -> bool {
+        self.answer.is_closed()
+    }
+
+    /// Answers it.
+    pub fn answer(self, judged: Judged) {
+        // Its client may have gone.
+        let _ = self.answer.send(judged);
+    }
+}
+
+/// Answers all these calls with an error.
+pub fn fail(calls: impl IntoIterator<Item = Ready>, error: impl Into<frs::Error>) {
+    let status = Status::from(error.into());
+    calls.into_iter().for_each(|call| call.answer(Err(status.clone())));
+}
+
+/// The verdicts of all items, or the first error.
+pub fn judged(items: impl IntoIterator<Item = Tried>) -> Judged {
+    let verdicts: Result<Vec<Verdict>, frs::Error> = items.into_iter().collect();
+    verdicts.map_err(Status::from)
+}
+
+/// Whether an item would have waited.
+pub fn would_wait(tried: &Tried) -> bool {
+    matches!(tried, Err(frs::Error::WouldWait))
+}
+
+impl Charge {
+    /// The item.
+    pub fn item(&self) -> Item<'_> {
+        let item = Item::new(self.biz, &self.key).count(self.count);
+        if self.force { item.force() } else { item }
+    }
+}

@@ -1,0 +1,186 @@
+//! Calls that wait for the cluster: a few threads run them, many at once.
+//!
+//! Invariant: the calls are bounded, and so are the threads and their attachments. None of these is
+//! taken before a call waits. A call whose client has gone is not run.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::call::Charge;
+use crate::ready::{ITEMS_TOGETHER, Ready, Tried, fail, judged, would_wait};
+use crate::status::{Status, StatusCode};
+use frs::conf::ENVOY_WAITING_THREADS;
+use frs::service::Role;
+use frs::{AttachError, Batch, Client, Verdict};
+
+/// Threads that wait.
+pub const THREADS: usize = ENVOY_WAITING_THREADS as usize;
+/// Calls that wait at once. A further one is unavailable.
+pub const CALLS_MAX: usize = 1024;
+
+/// What a call waits with.
+#[derive(Debug)]
+pub enum Parked {
+    /// All of it.
+    Whole,
+    /// The items that would wait; the others are answered.
+    Rest(Vec<Tried>),
+}
+
+/// The calls that wait, and the attachments of the threads that run them.
+#[derive(Debug)]
+pub struct Waiting {
+    data_dir: PathBuf,
+    client: OnceLock<Client>,
+    calls: Mutex<VecDeque<Call>>,
+    room: Arc<Semaphore>,
+    threads: Arc<Semaphore>,
+}
+
+#[derive(Debug)]
+struct Call {
+    ready: Ready,
+    parked: Parked,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Waiting {
+    /// None yet.
+    pub fn new(data_dir: &Path) -> Waiting {
+        Waiting {
+            data_dir: data_dir.to_owned(),
+            client: OnceLock::new(),
+            calls: Mutex::default(),
+            room: Arc::new(Semaphore::new(CALLS_MAX)),
+            threads: Arc::new(Semaphore::new(THREADS)),
+        }
+    }
+
+    /// Has a call wait, if there is room. Call it on the runtime.
+    pub fn push(self: &Arc<Waiting>, ready: Ready, parked: Parked) {
+        let Ok(place) = Arc::clone(&self.room).try_acquire_owned() else {
+            let found = format!("busy: {CALLS_MAX} calls wait for the cluster already");
+            return ready.answer(Err(Status::new(StatusCode::Unavailable, found)));
+        };
+        let mut calls = self.calls();
+        calls.push_back(Call { ready, parked, _place: place });
+        if let Ok(thread) = Arc::clone(&self.threads).try_acquire_owned() {
+            let waiting = Arc::clone(self);
+            tokio::task::spawn_blocking(move || waiting.work(thread));
+        }
+    }
+
+    /// Has the attachments of these threads take the configuration in force. It may wait for a
+    /// thread that waits.
+    pub fn tick(&self) {
+        if let Some(client) = self.client.get() {
+            // If there is no store, the next call says so.
+            let _ = client.tick();
+        }
+    }
+
+    fn calls(&self) -> MutexGuard<'_, VecDeque<Call>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs calls until none is left.
+    fn work(&self, thread: OwnedSemaphorePermit) {
+        loop {
+            let mut calls = self.calls();
+            if calls.is_empty() {
+                // While nobody can push a call that would find no thread.
+                drop(thread);
+                return;
+            }
+            let next = take(&mut calls);
+            drop(calls);
+            self.run(next);
+        }
+    }
+
+    /// The client of these threads, attached when it is first needed.
+    fn client(&self) -> Result<&Client, AttachError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        // If two threads attach, one of both attachments is given back.
+        let client = Client::attach_as(&self.data_dir, Role::Envoy)?.with_places(THREADS);
+        Ok(self.client.get_or_init(|| client))
+    }
+
+    /// Runs calls, which wait at the same time.
+    fn run(&self, mut calls: Vec<Call>) {
+        calls.retain(|call| !call.ready.is_gone());
+        if calls.is_empty() {
+            return;
+        }
+        let ran = self.client().and_then(|client| {
+            let batches: Vec<Batch<'_>> = calls.iter().map(|call| call.batch(client)).collect();
+            client.run_all(&batches)
+        });
+        match ran {
+            Ok(ran) => {
+                for (call, ran) in calls.into_iter().zip(ran) {
+                    let rest = ran.map(|answers| answers.items.into_iter().map(of_item).collect());
+                    call.finish(rest);
+                }
+            }
+            Err(error) => fail(calls.into_iter().map(|call| call.ready), error),
+        }
+    }
+}
+
+fn of_item(item: Result<Verdict, frs::ItemError>) -> Tried {
+    item.map_err(frs::Error::from)
+}
+
+/// The next calls that run together.
+fn take(calls: &mut VecDeque<Call>) -> Vec<Call> {
+    let mut items = 0;
+    let fitting = calls.iter().take_while(|call| {
+        items += call.ready.charges.len();
+        items <= ITEMS_TOGETHER
+    });
+    // The first one in any case.
+    let count = fitting.count().max(1).min(calls.len());
+    calls.drain(..count).collect()
+}
+
+impl Call {
+    fn batch<'c>(&self, client: &'c Client) -> Batch<'c> {
+        let charges = &self.ready.charges;
+        match &self.parked {
+            Parked::Whole if self.ready.atomic => {
+                client.batch().items(charges.iter().map(Charge::item)).atomic()
+            }
+            Parked::Whole => client.batch().items(charges.iter().map(Charge::item)),
+            Parked::Rest(tried) => {
+                let waits = charges.iter().zip(tried).filter(|(_, tried)| would_wait(tried));
+                client.batch().items(waits.map(|(charge, _)| charge.item()))
+            }
+        }
+    }
+
+    /// Answers it with what its items that waited were answered.
+    fn finish(self, rest: Result<Vec<Tried>, frs::Error>) {
+        let Call { ready, parked, .. } = self;
+        let rest = match rest {
+            Ok(rest) => rest,
+            Err(error) => return ready.answer(Err(error.into())),
+        };
+        let judged = match parked {
+            Parked::Whole => judged(rest),
+            Parked::Rest(tried) => {
+                let mut rest = rest.into_iter();
+                judged(tried.into_iter().map(|tried| match would_wait(&tried) {
+                    true => rest.next().unwrap_or(tried),
+                    false => tried,
+                }))
+            }
+        };
+        ready.answer(judged);
+    }
+}
