@@ -3,7 +3,7 @@
 //! Invariant: there is one answer for each item, in the order of the items.
 
 use super::Client;
-use super::attachment::Attachment;
+use super::attachment::{Attachment, Patience, answers_of};
 use super::error::Error;
 use super::item::Item;
 use super::verdict::{Answers, TriedAnswers};
@@ -68,8 +68,13 @@ impl<'c> Batch<'c> {
     /// The batch has more items than srv.xml allows, or there is no server to attach to. Nothing
     /// was charged.
     pub fn run(&self) -> Result<Answers, Error> {
-        let none = Answers { refused: false, items: Vec::new() };
-        self.run_by(none, Attachment::run_all)
+        let (none, mut parked) = (Answers { refused: false, items: Vec::new() }, None);
+        let patience = Patience::Waits(&mut parked);
+        let result = self.run_by(none, |one, request| one.run_all(request, patience));
+        match parked {
+            None => result,
+            Some(parked) => Ok(answers_of(&self.client.wait(parked))),
+        }
     }
 
     /// As [`Batch::run`], which may wait for the leases of limits that several machines share, as
@@ -107,6 +112,6 @@ impl<'c> Batch<'c> {
                 return Err(Error::TooMany { items: *items, most });
             }
             run(attachment, request)
-        })?
+        })
     }
 }

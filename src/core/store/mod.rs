@@ -100,7 +100,7 @@ pub use {
     want::{Want, WantKind, WantResult, WantedTogether},
     want_queue::{TakenWant, WantQueue},
     want_ring::{Full as RingFull, OwnerBell, Ticket},
-    wants::Wants,
+    wants::{Lying, SharedBell, Wants},
 };
 
 #[cfg(all(test, not(loom)))]
