@@ -212,22 +212,22 @@ unsafe fn run_one(
     result: *mut Outcome,
     command: Command,
 ) -> Result<(), Fault> {
-    // SAFETY: the caller's promises are passed on.
-    let (outcome, client, item) = unsafe {
-        let outcome = memory::write(result)?;
-        let client = match client_of(handle) {
-            Ok(client) => client,
-            Err(fault) => return Err(refuse(outcome, fault)),
-        };
-        let item = match memory::read(item).and_then(|item| item_of(item)) {
-            Ok(item) => item,
-            Err(fault) => return Err(refuse(outcome, fault)),
-        };
-        if let Err(fault) = check_limits(outcome) {
-            return Err(refuse(outcome, fault));
-        }
-        (outcome, client, item)
+    // SAFETY: the caller's promise is passed on.
+    let outcome = unsafe { memory::write(result) }?;
+    // SAFETY: as above.
+    let client = match unsafe { client_of(handle) } {
+        Ok(client) => client,
+        Err(fault) => return Err(refuse(outcome, fault)),
     };
+    // SAFETY: as above.
+    let item = match unsafe { memory::read(item).and_then(|item| item_of(item)) } {
+        Ok(item) => item,
+        Err(fault) => return Err(refuse(outcome, fault)),
+    };
+    // SAFETY: as above.
+    if let Err(fault) = unsafe { check_limits(outcome) } {
+        return Err(refuse(outcome, fault));
+    }
     let told = client.tell(command, &item, Telling(outcome));
     told.map_err(|error| refuse(outcome, error.into()))
 }

@@ -34,7 +34,8 @@ pub use verdict::{Answers, Tell, Told, TriedAnswers, Verdict};
 ///
 /// # Threads
 /// A client is one attachment in each process, whatever the number of threads: calls of threads
-/// take turns. An attachment takes one of the places that `max-programs` of srv.xml reserves for
+/// take turns. A call that waits for the lease of a limit that several machines share leaves its
+/// attachment to the others meanwhile. An attachment takes one of the places that `max-programs` of srv.xml reserves for
 /// programs, so that setting counts processes. [`Client::with_places`] lets calls of several
 /// threads run at once.
 ///
@@ -100,7 +101,8 @@ impl Client {
 
     /// As [`Client::update`], which may wait for the lease of a limit that several machines share,
     /// as long as the `wait` of its business. This does not: the lease is asked for, and a later
-    /// call finds it. [`Batch::try_run`] is the same for several items.
+    /// call finds it. Nor does it wait for calls of other threads that wait for leases.
+    /// [`Batch::try_run`] is the same for several items.
     ///
     /// # Errors
     /// The same, and [`Error::WouldWait`]. Nothing was charged.
