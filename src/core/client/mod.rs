@@ -35,9 +35,9 @@ pub use verdict::{Answers, Tell, Told, TriedAnswers, Verdict};
 /// # Threads
 /// A client is one attachment in each process, whatever the number of threads: calls of threads
 /// take turns. A call that waits for the lease of a limit that several machines share leaves its
-/// attachment to the others meanwhile. An attachment takes one of the places that `max-programs` of srv.xml reserves for
-/// programs, so that setting counts processes. [`Client::with_places`] lets calls of several
-/// threads run at once.
+/// attachment to the others meanwhile. An attachment takes one of the places that `max-programs` of
+/// srv.xml reserves for programs, so that setting counts processes. [`Client::with_places`] lets
+/// calls of several threads run at once.
 ///
 /// # Forks
 /// A forked child may use its parent's client. The child's first call makes a new attachment in a
@@ -82,9 +82,9 @@ impl Client {
     pub const MOST_PLACES: usize = pool::MOST;
 
     /// Lets the client have up to `most` attachments in each process, at least 1 and at most
-    /// [`Client::MOST_PLACES`]. A call that finds all of them in use makes another one. Each maps the group files, and takes a
-    /// place of `max-programs`. When no place is free, the client works with the attachments that
-    /// it has.
+    /// [`Client::MOST_PLACES`]. A call that finds all of them in use makes another one. Each maps
+    /// the group files, and takes a place of `max-programs`. When no place is free, the client works
+    /// with the attachments that it has.
     pub fn with_places(mut self, most: usize) -> Client {
         self.pools.set_size(most.clamp(1, pool::MOST));
         self

@@ -6,7 +6,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::commit::Owner;
@@ -19,7 +18,6 @@ use super::runtime::{Registered, Runtime, Slot};
 use super::semaphore::{Semaphore, Token};
 use super::slot::{Intent, SlotWords};
 use super::undo_log::{Files, LogDamage, PlaceOf, Recovered, Undo};
-use super::wants::SharedBell;
 use crate::base::sync::Ordering;
 use crate::base::{clock, sys};
 use crate::conf;
@@ -52,8 +50,6 @@ pub struct Handle {
     stalled: RefCell<Vec<Stalled>>,
     /// Log lines to write once no semaphore is held.
     notices: RefCell<Vec<Notice>>,
-    /// Where the owner's threads sleep, once the ring of wants is open.
-    pub(super) shared_bell: Option<Arc<SharedBell>>,
 }
 
 /// A group that the configuration no longer names.
@@ -150,7 +146,6 @@ impl Handle {
             budget: Cell::new(Duration::ZERO),
             stalled: RefCell::new(Vec::with_capacity(STALLED_MAX)),
             notices: RefCell::new(notices),
-            shared_bell: None,
         })
     }
 
@@ -538,9 +533,6 @@ impl Drop for Handle {
             // This child does not have the slot's map. Its address may hold something else.
             std::mem::forget(slot);
         } else if let Some(slot) = slot {
-            if let Some(bell) = &self.shared_bell {
-                bell.close();
-            }
             slot.detach();
         }
     }

@@ -1,17 +1,14 @@
-//! The wants of a handle: its ring, the bit that tells the courier of it, and its doorbell, by which
-//! several threads of a program may sleep.
+//! The wants of a handle: its ring, the bit that tells the courier of it, and its doorbell.
 //!
 //! Invariant: a ring is open only where its blocks are allocated, and only to the handle that
 //! opened it. A handle that never opened its ring costs nothing: no block, no page, no instruction.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
-use super::doorbell::{Asking, Bell, Rest};
+use super::doorbell::{Asking, Bell};
 use super::error::Error;
 use super::handle::Handle;
-use super::layout::slot::BELL;
-use super::region::Region;
+use super::shared_bell::SharedBell;
 use super::want::{Want, WantResult};
 use super::want_ring::{Full, OwnerBell, Ticket, WantRing};
 
@@ -37,21 +34,19 @@ impl Handle {
         let slot = self.slot();
         if WantRing::open_for(slot.words()).is_none() {
             self.runtime().allocate_wants(slot.number())?;
-            let shared = match bell {
-                OwnerBell::Futex => {
-                    Some(Arc::new(SharedBell::of(self.runtime().map_bell(slot.number())?)))
-                }
-                OwnerBell::Event => None,
-            };
+            if bell == OwnerBell::Futex {
+                let shared = SharedBell::of(self.runtime().map_bell(slot.number())?);
+                self.slot.as_mut().into_iter().for_each(|slot| slot.share_bell(&shared));
+            }
+            let slot = self.slot();
             WantRing::of_slot(slot.words()).open(slot.token().epoch(), bell);
-            self.shared_bell = shared;
         }
         Ok(())
     }
 
     /// The bell of its threads that wait. None where its ring is not open, or not for a futex.
     pub fn shared_bell(&self) -> Option<&Arc<SharedBell>> {
-        self.shared_bell.as_ref().filter(|_| !self.is_forked())
+        self.slot.as_ref().filter(|_| !self.is_forked())?.shared_bell()
     }
 
     /// The number of its slot: of its bell, too.
@@ -104,80 +99,5 @@ impl<'h> Wants<'h> {
     /// The bell that the courier rings once wants are finished.
     pub fn bell(self) -> Bell<'h> {
         self.bell
-    }
-}
-
-/// The bell of an owner whose threads wait for its wants while others use its handle. The map is
-/// its own, so a thread sleeps without the handle.
-#[derive(Debug)]
-pub struct SharedBell {
-    page: Region,
-    sleepers: Mutex<Sleepers>,
-}
-
-#[derive(Debug, Default)]
-struct Sleepers {
-    threads: usize,
-    /// The slot is given back: its bell may be another owner's now.
-    is_closed: bool,
-}
-
-/// A thread that lies by the bell, until this is dropped. From the beginning on it is called for
-/// each want that is finished.
-#[derive(Debug)]
-pub struct Lying<'b> {
-    shared: &'b SharedBell,
-    /// None: nobody rings any more.
-    rest: Option<Rest>,
-}
-
-impl SharedBell {
-    /// The bell of a slot, by a map of the slot's first page.
-    fn of(page: Region) -> SharedBell {
-        SharedBell { page, sleepers: Mutex::default() }
-    }
-
-    fn bell(&self) -> Bell<'_> {
-        Bell::at(self.page.half(BELL * 2))
-    }
-
-    fn sleepers(&self) -> MutexGuard<'_, Sleepers> {
-        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// About to sleep: look for what is awaited after this.
-    pub fn lie_down(&self) -> Lying<'_> {
-        let mut sleepers = self.sleepers();
-        sleepers.threads += 1;
-        let rest = (!sleepers.is_closed).then(|| self.bell().lie_down());
-        Lying { shared: self, rest }
-    }
-
-    /// The slot is about to be given back: wakes all that lie by the bell, for ever.
-    pub(super) fn close(&self) {
-        let mut sleepers = self.sleepers();
-        sleepers.is_closed = true;
-        self.bell().ring();
-        self.bell().get_up();
-    }
-}
-
-impl Lying<'_> {
-    /// Sleeps until the bell is rung, at most for the limit. Returns early at any doubt.
-    pub fn sleep(&self, limit: Duration) {
-        if let Some(rest) = self.rest {
-            self.shared.bell().sleep(rest, limit);
-        }
-    }
-}
-
-impl Drop for Lying<'_> {
-    fn drop(&mut self) {
-        let mut sleepers = self.shared.sleepers();
-        sleepers.threads -= 1;
-        // As long as one lies there, the courier has to call.
-        if sleepers.threads == 0 && !sleepers.is_closed {
-            self.shared.bell().get_up();
-        }
     }
 }
