@@ -83,8 +83,8 @@ impl Client {
 
     /// Lets the client have up to `most` attachments in each process, at least 1 and at most
     /// [`Client::MOST_PLACES`]. A call that finds all of them in use makes another one. Each maps
-    /// the group files, and takes a place of `max-programs`. When no place is free, the client works
-    /// with the attachments that it has.
+    /// the group files, and takes a place of `max-programs`. When no place is free, the client
+    /// works with the attachments that it has.
     pub fn with_places(mut self, most: usize) -> Client {
         self.pools.set_size(most.clamp(1, pool::MOST));
         self
