@@ -1,5 +1,5 @@
-/* Provokes each code of frs.h that a program can get, and names those that it cannot. Arguments: the
- * data directory of a server, an empty folder. The map is CODES_MAP of tests/it/library/c.rs. */
+/* Provokes each code of frs.h that a program can get, and names those that it cannot. Arguments:
+ * the data directory of a server, an empty folder. The map is CODES_MAP of tests/it/library/c.rs. */
 #include "check.h"
 #include <sys/stat.h>
 #include <sys/wait.h>
