@@ -15,7 +15,8 @@
  * server's configuration in force and waits for other processes at most lock-timeout of srv.xml.
  * Do not call from a signal handler.
  *
- * Structures begin with their size, which the caller sets; FRS_ITEM, FRS_RESULT and FRS_LIMIT do.
+ * Structures begin with their size, which the caller sets; FRS_ITEM, FRS_RESULT, FRS_LIMIT and
+ * FRS_OPTIONS do.
  * A later version appends fields. So a program that was compiled with an older frs.h works with a
  * newer library. An older library refuses a structure with new fields that are not 0, by
  * FRS_ARGUMENT, and sets new fields of a result to 0.
@@ -57,7 +58,8 @@ extern "C" {
 #define FRS_OTHER (-98)      /* an error that this version of frs.h does not name */
 #define FRS_PANIC (-99)      /* a fault of the library, which was caught */
 
-/* A handle: the attachment of a process. It takes one of max-programs places. */
+/* A handle: the attachment of a process. It takes one of max-programs places, or as many as
+ * frs_options allow. */
 typedef struct frs frs;
 
 /* A length: the text ends with a NUL. */
@@ -141,6 +143,20 @@ int frs_abi(void);
 
 /* Attaches to the data directory of a running server. *handle is NULL after an error. */
 int frs_open(const char *data_dir, frs **handle);
+
+/* How a handle attaches. */
+typedef struct frs_options {
+    size_t size;       /* sizeof(frs_options) */
+    uint32_t places;   /* calls that run at once in a process, 1 to 8: each takes a place */
+    uint32_t reserved; /* 0 */
+} frs_options;
+
+/* What frs_open does: one place in each process. Calls of several threads take turns. */
+#define FRS_OPTIONS { sizeof(frs_options), 1, 0 }
+
+/* As frs_open, with options; NULL: FRS_OPTIONS. A second place is taken once two calls run at the
+ * same time. Where none is free, the handle works with those that it has. */
+int frs_open_with(const char *data_dir, const frs_options *options, frs **handle);
 
 /* Charges an item if its limits admit it. The code is also in the result. */
 int frs_update(frs *handle, const frs_item *item, frs_result *result);

@@ -126,6 +126,10 @@ pub mod fuzzing;
 pub mod testing;
 
 #[cfg(not(loom))]
+#[doc(hidden)]
+pub use client::{Tell, Told};
+
+#[cfg(not(loom))]
 #[doc(inline)]
 pub use {
     client::{Answers, AttachError, Batch, Biz, Client, Error, Item, Key, TriedAnswers, Verdict},

@@ -8,13 +8,14 @@ use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use frs_core::{Client, Error, List, Verdict};
+use frs_core::service::Command;
+use frs_core::{Client, LimitFigures, List, Tell, Told, Verdict};
 
 use super::code::{self, Cause, Fault};
 use super::guard::{self, guarded};
 use super::layout::{
-    self, ABI, ATOMIC, BATCH_FLAGS, DETAIL, FORCE, ITEM_FLAGS, Item, Limit, NONE, Outcome, QUERY,
-    RATE, TRY,
+    self, ABI, ATOMIC, BATCH_FLAGS, DETAIL, FORCE, ITEM_FLAGS, Item, Limit, NONE, Options, Outcome,
+    QUERY, RATE, TRY,
 };
 use super::memory::{self, Array};
 
@@ -42,24 +43,73 @@ pub extern "C" fn frs_message() -> *const c_char {
 /// `data_dir` is null or a text with a NUL; `handle` is null or points to a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn frs_open(data_dir: *const c_char, handle: *mut *mut Client) -> c_int {
-    guarded(|| {
-        if handle.is_null() || !handle.is_aligned() {
-            let expected = "where the handle goes";
-            return Err(Cause::argument("frs_open", "a null or misaligned pointer", expected));
-        }
-        // SAFETY: it points to a pointer of the caller's.
-        unsafe { handle.write(std::ptr::null_mut()) };
-        if data_dir.is_null() {
-            let expected = "the data directory of a server";
-            return Err(Cause::argument("frs_open", "a null pointer", expected));
-        }
-        // SAFETY: the caller promises a NUL.
-        let data_dir = unsafe { CStr::from_ptr(data_dir) };
-        let client = Client::attach(OsStr::from_bytes(data_dir.to_bytes()))?;
-        // SAFETY: as above.
-        unsafe { handle.write(Box::into_raw(Box::new(client))) };
-        Ok(())
-    })
+    // SAFETY: the caller's promise is passed on.
+    guarded(|| unsafe { open("frs_open", data_dir, std::ptr::null(), handle) })
+}
+
+/// `frs_open_with`.
+///
+/// # Safety
+/// As that of [`frs_open`]; `options` is null or a structure of the size that it states.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn frs_open_with(
+    data_dir: *const c_char,
+    options: *const Options,
+    handle: *mut *mut Client,
+) -> c_int {
+    // SAFETY: the caller's promise is passed on.
+    guarded(|| unsafe { open("frs_open_with", data_dir, options, handle) })
+}
+
+/// Attaches; `function` is what the caller has called.
+///
+/// # Safety
+/// As that of [`frs_open_with`].
+unsafe fn open(
+    function: &'static str,
+    data_dir: *const c_char,
+    options: *const Options,
+    handle: *mut *mut Client,
+) -> Result<(), Fault> {
+    if handle.is_null() || !handle.is_aligned() {
+        let expected = "where the handle goes";
+        return Err(Cause::argument(function, "a null or misaligned pointer", expected));
+    }
+    // SAFETY: it points to a pointer of the caller's.
+    unsafe { handle.write(std::ptr::null_mut()) };
+    if data_dir.is_null() {
+        let expected = "the data directory of a server";
+        return Err(Cause::argument(function, "a null pointer", expected));
+    }
+    // SAFETY: the caller's promise is passed on.
+    let places = unsafe { places_of(options) }?;
+    // SAFETY: the caller promises a NUL.
+    let data_dir = unsafe { CStr::from_ptr(data_dir) };
+    let client = Client::attach(OsStr::from_bytes(data_dir.to_bytes()))?.with_places(places);
+    // SAFETY: as above.
+    unsafe { handle.write(Box::into_raw(Box::new(client))) };
+    Ok(())
+}
+
+/// The number of places that options allow.
+///
+/// # Safety
+/// As that of [`frs_open_with`].
+unsafe fn places_of(options: *const Options) -> Result<usize, Fault> {
+    if options.is_null() {
+        return Ok(1);
+    }
+    // SAFETY: the caller's promise is passed on.
+    let options = unsafe { memory::read(options) }?;
+    if options.reserved != 0 {
+        return Err(Cause::argument("reserved of frs_options", options.reserved.to_string(), "0"));
+    }
+    let places = options.places as usize;
+    if !(1..=Client::MOST_PLACES).contains(&places) {
+        let expected = format!("1 to {}", Client::MOST_PLACES);
+        return Err(Cause::argument("places of frs_options", places.to_string(), expected));
+    }
+    Ok(places)
 }
 
 /// `frs_close`.
@@ -89,7 +139,7 @@ pub unsafe extern "C" fn frs_update(
     result: *mut Outcome,
 ) -> c_int {
     // SAFETY: the caller's promise is passed on.
-    guarded(|| unsafe { run_one(handle, item, result, Client::update) })
+    guarded(|| unsafe { run_one(handle, item, result, Command::Update) })
 }
 
 /// `frs_query`.
@@ -103,7 +153,7 @@ pub unsafe extern "C" fn frs_query(
     result: *mut Outcome,
 ) -> c_int {
     // SAFETY: the caller's promise is passed on.
-    guarded(|| unsafe { run_one(handle, item, result, Client::query) })
+    guarded(|| unsafe { run_one(handle, item, result, Command::Query) })
 }
 
 /// `frs_batch`.
@@ -160,32 +210,38 @@ unsafe fn run_one(
     handle: *const Client,
     item: *const Item,
     result: *mut Outcome,
-    call: impl FnOnce(&Client, frs_core::Item<'_>) -> Result<Verdict, Error>,
+    command: Command,
 ) -> Result<(), Fault> {
-    // SAFETY: the caller's promises are passed on.
-    let (outcome, client, item) = unsafe {
-        let outcome = memory::write(result)?;
-        let client = match client_of(handle) {
-            Ok(client) => client,
-            Err(fault) => return Err(refuse(outcome, fault)),
-        };
-        let item = match memory::read(item).and_then(|item| item_of(item)) {
-            Ok(item) => item,
-            Err(fault) => return Err(refuse(outcome, fault)),
-        };
-        if let Err(fault) = check_limits(outcome) {
-            return Err(refuse(outcome, fault));
-        }
-        (outcome, client, item)
+    // SAFETY: the caller's promise is passed on.
+    let outcome = unsafe { memory::write(result) }?;
+    // SAFETY: as above.
+    let client = match unsafe { client_of(handle) } {
+        Ok(client) => client,
+        Err(fault) => return Err(refuse(outcome, fault)),
     };
-    let answer = call(client, item);
-    // By reference: a verdict is large.
-    if let Ok(verdict) = &answer {
-        // SAFETY: the limits are checked.
-        unsafe { tell(outcome, verdict) };
-        return Ok(());
+    // SAFETY: as above.
+    let item = match unsafe { memory::read(item).and_then(|item| item_of(item)) } {
+        Ok(item) => item,
+        Err(fault) => return Err(refuse(outcome, fault)),
+    };
+    // SAFETY: as above.
+    if let Err(fault) = unsafe { check_limits(outcome) } {
+        return Err(refuse(outcome, fault));
     }
-    answer.map(drop).map_err(|error| refuse(outcome, error.into()))
+    let told = client.tell(command, &item, Telling(outcome));
+    told.map_err(|error| refuse(outcome, error.into()))
+}
+
+/// A result of the caller's, whose limits are checked: the verdict is written into it from where it
+/// is.
+struct Telling<'o>(&'o mut Outcome);
+
+impl Tell for Telling<'_> {
+    #[inline(always)]
+    fn tell(&mut self, told: Told<'_>) {
+        // SAFETY: the limits are checked.
+        unsafe { tell(self.0, told) };
+    }
 }
 
 /// Writes that there is no verdict.
@@ -214,7 +270,7 @@ unsafe fn run_all(
                 let outcome = unsafe { memory::write(at) }?;
                 match item {
                     // SAFETY: `ask_all` has looked at the limits.
-                    Ok(verdict) => unsafe { tell(outcome, verdict) },
+                    Ok(verdict) => unsafe { tell(outcome, verdict.told()) },
                     Err(code) => clear(outcome, *code),
                 }
             }
@@ -335,34 +391,37 @@ unsafe fn check_limits(result: &Outcome) -> Result<(), Fault> {
 /// # Safety
 /// [`check_limits`] has accepted the limits.
 #[inline(always)]
-unsafe fn tell(outcome: &mut Outcome, verdict: &Verdict) {
+unsafe fn tell(outcome: &mut Outcome, told: Told<'_>) {
+    let Told { verdict, action, limits } = told;
     outcome.code = code::OK;
-    outcome.limited = verdict.is_limited().into();
-    outcome.banned = verdict.is_banned().into();
-    outcome.shadow = verdict.is_shadow().into();
-    outcome.degraded = verdict.is_degraded().into();
-    outcome.list = match verdict.list() {
+    outcome.limited = verdict.limited.into();
+    outcome.banned = verdict.banned.into();
+    outcome.shadow = verdict.shadow.into();
+    outcome.degraded = verdict.degraded.into();
+    outcome.list = match verdict.list {
         None => 0,
         Some(List::Allow) => layout::LIST_ALLOW,
         Some(List::Deny) => layout::LIST_DENY,
     };
     outcome.reserved = 0;
-    outcome.limit = verdict.limit().unwrap_or(0);
+    outcome.limit = verdict.limit;
     outcome.reserved2 = 0;
-    outcome.used = figure(verdict.used());
-    outcome.max = figure(verdict.max());
-    outcome.remaining = figure(verdict.remaining());
-    outcome.reset_ms = figure(verdict.reset_ms());
-    outcome.retry_ms = figure(verdict.retry_ms());
-    outcome.weight = figure(verdict.weight_thousandths().map(u64::from));
+    // If no limit judged, there are none.
+    let figures = Some(&verdict.figures).filter(|_| verdict.limit != 0);
+    outcome.used = figure(figures.map(|figures| figures.used));
+    outcome.max = figure(figures.map(|figures| figures.max));
+    outcome.remaining = figure(figures.map(|figures| figures.remaining));
+    outcome.reset_ms = figure(figures.and_then(|figures| figures.reset_ms));
+    outcome.retry_ms = figure(verdict.retry_ms.filter(|_| verdict.limited));
+    outcome.weight = figure(verdict.weight.map(u64::from));
     outcome.action[0] = 0;
-    if let Some(action) = verdict.action() {
+    if let Some(action) = action {
         copy_text(&mut outcome.action, action);
     }
-    outcome.limits_count = verdict.limits().len();
-    if outcome.limits_count > 0 && !outcome.limits.is_null() {
+    outcome.limits_count = limits.len();
+    if !limits.is_empty() && !outcome.limits.is_null() {
         // SAFETY: the caller's promise is passed on.
-        unsafe { tell_limits(outcome.limits, outcome.limits_room, verdict) };
+        unsafe { tell_limits(outcome.limits, outcome.limits_room, limits) };
     }
 }
 
@@ -416,10 +475,10 @@ fn copy_text(room: &mut [u8], text: &str) {
 /// # Safety
 /// `first` points to `room` limits of one size, which the first states.
 #[cold]
-unsafe fn tell_limits(first: *mut Limit, room: usize, verdict: &Verdict) {
+unsafe fn tell_limits(first: *mut Limit, room: usize, limits: &[LimitFigures]) {
     // SAFETY: the caller's promise is passed on.
     let Ok(array) = (unsafe { Array::of(first, room) }) else { return };
-    for (at, told) in array.pointers().zip(verdict.limits()) {
+    for (at, told) in array.pointers().zip(limits) {
         // SAFETY: the element has the size that it states, which `Array` has looked at.
         let Ok(limit) = (unsafe { memory::write(at) }) else { return };
         let figures = &told.figures;

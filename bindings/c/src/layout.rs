@@ -44,6 +44,15 @@ pub struct Item {
     pub burst: u64,
 }
 
+/// `frs_options`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Options {
+    pub size: usize,
+    pub places: u32,
+    pub reserved: u32,
+}
+
 /// `frs_limit`.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -97,6 +106,10 @@ impl Structure for Item {
     const NAME: &'static str = "frs_item";
 }
 
+impl Structure for Options {
+    const NAME: &'static str = "frs_options";
+}
+
 impl Structure for Limit {
     const NAME: &'static str = "frs_limit";
 }
@@ -107,5 +120,6 @@ impl Structure for Outcome {
 
 // On the 64-bit machines that frs runs on.
 const _: () = assert!(size_of::<Item>() == 80);
+const _: () = assert!(size_of::<Options>() == 16);
 const _: () = assert!(size_of::<Limit>() == 80);
 const _: () = assert!(size_of::<Outcome>() == 160);

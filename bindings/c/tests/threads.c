@@ -30,6 +30,18 @@ static void *charge_often(void *unused)
     return unused;
 }
 
+static frs *wide;
+static int stop;
+
+static void *charge_until_told(void *unused)
+{
+    frs_item item = FRS_ITEM("plenty", "places");
+    frs_result result = FRS_RESULT;
+    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED))
+        SAME(frs_update(wide, &item, &result), FRS_OK);
+    return unused;
+}
+
 static void pause_here(const char *said)
 {
     char line[8];
@@ -63,6 +75,19 @@ int main(int argc, char **argv)
     SAME(status, 0);
     SAME(charge(), THREADS * UPDATES + 3);
     pause_here("parent");
+
+    /* Calls that run at once take more places, while the test looks. */
+    frs_options options = FRS_OPTIONS;
+    options.places = 4;
+    SAME(frs_open_with(argv[1], &options, &wide), FRS_OK);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, charge_until_told, NULL) == 0);
+    pause_here("places");
+    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    frs_close(wide);
+    pause_here("one");
     frs_close(limits);
     puts("ok");
     return 0;

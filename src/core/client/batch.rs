@@ -3,8 +3,8 @@
 //! Invariant: there is one answer for each item, in the order of the items.
 
 use super::Client;
-use super::attachment::Attachment;
-use super::error::Error;
+use super::attachment::{Attachment, Patience, answers_of};
+use super::error::{AttachError, Error};
 use super::item::Item;
 use super::verdict::{Answers, TriedAnswers};
 use crate::conf::Conf;
@@ -69,8 +69,13 @@ impl<'c> Batch<'c> {
     /// The batch has more items than srv.xml allows, or there is no server to attach to. Nothing
     /// was charged.
     pub fn run(&self) -> Result<Answers, Error> {
-        let none = Answers { refused: false, items: Vec::new() };
-        self.run_by(none, Attachment::run_all)
+        let (none, mut parked) = (Answers { refused: false, items: Vec::new() }, None);
+        let patience = Patience::Waits(&mut parked);
+        let result = self.run_by(none, |one, request| one.run_all(request, patience));
+        match parked {
+            None => result,
+            Some(parked) => Ok(answers_of(&self.client.wait(parked))),
+        }
     }
 
     /// As [`Batch::run`], which may wait for the leases of limits that several machines share, as
@@ -103,7 +108,7 @@ impl<'c> Batch<'c> {
             attachment.begin_tick();
             self.check(attachment.conf())?;
             run(attachment, request)
-        })?
+        })
     }
 
     /// Checks that it has no more items than srv.xml allows.
@@ -137,23 +142,26 @@ impl<'c> Batch<'c> {
     /// Runs batches of a client in one tick, each as [`Batch::run`] does. Those that wait do so at
     /// the same time.
     pub(super) fn run_all(
-        attachment: &mut Attachment,
+        client: &Client,
         batches: &[Batch<'_>],
-    ) -> Vec<Result<Answers, Error>> {
-        attachment.begin_tick();
-        let mut fit = Vec::with_capacity(batches.len());
-        let checked = batches.iter().map(|batch| {
-            let checked = batch.check(attachment.conf());
-            if checked.is_ok() {
-                fit.push(&batch.request);
-            }
-            checked
-        });
-        let checked: Vec<Result<(), Error>> = checked.collect();
-        let mut answers = attachment.run_each(&fit).into_iter();
-        let none = || Answers { refused: false, items: Vec::new() };
-        let answer =
-            |checked: Result<(), Error>| checked.map(|()| answers.next().unwrap_or_else(none));
-        checked.into_iter().map(answer).collect()
+    ) -> Result<Vec<Result<Answers, Error>>, AttachError> {
+        let begun: Vec<_> = client.with::<_, AttachError>(|attachment| {
+            attachment.begin_tick();
+            let begin = |batch: &Batch<'_>| {
+                let mut parked = None;
+                let result = batch.check(attachment.conf()).and_then(|()| match batch.items {
+                    0 => Ok(Answers { refused: false, items: Vec::new() }),
+                    _ => attachment.run_all(&batch.request, Patience::Waits(&mut parked)),
+                });
+                (result, parked)
+            };
+            Ok(batches.iter().map(begin).collect())
+        })?;
+        let end = |(result, parked)| match parked {
+            None => result,
+            // It has waited since it began, however long the ones before it have.
+            Some(parked) => Ok(answers_of(&client.wait(parked))),
+        };
+        Ok(begun.into_iter().map(end).collect())
     }
 }

@@ -19,14 +19,14 @@ use std::sync::Arc;
 
 use crate::base::sys;
 use crate::conf::Conf;
-use crate::service::{Command, Role};
-use attachment::{Attachment, Origin, Patience};
+use crate::service::{Command, Exchange, Role};
+use attachment::{Attachment, InPlace, Moved, Origin, Parked, Patience, Take};
 use per_process::Pools;
 
 pub use batch::Batch;
 pub use error::{AttachError, Error};
 pub use item::{Biz, Item, Key};
-pub use verdict::{Answers, TriedAnswers, Verdict};
+pub use verdict::{Answers, Tell, Told, TriedAnswers, Verdict};
 
 /// A program's attachment to the files of a server on the same machine.
 ///
@@ -36,9 +36,10 @@ pub use verdict::{Answers, TriedAnswers, Verdict};
 ///
 /// # Threads
 /// A client is one attachment in each process, whatever the number of threads: calls of threads
-/// take turns. An attachment takes one of the places that `max-programs` of srv.xml reserves for
-/// programs, so that setting counts processes. [`Client::with_places`] lets calls of several
-/// threads run at once.
+/// take turns. A call that waits for the lease of a limit that several machines share leaves its
+/// attachment to the others meanwhile. An attachment takes one of the places that `max-programs` of
+/// srv.xml reserves for programs, so that setting counts processes. [`Client::with_places`] lets
+/// calls of several threads run at once.
 ///
 /// # Forks
 /// A forked child may use its parent's client. The child's first call makes a new attachment in a
@@ -74,15 +75,18 @@ impl Client {
         let absolute = std::path::absolute(data_dir);
         let data_dir = absolute.unwrap_or_else(|_| data_dir.to_path_buf());
         let origin = Origin { data_dir, role };
-        let first = Attachment::new(&origin)?;
+        let first = Attachment::new(&origin, 0)?;
         let pools = Pools::new(sys::forks(), 1, first);
         Ok(Client { origin, pools })
     }
 
-    /// Lets the client have up to `most` attachments in each process, at least 1 and at most 8. A
-    /// call that finds all of them in use makes another one. Each maps the group files, and takes a
-    /// place of `max-programs`. When no place is free, the client works with the attachments that
-    /// it has.
+    /// The most attachments that a client can have in a process.
+    pub const MOST_PLACES: usize = pool::MOST;
+
+    /// Lets the client have up to `most` attachments in each process, at least 1 and at most
+    /// [`Client::MOST_PLACES`]. A call that finds all of them in use makes another one. Each maps
+    /// the group files, and takes a place of `max-programs`. When no place is free, the client
+    /// works with the attachments that it has.
     pub fn with_places(mut self, most: usize) -> Client {
         self.pools.set_size(most.clamp(1, pool::MOST));
         self
@@ -94,18 +98,19 @@ impl Client {
     /// The item was not judged, or there is no server to attach to. Nothing was charged.
     #[inline]
     pub fn update(&self, item: Item<'_>) -> Result<Verdict, Error> {
-        self.run(Command::Update, item, Patience::Waits)
+        self.run(Command::Update, item)
     }
 
     /// As [`Client::update`], which may wait for the lease of a limit that several machines share,
     /// as long as the `wait` of its business. This does not: the lease is asked for, and a later
-    /// call finds it. [`Batch::try_run`] is the same for several items.
+    /// call finds it. Nor does it wait for calls of other threads that wait for leases.
+    /// [`Batch::try_run`] is the same for several items.
     ///
     /// # Errors
     /// The same, and [`Error::WouldWait`]. Nothing was charged.
     #[inline]
     pub fn try_update(&self, item: Item<'_>) -> Result<Verdict, Error> {
-        self.run(Command::Update, item, Patience::None)
+        self.try_run(Command::Update, item)
     }
 
     /// Asks what [`Client::update`] would answer now, and charges nothing.
@@ -114,7 +119,7 @@ impl Client {
     /// The same as [`Client::update`].
     #[inline]
     pub fn query(&self, item: Item<'_>) -> Result<Verdict, Error> {
-        self.run(Command::Query, item, Patience::Waits)
+        self.run(Command::Query, item)
     }
 
     /// As [`Client::query`], which may wait for the cluster as an Update does. This does not.
@@ -123,7 +128,18 @@ impl Client {
     /// The same, and [`Error::WouldWait`].
     #[inline]
     pub fn try_query(&self, item: Item<'_>) -> Result<Verdict, Error> {
-        self.run(Command::Query, item, Patience::None)
+        self.try_run(Command::Query, item)
+    }
+
+    /// As [`Client::query`] or [`Client::update`], for libraries of other languages: the verdict is
+    /// looked at where it is.
+    ///
+    /// # Errors
+    /// The same.
+    #[doc(hidden)]
+    #[inline]
+    pub fn tell(&self, command: Command, item: &Item<'_>, tell: impl Tell) -> Result<(), Error> {
+        self.run_and(command, item, InPlace(tell))
     }
 
     /// Begins a batch: several items in one call.
@@ -136,14 +152,14 @@ impl Client {
     pub fn tick(&self) -> Result<u64, AttachError> {
         self.with(|attachment| {
             attachment.begin_tick();
-            attachment.generation()
+            Ok(attachment.generation())
         })
     }
 
     /// The generation in force, whether it is taken or not.
     #[doc(hidden)]
     pub fn published(&self) -> Result<u64, AttachError> {
-        self.with(|attachment| attachment.published())
+        self.with(|attachment| Ok(attachment.published()))
     }
 
     /// Takes the configuration in force: its generation, and itself.
@@ -151,7 +167,7 @@ impl Client {
     pub fn in_force(&self) -> Result<(u64, Arc<Conf>), AttachError> {
         self.with(|attachment| {
             attachment.begin_tick();
-            (attachment.generation(), Arc::clone(attachment.conf()))
+            Ok((attachment.generation(), Arc::clone(attachment.conf())))
         })
     }
 
@@ -162,7 +178,7 @@ impl Client {
         &self,
         batches: &[Batch<'_>],
     ) -> Result<Vec<Result<TriedAnswers, Error>>, AttachError> {
-        self.with(|attachment| Batch::try_all(attachment, batches))
+        self.with(|attachment| Ok(Batch::try_all(attachment, batches)))
     }
 
     /// Runs batches as [`Batch::run`] does, which wait for the cluster at the same time.
@@ -171,17 +187,55 @@ impl Client {
         &self,
         batches: &[Batch<'_>],
     ) -> Result<Vec<Result<Answers, Error>>, AttachError> {
-        self.with(|attachment| Batch::run_all(attachment, batches))
+        Batch::run_all(self, batches)
     }
 
-    fn run(&self, command: Command, item: Item<'_>, patience: Patience) -> Result<Verdict, Error> {
-        self.with(|attachment| attachment.run(command, &item, patience))?
+    fn run(&self, command: Command, item: Item<'_>) -> Result<Verdict, Error> {
+        self.run_and(command, &item, Moved)
+    }
+
+    /// Runs an item, and takes its answer.
+    #[inline(always)]
+    fn run_and<T>(
+        &self,
+        command: Command,
+        item: &Item<'_>,
+        mut take: impl Take<Taken = T>,
+    ) -> Result<T, Error> {
+        let mut parked = None;
+        let patience = Patience::Waits(&mut parked);
+        // One place for the result: a verdict is large to move.
+        let mut result = self.with(|one| one.run(command, item, patience, &mut take));
+        if let Some(parked) = parked {
+            result = take.take(&self.wait(parked));
+        }
+        result
+    }
+
+    fn try_run(&self, command: Command, item: Item<'_>) -> Result<Verdict, Error> {
+        self.with(|one| one.run(command, &item, Patience::None, &mut Moved))
+    }
+
+    /// Waits until a call is answered. Its attachment serves others meanwhile.
+    #[cold]
+    fn wait(&self, mut parked: Box<Parked>) -> Exchange {
+        parked.wait(|place, go_on| match self.pools.of(sys::forks()) {
+            Ok(pool) => pool.at(place, go_on),
+            Err(_) => go_on(None),
+        });
+        parked.exchange
     }
 
     /// Runs `work` on an attachment of this process.
     #[inline]
-    fn with<T>(&self, work: impl FnOnce(&mut Attachment) -> T) -> Result<T, AttachError> {
-        self.pools.of(sys::forks())?.with(&self.origin, work)
+    fn with<T, E: From<AttachError>>(
+        &self,
+        work: impl FnOnce(&mut Attachment) -> Result<T, E>,
+    ) -> Result<T, E> {
+        match self.pools.of(sys::forks()) {
+            Ok(pool) => pool.with(&self.origin, work),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

@@ -18,7 +18,26 @@ pub(super) const MOST: usize = 8;
 const REFUSED_FOR: Duration = Duration::from_secs(1);
 
 type Place = Mutex<Option<Attachment>>;
-type Held<'p> = MutexGuard<'p, Option<Attachment>>;
+type Locked<'p> = MutexGuard<'p, Option<Attachment>>;
+
+/// A locked place. Once it is dropped, attachments that are behind have been brought to the latest
+/// generation.
+struct Held<'p> {
+    pool: &'p Pool,
+    at: usize,
+    place: Locked<'p>,
+}
+
+impl Drop for Held<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(attachment) = &mut *self.place
+            && attachment.generation() != self.pool.generation.load(Ordering::Relaxed)
+        {
+            self.pool.catch_up(attachment);
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Pool {
@@ -69,34 +88,41 @@ impl Pool {
 
     /// Runs `work` on an attachment that no other thread uses.
     #[inline]
-    pub fn with<T>(
+    pub fn with<T, E: From<AttachError>>(
         &self,
         origin: &Origin,
-        work: impl FnOnce(&mut Attachment) -> T,
-    ) -> Result<T, AttachError> {
+        work: impl FnOnce(&mut Attachment) -> Result<T, E>,
+    ) -> Result<T, E> {
         let mut held = match self.try_used() {
             Some(held) => held,
             None => self.add_or_wait(origin),
         };
-        match &mut *held {
-            Some(attachment) if !attachment.has_ended() => {
-                let result = work(attachment);
-                if attachment.generation() != self.generation.load(Ordering::Relaxed) {
-                    self.catch_up(held);
-                }
-                Ok(result)
-            }
+        match &mut *held.place {
+            // Nothing behind the work: what it returns is large to move.
+            Some(attachment) if !attachment.has_ended() => work(attachment),
             _ => self.with_another(held, origin, work),
         }
     }
 
+    /// Runs `work` on the attachment in the place of this number, whatever became of it.
+    #[cold]
+    pub fn at<T>(&self, place: usize, work: impl FnOnce(Option<&mut Attachment>) -> T) -> T {
+        work(self.hold(place, lock(&self.places[place])).place.as_mut())
+    }
+
+    fn hold<'p>(&'p self, at: usize, place: Locked<'p>) -> Held<'p> {
+        Held { pool: self, at, place }
+    }
+
     /// Brings the attachment, or all others, to the latest generation.
     #[cold]
-    fn catch_up(&self, mut held: Held<'_>) {
-        let Some(attachment) = &mut *held else { return };
+    fn catch_up(&self, attachment: &mut Attachment) {
+        if std::thread::panicking() {
+            // It is dropped by the next who finds it.
+            return;
+        }
         attachment.begin_tick();
         let generation = attachment.generation();
-        drop(held);
         if self.generation.fetch_max(generation, Ordering::Relaxed) >= generation {
             return;
         }
@@ -112,16 +138,20 @@ impl Pool {
     #[inline(always)]
     fn try_used(&self) -> Option<Held<'_>> {
         let used = self.used.load(Ordering::Relaxed);
-        // The pool of another client may be larger.
-        let last = Some(LAST.get()).filter(|&last| last < used).unwrap_or(0);
-        try_lock(&self.places[last]).or_else(|| self.try_others(last, used))
+        // The pool of another client may be larger. One of one place needs no look.
+        let last = if used == 1 { 0 } else { LAST.get() };
+        let last = if last < used { last } else { 0 };
+        match try_lock(&self.places[last]) {
+            Some(place) => Some(self.hold(last, place)),
+            None => self.try_others(last, used),
+        }
     }
 
     #[cold]
     fn try_others(&self, last: usize, used: usize) -> Option<Held<'_>> {
         let mut others = (last + 1..used).chain(0..last);
-        let (at, held) = others.find_map(|at| Some((at, try_lock(&self.places[at])?)))?;
-        LAST.set(at);
+        let held = others.find_map(|at| Some(self.hold(at, try_lock(&self.places[at])?)))?;
+        LAST.set(held.at);
         Some(held)
     }
 
@@ -129,19 +159,20 @@ impl Pool {
     #[cold]
     fn add_or_wait(&self, origin: &Origin) -> Held<'_> {
         let used = self.used.load(Ordering::Relaxed);
-        let held = self.places.get(used).and_then(try_lock);
-        if let Some(mut held) = held.filter(|_| !self.is_refused_still()) {
-            match held.take().map_or_else(|| Attachment::new(origin), Ok) {
+        let place = self.places.get(used).and_then(try_lock);
+        if let Some(mut place) = place.filter(|_| !self.is_refused_still()) {
+            match place.take().map_or_else(|| Attachment::new(origin, used), Ok) {
                 Ok(attachment) => {
-                    *held = Some(attachment);
+                    *place = Some(attachment);
                     self.used.fetch_max(used + 1, Ordering::Relaxed);
                     LAST.set(used);
-                    return held;
+                    return self.hold(used, place);
                 }
                 Err(_) => self.refused_ns.store(clock::monotonic_ns().max(1), Ordering::Relaxed),
             }
         }
-        lock(&self.places[NUMBER.with(|number| number % used)])
+        let at = NUMBER.with(|number| number % used);
+        self.hold(at, lock(&self.places[at]))
     }
 
     fn is_refused_still(&self) -> bool {
@@ -153,26 +184,26 @@ impl Pool {
     /// Runs `work` on a new attachment in this place or, if there is none to be made, in any other
     /// place.
     #[cold]
-    fn with_another<T>(
+    fn with_another<T, E: From<AttachError>>(
         &self,
         mut held: Held<'_>,
         origin: &Origin,
-        work: impl FnOnce(&mut Attachment) -> T,
-    ) -> Result<T, AttachError> {
+        work: impl FnOnce(&mut Attachment) -> Result<T, E>,
+    ) -> Result<T, E> {
         // Free its slot first: it may be the last one.
-        *held = None;
-        match Attachment::new(origin) {
-            Ok(attachment) => Ok(work(held.insert(attachment))),
+        *held.place = None;
+        match Attachment::new(origin, held.at) {
+            Ok(attachment) => work(held.place.insert(attachment)),
             Err(error) => {
                 drop(held);
                 let used = self.used.load(Ordering::Relaxed);
                 for place in &self.places[..used] {
                     match &mut *lock(place) {
-                        Some(attachment) if !attachment.has_ended() => return Ok(work(attachment)),
+                        Some(attachment) if !attachment.has_ended() => return work(attachment),
                         _ => {}
                     }
                 }
-                Err(error)
+                Err(error.into())
             }
         }
     }
@@ -187,12 +218,12 @@ impl Pool {
     }
 }
 
-fn lock(place: &Place) -> Held<'_> {
+fn lock(place: &Place) -> Locked<'_> {
     whole(place, place.lock())
 }
 
 #[inline]
-fn try_lock(place: &Place) -> Option<Held<'_>> {
+fn try_lock(place: &Place) -> Option<Locked<'_>> {
     match place.try_lock() {
         Ok(held) => Some(held),
         Err(TryLockError::WouldBlock) => None,
@@ -202,8 +233,8 @@ fn try_lock(place: &Place) -> Option<Held<'_>> {
 
 /// The content of a locked place. If a panic unwound through the attachment, its transaction is
 /// undone, and the attachment is dropped: the state of the rest of it is unknown.
-fn whole<'p>(place: &'p Place, held: LockResult<Held<'p>>) -> Held<'p> {
-    held.unwrap_or_else(|poisoned: PoisonError<Held<'p>>| {
+fn whole<'p>(place: &'p Place, held: LockResult<Locked<'p>>) -> Locked<'p> {
+    held.unwrap_or_else(|poisoned: PoisonError<Locked<'p>>| {
         place.clear_poison();
         let mut held = poisoned.into_inner();
         *held = None;

@@ -1,14 +1,15 @@
 //! The client over a real data directory: threads, forks, panics, and servers that end.
 
+use std::cell::RefCell;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::pool::Pool;
-use super::{Answers, AttachError, Client, Error, Item};
+use super::{Answers, AttachError, Attachment, Client, Error, Item};
 use crate::base::sys;
 use crate::service::{ItemError, Role, Service};
-use crate::store::{ROLE_PROGRAM, Runtime};
+use crate::store::{ROLE_PROGRAM, Runtime, TakenWant, WantQueue, WantResult};
 use crate::testing::World;
 use crate::{Figures, List};
 
@@ -51,6 +52,19 @@ fn client(world: &World) -> Client {
 /// A client whose pool may grow to this size.
 fn client_of(world: &World, size: usize) -> Client {
     client(world).with_places(size)
+}
+
+fn nothing(_: &mut Attachment) -> Result<(), AttachError> {
+    Ok(())
+}
+
+fn panics(_: &mut Attachment) -> Result<(), AttachError> {
+    panic!("in the middle of a call")
+}
+
+/// Uses two attachments at once, so that the client has two.
+fn two_at_once(client: &Client) {
+    client.with(|_| client.with(nothing)).unwrap();
 }
 
 /// The number of slots that programs hold.
@@ -197,7 +211,7 @@ fn threads_of_a_client_share_one_place_unless_it_is_given_more() {
     assert_eq!(places(&world), 1);
     let client = client.with_places(3);
     assert_eq!(places(&world), 1, "more are made when calls need them");
-    client.with(|_| client.with(|_| ()).unwrap()).unwrap();
+    two_at_once(&client);
     assert_eq!(places(&world), 2);
     charge_at_once(&client);
     let client = client.with_places(1);
@@ -303,7 +317,13 @@ fn a_pool_grows_while_its_attachments_are_in_use_and_no_further_than_its_size() 
     let world = world();
     let pool = Pool::new(3, None);
     assert_eq!(places(&world), 0, "made at its first use");
-    let with = |work: &mut dyn FnMut()| pool.with(&origin(&world), |_| work()).unwrap();
+    let with = |work: &mut dyn FnMut()| {
+        let work = |_: &mut Attachment| {
+            work();
+            Ok::<(), AttachError>(())
+        };
+        pool.with(&origin(&world), work).unwrap();
+    };
     with(&mut || with(&mut || with(&mut || assert_eq!(places(&world), 3))));
     // A fourth waits until one of the three is free.
     let (all_in_use, released) = (Barrier::new(2), AtomicBool::new(false));
@@ -331,7 +351,7 @@ fn a_panic_costs_its_attachment_and_the_client_goes_on() {
     let client = client_of(&world, 1);
     let before = world.runtime().slots()[0];
     let panicked = std::thread::scope(|scope| {
-        let work = || client.with(|_| panic!("in the middle of a call"));
+        let work = || client.with(panics);
         scope.spawn(work).join().is_err()
     });
     assert!(panicked);
@@ -346,11 +366,11 @@ fn a_panic_costs_its_attachment_and_the_client_goes_on() {
 fn where_an_attachment_cannot_be_made_anew_another_one_serves() {
     let world = world();
     let client = client_of(&world, 2);
-    client.with(|_| client.with(|_| ()).unwrap()).unwrap();
+    two_at_once(&client);
     assert_eq!(places(&world), 2);
     let mut taken = take_all(&world);
     std::thread::scope(|scope| {
-        let panics = || client.with(|_| panic!("in the middle of a call"));
+        let panics = || client.with(panics);
         assert!(scope.spawn(panics).join().is_err());
     });
     // The place of the dropped attachment is free at once.
@@ -365,7 +385,7 @@ fn where_an_attachment_cannot_be_made_anew_another_one_serves() {
 fn where_nothing_is_in_force_calls_say_so_until_a_server_serves() {
     let world = world();
     let client = client_of(&world, 2);
-    client.with(|_| client.with(|_| ()).unwrap()).unwrap();
+    two_at_once(&client);
     let _ = client.update(Item::new("many", "k")).unwrap();
     world.runtime().publish(0);
     for _ in 0..3 {
@@ -377,7 +397,7 @@ fn where_nothing_is_in_force_calls_say_so_until_a_server_serves() {
     world.publish(MAP, 2);
     assert_eq!(client.update(Item::new("many", "k")).unwrap().used(), Some(2));
     // An attachment that was idle meanwhile is made again, too.
-    client.with(|_| client.with(|_| ()).unwrap()).unwrap();
+    two_at_once(&client);
     assert_eq!(places(&world), 2);
 }
 
@@ -437,13 +457,14 @@ fn a_forked_child_waits_for_no_lock_that_its_parent_held() {
     client
         .with(|_| {
             // One is in use at the fork, the other is idle.
-            client.with(|_| ()).unwrap();
+            client.with(nothing).unwrap();
             assert_eq!(places(&world), 2);
             let pool = client.pools.of(child).unwrap();
-            pool.with(&origin(&world), |_| ()).unwrap();
+            pool.with(&origin(&world), nothing).unwrap();
             // The parent's handles are not forked ones here, so the idle one was released.
             assert_eq!(places(&world), 2);
             assert!(std::ptr::eq(pool, client.pools.of(child).unwrap()));
+            Ok::<(), AttachError>(())
         })
         .unwrap();
     assert_eq!(client.update(Item::new("many", "k")).unwrap().used(), Some(1));
@@ -500,7 +521,7 @@ fn a_batch_is_bounded_by_the_configuration_in_force() {
 fn an_attachment_that_no_call_uses_takes_a_new_generation_with_the_others() {
     let world = world();
     let client = client_of(&world, 2);
-    client.with(|_| client.with(|_| ()).unwrap()).unwrap();
+    two_at_once(&client);
     assert_eq!(places(&world), 2);
     world.publish(MAP, 2);
     let _ = client.query(Item::new("many", "k")).unwrap();
@@ -522,4 +543,119 @@ fn a_program_that_never_waits_is_answered_once_the_cluster_had_its_time() {
     std::thread::sleep(std::time::Duration::from_millis(110));
     assert!(client.try_update(item).unwrap().is_allowed());
     assert!(!client.try_update(item).unwrap().is_allowed(), "it is here now");
+}
+
+/// A client whose calls wait for a courier that is played by hand.
+struct Shared {
+    world: World,
+    client: Client,
+    queue: RefCell<WantQueue>,
+}
+
+impl Shared {
+    fn new() -> Shared {
+        let world = World::shared(
+            r#"<map><group name="g" files="1" key-nodes="64" chain="8" node-size="640"/>
+            <biz id="1" name="shared" key="string" share="cluster" hosts="2" wait="1000ms"
+              on-down="local"><limit policy="interval" interval="1m" max="10"/></biz>
+            <biz id="2" name="local" key="string"><limit policy="total" max="1000"/></biz></map>"#,
+        );
+        let client = client(&world);
+        Shared { world, client, queue: RefCell::default() }
+    }
+
+    /// The next want, once there is one.
+    fn wanted(&self) -> TakenWant {
+        let runtime = self.world.runtime();
+        loop {
+            let slot = runtime.open_rings().next().expect("the client's ring");
+            if let Some(want) = self.queue.borrow_mut().take_next(runtime.slot(slot)) {
+                return want;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// The cluster cannot be reached: the item is judged here.
+    fn finish(&self, want: &TakenWant) {
+        let runtime = self.world.runtime();
+        let slot = runtime.open_rings().next().expect("the client's ring");
+        WantQueue::finish(runtime.slot(slot), want.ticket, WantResult::Unreachable);
+        runtime.ring_owner(slot, None);
+    }
+}
+
+#[test]
+fn a_call_that_waits_for_a_lease_keeps_no_other_waiting() {
+    let shared = Shared::new();
+    let Shared { client, world, .. } = &shared;
+    let order =
+        |key: &str| client.batch().items([Item::new("shared", key), Item::new("local", key)]);
+    // A machine that stands still for a second in each round shows nothing.
+    let is_shown = (0..20).map(|round| format!("k{round}")).any(|key| {
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (ended, of_two, key) = (&ended, order(&key), &key);
+            scope.spawn(move || {
+                let answers = of_two.run().unwrap();
+                ended.store(true, Ordering::Relaxed);
+                assert!(answers.items.iter().all(|item| item.as_ref().unwrap().is_allowed()));
+            });
+            let want = shared.wanted();
+            let tried = client.try_update(Item::new("local", key)).unwrap();
+            assert_eq!(tried.used(), Some(2), "beside that of the batch");
+            assert_eq!(client.update(Item::new("local", key)).unwrap().used(), Some(3));
+            let other = client.try_update(Item::new("shared", "other"));
+            assert!(ended.load(Ordering::Relaxed) || matches!(other, Err(Error::WouldWait)));
+            let answers = order("other").try_run().unwrap();
+            assert!(answers.items[1].is_ok());
+            let is_first = !ended.load(Ordering::Relaxed);
+            shared.finish(&want);
+            is_first
+        })
+    });
+    assert!(is_shown, "the others ended after the one that waited");
+    assert_eq!(places(world), 1);
+}
+
+#[test]
+fn calls_that_wait_by_one_attachment_are_answered_in_any_order() {
+    let shared = Shared::new();
+    let client = &shared.client;
+    std::thread::scope(|scope| {
+        let ask = |key: &'static str| {
+            let asked = scope.spawn(move || client.update(Item::new("shared", key)).unwrap());
+            (asked, shared.wanted())
+        };
+        let (first, want_of_first) = ask("a");
+        let (second, want_of_second) = ask("b");
+        shared.finish(&want_of_second);
+        assert!(second.join().unwrap().is_allowed());
+        shared.finish(&want_of_first);
+        assert!(first.join().unwrap().is_allowed());
+    });
+}
+
+#[test]
+fn a_call_whose_attachment_is_lost_while_it_waits_is_busy() {
+    let shared = Shared::new();
+    let client = &shared.client;
+    std::thread::scope(|scope| {
+        let ask = |key| client.batch().items([Item::new("shared", key), Item::new("local", key)]);
+        let each = scope.spawn(move || ask("a").run().unwrap());
+        shared.wanted();
+        let together = scope.spawn(move || ask("b").atomic().run().unwrap());
+        shared.wanted();
+        let panics = || client.with(panics);
+        assert!(scope.spawn(panics).join().is_err());
+        let Answers { refused, items } = each.join().unwrap();
+        assert!(!refused && items[0] == Err(ItemError::Busy));
+        assert_eq!(items[1].as_ref().unwrap().used(), Some(1), "it was charged");
+        let Answers { refused, items } = together.join().unwrap();
+        assert!(
+            refused && items.len() == 2 && items.iter().all(|item| *item == Err(ItemError::Busy))
+        );
+    });
+    assert_eq!(used(client, "local", "a"), Some(1));
+    assert_eq!(used(client, "local", "b"), Some(0));
 }

@@ -43,10 +43,34 @@ pub struct TriedAnswers {
     pub items: Vec<Result<Verdict, Error>>,
 }
 
-impl Answers {
-    pub(super) fn of(answers: &service::Answers) -> Answers {
-        let verdicts = answers.items.iter().map(|answer| Verdict::of(answers, answer));
-        Answers { refused: answers.refused, items: verdicts.collect() }
+/// A verdict where it is, for libraries of other languages: it is large to move.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub struct Told<'v> {
+    /// The verdict of the layer below.
+    pub verdict: &'v limit::Verdict,
+    /// The word of advice.
+    pub action: Option<&'v str>,
+    /// The figures of each limit.
+    pub limits: &'v [LimitFigures],
+}
+
+/// Who looks at a verdict where it is.
+#[doc(hidden)]
+pub trait Tell {
+    /// Looks at it, once.
+    fn tell(&mut self, told: Told<'_>);
+}
+
+impl<'v> Told<'v> {
+    #[inline(always)]
+    pub(super) fn of(
+        answers: &'v service::Answers,
+        answer: &service::Answer,
+        verdict: &'v limit::Verdict,
+    ) -> Told<'v> {
+        let limits = answers.details.get(answer.details.clone()).unwrap_or_default();
+        Told { verdict, action: answers.action(answer), limits }
     }
 }
 
@@ -162,6 +186,13 @@ impl Verdict {
     #[inline]
     pub fn is_degraded(&self) -> bool {
         self.verdict.degraded
+    }
+
+    /// The verdict as libraries of other languages look at it.
+    #[doc(hidden)]
+    #[inline]
+    pub fn told(&self) -> Told<'_> {
+        Told { verdict: &self.verdict, action: self.action(), limits: self.limits() }
     }
 
     /// The verdict of the layer below.

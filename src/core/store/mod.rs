@@ -56,6 +56,8 @@ mod places;
 mod prepare;
 #[cfg(not(loom))]
 mod runtime;
+#[cfg(not(loom))]
+mod shared_bell;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod simulated;
 #[cfg(not(loom))]
@@ -94,6 +96,7 @@ pub use {
         prepare_at_start,
     },
     runtime::{CourierLock, MasterCounts, Runtime, SlotStatus},
+    shared_bell::{Lying, SharedBell},
     sweep::Sweep,
     transaction::{Full, NodeIndex, Refused, TooLarge, Transaction, TransactionBuffers, Wanted},
     verify::{Fault, Finding, Report},

@@ -3,9 +3,12 @@
 //! Invariant: a ring is open only where its blocks are allocated, and only to the handle that
 //! opened it. A handle that never opened its ring costs nothing: no block, no page, no instruction.
 
+use std::sync::Arc;
+
 use super::doorbell::{Asking, Bell};
 use super::error::Error;
 use super::handle::Handle;
+use super::shared_bell::SharedBell;
 use super::want::{Want, WantResult};
 use super::want_ring::{Full, OwnerBell, Ticket, WantRing};
 
@@ -31,9 +34,19 @@ impl Handle {
         let slot = self.slot();
         if WantRing::open_for(slot.words()).is_none() {
             self.runtime().allocate_wants(slot.number())?;
+            if bell == OwnerBell::Futex {
+                let shared = SharedBell::of(self.runtime().map_bell(slot.number())?);
+                self.slot.as_mut().into_iter().for_each(|slot| slot.share_bell(&shared));
+            }
+            let slot = self.slot();
             WantRing::of_slot(slot.words()).open(slot.token().epoch(), bell);
         }
         Ok(())
+    }
+
+    /// The bell of its threads that wait. None where its ring is not open, or not for a futex.
+    pub fn shared_bell(&self) -> Option<&Arc<SharedBell>> {
+        self.slot.as_ref().filter(|_| !self.is_forked())?.shared_bell()
     }
 
     /// The number of its slot: of its bell, too.

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use super::setup_of;
 use crate::common::c_library::{Installed, bindings};
 use crate::common::needs::{output, skip, spawn};
-use crate::common::{Setup, text};
+use crate::common::{Settings, Setup, files, text, wait_until};
 
 #[allow(dead_code, reason = "a part of the library, of which only the layout is used here")]
 #[path = "../../../bindings/c/src/layout.rs"]
@@ -46,6 +46,21 @@ const SESSION_MAP: &str = r#"<map>
   </biz>
 </map>"#;
 
+/// What bindings/c/tests/codes.c asks for.
+const CODES_MAP: &str = r#"<map>
+  <group name="default" files="1" key-nodes="64" chain="8" node-size="192"/>
+  <group name="narrow" files="1" key-nodes="1" chain="2" node-size="64" on-full="refuse"/>
+  <group name="damaged" files="1" key-nodes="64" chain="8" node-size="64"/>
+  <biz id="1" name="plenty" key="string">
+    <limit policy="interval" interval="1h" max="1000000"/>
+  </biz>
+  <biz id="2" name="narrow" group="narrow" key="string"><limit policy="total" max="9"/></biz>
+  <biz id="3" name="damaged" group="damaged" key="string"><limit policy="total" max="9"/></biz>
+  <biz id="4" name="shared" key="string" share="exact" wait="100ms" on-miss="busy">
+    <limit policy="total" max="9"/>
+  </biz>
+</map>"#;
+
 #[track_caller]
 fn expect_ok(output: &Output) {
     let (said, error) = (text(&output.stdout), text(&output.stderr));
@@ -66,13 +81,14 @@ macro_rules! asserted {
 
 #[test]
 fn the_header_has_the_layout_of_the_library() {
-    use layout::{Item, Limit, Outcome};
+    use layout::{Item, Limit, Options, Outcome};
     let mut source =
         String::from("#include <frs.h>\n#define CHECK(is) typedef char check_[(is) ? 1 : -1]\n");
     source += &asserted!(
         "frs_item", Item, size, biz, biz_bytes, key, key_bytes, count, flags, reserved, rate,
         period_ns, burst
     );
+    source += &asserted!("frs_options", Options, size, places, reserved);
     source += &asserted!(
         "frs_limit",
         Limit,
@@ -129,7 +145,9 @@ fn the_header_has_the_layout_of_the_library() {
     source +=
         "static frs_item item = FRS_ITEM(\"a\", \"b\");\nstatic frs_result result = FRS_RESULT;\n";
     source += "static frs_limit limit = FRS_LIMIT;\n";
-    source += "int use(void); int use(void) { return item.flags + result.code + limit.index; }\n";
+    source += "static frs_options options = FRS_OPTIONS;\n";
+    source += "int use(void); int use(void) { return item.flags + result.code + limit.index + \
+               options.places; }\n";
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("layout.c");
     std::fs::write(&file, &source).expect("written");
@@ -170,6 +188,63 @@ fn a_session_in_c_gets_every_answer_and_every_error() {
     expect_ok(&checked);
 }
 
+/// The names and numbers that frs.h defines as codes.
+fn codes_of_the_header() -> Vec<(String, i32)> {
+    let header = std::fs::read_to_string(bindings("c/frs.h")).expect("readable");
+    let from = header.find("/* Codes.").expect("codes");
+    let to = header.find("/* A handle:").expect("their end");
+    let defined = header[from..to].lines().filter_map(|line| line.strip_prefix("#define "));
+    let split = |line: &str| {
+        let mut words = line.split_whitespace();
+        let name = words.next().expect("a name").to_owned();
+        let number = words.next().expect("a number").trim_matches(['(', ')']);
+        (name, number.parse().expect("a number"))
+    };
+    defined.map(split).collect()
+}
+
+#[test]
+fn every_code_of_the_header_is_provoked_or_named() {
+    let installed = Installed::new();
+    let Some(program) = installed.compile(&bindings("c/tests/codes.c"), "codes") else {
+        return;
+    };
+    // The only node of the cluster accepts connections and is silent.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+    let node = silent.local_addr().expect("an address");
+    let more = format!(
+        "<data max-programs=\"3\"/><cluster name=\"test\" secret-file=\"conf/cluster.secret\" \
+         timeout=\"10s\" learn=\"60s\"><node>{node}</node></cluster>"
+    );
+    let http = "lock-timeout=\"10s\"".to_owned();
+    let setup = Setup::new(&Settings { http, more, ..Settings::default() });
+    files::write_secret(&setup.path("conf/cluster.secret"), "a".repeat(64));
+    setup.write_map(CODES_MAP);
+    let _server = setup.start();
+    // The server has it open; whoever attaches from now on finds no file of a group.
+    std::fs::rename(setup.path("data/damaged.0.mmap"), setup.path("data/aside")).expect("moved");
+    std::fs::write(setup.path("data/damaged.0.mmap"), [0; 100]).expect("written");
+    let folder = setup.path("folder");
+    std::fs::create_dir(&folder).expect("made");
+    // Another user goes through it.
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&folder, open).expect("set");
+    let mut command = installed.command(&program);
+    let output = output(command.arg(setup.path("data")).arg(&folder)).expect("it was built");
+    let (said, error) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && error.is_empty(), "{said}{error}");
+    let (mut named, mut not_provoked) = (Vec::new(), Vec::new());
+    for line in said.lines() {
+        let mut words = line.split(' ');
+        let name = words.next().expect("a name").to_owned();
+        let number: i32 = words.next().expect("a number").parse().expect("a number");
+        not_provoked.extend(words.next().map(|_| name.clone()));
+        named.push((name, number));
+    }
+    assert_eq!(named, codes_of_the_header());
+    assert_eq!(not_provoked, ["FRS_OTHER", "FRS_PANIC"]);
+}
+
 #[test]
 fn threads_in_c_use_one_place_and_a_forked_child_its_own() {
     let installed = Installed::new();
@@ -183,10 +258,20 @@ fn threads_in_c_use_one_place_and_a_forked_child_its_own() {
     let mut child = spawn(&mut command).expect("it was built");
     let (mut input, said) = (child.stdin.take(), child.stdout.take());
     let mut lines = BufReader::new(said.expect("piped")).lines();
-    for (expected, places) in [("threads", 1), ("child", 2), ("parent", 1), ("ok", 0)] {
+    for (expected, places) in [
+        ("threads", 1..=1),
+        ("child", 2..=2),
+        ("parent", 1..=1),
+        // A second handle, with two to four of them.
+        ("places", 3..=5),
+        ("one", 1..=1),
+        ("ok", 0..=0),
+    ] {
         let line = lines.next().expect("it goes on").expect("readable");
         assert_eq!(line, expected);
-        assert_eq!(server.attached("program").len(), places, "{expected}");
+        let attached = || server.attached("program").len();
+        wait_until("calls have met", || (attached() >= *places.start()).then_some(()));
+        assert!(places.contains(&attached()), "{expected}: {}", attached());
         let input = input.as_mut().expect("piped");
         let _ = input.write_all(b"\n");
     }

@@ -4,7 +4,7 @@
 //! Invariant: an item that waits has charged nothing. Each want of it is taken back exactly once:
 //! when it is answered, when the item is late, or when its connection is gone.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use super::atomic::Lacking;
 use super::resolved::WaitState;
@@ -15,7 +15,7 @@ use crate::key::{KeyRef, MAX_KEY_WORDS};
 use crate::service::table::Entry;
 use crate::service::{Answer, Answers, Command, Exchange, ItemError, Request, Service, Stage};
 use crate::store::layout::node;
-use crate::store::{Ticket, Want, WantKind, WantResult, WantedTogether};
+use crate::store::{SharedBell, Ticket, Want, WantKind, WantResult, WantedTogether};
 
 /// An item that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,28 +70,30 @@ impl Exchange {
         let waits = if self.stage == Stage::Waiting { &self.waits[..] } else { &[] };
         waits.iter().map(|wait| wait.item)
     }
+
+    /// The service is gone, and with it what the exchange waits for: the items that wait are
+    /// `busy`, and those of an atomic request all.
+    #[cold]
+    pub fn lose(&mut self) {
+        let Exchange { request, answers, stage, waits, .. } = self;
+        waits.clear();
+        *stage = Stage::Answered;
+        if request.atomic {
+            answers.clear();
+            answers.refused = true;
+        }
+        // Those that wait alone have this answer in their places.
+        let busy = Answer { biz: None, result: Err(ItemError::Busy), details: 0..0, action: 0 };
+        answers.items.resize(request.items().len(), busy);
+    }
 }
 
 impl Service {
-    /// Sleeps until one of these exchanges, which wait, may go on, or its time is over. For
-    /// programs: their bell is a futex.
+    /// The bell by which a thread waits until an exchange may go on, while others use the service.
+    /// For programs: theirs is a futex.
     #[cold]
-    pub fn wait_for(&mut self, exchanges: &[Exchange]) {
-        let begun = clock::instant();
-        let next_ms = exchanges.iter().map(|exchange| exchange.wait_ms).min();
-        let limit = Duration::from_millis(next_ms.unwrap_or(0));
-        self.call_courier();
-        let Some(wants) = self.handle.wants() else { return };
-        let bell = wants.bell();
-        loop {
-            let rest = bell.lie_down();
-            let left = limit.saturating_sub(clock::since(begun));
-            if left.is_zero() || exchanges.iter().any(|exchange| self.may_go_on(exchange)) {
-                break;
-            }
-            bell.sleep(rest, left);
-        }
-        bell.get_up();
+    pub fn shared_bell(&self) -> Option<&Arc<SharedBell>> {
+        self.handle.shared_bell()
     }
 
     /// Calls the courier if anything was asked. For programs.

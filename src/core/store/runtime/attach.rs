@@ -4,6 +4,7 @@
 //! the slot itself does so.
 
 use std::fs::File;
+use std::sync::Arc;
 
 use super::{Runtime, open_file};
 use crate::base::sync::Ordering;
@@ -16,6 +17,7 @@ use crate::store::layout::{self, slot};
 use crate::store::places::{Places, ROLE_PROGRAM, SlotRequest};
 use crate::store::region::Region;
 use crate::store::semaphore::Token;
+use crate::store::shared_bell::SharedBell;
 use crate::store::slot::{SlotOwner, SlotState, SlotWords};
 
 /// The part of a slot that is always allocated: all but the rows of businesses and the ring of
@@ -93,6 +95,8 @@ pub(crate) struct Slot {
     token: Token,
     /// Holds the lock if the map does not.
     _lock: Option<File>,
+    /// Where the owner's threads sleep, once its ring of wants is open.
+    shared_bell: Option<Arc<SharedBell>>,
 }
 
 impl Slot {
@@ -159,7 +163,8 @@ impl Slot {
         epoch: u32,
         lock: Option<File>,
     ) -> Slot {
-        Slot { region, number, token: Token::new(number, epoch), _lock: lock }
+        let token = Token::new(number, epoch);
+        Slot { region, number, token, _lock: lock, shared_bell: None }
     }
 
     /// Its words.
@@ -190,6 +195,15 @@ impl Slot {
         Bell::at(self.region.half(slot::BELL * 2))
     }
 
+    /// The bell by which the owner's threads wait side by side.
+    pub(in crate::store) fn shared_bell(&self) -> Option<&Arc<SharedBell>> {
+        self.shared_bell.as_ref()
+    }
+
+    pub(in crate::store) fn share_bell(&mut self, bell: &Arc<SharedBell>) {
+        self.shared_bell = Some(bell.clone());
+    }
+
     /// Counts one.
     #[inline]
     pub(crate) fn count(&self, counter: Counter) {
@@ -198,6 +212,9 @@ impl Slot {
 
     /// Returns the slot.
     pub(crate) fn detach(&self) {
+        if let Some(bell) = &self.shared_bell {
+            bell.close();
+        }
         self.words().set_state(SlotState { used: false, epoch: self.token.epoch() });
     }
 }

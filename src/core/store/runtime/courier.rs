@@ -10,11 +10,11 @@ use std::fs::File;
 use super::{Runtime, open_file};
 use crate::base::sync::Ordering;
 use crate::base::sys;
-use crate::store::backing::COURIER_BYTE;
+use crate::store::backing::{Backing, COURIER_BYTE};
 use crate::store::doorbell::{Asking, Bell, EventBell};
 use crate::store::error::{Error, expect, io_error};
 use crate::store::file_words::FilePlace;
-use crate::store::layout::runtime::slot_base;
+use crate::store::layout::runtime::{slot_base, slot_byte};
 use crate::store::layout::{PAGE_WORDS, runtime as at, slot as in_slot};
 use crate::store::region::Region;
 use crate::store::want_ring::{OwnerBell, WantRing};
@@ -108,6 +108,16 @@ impl Runtime {
     /// The bell by which workers call the courier; its sleeper waits for an eventfd.
     pub fn workers_bell(&self) -> Bell<'_> {
         Bell::at(self.region.half(at::WORKERS_BELL * 2))
+    }
+
+    /// Maps the page of a slot's bell once more.
+    pub(in crate::store) fn map_bell(&self, slot: u32) -> Result<Region, Error> {
+        let mapped = match &self.backing {
+            Backing::File(file) => Region::map(file, slot_byte(slot), PAGE_WORDS),
+            #[cfg(test)]
+            Backing::Played(_) => Ok(self.region.part(slot_base(slot), PAGE_WORDS)),
+        };
+        mapped.map_err(io_error(&self.path, "map a bell"))
     }
 
     /// Calls the owner of a slot, after wants of its were finished; whether it had to be woken.

@@ -121,6 +121,34 @@ fn a_ring_takes_so_many_wants_and_hears_what_became_of_each() {
 }
 
 #[test]
+fn threads_lie_by_one_bell_until_the_last_is_up_or_the_slot_is_given_back() {
+    let (dir, runtime) = opened();
+    let handle = attached(dir.path());
+    let slot = runtime.open_rings().next().expect("open");
+    let bell = handle.shared_bell().expect("one for threads").clone();
+    let (first, second) = (bell.lie_down(), bell.lie_down());
+    drop(first);
+    assert!(runtime.ring_owner(slot, None), "one still lies there");
+    drop(second);
+    assert!(!runtime.ring_owner(slot, None));
+    let long = std::time::Duration::from_secs(60);
+    let begun = std::time::Instant::now();
+    let lying = bell.lie_down();
+    drop(handle);
+    lying.sleep(long);
+    let late = bell.lie_down();
+    late.sleep(long);
+    assert!(begun.elapsed() < long, "nobody will call");
+    assert!(!runtime.ring_owner(slot, None));
+    // The slot is another owner's, whose bell this is no more.
+    let heir = attached(dir.path());
+    let heirs = heir.shared_bell().expect("one for threads").lie_down();
+    drop((lying, late));
+    assert!(runtime.ring_owner(slot, None));
+    drop(heirs);
+}
+
+#[test]
 fn a_worker_is_called_by_its_eventfd() {
     let (dir, runtime) = opened();
     let mut handle = Handle::attach(dir.path(), dir.path(), 1).expect("attached");
