@@ -15,6 +15,9 @@ use frs::Verdict;
 use frs_server::protocol::Line;
 use frs_server::protocol::response_head::{Single, write_fields};
 
+/// Descriptors of a call, limited or not, if `max-items` allows no more.
+const DESCRIPTORS_MAX: usize = 1024;
+
 /// An item to charge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Charge {
@@ -62,6 +65,11 @@ impl Call {
         }
         if request.descriptors.is_empty() {
             return Err(Status::invalid("found no descriptor, expected at least one"));
+        }
+        let (found, most) = (request.descriptors.len(), domains.max_items.max(DESCRIPTORS_MAX));
+        if found > most {
+            let found = format!("found {found} descriptors, expected at most {most}");
+            return Err(Status::invalid(found));
         }
         let mut call = Call::default();
         for (nth, descriptor) in request.descriptors.iter().enumerate() {

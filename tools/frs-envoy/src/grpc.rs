@@ -1,57 +1,69 @@
 //! gRPC over HTTP/2: reads one message, writes one message and its status.
 //!
-//! Invariant: a message is read up to [`MESSAGE_BYTES_MAX`] and within `READ_TIMEOUT`. Whatever a
-//! client sends, its stream is answered or reset, and the others go on.
+//! Invariant: a message is read up to [`MESSAGE_BYTES_MAX`] and in time, an answer is taken in time.
+//! The window of a message is given back when its call is over. Whatever a client sends, its stream
+//! is answered or reset, and the others go on.
 
-use std::time::Duration;
+use std::future::poll_fn;
+use std::task::Poll;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use h2::RecvStream;
 use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderValue, Response};
 use prost::Message;
 
+use crate::places::{Body, CallPlace};
 use crate::status::{Status, StatusCode, escaped};
 
 /// The most bytes of a message.
 pub const MESSAGE_BYTES_MAX: usize = 64 << 10;
-/// Time limit for the message of a call, from its head.
-const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// The head of a message: whether it is compressed, and its length.
-const PREFIX_BYTES: usize = 5;
+pub const PREFIX_BYTES: usize = 5;
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/grpc");
 
-/// Reads the only message of a call.
+/// Where the answer of a call goes.
+pub type Respond = SendResponse<Body>;
+
+/// Reads the only message of a call. Its window is given back when `body` is dropped: so much is
+/// not handled yet.
 ///
 /// # Errors
 /// It is not one, too long, too late, or the client has gone.
-pub async fn read<M: Message + Default>(body: &mut RecvStream) -> Result<M, Status> {
-    let late = |_| Status::new(StatusCode::DeadlineExceeded, "the message has not come in 10 s");
-    let bytes = tokio::time::timeout(READ_TIMEOUT, read_all(body)).await.map_err(late)??;
+pub async fn read<M>(body: &mut RecvStream, place: &mut CallPlace) -> Result<M, Status>
+where
+    M: Message + Default,
+{
+    let within = place.bounds().message;
+    let bytes = match tokio::time::timeout(within, read_all(body, place)).await {
+        Ok(read) => read?,
+        Err(_) => {
+            let late = format!("the message has not come in {} s", within.as_secs());
+            return Err(Status::new(StatusCode::DeadlineExceeded, late));
+        }
+    };
+    place.note_use();
     let message = unframed(&bytes)?;
     M::decode(message).map_err(|error| Status::invalid(format!("found no message: {error}")))
 }
 
-async fn read_all(body: &mut RecvStream) -> Result<Bytes, Status> {
-    let mut whole = Bytes::new();
+async fn read_all(body: &mut RecvStream, place: &mut CallPlace) -> Result<Bytes, Status> {
+    let mut whole = BytesMut::new();
     while let Some(part) = body.data().await {
         let gone = |error| Status::invalid(format!("found half a message: {error}"));
         let part = part.map_err(gone)?;
-        let _ = body.flow_control().release_capacity(part.len());
         if whole.len() + part.len() > MESSAGE_BYTES_MAX + PREFIX_BYTES {
             return Err(too_long(whole.len() + part.len() - PREFIX_BYTES));
         }
-        if whole.is_empty() {
+        place.hold(part.len());
+        if whole.is_empty() && body.is_end_stream() {
             // As a rule, a message comes in one piece.
-            whole = part;
-        } else {
-            let mut grown = BytesMut::with_capacity(whole.len() + part.len());
-            grown.put(whole);
-            grown.put(part);
-            whole = grown.freeze();
+            return Ok(part);
         }
+        // A part keeps the whole of what was read with it. A copy does not.
+        whole.extend_from_slice(&part);
     }
-    Ok(whole)
+    Ok(whole.freeze())
 }
 
 fn too_long(found: usize) -> Status {
@@ -99,10 +111,14 @@ fn head() -> Response<()> {
 /// Answers a call with a message.
 ///
 /// # Errors
-/// The client has gone.
-pub fn answer(respond: &mut SendResponse<Bytes>, message: &impl Message) -> Result<(), h2::Error> {
-    let mut stream = respond.send_response(head(), false)?;
-    stream.send_data(framed(message), false)?;
+/// The client has gone, or does not take it.
+pub async fn answer(
+    respond: &mut Respond,
+    message: &impl Message,
+    place: &CallPlace,
+) -> Result<(), h2::Error> {
+    let mut stream = answer_many(respond)?;
+    send(&mut stream, message, place).await?;
     let mut trailers = HeaderMap::with_capacity(1);
     trailers.insert("grpc-status", HeaderValue::from_static("0"));
     stream.send_trailers(trailers)
@@ -112,15 +128,66 @@ pub fn answer(respond: &mut SendResponse<Bytes>, message: &impl Message) -> Resu
 ///
 /// # Errors
 /// The client has gone.
-pub fn answer_many(respond: &mut SendResponse<Bytes>) -> Result<h2::SendStream<Bytes>, h2::Error> {
+pub fn answer_many(respond: &mut Respond) -> Result<SendStream<Body>, h2::Error> {
     respond.send_response(head(), false)
+}
+
+/// Sends a message as far as the client has windows for it. A client that has none for too long
+/// has its stream reset.
+///
+/// # Errors
+/// The client has gone, or does not take it.
+pub async fn send(
+    stream: &mut SendStream<Body>,
+    message: &impl Message,
+    place: &CallPlace,
+) -> Result<(), h2::Error> {
+    let mut bytes = framed(message);
+    stream.reserve_capacity(bytes.len());
+    if stream.capacity() >= bytes.len() {
+        return stream.send_data(place.body(bytes), false);
+    }
+    let end = tokio::time::sleep(place.bounds().answer);
+    tokio::pin!(end);
+    // What waits for windows is held as well.
+    let _held = place.body(bytes.clone());
+    while !bytes.is_empty() {
+        let room = tokio::select! {
+            room = room(stream) => room?,
+            () = &mut end => {
+                stream.send_reset(Reason::CANCEL);
+                return Err(Reason::CANCEL.into());
+            }
+        };
+        let part = bytes.split_to(room.min(bytes.len()));
+        stream.send_data(place.body(part), false)?;
+        stream.reserve_capacity(bytes.len());
+    }
+    Ok(())
+}
+
+/// Waits until a stream has windows; their size.
+async fn room(stream: &mut SendStream<Body>) -> Result<usize, h2::Error> {
+    poll_fn(|context| {
+        if let Poll::Ready(reason) = stream.poll_reset(context) {
+            return Poll::Ready(Err(reason?.into()));
+        }
+        loop {
+            match std::task::ready!(stream.poll_capacity(context)) {
+                Some(Ok(0)) => {}
+                Some(result) => return Poll::Ready(result),
+                None => return Poll::Ready(Err(Reason::CANCEL.into())),
+            }
+        }
+    })
+    .await
 }
 
 /// Answers a call that failed.
 ///
 /// # Errors
 /// The client has gone.
-pub fn refuse(respond: &mut SendResponse<Bytes>, status: &Status) -> Result<(), h2::Error> {
+pub fn refuse(respond: &mut Respond, status: &Status) -> Result<(), h2::Error> {
     let mut head = head();
     let fields = head.headers_mut();
     fields.insert("grpc-status", HeaderValue::from(status.code as u16));
@@ -134,10 +201,7 @@ pub fn refuse(respond: &mut SendResponse<Bytes>, status: &Status) -> Result<(), 
 ///
 /// # Errors
 /// The client has gone.
-pub fn refuse_http(
-    respond: &mut SendResponse<Bytes>,
-    status: http::StatusCode,
-) -> Result<(), h2::Error> {
+pub fn refuse_http(respond: &mut Respond, status: http::StatusCode) -> Result<(), h2::Error> {
     let mut head = Response::new(());
     *head.status_mut() = status;
     respond.send_response(head, true).map(drop)

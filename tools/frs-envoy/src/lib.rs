@@ -6,7 +6,8 @@
 //! | file | what it does |
 //! | --- | --- |
 //! | [`serve`] | the process: what it inherits, what the master tells it |
-//! | [`service`] | connections and calls |
+//! | [`connections`], [`places`], [`wire`] | connections, their bounds, their sockets |
+//! | [`service`], [`health`] | calls |
 //! | [`grpc`], [`status`], [`messages`] | the protocol |
 //! | [`domains`], [`matching`] | which descriptor of srv.xml a call's descriptor is charged to |
 //! | [`call`] | a request to items, verdicts to a response |
@@ -17,17 +18,21 @@
 //! | [`import`] | envoyproxy/ratelimit's configuration, as frs's |
 
 pub mod call;
+pub mod connections;
 pub mod domains;
 pub mod follow;
 pub mod grpc;
+pub mod health;
 pub mod import;
 pub mod judge;
 pub mod keys;
 pub mod listener;
 pub mod matching;
 pub mod messages;
+pub mod places;
 pub mod ready;
 pub mod serve;
 pub mod service;
 pub mod status;
 pub mod waiting;
+pub mod wire;

@@ -1,48 +1,36 @@
-//! The service: accepts connections, answers their calls, and lets them go.
+//! The service: answers the calls of connections.
 //!
-//! Invariant: connections, streams, heads and messages are bounded. A call is answered by the
-//! domains that were in force when its message was complete.
+//! Invariant: a call is answered by the domains that were in force when its message was complete.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use bytes::Bytes;
 use h2::RecvStream;
-use h2::server::SendResponse;
-use http::{Method, Request};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Semaphore, watch};
+use http::Request;
+use http::request::Parts;
 
 use crate::call::Call;
+use crate::connections::{self, Answers};
 use crate::domains::Domains;
-use crate::grpc;
+use crate::grpc::{self, Respond};
+use crate::health::Health;
 use crate::judge::Judge;
 use crate::listener::Listener;
 use crate::messages::{
-    HealthCheckRequest, HealthCheckResponse, RateLimitRequest, RateLimitResponse, ServingStatus,
+    HealthCheckRequest, HealthCheckResponse, RateLimitRequest, RateLimitResponse,
 };
+use crate::places::{Bounds, CallPlace};
 use crate::status::{Status, StatusCode};
 use frs::base::clock;
 use frs_server::process::log::LogThrottle;
 
-/// Connections that are served at once. Further ones wait to be accepted.
-const CONNECTIONS_MAX: usize = 1024;
-/// Calls of one connection at once.
-const STREAMS_MAX: u32 = 1024;
-/// Bytes of the head of a call.
-const HEAD_BYTES_MAX: u32 = 16 << 10;
-/// Bytes that clients may send ahead, for all calls of a connection.
-const WINDOW_BYTES: u32 = 1 << 20;
-/// Time limit for the first bytes of a connection.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// A pause after an accept that failed: descriptors may be lacking.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How often the store is looked at for those who watch the health.
+const LOOK: Duration = Duration::from_secs(1);
 /// At most one line in this time about limits that are ignored, and about keys that do not fit.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
-const LIMITS: &str = "envoy.service.ratelimit.v3.RateLimitService";
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const CHECK: &str = "/grpc.health.v1.Health/Check";
 const WATCH: &str = "/grpc.health.v1.Health/Watch";
@@ -52,8 +40,7 @@ const WATCH: &str = "/grpc.health.v1.Health/Watch";
 pub struct Service {
     judge: Judge,
     domains: RwLock<Arc<Domains>>,
-    /// Whether the service is to end.
-    ending: watch::Sender<bool>,
+    health: Health,
     /// Descriptors that brought a limit along.
     overrides: Complaint,
     /// Keys that their businesses do not take as they are.
@@ -73,7 +60,7 @@ impl Service {
         Service {
             judge,
             domains: RwLock::new(Arc::new(domains)),
-            ending: watch::Sender::new(false),
+            health: Health::default(),
             overrides: Complaint::new(),
             unfit_keys: Complaint::new(),
         }
@@ -96,131 +83,39 @@ impl Service {
 
     /// Stops accepting, and asks clients to go once their calls are answered.
     pub fn end(&self) {
-        self.ending.send_replace(true);
+        self.health.end();
     }
 
     /// Accepts connections until asked to end. Returns when the last one has gone.
     pub async fn serve(self: &Arc<Service>, listener: Listener) {
-        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        let mut ending = self.ending.subscribe();
+        let (bounds, ending) = (Bounds::default(), self.health.ending());
+        let served = connections::serve(listener, bounds, Arc::clone(self), ending);
+        tokio::select! {
+            () = served => {}
+            () = self.look_at_store() => {}
+        }
+    }
+
+    /// Looks for ever whether the store is there, for those who watch.
+    async fn look_at_store(&self) {
         loop {
-            let place = Arc::clone(&room).acquire_owned();
-            let accept = async {
-                let place = place.await;
-                (place, listener.accept().await)
-            };
-            tokio::select! {
-                () = ended(&mut ending) => break,
-                (place, accepted) = accept => match accepted {
-                    Ok(accepted) => {
-                        if !accepted.peer.is_none_or(|peer| self.allows(peer)) {
-                            tracing::debug!(peer = ?accepted.peer, "no <allow> names this peer");
-                            continue;
-                        }
-                        let service = Arc::clone(self);
-                        tokio::spawn(async move {
-                            service.serve_connection(accepted.stream).await;
-                            drop(place);
-                        });
-                    }
-                    Err(error) => {
-                        tracing::debug!(%error, "cannot accept a connection");
-                        tokio::time::sleep(ACCEPT_PAUSE).await;
-                    }
-                },
+            tokio::time::sleep(LOOK).await;
+            if self.health.is_watched() {
+                self.health.set_attached(self.judge.tick().is_ok());
             }
         }
-        drop(listener);
-        let _all = room.acquire_many(CONNECTIONS_MAX as u32).await;
     }
 
-    fn allows(&self, peer: IpAddr) -> bool {
-        self.domains().allow.iter().any(|network| network.contains(peer))
-    }
-
-    async fn serve_connection(self: Arc<Service>, stream: impl AsyncRead + AsyncWrite + Unpin) {
-        let mut builder = h2::server::Builder::new();
-        builder
-            .max_concurrent_streams(STREAMS_MAX)
-            // After a pause all calls of a client may have timed out: they are no attack.
-            .max_pending_accept_reset_streams(STREAMS_MAX as usize)
-            .max_header_list_size(HEAD_BYTES_MAX)
-            .initial_connection_window_size(WINDOW_BYTES);
-        let handshake = builder.handshake::<_, Bytes>(stream);
-        let Ok(Ok(mut connection)) = tokio::time::timeout(HANDSHAKE, handshake).await else {
-            return;
+    async fn limit(
+        &self,
+        body: &mut RecvStream,
+        place: &mut CallPlace,
+    ) -> Result<RateLimitResponse, Status> {
+        // A request is much larger than its message. It does not wait with the call.
+        let mut call = {
+            let request: RateLimitRequest = grpc::read(body, place).await?;
+            Call::new(&request, &self.domains())?
         };
-        let mut ending = self.ending.subscribe();
-        let mut asked = false;
-        loop {
-            tokio::select! {
-                accepted = connection.accept() => match accepted {
-                    Some(Ok((request, respond))) => {
-                        let service = Arc::clone(&self);
-                        tokio::spawn(service.answer(request, respond));
-                    }
-                    Some(Err(error)) => {
-                        tracing::debug!(%error, "a connection of Envoy broke off");
-                        return;
-                    }
-                    None => return,
-                },
-                () = ended(&mut ending), if !asked => {
-                    asked = true;
-                    connection.graceful_shutdown();
-                }
-            }
-        }
-    }
-
-    async fn answer(
-        self: Arc<Service>,
-        request: Request<RecvStream>,
-        mut respond: SendResponse<Bytes>,
-    ) {
-        let (head, mut body) = request.into_parts();
-        let kind = head.headers.get(http::header::CONTENT_TYPE).map(|kind| kind.as_bytes());
-        let is_grpc = kind.is_some_and(|kind| kind.starts_with(b"application/grpc"));
-        let answered = if head.method != Method::POST {
-            grpc::refuse_http(&mut respond, http::StatusCode::METHOD_NOT_ALLOWED)
-        } else if !is_grpc {
-            grpc::refuse_http(&mut respond, http::StatusCode::UNSUPPORTED_MEDIA_TYPE)
-        } else {
-            match head.uri.path() {
-                SHOULD_RATE_LIMIT => {
-                    let limited = tokio::select! {
-                        biased;
-                        limited = self.limit(&mut body) => limited,
-                        // Nobody waits for the answer: what is not charged yet is not charged.
-                        _ = std::future::poll_fn(|context| respond.poll_reset(context)) => return,
-                    };
-                    match limited {
-                        Ok(response) => grpc::answer(&mut respond, &response),
-                        Err(status) => grpc::refuse(&mut respond, &status),
-                    }
-                }
-                CHECK => match self.check(&mut body).await {
-                    Ok(response) => grpc::answer(&mut respond, &response),
-                    Err(status) => grpc::refuse(&mut respond, &status),
-                },
-                WATCH => match grpc::read(&mut body).await {
-                    Ok(asked) => self.watch(&asked, &mut respond).await,
-                    Err(status) => grpc::refuse(&mut respond, &status),
-                },
-                path => {
-                    let found = format!("found {path}, expected {SHOULD_RATE_LIMIT}");
-                    grpc::refuse(&mut respond, &Status::new(StatusCode::Unimplemented, found))
-                }
-            }
-        };
-        if let Err(error) = answered {
-            tracing::debug!(%error, "a client did not wait for its answer");
-        }
-    }
-
-    async fn limit(&self, body: &mut RecvStream) -> Result<RateLimitResponse, Status> {
-        let request: RateLimitRequest = grpc::read(body).await?;
-        let mut call = Call::new(&request, &self.domains())?;
         if let Some(descriptors) = self.overrides.add(call.overrides) {
             tracing::warn!(descriptors, "Envoy sends limits of its own, which are ignored");
         }
@@ -232,45 +127,28 @@ impl Service {
         Ok(call.response(&verdicts))
     }
 
-    fn serving_status(&self) -> ServingStatus {
-        match !*self.ending.borrow() && self.judge.is_well() {
-            true => ServingStatus::Serving,
-            false => ServingStatus::NotServing,
-        }
+    async fn check(
+        &self,
+        body: &mut RecvStream,
+        place: &mut CallPlace,
+    ) -> Result<HealthCheckResponse, Status> {
+        let asked: HealthCheckRequest = grpc::read(body, place).await?;
+        self.health.set_attached(self.judge.is_well());
+        self.health.check(&asked)
     }
 
-    async fn check(&self, body: &mut RecvStream) -> Result<HealthCheckResponse, Status> {
-        let HealthCheckRequest { service } = grpc::read(body).await?;
-        if !is_known(&service) {
-            let found = format!("found the service {service:?}, expected none or {LIMITS}");
-            return Err(Status::new(StatusCode::NotFound, found));
-        }
-        Ok(HealthCheckResponse { status: self.serving_status().into() })
-    }
-
-    /// Says the status now and when the service ends.
     async fn watch(
         &self,
-        asked: &HealthCheckRequest,
-        respond: &mut SendResponse<Bytes>,
+        body: &mut RecvStream,
+        respond: &mut Respond,
+        place: &mut CallPlace,
     ) -> Result<(), h2::Error> {
-        let mut stream = grpc::answer_many(respond)?;
-        let is_known = is_known(&asked.service);
-        let status = if is_known { self.serving_status() } else { ServingStatus::ServiceUnknown };
-        let message =
-            |status: ServingStatus| grpc::framed(&HealthCheckResponse { status: status.into() });
-        stream.send_data(message(status), false)?;
-        let mut ending = self.ending.subscribe();
-        tokio::select! {
-            () = ended(&mut ending) => {
-                if is_known && status == ServingStatus::Serving {
-                    stream.send_data(message(ServingStatus::NotServing), false)?;
-                }
-                let mut trailers = http::HeaderMap::new();
-                trailers.insert("grpc-status", (StatusCode::Unavailable as u16).into());
-                stream.send_trailers(trailers)
+        match grpc::read(body, place).await {
+            Ok(asked) => {
+                self.health.set_attached(self.judge.is_well());
+                self.health.watch(&asked, respond, place).await
             }
-            _ = std::future::poll_fn(|context| stream.poll_reset(context)) => Ok(()),
+            Err(status) => grpc::refuse(respond, &status),
         }
     }
 }
@@ -294,12 +172,74 @@ impl Complaint {
     }
 }
 
-/// Waits for the end of the service.
-async fn ended(ending: &mut watch::Receiver<bool>) {
-    // The sender lives as long as the service.
-    let _ = ending.wait_for(|ending| *ending).await;
+impl Answers for Service {
+    fn allows(&self, peer: IpAddr) -> bool {
+        self.domains().allow.iter().any(|network| network.contains(peer))
+    }
+
+    async fn answer(
+        self: Arc<Service>,
+        request: Request<RecvStream>,
+        mut respond: Respond,
+        mut place: CallPlace,
+    ) {
+        let (respond, place) = (&mut respond, &mut place);
+        let (head, mut body) = request.into_parts();
+        let route = route(&head);
+        // It may be large, and the message may be long in coming.
+        drop(head);
+        let body = &mut body;
+        let answered = match route {
+            Err(status) => grpc::refuse_http(respond, status),
+            Ok(Method::Limit) => {
+                let limited = tokio::select! {
+                    biased;
+                    limited = self.limit(body, place) => limited,
+                    // Nobody waits for the answer: what is not charged yet is not charged.
+                    _ = std::future::poll_fn(|context| respond.poll_reset(context)) => return,
+                };
+                match limited {
+                    Ok(response) => grpc::answer(respond, &response, place).await,
+                    Err(status) => grpc::refuse(respond, &status),
+                }
+            }
+            Ok(Method::Check) => match self.check(body, place).await {
+                Ok(response) => grpc::answer(respond, &response, place).await,
+                Err(status) => grpc::refuse(respond, &status),
+            },
+            Ok(Method::Watch) => self.watch(body, respond, place).await,
+            Ok(Method::Unknown(status)) => grpc::refuse(respond, &status),
+        };
+        if let Err(error) = answered {
+            tracing::debug!(%error, "a client did not wait for its answer");
+        }
+    }
 }
 
-fn is_known(service: &str) -> bool {
-    service.is_empty() || service == LIMITS
+/// What a call asks for.
+enum Method {
+    Limit,
+    Check,
+    Watch,
+    Unknown(Status),
+}
+
+/// The method of a call, or why it is no call of gRPC.
+fn route(head: &Parts) -> Result<Method, http::StatusCode> {
+    let kind = head.headers.get(http::header::CONTENT_TYPE).map(|kind| kind.as_bytes());
+    if head.method != http::Method::POST {
+        return Err(http::StatusCode::METHOD_NOT_ALLOWED);
+    }
+    if !kind.is_some_and(|kind| kind.starts_with(b"application/grpc")) {
+        return Err(http::StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    }
+    Ok(match head.uri.path() {
+        SHOULD_RATE_LIMIT => Method::Limit,
+        CHECK => Method::Check,
+        WATCH => Method::Watch,
+        path => {
+            let found = format!("found {path}, expected {SHOULD_RATE_LIMIT}");
+            Method::Unknown(Status::new(StatusCode::Unimplemented, found))
+        }
+    })
 }

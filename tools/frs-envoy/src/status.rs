@@ -50,10 +50,14 @@ impl From<frs::Error> for Status {
     }
 }
 
-/// The message as the header field `grpc-message` carries it.
+/// The most bytes of a message that are told: it may repeat what a client sent.
+const TOLD_BYTES_MAX: usize = 512;
+
+/// The message as the header field `grpc-message` carries it: the beginning of a long one.
 pub fn escaped(message: &str) -> String {
-    let mut escaped = String::with_capacity(message.len());
-    for byte in message.bytes() {
+    let told = &message[..message.floor_char_boundary(TOLD_BYTES_MAX)];
+    let mut escaped = String::with_capacity(told.len());
+    for byte in told.bytes() {
         match byte {
             b' '..=b'~' if byte != b'%' => escaped.push(char::from(byte)),
             byte => escaped.push_str(&format!("%{byte:02X}")),
@@ -69,6 +73,13 @@ mod tests {
     #[test]
     fn messages_are_printable() {
         assert_eq!(escaped("a b: 5 % of é\n"), "a b: 5 %25 of %C3%A9%0A");
+    }
+
+    #[test]
+    fn of_a_long_message_the_beginning_is_told() {
+        let long = format!("{}éx", "a".repeat(TOLD_BYTES_MAX - 1));
+        assert_eq!(escaped(&long), "a".repeat(TOLD_BYTES_MAX - 1));
+        assert_eq!(escaped(&long[1..]), format!("{}%C3%A9", "a".repeat(TOLD_BYTES_MAX - 2)));
     }
 
     #[test]

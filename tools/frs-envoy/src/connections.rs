@@ -1,0 +1,204 @@
+//! Connections: accepts them, hands on their calls, and lets them go.
+//!
+//! Invariant: whatever a client does or does not, it takes one place, its calls are bounded, and it
+//! goes when another needs its place. The others are served meanwhile.
+
+use std::future::{Future, poll_fn};
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use h2::server::Connection;
+use h2::{Reason, RecvStream};
+use http::Request;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+
+use crate::grpc::{MESSAGE_BYTES_MAX, PREFIX_BYTES, Respond};
+use crate::listener::Listener;
+use crate::places::{Body, Bounds, CallPlace, Leave, Places, Taken};
+use crate::wire::Wire;
+
+/// Bytes of the head of a call.
+const HEAD_BYTES_MAX: u32 = 16 << 10;
+/// Bytes that a client may send ahead for one call: a whole message.
+const CALL_WINDOW: u32 = (MESSAGE_BYTES_MAX + PREFIX_BYTES) as u32;
+/// Bytes of an answer that wait for the connection. The rest waits with its call.
+const SEND_BYTES_MAX: usize = 64 << 10;
+/// Overhead of small frames that are not read yet, as h2 counts it.
+const FRAME_BUDGET: usize = 512 << 10;
+/// A pause after an accept that failed: descriptors may be lacking.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// No more file descriptors, in the system and in the process.
+const DESCRIPTORS_LACK: [i32; 2] = [23, 24];
+
+/// What answers calls.
+pub trait Answers: Send + Sync + 'static {
+    /// Whether a peer is served.
+    fn allows(&self, peer: IpAddr) -> bool;
+
+    /// Answers a call.
+    fn answer(
+        self: Arc<Self>,
+        request: Request<RecvStream>,
+        respond: Respond,
+        place: CallPlace,
+    ) -> impl Future<Output = ()> + Send;
+}
+
+/// Accepts connections until `ending` is true. Returns when the last one has gone.
+pub async fn serve<A: Answers>(
+    listener: Listener,
+    bounds: Bounds,
+    answers: Arc<A>,
+    mut ending: watch::Receiver<bool>,
+) {
+    let places = Places::new(bounds);
+    let connections = ending.clone();
+    loop {
+        let accept = async {
+            let accepted = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::debug!(%error, "cannot accept a connection");
+                    if error.raw_os_error().is_some_and(|code| DESCRIPTORS_LACK.contains(&code)) {
+                        places.make_room();
+                    }
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    return None;
+                }
+            };
+            if !accepted.peer.is_none_or(|peer| answers.allows(peer)) {
+                tracing::debug!(peer = ?accepted.peer, "no <allow> names this peer");
+                return None;
+            }
+            Some((places.take().await, accepted))
+        };
+        tokio::select! {
+            () = ended(&mut ending) => break,
+            accepted = accept => if let Some((taken, accepted)) = accepted {
+                let answers = Arc::clone(&answers);
+                let ending = connections.clone();
+                tokio::spawn(serve_connection(accepted.stream, taken, answers, ending));
+            },
+        }
+    }
+    drop(listener);
+    places.wait_for_all().await;
+}
+
+/// Waits for the end of the service.
+pub async fn ended(ending: &mut watch::Receiver<bool>) {
+    if ending.wait_for(|ending| *ending).await.is_err() {
+        // Nobody is left to say that it ends.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Serves a connection until it ends.
+pub async fn serve_connection<A: Answers>(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    taken: Taken,
+    answers: Arc<A>,
+    mut ending: watch::Receiver<bool>,
+) {
+    let bounds = *taken.bounds();
+    let wire = Wire::new(stream, bounds.answer);
+    let heard = wire.heard();
+    let handshake = tokio::time::timeout(bounds.handshake, builder(&bounds).handshake(wire));
+    let shaken = tokio::select! {
+        shaken = handshake => shaken,
+        _ = taken.leave() => return,
+    };
+    let Ok(Ok(mut connection)) = shaken else { return };
+    let mut asked = false;
+    let mut patience = pin!(tokio::time::sleep(bounds.idle));
+    loop {
+        let is_full = taken.calls() >= bounds.calls as usize;
+        tokio::select! {
+            accepted = next(&mut connection, is_full) => match accepted {
+                Some(Ok((request, respond))) => {
+                    let answers = Arc::clone(&answers);
+                    tokio::spawn(answers.answer(request, respond, taken.begin_call()));
+                    // Other connections have their turns.
+                    tokio::task::consume_budget().await;
+                }
+                Some(Err(error)) => {
+                    tracing::debug!(%error, "a connection of Envoy broke off");
+                    return;
+                }
+                None => return,
+            },
+            () = taken.freed(), if is_full => {}
+            () = ended(&mut ending), if !asked => {
+                asked = true;
+                connection.graceful_shutdown();
+            }
+            why = taken.leave() => {
+                tracing::debug!(?why, held = taken.calls(), "a connection of Envoy has to go");
+                let reason = match why {
+                    Leave::Oldest => Reason::NO_ERROR,
+                    Leave::Greediest => Reason::ENHANCE_YOUR_CALM,
+                };
+                connection.abrupt_shutdown(reason);
+                let gone = poll_fn(|context| connection.poll_closed(context));
+                let _ = tokio::time::timeout(bounds.parting, gone).await;
+                return;
+            }
+            () = &mut patience => {
+                let is_silent = !heard.take() && taken.calls() == 0;
+                let next = match (asked, is_silent) {
+                    // It was asked to go, and does not.
+                    (true, true) => return,
+                    (false, true) => {
+                        asked = true;
+                        connection.graceful_shutdown();
+                        bounds.parting
+                    }
+                    (_, false) => bounds.idle,
+                };
+                patience.set(tokio::time::sleep(next));
+            }
+        }
+    }
+}
+
+fn builder(bounds: &Bounds) -> h2::server::Builder {
+    let mut builder = h2::server::Builder::new();
+    builder
+        .max_concurrent_streams(bounds.calls)
+        // After a pause all calls of a client may have timed out: they are no attack.
+        .max_pending_accept_reset_streams(bounds.calls as usize)
+        .max_local_error_reset_streams(Some(bounds.calls as usize))
+        .max_concurrent_reset_streams(bounds.calls as usize)
+        .max_header_list_size(HEAD_BYTES_MAX)
+        .max_send_buffer_size(SEND_BYTES_MAX)
+        .data_frame_budget(FRAME_BUDGET)
+        .initial_window_size(CALL_WINDOW)
+        // Calls never wait for each other's windows. What all connections hold has a bound.
+        .initial_connection_window_size(CALL_WINDOW.saturating_mul(bounds.calls).min(WINDOW_MAX));
+    builder
+}
+
+/// The most that HTTP/2 knows.
+const WINDOW_MAX: u32 = (1 << 31) - 1;
+
+type Accepted = Option<Result<(Request<RecvStream>, Respond), h2::Error>>;
+
+/// The next call. None is taken while there are too many.
+async fn next<S>(connection: &mut Connection<S, Body>, is_full: bool) -> Accepted
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    poll_fn(|context| match is_full {
+        false => connection.poll_accept(context),
+        true => match connection.poll_closed(context) {
+            Poll::Ready(Ok(())) => Poll::Ready(None),
+            Poll::Ready(Err(error)) => Poll::Ready(Some(Err(error))),
+            Poll::Pending => Poll::Pending,
+        },
+    })
+    .await
+}

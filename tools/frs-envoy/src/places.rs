@@ -1,0 +1,370 @@
+//! The places of connections: how many there are, what each one holds, and which one has to go.
+//!
+//! What a connection holds is what it made this process keep: its calls, the parts of their
+//! messages, and answers that it has not taken.
+//!
+//! Invariant: there are at most [`Bounds::connections`], and what all of them hold stays near
+//! [`Bounds::held_bytes`]. Who has used its place least recently goes first where places lack, and
+//! who holds most where memory does.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+/// What is charged for a call beside its message: its stream, its head, its task.
+pub const CALL_BYTES: usize = 1 << 10;
+
+/// The bounds of connections, and of each one.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Connections at once.
+    pub connections: usize,
+    /// Calls of one connection at once.
+    pub calls: u32,
+    /// Bytes that all connections hold together.
+    pub held_bytes: usize,
+    /// For the first bytes of a connection.
+    pub handshake: Duration,
+    /// For the message of a call, from its head.
+    pub message: Duration,
+    /// For an answer to be taken: by the windows of its client, and by its socket.
+    pub answer: Duration,
+    /// Without a call and without a byte.
+    pub idle: Duration,
+    /// For a client to go that was asked to.
+    pub parting: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds {
+            connections: 1024,
+            calls: 1024,
+            held_bytes: 64 << 20,
+            handshake: Duration::from_secs(10),
+            message: Duration::from_secs(10),
+            answer: Duration::from_secs(10),
+            idle: Duration::from_secs(600),
+            parting: Duration::from_secs(1),
+        }
+    }
+}
+
+/// All places.
+#[derive(Debug)]
+pub struct Places {
+    bounds: Bounds,
+    room: Arc<Semaphore>,
+    held: AtomicUsize,
+    /// Grows with each use of a place: what tells the least recent one.
+    uses: AtomicU64,
+    taken: Mutex<HashMap<u64, Arc<Place>>>,
+}
+
+/// Why a connection has to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leave {
+    /// Another one needs its place.
+    Oldest,
+    /// It holds most.
+    Greediest,
+}
+
+/// The place of a connection.
+#[derive(Debug)]
+pub struct Place {
+    held: AtomicUsize,
+    calls: AtomicUsize,
+    last_use: AtomicU64,
+    leaves: AtomicBool,
+    is_greedy: AtomicBool,
+    leave: Notify,
+    freed: Notify,
+}
+
+/// A place that is taken, until this is dropped.
+#[derive(Debug)]
+pub struct Taken {
+    number: u64,
+    place: Arc<Place>,
+    places: Arc<Places>,
+    _room: OwnedSemaphorePermit,
+}
+
+/// Bytes that a connection holds, until this is dropped.
+#[derive(Debug)]
+pub struct Held {
+    bytes: usize,
+    place: Arc<Place>,
+    places: Arc<Places>,
+}
+
+/// A call of a connection, until this is dropped.
+#[derive(Debug)]
+pub struct CallPlace {
+    held: Held,
+}
+
+/// Bytes of an answer. Its connection holds them until they are written.
+#[derive(Debug)]
+pub struct Body {
+    bytes: Bytes,
+    _held: Held,
+}
+
+impl Places {
+    /// Free places.
+    pub fn new(bounds: Bounds) -> Arc<Places> {
+        Arc::new(Places {
+            bounds,
+            room: Arc::new(Semaphore::new(bounds.connections)),
+            held: AtomicUsize::new(0),
+            uses: AtomicU64::new(0),
+            taken: Mutex::default(),
+        })
+    }
+
+    /// The bounds.
+    pub fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
+
+    /// Bytes that all connections hold now.
+    pub fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Takes a place. If none is free, asks the least recently used connection to go, and waits.
+    pub async fn take(self: &Arc<Places>) -> Taken {
+        let room = match Arc::clone(&self.room).try_acquire_owned() {
+            Ok(room) => room,
+            Err(_) => {
+                self.make_room();
+                // Nobody closes it.
+                loop {
+                    match Arc::clone(&self.room).acquire_owned().await {
+                        Ok(room) => break room,
+                        Err(_) => std::future::pending::<()>().await,
+                    }
+                }
+            }
+        };
+        let number = self.next_use();
+        let place = Arc::new(Place {
+            held: AtomicUsize::new(0),
+            calls: AtomicUsize::new(0),
+            last_use: AtomicU64::new(number),
+            leaves: AtomicBool::new(false),
+            is_greedy: AtomicBool::new(false),
+            leave: Notify::new(),
+            freed: Notify::new(),
+        });
+        self.taken().insert(number, Arc::clone(&place));
+        Taken { number, place, places: Arc::clone(self), _room: room }
+    }
+
+    /// Asks the least recently used connection to go.
+    pub fn make_room(&self) {
+        let taken = self.taken();
+        let staying = taken.values().filter(|place| !place.leaves.load(Ordering::Relaxed));
+        if let Some(place) = staying.min_by_key(|place| place.last_use.load(Ordering::Relaxed)) {
+            place.tell_to_leave();
+        }
+    }
+
+    /// Waits until all places are free.
+    pub async fn wait_for_all(&self) {
+        let _all = self.room.acquire_many(self.bounds.connections as u32).await;
+    }
+
+    fn next_use(&self) -> u64 {
+        self.uses.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn taken(&self) -> MutexGuard<'_, HashMap<u64, Arc<Place>>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks those that hold most to go, until what the others hold is within the bound.
+    #[cold]
+    fn free_memory(&self) {
+        let taken = self.taken();
+        let leaves = |place: &Place| place.leaves.load(Ordering::Relaxed);
+        let held = |place: &Place| place.held.load(Ordering::Relaxed);
+        let mut staying: Vec<&Arc<Place>> = taken.values().filter(|it| !leaves(it)).collect();
+        let mut sum: usize = staying.iter().map(|place| held(place)).sum();
+        staying.sort_by_key(|place| std::cmp::Reverse(held(place)));
+        for place in staying {
+            if sum <= self.bounds.held_bytes {
+                return;
+            }
+            sum = sum.saturating_sub(held(place));
+            place.is_greedy.store(true, Ordering::Relaxed);
+            place.tell_to_leave();
+        }
+    }
+}
+
+impl Place {
+    fn tell_to_leave(&self) {
+        self.leaves.store(true, Ordering::Relaxed);
+        self.leave.notify_one();
+    }
+}
+
+impl Taken {
+    /// The bounds.
+    pub fn bounds(&self) -> &Bounds {
+        &self.places.bounds
+    }
+
+    /// Waits until this connection has to go.
+    pub async fn leave(&self) -> Leave {
+        self.place.leave.notified().await;
+        match self.place.is_greedy.load(Ordering::Relaxed) {
+            true => Leave::Greediest,
+            false => Leave::Oldest,
+        }
+    }
+
+    /// Calls of this connection that are not finished, also those that its client gave up.
+    pub fn calls(&self) -> usize {
+        self.place.calls.load(Ordering::Relaxed)
+    }
+
+    /// Waits until a call is finished.
+    pub async fn freed(&self) {
+        self.place.freed.notified().await;
+    }
+
+    /// A call begins.
+    pub fn begin_call(&self) -> CallPlace {
+        self.place.calls.fetch_add(1, Ordering::Relaxed);
+        CallPlace { held: Held::new(CALL_BYTES, &self.place, &self.places) }
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.places.taken().remove(&self.number);
+    }
+}
+
+impl CallPlace {
+    /// The bounds.
+    pub fn bounds(&self) -> &Bounds {
+        &self.held.places.bounds
+    }
+
+    /// The connection is used: one of its calls is whole.
+    pub fn note_use(&self) {
+        let now = self.held.places.next_use();
+        self.held.place.last_use.store(now, Ordering::Relaxed);
+    }
+
+    /// More of its message has come.
+    pub fn hold(&mut self, more: usize) {
+        self.held.bytes += more;
+        self.held.add(more);
+    }
+
+    /// Bytes of its answer.
+    pub fn body(&self, bytes: Bytes) -> Body {
+        let held = Held::new(bytes.len(), &self.held.place, &self.held.places);
+        Body { bytes, _held: held }
+    }
+}
+
+impl Drop for CallPlace {
+    fn drop(&mut self) {
+        self.held.place.calls.fetch_sub(1, Ordering::Relaxed);
+        self.held.place.freed.notify_one();
+    }
+}
+
+impl Held {
+    fn new(bytes: usize, place: &Arc<Place>, places: &Arc<Places>) -> Held {
+        let held = Held { bytes, place: Arc::clone(place), places: Arc::clone(places) };
+        held.add(bytes);
+        held
+    }
+
+    fn add(&self, bytes: usize) {
+        self.place.held.fetch_add(bytes, Ordering::Relaxed);
+        let before = self.places.held.fetch_add(bytes, Ordering::Relaxed);
+        if before + bytes > self.places.bounds.held_bytes {
+            self.places.free_memory();
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.place.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.places.held.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Buf for Body {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.bytes.chunk()
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(connections: usize, held_bytes: usize) -> Arc<Places> {
+        Places::new(Bounds { connections, held_bytes, ..Bounds::default() })
+    }
+
+    #[tokio::test]
+    async fn the_least_recently_used_gives_its_place_to_another() {
+        let places = places(2, 1 << 20);
+        let (first, second) = (places.take().await, places.take().await);
+        first.begin_call().note_use();
+        let third = tokio::spawn({
+            let places = Arc::clone(&places);
+            async move { places.take().await }
+        });
+        assert_eq!(second.leave().await, Leave::Oldest);
+        assert!(!third.is_finished(), "there is no place yet");
+        drop(second);
+        let third = third.await.expect("no panic");
+        places.make_room();
+        assert_eq!(first.leave().await, Leave::Oldest);
+        // Who leaves already is not asked again.
+        places.make_room();
+        assert_eq!(third.leave().await, Leave::Oldest);
+    }
+
+    #[tokio::test]
+    async fn who_holds_most_goes_and_what_is_dropped_is_not_held() {
+        let places = places(3, 10 * CALL_BYTES);
+        let (small, large) = (places.take().await, places.take().await);
+        let few: Vec<CallPlace> = (0..4).map(|_| small.begin_call()).collect();
+        let mut call = large.begin_call();
+        call.hold(4 * CALL_BYTES);
+        drop(call.body(Bytes::from(vec![0; CALL_BYTES])));
+        assert!(!large.place.leaves.load(Ordering::Relaxed));
+        let body = call.body(Bytes::from(vec![0; CALL_BYTES + 1]));
+        assert_eq!(large.leave().await, Leave::Greediest);
+        assert!(!small.place.leaves.load(Ordering::Relaxed));
+        assert_eq!((large.calls(), small.calls()), (1, 4));
+        drop((body, call, few));
+        assert_eq!((large.calls(), small.calls(), places.held()), (0, 0, 0));
+    }
+}
