@@ -2,8 +2,8 @@
 //! that the master is gone, and hold their addresses, slots and key-nodes until they are continued.
 //!
 //! Invariant: a process is killed only if it is stopped, has a slot of the data directory whose
-//! lock this master holds, maps its runtime.mmap, and is not a child of another frs. Programs are
-//! left alone: only their owners know their purpose.
+//! lock this master holds, maps its runtime.mmap, and has lost its master: its parent does not map
+//! that file, as every master does. Programs are left alone: only their owners know their purpose.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -48,11 +48,8 @@ fn end_if_stopped(runtime: &Runtime, slot: &SlotStatus) -> io::Result<bool> {
     if process.state != 'T' {
         return Ok(false);
     }
-    // The process that adopts orphans is not an frs. A master that hands over still has its
-    // workers.
-    let has_master =
-        OrphanProcess::of(process.parent).is_ok_and(|parent| parent.name == process.name);
-    if has_master || !maps(slot.pid, runtime.path())? {
+    // Its master may live on after it handed over, until its processes have ended.
+    if is_master(process.parent, runtime.path()) || !maps(slot.pid, runtime.path())? {
         return Ok(false);
     }
     let is_same = |now: &SlotStatus| now.slot == slot.slot && now.pid == slot.pid && now.alive;
@@ -66,6 +63,20 @@ fn end_if_stopped(runtime: &Runtime, slot: &SlotStatus) -> io::Result<bool> {
         Some(LINGERING),
     )?;
     Ok(true)
+}
+
+/// Whether the parent of a process is another master of the store with this file. A process may
+/// have another name than its master: it may be another program.
+fn is_master(parent: u32, path: &Path) -> bool {
+    // This master has no process yet. What is its child was adopted.
+    if parent == std::process::id() {
+        return false;
+    }
+    maps(parent, path).unwrap_or_else(|_| {
+        // Its maps are another user's: that of the system, as a rule, which is no frs.
+        let name = |pid: u32| OrphanProcess::of(pid).map(|process| process.name);
+        matches!((name(parent), name(std::process::id())), (Ok(one), Ok(this)) if one == this)
+    })
 }
 
 /// A process as /proc describes it.

@@ -27,8 +27,9 @@ const HEAD_BYTES_MAX: u32 = 16 << 10;
 const CALL_WINDOW: u32 = (MESSAGE_BYTES_MAX + PREFIX_BYTES) as u32;
 /// Bytes of an answer that wait for the connection. The rest waits with its call.
 const SEND_BYTES_MAX: usize = 64 << 10;
-/// Overhead of small frames that are not read yet, as h2 counts it.
-const FRAME_BUDGET: usize = 512 << 10;
+/// Overhead of small frames that are not read yet, as h2 counts it: 256 for each. Calls read theirs
+/// between the turns of their connection, a new one after three turns.
+const FRAME_BUDGET: usize = 2 << 20;
 /// A pause after an accept that failed: descriptors may be lacking.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// No more file descriptors, in the system and in the process.
@@ -202,3 +203,6 @@ where
     })
     .await
 }
+
+#[cfg(test)]
+mod tests;

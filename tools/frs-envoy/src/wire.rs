@@ -14,8 +14,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// Bytes that are read in one turn.
-const TURN_BYTES: usize = 64 << 10;
+/// Bytes that are read in one turn. Of so many h2 has not handed on the frames.
+const TURN_BYTES: usize = 16 << 10;
 
 /// A socket with time limits.
 #[derive(Debug)]
@@ -87,13 +87,22 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
             wire.is_held_back = true;
             return Poll::Pending;
         }
-        if wire.turn >= TURN_BYTES {
+        let room = TURN_BYTES.saturating_sub(wire.turn);
+        if room == 0 {
             wire.turn = 0;
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
         let before = into.filled().len();
-        let result = Pin::new(&mut wire.stream).poll_read(context, into);
+        let result = if into.remaining() <= room {
+            Pin::new(&mut wire.stream).poll_read(context, into)
+        } else {
+            let mut part = ReadBuf::new(into.initialize_unfilled_to(room));
+            let result = Pin::new(&mut wire.stream).poll_read(context, &mut part);
+            let bytes = part.filled().len();
+            into.advance(bytes);
+            result
+        };
         let bytes = into.filled().len() - before;
         match result.is_ready() {
             true => wire.turn += bytes,
