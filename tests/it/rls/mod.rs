@@ -6,6 +6,7 @@ mod cluster;
 mod conf;
 mod envoy;
 mod grpcio;
+mod hostile;
 mod lives;
 
 use crate::common::address::Reserved;

@@ -52,9 +52,6 @@ async fn read_all(body: &mut RecvStream, place: &mut CallPlace) -> Result<Bytes,
     while let Some(part) = body.data().await {
         let gone = |error| Status::invalid(format!("found half a message: {error}"));
         let part = part.map_err(gone)?;
-        if whole.len() + part.len() > MESSAGE_BYTES_MAX + PREFIX_BYTES {
-            return Err(too_long(whole.len() + part.len() - PREFIX_BYTES));
-        }
         place.hold(part.len());
         if whole.is_empty() && body.is_end_stream() {
             // As a rule, a message comes in one piece.
@@ -62,6 +59,13 @@ async fn read_all(body: &mut RecvStream, place: &mut CallPlace) -> Result<Bytes,
         }
         // A part keeps the whole of what was read with it. A copy does not.
         whole.extend_from_slice(&part);
+        if let Some(([_, length @ ..], message)) = whole.split_first_chunk::<PREFIX_BYTES>() {
+            // There is no window for the rest of one that is too long.
+            let length = u32::from_be_bytes(*length) as usize;
+            if length > MESSAGE_BYTES_MAX || message.len() > length {
+                break;
+            }
+        }
     }
     Ok(whole.freeze())
 }

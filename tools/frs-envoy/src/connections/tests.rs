@@ -220,6 +220,17 @@ async fn a_message_may_come_in_any_pieces_and_its_window_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_message_that_is_too_long_is_refused_by_its_head() {
+    let room = Room::new(Bounds::default());
+    let mut caller = room.connect().await;
+    for (begun, code) in [(&b"\0\0\x01\0\x01"[..], 8), (b"\0\0\0\0\0more", 3)] {
+        let (response, mut stream) = caller.begin("/").await;
+        stream.send_data(Bytes::from_static(begun), false).expect("sent");
+        assert_eq!(ended_with(response).await.expect("answered"), code);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_window_is_given_back_before_its_call_is_over() {
     let room = Room::new(Bounds { calls: 1, ..Bounds::default() });
     let mut caller = room.connect().await;
@@ -301,7 +312,8 @@ async fn who_holds_most_goes_when_memory_lacks() {
     let mut kept = Vec::new();
     for _ in 0..17 {
         let (response, mut stream) = greedy.begin("/").await;
-        stream.send_data(Bytes::from(vec![0; MESSAGE_BYTES_MAX]), false).expect("sent");
+        let most = message(&"s".repeat(MESSAGE_BYTES_MAX - 100));
+        stream.send_data(most.slice(..most.len() - 1), false).expect("sent");
         kept.push((response, stream));
     }
     // It may still be writing, and then it does not read why.

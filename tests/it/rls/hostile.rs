@@ -1,0 +1,260 @@
+//! Clients that are slow, silent or hostile: the others go on being served, and frs-envoy keeps
+//! neither their connections nor their bytes.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use h2::Reason;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::Stage;
+use super::client::{Ask, Client, LIMIT, OK, WATCH, ask, descriptor, framed, post};
+use crate::common::{Server, is_alive, wait_until};
+
+/// The first bytes of HTTP/2, with settings of no setting.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+/// More connections than there are places.
+const MANY: usize = 1100;
+
+fn call() -> Ask {
+    ask(vec![descriptor(&[("user", "u"), ("path", "/")])])
+}
+
+fn envoy(server: &Server<'_>) -> Pid {
+    wait_until("frs-envoy is attached", || server.attached("envoy").pop())
+}
+
+fn parent(pid: Pid) -> Pid {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("there");
+    let mut fields = stat.rsplit(") ").next().expect("fields").split(' ');
+    Pid::from_raw(fields.nth(1).expect("a parent").parse().expect("a pid"))
+}
+
+/// The open files of a process.
+fn files(pid: Pid) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/fd")).expect("there").count()
+}
+
+/// The memory of a process, in MiB.
+fn resident(pid: Pid) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("there");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("told");
+    line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") >> 10
+}
+
+/// Calls until `hostile` is done; the longest that a call took.
+fn serve_others(address: SocketAddr, hostile: impl FnOnce() + Send) -> Duration {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let others = scope.spawn(|| {
+            let mut client = Client::connect(address);
+            let mut longest = Duration::ZERO;
+            while !is_over.load(Ordering::Relaxed) {
+                let begun = Instant::now();
+                assert_eq!(client.limit(&call()).code, OK);
+                longest = longest.max(begun.elapsed());
+            }
+            longest
+        });
+        let hostile = std::panic::catch_unwind(std::panic::AssertUnwindSafe(hostile));
+        is_over.store(true, Ordering::Relaxed);
+        let longest = others.join().expect("served");
+        hostile.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        longest
+    })
+}
+
+#[test]
+fn connections_that_say_nothing_keep_no_place() {
+    let stage = Stage::new("");
+    let server = stage.setup.start();
+    let (pid, address) = (envoy(&server), stage.rls.address);
+    let mut idle = Vec::new();
+    let longest = serve_others(address, || {
+        for nth in 0..MANY {
+            let mut stream = TcpStream::connect(address).expect("connected");
+            // Some say a word first.
+            if nth % 2 == 0 {
+                stream.write_all(PREFACE).expect("written");
+            }
+            idle.push(stream);
+        }
+        assert_eq!(Client::connect(address).limit(&call()).code, OK);
+    });
+    assert!(longest < Duration::from_secs(10), "{longest:?}");
+    assert!(files(pid) < MANY, "{} files", files(pid));
+}
+
+#[test]
+fn a_byte_now_and_then_holds_up_nobody_and_is_given_up() {
+    let stage = Stage::new("");
+    let server = stage.setup.start();
+    let (pid, address) = (envoy(&server), stage.rls.address);
+    let before = files(pid);
+    let longest = serve_others(address, || {
+        let mut words: Vec<TcpStream> =
+            (0..50).map(|_| TcpStream::connect(address).expect("connected")).collect();
+        let client = Client::connect(address);
+        let sender = client.sender.clone();
+        let code = client.runtime.block_on(async {
+            let mut sender = sender.ready().await.expect("ready");
+            let (response, mut stream) = sender.send_request(post(LIMIT), false).expect("sent");
+            let slow = async {
+                let mut body = framed(&call());
+                for byte in PREFACE {
+                    // These never get as far as their first call.
+                    words.retain_mut(|word| word.write_all(&[*byte]).is_ok());
+                    let _ = stream.send_data(body.split_to(1), false);
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            };
+            tokio::select! {
+                response = response => response.expect("answered"),
+                () = slow => panic!("it is still waited for"),
+            }
+        });
+        assert_eq!(code.headers().get("grpc-status").expect("a status"), "4");
+        wait_until("who did not finish a word is gone", || {
+            (files(pid) <= before + 2).then_some(())
+        });
+    });
+    assert!(longest < Duration::from_secs(5), "{longest:?}");
+}
+
+#[test]
+fn calls_that_are_reset_at_once_hold_up_nobody() {
+    const RESETS: usize = 20_000;
+    let stage = Stage::new("");
+    let server = stage.setup.start();
+    let (pid, address) = (envoy(&server), stage.rls.address);
+    let longest = serve_others(address, || {
+        let mut left = RESETS;
+        // A connection may be closed for it. The client comes again.
+        while left > 0 {
+            let client = Client::connect(address);
+            let sender = client.sender.clone();
+            client.runtime.block_on(async {
+                while left > 0 {
+                    left -= 1;
+                    let Ok(mut sender) = sender.clone().ready().await else { return };
+                    let Ok((_, mut stream)) = sender.send_request(post(LIMIT), false) else {
+                        return;
+                    };
+                    if left.is_multiple_of(2) {
+                        let _ = stream.send_data(framed(&call()), true);
+                    }
+                    if left.is_multiple_of(3) {
+                        tokio::task::yield_now().await;
+                    }
+                    stream.send_reset(Reason::CANCEL);
+                }
+            });
+        }
+    });
+    assert!(longest < Duration::from_secs(5), "{longest:?}");
+    assert!(resident(pid) < 200, "{} MiB", resident(pid));
+    assert_eq!(envoy(&server), pid);
+}
+
+#[test]
+fn who_never_reads_is_closed_and_holds_up_nobody() {
+    let stage = Stage::new("");
+    let server = stage.setup.start();
+    let (pid, address) = (envoy(&server), stage.rls.address);
+    let before = files(pid);
+    // An answer for each, with the name of its limit.
+    let body = framed(&ask(vec![descriptor(&[("user", "u"), ("path", "/")]); 60]));
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let longest = serve_others(address, || {
+        let kept: Vec<_> =
+            (0..8).map(|_| runtime.block_on(ask_and_turn_away(address, &body))).collect();
+        wait_until("they are closed", || (files(pid) <= before + 1).then_some(()));
+        drop(kept);
+    });
+    assert!(longest < Duration::from_secs(5), "{longest:?}");
+    assert!(resident(pid) < 300, "{} MiB", resident(pid));
+}
+
+type Deaf = h2::client::Connection<tokio::net::TcpStream, Bytes>;
+
+/// Asks a thousand times on a connection that has windows for all answers, and reads none. It is
+/// closed when what this returns is dropped.
+async fn ask_and_turn_away(address: SocketAddr, body: &Bytes) -> Deaf {
+    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+    socket.set_recv_buffer_size(4096).expect("set");
+    let stream = socket.connect(address).await.expect("connected");
+    let mut builder = h2::client::Builder::new();
+    builder.initial_window_size(1 << 30).initial_connection_window_size(1 << 30);
+    let (sender, mut connection) = builder.handshake(stream).await.expect("shaken");
+    for _ in 0..1000 {
+        let mut sender = tokio::select! {
+            sender = sender.clone().ready() => sender.expect("ready"),
+            _ = &mut connection => panic!("closed"),
+        };
+        let (response, mut stream) = sender.send_request(post(LIMIT), false).expect("sent");
+        stream.send_data(body.clone(), true).expect("sent");
+        // It is not given up, but nobody looks.
+        std::mem::forget(response);
+    }
+    // What is written meanwhile has been read.
+    tokio::select! {
+        biased;
+        _ = &mut connection => panic!("closed"),
+        () = tokio::task::yield_now() => {}
+    }
+    connection
+}
+
+#[test]
+fn many_descriptors_are_refused_and_a_few_more_are_not() {
+    let stage = Stage::new("");
+    let _server = stage.setup.start();
+    let mut client = Client::connect(stage.rls.address);
+    let unlimited = |count| ask(vec![descriptor(&[("no", "limit")]); count]);
+    assert_eq!(client.limit(&unlimited(1024)).statuses.len(), 1024);
+    let reply = client.send(LIMIT, &unlimited(1025));
+    assert_eq!(reply.grpc, Some(3), "{reply:?}");
+    assert!(reply.message.contains("expected at most 1024"), "{reply:?}");
+}
+
+/// A master that has handed over lives until its processes have ended. Its frs-envoy is not an
+/// orphan, though it has another name, and the master that it handed over to is dead.
+#[test]
+fn a_stopped_frs_envoy_of_a_living_master_is_left_alone() {
+    let stage = Stage::new("");
+    let server = stage.setup.start_apart();
+    let old = envoy(&server);
+    let mut client = Client::connect(stage.rls.address);
+    assert_eq!(client.limit(&call()).code, OK);
+    let watching = client.sender.clone();
+    client.runtime.block_on(async {
+        let mut sender = watching.ready().await.expect("ready");
+        let (response, mut stream) = sender.send_request(post(WATCH), false).expect("sent");
+        stream.send_data(framed(&Ask::default()), true).expect("sent");
+        response.await.expect("answered");
+    });
+    kill(old, Signal::SIGSTOP).expect("stopped");
+    server.signal(Signal::SIGUSR2);
+    let new = wait_until("another serves", || {
+        let found = server.attached("envoy");
+        found.iter().copied().find(|pid| *pid != old)
+    });
+    let master = parent(new);
+    assert_ne!(master, parent(old));
+    kill(master, Signal::SIGKILL).expect("killed");
+    wait_until("its processes follow it", || (!is_alive(new)).then_some(()));
+    let again = stage.setup.start_apart();
+    let third = wait_until("a third serves", || {
+        let found = again.attached("envoy");
+        found.iter().copied().find(|pid| *pid != old)
+    });
+    assert_ne!(third, new);
+    assert!(is_alive(old), "{}", stage.setup.log());
+    kill(old, Signal::SIGCONT).expect("continued");
+    wait_until("it ends as its own master asked it to", || (!is_alive(old)).then_some(()));
+}
