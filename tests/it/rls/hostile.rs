@@ -1,18 +1,18 @@
 //! Clients that are slow, silent or hostile: the others go on being served, and frs-envoy keeps
 //! neither their connections nor their bytes.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use h2::Reason;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::Stage;
 use super::client::{Ask, Client, LIMIT, OK, WATCH, ask, descriptor, framed, post};
+use super::{DOMAINS, Stage};
+use crate::common::address::Reserved;
 use crate::common::{Server, is_alive, wait_until};
 
 /// The first bytes of HTTP/2, with settings of no setting.
@@ -32,6 +32,15 @@ fn parent(pid: Pid) -> Pid {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("there");
     let mut fields = stat.rsplit(") ").next().expect("fields").split(' ');
     Pid::from_raw(fields.nth(1).expect("a parent").parse().expect("a pid"))
+}
+
+/// Stops a process and waits until it has stopped.
+fn stop(pid: Pid) {
+    kill(pid, Signal::SIGSTOP).expect("stopped");
+    wait_until("it stands still", || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("there");
+        stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')).then_some(())
+    });
 }
 
 /// The open files of a process.
@@ -160,54 +169,57 @@ fn calls_that_are_reset_at_once_hold_up_nobody() {
     assert_eq!(envoy(&server), pid);
 }
 
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// Asks again and again on a connection that has windows for all answers, and reads none: more than
+/// the kernel keeps. Returns how writing ends.
+fn ask_and_never_read(address: SocketAddr) -> std::io::Error {
+    const ALL: u32 = (1 << 31) - 1;
+    let mut head = vec![0x83, 0x86, 0x01, 3];
+    head.extend(b"frs\x04");
+    head.push(LIMIT.len() as u8);
+    head.extend(LIMIT.as_bytes());
+    head.extend(b"\x0f\x10\x10application/grpc");
+    let body = framed(&ask(vec![descriptor(&[("plan", "internal")]); 250]));
+    let mut stream = TcpStream::connect(address).expect("connected");
+    stream.set_write_timeout(Some(Duration::from_secs(60))).expect("set");
+    let mut begin = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    begin.extend(frame(4, 0, 0, &[&[0, 4][..], &ALL.to_be_bytes()].concat()));
+    begin.extend(frame(8, 0, 0, &(ALL - 65_535).to_be_bytes()));
+    stream.write_all(&begin).expect("written");
+    let mut call = 1;
+    loop {
+        let bytes = [frame(1, 4, call, &head), frame(0, 1, call, &body)].concat();
+        if let Err(error) = stream.write_all(&bytes) {
+            return error;
+        }
+        call += 2;
+    }
+}
+
 #[test]
 fn who_never_reads_is_closed_and_holds_up_nobody() {
     let stage = Stage::new("");
     let server = stage.setup.start();
     let (pid, address) = (envoy(&server), stage.rls.address);
-    let before = files(pid);
-    // An answer for each, with the name of its limit.
-    let body = framed(&ask(vec![descriptor(&[("user", "u"), ("path", "/")]); 60]));
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let longest = serve_others(address, || {
-        let kept: Vec<_> =
-            (0..8).map(|_| runtime.block_on(ask_and_turn_away(address, &body))).collect();
-        wait_until("they are closed", || (files(pid) <= before + 1).then_some(()));
-        drop(kept);
+        let asking: Vec<_> =
+            (0..4).map(|_| std::thread::spawn(move || ask_and_never_read(address))).collect();
+        for asking in asking {
+            let error = asking.join().expect("no panic");
+            let kinds = [ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
+            assert!(kinds.contains(&error.kind()), "{error}");
+        }
     });
     assert!(longest < Duration::from_secs(5), "{longest:?}");
     assert!(resident(pid) < 300, "{} MiB", resident(pid));
-}
-
-type Deaf = h2::client::Connection<tokio::net::TcpStream, Bytes>;
-
-/// Asks a thousand times on a connection that has windows for all answers, and reads none. It is
-/// closed when what this returns is dropped.
-async fn ask_and_turn_away(address: SocketAddr, body: &Bytes) -> Deaf {
-    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
-    socket.set_recv_buffer_size(4096).expect("set");
-    let stream = socket.connect(address).await.expect("connected");
-    let mut builder = h2::client::Builder::new();
-    builder.initial_window_size(1 << 30).initial_connection_window_size(1 << 30);
-    let (sender, mut connection) = builder.handshake(stream).await.expect("shaken");
-    for _ in 0..1000 {
-        let mut sender = tokio::select! {
-            sender = sender.clone().ready() => sender.expect("ready"),
-            _ = &mut connection => panic!("closed"),
-        };
-        let (response, mut stream) = sender.send_request(post(LIMIT), false).expect("sent");
-        stream.send_data(body.clone(), true).expect("sent");
-        // It is not given up, but nobody looks.
-        std::mem::forget(response);
-    }
-    // What is written meanwhile has been read.
-    tokio::select! {
-        biased;
-        _ = &mut connection => panic!("closed"),
-        () = tokio::task::yield_now() => {}
-    }
-    connection
 }
 
 #[test]
@@ -238,7 +250,7 @@ fn a_stopped_frs_envoy_of_a_living_master_is_left_alone() {
         stream.send_data(framed(&Ask::default()), true).expect("sent");
         response.await.expect("answered");
     });
-    kill(old, Signal::SIGSTOP).expect("stopped");
+    stop(old);
     server.signal(Signal::SIGUSR2);
     let new = wait_until("another serves", || {
         let found = server.attached("envoy");
@@ -248,6 +260,9 @@ fn a_stopped_frs_envoy_of_a_living_master_is_left_alone() {
     assert_ne!(master, parent(old));
     kill(master, Signal::SIGKILL).expect("killed");
     wait_until("its processes follow it", || (!is_alive(new)).then_some(()));
+    // The old one holds its address.
+    let other = Reserved::new();
+    stage.write(&format!("<rls listen=\"{}\">{DOMAINS}</rls>", other.address));
     let again = stage.setup.start_apart();
     let third = wait_until("a third serves", || {
         let found = again.attached("envoy");
@@ -255,6 +270,7 @@ fn a_stopped_frs_envoy_of_a_living_master_is_left_alone() {
     });
     assert_ne!(third, new);
     assert!(is_alive(old), "{}", stage.setup.log());
+    drop(client);
     kill(old, Signal::SIGCONT).expect("continued");
     wait_until("it ends as its own master asked it to", || (!is_alive(old)).then_some(()));
 }
