@@ -256,6 +256,9 @@ fn a_stopped_frs_envoy_of_a_living_master_is_left_alone() {
         let found = server.attached("envoy");
         found.iter().copied().find(|pid| *pid != old)
     });
+    wait_until("the old master has handed over", || {
+        stage.setup.log().contains("the new binary serves").then_some(())
+    });
     let master = parent(new);
     assert_ne!(master, parent(old));
     kill(master, Signal::SIGKILL).expect("killed");
