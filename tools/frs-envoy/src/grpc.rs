@@ -1,6 +1,6 @@
 //! gRPC over HTTP/2: reads one message, writes one message and its status.
 //!
-//! Invariant: a message is read up to [`MESSAGE_BYTES_MAX`] and in time, an answer is taken in time.
+//! Invariant: a message is read up to [`MESSAGE_BYTES_MAX`] and in time, an answer taken in time.
 //! The window of a message is given back when its call is over. Whatever a client sends, its stream
 //! is answered or reset, and the others go on.
 
