@@ -88,7 +88,7 @@ impl Judge {
 
     /// Whether calls can be judged.
     pub fn is_well(&self) -> bool {
-        self.is_attached.load(Ordering::Relaxed) || self.tick().is_ok()
+        self.is_attached.load(Ordering::Relaxed) || self.published().is_ok()
     }
 
     /// Judges what is ready, for ever. It is woken after the calls that are ready, so it finds all

@@ -101,7 +101,7 @@ impl Service {
         loop {
             tokio::time::sleep(LOOK).await;
             if self.health.is_watched() {
-                self.health.set_attached(self.judge.tick().is_ok());
+                self.health.set_attached(self.judge.published().is_ok());
             }
         }
     }
