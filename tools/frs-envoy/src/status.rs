@@ -55,9 +55,10 @@ const TOLD_BYTES_MAX: usize = 512;
 
 /// The message as the header field `grpc-message` carries it: the beginning of a long one.
 pub fn escaped(message: &str) -> String {
-    let told = &message[..message.floor_char_boundary(TOLD_BYTES_MAX)];
-    let mut escaped = String::with_capacity(told.len());
-    for byte in told.bytes() {
+    let mut ends = (0..=message.len().min(TOLD_BYTES_MAX)).rev();
+    let end = ends.find(|&at| message.is_char_boundary(at)).unwrap_or(0);
+    let mut escaped = String::with_capacity(end);
+    for byte in message[..end].bytes() {
         match byte {
             b' '..=b'~' if byte != b'%' => escaped.push(char::from(byte)),
             byte => escaped.push_str(&format!("%{byte:02X}")),
