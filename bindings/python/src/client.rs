@@ -16,7 +16,7 @@ use crate::ask::{Asked, Burst, Count, Options, RateText, Text, with_element};
 use crate::errors::{attach_exception, exception, too_many};
 use crate::verdict::Verdict;
 
-/// Calls that may wait at once before others wait for them.
+/// Calls that may run at once before others wait for them.
 const PLACES: usize = 8;
 /// Items of a batch, at most: as many as srv.xml can allow. So an iterator without an end is none.
 const ITEMS_MAX: usize = 65_536;
@@ -25,7 +25,7 @@ const ITEMS_MAX: usize = 65_536;
 #[pyfunction]
 pub fn attach(py: Python<'_>, data: PathBuf) -> PyResult<Client> {
     match py.detach(|| frs::Client::attach(&data)) {
-        // A call that waits for a lease keeps its place, and must not keep others waiting.
+        // A call that waits for another process keeps its place, and must not keep others waiting.
         Ok(client) => {
             Ok(Client { client: client.with_places(PLACES), data, apart: Apart::default() })
         }

@@ -221,7 +221,7 @@ fn every_face_answers_the_same() {
         assert!(met.contains_key(expected), "FRS_SEED={seed}: no {expected} in {met:?}");
     }
     for Asked { name, compared, .. } in &faces {
-        assert!(*compared > 200, "FRS_SEED={seed}: {name} had words for {compared} requests");
+        assert!(*compared > 150, "FRS_SEED={seed}: {name} had words for {compared} requests");
     }
     drop(faces);
     drop(servers);

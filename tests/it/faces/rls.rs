@@ -3,6 +3,9 @@
 
 use std::net::SocketAddr;
 
+use frs::conf::KeyType;
+use frs::key;
+
 use super::ask::{Ask, AskItem, NAMES};
 use super::{Face, Fault, Told};
 use crate::common::items::{Item, Values};
@@ -43,8 +46,22 @@ fn name(biz: &str) -> Option<&'static str> {
     by_id.or_else(|| NAMES.iter().find(|name| **name == biz)).copied()
 }
 
+/// Whether a business takes this key. Here any value makes a key, and elsewhere it is an error.
+fn takes(biz: &str, key: &str) -> bool {
+    let key_type = match biz {
+        "counter" => KeyType::Integer,
+        "year" => KeyType::Ip { ipv6_prefix: 64 },
+        _ => KeyType::String,
+    };
+    key::check(key_type, key.as_bytes()).is_ok()
+}
+
 fn descriptor(item: &AskItem) -> Option<Descriptor> {
-    let mut entries = vec![(name(&item.biz)?, item.key.as_str())];
+    let biz = name(&item.biz)?;
+    if !takes(biz, &item.key) {
+        return None;
+    }
+    let mut entries = vec![(biz, item.key.as_str())];
     if item.force {
         entries.push(("forced", ""));
     }
@@ -99,8 +116,8 @@ fn known(item: &Item, is_single: bool) -> Item {
 }
 
 impl Face for Rls {
-    /// It charges, and has no words for a rate, nor for a business that map.xml has not. What it
-    /// charges together is as srv.xml says.
+    /// It charges, and has no words for a rate, for a key that is none, nor for a business that
+    /// map.xml has not. What it charges together is as srv.xml says.
     fn ask(&mut self, ask: &Ask) -> Option<Result<Told, Fault>> {
         let is_same = ask.is_atomic == self.is_atomic || ask.items.len() == 1;
         if !ask.is_update || !is_same || ask.items.iter().any(|item| item.rate.is_some()) {
@@ -109,7 +126,7 @@ impl Face for Rls {
         let descriptors = ask.items.iter().map(descriptor).collect::<Option<Vec<_>>>()?;
         let reply = self.client.send(client::LIMIT, &client::ask(descriptors));
         if reply.grpc == Some(3) {
-            let words = ["bad-key", "bad-count", "max-items", "max-atomic-items"];
+            let words = ["bad-count", "max-items", "max-atomic-items"];
             let word = words.into_iter().find(|word| reply.message.contains(word));
             let word = word.unwrap_or_else(|| panic!("{reply:?}"));
             let word = if word.starts_with("max") { "too-many-items" } else { word };
