@@ -1,13 +1,11 @@
 //! A program's attachment.
 //!
-//! Invariant: while a thread may wait without the interpreter's lock, no other thread asks with it:
-//! the two may need the same attachment.
+//! Invariant: what may wait for a lease runs without the interpreter's lock. All else keeps it: it
+//! takes less time than to give it away.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use frs::Error;
-use frs::base::sys;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
@@ -16,8 +14,6 @@ use crate::ask::{Asked, Burst, Count, Options, RateText, Text, with_element};
 use crate::errors::{attach_exception, exception, too_many};
 use crate::verdict::Verdict;
 
-/// Calls that may run at once before others wait for them.
-const PLACES: usize = 8;
 /// Items of a batch, at most: as many as srv.xml can allow. So an iterator without an end is none.
 const ITEMS_MAX: usize = 65_536;
 
@@ -25,10 +21,7 @@ const ITEMS_MAX: usize = 65_536;
 #[pyfunction]
 pub fn attach(py: Python<'_>, data: PathBuf) -> PyResult<Client> {
     match py.detach(|| frs::Client::attach(&data)) {
-        // A call that waits for another process keeps its place, and must not keep others waiting.
-        Ok(client) => {
-            Ok(Client { client: client.with_places(PLACES), data, apart: Apart::default() })
-        }
+        Ok(client) => Ok(Client { client, data }),
         Err(error) => Err(attach_exception(py, &error)),
     }
 }
@@ -39,70 +32,16 @@ pub fn attach(py: Python<'_>, data: PathBuf) -> PyResult<Client> {
 pub struct Client {
     client: frs::Client,
     data: PathBuf,
-    apart: Apart,
-}
-
-/// The threads of this process that are in a call without the interpreter's lock. A forked child
-/// has none of its parent's. Whoever looks or counts has the lock.
-#[derive(Debug, Default)]
-struct Apart {
-    threads: AtomicUsize,
-    /// The forks that led to the process whose threads are counted.
-    forks: AtomicU64,
-}
-
-impl Apart {
-    #[inline]
-    fn threads(&self) -> &AtomicUsize {
-        let forks = sys::forks();
-        if self.forks.load(Ordering::Relaxed) != forks {
-            self.threads.store(0, Ordering::Relaxed);
-            self.forks.store(forks, Ordering::Relaxed);
-        }
-        &self.threads
-    }
-
-    /// Whether there is none.
-    #[inline]
-    fn is_none(&self) -> bool {
-        self.threads().load(Ordering::Relaxed) == 0
-    }
-
-    /// Counts this thread for as long as the guard lives.
-    fn add(&self) -> One<'_> {
-        let threads = self.threads();
-        threads.fetch_add(1, Ordering::Relaxed);
-        One(threads)
-    }
-}
-
-/// A thread that is counted.
-struct One<'a>(&'a AtomicUsize);
-
-impl Drop for One<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Client {
-    /// Runs what cannot wait, with the interpreter's lock if no thread is in a call without it.
-    #[inline]
-    fn at_once<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&frs::Client) -> T + Send) -> T {
-        if self.apart.is_none() {
-            return work(&self.client);
-        }
-        self.without_lock(py, work)
-    }
-
-    /// Runs what may wait, without the interpreter's lock.
+    /// Runs what may wait for a lease, without the interpreter's lock.
     #[cold]
     fn without_lock<T: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&frs::Client) -> T + Send,
     ) -> T {
-        let _one = self.apart.add();
         py.detach(|| work(&self.client))
     }
 
@@ -153,7 +92,7 @@ impl Client {
             let items = answers.items.into_iter().map(|item| item.map_err(Error::Item));
             (answers.refused, items.collect())
         } else {
-            let answers = self.at_once(py, |_| batch.try_run());
+            let answers = batch.try_run();
             let answers = answers.map_err(|error| exception(py, &error, None))?;
             (answers.refused, answers.items)
         };
@@ -191,7 +130,7 @@ impl Client {
     ) -> PyResult<Bound<'py, Verdict>> {
         let asked = Asked { biz, key, count, options: Options { force, detail, rate, burst } };
         let item = asked.item();
-        let result = match self.at_once(py, |client| client.try_update(item)) {
+        let result = match self.client.try_update(item) {
             Err(Error::WouldWait) => self.without_lock(py, |client| client.update(item)),
             result => result,
         };
@@ -216,7 +155,7 @@ impl Client {
     ) -> PyResult<Bound<'py, Verdict>> {
         let asked = Asked { biz, key, count, options: Options { force, detail, rate, burst } };
         let item = asked.item();
-        Client::answer(py, self.at_once(py, |client| client.try_update(item)), &asked)
+        Client::answer(py, self.client.try_update(item), &asked)
     }
 
     /// Says what update would answer now, and charges nothing.
@@ -235,7 +174,7 @@ impl Client {
         let options = Options { force: false, detail, rate, burst };
         let asked = Asked { biz, key, count, options };
         let item = asked.item();
-        let result = match self.at_once(py, |client| client.try_query(item)) {
+        let result = match self.client.try_query(item) {
             Err(Error::WouldWait) => self.without_lock(py, |client| client.query(item)),
             result => result,
         };
