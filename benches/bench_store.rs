@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use frs::conf::{Conf, Settings, Texts, active};
+use frs::conf::{Conf, Texts, active};
 use frs::store::{Runtime, prepare};
 
 /// A directory for the files: below `FRS_BENCH_DIR`, /dev/shm or the directory of temporary files.
@@ -18,13 +18,7 @@ pub fn directory() -> tempfile::TempDir {
 /// before the groups are made.
 pub fn fill(dir: &tempfile::TempDir, map: &str, more: &str, begin: impl FnOnce(&Runtime)) {
     let srv = format!("<srv><data dir=\"{}\"/>{more}</srv>", dir.path().display());
-    let texts = Texts {
-        srv_name: "srv.xml".into(),
-        srv,
-        map_name: "map.xml".into(),
-        map: map.into(),
-        settings: Settings::default(),
-    };
+    let texts = Texts::of(srv, map);
     let conf = Conf::parse("srv.xml", &texts.srv, "map.xml", map);
     let conf = conf.unwrap_or_else(|faults| panic!("{faults}"));
     let runtime = Runtime::create_or_open(dir.path()).expect("a runtime");

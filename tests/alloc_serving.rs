@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use frs::base::clock;
 use frs::conf::active;
-use frs::conf::{ClusterSecret, Conf, Settings, Srv, Texts};
+use frs::conf::{ClusterSecret, Conf, Srv, Texts};
 use frs::key::{KeyForm, KeyRef};
 use frs::lease::Lease;
 use frs::service::{Answers, Exchange, LeaseKey, LeaseMoment, Request, Role, Service, Stage};
@@ -163,14 +163,7 @@ fn world(dir: &Path, more: &str, map: &str) -> (Conf, Runtime) {
     let conf = Conf::parse("srv.xml", &srv, "map.xml", map).expect("sound");
     let runtime = Runtime::create_or_open(dir).expect("made");
     prepare(&conf).expect("prepared");
-    let texts = Texts {
-        srv_name: "srv.xml".into(),
-        srv,
-        map_name: "map.xml".into(),
-        map: map.into(),
-        settings: Settings::default(),
-    };
-    active::write(dir, 1, &texts).expect("written");
+    active::write(dir, 1, &Texts::of(srv, map)).expect("written");
     runtime.publish(1);
     (conf, runtime)
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::base::sync::Ordering;
 use crate::base::sys;
-use crate::conf::{ClusterSecret, Conf, Overlay, Settings, Texts, active};
+use crate::conf::{ClusterSecret, Conf, Overlay, Texts, active};
 use crate::service::{
     Answer, Answers, Command, ItemError, ItemOptions, Request, Role, Service, Verdict,
 };
@@ -113,21 +113,12 @@ impl World {
     /// Like [`World::publish`], with an overlay.
     pub fn publish_overlaid(&self, map: &str, generation: u64, overlay: &Overlay) {
         let srv = srv(&self.dir, self.lock_timeout);
-        let (srv_name, map_name, map) = ("srv.xml".into(), "map.xml".into(), map.into());
-        let texts = Texts { srv_name, srv, map_name, map, settings: Settings::default() };
-        active::write_overlaid(&self.dir, generation, &texts, overlay).unwrap();
+        active::write_overlaid(&self.dir, generation, &Texts::of(srv, map), overlay).unwrap();
         self.runtime().publish(generation);
     }
 
     fn publish_both(&self, srv: String, map: &str, generation: u64) {
-        let texts = Texts {
-            srv_name: "srv.xml".into(),
-            srv,
-            map_name: "map.xml".into(),
-            map: map.into(),
-            settings: Settings::default(),
-        };
-        active::write(&self.dir, generation, &texts).unwrap();
+        active::write(&self.dir, generation, &Texts::of(srv, map)).unwrap();
         self.runtime().publish(generation);
     }
 

@@ -491,13 +491,7 @@ fn publish_max_items(world: &World, max_items: u32, generation: u64) {
          <http lock-timeout=\"20s\" max-items=\"{max_items}\" max-atomic-items=\"2\"/></srv>",
         world.dir.display()
     );
-    let texts = crate::conf::Texts {
-        srv_name: "srv.xml".into(),
-        srv,
-        map_name: "map.xml".into(),
-        map: MAP.into(),
-        settings: crate::conf::Settings::default(),
-    };
+    let texts = crate::conf::Texts::of(srv, MAP);
     crate::conf::active::write(&world.dir, generation, &texts).unwrap();
     world.runtime().publish(generation);
 }

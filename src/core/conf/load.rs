@@ -34,6 +34,15 @@ pub struct Texts {
     pub settings: Settings,
 }
 
+impl Texts {
+    /// Texts that come from no file, with nothing laid over.
+    pub fn of(srv: impl Into<String>, map: impl Into<String>) -> Texts {
+        let (srv_name, map_name) = ("srv.xml".to_owned(), "map.xml".to_owned());
+        let (srv, map, settings) = (srv.into(), map.into(), Settings::default());
+        Texts { srv_name, srv, map_name, map, settings }
+    }
+}
+
 /// A configuration and the texts that it was read from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadedConf {

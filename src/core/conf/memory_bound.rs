@@ -4,7 +4,7 @@
 //! worker holds for a client, whatever the client sends and however little of the answers it reads.
 
 use super::map::{Biz, Listed, Map, Pattern};
-use super::srv::{Http, Others, Srv};
+use super::srv::{Http, Srv};
 use super::{Conf, Geometry};
 
 /// Sizes of the server's buffers. The modules that own the buffers set them, and keep to them.
@@ -103,12 +103,9 @@ impl Memory {
         let http = &conf.srv.http;
         let connection = sizes.connection_bytes(&conf.srv, &conf.map);
         let groups = groups_bytes(&conf.map);
-        // The courier and frs-envoy map all groups as well, frs-envoy in each of its places.
-        let (has_courier, has_envoy) = (conf.srv.cluster.is_some(), conf.srv.rls.is_some());
-        let mapping =
-            Others { has_admin: false, has_cluster: has_courier, has_rls: has_envoy }.slots();
-        let mapping = MAPPING_PROCESSES + u64::from(mapping);
-        let all = OTHER_PROCESSES + u64::from(has_courier) + u64::from(has_envoy);
+        // The courier and frs-envoy map all groups as well.
+        let others = u64::from(conf.srv.cluster.is_some()) + u64::from(conf.srv.rls.is_some());
+        let (mapping, all) = (MAPPING_PROCESSES + others, OTHER_PROCESSES + others);
         Memory {
             groups,
             page_tables: groups.div_ceil(PAGE_TABLE_PARTS) * (workers + mapping),

@@ -11,7 +11,7 @@ use super::memory_bound::{
     BufferSizes, MAPPING_PROCESSES, Memory, RUNTIME_BYTES, groups_bytes, process_bytes, slot_bytes,
 };
 use super::resources::{DirFilesystem, Filesystem, Machine};
-use super::srv::{Listen, SLOTS, envoy_slots};
+use super::srv::{Listen, SLOTS};
 use super::{Charge, Conf, Resp, Rls, fit, promises, warm};
 use crate::base::figures::{bytes, exact_bytes, grouped};
 
@@ -227,12 +227,11 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
     let (needed, reserved) = (conf.srv.needed_slots(), conf.srv.reserved_slots());
     let programs = conf.srv.data.max_programs;
     let plane = if conf.srv.admin.is_some() { " + admin plane" } else { "" };
-    let courier = if conf.srv.cluster.is_some() { " + courier" } else { "" };
-    let envoy = if conf.srv.rls.is_some() { " + frs-envoy" } else { "" };
-    let places = match (conf.srv.rls.is_some(), envoy_slots(conf.srv.cluster.is_some())) {
-        (false, _) => String::new(),
-        (true, 1) => " + frs-envoy".to_owned(),
-        (true, slots) => format!(" + {slots} of frs-envoy"),
+    let courier = match (conf.srv.cluster.is_some(), conf.srv.rls.is_some()) {
+        (false, false) => "",
+        (true, false) => " + courier",
+        (false, true) => " + frs-envoy",
+        (true, true) => " + courier + frs-envoy",
     };
     let parked = match memory.parked {
         0 => String::new(),
@@ -247,11 +246,11 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
         text,
         "memory\n  \
          groups: {}\n  \
-         page tables: {} = 0.2 % of that × ({workers} workers + {MAPPING_PROCESSES} keeper{courier}{places})\n  \
+         page tables: {} = 0.2 % of that × ({workers} workers + {MAPPING_PROCESSES} keeper{courier})\n  \
          runtime.mmap: {} = {} + {reserved} slots × {}\n    \
-         slots: {SLOTS}, of them {reserved} kept for the server ({workers} workers + keeper{plane}{courier}{places} \
+         slots: {SLOTS}, of them {reserved} kept for the server ({workers} workers + keeper{plane}{courier} \
          + reload{twice}), at most {programs} for programs\n  \
-         processes: {} = ({workers} workers + keeper + master{courier}{envoy}) × {} + {workers} workers × {}\n  \
+         processes: {} = ({workers} workers + keeper + master{courier}) × {} + {workers} workers × {}\n  \
          clients at worst: {} = workers {workers} × max-connections {} × (input {kept} + answers \
          {tick} + queue {} + reply {} + {client})\n    \
          input: the largest of max-head, max-body and {}{resp}\n    \

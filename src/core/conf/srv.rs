@@ -120,20 +120,14 @@ impl FileAccess {
 
 /// Processes that can be attached to a data directory at once, including programs.
 pub const SLOTS: u16 = 256;
-/// Threads of frs-envoy that wait for the cluster. Each has a slot of its own.
-pub const ENVOY_WAITING_THREADS: u16 = 3;
 /// The default of max-programs, at most.
 const DEFAULT_PROGRAMS: u16 = 192;
 
 impl Srv {
     /// Slots that the server's own processes need at once.
     pub fn needed_slots(&self) -> u16 {
-        let others = Others {
-            has_admin: self.admin.is_some(),
-            has_cluster: self.cluster.is_some(),
-            has_rls: self.rls.is_some(),
-        };
-        needed_slots(self.workers, others.slots())
+        let others = [self.admin.is_some(), self.cluster.is_some(), self.rls.is_some()];
+        needed_slots(self.workers, others.into_iter().filter(|is_there| *is_there).count() as u16)
     }
 
     /// Slots reserved for the server's own processes.
@@ -142,28 +136,8 @@ impl Srv {
     }
 }
 
-/// Which of the server's processes a configuration has besides those that every one has.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Others {
-    pub has_admin: bool,
-    pub has_cluster: bool,
-    pub has_rls: bool,
-}
-
-impl Others {
-    /// Slots of the admin plane, the courier and frs-envoy, if they are there.
-    pub fn slots(self) -> u16 {
-        let envoy = if self.has_rls { envoy_slots(self.has_cluster) } else { 0 };
-        u16::from(self.has_admin) + u16::from(self.has_cluster) + envoy
-    }
-}
-
-/// Slots of frs-envoy: of the thread that serves, and of those that wait where there is a cluster.
-pub(super) fn envoy_slots(has_cluster: bool) -> u16 {
-    if has_cluster { 1 + ENVOY_WAITING_THREADS } else { 1 }
-}
-
-/// Slots that so many workers need, the keeper, the child that prepares a reload, and `others`.
+/// Slots that so many workers need, the keeper, the child that prepares a reload, and `others`: the
+/// admin plane, the courier and frs-envoy, if they are configured.
 pub(super) fn needed_slots(workers: u16, others: u16) -> u16 {
     workers + 2 + others
 }

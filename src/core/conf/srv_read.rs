@@ -14,8 +14,8 @@ use super::listen_read::{admin, listen};
 use super::resp_read::{OtherListeners, resps};
 use super::rls_read::rls;
 use super::srv::{
-    AuthzKey, Data, FileAccess, Http, Log, LogFormat, LogLevel, Others, SLOTS, Srv,
-    default_programs, needed_slots,
+    AuthzKey, Data, FileAccess, Http, Log, LogFormat, LogLevel, SLOTS, Srv, default_programs,
+    needed_slots,
 };
 use super::value::{Value, boolean, duration, one_of, size, whole32, word};
 use super::walk::Shape;
@@ -67,13 +67,8 @@ pub(super) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked
     let others = OtherListeners { listen: &listen, admin: &admin };
     let resps = resps(notes, root, &others);
     let rls = rls(notes, root.child("rls"), &others, &resps);
-    let is_there = |name| root.child(name).is_some();
-    let others = Others {
-        has_admin: is_there("admin"),
-        has_cluster: is_there("cluster"),
-        has_rls: is_there("rls"),
-    };
-    let needed = needed_slots(workers.unwrap_or(1), others.slots());
+    let others = ["admin", "cluster", "rls"].map(|name| u16::from(root.child(name).is_some()));
+    let needed = needed_slots(workers.unwrap_or(1), others.iter().sum());
     let data = data(notes, root.child("data"), needed, host);
     let http = http(notes, root.child("http"));
     let log = log(notes, root.child("log"));

@@ -137,25 +137,8 @@ pub fn status(conf_dir: &Path, settings: &Settings) -> Result<String, CommandErr
             Listen::Unix(path) => format!("admin plane  unix:{}\n", path.display()),
         };
     }
-    by_process(runtime.slots()).iter().for_each(|slot| text += &slot_line(slot, generation));
+    runtime.slots().iter().for_each(|slot| text += &slot_line(slot, generation));
     Ok(text)
-}
-
-/// Of the slots of an frs-envoy only the one that is furthest behind: it has several where calls
-/// wait for the cluster.
-fn by_process(slots: Vec<SlotStatus>) -> Vec<SlotStatus> {
-    let mut kept: Vec<SlotStatus> = Vec::with_capacity(slots.len());
-    for slot in slots {
-        let is_same = |one: &&mut SlotStatus| {
-            slot.role == Role::Envoy as u32
-                && (one.pid, one.role, one.alive) == (slot.pid, slot.role, slot.alive)
-        };
-        match kept.iter_mut().find(is_same) {
-            Some(one) => one.generation = one.generation.min(slot.generation),
-            None => kept.push(slot),
-        }
-    }
-    kept
 }
 
 /// The line of an attached process. `generation` is the one in force.
@@ -217,18 +200,6 @@ fn wait<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_frs_envoy_with_several_slots_is_one_process() {
-        let (envoy, program) = (Role::Envoy as u32, Role::Program as u32);
-        let slot =
-            |slot, role, generation| SlotStatus { slot, pid: 17, role, generation, alive: true };
-        let slots = vec![slot(0, envoy, 5), slot(1, envoy, 4), slot(2, envoy, 5)];
-        let kept: Vec<_> =
-            by_process(slots).iter().map(|slot| (slot.slot, slot.generation)).collect();
-        assert_eq!(kept, [(0, 4)]);
-        assert_eq!(by_process(vec![slot(8, program, 5), slot(9, program, 5)]).len(), 2);
-    }
 
     #[test]
     fn lines_show_role_generation_and_who_is_dead() {

@@ -168,13 +168,7 @@ fn a_program_is_not_charged_for_huge_pages() {
 /// Prepares the directory as a server's start does, with these attributes of `<data>`.
 fn prepared(dir: &Path, more: &str) -> std::path::PathBuf {
     let srv = format!("<srv><data dir=\"{}\" {more}/></srv>", dir.display());
-    let texts = Texts {
-        srv_name: "srv.xml".into(),
-        srv,
-        map_name: "map.xml".into(),
-        map: MAP.into(),
-        settings: Default::default(),
-    };
+    let texts = Texts::of(srv, MAP);
     let conf = Conf::parse("srv.xml", &texts.srv, "map.xml", MAP).expect("sound");
     let runtime = Runtime::create_or_open(dir).expect("a runtime");
     prepare(&conf).expect("groups");

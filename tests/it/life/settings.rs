@@ -17,6 +17,12 @@ fn check(setup: &Setup, arguments: &[&str], variables: &[(&str, &str)]) -> (bool
     (output.status.success(), text(&output.stdout) + &text(&output.stderr))
 }
 
+/// A server that is started in the setup's directory with these options.
+fn started<'a>(setup: &'a Setup, options: &[&str]) -> Life<'a> {
+    install(setup, std::path::Path::new(env!("CARGO_BIN_EXE_frs")));
+    Life::start_command(setup, Command::new("./frs").args(options))
+}
+
 /// The answer to a request of three items.
 fn ask_three(setup: &Setup) -> String {
     let item = "<item biz=\"plenty\" key=\"three\"/>".repeat(3);
@@ -77,9 +83,7 @@ fn settings_from_outside_stay_in_force_over_reloads_and_in_new_binaries() {
 #[test]
 fn the_data_directory_from_outside_is_where_commands_look() {
     let setup = Setup::of_map(crate::common::MAP);
-    install(&setup, std::path::Path::new(env!("CARGO_BIN_EXE_frs")));
-    let mut command = Command::new("./frs");
-    let life = Life::start_command(&setup, command.args(["--data", "elsewhere"]));
+    let life = started(&setup, &["--data", "elsewhere"]);
     assert!(setup.path("elsewhere/lock").exists() && !setup.path("data").exists());
     assert!(!setup.frs(&["status"]).status.success(), "none is in data");
     let mut status = Command::new("./frs");
@@ -141,9 +145,7 @@ fn a_closed_pipe_is_no_failure_and_a_full_disk_is_one() {
 #[test]
 fn migrate_finds_the_live_files_where_a_setting_has_put_them() {
     let setup = Setup::of_map(crate::common::MAP);
-    install(&setup, std::path::Path::new(env!("CARGO_BIN_EXE_frs")));
-    let mut command = Command::new("./frs");
-    let life = Life::start_command(&setup, command.args(["--set", "data.live=live"]));
+    let life = started(&setup, &["--set", "data.live=live"]);
     assert!(used(setup.address, "k") == 0 && setup.path("live").exists());
     assert!(life.stop().success());
     setup.write_map(&crate::common::MAP.replace("chain=\"8\"", "chain=\"9\""));

@@ -299,13 +299,7 @@ impl Round {
         let conf = conf.unwrap_or_else(|faults| panic!("{faults}"));
         Runtime::create_or_open(&data).expect("made");
         prepare(&conf).expect("prepared");
-        let (srv_name, map_name, map) = ("srv.xml".into(), "map.xml".into(), MAP.into());
-        active::write(
-            &data,
-            1,
-            &Texts { srv_name, srv, map_name, map, settings: Default::default() },
-        )
-        .expect("written");
+        active::write(&data, 1, &Texts::of(srv, MAP)).expect("written");
         Runtime::open(&data).expect("it is there").publish(1);
         let page = Page::create(&dir.path().join("page"));
         let (programs, none) = ((0..SEATS).map(|_| None).collect(), [0; SUBJECTS]);

@@ -71,7 +71,7 @@ fn wait_for_the_cluster(client: &mut Client) {
 fn machines_admit_exactly_the_maximum_by_envoy_and_by_http() {
     let Some(nodes) = nodes() else { return };
     let (one, other) = (host(&nodes), host(&nodes));
-    let _servers = [one.setup.start(), other.setup.start()];
+    let servers = [one.setup.start(), other.setup.start()];
     let mut clients = [&one, &other].map(|host| Client::connect(host.rls.address));
     clients.iter_mut().for_each(wait_for_the_cluster);
     let [client, _] = clients;
@@ -117,6 +117,8 @@ fn machines_admit_exactly_the_maximum_by_envoy_and_by_http() {
     });
     let more: u64 = (0..20).map(|_| admit()).sum();
     assert_eq!(admitted.into_inner() + more, MAX);
+    // One place, however many calls have waited.
+    assert_eq!(servers[0].attached("envoy").len(), 1);
 }
 
 #[test]

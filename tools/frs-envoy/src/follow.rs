@@ -49,8 +49,6 @@ pub async fn follow(service: Arc<Service>, data_dir: Arc<Path>, told: Arc<Notify
         if is_new || is_told {
             // If there is no store, the next call says so.
             let _ = service.judge().tick();
-            let waiting = Arc::clone(service.judge().waiting());
-            let _ = spawn_blocking(move || waiting.tick()).await;
         }
     }
 }

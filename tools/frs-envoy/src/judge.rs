@@ -1,8 +1,9 @@
 //! The judge runs calls on the store: those that are ready at the same time in one tick.
 //!
 //! Invariant: each call gets one answer, or its client has gone, and then it is not charged any
-//! more. The thread that serves connections has an attachment of its own, so that it waits neither
-//! for leases nor for calls that do, and for other processes at most one lock-timeout a turn.
+//! more. The thread that serves connections waits neither for leases nor for calls that do, since
+//! these leave the attachment to it. In a turn it waits for other processes at most one
+//! lock-timeout for itself, and one for the call that has the attachment.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,8 +22,7 @@ use frs::{AttachError, Batch, Client, TriedAnswers};
 /// Runs calls.
 #[derive(Debug)]
 pub struct Judge {
-    /// Of the thread that serves, and of no other.
-    client: Client,
+    client: Arc<Client>,
     waiting: Arc<Waiting>,
     ready: Mutex<Vec<Ready>>,
     wake: Notify,
@@ -36,9 +36,10 @@ impl Judge {
     /// # Errors
     /// It cannot attach.
     pub fn attach(data_dir: &Path) -> Result<Judge, AttachError> {
+        let client = Arc::new(Client::attach_as(data_dir, Role::Envoy)?);
         Ok(Judge {
-            client: Client::attach_as(data_dir, Role::Envoy)?,
-            waiting: Arc::new(Waiting::new(data_dir)),
+            waiting: Arc::new(Waiting::new(Arc::clone(&client))),
+            client,
             ready: Mutex::default(),
             wake: Notify::new(),
             is_attached: AtomicBool::new(true),
@@ -79,11 +80,6 @@ impl Judge {
     /// There is no store to attach to.
     pub fn tick(&self) -> Result<u64, AttachError> {
         self.noted(self.client.tick())
-    }
-
-    /// The calls that wait.
-    pub fn waiting(&self) -> &Arc<Waiting> {
-        &self.waiting
     }
 
     /// Whether calls can be judged.

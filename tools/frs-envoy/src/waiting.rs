@@ -1,23 +1,20 @@
 //! Calls that wait for the cluster: a few threads run them, many at once.
 //!
-//! Invariant: the calls are bounded, and so are the threads and their attachments. None of these is
-//! taken before a call waits. A call whose client has gone is not run.
+//! Invariant: the calls are bounded, and so are the threads. A call that waits leaves the
+//! attachment to the others. A call whose client has gone is not run.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::call::Charge;
 use crate::ready::{ITEMS_TOGETHER, Ready, Tried, fail, judged, would_wait};
 use crate::status::{Status, StatusCode};
-use frs::conf::ENVOY_WAITING_THREADS;
-use frs::service::Role;
-use frs::{AttachError, Batch, Client, Verdict};
+use frs::{Batch, Client, Verdict};
 
 /// Threads that wait.
-pub const THREADS: usize = ENVOY_WAITING_THREADS as usize;
+pub const THREADS: usize = 3;
 /// Calls that wait at once. A further one is unavailable.
 pub const CALLS_MAX: usize = 1024;
 
@@ -30,11 +27,10 @@ pub enum Parked {
     Rest(Vec<Tried>),
 }
 
-/// The calls that wait, and the attachments of the threads that run them.
+/// The calls that wait, and the threads that run them.
 #[derive(Debug)]
 pub struct Waiting {
-    data_dir: PathBuf,
-    client: OnceLock<Client>,
+    client: Arc<Client>,
     calls: Mutex<VecDeque<Call>>,
     room: Arc<Semaphore>,
     threads: Arc<Semaphore>,
@@ -49,10 +45,9 @@ struct Call {
 
 impl Waiting {
     /// None yet.
-    pub fn new(data_dir: &Path) -> Waiting {
+    pub fn new(client: Arc<Client>) -> Waiting {
         Waiting {
-            data_dir: data_dir.to_owned(),
-            client: OnceLock::new(),
+            client,
             calls: Mutex::default(),
             room: Arc::new(Semaphore::new(CALLS_MAX)),
             threads: Arc::new(Semaphore::new(THREADS)),
@@ -70,15 +65,6 @@ impl Waiting {
         if let Ok(thread) = Arc::clone(&self.threads).try_acquire_owned() {
             let waiting = Arc::clone(self);
             tokio::task::spawn_blocking(move || waiting.work(thread));
-        }
-    }
-
-    /// Has the attachments of these threads take the configuration in force. It may wait for a
-    /// thread that waits.
-    pub fn tick(&self) {
-        if let Some(client) = self.client.get() {
-            // If there is no store, the next call says so.
-            let _ = client.tick();
         }
     }
 
@@ -101,27 +87,14 @@ impl Waiting {
         }
     }
 
-    /// The client of these threads, attached when it is first needed.
-    fn client(&self) -> Result<&Client, AttachError> {
-        if let Some(client) = self.client.get() {
-            return Ok(client);
-        }
-        // If two threads attach, one of both attachments is given back.
-        let client = Client::attach_as(&self.data_dir, Role::Envoy)?.with_places(THREADS);
-        Ok(self.client.get_or_init(|| client))
-    }
-
     /// Runs calls, which wait at the same time.
     fn run(&self, mut calls: Vec<Call>) {
         calls.retain(|call| !call.ready.is_gone());
         if calls.is_empty() {
             return;
         }
-        let ran = self.client().and_then(|client| {
-            let batches: Vec<Batch<'_>> = calls.iter().map(|call| call.batch(client)).collect();
-            client.run_all(&batches)
-        });
-        match ran {
+        let batches: Vec<Batch<'_>> = calls.iter().map(|call| call.batch(&self.client)).collect();
+        match self.client.run_all(&batches) {
             Ok(ran) => {
                 for (call, ran) in calls.into_iter().zip(ran) {
                     let rest = ran.map(|answers| answers.items.into_iter().map(of_item).collect());

@@ -113,12 +113,11 @@ fn all_slots_that_frs_envoy_may_take_are_kept_for_the_server() {
     let (alone, text) = of(&format!("<srv><workers>2</workers>{rls}</srv>"));
     assert_eq!(alone, 5);
     assert!(text.contains("(2 workers + keeper + frs-envoy + reload, twice)"), "{text}");
-    // Its calls wait for leases: a slot for each thread that does.
     let (shared, text) = of(&format!("<srv><workers>2</workers>{cluster}{rls}</srv>"));
-    assert_eq!(shared, 9);
+    assert_eq!(shared, 6);
     for words in [
-        "(2 workers + 1 keeper + courier + 4 of frs-envoy)",
-        "18 kept for the server (2 workers + keeper + courier + 4 of frs-envoy + reload, twice)",
+        "(2 workers + 1 keeper + courier + frs-envoy)",
+        "12 kept for the server (2 workers + keeper + courier + frs-envoy + reload, twice)",
         "(2 workers + keeper + master + courier + frs-envoy) ×",
     ] {
         assert!(text.contains(words), "{words}: {text}");

@@ -2,7 +2,7 @@
 
 use super::{GROUP, good, srv_faults};
 use crate::conf::cluster::{Cluster, ClusterNode, Login};
-use crate::conf::{Conf, Settings, Texts, active};
+use crate::conf::{Conf, Texts, active};
 
 /// A whole `<cluster>` but for these attributes and this content, in a srv.xml.
 fn srv(attributes: &str, content: &str) -> String {
@@ -260,13 +260,8 @@ fn files_of_secrets_are_named_and_never_copied() {
         std::fs::rename(draft, file).unwrap();
     }
     let conf = Conf::load(dir.path()).unwrap_or_else(|faults| panic!("{faults}"));
-    let texts = Texts {
-        srv_name: "srv.xml".to_owned(),
-        srv: srv.replace(&format!("{}/", dir.path().display()), ""),
-        map_name: "map.xml".to_owned(),
-        map: format!("<map>{GROUP}</map>"),
-        settings: Settings::default(),
-    };
+    let srv = srv.replace(&format!("{}/", dir.path().display()), "");
+    let texts = Texts::of(srv, format!("<map>{GROUP}</map>"));
     active::write(dir.path(), 1, &texts).unwrap();
     let published = std::fs::read(active::path(dir.path(), 1)).unwrap();
     for secret in [digits.as_bytes(), b"hunter2", b"\x01\x23\x45\x67\x89\xab\xcd\xef"] {
