@@ -12,7 +12,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use frs::base::figures::grouped;
 use frs::conf::Machine;
 use frs::conf::{Conf, LoadedConf, Setting, SettingError, Settings, report};
-use frs::store::ChildRole;
+use frs::store::{self, ChildRole};
 use frs_server::buffer_sizes::BUFFER_SIZES;
 use frs_server::master::{self, Ended, Start, command};
 use frs_server::process::child::ForkedChild;
@@ -203,7 +203,9 @@ fn become_child(child: ForkedChild) -> Result<(), Failed> {
 
 fn check(of: &WholeConf) -> Result<(), Failed> {
     let settings = of.settings()?;
-    let LoadedConf { conf, .. } = Conf::load_texts(&of.dir.conf, &settings).map_err(|faults| {
+    let loaded = Conf::load_texts(&of.dir.conf, &settings);
+    let loaded = loaded.and_then(|loaded| store::settled(loaded, &[]));
+    let LoadedConf { conf, .. } = loaded.map_err(|faults| {
         for fault in faults.iter() {
             eprintln!("{fault}");
             fault.line.iter().for_each(|line| eprintln!("{line}"));

@@ -11,10 +11,10 @@
 //!      8  8      format number
 //!     16  8      generation
 //!     24  8      processors of the writer: what `auto` workers are
-//!     32  8 × 7  lengths: directory, name and text of srv.xml, name and text of map.xml, settings
-//!                from outside, overlay
-//!     88  8      CRC-32 of all other bytes
-//!     96  …      the seven, in that order
+//!     32  8 × 8  lengths: directory, name and text of srv.xml, name and text of map.xml, settings
+//!                from outside, overlay, files that stay where map.xml derives other numbers
+//!     96  8      CRC-32 of all other bytes
+//!    104  …      the eight, in that order
 //! ```
 //! Integers are little-endian.
 
@@ -27,12 +27,12 @@ use super::durable::write_durably;
 use super::host::Host;
 use super::load::Texts;
 use super::srv::{Admin, Listen};
-use super::{Cluster, Conf, Faults, Overlay, Resp, Settings};
+use super::{Cluster, Conf, Faults, Kept, Overlay, Resp, Settings};
 use crate::base::sys;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"FRS.CONF");
-const FORMAT: u64 = 3;
-const PARTS: usize = 7;
+const FORMAT: u64 = 4;
+const PARTS: usize = 8;
 
 const MAGIC_AT: usize = 0;
 const FORMAT_AT: usize = MAGIC_AT + 8;
@@ -41,7 +41,7 @@ const PROCESSORS_AT: usize = GENERATION_AT + 8;
 const LENGTHS_AT: usize = PROCESSORS_AT + 8;
 const CRC_AT: usize = LENGTHS_AT + 8 * PARTS;
 const HEADER_BYTES: usize = CRC_AT + 8;
-const _: () = assert!(HEADER_BYTES == 96);
+const _: () = assert!(HEADER_BYTES == 104);
 
 /// Two texts of 16 MiB, and room for names, settings and the overlay. The kernel passes at most 6
 /// MiB of arguments and environment.
@@ -310,6 +310,7 @@ fn encode(
     overlay: &Overlay,
 ) -> Vec<u8> {
     let (settings, overlay) = (texts.settings.to_text(), overlay.to_text());
+    let kept = texts.kept.to_text();
     let parts: [&[u8]; PARTS] = [
         directory.as_os_str().as_bytes(),
         texts.srv_name.as_bytes(),
@@ -318,6 +319,7 @@ fn encode(
         texts.map.as_bytes(),
         settings.as_bytes(),
         overlay.as_bytes(),
+        kept.as_bytes(),
     ];
     let lengths = parts.iter().map(|part| part.len() as u64);
     let words = [MAGIC, FORMAT, generation, processors.into()].into_iter().chain(lengths);
@@ -354,7 +356,7 @@ fn decode(bytes: &[u8], generation: u64) -> Result<Active, Damage> {
         part.to_vec()
     });
     let directory = PathBuf::from(std::ffi::OsString::from_vec(std::mem::take(&mut parts[0])));
-    let [_, srv_name, srv, map_name, map, settings, overlay] = parts.map(|part| {
+    let [_, srv_name, srv, map_name, map, settings, overlay, kept] = parts.map(|part| {
         String::from_utf8(part).map_err(|error| Damage {
             field: "text",
             found: error.to_string(),
@@ -367,11 +369,16 @@ fn decode(bytes: &[u8], generation: u64) -> Result<Active, Damage> {
         found: settings.escape_debug().to_string(),
         expected: "names, values and sources".to_owned(),
     })?;
-    let (srv_name, srv, map_name, map) = (srv_name?, srv?, map_name?, map?);
+    let (srv_name, srv, map_name, map, kept) = (srv_name?, srv?, map_name?, map?, kept?);
+    let kept = Kept::from_text(&kept).ok_or_else(|| Damage {
+        field: "kept files",
+        found: kept.escape_debug().to_string(),
+        expected: "groups, each with files, key-nodes and node-size".to_owned(),
+    })?;
     Ok(Active {
         processors: word(PROCESSORS_AT).min(u16::MAX.into()) as u16,
         directory,
-        texts: Texts { srv_name, srv, map_name, map, settings },
+        texts: Texts { srv_name, srv, map_name, map, settings, kept },
         overlay: Overlay::from_text(&overlay?).map_err(|bad| Damage {
             field: "overlay",
             found: bad.found,
@@ -407,6 +414,7 @@ mod tests {
             map: "<map><group name=\"g\" files=\"1\" key-nodes=\"1\" node-size=\"64\"/></map>"
                 .to_owned(),
             settings: Settings::default(),
+            kept: Kept::default(),
         }
     }
 
@@ -466,6 +474,21 @@ mod tests {
     }
 
     #[test]
+    fn every_reader_knows_the_files_that_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let map = "<map><group name='g' keys='100'/></map>".to_owned();
+        let texts = Texts { map, kept: Kept::from_text("g 1 5 128\n").unwrap(), ..texts() };
+        write(dir.path(), 1, &texts).unwrap();
+        let group = read(dir.path(), 1).unwrap().map.groups.remove(0);
+        assert_eq!((group.geometry.node_bytes, group.derived.node_bytes), (128, 64));
+        assert_eq!(read_texts(dir.path(), 1).unwrap(), texts);
+        let other = Texts { kept: Kept::default(), ..texts.clone() };
+        assert!(!is_of(dir.path(), 1, &other, &Overlay::default()).unwrap());
+        let good = encode(1, 2, Path::new("/d"), &texts, &overlay());
+        assert!(decode(&good, 1).is_ok_and(|active| active.texts == texts));
+    }
+
+    #[test]
     fn two_latest_are_kept() {
         let dir = tempfile::tempdir().unwrap();
         for generation in [3, 4, 9] {
@@ -497,11 +520,11 @@ mod tests {
         };
         assert_eq!(of(&good, 7), "taken");
         assert_eq!(of(&good, 8), "generation: 7, 8");
-        assert_eq!(of(&good[..95], 7), "length: 95 bytes, at least 96 bytes");
+        assert_eq!(of(&good[..103], 7), "length: 103 bytes, at least 104 bytes");
         let cut = format!("length: {} bytes, {} bytes", good.len() - 1, good.len());
         assert_eq!(of(&good[..good.len() - 1], 7), cut);
         assert_eq!(of(&changed(0), 7), "magic: 0x464e4f432e535247, 0x464e4f432e535246");
-        assert_eq!(of(&changed(FORMAT_AT), 7), "format: 2, 3");
+        assert_eq!(of(&changed(FORMAT_AT), 7), "format: 5, 4");
         assert!(of(&changed(LENGTHS_AT), 7).starts_with("length: "));
         assert!(of(&changed(LENGTHS_AT + 7), 7).starts_with("length: "));
         for at in [PROCESSORS_AT, CRC_AT, HEADER_BYTES, good.len() - 1] {
@@ -517,7 +540,7 @@ mod tests {
         fs::write(path(dir.path(), 1), "short").unwrap();
         assert_eq!(
             read(dir.path(), 1).unwrap_err().to_string(),
-            format!("{name}: length: found 5 bytes, expected at least 96 bytes")
+            format!("{name}: length: found 5 bytes, expected at least 104 bytes")
         );
         let faulty = Texts { map: "<map/>".to_owned(), ..texts() };
         fs::write(path(dir.path(), 1), encode(1, 1, Path::new("/"), &faulty, &Overlay::default()))

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 
 use super::cidr::Cidr;
+use super::derive::Written;
 use super::index::BizIndex;
 use super::share::{LEASED_WORDS, Sharing};
 
@@ -84,8 +85,13 @@ impl Map {
 pub struct Group {
     /// `[a-z0-9-]{1,32}`, unique.
     pub name: String,
-    /// The layout of its files, which is fixed for their life.
+    /// The layout that its files have, or are to have.
     pub geometry: Geometry,
+    /// What map.xml says of it.
+    pub written: Written,
+    /// The layout that follows from map.xml alone. [`Group::geometry`] is another one where files
+    /// with somewhat more room [stay](Group::keeps_files).
+    pub derived: Geometry,
     /// What an Update does when a chain is full.
     pub on_full: OnFull,
     /// Milliseconds between two rounds that carry changed records to the cluster. None: they stay

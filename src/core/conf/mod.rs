@@ -27,6 +27,7 @@ mod calendar_read;
 mod cidr;
 mod cluster;
 mod cluster_read;
+mod derive;
 mod describe;
 mod durable;
 mod epoch;
@@ -34,6 +35,7 @@ mod fault;
 mod fit;
 mod host;
 mod index;
+mod kept;
 mod limit_read;
 mod list_read;
 mod listen_read;
@@ -80,10 +82,14 @@ pub use cidr::{Cidr, CidrError};
 #[doc(hidden)]
 pub use cluster::{Cluster, ClusterNode, Login};
 #[doc(hidden)]
+pub use derive::{Room, Written};
+#[doc(hidden)]
 pub use describe::{biz_words, limit_words};
 #[doc(hidden)]
 pub use epoch::{EpochStep, MAX_EPOCH};
 pub use fault::{Fault, Faults, Position, SourceLine};
+#[doc(hidden)]
+pub use kept::{Kept, LiveGeometry};
 #[doc(hidden)]
 pub use load::{LoadedConf, Texts};
 #[doc(hidden)]

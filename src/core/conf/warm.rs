@@ -7,6 +7,7 @@
 use super::describe::duration_words;
 use super::fault::{Checked, Notes};
 use super::map::{Biz, Group, Mode, OnFull, Scope};
+use super::map_read::WrittenGroup;
 use super::value::{boolean, duration};
 use super::xml::Element;
 use crate::base::figures::grouped;
@@ -46,7 +47,7 @@ pub(super) fn without_cluster<'e>(
 }
 
 /// Notes a shared biz if its group spills: a lease cannot leave its machine.
-pub(super) fn shared_biz(notes: &mut Notes<'_>, biz: &Element, group: &Group) {
+pub(super) fn shared_biz(notes: &mut Notes<'_>, biz: &Element, group: &WrittenGroup) {
     if group.spill {
         let share = biz.attribute("share").map_or("", |share| &share.value);
         let found = format!("share=\"{share}\" in the group {:?} with spill=\"true\"", group.name);

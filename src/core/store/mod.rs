@@ -49,6 +49,8 @@ mod incarnation;
 #[cfg(not(loom))]
 pub mod inspect;
 #[cfg(not(loom))]
+mod live;
+#[cfg(not(loom))]
 mod pass;
 #[cfg(not(loom))]
 mod places;
@@ -89,6 +91,7 @@ pub use {
     group::Group,
     handle::Handle,
     incarnation::{ClusterId, HostFacts, Incarnation, check_boot_clock},
+    live::{live_geometry, settled},
     pass::Pass,
     places::{Places, ROLE_PREPARE, ROLE_PROGRAM, SlotRequest},
     prepare::{

@@ -195,6 +195,7 @@ impl Reloads {
     ) -> Result<(), ReloadError> {
         let (checked, secrets) = Account::as_root(account, || {
             let checked = Conf::load_texts(conf_dir, in_force.settings())?;
+            let checked = store::settled(checked, &in_force.conf().map.groups)?;
             let secrets = checked.conf.srv.cluster.as_ref().map(Cluster::secrets).transpose()?;
             Ok::<_, ReloadError>((checked, secrets))
         })?;
