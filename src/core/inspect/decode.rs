@@ -7,6 +7,7 @@ use super::record::{LeaseRecord, NodePlace, NodeRecord};
 use crate::conf::{Biz, Scope};
 use crate::key::KeyForm;
 use crate::limit::{LeasedState, LimitFigures, Spending, StateField, StateWord, States, Terms};
+use crate::service::table::with_room;
 use crate::store::layout::node;
 use crate::store::{Judge, Rank};
 
@@ -158,12 +159,4 @@ impl Reader {
             _ => Vec::new(),
         }
     }
-}
-
-/// A copy of a node, with room for the states of the configuration: the files may still have
-/// another geometry.
-pub(super) fn with_room(words: &[u64], needed: usize) -> Vec<u64> {
-    let mut copy = words.to_vec();
-    copy.resize(words.len().max(needed), 0);
-    copy
 }

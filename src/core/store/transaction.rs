@@ -4,6 +4,10 @@
 //! own words. At the commit point everything has changed. Dropping or unwinding leaves the old
 //! state. The steps are those of [`super::commit`].
 
+mod moving;
+
+pub use moving::{FormerPlace, Sought};
+
 use super::commit::{Announced, Change, Changes, KeyNodes};
 use super::counter::GroupCounter;
 use super::evict::{EvictionBuffers, FullChain, Judge, Rank, Victim};
@@ -128,6 +132,8 @@ struct NodeCopy {
     place: Option<usize>,
     /// Whether it was found in the chain.
     found: bool,
+    /// Index of the working copy of the same node in the former group.
+    former: Option<usize>,
     evicts: Option<Rank>,
     dirty: bool,
     /// Positions in `words`: its first word, its first state word, and the end.
@@ -321,6 +327,7 @@ impl<'h> Transaction<'h> {
             tag: wanted.at.tag,
             place,
             found: place.is_some(),
+            former: None,
             evicts: None,
             dirty: false,
             start,
@@ -408,7 +415,7 @@ impl<'h> Transaction<'h> {
 
     /// Whether the node has a place in its chain: it was found there, or was given one.
     #[inline]
-    pub fn is_placed(&self, index: NodeIndex) -> bool {
+    fn is_placed(&self, index: NodeIndex) -> bool {
         self.copies.nodes[index.0].place.is_some()
     }
 
@@ -490,6 +497,9 @@ impl<'h> Transaction<'h> {
     /// Marks a node to be written at the commit, with `now` as its last use. The node has a place.
     #[inline]
     pub fn touch(&mut self, index: NodeIndex, now: u64) {
+        if let Some(former) = self.former(index) {
+            self.erase(former);
+        }
         let WorkingCopies { nodes, words, .. } = &mut *self.copies;
         let node = &mut nodes[index.0];
         debug_assert!(node.place.is_some());
@@ -499,6 +509,9 @@ impl<'h> Transaction<'h> {
 
     /// Marks a node to be removed from its chain at the commit. Nothing of it is kept.
     pub fn erase(&mut self, index: NodeIndex) {
+        if let Some(former) = self.former(index) {
+            self.erase(former);
+        }
         let WorkingCopies { nodes, key_nodes, .. } = &mut *self.copies;
         let node = &mut nodes[index.0];
         let Some(place) = node.place.take() else { return };
@@ -531,6 +544,7 @@ impl<'h> Transaction<'h> {
     /// Stores the last use of a found node at once: a refused Update changes nothing else. It is
     /// one word, outside the CRC, and nothing depends on it.
     pub fn stamp(&mut self, index: NodeIndex, now: u64) {
+        let index = self.former(index).unwrap_or(index);
         let node = &self.copies.nodes[index.0];
         if let (true, Some(place)) = (node.found, node.place) {
             let KeyNodeAt { intent, group, .. } = self.list()[node.key_node];
@@ -618,7 +632,9 @@ impl<'s> Touched<'s> {
                 continue;
             }
             let index = self.all.list[node.key_node].group;
-            handle.count_at(index, GroupCounter::Creates);
+            if node.former.is_none() {
+                handle.count_at(index, GroupCounter::Creates);
+            }
             let counter = match node.evicts {
                 None => continue,
                 Some(Rank::Expired) => GroupCounter::EvictionsExpired,
