@@ -167,6 +167,17 @@ impl World {
         Group::open(&self.dir, name, &self.runtime()).unwrap()
     }
 
+    /// Nodes that have not moved to the geometry of their group.
+    pub fn former_nodes(&self) -> u64 {
+        let runtime = self.runtime();
+        let formers = self.conf.map.groups.iter().flat_map(|group| {
+            let named = runtime.named_groups(&group.name);
+            named.into_iter().filter_map(|known| known.former).map(|id| (&group.name, id))
+        });
+        let open = |name, id| Group::open_id(&self.dir, name, id, &runtime).unwrap();
+        formers.map(|(name, id)| open(name, id).verify().nodes).sum()
+    }
+
     pub fn verify(&self) {
         let runtime = self.runtime();
         for group in &self.conf.map.groups {

@@ -99,9 +99,10 @@ pub struct Group {
 }
 
 /// How the nodes of a group move to another geometry while it serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MoveMode {
     /// One that does not fit stays where it is until it does.
+    #[default]
     Lossless,
     /// One that does not fit is dropped.
     Lossy,

@@ -142,9 +142,9 @@ impl Overlay {
         self.moving = moving;
     }
 
-    /// A group has moved. False: it did not move.
-    pub fn end_move(&mut self, group: &str) -> bool {
-        self.moving.remove(group).is_some()
+    /// A group has moved. Returns how; None if it did not move.
+    pub fn end_move(&mut self, group: &str) -> Option<MoveMode> {
+        self.moving.remove(group)
     }
 
     /// Applies it to a configuration.

@@ -185,6 +185,13 @@ impl LiveGroup {
         self.group.header()
     }
 
+    /// Whether it has no node.
+    pub(crate) fn has_no_node(&self) -> bool {
+        let Geometry { files, key_nodes, .. } = *self.geometry();
+        let mut all = (0..files).flat_map(|file| (0..key_nodes).map(move |at| (file, at)));
+        all.all(|(file, key_node)| self.tags(KeyNodeId { file, key_node }) == [0; TAG_WORDS])
+    }
+
     /// Whether some record of it may have been spilled.
     pub(crate) fn has_spilled(&self) -> bool {
         self.group.has_spilled()

@@ -480,7 +480,7 @@ pub fn check_files(conf: &Conf) -> Result<(), Error> {
     for configured in &conf.map.groups {
         let (live, name) = (live_dir(conf), &configured.name);
         let mut open = group::open_files(live, name)?;
-        if configured.moving.is_some() && group::is_next_there(live, name) {
+        if group::is_next_there(live, name) {
             open = group::open_files_of(live, name, FileSet::Next)?;
         }
         group::check_geometry(&open.header, configured)?;
