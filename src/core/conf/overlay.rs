@@ -21,9 +21,9 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Conf, MoveMode};
 use super::durable::write_durably;
 use super::epoch::{EpochStep, MAX_EPOCH};
+use super::{Conf, MoveMode};
 use crate::base::sys;
 
 const NAME: &str = "overlay";

@@ -64,8 +64,9 @@ impl<'a> NodeCopier<'a> {
                 (other == *name).then_some(FoundGroup { index, header, former: None })
             })
         });
-        let mut anywhere =
-            Table::over(conf, None, |_| Some(FoundGroup { index, header: old.header(), former: None }));
+        let mut anywhere = Table::over(conf, None, |_| {
+            Some(FoundGroup { index, header: old.header(), former: None })
+        });
         anywhere.set_now(now);
         from.set_now(now);
         to.set_now(now);

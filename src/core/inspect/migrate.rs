@@ -13,8 +13,8 @@ use crate::base::sys;
 use crate::conf::{Conf, Geometry, Group, Overlay};
 use crate::key::KeyNodeId;
 use crate::store::group::Header;
-use crate::store::inspect::{LiveGroup, SoundNodes};
 use crate::store::growing;
+use crate::store::inspect::{LiveGroup, SoundNodes};
 use crate::store::staging::{self, Draft};
 use crate::store::{self, Fault, Runtime, group, live_dir};
 
@@ -125,9 +125,10 @@ impl Migration {
             let name = &group.name;
             growing::complete(live, name)?;
             if group::is_next_there(live, name) {
-                let message = "it is moving to another geometry: start the server with the map.xml \
+                let message =
+                    "it is moving to another geometry: start the server with the map.xml \
                                that it moves to, and let it finish"
-                    .to_owned();
+                        .to_owned();
                 return Err(Error::Group { group: name.clone(), message });
             }
             if group::is_unfinished(live, name) {
@@ -318,7 +319,10 @@ pub(super) fn for_each_node(
 }
 
 /// Counts a node that is not copied or is in doubt. Returns what is copied.
-pub(super) fn count_copied(carried: Carried, counts: &mut Counts) -> Option<(crate::key::Location, Vec<u64>)> {
+pub(super) fn count_copied(
+    carried: Carried,
+    counts: &mut Counts,
+) -> Option<(crate::key::Location, Vec<u64>)> {
     let (at, words, is_doubtful) = match carried {
         Carried::To { at, words, is_doubtful } => (at, words, is_doubtful),
         Carried::Expired => {

@@ -150,8 +150,7 @@ fn plan_group(
     }
     let Some(_) = group::other_setting(&from, &to) else { return Ok(None) };
     if from.hash != to.hash {
-        let [found, expected] =
-            [from.hash, to.hash].map(|hash| format!("{hash:?}").to_lowercase());
+        let [found, expected] = [from.hash, to.hash].map(|hash| format!("{hash:?}").to_lowercase());
         let refusal = MoveRefusal::Hash { group: name, found, expected };
         return Ok(Some(MovePlan { refusal: Some(refusal), ..plan }));
     }
@@ -178,7 +177,6 @@ fn plan_group(
             counts.crowded += 1;
         }
     })?;
-    let refusal =
-        (known > 0).then_some(MoveRefusal::KnownKeys { group: name, keys: known });
+    let refusal = (known > 0).then_some(MoveRefusal::KnownKeys { group: name, keys: known });
     Ok(Some(MovePlan { counts, refusal, ..plan }))
 }

@@ -340,13 +340,7 @@ impl Reader {
         Some(self.conf.map.groups.len() + at)
     }
 
-    fn find_in(
-        &self,
-        biz: usize,
-        index: usize,
-        key: &KeyRef<'_>,
-        now: u64,
-    ) -> Result<Look, Error> {
+    fn find_in(&self, biz: usize, index: usize, key: &KeyRef<'_>, now: u64) -> Result<Look, Error> {
         let biz = &self.conf.map.bizs[biz];
         let group = self.group_at(index)?;
         let mut words = vec![0; group.node_words()];

@@ -28,9 +28,8 @@ impl Identity {
             tracing::error!(%path, "the cluster's keys are damaged: shared bizs answer store");
             return Identity::default();
         };
-        let id_of = |name: &str| {
-            handle.index_of(name).map(|index| handle.groups()[index].header().id)
-        };
+        let id_of =
+            |name: &str| handle.index_of(name).map(|index| handle.groups()[index].header().id);
         match incarnation(runtime, &conf.map, cluster, &keys, id_of) {
             Ok(incarnation) => Identity { keys: Some(keys), incarnation: Some(incarnation) },
             Err(error) => {

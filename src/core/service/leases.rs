@@ -199,8 +199,7 @@ impl Service {
             if transaction.is_there(index) {
                 last_use_ms = transaction.words(index)[node::LAST_USE];
             }
-            let placed =
-                transaction.place(index, &self.table, entry.evicts(false), moment.wall_ms);
+            let placed = transaction.place(index, &self.table, entry.evicts(false), moment.wall_ms);
             placed.map_err(|_| ItemError::Full)?;
             transaction.touch(index, last_use_ms);
         }

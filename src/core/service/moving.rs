@@ -11,9 +11,7 @@ use crate::base::clock::Millis;
 use crate::conf::{MoveMode, Scope};
 use crate::key::{KeyField, KeyNodeId, KeyRef, Location};
 use crate::store::layout::node;
-use crate::store::{
-    FormerPlace, Group, Judge, Rank, Refused, Sought, Transaction, Wanted,
-};
+use crate::store::{FormerPlace, Group, Judge, Rank, Refused, Sought, Transaction, Wanted};
 
 /// A pass over what a group grows out of.
 #[derive(Debug, Default)]
@@ -208,7 +206,13 @@ impl Service {
         let place = place_of(entry, table, former, key_word, key, &mut field);
         let Some((wanted, new_key)) = place else {
             // No request can name it.
-            return drop_node(handle.begin(buffers, &[there], *generation)?, entry, there, key, now);
+            return drop_node(
+                handle.begin(buffers, &[there], *generation)?,
+                entry,
+                there,
+                key,
+                now,
+            );
         };
         let former_place = FormerPlace { wanted: there, key };
         let sought = Sought { wanted, key: new_key, former: Some(former_place) };
@@ -217,7 +221,13 @@ impl Service {
         if transaction.is_there(here) {
             // Two of a key: a digest whose text has come since. The newer one counts.
             drop(transaction);
-            return drop_node(handle.begin(buffers, &[there], *generation)?, entry, there, key, now);
+            return drop_node(
+                handle.begin(buffers, &[there], *generation)?,
+                entry,
+                there,
+                key,
+                now,
+            );
         }
         let index = transaction.sought(&sought, entry.id, table);
         if !transaction.is_there(index) {
@@ -231,12 +241,14 @@ impl Service {
             Rank::Banned => Rank::Limiting,
             Rank::Kept => Rank::Banned,
         };
-        let moved = if transaction.place(index, table, below.min(entry.evicts(false)), now).is_ok() {
+        let moved = if transaction.place(index, table, below.min(entry.evicts(false)), now).is_ok()
+        {
             let last_use_ms = transaction.words(index)[node::LAST_USE];
             transaction.touch(index, last_use_ms);
             Moved::Yes
         } else {
-            let is_lossy = conf.map.groups[conf.map.bizs[biz].group].moving == Some(MoveMode::Lossy);
+            let is_lossy =
+                conf.map.groups[conf.map.bizs[biz].group].moving == Some(MoveMode::Lossy);
             if !is_lossy && rank > entry.evicts(false) {
                 return Ok(Moved::Left);
             }

@@ -507,11 +507,7 @@ impl Entry {
 
     /// A key that the former group stores like this, as this one stores it. None: no request can name
     /// it.
-    pub fn moved_key<'k>(
-        &self,
-        key: KeyRef<'k>,
-        field: &'k mut KeyField,
-    ) -> Option<KeyRef<'k>> {
+    pub fn moved_key<'k>(&self, key: KeyRef<'k>, field: &'k mut KeyField) -> Option<KeyRef<'k>> {
         match (key.form(), self.key_type) {
             (KeyForm::Text, KeyType::String)
                 if usize::from(key.bytes()) <= self.geometry.key_bytes as usize =>

@@ -9,9 +9,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::error::{Error, expect, io_error};
+use super::file_map::PageAccess;
 pub use super::file_set::{FileSet, next_path_of, path_of};
 pub(crate) use super::file_set::{committed_path, is_next_there, is_there, is_unfinished};
-use super::file_map::PageAccess;
 use super::file_words::{FilePlace, bytes_of, create_draft, header_crc, sync_directory, words_of};
 use super::layout::{self, HEAD_WORDS, PAGE_WORDS, group as at, node, runtime};
 use super::region::Region;
@@ -264,11 +264,7 @@ pub(crate) fn open_files(live_dir: &Path, name: &str) -> Result<OpenGroup, Error
 }
 
 /// Like [`open_files`], of one of the two that a moving group has.
-pub(crate) fn open_files_of(
-    live_dir: &Path,
-    name: &str,
-    set: FileSet,
-) -> Result<OpenGroup, Error> {
+pub(crate) fn open_files_of(live_dir: &Path, name: &str, set: FileSet) -> Result<OpenGroup, Error> {
     open_files_with(OpenOptions::new().read(true).write(true), live_dir, name, set)
 }
 

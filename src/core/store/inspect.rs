@@ -152,11 +152,7 @@ impl LiveGroup {
     ///
     /// # Errors
     /// As [`LiveGroup::open`].
-    pub(crate) fn open_set(
-        live_dir: &Path,
-        name: &str,
-        set: FileSet,
-    ) -> Result<LiveGroup, Error> {
+    pub(crate) fn open_set(live_dir: &Path, name: &str, set: FileSet) -> Result<LiveGroup, Error> {
         let OpenGroup { header, files } =
             group::open_files_with(OpenOptions::new().read(true), live_dir, name, set)?;
         let words = header.geometry.file_bytes() as usize / 8;

@@ -432,8 +432,10 @@ enum Looks {
     /// In the new group, then in both under both semaphores.
     InBoth,
     /// Wrong: only in the new one, which would create a second node.
+    #[cfg(loom)]
     InNewOnly,
     /// Wrong: in both, without the former's semaphore.
+    #[cfg(loom)]
     Unlocked,
 }
 
@@ -443,7 +445,8 @@ fn use_once(world: &World, slot: usize, generation: &AtomicU64, taken: u64, look
     let key_nodes: &[usize] = match (taken, looks) {
         (1, _) => &[0],
         (_, Looks::InBoth) => &[0, 1],
-        _ => &[1],
+        #[cfg(loom)]
+        (_, Looks::InNewOnly | Looks::Unlocked) => &[1],
     };
     let player = Player { world, slot };
     let held = key_nodes.iter().all(|&key_node| player.take(world.semaphore(key_node)));
@@ -454,6 +457,7 @@ fn use_once(world: &World, slot: usize, generation: &AtomicU64, taken: u64, look
         match (taken, looks) {
             (1, _) => world.file.store(FORMER, former.max(1) + 1),
             _ if next != 0 => world.file.store(NEXT, next + 1),
+            #[cfg(loom)]
             (_, Looks::InNewOnly) => world.file.store(NEXT, 2),
             _ => {
                 world.file.store(NEXT, former.max(1) + 1);

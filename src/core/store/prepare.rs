@@ -360,8 +360,7 @@ pub(crate) fn scan_group(conf: &Conf, name: &str) -> Result<Report, Error> {
         return scan_files(live, name, &runtime, FileSet::Named, Pairing::Alone);
     }
     let next = group::open_files_of(live, name, FileSet::Next)?.header.id;
-    let mut report =
-        scan_files(live, name, &runtime, FileSet::Named, Pairing::FormerOf(next))?;
+    let mut report = scan_files(live, name, &runtime, FileSet::Named, Pairing::FormerOf(next))?;
     let more = scan_files(live, name, &runtime, FileSet::Next, Pairing::NextOf(former))?;
     report.nodes += more.nodes;
     report.taken += more.taken;

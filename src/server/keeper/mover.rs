@@ -52,10 +52,8 @@ impl Mover {
     /// A new configuration was taken.
     pub fn take(&mut self, groups: &[Group], now: Instant) {
         let index = groups.iter().position(|group| group.moving.is_some());
-        let group = index.map(|index| MovingGroup {
-            name: groups[index].name.clone(),
-            index: index as u32,
-        });
+        let group = index
+            .map(|index| MovingGroup { name: groups[index].name.clone(), index: index as u32 });
         let name = |group: &Option<MovingGroup>| group.as_ref().map(|group| group.name.clone());
         if name(&group) != name(&self.group) {
             self.pass = MovePass::default();

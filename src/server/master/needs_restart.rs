@@ -80,9 +80,7 @@ pub fn refused(old: &Conf, new: &Conf) -> Vec<RestartNeed> {
         (resps(new).len() > resps(old).len() && resps(new).starts_with(&resps(old)), RESP),
     ];
     let hashes = changed_groups(old, new).flat_map(|(live, group)| geometry_changes(live, group));
-    let hashes = hashes.filter(|need| {
-        matches!(need, RestartNeed::Geometry { setting: HASH, .. })
-    });
+    let hashes = hashes.filter(|need| matches!(need, RestartNeed::Geometry { setting: HASH, .. }));
     restarts(settings).chain(restarts(settings_of_a_server(old, new))).chain(hashes).collect()
 }
 
@@ -121,8 +119,7 @@ fn changed_groups<'c>(
 /// late, the older one needs that listener.
 pub fn refused_to_a_new_binary(old: &Conf, new: &Conf) -> Vec<RestartNeed> {
     // Of a group that is to move, the older master must know.
-    let geometry =
-        changed_groups(old, new).flat_map(|(live, group)| geometry_changes(live, group));
+    let geometry = changed_groups(old, new).flat_map(|(live, group)| geometry_changes(live, group));
     restarts(settings_of_a_server(old, new)).chain(geometry).collect()
 }
 

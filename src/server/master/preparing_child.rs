@@ -8,10 +8,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use crate::process::account::Account;
-use frs::base::sys::EXIT_SIGBUS;
-use frs::base::sys::process::{self, Exit, Forked, Pid, PollFd, PollFlags, Signal, Signals};
 use crate::process::message::Loss;
 use frs::base::clock;
+use frs::base::sys::EXIT_SIGBUS;
+use frs::base::sys::process::{self, Exit, Forked, Pid, PollFd, PollFlags, Signal, Signals};
 use frs::conf::{Conf, MoveMode, Overlay};
 use frs::inspect::{MovePlan, plan_moves};
 use frs::store::{self, Moves, Prepared, Unserved};
@@ -68,7 +68,8 @@ impl Work {
         let mut moves = Moves { in_force: overlay.moving().clone(), lossy, ..Moves::default() };
         if self.how != How::AfterFault {
             let plans = plan_moves(conf, clock::now()).map_err(|error| text(&error))?;
-            let faults: Vec<String> = plans.iter().filter_map(|plan| refusal(plan, lossy)).collect();
+            let faults: Vec<String> =
+                plans.iter().filter_map(|plan| refusal(plan, lossy)).collect();
             if !faults.is_empty() {
                 return Err(faults.join("\n"));
             }

@@ -25,12 +25,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use self::moves::Moves;
 use super::children::{Children, NewChild, Spawned};
 use super::error::{MasterError, ReloadError, with_sources};
 use super::files::{self, Files, Watched};
 use super::in_force::InForce;
 use super::notify::Notifier;
-use self::moves::Moves;
 use super::preparing_child::log_prepared;
 use super::reload::{PreparedConf, ReloadAnswer, ReloadCandidate, Reloads, ReportTo};
 use super::supervise::{ClusterChange, Ending, Event, Order};

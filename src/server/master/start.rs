@@ -12,9 +12,7 @@ use super::error::MasterError;
 use super::in_force::InForce;
 use super::inherit::{Inherited, Predecessor};
 use super::needs_restart;
-use super::preparing_child::{
-    How, Preparation, PrepareError, PreparedAtStart, Work, log_prepared,
-};
+use super::preparing_child::{How, Preparation, PrepareError, PreparedAtStart, Work, log_prepared};
 use super::run::{Ended, Master, MasterParts};
 use super::stale_processes;
 use super::take_over::OlderMaster;
@@ -391,9 +389,8 @@ fn prepare(
     account: Option<&Account>,
     signals: &Signals,
 ) -> Result<Option<PreparedAtStart>, PrepareError> {
-    let attempt = |how| {
-        Preparation::start(conf, Work { how, loss: Loss::Refused }, account)?.wait(signals)
-    };
+    let attempt =
+        |how| Preparation::start(conf, Work { how, loss: Loss::Refused }, account)?.wait(signals);
     let mut result = attempt(first);
     for _ in &conf.map.groups {
         match &result {

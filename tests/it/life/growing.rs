@@ -87,9 +87,7 @@ impl Run {
             let receipt = format!("biz=\"receipt\" key=\"{client}-{nth}\"");
             let document =
                 format!("<request atomic=\"true\"><item {counter}/><item {receipt}/></request>");
-            let open = || {
-                wait_until("a server accepts", || Client::try_connect(address))
-            };
+            let open = || wait_until("a server accepts", || Client::try_connect(address));
             let used = connection.get_or_insert_with(open);
             let charged = match try_post(used, "/update", &document) {
                 Ok(response) => {
@@ -120,9 +118,8 @@ impl Run {
     /// Runs the clients beside `act`.
     fn beside(&self, address: SocketAddr, act: impl FnOnce()) {
         thread::scope(|scope| {
-            let clients: Vec<_> = (0..CLIENTS)
-                .map(|client| scope.spawn(move || self.ask(address, client)))
-                .collect();
+            let clients: Vec<_> =
+                (0..CLIENTS).map(|client| scope.spawn(move || self.ask(address, client))).collect();
             let acted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));
             self.stop.store(true, Ordering::Relaxed);
             clients.into_iter().for_each(|client| client.join().expect("no client fails"));

@@ -210,7 +210,8 @@ impl Resolved {
 
     #[inline]
     pub fn wanted(&self) -> impl Iterator<Item = &Wanted> {
-        let former = self.former.iter().flat_map(|former| former.key_at.iter().chain(&former.whole_at));
+        let former =
+            self.former.iter().flat_map(|former| former.key_at.iter().chain(&former.whole_at));
         self.key_at.iter().chain(&self.whole_at).chain(former)
     }
 }

@@ -64,7 +64,13 @@ const CASES: &[Case] = &[
         atomic: false,
         asks: &[Ask("hit", "a", 1)],
     },
-    Case { name: "creating", before: &[], moves: false, atomic: false, asks: &[Ask("hit", "b", 1)] },
+    Case {
+        name: "creating",
+        before: &[],
+        moves: false,
+        atomic: false,
+        asks: &[Ask("hit", "b", 1)],
+    },
     Case {
         name: "evicting",
         before: &[Ask("evict", "a", 1), Ask("evict", "b", 1)],

@@ -104,11 +104,7 @@ impl Transaction<'_> {
     /// Calls `keep` with each whole node of a key-node that belongs there, and drops it if the result
     /// is false. Drops what is damaged, too. To be called before anything else is done with the
     /// key-node.
-    pub fn keep_stored(
-        &mut self,
-        wanted: &Wanted,
-        mut keep: impl FnMut(&[u64], Location) -> bool,
-    ) {
+    pub fn keep_stored(&mut self, wanted: &Wanted, mut keep: impl FnMut(&[u64], Location) -> bool) {
         let (groups, key_node) = (self.groups(), self.key_node_of(wanted));
         let group = &groups[wanted.group];
         let (file, id) = (wanted.at.file, wanted.at.key_node_id());

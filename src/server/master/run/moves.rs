@@ -73,7 +73,9 @@ impl Master {
             return;
         }
         let groups = &self.in_force.conf().map.groups;
-        let Some(group) = groups.get(group as usize).map(|group| group.name.clone()) else { return };
+        let Some(group) = groups.get(group as usize).map(|group| group.name.clone()) else {
+            return;
+        };
         let mut overlay = self.in_force.overlay().clone();
         let Some(mode) = overlay.end_move(&group) else { return };
         match self.publish_overlay(overlay) {
@@ -110,7 +112,10 @@ impl Master {
         let mut moving = overlay.moving().clone();
         moving.insert(group.clone(), *mode);
         overlay.set_moving(moving);
-        tracing::warn!(group, "a process may still work with the former files: the move ends later");
+        tracing::warn!(
+            group,
+            "a process may still work with the former files: the move ends later"
+        );
         if let Err(error) = self.publish_overlay(overlay) {
             tracing::error!(group, %error, "the next start ends the move");
         }
