@@ -1,6 +1,6 @@
-//! The overlay: what was switched, reset and begun while the server runs, and is in neither file. It
-//! holds the degrade switch, the epochs of businesses whose counters were reset, and the groups that
-//! move to another geometry.
+//! The overlay: what was switched, reset and begun while the server runs, and is in neither file.
+//! It holds the degrade switch, the epochs of businesses whose counters were reset, and the groups
+//! that move to another geometry.
 //!
 //! Invariant: every published generation carries it, so all processes that work with one generation
 //! see the same overlay. It is on disk before it is published, so no restart forgets a reset: the

@@ -1,7 +1,7 @@
 //! What a move of a group to another geometry would do, told before anything is done.
 //!
-//! Invariant: it reads the live files, takes no semaphore and changes nothing. While the server works
-//! the figures are those of the moment.
+//! Invariant: it reads the live files, takes no semaphore and changes nothing. While the server
+//! works the figures are those of the moment.
 
 use std::path::Path;
 
@@ -24,8 +24,8 @@ pub struct MovePlan {
     pub from: Geometry,
     /// That of map.xml.
     pub to: Geometry,
-    /// What becomes of its nodes. `carried` move; `crowded` find no place; `doubtful` may not be found
-    /// any more.
+    /// What becomes of its nodes. `carried` move; `crowded` find no place; `doubtful` may not be
+    /// found any more.
     pub counts: Counts,
     /// Bytes of the new files, which are needed beside the old ones until all has moved.
     pub needed_bytes: u64,

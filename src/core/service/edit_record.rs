@@ -36,9 +36,9 @@ pub enum RecordError {
     TooMuch,
 }
 
-/// The progress of clearing: the key-nodes of one group after another, those that others grow out of
-/// first, because nodes move on from there. With another generation it
-/// starts again, because the groups may be others.
+/// The progress of clearing: the key-nodes of one group after another, those that others grow out
+/// of first, because nodes move on from there. With another generation it starts again, because the
+/// groups may be others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Clearing {
     generation: u64,

@@ -1,9 +1,9 @@
 //! Moves the nodes of a group that grows, key-node by key-node, by ordinary transactions.
 //!
-//! Invariant: a node is moved, or dropped because its loss costs nothing or less than any other, or it
-//! stays where it is and is counted as left. Each key-node is looked at under its semaphore, and in
-//! this generation nobody puts a node into the former group. So once a pass has left nothing, nothing
-//! is there any more, and nothing will be.
+//! Invariant: a node is moved, or dropped because its loss costs nothing or less than any other, or
+//! it stays where it is and is counted as left. Each key-node is looked at under its semaphore, and
+//! in this generation nobody puts a node into the former group. So once a pass has left nothing,
+//! nothing is there any more, and nothing will be.
 
 use super::table::{Entry, Table};
 use super::{ItemError, Service};
@@ -111,8 +111,8 @@ impl Service {
         if pass.former != old.header().id {
             *pass = MovePass { former: old.header().id, ..MovePass::default() };
             if old.has_spilled() {
-                // Nobody spills from the former group any more, and where the tags of those keys lead
-                // now is not known.
+                // Nobody spills from the former group any more, and where the tags of those keys
+                // lead now is not known.
                 new.fill_filters();
             }
         }

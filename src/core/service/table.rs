@@ -467,8 +467,8 @@ impl Entry {
         self.former.is_some()
     }
 
-    /// The node of a key that is stored like this, or of the whole business. `text` is the key as it
-    /// was sent, if that is known; `field` is for the key as the former group stores it.
+    /// The node of a key that is stored like this, or of the whole business. `text` is the key as
+    /// it was sent, if that is known; `field` is for the key as the former group stores it.
     pub fn sought<'k>(
         &self,
         wanted: Wanted,
@@ -484,8 +484,8 @@ impl Entry {
         Sought { wanted, key, former }
     }
 
-    /// A key as the former group stores it. A text that is longer than one of the two key fields is a
-    /// digest there. Of a digest whose text is not known, only a digest is known.
+    /// A key as the former group stores it. A text that is longer than one of the two key fields is
+    /// a digest there. Of a digest whose text is not known, only a digest is known.
     fn former_key<'k>(
         &self,
         former: &FormerGroup,
@@ -505,8 +505,8 @@ impl Entry {
         if encoded.is_some_and(|encoded| encoded.is_ok()) { field.key() } else { key }
     }
 
-    /// A key that the former group stores like this, as this one stores it. None: no request can name
-    /// it.
+    /// A key that the former group stores like this, as this one stores it. None: no request can
+    /// name it.
     pub fn moved_key<'k>(&self, key: KeyRef<'k>, field: &'k mut KeyField) -> Option<KeyRef<'k>> {
         match (key.form(), self.key_type) {
             (KeyForm::Text, KeyType::String)

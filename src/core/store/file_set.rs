@@ -1,7 +1,7 @@
 //! The names of a group's files, and of those that it moves to.
 //!
-//! Invariant: file 0 is renamed last. So while file 0 of the next ones is there, the group moves, or
-//! the last step of its move is to be done again.
+//! Invariant: file 0 is renamed last. So while file 0 of the next ones is there, the group moves,
+//! or the last step of its move is to be done again.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

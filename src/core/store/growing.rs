@@ -1,8 +1,9 @@
 //! The files that a group moves to: made beside those in force, and named as they were at the end.
 //!
-//! Invariant: the next files of a group are there as long as file 0 of them is. It is the last to get
-//! its name when they are made, and the last to get the plain name when the group has moved. So at
-//! whatever step this is interrupted, the files tell how far it was, and the step can be repeated.
+//! Invariant: the next files of a group are there as long as file 0 of them is. It is the last to
+//! get its name when they are made, and the last to get the plain name when the group has moved. So
+//! at whatever step this is interrupted, the files tell how far it was, and the step can be
+//! repeated.
 //!
 //! ```text
 //! NAME.I.next.mmap.new   written, not yet in force
@@ -25,9 +26,9 @@ use super::staging::{Draft, remove_numbered, remove_surplus};
 use crate::base::{clock, sys};
 use crate::conf;
 
-/// Makes the next files of a group: as empty as those of a new group, with the seeds of the group in
-/// force, so that digests stay what they are. Any key may have a record that was spilled if one of
-/// that group's may.
+/// Makes the next files of a group: as empty as those of a new group, with the seeds of the group
+/// in force, so that digests stay what they are. Any key may have a record that was spilled if one
+/// of that group's may.
 pub(crate) fn create(
     live_dir: &Path,
     old: &Header,
@@ -84,8 +85,8 @@ pub(crate) fn remove(live_dir: &Path, name: &str) -> Result<(), Error> {
     remove_numbered(live_dir, name, ".next.mmap.new", |_| true)
 }
 
-/// Gives the next files the plain names, file 0 last, and removes the files that the group no longer
-/// has. Nothing is left in the former ones.
+/// Gives the next files the plain names, file 0 last, and removes the files that the group no
+/// longer has. Nothing is left in the former ones.
 pub(crate) fn put_in_place(live_dir: &Path, name: &str) -> Result<(), Error> {
     let OpenGroup { header, .. } = open_files_of(live_dir, name, FileSet::Next)?;
     let first = path_of(live_dir, name, 0);
@@ -105,8 +106,8 @@ pub(crate) fn put_in_place(live_dir: &Path, name: &str) -> Result<(), Error> {
     remove_surplus(live_dir, name)
 }
 
-/// Does the rest of [`put_in_place`] where it was interrupted: some of the next files have the plain
-/// names already.
+/// Does the rest of [`put_in_place`] where it was interrupted: some of the next files have the
+/// plain names already.
 pub(crate) fn complete(live_dir: &Path, name: &str) -> Result<(), Error> {
     if !is_next_there(live_dir, name) {
         return Ok(());
@@ -136,8 +137,8 @@ pub(crate) fn is_empty(open: &OpenGroup) -> Result<bool, Error> {
 }
 
 /// The last step of a move, once a generation names only the new group: nothing is left in the
-/// former one, and no process takes it any more. The former's files are removed, and the new ones get
-/// the plain names. With calls on files only: the master maps no group.
+/// former one, and no process takes it any more. The former's files are removed, and the new ones
+/// get the plain names. With calls on files only: the master maps no group.
 ///
 /// # Errors
 /// A file cannot be renamed. It can be repeated, now or at the next start.

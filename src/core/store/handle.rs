@@ -13,12 +13,12 @@ use super::counter::{BizRow, Counter, Counters, GroupCounter, GroupRow, Nodes};
 use super::error::Error;
 use super::group::{self, Group};
 use super::layout::runtime as layout;
+use super::notice::Notice;
 use super::places::{Places, SlotRequest};
 use super::reach::{Reach, recover_slot};
 use super::runtime::{NamedGroup, Runtime, Slot};
 use super::semaphore::{Semaphore, Token};
 use super::slot::SlotWords;
-use super::undo_log::LogDamage;
 use crate::base::sync::Ordering;
 use crate::base::{clock, sys};
 use crate::conf;
@@ -86,21 +86,6 @@ struct Stalled {
     sequence: u64,
     /// Whether this tick has already checked that the holder lives.
     looked: bool,
-}
-
-/// An event to log at a time when logging delays no other process.
-#[derive(Debug)]
-pub(super) enum Notice {
-    /// A node in use was evicted.
-    Eviction { group: u64 },
-    /// A dead owner's slot was freed.
-    Recovery { slot: u32, pid: u32, undone_words: usize, freed: usize },
-    /// The logs of a dead owner's slot were damaged.
-    Damaged { slot: u32, pid: u32, damage: LogDamage },
-    /// A group was quarantined because of damaged logs.
-    Doubtful { group: String },
-    /// The recoverer could not open a group.
-    Unreachable { group: String, error: Error },
 }
 
 /// Most notices kept until they are logged. Further ones are dropped.
@@ -614,29 +599,5 @@ impl Stalled {
     fn stands_still(&self, runtime: &Runtime) -> bool {
         let words = runtime.slot(self.holder.slot());
         words.state().epoch == self.holder.epoch() && words.sequence() == self.sequence
-    }
-}
-
-impl Notice {
-    fn log(self, groups: &[Group]) {
-        match self {
-            Notice::Eviction { group: id } => {
-                let known = groups.iter().find(|group| group.header().id == id);
-                let group = known.map_or("(given up)", |group| &group.header().name);
-                tracing::warn!(group, "a node in use was evicted: the group is too small");
-            }
-            Notice::Recovery { slot, pid, undone_words, freed } => {
-                tracing::info!(slot, dead_pid = pid, undone_words, freed, "slot recovered");
-            }
-            Notice::Damaged { slot, pid, damage } => {
-                tracing::error!(slot, dead_pid = pid, %damage, "slot damaged: nothing was undone");
-            }
-            Notice::Doubtful { group } => {
-                tracing::error!(group, "a transaction may be half written: quarantined");
-            }
-            Notice::Unreachable { group, error } => {
-                tracing::error!(group, %error, "cannot recover the group: quarantined");
-            }
-        }
     }
 }

@@ -53,6 +53,8 @@ mod incarnation;
 #[cfg(not(loom))]
 pub mod inspect;
 #[cfg(not(loom))]
+mod notice;
+#[cfg(not(loom))]
 mod pass;
 #[cfg(not(loom))]
 mod places;

@@ -439,8 +439,8 @@ enum Looks {
     Unlocked,
 }
 
-/// Adds a use to the key's node as a process does that has taken this generation. A word is the count
-/// plus 1; 0: there is no node. False: another generation is in force.
+/// Adds a use to the key's node as a process does that has taken this generation. A word is the
+/// count plus 1; 0: there is no node. False: another generation is in force.
 fn use_once(world: &World, slot: usize, generation: &AtomicU64, taken: u64, looks: Looks) -> bool {
     let key_nodes: &[usize] = match (taken, looks) {
         (1, _) => &[0],
@@ -471,8 +471,8 @@ fn use_once(world: &World, slot: usize, generation: &AtomicU64, taken: u64, look
     is_in_force
 }
 
-/// Two processes use a key once each while a master publishes the generation in which its group moves.
-/// Returns whether both uses are counted once, in one node.
+/// Two processes use a key once each while a master publishes the generation in which its group
+/// moves. Returns whether both uses are counted once, in one node.
 fn moves(world: &Arc<World>, looks: Looks) -> bool {
     let generation = Arc::new(AtomicU64::new(1));
     world.file.store(FORMER, 1);

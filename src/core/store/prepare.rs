@@ -197,8 +197,8 @@ struct Pair {
     next: Option<u64>,
 }
 
-/// Finds out whether a group moves to the configured geometry. Where it is to begin, makes the files
-/// that it moves to.
+/// Finds out whether a group moves to the configured geometry. Where it is to begin, makes the
+/// files that it moves to.
 fn begin_or_go_on(
     live: &Path,
     configured: &conf::Group,

@@ -7,8 +7,8 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use super::group::Group;
-use super::handle::Notice;
 use super::layout::runtime as layout;
+use super::notice::Notice;
 use super::runtime::{Registered, Runtime};
 use super::semaphore::Token;
 use super::slot::{Intent, SlotWords};

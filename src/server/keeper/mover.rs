@@ -1,8 +1,8 @@
 //! The mover moves the nodes of groups that grow, in portions, beside the keeper's other duties.
 //!
-//! Invariant: a portion takes about half a millisecond, and most of the time is pause. So requests find
-//! free semaphores and processors, however large a group is. What is moved is in the files: another
-//! keeper goes on where this one died.
+//! Invariant: a portion takes about half a millisecond, and most of the time is pause. So requests
+//! find free semaphores and processors, however large a group is. What is moved is in the files:
+//! another keeper goes on where this one died.
 
 use std::time::{Duration, Instant};
 
@@ -146,16 +146,16 @@ mod tests {
 
     #[test]
     fn it_moves_all_nodes_in_portions_and_says_so_until_it_is_heard() {
-        let mut world = World::new(&map(64));
+        let mut world = World::new(&map(128));
         let (start, mut worker) = (clock::instant(), world.attach());
         let mut keeper = Service::attach(&world.dir, Role::Keeper).unwrap();
-        for key in 0..400 {
+        for key in 0..800 {
             worker.update("a", &key.to_string(), NOW);
         }
         let mut mover = Mover::new(&groups(&keeper), start);
         assert_eq!((mover.due(), mover.tick(&mut keeper, start, NOW)), (None, None));
 
-        world.begin_moves(&map(128), 2);
+        world.begin_moves(&map(256), 2);
         keeper.begin_tick();
         mover.take(&groups(&keeper), start);
         assert_eq!(mover.due(), Some(start));
@@ -179,10 +179,10 @@ mod tests {
         assert_eq!(moved, MovedGroup { generation: 2, group: 1 });
         assert_eq!(mover.due(), Some(now + AGAIN));
         assert_eq!(mover.tick(&mut keeper, now + AGAIN, NOW), Some(moved));
-        for key in 0..400 {
+        for key in 0..800 {
             assert_eq!(worker.used("a", &key.to_string(), NOW), 1);
         }
-        world.end_moves(&map(128), 3);
+        world.end_moves(&map(256), 3);
         keeper.begin_tick();
         mover.take(&groups(&keeper), now);
         assert_eq!(mover.due(), None);

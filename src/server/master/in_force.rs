@@ -73,8 +73,8 @@ impl InForce {
         &self.runtime
     }
 
-    /// Publishes a checked configuration, the tokens that were read with it, and the groups that move
-    /// in it; returns its generation.
+    /// Publishes a checked configuration, the tokens that were read with it, and the groups that
+    /// move in it; returns its generation.
     pub fn publish(
         &mut self,
         conf: Conf,

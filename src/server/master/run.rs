@@ -401,7 +401,8 @@ impl Master {
             return;
         }
         if self.older.is_some() || self.moves.is_ending() {
-            // The older master's result of a reload must still be removed; or files get their names.
+            // The older master's result of a reload must still be removed; or files get their
+            // names.
             return self.reloads.want();
         }
         self.answer_early();

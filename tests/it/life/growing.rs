@@ -1,9 +1,9 @@
-//! A group that moves to another geometry under load: doubled, halved, with wider nodes and other keys,
-//! while workers, the keeper, the master and all of them are killed.
+//! A group that moves to another geometry under load: doubled, halved, with wider nodes and other
+//! keys, while workers, the keeper, the master and all of them are killed.
 //!
-//! Each request is atomic: it charges a counter and a receipt of its own. A client that lost an answer
-//! asks for the receipt afterwards. So at the end every count is known exactly: none is lost, none is
-//! doubled, and of a total of M exactly M are admitted.
+//! Each request is atomic: it charges a counter and a receipt of its own. A client that lost an
+//! answer asks for the receipt afterwards. So at the end every count is known exactly: none is
+//! lost, none is doubled, and of a total of M exactly M are admitted.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -65,8 +65,8 @@ impl Random {
         match biz {
             "both" => number.to_string(),
             "address" => format!("10.0.0.{number}"),
-            // Some are texts in a group and digests in the one that it grows to. None is the other way
-            // round, since the text of a digest is not known.
+            // Some are texts in a group and digests in the one that it grows to. None is the other
+            // way round, since the text of a digest is not known.
             _ => {
                 let width = [4, 16, 17, 24, 41, 60][number as usize % 6];
                 format!("{number:0width$}")

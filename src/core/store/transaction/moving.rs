@@ -1,10 +1,10 @@
 //! The node of a key whose group grows: found where it is, written where it belongs.
 //!
 //! Invariant: a key has its node in one of the two groups. A transaction that looks in both holds
-//! both key-nodes, and one that finds the node in the new group needs no other. So whatever an older
-//! generation still does in the former group comes before this transaction or, because the generation
-//! is read under the former's semaphore, does not begin (model.rs shows it). The move is part of the
-//! commit: the node here, its tag there cleared, or neither.
+//! both key-nodes, and one that finds the node in the new group needs no other. So whatever an
+//! older generation still does in the former group comes before this transaction or, because the
+//! generation is read under the former's semaphore, does not begin (model.rs shows it). The move is
+//! part of the commit: the node here, its tag there cleared, or neither.
 
 use super::{NodeCopy, NodeIndex, Transaction, Wanted};
 use crate::key::{KeyNodeId, KeyRef, Location};
@@ -42,8 +42,8 @@ impl<'k> Sought<'k> {
 }
 
 impl Transaction<'_> {
-    /// Like [`Transaction::node`], for a group that may be moving: a node that is still in the former
-    /// group is copied, and `judge` converts it. The first [`Transaction::touch`] moves it.
+    /// Like [`Transaction::node`], for a group that may be moving: a node that is still in the
+    /// former group is copied, and `judge` converts it. The first [`Transaction::touch`] moves it.
     pub fn sought(&mut self, sought: &Sought<'_>, biz_id: u32, judge: &dyn Judge) -> NodeIndex {
         let index = self.node(&sought.wanted, biz_id, &sought.key);
         let Some(former) = &sought.former else { return index };
@@ -101,9 +101,9 @@ impl Transaction<'_> {
         self.copies.nodes[former].place.map(|_| NodeIndex(former))
     }
 
-    /// Calls `keep` with each whole node of a key-node that belongs there, and drops it if the result
-    /// is false. Drops what is damaged, too. To be called before anything else is done with the
-    /// key-node.
+    /// Calls `keep` with each whole node of a key-node that belongs there, and drops it if the
+    /// result is false. Drops what is damaged, too. To be called before anything else is done with
+    /// the key-node.
     pub fn keep_stored(&mut self, wanted: &Wanted, mut keep: impl FnMut(&[u64], Location) -> bool) {
         let (groups, key_node) = (self.groups(), self.key_node_of(wanted));
         let group = &groups[wanted.group];

@@ -1,5 +1,5 @@
-//! The end of a move: a generation that names only the new group, then the new files get the names of
-//! the old ones.
+//! The end of a move: a generation that names only the new group, then the new files get the names
+//! of the old ones.
 //!
 //! Invariant: one thing at a time changes which files there are: no reload is prepared, and no new
 //! binary started, between the two steps. If a process holds them up, the group moves on as before.
