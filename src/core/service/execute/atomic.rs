@@ -203,56 +203,45 @@ impl AtomicTransaction<'_> {
             return None;
         }
         let (one, from) = (self.one(index), answers.details.len());
-        if own.are_apart
-            && let Some(passed) = self.pass(&one, transaction, own.nodes, answers)
-        {
-            return Some(passed);
-        }
-        let charged = self.charge(&one, transaction, own.nodes, &mut answers.details);
+        let charged = self.charge(&one, transaction, own, &mut answers.details);
         if charged.is_err() {
             answers.details.truncate(from);
         }
         answers.refused |= match &charged {
-            Ok(judged) => !judged.done.charged && one.rules.refuses(&judged.done.judgement),
+            Ok((judged, _)) => !judged.done.charged && one.rules.refuses(&judged.done.judgement),
             // A shadow item keeps no other item from being charged, even if there is no room for
             // its node.
             Err(_) => mode != Mode::Shadow,
         };
         // The figures follow when all are charged. Until then an error takes the verdict's place.
-        let result = Err(charged.err().unwrap_or(ItemError::Store));
+        let result = match &charged {
+            Ok((_, Some(verdict))) => Ok(*verdict),
+            Ok((_, None)) => Err(ItemError::Store),
+            Err(error) => Err(*error),
+        };
         answer(biz, result, from..answers.details.len(), answers);
-        charged.ok()
+        charged.ok().map(|(judged, _)| judged)
     }
 
-    /// Charges and answers the most common item at once: it passes, its node is there, and no other
-    /// item of the request has that node, so that its figures stay. None: there is more to do.
-    #[inline]
-    fn pass(
-        &self,
-        one: &ItemTransaction<'_>,
-        transaction: &mut Transaction<'_>,
-        nodes: Nodes,
-        answers: &mut Answers,
-    ) -> Option<Judged> {
-        let (Some(key), None) = (nodes.key, nodes.whole) else { return None };
-        if !transaction.is_placed(key) {
-            return None;
-        }
-        let verdict = one.pass(transaction.words(key))?;
-        transaction.touch(key, self.now);
-        answer(one.resolved.biz, Ok(verdict), 0..0, answers);
-        Some(Judged { done: Done::PASSED, ban_until: None, is_answered: true })
-    }
-
+    /// Charges an item, if nothing refuses it. The verdict is there if its figures are final: no
+    /// other item of the request has a node of it.
     fn charge(
         &self,
         one: &ItemTransaction<'_>,
         transaction: &mut Transaction<'_>,
-        nodes: Nodes,
+        OwnNodes { nodes, are_apart }: OwnNodes,
         details: &mut Vec<LimitFigures>,
-    ) -> Result<Judged, ItemError> {
+    ) -> Result<(Judged, Option<Verdict>), ItemError> {
         if let Err(Unjudged::Failed(error)) = one.find_record(transaction, nodes) {
             return Err(error);
+        }
+        if are_apart
+            && let (Some(key), None) = (nodes.key, nodes.whole)
+            && let Some(verdict) = one.pass(transaction.words(key))
+        {
+            one.write(transaction, nodes, Scope::Key)?;
+            let judged = Judged { done: Done::PASSED, ban_until: None, is_answered: true };
+            return Ok((judged, Some(verdict)));
         }
         // A Query answers what the Update would. So it charges too, and undoes everything at the
         // end.
@@ -265,7 +254,7 @@ impl AtomicTransaction<'_> {
             one.write(transaction, nodes, Scope::Key)?;
             one.write(transaction, nodes, Scope::Biz)?;
         }
-        Ok(Judged { done, ban_until: None, is_answered: false })
+        Ok((Judged { done, ban_until: None, is_answered: false }, None))
     }
 
     /// The answer of an item, with the figures as they will be stored. False: its ban has no room

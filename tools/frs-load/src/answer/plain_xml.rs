@@ -16,8 +16,9 @@ pub struct PlainItems<'b> {
 }
 
 /// What follows in a response.
-pub enum Plain<'b> {
-    Item(Said<'b>),
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plain {
+    Item,
     End,
     /// Something of another form.
     Other,
@@ -32,17 +33,17 @@ impl<'b> PlainItems<'b> {
         Some(items)
     }
 
-    /// The next item, or the end of the document.
-    pub fn next(&mut self) -> Plain<'b> {
+    /// Reads the next item into `said`, unless the document ends.
+    pub fn next(&mut self, said: &mut Said<'b>) -> Plain {
         if matches!(self.rest(), b"</response>" | b"</response>\n") {
             return Plain::End;
         }
-        self.item().map_or(Plain::Other, Plain::Item)
+        *said = Said::default();
+        self.item(said).map_or(Plain::Other, |()| Plain::Item)
     }
 
-    fn item(&mut self) -> Option<Said<'b>> {
+    fn item(&mut self, said: &mut Said<'b>) -> Option<()> {
         self.take(b"<item")?;
-        let mut said = Said::default();
         while self.take(b"/>").is_none() {
             self.take(b" ")?;
             let name = self.while_true(|byte| byte.is_ascii_lowercase())?;
@@ -51,7 +52,7 @@ impl<'b> PlainItems<'b> {
             self.take(b"\"")?;
             said.take(name, Value::Xml(Cow::Borrowed(value))).ok()?;
         }
-        Some(said)
+        Some(())
     }
 
     fn rest(&self) -> &'b [u8] {
