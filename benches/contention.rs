@@ -2,8 +2,8 @@
 //! single Updates wait. On keys of their own, on 100 hot keys by Zipf's law, and on one key.
 //! `just bench-contention`; `--processes 1,2,64`, `--seconds 2`, `--rounds 3`
 //!
-//! All programs of a cell begin at the same time. An Update lasts from the end of the one before, so
-//! the longest ones tell of waits for a semaphore and for a processor.
+//! All programs of a cell begin at the same time. An Update lasts from the end of the one before,
+//! so the longest ones tell of waits for a semaphore and for a processor.
 
 mod bench_store;
 mod random;

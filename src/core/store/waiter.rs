@@ -5,9 +5,9 @@
 
 use super::semaphore::{Semaphore, Token};
 
-/// Looks before the first sleep, with twice as many pauses from one to the next: some microseconds in
-/// all. A holder that runs has released by then. Each look takes the line of the semaphore from its
-/// holder, so that many processes that look all the time would keep the holder from its work.
+/// Looks before the first sleep, with twice as many pauses from one to the next: some microseconds
+/// in all. A holder that runs has released by then. Each look takes the line of the semaphore from
+/// its holder, so that many processes that look all the time would keep the holder from its work.
 const LOOKS: u32 = 7;
 
 /// One wait.
@@ -58,7 +58,8 @@ impl Waiter {
         }
     }
 
-    /// Looks until the semaphore is taken, or it is time to sleep: then the word that was seen last.
+    /// Looks until the semaphore is taken, or until it is time to sleep. Then this is the word that
+    /// was seen last.
     pub fn look_awhile(&mut self, semaphore: Semaphore<'_>, token: Token) -> Option<u32> {
         loop {
             match self.look(semaphore, token) {

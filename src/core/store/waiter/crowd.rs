@@ -36,6 +36,15 @@ enum Step {
     Release,
 }
 
+/// A step on the agenda: the earliest one first, of several the one that was entered first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    at: u64,
+    order: u64,
+    process: usize,
+    step: Step,
+}
+
 struct Line {
     word: AtomicU32,
     /// Nobody else moves it before.
@@ -61,8 +70,7 @@ struct Process {
 pub struct Crowd {
     lines: Vec<Line>,
     processes: Vec<Process>,
-    /// Time, order of entry, process, step.
-    agenda: BinaryHeap<Reverse<(u64, u64, usize, Step)>>,
+    agenda: BinaryHeap<Reverse<Entry>>,
     entered: u64,
     random: u64,
     /// Weight of the lines before each, and of all.
@@ -117,11 +125,11 @@ impl Crowd {
             let at = self.draw() % BETWEEN;
             self.enter(at, process, Step::Begin);
         }
-        while let Some(Reverse((now, _, process, step))) = self.agenda.pop() {
-            if now >= RUN {
+        while let Some(Reverse(entry)) = self.agenda.pop() {
+            if entry.at >= RUN {
                 break;
             }
-            self.step(now, process, step);
+            self.step(entry.at, entry.process, entry.step);
         }
         let done: u64 = self.processes.iter().map(|process| process.done).sum();
         let least = self.processes.iter().map(|process| process.done).min().unwrap_or(0);
@@ -136,7 +144,7 @@ impl Crowd {
 
     fn enter(&mut self, at: u64, process: usize, step: Step) {
         self.entered += 1;
-        self.agenda.push(Reverse((at, self.entered, process, step)));
+        self.agenda.push(Reverse(Entry { at, order: self.entered, process, step }));
     }
 
     /// xorshift64*.
@@ -153,8 +161,8 @@ impl Crowd {
         Some(self.weights.partition_point(|&before| before <= place) - 1)
     }
 
-    /// When an access to a line that begins now is over. One that changes the line takes it from all
-    /// others.
+    /// When an access to a line that begins now is over. One that changes the line takes it from
+    /// all others.
     fn access(&mut self, now: u64, process: usize, changes: bool) -> u64 {
         let line = &mut self.lines[self.processes[process].line];
         let own = 1 << process;
