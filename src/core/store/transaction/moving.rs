@@ -84,6 +84,7 @@ impl Transaction<'_> {
         let old = copies.words[start..end].to_vec();
         let node = &mut copies.nodes[index.0];
         node.former = Some(former);
+        copies.formers += 1;
         judge.convert(wanted.group, &old, &mut copies.words[node.start..node.end]);
     }
 
