@@ -9,7 +9,7 @@ use super::one::{Done, ItemTransaction, Unjudged};
 use super::resolved::Resolved;
 use crate::base::clock::Millis;
 use crate::conf::{Mode, Scope};
-use crate::limit::{LimitFigures, Verdict};
+use crate::limit::{Details, Verdict};
 use crate::service::table::Table;
 use crate::service::{Answer, Answers, Command, ItemError, Request};
 use crate::store::{TooLarge, Transaction};
@@ -198,7 +198,7 @@ impl AtomicTransaction<'_> {
         &self,
         one: &ItemTransaction<'_>,
         transaction: &mut Transaction<'_>,
-        details: &mut Vec<LimitFigures>,
+        details: &mut Details,
     ) -> Result<Judged, ItemError> {
         let nodes = one.nodes(transaction);
         if let Err(Unjudged::Failed(error)) = one.find_record(transaction, nodes) {
@@ -248,7 +248,7 @@ impl AtomicTransaction<'_> {
             }
         }
         let answer = &mut answers.items[index];
-        let details = &mut answers.details[answer.details.clone()];
+        let details = &mut answers.details.limits[answer.details.clone()];
         let verdict = one.with_states(transaction, nodes, |states| {
             rules.roll(states, self.now);
             one.verdict(states, &judged.done.judgement, details)
