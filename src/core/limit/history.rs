@@ -44,7 +44,7 @@ impl History {
         Totals::of(self.past(state))
     }
 
-    /// Stores a window of which `carried` is debt of earlier ones. What is fresh is stored as fresh.
+    /// Stores a window of which `carried` is debt of earlier ones. What is fresh is stored so.
     #[inline]
     fn store(&self, state: &mut [u64], window: Window, carried: u64) {
         (state[0], state[1]) = (window.start, window.used);

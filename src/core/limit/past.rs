@@ -1,7 +1,7 @@
 //! The windows before: a ring of the totals of those that have ended.
 //!
 //! ```text
-//! word 0    bit 63: 1; 48..63 position of the limit in its biz; 32..48 capacity in windows;
+//! word 0    bit 63: 1; 48..63 number of the limit in its scope; 32..48 capacity in windows;
 //!           16..32 length: how many windows are known; 0..16 head: the slot of the newest
 //! word 1    uses of the current window that were made before it began: debt of earlier windows
 //! word 2..  the slots: a total each, u32, two in a word, low half first; the older ones follow the
@@ -27,7 +27,7 @@ const HEADER: usize = HISTORY_HEADER_BYTES as usize / 8;
 pub(super) struct Past {
     /// The most windows that it holds, 1..=366.
     pub windows: u16,
-    /// The position of its limit in the biz.
+    /// The number of its limit among those of the scope: limits of the other one may come and go.
     pub position: u16,
 }
 
@@ -166,7 +166,7 @@ impl Iterator for Totals<'_> {
 /// One history of a node, as it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Part<'w> {
-    /// The position of its limit.
+    /// The number of its limit in the scope.
     pub position: u16,
     /// Its words.
     pub words: &'w [u64],

@@ -58,7 +58,7 @@ pub struct Decoded {
 }
 
 /// The most bytes of an item's answer, and of each `<limit>` in it, without what is echoed of the
-/// item and without the windows of a history: the longest tags with the longest figures, rounded up.
+/// item and the windows of a history: the longest tags with the longest figures, rounded up.
 pub const ANSWER_BYTES: usize = 320;
 /// The most bytes of a window in a history: ten digits, as an integer of RESP.
 pub const WINDOW_BYTES: usize = 13;

@@ -198,6 +198,12 @@ fn faulty_limits_of_a_share() {
                 "102: found debt=\"3\", expected none with share=\"exact\": nothing can be lent of what is leased",
             ],
         ),
+        (
+            "<limit policy='count' unit='day' history='30'/>",
+            &[
+                "85: found history=\"30\", expected none with share=\"exact\": a machine knows its own uses of a window only",
+            ],
+        ),
         // A limit that is faulty in itself hides none behind it.
         (
             "<limit policy='total'/><limit policy='calendar' unit='day' max='9' debt='1'/>",

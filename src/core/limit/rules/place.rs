@@ -95,8 +95,10 @@ pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
     let (mut next, mut next_past) = ([0, 0], [0, 0]);
     let fixed =
         |scope| -> usize { biz.limits_of(scope).map(|(_, limit)| biz.state_words(limit)).sum() };
-    let place_one = |(position, limit): (usize, &conf::Limit)| {
+    let mut position = [0_u16, 0];
+    let place_one = |limit: &conf::Limit| {
         let scope = limit.scope;
+        position[scope as usize] += 1;
         let ban = usize::from(scope == Scope::Key && biz.bans());
         let pasts_from = fixed(scope) + ban;
         let ring_from = pasts_from + biz.history_words(scope);
@@ -121,7 +123,7 @@ pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
         };
         let mut to = from + words;
         if limit.history > 0 {
-            let past = Past { windows: limit.history, position: position as u16 };
+            let past = Past { windows: limit.history, position: position[scope as usize] };
             let past_from = pasts_from + next_past[scope as usize];
             next_past[scope as usize] += past.words();
             to = past_from + past.words();
@@ -137,7 +139,7 @@ pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
             ban_ms: limit.ban_ms.unwrap_or(0),
         }
     };
-    biz.limits.iter().enumerate().map(place_one).collect()
+    biz.limits.iter().map(place_one).collect()
 }
 
 pub(super) fn shape_of(scope: Scope, shapes: impl IntoIterator<Item = [u64; 2]>) -> u16 {

@@ -19,8 +19,8 @@ const MS: i128 = 1_000_000;
 pub enum State {
     /// The state of an interval or a calendar.
     Window { start: i128, used: i128 },
-    /// The state of a calendar with a history: `own` is what was used in the window itself, `before`
-    /// what was used in each window before it, newest first.
+    /// The state of a calendar with a history: `own` is what was used in the window itself,
+    /// `before` what was used in each window before it, newest first.
     Dated { start: i128, used: i128, own: i128, before: Vec<i128> },
     /// The state of a sliding-counter.
     Counters { start: i128, cur: i128, prev: i128 },
