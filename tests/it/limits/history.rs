@@ -1,4 +1,5 @@
-//! Windows before: over every kind of turn, clocks that are set back, other zones, and changed rules.
+//! Windows before: over every kind of turn, clocks that are set back, other zones, and changed
+//! rules.
 
 use frs::conf::{Biz, Calendar, Count, KeyType, Limit, Policy, Scope, Sliding, Total, Turns, Unit};
 use frs::limit::{Rules, Worth};

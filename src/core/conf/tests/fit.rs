@@ -48,7 +48,7 @@ fn the_bytes_of_every_policy_are_named() {
         "map.xml:1:57: found node-size=\"64\", expected node-size=\"512\": biz 1 \"a\" needs {key} for each key and {biz} for the biz"
     );
     faults(parse("<srv/>", map), &[&expected]);
-    good("<srv/>", &map.replace("node-size='64'", "node-size='384'"));
+    good("<srv/>", &map.replace("node-size='64'", "node-size='512'"));
 }
 
 #[test]

@@ -324,11 +324,11 @@ fn faulty_settings_of_windows() {
         ),
         (
             "policy='count' unit='day' history='367'",
-            "34: found history=\"367\", expected a whole number from 1 to 366",
+            "43: found history=\"367\", expected a whole number from 1 to 366",
         ),
         (
             "policy='calendar' unit='day' max='1' history='0'",
-            "49: found history=\"0\", expected a whole number from 1 to 366",
+            "54: found history=\"0\", expected a whole number from 1 to 366",
         ),
         (
             "policy='interval' interval='1h' max='1' history='many'",

@@ -142,7 +142,7 @@ fn faulty_settings_of_a_share() {
 
 #[test]
 fn faulty_limits_of_a_share() {
-    let cases: [(&str, &[&str]); 10] = [
+    let cases: [(&str, &[&str]); 11] = [
         (
             "<limit policy='total' max='1125899906842625'/>",
             &[
@@ -201,7 +201,7 @@ fn faulty_limits_of_a_share() {
         (
             "<limit policy='count' unit='day' history='30'/>",
             &[
-                "85: found history=\"30\", expected none with share=\"exact\": a machine knows its own uses of a window only",
+                "91: found history=\"30\", expected none with share=\"exact\": a machine knows its own uses of a window only",
             ],
         ),
         // A limit that is faulty in itself hides none behind it.
