@@ -34,6 +34,10 @@ model cases="100000":
     PROPTEST_CASES={{ cases }} CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
         cargo test --release --target-dir target/model --test it limits::model
 
+# a month of an open platform in fast motion, with so many applications; needs libfaketime
+days apps="10000":
+    FRS_APPS={{ apps }} cargo test --release --test it days:: -- --nocapture
+
 # the rules of leases over all that can happen to hosts, network and ledger, so many states of each world
 model-lease states="2000000":
     FRS_MODEL_LEASE={{ states }} CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
@@ -57,6 +61,14 @@ bench-serve *args:
 bench-c:
     cargo build --release -p frs-c
     cargo bench --bench c
+
+# programs that share a group, more of them than there are processors: just bench-contention --processes 2,64
+bench-contention *args:
+    cargo bench --bench contention -- {{ args }}
+
+# instructions of an item through the library, which a busy machine does not change; needs valgrind: just bench-instructions atomic
+bench-instructions *args:
+    cargo bench --bench instructions -- {{ args }}
 
 # limits of three machines on a real Redis Cluster: just bench-cluster local --max 100, script, ledger, unshared; needs redis-server
 bench-cluster *args:

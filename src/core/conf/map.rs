@@ -22,6 +22,15 @@ pub const BAN_BYTES: u32 = 8;
 /// Bytes before the uses in the ring of sliding limits.
 pub const RING_HEADER_BYTES: u32 = 16;
 
+/// Bytes before the totals in the history of a limit: their layout, and what was carried over.
+pub const HISTORY_HEADER_BYTES: u32 = 16;
+
+/// Bytes of one window in a history.
+pub const HISTORY_WINDOW_BYTES: u32 = 4;
+
+/// The most windows that a history holds.
+pub const MAX_HISTORY: u16 = 366;
+
 /// The most uses that a ring holds.
 pub const MAX_RING_USES: u32 = 4096;
 
@@ -70,7 +79,8 @@ impl Map {
     }
 
     /// The most words that one item of a transaction logs: those of the largest key's node; if a
-    /// biz has limits of scope biz, those of that node; and a word of tags for each node.
+    /// biz has limits of scope biz, those of that node; and two words of tags for each node: where
+    /// it is, and where it was before its group grew.
     pub fn item_undo_words(&self) -> u64 {
         let words = self.bizs.iter().map(|biz| {
             let geometry = self.groups.get(biz.group).map(|group| &group.geometry);
@@ -99,6 +109,18 @@ pub struct Group {
     pub backup_ms: Option<u64>,
     /// Whether a record in use goes to the cluster before another one takes its place.
     pub spill: bool,
+    /// How its nodes move to this geometry. None: they are there.
+    pub moving: Option<MoveMode>,
+}
+
+/// How the nodes of a group move to another geometry while it serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MoveMode {
+    /// One that does not fit stays where it is until it does.
+    #[default]
+    Lossless,
+    /// One that does not fit is dropped.
+    Lossy,
 }
 
 /// Geometry of a group: every number that determines the place of a node.
@@ -253,11 +275,23 @@ impl Biz {
     }
 
     /// Bytes of a node with its state of a scope: header, key field, the states of its limits of
-    /// that scope, the end of a ban in a key's node, and the ring of sliding limits.
+    /// that scope, the end of a ban in a key's node, the histories of limits, and the ring of
+    /// sliding limits.
     pub fn node_bytes(&self, scope: Scope, key_bytes: u32) -> u32 {
         let states: u32 = self.limits_of(scope).map(|(_, limit)| self.state_bytes(limit)).sum();
         let ban = if scope == Scope::Key && self.bans() { BAN_BYTES } else { 0 };
-        NODE_HEADER_BYTES + key_bytes + states + ban + self.ring_words(scope) as u32 * 8
+        let behind = self.history_words(scope) + self.ring_words(scope);
+        NODE_HEADER_BYTES + key_bytes + states + ban + behind as u32 * 8
+    }
+
+    /// 64-bit words of the histories of its limits of a scope. 0: none keeps one.
+    pub fn history_words(&self, scope: Scope) -> usize {
+        self.limits_of(scope).map(|(_, limit)| limit.history_words()).sum()
+    }
+
+    /// The windows that the histories of its limits hold together.
+    pub fn history_windows(&self) -> u64 {
+        self.limits.iter().map(|limit| u64::from(limit.history)).sum()
     }
 
     /// The number of uses in the ring of its sliding limits of a scope: the largest max, overrides
@@ -286,7 +320,8 @@ impl Biz {
     /// The most words that one of its items logs.
     pub(super) fn undo_words(&self, geometry: &Geometry) -> u64 {
         let nodes = 1 + u64::from(self.limits_of(Scope::Biz).next().is_some());
-        nodes * (u64::from(geometry.node_bytes) / 8 + 1)
+        // A word of tags, and one where the node was before its group grew.
+        nodes * (u64::from(geometry.node_bytes) / 8 + 2)
     }
 }
 
@@ -319,12 +354,26 @@ pub struct Limit {
     pub advice: Option<Arc<str>>,
     /// Weights by its `used`, rising in `at`. Empty: none.
     pub weights: Vec<Weight>,
+    /// The windows before the current one whose totals it keeps, 0..=366. 0: none. Above 0 only if
+    /// it has calendar windows and machines do not share it.
+    pub history: u16,
 }
 
 impl Limit {
     /// A limit that refuses, without a ban.
     pub const fn new(scope: Scope, policy: Policy) -> Limit {
-        Limit { scope, policy, ban_ms: None, advice: None, weights: Vec::new() }
+        Limit { scope, policy, ban_ms: None, advice: None, weights: Vec::new(), history: 0 }
+    }
+
+    /// 64-bit words of its history in a node. 0: it keeps none.
+    pub const fn history_words(&self) -> usize {
+        match self.history {
+            0 => 0,
+            windows => {
+                let bytes = HISTORY_HEADER_BYTES + HISTORY_WINDOW_BYTES * windows as u32;
+                bytes.div_ceil(8) as usize
+            }
+        }
     }
 }
 

@@ -6,7 +6,10 @@ use super::reader::Reader;
 use super::record::{LeaseRecord, NodePlace, NodeRecord};
 use crate::conf::{Biz, Scope};
 use crate::key::KeyForm;
-use crate::limit::{LeasedState, LimitFigures, Spending, StateField, StateWord, States, Terms};
+use crate::limit::{
+    Details, LeasedState, LimitFigures, Spending, StateField, StateWord, States, Terms,
+};
+use crate::service::table::with_room;
 use crate::store::layout::node;
 use crate::store::{Judge, Rank};
 
@@ -42,6 +45,7 @@ impl Reader {
             banned_until_ms: None,
             outdated: false,
             limits: Vec::new(),
+            windows: Vec::new(),
             leases: Vec::new(),
             states_at: words.len(),
             words,
@@ -78,7 +82,9 @@ impl Reader {
         let mut states = States { key, biz: biz_states, terms: &Terms::of(Spending::Ask) };
         rules.roll(&mut states, now);
         record.banned_until_ms = Some(rules.ban_until(&states)).filter(|&until| until > now);
-        rules.details(&states, now, 1, &mut record.limits);
+        let mut details = Details::default();
+        rules.details(&states, now, 1, &mut details);
+        (record.limits, record.windows) = (details.limits, details.windows);
         let own = |figures: &LimitFigures| {
             let limit = biz.limits.get(usize::from(figures.index).saturating_sub(1));
             limit.is_some_and(|limit| limit.scope == scope)
@@ -158,12 +164,4 @@ impl Reader {
             _ => Vec::new(),
         }
     }
-}
-
-/// A copy of a node, with room for the states of the configuration: the files may still have
-/// another geometry.
-pub(super) fn with_room(words: &[u64], needed: usize) -> Vec<u64> {
-    let mut copy = words.to_vec();
-    copy.resize(words.len().max(needed), 0);
-    copy
 }

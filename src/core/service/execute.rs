@@ -12,7 +12,7 @@ use crate::base::clock::Millis;
 use crate::conf::Mode;
 use crate::store::layout::slot::INTENTS_MAX;
 use crate::store::{Lead, Moment, NodeOwner, Refused, WantKind, Wanted};
-use atomic::{AtomicTransaction, Judged, Lacking};
+use atomic::{AtomicBuffers, AtomicTransaction, Lacking};
 use one::{ItemTransaction, Unjudged, log_too_large};
 use resolved::{EarlyAnswer, LastBiz, Resolved, WaitState};
 use waiting::Wish;
@@ -34,7 +34,7 @@ pub(super) struct RequestBuffers {
     /// The last biz name: most requests repeat it.
     last_biz: LastBiz,
     wanted: Vec<Wanted>,
-    judged: Vec<Option<Judged>>,
+    atomic: AtomicBuffers,
 }
 
 /// An item of a request, and where its resolved form is.
@@ -324,16 +324,15 @@ impl Service {
         let resolved = &self.scratch.resolved[at];
         let one = ItemTransaction::of(&self.table, resolved, request, item, now);
         let mut wanted = resolved.wanted().copied();
-        // One or two key-nodes: a biz needs at least one node.
+        // One or two key-nodes: a biz needs at least one node. Twice as many where its group grows.
         let first = wanted.next().ok_or(Refused::Unavailable)?;
-        let both;
-        let wanted = match wanted.next() {
-            Some(second) => {
-                both = [first, second];
-                &both[..]
-            }
-            None => std::slice::from_ref(&first),
-        };
+        let mut all = [first; 4];
+        let mut count = 1;
+        for wanted in wanted {
+            all[count] = wanted;
+            count += 1;
+        }
+        let wanted = &all[..count];
         let from = answers.details.len();
         let transaction = self.handle.begin(&mut self.buffers, wanted, self.generation)?;
         match one.run(request.command, transaction, &mut answers.details) {
@@ -412,13 +411,13 @@ impl Service {
         answers: &mut Answers,
     ) -> Result<Option<Lacking>, Refused> {
         answers.clear();
-        let RequestBuffers { resolved, wanted, judged, .. } = &mut self.scratch;
+        let RequestBuffers { resolved, wanted, atomic, .. } = &mut self.scratch;
         if wanted.len() > INTENTS_MAX {
             return Err(log_too_large());
         }
         let all = AtomicTransaction { table: &self.table, request, resolved, now };
         let transaction = self.handle.begin(&mut self.buffers, wanted, self.generation)?;
-        match all.run(transaction, judged, answers) {
+        match all.run(transaction, atomic, answers) {
             Ok(lacking) => Ok(lacking),
             Err(crate::store::TooLarge) => Err(log_too_large()),
         }

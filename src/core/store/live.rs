@@ -6,7 +6,7 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
-use super::group;
+use super::group::{self, FileSet};
 use super::prepare::live_dir;
 use crate::conf::{Faults, Geometry, Group, LiveGeometry, LoadedConf};
 
@@ -29,9 +29,11 @@ pub fn settled(loaded: LoadedConf, served: &[Group]) -> Result<LoadedConf, Fault
     loaded.over(&found)
 }
 
-/// The geometry of the files of a group, if it has sound ones.
+/// The geometry of the files of a group, if it has sound ones. Of a group that moves, the one that
+/// it moves to.
 pub fn live_geometry(live_dir: &Path, name: &str) -> Option<Geometry> {
-    let path = group::path_of(live_dir, name, 0);
+    let set = if group::is_next_there(live_dir, name) { FileSet::Next } else { FileSet::Named };
+    let path = set.path_of(live_dir, name, 0);
     let file = group::open_regular(OpenOptions::new().read(true), &path).ok()?;
     let header = group::read_header(&path, &file).ok()?;
     (header.name == name).then_some(header.geometry)

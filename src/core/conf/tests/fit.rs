@@ -42,7 +42,7 @@ fn the_bytes_of_every_policy_are_named() {
     let map = "<map><group name='g' files='1' key-nodes='8' node-size='64'/>
         <biz id='1' name='a' key='ip'>
           <limit policy='sliding' interval='1m' max='15'/>
-          <limit policy='calendar' unit='day' max='1'/>
+          <limit policy='calendar' unit='day' max='1' history='30'/>
           <limit policy='sliding' interval='1d' max='20' ban='1m'/>
           <limit policy='sliding-counter' interval='1m' max='1'/>
           <limit policy='token' rate='1/s'/>
@@ -52,13 +52,13 @@ fn the_bytes_of_every_policy_are_named() {
           <override key='10.0.0.0/8' limit='1' max='50'/>
           <override key='10.0.0.0/8' limit='4' max='5000'/>
         </biz></map>";
-    let key = "352 bytes (header 24, key 24, limit 1 (sliding) in the ring, limit 2 (calendar) 16, limit 3 (sliding) in the ring, limit 4 (sliding-counter) 24, limit 5 (token) 16, limit 6 (count) 8, limit 7 (count) 16, ban 8, ring of 50 uses 216)";
+    let key = "488 bytes (header 24, key 24, limit 1 (sliding) in the ring, limit 2 (calendar) 16, limit 3 (sliding) in the ring, limit 4 (sliding-counter) 24, limit 5 (token) 16, limit 6 (count) 8, limit 7 (count) 16, ban 8, history of 30 windows of limit 2 136, ring of 50 uses 216)";
     let biz = "72 bytes (header 24, key 24, limit 8 (sliding) in the ring, ring of 2 uses 24)";
     let expected = format!(
-        "map.xml:1:57: found node-size=\"64\", expected node-size=\"384\": biz 1 \"a\" needs {key} for each key and {biz} for the biz"
+        "map.xml:1:57: found node-size=\"64\", expected node-size=\"512\": biz 1 \"a\" needs {key} for each key and {biz} for the biz"
     );
     faults(parse("<srv/>", map), &[&expected]);
-    good("<srv/>", &map.replace("node-size='64'", "node-size='384'"));
+    good("<srv/>", &map.replace("node-size='64'", "node-size='512'"));
 }
 
 #[test]
@@ -90,25 +90,25 @@ fn the_largest_transaction_must_fit_the_undo_log() {
         )
     };
     let srv = |items: u32| format!("<srv>\n<http max-atomic-items='{items}'/></srv>");
-    // 512 / 8 words and one of tags.
-    good(&srv(1008), &map("key", 512));
+    // 512 / 8 words and two of tags.
+    good(&srv(992), &map("key", 512));
     faults(
-        parse(&srv(1009), &map("key", 512)),
+        parse(&srv(993), &map("key", 512)),
         &[
-            "srv.xml:2:25: found max-atomic-items=\"1009\", with which a request may log 65,585 words (65 an item), expected max-atomic-items=\"1008\" at most: the undo log holds 65,536 words",
+            "srv.xml:2:25: found max-atomic-items=\"993\", with which a request may log 65,538 words (66 an item), expected max-atomic-items=\"992\" at most: the undo log holds 65,536 words",
         ],
     );
-    good(&srv(504), &map("biz", 512));
+    good(&srv(496), &map("biz", 512));
     faults(
-        parse(&srv(505), &map("biz", 512)),
+        parse(&srv(497), &map("biz", 512)),
         &[
-            "srv.xml:2:25: found max-atomic-items=\"505\", with which a request may log 65,650 words (130 an item), expected max-atomic-items=\"504\" at most: the undo log holds 65,536 words",
+            "srv.xml:2:25: found max-atomic-items=\"497\", with which a request may log 65,604 words (132 an item), expected max-atomic-items=\"496\" at most: the undo log holds 65,536 words",
         ],
     );
     faults(
         parse("<srv>\n</srv>", &map("key", 32_768)),
         &[
-            "srv.xml:1:1: found max-atomic-items=\"64\", with which a request may log 262,208 words (4,097 an item), expected max-atomic-items=\"15\" at most: the undo log holds 65,536 words",
+            "srv.xml:1:1: found max-atomic-items=\"64\", with which a request may log 262,272 words (4,098 an item), expected max-atomic-items=\"15\" at most: the undo log holds 65,536 words",
         ],
     );
 }
@@ -132,7 +132,7 @@ fn long_rings_lower_max_atomic_items() {
     faults(
         parse("<srv>\n<http/></srv>", &map(4096, 16_448)),
         &[
-            "srv.xml:2:1: found max-atomic-items=\"64\", with which a request may log 131,648 words (2,057 an item), expected max-atomic-items=\"31\" at most: the undo log holds 65,536 words",
+            "srv.xml:2:1: found max-atomic-items=\"64\", with which a request may log 131,712 words (2,058 an item), expected max-atomic-items=\"31\" at most: the undo log holds 65,536 words",
         ],
     );
     good("<srv><http max-atomic-items='31'/></srv>", &map(4096, 16_448));

@@ -6,10 +6,10 @@ use super::resolved::{Resolved, WaitState};
 use crate::base::clock::Millis;
 use crate::conf::{OnMiss, Scope, Sharing};
 use crate::key::KeyRef;
-use crate::limit::{Demand, Judgement, LimitFigures, Rules, States, Terms, Verdict};
+use crate::limit::{Demand, Details, Judgement, LimitFigures, Rules, States, Terms, Verdict};
 use crate::service::table::{Entry, Table};
 use crate::service::{Answer, Answers, CallRate, Command, Item, ItemError, Request};
-use crate::store::{Keep, NodeIndex, Rank, Refused, Transaction, Wanted, Worked};
+use crate::store::{Keep, NodeIndex, Rank, Refused, Sought, Transaction, Wanted, Worked};
 
 /// The two nodes of an item.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +25,12 @@ pub(super) struct Done {
     pub charged: bool,
     /// It is refused for want of a lease alone, which may come.
     pub may_wait: bool,
+}
+
+impl Done {
+    /// Of an item that passed, and is charged.
+    pub const PASSED: Done =
+        Done { judgement: Judgement::ADMITTED, charged: true, may_wait: false };
 }
 
 /// Why an item has no verdict yet.
@@ -82,7 +88,7 @@ impl<'a> ItemTransaction<'a> {
     #[inline]
     pub fn find_record(&self, transaction: &Transaction<'_>, nodes: Nodes) -> Result<(), Unjudged> {
         match nodes.key {
-            Some(index) if self.entry.fetch_wait_ms.is_some() && !transaction.is_placed(index) => {
+            Some(index) if self.entry.fetch_wait_ms.is_some() && !transaction.is_there(index) => {
                 self.find_absent(transaction, index)
             }
             _ => Ok(()),
@@ -125,6 +131,9 @@ impl<'a> ItemTransaction<'a> {
     /// The item's nodes, as this configuration sees them.
     #[inline]
     pub fn nodes(&self, transaction: &mut Transaction<'_>) -> Nodes {
+        if self.resolved.former.is_some() {
+            return self.moving_nodes(transaction);
+        }
         let (entry, key) = (self.entry, self.resolved.key.key());
         let mut node = |wanted: Option<Wanted>, key: &KeyRef<'_>, scope: Scope| {
             wanted.map(|wanted| {
@@ -136,6 +145,23 @@ impl<'a> ItemTransaction<'a> {
         Nodes {
             key: node(self.resolved.key_at, &key, Scope::Key),
             whole: node(self.resolved.whole_at, &KeyRef::BIZ, Scope::Biz),
+        }
+    }
+
+    /// Like [`ItemTransaction::nodes`], where the group grows.
+    #[cold]
+    fn moving_nodes(&self, transaction: &mut Transaction<'_>) -> Nodes {
+        let mut node = |sought: Option<Sought<'_>>, scope| {
+            sought.map(|sought| {
+                let index = transaction.sought(&sought, self.entry.id, self.table);
+                self.entry.adopt(transaction.words(index), scope);
+                index
+            })
+        };
+        let &Resolved { key_at, whole_at, .. } = self.resolved;
+        Nodes {
+            key: node(key_at.map(|at| self.resolved.sought_key(at)), Scope::Key),
+            whole: node(whole_at.map(|at| self.resolved.sought_whole(at)), Scope::Biz),
         }
     }
 
@@ -175,14 +201,14 @@ impl<'a> ItemTransaction<'a> {
     ) -> Result<(), ItemError> {
         let node = if scope == Scope::Key { nodes.key } else { nodes.whole };
         let Some(index) = node else { return Ok(()) };
-        if !transaction.is_placed(index) {
-            let rules = self.rules;
-            if self.with_states(transaction, nodes, |states| rules.is_fresh(states, scope)) {
-                return Ok(());
-            }
-            let placed = transaction.place(index, self.table, self.evicts(), self.now);
-            placed.map_err(|_| ItemError::Full)?;
+        let rules = self.rules;
+        if !transaction.is_there(index)
+            && self.with_states(transaction, nodes, |states| rules.is_fresh(states, scope))
+        {
+            return Ok(());
         }
+        let placed = transaction.place(index, self.table, self.evicts(), self.now);
+        placed.map_err(|_| ItemError::Full)?;
         transaction.touch(index, self.now);
         Ok(())
     }
@@ -199,7 +225,7 @@ impl<'a> ItemTransaction<'a> {
         &self,
         command: Command,
         mut transaction: Transaction<'_>,
-        details: &mut Vec<LimitFigures>,
+        details: &mut Details,
     ) -> Result<Verdict, Unjudged> {
         let nodes = self.nodes(&mut transaction);
         self.find_record(&transaction, nodes)?;
@@ -235,7 +261,7 @@ impl<'a> ItemTransaction<'a> {
             };
         }
         let verdict = self.with_states(&mut transaction, nodes, |states| {
-            self.verdict(states, &done.judgement, &mut details[from..])
+            self.verdict(states, &done.judgement, &mut details.limits[from..])
         });
         if let Some(ban_until) = ban_until {
             transaction.reset();
@@ -277,6 +303,20 @@ impl<'a> ItemTransaction<'a> {
         self.run_judged(command, words, answers)
     }
 
+    /// Charges the item to a node of its own, if it passes and the limit of that node is all there
+    /// is. None: it has only been rolled, or nothing was done.
+    #[inline(always)]
+    pub fn pass(&self, words: &mut [u64]) -> Option<Verdict> {
+        if self.item.detail || self.entry.sharing.is_some() {
+            return None;
+        }
+        let words = &mut words[self.entry.states_at()..];
+        let demand = Demand { count: self.count(), charges: true, terms: &self.terms };
+        let mut passed = None;
+        self.rules.pass(words, self.now, demand, |verdict| passed = Some(verdict)).then_some(())?;
+        passed
+    }
+
     /// As [`Rules::pass`], with the answer, where machines share the limit.
     #[inline(never)]
     fn pass_shared(&self, words: &mut [u64], demand: Demand<'_>, answers: &mut Answers) -> bool {
@@ -307,7 +347,7 @@ impl<'a> ItemTransaction<'a> {
                 }
                 Command::Update => Keep::Stamp,
             };
-            let verdict = self.verdict(states, &judgement, &mut answers.details[from..]);
+            let verdict = self.verdict(states, &judgement, &mut answers.details.limits[from..]);
             self.answer(verdict, from, answers);
             Worked { result: true, keep }
         })
@@ -339,7 +379,7 @@ impl<'a> ItemTransaction<'a> {
         &self,
         command: Command,
         states: &mut States<'_>,
-        details: &mut Vec<LimitFigures>,
+        details: &mut Details,
     ) -> Done {
         let rules = self.rules;
         rules.roll(states, self.now);
