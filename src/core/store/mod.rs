@@ -97,6 +97,7 @@ pub use {
     error::Error,
     evict::{Judge, Rank},
     fast_path::{Keep, Lead, Moment, NodeOwner, Worked},
+    file_set::path_of,
     file_words::{FileFacts, FilePlace},
     group::Group,
     growing::end_move,

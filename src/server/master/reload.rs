@@ -37,6 +37,15 @@ pub(super) struct ReportTo {
     pub asked: Option<u64>,
 }
 
+/// A reload that the keeper has requested.
+#[derive(Clone, Copy)]
+pub(super) struct AskedReload {
+    /// The number of the request.
+    pub number: u64,
+    /// Whether it may lose what does not fit.
+    pub loss: Loss,
+}
+
 /// The result to report.
 pub(super) struct ReloadAnswer {
     pub report: ReportTo,
