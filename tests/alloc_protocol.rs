@@ -74,6 +74,7 @@ impl Serve for Fixed {
                     figures,
                     retry_ms: None,
                     limited: false,
+                    error_thousandths: None,
                 });
             }
             let verdict = Verdict {

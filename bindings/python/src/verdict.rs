@@ -245,6 +245,12 @@ impl Limit {
         self.0.retry_ms
     }
 
+    /// The standard error of what is used, as a part of it, where that is an estimate.
+    #[getter]
+    fn standard_error(&self) -> Option<f64> {
+        self.0.error_thousandths.map(|thousandths| f64::from(thousandths) / 1000.0)
+    }
+
     fn __repr__(&self) -> String {
         let frs::LimitFigures { index, policy, figures, limited, .. } = &self.0;
         let frs::Figures { used, max, remaining, .. } = figures;

@@ -9,6 +9,7 @@ use super::gcra::{self, Gcra};
 use super::interval::{self, Window};
 use super::leased::Leased;
 use super::sliding_counter::{self, Counters};
+use super::distinct::{self, Distinct};
 use super::state_word::WordUnit;
 use super::token::{self, Bucket, Level};
 use super::{Demand, Figures, Terms, count, ring, sliding, total};
@@ -27,6 +28,7 @@ pub(super) enum Policy {
     Total(Total),
     /// None: it never restarts.
     Count(Option<Box<Calendar>>),
+    Distinct(Box<Distinct>),
     /// Any of these that machines share.
     Leased(Box<Leased>),
 }
@@ -45,6 +47,7 @@ impl Policy {
             conf::Policy::Count(limit) => {
                 Policy::Count(limit.turns.as_ref().map(|turns| Box::new(Calendar::counting(turns))))
             }
+            conf::Policy::Distinct(limit) => Policy::Distinct(Box::new(Distinct::new(limit))),
         }
     }
 
@@ -53,6 +56,9 @@ impl Policy {
         match self {
             Policy::Calendar(limit) => limit.set_now(now),
             Policy::Count(Some(limit)) => limit.set_now(now),
+            Policy::Distinct(limit) => {
+                limit.turns_mut().map_or(Span::EVER, |turns| turns.set_now(now))
+            }
             _ => Span::EVER,
         }
     }
@@ -62,6 +68,11 @@ impl Policy {
         match (self, told) {
             (Policy::Calendar(own), Policy::Calendar(told))
             | (Policy::Count(Some(own)), Policy::Count(Some(told))) => own.share_now(told),
+            (Policy::Distinct(own), Policy::Distinct(told)) => {
+                if let (Some(own), Some(told)) = (own.turns_mut(), told.turns()) {
+                    own.share_now(told);
+                }
+            }
             _ => {}
         }
     }
@@ -84,6 +95,7 @@ pub(super) fn roll(policy: &Policy, state: &mut [u64], now: u64, terms: &Terms) 
         }
         Policy::Total(_) | Policy::Count(None) => state[0] = total::roll(state[0]),
         Policy::Count(Some(limit)) => store(calendar::roll(limit, window(state), now), state),
+        Policy::Distinct(limit) => distinct::roll(limit, state, now),
         Policy::Leased(limit) => limit.roll(state),
     }
 }
@@ -102,6 +114,7 @@ pub(super) fn admits(policy: &Policy, state: &[u64], now: u64, count: u32, terms
         Policy::Gcra(limit) => gcra::admits(&limit.pace(terms.pace), level(state), count),
         Policy::Total(limit) => total::admits(limit, state[0], count),
         Policy::Count(_) => true,
+        Policy::Distinct(limit) => distinct::admits(limit, state, count, terms.member),
         Policy::Leased(limit) => limit.admits(state, count, terms.spending),
     }
 }
@@ -125,6 +138,7 @@ pub(super) fn charge(policy: &Policy, state: &mut [u64], now: u64, count: i32, t
             store_level(gcra::charge(&pace, level(state), now, count), state);
         }
         Policy::Total(_) | Policy::Count(None) => state[0] = total::charge(state[0], count),
+        Policy::Distinct(limit) => distinct::charge(limit, state, count, terms.member),
         Policy::Leased(limit) => limit.charge(state, now, count, terms.spending),
     }
 }
@@ -204,6 +218,7 @@ pub(super) fn figures(policy: &Policy, state: &[u64], now: u64, terms: &Terms) -
         Policy::Total(limit) => total::figures(limit, state[0]),
         Policy::Count(Some(limit)) => count::figures_of_turns(limit, window(state), now),
         Policy::Count(None) => count::figures(state[0]),
+        Policy::Distinct(limit) => distinct::figures(limit, state, now),
         Policy::Leased(limit) => limit.figures(state),
     }
 }
@@ -220,6 +235,7 @@ pub(super) fn remaining(policy: &Policy, state: &[u64], now: u64, terms: &Terms)
         }
         Policy::Leased(limit) => limit.remaining(state),
         Policy::Count(_) => 0,
+        Policy::Distinct(limit) => distinct::remaining(limit, state),
     }
 }
 
@@ -241,6 +257,7 @@ pub(super) fn retry_ms(
         Policy::Token(limit) => token::retry_ms(limit, level(state), count),
         Policy::Gcra(limit) => gcra::retry_ms(&limit.pace(terms.pace), level(state), count),
         Policy::Total(_) | Policy::Count(_) => None,
+        Policy::Distinct(limit) => distinct::retry_ms(limit, state, now),
         Policy::Leased(limit) => limit.retry_ms(state, count),
     }
 }
@@ -256,6 +273,7 @@ pub(super) fn window_ms(policy: &Policy, state: &[u64], terms: &Terms) -> Option
         Policy::Token(limit) => Some(token::fill_ms(limit)),
         Policy::Gcra(limit) => Some(gcra::fill_ms(&limit.pace(terms.pace))),
         Policy::Total(_) | Policy::Count(_) => None,
+        Policy::Distinct(limit) => distinct::window_ms(limit, state),
         Policy::Leased(limit) => limit.window_ms(),
     }
 }
@@ -280,6 +298,7 @@ pub(super) fn life_ms(policy: &Policy) -> Option<u64> {
         Policy::Gcra(_) => Some(gcra::life_ms()),
         Policy::Total(_) | Policy::Count(None) => None,
         Policy::Count(Some(limit)) => calendar::life_ms(limit),
+        Policy::Distinct(limit) => distinct::life_ms(limit),
         Policy::Leased(limit) => limit.life_ms(),
     }
 }
@@ -300,6 +319,7 @@ pub(super) fn is_fresh(policy: &Policy, state: &[u64]) -> bool {
     match policy {
         Policy::Sliding(_) => ring::is_fresh(state),
         Policy::Leased(limit) => limit.is_fresh(state),
+        Policy::Distinct(_) => state[1] == 0,
         _ => state.iter().all(|&word| word == 0),
     }
 }
@@ -308,6 +328,7 @@ pub(super) fn is_fresh(policy: &Policy, state: &[u64]) -> bool {
 pub(super) fn is_kept(policy: &Policy, state: &[u64]) -> bool {
     match policy {
         Policy::Total(_) => true,
+        Policy::Distinct(limit) => distinct::is_kept(limit),
         Policy::Leased(limit) => limit.is_kept(state),
         _ => false,
     }
@@ -322,9 +343,34 @@ pub(super) fn leased(policy: &Policy) -> Option<&Leased> {
     }
 }
 
-/// The names and units of the state's words. Empty for a ring, which is shared.
+/// The standard error of `used`, in thousandths. None: it is no estimate of a sketch.
+pub(super) fn error_thousandths(policy: &Policy) -> Option<u16> {
+    match policy {
+        Policy::Distinct(limit) => limit.error_thousandths(),
+        _ => None,
+    }
+}
+
+/// Bits of the number of a register, of a sketch.
+pub(super) fn precision(policy: &Policy) -> Option<u8> {
+    match policy {
+        Policy::Distinct(limit) => limit.precision(),
+        _ => None,
+    }
+}
+
+/// The unit of the words behind the named ones: of a sketch its registers, of a set its members.
+pub(super) fn members_word(policy: &Policy) -> Option<WordUnit> {
+    match policy {
+        Policy::Distinct(limit) if limit.precision().is_some() => Some(WordUnit::Registers),
+        Policy::Distinct(_) => Some(WordUnit::Fingerprint),
+        _ => None,
+    }
+}
+
+/// The names and units of the state's first words. Empty for a ring, which is shared.
 pub(super) fn word_names(policy: &Policy) -> &'static [(&'static str, WordUnit)] {
-    use WordUnit::{Fields, Nanoseconds, Time, TokenParts, Uses};
+    use WordUnit::{Fields, Members, Nanoseconds, Time, TokenParts, Uses};
     match policy {
         Policy::Interval(_) | Policy::Calendar(_) | Policy::Count(Some(_)) => {
             &[("start", Time), ("used", Uses)]
@@ -334,6 +380,7 @@ pub(super) fn word_names(policy: &Policy) -> &'static [(&'static str, WordUnit)]
         Policy::Token(_) => &[("level", TokenParts), ("last", Time)],
         Policy::Gcra(_) => &[("level", Nanoseconds), ("last", Time)],
         Policy::Total(_) | Policy::Count(None) => &[("used", Uses)],
+        Policy::Distinct(_) => &[("start", Time), ("used", Members)],
         Policy::Leased(_) => &[("lease", Fields); LEASED_WORDS],
     }
 }
@@ -351,6 +398,10 @@ pub(super) fn shape(policy: &Policy) -> [u64; 2] {
         Policy::Gcra(_) => [8, 0],
         Policy::Leased(limit) => limit.shape(),
         Policy::Count(limit) => [7, limit.as_ref().map_or(0, |limit| limit.unit() as u64)],
+        Policy::Distinct(limit) => {
+            let (unit, precision) = (limit.unit().map_or(0, |unit| unit as u64), limit.precision());
+            precision.map_or([10, unit], |precision| [9, u64::from(precision) << 8 | unit])
+        }
     }
 }
 

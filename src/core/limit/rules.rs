@@ -5,7 +5,7 @@
 //!
 //! The words of a node are, in this order: the states of the scope's limits; in a key's node, if
 //! any limit bans, the end of its ban (milliseconds since the epoch; 0: none); the ring of its
-//! sliding limits.
+//! sliding limits, or the set of members of its exact `distinct` limit.
 
 mod inspect;
 mod leases;
@@ -17,9 +17,10 @@ use super::calendar_windows::Span;
 use super::leased::{LeaseClock, Spending};
 use super::policy::{self, Passed, Policy};
 use super::ring;
+use super::distinct;
 use super::weight::Weights;
-use super::{Demand, Figures, Heard, LimitFigures, Terms, Verdict, Worth};
-use crate::conf::{self, Biz, Mode, Scope};
+use super::{Demand, Figures, Heard, LimitFigures, Member, Terms, Verdict, Worth};
+use crate::conf::{self, Biz, DISTINCT_HEADER_WORDS, Mode, Scope};
 
 /// By how much a tick may have read its clock after another tick, and yet be the first to reach a
 /// node. The ban that it starts there is not taken for one of a clock set back.
@@ -119,6 +120,7 @@ impl Rule {
         match self.policy {
             Policy::Count(_) => 2,
             Policy::Leased(ref limit) if limit.only_counts() => 2,
+            Policy::Distinct(ref limit) if limit.only_counts() => 2,
             _ => self.advises.into(),
         }
     }
@@ -297,7 +299,7 @@ impl Rules {
 
     /// Converts the words of a node, from the end of its key field to its end, to these limits, if
     /// it was written under others of the same shape: a word for the ban is added or removed, a
-    /// ring is lengthened or shortened.
+    /// ring or a set is lengthened or shortened.
     #[cold]
     pub fn adopt(&self, scope: Scope, had_ban: bool, words: &mut [u64]) {
         let node = self.node(scope);
@@ -307,11 +309,15 @@ impl Rules {
             rest[0] = 0;
             rest.rotate_left(1);
         }
+        // Before a ban's word is added, which takes the last word of a full node.
+        let last = &mut rest[usize::from(had_ban && has_ban)..];
         let mut used = 0;
         if let Some(ring) = node.ring {
-            // Before a ban's word is added, which takes the last word of a full node.
-            ring::resize(ring, &mut rest[usize::from(had_ban && has_ban)..]);
+            ring::resize(ring, last);
             used = ring::words(ring);
+        } else if let Some(room) = node.set_room {
+            distinct::shrink(room, last);
+            used = DISTINCT_HEADER_WORDS + room;
         }
         if has_ban && !had_ban {
             rest.rotate_right(1);
@@ -329,6 +335,9 @@ impl Rules {
             && node
                 .ring
                 .is_none_or(|ring| ring::is_of(ring, &words[node.fixed + usize::from(has_ban)..]))
+            && node
+                .set_room
+                .is_none_or(|room| distinct::fits(room, &words[node.fixed + usize::from(has_ban)..]))
     }
 
     /// The end of the key's ban. 0: none was started.
@@ -571,6 +580,7 @@ impl Rules {
                     policy::retry_ms(&rule.policy, state, now, count, states.terms)
                 }),
                 limited: refused.is_some(),
+                error_thousandths: policy::error_thousandths(&rule.policy),
             }
         }));
     }
@@ -650,6 +660,10 @@ impl Rules {
     }
 }
 
+/// What refuses one more use refuses one of a member that is not known.
+const STRANGERS: Terms =
+    Terms { member: Some(Member::STRANGER), ..Terms::of(Spending::Ask) };
+
 impl Rule {
     /// The worth that the rolled state alone gives its node.
     fn worth(&self, state: &[u64], now: u64) -> Worth {
@@ -659,7 +673,7 @@ impl Rule {
             Worth::Expired
         } else if self.scope == Scope::Biz || policy::is_kept(&self.policy, state) {
             Worth::Kept
-        } else if is_untold() || self.refuses(state, now, 1, &Terms::of(Spending::Ask)) {
+        } else if is_untold() || self.refuses(state, now, 1, &STRANGERS) {
             Worth::Limiting
         } else {
             Worth::Idle

@@ -74,7 +74,10 @@ mod tests {
         let policy = "sliding-counter";
         let (mut request, mut answers) = (Request::default(), Answers::default());
         answers.refused = true;
-        answers.details = vec![LimitFigures { index, policy, figures, retry_ms, limited: true }; 2];
+        let error_thousandths = Some(16);
+        let limit =
+            LimitFigures { index, policy, figures, retry_ms, limited: true, error_thousandths };
+        answers.details = vec![limit; 2];
         for Element { biz, key, result, has_details } in elements {
             request.push(biz, key, ItemOptions::ONE);
             let details = if *has_details { 0..2 } else { 0..0 };

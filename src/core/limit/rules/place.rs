@@ -1,13 +1,14 @@
 //! Where the states of a biz's limits are in its nodes.
 //!
 //! Invariant: the states of fixed length come first, in the order of the limits; then the word of a
-//! ban, then the ring of the sliding limits.
+//! ban, then the ring of the sliding limits or the set of the exact `distinct` limit: a scope has
+//! one of them.
 
 use std::sync::Arc;
 
 use super::Rule;
 use crate::base::hash;
-use crate::conf::{self, Biz, Scope};
+use crate::conf::{self, Biz, Scope, Tally};
 use crate::limit::leased::{LeaseClock, Leased};
 use crate::limit::policy::{self, Policy};
 use crate::limit::ring::{self, Ring};
@@ -22,6 +23,8 @@ pub(super) struct NodeLayout {
     pub life_ms: Option<u64>,
     /// Its ring. None: no limit needs one.
     pub ring: Option<Ring>,
+    /// Members that its set has room for. None: no limit needs one.
+    pub set_room: Option<usize>,
 }
 
 /// What bans mean for the nodes of a scope.
@@ -41,13 +44,14 @@ impl NodeLayout {
         let own = || rules.iter().filter(|rule| rule.scope == scope);
         let fixed = biz.limits_of(scope).map(|(_, limit)| biz.state_words(limit)).sum();
         NodeLayout {
-            words: fixed + ban.words + biz.ring_words(scope),
+            words: fixed + ban.words + biz.ring_words(scope) + biz.set_words(scope),
             fixed,
             shape: shape(scope, own().map(|rule| &rule.policy)),
             life_ms: own()
                 .map(|rule| policy::life_ms(&rule.policy))
                 .try_fold(ban.life_ms, |longest_ms, life_ms| Some(longest_ms.max(life_ms?))),
             ring: ring_of(biz, scope),
+            set_room: biz.set_room(scope).map(|room| room as usize),
         }
     }
 
@@ -80,6 +84,9 @@ pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
         let ring_to = ring_from + biz.ring_words(scope);
         let (from, words) = match limit.policy {
             conf::Policy::Sliding(_) if biz.sharing.is_none() => (ring_from, ring_to - ring_from),
+            conf::Policy::Distinct(conf::Distinct { tally: Tally::Exact { .. }, .. }) => {
+                (ring_from, biz.set_words(scope))
+            }
             _ => {
                 let words = biz.state_words(limit);
                 let from = next[scope as usize];

@@ -33,7 +33,7 @@ fn parse(body: impl AsRef<[u8]>) -> Result<(bool, Vec<Row>), Error> {
     // What an earlier document left must not show.
     request.push("left", "over", ItemOptions::NO_COUNT.forced().detailed());
     let mut decoded =
-        Decoded { biz: "left".into(), key: "over".into(), other: "by another".into() };
+        Decoded { biz: "left".into(), key: "over".into(), member: "by".into(), other: "an".into() };
     read(body.as_ref(), Command::Update, BOUNDS, &mut decoded, &mut request)?;
     assert_eq!(request.command, Command::Update);
     let rows = request.items().iter().map(|item| Row {

@@ -244,6 +244,10 @@ impl Pen<'_> {
             self.text(b",\"retry\":");
             self.number(retry_ms);
         }
+        if let Some(thousandths) = limit.error_thousandths {
+            self.text(b",\"standard-error\":");
+            self.thousandths(thousandths.into());
+        }
         self.text(b"}");
     }
 

@@ -355,6 +355,7 @@ fn the_answer_of_the_contract() {
         figures,
         retry_ms,
         limited: retry_ms.is_some(),
+        error_thousandths: None,
     };
     let answers = Answers {
         actions: Vec::new(),
@@ -447,6 +448,7 @@ fn the_longest_elements_fit() {
             figures: most,
             retry_ms: Some(u64::MAX),
             limited: true,
+            error_thousandths: Some(999),
         }],
     };
     // Names copied together with what follows them, as long as such names can be.

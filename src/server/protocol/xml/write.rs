@@ -213,6 +213,10 @@ impl Pen<'_> {
         if let Some(retry_ms) = limit.retry_ms {
             self.retry(retry_ms);
         }
+        if let Some(thousandths) = limit.error_thousandths {
+            self.text(b"\" standard-error=\"");
+            self.thousandths(thousandths.into());
+        }
         self.text(b"\"/>");
     }
 

@@ -38,6 +38,7 @@ impl Serve for Longest {
                 policy: "interval",
                 figures,
                 retry_ms: Some(u64::MAX),
+                error_thousandths: Some(16),
             }));
             let verdict = Verdict {
                 limited: true,

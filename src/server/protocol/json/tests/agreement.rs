@@ -120,6 +120,8 @@ fn error() -> impl Strategy<Value = ItemError> {
         ItemError::UnknownBiz,
         ItemError::BadKey,
         ItemError::BadCount,
+        ItemError::BadMember,
+        ItemError::BadRate,
         ItemError::Store,
         ItemError::Busy,
         ItemError::Full,
@@ -128,13 +130,15 @@ fn error() -> impl Strategy<Value = ItemError> {
 
 fn limits() -> impl Strategy<Value = Vec<LimitFigures>> {
     let policy = proptest::sample::select(vec!["interval", "sliding-counter", "total"]);
-    let limit = (any::<u16>(), policy, figures(), proptest::option::of(number())).prop_map(
-        |(index, policy, figures, retry_ms)| LimitFigures {
+    let error = proptest::option::of(1..1000_u16);
+    let limit = (any::<u16>(), policy, figures(), proptest::option::of(number()), error).prop_map(
+        |(index, policy, figures, retry_ms, error_thousandths)| LimitFigures {
             index,
             policy,
             figures,
             retry_ms,
             limited: retry_ms.is_some(),
+            error_thousandths,
         },
     );
     proptest::collection::vec(limit, 0..3)
@@ -352,6 +356,7 @@ fn the_answer_of_the_contract() {
         figures,
         retry_ms,
         limited: retry_ms.is_some(),
+        error_thousandths: None,
     };
     let judged = |limited, limit, figures, retry_ms| Verdict {
         limited,
@@ -444,6 +449,7 @@ fn the_longest_answers_are_within_their_bound() {
         figures,
         retry_ms: Some(LONGEST),
         limited: true,
+        error_thousandths: Some(999),
     };
     for format in [Format::Xml, Format::Json] {
         let length = |result: Option<Verdict>, limits: usize| {
