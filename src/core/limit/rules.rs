@@ -84,7 +84,8 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    const ADMITTED: Judgement = Judgement {
+    /// Nothing refuses the item, and nothing advises it.
+    pub const ADMITTED: Judgement = Judgement {
         limited: false,
         banned: false,
         retry_ms: None,

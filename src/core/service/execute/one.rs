@@ -27,6 +27,12 @@ pub(super) struct Done {
     pub may_wait: bool,
 }
 
+impl Done {
+    /// Of an item that passed, and is charged.
+    pub const PASSED: Done =
+        Done { judgement: Judgement::ADMITTED, charged: true, may_wait: false };
+}
+
 /// Why an item has no verdict yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unjudged {
@@ -278,6 +284,20 @@ impl<'a> ItemTransaction<'a> {
             return Worked { result: true, keep: if charges { Keep::Node } else { Keep::Nothing } };
         }
         self.run_judged(command, words, answers)
+    }
+
+    /// Charges the item to a node of its own, if it passes and the limit of that node is all there
+    /// is. None: it has only been rolled, or nothing was done.
+    #[inline(always)]
+    pub fn pass(&self, words: &mut [u64]) -> Option<Verdict> {
+        if self.item.detail || self.entry.sharing.is_some() {
+            return None;
+        }
+        let words = &mut words[self.entry.states_at()..];
+        let demand = Demand { count: self.count(), charges: true, terms: &self.terms };
+        let mut passed = None;
+        self.rules.pass(words, self.now, demand, |verdict| passed = Some(verdict)).then_some(())?;
+        passed
     }
 
     /// As [`Rules::pass`], with the answer, where machines share the limit.
