@@ -74,11 +74,7 @@ fn sketch(notes: &mut Notes<'_>, element: &Element, precision: u8) -> Checked<Ta
 
 /// Notes what cannot be beside an exact limit. Its set is the last of its node, as the ring of
 /// sliding limits is: a scope has one of them.
-pub(super) fn stand_alone(
-    notes: &mut Notes<'_>,
-    biz: &Element,
-    limits: &[Checked<Limit>],
-) {
+pub(super) fn stand_alone(notes: &mut Notes<'_>, biz: &Element, limits: &[Checked<Limit>]) {
     for scope in [Scope::Key, Scope::Biz] {
         let mut last = None;
         for (element, limit) in biz.children_named("limit").zip(limits) {

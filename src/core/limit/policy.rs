@@ -5,11 +5,11 @@
 
 use super::calendar::{self, Calendar};
 use super::calendar_windows::Span;
+use super::distinct::{self, Distinct};
 use super::gcra::{self, Gcra};
 use super::interval::{self, Window};
 use super::leased::Leased;
 use super::sliding_counter::{self, Counters};
-use super::distinct::{self, Distinct};
 use super::state_word::WordUnit;
 use super::token::{self, Bucket, Level};
 use super::{Demand, Figures, Terms, count, ring, sliding, total};

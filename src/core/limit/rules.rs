@@ -14,10 +14,10 @@ mod place;
 use std::sync::Arc;
 
 use super::calendar_windows::Span;
+use super::distinct;
 use super::leased::{LeaseClock, Spending};
 use super::policy::{self, Passed, Policy};
 use super::ring;
-use super::distinct;
 use super::weight::Weights;
 use super::{Demand, Figures, Heard, LimitFigures, Member, Terms, Verdict, Worth};
 use crate::conf::{self, Biz, DISTINCT_HEADER_WORDS, Mode, Scope};
@@ -336,9 +336,9 @@ impl Rules {
             && node
                 .ring
                 .is_none_or(|ring| ring::is_of(ring, &words[node.fixed + usize::from(has_ban)..]))
-            && node
-                .set_room
-                .is_none_or(|room| distinct::fits(room, &words[node.fixed + usize::from(has_ban)..]))
+            && node.set_room.is_none_or(|room| {
+                distinct::fits(room, &words[node.fixed + usize::from(has_ban)..])
+            })
     }
 
     /// The end of the key's ban. 0: none was started.
@@ -662,8 +662,7 @@ impl Rules {
 }
 
 /// What refuses one more use refuses one of a member that is not known.
-const STRANGERS: Terms =
-    Terms { member: Some(Member::STRANGER), ..Terms::of(Spending::Ask) };
+const STRANGERS: Terms = Terms { member: Some(Member::STRANGER), ..Terms::of(Spending::Ask) };
 
 impl Rule {
     /// The worth that the rolled state alone gives its node.

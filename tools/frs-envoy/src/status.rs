@@ -43,10 +43,7 @@ impl From<frs::Error> for Status {
     fn from(error: frs::Error) -> Status {
         let code = match &error {
             frs::Error::Item(
-                ItemError::BadKey
-                | ItemError::BadCount
-                | ItemError::BadMember
-                | ItemError::BadRate,
+                ItemError::BadKey | ItemError::BadCount | ItemError::BadMember | ItemError::BadRate,
             )
             | frs::Error::TooMany { .. } => StatusCode::InvalidArgument,
             _ => StatusCode::Unavailable,

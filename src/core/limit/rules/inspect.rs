@@ -14,7 +14,8 @@ impl Rules {
     pub fn state_words(&self, scope: Scope) -> Vec<StateWord> {
         let mut words = Vec::with_capacity(self.words(scope));
         let own = || self.rules.iter().zip(1..).filter(|(rule, _)| rule.scope == scope);
-        let is_set = |rule: &Rule| policy::members_word(&rule.policy) == Some(WordUnit::Fingerprint);
+        let is_set =
+            |rule: &Rule| policy::members_word(&rule.policy) == Some(WordUnit::Fingerprint);
         own().filter(|(rule, _)| !is_set(rule)).for_each(|named| name_words(named, &mut words));
         if scope == Scope::Key && self.has_ban() {
             words.push(StateWord { limit: 0, name: "ban-until", unit: WordUnit::Time });

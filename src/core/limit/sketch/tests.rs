@@ -77,7 +77,11 @@ fn estimates_are_as_close_to_true_counts_as_the_theory_says() {
         }
     }
     println!("root mean square of the relative error, in thousandths, of {sketches} sketches");
-    println!("{:>10} {}", "members", PRECISIONS.map(|p| format!("   p={p:<2}")).collect::<String>());
+    println!(
+        "{:>10} {}",
+        "members",
+        PRECISIONS.map(|p| format!("   p={p:<2}")).collect::<String>()
+    );
     for (members, errors) in checked.iter().zip(&errors) {
         let columns: String =
             errors.iter().map(|one| format!(" {:6.2}", 1000.0 * one.root_mean_square())).collect();

@@ -78,16 +78,8 @@ fn each_item_is_counted_once_by_business_command_and_outcome() {
 #[test]
 fn errors_are_told_by_their_own_words() {
     use ItemError::*;
-    let words = [
-        "unknown-biz",
-        "bad-key",
-        "bad-count",
-        "store",
-        "busy",
-        "full",
-        "bad-rate",
-        "bad-member",
-    ];
+    let words =
+        ["unknown-biz", "bad-key", "bad-count", "store", "busy", "full", "bad-rate", "bad-member"];
     let all = [UnknownBiz, BadKey, BadCount, Store, Busy, Full, BadRate, BadMember];
     for (nth, error) in all.into_iter().enumerate() {
         assert_eq!(error as usize, nth);

@@ -275,11 +275,12 @@ fn a_changed_max_keeps_the_members_and_another_precision_does_not() {
     }
     note(&mut service, "devices", "k", "a");
     // More room, and a ban: its word comes before the set.
-    let more = MAP
-        .replace(r#"limit="1" max="4""#, r#"limit="1" max="9""#)
-        .replace(r#"exact" max="2"/>
-    <override"#, r#"exact" max="5" ban="1m"/>
-    <override"#);
+    let more = MAP.replace(r#"limit="1" max="4""#, r#"limit="1" max="9""#).replace(
+        r#"exact" max="2"/>
+    <override"#,
+        r#"exact" max="5" ban="1m"/>
+    <override"#,
+    );
     world.publish(&more, 2);
     assert_eq!((none(&mut service, "k").used, none(&mut service, "k").max), (1, 5));
     assert_eq!(none(&mut service, "vip").used, 4);
@@ -292,8 +293,13 @@ fn a_changed_max_keeps_the_members_and_another_precision_does_not() {
         assert_eq!(note(&mut service, "devices", "vip", member).limited, limited, "{member}");
     }
     // The sketch of another precision begins with nothing.
-    world.publish(&MAP.replace(r#"<limit policy="distinct" unit="day"/>"#,
-        r#"<limit policy="distinct" unit="day" precision="11"/>"#), 4);
+    world.publish(
+        &MAP.replace(
+            r#"<limit policy="distinct" unit="day"/>"#,
+            r#"<limit policy="distinct" unit="day" precision="11"/>"#,
+        ),
+        4,
+    );
     let answers = service.answers(&request(Command::Query, &[Ask("users", "app", "", 1)]), NOW);
     assert_eq!(answers.details[0].figures.used, 0);
     world.verify();
