@@ -185,8 +185,8 @@ pub fn siphash_words(prefix: u64, words: &[u64], key: [u64; 2]) -> u64 {
     hasher.finish()
 }
 
-/// SipHash-2-4 of a text (Aumasson and Bernstein, 2012): nobody without the key finds two texts with
-/// one hash, or with a rare one.
+/// SipHash-2-4 of a text (Aumasson and Bernstein, 2012): nobody without the key finds two texts
+/// with one hash, or with a rare one.
 pub fn siphash_text(text: &[u8], key: [u64; 2]) -> u64 {
     sip::SipHasher24::new_with_keys(key[0], key[1]).hash(text)
 }

@@ -5,11 +5,12 @@
 
 use super::calendar_read;
 use super::fault::{Checked, Notes};
-use super::limit_read::REFUSE;
 use super::map::{Distinct, Limit, MAX_MEMBERS, Policy, Scope, Tally};
 use super::value::{MAX_COUNT, Value, whole};
 use super::xml::Element;
 
+/// The default of `on-exceed`: it advises nothing.
+pub(super) const REFUSE: &str = "refuse";
 /// The precisions of a sketch.
 const PRECISIONS: std::ops::RangeInclusive<u64> = 8..=14;
 const DEFAULT_PRECISION: u8 = 12;

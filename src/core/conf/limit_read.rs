@@ -8,6 +8,7 @@ use super::bounds::{
     Credit, MAX_BURST, MAX_SLIDING, MAX_SLIDING_MS, most_burst, most_gcra_burst, most_gcra_rate,
     most_rate,
 };
+use super::distinct_read::REFUSE;
 use super::fault::{Checked, Faulty, Notes};
 use super::map::{
     Calendar, Count, Gcra, Interval, Limit, Policy, Scope, Sliding, SlidingCounter, Token, Total,
@@ -70,8 +71,6 @@ const SETTINGS: [(&str, &[&str]); 13] = [
     ("ban", REFUSING),
     ("on-exceed", REFUSING),
 ];
-/// The default of `on-exceed`.
-pub(super) const REFUSE: &str = "refuse";
 /// The default of `max-period`.
 const DEFAULT_MAX_PERIOD_MS: u64 = 86_400_000;
 const BEYOND_SLIDING: &str = "beyond that policy=\"sliding-counter\"";

@@ -254,8 +254,8 @@ impl Biz {
     }
 
     /// Bytes of a node with its state of a scope: header, key field, the states of its limits of
-    /// that scope, the end of a ban in a key's node, and the ring of sliding limits or the set of an
-    /// exact `distinct`.
+    /// that scope, the end of a ban in a key's node, and the ring of sliding limits or the set of
+    /// an exact `distinct`.
     pub fn node_bytes(&self, scope: Scope, key_bytes: u32) -> u32 {
         let states: u32 = self.limits_of(scope).map(|(_, limit)| self.state_bytes(limit)).sum();
         let ban = if scope == Scope::Key && self.bans() { BAN_BYTES } else { 0 };

@@ -149,7 +149,7 @@ fn faulty_policies() {
     );
     one_fault(
         "policy='total' maxx='1' max='2'",
-        "23: found attribute maxx of <limit>, expected one of policy, scope, max, interval, unit, tz, at, rate, burst, debt, ban, on-exceed, per-call, max-period (nearest: max)",
+        "23: found attribute maxx of <limit>, expected one of policy, scope, max, interval, unit, tz, at, rate, burst, debt, ban, on-exceed, per-call, max-period, precision (nearest: max)",
     );
     one_fault(
         "policy='interval' interval='1m' max='1' scope='user'",

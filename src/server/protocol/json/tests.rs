@@ -350,7 +350,7 @@ fn the_words_of_faults() {
         (r#"{"Items":1}"#, "unknown member: expected atomic or items, found \"Items\""),
         (
             r#"{"items":[{"bizz":1}]}"#,
-            "unknown member: expected biz, key, count, force, detail, rate or burst, found \"bizz\"",
+            "unknown member: expected biz, key, count, force, detail, member, rate or burst, found \"bizz\"",
         ),
         (r#"{"items":[{"biz":true}]}"#, "expected a string or an integer, found \"true\""),
         (r#"{"items":[{"biz":[1]}]}"#, "expected a string or an integer, found \"[\""),
