@@ -11,7 +11,8 @@ use super::bounds::{
 use super::distinct_read::REFUSE;
 use super::fault::{Checked, Faulty, Notes};
 use super::map::{
-    Calendar, Count, Gcra, Interval, Limit, Policy, Scope, Sliding, SlidingCounter, Token, Total,
+    Calendar, Count, Gcra, Interval, Limit, MAX_HISTORY, Policy, Scope, Sliding, SlidingCounter,
+    Token, Total,
 };
 use super::value::{
     MAX_COUNT, MAX_DURATION_MS, Rate, Value, boolean, duration, duration_text, only_with, rate,
@@ -30,6 +31,7 @@ const LIMIT: Shape = Shape {
         "unit",
         "tz",
         "at",
+        "history",
         "rate",
         "burst",
         "debt",
@@ -55,13 +57,18 @@ const POLICIES: [&str; 9] = [
 ];
 const REFUSING: &[&str] =
     &["interval", "calendar", "sliding", "sliding-counter", "token", "gcra", "total", "distinct"];
+/// The policies whose windows may be remembered.
+const WITH_HISTORY: &[&str] = &["calendar", "count"];
+/// The policies with natural windows.
+const WITH_WINDOWS: &[&str] = &["calendar", "count", "distinct"];
 /// Settings that only some policies have, with these policies.
-const SETTINGS: [(&str, &[&str]); 13] = [
+const SETTINGS: [(&str, &[&str]); 14] = [
     ("max", &["interval", "calendar", "sliding", "sliding-counter", "total", "distinct"]),
     ("interval", &["interval", "sliding", "sliding-counter"]),
-    ("unit", &["calendar", "count", "distinct"]),
-    ("tz", &["calendar", "count", "distinct"]),
-    ("at", &["calendar", "count", "distinct"]),
+    ("unit", WITH_WINDOWS),
+    ("tz", WITH_WINDOWS),
+    ("at", WITH_WINDOWS),
+    ("history", WITH_HISTORY),
     ("rate", &["token", "gcra"]),
     ("burst", &["token", "gcra"]),
     ("per-call", &["gcra"]),
@@ -87,6 +94,10 @@ pub(super) fn limit(notes: &mut Notes<'_>, element: &Element) -> Checked<Limit> 
     let exceeded =
         if name == Ok("count") { Ok(Exceeded::default()) } else { exceeded(notes, element) };
     let weights = weight_read::weights(notes, element);
+    let history = match name {
+        Ok(name) if !WITH_HISTORY.contains(&name) => Ok(0),
+        _ => element.or(notes, "history", 0, history),
+    };
     let policy = match name {
         Ok("distinct") => distinct_read::distinct(notes, element).map(Policy::Distinct),
         Ok(name) => policy(notes, element, name),
@@ -96,7 +107,8 @@ pub(super) fn limit(notes: &mut Notes<'_>, element: &Element) -> Checked<Limit> 
         }
     };
     let Exceeded { ban_ms, advice } = exceeded?;
-    Ok(Limit { ban_ms, advice, weights: weights?, ..Limit::new(scope?, policy?) })
+    let (weights, history) = (weights?, history?);
+    Ok(Limit { ban_ms, advice, weights, history, ..Limit::new(scope?, policy?) })
 }
 
 /// Notes each setting that belongs to another policy.
@@ -128,6 +140,11 @@ fn exceeded(notes: &mut Notes<'_>, element: &Element) -> Checked<Exceeded> {
         return Err(notes.note(at, found, "one of them: a limit with on-exceed refuses nothing"));
     }
     Ok(Exceeded { ban_ms: ban_ms?, advice })
+}
+
+/// The windows that a limit remembers.
+fn history(text: &str) -> Value<u16> {
+    whole(1, MAX_HISTORY.into())(text).map(|windows| windows as u16)
 }
 
 fn advice(text: &str) -> Value<Advice> {

@@ -379,11 +379,9 @@ impl Handle {
     #[cold]
     fn take_contended(&self, semaphore: Semaphore<'_>) -> bool {
         self.slot().count(Counter::SemaphoreWaits);
-        // One that stands still is not looked at for long. It may stand still because so many other
-        // processes run.
+        // Before any look: a holder that stands still is not waited for at all.
         if self.is_stalled(semaphore) {
             self.slot().count(Counter::SemaphoreBusy);
-            std::thread::yield_now();
             return false;
         }
         let mut waiter = Waiter::new();

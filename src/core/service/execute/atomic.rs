@@ -9,7 +9,7 @@ use super::one::{Done, ItemTransaction, Nodes, Unjudged};
 use super::resolved::Resolved;
 use crate::base::clock::Millis;
 use crate::conf::{Mode, Scope};
-use crate::limit::{LimitFigures, Verdict};
+use crate::limit::{Details, Verdict};
 use crate::service::table::Table;
 use crate::service::{Answer, Answers, Command, ItemError, Request};
 use crate::store::{TooLarge, Transaction};
@@ -230,7 +230,7 @@ impl AtomicTransaction<'_> {
         one: &ItemTransaction<'_>,
         transaction: &mut Transaction<'_>,
         OwnNodes { nodes, are_apart }: OwnNodes,
-        details: &mut Vec<LimitFigures>,
+        details: &mut Details,
     ) -> Result<(Judged, Option<Verdict>), ItemError> {
         if let Err(Unjudged::Failed(error)) = one.find_record(transaction, nodes) {
             return Err(error);
@@ -287,7 +287,7 @@ impl AtomicTransaction<'_> {
             }
         }
         let answer = &mut answers.items[index];
-        let details = &mut answers.details[answer.details.clone()];
+        let details = &mut answers.details.limits[answer.details.clone()];
         let verdict = one.with_states(transaction, nodes, |states| {
             rules.roll(states, self.now);
             one.verdict(states, &judged.done.judgement, details)

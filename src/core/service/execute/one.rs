@@ -6,7 +6,7 @@ use super::resolved::{Resolved, WaitState};
 use crate::base::clock::Millis;
 use crate::conf::{OnMiss, Scope, Sharing};
 use crate::key::KeyRef;
-use crate::limit::{Demand, Judgement, LimitFigures, Rules, States, Terms, Verdict};
+use crate::limit::{Demand, Details, Judgement, LimitFigures, Rules, States, Terms, Verdict};
 use crate::service::table::{Entry, Table};
 use crate::service::{Answer, Answers, CallRate, Command, Item, ItemError, Request};
 use crate::store::{Keep, NodeIndex, Rank, Refused, Transaction, Wanted, Worked};
@@ -208,7 +208,7 @@ impl<'a> ItemTransaction<'a> {
         &self,
         command: Command,
         mut transaction: Transaction<'_>,
-        details: &mut Vec<LimitFigures>,
+        details: &mut Details,
     ) -> Result<Verdict, Unjudged> {
         let nodes = self.nodes(&mut transaction);
         self.find_record(&transaction, nodes)?;
@@ -244,7 +244,7 @@ impl<'a> ItemTransaction<'a> {
             };
         }
         let verdict = self.with_states(&mut transaction, nodes, |states| {
-            self.verdict(states, &done.judgement, &mut details[from..])
+            self.verdict(states, &done.judgement, &mut details.limits[from..])
         });
         if let Some(ban_until) = ban_until {
             transaction.reset();
@@ -330,7 +330,7 @@ impl<'a> ItemTransaction<'a> {
                 }
                 Command::Update => Keep::Stamp,
             };
-            let verdict = self.verdict(states, &judgement, &mut answers.details[from..]);
+            let verdict = self.verdict(states, &judgement, &mut answers.details.limits[from..]);
             self.answer(verdict, from, answers);
             Worked { result: true, keep }
         })
@@ -362,7 +362,7 @@ impl<'a> ItemTransaction<'a> {
         &self,
         command: Command,
         states: &mut States<'_>,
-        details: &mut Vec<LimitFigures>,
+        details: &mut Details,
     ) -> Done {
         let rules = self.rules;
         rules.roll(states, self.now);

@@ -169,15 +169,15 @@ fn a_sketch_tells_its_error_and_decides_last() {
         service.answers(&request(Command::Update, &[Ask("users", "app", "user-1", 7)]), NOW);
     let verdict = answers.items[0].result.unwrap();
     assert_eq!((verdict.limit, verdict.figures.used), (2, 47));
-    let [sketch, interval] = &answers.details[..] else { panic!("two limits") };
+    let [sketch, interval] = &answers.details.limits[..] else { panic!("two limits") };
     assert_eq!((sketch.figures.used, sketch.figures.max, sketch.figures.remaining), (30, 0, 0));
     assert_eq!((sketch.error_thousandths, interval.error_thousandths), (Some(16), None));
     // It starts again with the next day, without a trace.
     let mut request = request(Command::Update, &[Ask("users", "app", "user-1", 1)]);
     let answers = service.answers(&request, NOW + DAY);
-    assert_eq!(answers.details[0].figures.used, 1);
+    assert_eq!(answers.details.limits[0].figures.used, 1);
     request.command = Command::Query;
-    assert_eq!(service.answers(&request, NOW + 2 * DAY).details[0].figures.used, 0);
+    assert_eq!(service.answers(&request, NOW + 2 * DAY).details.limits[0].figures.used, 0);
     world.verify();
 }
 
@@ -194,7 +194,7 @@ fn all_limits_note_the_member_or_none_does() {
     let verdict = note(&mut service, "both", "other", "e");
     assert_eq!((verdict.limited, verdict.limit, verdict.figures.used), (true, 3, 3));
     let answers = service.answers(&request(Command::Query, &[Ask("both", "k", "", 1)]), NOW);
-    let used: Vec<u64> = answers.details.iter().map(|limit| limit.figures.used).collect();
+    let used: Vec<u64> = answers.details.limits.iter().map(|limit| limit.figures.used).collect();
     assert_eq!(used, [2, 2, 3], "the sketch has not noted who was refused");
     world.verify();
 }
@@ -233,7 +233,7 @@ fn items_of_an_atomic_request_see_each_others_members() {
     assert!(!answers.refused, "{answers:?}");
     assert_eq!(asked(&mut service, "devices", "k", "").figures.used, 2);
     assert!(asked(&mut service, "devices", "k", "a").limited);
-    assert_eq!(answers.details[4].figures.used, 1);
+    assert_eq!(answers.details.limits[4].figures.used, 1);
     world.verify();
 }
 
@@ -301,7 +301,7 @@ fn a_changed_max_keeps_the_members_and_another_precision_does_not() {
         4,
     );
     let answers = service.answers(&request(Command::Query, &[Ask("users", "app", "", 1)]), NOW);
-    assert_eq!(answers.details[0].figures.used, 0);
+    assert_eq!(answers.details.limits[0].figures.used, 0);
     world.verify();
 }
 

@@ -275,18 +275,25 @@ impl Pen<'_> {
             self.text(b"\r\n");
             for limit in details {
                 self.flush(out);
-                self.limit_map(version, limit);
+                self.limit_map(out, version, limit, answers.details.totals(limit));
             }
             self.flush(out);
         }
     }
 
     /// A limit in the detail.
-    fn limit_map(&mut self, version: Version, limit: &LimitFigures) {
+    fn limit_map(
+        &mut self,
+        out: &mut Vec<u8>,
+        version: Version,
+        limit: &LimitFigures,
+        totals: Option<&[u32]>,
+    ) {
         let has = [
             limit.figures.reset_ms.is_some(),
             limit.retry_ms.is_some(),
             limit.error_thousandths.is_some(),
+            totals.is_some(),
         ];
         self.map(version, 5 + has.iter().filter(|has| **has).count() as u64);
         self.text(b"$5\r\nindex\r\n");
@@ -300,6 +307,15 @@ impl Pen<'_> {
         if let Some(thousandths) = limit.error_thousandths {
             self.text(b"$14\r\nstandard-error\r\n$");
             self.thousandths_bulk(thousandths.into());
+        }
+        if let Some(totals) = totals {
+            self.text(b"$7\r\nhistory\r\n*");
+            self.number(totals.len() as u64);
+            self.text(b"\r\n");
+            for &total in totals {
+                self.make_room(out);
+                self.integer(total.into());
+            }
         }
     }
 
