@@ -111,6 +111,7 @@ fn the_detail_with_windows_before() {
         figures: figures(),
         retry_ms: None,
         limited: false,
+        error_thousandths: None,
         history: HistorySpan::default(),
     };
     let written_with = |totals: &[u32]| {
