@@ -39,6 +39,10 @@ distinct members="10000000" sketches="400":
     FRS_DISTINCT={{ members }} FRS_DISTINCT_SKETCHES={{ sketches }} \
         cargo test --release --target-dir target/model -p frs --lib limit::sketch -- --nocapture
 
+# a month of an open platform in fast motion, with so many applications; needs libfaketime
+days apps="10000":
+    FRS_APPS={{ apps }} cargo test --release --test it days:: -- --nocapture
+
 # the rules of leases over all that can happen to hosts, network and ledger, so many states of each world
 model-lease states="2000000":
     FRS_MODEL_LEASE={{ states }} CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \

@@ -9,6 +9,7 @@ mod execute;
 pub(crate) mod identity;
 mod leases;
 mod members;
+mod moving;
 mod outcome;
 mod parked_bytes;
 mod records;
@@ -90,6 +91,7 @@ impl ItemError {
 pub use call_rate::{CallRate, CallRateText};
 pub use edit_record::{Clearing, RecordError, RecordName};
 pub use leases::{LeaseKey, LeaseMoment, LeasePass, LeasedLimit};
+pub use moving::{MoveCounts, MovePass, MoveStep};
 pub use outcome::Outcome;
 pub use parked_bytes::{
     SPARE_BYTES, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES, WAITING_WINDOW_BYTES,

@@ -17,6 +17,7 @@ mod leases;
 mod listed;
 mod members;
 mod model;
+mod moving;
 mod orphans;
 mod records;
 #[cfg(not(miri))]

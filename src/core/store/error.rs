@@ -54,6 +54,21 @@ pub enum Error {
         /// The group.
         group: String,
     },
+    /// The group moves to another geometry than map.xml's.
+    #[error(
+        "group {group}: it is moving to {field}=\"{moving}\", map.xml says {expected}: a second \
+         change waits until it has moved; write the first one back"
+    )]
+    Moving {
+        /// The group.
+        group: String,
+        /// The setting.
+        field: &'static str,
+        /// Its value in the files that it moves to.
+        moving: String,
+        /// Its value in map.xml.
+        expected: String,
+    },
     /// A file of a finished group is missing.
     #[error(
         "group {group}: file 0 is there, {} is missing: put it back, or remove the group's files",

@@ -36,7 +36,8 @@
 //!                          the digests of long keys | CRC over the three
 //!   page 1.. files         4096 entries of 16 words: 0 group id | 1 file index (0..32),
 //!                          used (32), quarantine (33) | 2 device | 3 inode | 4..8 group name
-//!                          8 birth of the file (ns)
+//!                          8 birth of the file (ns) | 9 id of the group that this one grows
+//!                          out of; 0: of none. Older binaries leave it 0
 //!   then     256 slots     page 0: 0 state (0..32), epoch (32..64) | 1 pid, role | 2 generation
 //!                          acknowledged | 3 phase | 4 intents | 5 transactions begun
 //!                          6 epoch of the owner whose wants stand in the ring (0..32), how
@@ -225,6 +226,7 @@ pub mod runtime {
     pub const FILES_MAX: usize = 4096;
     pub(crate) const FILE_WORDS: usize = 16;
     pub(crate) const FILES: usize = PAGE_WORDS;
+    pub(crate) const FILE_FORMER: usize = 9;
     pub(crate) const FILE_USED: u64 = 1 << 32;
     pub(crate) const FILE_QUARANTINE: u64 = 1 << 33;
 

@@ -7,8 +7,10 @@
 //! | file | duty |
 //! | --- | --- |
 //! | `run` | the loop: flushes, recoveries, huge pages |
+//! | `mover` | moves the nodes of groups that grow |
 //! | `sweeper` | the slow look at all nodes |
 
+mod mover;
 mod run;
 mod sweeper;
 

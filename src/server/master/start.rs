@@ -12,7 +12,7 @@ use super::error::MasterError;
 use super::in_force::InForce;
 use super::inherit::{Inherited, Predecessor};
 use super::needs_restart;
-use super::preparing_child::{Preparation, PrepareError, PreparedAtStart, Work, log_prepared};
+use super::preparing_child::{How, Preparation, PrepareError, PreparedAtStart, Work, log_prepared};
 use super::run::{Ended, Master, MasterParts};
 use super::stale_processes;
 use super::take_over::OlderMaster;
@@ -24,6 +24,7 @@ use crate::process::bells::Bells;
 use crate::process::conf_guard::Guard;
 use crate::process::lock::DataLock;
 use crate::process::log;
+use crate::process::message::Loss;
 use crate::process::result_files::ReloadOutcome;
 use crate::process::token_board::TokenBoard;
 use frs::base::clock;
@@ -105,8 +106,8 @@ fn start(Start { conf_dir, settings, strict }: Start<'_>) -> Result<Ended, Maste
         notifier.status("preparing the store");
     }
     let work = match &predecessor {
-        Some(_) => store::prepare,
-        None => store::prepare_at_start,
+        Some(_) => How::Beside,
+        None => How::AtStart,
     };
     let prepared = prepare(&conf, work, account.as_ref(), &signals)?;
     let Some(PreparedAtStart { prepared, reload_wanted }) = prepared else {
@@ -121,7 +122,11 @@ fn start(Start { conf_dir, settings, strict }: Start<'_>) -> Result<Ended, Maste
     }
     let older = predecessor.map(OlderMaster::ask).transpose().map_err(MasterError::TakeOver)?;
     // Not earlier: until now the older master may have switched or reset something.
-    let overlay = Overlay::read(&data_dir)?;
+    let mut overlay = Overlay::read(&data_dir)?;
+    if *overlay.moving() != prepared.moving {
+        overlay.set_moving(prepared.moving.clone());
+        overlay.write(&data_dir)?;
+    }
     if overlay.degrade {
         tracing::warn!("nothing is limited: degrade was on before this start");
     }
@@ -380,18 +385,19 @@ fn tell(conf: &Conf, listeners: &ListeningSockets, prepared: &Prepared, generati
 /// does it. None: a signal to end broke it off.
 fn prepare(
     conf: &Conf,
-    first: Work,
+    first: How,
     account: Option<&Account>,
     signals: &Signals,
 ) -> Result<Option<PreparedAtStart>, PrepareError> {
-    let attempt = |work: Work| Preparation::start(conf, work, account)?.wait(signals);
+    let attempt =
+        |how| Preparation::start(conf, Work { how, loss: Loss::Refused }, account)?.wait(signals);
     let mut result = attempt(first);
     for _ in &conf.map.groups {
         match &result {
             Err(error) if error.is_of_a_page() => tracing::error!("{error}: a file cannot be read"),
             _ => break,
         }
-        result = attempt(store::prepare_after_fault);
+        result = attempt(How::AfterFault);
     }
     result
 }
