@@ -236,20 +236,22 @@ fn a_business_is_put_and_removed_and_all_workers_know_at_once() {
 
 #[test]
 fn a_business_that_needs_longer_nodes_moves_its_group_if_it_may() {
-    let setup = Setup::with(MAP);
-    let (server, mut plane) = setup.start_with_plane();
+    let plane = Plane::new(2);
+    let server = plane.start(2);
     server.client().charge("three", "k", 2);
-    let before = setup.map();
+    let before = plane.map();
     let long = r#"<biz id="9" name="b9" key="string"><limit policy="sliding" interval="1h" max="60"/></biz>"#;
     let answer = plane.ask("PUT", "/biz/9", long);
     assert_eq!(answer.status, 422, "{answer:?}");
-    let words = "?grow=true writes node-size=\"320\" and moves the group g to such nodes";
+    let words = "?grow=true writes node-size=\"320\" and moves the group default to such nodes";
     assert!(answer.body.contains(&words.replace('"', "&quot;")), "{answer:?}");
-    assert_eq!(setup.map(), before);
+    assert_eq!(plane.map(), before);
     assert_eq!(plane.ask("PUT", "/biz/9?grow=true", long).status, 201);
     let raised = before.replace("node-size=\"128\"", "node-size=\"320\"");
-    assert_eq!(setup.map().replace(&format!("  {long}\n"), ""), raised);
-    setup.wait_for_log("the group has moved");
+    assert_eq!(plane.map().replace(&format!("  {long}\n"), ""), raised);
+    wait_until("the group has moved", || {
+        plane.setup.log().contains("the group has moved").then_some(())
+    });
     for answer in of_all_workers(&server, "/query?biz=three&key=k") {
         assert_eq!(answer.attribute("used"), Some("2"), "{answer:?}");
     }

@@ -284,7 +284,8 @@ fn what_would_be_lost_is_refused_and_said_and_lossy_loses_it() {
     assert!(!is_moving(&setup));
     // `frs check` has told it before.
     let check = text(&setup.frs(&["check"]).stdout);
-    let line = "a reload moves group default while it serves: 28 live nodes, and 7.6 KiB beside the";
+    let line =
+        "a reload moves group default while it serves: 28 live nodes, and 7.6 KiB beside the";
     assert!(check.contains(line), "{check}");
     assert!(check.contains(&format!("warning: a reload is refused: {expected}")), "{check}");
     assert!(check.trim_end().ends_with("\nok"), "{check}");

@@ -101,6 +101,7 @@ pub const LIMIT: Shape = Shape {
         ("burst", Whole),
         ("per-call", Flag),
         ("max-period", Text),
+        ("precision", Text),
         ("debt", Whole),
         ("ban", Text),
         ("on-exceed", Text),
