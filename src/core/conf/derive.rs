@@ -14,7 +14,8 @@
 //!
 //! Files that exist stay if they are roomy enough and not much roomier: see [`Group::keeps_files`].
 
-use super::map::{Geometry, Group, HashKind, NODE_HEADER_BYTES};
+use super::geometry::{Geometry, Room, Written};
+use super::map::{Group, NODE_HEADER_BYTES, OnFull};
 
 /// The most keys of a group. Every geometry derived for them is within its bounds.
 pub(super) const MAX_KEYS: u64 = 10_000_000_000;
@@ -38,33 +39,13 @@ struct Share {
     in_parts: u64,
 }
 
-/// What map.xml says of the geometry of a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
-    /// How many nodes.
-    pub room: Room,
-    /// Nodes of one key-node.
-    pub chain: u32,
-    /// Bytes of a node. None: what its businesses need.
-    pub node_bytes: Option<u32>,
-    /// Bytes of a node's key field.
-    pub key_bytes: u32,
-    /// How string, ip and digest keys are hashed.
-    pub hash: HashKind,
-}
-
-/// How map.xml says how many nodes a group has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Room {
-    /// In numbers of the files.
-    Files {
-        /// Files.
-        files: u32,
-        /// Key-nodes of one file.
-        key_nodes: u32,
-    },
-    /// In keys, 1..=10^10.
-    Keys(u64),
+/// A `<group>` whose geometry may depend on its businesses.
+pub(super) struct WrittenGroup {
+    pub name: String,
+    pub geometry: Written,
+    pub on_full: OnFull,
+    pub backup_ms: Option<u64>,
+    pub spill: bool,
 }
 
 impl Written {

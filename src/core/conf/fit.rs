@@ -3,13 +3,14 @@
 //!
 //! Invariant: only settings without faults are compared, so one mistake is one fault.
 
-use super::derive::Written;
+use super::derive::WrittenGroup;
 use super::fault::{Checked, Faulty, Notes};
+use super::geometry::Written;
 use super::map::{
     BAN_BYTES, Biz, Distinct, Group, KeyType, Limit, MAX_FILES, Map, NODE_HEADER_BYTES, Policy,
     Scope, Tally, UNDO_WORDS,
 };
-use super::map_read::{RawBiz, RawGroup, RawMap, WrittenGroup};
+use super::map_read::{RawBiz, RawGroup, RawMap};
 use super::srv::Srv;
 use super::xml::Element;
 use crate::base::figures::grouped;

@@ -13,8 +13,8 @@
 
 use std::fmt::Write as _;
 
-use super::map::{Geometry, Group, Map};
-use super::{Faults, LoadedConf, Texts};
+use super::geometry::Geometry;
+use super::map::{Group, Map};
 
 /// The geometry of a group's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl KeptGroup {
 
 impl Kept {
     /// What stays of these files.
-    fn of(map: &Map, live: &[LiveGeometry]) -> Kept {
+    pub(super) fn of(map: &Map, live: &[LiveGeometry]) -> Kept {
         let groups = map.groups.iter().filter_map(|group| {
             let LiveGeometry { geometry, .. } = live.iter().find(|it| it.group == group.name)?;
             let stays = *geometry != group.derived && group.keeps_files(geometry);
@@ -93,24 +93,9 @@ impl Kept {
     }
 }
 
-impl LoadedConf {
-    /// This configuration over files of these geometries: those that may stay do.
-    ///
-    /// # Errors
-    /// What fits the derived nodes does not fit the longer ones that stay: an atomic request may
-    /// log more words than the undo log has.
-    pub fn over(self, live: &[LiveGeometry]) -> Result<LoadedConf, Faults> {
-        let kept = Kept::of(&self.conf.map, live);
-        if kept == self.texts.kept {
-            return Ok(self);
-        }
-        let texts = Texts { kept, ..self.texts };
-        Ok(LoadedConf { conf: texts.parse()?, texts })
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::{LoadedConf, Texts};
     use super::*;
 
     const LONG: &str = "<biz id='2' name='b' key='ip'>\

@@ -12,8 +12,8 @@ use super::fault::{Checked, Fault, Faults, Faulty, Notes, Source, shown};
 use super::host::Host;
 use super::xml::{Document, Element};
 use super::{
-    Cluster, Conf, Kept, Settings, Srv, cluster_read, fit, map_read, resp_read, rls_read,
-    share_read, srv_read, warm, xml,
+    Cluster, Conf, Kept, LiveGeometry, Settings, Srv, cluster_read, fit, map_read, resp_read,
+    rls_read, share_read, srv_read, warm, xml,
 };
 
 /// The most bytes of a configuration file.
@@ -52,6 +52,22 @@ pub struct LoadedConf {
     pub conf: Conf,
     /// The texts.
     pub texts: Texts,
+}
+
+impl LoadedConf {
+    /// This configuration over files of these geometries: those that may stay do.
+    ///
+    /// # Errors
+    /// What fits the derived nodes does not fit the longer ones that stay: an atomic request may
+    /// log more words than the undo log has.
+    pub fn over(self, live: &[LiveGeometry]) -> Result<LoadedConf, Faults> {
+        let kept = Kept::of(&self.conf.map, live);
+        if kept == self.texts.kept {
+            return Ok(self);
+        }
+        let texts = Texts { kept, ..self.texts };
+        Ok(LoadedConf { conf: texts.parse()?, texts })
+    }
 }
 
 impl Conf {

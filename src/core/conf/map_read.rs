@@ -5,9 +5,10 @@
 
 use std::collections::HashMap;
 
-use super::derive::{MAX_KEYS, Room, Written};
+use super::derive::{MAX_KEYS, WrittenGroup};
 use super::fault::{Checked, Faulty, Notes, shown};
-use super::map::{HashKind, KeyType, Limit, Listed, MAX_FILES, Mode, OnFull};
+use super::geometry::{HashKind, Room, Written};
+use super::map::{KeyType, Limit, Listed, MAX_FILES, Mode, OnFull};
 use super::share::Sharing;
 use super::value::{Value, multiple, one_of, only_with, whole, whole32, word};
 use super::walk::Shape;
@@ -56,15 +57,6 @@ pub(super) struct RawGroup<'e> {
     pub element: &'e Element,
     pub name: Checked<String>,
     pub group: Checked<WrittenGroup>,
-}
-
-/// A `<group>` whose geometry may depend on its businesses.
-pub(super) struct WrittenGroup {
-    pub name: String,
-    pub geometry: Written,
-    pub on_full: OnFull,
-    pub backup_ms: Option<u64>,
-    pub spill: bool,
 }
 
 /// What is known of a `<biz>`.

@@ -34,6 +34,7 @@ mod durable;
 mod epoch;
 mod fault;
 mod fit;
+mod geometry;
 mod host;
 mod index;
 mod kept;
@@ -83,16 +84,18 @@ pub use cidr::{Cidr, CidrError};
 #[doc(hidden)]
 pub use cluster::{Cluster, ClusterNode, Login};
 #[doc(hidden)]
-pub use derive::{Room, Written};
-#[doc(hidden)]
 pub use describe::{biz_words, limit_words};
 #[doc(hidden)]
 pub use epoch::{EpochStep, MAX_EPOCH};
 pub use fault::{Fault, Faults, Position, SourceLine};
+pub use geometry::{Geometry, HashKind};
+#[doc(hidden)]
+pub use geometry::{Room, Written};
 #[doc(hidden)]
 pub use kept::{Kept, LiveGeometry};
 #[doc(hidden)]
 pub use load::{LoadedConf, Texts};
+pub use map::Scope;
 #[doc(hidden)]
 pub use map::{
     BAN_BYTES, Biz, Calendar, Count, DISTINCT_HEADER_WORDS, Distinct, Gcra, Group,
@@ -101,7 +104,6 @@ pub use map::{
     OnFull, Pattern, Policy, RING_HEADER_BYTES, RING_USE_BYTES, Sliding, SlidingCounter,
     TOKEN_UNITS, Tally, Token, Total, Turns, UNDO_WORDS, Unit, Weight, sketch_words,
 };
-pub use map::{Geometry, HashKind, Scope};
 #[doc(hidden)]
 pub use overlay::{EpochError, EpochRaise, Overlay, OverlayError};
 #[doc(hidden)]

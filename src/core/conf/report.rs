@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 
 use super::cluster::Cluster;
 use super::describe::biz_words;
+use super::geometry::HashKind;
 use super::map::{
-    Biz, Distinct, Group, HashKind, KeyType, Limit, Mode, OnFull, Policy, Scope, Tally, UNDO_WORDS,
+    Biz, Distinct, Group, KeyType, Limit, Mode, OnFull, Policy, Scope, Tally, UNDO_WORDS,
 };
 use super::memory_bound::{
     BufferSizes, MAPPING_PROCESSES, Memory, RUNTIME_BYTES, groups_bytes, process_bytes, slot_bytes,

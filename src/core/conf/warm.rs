@@ -4,10 +4,10 @@
 //! Invariant: only records of keys of businesses that are each machine's own are kept there. A
 //! shared limit has its ledger, and what counts a whole business is about one machine.
 
+use super::derive::WrittenGroup;
 use super::describe::duration_words;
 use super::fault::{Checked, Notes};
 use super::map::{Biz, Group, Mode, OnFull, Scope};
-use super::map_read::WrittenGroup;
 use super::value::{boolean, duration};
 use super::xml::Element;
 use crate::base::figures::grouped;

@@ -3,6 +3,7 @@
 use super::super::Conf;
 use super::super::map::MAX_FILES;
 use super::*;
+use crate::conf::HashKind;
 
 const LIMIT: &str = "<limit policy='interval' interval='1m' max='1'/>";
 
