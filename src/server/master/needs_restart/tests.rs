@@ -2,7 +2,7 @@
 
 use frs::conf::{
     Admin, AuthzKey, Charge, Cluster, ClusterNode, Data, FileAccess, HashKind, Http, Log,
-    LogFormat, LogLevel, Login, Map, OnFull, Resp, Rls,
+    LogFormat, LogLevel, Login, Map, OnFull, Resp, Rls, Written,
 };
 
 use super::*;
@@ -55,6 +55,8 @@ fn conf() -> Conf {
             vec![Group {
                 name: "default".into(),
                 geometry,
+                written: Written::of(&geometry),
+                derived: geometry,
                 on_full: OnFull::Evict,
                 backup_ms: None,
                 spill: false,
