@@ -248,8 +248,8 @@ pub fn a_stopped_frs_is_waited_for_shortly_and_asked_once(gateway: &Gateway) {
 
 pub fn an_frs_that_fails_is_as_one_that_is_away(gateway: &Gateway) {
     let small = |map: String| {
-        let full = "key-nodes=\"1\" chain=\"1\" on-full=\"refuse\"";
-        replaced(&map, "key-nodes=\"1024\"", full)
+        let full = "files=\"1\" key-nodes=\"1\" chain=\"1\" on-full=\"refuse\"";
+        replaced(&map, "keys=\"20000\"", full)
     };
     for (away, status) in [(Away::Closed, 503), (Away::Open, 200)] {
         let setup = frs(small);
