@@ -162,7 +162,7 @@ impl LiveGroup {
             |entry: &FileEntry| FileIdentity { device: entry.device, inode: entry.inode };
         let identities = entries.iter().map(identity).collect();
         // Reads through it never use its index in the register.
-        let files = MappedFiles { regions, entries, watches, in_memory };
+        let files = MappedFiles { regions, entries, watches, in_memory, ..MappedFiles::default() };
         let group = Group::of_files(header, 0, files);
         Ok(LiveGroup { group, marks, identities })
     }

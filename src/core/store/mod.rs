@@ -4,6 +4,7 @@
 //! [`Transaction`] over one or many key-nodes. Its commit is the only way to change a node.
 
 pub(crate) mod commit;
+mod dirty;
 mod doorbell;
 pub mod layout;
 mod orphan;
@@ -28,6 +29,8 @@ mod access;
 mod backing;
 #[cfg(not(loom))]
 pub mod counter;
+#[cfg(not(loom))]
+mod dirty_file;
 #[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]

@@ -194,6 +194,7 @@ impl Group {
         let at = self.head(finding.key_node) + 1 + finding.place / 8;
         let region = self.file(finding.file);
         region.store(at, tag::with(region.load(at), finding.place, tag));
+        self.mark_dirty(finding.file, at);
     }
 
     /// Whether its length in words is that of its geometry. Asserted where regions are made.
