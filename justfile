@@ -58,6 +58,14 @@ bench-c:
     cargo build --release -p frs-c
     cargo bench --bench c
 
+# programs that share a group, more of them than there are processors: just bench-contention --processes 2,64
+bench-contention *args:
+    cargo bench --bench contention -- {{ args }}
+
+# instructions of an item through the library, which a busy machine does not change; needs valgrind: just bench-instructions atomic
+bench-instructions *args:
+    cargo bench --bench instructions -- {{ args }}
+
 # limits of three machines on a real Redis Cluster: just bench-cluster local --max 100, script, ledger, unshared; needs redis-server
 bench-cluster *args:
     cargo build --release --bin frs --bin frs-load

@@ -8,7 +8,9 @@ use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use frs::conf::{AuthzKey, Conf, Http, Listen};
-use frs::service::{Answer, Answers, Figures, ItemError, LimitFigures, Request, Verdict};
+use frs::service::{
+    Answer, Answers, Figures, HistorySpan, ItemError, LimitFigures, Request, Verdict,
+};
 use frs_server::worker::connection::{Connection, ConnectionBuffers, RespRules, Rules, Serve};
 use frs_server::worker::resp_connection::RespConnection;
 
@@ -68,13 +70,15 @@ impl Serve for Fixed {
         for item in request.items() {
             let start = answers.details.len();
             if item.detail {
-                answers.details.push(LimitFigures {
+                let limit = LimitFigures {
                     index: 1,
-                    policy: "interval",
+                    policy: "count",
                     figures,
                     retry_ms: None,
                     limited: false,
-                });
+                    history: HistorySpan::default(),
+                };
+                answers.details.push(limit, Some(std::iter::repeat_n(u32::MAX, 366)));
             }
             let verdict = Verdict {
                 limited: item.force,

@@ -101,9 +101,16 @@ typedef struct frs_limit {
     int64_t reset_ms;  /* until the window turns; -1: never */
     int64_t retry_ms;  /* until the limit admits the item; -1: now or never */
     char policy[24];   /* the policy's name */
+    uint32_t *history;    /* set by the caller: room for the windows before, or NULL */
+    size_t history_room;  /* set by the caller: so many windows */
+    size_t history_count; /* windows before that are known, the newest first; the first
+                           * history_room of them are told. FRS_NO_HISTORY: the limit keeps none */
 } frs_limit;
 
-#define FRS_LIMIT { sizeof(frs_limit), 0, 0, { 0 }, 0, 0, 0, 0, 0, "" }
+#define FRS_LIMIT { sizeof(frs_limit), 0, 0, { 0 }, 0, 0, 0, 0, 0, "", NULL, 0, 0 }
+
+/* No windows are kept: the limit has no history in map.xml. */
+#define FRS_NO_HISTORY ((size_t)-1)
 
 /* Lists of map.xml that decide instead of the limits. */
 #define FRS_LIST_NONE 0

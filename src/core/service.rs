@@ -85,7 +85,9 @@ pub use call_rate::{CallRate, CallRateText};
 pub use edit_record::{Clearing, RecordError, RecordName};
 pub use leases::{LeaseKey, LeaseMoment, LeasePass, LeasedLimit};
 pub use outcome::Outcome;
-pub use parked_bytes::{SPARE_BYTES, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES};
+pub use parked_bytes::{
+    SPARE_BYTES, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES, WAITING_WINDOW_BYTES,
+};
 pub use records::{
     ChangedRecord, Inserted, Record, RecordPlace, SentRecords, Step, StepBounds, Whereabouts,
 };
@@ -93,7 +95,7 @@ pub use request::{Command, Item, ItemNames, ItemOptions, Request};
 pub use room::{Chain, ChainPlace, SpillingGroup};
 pub use table::Seen;
 
-pub use crate::limit::{Figures, Heard, LimitFigures, List, Verdict};
+pub use crate::limit::{Details, Figures, Heard, HistorySpan, LimitFigures, List, Verdict};
 
 /// The answer on one item.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,7 +118,7 @@ pub struct Answers {
     /// One for each item.
     pub items: Vec<Answer>,
     /// Figures of each limit, for the items that asked for detail.
-    pub details: Vec<LimitFigures>,
+    pub details: Details,
     /// Words of advice, for the items that carry one.
     pub actions: Vec<Arc<str>>,
 }

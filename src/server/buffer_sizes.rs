@@ -3,7 +3,7 @@
 //! Invariant: a buffer that clients can fill is in this list, or on the stack.
 
 use crate::admin::server::{HELD_BYTES, MAPS};
-use crate::protocol::format::{ANSWER_BYTES, ECHO_FACTOR, ITEM_BYTES};
+use crate::protocol::format::{ANSWER_BYTES, ECHO_FACTOR, ITEM_BYTES, WINDOW_BYTES};
 use crate::protocol::response_head::HEAD_BYTES;
 use crate::worker::buffer_pool::{POOL_BUFFERS, POOLED_BYTES};
 use crate::worker::buffers::ARENA_BYTES;
@@ -11,7 +11,7 @@ use crate::worker::client::CLIENT_BYTES;
 use crate::worker::connection::{BUFFERS_IN_HAND, QUEUE, QUEUE_BYTES, TICK_ANSWER_BYTES};
 use crate::worker::tick::REFUSED_CLIENTS;
 use frs::conf::memory_bound::BufferSizes;
-use frs::service::{SPARE_BYTES, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES};
+use frs::service::{SPARE_BYTES, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES, WAITING_WINDOW_BYTES};
 
 /// The sizes of all buffers.
 pub const BUFFER_SIZES: BufferSizes = BufferSizes {
@@ -26,10 +26,12 @@ pub const BUFFER_SIZES: BufferSizes = BufferSizes {
     client_bytes: CLIENT_BYTES as u64,
     head_bytes: HEAD_BYTES as u64,
     answer_bytes: ANSWER_BYTES as u64,
+    window_bytes: WINDOW_BYTES as u64,
     echo_factor: ECHO_FACTOR as u64,
     item_bytes: ITEM_BYTES as u64,
     waiting_item_bytes: WAITING_ITEM_BYTES as u64,
     waiting_limit_bytes: WAITING_LIMIT_BYTES as u64,
+    waiting_window_bytes: WAITING_WINDOW_BYTES as u64,
     spare_bytes: SPARE_BYTES as u64,
     admin_bytes: HELD_BYTES as u64,
     admin_maps: MAPS,
@@ -54,10 +56,12 @@ mod tests {
             client_bytes: 1 << 10,
             head_bytes: 1 << 10,
             answer_bytes: 320,
+            window_bytes: 13,
             echo_factor: 6,
             item_bytes: 18,
             waiting_item_bytes: 320,
-            waiting_limit_bytes: 80,
+            waiting_limit_bytes: 88,
+            waiting_window_bytes: 4,
             spare_bytes: 2 << 10,
             admin_bytes: 200_877_192,
             admin_maps: 2,

@@ -14,8 +14,8 @@ use frs_core::{Client, LimitFigures, List, Tell, Told, Verdict};
 use super::code::{self, Cause, Fault};
 use super::guard::{self, guarded};
 use super::layout::{
-    self, ABI, ATOMIC, BATCH_FLAGS, DETAIL, FORCE, ITEM_FLAGS, Item, Limit, NONE, Options, Outcome,
-    QUERY, RATE, TRY,
+    self, ABI, ATOMIC, BATCH_FLAGS, DETAIL, FORCE, ITEM_FLAGS, Item, Limit, LimitHistory, NONE,
+    Options, Outcome, QUERY, RATE, TRY,
 };
 use super::memory::{self, Array};
 
@@ -392,7 +392,7 @@ unsafe fn check_limits(result: &Outcome) -> Result<(), Fault> {
 /// [`check_limits`] has accepted the limits.
 #[inline(always)]
 unsafe fn tell(outcome: &mut Outcome, told: Told<'_>) {
-    let Told { verdict, action, limits } = told;
+    let Told { verdict, action, limits, windows } = told;
     outcome.code = code::OK;
     outcome.limited = verdict.limited.into();
     outcome.banned = verdict.banned.into();
@@ -421,7 +421,7 @@ unsafe fn tell(outcome: &mut Outcome, told: Told<'_>) {
     outcome.limits_count = limits.len();
     if !limits.is_empty() && !outcome.limits.is_null() {
         // SAFETY: the caller's promise is passed on.
-        unsafe { tell_limits(outcome.limits, outcome.limits_room, limits) };
+        unsafe { tell_limits(outcome.limits, outcome.limits_room, limits, windows) };
     }
 }
 
@@ -473,14 +473,17 @@ fn copy_text(room: &mut [u8], text: &str) {
 /// Writes the detail, as much as there is room for.
 ///
 /// # Safety
-/// `first` points to `room` limits of one size, which the first states.
+/// `first` points to `room` limits of one size, which the first states. Where that size has a
+/// history, it is null, or has the room that is stated.
 #[cold]
-unsafe fn tell_limits(first: *mut Limit, room: usize, limits: &[LimitFigures]) {
+unsafe fn tell_limits(first: *mut Limit, room: usize, limits: &[LimitFigures], windows: &[u32]) {
     // SAFETY: the caller's promise is passed on.
     let Ok(array) = (unsafe { Array::of(first, room) }) else { return };
     for (at, told) in array.pointers().zip(limits) {
         // SAFETY: the element has the size that it states, which `Array` has looked at.
-        let Ok(limit) = (unsafe { memory::write(at) }) else { return };
+        let Ok((limit, later)) = (unsafe { memory::write_both::<_, LimitHistory>(at) }) else {
+            return;
+        };
         let figures = &told.figures;
         *limit = Limit {
             size: limit.size,
@@ -495,5 +498,10 @@ unsafe fn tell_limits(first: *mut Limit, room: usize, limits: &[LimitFigures]) {
             policy: [0; 24],
         };
         copy_text(&mut limit.policy, told.policy);
+        let Some(LimitHistory { history, history_room, history_count }) = later else { continue };
+        let totals = told.totals(windows);
+        *history_count = totals.map_or(layout::NO_HISTORY, <[u32]>::len);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { memory::copy_numbers(*history, *history_room, totals.unwrap_or_default()) };
     }
 }

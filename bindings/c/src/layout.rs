@@ -53,7 +53,7 @@ pub struct Options {
     pub reserved: u32,
 }
 
-/// `frs_limit`.
+/// `frs_limit`, the fields of the first version.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Limit {
@@ -68,6 +68,18 @@ pub struct Limit {
     pub retry_ms: i64,
     pub policy: [u8; 24],
 }
+
+/// The fields of `frs_limit` since version 2, behind those of [`Limit`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct LimitHistory {
+    pub history: *mut u32,
+    pub history_room: usize,
+    pub history_count: usize,
+}
+
+/// `FRS_NO_HISTORY`: the limit keeps none.
+pub(crate) const NO_HISTORY: usize = usize::MAX;
 
 /// `frs_result`.
 #[repr(C)]
@@ -122,4 +134,6 @@ impl Structure for Outcome {
 const _: () = assert!(size_of::<Item>() == 80);
 const _: () = assert!(size_of::<Options>() == 16);
 const _: () = assert!(size_of::<Limit>() == 80);
+const _: () = assert!(size_of::<LimitHistory>() == 24);
+const _: () = assert!(align_of::<Limit>() == align_of::<LimitHistory>());
 const _: () = assert!(size_of::<Outcome>() == 160);

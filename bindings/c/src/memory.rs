@@ -44,6 +44,41 @@ pub(crate) unsafe fn write<'a, T: Structure>(at: *mut T) -> Result<&'a mut T, Fa
     Ok(unsafe { &mut *at })
 }
 
+/// A structure to write that has become longer: its fields of the first version, and the later
+/// ones if the caller knows them. New fields that only the caller knows become 0.
+///
+/// # Safety
+/// As that of [`write`], and `U` are the fields behind `T`: plain values and pointers.
+pub(crate) unsafe fn write_both<'a, T: Structure, U: Copy>(
+    at: *mut T,
+) -> Result<(&'a mut T, Option<&'a mut U>), Fault> {
+    // SAFETY: the caller's promise is passed on.
+    let size = unsafe { size_of_this(at) }?;
+    let known = size_of::<T>() + size_of::<U>();
+    let has_both = size >= known;
+    let written = if has_both { known } else { size_of::<T>() };
+    // SAFETY: the structure has `size` bytes, and the two references are to different ones of them,
+    // aligned as the structure is. Nobody else uses it, as the caller promises.
+    unsafe {
+        at.cast::<u8>().add(written).write_bytes(0, size - written);
+        let later = has_both.then(|| &mut *at.add(1).cast::<U>());
+        Ok((&mut *at, later))
+    }
+}
+
+/// Copies numbers to where there is room for some.
+///
+/// # Safety
+/// `to` is null or misaligned, or points to room for `room` of them, which nobody else uses.
+pub(crate) unsafe fn copy_numbers(to: *mut u32, room: usize, numbers: &[u32]) {
+    if to.is_null() || !to.is_aligned() {
+        return;
+    }
+    let count = numbers.len().min(room);
+    // SAFETY: there is room for so many, and the numbers are this library's.
+    unsafe { std::ptr::copy_nonoverlapping(numbers.as_ptr(), to, count) };
+}
+
 /// Looks at the fields that this library does not know.
 ///
 /// # Safety

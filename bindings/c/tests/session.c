@@ -139,10 +139,52 @@ static void details(void)
     SAME(frs_query(limits, &item, &result), FRS_OK);
     SAME(result.limits_count, 2);
 
+    /* As a program knows a limit that was built with the first frs.h. */
+    char first_version[2][80] = { { 0 } };
+    size_t first_size = 80;
+    for (int at = 0; at < 2; at++)
+        memcpy(first_version[at], &first_size, sizeof first_size);
+    result.limits = (frs_limit *)first_version;
+    result.limits_room = 2;
+    SAME(frs_query(limits, &item, &result), FRS_OK);
+    SAME(((frs_limit *)first_version[1])->index, 2);
+    SAME(((frs_limit *)first_version[0])->size, 80);
+    result.limits_room = 1;
+
     one[0].size = 8;
     result.limits = one;
     SAME(frs_update(limits, &item, &result), FRS_ARGUMENT);
     SAYS("frs_limit: found the size 8");
+}
+
+static void windows_before(void)
+{
+    uint32_t windows[5] = { 9, 9, 9, 9, 9 };
+    frs_limit figures[2] = { FRS_LIMIT, FRS_LIMIT };
+    frs_item item = FRS_ITEM("before", "h");
+    frs_result result = FRS_RESULT;
+    item.flags = FRS_DETAIL;
+    result.limits = figures;
+    result.limits_room = 2;
+    figures[0].history = windows;
+    figures[0].history_room = 2;
+    SAME(frs_query(limits, &item, &result), FRS_OK);
+    SAME(figures[0].history_count, 3);
+    SAME(windows[0], 0);
+    SAME(windows[1], 7);
+    SAME(windows[2], 9);
+    SAME(figures[1].history_count, FRS_NO_HISTORY);
+    figures[0].history_room = 5;
+    SAME(frs_query(limits, &item, &result), FRS_OK);
+    SAME(windows[2], 4);
+    SAME(windows[3], 9);
+    figures[0].history = NULL;
+    SAME(frs_query(limits, &item, &result), FRS_OK);
+    SAME(figures[0].history_count, 3);
+    /* A key that nobody has used. */
+    item.key = "nobody";
+    SAME(frs_query(limits, &item, &result), FRS_OK);
+    SAME(figures[0].history_count, 0);
 }
 
 static void errors_of_items(void)
@@ -326,6 +368,7 @@ int main(int argc, char **argv)
     verdicts();
     other_answers();
     details();
+    windows_before();
     errors_of_items();
     batches();
     bad_arguments();

@@ -146,8 +146,12 @@ impl Verdict {
     /// The figures of each limit, of an item with detail.
     #[getter]
     fn limits<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let limits = self.0.as_ref().map_or(&[][..], frs::Verdict::limits);
-        PyTuple::new(py, limits.iter().map(|&figures| Limit(figures)))
+        let Ok(verdict) = &self.0 else { return Ok(PyTuple::empty(py)) };
+        let limit = |&figures: &frs::LimitFigures| {
+            let history = verdict.history(figures.index).map(Box::from);
+            Limit { figures, history }
+        };
+        PyTuple::new(py, verdict.limits().iter().map(limit))
     }
 
     /// Why the item of a batch was not judged.
@@ -193,60 +197,69 @@ fn word(is_allowed: bool) -> &'static str {
 /// The figures of one limit, of an item with detail.
 #[pyclass(frozen, module = "frs")]
 #[derive(Debug)]
-pub struct Limit(frs::LimitFigures);
+pub struct Limit {
+    figures: frs::LimitFigures,
+    history: Option<Box<[u32]>>,
+}
 
 #[pymethods]
 impl Limit {
     /// Its number, from 1.
     #[getter]
     fn index(&self) -> u16 {
-        self.0.index
+        self.figures.index
     }
 
     /// The name of its policy.
     #[getter]
     fn policy(&self) -> &'static str {
-        self.0.policy
+        self.figures.policy
     }
 
     /// Whether it refuses the item.
     #[getter]
     fn limited(&self) -> bool {
-        self.0.limited
+        self.figures.limited
     }
 
     /// Uses charged in the current window.
     #[getter]
     fn used(&self) -> u64 {
-        self.0.figures.used
+        self.figures.figures.used
     }
 
     /// Uses that it admits in a window.
     #[getter]
     fn max(&self) -> u64 {
-        self.0.figures.max
+        self.figures.figures.max
     }
 
     /// Uses that are left.
     #[getter]
     fn remaining(&self) -> u64 {
-        self.0.figures.remaining
+        self.figures.figures.remaining
     }
 
     /// Milliseconds until the window turns.
     #[getter]
     fn reset(&self) -> Option<u64> {
-        self.0.figures.reset_ms
+        self.figures.figures.reset_ms
     }
 
     /// Milliseconds until it would admit the item.
     #[getter]
     fn retry(&self) -> Option<u64> {
-        self.0.retry_ms
+        self.figures.retry_ms
+    }
+
+    /// The totals of the windows before, the newest first.
+    #[getter]
+    fn history<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        self.history.as_ref().map(|totals| PyTuple::new(py, totals)).transpose()
     }
 
     fn __repr__(&self) -> String {
-        let frs::LimitFigures { index, policy, figures, limited, .. } = &self.0;
+        let frs::LimitFigures { index, policy, figures, limited, .. } = &self.figures;
         let frs::Figures { used, max, remaining, .. } = figures;
         let word = word(!limited);
         format!("<frs.Limit {index} {policy} {word} used={used} max={max} remaining={remaining}>")

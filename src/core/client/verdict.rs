@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::error::Error;
 use crate::limit;
-use crate::limit::{LimitFigures, List};
+use crate::limit::{Details, LimitFigures, List};
 use crate::service;
 use crate::service::ItemError;
 
@@ -19,7 +19,7 @@ pub struct Verdict {
     verdict: limit::Verdict,
     action: Option<Arc<str>>,
     /// Boxed, because few items ask for it and every verdict is moved.
-    limits: Option<Box<[LimitFigures]>>,
+    details: Option<Box<Details>>,
 }
 
 /// The answers to a batch.
@@ -53,6 +53,8 @@ pub struct Told<'v> {
     pub action: Option<&'v str>,
     /// The figures of each limit.
     pub limits: &'v [LimitFigures],
+    /// The totals of their histories, and of others.
+    pub windows: &'v [u32],
 }
 
 /// Who looks at a verdict where it is.
@@ -70,7 +72,8 @@ impl<'v> Told<'v> {
         verdict: &'v limit::Verdict,
     ) -> Told<'v> {
         let limits = answers.details.get(answer.details.clone()).unwrap_or_default();
-        Told { verdict, action: answers.action(answer), limits }
+        let windows = &answers.details.windows;
+        Told { verdict, action: answers.action(answer), limits, windows }
     }
 }
 
@@ -82,12 +85,13 @@ impl Verdict {
     ) -> Result<Verdict, ItemError> {
         let verdict = answer.result?;
         if answer.action == 0 && answer.details.is_empty() {
-            return Ok(Verdict { verdict, action: None, limits: None });
+            return Ok(Verdict { verdict, action: None, details: None });
         }
         let number = answer.action.checked_sub(1);
         let action = number.and_then(|at| answers.actions.get(at)).cloned();
-        let limits = answers.details.get(answer.details.clone()).map(Box::from);
-        Ok(Verdict { verdict, action, limits })
+        let part = answers.details.part(answer.details.clone());
+        let details = (!part.is_empty()).then(|| Box::new(part));
+        Ok(Verdict { verdict, action, details })
     }
 
     /// Whether the item is refused. A refused Update has charged nothing; a refused Query means
@@ -192,7 +196,8 @@ impl Verdict {
     #[doc(hidden)]
     #[inline]
     pub fn told(&self) -> Told<'_> {
-        Told { verdict: &self.verdict, action: self.action(), limits: self.limits() }
+        let windows = self.details.as_ref().map_or(&[][..], |details| &details.windows);
+        Told { verdict: &self.verdict, action: self.action(), limits: self.limits(), windows }
     }
 
     /// The verdict of the layer below.
@@ -205,6 +210,15 @@ impl Verdict {
     /// empty.
     #[inline]
     pub fn limits(&self) -> &[LimitFigures] {
-        self.limits.as_deref().unwrap_or_default()
+        self.details.as_ref().map_or(&[], |details| &details.limits)
+    }
+
+    /// The totals of the windows before that a limit remembers, by its number from 1, the newest
+    /// first: for an item with [`Item::detail`](crate::Item::detail), of a limit with `history` in
+    /// map.xml. As many as are known, those without a use as 0.
+    pub fn history(&self, limit: u16) -> Option<&[u32]> {
+        let details = self.details.as_ref()?;
+        let figures = details.limits.iter().find(|figures| figures.index == limit)?;
+        details.totals(figures)
     }
 }

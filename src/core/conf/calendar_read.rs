@@ -32,12 +32,12 @@ pub(super) fn required(notes: &mut Notes<'_>, element: &Element) -> Checked<Turn
 }
 
 /// The turns of a limit for which they are optional. Without a unit, no other setting of them is
-/// allowed.
+/// allowed, nor a history of windows.
 pub(super) fn optional(notes: &mut Notes<'_>, element: &Element) -> Checked<Option<Turns>> {
     if element.broken || element.attribute("unit").is_some() {
         return required(notes, element).map(Some);
     }
-    for name in ["tz", "at"] {
+    for name in ["tz", "at", "history"] {
         if let Some(attribute) = element.attribute(name) {
             notes.note(attribute.at, format!("attribute {name} without unit"), "it with unit only");
         }

@@ -54,6 +54,13 @@ pub fn biz_words(biz: &Biz) -> String {
 /// What a limit allows: `3 in each natural day of Asia/Shanghai, turning at 00:00`.
 pub fn limit_words(limit: &Limit) -> String {
     let mut words = policy_words(&limit.policy);
+    match limit.history {
+        0 => {}
+        1 => words.push_str(", the window before is kept"),
+        windows => {
+            let _ = write!(words, ", the {windows} windows before are kept");
+        }
+    }
     if limit.scope == Scope::Biz {
         words.push_str(", for all keys together");
     }

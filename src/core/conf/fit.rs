@@ -106,6 +106,11 @@ fn node_needs(biz: &Biz, scope: Scope, key_bytes: u32) -> String {
     if scope == Scope::Key && biz.bans() {
         parts.push(format!("ban {BAN_BYTES}"));
     }
+    let histories = biz.limits_of(scope).filter(|(_, limit)| limit.history > 0);
+    parts.extend(histories.map(|(at, limit)| {
+        let (windows, bytes) = (limit.history, grouped(limit.history_words() as u64 * 8));
+        format!("history of {windows} windows of limit {} {bytes}", at + 1)
+    }));
     if let Some(uses) = biz.ring_uses(scope) {
         let bytes = grouped(biz.ring_words(scope) as u64 * 8);
         parts.push(format!("ring of {} uses {bytes}", grouped(uses.into())));

@@ -10,7 +10,8 @@ use super::bounds::{
 };
 use super::fault::{Checked, Faulty, Notes};
 use super::map::{
-    Calendar, Count, Gcra, Interval, Limit, Policy, Scope, Sliding, SlidingCounter, Token, Total,
+    Calendar, Count, Gcra, Interval, Limit, MAX_HISTORY, Policy, Scope, Sliding, SlidingCounter,
+    Token, Total,
 };
 use super::value::{
     MAX_COUNT, MAX_DURATION_MS, Rate, Value, boolean, duration, duration_text, only_with, rate,
@@ -29,6 +30,7 @@ const LIMIT: Shape = Shape {
         "unit",
         "tz",
         "at",
+        "history",
         "rate",
         "burst",
         "debt",
@@ -44,13 +46,16 @@ const POLICIES: [&str; 8] =
     ["interval", "calendar", "sliding", "sliding-counter", "token", "gcra", "total", "count"];
 const REFUSING: &[&str] =
     &["interval", "calendar", "sliding", "sliding-counter", "token", "gcra", "total"];
+/// The policies with natural windows.
+const WITH_WINDOWS: &[&str] = &["calendar", "count"];
 /// Settings that only some policies have, with these policies.
-const SETTINGS: [(&str, &[&str]); 12] = [
+const SETTINGS: [(&str, &[&str]); 13] = [
     ("max", &["interval", "calendar", "sliding", "sliding-counter", "total"]),
     ("interval", &["interval", "sliding", "sliding-counter"]),
-    ("unit", &["calendar", "count"]),
-    ("tz", &["calendar", "count"]),
-    ("at", &["calendar", "count"]),
+    ("unit", WITH_WINDOWS),
+    ("tz", WITH_WINDOWS),
+    ("at", WITH_WINDOWS),
+    ("history", WITH_WINDOWS),
     ("rate", &["token", "gcra"]),
     ("burst", &["token", "gcra"]),
     ("per-call", &["gcra"]),
@@ -77,6 +82,10 @@ pub(super) fn limit(notes: &mut Notes<'_>, element: &Element) -> Checked<Limit> 
     let exceeded =
         if name == Ok("count") { Ok(Exceeded::default()) } else { exceeded(notes, element) };
     let weights = weight_read::weights(notes, element);
+    let history = match name {
+        Ok(name) if !WITH_WINDOWS.contains(&name) => Ok(0),
+        _ => element.or(notes, "history", 0, history),
+    };
     let policy = match name {
         Ok(name) => policy(notes, element, name),
         Err(faulty) => {
@@ -85,7 +94,8 @@ pub(super) fn limit(notes: &mut Notes<'_>, element: &Element) -> Checked<Limit> 
         }
     };
     let Exceeded { ban_ms, advice } = exceeded?;
-    Ok(Limit { ban_ms, advice, weights: weights?, ..Limit::new(scope?, policy?) })
+    let (weights, history) = (weights?, history?);
+    Ok(Limit { ban_ms, advice, weights, history, ..Limit::new(scope?, policy?) })
 }
 
 /// Notes each setting that belongs to another policy.
@@ -117,6 +127,11 @@ fn exceeded(notes: &mut Notes<'_>, element: &Element) -> Checked<Exceeded> {
         return Err(notes.note(at, found, "one of them: a limit with on-exceed refuses nothing"));
     }
     Ok(Exceeded { ban_ms: ban_ms?, advice })
+}
+
+/// The windows that a limit remembers.
+fn history(text: &str) -> Value<u16> {
+    whole(1, MAX_HISTORY.into())(text).map(|windows| windows as u16)
 }
 
 fn advice(text: &str) -> Value<Advice> {

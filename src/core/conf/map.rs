@@ -21,6 +21,15 @@ pub const BAN_BYTES: u32 = 8;
 /// Bytes before the uses in the ring of sliding limits.
 pub const RING_HEADER_BYTES: u32 = 16;
 
+/// Bytes before the totals in the history of a limit: their layout, and what was carried over.
+pub const HISTORY_HEADER_BYTES: u32 = 16;
+
+/// Bytes of one window in a history.
+pub const HISTORY_WINDOW_BYTES: u32 = 4;
+
+/// The most windows that a history holds.
+pub const MAX_HISTORY: u16 = 366;
+
 /// The most uses that a ring holds.
 pub const MAX_RING_USES: u32 = 4096;
 
@@ -247,11 +256,23 @@ impl Biz {
     }
 
     /// Bytes of a node with its state of a scope: header, key field, the states of its limits of
-    /// that scope, the end of a ban in a key's node, and the ring of sliding limits.
+    /// that scope, the end of a ban in a key's node, the histories of limits, and the ring of
+    /// sliding limits.
     pub fn node_bytes(&self, scope: Scope, key_bytes: u32) -> u32 {
         let states: u32 = self.limits_of(scope).map(|(_, limit)| self.state_bytes(limit)).sum();
         let ban = if scope == Scope::Key && self.bans() { BAN_BYTES } else { 0 };
-        NODE_HEADER_BYTES + key_bytes + states + ban + self.ring_words(scope) as u32 * 8
+        let behind = self.history_words(scope) + self.ring_words(scope);
+        NODE_HEADER_BYTES + key_bytes + states + ban + behind as u32 * 8
+    }
+
+    /// 64-bit words of the histories of its limits of a scope. 0: none keeps one.
+    pub fn history_words(&self, scope: Scope) -> usize {
+        self.limits_of(scope).map(|(_, limit)| limit.history_words()).sum()
+    }
+
+    /// The windows that the histories of its limits hold together.
+    pub fn history_windows(&self) -> u64 {
+        self.limits.iter().map(|limit| u64::from(limit.history)).sum()
     }
 
     /// The number of uses in the ring of its sliding limits of a scope: the largest max, overrides
@@ -313,12 +334,26 @@ pub struct Limit {
     pub advice: Option<Arc<str>>,
     /// Weights by its `used`, rising in `at`. Empty: none.
     pub weights: Vec<Weight>,
+    /// The windows before the current one whose totals it keeps, 0..=366. 0: none. Above 0 only if
+    /// it has calendar windows and machines do not share it.
+    pub history: u16,
 }
 
 impl Limit {
     /// A limit that refuses, without a ban.
     pub const fn new(scope: Scope, policy: Policy) -> Limit {
-        Limit { scope, policy, ban_ms: None, advice: None, weights: Vec::new() }
+        Limit { scope, policy, ban_ms: None, advice: None, weights: Vec::new(), history: 0 }
+    }
+
+    /// 64-bit words of its history in a node. 0: it keeps none.
+    pub const fn history_words(&self) -> usize {
+        match self.history {
+            0 => 0,
+            windows => {
+                let bytes = HISTORY_HEADER_BYTES + HISTORY_WINDOW_BYTES * windows as u32;
+                bytes.div_ceil(8) as usize
+            }
+        }
     }
 }
 

@@ -34,6 +34,8 @@ pub struct BufferSizes {
     /// The most bytes of an item's answer, without what it echoes of the item, and of each
     /// `<limit>` in it.
     pub answer_bytes: u64,
+    /// The most bytes of a window in a history.
+    pub window_bytes: u64,
     /// The most bytes that echo one byte of a request.
     pub echo_factor: u64,
     /// The bytes of the shortest item of a request, without what is echoed of it.
@@ -42,6 +44,8 @@ pub struct BufferSizes {
     pub waiting_item_bytes: u64,
     /// The same of each limit in its answer.
     pub waiting_limit_bytes: u64,
+    /// The same of each window in a history in its answer.
+    pub waiting_window_bytes: u64,
     /// What a request that waits may hold besides twice what it uses.
     pub spare_bytes: u64,
     /// What the admin plane holds for its clients, and of map.xml.
@@ -169,8 +173,8 @@ impl BufferSizes {
 
     /// Bytes of the document that answers this many items with this many bytes of input.
     fn document_bytes(&self, map: &Map, items: u64, input: u64) -> u64 {
-        let limits = most_limits(map);
-        items * self.answer_bytes * (1 + limits)
+        let (limits, windows) = (most_limits(map), most_windows(map));
+        items * (self.answer_bytes * (1 + limits) + self.window_bytes * windows)
             + self.echo_factor * (input - items * self.item_bytes)
     }
 
@@ -200,7 +204,9 @@ impl BufferSizes {
     pub(super) fn parked_bytes(&self, http: &Http, map: &Map) -> u64 {
         let input = u64::from(http.max_head_bytes.max(http.max_body_bytes)) + self.queue_bytes;
         let items = self.items(http) + self.queue_bytes / self.item_bytes;
-        let item = self.waiting_item_bytes + most_limits(map) * self.waiting_limit_bytes;
+        let item = self.waiting_item_bytes
+            + most_limits(map) * self.waiting_limit_bytes
+            + most_windows(map) * self.waiting_window_bytes;
         2 * (2 * input + items * item) + self.queue_requests * self.spare_bytes
     }
 
@@ -238,6 +244,11 @@ impl BufferSizes {
 /// Limits of the business that has most.
 fn most_limits(map: &Map) -> u64 {
     map.bizs.iter().map(|biz| biz.limits.len() as u64).max().unwrap_or(0)
+}
+
+/// Windows in the histories of the business that keeps most.
+fn most_windows(map: &Map) -> u64 {
+    map.bizs.iter().map(Biz::history_windows).max().unwrap_or(0)
 }
 
 /// A head and a node.

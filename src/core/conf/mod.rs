@@ -88,10 +88,10 @@ pub use fault::{Fault, Faults, Position, SourceLine};
 pub use load::{LoadedConf, Texts};
 #[doc(hidden)]
 pub use map::{
-    BAN_BYTES, Biz, Calendar, Count, Gcra, Group, Interval, KeyType, Limit, ListRule, Listed,
-    MAX_FILES, MAX_GCRA_NS, MAX_RING_USES, Map, Mode, NODE_HEADER_BYTES, OnFull, Pattern, Policy,
-    RING_HEADER_BYTES, RING_USE_BYTES, Sliding, SlidingCounter, TOKEN_UNITS, Token, Total, Turns,
-    UNDO_WORDS, Unit, Weight,
+    BAN_BYTES, Biz, Calendar, Count, Gcra, Group, HISTORY_HEADER_BYTES, HISTORY_WINDOW_BYTES,
+    Interval, KeyType, Limit, ListRule, Listed, MAX_FILES, MAX_GCRA_NS, MAX_HISTORY, MAX_RING_USES,
+    Map, Mode, NODE_HEADER_BYTES, OnFull, Pattern, Policy, RING_HEADER_BYTES, RING_USE_BYTES,
+    Sliding, SlidingCounter, TOKEN_UNITS, Token, Total, Turns, UNDO_WORDS, Unit, Weight,
 };
 pub use map::{Geometry, HashKind, Scope};
 #[doc(hidden)]

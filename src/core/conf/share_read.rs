@@ -129,6 +129,11 @@ fn limit_fits(notes: &mut Notes<'_>, element: &Element, limit: &Limit, share: &s
             format!("none with share=\"{share}\": nothing can be lent of what is leased");
         notes.note(element.value_at("debt"), format!("debt=\"{debt}\""), expected);
     }
+    if limit.history > 0 {
+        let expected =
+            format!("none with share=\"{share}\": a machine knows its own uses of a window only");
+        notes.note(element.value_at("history"), format!("history=\"{}\"", limit.history), expected);
+    }
 }
 
 /// A setting of a limit that machines share, and its bound in the unit that a fault names.

@@ -6,7 +6,9 @@ use super::reader::Reader;
 use super::record::{LeaseRecord, NodePlace, NodeRecord};
 use crate::conf::{Biz, Scope};
 use crate::key::KeyForm;
-use crate::limit::{LeasedState, LimitFigures, Spending, StateField, StateWord, States, Terms};
+use crate::limit::{
+    Details, LeasedState, LimitFigures, Spending, StateField, StateWord, States, Terms,
+};
 use crate::store::layout::node;
 use crate::store::{Judge, Rank};
 
@@ -42,6 +44,7 @@ impl Reader {
             banned_until_ms: None,
             outdated: false,
             limits: Vec::new(),
+            windows: Vec::new(),
             leases: Vec::new(),
             states_at: words.len(),
             words,
@@ -78,7 +81,9 @@ impl Reader {
         let mut states = States { key, biz: biz_states, terms: &Terms::of(Spending::Ask) };
         rules.roll(&mut states, now);
         record.banned_until_ms = Some(rules.ban_until(&states)).filter(|&until| until > now);
-        rules.details(&states, now, 1, &mut record.limits);
+        let mut details = Details::default();
+        rules.details(&states, now, 1, &mut details);
+        (record.limits, record.windows) = (details.limits, details.windows);
         let own = |figures: &LimitFigures| {
             let limit = biz.limits.get(usize::from(figures.index).saturating_sub(1));
             limit.is_some_and(|limit| limit.scope == scope)

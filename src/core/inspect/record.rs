@@ -75,6 +75,9 @@ pub struct NodeRecord {
     pub outdated: bool,
     /// What each limit of its scope answers now, for a count of 1.
     pub limits: Vec<LimitFigures>,
+    /// The totals of their histories, which [`NodeRecord::history`] tells apart.
+    #[doc(hidden)]
+    pub windows: Vec<u32>,
     /// What this machine holds of each limit of its scope that machines share.
     pub leases: Vec<LeaseRecord>,
     /// Its words as stored.
@@ -89,6 +92,12 @@ impl NodeRecord {
     /// The lease of a limit.
     pub fn lease(&self, index: u16) -> Option<&LeaseRecord> {
         self.leases.iter().find(|lease| lease.index == index)
+    }
+
+    /// The totals of the windows before that a limit remembers, the newest first. `None` if it
+    /// keeps no history.
+    pub fn history(&self, limit: &LimitFigures) -> Option<&[u32]> {
+        limit.totals(&self.windows)
     }
 
     /// The largest `used` of its limits.

@@ -51,6 +51,12 @@ impl Calendar {
         self.current = told.current;
     }
 
+    /// The start of the window of the time set last.
+    #[inline]
+    pub const fn start(&self) -> u64 {
+        self.current.from
+    }
+
     #[inline]
     const fn ceiling(&self) -> u64 {
         self.limit.max.saturating_add(self.limit.debt)
@@ -59,7 +65,7 @@ impl Calendar {
     /// The window of a rolled state.
     #[inline]
     fn window_of(&self, state: Window) -> Span {
-        if state.used == 0 || state.start == self.current.from {
+        if state.start == 0 || state.start == self.current.from {
             self.current
         } else {
             self.other_window(state.start)
@@ -74,25 +80,55 @@ impl Calendar {
     /// The state at `now`, if its window is not the current one.
     #[cold]
     fn settle(&self, start: u64, used: u64, now: u64) -> Window {
+        match self.turned(start, now) {
+            Turned::Not => window_of(start, used),
+            Turned::Lost => Window::default(),
+            // If the time zone was another, `start` begins no window at all: its uses remain a
+            // debt.
+            Turned::To { start, passed } => window_of(start, self.owed_after(used, passed)),
+        }
+    }
+
+    /// What has become of a window that is not the current one.
+    pub fn turned(&self, start: u64, now: u64) -> Turned {
         let (window, passed) = if now < start {
             let own = self.other_window(start);
             if own.is_endless() || start - now >= own.length_ms() {
-                return Window::default();
+                return Turned::Lost;
             }
             (own, 0)
         } else {
             (self.current, windows::turns_between(&self.limit.turns, start, self.current.from))
         };
-        if window.from == start {
-            return window_of(start, used);
+        match window.from == start {
+            true => Turned::Not,
+            false => Turned::To { start: window.from, passed },
         }
-        // If the time zone was another, `start` begins no window at all: its uses remain a debt.
-        let settled = match self.limit.debt {
-            0 => used,
-            _ => passed.saturating_mul(self.limit.max),
-        };
-        window_of(window.from, used.saturating_sub(settled))
     }
+
+    /// What is left of uses after so many turns: debt.
+    pub fn owed_after(&self, used: u64, passed: u64) -> u64 {
+        match self.limit.debt {
+            0 => 0,
+            _ => used.saturating_sub(passed.saturating_mul(self.limit.max)),
+        }
+    }
+}
+
+/// What has become of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turned {
+    /// It is still that of the state: the clock was set back, by less than the window.
+    Not,
+    /// It is unknown: the clock was set back by as much or more.
+    Lost,
+    /// Another one is that of the state.
+    To {
+        /// Its start.
+        start: u64,
+        /// The turns between the two. 0: the time zone was another.
+        passed: u64,
+    },
 }
 
 /// The state at `now`, with all completed windows settled. If the clock was set back by the state's

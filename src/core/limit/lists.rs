@@ -264,7 +264,7 @@ fn falling<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Spending, States, Terms};
+    use super::super::{Details, Spending, States, Terms};
     use super::*;
     use crate::conf::{Interval, Limit, Listed, Policy, Scope, Total};
 
@@ -303,11 +303,12 @@ mod tests {
             Some(Listing::Decided(List::Deny)) => "deny".to_owned(),
             Some(Listing::Limits(limits)) => {
                 let rules = &lists.limits()[limits];
-                let mut details = Vec::new();
+                let mut details = Details::default();
                 let terms = &Terms::of(Spending::New);
                 let states = &States { key: &mut [0; 3], biz: &mut [], terms };
                 rules.details(states, 0, 0, &mut details);
-                format!("{} {}", details[0].figures.max, details[1].figures.max)
+                let [one, other] = &details.limits[..] else { panic!("{details:?}") };
+                format!("{} {}", one.figures.max, other.figures.max)
             }
         }
     }

@@ -21,9 +21,11 @@ mod calendar;
 mod calendar_windows;
 mod count;
 mod gcra;
+mod history;
 mod interval;
 mod leased;
 mod lists;
+mod past;
 mod policy;
 mod ring;
 mod rules;
@@ -38,7 +40,7 @@ pub use calendar_windows::Span;
 pub use gcra::Pace;
 pub use leased::{LeaseClock, Spending};
 pub use lists::{Listing, Lists};
-pub use rules::{Judgement, LeasedState, Rules, States};
+pub use rules::{Judgement, LeasedState, Rules, States, Written};
 pub use state_word::{StateField, StateWord, WordUnit};
 
 /// The most uses that a state can hold: 2^53 - 1, the largest integer that JSON readers keep exact.
@@ -125,6 +127,117 @@ pub struct LimitFigures {
     pub retry_ms: Option<u64>,
     /// Whether this limit refuses the item.
     pub limited: bool,
+    /// Where the totals of the windows before are.
+    pub history: HistorySpan,
+}
+
+impl LimitFigures {
+    /// The totals of the windows before, the newest first, of those that go with these figures.
+    /// None: the limit keeps none.
+    pub fn totals<'w>(&self, windows: &'w [u32]) -> Option<&'w [u32]> {
+        let HistorySpan { from, len } = self.history;
+        let from = from as usize;
+        let len = usize::from(len.checked_sub(1)?);
+        Some(windows.get(from..from + len).unwrap_or_default())
+    }
+}
+
+/// Where the history of a limit is in the totals that go with its figures. The default: it keeps
+/// none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HistorySpan {
+    from: u32,
+    /// The windows that are known, and 1. 0: the limit keeps no history.
+    len: u16,
+}
+
+impl HistorySpan {
+    /// Whether any window is known.
+    const fn is_known(self) -> bool {
+        self.len > 1
+    }
+
+    /// The same, with none known.
+    const fn forgotten(self) -> HistorySpan {
+        HistorySpan { len: 1, ..self }
+    }
+}
+
+/// The figures of each limit, for the items that asked for detail.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Details {
+    /// One for each limit.
+    pub limits: Vec<LimitFigures>,
+    /// The totals of their histories, one limit's after another's.
+    pub windows: Vec<u32>,
+}
+
+impl Details {
+    /// How many limits there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.limits.len()
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.limits.is_empty()
+    }
+
+    /// Those of one item.
+    #[inline]
+    pub fn get(&self, range: std::ops::Range<usize>) -> Option<&[LimitFigures]> {
+        self.limits.get(range)
+    }
+
+    /// Empties it, and keeps its buffers.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.limits.clear();
+        self.windows.clear();
+    }
+
+    /// Keeps the first `len` limits.
+    #[inline]
+    pub fn truncate(&mut self, len: usize) {
+        if let Some(first) = self.limits.get(len) {
+            self.windows.truncate(first.history.from as usize);
+            self.limits.truncate(len);
+        }
+    }
+
+    /// Appends a limit with the totals of its windows. None: it keeps no history.
+    pub fn push(&mut self, figures: LimitFigures, totals: Option<impl Iterator<Item = u32>>) {
+        let from = self.windows.len();
+        let len = totals.map_or(0, |totals| {
+            self.windows.extend(totals);
+            self.windows.len() - from + 1
+        });
+        let history = HistorySpan { from: from as u32, len: len as u16 };
+        self.limits.push(LimitFigures { history, ..figures });
+    }
+
+    /// A copy of a part.
+    pub fn part(&self, range: std::ops::Range<usize>) -> Details {
+        let mut part = Details::default();
+        for figures in self.get(range).unwrap_or_default() {
+            part.push(*figures, self.totals(figures).map(|totals| totals.iter().copied()));
+        }
+        part
+    }
+
+    /// The totals of a limit's history, the newest first. None: it keeps none.
+    pub fn totals(&self, figures: &LimitFigures) -> Option<&[u32]> {
+        figures.totals(&self.windows)
+    }
+}
+
+impl From<Vec<LimitFigures>> for Details {
+    /// Those of limits without a history.
+    fn from(limits: Vec<LimitFigures>) -> Details {
+        Details { limits, windows: Vec::new() }
+    }
 }
 
 /// A list of map.xml that decides instead of the limits.

@@ -6,8 +6,10 @@
 use super::calendar::{self, Calendar};
 use super::calendar_windows::Span;
 use super::gcra::{self, Gcra};
+use super::history::{self, History};
 use super::interval::{self, Window};
 use super::leased::Leased;
+use super::past::{Past, Totals};
 use super::sliding_counter::{self, Counters};
 use super::state_word::WordUnit;
 use super::token::{self, Bucket, Level};
@@ -27,6 +29,8 @@ pub(super) enum Policy {
     Total(Total),
     /// None: it never restarts.
     Count(Option<Box<Calendar>>),
+    /// One of the last two that remembers windows.
+    History(Box<History>),
     /// Any of these that machines share.
     Leased(Box<Leased>),
 }
@@ -48,11 +52,31 @@ impl Policy {
         }
     }
 
+    /// The same with another max; it remembers the same windows.
+    pub fn resized(&self, policy: &conf::Policy) -> Policy {
+        match (self, Policy::new(policy)) {
+            (Policy::Leased(leased), _) => Policy::Leased(Box::new(leased.with_policy(policy))),
+            (Policy::History(own), other) => other.with_history(own.past, own.past_at),
+            (_, other) => other,
+        }
+    }
+
+    /// The same that remembers windows, if it has natural ones.
+    pub fn with_history(self, past: Past, past_at: usize) -> Policy {
+        let (calendar, only_counts) = match self {
+            Policy::Calendar(calendar) => (*calendar, false),
+            Policy::Count(Some(calendar)) => (*calendar, true),
+            other => return other,
+        };
+        Policy::History(Box::new(History { calendar, only_counts, past, past_at }))
+    }
+
     /// Sets the time. The result is the span in which it need not be set again.
     pub fn set_now(&mut self, now: u64) -> Span {
         match self {
             Policy::Calendar(limit) => limit.set_now(now),
             Policy::Count(Some(limit)) => limit.set_now(now),
+            Policy::History(limit) => limit.calendar.set_now(now),
             _ => Span::EVER,
         }
     }
@@ -62,6 +86,9 @@ impl Policy {
         match (self, told) {
             (Policy::Calendar(own), Policy::Calendar(told))
             | (Policy::Count(Some(own)), Policy::Count(Some(told))) => own.share_now(told),
+            (Policy::History(own), Policy::History(told)) => {
+                own.calendar.share_now(&told.calendar);
+            }
             _ => {}
         }
     }
@@ -84,6 +111,7 @@ pub(super) fn roll(policy: &Policy, state: &mut [u64], now: u64, terms: &Terms) 
         }
         Policy::Total(_) | Policy::Count(None) => state[0] = total::roll(state[0]),
         Policy::Count(Some(limit)) => store(calendar::roll(limit, window(state), now), state),
+        Policy::History(limit) => history::roll(limit, state, now),
         Policy::Leased(limit) => limit.roll(state),
     }
 }
@@ -102,6 +130,7 @@ pub(super) fn admits(policy: &Policy, state: &[u64], now: u64, count: u32, terms
         Policy::Gcra(limit) => gcra::admits(&limit.pace(terms.pace), level(state), count),
         Policy::Total(limit) => total::admits(limit, state[0], count),
         Policy::Count(_) => true,
+        Policy::History(limit) => history::admits(limit, state, count),
         Policy::Leased(limit) => limit.admits(state, count, terms.spending),
     }
 }
@@ -125,6 +154,7 @@ pub(super) fn charge(policy: &Policy, state: &mut [u64], now: u64, count: i32, t
             store_level(gcra::charge(&pace, level(state), now, count), state);
         }
         Policy::Total(_) | Policy::Count(None) => state[0] = total::charge(state[0], count),
+        Policy::History(limit) => history::charge(limit, state, count),
         Policy::Leased(limit) => limit.charge(state, now, count, terms.spending),
     }
 }
@@ -204,6 +234,7 @@ pub(super) fn figures(policy: &Policy, state: &[u64], now: u64, terms: &Terms) -
         Policy::Total(limit) => total::figures(limit, state[0]),
         Policy::Count(Some(limit)) => count::figures_of_turns(limit, window(state), now),
         Policy::Count(None) => count::figures(state[0]),
+        Policy::History(limit) => history::figures(limit, state, now),
         Policy::Leased(limit) => limit.figures(state),
     }
 }
@@ -218,6 +249,7 @@ pub(super) fn remaining(policy: &Policy, state: &[u64], now: u64, terms: &Terms)
         Policy::Sliding(_) | Policy::SlidingCounter(_) | Policy::Token(_) | Policy::Gcra(_) => {
             figures(policy, state, now, terms).remaining
         }
+        Policy::History(limit) => history::remaining(limit, state),
         Policy::Leased(limit) => limit.remaining(state),
         Policy::Count(_) => 0,
     }
@@ -241,6 +273,7 @@ pub(super) fn retry_ms(
         Policy::Token(limit) => token::retry_ms(limit, level(state), count),
         Policy::Gcra(limit) => gcra::retry_ms(&limit.pace(terms.pace), level(state), count),
         Policy::Total(_) | Policy::Count(_) => None,
+        Policy::History(limit) => history::retry_ms(limit, state, now, count),
         Policy::Leased(limit) => limit.retry_ms(state, count),
     }
 }
@@ -256,6 +289,7 @@ pub(super) fn window_ms(policy: &Policy, state: &[u64], terms: &Terms) -> Option
         Policy::Token(limit) => Some(token::fill_ms(limit)),
         Policy::Gcra(limit) => Some(gcra::fill_ms(&limit.pace(terms.pace))),
         Policy::Total(_) | Policy::Count(_) => None,
+        Policy::History(limit) => history::window_ms(limit, state),
         Policy::Leased(limit) => limit.window_ms(),
     }
 }
@@ -280,6 +314,7 @@ pub(super) fn life_ms(policy: &Policy) -> Option<u64> {
         Policy::Gcra(_) => Some(gcra::life_ms()),
         Policy::Total(_) | Policy::Count(None) => None,
         Policy::Count(Some(limit)) => calendar::life_ms(limit),
+        Policy::History(limit) => history::life_ms(limit),
         Policy::Leased(limit) => limit.life_ms(),
     }
 }
@@ -299,6 +334,7 @@ pub(super) fn end_ms(policy: &Policy, state: &[u64], last_use_ms: u64) -> Option
 pub(super) fn is_fresh(policy: &Policy, state: &[u64]) -> bool {
     match policy {
         Policy::Sliding(_) => ring::is_fresh(state),
+        Policy::History(limit) => history::is_fresh(limit, state),
         Policy::Leased(limit) => limit.is_fresh(state),
         _ => state.iter().all(|&word| word == 0),
     }
@@ -322,11 +358,39 @@ pub(super) fn leased(policy: &Policy) -> Option<&Leased> {
     }
 }
 
-/// The names and units of the state's words. Empty for a ring, which is shared.
+/// What the limit remembers of the windows before, the newest first. None: it keeps no history.
+#[inline]
+pub(super) fn totals<'w>(policy: &Policy, state: &'w [u64]) -> Option<Totals<'w>> {
+    match policy {
+        Policy::History(limit) => Some(limit.totals(state)),
+        _ => None,
+    }
+}
+
+/// The settings of its history.
+#[inline]
+pub(super) fn past(policy: &Policy) -> Option<Past> {
+    match policy {
+        Policy::History(limit) => Some(limit.past),
+        _ => None,
+    }
+}
+
+/// Forgets what the limit has used, but not what it remembers of windows before. The state is to be
+/// rolled again.
+pub(super) fn clear(policy: &Policy, state: &mut [u64]) {
+    match policy {
+        Policy::History(limit) => history::clear_window(limit, state),
+        _ => state.fill(0),
+    }
+}
+
+/// The names and units of the state's words. Empty for a ring, which is shared, and without a
+/// history, which is apart.
 pub(super) fn word_names(policy: &Policy) -> &'static [(&'static str, WordUnit)] {
     use WordUnit::{Fields, Nanoseconds, Time, TokenParts, Uses};
     match policy {
-        Policy::Interval(_) | Policy::Calendar(_) | Policy::Count(Some(_)) => {
+        Policy::Interval(_) | Policy::Calendar(_) | Policy::Count(Some(_)) | Policy::History(_) => {
             &[("start", Time), ("used", Uses)]
         }
         Policy::Sliding(_) => &[],
@@ -350,6 +414,8 @@ pub(super) fn shape(policy: &Policy) -> [u64; 2] {
         Policy::Token(_) => [6, 0],
         Policy::Gcra(_) => [8, 0],
         Policy::Leased(limit) => limit.shape(),
+        Policy::History(limit) if limit.only_counts => [7, limit.calendar.unit() as u64],
+        Policy::History(limit) => [3, limit.calendar.unit() as u64],
         Policy::Count(limit) => [7, limit.as_ref().map_or(0, |limit| limit.unit() as u64)],
     }
 }

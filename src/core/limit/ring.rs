@@ -357,12 +357,12 @@ fn slots(words: &mut [u64]) -> &mut [u64] {
 }
 
 #[inline]
-fn get(slots: &[u64], slot: usize) -> u32 {
+pub(super) fn get(slots: &[u64], slot: usize) -> u32 {
     (slots[slot / 2] >> half(slot)) as u32
 }
 
 #[inline]
-fn set(slots: &mut [u64], slot: usize, offset: u32) {
+pub(super) fn set(slots: &mut [u64], slot: usize, offset: u32) {
     let word = &mut slots[slot / 2];
     *word = *word & !(REACH_MS << half(slot)) | u64::from(offset) << half(slot);
 }

@@ -4,9 +4,10 @@
 //! change unless the caller charges them or starts a ban.
 //!
 //! The words of a node are, in this order: the states of the scope's limits; in a key's node, if
-//! any limit bans, the end of its ban (milliseconds since the epoch; 0: none); the ring of its
-//! sliding limits.
+//! any limit bans, the end of its ban (milliseconds since the epoch; 0: none); the histories of
+//! limits that keep one; the ring of the sliding limits.
 
+mod adopt;
 mod inspect;
 mod leases;
 mod place;
@@ -18,7 +19,7 @@ use super::leased::{LeaseClock, Spending};
 use super::policy::{self, Passed, Policy};
 use super::ring;
 use super::weight::Weights;
-use super::{Demand, Figures, Heard, LimitFigures, Terms, Verdict, Worth};
+use super::{Demand, Details, Figures, Heard, HistorySpan, LimitFigures, Terms, Verdict, Worth};
 use crate::conf::{self, Biz, Mode, Scope};
 
 /// By how much a tick may have read its clock after another tick, and yet be the first to reach a
@@ -83,7 +84,8 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    const ADMITTED: Judgement = Judgement {
+    /// Nothing refuses the item, and nothing advises it.
+    pub const ADMITTED: Judgement = Judgement {
         limited: false,
         banned: false,
         retry_ms: None,
@@ -118,6 +120,7 @@ impl Rule {
     fn class(&self) -> u8 {
         match self.policy {
             Policy::Count(_) => 2,
+            Policy::History(ref limit) if limit.only_counts => 2,
             Policy::Leased(ref limit) if limit.only_counts() => 2,
             _ => self.advises.into(),
         }
@@ -145,6 +148,7 @@ impl Rule {
     }
 }
 
+pub use adopt::Written;
 pub use leases::LeasedState;
 use place::{BanRoom, NodeLayout, place};
 
@@ -211,10 +215,7 @@ impl Rules {
 
     fn replace(&mut self, position: usize, policy: &conf::Policy) {
         let rule = &mut self.rules[position];
-        rule.policy = match policy::leased(&rule.policy) {
-            Some(leased) => Policy::Leased(Box::new(leased.with_policy(policy))),
-            None => Policy::new(policy),
-        };
+        rule.policy = rule.policy.resized(policy);
         let Rule { scope, .. } = self.rules[position];
         let life_ms = policy::life_ms(&self.rules[position].policy);
         let node = match scope {
@@ -286,49 +287,6 @@ impl Rules {
             end_ms = end_ms.max(end?);
         }
         Some(end_ms.saturating_sub(now))
-    }
-
-    /// A 16-bit digest of the meaning of a node's state words: kind and interval of each limit of
-    /// the scope, in order. Never 0.
-    #[inline]
-    pub fn shape(&self, scope: Scope) -> u16 {
-        self.node(scope).shape
-    }
-
-    /// Converts the words of a node, from the end of its key field to its end, to these limits, if
-    /// it was written under others of the same shape: a word for the ban is added or removed, a
-    /// ring is lengthened or shortened.
-    #[cold]
-    pub fn adopt(&self, scope: Scope, had_ban: bool, words: &mut [u64]) {
-        let node = self.node(scope);
-        let has_ban = scope == Scope::Key && self.has_ban();
-        let rest = &mut words[node.fixed..];
-        if had_ban && !has_ban {
-            rest[0] = 0;
-            rest.rotate_left(1);
-        }
-        let mut used = 0;
-        if let Some(ring) = node.ring {
-            // Before a ban's word is added, which takes the last word of a full node.
-            ring::resize(ring, &mut rest[usize::from(had_ban && has_ban)..]);
-            used = ring::words(ring);
-        }
-        if has_ban && !had_ban {
-            rest.rotate_right(1);
-            rest[0] = 0;
-        }
-        rest[usize::from(has_ban) + used..].fill(0);
-    }
-
-    /// Whether the words of a node are as these limits would write them, if it has their shape.
-    #[inline]
-    pub fn is_adopted(&self, scope: Scope, had_ban: bool, words: &[u64]) -> bool {
-        let node = self.node(scope);
-        let has_ban = scope == Scope::Key && self.has_ban();
-        had_ban == has_ban
-            && node
-                .ring
-                .is_none_or(|ring| ring::is_of(ring, &words[node.fixed + usize::from(has_ban)..]))
     }
 
     /// The end of the key's ban. 0: none was started.
@@ -459,7 +417,7 @@ impl Rules {
         let is_logged = matches!(rule.policy, Policy::Sliding(_) | Policy::Leased(_));
         if shown(states) != u64::from(used) && !is_logged {
             // Uses left over from earlier windows cannot be given back one by one.
-            states.of_mut(rule).fill(0);
+            policy::clear(&rule.policy, states.of_mut(rule));
             let terms = states.terms;
             policy::roll(&rule.policy, states.of_mut(rule), now, terms);
             self.charge_one(rule, states, now, used.min(i32::MAX as u32) as i32);
@@ -551,19 +509,13 @@ impl Rules {
 
     /// Appends the judgement of each limit on the item. Must be called when the item is judged. A
     /// running ban belongs to no limit.
-    pub fn details(
-        &self,
-        states: &States<'_>,
-        now: u64,
-        count: i32,
-        details: &mut Vec<LimitFigures>,
-    ) {
-        details.extend(self.rules.iter().zip(1..).map(|(rule, index)| {
+    pub fn details(&self, states: &States<'_>, now: u64, count: i32, details: &mut Details) {
+        for (rule, index) in self.rules.iter().zip(1..) {
             let state = states.of(rule);
             let refused = u32::try_from(count)
                 .ok()
                 .filter(|&count| rule.refuses(state, now, count, states.terms));
-            LimitFigures {
+            let figures = LimitFigures {
                 index,
                 policy: rule.name,
                 figures: policy::figures(&rule.policy, state, now, states.terms),
@@ -571,14 +523,20 @@ impl Rules {
                     policy::retry_ms(&rule.policy, state, now, count, states.terms)
                 }),
                 limited: refused.is_some(),
-            }
-        }));
+                history: HistorySpan::default(),
+            };
+            details.push(figures, policy::totals(&rule.policy, state));
+        }
     }
 
     /// Reads the figures of one item's details again, after the command.
     pub fn refigure(&self, states: &States<'_>, now: u64, details: &mut [LimitFigures]) {
         for (rule, detail) in self.rules.iter().zip(details) {
             detail.figures = self.figures_of(rule, states, now);
+            if detail.history.is_known() && policy::is_fresh(&rule.policy, states.of(rule)) {
+                // What was given back was all that was known.
+                detail.history = detail.history.forgotten();
+            }
         }
     }
 

@@ -24,6 +24,10 @@ pub enum WordUnit {
     Ring,
     /// Times of two uses, in milliseconds after the ring's base.
     RingUses,
+    /// Positions of a history's windows, packed.
+    Past,
+    /// Totals of two windows.
+    PastUses,
     /// Parts of the fields of a lease, which [`StateField`] names.
     Fields,
 }

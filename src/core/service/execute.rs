@@ -12,7 +12,7 @@ use crate::base::clock::Millis;
 use crate::conf::Mode;
 use crate::store::layout::slot::INTENTS_MAX;
 use crate::store::{Lead, Moment, NodeOwner, Refused, WantKind, Wanted};
-use atomic::{AtomicTransaction, Judged, Lacking};
+use atomic::{AtomicBuffers, AtomicTransaction, Lacking};
 use one::{ItemTransaction, Unjudged, log_too_large};
 use resolved::{EarlyAnswer, LastBiz, Resolved, WaitState};
 use waiting::Wish;
@@ -34,7 +34,7 @@ pub(super) struct RequestBuffers {
     /// The last biz name: most requests repeat it.
     last_biz: LastBiz,
     wanted: Vec<Wanted>,
-    judged: Vec<Option<Judged>>,
+    atomic: AtomicBuffers,
 }
 
 /// An item of a request, and where its resolved form is.
@@ -412,13 +412,13 @@ impl Service {
         answers: &mut Answers,
     ) -> Result<Option<Lacking>, Refused> {
         answers.clear();
-        let RequestBuffers { resolved, wanted, judged, .. } = &mut self.scratch;
+        let RequestBuffers { resolved, wanted, atomic, .. } = &mut self.scratch;
         if wanted.len() > INTENTS_MAX {
             return Err(log_too_large());
         }
         let all = AtomicTransaction { table: &self.table, request, resolved, now };
         let transaction = self.handle.begin(&mut self.buffers, wanted, self.generation)?;
-        match all.run(transaction, judged, answers) {
+        match all.run(transaction, atomic, answers) {
             Ok(lacking) => Ok(lacking),
             Err(crate::store::TooLarge) => Err(log_too_large()),
         }

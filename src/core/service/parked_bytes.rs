@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::execute::ItemWait;
 use super::{Answer, Answers, CallRate, Exchange, Item, Request};
-use crate::limit::LimitFigures;
+use crate::limit::{Details, LimitFigures};
 
 /// Bytes of an item of an exchange that waits: what it asks and the limit that it may bring along,
 /// its waits for the records of its key and of its biz, and its answer.
@@ -18,6 +18,8 @@ pub const WAITING_ITEM_BYTES: usize = size_of::<Item>()
     + size_of::<Arc<str>>();
 /// Bytes of each limit in the answer.
 pub const WAITING_LIMIT_BYTES: usize = size_of::<LimitFigures>();
+/// Bytes of each window in a history in the answer.
+pub const WAITING_WINDOW_BYTES: usize = size_of::<u32>();
 /// Bytes that an exchange may hold besides.
 pub const SPARE_BYTES: usize = 2 << 10;
 
@@ -41,7 +43,9 @@ impl Exchange {
         let Exchange { request: Request { text, items, rates, .. }, answers, waits, .. } = self;
         let Answers { items: answered, details, actions, .. } = answers;
         let room = Room { held: text.capacity(), used: text.len() };
-        room.and(items).and(rates).and(waits).and(answered).and(details).and(actions)
+        let Details { limits, windows } = details;
+        let room = room.and(items).and(rates).and(waits).and(answered).and(actions);
+        room.and(limits).and(windows)
     }
 
     /// Bytes of its buffers.
@@ -63,7 +67,8 @@ impl Exchange {
         request.rates.shrink_to_fit();
         waits.shrink_to_fit();
         answers.items.shrink_to_fit();
-        answers.details.shrink_to_fit();
+        answers.details.limits.shrink_to_fit();
+        answers.details.windows.shrink_to_fit();
         answers.actions.shrink_to_fit();
     }
 }

@@ -6,7 +6,7 @@ use crate::conf::{
     Biz, ClusterKeys, Conf, Geometry, KeyType, Mode, OnFull, OnMiss, Scope, Share, Sharing,
 };
 use crate::key::{BadKey, DigestKey, KeyField, KeyForm, KeyRef, Location, Seed};
-use crate::limit::{LeaseClock, List, Listing, Lists, Rules, Span, Spending, Worth};
+use crate::limit::{LeaseClock, List, Listing, Lists, Rules, Span, Spending, Worth, Written};
 use crate::service::call_rate::{self, CallRate};
 use crate::store::layout::node;
 use crate::store::{BizRow, Handle, Judge, Rank, Wanted, group};
@@ -428,22 +428,25 @@ impl Entry {
     /// are then void.
     #[inline]
     pub fn is_outdated(&self, check: u64, scope: Scope) -> bool {
-        node::shape(check) != self.rules.shape(scope) || node::epoch(check) != self.epoch as u8
+        !self.rules.adopts(scope, node::shape(check)) || node::epoch(check) != self.epoch as u8
     }
 
     /// Converts a working copy to this configuration: another shape or epoch starts fresh, a word
-    /// for the ban is added or removed, a ring is lengthened or shortened.
+    /// for the ban is added or removed, histories and a ring are lengthened or shortened.
     #[inline(always)]
     pub fn adopt(&self, words: &mut [u64], scope: Scope) {
         let (shape, check) = (self.rules.shape(scope), words[node::CHECK]);
         let had_ban = node::flags(check) & node::FLAG_BAN != 0;
         let states = &mut words[self.states_at()..];
+        let is_of_shape = node::shape(check) == shape && node::epoch(check) == self.epoch as u8;
+        if is_of_shape && self.rules.is_adopted(scope, had_ban, states) {
+            return;
+        }
         if self.is_outdated(check, scope) {
             states.fill(0);
-        } else if !self.rules.is_adopted(scope, had_ban, states) {
-            self.rules.adopt(scope, had_ban, states);
         } else {
-            return;
+            let written = Written { shape: node::shape(check), has_ban: had_ban };
+            self.rules.adopt(scope, written, states);
         }
         let flags = if scope == Scope::Key && self.rules.has_ban() { node::FLAG_BAN } else { 0 };
         words[node::CHECK] = node::check_word(shape, flags | u16::from(self.epoch as u8));

@@ -18,14 +18,13 @@ use super::runtime::{Registered, Runtime, Slot};
 use super::semaphore::{Semaphore, Token};
 use super::slot::{Intent, SlotWords};
 use super::undo_log::{Files, LogDamage, PlaceOf, Recovered, Undo};
+use super::waiter::Waiter;
 use crate::base::sync::Ordering;
 use crate::base::{clock, sys};
 use crate::conf;
 
 /// After a wait this long, the waiter checks whether the holder lives.
 const PATIENCE: Duration = Duration::from_millis(3);
-/// Tries on a semaphore before the first sleep.
-const SPINS: u32 = 100;
 /// Most holders remembered as stalled.
 const STALLED_MAX: usize = 64;
 
@@ -379,19 +378,17 @@ impl Handle {
     /// Waits for a semaphore that was not free, for at most the rest of the tick's lock-timeout.
     #[cold]
     fn take_contended(&self, semaphore: Semaphore<'_>) -> bool {
-        let token = self.slot().token();
         self.slot().count(Counter::SemaphoreWaits);
-        for _ in 0..SPINS {
-            std::hint::spin_loop();
-            if semaphore.word() == 0 && semaphore.try_take(token).is_ok() {
-                return true;
-            }
-        }
+        // Before any look: a holder that stands still is not waited for at all.
         if self.is_stalled(semaphore) {
             self.slot().count(Counter::SemaphoreBusy);
             return false;
         }
-        let waited = self.wait(semaphore, clock::instant());
+        let mut waiter = Waiter::new();
+        if waiter.look_awhile(semaphore, self.slot().token()).is_none() {
+            return true;
+        }
+        let waited = self.wait(waiter, semaphore, clock::instant());
         self.budget.set(self.budget.get().saturating_sub(waited.time));
         if !waited.is_taken {
             self.slot().count(Counter::SemaphoreBusy);
@@ -399,15 +396,13 @@ impl Handle {
         waited.is_taken
     }
 
-    fn wait(&self, semaphore: Semaphore<'_>, start: Instant) -> Waited {
+    fn wait(&self, mut waiter: Waiter, semaphore: Semaphore<'_>, start: Instant) -> Waited {
         let token = self.slot().token();
         let (mut look_at, mut has_looked) = (PATIENCE, false);
         loop {
-            let seen = semaphore.word();
+            let found = waiter.look_awhile(semaphore, token);
             let waited = clock::instant() - start;
-            if seen == 0 && semaphore.try_take_after_sleep(token).is_ok() {
-                return Waited { is_taken: true, time: waited };
-            }
+            let Some(seen) = found else { return Waited { is_taken: true, time: waited } };
             let is_over = waited >= self.budget.get();
             // Check at least once, however short the time: some semaphores only a check can free.
             let is_due = if is_over { !has_looked } else { waited >= look_at };
@@ -425,6 +420,7 @@ impl Handle {
                 continue;
             }
             semaphore.sleep_slice(seen);
+            waiter.wakes();
         }
     }
 

@@ -76,6 +76,8 @@ mod transaction;
 #[cfg(not(loom))]
 mod verify;
 #[cfg(not(loom))]
+mod waiter;
+#[cfg(not(loom))]
 mod wants;
 
 #[cfg(not(loom))]

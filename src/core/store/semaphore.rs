@@ -151,11 +151,14 @@ impl<'a> Semaphore<'a> {
     /// Sleeps until the word changes, at most 1 ms: a holder killed between its release and its
     /// wake-up call must not cost more. Returns early at any doubt.
     pub fn sleep_slice(self, seen: u32) {
-        let marked = seen | WAITERS;
-        if seen != marked && self.exchange(seen, marked).is_err() {
-            return;
+        if self.mark(seen) {
+            wait(self.0, seen | WAITERS);
         }
-        wait(self.0, marked);
+    }
+
+    /// Sets the waiters bit, if the word is still the one that was seen.
+    pub(super) fn mark(self, seen: u32) -> bool {
+        seen & WAITERS != 0 || self.exchange(seen, seen | WAITERS).is_ok()
     }
 }
 

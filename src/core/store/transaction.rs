@@ -412,6 +412,12 @@ impl<'h> Transaction<'h> {
         self.copies.nodes[index.0].place.is_some()
     }
 
+    /// How many nodes it works on.
+    #[inline]
+    pub fn nodes(&self) -> usize {
+        self.copies.nodes.len()
+    }
+
     /// All words of a node's working copy.
     #[inline]
     pub fn words(&mut self, index: NodeIndex) -> &mut [u64] {

@@ -169,10 +169,10 @@ fn record_element(record: &NodeRecord) -> Element {
         .with("last", record.last_use_ms)
         .with_some("banned-until", record.banned_until_ms)
         .with_some("outdated", record.outdated.then_some(true))
-        .holding(record.limits.iter().map(|limit| limit_element(limit, record.lease(limit.index))))
+        .holding(record.limits.iter().map(|limit| limit_element(limit, record)))
 }
 
-fn limit_element(limit: &LimitFigures, lease: Option<&LeaseRecord>) -> Element {
+fn limit_element(limit: &LimitFigures, record: &NodeRecord) -> Element {
     let element = Element::new("limit")
         .with("index", u64::from(limit.index))
         .with("policy", limit.policy)
@@ -181,8 +181,9 @@ fn limit_element(limit: &LimitFigures, lease: Option<&LeaseRecord>) -> Element {
         .with("max", limit.figures.max)
         .with("remaining", limit.figures.remaining)
         .with_some("reset", limit.figures.reset_ms)
-        .with_some("retry", limit.retry_ms);
-    match lease {
+        .with_some("retry", limit.retry_ms)
+        .with_some("history", record.history(limit));
+    match record.lease(limit.index) {
         Some(lease) => element.holding_one(lease_element(lease)),
         None => element,
     }

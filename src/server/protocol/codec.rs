@@ -57,7 +57,9 @@ pub fn write_error(
 mod tests {
     use super::*;
     use frs::base::scan::Short;
-    use frs::service::{Answer, Figures, ItemError, ItemOptions, LimitFigures, List, Verdict};
+    use frs::service::{
+        Answer, Figures, HistorySpan, ItemError, ItemOptions, LimitFigures, List, Verdict,
+    };
 
     /// Names and their answer.
     struct Element {
@@ -74,7 +76,12 @@ mod tests {
         let policy = "sliding-counter";
         let (mut request, mut answers) = (Request::default(), Answers::default());
         answers.refused = true;
-        answers.details = vec![LimitFigures { index, policy, figures, retry_ms, limited: true }; 2];
+        let history = HistorySpan::default();
+        let limited = true;
+        let longest = LimitFigures { index, policy, figures, retry_ms, limited, history };
+        for _ in 0..2 {
+            answers.details.push(longest, Some(std::iter::repeat_n(u32::MAX, 366)));
+        }
         for Element { biz, key, result, has_details } in elements {
             request.push(biz, key, ItemOptions::ONE);
             let details = if *has_details { 0..2 } else { 0..0 };

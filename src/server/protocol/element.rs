@@ -27,6 +27,8 @@ pub enum Value {
     Signed(i64),
     /// Written with at most three decimals.
     Decimal(f64),
+    /// Written with a space between two, in JSON as an array.
+    Numbers(Vec<u32>),
     Flag(bool),
 }
 
@@ -96,6 +98,12 @@ impl From<u16> for Value {
 impl From<f64> for Value {
     fn from(number: f64) -> Value {
         Value::Decimal(number)
+    }
+}
+
+impl From<&[u32]> for Value {
+    fn from(numbers: &[u32]) -> Value {
+        Value::Numbers(numbers.to_vec())
     }
 }
 
@@ -290,6 +298,10 @@ impl Value {
             Value::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
             Value::Signed(number) => out.extend_from_slice(number.to_string().as_bytes()),
             Value::Flag(flag) => out.extend_from_slice(flag.to_string().as_bytes()),
+            Value::Numbers(numbers) => {
+                let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
+                out.extend_from_slice(numbers.join(" ").as_bytes());
+            }
             Value::Decimal(number) => {
                 let text = format!("{number:.3}");
                 let text = text.trim_end_matches('0').trim_end_matches('.');
@@ -312,6 +324,9 @@ impl Member<'_> {
     fn write(&self, out: &mut Vec<u8>, layout: Layout) {
         match self {
             Member::Value(Value::Text(text)) => write_string(out, text),
+            Member::Value(Value::Numbers(numbers)) => write_array(out, numbers, |out, number| {
+                out.extend_from_slice(number.to_string().as_bytes());
+            }),
             Member::Value(value) => value.write_bare(out),
             Member::Text(text) => write_string(out, text),
             Member::One(element) => element.write_json(out, layout),

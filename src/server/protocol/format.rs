@@ -58,8 +58,10 @@ pub struct Decoded {
 }
 
 /// The most bytes of an item's answer, and of each `<limit>` in it, without what is echoed of the
-/// item: the longest tags with the longest figures, rounded up.
+/// item and the windows of a history: the longest tags with the longest figures, rounded up.
 pub const ANSWER_BYTES: usize = 320;
+/// The most bytes of a window in a history: ten digits, as an integer of RESP.
+pub const WINDOW_BYTES: usize = 13;
 /// The most bytes that one byte of a request becomes when it is echoed: `"` as `&quot;`.
 pub const ECHO_FACTOR: usize = 6;
 /// The shortest item of a request, without what is echoed of it: `{"biz":1,"key":1},`.

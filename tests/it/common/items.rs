@@ -175,10 +175,13 @@ pub fn read_json(answer: &Answer) -> Response {
 
 fn members(object: &serde_json::Value) -> Values {
     let members = object.as_object().expect("an object").iter();
-    let flat = members.filter(|(_, value)| !value.is_array());
-    let word = |value: &serde_json::Value| match value.as_str() {
-        Some(text) => text.to_owned(),
-        None => value.to_string(),
+    let flat = members.filter(|(name, value)| !value.is_array() || *name == "history");
+    let word = |value: &serde_json::Value| match (value.as_str(), value.as_array()) {
+        (Some(text), _) => text.to_owned(),
+        (None, Some(numbers)) => {
+            numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        }
+        (None, None) => value.to_string(),
     };
     Values(flat.map(|(name, value)| (name.clone(), word(value))).collect())
 }

@@ -13,6 +13,7 @@ pub mod plane;
 pub mod programs;
 pub mod python;
 pub mod tools;
+pub mod years;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -383,8 +383,13 @@ fn cases(page: &str) -> Vec<Cases> {
 }
 
 /// Runs the command of a row: `3`, `query 3`, `force 3`.
-fn ask(service: &mut Service, asks: &str, key: &str, now: u64) -> BTreeMap<&'static str, String> {
+fn ask(
+    service: &mut Service,
+    row: &BTreeMap<String, String>,
+    now: u64,
+) -> BTreeMap<&'static str, String> {
     use frs::service::Command::{Query, Update};
+    let (asks, key) = (row["asks"].as_str(), row.get("key").map_or("alice", String::as_str));
     let (command, force, count) = match asks.split_once(' ') {
         None => (Update, false, asks),
         Some(("query", count)) => (Query, false, count),
@@ -393,13 +398,17 @@ fn ask(service: &mut Service, asks: &str, key: &str, now: u64) -> BTreeMap<&'sta
     };
     let mut request = Request::default();
     request.begin(command);
-    let options = ItemOptions { force, ..ItemOptions::of(count.parse().expect("a count")) };
+    let detail = row.contains_key("history");
+    let count = count.parse().expect("a count");
+    let options = ItemOptions { force, detail, ..ItemOptions::of(count) };
     request.push("1", key, options);
     let answers = service.answers(&request, now);
     let answer = &answers.items[0];
     let verdict = answer.result.as_ref().expect("a verdict");
     let ms = |ms: Option<u64>| ms.map_or(String::new(), |ms| ms.to_string());
     let figures = &verdict.figures;
+    let decider = answers.details.limits.get(usize::from(verdict.limit).wrapping_sub(1));
+    let totals = decider.and_then(|limit| answers.details.totals(limit)).unwrap_or_default();
     BTreeMap::from([
         ("limited", verdict.limited.to_string()),
         ("limit", verdict.limit.to_string()),
@@ -412,6 +421,7 @@ fn ask(service: &mut Service, asks: &str, key: &str, now: u64) -> BTreeMap<&'sta
         ("shadow", if verdict.shadow { "true".into() } else { String::new() }),
         ("action", answers.action(answer).unwrap_or_default().to_owned()),
         ("weight", verdict.weight.map_or(String::new(), |w| (f64::from(w) / 1000.0).to_string())),
+        ("history", totals.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")),
         ("list", verdict.list.map_or(String::new(), |list| format!("{list:?}").to_lowercase())),
     ])
 }
@@ -425,8 +435,7 @@ fn worked_cases_come_to_what_they_show() {
         let mut service = world.attach();
         for row in table {
             let now = instant(&row["at"]);
-            let key = row.get("key").map_or("alice", String::as_str);
-            let found = ask(&mut service, &row["asks"], key, now);
+            let found = ask(&mut service, &row, now);
             for (column, shown) in &row {
                 let shown = match column.as_str() {
                     "at" | "asks" | "key" => continue,

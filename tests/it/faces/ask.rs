@@ -41,8 +41,10 @@ impl Rate {
 }
 
 /// The businesses, in the order of their ids.
-pub const NAMES: [&str; 10] =
-    ["interval", "two", "counter", "token", "call", "year", "soft", "shadow", "off", "lists"];
+pub const NAMES: [&str; 11] = [
+    "interval", "two", "counter", "token", "call", "year", "soft", "shadow", "off", "lists",
+    "before",
+];
 
 /// A few keys, so that they meet again; such that a format must escape; and such that are none.
 fn any_key(biz: &str) -> BoxedStrategy<String> {

@@ -5,7 +5,7 @@
 //! key, count, force, detail, rate and burst. Texts are hexadecimal behind an `x`, flags 0 or 1,
 //! and `-` says that a count or a rate is left out. The answer is `refused=true`, `refused=false`
 //! or `fault=WORD`; a line `item` for each item with its values in the words of XML, followed by a
-//! line `limit` for each of its limits; and `end`.
+//! line `limit` for each of its limits, a history joined by commas; and `end`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -94,7 +94,8 @@ fn hex(text: &str) -> String {
 
 fn values<'l>(words: impl Iterator<Item = &'l str>) -> Values {
     let pairs = words.map(|word| word.split_once('=').expect("name=value"));
-    Values(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+    // The windows of a history are joined by commas.
+    Values(pairs.map(|(name, value)| (name.to_owned(), value.replace(',', " "))).collect())
 }
 
 impl Face for Driven {

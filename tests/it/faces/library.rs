@@ -85,10 +85,13 @@ fn told(verdict: Result<&Verdict, &Error>) -> items::Item {
         List::Deny => "deny",
     });
     words.add("list", list);
-    items::Item { values: Values(words.0), limits: verdict.limits().iter().map(limit).collect() }
+    items::Item {
+        values: Values(words.0),
+        limits: verdict.limits().iter().map(|one| limit(verdict, one)).collect(),
+    }
 }
 
-fn limit(limit: &LimitFigures) -> Values {
+fn limit(verdict: &Verdict, limit: &LimitFigures) -> Values {
     let mut words = Words::default();
     words.add("index", Some(limit.index));
     words.add("policy", Some(limit.policy));
@@ -97,6 +100,11 @@ fn limit(limit: &LimitFigures) -> Values {
     words.add("remaining", Some(limit.figures.remaining));
     words.add("reset", limit.figures.reset_ms);
     words.add("retry", limit.retry_ms);
+    let totals = verdict.history(limit.index);
+    words.add(
+        "history",
+        totals.map(|totals| totals.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")),
+    );
     Values(words.0)
 }
 

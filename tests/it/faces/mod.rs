@@ -24,6 +24,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use crate::common::address::Reserved;
 use crate::common::items::{Item, Values};
+use crate::common::years::{self, Before};
 use crate::common::{Settings, Setup, needs, tools};
 use ask::{Ask, any_ask};
 
@@ -119,6 +120,10 @@ const MAP: &str = r#"<map>
     <limit policy="interval" interval="2h" max="3"/>
     <allow key="a*"/><deny key="b"/><override key="c" limit="1" max="1"/>
   </biz>
+  <biz id="11" name="before" key="string">
+    <limit policy="calendar" unit="year" max="4" debt="3" history="3"/>
+    <limit policy="count" unit="year" history="5"/>
+  </biz>
 </map>
 "#;
 
@@ -193,6 +198,9 @@ fn every_face_answers_the_same() {
 
     let hosts = FACES.map(|(name, _)| Host::new(name));
     let servers = hosts.each_ref().map(|host| host.setup.start());
+    for host in &hosts {
+        years::charge(&host.setup.path("data"), &BEFORE);
+    }
     let mut faces: Vec<Asked> = FACES.iter().zip(&hosts).filter_map(Asked::open).collect();
     let mut met = BTreeMap::new();
     for nth in 0..600 {
@@ -249,8 +257,16 @@ impl Asked {
     }
 }
 
+/// Uses of the years before, in a limit with debt and in a count.
+const BEFORE: [Before<'_>; 4] = [
+    Before { biz: "before", key: "a", years_ago: 4, count: 6 },
+    Before { biz: "before", key: "a", years_ago: 3, count: 5 },
+    Before { biz: "before", key: "a", years_ago: 1, count: 2 },
+    Before { biz: "before", key: "b", years_ago: 1, count: 7 },
+];
+
 /// What random requests must meet, or the test shows little.
-const EXPECTED: [&str; 18] = [
+const EXPECTED: [&str; 20] = [
     "limited=true",
     "limited=false",
     "reset",
@@ -262,6 +278,8 @@ const EXPECTED: [&str; 18] = [
     "list=allow",
     "list=deny",
     "limits",
+    "history=",
+    "history=2 0 5 6",
     "error=unknown-biz",
     "error=bad-key",
     "error=bad-count",
@@ -286,6 +304,9 @@ fn note(met: &mut BTreeMap<String, u32>, told: &Result<Told, Fault>) {
         }
         if !item.limits.is_empty() {
             add("limits");
+        }
+        for history in item.limits.iter().filter_map(|limit| limit.get("history")) {
+            add(&format!("history={history}"));
         }
     }
 }

@@ -121,6 +121,9 @@ fn text(value: &Value) -> &str {
 fn word(name: &str, value: &Value) -> String {
     let is_flag = matches!(name, "limited" | "shadow" | "degraded" | "banned" | "shared");
     match value {
+        Value::Array(numbers) => {
+            numbers.iter().map(|number| word(name, number)).collect::<Vec<_>>().join(" ")
+        }
         Value::Int(0) if is_flag => "false".to_owned(),
         Value::Int(1) if is_flag => "true".to_owned(),
         Value::Int(number) if !is_flag => number.to_string(),

@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use super::setup_of;
 use crate::common::c_library::{Installed, bindings};
 use crate::common::needs::{output, skip, spawn};
+use crate::common::years::{self, Before};
 use crate::common::{Settings, Setup, files, text, wait_until};
 
 #[allow(dead_code, reason = "a part of the library, of which only the layout is used here")]
@@ -44,7 +45,17 @@ const SESSION_MAP: &str = r#"<map>
     <limit policy="interval" interval="1h" max="2"/>
     <limit policy="total" max="100"/>
   </biz>
+  <biz id="9" name="before" key="string">
+    <limit policy="count" unit="year" history="4"/>
+    <limit policy="total" max="100"/>
+  </biz>
 </map>"#;
+
+/// What that finds of the years before.
+const BEFORE: [Before<'_>; 2] = [
+    Before { biz: "before", key: "h", years_ago: 3, count: 4 },
+    Before { biz: "before", key: "h", years_ago: 2, count: 7 },
+];
 
 /// What bindings/c/tests/codes.c asks for.
 const CODES_MAP: &str = r#"<map>
@@ -81,7 +92,7 @@ macro_rules! asserted {
 
 #[test]
 fn the_header_has_the_layout_of_the_library() {
-    use layout::{Item, Limit, Options, Outcome};
+    use layout::{Item, Limit, LimitHistory, Options, Outcome};
     let mut source =
         String::from("#include <frs.h>\n#define CHECK(is) typedef char check_[(is) ? 1 : -1]\n");
     source += &asserted!(
@@ -89,7 +100,7 @@ fn the_header_has_the_layout_of_the_library() {
         period_ns, burst
     );
     source += &asserted!("frs_options", Options, size, places, reserved);
-    source += &asserted!(
+    let first = asserted!(
         "frs_limit",
         Limit,
         size,
@@ -103,6 +114,18 @@ fn the_header_has_the_layout_of_the_library() {
         retry_ms,
         policy
     );
+    // Later fields follow those of the first version, whose size is no longer the whole.
+    let (_, first) = first.split_once('\n').expect("the size is in the first line");
+    source += first;
+    let behind = size_of::<Limit>();
+    source += &format!("CHECK(sizeof(frs_limit) == {});\n", behind + size_of::<LimitHistory>());
+    for (field, at) in [
+        ("history", offset_of!(LimitHistory, history)),
+        ("history_room", offset_of!(LimitHistory, history_room)),
+        ("history_count", offset_of!(LimitHistory, history_count)),
+    ] {
+        source += &format!("CHECK(offsetof(frs_limit, {field}) == {});\n", behind + at);
+    }
     source += &asserted!(
         "frs_result",
         Outcome,
@@ -175,12 +198,14 @@ fn a_session_in_c_gets_every_answer_and_every_error() {
     let setup = setup_of(SESSION_MAP);
     let _server = setup.start();
     let (data, nothing) = (setup.path("data"), setup.path("conf"));
+    years::charge(&data, &BEFORE);
     let run = |command: &mut Command| output(command.arg(&data).arg(&nothing));
     expect_ok(&run(&mut installed.command(&program)).expect("it was built"));
 
     // The same under a checker of every access and every allocation, on a store without records.
     let setup = setup_of(SESSION_MAP);
     let _server = setup.start();
+    years::charge(&setup.path("data"), &BEFORE);
     let mut checker = installed.command("valgrind");
     checker.args(["--quiet", "--error-exitcode=9", "--leak-check=full", "--show-leak-kinds=all"]);
     checker.args(["--errors-for-leak-kinds=definite,indirect"]).arg(&program);

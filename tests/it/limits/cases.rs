@@ -6,7 +6,9 @@
 use super::record::{HOUR, T0, brief};
 use frs::conf::{Biz, Interval, KeyType, Limit, Policy, Scope, Total};
 use frs::limit::Worth;
-use frs::limit::{Judgement, LimitFigures, MAX_USED, Rules, Spending, States, Terms, Verdict};
+use frs::limit::{
+    Details, Judgement, LimitFigures, MAX_USED, Rules, Spending, States, Terms, Verdict,
+};
 
 fn interval(interval_ms: u64, max: u64, debt: u64) -> Limit {
     let policy = Policy::Interval(Interval { interval_ms, max, debt });
@@ -105,12 +107,12 @@ impl Record {
     }
 
     fn details(&mut self, now: u64, count: i32) -> Vec<LimitFigures> {
-        let mut details = Vec::new();
+        let mut details = Details::default();
         self.on_states(|rules, states| {
             rules.roll(states, now);
             rules.details(states, now, count, &mut details);
         });
-        details
+        details.limits
     }
 
     fn rank(&self, scope: Scope, now: u64) -> Worth {

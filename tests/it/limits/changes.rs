@@ -10,7 +10,7 @@ use frs::conf::{
     Biz, Calendar, Count, Interval, KeyType, Limit, ListRule, Listed, Mode, Pattern, Policy, Scope,
     Sliding, SlidingCounter, Token, Total, Turns, Unit, Weight,
 };
-use frs::limit::{Rules, Spending, States, Terms, Verdict};
+use frs::limit::{Rules, Spending, States, Terms, Verdict, Written};
 use jiff::tz::TimeZone;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -38,10 +38,11 @@ impl Node {
 
     fn adopt(&mut self, rules: &Rules) {
         let shape = rules.shape(self.scope);
-        if self.shape != shape {
+        let written = Written { shape: self.shape, has_ban: self.has_ban };
+        if !rules.adopts(self.scope, self.shape) {
             self.words.fill(0);
-        } else if !rules.is_adopted(self.scope, self.has_ban, &self.words) {
-            rules.adopt(self.scope, self.has_ban, &mut self.words);
+        } else if self.shape != shape || !rules.is_adopted(self.scope, self.has_ban, &self.words) {
+            rules.adopt(self.scope, written, &mut self.words);
         }
         self.shape = shape;
         self.has_ban = self.scope == Scope::Key && rules.has_ban();

@@ -3,6 +3,7 @@
 mod calendar;
 mod cases;
 mod changes;
+mod history;
 mod model;
 mod published;
 mod record;

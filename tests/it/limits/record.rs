@@ -3,7 +3,7 @@
 
 use frs::conf::{Biz, KeyType, Limit, Policy, Scope, Sliding, Token};
 use frs::limit::Worth;
-use frs::limit::{LimitFigures, Rules, Spending, States, Terms, Verdict};
+use frs::limit::{Details, LimitFigures, Rules, Spending, States, Terms, Verdict, Written};
 
 /// A time to begin at.
 pub const T0: u64 = 1_700_000_000_000;
@@ -43,13 +43,15 @@ impl Record {
         self.rules.words(Scope::Key)
     }
 
-    /// Replaces the limits by others of the same shape. The node has room for both.
+    /// Replaces the limits by others that adopt the node. It has room for both.
     pub fn reload(&mut self, limits: &[Limit]) {
         let (old, new) = (self.rules.clone(), rules(limits));
-        assert_eq!(old.shape(Scope::Key), new.shape(Scope::Key));
+        let written = Written { shape: old.shape(Scope::Key), has_ban: old.has_ban() };
+        assert!(new.adopts(Scope::Key, written.shape));
+        let is_of_shape = new.shape(Scope::Key) == written.shape;
         self.node.resize(self.node.len().max(new.words(Scope::Key)), 0);
-        if !new.is_adopted(Scope::Key, old.has_ban(), &self.node) {
-            new.adopt(Scope::Key, old.has_ban(), &mut self.node);
+        if !is_of_shape || !new.is_adopted(Scope::Key, written.has_ban, &self.node) {
+            new.adopt(Scope::Key, written, &mut self.node);
         }
         self.rules = new;
     }
@@ -105,7 +107,17 @@ impl Record {
 
     /// The figures of each limit for a Query.
     pub fn details(&self, now: u64, count: i32) -> Vec<LimitFigures> {
-        let mut details = Vec::new();
+        self.all_details(now, count).limits
+    }
+
+    /// The windows before that a limit remembers, by its position, the newest first.
+    pub fn history(&self, now: u64, position: usize) -> Vec<u32> {
+        let details = self.all_details(now, 1);
+        details.totals(&details.limits[position]).expect("a history").to_vec()
+    }
+
+    fn all_details(&self, now: u64, count: i32) -> Details {
+        let mut details = Details::default();
         self.at(now).on_states(|rules, states| {
             rules.roll(states, now);
             rules.details(states, now, count, &mut details);

@@ -504,7 +504,7 @@ fn stored(service: &mut Service) -> [u64; SUBJECTS] {
     std::array::from_fn(|subject| {
         let answer = &answers.items[subject];
         assert!(answer.result.is_ok(), "subject {subject}: {answer:?}");
-        let details = &answers.details[answer.details.clone()];
+        let details = &answers.details.limits[answer.details.clone()];
         details.last().expect("a limit").figures.used
     })
 }

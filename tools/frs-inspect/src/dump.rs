@@ -74,7 +74,9 @@ pub fn run(
 /// Every limit of a record on one line: `1 interval: 3 of 5 used, 2 left; 2 token: …`.
 fn limits(record: &NodeRecord) -> String {
     let one = |limit: &frs::limit::LimitFigures| {
-        format!("{} {}: {}", limit.index, limit.policy, show::figures(limit))
+        let history = record.history(limit).map(|totals| format!(", {}", show::history(totals)));
+        let (figures, history) = (show::figures(limit), history.unwrap_or_default());
+        format!("{} {}: {figures}{history}", limit.index, limit.policy)
     };
     record.limits.iter().map(one).collect::<Vec<_>>().join("; ")
 }

@@ -66,6 +66,9 @@ fn write_limits(out: &mut Out, reader: &Reader, record: &NodeRecord) -> io::Resu
             writeln!(out, "  limit {index}   {}: {}", figures.policy, limit_words(limit))?;
         }
         writeln!(out, "            {}", show::figures(figures))?;
+        if let Some(totals) = record.history(figures) {
+            writeln!(out, "            {}", show::history(totals))?;
+        }
         if let Some(lease) = record.lease(figures.index) {
             let [held, heard] = show::lease(lease);
             writeln!(out, "  lease {index}   {held}\n            {heard}")?;
@@ -78,7 +81,8 @@ fn write_words(out: &mut Out, reader: &Reader, record: &NodeRecord) -> io::Resul
     writeln!(out, "  words")?;
     let states = reader.state_words(record);
     let times = reader.ring_times(record);
-    let is_shown = |state: &&StateWord| state.unit != WordUnit::RingUses;
+    let is_shown =
+        |state: &&StateWord| !matches!(state.unit, WordUnit::RingUses | WordUnit::PastUses);
     let used = record.states_at + states.iter().filter(is_shown).count();
     let last = record.words.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1);
     for (at, &word) in record.words.iter().enumerate().take(used.max(last)) {
@@ -135,6 +139,8 @@ fn state_meaning(state: &StateWord, word: u64, uses: usize) -> String {
         WordUnit::Nanoseconds => format!("{} ns", grouped(word)),
         WordUnit::Ring => format!("of {} uses", grouped(uses as u64)),
         WordUnit::RingUses => "two places for uses".to_owned(),
+        WordUnit::Past => format!("of {} windows", word as u32 >> 16),
+        WordUnit::PastUses => "totals of two windows".to_owned(),
     };
     match state.limit {
         0 => format!("{} {value}", state.name),

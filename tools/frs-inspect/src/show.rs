@@ -71,6 +71,15 @@ pub fn key(key: &str) -> String {
     format!("\"{}\"", key.escape_debug())
 }
 
+/// The windows before: `before: 1,204, 998, 0`.
+pub fn history(totals: &[u32]) -> String {
+    let totals: Vec<String> = totals.iter().map(|&total| grouped(total.into())).collect();
+    match totals.is_empty() {
+        true => "no window before is known".to_owned(),
+        false => format!("before: {}", totals.join(", ")),
+    }
+}
+
 /// The figures of a limit: `3 of 5 used, 2 left, turns in 59.9 s`.
 pub fn figures(limit: &LimitFigures) -> String {
     let figures = &limit.figures;

@@ -13,6 +13,8 @@ use crate::target::Stream;
 pub struct Sent {
     /// Its number in the run, which determines its keys.
     pub number: u64,
+    /// The key of its first item.
+    pub key: u32,
     /// Its latency counts from here.
     pub from_ns: u64,
 }

@@ -30,8 +30,13 @@ use crate::target::{Stream, Target};
 const SILENCE: Duration = Duration::from_secs(10);
 /// How often a thread checks whether another has failed.
 const LOOK: Duration = Duration::from_millis(100);
+/// A thread does not sleep for a shorter time than this: to set a timer and to wake up by it takes
+/// as long, and the request would be late.
+const SLEEP_MIN_NS: u64 = 20_000;
 const ROOM_BYTES: usize = 256 << 10;
 const TIMER: Token = Token(usize::MAX);
+/// Events that are taken before requests are sent again.
+const EVENTS: usize = 256;
 
 /// Why a run ends early.
 #[derive(Debug, thiserror::Error)]
@@ -92,7 +97,10 @@ pub struct Load<'r> {
     on_the_way: u64,
     /// The last turn of an open loop is over.
     ended: bool,
-    heard: Instant,
+    /// When the last answer came, or the first request of those on the way was sent.
+    heard_ns: u64,
+    /// The beginning of the present turn.
+    turned_ns: u64,
     room: Vec<u8>,
     schedule: Schedule,
     answers: Answers,
@@ -144,7 +152,8 @@ impl<'r> Load<'r> {
             pushed: Vec::new(),
             on_the_way: 0,
             ended: false,
-            heard: start,
+            heard_ns: 0,
+            turned_ns: 0,
             room: vec![0; ROOM_BYTES],
             schedule: share.schedule,
             connections,
@@ -174,21 +183,21 @@ impl<'r> Load<'r> {
     }
 
     fn turns(&mut self) -> Result<(), Failure> {
-        let mut events = Events::with_capacity(256);
+        let mut events = Events::with_capacity(EVENTS);
         // Relaxed: as at the store.
         while !self.failed.load(Ordering::Relaxed) {
             let next = self.send()?;
             if next == Next::Done && self.on_the_way == 0 {
                 break;
             }
-            match self.poll.poll(&mut events, Some(LOOK)) {
+            match self.poll.poll(&mut events, Some(self.sleep(next)?)) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => other?,
             }
             for event in &events {
                 self.take(event)?;
             }
-            if self.on_the_way > 0 && self.heard.elapsed() > SILENCE {
+            if self.on_the_way > 0 && self.is_silent() {
                 return Err(Failure::Silent);
             }
         }
@@ -206,21 +215,18 @@ impl<'r> Load<'r> {
             self.idle.pop_front();
             self.schedule.advance();
             if self.on_the_way == 0 {
-                self.heard = Instant::now();
+                self.heard_ns = now_ns;
             }
             self.on_the_way += 1;
             let server = self.answers.choose(number);
             let place = client * self.targets.len() + server;
             self.pushed.push(place);
             let answers = &mut self.answers;
-            self.connections[place]
-                .push(Sent { number, from_ns }, |out| answers.append_request(out, server));
+            let sent = Sent { number, key: answers.asked[0], from_ns };
+            self.connections[place].push(sent, |out| answers.append_request(out, server));
         };
         for place in self.pushed.drain(..) {
             self.connections[place].flush();
-        }
-        if let Next::Wait { until_ns } = next {
-            self.wake_at(until_ns)?;
         }
         Ok(next)
     }
@@ -229,6 +235,7 @@ impl<'r> Load<'r> {
     /// the last time, since its lateness is not the server's fault.
     fn turn_ns(&mut self) -> u64 {
         let now_ns = self.now_ns();
+        self.turned_ns = now_ns;
         match self.schedule.last_ns() {
             Some(last_ns) if now_ns > last_ns && !self.ended => {
                 self.ended = true;
@@ -236,6 +243,17 @@ impl<'r> Load<'r> {
             }
             _ => now_ns,
         }
+    }
+
+    /// How long to wait for events at most. If a request is due before, a timer is set, or the
+    /// thread stays awake.
+    fn sleep(&self, next: Next) -> Result<Duration, Failure> {
+        let Next::Wait { until_ns } = next else { return Ok(LOOK) };
+        if until_ns.saturating_sub(self.turned_ns) < SLEEP_MIN_NS {
+            return Ok(Duration::ZERO);
+        }
+        self.wake_at(until_ns)?;
+        Ok(LOOK)
     }
 
     /// Sets a timer. epoll waits for whole milliseconds, which is too coarse for an open loop.
@@ -267,14 +285,15 @@ impl<'r> Load<'r> {
             let connection = &mut self.connections[place];
             let before = connection.sent.len();
             self.answers.closes = false;
-            let (answers, start) = (&mut self.answers, self.start);
+            let (answers, start, mut now_ns) = (&mut self.answers, self.start, 0);
             let received = connection.receive(&mut self.room, |sent, bytes| {
-                answers.take_all(server, sent, bytes, elapsed_ns(start))
+                now_ns = elapsed_ns(start);
+                answers.take_all(server, sent, bytes, now_ns)
             })?;
             let taken = before - self.connections[place].sent.len();
             if taken > 0 {
                 self.on_the_way -= taken as u64;
-                self.heard = Instant::now();
+                self.heard_ns = now_ns;
                 self.idle.extend(std::iter::repeat_n(client, taken));
             }
             match received {
@@ -305,6 +324,12 @@ impl<'r> Load<'r> {
             tally.failed("closed", lost as u64 * self.answers.items);
         }
         Ok(())
+    }
+
+    /// Whether nothing was heard for too long when requests were sent last.
+    fn is_silent(&self) -> bool {
+        let silence_ns = self.turned_ns.saturating_sub(self.heard_ns);
+        u128::from(silence_ns) > SILENCE.as_nanos()
     }
 
     /// Whose connection this is, and to which server.
@@ -375,7 +400,12 @@ impl Answers {
         now_ns: u64,
     ) -> Result<(), String> {
         let sent = sent.ok_or("an answer that nothing was asked for")?;
-        self.choose_keys(sent.number);
+        if self.items == 1 {
+            self.asked.clear();
+            self.asked.push(sent.key);
+        } else {
+            self.choose_keys(sent.number);
+        }
         let tally = &mut self.tallies[server];
         let counts_windows = self.counts_windows;
         self.checker.check(reply, &self.asked, |noted| {

@@ -63,6 +63,14 @@ fn every_policy_has_words() {
             "counted in each natural day of Asia/Shanghai, turning at 04:00, never refused",
         ),
         (
+            "policy='count' unit='day' history='30'",
+            "counted in each natural day of UTC, turning at 00:00, never refused, the 30 windows before are kept",
+        ),
+        (
+            "policy='calendar' unit='hour' max='5' history='1' ban='1m'",
+            "5 in each natural hour of UTC, the window before is kept, then banned for 60 s",
+        ),
+        (
             "policy='sliding' interval='1s' max='3' on-exceed='captcha'",
             "3 in any 1 s, beyond that the word captcha",
         ),

@@ -32,7 +32,7 @@ fn the_bytes_of_every_policy_are_named() {
     let map = "<map><group name='g' files='1' key-nodes='8' node-size='64'/>
         <biz id='1' name='a' key='ip'>
           <limit policy='sliding' interval='1m' max='15'/>
-          <limit policy='calendar' unit='day' max='1'/>
+          <limit policy='calendar' unit='day' max='1' history='30'/>
           <limit policy='sliding' interval='1d' max='20' ban='1m'/>
           <limit policy='sliding-counter' interval='1m' max='1'/>
           <limit policy='token' rate='1/s'/>
@@ -42,13 +42,13 @@ fn the_bytes_of_every_policy_are_named() {
           <override key='10.0.0.0/8' limit='1' max='50'/>
           <override key='10.0.0.0/8' limit='4' max='5000'/>
         </biz></map>";
-    let key = "352 bytes (header 24, key 24, limit 1 (sliding) in the ring, limit 2 (calendar) 16, limit 3 (sliding) in the ring, limit 4 (sliding-counter) 24, limit 5 (token) 16, limit 6 (count) 8, limit 7 (count) 16, ban 8, ring of 50 uses 216)";
+    let key = "488 bytes (header 24, key 24, limit 1 (sliding) in the ring, limit 2 (calendar) 16, limit 3 (sliding) in the ring, limit 4 (sliding-counter) 24, limit 5 (token) 16, limit 6 (count) 8, limit 7 (count) 16, ban 8, history of 30 windows of limit 2 136, ring of 50 uses 216)";
     let biz = "72 bytes (header 24, key 24, limit 8 (sliding) in the ring, ring of 2 uses 24)";
     let expected = format!(
-        "map.xml:1:57: found node-size=\"64\", expected node-size=\"384\": biz 1 \"a\" needs {key} for each key and {biz} for the biz"
+        "map.xml:1:57: found node-size=\"64\", expected node-size=\"512\": biz 1 \"a\" needs {key} for each key and {biz} for the biz"
     );
     faults(parse("<srv/>", map), &[&expected]);
-    good("<srv/>", &map.replace("node-size='64'", "node-size='384'"));
+    good("<srv/>", &map.replace("node-size='64'", "node-size='512'"));
 }
 
 #[test]

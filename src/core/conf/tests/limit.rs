@@ -124,6 +124,11 @@ fn every_policy_is_read() {
 
 #[test]
 fn what_stands_on_top_is_read() {
+    let read = limit("policy='calendar' unit='day' max='1' history='366'", "");
+    assert_eq!((read.history, read.history_words()), (366, 185));
+    let read = limit("policy='count' unit='day' history='1'", "");
+    assert_eq!((read.history, read.history_words()), (1, 3));
+    assert_eq!(limit("policy='count' unit='day'", "").history_words(), 0);
     let read = limit("policy='total' max='1' scope='biz' on-exceed='slow.down_2-x'", "");
     assert_eq!((read.scope, read.advice.as_deref()), (Scope::Biz, Some("slow.down_2-x")));
     let read = limit("policy='token' rate='1/ms' ban='10m' on-exceed='refuse'", "");
@@ -149,7 +154,7 @@ fn faulty_policies() {
     );
     one_fault(
         "policy='total' maxx='1' max='2'",
-        "23: found attribute maxx of <limit>, expected one of policy, scope, max, interval, unit, tz, at, rate, burst, debt, ban, on-exceed, per-call, max-period (nearest: max)",
+        "23: found attribute maxx of <limit>, expected one of policy, scope, max, interval, unit, tz, at, history, rate, burst, debt, ban, on-exceed, per-call, max-period (nearest: max)",
     );
     one_fault(
         "policy='interval' interval='1m' max='1' scope='user'",
@@ -312,6 +317,22 @@ fn faulty_settings_of_windows() {
         (
             "policy='count' at='04:00'",
             "23: found attribute at without unit, expected it with unit only",
+        ),
+        (
+            "policy='count' history='3'",
+            "23: found attribute history without unit, expected it with unit only",
+        ),
+        (
+            "policy='count' unit='day' history='367'",
+            "43: found history=\"367\", expected a whole number from 1 to 366",
+        ),
+        (
+            "policy='calendar' unit='day' max='1' history='0'",
+            "54: found history=\"0\", expected a whole number from 1 to 366",
+        ),
+        (
+            "policy='interval' interval='1h' max='1' history='many'",
+            "48: found attribute history with policy=\"interval\", expected it with policy=\"calendar\" or \"count\" only",
         ),
         (
             "policy='sliding' interval='46d' max='1'",

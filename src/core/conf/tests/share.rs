@@ -142,7 +142,7 @@ fn faulty_settings_of_a_share() {
 
 #[test]
 fn faulty_limits_of_a_share() {
-    let cases: [(&str, &[&str]); 10] = [
+    let cases: [(&str, &[&str]); 11] = [
         (
             "<limit policy='total' max='1125899906842625'/>",
             &[
@@ -196,6 +196,12 @@ fn faulty_limits_of_a_share() {
             "<limit policy='interval' interval='1h' max='9' debt='3'/>",
             &[
                 "102: found debt=\"3\", expected none with share=\"exact\": nothing can be lent of what is leased",
+            ],
+        ),
+        (
+            "<limit policy='count' unit='day' history='30'/>",
+            &[
+                "91: found history=\"30\", expected none with share=\"exact\": a machine knows its own uses of a window only",
             ],
         ),
         // A limit that is faulty in itself hides none behind it.

@@ -20,6 +20,14 @@ impl Rules {
         if scope == Scope::Key && self.has_ban() {
             words.push(StateWord { limit: 0, name: "ban-until", unit: WordUnit::Time });
         }
+        for (rule, limit) in self.rules.iter().zip(1..).filter(|(rule, _)| rule.scope == scope) {
+            let past = rule.placed_past().map_or(0, |past| past.at.len());
+            words.extend((0..past).map(|nth| match nth {
+                0 => StateWord { limit, name: "history", unit: WordUnit::Past },
+                1 => StateWord { limit, name: "carried", unit: WordUnit::Uses },
+                _ => StateWord { limit, name: "history-uses", unit: WordUnit::PastUses },
+            }));
+        }
         let node = self.node(scope);
         let ring = node.ring.map_or(0, ring::words);
         words.extend((0..ring).map(|nth| match nth {

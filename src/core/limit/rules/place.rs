@@ -1,7 +1,8 @@
 //! Where the states of a biz's limits are in its nodes.
 //!
 //! Invariant: the states of fixed length come first, in the order of the limits; then the word of a
-//! ban, then the ring of the sliding limits.
+//! ban, then the histories in the order of their limits, then the ring of the sliding limits. So
+//! another length of a history or the ring moves no state of fixed length.
 
 use std::sync::Arc;
 
@@ -9,16 +10,24 @@ use super::Rule;
 use crate::base::hash;
 use crate::conf::{self, Biz, Scope};
 use crate::limit::leased::{LeaseClock, Leased};
+use crate::limit::past::Past;
 use crate::limit::policy::{self, Policy};
 use crate::limit::ring::{self, Ring};
+
+/// What is in the shape of a node that holds histories: a number of its own, as a policy has.
+const WITH_HISTORY: [u64; 2] = [9, 0];
 
 /// What all nodes of a biz in one scope have in common.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NodeLayout {
     pub words: usize,
-    /// First word after the states of fixed length: that of the ban or of the ring.
+    /// First word after the states of fixed length: that of the ban, of a history or of the ring.
     pub fixed: usize,
     pub shape: u16,
+    /// The shape of the same limits if they kept no history, or if one of them kept one.
+    pub sibling: u16,
+    /// A limit keeps a history.
+    pub has_past: bool,
     pub life_ms: Option<u64>,
     /// Its ring. None: no limit needs one.
     pub ring: Option<Ring>,
@@ -40,15 +49,28 @@ impl NodeLayout {
     pub fn new(biz: &Biz, rules: &[Rule], scope: Scope, ban: BanRoom) -> NodeLayout {
         let own = || rules.iter().filter(|rule| rule.scope == scope);
         let fixed = biz.limits_of(scope).map(|(_, limit)| biz.state_words(limit)).sum();
+        let has_past = own().any(|rule| policy::past(&rule.policy).is_some());
+        let shapes = || own().map(|rule| policy::shape(&rule.policy));
+        let plain = shape_of(scope, shapes());
+        let with_past = shape_of(scope, shapes().chain([WITH_HISTORY]));
+        let (shape, sibling) = if has_past { (with_past, plain) } else { (plain, with_past) };
         NodeLayout {
-            words: fixed + ban.words + biz.ring_words(scope),
+            words: fixed + ban.words + biz.history_words(scope) + biz.ring_words(scope),
             fixed,
-            shape: shape(scope, own().map(|rule| &rule.policy)),
+            shape,
+            sibling,
+            has_past,
             life_ms: own()
                 .map(|rule| policy::life_ms(&rule.policy))
                 .try_fold(ban.life_ms, |longest_ms, life_ms| Some(longest_ms.max(life_ms?))),
             ring: ring_of(biz, scope),
         }
+    }
+
+    /// Whether something follows whose length is a setting.
+    #[inline]
+    pub fn is_sized(&self) -> bool {
+        self.has_past | self.ring.is_some()
     }
 
     /// First word of the ring.
@@ -70,13 +92,16 @@ fn ring_of(biz: &Biz, scope: Scope) -> Option<Ring> {
 
 /// Assigns words to each limit: consecutive words in its scope, or for sliding limits the ring.
 pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
-    let mut next = [0, 0];
+    let (mut next, mut next_past) = ([0, 0], [0, 0]);
     let fixed =
         |scope| -> usize { biz.limits_of(scope).map(|(_, limit)| biz.state_words(limit)).sum() };
+    let mut position = [0_u16, 0];
     let place_one = |limit: &conf::Limit| {
         let scope = limit.scope;
+        position[scope as usize] += 1;
         let ban = usize::from(scope == Scope::Key && biz.bans());
-        let ring_from = fixed(scope) + ban;
+        let pasts_from = fixed(scope) + ban;
+        let ring_from = pasts_from + biz.history_words(scope);
         let ring_to = ring_from + biz.ring_words(scope);
         let (from, words) = match limit.policy {
             conf::Policy::Sliding(_) if biz.sharing.is_none() => (ring_from, ring_to - ring_from),
@@ -92,24 +117,29 @@ pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
         let leased = biz.sharing.map(|sharing| {
             Leased::new(&limit.policy, advises, sharing, ring_of(biz, scope), clock)
         });
+        let mut policy = match leased {
+            Some(leased) => Policy::Leased(Box::new(leased)),
+            None => Policy::new(&limit.policy),
+        };
+        let mut to = from + words;
+        if limit.history > 0 {
+            let past = Past { windows: limit.history, position: position[scope as usize] };
+            let past_from = pasts_from + next_past[scope as usize];
+            next_past[scope as usize] += past.words();
+            to = past_from + past.words();
+            policy = policy.with_history(past, past_from - from);
+        }
         Rule {
-            policy: match leased {
-                Some(leased) => Policy::Leased(Box::new(leased)),
-                None => Policy::new(&limit.policy),
-            },
+            policy,
             scope,
             name: limit.policy.name(),
             from: from as u16,
-            to: (from + words) as u16,
+            to: to as u16,
             advises,
             ban_ms: limit.ban_ms.unwrap_or(0),
         }
     };
     biz.limits.iter().map(place_one).collect()
-}
-
-fn shape<'a>(scope: Scope, policies: impl Iterator<Item = &'a Policy>) -> u16 {
-    shape_of(scope, policies.map(policy::shape))
 }
 
 pub(super) fn shape_of(scope: Scope, shapes: impl IntoIterator<Item = [u64; 2]>) -> u16 {

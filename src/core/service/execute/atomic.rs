@@ -5,11 +5,11 @@
 
 use std::ops::Range;
 
-use super::one::{Done, ItemTransaction, Unjudged};
+use super::one::{Done, ItemTransaction, Nodes, Unjudged};
 use super::resolved::Resolved;
 use crate::base::clock::Millis;
 use crate::conf::{Mode, Scope};
-use crate::limit::{LimitFigures, Verdict};
+use crate::limit::{Details, Verdict};
 use crate::service::table::Table;
 use crate::service::{Answer, Answers, Command, ItemError, Request};
 use crate::store::{TooLarge, Transaction};
@@ -20,6 +20,8 @@ pub(super) struct Judged {
     done: Done,
     /// The end of the ban that this refusal started.
     ban_until: Option<Millis>,
+    /// Its answer carries the figures as they are stored, unless the request is refused.
+    is_answered: bool,
 }
 
 /// Why an atomic request is not answered by its limits.
@@ -31,6 +33,22 @@ pub(super) enum Lacking {
     Leases,
     /// It has waited in vain, and a biz of it answers `busy` then.
     Busy,
+}
+
+/// The nodes of an item, in the transaction.
+#[derive(Debug, Clone, Copy)]
+struct OwnNodes {
+    nodes: Nodes,
+    /// No two items of the request have a node in common.
+    are_apart: bool,
+}
+
+/// What an atomic request works with, reused.
+#[derive(Debug, Default)]
+pub(super) struct AtomicBuffers {
+    judged: Vec<Option<Judged>>,
+    /// The nodes of each item. The transaction keeps them until it is reset.
+    nodes: Vec<Nodes>,
 }
 
 /// All items of an atomic request.
@@ -50,16 +68,19 @@ impl AtomicTransaction<'_> {
     pub fn run(
         &self,
         mut transaction: Transaction<'_>,
-        judged: &mut Vec<Option<Judged>>,
+        AtomicBuffers { judged, nodes }: &mut AtomicBuffers,
         answers: &mut Answers,
     ) -> Result<Option<Lacking>, TooLarge> {
         judged.clear();
-        self.find_all(&mut transaction);
-        if self.table.has_warm_tier() && self.lacks_records(&mut transaction) {
+        self.find_all(&mut transaction, nodes);
+        if self.table.has_warm_tier() && self.lacks_records(&transaction, nodes) {
             return Ok(Some(Lacking::Records));
         }
-        for index in 0..self.request.items().len() {
-            judged.push(self.judge(index, &mut transaction, answers));
+        let wanted = nodes.iter().flat_map(|nodes| [nodes.key, nodes.whole]).flatten().count();
+        let are_apart = transaction.nodes() == wanted;
+        for (index, &nodes) in nodes.iter().enumerate() {
+            let own = OwnNodes { nodes, are_apart };
+            judged.push(self.judge(index, &mut transaction, own, answers));
         }
         if self.table.has_warm_tier() && self.lacks_room(answers) {
             return Ok(Some(Lacking::Records));
@@ -74,18 +95,19 @@ impl AtomicTransaction<'_> {
         let keeps = self.request.command == Command::Update && !answers.refused;
         if answers.refused {
             transaction.reset();
-            self.find_all(&mut transaction);
+            self.find_all(&mut transaction, nodes);
         }
         for (index, judged) in judged.iter_mut().enumerate() {
             if let Some(judged) = judged
-                && !self.figure(index, &mut transaction, judged, answers)
+                && (answers.refused || !judged.is_answered)
+                && !self.figure(index, &mut transaction, nodes[index], judged, answers)
             {
                 return Ok(Some(Lacking::Records));
             }
         }
         if !keeps {
             transaction.reset();
-            self.find_all(&mut transaction);
+            self.find_all(&mut transaction, nodes);
             self.write_bans(&mut transaction, judged);
         }
         transaction.commit(self.now).map(|()| None)
@@ -132,23 +154,25 @@ impl AtomicTransaction<'_> {
 
     /// Takes the nodes of every item into the transaction, so that no item evicts a node that
     /// another one uses.
-    fn find_all(&self, transaction: &mut Transaction<'_>) {
-        for index in 0..self.request.items().len() {
-            if self.resolved[index].settled.is_none() {
-                self.one(index).nodes(transaction);
-            }
-        }
+    fn find_all(&self, transaction: &mut Transaction<'_>, nodes: &mut Vec<Nodes>) {
+        nodes.clear();
+        nodes.extend((0..self.request.items().len()).map(
+            |index| match self.resolved[index].settled {
+                None => self.one(index).nodes(transaction),
+                Some(_) => Nodes { key: None, whole: None },
+            },
+        ));
     }
 
     /// Whether the cluster has to be asked for nodes that are not here.
     #[cold]
-    fn lacks_records(&self, transaction: &mut Transaction<'_>) -> bool {
-        let items = 0..self.request.items().len();
-        let mut judged = items.filter(|&index| self.resolved[index].settled.is_none());
-        judged.any(|index| {
-            let one = self.one(index);
-            let nodes = one.nodes(transaction);
-            matches!(one.find_record(transaction, nodes), Err(Unjudged::Absent(_)))
+    fn lacks_records(&self, transaction: &Transaction<'_>, nodes: &[Nodes]) -> bool {
+        nodes.iter().enumerate().any(|(index, &nodes)| {
+            self.resolved[index].settled.is_none()
+                && matches!(
+                    self.one(index).find_record(transaction, nodes),
+                    Err(Unjudged::Absent(_))
+                )
         })
     }
 
@@ -167,6 +191,7 @@ impl AtomicTransaction<'_> {
         &self,
         index: usize,
         transaction: &mut Transaction<'_>,
+        own: OwnNodes,
         answers: &mut Answers,
     ) -> Option<Judged> {
         let (resolved, item) = (&self.resolved[index], &self.request.items()[index]);
@@ -178,31 +203,45 @@ impl AtomicTransaction<'_> {
             return None;
         }
         let (one, from) = (self.one(index), answers.details.len());
-        let charged = self.charge(&one, transaction, &mut answers.details);
+        let charged = self.charge(&one, transaction, own, &mut answers.details);
         if charged.is_err() {
             answers.details.truncate(from);
         }
         answers.refused |= match &charged {
-            Ok(judged) => !judged.done.charged && one.rules.refuses(&judged.done.judgement),
+            Ok((judged, _)) => !judged.done.charged && one.rules.refuses(&judged.done.judgement),
             // A shadow item keeps no other item from being charged, even if there is no room for
             // its node.
             Err(_) => mode != Mode::Shadow,
         };
         // The figures follow when all are charged. Until then an error takes the verdict's place.
-        let result = Err(charged.err().unwrap_or(ItemError::Store));
+        let result = match &charged {
+            Ok((_, Some(verdict))) => Ok(*verdict),
+            Ok((_, None)) => Err(ItemError::Store),
+            Err(error) => Err(*error),
+        };
         answer(biz, result, from..answers.details.len(), answers);
-        charged.ok()
+        charged.ok().map(|(judged, _)| judged)
     }
 
+    /// Charges an item, if nothing refuses it. The verdict is there if its figures are final: no
+    /// other item of the request has a node of it.
     fn charge(
         &self,
         one: &ItemTransaction<'_>,
         transaction: &mut Transaction<'_>,
-        details: &mut Vec<LimitFigures>,
-    ) -> Result<Judged, ItemError> {
-        let nodes = one.nodes(transaction);
+        OwnNodes { nodes, are_apart }: OwnNodes,
+        details: &mut Details,
+    ) -> Result<(Judged, Option<Verdict>), ItemError> {
         if let Err(Unjudged::Failed(error)) = one.find_record(transaction, nodes) {
             return Err(error);
+        }
+        if are_apart
+            && let (Some(key), None) = (nodes.key, nodes.whole)
+            && let Some(verdict) = one.pass(transaction.words(key))
+        {
+            one.write(transaction, nodes, Scope::Key)?;
+            let judged = Judged { done: Done::PASSED, ban_until: None, is_answered: true };
+            return Ok((judged, Some(verdict)));
         }
         // A Query answers what the Update would. So it charges too, and undoes everything at the
         // end.
@@ -215,7 +254,7 @@ impl AtomicTransaction<'_> {
             one.write(transaction, nodes, Scope::Key)?;
             one.write(transaction, nodes, Scope::Biz)?;
         }
-        Ok(Judged { done, ban_until: None })
+        Ok((Judged { done, ban_until: None, is_answered: false }, None))
     }
 
     /// The answer of an item, with the figures as they will be stored. False: its ban has no room
@@ -224,12 +263,12 @@ impl AtomicTransaction<'_> {
         &self,
         index: usize,
         transaction: &mut Transaction<'_>,
+        nodes: Nodes,
         judged: &mut Judged,
         answers: &mut Answers,
     ) -> bool {
         let one = self.one(index);
         let rules = one.rules;
-        let nodes = one.nodes(transaction);
         if judged.done.may_wait {
             // What a lease that did not come refuses is no misuse.
             judged.done.judgement.ban_ms = None;
@@ -248,7 +287,7 @@ impl AtomicTransaction<'_> {
             }
         }
         let answer = &mut answers.items[index];
-        let details = &mut answers.details[answer.details.clone()];
+        let details = &mut answers.details.limits[answer.details.clone()];
         let verdict = one.with_states(transaction, nodes, |states| {
             rules.roll(states, self.now);
             one.verdict(states, &judged.done.judgement, details)

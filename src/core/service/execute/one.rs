@@ -6,7 +6,7 @@ use super::resolved::{Resolved, WaitState};
 use crate::base::clock::Millis;
 use crate::conf::{OnMiss, Scope, Sharing};
 use crate::key::KeyRef;
-use crate::limit::{Demand, Judgement, LimitFigures, Rules, States, Terms, Verdict};
+use crate::limit::{Demand, Details, Judgement, LimitFigures, Rules, States, Terms, Verdict};
 use crate::service::table::{Entry, Table};
 use crate::service::{Answer, Answers, CallRate, Command, Item, ItemError, Request};
 use crate::store::{Keep, NodeIndex, Rank, Refused, Transaction, Wanted, Worked};
@@ -25,6 +25,12 @@ pub(super) struct Done {
     pub charged: bool,
     /// It is refused for want of a lease alone, which may come.
     pub may_wait: bool,
+}
+
+impl Done {
+    /// Of an item that passed, and is charged.
+    pub const PASSED: Done =
+        Done { judgement: Judgement::ADMITTED, charged: true, may_wait: false };
 }
 
 /// Why an item has no verdict yet.
@@ -199,7 +205,7 @@ impl<'a> ItemTransaction<'a> {
         &self,
         command: Command,
         mut transaction: Transaction<'_>,
-        details: &mut Vec<LimitFigures>,
+        details: &mut Details,
     ) -> Result<Verdict, Unjudged> {
         let nodes = self.nodes(&mut transaction);
         self.find_record(&transaction, nodes)?;
@@ -235,7 +241,7 @@ impl<'a> ItemTransaction<'a> {
             };
         }
         let verdict = self.with_states(&mut transaction, nodes, |states| {
-            self.verdict(states, &done.judgement, &mut details[from..])
+            self.verdict(states, &done.judgement, &mut details.limits[from..])
         });
         if let Some(ban_until) = ban_until {
             transaction.reset();
@@ -277,6 +283,20 @@ impl<'a> ItemTransaction<'a> {
         self.run_judged(command, words, answers)
     }
 
+    /// Charges the item to a node of its own, if it passes and the limit of that node is all there
+    /// is. None: it has only been rolled, or nothing was done.
+    #[inline(always)]
+    pub fn pass(&self, words: &mut [u64]) -> Option<Verdict> {
+        if self.item.detail || self.entry.sharing.is_some() {
+            return None;
+        }
+        let words = &mut words[self.entry.states_at()..];
+        let demand = Demand { count: self.count(), charges: true, terms: &self.terms };
+        let mut passed = None;
+        self.rules.pass(words, self.now, demand, |verdict| passed = Some(verdict)).then_some(())?;
+        passed
+    }
+
     /// As [`Rules::pass`], with the answer, where machines share the limit.
     #[inline(never)]
     fn pass_shared(&self, words: &mut [u64], demand: Demand<'_>, answers: &mut Answers) -> bool {
@@ -307,7 +327,7 @@ impl<'a> ItemTransaction<'a> {
                 }
                 Command::Update => Keep::Stamp,
             };
-            let verdict = self.verdict(states, &judgement, &mut answers.details[from..]);
+            let verdict = self.verdict(states, &judgement, &mut answers.details.limits[from..]);
             self.answer(verdict, from, answers);
             Worked { result: true, keep }
         })
@@ -339,7 +359,7 @@ impl<'a> ItemTransaction<'a> {
         &self,
         command: Command,
         states: &mut States<'_>,
-        details: &mut Vec<LimitFigures>,
+        details: &mut Details,
     ) -> Done {
         let rules = self.rules;
         rules.roll(states, self.now);

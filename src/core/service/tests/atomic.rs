@@ -100,7 +100,7 @@ fn a_forced_item_never_refuses_the_request() {
     assert!(!answers.refused);
     assert!(answers.items[0].result.unwrap().limited);
     assert_eq!(answers.items[0].result.unwrap().figures.used, 9);
-    assert_eq!(answers.details[answers.items[1].details.clone()][0].figures.used, 1);
+    assert_eq!(answers.details.limits[answers.items[1].details.clone()][0].figures.used, 1);
     assert_eq!(service.used("b", "x", NOW), 9);
 }
 

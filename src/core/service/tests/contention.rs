@@ -184,7 +184,7 @@ fn stored(world: &World) -> ([u64; KEYS], u64) {
         query.begin(Command::Query);
         query.push(biz, &key, ItemOptions::ONE.detailed());
         // The limit of the key itself comes last.
-        *used = service.answers(&query, NOW).details.last().unwrap().figures.used;
+        *used = service.answers(&query, NOW).details.limits.last().unwrap().figures.used;
     }
     let whole = service.used("few", "0", NOW);
     (used, whole)

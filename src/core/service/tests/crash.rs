@@ -103,7 +103,7 @@ fn observe(world: &World) -> Vec<(String, Vec<u64>, bool)> {
         detailed.begin(Command::Query);
         detailed.push(biz, key, ItemOptions::ONE.detailed());
         let details = service.answers(&detailed, NOW + 1).details;
-        let used = details.iter().map(|limit| limit.figures.used).collect();
+        let used = details.limits.iter().map(|limit| limit.figures.used).collect();
         (format!("{biz}/{key}"), used, verdict.banned)
     })
     .collect()

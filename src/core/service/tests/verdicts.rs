@@ -141,7 +141,7 @@ fn item_errors_come_in_their_order_and_spoil_no_neighbour() {
         [Some(ItemError::UnknownBiz), Some(ItemError::BadKey), Some(ItemError::BadCount), None]
     );
     assert_eq!(answers.items[3].details.len(), 1);
-    assert_eq!(answers.details[0].figures.used, 1);
+    assert_eq!(answers.details.limits[0].figures.used, 1);
 }
 
 #[test]

@@ -95,6 +95,7 @@ pub const LIMIT: Shape = Shape {
         ("unit", Text),
         ("tz", Text),
         ("at", Text),
+        ("history", Whole),
         ("rate", Text),
         ("burst", Whole),
         ("per-call", Flag),

@@ -86,6 +86,10 @@ fn write_limits(out: &mut Vec<u8>, pen: &mut Pen<'_>, answers: &Answers, answer:
         }
         pen.flush(out);
         pen.limit_members(limit);
+        if let Some(totals) = answers.details.totals(limit) {
+            pen.history_member(out, totals);
+        }
+        pen.text(b"}");
     }
     pen.flush(out);
     pen.text(b"]");
@@ -232,7 +236,7 @@ impl Pen<'_> {
         }
     }
 
-    /// A limit in the detail.
+    /// A limit in the detail, without its end.
     fn limit_members(&mut self, limit: &LimitFigures) {
         self.text(b"{\"index\":");
         self.number(u64::from(limit.index));
@@ -244,7 +248,19 @@ impl Pen<'_> {
             self.text(b",\"retry\":");
             self.number(retry_ms);
         }
-        self.text(b"}");
+    }
+
+    /// The totals of the windows before, of which there may be many.
+    fn history_member(&mut self, out: &mut Vec<u8>, totals: &[u32]) {
+        self.text(b",\"history\":[");
+        for (nth, &total) in totals.iter().enumerate() {
+            self.make_room(out);
+            if nth > 0 {
+                self.text(b",");
+            }
+            self.number(total.into());
+        }
+        self.text(b"]");
     }
 
     #[inline(always)]

@@ -277,15 +277,21 @@ impl Pen<'_> {
             self.text(b"\r\n");
             for limit in details {
                 self.flush(out);
-                self.limit_map(version, limit);
+                self.limit_map(out, version, limit, answers.details.totals(limit));
             }
             self.flush(out);
         }
     }
 
     /// A limit in the detail.
-    fn limit_map(&mut self, version: Version, limit: &LimitFigures) {
-        let has = [limit.figures.reset_ms.is_some(), limit.retry_ms.is_some()];
+    fn limit_map(
+        &mut self,
+        out: &mut Vec<u8>,
+        version: Version,
+        limit: &LimitFigures,
+        totals: Option<&[u32]>,
+    ) {
+        let has = [limit.figures.reset_ms.is_some(), limit.retry_ms.is_some(), totals.is_some()];
         self.map(version, 5 + has.iter().filter(|has| **has).count() as u64);
         self.text(b"$5\r\nindex\r\n");
         self.integer(limit.index.into());
@@ -294,6 +300,15 @@ impl Pen<'_> {
         self.figures_pairs(&limit.figures);
         if let Some(retry_ms) = limit.retry_ms {
             self.retry_pair(retry_ms);
+        }
+        if let Some(totals) = totals {
+            self.text(b"$7\r\nhistory\r\n*");
+            self.number(totals.len() as u64);
+            self.text(b"\r\n");
+            for &total in totals {
+                self.make_room(out);
+                self.integer(total.into());
+            }
         }
     }
 }

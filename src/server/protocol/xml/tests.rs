@@ -3,8 +3,8 @@
 use super::*;
 use crate::protocol::{Bounds, Decoded, Error, Line, TextPosition};
 use frs::service::{
-    Answer, Answers, CallRate, Command, Figures, ItemError, ItemOptions, LimitFigures, List,
-    Request, Verdict,
+    Answer, Answers, CallRate, Command, Figures, HistorySpan, ItemError, ItemOptions, LimitFigures,
+    List, Request, Verdict,
 };
 
 mod properties;
@@ -355,6 +355,7 @@ fn the_answer_of_the_contract() {
         figures,
         retry_ms,
         limited: retry_ms.is_some(),
+        history: HistorySpan::default(),
     };
     let answers = Answers {
         actions: Vec::new(),
@@ -367,7 +368,8 @@ fn the_answer_of_the_contract() {
             },
             answer(Err(ItemError::UnknownBiz)),
         ],
-        details: vec![limit(1, figures(3, 15, 12, 59_000), None), limit(2, refused, Some(120_000))],
+        details: vec![limit(1, figures(3, 15, 12, 59_000), None), limit(2, refused, Some(120_000))]
+            .into(),
     };
     // The documented example, without the white space between its elements.
     let contract = r#"<response>
@@ -447,7 +449,9 @@ fn the_longest_elements_fit() {
             figures: most,
             retry_ms: Some(u64::MAX),
             limited: true,
-        }],
+            history: HistorySpan::default(),
+        }]
+        .into(),
     };
     // Names copied together with what follows them, as long as such names can be.
     let (biz, key) = ("b".repeat(32), "k".repeat(32));

@@ -86,6 +86,10 @@ fn write_limits(out: &mut Vec<u8>, pen: &mut Pen<'_>, answers: &Answers, answer:
     pen.flush(out);
     for limit in answers.details.get(answer.details.clone()).unwrap_or_default() {
         pen.limit(limit);
+        if let Some(totals) = answers.details.totals(limit) {
+            pen.history_attribute(out, totals);
+        }
+        pen.text(b"\"/>");
         pen.flush(out);
     }
     pen.text(b"</item>");
@@ -204,6 +208,7 @@ impl Pen<'_> {
         }
     }
 
+    /// The tag of a limit in the detail, with its last attribute open.
     fn limit(&mut self, limit: &LimitFigures) {
         self.text(b"<limit index=\"");
         self.number(u64::from(limit.index));
@@ -213,7 +218,18 @@ impl Pen<'_> {
         if let Some(retry_ms) = limit.retry_ms {
             self.retry(retry_ms);
         }
-        self.text(b"\"/>");
+    }
+
+    /// The totals of the windows before, of which there may be many.
+    fn history_attribute(&mut self, out: &mut Vec<u8>, totals: &[u32]) {
+        self.text(b"\" history=\"");
+        for (nth, &total) in totals.iter().enumerate() {
+            self.make_room(out);
+            if nth > 0 {
+                self.text(b" ");
+            }
+            self.number(total.into());
+        }
     }
 
     /// Each attribute closes the one before it, and leaves its own open.

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use super::*;
 use crate::buffer_sizes::BUFFER_SIZES;
 use frs::conf::{Conf, Http};
-use frs::service::{Answer, Answers, Figures, LimitFigures, Request, Stage, Verdict};
+use frs::service::{Answer, Answers, Figures, HistorySpan, LimitFigures, Request, Stage, Verdict};
 
 const LIMITS: u32 = 3;
 
@@ -32,13 +32,15 @@ impl Serve for Longest {
         };
         for _ in request.items() {
             let start = answers.details.len();
-            answers.details.extend((1..=LIMITS).map(|_| LimitFigures {
+            let limit = LimitFigures {
                 index: 16,
                 limited: true,
                 policy: "interval",
                 figures,
                 retry_ms: Some(u64::MAX),
-            }));
+                history: HistorySpan::default(),
+            };
+            answers.details.limits.extend((1..=LIMITS).map(|_| limit));
             let verdict = Verdict {
                 limited: true,
                 banned: true,

@@ -6,12 +6,14 @@
 
 #define ITEMS_MAX 64
 #define LIMITS_MAX 8
+#define WINDOWS_MAX 16
 #define TEXT_MAX 2048
 
 static char texts[ITEMS_MAX][2][TEXT_MAX];
 static frs_item items[ITEMS_MAX];
 static frs_result results[ITEMS_MAX];
 static frs_limit limits[ITEMS_MAX][LIMITS_MAX];
+static uint32_t windows[ITEMS_MAX][LIMITS_MAX][WINDOWS_MAX];
 
 static void fail(const char *what)
 {
@@ -70,6 +72,8 @@ static void read_item(size_t at)
     results[at] = result;
     for (size_t limit = 0; limit < LIMITS_MAX; limit++) {
         frs_limit empty = FRS_LIMIT;
+        empty.history = windows[at][limit];
+        empty.history_room = WINDOWS_MAX;
         limits[at][limit] = empty;
     }
 }
@@ -127,6 +131,11 @@ static void say(const frs_result *result)
         figure("remaining", limit->remaining);
         figure("reset", limit->reset_ms);
         figure("retry", limit->retry_ms);
+        if (limit->history_count != FRS_NO_HISTORY) {
+            printf(" history=");
+            for (size_t nth = 0; nth < limit->history_count; nth++)
+                printf(nth > 0 ? ",%u" : "%u", limit->history[nth]);
+        }
         puts("");
     }
 }

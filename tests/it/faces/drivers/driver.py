@@ -49,7 +49,10 @@ def say(verdict):
         words.append(f"weight={verdict.weight:g}")
     print(*words)
     for limit in verdict.limits:
-        print("limit", *figures(limit, LIMIT))
+        words = figures(limit, LIMIT)
+        if limit.history is not None:
+            words.append("history=" + ",".join(map(str, limit.history)))
+        print("limit", *words)
 
 
 def single(client, is_query, asked):

@@ -61,6 +61,7 @@ pub struct Detail {
     pub limited: bool,
     pub retry: Option<i128>,
     pub shown: Shown,
+    pub history: Option<Vec<u32>>,
 }
 
 /// The judgement of the limits on an item before it is charged.
@@ -104,14 +105,15 @@ impl Model {
 
     pub fn view(&self, index: usize, key: usize, now: i128) -> View {
         let owner = self.owner(index, key);
-        let state = self.states.get(&(index, owner)).copied();
-        policies::view(&self.limit(index).policy, state, &self.ring(owner, now), now)
+        let state = self.states.get(&(index, owner)).cloned();
+        let Limit { policy, history, .. } = self.limit(index);
+        policies::view(policy, usize::from(*history), state, &self.ring(owner, now), now)
     }
 
     /// The latest time, before that of a limit's state, at which the state would be forgotten.
     pub fn forgetting(&self, index: usize, key: usize, now: i128) -> Option<i128> {
         let owner = self.owner(index, key);
-        let state = self.states.get(&(index, owner)).copied();
+        let state = self.states.get(&(index, owner)).cloned();
         policies::forgetting(&self.limit(index).policy, state, &self.ring(owner, now))
     }
 
@@ -250,6 +252,7 @@ impl Model {
             limited: judged.refusing.contains(&index),
             retry: judged.retries.get(&index).copied().flatten().filter(|_| enforced).map(far),
             shown: self.shown(index, key, now),
+            history: self.view(index, key, now).before(),
         };
         self.indices().map(detail).collect()
     }

@@ -15,10 +15,13 @@ const TOKEN: i128 = 86_400_000;
 const MS: i128 = 1_000_000;
 
 /// A state with uses. An absent state is fresh.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum State {
     /// The state of an interval or a calendar.
     Window { start: i128, used: i128 },
+    /// The state of a calendar with a history: `own` is what was used in the window itself,
+    /// `before` what was used in each window before it, newest first.
+    Dated { start: i128, used: i128, own: i128, before: Vec<i128> },
     /// The state of a sliding-counter.
     Counters { start: i128, cur: i128, prev: i128 },
     /// The state of a token bucket, in parts of a token, or of `gcra`, in nanoseconds.
@@ -36,10 +39,18 @@ pub struct View {
     pub uses: Vec<i128>,
     /// Everything in its ring.
     ring: Vec<i128>,
+    /// The windows that it remembers.
+    history: usize,
 }
 
-/// The state at `now`, by the rules for the clock.
-pub fn view(policy: &Policy, state: Option<State>, ring: &[i128], now: i128) -> View {
+/// The state at `now`, by the rules for the clock, of a limit that remembers so many windows.
+pub fn view(
+    policy: &Policy,
+    history: usize,
+    state: Option<State>,
+    ring: &[i128],
+    now: i128,
+) -> View {
     let (now, state) = match state {
         Some(state) => set_back(policy, state, now),
         None => (now, None),
@@ -48,23 +59,25 @@ pub fn view(policy: &Policy, state: Option<State>, ring: &[i128], now: i128) -> 
         Policy::Sliding(limit) => (counted(limit.interval_ms, ring, now), ring.to_vec()),
         _ => Default::default(),
     };
-    let state = state.and_then(|state| roll(policy, state, now));
-    View { now, state, uses, ring }
+    let state = state.and_then(|state| roll(policy, history, state, now));
+    View { now, state, uses, ring, history }
 }
 
 /// The state's effective time, and the state, unless the clock was set back too far.
 fn set_back(policy: &Policy, state: State, now: i128) -> (i128, Option<State>) {
-    match time(state) {
+    match time(&state) {
         Some(time) if now < time && time - now < leave(policy, time) => (time, Some(state)),
         Some(time) if now < time => (now, None),
         _ => (now, Some(state)),
     }
 }
 
-fn time(state: State) -> Option<i128> {
+fn time(state: &State) -> Option<i128> {
     match state {
-        State::Window { start, .. } | State::Counters { start, .. } => Some(start),
-        State::Bucket { last, .. } => Some(last),
+        State::Window { start, .. }
+        | State::Dated { start, .. }
+        | State::Counters { start, .. } => Some(*start),
+        State::Bucket { last, .. } => Some(*last),
         State::Ever { .. } => None,
     }
 }
@@ -92,13 +105,14 @@ fn leave(policy: &Policy, time: i128) -> i128 {
 pub fn forgetting(policy: &Policy, state: Option<State>, ring: &[i128]) -> Option<i128> {
     let time = match policy {
         Policy::Sliding(_) => ring.last().copied(),
-        _ => state.and_then(time),
+        _ => state.as_ref().and_then(time),
     }?;
     Some(time - leave(policy, time))
 }
 
-fn roll(policy: &Policy, state: State, now: i128) -> Option<State> {
+fn roll(policy: &Policy, history: usize, state: State, now: i128) -> Option<State> {
     match (policy, state) {
+        (policy, state @ State::Dated { .. }) => end_windows(policy, history, state, now),
         (Policy::Interval(limit), State::Window { start, used }) => {
             let interval = i128::from(limit.interval_ms);
             let turns = (now - start) / interval;
@@ -112,8 +126,8 @@ fn roll(policy: &Policy, state: State, now: i128) -> Option<State> {
         (Policy::Calendar(limit), State::Window { start, used }) => {
             turn_by_turn(&limit.turns, limit, start, used, now)
         }
-        (Policy::Count(Count { turns: Some(turns) }), State::Window { start, .. }) => {
-            (window(turns, now).0 == start).then_some(state)
+        (Policy::Count(Count { turns: Some(turns) }), State::Window { start, used }) => {
+            (window(turns, now).0 == start).then_some(State::Window { start, used })
         }
         (Policy::SlidingCounter(limit), State::Counters { start, cur, prev }) => {
             let interval = i128::from(limit.interval_ms);
@@ -133,8 +147,26 @@ fn roll(policy: &Policy, state: State, now: i128) -> Option<State> {
             let level = level - (now - last) * MS;
             (level > 0).then_some(State::Bucket { level, last: now })
         }
-        _ => Some(state),
+        (_, state) => Some(state),
     }
+}
+
+/// Steps through the calendar windows, and writes down what was used in each.
+fn end_windows(policy: &Policy, history: usize, state: State, now: i128) -> Option<State> {
+    let State::Dated { mut start, mut used, mut own, mut before } = state else { return None };
+    let turns = turns(policy)?;
+    let mut turn = window(turns, start).1;
+    while turn <= now {
+        before.insert(0, own);
+        before.truncate(history);
+        used = if let Policy::Calendar(limit) = policy { settled(limit, used) } else { 0 };
+        own = 0;
+        (start, turn) = window(turns, turn);
+        if used == 0 && before.iter().all(|&uses| uses == 0) {
+            return None;
+        }
+    }
+    Some(State::Dated { start, used, own, before })
 }
 
 /// Steps through the calendar windows. Each settles max uses of a debt, or everything without a
@@ -247,17 +279,17 @@ impl View {
     }
 
     pub fn admits(&self, policy: &Policy, count: i128) -> bool {
-        match (policy, self.state) {
+        match (policy, &self.state) {
             (Policy::Count(_), _) => true,
-            (Policy::SlidingCounter(limit), Some(State::Counters { start, cur, prev })) => {
+            (Policy::SlidingCounter(limit), &Some(State::Counters { start, cur, prev })) => {
                 let interval = i128::from(limit.interval_ms);
                 let weighed = prev * ahead(limit.interval_ms, start, self.now);
                 (cur + count) * interval + weighed <= max(policy) * interval
             }
-            (Policy::Token(limit), Some(State::Bucket { level, .. })) => {
+            (Policy::Token(limit), &Some(State::Bucket { level, .. })) => {
                 level + count * TOKEN <= i128::from(limit.burst) * TOKEN
             }
-            (Policy::Gcra(limit), Some(State::Bucket { level, .. })) => {
+            (Policy::Gcra(limit), &Some(State::Bucket { level, .. })) => {
                 level + count * emission(limit) <= capacity(limit)
             }
             _ => self.used(policy) + count <= most(policy),
@@ -265,11 +297,14 @@ impl View {
     }
 
     pub fn used(&self, policy: &Policy) -> i128 {
-        match (policy, self.state) {
+        match (policy, &self.state) {
             (Policy::Sliding(_), _) => self.uses.len() as i128,
             (_, None) => 0,
-            (_, Some(State::Window { used, .. } | State::Ever { used })) => used,
-            (Policy::SlidingCounter(limit), Some(State::Counters { start, cur, prev })) => {
+            (
+                _,
+                Some(State::Window { used, .. } | State::Dated { used, .. } | State::Ever { used }),
+            ) => *used,
+            (Policy::SlidingCounter(limit), &Some(State::Counters { start, cur, prev })) => {
                 // Whole uses that cover the part, rounded up.
                 let interval = i128::from(limit.interval_ms);
                 let part = prev * ahead(limit.interval_ms, start, self.now);
@@ -280,13 +315,13 @@ impl View {
     }
 
     pub fn remaining(&self, policy: &Policy) -> i128 {
-        match (policy, self.state) {
+        match (policy, &self.state) {
             (Policy::Count(_), _) => 0,
-            (Policy::Token(limit), Some(State::Bucket { level, .. })) => {
+            (Policy::Token(limit), &Some(State::Bucket { level, .. })) => {
                 let free = i128::from(limit.burst) * TOKEN - level;
                 if free > 0 { free / TOKEN } else { 0 }
             }
-            (Policy::Gcra(limit), Some(State::Bucket { level, .. })) => {
+            (Policy::Gcra(limit), &Some(State::Bucket { level, .. })) => {
                 let used = first(0, max(policy), |used| used * emission(limit) >= level);
                 max(policy) - used
             }
@@ -301,24 +336,25 @@ impl View {
             let newest = self.uses.last().map(|time| time + i128::from(limit.interval_ms));
             return Some(newest.map_or(0, |leaves| leaves - self.now));
         }
-        let Some(state) = self.state else {
+        let Some(state) = &self.state else {
             return Some(0);
         };
         match (policy, state) {
-            (Policy::Interval(limit), State::Window { start, .. }) => {
+            (_, State::Dated { used: 0, .. }) => Some(0),
+            (Policy::Interval(limit), &State::Window { start, .. }) => {
                 Some(ahead(limit.interval_ms, start, self.now))
             }
-            (Policy::SlidingCounter(limit), State::Counters { start, cur, .. }) => {
+            (Policy::SlidingCounter(limit), &State::Counters { start, cur, .. }) => {
                 let next = if cur > 0 { i128::from(limit.interval_ms) } else { 0 };
                 Some(ahead(limit.interval_ms, start, self.now) + next)
             }
-            (Policy::Token(limit), State::Bucket { level, .. }) => {
+            (Policy::Token(limit), &State::Bucket { level, .. }) => {
                 Some(first(1, level, |ms| drained(limit, ms) >= level))
             }
-            (Policy::Gcra(_), State::Bucket { level, .. }) => {
+            (Policy::Gcra(_), &State::Bucket { level, .. }) => {
                 Some(first(1, level, |ms| ms * MS >= level))
             }
-            (_, State::Window { .. }) => {
+            (_, State::Window { .. } | State::Dated { .. }) => {
                 Some(window(turns(policy).unwrap(), self.now).1 - self.now)
             }
             _ => None,
@@ -352,7 +388,7 @@ impl View {
                 let interval = i128::from(limit.interval_ms);
                 let leaves = self.ring.iter().map(|time| time + interval).filter(|&t| t > self.now);
                 let admits =
-                    |&then: &i128| view(policy, None, &self.ring, then).admits(policy, count);
+                    |&then: &i128| view(policy, 0, None, &self.ring, then).admits(policy, count);
                 Some(leaves.filter(admits).min()? - self.now)
             }
             Policy::SlidingCounter(limit) => {
@@ -368,13 +404,15 @@ impl View {
     }
 
     fn first_admitting(&self, policy: &Policy, count: i128, latest: i128) -> i128 {
-        first(1, latest, |ms| view(policy, self.state, &[], self.now + ms).admits(policy, count))
+        let then = |ms| view(policy, 0, self.state.clone(), &[], self.now + ms);
+        first(1, latest, |ms| then(ms).admits(policy, count))
     }
 
     /// The state after `count` more uses, or after giving them back.
     pub fn charged(&self, policy: &Policy, count: i128) -> Option<State> {
         let more = |used: i128| (used + count).clamp(0, MOST_USED);
-        match (policy, self.state) {
+        match (policy, self.state.clone()) {
+            _ if self.history > 0 => self.charged_and_dated(policy, count),
             (Policy::Sliding(_), _) => None,
             (Policy::Token(_) | Policy::Gcra(_), state) => {
                 let unit = match policy {
@@ -411,6 +449,32 @@ impl View {
                 (used > 0).then_some(State::Window { start, used })
             }
         }
+    }
+
+    /// The same of a limit that remembers windows. What is given back comes from the window's own
+    /// uses before it comes from debt.
+    fn charged_and_dated(&self, policy: &Policy, count: i128) -> Option<State> {
+        let fresh = || (window(turns(policy).unwrap(), self.now).0, 0, 0, Vec::new());
+        let (start, used, own, before) = match self.state.clone() {
+            Some(State::Dated { start, used, own, before }) => (start, used, own, before),
+            _ => fresh(),
+        };
+        let debt = used - own;
+        let own_then = (own + count).clamp(0, MOST_USED - debt);
+        let from_debt = (-(own + count)).clamp(0, debt);
+        let used = own_then + debt - from_debt;
+        let nothing = used == 0 && before.iter().all(|&uses| uses == 0);
+        (!nothing).then_some(State::Dated { start, used, own: own_then, before })
+    }
+
+    /// What is remembered of the windows before, newest first. None: no history is kept.
+    pub fn before(&self) -> Option<Vec<u32>> {
+        let before = match &self.state {
+            Some(State::Dated { before, .. }) => before.as_slice(),
+            _ => &[],
+        };
+        let most = i128::from(u32::MAX);
+        (self.history > 0).then(|| before.iter().map(|&uses| uses.min(most) as u32).collect())
     }
 
     /// The length of the window, if the policy has one to show.

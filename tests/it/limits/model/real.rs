@@ -3,7 +3,8 @@
 use frs::conf::{Biz, Mode, Scope};
 use frs::limit::Worth;
 use frs::limit::{
-    Demand, Figures, Judgement, LimitFigures, Rules, Span, Spending, States, Terms, Verdict,
+    Demand, Details, Figures, Judgement, LimitFigures, Rules, Span, Spending, States, Terms,
+    Verdict,
 };
 
 use super::plain::{Answer, Detail, Shown, far};
@@ -20,7 +21,7 @@ pub struct Real {
 }
 
 /// A verdict, whether it refuses an atomic request, and the details.
-pub type Outcome = (Verdict, bool, Vec<LimitFigures>);
+pub type Outcome = (Verdict, bool, Details);
 
 impl Real {
     pub fn new(biz: &Biz) -> Real {
@@ -41,10 +42,10 @@ impl Real {
         work(&self.rules, &mut States { key, biz: &mut self.biz, terms: &Terms::of(Spending::New) })
     }
 
-    fn judge(&mut self, step: &Step, now: u64) -> (Judgement, Vec<LimitFigures>) {
+    fn judge(&mut self, step: &Step, now: u64) -> (Judgement, Details) {
         self.tell(now);
         self.on_states(step.key, |rules, states| {
-            let mut details = Vec::new();
+            let mut details = Details::default();
             rules.roll(states, now);
             rules.details(states, now, step.count, &mut details);
             (rules.judge(states, now, step.count), details)
@@ -70,7 +71,7 @@ impl Real {
             bans.then(|| rules.start_ban(states, now, &mut judgement)).flatten()
         });
         let verdict = copy.on_states(step.key, |rules, states| {
-            rules.refigure(states, now, &mut details);
+            rules.refigure(states, now, &mut details.limits);
             rules.verdict(states, now, &judgement)
         });
         self.check_pass(step, now, &copy, verdict);
@@ -142,14 +143,15 @@ pub fn answer((verdict, refuses, _): &Outcome) -> Answer {
 }
 
 pub fn details((.., details): &Outcome) -> Vec<Detail> {
-    assert!(details.iter().zip(1..).all(|(detail, index)| detail.index == index));
+    assert!(details.limits.iter().zip(1..).all(|(detail, index)| detail.index == index));
     let detail = |detail: &LimitFigures| Detail {
         policy: detail.policy,
         limited: detail.limited,
         retry: detail.retry_ms.map(ms),
         shown: shown(&detail.figures),
+        history: details.totals(detail).map(<[u32]>::to_vec),
     };
-    details.iter().map(detail).collect()
+    details.limits.iter().map(detail).collect()
 }
 
 fn shown(figures: &Figures) -> Shown {

@@ -241,8 +241,14 @@ fn any_policy() -> impl Strategy<Value = Policy> {
         3 => any_gcra(),
         1 => prop_oneof![0_u64..60, any_size(0, MOST)]
             .prop_map(|max| Policy::Total(Total { max })),
-        1 => prop::option::of(any_turns()).prop_map(|turns| Policy::Count(Count { turns })),
+        2 => prop::option::weighted(0.7, any_turns())
+            .prop_map(|turns| Policy::Count(Count { turns })),
     ]
+}
+
+/// The windows that a limit with a calendar remembers.
+fn any_history() -> impl Strategy<Value = u16> {
+    prop_oneof![3 => Just(0), 4 => 1..5_u16, 1 => 1..=366_u16]
 }
 
 /// A limit that advises does not ban.
@@ -251,9 +257,11 @@ fn any_limit() -> impl Strategy<Value = Limit> {
     let ban = prop_oneof![3 => 1_u64..400, 1 => any_size(1, MOST)];
     let ban = prop_oneof![6 => Just(None).boxed(), 2 => ban.prop_map(Some).boxed()];
     let advises = prop::bool::weighted(0.2);
-    (scope, any_policy(), ban, advises).prop_map(|(scope, policy, ban_ms, advises)| {
+    let limit = (scope, any_policy(), ban, advises, any_history());
+    limit.prop_map(|(scope, policy, ban_ms, advises, history)| {
         let advice = advises.then(|| Arc::from("captcha"));
-        Limit { ban_ms: ban_ms.filter(|_| !advises), advice, ..Limit::new(scope, policy) }
+        let history = if turns(&policy).is_some() { history } else { 0 };
+        Limit { ban_ms: ban_ms.filter(|_| !advises), advice, history, ..Limit::new(scope, policy) }
     })
 }
 
@@ -352,10 +360,10 @@ pub fn any_change() -> impl Strategy<Value = Case> {
     let zones =
         prop_oneof![2 => prop::sample::select(&ZONES[..]), 1 => Just("Australia/Lord_Howe")];
     let calendar = (turns_in(zones), 1_u64..6, prop_oneof![Just(0), 0_u64..15]);
-    (calendar, time, near).prop_map(|((turns, max, debt), time, near)| {
+    (calendar, time, near, any_history()).prop_map(|((turns, max, debt), time, near, history)| {
         let change = change_after(&turns.zone, time).unwrap_or(time);
         let policy = Policy::Calendar(Calendar { turns, max, debt });
-        let limits = vec![Limit::new(Scope::Key, policy)];
+        let limits = vec![Limit { history, ..Limit::new(Scope::Key, policy) }];
         let biz = Biz::new(1, "biz", KeyType::String, limits);
         Case { biz, begin: (change + near).max(FIRST_MS) }
     })

@@ -51,14 +51,11 @@ fn object(record: &NodeRecord) -> Value {
     if let Some(until) = record.banned_until_ms {
         put("banned-until", json!(until));
     }
-    put(
-        "limits",
-        Value::Array(record.limits.iter().map(|one| limit(one, record.lease(one.index))).collect()),
-    );
+    put("limits", Value::Array(record.limits.iter().map(|one| limit(one, record)).collect()));
     Value::Object(members)
 }
 
-fn limit(limit: &LimitFigures, lease: Option<&LeaseRecord>) -> Value {
+fn limit(limit: &LimitFigures, record: &NodeRecord) -> Value {
     let figures = &limit.figures;
     let mut value = json!({
         "index": limit.index,
@@ -72,7 +69,10 @@ fn limit(limit: &LimitFigures, lease: Option<&LeaseRecord>) -> Value {
     if let Some(reset_ms) = figures.reset_ms {
         put("reset", json!(reset_ms));
     }
-    if let Some(lease) = lease {
+    if let Some(totals) = record.history(limit) {
+        put("history", json!(totals));
+    }
+    if let Some(lease) = record.lease(limit.index) {
         put("lease", self::lease(lease));
     }
     value

@@ -46,6 +46,10 @@ impl super::Write for Xml {
             if let Some(reset_ms) = figures.reset_ms {
                 write!(out, " reset=\"{reset_ms}\"")?;
             }
+            if let Some(totals) = record.history(limit) {
+                let totals: Vec<String> = totals.iter().map(u32::to_string).collect();
+                write!(out, " history=\"{}\"", totals.join(" "))?;
+            }
             match record.lease(limit.index) {
                 None => out.write_all(b"/>")?,
                 Some(lease) => {

@@ -6,7 +6,7 @@
 use frs::service::Command;
 
 use super::head::Reply;
-use super::said::{RequestError, Said};
+use super::said::{RequestError, Said, number};
 use super::{json, resp, xml};
 use crate::arguments::{Arguments, Format, KeyType};
 use crate::keys::write_key;
@@ -283,28 +283,35 @@ impl Figures {
 
 /// For a single item the head must agree with the document.
 fn single_fields(reply: &Reply<'_>, said: &Said<'_>) -> Result<(), String> {
+    let shown = |field: Option<&[u8]>| {
+        field.map_or_else(|| "none".to_owned(), |value| String::from_utf8_lossy(value).into_owned())
+    };
     let retry = said.retry.map(|ms| ms.div_ceil(1000).max(1));
-    if reply.retry_after.map(|seconds| seconds.parse().ok()) != retry.map(Some) {
-        return Err(format!("Retry-After: {:?} beside retry {:?}", reply.retry_after, said.retry));
+    if reply.retry_after.map(number) != retry.map(Some) {
+        let found = shown(reply.retry_after);
+        return Err(format!("Retry-After: {found} beside retry {:?}", said.retry));
     }
     let seconds = said.reset.map(|ms| ms.div_ceil(1000));
     if reply.rate_limit.is_some() != said.remaining.is_some()
-        || parameter(reply.rate_limit, "r") != said.remaining
-        || parameter(reply.rate_limit, "t") != seconds
+        || parameter(reply.rate_limit, b'r') != said.remaining
+        || parameter(reply.rate_limit, b't') != seconds
     {
-        return Err(format!("RateLimit: {} does not fit", reply.rate_limit.unwrap_or("none")));
+        return Err(format!("RateLimit: {} does not fit", shown(reply.rate_limit)));
     }
     let policy = reply.rate_limit_policy;
-    if policy.is_some() != said.max.is_some() || parameter(policy, "q") != said.max {
-        return Err(format!("RateLimit-Policy: {} does not fit", policy.unwrap_or("none")));
+    if policy.is_some() != said.max.is_some() || parameter(policy, b'q') != said.max {
+        return Err(format!("RateLimit-Policy: {} does not fit", shown(policy)));
     }
     Ok(())
 }
 
-/// The value of `;name=`.
-fn parameter(field: Option<&str>, name: &str) -> Option<u64> {
-    let mut parameters = field?.split(';').skip(1).filter_map(|part| part.split_once('='));
-    parameters.find(|(found, _)| *found == name)?.1.parse().ok()
+/// The value of `;name=`, where the name is one letter.
+fn parameter(field: Option<&[u8]>, name: u8) -> Option<u64> {
+    let mut parameters = field?.split(|&byte| byte == b';').skip(1);
+    parameters.find_map(|part| match part {
+        [found, b'=', value @ ..] if *found == name => Some(number(value)),
+        _ => None,
+    })?
 }
 
 #[cfg(test)]

@@ -3,9 +3,12 @@
 //! Invariant: a reply that is returned lies completely in the buffer, and has the fields that every
 //! answer of its protocol has.
 
-use httparse::{EMPTY_HEADER, Header, Response, Status};
+use std::mem::MaybeUninit;
+
+use httparse::{Header, ParserConfig, Response, Status};
 
 use super::resp;
+use super::said::number;
 use crate::arguments::Format;
 
 /// The longest answer: 65,536 items of the longest kind fit.
@@ -19,9 +22,10 @@ pub struct Reply<'b> {
     /// Whether the connection closes after it.
     pub closes: bool,
     pub content_type: &'b str,
-    pub retry_after: Option<&'b str>,
-    pub rate_limit: Option<&'b str>,
-    pub rate_limit_policy: Option<&'b str>,
+    /// Values of fields, as they came.
+    pub retry_after: Option<&'b [u8]>,
+    pub rate_limit: Option<&'b [u8]>,
+    pub rate_limit_policy: Option<&'b [u8]>,
     pub body: &'b [u8],
     /// Bytes of head and body.
     pub bytes: usize,
@@ -46,9 +50,12 @@ impl<'b> Reply<'b> {
     }
 
     fn read_http(bytes: &'b [u8]) -> Result<Option<Reply<'b>>, String> {
-        let mut fields = [EMPTY_HEADER; 48];
-        let mut response = Response::new(&mut fields);
-        let parsed = response.parse(bytes).map_err(|error| format!("no HTTP: {error}"))?;
+        // Not cleared for each answer.
+        let mut fields = [const { MaybeUninit::uninit() }; 48];
+        let mut response = Response::new(&mut []);
+        let parsed = ParserConfig::default()
+            .parse_response_with_uninit_headers(&mut response, bytes, &mut fields)
+            .map_err(|error| format!("no HTTP: {error}"))?;
         let Status::Complete(head_bytes) = parsed else { return Ok(None) };
         let mut reply = Reply { status: response.code.unwrap_or(0), ..Reply::default() };
         let (mut length, mut no_store) = (None, false);
@@ -76,25 +83,28 @@ impl<'b> Reply<'b> {
             let text = std::str::from_utf8(field.value);
             text.map_err(|_| format!("{} is not UTF-8", field.name))
         };
-        let is = |name: &str| field.name.eq_ignore_ascii_case(name);
-        if is("content-length") {
-            let digits = value()?;
-            let number = digits.parse().map_err(|_| format!("Content-Length: {digits}"))?;
+        // Most are written as here.
+        let is = |name: &str| field.name == name || field.name.eq_ignore_ascii_case(name);
+        if is("Content-Length") {
+            let number = number(field.value).and_then(|number| usize::try_from(number).ok());
+            let number = number.ok_or_else(|| {
+                format!("Content-Length: {}", String::from_utf8_lossy(field.value))
+            })?;
             if length.replace(number).is_some() {
                 return Err("Content-Length twice".to_owned());
             }
-        } else if is("content-type") {
+        } else if is("Content-Type") {
             self.content_type = value()?;
-        } else if is("cache-control") {
-            *no_store = value()? == "no-store";
-        } else if is("connection") {
-            self.closes = value()?.eq_ignore_ascii_case("close");
-        } else if is("retry-after") {
-            self.retry_after = Some(value()?);
-        } else if is("ratelimit") {
-            self.rate_limit = Some(value()?);
-        } else if is("ratelimit-policy") {
-            self.rate_limit_policy = Some(value()?);
+        } else if is("Cache-Control") {
+            *no_store = field.value == b"no-store";
+        } else if is("Connection") {
+            self.closes = field.value.eq_ignore_ascii_case(b"close");
+        } else if is("Retry-After") {
+            self.retry_after = Some(field.value);
+        } else if is("RateLimit") {
+            self.rate_limit = Some(field.value);
+        } else if is("RateLimit-Policy") {
+            self.rate_limit_policy = Some(field.value);
         }
         Ok(())
     }

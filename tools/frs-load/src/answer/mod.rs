@@ -6,6 +6,7 @@
 mod check;
 mod head;
 mod json;
+mod plain_xml;
 mod resp;
 mod said;
 mod xml;

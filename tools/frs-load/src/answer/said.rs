@@ -83,6 +83,15 @@ fn put<T>(place: &mut Option<T>, value: Option<T>) -> Result<(), &'static str> {
     if place.is_some() { Ok(()) } else { Err("has no value of its kind") }
 }
 
+/// A number in decimal digits and nothing else.
+pub fn number(digits: &[u8]) -> Option<u64> {
+    let longer = |number: u64, byte: &u8| {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 { None } else { number.checked_mul(10)?.checked_add(digit.into()) }
+    };
+    if digits.is_empty() { None } else { digits.iter().try_fold(0, longer) }
+}
+
 impl<'a> Value<'a> {
     fn text(self) -> Option<Cow<'a, str>> {
         match self {
@@ -96,8 +105,7 @@ impl<'a> Value<'a> {
     /// A whole number small enough that every reader keeps it exact.
     fn number(self) -> Option<u64> {
         let number = match self {
-            Value::Xml(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().ok(),
-            Value::Xml(_) => None,
+            Value::Xml(text) => number(text.as_bytes()),
             Value::Json(value) => value.as_u64(),
             Value::Integer(number) => u64::try_from(number).ok(),
             Value::Bulk(_) => None,

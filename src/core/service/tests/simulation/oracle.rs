@@ -110,7 +110,7 @@ impl Oracle {
         let mut request = Request::default();
         request.begin(Command::Query);
         request.push("both", "0", ItemOptions::ONE.detailed());
-        let whole = service.answers(&request, now).details[1].figures.used;
+        let whole = service.answers(&request, now).details.limits[1].figures.used;
         let most = self.both.known + self.both.open;
         assert!((self.both.known..=most).contains(&whole), "both: {whole} used, {:?}", self.both);
         Seen { updates: self.updates, ..Seen::default() }

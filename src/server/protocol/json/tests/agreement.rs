@@ -8,7 +8,9 @@ use serde_json::Value;
 
 use super::*;
 use crate::protocol::{Format, codec};
-use frs::service::{Figures, Heard, ItemNames, ItemOptions, LimitFigures, List, Verdict};
+use frs::service::{
+    Details, Figures, Heard, HistorySpan, ItemNames, ItemOptions, LimitFigures, List, Verdict,
+};
 
 /// An element or object: its name in XML, its attributes or members, and its content.
 #[derive(Debug, PartialEq)]
@@ -52,6 +54,10 @@ fn of_json(value: &Value) -> Node {
     let mut node = Node { values: Vec::new(), nodes: Vec::new() };
     for (name, value) in value.as_object().expect("an object") {
         match value {
+            Value::Array(totals) if name == "history" => {
+                let totals: Vec<String> = totals.iter().map(Value::to_string).collect();
+                node.values.push((name.clone(), totals.join(" ")));
+            }
             Value::Array(values) => {
                 assert!(["items", "limits"].contains(&&**name), "{name}");
                 node.nodes = values.iter().map(of_json).collect();
@@ -126,7 +132,7 @@ fn error() -> impl Strategy<Value = ItemError> {
     ])
 }
 
-fn limits() -> impl Strategy<Value = Vec<LimitFigures>> {
+fn limits() -> impl Strategy<Value = Vec<(LimitFigures, Option<Vec<u32>>)>> {
     let policy = proptest::sample::select(vec!["interval", "sliding-counter", "total"]);
     let limit = (any::<u16>(), policy, figures(), proptest::option::of(number())).prop_map(
         |(index, policy, figures, retry_ms)| LimitFigures {
@@ -135,9 +141,11 @@ fn limits() -> impl Strategy<Value = Vec<LimitFigures>> {
             figures,
             retry_ms,
             limited: retry_ms.is_some(),
+            history: HistorySpan::default(),
         },
     );
-    proptest::collection::vec(limit, 0..3)
+    let totals = proptest::option::of(proptest::collection::vec(any::<u32>(), 0..400));
+    proptest::collection::vec((limit, totals), 0..3)
 }
 
 fn exchange(name: &'static str, most_items: usize) -> impl Strategy<Value = (Request, Answers)> {
@@ -155,7 +163,9 @@ fn exchange(name: &'static str, most_items: usize) -> impl Strategy<Value = (Req
                 request.note_numbers(ItemNames { biz: number % 3 == 0, key: number % 5 == 0 });
             }
             let details = Range { start: answers.details.len(), end: 0 };
-            answers.details.extend(limits);
+            for (figures, totals) in limits {
+                answers.details.push(figures, totals.map(Vec::into_iter));
+            }
             let details = details.start..answers.details.len();
             let action = action.map_or(0, |word| {
                 answers.actions.push(Arc::from(word));
@@ -352,6 +362,7 @@ fn the_answer_of_the_contract() {
         figures,
         retry_ms,
         limited: retry_ms.is_some(),
+        history: HistorySpan::default(),
     };
     let judged = |limited, limit, figures, retry_ms| Verdict {
         limited,
@@ -372,7 +383,8 @@ fn the_answer_of_the_contract() {
             Answer { details: 0..2, ..answer(Ok(judged(true, 2, refused, Some(120_000)))) },
             answer(Err(ItemError::UnknownBiz)),
         ],
-        details: vec![limit(1, figures(3, 15, 12, 59_000), None), limit(2, refused, Some(120_000))],
+        details: vec![limit(1, figures(3, 15, 12, 59_000), None), limit(2, refused, Some(120_000))]
+            .into(),
         actions: Vec::new(),
     };
     assert_eq!(
@@ -417,7 +429,7 @@ fn the_longest_words_fit() {
 /// The bound used to count memory, without what is echoed of the item.
 #[test]
 fn the_longest_answers_are_within_their_bound() {
-    use crate::protocol::format::ANSWER_BYTES;
+    use crate::protocol::format::{ANSWER_BYTES, WINDOW_BYTES};
 
     const LONGEST: u64 = (1 << 53) - 1;
     let figures =
@@ -444,10 +456,16 @@ fn the_longest_answers_are_within_their_bound() {
         figures,
         retry_ms: Some(LONGEST),
         limited: true,
+        history: HistorySpan::default(),
+    };
+    let history = |windows| {
+        let mut details = Details::default();
+        details.push(limit, Some(std::iter::repeat_n(u32::MAX, windows)));
+        details
     };
     for format in [Format::Xml, Format::Json] {
-        let length = |result: Option<Verdict>, limits: usize| {
-            let (items, details) = (result.is_some().into(), vec![limit; limits]);
+        let length_of = |result: Option<Verdict>, details: Details| {
+            let (items, limits) = (result.is_some().into(), details.len());
             let result = Ok(result.unwrap_or(Verdict::UNJUDGED));
             let answer = Answer { biz: Some(0), result, details: 0..limits, action: 1 };
             let actions = actions.clone();
@@ -456,10 +474,16 @@ fn the_longest_answers_are_within_their_bound() {
             codec::write(format, &mut out, &mut Line::default(), &request, &answers);
             out.len()
         };
+        let length = |result, limits: usize| length_of(result, Details::from(vec![limit; limits]));
         let item = [true, false].map(|limited| length(Some(flags(limited)), 0)).into_iter().max();
         let item = item.unwrap_or(0) - length(None, 0);
         assert!((200..=ANSWER_BYTES).contains(&item), "{format:?}: {item}");
         let limit = length(Some(flags(true)), 2) - length(Some(flags(true)), 1);
         assert!((150..=ANSWER_BYTES).contains(&limit), "{format:?}: {limit}");
+        let with_history = length_of(Some(flags(true)), history(366));
+        let limit = with_history - length(Some(flags(true)), 0);
+        assert!(limit <= ANSWER_BYTES + 366 * WINDOW_BYTES, "{format:?}: {limit}");
+        let window = with_history - length_of(Some(flags(true)), history(365));
+        assert!((11..=WINDOW_BYTES).contains(&window), "{format:?}: {window}");
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use frs::service::{Heard, ItemOptions};
+use frs::service::{Details, Heard, HistorySpan, ItemOptions};
 
 fn figures() -> Figures {
     Figures { used: 1, max: 5, remaining: 4, reset_ms: Some(60_000) }
@@ -83,12 +83,13 @@ fn advice_and_the_detail() {
         figures: Figures { reset_ms: None, ..figures() },
         retry_ms: Some(3),
         limited: true,
+        history: HistorySpan::default(),
     };
     let open = LimitFigures { retry_ms: None, figures: figures(), ..refused };
     let items = vec![Answer { details: 0..2, action: 1, ..answer(Ok(judged())) }];
     let word: Arc<str> = "captcha".into();
-    let answers =
-        Answers { details: vec![refused, open], actions: vec![word], items, ..Answers::default() };
+    let details = Details::from(vec![refused, open]);
+    let answers = Answers { details, actions: vec![word], items, ..Answers::default() };
     let limit = "$5 index :2 $6 policy $15 sliding-counter $4 used :1 $3 max :5 $9 remaining :4 ";
     assert_eq!(
         written(Version::Three, Shape::One, &answers).0,
@@ -99,6 +100,39 @@ fn advice_and_the_detail() {
     );
     let flat = written(Version::Two, Shape::One, &answers).0;
     assert!(flat.starts_with("*16 ") && flat.contains("*2 *12 $5 index"), "{flat}");
+}
+
+#[test]
+fn the_detail_with_windows_before() {
+    let figures = LimitFigures {
+        index: 1,
+        policy: "count",
+        figures: figures(),
+        retry_ms: None,
+        limited: false,
+        history: HistorySpan::default(),
+    };
+    let written_with = |totals: &[u32]| {
+        let mut details = Details::default();
+        details.push(figures, Some(totals.iter().copied()));
+        let items = vec![Answer { details: 0..1, ..answer(Ok(judged())) }];
+        let answers = Answers { details, items, ..Answers::default() };
+        let [flat, map] =
+            [Version::Two, Version::Three].map(|version| written(version, Shape::One, &answers).0);
+        let limit = "$5 index :1 $6 policy $5 count $4 used :1 $3 max :5 $9 remaining :4 \
+                     $5 reset :60000 ";
+        let [flat, map] = [flat, map].map(|text| {
+            let (begin, history) = text.split_once(limit).expect("the limit");
+            (begin.to_owned(), history.to_owned())
+        });
+        assert!(flat.0.ends_with("*1 *14 ") && map.0.ends_with("*1 %7 "), "{flat:?} {map:?}");
+        assert_eq!(flat.1, map.1);
+        map.1
+    };
+    assert_eq!(written_with(&[]), "$7 history *0 ");
+    assert_eq!(written_with(&[1204, 998, 0]), "$7 history *3 :1204 :998 :0 ");
+    let many = written_with(&[u32::MAX; 366]);
+    assert_eq!(many, format!("$7 history *366 {}", ":4294967295 ".repeat(366)));
 }
 
 #[test]

@@ -207,9 +207,9 @@ fn check_head(change: impl FnOnce(&mut Reply<'_>)) -> Result<(), String> {
     let mut reply = Reply {
         status: 200,
         content_type: "application/xml",
-        retry_after: Some("1"),
-        rate_limit: Some("\"b\";r=0;t=1"),
-        rate_limit_policy: Some("\"b\";q=5;w=60"),
+        retry_after: Some(b"1"),
+        rate_limit: Some(b"\"b\";r=0;t=1"),
+        rate_limit_policy: Some(b"\"b\";q=5;w=60"),
         ..Reply::default()
     };
     change(&mut reply);
@@ -221,11 +221,11 @@ fn the_head_agrees_with_a_single_item() {
     assert_eq!(check_head(|_| {}), Ok(()));
     assert!(check_head(|reply| reply.content_type = "text/plain").is_err());
     assert!(check_head(|reply| reply.retry_after = None).is_err());
-    assert!(check_head(|reply| reply.retry_after = Some("2")).is_err());
+    assert!(check_head(|reply| reply.retry_after = Some(b"2")).is_err());
     assert!(check_head(|reply| reply.rate_limit = None).is_err());
-    assert!(check_head(|reply| reply.rate_limit = Some("\"b\";r=1;t=1")).is_err());
-    assert!(check_head(|reply| reply.rate_limit = Some("\"b\";r=0")).is_err());
-    assert!(check_head(|reply| reply.rate_limit_policy = Some("\"b\";q=6")).is_err());
+    assert!(check_head(|reply| reply.rate_limit = Some(b"\"b\";r=1;t=1")).is_err());
+    assert!(check_head(|reply| reply.rate_limit = Some(b"\"b\";r=0")).is_err());
+    assert!(check_head(|reply| reply.rate_limit_policy = Some(b"\"b\";q=6")).is_err());
     assert!(check_head(|reply| reply.rate_limit_policy = None).is_err());
 }
 

@@ -1,0 +1,127 @@
+//! How many instructions the library takes for an item, by valgrind: figures that a busy machine
+//! does not change. `cargo bench --bench instructions`; a word selects cases:
+//! `cargo bench --bench instructions -- atomic`
+//!
+//! A case runs once and twice as long, and the difference counts, so that what comes before it does
+//! not. The group is small: waiting for memory takes time, not instructions.
+
+mod bench_store;
+
+use std::process::Command as Program;
+
+use frs::service::{Answers, Command, Exchange, ItemOptions, Request, Role, Service};
+
+const KEYS: u64 = 4096;
+const NOW: u64 = 1_700_000_000_000;
+/// Items of one case, run once.
+const ITEMS: u64 = 6400;
+
+const MAP: &str = r#"<map>
+  <group name="some" files="1" key-nodes="512" chain="56" node-size="64" hash="bob"/>
+  <group name="full" files="1" key-nodes="8" chain="56" node-size="64" hash="bob"/>
+  <biz id="1" name="some" group="some" key="string">
+    <limit policy="interval" interval="24h" max="9007199254740991"/>
+  </biz>
+  <biz id="2" name="full" group="full" key="string">
+    <limit policy="interval" interval="24h" max="9007199254740991"/>
+  </biz>
+</map>"#;
+
+/// What is counted: its name, its business, items in a request, requests handed over together.
+struct Case {
+    name: &'static str,
+    biz: &'static str,
+    items: usize,
+    together: usize,
+    is_atomic: bool,
+    /// Of keys that are not there.
+    is_new: bool,
+}
+
+const HIT: Case =
+    Case { name: "hit", biz: "some", items: 1, together: 1, is_atomic: false, is_new: false };
+
+const CASES: [Case; 7] = [
+    HIT,
+    Case { name: "16 requests of a hit, together", together: 16, ..HIT },
+    Case { name: "64 hits in a request", items: 64, ..HIT },
+    Case { name: "64 hits, atomic", items: 64, is_atomic: true, ..HIT },
+    Case { name: "create", is_new: true, ..HIT },
+    Case { name: "64 creates in a request", items: 64, is_new: true, ..HIT },
+    Case { name: "evict", biz: "full", is_new: true, ..HIT },
+];
+
+/// Names the case to a child.
+const CHILD: &str = "FRS_BENCH_CHILD";
+
+fn main() {
+    if let Ok(case) = std::env::var(CHILD) {
+        let numbers: Vec<u64> = case.split(' ').map(|word| word.parse().expect("one")).collect();
+        return run(&CASES[numbers[0] as usize], numbers[1]);
+    }
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    for (number, case) in CASES.iter().enumerate() {
+        if !wanted.is_empty() && !wanted.iter().any(|word| case.name.contains(word.as_str())) {
+            continue;
+        }
+        match count(number, 2 * ITEMS).zip(count(number, ITEMS)) {
+            Some((twice, once)) => {
+                println!("{:32} {:6} an item", case.name, (twice - once) / ITEMS);
+            }
+            None => println!("{:32} not counted: valgrind is not installed", case.name),
+        }
+    }
+}
+
+/// Instructions of a whole run.
+fn count(case: usize, items: u64) -> Option<u64> {
+    let this = std::env::current_exe().expect("this program");
+    let output = Program::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(this)
+        .env(CHILD, format!("{case} {items}"))
+        .output()
+        .ok()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    said.lines().find(|line| line.contains("Collected"))?.rsplit(' ').next()?.parse().ok()
+}
+
+fn run(case: &Case, items: u64) {
+    let dir = bench_store::directory();
+    bench_store::fill(&dir, MAP, "", |_| {});
+    let mut service = Service::attach(dir.path(), Role::Program).expect("an attachment");
+    let mut answers = Answers::default();
+    let first = if case.biz == "full" { 8 * 56 } else { KEYS };
+    for number in 0..first {
+        let mut one = Request::default();
+        one.begin(Command::Update);
+        one.push(case.biz, &key(number), ItemOptions::ONE);
+        service.run(&one, NOW, &mut answers);
+    }
+    // As many as the longer run needs, so that they cancel out.
+    let keys: Vec<String> = (0..first + 2 * ITEMS).map(key).collect();
+    let mut next = first;
+    let mut exchanges = vec![Exchange::default(); case.together];
+    for _ in 0..items / (case.items * case.together) as u64 {
+        for Exchange { request, .. } in &mut exchanges {
+            request.begin(Command::Update);
+            for _ in 0..case.items {
+                let number =
+                    if case.is_new { next } else { next.wrapping_mul(0x9e37_79b9) % first };
+                request.push(case.biz, &keys[number as usize], ItemOptions::ONE);
+                next += 1;
+            }
+            request.atomic = case.is_atomic;
+        }
+        service.begin_tick();
+        service.run_all(&mut exchanges, NOW);
+        for Exchange { answers, .. } in &exchanges {
+            assert!(answers.items.iter().all(|answer| answer.result.is_ok()));
+        }
+    }
+}
+
+fn key(number: u64) -> String {
+    format!("user-{number:015}")
+}
