@@ -80,7 +80,7 @@ pub(crate) fn create(
 }
 
 /// Maps the file beside the group file of `entry`. It is the one at this place.
-pub(super) fn open(
+pub(crate) fn open(
     group_file: &Path,
     header: &Header,
     entry: &FileEntry,

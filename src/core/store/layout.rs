@@ -36,7 +36,7 @@
 //!                          the digests of long keys | CRC over the three
 //!   page 1.. files         4096 entries of 16 words: 0 group id | 1 file index (0..32),
 //!                          used (32), quarantine (33) | 2 device | 3 inode | 4..8 group name
-//!                          8 birth of the file (ns) | 9 inode and 10 birth of the file that marks
+//!                          8 birth of the file (ns) | 10 inode and 11 birth of the file that marks
 //!                          its changed pages; 0: none. Older binaries leave them 0
 //!   then     256 slots     page 0: 0 state (0..32), epoch (32..64) | 1 pid, role | 2 generation
 //!                          acknowledged | 3 phase | 4 intents | 5 transactions begun

@@ -28,6 +28,8 @@ mod access;
 #[cfg(not(loom))]
 mod backing;
 #[cfg(not(loom))]
+mod checkpoint;
+#[cfg(not(loom))]
 pub mod counter;
 #[cfg(not(loom))]
 mod dirty_file;
@@ -85,6 +87,10 @@ pub use runtime::{ChildRole, Damage, LINGERING};
 #[cfg(not(loom))]
 pub use {
     access::{give_access, give_access_to_generation},
+    checkpoint::{
+        CheckpointFacts, Checkpointer, GroupPass, Pace, Pacer, PassRate, Progress, Unpaced,
+        checkpoint_facts,
+    },
     counter::{BizRow, Counter, Counters, GroupCounter, Sums},
     doorbell::{Asking, Bell, EventBell, Rest},
     error::Error,
@@ -97,8 +103,8 @@ pub use {
     pass::Pass,
     places::{Places, ROLE_PREPARE, ROLE_PROGRAM, SlotRequest},
     prepare::{
-        Prepared, Unserved, check_files, close_clean, live_dir, prepare, prepare_after_fault,
-        prepare_at_start,
+        Prepared, Preparing, Unserved, check_files, close_clean, live_dir, prepare,
+        prepare_after_fault, prepare_at_start, prepare_with,
     },
     runtime::{CourierLock, MasterCounts, Runtime, SlotStatus},
     shared_bell::{Lying, SharedBell},

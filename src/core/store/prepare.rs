@@ -7,6 +7,7 @@ use std::fs::OpenOptions;
 use std::path::Path;
 use std::time::Duration;
 
+use super::checkpoint::{self, Found, LiveState, Marking, Progress, Restored};
 use super::counter::GroupCounter;
 use super::error::{Error, io_error};
 use super::group::{self, Group, Marks, OpenFile, OpenGroup};
@@ -25,12 +26,29 @@ pub struct Prepared {
     pub created: Vec<String>,
     /// Names of groups scanned whole.
     pub scanned: Vec<String>,
+    /// Names of groups restored from checkpoints.
+    pub restored: Vec<String>,
     /// Dead slots whose transactions were undone.
     pub recovered_slots: usize,
     /// Nodes dropped by the scans.
     pub dropped_nodes: u64,
     /// Groups with damaged files. Their items answer `store`.
     pub unserved: Vec<Unserved>,
+}
+
+/// How a store is prepared, beside its configuration.
+#[derive(Clone, Copy)]
+pub struct Preparing<'a> {
+    /// Whether a group begins empty whose live files and checkpoints are lost.
+    pub accepts_loss: bool,
+    /// Hears how far a restore is.
+    pub progress: Progress<'a>,
+}
+
+impl Preparing<'_> {
+    /// Nothing that was counted may be lost, and nobody hears.
+    pub const CAREFUL: Preparing<'static> =
+        Preparing { accepts_loss: false, progress: &|_: &str| {} };
 }
 
 /// A group that cannot be served.
@@ -55,13 +73,18 @@ pub fn live_dir(conf: &Conf) -> &Path {
 /// worker uses this configuration. Groups already in use are left unchanged. A group with damaged
 /// or unreadable files is quarantined and reported; the others are not affected.
 pub fn prepare(conf: &Conf) -> Result<Prepared, Error> {
-    prepare_groups(conf, admit)
+    prepare_with(conf, Preparing::CAREFUL)
+}
+
+/// Like [`prepare`], as told.
+pub fn prepare_with(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, Error> {
+    prepare_groups(conf, how, admit)
 }
 
 /// Like [`prepare`], when no other server has the directory. The processes of a killed server end
 /// by themselves; a group that must be scanned waits for that.
-pub fn prepare_at_start(conf: &Conf) -> Result<Prepared, Error> {
-    prepare_groups(conf, |live, configured, runtime, prepared| {
+pub fn prepare_at_start(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, Error> {
+    prepare_groups(conf, how, |live, configured, runtime, prepared| {
         let begun = clock::instant();
         loop {
             let admitted = admit(live, configured, runtime, prepared);
@@ -80,8 +103,8 @@ fn has_orphans_only(runtime: &Runtime) -> bool {
 
 /// Like [`prepare`], after a run whose process hit a page that could not be read. The group of that
 /// file is marked. It is given up, and not scanned again before the next start.
-pub fn prepare_after_fault(conf: &Conf) -> Result<Prepared, Error> {
-    prepare_groups(conf, |live, configured, runtime, prepared| {
+pub fn prepare_after_fault(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, Error> {
+    prepare_groups(conf, how, |live, configured, runtime, prepared| {
         let OpenGroup { files, .. } = group::open_files(live, &configured.name)?;
         // The mark is in the first file, for all files.
         if group::read_marks(&files[0].path, &files[0].file)?.quarantined {
@@ -94,7 +117,7 @@ pub fn prepare_after_fault(conf: &Conf) -> Result<Prepared, Error> {
 /// Makes one group ready. Arguments: directory of the live files, configuration, register, results.
 type Admit = fn(&Path, &conf::Group, &Runtime, &mut Prepared) -> Result<(), Error>;
 
-fn prepare_groups(conf: &Conf, admit: Admit) -> Result<Prepared, Error> {
+fn prepare_groups(conf: &Conf, how: Preparing<'_>, admit: Admit) -> Result<Prepared, Error> {
     let live = live_dir(conf);
     std::fs::create_dir_all(live).map_err(io_error(live, "create the directory"))?;
     let mut prepared = Prepared::default();
@@ -119,10 +142,13 @@ fn prepare_groups(conf: &Conf, admit: Admit) -> Result<Prepared, Error> {
         {
             tracing::warn!(group = name, %error, "cannot remove the files that a migration left");
         }
-        if group::create(live, configured)? {
-            prepared.created.push(name.clone());
-        }
-        match admit(live, configured, &runtime, &mut prepared) {
+        let admitted =
+            make_ready(conf, configured, how, &runtime, &mut prepared).and_then(|marking| {
+                admit(live, configured, &runtime, &mut prepared)?;
+                let open = group::open_files(live, name)?;
+                checkpoint::admit_marks(&open, &runtime, marking)
+            });
+        match admitted {
             Err(error) if error.is_of_files() => {
                 quarantine(&runtime, name);
                 let (group, reason) = (name.clone(), error.to_string());
@@ -132,6 +158,69 @@ fn prepare_groups(conf: &Conf, admit: Admit) -> Result<Prepared, Error> {
         }
     }
     Ok(prepared)
+}
+
+/// Creates or restores the live files of a group that lacks them. Returns what is known of its
+/// checkpoints then.
+fn make_ready(
+    conf: &Conf,
+    configured: &conf::Group,
+    how: Preparing<'_>,
+    runtime: &Runtime,
+    prepared: &mut Prepared,
+) -> Result<Marking, Error> {
+    let (data, live, name) = (&conf.srv.data.dir, live_dir(conf), &configured.name);
+    let state = checkpoint::live_state(live, configured)?;
+    if conf.srv.data.checkpoint.is_none() {
+        if group::create(live, configured)? {
+            prepared.created.push(name.clone());
+        }
+        return Ok(Marking::Off);
+    }
+    if state == LiveState::GoOn {
+        return Ok(Marking::On);
+    }
+    match checkpoint::find(data, name)? {
+        Found::Complete(complete) => {
+            group::check_geometry(&complete.header, configured)?;
+            if runtime.find_named(name, 0).is_some() && !is_alone(runtime, LINGERING) {
+                // No process may go on with its former files.
+                return Err(Error::Quarantined { group: name.clone() });
+            }
+            let (number, begun_ms) = (complete.facts.number, complete.facts.begun_ms);
+            tracing::warn!(group = name, number, begun_ms, "restoring the group from a checkpoint");
+            if let Some(other) = &complete.other {
+                tracing::warn!(group = name, why = other, "the other checkpoint is not complete");
+            }
+            let Restored { report, holds } = checkpoint::restore(live, &complete, how.progress)?;
+            log_report(name, &report);
+            prepared.restored.push(name.clone());
+            prepared.dropped_nodes += report.dropped();
+            count_dropped(live, runtime, name, &report)?;
+            Ok(holds
+                .map_or(Marking::On, |(side, pass)| Marking::Holding { side: Some(side), pass }))
+        }
+        // They are scanned, as without checkpoints.
+        _ if state == LiveState::Unclean => Ok(Marking::On),
+        Found::Unusable(why) if !how.accepts_loss => Err(Error::Lost { group: name.clone(), why }),
+        found => {
+            if let Found::Unusable(why) = found {
+                let why = why.join("; ");
+                tracing::error!(group = name, why, "all that was counted is lost, as accepted");
+                checkpoint::remove(data, name)?;
+            }
+            group::create(live, configured)?;
+            prepared.created.push(name.clone());
+            let header = group::open_files(live, name)?.header;
+            match checkpoint::create_empty(data, &header) {
+                Ok(pass) => Ok(Marking::Holding { side: None, pass }),
+                Err(error) => {
+                    tracing::error!(group = name, %error, "no checkpoint can be made yet");
+                    Ok(Marking::On)
+                }
+            }
+        }
+    }
 }
 
 /// Quarantines a group until a start has found its files sound. Until then no process serves from

@@ -144,7 +144,8 @@ impl Checkpointer {
         for checkpoint in &files {
             file::sync(&checkpoint.path, &checkpoint.file)?;
         }
-        let done = |pages: u64| CheckpointFacts { written_pages: pages, is_complete: true, ..facts };
+        let done =
+            |pages: u64| CheckpointFacts { written_pages: pages, is_complete: true, ..facts };
         for (checkpoint, &pages) in files.iter().zip(&written) {
             let OpenCheckpoint { path, file, header, .. } = checkpoint;
             file::write_header(path, file, header, done(pages))?;
@@ -171,9 +172,8 @@ impl Checkpointer {
             let options = OpenOptions::new().read(true).write(true).clone();
             let known = file::open(&self.data_dir, &header.name, (index, side), &options);
             let known = known.ok().filter(|known| known.header == header);
-            let is_known = known.as_ref().is_some_and(|known| {
-                dirty.known_pass(side) == Some(known.facts.id)
-            });
+            let is_known =
+                known.as_ref().is_some_and(|known| dirty.known_pass(side) == Some(known.facts.id));
             dirty.begin_pass(side);
             if !is_known {
                 dirty.fill(side);

@@ -164,8 +164,7 @@ pub(super) fn create(
 pub(crate) fn create_empty(data_dir: &Path, header: &Header) -> Result<u64, Error> {
     let id = random_id(data_dir)?;
     let begun_ms = crate::base::clock::now();
-    let facts =
-        CheckpointFacts { id, number: 1, begun_ms, written_pages: 0, is_complete: true };
+    let facts = CheckpointFacts { id, number: 1, begun_ms, written_pages: 0, is_complete: true };
     for side in Side::BOTH {
         for file in 0..header.geometry.files {
             create(data_dir, &Header { file, ..header.clone() }, side, facts)?;
@@ -281,9 +280,8 @@ fn paths(data_dir: &Path, name: &str) -> Result<Vec<PathBuf>, Error> {
     let start = format!("{name}.");
     let is_one = |file: &str| {
         let middle = file.strip_prefix(&start)?;
-        let number = ["a", "b"]
-            .iter()
-            .find_map(|end| middle.strip_suffix(&format!(".checkpoint.{end}")))?;
+        let number =
+            ["a", "b"].iter().find_map(|end| middle.strip_suffix(&format!(".checkpoint.{end}")))?;
         number.parse::<u32>().ok()
     };
     let entries = std::fs::read_dir(data_dir).map_err(io_error(data_dir, "read the directory"))?;

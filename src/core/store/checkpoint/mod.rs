@@ -22,9 +22,11 @@ mod restore;
 mod tests;
 
 pub(super) use admit::{LiveState, Marking, admit_marks, live_state};
-pub use checkpointer::{CheckpointLock, Checkpointer, GroupPass};
-pub(super) use file::{Found, create_empty, find, path_of, read_header, remove};
+pub use checkpointer::{Checkpointer, GroupPass, PassRate, Unpaced};
+#[cfg(test)]
+use file::path_of;
 pub use file::{CheckpointFacts, checkpoint_facts};
+pub(super) use file::{Found, create_empty, find, remove};
 pub use pass::{Pace, Pacer};
 pub use restore::Progress;
 pub(super) use restore::{Restored, restore};

@@ -129,7 +129,7 @@ impl Runtime {
     /// The file that marks the changed pages of a registered file. None where nothing is marked.
     pub(crate) fn dirty_place(&self, index: usize) -> Option<FilePlace> {
         let base = Self::entry(index);
-        let [inode, birth_ns] = [9, 10].map(|word| self.region.load(base + word));
+        let [inode, birth_ns] = [10, 11].map(|word| self.region.load(base + word));
         let device = self.region.load(base + 2);
         (inode != 0).then_some(FilePlace { device, inode, birth_ns })
     }
@@ -138,8 +138,8 @@ impl Runtime {
     /// maps the group again with the next generation.
     pub(crate) fn set_dirty_place(&self, index: usize, place: Option<FilePlace>) {
         let base = Self::entry(index);
-        self.region.store(base + 10, place.map_or(0, |place| place.birth_ns));
-        self.region.store(base + 9, place.map_or(0, |place| place.inode));
+        self.region.store(base + 11, place.map_or(0, |place| place.birth_ns));
+        self.region.store(base + 10, place.map_or(0, |place| place.inode));
     }
 
     /// Frees the entries of all files of a group. No process may be attached.
