@@ -69,18 +69,14 @@ impl DirtyPages {
     }
 
     /// Pages of the file.
+    #[cfg(test)]
     pub fn pages(&self) -> usize {
         self.pages
     }
 
     /// Words of bits for each checkpoint.
-    pub fn len(&self) -> usize {
+    pub fn words_of_side(&self) -> usize {
         self.pages.div_ceil(PAGES_OF_WORD)
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.pages == 0
     }
 
     /// Marks the pages that hold `len` words of the file from `at` on. The caller, or the dead owner
@@ -135,15 +131,16 @@ impl DirtyPages {
 
     /// Sets all bits of a checkpoint: nothing is known of it.
     pub fn fill(&self, side: Side) {
-        for index in 0..self.len() {
+        for index in 0..self.words_of_side() {
             let pages = (self.pages - index * PAGES_OF_WORD).min(PAGES_OF_WORD);
             self.give_back(index, side, u64::MAX >> (PAGES_OF_WORD - pages));
         }
     }
 
     /// How many pages are marked.
+    #[cfg(test)]
     pub fn count(&self, side: Side) -> u64 {
-        (0..self.len()).map(|index| u64::from(self.look(index, side).count_ones())).sum()
+        (0..self.words_of_side()).map(|index| u64::from(self.look(index, side).count_ones())).sum()
     }
 }
 

@@ -106,7 +106,7 @@ pub use {
         Prepared, Preparing, Unserved, check_files, close_clean, live_dir, prepare,
         prepare_after_fault, prepare_at_start, prepare_with,
     },
-    runtime::{CourierLock, MasterCounts, Runtime, SlotStatus},
+    runtime::{CheckpointCounts, CourierLock, MasterCounts, RequestedPass, Runtime, SlotStatus},
     shared_bell::{Lying, SharedBell},
     sweep::Sweep,
     transaction::{Full, NodeIndex, Refused, TooLarge, Transaction, TransactionBuffers, Wanted},

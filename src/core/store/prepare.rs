@@ -146,7 +146,13 @@ fn prepare_groups(conf: &Conf, how: Preparing<'_>, admit: Admit) -> Result<Prepa
             make_ready(conf, configured, how, &runtime, &mut prepared).and_then(|marking| {
                 admit(live, configured, &runtime, &mut prepared)?;
                 let open = group::open_files(live, name)?;
-                checkpoint::admit_marks(&open, &runtime, marking)
+                checkpoint::admit_marks(&open, &runtime, marking)?;
+                if conf.srv.data.checkpoint.is_some()
+                    && let Some(facts) = checkpoint::checkpoint_facts(&conf.srv.data.dir, name)
+                {
+                    runtime.set_checkpoint_time(name, facts.begun_ms);
+                }
+                Ok(())
             });
         match admitted {
             Err(error) if error.is_of_files() => {

@@ -84,6 +84,9 @@ impl Checkpointer {
                 Ok(None) => continue,
                 Err(error) => Err(error),
             };
+            if let Ok(Some(facts)) = &result {
+                self.runtime.set_checkpoint_time(name, facts.begun_ms);
+            }
             let is_broken_off = matches!(result, Ok(None));
             passes.push(GroupPass { group: name.clone(), result });
             if is_broken_off {

@@ -154,7 +154,7 @@ impl<'a> Output<'a> {
 impl FilePass<'_> {
     /// Copies what is marked.
     pub fn run(&self, output: &mut Output<'_>) -> Result<FilePassEnd, Error> {
-        let words = self.dirty.len();
+        let words = self.dirty.words_of_side();
         let mut taken = Taken { words: vec![0; words], upto: 0, pages: 0, last_page: None };
         let (mut next, mut later) = (0, Vec::new());
         let mut copy = vec![0u64; self.group.key_node_words()];
@@ -316,14 +316,10 @@ const _: () = assert!(PAGE_BYTES == PAGE_WORDS * 8);
 
 /// Faults of the disk, for tests: at each call that writes or syncs.
 pub(super) mod fault {
-    use std::path::Path;
-
-    use crate::store::error::Error;
-
     /// Called before each write and each sync.
     #[cfg(not(test))]
     #[inline(always)]
-    pub fn point(_: &Path) -> Result<(), Error> {
+    pub fn point(_: &std::path::Path) -> Result<(), crate::store::error::Error> {
         Ok(())
     }
 
@@ -335,8 +331,7 @@ pub(super) mod fault {
         use std::cell::Cell;
         use std::path::Path;
 
-        use super::Error;
-        use crate::store::error::io_error;
+        use crate::store::error::{Error, io_error};
 
         thread_local! {
             static CALLS: Cell<u64> = const { Cell::new(0) };

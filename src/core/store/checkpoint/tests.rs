@@ -88,7 +88,7 @@ impl Machine {
     fn use_all(&self, times: u32) {
         let mut service = self.attach();
         for (biz, key) in KEYS {
-            (0..times).for_each(|_| drop(service.update(biz, key, NOW)));
+            (0..times).for_each(|_| _ = service.update(biz, key, NOW));
         }
     }
 }

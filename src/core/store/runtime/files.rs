@@ -30,7 +30,7 @@ pub(crate) struct FileEntry {
 }
 
 impl Runtime {
-    fn entry(index: usize) -> usize {
+    pub(super) fn entry(index: usize) -> usize {
         at::FILES + index * at::FILE_WORDS
     }
 
@@ -120,6 +120,7 @@ impl Runtime {
         self.region.write(base + 4, &name);
         self.region.store(base + 8, entry.birth_ns);
         self.set_dirty_place(index, None);
+        self.region.store(base + at::FILE_CHECKPOINT, 0);
         // No process serves from it until it is known to be sound: see `release_file`.
         let flags = at::FILE_USED | at::FILE_QUARANTINE;
         self.region.store_release(base + 1, u64::from(entry.file) | flags);
