@@ -2,13 +2,15 @@
 //! processes, and looks at all nodes from time to time.
 //!
 //! Contract: it serves no request, so waiting for a disk delays no client. The admin plane is a
-//! thread of it with its own attachment.
+//! thread of it with its own attachment, and checkpoints are made by another one.
 //!
 //! | file | duty |
 //! | --- | --- |
+//! | `checkpoints` | a checkpoint now and then, in a thread of its own |
 //! | `run` | the loop: flushes, recoveries, huge pages |
 //! | `sweeper` | the slow look at all nodes |
 
+mod checkpoints;
 mod run;
 mod sweeper;
 

@@ -14,14 +14,14 @@ use super::children::ChildRequests;
 use super::error::ReloadError;
 use super::in_force::InForce;
 use super::needs_restart;
-use super::preparing_child::Preparation;
+use super::preparing_child::{Preparation, Work};
 use crate::process::account::Account;
 use crate::process::message::NumberedAsk;
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{Exit, Pid};
 use frs::conf::{Cluster, ClusterSecrets, Conf, EpochRaise, Group, LoadedConf, RespTokens};
-use frs::store::{self, Prepared, Unserved};
+use frs::store::{Prepared, Unserved};
 
 /// Time limit for acknowledgements. Processes that exceed it are named.
 const ACKNOWLEDGE: Duration = Duration::from_secs(2);
@@ -204,7 +204,7 @@ impl Reloads {
         if !refused.is_empty() {
             return Err(ReloadError::Changes(refused));
         }
-        let preparation = Preparation::start(&checked.conf, store::prepare, account)?;
+        let preparation = Preparation::start(&checked.conf, Work::InUse, account)?;
         let checked = Box::new(checked);
         self.candidate =
             Some(ReloadCandidate { report, preparation, checked, secrets, tokens, again: false });
@@ -213,7 +213,7 @@ impl Reloads {
 
     /// The reload whose preparation has finished or failed.
     pub fn take_prepared(&mut self) -> io::Result<Option<ReloadCandidate>> {
-        let Some(candidate) = self.candidate.take() else { return Ok(None) };
+        let Some(mut candidate) = self.candidate.take() else { return Ok(None) };
         if candidate.preparation.is_done()? {
             return Ok(Some(candidate));
         }

@@ -50,6 +50,8 @@ pub struct Start<'a> {
     pub settings: &'a Settings,
     /// Whether to refuse to start if a group cannot be served.
     pub strict: bool,
+    /// Whether a group begins empty whose live files and checkpoints are lost.
+    pub accepts_loss: bool,
 }
 
 /// Starts a server and serves until asked to end. Also returns in each forked child.
@@ -65,7 +67,7 @@ pub fn serve(how: Start<'_>) -> Result<Ended, MasterError> {
     })
 }
 
-fn start(Start { conf_dir, settings, strict }: Start<'_>) -> Result<Ended, MasterError> {
+fn start(Start { conf_dir, settings, strict, accepts_loss }: Start<'_>) -> Result<Ended, MasterError> {
     let inherited = Inherited::take().map_err(MasterError::Inherited)?;
     // As early as possible: until then a signal to rotate or reload ends this process.
     let signals = take_signals()?;
@@ -105,10 +107,16 @@ fn start(Start { conf_dir, settings, strict }: Start<'_>) -> Result<Ended, Maste
         notifier.status("preparing the store");
     }
     let work = match &predecessor {
-        Some(_) => store::prepare,
-        None => store::prepare_at_start,
+        Some(_) => Work::InUse,
+        None => Work::AtStart { accepts_loss },
     };
-    let prepared = prepare(&conf, work, account.as_ref(), &signals)?;
+    let is_known = predecessor.is_none();
+    let tell_progress = |words: &str| {
+        if is_known {
+            notifier.status(words);
+        }
+    };
+    let prepared = prepare(&conf, work, account.as_ref(), (&signals, &tell_progress))?;
     let Some(PreparedAtStart { prepared, reload_wanted }) = prepared else {
         tracing::info!("stopped while the store was being prepared");
         if predecessor.is_none() {
@@ -382,16 +390,18 @@ fn prepare(
     conf: &Conf,
     first: Work,
     account: Option<&Account>,
-    signals: &Signals,
+    (signals, tell_progress): (&Signals, &dyn Fn(&str)),
 ) -> Result<Option<PreparedAtStart>, PrepareError> {
-    let attempt = |work: Work| Preparation::start(conf, work, account)?.wait(signals);
+    let attempt =
+        |work: Work| Preparation::start(conf, work, account)?.wait(signals, tell_progress);
+    let accepts_loss = first == Work::AtStart { accepts_loss: true };
     let mut result = attempt(first);
     for _ in &conf.map.groups {
         match &result {
             Err(error) if error.is_of_a_page() => tracing::error!("{error}: a file cannot be read"),
             _ => break,
         }
-        result = attempt(store::prepare_after_fault);
+        result = attempt(Work::AfterFault { accepts_loss });
     }
     result
 }
