@@ -34,6 +34,10 @@ model cases="100000":
     PROPTEST_CASES={{ cases }} CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
         cargo test --release --target-dir target/model --test it limits::model
 
+# a month of an open platform in fast motion, with so many applications; needs libfaketime
+days apps="10000":
+    FRS_APPS={{ apps }} cargo test --release --test it days:: -- --nocapture
+
 # the rules of leases over all that can happen to hosts, network and ledger, so many states of each world
 model-lease states="2000000":
     FRS_MODEL_LEASE={{ states }} CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \

@@ -23,7 +23,7 @@ pub fn fill(dir: &tempfile::TempDir, map: &str, more: &str, begin: impl FnOnce(&
     let conf = conf.unwrap_or_else(|faults| panic!("{faults}"));
     let runtime = Runtime::create_or_open(dir.path()).expect("a runtime");
     begin(&runtime);
-    prepare(&conf).expect("groups");
+    prepare(&conf, &Default::default()).expect("groups");
     active::write(dir.path(), 1, &texts).expect("an active configuration");
     runtime.publish(1);
 }

@@ -78,7 +78,9 @@ impl Serve for Fixed {
                     limited: false,
                     history: HistorySpan::default(),
                 };
-                answers.details.push(limit, Some(std::iter::repeat_n(u32::MAX, 366)));
+                // More of them, and the answers of a tick would be over their bound.
+                let windows = if start == 0 { 60 } else { 3 };
+                answers.details.push(limit, Some(std::iter::repeat_n(u32::MAX, windows)));
             }
             let verdict = Verdict {
                 limited: item.force,

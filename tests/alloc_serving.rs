@@ -162,7 +162,7 @@ fn world(dir: &Path, more: &str, map: &str) -> (Conf, Runtime) {
     );
     let conf = Conf::parse("srv.xml", &srv, "map.xml", map).expect("sound");
     let runtime = Runtime::create_or_open(dir).expect("made");
-    prepare(&conf).expect("prepared");
+    prepare(&conf, &Default::default()).expect("prepared");
     active::write(dir, 1, &Texts::of(srv, map)).expect("written");
     runtime.publish(1);
     (conf, runtime)

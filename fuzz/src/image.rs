@@ -179,7 +179,9 @@ fn serve(world: &World, now: u64) {
 
 /// A server that starts there, serves and ends.
 fn start(world: &World, now: u64) {
-    if Runtime::create_or_open(world.dir()).is_err() || prepare(&world.conf).is_err() {
+    if Runtime::create_or_open(world.dir()).is_err()
+        || prepare(&world.conf, &Default::default()).is_err()
+    {
         return;
     }
     serve(world, now);

@@ -159,7 +159,7 @@ impl World {
         Runtime::create_or_open(data).expect("made");
         group::create(data, &conf.map.groups[0]).expect("made");
         (0..FILES).for_each(|file| settle(&group::path_of(data, "g", file as u32)));
-        prepare(&conf).expect("prepared");
+        prepare(&conf, &Default::default()).expect("prepared");
         let (srv_name, map_name, map) = ("srv.xml".into(), "map.xml".into(), MAP.into());
         let texts = Texts { srv_name, srv, map_name, map, settings: Default::default() };
         active::write(data, 1, &texts).expect("written");

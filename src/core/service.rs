@@ -8,6 +8,7 @@ mod edit_record;
 mod execute;
 pub(crate) mod identity;
 mod leases;
+mod moving;
 mod outcome;
 mod parked_bytes;
 mod records;
@@ -84,6 +85,7 @@ impl ItemError {
 pub use call_rate::{CallRate, CallRateText};
 pub use edit_record::{Clearing, RecordError, RecordName};
 pub use leases::{LeaseKey, LeaseMoment, LeasePass, LeasedLimit};
+pub use moving::{MoveCounts, MovePass, MoveStep};
 pub use outcome::Outcome;
 pub use parked_bytes::{
     SPARE_BYTES, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES, WAITING_WINDOW_BYTES,

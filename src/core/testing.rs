@@ -83,7 +83,32 @@ impl World {
 
     /// Prepares it, as a starting server does.
     pub fn prepare(&self) -> Prepared {
-        store::prepare(&self.conf).unwrap()
+        self.prepare_moving(&store::Moves::default())
+    }
+
+    /// Like [`World::prepare`], with what is known of groups that move.
+    pub fn prepare_moving(&self, moves: &store::Moves) -> Prepared {
+        store::prepare(&self.conf, moves).unwrap()
+    }
+
+    /// Puts a map.xml in force whose groups have another geometry: they begin to move.
+    pub fn begin_moves(&mut self, map: &str, generation: u64) -> Prepared {
+        self.conf = parse(&self.dir, map);
+        let begin = self.conf.map.groups.iter().map(|group| group.name.clone()).collect();
+        let moves = store::Moves { begin, ..store::Moves::default() };
+        let prepared = self.prepare_moving(&moves);
+        let mut overlay = Overlay::default();
+        overlay.set_moving(prepared.moving.clone());
+        self.publish_overlaid(map, generation, &overlay);
+        prepared
+    }
+
+    /// Puts a map.xml in force whose groups have moved.
+    pub fn end_moves(&self, map: &str, generation: u64) {
+        self.publish(map, generation);
+        for group in &self.conf.map.groups {
+            store::end_move(&self.dir, &group.name, &self.runtime()).unwrap();
+        }
     }
 
     /// Puts a map.xml in force.
@@ -133,7 +158,7 @@ impl World {
     /// Makes items of a group answer `store`.
     pub fn quarantine(&self, group: &str) {
         let runtime = self.runtime();
-        let id = runtime.find_named(group, 0).unwrap().group;
+        let id = runtime.id_of_group(group).unwrap();
         let mark = runtime.find_file(id, 0).unwrap().index;
         runtime.mark_of(mark).fetch_or(FILE_QUARANTINE, Ordering::Relaxed);
     }
@@ -142,10 +167,25 @@ impl World {
         Group::open(&self.dir, name, &self.runtime()).unwrap()
     }
 
+    /// Nodes that have not moved to the geometry of their group.
+    pub fn former_nodes(&self) -> u64 {
+        let runtime = self.runtime();
+        let formers = self.conf.map.groups.iter().flat_map(|group| {
+            let named = runtime.named_groups(&group.name);
+            named.into_iter().filter_map(|known| known.former).map(|id| (&group.name, id))
+        });
+        let open = |name, id| Group::open_id(&self.dir, name, id, &runtime).unwrap();
+        formers.map(|(name, id)| open(name, id).verify().nodes).sum()
+    }
+
     pub fn verify(&self) {
+        let runtime = self.runtime();
         for group in &self.conf.map.groups {
-            let report = self.group(&group.name).verify();
-            assert!(report.is_clean(), "{}: {report:?}", group.name);
+            for known in runtime.named_groups(&group.name) {
+                let group = Group::open_id(&self.dir, &group.name, known.id, &runtime).unwrap();
+                let report = group.verify();
+                assert!(report.is_clean(), "{}: {report:?}", group.header().name);
+            }
         }
     }
 }

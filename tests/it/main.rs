@@ -10,6 +10,7 @@ mod common;
 mod corpus;
 mod courier;
 mod dashboard;
+mod days;
 mod docs;
 mod exact;
 mod examples;

@@ -78,7 +78,8 @@ impl Map {
     }
 
     /// The most words that one item of a transaction logs: those of the largest key's node; if a
-    /// biz has limits of scope biz, those of that node; and a word of tags for each node.
+    /// biz has limits of scope biz, those of that node; and two words of tags for each node: where
+    /// it is, and where it was before its group grew.
     pub fn item_undo_words(&self) -> u64 {
         let words = self.bizs.iter().map(|biz| {
             let geometry = self.groups.get(biz.group).map(|group| &group.geometry);
@@ -102,6 +103,18 @@ pub struct Group {
     pub backup_ms: Option<u64>,
     /// Whether a record in use goes to the cluster before another one takes its place.
     pub spill: bool,
+    /// How its nodes move to this geometry. None: they are there.
+    pub moving: Option<MoveMode>,
+}
+
+/// How the nodes of a group move to another geometry while it serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MoveMode {
+    /// One that does not fit stays where it is until it does.
+    #[default]
+    Lossless,
+    /// One that does not fit is dropped.
+    Lossy,
 }
 
 /// Geometry of a group: every number that determines the place of a node.
@@ -301,7 +314,8 @@ impl Biz {
     /// The most words that one of its items logs.
     pub(super) fn undo_words(&self, geometry: &Geometry) -> u64 {
         let nodes = 1 + u64::from(self.limits_of(Scope::Biz).next().is_some());
-        nodes * (u64::from(geometry.node_bytes) / 8 + 1)
+        // A word of tags, and one where the node was before its group grew.
+        nodes * (u64::from(geometry.node_bytes) / 8 + 2)
     }
 }
 

@@ -128,7 +128,7 @@ fn group<'e>(notes: &mut Notes<'_>, element: &'e Element) -> RawGroup<'e> {
     let spill = warm::spill(notes, element);
     let group = match (name.clone(), group, on_full, backup_ms, spill) {
         (Ok(name), Ok(geometry), Ok(on_full), Ok(backup_ms), Ok(spill)) => {
-            Ok(Group { name, geometry, on_full, backup_ms, spill })
+            Ok(Group { name, geometry, on_full, backup_ms, spill, moving: None })
         }
         _ => Err(Faulty),
     };

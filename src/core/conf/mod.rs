@@ -90,8 +90,9 @@ pub use load::{LoadedConf, Texts};
 pub use map::{
     BAN_BYTES, Biz, Calendar, Count, Gcra, Group, HISTORY_HEADER_BYTES, HISTORY_WINDOW_BYTES,
     Interval, KeyType, Limit, ListRule, Listed, MAX_FILES, MAX_GCRA_NS, MAX_HISTORY, MAX_RING_USES,
-    Map, Mode, NODE_HEADER_BYTES, OnFull, Pattern, Policy, RING_HEADER_BYTES, RING_USE_BYTES,
-    Sliding, SlidingCounter, TOKEN_UNITS, Token, Total, Turns, UNDO_WORDS, Unit, Weight,
+    Map, Mode, MoveMode, NODE_HEADER_BYTES, OnFull, Pattern, Policy, RING_HEADER_BYTES,
+    RING_USE_BYTES, Sliding, SlidingCounter, TOKEN_UNITS, Token, Total, Turns, UNDO_WORDS, Unit,
+    Weight,
 };
 pub use map::{Geometry, HashKind, Scope};
 #[doc(hidden)]

@@ -1,5 +1,6 @@
-//! The overlay: what was switched and reset while the server runs, and is in neither file. It holds
-//! the degrade switch, and the epochs of businesses whose counters were reset.
+//! The overlay: what was switched, reset and begun while the server runs, and is in neither file.
+//! It holds the degrade switch, the epochs of businesses whose counters were reset, and the groups
+//! that move to another geometry.
 //!
 //! Invariant: every published generation carries it, so all processes that work with one generation
 //! see the same overlay. It is on disk before it is published, so no restart forgets a reset: the
@@ -10,6 +11,8 @@
 //! ```text
 //! degrade true
 //! epoch 1001 3
+//! moving default
+//! moving users lossy
 //! ```
 
 use std::collections::BTreeMap;
@@ -18,9 +21,9 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::Conf;
 use super::durable::write_durably;
 use super::epoch::{EpochStep, MAX_EPOCH};
+use super::{Conf, MoveMode};
 use crate::base::sys;
 
 const NAME: &str = "overlay";
@@ -32,6 +35,8 @@ pub struct Overlay {
     pub degrade: bool,
     /// Epochs other than 0, by the id of their biz, including those that map.xml does not name.
     epochs: BTreeMap<u32, u64>,
+    /// The groups that move, by their names.
+    moving: BTreeMap<String, MoveMode>,
 }
 
 /// A larger epoch for a biz, and the one that it is to follow.
@@ -74,7 +79,7 @@ pub enum OverlayError {
         source: io::Error,
     },
     /// Its text is not what was written.
-    #[error("{}:{line}: found {found:?}, expected `degrade true` or `epoch BIZ NUMBER`", path.display())]
+    #[error("{}:{line}: found {found:?}, expected `degrade true`, `epoch BIZ NUMBER` or `moving GROUP`", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -127,11 +132,29 @@ impl Overlay {
         is_next
     }
 
+    /// The groups that move.
+    pub fn moving(&self) -> &BTreeMap<String, MoveMode> {
+        &self.moving
+    }
+
+    /// Sets which groups move.
+    pub fn set_moving(&mut self, moving: BTreeMap<String, MoveMode>) {
+        self.moving = moving;
+    }
+
+    /// A group has moved. Returns how; None if it did not move.
+    pub fn end_move(&mut self, group: &str) -> Option<MoveMode> {
+        self.moving.remove(group)
+    }
+
     /// Applies it to a configuration.
-    pub(crate) fn lay_over(&self, conf: &mut Conf) {
+    pub fn lay_over(&self, conf: &mut Conf) {
         conf.srv.degrade |= self.degrade;
         for biz in &mut conf.map.bizs {
             biz.epoch = self.epoch(biz.id);
+        }
+        for group in &mut conf.map.groups {
+            group.moving = self.moving.get(&group.name).copied();
         }
     }
 
@@ -176,6 +199,10 @@ impl Overlay {
         for (biz, epoch) in &self.epochs {
             let _ = writeln!(text, "epoch {biz} {epoch}");
         }
+        for (group, mode) in &self.moving {
+            let lossy = if *mode == MoveMode::Lossy { " lossy" } else { "" };
+            let _ = writeln!(text, "moving {group}{lossy}");
+        }
         text
     }
 
@@ -194,11 +221,26 @@ impl Overlay {
             self.degrade = true;
             return Some(());
         }
+        if let Some(group) = line.strip_prefix("moving ") {
+            let lossy = group.strip_suffix(" lossy");
+            let mode = if lossy.is_some() { MoveMode::Lossy } else { MoveMode::Lossless };
+            let group = lossy.unwrap_or(group);
+            let is_name = is_group_name(group) && !self.moving.contains_key(group);
+            if is_name {
+                self.moving.insert(group.to_owned(), mode);
+            }
+            return is_name.then_some(());
+        }
         let (biz, epoch) = line.strip_prefix("epoch ")?.split_once(' ')?;
         let (biz, epoch) = (biz.parse().ok()?, epoch.parse().ok()?);
         let is_one = (1..=MAX_EPOCH).contains(&epoch);
         (is_one && self.epochs.insert(biz, epoch).is_none()).then_some(())
     }
+}
+
+fn is_group_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+    (1..=32).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 
 #[cfg(test)]
@@ -216,6 +258,9 @@ mod tests {
         assert_eq!((overlay.epoch(7), overlay.epoch(4_294_967_295), overlay.epoch(8)), (2, 1, 0));
         assert!(overlay.follow(EpochRaise { biz: 9, from: 0, to: MAX_EPOCH - 1 }));
         assert!(overlay.follow(EpochRaise { biz: 9, from: MAX_EPOCH - 1, to: MAX_EPOCH }));
+        overlay.set_moving(
+            [("a-1".to_owned(), MoveMode::Lossy), ("lossy".to_owned(), MoveMode::Lossless)].into(),
+        );
         for overlay in [overlay, Overlay::default()] {
             overlay.write(dir.path()).unwrap();
             assert_eq!(Overlay::read(dir.path()).unwrap(), overlay);
@@ -270,6 +315,10 @@ mod tests {
             "epoch 1 1\nepoch 1 2",
             "\n",
             " degrade true",
+            "moving ",
+            "moving A",
+            "moving a b",
+            "moving a\nmoving a lossy",
         ] {
             fs::write(dir.path().join(NAME), text).unwrap();
             let error = Overlay::read(dir.path()).unwrap_err().to_string();

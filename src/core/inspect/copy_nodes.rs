@@ -2,13 +2,11 @@
 
 use crate::conf::{Conf, KeyType};
 use crate::key::{KeyField, KeyForm, KeyRef, Location};
-use crate::service::table::{FoundGroup, Table};
+use crate::service::table::{FoundGroup, Table, with_room};
 use crate::store::group::{Header, seal};
 use crate::store::inspect::LiveGroup;
 use crate::store::layout::node;
 use crate::store::{Judge, Rank};
-
-use super::decode::with_room;
 
 /// The result for a node.
 pub(super) enum Carried {
@@ -63,11 +61,12 @@ impl<'a> NodeCopier<'a> {
         let name = &conf.map.groups[index].name;
         let [mut from, mut to] = [old.header(), new].map(|header| {
             Table::over(conf, None, |other| {
-                (other == *name).then_some(FoundGroup { index, header })
+                (other == *name).then_some(FoundGroup { index, header, former: None })
             })
         });
-        let mut anywhere =
-            Table::over(conf, None, |_| Some(FoundGroup { index, header: old.header() }));
+        let mut anywhere = Table::over(conf, None, |_| {
+            Some(FoundGroup { index, header: old.header(), former: None })
+        });
         anywhere.set_now(now);
         from.set_now(now);
         to.set_now(now);

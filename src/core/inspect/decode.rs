@@ -9,6 +9,7 @@ use crate::key::KeyForm;
 use crate::limit::{
     Details, LeasedState, LimitFigures, Spending, StateField, StateWord, States, Terms,
 };
+use crate::service::table::with_room;
 use crate::store::layout::node;
 use crate::store::{Judge, Rank};
 
@@ -163,12 +164,4 @@ impl Reader {
             _ => Vec::new(),
         }
     }
-}
-
-/// A copy of a node, with room for the states of the configuration: the files may still have
-/// another geometry.
-pub(super) fn with_room(words: &[u64], needed: usize) -> Vec<u64> {
-    let mut copy = words.to_vec();
-    copy.resize(words.len().max(needed), 0);
-    copy
 }

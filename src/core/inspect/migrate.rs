@@ -13,6 +13,7 @@ use crate::base::sys;
 use crate::conf::{Conf, Geometry, Group, Overlay};
 use crate::key::KeyNodeId;
 use crate::store::group::Header;
+use crate::store::growing;
 use crate::store::inspect::{LiveGroup, SoundNodes};
 use crate::store::staging::{self, Draft};
 use crate::store::{self, Fault, Runtime, group, live_dir};
@@ -122,6 +123,14 @@ impl Migration {
         let live = live_dir(&self.conf);
         for group in &self.conf.map.groups {
             let name = &group.name;
+            growing::complete(live, name)?;
+            if group::is_next_there(live, name) {
+                let message =
+                    "it is moving to another geometry: start the server with the map.xml \
+                               that it moves to, and let it finish"
+                        .to_owned();
+                return Err(Error::Group { group: name.clone(), message });
+            }
             if group::is_unfinished(live, name) {
                 self.complete(name, progress)?;
                 self.completed.push(name.clone());
@@ -168,7 +177,7 @@ impl Migration {
         let mut lengths = vec![0u8; to.files as usize * to.key_nodes as usize];
         let mut counts = Counts::default();
         for_each_node(old, progress, &mut counts, |words, counts| {
-            let Some((at, _)) = count(copier.copy(words), counts) else { return };
+            let Some((at, _)) = count_copied(copier.copy(words), counts) else { return };
             let length =
                 &mut lengths[at.file as usize * to.key_nodes as usize + at.key_node as usize];
             if u32::from(*length) < to.chain {
@@ -238,7 +247,7 @@ impl Migration {
         let copier = NodeCopier::new(&self.conf, index, &old, &header, self.now);
         let mut counts = Counts::default();
         for_each_node(&old, progress, &mut counts, |words, counts| {
-            let Some((at, words)) = count(copier.copy(words), counts) else { return };
+            let Some((at, words)) = count_copied(copier.copy(words), counts) else { return };
             if draft.put(&at, &words) {
                 counts.carried += 1;
             } else {
@@ -287,7 +296,7 @@ fn step(group: &str, doing: &'static str, progress: &mut Progress<'_>) -> Result
     if progress(Step::Files { group, doing }) { Ok(()) } else { Err(Error::BrokenOff) }
 }
 
-fn for_each_node(
+pub(super) fn for_each_node(
     old: &LiveGroup,
     progress: &mut Progress<'_>,
     counts: &mut Counts,
@@ -310,7 +319,10 @@ fn for_each_node(
 }
 
 /// Counts a node that is not copied or is in doubt. Returns what is copied.
-fn count(carried: Carried, counts: &mut Counts) -> Option<(crate::key::Location, Vec<u64>)> {
+pub(super) fn count_copied(
+    carried: Carried,
+    counts: &mut Counts,
+) -> Option<(crate::key::Location, Vec<u64>)> {
     let (at, words, is_doubtful) = match carried {
         Carried::To { at, words, is_doubtful } => (at, words, is_doubtful),
         Carried::Expired => {

@@ -26,6 +26,7 @@ mod copy_nodes;
 mod decode;
 mod error;
 mod migrate;
+mod move_plan;
 mod reader;
 mod record;
 mod repair;
@@ -38,6 +39,8 @@ mod walk;
 pub use error::Error;
 #[doc(hidden)]
 pub use migrate::{Counts, GroupPlan, Migration, Progress, Step};
+#[doc(hidden)]
+pub use move_plan::{MovePlan, MoveRefusal, plan_moves};
 pub use reader::{Look, Reader};
 pub use record::{LeaseRecord, NodePlace, NodeRecord};
 #[doc(hidden)]

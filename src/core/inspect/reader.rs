@@ -10,9 +10,10 @@ use crate::conf::active::ActiveError;
 use crate::conf::{Conf, active};
 use crate::key::{KeyField, KeyRef, Seed};
 use crate::service::identity;
-use crate::service::table::{FoundGroup, Table};
+use crate::service::table::{FoundFormer, FoundGroup, Table};
+use crate::store::group::FileSet;
 use crate::store::inspect::{Found, LiveGroup};
-use crate::store::{self, Fault, Incarnation, Pass, Runtime, live_dir};
+use crate::store::{self, Fault, Incarnation, Pass, Runtime, Wanted, live_dir};
 
 /// Looks into a data directory. It takes no semaphore, and writes nothing to the files.
 ///
@@ -31,8 +32,34 @@ pub struct Reader {
     incarnation: Option<Incarnation>,
     /// What it was when the time was last set.
     host: u64,
-    /// In the configuration's order, like the table's indices.
+    /// In the configuration's order, like the table's indices; then those that some of them grow
+    /// out of.
     pub(super) groups: Vec<Result<LiveGroup, store::Error>>,
+    /// Of the latter, the index of the group that grows.
+    grown: Vec<usize>,
+}
+
+/// Opens the groups of a configuration: of one that moves, that to which it moves. Then those from
+/// which they move, each with the index of the group.
+fn open_groups(conf: &Conf) -> (Vec<Result<LiveGroup, store::Error>>, Vec<usize>) {
+    let (live, groups) = (live_dir(conf), &conf.map.groups);
+    let is_moving: Vec<bool> =
+        groups.iter().map(|group| store::group::is_next_there(live, &group.name)).collect();
+    let open = |index: usize, set| LiveGroup::open_set(live, &groups[index].name, set);
+    let set = |index: usize| if is_moving[index] { FileSet::Next } else { FileSet::Named };
+    let mut all: Vec<_> = (0..groups.len()).map(|index| open(index, set(index))).collect();
+    let mut grown = Vec::new();
+    for index in (0..groups.len()).filter(|&index| is_moving[index]) {
+        // It has moved where its last files are just being renamed: then the former is gone.
+        let former = open(index, FileSet::Named);
+        if former.is_ok() || store::group::is_next_there(live, &groups[index].name) {
+            all.push(former);
+            grown.push(index);
+        } else {
+            all[index] = open(index, FileSet::Named);
+        }
+    }
+    (all, grown)
 }
 
 /// The generation that is read, and the one in force.
@@ -110,17 +137,25 @@ impl Reader {
         generations: Generations,
         runtime: Result<Runtime, store::Error>,
     ) -> Reader {
-        let live = live_dir(&conf);
-        let open = |group: &crate::conf::Group| LiveGroup::open(live, &group.name);
-        let groups: Vec<_> = conf.map.groups.iter().map(open).collect();
+        let (groups, grown) = open_groups(&conf);
         let keys = runtime.as_ref().ok().and_then(Runtime::cluster_keys);
         let table = Table::over(&conf, keys, |name| {
             let index = conf.map.groups.iter().position(|group| group.name == name)?;
-            Some(FoundGroup { index, header: groups[index].as_ref().ok()?.header() })
+            let header = groups[index].as_ref().ok()?.header();
+            let of = grown.iter().position(|&grown| grown == index);
+            let former = of.map(|at| conf.map.groups.len() + at).and_then(|index| {
+                Some(FoundFormer { index, header: groups[index].as_ref().ok()?.header() })
+            });
+            Some(FoundGroup { index, header, former })
         });
         let runtime_inode = inode_of(data_dir);
         let data_dir = data_dir.to_owned();
-        let incarnation = runtime.as_ref().ok().and_then(|runtime| incarnation(runtime, &conf));
+        let incarnation = runtime.as_ref().ok().and_then(|runtime| {
+            incarnation(runtime, &conf, |name| {
+                let index = conf.map.groups.iter().position(|group| group.name == name)?;
+                Some(groups[index].as_ref().ok()?.header().id)
+            })
+        });
         Reader {
             data_dir,
             generations,
@@ -132,6 +167,7 @@ impl Reader {
             incarnation,
             host: 0,
             groups,
+            grown,
         }
     }
 
@@ -186,10 +222,12 @@ impl Reader {
         self.runtime.as_ref()
     }
 
-    /// The groups in the configuration's order, or why a group cannot be read.
+    /// The groups in the configuration's order, or why a group cannot be read. Then, under the same
+    /// names, those from which some of them move.
     #[doc(hidden)]
     pub fn groups(&self) -> impl Iterator<Item = (&str, Result<&LiveGroup, &store::Error>)> {
-        let names = self.conf.map.groups.iter().map(|group| group.name.as_str());
+        let grown = self.grown.iter().map(|&index| &self.conf.map.groups[index]);
+        let names = self.conf.map.groups.iter().chain(grown).map(|group| group.name.as_str());
         names.zip(self.groups.iter().map(Result::as_ref))
     }
 
@@ -246,7 +284,7 @@ impl Reader {
         entry
             .encode(key.as_bytes(), &mut field)
             .map_err(|error| Error::BadKey(key.to_owned(), error))?;
-        self.find(biz, &field.key(), now)
+        self.find(biz, &field.key(), Some(key.as_bytes()), now)
     }
 
     /// The node that counts what all keys of a business have used together.
@@ -255,7 +293,7 @@ impl Reader {
     /// There is no such business, or its group cannot be read.
     pub fn whole(&mut self, biz: &str, now: u64) -> Result<Look, Error> {
         let biz = self.biz(biz)?;
-        self.find(biz, &KeyRef::BIZ, now)
+        self.find(biz, &KeyRef::BIZ, None, now)
     }
 
     /// Sets the time of what is judged from now on.
@@ -272,16 +310,45 @@ impl Reader {
         self.host
     }
 
-    fn find(&mut self, biz: usize, key: &KeyRef<'_>, now: u64) -> Result<Look, Error> {
+    fn find(
+        &mut self,
+        biz: usize,
+        key: &KeyRef<'_>,
+        text: Option<&[u8]>,
+        now: u64,
+    ) -> Result<Look, Error> {
         self.set_now(now);
+        let look = self.find_in(biz, self.conf.map.bizs[biz].group, key, now)?;
+        let Some(index) = self.former_of(self.conf.map.bizs[biz].group) else { return Ok(look) };
+        if !matches!(look, Look::Absent { .. }) {
+            return Ok(look);
+        }
+        // It has not moved yet, or just does: then it is in the new one now.
+        let (entry, mut field) = (self.table.entry(biz), KeyField::default());
+        let wanted = Wanted { group: index, at: entry.place_of(key) };
+        let former = entry.sought(wanted, *key, text, &mut field).former;
+        let key_there = former.map_or(*key, |former| former.key);
+        match self.find_in(biz, index, &key_there, now)? {
+            Look::Absent { .. } => self.find_in(biz, self.conf.map.bizs[biz].group, key, now),
+            look => Ok(look),
+        }
+    }
+
+    /// The index of the group from which this one moves.
+    fn former_of(&self, index: usize) -> Option<usize> {
+        let at = self.grown.iter().position(|&grown| grown == index)?;
+        Some(self.conf.map.groups.len() + at)
+    }
+
+    fn find_in(&self, biz: usize, index: usize, key: &KeyRef<'_>, now: u64) -> Result<Look, Error> {
         let biz = &self.conf.map.bizs[biz];
-        let group = self.group_at(biz.group)?;
+        let group = self.group_at(index)?;
         let mut words = vec![0; group.node_words()];
         let found = group.find(&self.pass(), biz.id, key, &mut words);
         let at = key.locate(biz.id, group.geometry(), Seed(group.header().seeds));
         let place = |place| NodePlace { file: at.file, key_node: at.key_node, place };
         Ok(match found {
-            Found::At(nth) => Look::At(Box::new(self.record(biz.group, place(nth), words, now))),
+            Found::At(nth) => Look::At(Box::new(self.record(index, place(nth), words, now))),
             Found::Absent => Look::Absent {
                 group: group.header().name.clone(),
                 file: at.file,
@@ -295,19 +362,25 @@ impl Reader {
 
     /// The group with this index, if it can be read.
     pub(super) fn group_at(&self, index: usize) -> Result<&LiveGroup, Error> {
+        let named = self.conf.map.groups.len();
+        let name = index.checked_sub(named).map_or(index, |at| self.grown[at]);
         self.groups[index].as_ref().map_err(|error| Error::Group {
-            group: self.conf.map.groups[index].name.clone(),
+            group: self.conf.map.groups[name].name.clone(),
             message: error.to_string(),
         })
     }
 }
 
 /// The machine that serves these files, if it shares limits and has not booted since.
-fn incarnation(runtime: &Runtime, conf: &Conf) -> Option<Incarnation> {
+fn incarnation(
+    runtime: &Runtime,
+    conf: &Conf,
+    id_of: impl Fn(&str) -> Option<u64>,
+) -> Option<Incarnation> {
     let cluster = conf.srv.cluster.as_ref()?;
     let has_booted = sys::boot_id().map_or(true, |boot| boot != runtime.boot());
     let keys = runtime.cluster_keys().filter(|_| !has_booted)?;
-    identity::incarnation(runtime, &conf.map, cluster, &keys).ok()
+    identity::incarnation(runtime, &conf.map, cluster, &keys, id_of).ok()
 }
 
 fn inode_of(data_dir: &Path) -> Option<u64> {

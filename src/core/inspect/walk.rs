@@ -61,7 +61,9 @@ impl Reader {
         let mut walked = Walked::default();
         let Walked { nodes, skipped } = &mut walked;
         let pass = self.pass();
-        for index in 0..self.groups.len() {
+        // Nodes move on from the last ones: what is visited twice is better than what is missed.
+        let named = self.conf.map.groups.len();
+        for index in (named..self.groups.len()).chain(0..named) {
             let flow = self.walk_group(
                 &pass,
                 index,

@@ -36,8 +36,9 @@ pub enum RecordError {
     TooMuch,
 }
 
-/// The progress of clearing: the key-nodes of one group after another. With another generation it
-/// starts again, because the groups may be others.
+/// The progress of clearing: the key-nodes of one group after another, those that others grow out
+/// of first, because nodes move on from there. With another generation it starts again, because the
+/// groups may be others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Clearing {
     generation: u64,
@@ -143,7 +144,7 @@ impl Service {
             if !rules.set_used(&mut states, now, position, used) {
                 return Err(RecordError::TooMuch);
             }
-            if !transaction.is_placed(index) && used == 0 {
+            if !transaction.is_there(index) && used == 0 {
                 return Ok(());
             }
             place(transaction, index)?;
@@ -158,7 +159,7 @@ impl Service {
     /// There can be no such record, or it is unavailable now.
     pub fn erase(&mut self, record: RecordName<'_>, now: Millis) -> Result<bool, RecordError> {
         self.on_record(record, now, |entry, target, transaction, index, place| {
-            let there = transaction.is_placed(index);
+            let there = transaction.is_there(index);
             if entry.fetch_wait_ms.is_none() || target.scope == Scope::Biz {
                 transaction.erase(index);
                 return Ok(there);
@@ -193,11 +194,14 @@ impl Service {
             self.set_now(now);
             let target = self.find_record(record)?;
             let entry = self.table.entry(target.biz);
-            let wanted = [target.wanted];
+            let mut field = KeyField::default();
+            let text = record.key.map(str::as_bytes);
+            let sought = entry.sought(target.wanted, target.key(), text, &mut field);
+            let wanted: Vec<Wanted> = sought.wanted().collect();
             let refused = match self.handle.begin(&mut self.buffers, &wanted, self.generation) {
                 Err(refused) => refused,
                 Ok(mut transaction) => {
-                    let index = transaction.node(&target.wanted, entry.id, &target.key());
+                    let index = transaction.sought(&sought, entry.id, &self.table);
                     let place = |transaction: &mut Transaction<'_>, index| {
                         let placed =
                             transaction.place(index, &self.table, entry.evicts(false), now);
@@ -259,9 +263,14 @@ impl Service {
             *clearing = Clearing { generation, erased, ..Clearing::default() };
         }
         for _ in 0..key_nodes {
-            let Some(group) = self.handle.groups().get(clearing.group) else { return Ok(true) };
-            let (files, all) = (group.geometry().files, group.geometry().key_nodes);
-            self.clear_one(Reset { biz_id, epoch }, clearing, now)?;
+            let (all, formers) = (self.handle.groups().len(), self.handle.formers());
+            if clearing.group >= all {
+                return Ok(true);
+            }
+            let group = (formers.start + clearing.group) % all;
+            let geometry = *self.handle.groups()[group].geometry();
+            let (files, all) = (geometry.files, geometry.key_nodes);
+            self.clear_one(Reset { biz_id, epoch }, group, clearing, now)?;
             clearing.key_node += 1;
             if clearing.key_node >= all {
                 (clearing.file, clearing.key_node) = (clearing.file + 1, 0);
@@ -276,10 +285,11 @@ impl Service {
     fn clear_one(
         &mut self,
         reset: Reset,
+        at: usize,
         clearing: &mut Clearing,
         now: Millis,
     ) -> Result<(), ItemError> {
-        let &mut Clearing { group: at, file, key_node, .. } = clearing;
+        let &mut Clearing { file, key_node, .. } = clearing;
         let mut tags = [0; TAG_WORDS];
         let region = self.handle.groups()[at].file(file);
         region.read(self.handle.groups()[at].head(key_node) + 1, &mut tags);
@@ -315,7 +325,7 @@ impl Service {
                 Refused::Unavailable => ItemError::Store,
             })?;
             let index = transaction.node(&wanted, reset.biz_id, &key);
-            if transaction.is_placed(index) && reset.voids(transaction.words(index)) {
+            if transaction.is_there(index) && reset.voids(transaction.words(index)) {
                 transaction.erase(index);
                 transaction.commit(now).map_err(|_| ItemError::Store)?;
                 clearing.erased += 1;

@@ -324,16 +324,15 @@ impl Service {
         let resolved = &self.scratch.resolved[at];
         let one = ItemTransaction::of(&self.table, resolved, request, item, now);
         let mut wanted = resolved.wanted().copied();
-        // One or two key-nodes: a biz needs at least one node.
+        // One or two key-nodes: a biz needs at least one node. Twice as many where its group grows.
         let first = wanted.next().ok_or(Refused::Unavailable)?;
-        let both;
-        let wanted = match wanted.next() {
-            Some(second) => {
-                both = [first, second];
-                &both[..]
-            }
-            None => std::slice::from_ref(&first),
-        };
+        let mut all = [first; 4];
+        let mut count = 1;
+        for wanted in wanted {
+            all[count] = wanted;
+            count += 1;
+        }
+        let wanted = &all[..count];
         let from = answers.details.len();
         let transaction = self.handle.begin(&mut self.buffers, wanted, self.generation)?;
         match one.run(request.command, transaction, &mut answers.details) {

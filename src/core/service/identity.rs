@@ -28,7 +28,9 @@ impl Identity {
             tracing::error!(%path, "the cluster's keys are damaged: shared bizs answer store");
             return Identity::default();
         };
-        match incarnation(runtime, &conf.map, cluster, &keys) {
+        let id_of =
+            |name: &str| handle.index_of(name).map(|index| handle.groups()[index].header().id);
+        match incarnation(runtime, &conf.map, cluster, &keys, id_of) {
             Ok(incarnation) => Identity { keys: Some(keys), incarnation: Some(incarnation) },
             Err(error) => {
                 tracing::error!(%error, "this host has no incarnation: shared bizs answer store");
@@ -40,6 +42,8 @@ impl Identity {
 
 /// The incarnation of the host with these files, in this cluster. Groups without a shared biz take
 /// no part: only leases stand in the files, and a record in the cluster names its owner itself.
+/// `id_of` returns the id of an open group. Of a group that grows it is the one that it grows to:
+/// so the incarnation changes once, when the move begins, and leases of before are void.
 ///
 /// # Errors
 /// As [`Runtime::incarnation`].
@@ -48,9 +52,12 @@ pub(crate) fn incarnation(
     map: &Map,
     cluster: &Cluster,
     keys: &ClusterKeys,
+    id_of: impl Fn(&str) -> Option<u64>,
 ) -> Result<Incarnation, Error> {
     let shared = map.bizs.iter().filter(|biz| biz.sharing.is_some());
-    let groups: Vec<&str> = shared.map(|biz| map.groups[biz.group].name.as_str()).collect();
+    let names = shared.map(|biz| map.groups[biz.group].name.as_str());
+    let id = |name| id_of(name).or_else(|| runtime.id_of_group(name));
+    let groups: Vec<u64> = names.filter_map(id).collect();
     let id = ClusterId { name: cluster.name.clone(), secret_check: keys.check };
     runtime.incarnation(id, |group| groups.contains(&group))
 }

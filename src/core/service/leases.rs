@@ -3,14 +3,15 @@
 //! Invariant: each change is an ordinary transaction over the nodes of one item. So no request sees
 //! half of it, and a death in the middle leaves what was.
 
+use super::table::{Entry, with_room};
 use super::{ItemError, Service};
 use crate::base::clock::Millis;
 use crate::conf::{Scope, Sharing};
-use crate::key::{KeyForm, KeyNodeId, KeyRef, MAX_KEY_WORDS};
+use crate::key::{KeyField, KeyForm, KeyNodeId, KeyRef, MAX_KEY_WORDS};
 use crate::lease::{Holding, Settings};
 use crate::limit::{LeasedState, Spending, States, Terms};
 use crate::store::layout::{TAG_WORDS, node, tag};
-use crate::store::{NodeIndex, Refused, Want, Wanted, group};
+use crate::store::{NodeIndex, Refused, Sought, Want, Wanted, group};
 
 /// Attempts, since the generation can change while the service takes one.
 const RETRIES: usize = 3;
@@ -133,7 +134,13 @@ impl Service {
         let is_whole = key.form() == KeyForm::Biz;
         let wanted = [if is_whole { None } else { entry.locate(&key) }, entry.whole];
         let rules = entry.rules_of_key(&key);
-        let all: Vec<Wanted> = wanted.iter().flatten().copied().collect();
+        let keys = [key, KeyRef::BIZ];
+        let mut fields = [KeyField::default(), KeyField::default()];
+        let mut sought: [Option<Sought<'_>>; 2] = [None, None];
+        for (nth, field) in fields.iter_mut().enumerate() {
+            sought[nth] = wanted[nth].map(|wanted| entry.sought(wanted, keys[nth], None, field));
+        }
+        let all: Vec<Wanted> = sought.iter().flatten().flat_map(Sought::wanted).collect();
         if all.is_empty() || !entry.is_available() {
             return Err(ItemError::Store);
         }
@@ -141,11 +148,10 @@ impl Service {
             Ok(transaction) => transaction,
             Err(refused) => return Ok(Err(refused)),
         };
-        let keys = [key, KeyRef::BIZ];
         let mut nodes: [Option<NodeIndex>; 2] = [None, None];
         for (nth, scope) in SCOPES.into_iter().enumerate() {
-            nodes[nth] = wanted[nth].map(|wanted| {
-                let index = transaction.node(&wanted, entry.id, &keys[nth]);
+            nodes[nth] = sought[nth].map(|sought| {
+                let index = transaction.sought(&sought, entry.id, &self.table);
                 entry.adopt(transaction.words(index), scope);
                 index
             });
@@ -190,13 +196,11 @@ impl Service {
         for (index, _) in nodes.iter().zip(changed).filter(|(_, changed)| *changed) {
             let Some(index) = *index else { continue };
             let mut last_use_ms = moment.wall_ms;
-            if transaction.is_placed(index) {
+            if transaction.is_there(index) {
                 last_use_ms = transaction.words(index)[node::LAST_USE];
-            } else {
-                let placed =
-                    transaction.place(index, &self.table, entry.evicts(false), moment.wall_ms);
-                placed.map_err(|_| ItemError::Full)?;
             }
+            let placed = transaction.place(index, &self.table, entry.evicts(false), moment.wall_ms);
+            placed.map_err(|_| ItemError::Full)?;
             transaction.touch(index, last_use_ms);
         }
         transaction.commit(moment.wall_ms).map_err(|_| ItemError::Store)?;
@@ -239,7 +243,8 @@ impl Service {
             for key in self.leased_keys(pass.group, id) {
                 stays |= each(self, &key);
             }
-            if !stays {
+            // Nodes move on to key-nodes that the pass has come by.
+            if !stays && self.handle.formers().is_empty() {
                 pass.unmark(at);
             }
             pass.at = at + 1;
@@ -282,7 +287,7 @@ impl Service {
                 entry.sharing?;
                 let is_lost = !group::is_whole(&words)
                     || entry.is_outdated(words[node::CHECK], scope)
-                    || !entry.rules.has_lease(scope, &words[entry.states_at()..]);
+                    || !has_lease(entry, scope, &words);
                 if is_lost {
                     return None;
                 }
@@ -293,6 +298,12 @@ impl Service {
             })
             .collect()
     }
+}
+
+fn has_lease(entry: &Entry, scope: Scope, words: &[u64]) -> bool {
+    // A node of a group that another one grows out of may be shorter than these limits need.
+    let words = with_room(words, entry.states_at() + entry.rules.words(scope));
+    entry.rules.has_lease(scope, &words[entry.states_at()..])
 }
 
 impl LeasePass {

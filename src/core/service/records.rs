@@ -12,7 +12,7 @@ use super::{ItemError, LeaseKey, Service};
 use crate::base::clock::Millis;
 use crate::base::hash::crc32c_words;
 use crate::conf::Scope;
-use crate::key::{KeyForm, KeyRef, MAX_KEY_WORDS};
+use crate::key::{KeyField, KeyForm, KeyRef, MAX_KEY_WORDS};
 use crate::store::layout::{TAG_WORDS, node, tag};
 use crate::store::{Group, NodeIndex, Rank, Refused, Transaction, Wanted, group};
 
@@ -227,7 +227,7 @@ impl Service {
         let is_whole = is_whole(key);
         self.on_key(key, now, |_, entry, transaction, index| {
             let is_kept = || !is_whole && (entry.backs_up || transaction.may_be_spilled(index));
-            Ok(match transaction.is_placed(index) {
+            Ok(match transaction.is_there(index) {
                 true => Whereabouts::Here,
                 false if is_kept() => Whereabouts::MaybeInCluster,
                 false => Whereabouts::Nowhere,
@@ -258,7 +258,7 @@ impl Service {
         now: Millis,
     ) -> Result<Inserted, ItemError> {
         self.on_key(key, now, |table, entry, transaction, index| {
-            if transaction.is_placed(index) {
+            if transaction.is_there(index) {
                 return Ok(Inserted::Present);
             }
             let words = transaction.words(index);
@@ -295,7 +295,7 @@ impl Service {
     ) -> Result<Inserted, ItemError> {
         let scope = if is_whole(key) { Scope::Biz } else { Scope::Key };
         self.on_key(key, now, |table, entry, transaction, index| {
-            if transaction.is_placed(index) {
+            if transaction.is_there(index) {
                 return Ok(Inserted::Present);
             }
             entry.adopt(transaction.words(index), scope);
@@ -331,10 +331,13 @@ impl Service {
             let biz = self.table.index_of(key.biz_id()).ok_or(ItemError::UnknownBiz)?;
             let entry = self.table.entry(biz);
             let (stored, wanted) = node_of(entry, key)?;
-            let refused = match self.handle.begin(&mut self.buffers, &[wanted], self.generation) {
+            let mut field = KeyField::default();
+            let sought = entry.sought(wanted, stored, None, &mut field);
+            let wanted: Vec<Wanted> = sought.wanted().collect();
+            let refused = match self.handle.begin(&mut self.buffers, &wanted, self.generation) {
                 Err(refused) => refused,
                 Ok(mut transaction) => {
-                    let index = transaction.node(&wanted, entry.id, &stored);
+                    let index = transaction.sought(&sought, entry.id, &self.table);
                     let result = work(&self.table, entry, &mut transaction, index)?;
                     transaction.commit(now).map_err(|_| ItemError::Store)?;
                     return Ok(result);

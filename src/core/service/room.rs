@@ -83,7 +83,7 @@ impl Service {
     ) -> Result<bool, ItemError> {
         let ChangedRecord { key, record, .. } = spilled;
         self.on_key(key, now, |_, entry, transaction, index| {
-            if !transaction.is_placed(index) {
+            if !transaction.is_there(index) {
                 return Ok(false);
             }
             let found = Record::of_node(transaction.words(index), entry);

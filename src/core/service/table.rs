@@ -9,7 +9,7 @@ use crate::key::{BadKey, DigestKey, KeyField, KeyForm, KeyRef, Location, Seed};
 use crate::limit::{LeaseClock, List, Listing, Lists, Rules, Span, Spending, Worth, Written};
 use crate::service::call_rate::{self, CallRate};
 use crate::store::layout::node;
-use crate::store::{BizRow, Handle, Judge, Rank, Wanted, group};
+use crate::store::{BizRow, FormerPlace, Handle, Judge, Rank, Sought, Wanted, group};
 
 /// A live node of a key, as a sweep meets it.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +40,8 @@ pub(crate) struct Table {
     is_shared: bool,
     /// The cluster keeps records of some business.
     has_warm_tier: bool,
+    /// The businesses over the groups that theirs grow out of, by the same indices.
+    former: Option<Box<Table>>,
 }
 
 /// The map index of the business with an id.
@@ -52,6 +54,15 @@ struct IdIndex {
 /// A group for a table to be built over.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FoundGroup<'a> {
+    pub index: usize,
+    pub header: &'a group::Header,
+    /// The group that it grows out of.
+    pub former: Option<FoundFormer<'a>>,
+}
+
+/// A group that another one grows out of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FoundFormer<'a> {
     pub index: usize,
     pub header: &'a group::Header,
 }
@@ -97,6 +108,15 @@ pub(crate) struct Entry {
     life_ms: [Option<u64>; 2],
     /// The place of the whole biz's node, if one of its limits has that scope.
     pub whole: Option<Wanted>,
+    /// The group that its own grows out of.
+    former: Option<FormerGroup>,
+}
+
+/// The group that a business's own grows out of. Hash kind and seeds are the same.
+#[derive(Debug, Clone, Copy)]
+struct FormerGroup {
+    index: usize,
+    geometry: Geometry,
 }
 
 impl Table {
@@ -106,7 +126,10 @@ impl Table {
     pub fn new(conf: &Conf, handle: &Handle, keys: Option<ClusterKeys>) -> Table {
         let mut table = Table::over(conf, keys, |name| {
             let index = handle.index_of(name)?;
-            Some(FoundGroup { index, header: handle.groups()[index].header() })
+            let header = |index: usize| handle.groups()[index].header();
+            let former = handle.former_of(index);
+            let former = former.map(|index| FoundFormer { index, header: header(index) });
+            Some(FoundGroup { index, header: header(index), former })
         });
         let ids: Vec<u32> = table.entries.iter().map(|entry| entry.id).collect();
         for (entry, row) in table.entries.iter_mut().zip(handle.biz_rows(&ids)) {
@@ -123,6 +146,23 @@ impl Table {
         find: impl Fn(&str) -> Option<FoundGroup<'a>>,
     ) -> Table {
         let clock = Arc::<LeaseClock>::default();
+        let mut table = Self::with_clock(conf, keys, &clock, &find);
+        if table.entries.iter().any(|entry| entry.former.is_some()) {
+            let former = Self::with_clock(conf, keys, &clock, &|name| {
+                let FoundFormer { index, header } = find(name)?.former?;
+                Some(FoundGroup { index, header, former: None })
+            });
+            table.former = Some(Box::new(former));
+        }
+        table
+    }
+
+    fn with_clock<'a>(
+        conf: &Conf,
+        keys: Option<ClusterKeys>,
+        clock: &Arc<LeaseClock>,
+        find: &dyn Fn(&str) -> Option<FoundGroup<'a>>,
+    ) -> Table {
         let entries: Vec<Entry> = conf
             .map
             .bizs
@@ -138,7 +178,7 @@ impl Table {
                 // What the cluster knows is named as on all its machines.
                 let is_known = conf.map.is_known_in_cluster(biz);
                 let shared_seed = keys.filter(|_| is_known).map(|keys| keys.key_seed);
-                let rules = Rules::with_clock(biz, &clock);
+                let rules = Rules::with_clock(biz, clock);
                 let whole = group
                     .filter(|_| rules.needs(Scope::Biz))
                     .map(|group| Wanted { group, at: KeyRef::BIZ.locate(biz.id, &geometry, seed) });
@@ -174,6 +214,10 @@ impl Table {
                     names_keys: !is_known || keys.is_some(),
                     whole,
                     rules,
+                    former: found.and_then(|found| found.former).map(|former| FormerGroup {
+                        index: former.index,
+                        geometry: former.header.geometry,
+                    }),
                 }
             })
             .collect();
@@ -183,7 +227,8 @@ impl Table {
         let is_shared = conf.map.bizs.iter().any(|biz| biz.sharing.is_some());
         let has_warm_tier = entries.iter().any(|entry| entry.fetch_wait_ms.is_some());
         let (known, degraded) = (Span::NEVER, conf.srv.degrade);
-        Table { entries, by_id, known, degraded, clock, is_shared, has_warm_tier }
+        let clock = Arc::clone(clock);
+        Table { entries, by_id, known, degraded, clock, is_shared, has_warm_tier, former: None }
     }
 
     /// Sets the time. Between two turns of any calendar window that is one comparison.
@@ -214,7 +259,8 @@ impl Table {
 
     #[cold]
     fn tick(&mut self, now: u64) {
-        let all = self.entries.iter_mut().map(|entry| entry.set_now(now));
+        let former = self.former.iter_mut().flat_map(|former| &mut former.entries);
+        let all = self.entries.iter_mut().chain(former).map(|entry| entry.set_now(now));
         self.known = all.fold(Span::EVER, Span::and);
     }
 
@@ -241,7 +287,7 @@ impl Table {
     pub fn of_key_word(&self, group: usize, key_word: u64) -> Option<(&Entry, Scope)> {
         let entry = &self.entries[self.index_of(key_word as u32)?];
         if entry.group != Some(group) {
-            return None;
+            return self.former.as_ref()?.of_key_word(group, key_word);
         }
         let whole = (key_word >> 48) as u8 == KeyForm::Biz as u8;
         let scope = if whole { Scope::Biz } else { Scope::Key };
@@ -262,7 +308,14 @@ impl Table {
             return None;
         }
         let rules = entry.rules_of(words);
-        let states = &words[entry.states_at()..][..rules.words(scope)];
+        let copy;
+        let mut states = &words[entry.states_at()..];
+        if states.len() < rules.words(scope) {
+            // In a group that another one grows out of.
+            copy = with_room(states, rules.words(scope));
+            states = &copy;
+        }
+        let states = &states[..rules.words(scope)];
         Some(Seen {
             biz_id: entry.id,
             key: entry.key_of(words)?,
@@ -408,6 +461,73 @@ impl Entry {
         key.locate(self.id, &self.geometry, self.seed)
     }
 
+    /// Whether its group grows: then some nodes are still where they were.
+    #[inline]
+    pub fn is_moving(&self) -> bool {
+        self.former.is_some()
+    }
+
+    /// The node of a key that is stored like this, or of the whole business. `text` is the key as
+    /// it was sent, if that is known; `field` is for the key as the former group stores it.
+    pub fn sought<'k>(
+        &self,
+        wanted: Wanted,
+        key: KeyRef<'k>,
+        text: Option<&[u8]>,
+        field: &'k mut KeyField,
+    ) -> Sought<'k> {
+        let former = self.former.map(|former| {
+            let key = self.former_key(&former, key, text, field);
+            let at = key.locate(self.id, &former.geometry, self.seed);
+            FormerPlace { wanted: Wanted { group: former.index, at }, key }
+        });
+        Sought { wanted, key, former }
+    }
+
+    /// A key as the former group stores it. A text that is longer than one of the two key fields is
+    /// a digest there. Of a digest whose text is not known, only a digest is known.
+    fn former_key<'k>(
+        &self,
+        former: &FormerGroup,
+        key: KeyRef<'k>,
+        text: Option<&[u8]>,
+        field: &'k mut KeyField,
+    ) -> KeyRef<'k> {
+        let key_bytes = former.geometry.key_bytes;
+        let is_text = matches!(key.form(), KeyForm::Text | KeyForm::Digest);
+        if key_bytes == self.geometry.key_bytes || self.key_type != KeyType::String || !is_text {
+            return key;
+        }
+        let stored = (key.form() == KeyForm::Text).then(|| key.to_string());
+        let text = text.or_else(|| stored.as_ref().map(String::as_bytes));
+        let encoded =
+            text.map(|text| field.encode(KeyType::String, text, key_bytes, self.digest_key));
+        if encoded.is_some_and(|encoded| encoded.is_ok()) { field.key() } else { key }
+    }
+
+    /// A key that the former group stores like this, as this one stores it. None: no request can
+    /// name it.
+    pub fn moved_key<'k>(&self, key: KeyRef<'k>, field: &'k mut KeyField) -> Option<KeyRef<'k>> {
+        match (key.form(), self.key_type) {
+            (KeyForm::Text, KeyType::String)
+                if usize::from(key.bytes()) <= self.geometry.key_bytes as usize =>
+            {
+                Some(key)
+            }
+            (KeyForm::Text, KeyType::String | KeyType::Digest) => {
+                // A digest under another key than that of all machines would be found by nobody.
+                let text = Some(key.to_string()).filter(|_| self.names_keys)?;
+                self.encode(text.as_bytes(), field).ok()?;
+                Some(field.key())
+            }
+            (KeyForm::Digest, KeyType::String | KeyType::Digest)
+            | (KeyForm::Integer, KeyType::Integer)
+            | (KeyForm::V4 | KeyForm::V6, KeyType::Ip { .. })
+            | (KeyForm::Biz, _) => Some(key),
+            _ => None,
+        }
+    }
+
     /// The index of a node's first state word.
     #[inline]
     pub fn states_at(&self) -> usize {
@@ -453,6 +573,14 @@ impl Entry {
     }
 }
 
+/// A copy of a node, with room for the states of the configuration: the files may have another
+/// geometry.
+pub(crate) fn with_room(words: &[u64], needed: usize) -> Vec<u64> {
+    let mut copy = words.to_vec();
+    copy.resize(words.len().max(needed), 0);
+    copy
+}
+
 impl Judge for Table {
     fn is_expired(&self, group: usize, key_word: u64, last_use: u64, now: u64) -> bool {
         match self.of_key_word(group, key_word) {
@@ -476,6 +604,14 @@ impl Judge for Table {
             // Its states would start fresh at the next use.
             return Rank::Expired;
         }
+        let mut copy;
+        let mut words = words;
+        let needed = entry.states_at() + entry.rules.words(scope);
+        if words.len() < needed {
+            // In a group that another one grows out of.
+            copy = with_room(words, needed);
+            words = &mut copy;
+        }
         entry.adopt(words, scope);
         let rules = entry.rules_of(words);
         let states = &mut words[entry.states_at()..][..rules.words(scope)];
@@ -488,5 +624,18 @@ impl Judge for Table {
             Worth::Banned => Rank::Banned,
             Worth::Kept => Rank::Kept,
         }
+    }
+
+    fn convert(&self, group: usize, old: &[u64], words: &mut [u64]) {
+        let Some((entry, scope)) = self.of_key_word(group, old[node::KEY]) else { return };
+        let states = entry.rules.words(scope);
+        let mut old = with_room(old, entry.states_at() + states);
+        entry.adopt(&mut old, scope);
+        words[node::CHECK] = old[node::CHECK];
+        words[node::LAST_USE] = old[node::LAST_USE];
+        // The key field is zero beyond the key, and the new one may be longer or shorter.
+        let Some(new) = self.index_of(words[node::KEY] as u32) else { return };
+        let at = self.entries[new].states_at();
+        words[at..][..states].copy_from_slice(&old[entry.states_at()..][..states]);
     }
 }

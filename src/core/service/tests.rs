@@ -16,6 +16,7 @@ mod kept_records;
 mod leases;
 mod listed;
 mod model;
+mod moving;
 mod orphans;
 mod records;
 #[cfg(not(miri))]

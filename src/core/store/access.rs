@@ -60,7 +60,10 @@ pub fn give_access(conf: &Conf) {
         }
         let groups = conf.map.groups.iter();
         let files = groups.flat_map(|group| {
-            (0..group.geometry.files).map(|file| group::path_of(live, &group.name, file))
+            let name = &group.name;
+            let named = (0..group.geometry.files).map(|file| group::path_of(live, name, file));
+            let next = (0..group.geometry.files).map(|file| group::next_path_of(live, name, file));
+            named.chain(next)
         });
         for path in std::iter::once(Runtime::path_in(data)).chain(files) {
             all.push(give(&path, wanted));

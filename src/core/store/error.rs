@@ -54,6 +54,21 @@ pub enum Error {
         /// The group.
         group: String,
     },
+    /// The group moves to another geometry than map.xml's.
+    #[error(
+        "group {group}: it is moving to {field}=\"{moving}\", map.xml says {expected}: a second \
+         change waits until it has moved; write the first one back"
+    )]
+    Moving {
+        /// The group.
+        group: String,
+        /// The setting.
+        field: &'static str,
+        /// Its value in the files that it moves to.
+        moving: String,
+        /// Its value in map.xml.
+        expected: String,
+    },
     /// A file of a finished group is missing.
     #[error(
         "group {group}: file 0 is there, {} is missing: put it back, or remove the group's files",
@@ -125,6 +140,16 @@ pub enum Error {
         key_node: u32,
         /// The slot that its semaphore names.
         slot: Option<u32>,
+    },
+    /// A group moves to another geometry, and is to have checkpoints.
+    #[error(
+        "group {group}: it moves to another geometry, and checkpoints of such a group are not made: \
+         start without <data checkpoint> until it has moved, or stop the server and run: \
+         frs-inspect migrate DATA --conf DIR"
+    )]
+    MovesWithCheckpoints {
+        /// The group.
+        group: String,
     },
     /// There are checkpoints of a group and none is complete, and no live files.
     #[error(

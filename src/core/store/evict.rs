@@ -32,6 +32,9 @@ pub trait Judge {
     fn is_expired(&self, group: usize, key_word: u64, last_use: u64, now: u64) -> bool;
     /// The rank of a whole node. `words` is a copy and may be changed.
     fn rank(&self, group: usize, words: &mut [u64], now: u64) -> Rank;
+    /// Converts a whole node of group `group`, which another one grows out of, for that one.
+    /// `words` has that group's length and holds the key; all else is zero.
+    fn convert(&self, group: usize, old: &[u64], words: &mut [u64]);
 }
 
 /// A place to reuse.

@@ -12,6 +12,8 @@ use super::dirty::DirtyPages;
 use super::dirty_file;
 use super::error::{Error, expect, io_error};
 use super::file_map::PageAccess;
+pub use super::file_set::{FileSet, next_path_of, path_of};
+pub(crate) use super::file_set::{committed_path, is_next_there, is_there, is_unfinished};
 use super::file_words::{FilePlace, bytes_of, create_draft, header_crc, sync_directory, words_of};
 use super::layout::{self, HEAD_WORDS, PAGE_WORDS, group as at, node, runtime};
 use super::region::Region;
@@ -69,28 +71,6 @@ pub(crate) struct Marks {
     pub boot: [u64; 2],
     pub clean: bool,
     pub quarantined: bool,
-}
-
-/// Path of a group file.
-pub fn path_of(live_dir: &Path, name: &str, file: u32) -> PathBuf {
-    live_dir.join(format!("{name}.{file}.mmap"))
-}
-
-/// Where a migration puts file 0 once all drafts are complete: see staging.rs.
-pub(super) fn committed_path(live_dir: &Path, name: &str) -> PathBuf {
-    path_of(live_dir, name, 0).with_extension("mmap.migrated")
-}
-
-/// Whether a draft was committed but not all of its files have their names yet.
-pub(crate) fn is_unfinished(live_dir: &Path, name: &str) -> bool {
-    committed_path(live_dir, name).exists()
-}
-
-/// Whether anything has the name of file 0 of a group. If so, the group is not created, whatever
-/// that is.
-pub(crate) fn is_there(live_dir: &Path, name: &str) -> bool {
-    let found = std::fs::symlink_metadata(path_of(live_dir, name, 0));
-    !matches!(found, Err(error) if error.kind() == ErrorKind::NotFound)
 }
 
 /// Opens a file, which must be a regular file.
@@ -289,7 +269,29 @@ pub(crate) struct OpenGroup {
 
 /// Opens the files of a group for reading and writing.
 pub(crate) fn open_files(live_dir: &Path, name: &str) -> Result<OpenGroup, Error> {
-    open_files_with(OpenOptions::new().read(true).write(true), live_dir, name)
+    open_files_of(live_dir, name, FileSet::Named)
+}
+
+/// Like [`open_files`], of one of the two that a moving group has.
+pub(crate) fn open_files_of(live_dir: &Path, name: &str, set: FileSet) -> Result<OpenGroup, Error> {
+    open_files_with(OpenOptions::new().read(true).write(true), live_dir, name, set)
+}
+
+/// Like [`open_files`], of the group of this name that has this id.
+pub(super) fn open_files_with_id(live_dir: &Path, name: &str, id: u64) -> Result<OpenGroup, Error> {
+    let mut opened = open_files_of(live_dir, name, FileSet::Named);
+    // Twice: in between the files may get their plain names.
+    for set in [FileSet::Next, FileSet::Named] {
+        if opened.as_ref().is_ok_and(|open| open.header.id == id) {
+            break;
+        }
+        if set == FileSet::Named || is_next_there(live_dir, name) {
+            opened = open_files_of(live_dir, name, set);
+        }
+    }
+    let opened = opened?;
+    expect(&opened.files[0].path, "group id", opened.header.id, id)?;
+    Ok(opened)
 }
 
 /// Like [`open_files`], with these `options`. Tools open files for reading only.
@@ -297,12 +299,13 @@ pub(super) fn open_files_with(
     options: &OpenOptions,
     live_dir: &Path,
     name: &str,
+    set: FileSet,
 ) -> Result<OpenGroup, Error> {
     if is_unfinished(live_dir, name) {
         return Err(Error::Unfinished { group: name.to_string() });
     }
     let open = |index: u32| -> Result<OpenFile, Error> {
-        let path = path_of(live_dir, name, index);
+        let path = set.path_of(live_dir, name, index);
         let file = open_regular(options, &path)?;
         Ok(OpenFile { path, file })
     };
@@ -334,9 +337,23 @@ pub(super) fn open_files_with(
     Ok(OpenGroup { header, files })
 }
 
+/// A setting of a group whose value in the files is another one than in the configuration.
+pub(crate) struct OtherSetting {
+    pub field: &'static str,
+    pub found: String,
+    pub expected: String,
+}
+
 /// Compares the geometry of existing files with that of the configuration.
 pub(crate) fn check_geometry(header: &Header, group: &conf::Group) -> Result<(), Error> {
-    let (found, expected) = (&header.geometry, &group.geometry);
+    other_setting(&header.geometry, &group.geometry).map_or(Ok(()), |other| {
+        let OtherSetting { field, found, expected } = other;
+        Err(Error::Geometry { group: group.name.clone(), field, found, expected })
+    })
+}
+
+/// The first setting that differs between two geometries.
+pub(crate) fn other_setting(found: &Geometry, expected: &Geometry) -> Option<OtherSetting> {
     let number =
         |field, found: u32, expected: u32| (field, found.to_string(), expected.to_string());
     let fields = [
@@ -347,13 +364,12 @@ pub(crate) fn check_geometry(header: &Header, group: &conf::Group) -> Result<(),
         number("key-bytes", found.key_bytes, expected.key_bytes),
         ("hash", format!("{:?}", found.hash), format!("{:?}", expected.hash)),
     ];
-    for (field, found, expected) in fields {
-        if found != expected {
-            let (found, expected) = (found.to_lowercase(), expected.to_lowercase());
-            return Err(Error::Geometry { group: group.name.clone(), field, found, expected });
-        }
-    }
-    Ok(())
+    let mut others = fields.into_iter().filter(|(_, found, expected)| found != expected);
+    others.next().map(|(field, found, expected)| OtherSetting {
+        field,
+        found: found.to_lowercase(),
+        expected: expected.to_lowercase(),
+    })
 }
 
 /// The register's entry of a group file.
@@ -379,7 +395,21 @@ impl Group {
     /// Maps a group that `prepare` has registered. The group must not outlive the map of the
     /// runtime.
     pub(crate) fn open(live_dir: &Path, name: &str, runtime: &Runtime) -> Result<Group, Error> {
-        let OpenGroup { header, files } = open_files(live_dir, name)?;
+        Self::map(open_files(live_dir, name)?, runtime)
+    }
+
+    /// Like [`Group::open`], of the group of this name that has this id: a moving group has two.
+    pub(crate) fn open_id(
+        live_dir: &Path,
+        name: &str,
+        id: u64,
+        runtime: &Runtime,
+    ) -> Result<Group, Error> {
+        Self::map(open_files_with_id(live_dir, name, id)?, runtime)
+    }
+
+    pub(super) fn map(open: OpenGroup, runtime: &Runtime) -> Result<Group, Error> {
+        let OpenGroup { header, files } = open;
         let (mut mark, mut entries) = (None, Vec::new());
         let (mut dirty, mut dirty_places) = (Vec::new(), Vec::new());
         for (index, OpenFile { path, file }) in files.iter().enumerate() {
@@ -568,7 +598,7 @@ impl Group {
     }
 
     /// Any key may have a record that was spilled.
-    pub(super) fn fill_filters(&self) {
+    pub(crate) fn fill_filters(&self) {
         self.filters().for_each(SpillFilter::fill);
     }
 

@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 use super::commit::Owner;
 use super::counter::{BizRow, Counter, Counters, GroupCounter, GroupRow, Nodes};
 use super::error::Error;
-use super::group::Group;
+use super::group::{self, Group};
 use super::layout::runtime as layout;
+use super::notice::Notice;
 use super::places::{Places, SlotRequest};
-use super::runtime::{Registered, Runtime, Slot};
+use super::reach::{Reach, recover_slot};
+use super::runtime::{NamedGroup, Runtime, Slot};
 use super::semaphore::{Semaphore, Token};
-use super::slot::{Intent, SlotWords};
-use super::undo_log::{Files, LogDamage, PlaceOf, Recovered, Undo};
+use super::slot::SlotWords;
 use super::waiter::Waiter;
 use crate::base::sync::Ordering;
 use crate::base::{clock, sys};
@@ -33,6 +34,8 @@ const STALLED_MAX: usize = 64;
 pub struct Handle {
     // Dropped first: groups point into the words of the runtime.
     pub(super) groups: Vec<Group>,
+    /// How many of them the configuration names. The others are those that named ones grow out of.
+    named: usize,
     /// The counter row of each group.
     group_rows: Vec<GroupRow>,
     retired: Vec<Retired>,
@@ -60,6 +63,14 @@ struct Retired {
     _group: Group,
 }
 
+/// A group of a configuration that is about to be taken.
+enum Meant {
+    /// Mapped, at this index.
+    Mapped(usize),
+    /// Opened for it.
+    Opened(Box<Group>),
+}
+
 /// How a wait for a semaphore ended.
 #[derive(Debug, Clone, Copy)]
 struct Waited {
@@ -74,21 +85,6 @@ struct Stalled {
     sequence: u64,
     /// Whether this tick has already checked that the holder lives.
     looked: bool,
-}
-
-/// An event to log at a time when logging delays no other process.
-#[derive(Debug)]
-pub(super) enum Notice {
-    /// A node in use was evicted.
-    Eviction { group: u64 },
-    /// A dead owner's slot was freed.
-    Recovery { slot: u32, pid: u32, undone_words: usize, freed: usize },
-    /// The logs of a dead owner's slot were damaged.
-    Damaged { slot: u32, pid: u32, damage: LogDamage },
-    /// A group was quarantined because of damaged logs.
-    Doubtful { group: String },
-    /// The recoverer could not open a group.
-    Unreachable { group: String, error: Error },
 }
 
 /// Most notices kept until they are logged. Further ones are dropped.
@@ -133,6 +129,7 @@ impl Handle {
         (0..recoveries).for_each(|_| slot.count(Counter::Recoveries));
         notices.drain(..).for_each(|notice| notice.log(&groups));
         Ok(Handle {
+            named: groups.len(),
             groups,
             group_rows: Vec::new(),
             retired: Vec::new(),
@@ -148,37 +145,48 @@ impl Handle {
         })
     }
 
-    /// Maps the groups of a configuration and acknowledges its generation. A group already mapped
-    /// stays mapped if its files are still the registered ones. A group no longer named is unmapped
-    /// when every living slot has acknowledged a generation without it. A group with damaged files
-    /// is left out and quarantined. On any other error nothing has changed.
+    /// Maps the groups of a configuration and acknowledges its generation: those that it names,
+    /// then those that some of them grow out of. A group already mapped stays mapped if its files
+    /// are still the registered ones. A group no longer meant is unmapped when every living slot
+    /// has acknowledged a generation without it. A group with damaged files is left out and
+    /// quarantined. On any other error nothing has changed.
     pub fn take_groups(
         &mut self,
         groups: &[conf::Group],
         generation: u64,
         lock_timeout: Duration,
     ) -> Result<(), Error> {
-        let is_named = |group: &&Group| {
-            groups.iter().any(|named| named.name == group.header().name)
-                && group.is_registered(&self.runtime)
-        };
-        let kept: Vec<bool> = self.groups.iter().map(|group| is_named(&group)).collect();
-        let is_kept = |name: &str| {
-            let mut known = self.groups.iter().zip(&kept);
-            known.any(|(group, kept)| *kept && group.header().name == name)
-        };
-        let mut opened = Vec::new();
-        for group in groups.iter().filter(|group| !is_kept(&group.name)) {
-            opened.extend(self.open_if_sound(&group.name)?);
+        let (mut meant, mut formers) = (Vec::new(), Vec::new());
+        for configured in groups {
+            let name = &configured.name;
+            let Some(NamedGroup { id, former }) = self.named_group(configured) else {
+                // It was never prepared: opening it says why.
+                meant.push(self.open_if_sound(name, None)?);
+                continue;
+            };
+            let pair = (self.mapped_or_opened(name, id)?, former);
+            let (group, former) = match pair {
+                (Some(group), Some(former)) => match self.mapped_or_opened(name, former)? {
+                    Some(former) => (Some(group), Some(former)),
+                    // What has not moved would count again from the beginning.
+                    None => (None, None),
+                },
+                (group, _) => (group, None),
+            };
+            meant.push(group);
+            formers.extend(former);
         }
-        for (group, kept) in std::mem::take(&mut self.groups).into_iter().zip(kept) {
-            if kept {
-                self.groups.push(group);
-            } else {
-                self.retired.push(Retired { generation, _group: group });
-            }
-        }
-        self.groups.append(&mut opened);
+        let meant: Vec<Meant> = meant.into_iter().flatten().collect();
+        self.named = meant.len();
+        let mut old: Vec<Option<Group>> =
+            std::mem::take(&mut self.groups).into_iter().map(Some).collect();
+        let mut take = |meant| match meant {
+            Meant::Mapped(index) => old.get_mut(index).and_then(Option::take),
+            Meant::Opened(group) => Some(*group),
+        };
+        self.groups = meant.into_iter().chain(formers).filter_map(&mut take).collect();
+        let retired = old.into_iter().flatten();
+        self.retired.extend(retired.map(|group| Retired { generation, _group: group }));
         let counters = self.slot().counters();
         let row = |group: &Group| counters.group_row(&group.header().name);
         self.group_rows = self.groups.iter().map(row).collect();
@@ -188,16 +196,49 @@ impl Handle {
         Ok(())
     }
 
+    /// The registered group that a configuration means. Where there are two of its name and it does
+    /// not move, it has not begun to, or has moved: its geometry tells.
+    fn named_group(&self, configured: &conf::Group) -> Option<NamedGroup> {
+        let named = self.runtime.named_groups(&configured.name);
+        let &[next, former, ..] = &named[..] else { return named.first().copied() };
+        if configured.moving.is_some() {
+            return Some(next);
+        }
+        let has_geometry = |group: &NamedGroup| {
+            let mapped = self.groups.iter().find(|mapped| mapped.header().id == group.id);
+            let geometry = mapped.map(|mapped| *mapped.geometry()).or_else(|| {
+                let open = group::open_files_with_id(&self.live_dir, &configured.name, group.id);
+                open.ok().map(|open| open.header.geometry)
+            });
+            geometry == Some(configured.geometry)
+        };
+        let alone = [former, next].into_iter().find(has_geometry).unwrap_or(next);
+        Some(NamedGroup { former: None, ..alone })
+    }
+
+    /// The group with this id: where it is mapped, or newly opened. None if its files are damaged.
+    fn mapped_or_opened(&self, name: &str, id: u64) -> Result<Option<Meant>, Error> {
+        let is_it = |group: &Group| group.header().id == id && group.is_registered(&self.runtime);
+        match self.groups.iter().position(is_it) {
+            Some(index) => Ok(Some(Meant::Mapped(index))),
+            None => self.open_if_sound(name, Some(id)),
+        }
+    }
+
     /// Opens a group. None if its files are damaged: it is then quarantined, and its items answer
     /// `store`.
-    fn open_if_sound(&self, name: &str) -> Result<Option<Group>, Error> {
-        match Group::open(&self.live_dir, name, &self.runtime) {
-            Ok(group) => Ok(Some(group)),
+    fn open_if_sound(&self, name: &str, id: Option<u64>) -> Result<Option<Meant>, Error> {
+        let opened = match id {
+            Some(id) => Group::open_id(&self.live_dir, name, id, &self.runtime),
+            None => Group::open(&self.live_dir, name, &self.runtime),
+        };
+        match opened {
+            Ok(group) => Ok(Some(Meant::Opened(Box::new(group)))),
             Err(error) if error.is_transient() => Err(error),
             Err(error) => {
                 tracing::error!(group = name, %error, "the group is not served");
-                if let Some(entry) = self.runtime.find_named(name, 0) {
-                    self.quarantine(entry.group);
+                if let Some(id) = id {
+                    self.quarantine(id);
                 }
                 Ok(None)
             }
@@ -255,7 +296,22 @@ impl Handle {
 
     /// Index of the group of this name, if it is mapped.
     pub fn index_of(&self, name: &str) -> Option<usize> {
-        self.groups.iter().position(|group| group.header().name == name)
+        self.groups[..self.named].iter().position(|group| group.header().name == name)
+    }
+
+    /// Index of the group that the group with this index grows out of.
+    pub fn former_of(&self, index: usize) -> Option<usize> {
+        if index >= self.named {
+            return None;
+        }
+        let name = &self.groups[index].header().name;
+        let mut formers = self.groups[self.named..].iter();
+        formers.position(|group| group.header().name == *name).map(|at| self.named + at)
+    }
+
+    /// Indexes of the groups that others grow out of.
+    pub fn formers(&self) -> std::ops::Range<usize> {
+        self.named..self.groups.len()
     }
 
     pub(super) fn slot(&self) -> &Slot {
@@ -311,7 +367,7 @@ impl Handle {
         &self.runtime
     }
 
-    /// The mapped groups, in the order of the configuration.
+    /// The mapped groups: those that the configuration names, then those that they grow out of.
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
@@ -539,158 +595,5 @@ impl Stalled {
     fn stands_still(&self, runtime: &Runtime) -> bool {
         let words = runtime.slot(self.holder.slot());
         words.state().epoch == self.holder.epoch() && words.sequence() == self.sequence
-    }
-}
-
-impl Notice {
-    fn log(self, groups: &[Group]) {
-        match self {
-            Notice::Eviction { group: id } => {
-                let known = groups.iter().find(|group| group.header().id == id);
-                let group = known.map_or("(given up)", |group| &group.header().name);
-                tracing::warn!(group, "a node in use was evicted: the group is too small");
-            }
-            Notice::Recovery { slot, pid, undone_words, freed } => {
-                tracing::info!(slot, dead_pid = pid, undone_words, freed, "slot recovered");
-            }
-            Notice::Damaged { slot, pid, damage } => {
-                tracing::error!(slot, dead_pid = pid, %damage, "slot damaged: nothing was undone");
-            }
-            Notice::Doubtful { group } => {
-                tracing::error!(group, "a transaction may be half written: quarantined");
-            }
-            Notice::Unreachable { group, error } => {
-                tracing::error!(group, %error, "cannot recover the group: quarantined");
-            }
-        }
-    }
-}
-
-/// Recovers a slot if its owner is dead, its lock is free now, and the groups it worked on can be
-/// opened. A group with damaged files is quarantined and skipped; a scan precedes its next use.
-fn recover_slot(
-    runtime: &Runtime,
-    slot: u32,
-    groups: &[Group],
-    live_dir: &Path,
-    notices: &mut Vec<Notice>,
-) -> bool {
-    let done = runtime.with_dead_slot(slot, || {
-        let words = runtime.slot(slot);
-        if !words.state().used {
-            return false;
-        }
-        let Some(reach) = Reach::of(runtime, words, groups, live_dir, notices) else {
-            return false;
-        };
-        let pid = words.owner().pid;
-        let Recovered { undone: undone_words, freed, damage } = words.recover(slot, &reach);
-        notices.extend(damage.map(|damage| Notice::Damaged { slot, pid, damage }));
-        let doubtful = reach.doubtful.take().into_iter();
-        notices.extend(doubtful.map(|group| Notice::Doubtful { group }));
-        notices.push(Notice::Recovery { slot, pid, undone_words, freed });
-        true
-    });
-    done.unwrap_or(false)
-}
-
-/// How a recoverer reaches group files: those it has mapped, others through the register.
-struct Reach<'a> {
-    runtime: &'a Runtime,
-    groups: &'a [Group],
-    opened: Vec<Group>,
-    /// Quarantined groups. They are not touched, because a page of them may be gone.
-    skipped: Vec<u64>,
-    /// Names of the groups that were quarantined because of a damaged log.
-    doubtful: RefCell<Vec<String>>,
-}
-
-impl<'a> Reach<'a> {
-    fn new(runtime: &'a Runtime, groups: &'a [Group]) -> Reach<'a> {
-        let (opened, skipped) = (Vec::new(), Vec::new());
-        Reach { runtime, groups, opened, skipped, doubtful: RefCell::default() }
-    }
-
-    /// Opens the groups that the slot's logs name. None if one cannot be opened now; the slot then
-    /// stays as it is and is recovered later.
-    fn of(
-        runtime: &'a Runtime,
-        words: SlotWords<'_>,
-        groups: &'a [Group],
-        live_dir: &Path,
-        notices: &mut Vec<Notice>,
-    ) -> Option<Reach<'a>> {
-        let mut ids = Vec::new();
-        words.for_each_group(|id| ids.push(id));
-        ids.sort_unstable();
-        ids.dedup();
-        let mut reach = Reach::new(runtime, groups);
-        // A damaged log may name groups that do not exist, any number. So go by the registered
-        // ones.
-        for Registered { index, entry } in runtime.first_files() {
-            let id = entry.group;
-            if ids.binary_search(&id).is_err() {
-                continue;
-            }
-            if runtime.is_quarantined(index) {
-                reach.skipped.push(id);
-                continue;
-            }
-            if groups.iter().any(|group| group.header().id == id) {
-                continue;
-            }
-            match Group::open(live_dir, &entry.name, runtime) {
-                Ok(group) => reach.opened.extend((group.header().id == id).then_some(group)),
-                Err(error) if error.is_transient() => return None,
-                Err(error) => {
-                    // The half-written words stay there, so no process may read them.
-                    let mark = runtime.mark_of(index);
-                    mark.fetch_or(layout::FILE_QUARANTINE, Ordering::Relaxed);
-                    notices.push(Notice::Unreachable { group: entry.name, error });
-                }
-            }
-        }
-        Some(reach)
-    }
-
-    fn find(&self, id: u64) -> Option<&Group> {
-        let mut reached = self.groups.iter().chain(&self.opened);
-        reached.find(|group| group.header().id == id && !self.skipped.contains(&id))
-    }
-}
-
-impl Files for Reach<'_> {
-    fn place_of(&self, undo: &Undo) -> PlaceOf {
-        let Some(group) = self.find(undo.group) else { return PlaceOf::OutOfReach };
-        let key_node = group.key_node_of(undo.file, undo.at);
-        key_node.map_or(PlaceOf::Nothing, PlaceOf::KeyNode)
-    }
-
-    fn restore(&self, undo: &Undo) {
-        let Some(group) = self.find(undo.group) else { return };
-        if group.key_node_of(undo.file, undo.at).is_some() {
-            group.file(undo.file).store(undo.at as usize, undo.old);
-            group.mark_dirty(undo.file, undo.at as usize);
-        }
-    }
-
-    fn is_held(&self, intent: &Intent, dead: Token) -> bool {
-        self.find(intent.group).is_some_and(|group| {
-            let has = group.has(intent.file, intent.key_node);
-            let word = || group.semaphore(intent.file, intent.key_node).word();
-            has && Token::of_word(word()) == Some(dead)
-        })
-    }
-
-    fn quarantine(&self, groups: &[u64]) {
-        let is_meant = |id: u64| groups.contains(&id);
-        *self.doubtful.borrow_mut() = self.runtime.quarantine_groups(is_meant);
-    }
-
-    fn release_for(&self, intent: &Intent, dead: Token) -> bool {
-        self.find(intent.group).is_some_and(|group| {
-            group.has(intent.file, intent.key_node)
-                && group.semaphore(intent.file, intent.key_node).release_for(dead)
-        })
     }
 }

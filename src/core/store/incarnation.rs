@@ -93,7 +93,8 @@ impl Incarnation {
 }
 
 impl Runtime {
-    /// The incarnation of this host in a cluster. `is_shared` says which groups hold a shared biz.
+    /// The incarnation of this host in a cluster. `is_shared` says, by their ids, which groups
+    /// hold a shared biz.
     /// To be read anew with each configuration.
     ///
     /// # Errors
@@ -101,7 +102,7 @@ impl Runtime {
     pub fn incarnation(
         &self,
         cluster: ClusterId,
-        is_shared: impl Fn(&str) -> bool,
+        is_shared: impl Fn(u64) -> bool,
     ) -> Result<Incarnation, Error> {
         check_boot_clock()?;
         let facts = HostFacts {

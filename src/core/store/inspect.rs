@@ -8,7 +8,7 @@ use std::fs::OpenOptions;
 use std::path::Path;
 
 use super::error::{Error, io_error};
-use super::group::{self, Group, Header, MappedFiles, Marks, OpenFile, OpenGroup};
+use super::group::{self, FileSet, Group, Header, MappedFiles, Marks, OpenFile, OpenGroup};
 use super::layout::{TAG_WORDS, node, tag};
 use super::pass::{Holder, Pass};
 use super::region::Region;
@@ -37,6 +37,7 @@ pub struct LiveGroup {
     group: Group,
     marks: Vec<Marks>,
     identities: Vec<FileIdentity>,
+    set: FileSet,
 }
 
 /// The identity of a file, whatever its name.
@@ -144,8 +145,16 @@ impl LiveGroup {
     /// # Errors
     /// A file is missing or wrong. The error names it, with the found and the expected value.
     pub fn open(live_dir: &Path, name: &str) -> Result<LiveGroup, Error> {
+        Self::open_set(live_dir, name, FileSet::Named)
+    }
+
+    /// Like [`LiveGroup::open`], of one of the two that a moving group has.
+    ///
+    /// # Errors
+    /// As [`LiveGroup::open`].
+    pub(crate) fn open_set(live_dir: &Path, name: &str, set: FileSet) -> Result<LiveGroup, Error> {
         let OpenGroup { header, files } =
-            group::open_files_with(OpenOptions::new().read(true), live_dir, name)?;
+            group::open_files_with(OpenOptions::new().read(true), live_dir, name, set)?;
         let words = header.geometry.file_bytes() as usize / 8;
         let (mut regions, mut watches, mut entries) = (Vec::new(), Vec::new(), Vec::new());
         let mut marks = Vec::new();
@@ -164,12 +173,19 @@ impl LiveGroup {
         // Reads through it never use its index in the register.
         let files = MappedFiles { regions, entries, watches, in_memory, ..MappedFiles::default() };
         let group = Group::of_files(header, 0, files);
-        Ok(LiveGroup { group, marks, identities })
+        Ok(LiveGroup { group, marks, identities, set })
     }
 
     /// The group's header.
     pub fn header(&self) -> &Header {
         self.group.header()
+    }
+
+    /// Whether it has no node.
+    pub(crate) fn has_no_node(&self) -> bool {
+        let Geometry { files, key_nodes, .. } = *self.geometry();
+        let mut all = (0..files).flat_map(|file| (0..key_nodes).map(move |at| (file, at)));
+        all.all(|(file, key_node)| self.tags(KeyNodeId { file, key_node }) == [0; TAG_WORDS])
     }
 
     /// Whether some record of it may have been spilled.
@@ -206,7 +222,7 @@ impl LiveGroup {
     pub fn is_replaced(&self, live_dir: &Path) -> bool {
         use std::os::unix::fs::MetadataExt;
         self.identities.iter().zip(0..).any(|(&identity, file)| {
-            let path = group::path_of(live_dir, &self.header().name, file);
+            let path = self.set.path_of(live_dir, &self.header().name, file);
             let now = std::fs::metadata(path);
             let now = now.map(|now| FileIdentity { device: now.dev(), inode: now.ino() });
             now.map_or(true, |now| now != identity)

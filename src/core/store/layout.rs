@@ -40,7 +40,8 @@
 //!                          429..456 how many, by doublings
 //!   page 1.. files         4096 entries of 16 words: 0 group id | 1 file index (0..32),
 //!                          used (32), quarantine (33) | 2 device | 3 inode | 4..8 group name
-//!                          8 birth of the file (ns) | 10 inode and 11 birth of the file that marks
+//!                          8 birth of the file (ns) | 9 id of the group that this one grows
+//!                          out of; 0: of none | 10 inode and 11 birth of the file that marks
 //!                          its changed pages; 0: none | 12, of file 0: when the newest
 //!                          complete checkpoint began (ms). Older binaries leave them 0
 //!   then     256 slots     page 0: 0 state (0..32), epoch (32..64) | 1 pid, role | 2 generation
@@ -239,6 +240,7 @@ pub mod runtime {
     pub(crate) const FILE_WORDS: usize = 16;
     pub(crate) const FILE_CHECKPOINT: usize = 12;
     pub(crate) const FILES: usize = PAGE_WORDS;
+    pub(crate) const FILE_FORMER: usize = 9;
     pub(crate) const FILE_USED: u64 = 1 << 32;
     pub(crate) const FILE_QUARANTINE: u64 = 1 << 33;
 

@@ -42,11 +42,15 @@ mod fast_path;
 #[cfg(not(loom))]
 mod file_map;
 #[cfg(not(loom))]
+mod file_set;
+#[cfg(not(loom))]
 mod file_words;
 #[cfg(not(loom))]
 mod freeing;
 #[cfg(not(loom))]
 pub mod group;
+#[cfg(not(loom))]
+pub(crate) mod growing;
 #[cfg(not(loom))]
 mod handle;
 #[cfg(not(loom))]
@@ -54,11 +58,15 @@ mod incarnation;
 #[cfg(not(loom))]
 pub mod inspect;
 #[cfg(not(loom))]
+mod notice;
+#[cfg(not(loom))]
 mod pass;
 #[cfg(not(loom))]
 mod places;
 #[cfg(not(loom))]
 mod prepare;
+#[cfg(not(loom))]
+mod reach;
 #[cfg(not(loom))]
 mod runtime;
 #[cfg(not(loom))]
@@ -98,18 +106,22 @@ pub use {
     fast_path::{Keep, Lead, Moment, NodeOwner, Worked},
     file_words::{FileFacts, FilePlace},
     group::Group,
+    growing::end_move,
     handle::Handle,
     incarnation::{ClusterId, HostFacts, Incarnation, check_boot_clock},
     pass::Pass,
     places::{Places, ROLE_PREPARE, ROLE_PROGRAM, SlotRequest},
     prepare::{
-        Prepared, Preparing, Unserved, check_files, close_clean, live_dir, prepare,
+        Moves, Prepared, Preparing, Unserved, check_files, close_clean, live_dir, prepare,
         prepare_after_fault, prepare_at_start, prepare_with,
     },
     runtime::{CheckpointCounts, CourierLock, MasterCounts, RequestedPass, Runtime, SlotStatus},
     shared_bell::{Lying, SharedBell},
     sweep::Sweep,
-    transaction::{Full, NodeIndex, Refused, TooLarge, Transaction, TransactionBuffers, Wanted},
+    transaction::{
+        FormerPlace, Full, NodeIndex, Refused, Sought, TooLarge, Transaction, TransactionBuffers,
+        Wanted,
+    },
     verify::{Fault, Finding, Report},
     want::{Want, WantKind, WantResult, WantedTogether},
     want_queue::{TakenWant, WantQueue},

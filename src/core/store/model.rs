@@ -19,13 +19,13 @@ use super::undo_log::{Files, LogFull, PlaceOf, Undo, UndoLog};
 
 #[cfg(loom)]
 use loom::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     sync::{Arc, Mutex},
     thread,
 };
 #[cfg(not(loom))]
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     sync::{Arc, Mutex},
     thread,
 };
@@ -463,4 +463,101 @@ fn two_who_free_an_orphan_free_it_once() {
         free(&world, 0);
         assert_eq!(world.semaphore(0).word(), 0, "an orphan stays");
     });
+}
+
+/// A group that moves: the key's word in the former group and in the new one. Both belong to the
+/// key-nodes of [`SEMAPHORES`]: the former's is 0, the new one's is 1.
+const FORMER: usize = WORDS[0];
+const NEXT: usize = WORDS[1];
+
+/// How a process of the new generation looks for the node of a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Looks {
+    /// In the new group, then in both under both semaphores.
+    InBoth,
+    /// Wrong: only in the new one, which would create a second node.
+    #[cfg(loom)]
+    InNewOnly,
+    /// Wrong: in both, without the former's semaphore.
+    #[cfg(loom)]
+    Unlocked,
+}
+
+/// Adds a use to the key's node as a process does that has taken this generation. A word is the
+/// count plus 1; 0: there is no node. False: another generation is in force.
+fn use_once(world: &World, slot: usize, generation: &AtomicU64, taken: u64, looks: Looks) -> bool {
+    let key_nodes: &[usize] = match (taken, looks) {
+        (1, _) => &[0],
+        (_, Looks::InBoth) => &[0, 1],
+        #[cfg(loom)]
+        (_, Looks::InNewOnly | Looks::Unlocked) => &[1],
+    };
+    let player = Player { world, slot };
+    let held = key_nodes.iter().all(|&key_node| player.take(world.semaphore(key_node)));
+    assert!(held, "waits for as long as it takes");
+    let is_in_force = generation.load(Ordering::Acquire) == taken;
+    if is_in_force {
+        let (former, next) = (world.file.load(FORMER), world.file.load(NEXT));
+        match (taken, looks) {
+            (1, _) => world.file.store(FORMER, former.max(1) + 1),
+            _ if next != 0 => world.file.store(NEXT, next + 1),
+            #[cfg(loom)]
+            (_, Looks::InNewOnly) => world.file.store(NEXT, 2),
+            _ => {
+                world.file.store(NEXT, former.max(1) + 1);
+                world.file.store(FORMER, 0);
+            }
+        }
+    }
+    for &key_node in key_nodes.iter().rev() {
+        world.semaphore(key_node).release();
+    }
+    is_in_force
+}
+
+/// Two processes use a key once each while a master publishes the generation in which its group
+/// moves. Returns whether both uses are counted once, in one node.
+fn moves(world: &Arc<World>, looks: Looks) -> bool {
+    let generation = Arc::new(AtomicU64::new(1));
+    world.file.store(FORMER, 1);
+    let older = {
+        let (world, generation) = (world.clone(), generation.clone());
+        // It has taken generation 1, and takes 2 when it finds that in force.
+        thread::spawn(move || {
+            use_once(&world, 0, &generation, 1, looks) || use_once(&world, 0, &generation, 2, looks)
+        })
+    };
+    let newer = {
+        let (world, generation) = (world.clone(), generation.clone());
+        thread::spawn(move || {
+            generation.store(2, Ordering::Release);
+            use_once(&world, 1, &generation, 2, looks)
+        })
+    };
+    assert!(older.join().unwrap() && newer.join().unwrap());
+    let counts = [FORMER, NEXT].map(|at| world.file.load(at));
+    counts == [0, 3]
+}
+
+#[test]
+fn a_use_beside_the_publication_of_a_move_is_counted_once() {
+    explore(|| assert!(moves(&Arc::new(World::new()), Looks::InBoth)));
+}
+
+/// Broken variants are found. Without loom only one order is played, in which nothing may go wrong.
+#[cfg(loom)]
+mod broken_moves {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "a use is lost")]
+    fn one_that_looks_in_the_new_group_only() {
+        explore(|| assert!(moves(&Arc::new(World::new()), Looks::InNewOnly), "a use is lost"));
+    }
+
+    #[test]
+    #[should_panic(expected = "a use is lost")]
+    fn one_that_does_not_take_the_formers_semaphore() {
+        explore(|| assert!(moves(&Arc::new(World::new()), Looks::Unlocked), "a use is lost"));
+    }
 }

@@ -3,6 +3,7 @@
 //! Invariant: an undo log is replayed only over the very files it was written for, in the boot it
 //! was written in. Every other group is scanned whole, or carries the mark of a clean end.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::path::Path;
 use std::time::Duration;
@@ -10,14 +11,15 @@ use std::time::Duration;
 use super::checkpoint::{self, Found, LiveState, Marking, Progress, Restored};
 use super::counter::GroupCounter;
 use super::error::{Error, io_error};
-use super::group::{self, Group, Marks, OpenFile, OpenGroup};
+use super::group::{self, FileSet, Group, Header, Marks, OpenFile, OpenGroup, OtherSetting};
+use super::growing;
 use super::handle::Handle;
 use super::places::{Places, ROLE_PREPARE, ROLE_PROGRAM, SlotRequest};
-use super::runtime::{ByteSpan, LINGERING, Runtime, SlotBlocks};
+use super::runtime::{ByteSpan, LINGERING, Pairing, Runtime, SlotBlocks};
 use super::staging;
 use super::verify::{Fault, Report};
 use crate::base::{clock, sys};
-use crate::conf::{self, Conf};
+use crate::conf::{self, Conf, MoveMode};
 
 /// What [`prepare`] found and did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,11 +36,36 @@ pub struct Prepared {
     pub dropped_nodes: u64,
     /// Groups with damaged files. Their items answer `store`.
     pub unserved: Vec<Unserved>,
+    /// Groups that move to another geometry, or begin to.
+    pub moving: BTreeMap<String, MoveMode>,
+}
+
+/// What a preparation knows of groups that move to another geometry.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// Those that move in the configuration in force.
+    pub in_force: BTreeMap<String, MoveMode>,
+    /// Those that may begin to move. Of any other one, another geometry is an error.
+    pub begin: BTreeSet<String>,
+    /// How they move from now on.
+    pub lossy: bool,
+}
+
+impl Moves {
+    fn mode_of(&self, group: &str) -> MoveMode {
+        match self.in_force.get(group) {
+            _ if self.lossy => MoveMode::Lossy,
+            Some(&mode) => mode,
+            None => MoveMode::Lossless,
+        }
+    }
 }
 
 /// How a store is prepared, beside its configuration.
 #[derive(Clone, Copy)]
 pub struct Preparing<'a> {
+    /// The groups that move.
+    pub moves: &'a Moves,
     /// Whether a group begins empty whose live files and checkpoints are lost.
     pub accepts_loss: bool,
     /// Hears how far a restore is.
@@ -47,8 +74,9 @@ pub struct Preparing<'a> {
 
 impl Preparing<'_> {
     /// Nothing that was counted may be lost, and nobody hears.
-    pub const CAREFUL: Preparing<'static> =
-        Preparing { accepts_loss: false, progress: &|_: &str| {} };
+    pub fn careful(moves: &Moves) -> Preparing<'_> {
+        Preparing { moves, accepts_loss: false, progress: &|_: &str| {} }
+    }
 }
 
 /// A group that cannot be served.
@@ -72,8 +100,10 @@ pub fn live_dir(conf: &Conf) -> &Path {
 /// undo logs cannot be trusted. It maps groups, so a forked child of the master runs it before any
 /// worker uses this configuration. Groups already in use are left unchanged. A group with damaged
 /// or unreadable files is quarantined and reported; the others are not affected.
-pub fn prepare(conf: &Conf) -> Result<Prepared, Error> {
-    prepare_with(conf, Preparing::CAREFUL)
+/// A group whose files have another geometry than the configuration moves to that one, if `moves`
+/// allows it: its next files are made beside those that it has. A group that moves already goes on.
+pub fn prepare(conf: &Conf, moves: &Moves) -> Result<Prepared, Error> {
+    prepare_with(conf, Preparing::careful(moves))
 }
 
 /// Like [`prepare`], as told.
@@ -84,10 +114,10 @@ pub fn prepare_with(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, Error> 
 /// Like [`prepare`], when no other server has the directory. The processes of a killed server end
 /// by themselves; a group that must be scanned waits for that.
 pub fn prepare_at_start(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, Error> {
-    prepare_groups(conf, how, |live, configured, runtime, prepared| {
+    prepare_groups(conf, how, |live, files, runtime, prepared| {
         let begun = clock::instant();
         loop {
-            let admitted = admit(live, configured, runtime, prepared);
+            let admitted = admit(live, files, runtime, prepared);
             let is_hopeful = has_orphans_only(runtime) && clock::since(begun) < ORPHANS;
             if !matches!(admitted, Err(Error::Quarantined { .. })) || !is_hopeful {
                 return admitted;
@@ -104,20 +134,29 @@ fn has_orphans_only(runtime: &Runtime) -> bool {
 /// Like [`prepare`], after a run whose process hit a page that could not be read. The group of that
 /// file is marked. It is given up, and not scanned again before the next start.
 pub fn prepare_after_fault(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, Error> {
-    prepare_groups(conf, how, |live, configured, runtime, prepared| {
-        let OpenGroup { files, .. } = group::open_files(live, &configured.name)?;
+    prepare_groups(conf, how, |live, admitting, runtime, prepared| {
+        let OpenGroup { files, .. } = group::open_files_of(live, admitting.name, admitting.set)?;
         // The mark is in the first file, for all files.
         if group::read_marks(&files[0].path, &files[0].file)?.quarantined {
-            return Err(Error::Unreadable { group: configured.name.clone() });
+            return Err(Error::Unreadable { group: admitting.name.to_owned() });
         }
-        admit(live, configured, runtime, prepared)
+        admit(live, admitting, runtime, prepared)
     })
 }
 
-/// Makes one group ready. Arguments: directory of the live files, configuration, register, results.
-type Admit = fn(&Path, &conf::Group, &Runtime, &mut Prepared) -> Result<(), Error>;
+/// The files of a group that are about to be served.
+#[derive(Clone, Copy)]
+struct Admitting<'a> {
+    name: &'a str,
+    set: FileSet,
+    pairing: Pairing,
+}
+
+/// Makes one group ready. Arguments: directory of the live files, its files, register, results.
+type Admit = fn(&Path, Admitting<'_>, &Runtime, &mut Prepared) -> Result<(), Error>;
 
 fn prepare_groups(conf: &Conf, how: Preparing<'_>, admit: Admit) -> Result<Prepared, Error> {
+    let moves = how.moves;
     let live = live_dir(conf);
     std::fs::create_dir_all(live).map_err(io_error(live, "create the directory"))?;
     let mut prepared = Prepared::default();
@@ -142,18 +181,24 @@ fn prepare_groups(conf: &Conf, how: Preparing<'_>, admit: Admit) -> Result<Prepa
         {
             tracing::warn!(group = name, %error, "cannot remove the files that a migration left");
         }
-        let admitted =
-            make_ready(conf, configured, how, &runtime, &mut prepared).and_then(|marking| {
-                admit(live, configured, &runtime, &mut prepared)?;
-                let open = group::open_files(live, name)?;
-                checkpoint::admit_marks(&open, &runtime, marking)?;
-                if conf.srv.data.checkpoint.is_some()
-                    && let Some(facts) = checkpoint::checkpoint_facts(&conf.srv.data.dir, name)
-                {
-                    runtime.set_checkpoint_time(name, facts.begun_ms);
-                }
-                Ok(())
-            });
+        let made = make_ready(conf, configured, how, &runtime, &mut prepared);
+        let admitted = made.and_then(|marking| {
+            let Pair { next, former } = begin_or_go_on(live, configured, &runtime, moves)?;
+            let files = |set, pairing| Admitting { name, set, pairing };
+            let Some(next) = next else {
+                admit(live, files(FileSet::Named, Pairing::Alone), &runtime, &mut prepared)?;
+                return mark_changes(conf, name, &runtime, marking);
+            };
+            if marking != Marking::Off {
+                return Err(Error::MovesWithCheckpoints { group: name.clone() });
+            }
+            let former_files = files(FileSet::Named, Pairing::FormerOf(next));
+            admit(live, former_files, &runtime, &mut prepared)?;
+            let next_files = files(FileSet::Next, Pairing::NextOf(former));
+            admit(live, next_files, &runtime, &mut prepared)?;
+            prepared.moving.insert(name.clone(), moves.mode_of(name));
+            Ok(())
+        });
         match admitted {
             Err(error) if error.is_of_files() => {
                 quarantine(&runtime, name);
@@ -164,6 +209,23 @@ fn prepare_groups(conf: &Conf, how: Preparing<'_>, admit: Admit) -> Result<Prepa
         }
     }
     Ok(prepared)
+}
+
+/// Sees to it that changes of a group are marked, or are not.
+fn mark_changes(
+    conf: &Conf,
+    name: &str,
+    runtime: &Runtime,
+    marking: Marking,
+) -> Result<(), Error> {
+    let open = group::open_files(live_dir(conf), name)?;
+    checkpoint::admit_marks(&open, runtime, marking)?;
+    if marking != Marking::Off
+        && let Some(facts) = checkpoint::checkpoint_facts(&conf.srv.data.dir, name)
+    {
+        runtime.set_checkpoint_time(name, facts.begun_ms);
+    }
+    Ok(())
 }
 
 /// Creates or restores the live files of a group that lacks them. Returns what is known of its
@@ -189,7 +251,7 @@ fn make_ready(
     match checkpoint::find(data, name)? {
         Found::Complete(complete) => {
             group::check_geometry(&complete.header, configured)?;
-            if runtime.find_named(name, 0).is_some() && !is_alone(runtime, LINGERING) {
+            if !runtime.named_groups(name).is_empty() && !is_alone(runtime, LINGERING) {
                 // No process may go on with its former files.
                 return Err(Error::Quarantined { group: name.clone() });
             }
@@ -232,28 +294,72 @@ fn make_ready(
 /// Quarantines a group until a start has found its files sound. Until then no process serves from
 /// it, even one that has its files mapped.
 fn quarantine(runtime: &Runtime, name: &str) {
-    if let Some(known) = runtime.find_named(name, 0) {
-        runtime.quarantine_groups(|id| id == known.group);
+    let named = runtime.named_groups(name);
+    runtime.quarantine_groups(|id| named.iter().any(|known| known.id == id));
+}
+
+/// The ids of a group's files, and of those that it moves to.
+struct Pair {
+    former: u64,
+    next: Option<u64>,
+}
+
+/// Finds out whether a group moves to the configured geometry. Where it is to begin, makes the
+/// files that it moves to.
+fn begin_or_go_on(
+    live: &Path,
+    configured: &conf::Group,
+    runtime: &Runtime,
+    moves: &Moves,
+) -> Result<Pair, Error> {
+    let name = &configured.name;
+    growing::complete(live, name)?;
+    let open = group::open_files(live, name)?;
+    let former = open.header.id;
+    if group::is_next_there(live, name) {
+        let next = group::open_files_of(live, name, FileSet::Next)?;
+        let Some(other) = group::other_setting(&next.header.geometry, &configured.geometry) else {
+            return Ok(Pair { former, next: Some(next.header.id) });
+        };
+        if moves.in_force.contains_key(name) || !growing::is_empty(&next)? {
+            let OtherSetting { field, found: moving, expected } = other;
+            return Err(Error::Moving { group: name.clone(), field, moving, expected });
+        }
+        // They were made for a configuration that never was in force.
+        runtime.forget_group(next.header.id);
+        growing::remove(live, name)?;
     }
+    let is_other = group::other_setting(&open.header.geometry, &configured.geometry).is_some();
+    let is_hash = open.header.geometry.hash != configured.geometry.hash;
+    if !is_other || is_hash || !moves.begin.contains(name) {
+        group::check_geometry(&open.header, configured)?;
+        return Ok(Pair { former, next: None });
+    }
+    let has_spilled = Group::map(open, runtime).is_ok_and(|group| group.has_spilled());
+    let open = group::open_files(live, name)?;
+    growing::create(live, &open.header, configured, has_spilled)?;
+    let next = group::open_files_of(live, name, FileSet::Next)?.header.id;
+    Ok(Pair { former, next: Some(next) })
 }
 
 impl Runtime {
     /// Whether the group of this name is registered and not quarantined.
     pub fn is_served(&self, name: &str) -> bool {
-        let first = self.find_named(name, 0).and_then(|entry| self.find_file(entry.group, 0));
-        first.is_some_and(|file| !self.is_quarantined(file.index))
+        let named = self.named_groups(name);
+        let first = |id| self.find_file(id, 0);
+        let is_sound = |id| first(id).is_some_and(|file| !self.is_quarantined(file.index));
+        !named.is_empty() && named.iter().all(|group| is_sound(group.id))
     }
 }
 
 /// Checks a group's files and registers them. Scans them if necessary.
 fn admit(
     live: &Path,
-    configured: &conf::Group,
+    Admitting { name, set, pairing }: Admitting<'_>,
     runtime: &Runtime,
     prepared: &mut Prepared,
 ) -> Result<(), Error> {
-    let OpenGroup { header, files } = group::open_files(live, &configured.name)?;
-    group::check_geometry(&header, configured)?;
+    let OpenGroup { header, files } = group::open_files_of(live, name, set)?;
     let boot = sys::boot_id().map_err(io_error(live, "read this boot's id"))?;
     let (mut trusted, mut clean, mut entries) = (true, true, Vec::new());
     for (index, OpenFile { path, file }) in files.iter().enumerate() {
@@ -274,23 +380,26 @@ fn admit(
         }
         return Ok(());
     }
-    let swapped = runtime.find_named(&configured.name, 0);
-    if swapped.is_some() && !is_alone(runtime, LINGERING) {
+    let known = runtime.named_groups(name);
+    let is_replaced = known.iter().any(|known| Some(known.id) != pairing.partner());
+    if is_replaced && !is_alone(runtime, LINGERING) {
         // A scan needs the group for itself, and no process may continue with its former files.
-        return Err(Error::Quarantined { group: configured.name.clone() });
+        return Err(Error::Quarantined { group: name.to_owned() });
     }
     for entry in &entries {
-        runtime.register_file(entry)?;
+        runtime.register_file(entry, pairing)?;
     }
     if !clean {
         // A page that fails from now on sets the quarantine mark again, so a mark is from this
         // scan.
         write_marks(&files, boot)?;
-        let report = scan(live, &configured.name, runtime)?;
-        log_report(&configured.name, &report);
-        prepared.scanned.push(configured.name.clone());
+        let report = scan(live, &header, runtime)?;
+        log_report(name, &report);
+        if !prepared.scanned.iter().any(|scanned| scanned == name) {
+            prepared.scanned.push(name.to_owned());
+        }
         prepared.dropped_nodes += report.dropped();
-        count_dropped(live, runtime, &configured.name, &report)?;
+        count_dropped(live, runtime, name, &report)?;
     }
     write_marks(&files, boot)?;
     // Last, so that an interrupted scan is repeated.
@@ -323,8 +432,8 @@ fn count_dropped(
 }
 
 /// Scans a registered group and writes its repairs to disk.
-fn scan(live: &Path, name: &str, runtime: &Runtime) -> Result<Report, Error> {
-    let group = Group::open(live, name, runtime)?;
+fn scan(live: &Path, header: &Header, runtime: &Runtime) -> Result<Report, Error> {
+    let group = Group::open_id(live, &header.name, header.id, runtime)?;
     assert!(group.is_sized(), "a group mapped to its geometry");
     let report = group.scan();
     group.flush(live)?;
@@ -352,16 +461,37 @@ pub(crate) fn recover_alone(conf: &Conf) -> Result<usize, Error> {
 pub(crate) fn scan_group(conf: &Conf, name: &str) -> Result<Report, Error> {
     let live = live_dir(conf);
     let runtime = Runtime::open(&conf.srv.data.dir)?;
-    let OpenGroup { header, files } = group::open_files(live, name)?;
+    growing::complete(live, name)?;
+    let former = group::open_files(live, name)?.header.id;
+    if !group::is_next_there(live, name) {
+        return scan_files(live, name, &runtime, FileSet::Named, Pairing::Alone);
+    }
+    let next = group::open_files_of(live, name, FileSet::Next)?.header.id;
+    let mut report = scan_files(live, name, &runtime, FileSet::Named, Pairing::FormerOf(next))?;
+    let more = scan_files(live, name, &runtime, FileSet::Next, Pairing::NextOf(former))?;
+    report.nodes += more.nodes;
+    report.taken += more.taken;
+    report.findings.extend(more.findings);
+    Ok(report)
+}
+
+fn scan_files(
+    live: &Path,
+    name: &str,
+    runtime: &Runtime,
+    set: FileSet,
+    pairing: Pairing,
+) -> Result<Report, Error> {
+    let OpenGroup { header, files } = group::open_files_of(live, name, set)?;
     let boot = sys::boot_id().map_err(io_error(live, "read this boot's id"))?;
     let mut entries = Vec::new();
     for (index, OpenFile { path, file }) in files.iter().enumerate() {
         entries.push(group::entry_of(path, file, &header, index as u32)?);
     }
     for entry in &entries {
-        runtime.register_file(entry)?;
+        runtime.register_file(entry, pairing)?;
     }
-    let report = scan(live, name, &runtime)?;
+    let report = scan(live, &header, runtime)?;
     write_marks(&files, boot)?;
     entries.iter().for_each(|entry| runtime.release_file(entry));
     Ok(report)
@@ -431,7 +561,15 @@ pub fn close_clean(conf: &Conf) -> Result<bool, Error> {
 }
 
 fn close_group(live: &Path, name: &str, runtime: &Runtime, boot: [u64; 2]) -> Result<(), Error> {
-    let OpenGroup { header, files } = group::open_files(live, name)?;
+    close_files(group::open_files(live, name)?, runtime, boot)?;
+    if !group::is_next_there(live, name) {
+        return Ok(());
+    }
+    close_files(group::open_files_of(live, name, FileSet::Next)?, runtime, boot)
+}
+
+fn close_files(open: OpenGroup, runtime: &Runtime, boot: [u64; 2]) -> Result<(), Error> {
+    let OpenGroup { header, files } = open;
     let known = runtime.find_file(header.id, 0);
     let is_served = known.is_some_and(|known| !runtime.is_quarantined(known.index));
     for OpenFile { path, file } in &files {
@@ -446,8 +584,12 @@ fn close_group(live: &Path, name: &str, runtime: &Runtime, boot: [u64; 2]) -> Re
 /// this before it restarts a process after a SIGBUS.
 pub fn check_files(conf: &Conf) -> Result<(), Error> {
     for configured in &conf.map.groups {
-        let OpenGroup { header, .. } = group::open_files(live_dir(conf), &configured.name)?;
-        group::check_geometry(&header, configured)?;
+        let (live, name) = (live_dir(conf), &configured.name);
+        let mut open = group::open_files(live, name)?;
+        if group::is_next_there(live, name) {
+            open = group::open_files_of(live, name, FileSet::Next)?;
+        }
+        group::check_geometry(&open.header, configured)?;
     }
     Ok(())
 }

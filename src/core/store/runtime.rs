@@ -21,7 +21,7 @@ use super::layout::runtime::{SLOTS_START_BYTES, slot_base, slot_byte};
 use super::layout::{self, runtime as at};
 use super::region::Region;
 use super::slot::{SlotOwner, SlotWords};
-use crate::base::sync::Ordering;
+use crate::base::sync::{Ordering, fence};
 use crate::base::sys;
 
 mod attach;
@@ -35,7 +35,7 @@ mod probe;
 pub(crate) use attach::{Slot, SlotBlocks};
 pub use checkpoints::{CheckpointCounts, RequestedPass};
 pub use courier::CourierLock;
-pub(crate) use files::{FileEntry, Registered};
+pub(crate) use files::{FileEntry, NamedGroup, Pairing, Registered};
 pub use master::{ChildRole, MasterCounts};
 pub use probe::Damage;
 
@@ -243,6 +243,23 @@ impl Runtime {
                 SlotStatus { slot, pid, role, generation: words.generation(), alive }
             })
             .collect()
+    }
+
+    /// Whether no process is in a transaction of a generation before this one, which is published:
+    /// each slot in use has acknowledged it, or announces nothing. A slot that is being attached to
+    /// has acknowledged nothing, and has to be waited for.
+    ///
+    /// SeqCst: an owner announces, takes semaphores by compare-exchange, and then reads the
+    /// generation; here the generation was stored before the announcements are read. Where the
+    /// compare-exchange is no full barrier, one that is just beginning may be missed. It reads the
+    /// new generation under its semaphores then, as every transaction does.
+    pub fn has_settled(&self, generation: u64) -> bool {
+        fence(Ordering::SeqCst);
+        let is_settled = |slot: SlotWords<'_>| {
+            let seen = slot.generation();
+            !slot.state().used || seen >= generation || seen != 0 && slot.is_idle()
+        };
+        (0..at::SLOTS as u32).all(|slot| is_settled(self.slot(slot)))
     }
 
     /// A slot's words.

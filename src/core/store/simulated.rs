@@ -18,7 +18,7 @@ use super::layout::runtime::SLOTS;
 use super::layout::runtime::slot_base;
 use super::layout::{PAGE_WORDS, runtime as at, slot};
 use super::region::Region;
-use super::runtime::{FileEntry, Runtime, Slot};
+use super::runtime::{FileEntry, Pairing, Runtime, Slot};
 use super::semaphore::Token;
 use super::slot::{SlotOwner, SlotWords};
 use crate::conf;
@@ -125,7 +125,7 @@ impl Shared {
         }
         let runtime = self.runtime(&Locks::new());
         for entry in self.headers.iter().flat_map(entries_of) {
-            runtime.register_file(&entry).expect("a place for it");
+            runtime.register_file(&entry, Pairing::Alone).expect("a place for it");
             runtime.release_file(&entry);
         }
     }

@@ -170,6 +170,11 @@ impl<'a> SlotWords<'a> {
         self.set_state(SlotState { used: true, epoch });
     }
 
+    /// Whether the owner announces nothing.
+    pub fn is_idle(self) -> bool {
+        self.intents_told() == 0
+    }
+
     /// The stored number of entries in the intent list. More than [`INTENTS_MAX`] is damage.
     pub(super) fn intents_told(self) -> u64 {
         self.words[INTENTS].load(Ordering::Acquire)

@@ -40,12 +40,21 @@ impl Draft {
         let files = 0..header.geometry.files;
         let paths: Vec<PathBuf> =
             files.map(|file| draft_path(live_dir, &header.name, file)).collect();
-        let made = Self::make(live_dir, header, &paths);
+        let made = Self::create_at(live_dir, header, paths);
         if made.is_err() {
             // Free the blocks: the disk is full, or a later try will need them.
             remove_drafts(live_dir, &header.name)?;
         }
-        Ok(Draft { group: made?, paths })
+        made
+    }
+
+    /// Like [`Draft::create`], under these names. On an error some of the files may be there.
+    pub fn create_at(
+        live_dir: &Path,
+        header: &Header,
+        paths: Vec<PathBuf>,
+    ) -> Result<Draft, Error> {
+        Ok(Draft { group: Self::make(live_dir, header, &paths)?, paths })
     }
 
     fn make(live_dir: &Path, header: &Header, paths: &[PathBuf]) -> Result<Group, Error> {
@@ -184,7 +193,7 @@ pub(crate) fn remove_drafts(live_dir: &Path, name: &str) -> Result<(), Error> {
 }
 
 /// Removes the files `NAME.I` + `end` of a directory for whose number I `is_one` is true.
-fn remove_numbered(
+pub(super) fn remove_numbered(
     live_dir: &Path,
     name: &str,
     end: &str,

@@ -17,6 +17,8 @@ const COPIES_MAX: usize = 100;
 #[derive(Debug, Default)]
 pub struct Sweep {
     group: usize,
+    /// It looks at what its group grows out of.
+    in_former: bool,
     file: u32,
     key_node: u32,
     nodes: Nodes,
@@ -26,7 +28,7 @@ pub struct Sweep {
 impl Sweep {
     /// Starts again, because the groups may have changed.
     pub fn restart(&mut self) {
-        (self.group, self.file, self.key_node) = (0, 0, 0);
+        (self.group, self.in_former, self.file, self.key_node) = (0, false, 0, 0);
         self.nodes = Nodes::default();
     }
 
@@ -43,21 +45,30 @@ impl Sweep {
     ) -> bool {
         let mut looked = 0;
         while looked < most {
-            let Some(group) = handle.groups().get(self.group) else {
+            if self.group >= handle.formers().start {
                 self.restart();
                 return true;
-            };
+            }
+            let index = if self.in_former { handle.former_of(self.group) } else { None };
+            let index = index.unwrap_or(self.group);
+            let group = &handle.groups()[index];
             // Its pages may be gone.
             if handle.runtime().is_quarantined(group.mark()) {
                 self.next_group();
                 continue;
             }
-            looked += 1 + self.look(group, judge, live, now);
-            if !self.advance(group) {
-                self.nodes.swept_ms = now;
-                handle.set_nodes(self.group, &self.nodes);
-                self.next_group();
+            looked += 1 + self.look(index, group, judge, live, now);
+            if self.advance(group) {
+                continue;
             }
+            if !self.in_former && handle.former_of(self.group).is_some() {
+                // What has not moved yet belongs to the same group.
+                (self.in_former, self.file, self.key_node) = (true, 0, 0);
+                continue;
+            }
+            self.nodes.swept_ms = now;
+            handle.set_nodes(self.group, &self.nodes);
+            self.next_group();
         }
         false
     }
@@ -80,6 +91,7 @@ impl Sweep {
     /// Looks at a key-node. Returns the number of nodes in its chain.
     fn look(
         &mut self,
+        index: usize,
         group: &Group,
         judge: &dyn Judge,
         each: &mut dyn FnMut(usize, &[u64]),
@@ -92,23 +104,32 @@ impl Sweep {
         let (mut live, mut taken) = (0, 0);
         for place in (0..chain).filter(is_taken) {
             taken += 1;
-            match self.copy_live(group, place, judge, now) {
+            match self.copy_live(index, group, place, judge, now) {
                 Copied::Expired => continue,
-                Copied::Live => each(self.group, &self.copy),
+                Copied::Live => each(index, &self.copy),
                 Copied::Torn => {}
             }
             live += 1;
         }
         self.nodes.live += live;
         self.nodes.expired += taken as u64 - live;
-        self.nodes.free += (chain - taken) as u64;
-        self.nodes.chains[taken] += 1;
+        if !self.in_former {
+            self.nodes.free += (chain - taken) as u64;
+            self.nodes.chains[taken] += 1;
+        }
         taken
     }
 
     /// Copies a node. The words of a live node stay in `copy`.
-    fn copy_live(&mut self, group: &Group, place: usize, judge: &dyn Judge, now: u64) -> Copied {
-        let (index, at) = (self.group, group.node(self.key_node, place));
+    fn copy_live(
+        &mut self,
+        index: usize,
+        group: &Group,
+        place: usize,
+        judge: &dyn Judge,
+        now: u64,
+    ) -> Copied {
+        let at = group.node(self.key_node, place);
         let copy = &mut self.copy;
         copy.resize(group.node_words(), 0);
         let mut copies = (0..COPIES_MAX).map(|_| {

@@ -4,17 +4,23 @@
 //! own words. At the commit point everything has changed. Dropping or unwinding leaves the old
 //! state. The steps are those of [`super::commit`].
 
+mod look_ahead;
+mod moving;
+
+pub use moving::{FormerPlace, Sought};
+
 use super::commit::{Announced, Change, Changes, KeyNodes};
 use super::counter::GroupCounter;
 use super::evict::{EvictionBuffers, FullChain, Judge, Rank, Victim};
 use super::group::{Group, is_whole, seal};
-use super::handle::{Attached, Handle, Notice};
+use super::handle::{Attached, Handle};
 use super::layout::{HEAD_WORDS, TAG_WORDS, node, tag};
+use super::notice::Notice;
 use super::region::Region;
 use super::semaphore::Semaphore;
 use super::slot::Intent;
 use super::spill_filter::SpillFilter;
-use super::tags::{bytes_equal, has_tag, places_of, set_tag};
+use super::tags::{has_tag, places_of, set_tag};
 use super::undo_log::{LogFull, UndoLog};
 use crate::base::sync::Ordering;
 use crate::key::{KeyRef, Location};
@@ -68,6 +74,8 @@ pub struct TransactionBuffers {
 struct WorkingCopies {
     key_nodes: Vec<KeyNodeCopy>,
     nodes: Vec<NodeCopy>,
+    /// Of the nodes, those that are in the former group of others.
+    formers: usize,
     words: Vec<u64>,
     eviction: EvictionBuffers,
 }
@@ -128,6 +136,8 @@ struct NodeCopy {
     place: Option<usize>,
     /// Whether it was found in the chain.
     found: bool,
+    /// Index of the working copy of the same node in the former group.
+    former: Option<usize>,
     evicts: Option<Rank>,
     dirty: bool,
     /// Positions in `words`: its first word, its first state word, and the end.
@@ -214,56 +224,6 @@ impl Handle {
     pub fn is_group_quarantined(&self, group: usize) -> bool {
         self.runtime.is_quarantined(self.groups[group].mark())
     }
-
-    /// Asks the processor to fetch the head that a key leads to and, at the same time, the node at
-    /// its home. Returns that home, a first guess at the node's place.
-    #[inline]
-    pub fn prefetch_head(&self, wanted: &Wanted) -> usize {
-        let group = &self.groups[wanted.group];
-        let region = group.file(wanted.at.file);
-        region.prefetch(group.head(wanted.at.key_node));
-        let home = group.home(wanted.at.tag);
-        prefetch(group, region, group.node(wanted.at.key_node, home));
-        home
-    }
-
-    /// Asks the processor to fetch the node that the key's tag points to, unless it is at `guess`.
-    /// To be called a good while after the head was prefetched. Returns the node's place. It reads
-    /// tags without the semaphore, so the result is a guess too.
-    #[inline]
-    pub fn prefetch_node(&self, wanted: &Wanted, guess: Option<usize>) -> Option<usize> {
-        let group = &self.groups[wanted.group];
-        if self.runtime.is_quarantined(group.mark()) {
-            // Its pages may be gone.
-            return None;
-        }
-        let region = group.file(wanted.at.file);
-        let (head, tag) = (group.head(wanted.at.key_node), wanted.at.tag);
-        if guess.is_some_and(|place| has_tag(region, head, place, tag)) {
-            return guess;
-        }
-        let tags = region.words(head + 1, TAG_WORDS);
-        let place = tags.iter().enumerate().find_map(|(index, word)| {
-            let matches = bytes_equal(word.load(Ordering::Relaxed), tag);
-            (matches != 0).then(|| index * 8 + matches.trailing_zeros() as usize / 8)
-        })?;
-        prefetch(group, region, group.node(wanted.at.key_node, place));
-        Some(place)
-    }
-}
-
-/// Words of a node that are fetched ahead: those of one with two leases.
-const FETCHED_WORDS: usize = 32;
-
-/// Asks the processor to fetch the first lines of a node.
-#[inline]
-fn prefetch(group: &Group, region: &Region, node: usize) {
-    region.prefetch(node);
-    let mut at = HEAD_WORDS;
-    while at < group.node_words().min(FETCHED_WORDS) {
-        region.prefetch(node + at);
-        at += HEAD_WORDS;
-    }
 }
 
 impl<'h> Transaction<'h> {
@@ -287,7 +247,8 @@ impl<'h> Transaction<'h> {
     #[inline]
     pub fn reset(&mut self) {
         let (groups, list) = (self.groups(), self.list());
-        let WorkingCopies { nodes, words, key_nodes, .. } = &mut *self.copies;
+        let WorkingCopies { nodes, formers, words, key_nodes, .. } = &mut *self.copies;
+        *formers = 0;
         nodes.clear();
         words.clear();
         key_nodes.resize_with(list.len(), KeyNodeCopy::default);
@@ -321,6 +282,7 @@ impl<'h> Transaction<'h> {
             tag: wanted.at.tag,
             place,
             found: place.is_some(),
+            former: None,
             evicts: None,
             dirty: false,
             start,
@@ -408,14 +370,14 @@ impl<'h> Transaction<'h> {
 
     /// Whether the node has a place in its chain: it was found there, or was given one.
     #[inline]
-    pub fn is_placed(&self, index: NodeIndex) -> bool {
+    fn is_placed(&self, index: NodeIndex) -> bool {
         self.copies.nodes[index.0].place.is_some()
     }
 
     /// How many nodes it works on.
     #[inline]
     pub fn nodes(&self) -> usize {
-        self.copies.nodes.len()
+        self.copies.nodes.len() - self.copies.formers
     }
 
     /// All words of a node's working copy.
@@ -496,6 +458,9 @@ impl<'h> Transaction<'h> {
     /// Marks a node to be written at the commit, with `now` as its last use. The node has a place.
     #[inline]
     pub fn touch(&mut self, index: NodeIndex, now: u64) {
+        if let Some(former) = self.former(index) {
+            self.erase(former);
+        }
         let WorkingCopies { nodes, words, .. } = &mut *self.copies;
         let node = &mut nodes[index.0];
         debug_assert!(node.place.is_some());
@@ -505,6 +470,9 @@ impl<'h> Transaction<'h> {
 
     /// Marks a node to be removed from its chain at the commit. Nothing of it is kept.
     pub fn erase(&mut self, index: NodeIndex) {
+        if let Some(former) = self.former(index) {
+            self.erase(former);
+        }
         let WorkingCopies { nodes, key_nodes, .. } = &mut *self.copies;
         let node = &mut nodes[index.0];
         let Some(place) = node.place.take() else { return };
@@ -537,6 +505,7 @@ impl<'h> Transaction<'h> {
     /// Stores the last use of a found node at once: a refused Update changes nothing else. It is
     /// one word, outside the CRC, and nothing depends on it.
     pub fn stamp(&mut self, index: NodeIndex, now: u64) {
+        let index = self.former(index).unwrap_or(index);
         let node = &self.copies.nodes[index.0];
         if let (true, Some(place)) = (node.found, node.place) {
             let KeyNodeAt { intent, group, .. } = self.list()[node.key_node];
@@ -627,7 +596,9 @@ impl<'s> Touched<'s> {
                 continue;
             }
             let index = self.all.list[node.key_node].group;
-            handle.count_at(index, GroupCounter::Creates);
+            if node.former.is_none() {
+                handle.count_at(index, GroupCounter::Creates);
+            }
             let counter = match node.evicts {
                 None => continue,
                 Some(Rank::Expired) => GroupCounter::EvictionsExpired,

@@ -8,9 +8,11 @@
 //! | --- | --- |
 //! | `checkpoints` | a checkpoint now and then, in a thread of its own |
 //! | `run` | the loop: flushes, recoveries, huge pages |
+//! | `mover` | moves the nodes of groups that grow |
 //! | `sweeper` | the slow look at all nodes |
 
 mod checkpoints;
+mod mover;
 mod run;
 mod sweeper;
 

@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use super::checkpoints::{Checkpoints, Plan};
+use super::mover::Mover;
 use super::sweeper::Sweeper;
 use crate::admin::{Admin, AdminArgs, AdminError};
 use crate::process::child::ChildContext;
@@ -86,6 +87,7 @@ struct Keeper {
     attempts_left: u32,
     sweeper: Sweeper,
     checkpoints: Checkpoints,
+    mover: Mover,
 }
 
 impl Keeper {
@@ -96,9 +98,11 @@ impl Keeper {
         sweeper: Sweeper,
     ) -> Keeper {
         let now = clock::instant();
+        let mover = Mover::new(&service.conf().map.groups, now);
         let checkpoints = Checkpoints::start(&child.data_dir);
         checkpoints.take(Plan::of(service.conf()));
         let mut keeper = Keeper {
+            mover,
             checkpoints,
             child,
             service,
@@ -127,6 +131,7 @@ impl Keeper {
                 self.next_huge = Some(clock::instant());
                 let groups = &self.service.conf().map.groups;
                 self.sweeper.take(groups, clock::instant());
+                self.mover.take(groups, clock::instant());
                 self.checkpoints.take(Plan::of(self.service.conf()));
             }
             if self.checkpoints.is_last_done() {
@@ -137,12 +142,13 @@ impl Keeper {
             self.flush();
             self.ask_for_huge_pages();
             self.sweeper.tick(&mut self.service, clock::instant(), clock::now());
+            self.move_nodes()?;
         }
     }
 
     fn wait(&self) -> io::Result<()> {
         let (recovery, sweep) = (Some(self.next_recovery), Some(self.sweeper.due()));
-        let duties = [recovery, self.next_flush, self.next_huge, sweep];
+        let duties = [recovery, self.next_flush, self.next_huge, sweep, self.mover.due()];
         let next = duties.into_iter().flatten().min().unwrap_or(self.next_recovery);
         let mut timeout = next.saturating_duration_since(clock::instant());
         if self.checkpoints.is_last_asked() {
@@ -226,6 +232,17 @@ impl Keeper {
         if self.next_huge.is_some_and(|at| at <= clock::instant()) {
             let asked = self.service.ask_for_huge_pages();
             self.next_huge = asked.then(|| clock::instant() + HUGE_PAUSE);
+        }
+    }
+
+    fn move_nodes(&mut self) -> io::Result<()> {
+        let moved = self.mover.tick(&mut self.service, clock::instant(), clock::now());
+        match moved.map(|moved| message::send_moved(&self.child.channel, moved)) {
+            // It is said again.
+            Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            // The loop notices that the master is gone.
+            Some(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            sent => sent.unwrap_or(Ok(())),
         }
     }
 

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, RawFd};
 use std::time::{Duration, Instant};
 
 use super::supervise::{ChildRequest, Event, Order, Supervisor};
-use crate::process::message::{ChildChannel, NumberedAsk, ToChild, ToMaster};
+use crate::process::message::{ChildChannel, MovedGroup, NumberedAsk, ToChild, ToMaster};
 use frs::base::clock;
 use frs::base::sys::process::{
     self, Channel, ChildChange, Exit, Forked, Pid, PollFd, PollFlags, Signal,
@@ -34,6 +34,8 @@ pub(super) struct ChildRequests {
     pub asks: Vec<NumberedAsk>,
     /// Resets of other machines, of which the courier has heard.
     pub raises: Vec<EpochRaise>,
+    /// Groups whose nodes have all moved, by the keeper's word.
+    pub moved: Vec<MovedGroup>,
 }
 
 /// The state of a child that was just forked, in that child.
@@ -115,6 +117,7 @@ impl Children {
                     ToMaster::Ready => events.push_back(Event::Ready(pid)),
                     ToMaster::Ask(ask) => requests.asks.push(ask),
                     ToMaster::Follow(raise) => requests.raises.push(raise),
+                    ToMaster::Moved(moved) => requests.moved.push(moved),
                 }
             }
             if let Err(error) = channel.flush() {

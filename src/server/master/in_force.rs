@@ -4,6 +4,7 @@
 //! Invariant: a generation is published only after its file is completely on disk. A failure on the
 //! way leaves everything unchanged.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use super::error::{ReloadError, with_sources};
 use crate::process::token_board::TokenBoard;
 use frs::base::clock;
 use frs::conf::active::{self, ActiveError};
-use frs::conf::{Conf, Overlay, RespTokens, Settings, Texts};
+use frs::conf::{Conf, MoveMode, Overlay, RespTokens, Settings, Texts};
 use frs::store::{self, Runtime};
 
 /// The configuration that this master published last, and runtime.mmap.
@@ -72,17 +73,29 @@ impl InForce {
         &self.runtime
     }
 
-    /// Publishes a checked configuration, and the tokens that were read with it; returns its
-    /// generation.
+    /// Publishes a checked configuration, the tokens that were read with it, and the groups that
+    /// move in it; returns its generation.
     pub fn publish(
         &mut self,
         conf: Conf,
         texts: Texts,
         tokens: &RespTokens,
+        moving: BTreeMap<String, MoveMode>,
     ) -> Result<u64, ReloadError> {
         let next = self.generation + 1;
-        active::write_overlaid(&conf.srv.data.dir, next, &texts, &self.overlay)?;
-        self.tokens.write(tokens)?;
+        let mut overlay = self.overlay.clone();
+        overlay.set_moving(moving);
+        if overlay != self.overlay {
+            // On disk first: a group must not go on without what has not moved.
+            overlay.write(self.data_dir())?;
+        }
+        let written = active::write_overlaid(&conf.srv.data.dir, next, &texts, &overlay);
+        let written = written.map_err(ReloadError::from);
+        if let Err(error) = written.and_then(|()| Ok(self.tokens.write(tokens)?)) {
+            self.overlay.write(self.data_dir())?;
+            return Err(error);
+        }
+        self.overlay = overlay;
         store::give_access(&conf);
         self.runtime.count_reload(clock::now());
         (self.conf, self.texts) = (Arc::new(conf), texts);

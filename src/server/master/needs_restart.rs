@@ -8,6 +8,7 @@ use frs::conf::{Conf, Geometry, Group, Listen, Srv};
 const ADMIN: &str = "<admin listen>";
 const RESP: &str = "<resp listen>";
 const RLS: &str = "<rls listen>";
+const HASH: &str = "hash";
 
 /// A change that a reload cannot make, with the action that it needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +29,17 @@ pub enum RestartNeed {
         /// The value in the new map.xml.
         wanted: String,
     },
+    /// A second change of the geometry of a group that moves.
+    SecondChange {
+        /// The group.
+        group: String,
+        /// The setting.
+        setting: &'static str,
+        /// The value that it moves to.
+        moving: String,
+        /// The value in the new map.xml.
+        wanted: String,
+    },
 }
 
 impl std::fmt::Display for RestartNeed {
@@ -39,7 +51,17 @@ impl std::fmt::Display for RestartNeed {
             RestartNeed::Geometry { group, setting, found, wanted } => write!(
                 f,
                 "map.xml: group {group}: {setting} is {found} in the live files, {wanted} is \
-                 wanted: stop the server, run `frs-inspect migrate DATA --conf DIR`, start it",
+                 wanted: {}",
+                if *setting == HASH {
+                    "stop the server, run `frs-inspect migrate DATA --conf DIR`, start it"
+                } else {
+                    "reload first, so that it moves"
+                },
+            ),
+            RestartNeed::SecondChange { group, setting, moving, wanted } => write!(
+                f,
+                "map.xml: group {group}: it is moving to {setting} {moving}, {wanted} is wanted: a \
+                 second change waits until it has moved: reload again then",
             ),
         }
     }
@@ -57,13 +79,51 @@ pub fn refused(old: &Conf, new: &Conf) -> Vec<RestartNeed> {
         (rls(old).is_none() && rls(new).is_some(), RLS),
         (resps(new).len() > resps(old).len() && resps(new).starts_with(&resps(old)), RESP),
     ];
-    restarts(settings).chain(refused_to_a_new_binary(old, new)).collect()
+    let hashes = changed_groups(old, new).flat_map(|(live, group)| geometry_changes(live, group));
+    let hashes = hashes.filter(|need| matches!(need, RestartNeed::Geometry { setting: HASH, .. }));
+    restarts(settings).chain(restarts(settings_of_a_server(old, new))).chain(hashes).collect()
+}
+
+/// The second changes among those from `old` to `new`: of groups that move to their geometry in
+/// `old`.
+pub fn second_changes(
+    old: &Conf,
+    new: &Conf,
+    is_moving: impl Fn(&str) -> bool,
+) -> Vec<RestartNeed> {
+    let moving = changed_groups(old, new).filter(|(live, _)| is_moving(&live.name));
+    let changes = moving.filter_map(|(live, group)| {
+        match geometry_changes(live, group).into_iter().next()? {
+            RestartNeed::Geometry { group, setting, found: moving, wanted } => {
+                Some(RestartNeed::SecondChange { group, setting, moving, wanted })
+            }
+            other => Some(other),
+        }
+    });
+    changes.collect()
+}
+
+/// The groups of both configurations.
+fn changed_groups<'c>(
+    old: &'c Conf,
+    new: &'c Conf,
+) -> impl Iterator<Item = (&'c Group, &'c Group)> {
+    new.map.groups.iter().filter_map(|group| {
+        let live = old.map.groups.iter().find(|live| live.name == group.name);
+        live.map(|live| (live, group))
+    })
 }
 
 /// All changes from `old` to `new` that a new binary cannot make while processes of the older one
 /// still serve. The new binary gets the admin plane's listener and cannot close it: if it fails
 /// late, the older one needs that listener.
 pub fn refused_to_a_new_binary(old: &Conf, new: &Conf) -> Vec<RestartNeed> {
+    // Of a group that is to move, the older master must know.
+    let geometry = changed_groups(old, new).flat_map(|(live, group)| geometry_changes(live, group));
+    restarts(settings_of_a_server(old, new)).chain(geometry).collect()
+}
+
+fn settings_of_a_server(old: &Conf, new: &Conf) -> impl Iterator<Item = (bool, &'static str)> {
     let (was, is) = (&old.srv, &new.srv);
     let settings = [
         (admin(old).is_some() && admin(old) != admin(new), ADMIN),
@@ -75,12 +135,7 @@ pub fn refused_to_a_new_binary(old: &Conf, new: &Conf) -> Vec<RestartNeed> {
         (was.data.checkpoint.is_some() != is.data.checkpoint.is_some(), "<data checkpoint>"),
         (was.user != is.user, "<user>"),
     ];
-    let settings = settings.into_iter().chain(cluster_changes(was, is));
-    let geometry = new.map.groups.iter().flat_map(|group| {
-        let live = old.map.groups.iter().find(|live| live.name == group.name);
-        live.into_iter().flat_map(|live| geometry_changes(live, group))
-    });
-    restarts(settings).chain(geometry).collect()
+    settings.into_iter().chain(cluster_changes(was, is))
 }
 
 /// What a host has of a ledger is void under another name or secret, and whoever serves knows only
@@ -128,7 +183,7 @@ fn geometry_changes(live: &Group, new: &Group) -> Vec<RestartNeed> {
             ("chain", geometry.chain.to_string()),
             ("node-size", geometry.node_bytes.to_string()),
             ("key-bytes", geometry.key_bytes.to_string()),
-            ("hash", format!("{:?}", geometry.hash).to_lowercase()),
+            (HASH, format!("{:?}", geometry.hash).to_lowercase()),
         ]
     };
     let pairs = settings(&live.geometry).into_iter().zip(settings(&new.geometry));

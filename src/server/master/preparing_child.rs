@@ -8,10 +8,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use crate::process::account::Account;
+use crate::process::message::Loss;
+use frs::base::clock;
 use frs::base::sys::EXIT_SIGBUS;
 use frs::base::sys::process::{self, Exit, Forked, Pid, PollFd, PollFlags, Signal, Signals};
-use frs::conf::Conf;
-use frs::store::{self, Prepared, Preparing, Unserved};
+use frs::conf::{Conf, MoveMode, Overlay};
+use frs::inspect::{MovePlan, plan_moves};
+use frs::store::{self, Moves, Prepared, Preparing, Unserved};
 
 /// Why the store was not prepared.
 #[derive(Debug, thiserror::Error)]
@@ -35,36 +38,83 @@ impl PrepareError {
     }
 }
 
-/// What the child does.
+/// Begins the lines that say how far the child is, before its answer.
+const PROGRESS: &str = "progress ";
+
+/// When the child prepares the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Work {
-    /// [`store::prepare_at_start`].
-    AtStart {
-        /// Groups that are lost begin empty.
-        accepts_loss: bool,
-    },
-    /// [`store::prepare`], while processes serve.
-    InUse,
-    /// [`store::prepare_after_fault`].
-    AfterFault {
-        /// Groups that are lost begin empty.
-        accepts_loss: bool,
-    },
+pub enum How {
+    /// No other server has the directory.
+    AtStart,
+    /// Processes serve from it.
+    Beside,
+    /// A process has met a page that could not be read.
+    AfterFault,
+}
+
+/// What the child does.
+#[derive(Debug, Clone, Copy)]
+pub struct Work {
+    /// When.
+    pub how: How,
+    /// Whether groups that move may lose what does not fit.
+    pub loss: Loss,
+    /// Whether a group begins empty whose live files and checkpoints are lost.
+    pub accepts_loss: bool,
 }
 
 impl Work {
-    fn run(self, conf: &Conf, progress: store::Progress<'_>) -> Result<Prepared, store::Error> {
-        let how = |accepts_loss| Preparing { accepts_loss, progress };
-        match self {
-            Work::AtStart { accepts_loss } => store::prepare_at_start(conf, how(accepts_loss)),
-            Work::InUse => store::prepare_with(conf, how(false)),
-            Work::AfterFault { accepts_loss } => store::prepare_after_fault(conf, how(accepts_loss)),
+    /// Prepares the store. A group with another geometry than its files begins to move, if it loses
+    /// nothing by that or may.
+    fn run(self, conf: &Conf, progress: store::Progress<'_>) -> Result<Prepared, String> {
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        let overlay = Overlay::read(&conf.srv.data.dir).map_err(|error| text(&error))?;
+        let lossy = self.loss == Loss::Allowed;
+        let mut moves = Moves { in_force: overlay.moving().clone(), lossy, ..Moves::default() };
+        if self.how != How::AfterFault {
+            let plans = plan_moves(conf, clock::now()).map_err(|error| text(&error))?;
+            let faults: Vec<String> =
+                plans.iter().filter_map(|plan| refusal(conf, plan, lossy)).collect();
+            if !faults.is_empty() {
+                return Err(faults.join("\n"));
+            }
+            plans.iter().for_each(log_plan);
+            moves.begin = plans.into_iter().map(|plan| plan.name).collect();
         }
+        let how = Preparing { moves: &moves, accepts_loss: self.accepts_loss, progress };
+        let prepared = match self.how {
+            How::AtStart => store::prepare_at_start(conf, how),
+            How::Beside => store::prepare_with(conf, how),
+            How::AfterFault => store::prepare_after_fault(conf, how),
+        };
+        prepared.map_err(|error| text(&error))
     }
 }
 
-/// Begins the lines that say how far the child is, before its answer.
-const PROGRESS: &str = "progress ";
+/// Why a group does not begin to move.
+fn refusal(conf: &Conf, plan: &MovePlan, lossy: bool) -> Option<String> {
+    if conf.srv.data.checkpoint.is_some() {
+        let group = plan.name.clone();
+        return Some(store::Error::MovesWithCheckpoints { group }.to_string());
+    }
+    if let Some(refusal) = &plan.refusal {
+        return Some(refusal.to_string());
+    }
+    let loss = plan.loss().filter(|_| !lossy)?;
+    Some(format!("{loss}: to lose them, run: frs reload --lossy"))
+}
+
+fn log_plan(plan: &MovePlan) {
+    let MovePlan { name, counts, needed_bytes, .. } = plan;
+    tracing::info!(
+        group = name,
+        nodes = counts.carried,
+        expired = counts.expired,
+        without_place = counts.crowded,
+        needed_bytes,
+        "the group is to move to another geometry"
+    );
+}
 
 /// The result of waiting for a preparation.
 pub struct PreparedAtStart {
@@ -187,7 +237,11 @@ impl AsFd for Preparation {
 
 /// Logs what the preparation found and did.
 pub(super) fn log_prepared(prepared: &Prepared) {
-    let Prepared { created, scanned, restored, recovered_slots, dropped_nodes, unserved } = prepared;
+    let Prepared { created, scanned, restored, recovered_slots, dropped_nodes, unserved, moving } =
+        prepared;
+    for group in moving.keys() {
+        tracing::info!(group, "the group moves to another geometry while it serves");
+    }
     for Unserved { group, reason } in unserved {
         tracing::error!(group, error = reason, "the group is not served: its items answer `store`");
     }
@@ -237,25 +291,40 @@ fn asked_to_end(signals: &Signals, reload_wanted: &mut bool) -> io::Result<bool>
     Ok(false)
 }
 
-fn encode(result: &Result<Prepared, store::Error>) -> String {
+fn encode(result: &Result<Prepared, String>) -> String {
     match result {
         Err(error) => format!("error {error}\n"),
         Ok(prepared) => {
+            let moving: Vec<String> = prepared.moving.iter().map(moving_word).collect();
             let unserved = prepared.unserved.iter();
             let unserved = unserved.map(|Unserved { group, reason }| {
                 // A path may hold any characters.
                 format!("{group} {}\n", reason.replace('\n', " "))
             });
             format!(
-                "ok {} {}\n{}\n{}\n{}\n{}",
+                "ok {} {}\n{}\n{}\n{}\n{}\n{}",
                 prepared.recovered_slots,
                 prepared.dropped_nodes,
                 prepared.created.join(" "),
                 prepared.scanned.join(" "),
                 prepared.restored.join(" "),
+                moving.join(" "),
                 unserved.collect::<String>(),
             )
         }
+    }
+}
+
+/// The name of a group that moves, with a mark if it may lose nodes.
+fn moving_word((name, mode): (&String, &MoveMode)) -> String {
+    let mark = if *mode == MoveMode::Lossy { "!" } else { "" };
+    format!("{name}{mark}")
+}
+
+fn moving_of(word: &str) -> (String, MoveMode) {
+    match word.strip_suffix('!') {
+        Some(name) => (name.to_owned(), MoveMode::Lossy),
+        None => (word.to_owned(), MoveMode::Lossless),
     }
 }
 
@@ -267,7 +336,8 @@ fn decode(text: &str) -> Option<Result<Prepared, PrepareError>> {
     let mut lines = text.strip_prefix("ok ")?.split('\n');
     let (recovered_slots, dropped_nodes) = lines.next()?.split_once(' ')?;
     let mut names = || Some(lines.next()?.split_whitespace().map(str::to_owned).collect());
-    let (created, scanned, restored) = (names()?, names()?, names()?);
+    let (created, scanned) = (names()?, names()?);
+    let (restored, moving): (_, Vec<String>) = (names()?, names()?);
     let unserved = lines.map(|line| {
         let (group, reason) = line.split_once(' ')?;
         Some(Unserved { group: group.to_owned(), reason: reason.to_owned() })
@@ -279,6 +349,7 @@ fn decode(text: &str) -> Option<Result<Prepared, PrepareError>> {
         scanned,
         restored,
         unserved: unserved.collect::<Option<_>>()?,
+        moving: moving.iter().map(|word| moving_of(word)).collect(),
     }))
 }
 
@@ -294,6 +365,7 @@ mod tests {
             scanned: vec!["log".into()],
             restored: vec!["default".into(), "log".into()],
             dropped_nodes: 17,
+            moving: [("a".into(), MoveMode::Lossy), ("b-".into(), MoveMode::Lossless)].into(),
             unserved: ["log", "second"]
                 .map(|group| Unserved { group: group.into(), reason: "a b: c".into() })
                 .into(),

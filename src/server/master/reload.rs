@@ -14,9 +14,9 @@ use super::children::ChildRequests;
 use super::error::ReloadError;
 use super::in_force::InForce;
 use super::needs_restart;
-use super::preparing_child::{Preparation, Work};
+use super::preparing_child::{How, Preparation, Work};
 use crate::process::account::Account;
-use crate::process::message::NumberedAsk;
+use crate::process::message::{Loss, NumberedAsk};
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{Exit, Pid};
@@ -164,7 +164,7 @@ impl Reloads {
 
     /// Keeps what children request.
     pub fn note_requests(&mut self, requests: ChildRequests) {
-        let ChildRequests { asks, raises } = requests;
+        let ChildRequests { asks, raises, moved: _ } = requests;
         self.asks.extend(asks);
         self.raises.extend(raises.into_iter().map(|raise| (raise.biz, raise)));
     }
@@ -192,6 +192,7 @@ impl Reloads {
         conf_dir: &Path,
         in_force: &InForce,
         account: Option<&Account>,
+        loss: Loss,
     ) -> Result<(), ReloadError> {
         let (checked, secrets) = Account::as_root(account, || {
             let checked = Conf::load_texts(conf_dir, in_force.settings())?;
@@ -200,11 +201,14 @@ impl Reloads {
         })?;
         // As the user that the workers are.
         let tokens = checked.conf.srv.read_tokens()?;
-        let refused = needs_restart::refused(in_force.conf(), &checked.conf);
+        let mut refused = needs_restart::refused(in_force.conf(), &checked.conf);
+        let is_moving = |name: &str| in_force.overlay().moving().contains_key(name);
+        refused.extend(needs_restart::second_changes(in_force.conf(), &checked.conf, is_moving));
         if !refused.is_empty() {
             return Err(ReloadError::Changes(refused));
         }
-        let preparation = Preparation::start(&checked.conf, Work::InUse, account)?;
+        let work = Work { how: How::Beside, loss, accepts_loss: false };
+        let preparation = Preparation::start(&checked.conf, work, account)?;
         let checked = Box::new(checked);
         self.candidate =
             Some(ReloadCandidate { report, preparation, checked, secrets, tokens, again: false });

@@ -6,6 +6,7 @@
 //! | [`InForce`] | the configuration in force, runtime.mmap |
 //! | [`Children`] | supervision, the channels to the children |
 //! | [`Reloads`] | reloads that are requested, prepared or not yet acknowledged |
+//! | [`Moves`] | groups that have moved, and the end of their moves |
 //! | [`Upgrades`] | the new binary that is taking over |
 //! | [`OlderMaster`] | the channel to the master that this one takes over from |
 //! | [`Files`] | the last check of the files, and its time |
@@ -14,6 +15,7 @@
 //! Invariant: the master waits only for its descriptors and its clock, and maps no group. So
 //! neither a stopped child nor a failing page blocks it.
 
+mod moves;
 mod overlays;
 
 use std::collections::VecDeque;
@@ -23,6 +25,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use self::moves::Moves;
 use super::children::{Children, NewChild, Spawned};
 use super::error::{MasterError, ReloadError, with_sources};
 use super::files::{self, Files, Watched};
@@ -39,7 +42,7 @@ use crate::process::bells::Bells;
 use crate::process::child::ForkedChild;
 use crate::process::lock::DataLock;
 use crate::process::log;
-use crate::process::message::ToChild;
+use crate::process::message::{Loss, ToChild};
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{self, ChildChange, Pid, PollFd, PollFlags, Signal, Signals};
@@ -83,6 +86,7 @@ pub(super) struct Master {
     in_force: InForce,
     children: Children,
     reloads: Reloads,
+    moves: Moves,
     upgrades: Upgrades,
     /// Present until the older master has released the server.
     older: Option<OlderMaster>,
@@ -112,6 +116,7 @@ impl Master {
             children: Children::new(&parts.in_force.conf().srv, now),
             in_force: parts.in_force,
             reloads: Reloads::new(parts.reload_wanted),
+            moves: Moves::default(),
             upgrades: Upgrades::new(parts.program),
             older: parts.older,
             files: Files::new(now),
@@ -148,7 +153,8 @@ impl Master {
         let notify = self.notifier.due(now).filter(|_| self.older.is_none());
         let times = notify.into_iter().chain(self.upgrades.until()).chain(self.next_look());
         let waits = times.map(|until| until.saturating_duration_since(now));
-        let timeout = waits.chain(self.children.due()).chain(self.reloads.due()).min();
+        let timeout = waits.chain(self.children.due()).chain(self.reloads.due());
+        let timeout = timeout.chain(self.moves.due()).min();
         let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
         let mut fds = vec![readable(self.signals.as_fd())];
         fds.extend(self.children.fds());
@@ -168,7 +174,8 @@ impl Master {
             self.take_change(pid, change, &mut events);
         }
         self.look_at_files(&mut events);
-        let requests = self.children.receive(&mut events);
+        let mut requests = self.children.receive(&mut events);
+        self.moves.note(std::mem::take(&mut requests.moved));
         self.reloads.note_requests(requests);
         self.follow_reload(&mut events)?;
         self.begin_wanted_upgrade();
@@ -189,6 +196,7 @@ impl Master {
         // Requests had to wait until the older master released the server.
         self.begin_asked();
         self.follow_resets();
+        self.follow_moves();
         Ok(None)
     }
 
@@ -393,8 +401,9 @@ impl Master {
         if self.reloads.begin_after() {
             return;
         }
-        if self.older.is_some() {
-            // The older master's result of a reload must still be removed.
+        if self.older.is_some() || self.moves.is_ending() {
+            // The older master's result of a reload must still be removed; or files get their
+            // names.
             return self.reloads.want();
         }
         self.answer_early();
@@ -414,12 +423,12 @@ impl Master {
             return Err(ReloadError::TakingOver);
         }
         let account = self.account.as_ref();
-        self.reloads.prepare(report, &self.conf_dir, &self.in_force, account)
+        self.reloads.prepare(report, &self.conf_dir, &self.in_force, account, Loss::Refused)
     }
 
     /// Begins a reload that was requested too early.
     fn begin_wanted_reload(&mut self) {
-        if self.older.is_none() && self.reloads.take_wanted() {
+        if self.older.is_none() && !self.moves.is_ending() && self.reloads.take_wanted() {
             self.begin_reload(None);
         }
     }
@@ -465,7 +474,8 @@ impl Master {
         if let Some(secrets) = secrets.as_ref().filter(|_| is_added) {
             self.in_force.runtime().set_cluster_keys(secrets.secret.keys());
         }
-        let generation = self.in_force.publish(conf, texts, &tokens)?;
+        let moving = prepared.moving.clone();
+        let generation = self.in_force.publish(conf, texts, &tokens, moving)?;
         log_prepared(&prepared);
         log::set_level(level);
         self.children.say_all(ToChild::Generation);
@@ -559,7 +569,7 @@ impl Master {
             tracing::warn!("no new binary is started: this master is about to stop");
         } else if self.upgrades.is_begun() || self.older.is_some() {
             tracing::warn!("no new binary is started: one is taking over already");
-        } else if self.reloads.is_preparing() {
+        } else if self.reloads.is_preparing() || self.moves.is_ending() {
             tracing::info!("the new binary is started after the reload");
             self.upgrades.want();
         } else {
@@ -572,7 +582,8 @@ impl Master {
 
     /// Begins an upgrade that waited for a reload.
     fn begin_wanted_upgrade(&mut self) {
-        if !self.reloads.is_preparing() && self.upgrades.take_wanted() {
+        let is_free = !self.reloads.is_preparing() && !self.moves.is_ending();
+        if is_free && self.upgrades.take_wanted() {
             self.begin_upgrade();
         }
     }

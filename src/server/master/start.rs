@@ -12,7 +12,7 @@ use super::error::MasterError;
 use super::in_force::InForce;
 use super::inherit::{Inherited, Predecessor};
 use super::needs_restart;
-use super::preparing_child::{Preparation, PrepareError, PreparedAtStart, Work, log_prepared};
+use super::preparing_child::{How, Preparation, PrepareError, PreparedAtStart, Work, log_prepared};
 use super::run::{Ended, Master, MasterParts};
 use super::stale_processes;
 use super::take_over::OlderMaster;
@@ -24,6 +24,7 @@ use crate::process::bells::Bells;
 use crate::process::conf_guard::Guard;
 use crate::process::lock::DataLock;
 use crate::process::log;
+use crate::process::message::Loss;
 use crate::process::result_files::ReloadOutcome;
 use crate::process::token_board::TokenBoard;
 use frs::base::clock;
@@ -107,8 +108,8 @@ fn start(Start { conf_dir, settings, strict, accepts_loss }: Start<'_>) -> Resul
         notifier.status("preparing the store");
     }
     let work = match &predecessor {
-        Some(_) => Work::InUse,
-        None => Work::AtStart { accepts_loss },
+        Some(_) => How::Beside,
+        None => How::AtStart,
     };
     let is_known = predecessor.is_none();
     let tell_progress = |words: &str| {
@@ -116,7 +117,7 @@ fn start(Start { conf_dir, settings, strict, accepts_loss }: Start<'_>) -> Resul
             notifier.status(words);
         }
     };
-    let prepared = prepare(&conf, work, account.as_ref(), (&signals, &tell_progress))?;
+    let prepared = prepare(&conf, (work, accepts_loss), account.as_ref(), (&signals, &tell_progress))?;
     let Some(PreparedAtStart { prepared, reload_wanted }) = prepared else {
         tracing::info!("stopped while the store was being prepared");
         if predecessor.is_none() {
@@ -129,7 +130,11 @@ fn start(Start { conf_dir, settings, strict, accepts_loss }: Start<'_>) -> Resul
     }
     let older = predecessor.map(OlderMaster::ask).transpose().map_err(MasterError::TakeOver)?;
     // Not earlier: until now the older master may have switched or reset something.
-    let overlay = Overlay::read(&data_dir)?;
+    let mut overlay = Overlay::read(&data_dir)?;
+    if *overlay.moving() != prepared.moving {
+        overlay.set_moving(prepared.moving.clone());
+        overlay.write(&data_dir)?;
+    }
     if overlay.degrade {
         tracing::warn!("nothing is limited: degrade was on before this start");
     }
@@ -388,20 +393,22 @@ fn tell(conf: &Conf, listeners: &ListeningSockets, prepared: &Prepared, generati
 /// does it. None: a signal to end broke it off.
 fn prepare(
     conf: &Conf,
-    first: Work,
+    (first, accepts_loss): (How, bool),
     account: Option<&Account>,
     (signals, tell_progress): (&Signals, &dyn Fn(&str)),
 ) -> Result<Option<PreparedAtStart>, PrepareError> {
     let attempt =
-        |work: Work| Preparation::start(conf, work, account)?.wait(signals, tell_progress);
-    let accepts_loss = first == Work::AtStart { accepts_loss: true };
+        |how| {
+            let work = Work { how, loss: Loss::Refused, accepts_loss };
+            Preparation::start(conf, work, account)?.wait(signals, tell_progress)
+        };
     let mut result = attempt(first);
     for _ in &conf.map.groups {
         match &result {
             Err(error) if error.is_of_a_page() => tracing::error!("{error}: a file cannot be read"),
             _ => break,
         }
-        result = attempt(Work::AfterFault { accepts_loss });
+        result = attempt(How::AfterFault);
     }
     result
 }

@@ -39,6 +39,28 @@ pub enum ToMaster {
     /// The courier has heard that another machine has reset a biz. Void records are cleared where
     /// that is necessary. Nothing comes back: the courier sees the configuration.
     Follow(EpochRaise),
+    /// The keeper has moved all nodes of a group. It says so again until the master has ended the
+    /// move.
+    Moved(MovedGroup),
+}
+
+/// A group whose nodes have all moved to its new geometry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MovedGroup {
+    /// The generation of the configuration in which they moved.
+    pub generation: u64,
+    /// The index of the group in that configuration.
+    pub group: u32,
+}
+
+/// Whether a reload may lose what does not fit a changed geometry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Loss {
+    /// A reload that would is refused.
+    #[default]
+    Refused,
+    /// It may.
+    Allowed,
 }
 
 /// A request of the keeper, under a number that comes back with the answer.
@@ -78,6 +100,11 @@ pub fn send_ask(channel: &Channel, number: u64, ask: Ask) -> io::Result<()> {
     send(channel, ToMaster::Ask(NumberedAsk { number, ask }))
 }
 
+/// Tells the master that all nodes of a group have moved.
+pub fn send_moved(channel: &Channel, moved: MovedGroup) -> io::Result<()> {
+    send(channel, ToMaster::Moved(moved))
+}
+
 /// Asks the master to follow a reset of another machine.
 pub fn send_follow(channel: &Channel, raise: EpochRaise) -> io::Result<()> {
     send(channel, ToMaster::Follow(raise))
@@ -101,6 +128,7 @@ impl ToMaster {
                 Ask::Reset { biz, cleared } => (b'e', biz, [number, cleared.unwrap_or(NO_EPOCH)]),
             },
             ToMaster::Follow(EpochRaise { biz, from, to }) => (b'f', biz, [from, to]),
+            ToMaster::Moved(MovedGroup { generation, group }) => (b'm', group, [generation, 0]),
         };
         let value = value.to_le_bytes();
         [&[kind], &value[..], &one.to_le_bytes(), &other.to_le_bytes()].concat()
@@ -120,6 +148,7 @@ impl ToMaster {
             b'e' => {
                 Ask::Reset { biz: value, cleared: Some(other).filter(|&epoch| epoch != NO_EPOCH) }
             }
+            b'm' => return Some(ToMaster::Moved(MovedGroup { generation: one, group: value })),
             b'f' => {
                 return Some(ToMaster::Follow(EpochRaise { biz: value, from: one, to: other }));
             }

@@ -116,6 +116,17 @@ impl Stage {
         self.client.get(target)
     }
 
+    /// Charges uses by a clock that is this many milliseconds behind.
+    fn earlier(&self, before_ms: u64, biz: &str, key: &str, count: i32) {
+        let mut service = Service::attach(&self.data, Role::Program).expect("attached");
+        let (mut request, mut answers) = (Request::default(), Answers::default());
+        request.begin(Command::Update);
+        request.push(biz, key, ItemOptions::of(count));
+        service.begin_tick();
+        service.run(&request, clock::now() - before_ms, &mut answers);
+        assert!(answers.items[0].result.is_ok(), "{answers:?}");
+    }
+
     /// The answer to a Query this many milliseconds from now, if nothing happens before.
     fn later(&self, after_ms: u64, biz: &str, key: &str) -> Verdict {
         let mut service = Service::attach(&self.data, Role::Program).expect("attached");

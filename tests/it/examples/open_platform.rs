@@ -1,5 +1,6 @@
 //! An open platform: 10,000 an hour for each address and application; 1,000 an hour and 300 of debt
-//! for each application, user and interface; calls of an application counted by day.
+//! for each application, user and interface; calls of an application and of its interfaces counted
+//! by day, with the days before.
 
 use super::{DAY, HOUR, Stage, play_in_a_day, together};
 use crate::common::items::Response;
@@ -10,6 +11,7 @@ fn call(stage: &mut Stage, address: &str, user: &str, count: u32) -> Response {
         &format!("address-app {address}|app7 {count}"),
         &format!("app-user-api app7|{user}|orders.list {count}"),
         &format!("app-day app7 {count}"),
+        &format!("app-interface-day app7|orders.list {count}"),
     ]))
 }
 
@@ -22,18 +24,25 @@ fn debt_is_lent_and_taken_off_the_next_hour() {
             "limited=false used=1200 max=10000 remaining=8800",
             "limited=false used=1200 max=1000 remaining=100",
             "limited=false used=1200 max=0 remaining=0",
+            "limited=false used=1200 max=0 remaining=0",
         ]);
         // One part too many: no part is charged to any limit, nor billed.
         let user = "limited=true used=1200 remaining=100 retry=3000000..=3600000";
         let others = "limited=false used=1200";
-        call(stage, ADDRESS, "alice", 101).expect_refused(&[others, user, others]);
+        call(stage, ADDRESS, "alice", 101).expect_refused(&[others, user, others, others]);
         call(stage, ADDRESS, "alice", 100).expect(&[
             "used=1300",
             "used=1300 remaining=0",
             "used=1300",
+            "used=1300",
         ]);
         let full = "limited=true used=1300 retry=3000000..=3600000";
-        call(stage, ADDRESS, "alice", 1).expect_refused(&["used=1300", full, "used=1300"]);
+        call(stage, ADDRESS, "alice", 1).expect_refused(&[
+            "used=1300",
+            full,
+            "used=1300",
+            "used=1300",
+        ]);
 
         // 1,000 fit after one turn, one more only after two, more than 1,300 never.
         let asked = "/query?biz=app-user-api&key=app7%7Calice%7Corders.list&count=";
@@ -55,18 +64,43 @@ fn an_address_is_full_for_all_users_of_the_application() {
         for nth in 1..=8 {
             let used = format!("limited=false used={}", nth * 1250);
             let user = format!("user{nth}");
-            call(stage, ADDRESS, &user, 1250).expect(&[&used, "used=1250", &used]);
+            call(stage, ADDRESS, &user, 1250).expect(&[&used, "used=1250", &used, &used]);
         }
         let address = "limited=true used=10000 remaining=0 retry=3000000..=3600000";
         call(stage, ADDRESS, "late", 1).expect_refused(&[
             address,
             "limited=false used=0",
             "limited=false used=10000",
+            "limited=false used=10000",
         ]);
-        call(stage, "203.0.113.8", "late", 1).expect(&["used=1", "used=1", "used=10001"]);
+        call(stage, "203.0.113.8", "late", 1).expect(&[
+            "used=1",
+            "used=1",
+            "used=10001",
+            "used=10001",
+        ]);
 
         stage.get("/query?biz=app-day&key=app7", 200, "used=10001 reset=1..=86400000");
         assert_eq!(stage.later(DAY, "app-day", "app7").figures.used, 0);
+    });
+}
+
+#[test]
+fn a_report_is_one_look_up() {
+    play_in_a_day("open-platform", "Asia/Shanghai", 0, |stage| {
+        for (days, count) in [(31, 9), (30, 4), (3, 1204), (1, 998)] {
+            stage.earlier(days * DAY, "app-day", "app7", count);
+        }
+        call(stage, ADDRESS, "alice", 7).expect(&["used=7"; 4]);
+        let answer = stage.raw("/query?biz=app-day&key=app7&detail=true");
+        let zeros = "0 ".repeat(26);
+        let limit = "index=\"1\" policy=\"count\" used=\"7\" max=\"0\" remaining=\"0\"";
+        assert!(answer.body.contains(limit), "{answer:?}");
+        let history = format!("history=\"998 0 1204 {zeros}4\"");
+        assert!(answer.body.contains(&history), "{history} in {answer:?}");
+        // An interface that was never called before today: no day before is known.
+        let answer = stage.raw("/query?biz=app-interface-day&key=app7%7Corders.list&detail=true");
+        assert!(answer.body.contains("history=\"\""), "{answer:?}");
     });
 }
 

@@ -171,7 +171,7 @@ fn prepared(dir: &Path, more: &str) -> std::path::PathBuf {
     let texts = Texts::of(srv, MAP);
     let conf = Conf::parse("srv.xml", &texts.srv, "map.xml", MAP).expect("sound");
     let runtime = Runtime::create_or_open(dir).expect("a runtime");
-    prepare(&conf).expect("groups");
+    prepare(&conf, &Default::default()).expect("groups");
     active::write(dir, 1, &texts).expect("written");
     runtime.publish(1);
     dir.to_owned()

@@ -1,4 +1,5 @@
 //! frs-inspect on real data directories.
 
 mod files;
+mod history;
 mod safety;

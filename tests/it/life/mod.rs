@@ -2,6 +2,7 @@
 //! log rotation, settings from outside.
 
 mod changes;
+mod growing;
 mod logs;
 mod resp_listeners;
 mod settings;

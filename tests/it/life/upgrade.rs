@@ -95,7 +95,7 @@ fn a_binary_or_configuration_that_does_not_start_leaves_the_old_one_serving() {
         setup.write_map("<map><nonsense/></map>");
         fails("conf/map.xml:1:6");
         setup.write_map(&crate::common::MAP.replace("chain=\"8\"", "chain=\"9\""));
-        fails("frs-inspect migrate");
+        fails("reload first, so that it moves");
         setup.write_map(crate::common::MAP);
         let srv = fs::read_to_string(setup.path("conf/srv.xml")).expect("readable");
         let other = |setting: &str| srv.replace("</srv>", &format!("{setting}</srv>"));

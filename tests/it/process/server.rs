@@ -159,7 +159,7 @@ fn reloads_good_and_bad_fail_no_request() {
             });
             assert_eq!(setup.frs(&["reload"]).status.code(), Some(1));
 
-            setup.write_map(&more.replace("chain=\"8\"", "chain=\"9\""));
+            setup.write_map(&more.replace("chain=\"8\"", "chain=\"8\" hash=\"bob\""));
             let output = setup.frs(&["reload"]);
             assert_eq!(output.status.code(), Some(1));
             assert!(text(&output.stderr).contains("frs-inspect migrate"), "{output:?}");

@@ -298,7 +298,7 @@ impl Round {
         let conf = Conf::parse("srv.xml", &srv, "map.xml", MAP);
         let conf = conf.unwrap_or_else(|faults| panic!("{faults}"));
         Runtime::create_or_open(&data).expect("made");
-        prepare(&conf).expect("prepared");
+        prepare(&conf, &Default::default()).expect("prepared");
         active::write(&data, 1, &Texts::of(srv, MAP)).expect("written");
         Runtime::open(&data).expect("it is there").publish(1);
         let page = Page::create(&dir.path().join("page"));

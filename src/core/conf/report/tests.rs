@@ -76,7 +76,7 @@ memory
     input: the largest of max-head, max-body and 64 KiB
     reply, the longest to one request: 1,024 items × 320 × (1 + limits of a biz) + 6 × the rest of max-body (echoed, escaped)
   all at worst: 23,491,651,816 bytes (21.9 GiB), and the kernel's socket buffers
-largest atomic request: 2,176 of 65,536 words of the undo log
+largest atomic request: 2,304 of 65,536 words of the undo log
 ";
     assert!(text.ends_with(memory), "{text}");
 }

@@ -180,7 +180,7 @@ fn broken_off_at_any_step_nothing_is_lost() {
             assert!(matches!(result, Err(Error::BrokenOff)), "{broken_at}: {result:?}");
             // A server of the old map serves the old files, or reports what to do.
             let old = World::of(&world.dir, &map(SMALL));
-            match store::prepare(&old.conf) {
+            match store::prepare(&old.conf, &store::Moves::default()) {
                 Ok(_) => expect_uses(&world, SMALL),
                 // All files have their names: only obsolete ones are left.
                 Err(store::Error::Geometry { .. }) => {}

@@ -9,7 +9,7 @@ use crate::key::KeyRef;
 use crate::limit::{Demand, Details, Judgement, LimitFigures, Rules, States, Terms, Verdict};
 use crate::service::table::{Entry, Table};
 use crate::service::{Answer, Answers, CallRate, Command, Item, ItemError, Request};
-use crate::store::{Keep, NodeIndex, Rank, Refused, Transaction, Wanted, Worked};
+use crate::store::{Keep, NodeIndex, Rank, Refused, Sought, Transaction, Wanted, Worked};
 
 /// The two nodes of an item.
 #[derive(Debug, Clone, Copy)]
@@ -88,7 +88,7 @@ impl<'a> ItemTransaction<'a> {
     #[inline]
     pub fn find_record(&self, transaction: &Transaction<'_>, nodes: Nodes) -> Result<(), Unjudged> {
         match nodes.key {
-            Some(index) if self.entry.fetch_wait_ms.is_some() && !transaction.is_placed(index) => {
+            Some(index) if self.entry.fetch_wait_ms.is_some() && !transaction.is_there(index) => {
                 self.find_absent(transaction, index)
             }
             _ => Ok(()),
@@ -131,6 +131,9 @@ impl<'a> ItemTransaction<'a> {
     /// The item's nodes, as this configuration sees them.
     #[inline]
     pub fn nodes(&self, transaction: &mut Transaction<'_>) -> Nodes {
+        if self.resolved.former.is_some() {
+            return self.moving_nodes(transaction);
+        }
         let (entry, key) = (self.entry, self.resolved.key.key());
         let mut node = |wanted: Option<Wanted>, key: &KeyRef<'_>, scope: Scope| {
             wanted.map(|wanted| {
@@ -142,6 +145,23 @@ impl<'a> ItemTransaction<'a> {
         Nodes {
             key: node(self.resolved.key_at, &key, Scope::Key),
             whole: node(self.resolved.whole_at, &KeyRef::BIZ, Scope::Biz),
+        }
+    }
+
+    /// Like [`ItemTransaction::nodes`], where the group grows.
+    #[cold]
+    fn moving_nodes(&self, transaction: &mut Transaction<'_>) -> Nodes {
+        let mut node = |sought: Option<Sought<'_>>, scope| {
+            sought.map(|sought| {
+                let index = transaction.sought(&sought, self.entry.id, self.table);
+                self.entry.adopt(transaction.words(index), scope);
+                index
+            })
+        };
+        let &Resolved { key_at, whole_at, .. } = self.resolved;
+        Nodes {
+            key: node(key_at.map(|at| self.resolved.sought_key(at)), Scope::Key),
+            whole: node(whole_at.map(|at| self.resolved.sought_whole(at)), Scope::Biz),
         }
     }
 
@@ -181,14 +201,14 @@ impl<'a> ItemTransaction<'a> {
     ) -> Result<(), ItemError> {
         let node = if scope == Scope::Key { nodes.key } else { nodes.whole };
         let Some(index) = node else { return Ok(()) };
-        if !transaction.is_placed(index) {
-            let rules = self.rules;
-            if self.with_states(transaction, nodes, |states| rules.is_fresh(states, scope)) {
-                return Ok(());
-            }
-            let placed = transaction.place(index, self.table, self.evicts(), self.now);
-            placed.map_err(|_| ItemError::Full)?;
+        let rules = self.rules;
+        if !transaction.is_there(index)
+            && self.with_states(transaction, nodes, |states| rules.is_fresh(states, scope))
+        {
+            return Ok(());
         }
+        let placed = transaction.place(index, self.table, self.evicts(), self.now);
+        placed.map_err(|_| ItemError::Full)?;
         transaction.touch(index, self.now);
         Ok(())
     }

@@ -2,11 +2,11 @@
 //! that needs no transaction.
 
 use crate::conf::{Conf, Mode};
-use crate::key::KeyField;
+use crate::key::{KeyField, KeyRef};
 use crate::limit::{List, Spending, Verdict};
 use crate::service::table::{Entry, Table};
 use crate::service::{Command, Item, ItemError, Request};
-use crate::store::Wanted;
+use crate::store::{FormerPlace, Sought, Wanted};
 
 /// A biz name from a request, and what it meant in a generation.
 #[derive(Debug, Default)]
@@ -45,6 +45,8 @@ pub(super) struct Resolved {
     pub listing: Option<usize>,
     pub key_at: Option<Wanted>,
     pub whole_at: Option<Wanted>,
+    /// Where its nodes were before its group grew.
+    pub former: Option<Box<FormerNodes>>,
     /// The probable position of the key's node in its chain.
     pub guess: Option<usize>,
     pub settled: Option<EarlyAnswer>,
@@ -52,6 +54,15 @@ pub(super) struct Resolved {
     pub wait: WaitState,
     /// It only asks.
     is_query: bool,
+}
+
+/// Where an item's nodes were before its group grew.
+#[derive(Debug)]
+pub(super) struct FormerNodes {
+    /// The key as it was stored there. None: as here.
+    key: Option<KeyField>,
+    key_at: Option<Wanted>,
+    whole_at: Option<Wanted>,
 }
 
 /// How far an item has waited for a lease, or for a record that the cluster may have.
@@ -101,6 +112,7 @@ impl Resolved {
     ) {
         (self.generation, self.biz) = (generation, biz);
         (self.listing, self.key_at, self.whole_at, self.guess) = (None, None, None, None);
+        self.former = None;
         self.settled = self.locate(table, request, item).err();
     }
 
@@ -133,7 +145,43 @@ impl Resolved {
         }
         self.key_at = entry.locate(&self.key.key());
         self.whole_at = entry.whole;
+        if entry.is_moving() {
+            self.find_former(entry, key);
+        }
         Ok(())
+    }
+
+    #[cold]
+    fn find_former(&mut self, entry: &Entry, text: &[u8]) {
+        let mut key = KeyField::default();
+        let place = self.key_at.map(|at| entry.sought(at, self.key.key(), Some(text), &mut key));
+        let key_at = place.and_then(|sought| sought.former).map(|former| former.wanted);
+        let of_biz = &mut KeyField::default();
+        let whole = self.whole_at.map(|at| entry.sought(at, KeyRef::BIZ, None, of_biz));
+        let whole_at = whole.and_then(|sought| sought.former).map(|former| former.wanted);
+        let has_other_key = key.key() != KeyRef::BIZ;
+        let key = has_other_key.then_some(key);
+        self.former = Some(Box::new(FormerNodes { key, key_at, whole_at }));
+    }
+
+    /// The key's node, and where it was before its group grew.
+    #[cold]
+    pub fn sought_key(&self, wanted: Wanted) -> Sought<'_> {
+        let former = self.former.as_ref();
+        let former = former.and_then(|former| {
+            let wanted = former.key_at?;
+            let key = former.key.as_ref().unwrap_or(&self.key).key();
+            Some(FormerPlace { wanted, key })
+        });
+        Sought { wanted, key: self.key.key(), former }
+    }
+
+    /// The same of the whole biz.
+    #[cold]
+    pub fn sought_whole(&self, wanted: Wanted) -> Sought<'_> {
+        let former = self.former.as_ref().and_then(|former| former.whole_at);
+        let former = former.map(|wanted| FormerPlace { wanted, key: KeyRef::BIZ });
+        Sought { wanted, key: KeyRef::BIZ, former }
     }
 
     /// Notes how far the item has waited, and whether it only asks.
@@ -162,7 +210,9 @@ impl Resolved {
 
     #[inline]
     pub fn wanted(&self) -> impl Iterator<Item = &Wanted> {
-        self.key_at.iter().chain(&self.whole_at)
+        let former =
+            self.former.iter().flat_map(|former| former.key_at.iter().chain(&former.whole_at));
+        self.key_at.iter().chain(&self.whole_at).chain(former)
     }
 }
 

@@ -7,8 +7,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 
-use crate::service::{Command, ItemOptions, Request, Role, Service};
-use crate::store::{crash, group::path_of};
+use crate::service::{Command, ItemOptions, MovePass, MoveStep, Request, Role, Service};
+use crate::store::crash;
+use crate::store::group::{next_path_of, path_of};
 use crate::testing::{Ask, World, request, told};
 
 const NOW: u64 = 1_700_000_000_000;
@@ -39,39 +40,62 @@ const MAP: &str = r#"<map>
 struct Case {
     name: &'static str,
     before: &'static [Ask<'static>],
+    /// Its groups have begun to move to another geometry.
+    moves: bool,
     atomic: bool,
+    /// None: it moves the nodes of group `g`, as the keeper does.
     asks: &'static [Ask<'static>],
+}
+
+/// The map with another geometry of the groups `g` and `wide`.
+fn moved_map() -> String {
+    MAP.replace(
+        r#"name="g" files="1" key-nodes="4" chain="4" node-size="128""#,
+        r#"name="g" files="2" key-nodes="3" chain="5" node-size="192" key-bytes="40""#,
+    )
+    .replace(r#"files="2" key-nodes="64""#, r#"files="1" key-nodes="32""#)
 }
 
 const CASES: &[Case] = &[
     Case {
         name: "single",
         before: &[Ask("hit", "a", 3)],
+        moves: false,
         atomic: false,
         asks: &[Ask("hit", "a", 1)],
     },
-    Case { name: "creating", before: &[], atomic: false, asks: &[Ask("hit", "b", 1)] },
+    Case {
+        name: "creating",
+        before: &[],
+        moves: false,
+        atomic: false,
+        asks: &[Ask("hit", "b", 1)],
+    },
     Case {
         name: "evicting",
         before: &[Ask("evict", "a", 1), Ask("evict", "b", 1)],
+        moves: false,
         atomic: false,
         asks: &[Ask("evict", "c", 1)],
     },
     Case {
         name: "two-nodes",
         before: &[Ask("both", "7", 2)],
+        moves: false,
         atomic: false,
         asks: &[Ask("both", "8", 1)],
     },
     Case {
         name: "banning",
         before: &[Ask("ban", "eve", 1)],
+        moves: false,
         atomic: false,
         asks: &[Ask("ban", "eve", 1)],
     },
     Case {
         name: "every-policy",
         before: &[Ask("every", "a", 3)],
+        moves: false,
         atomic: false,
         asks: &[Ask("every", "a", 2)],
     },
@@ -79,6 +103,7 @@ const CASES: &[Case] = &[
     Case {
         name: "atomic",
         before: &[Ask("many", "1", 3), Ask("many", "5", 1)],
+        moves: false,
         atomic: true,
         asks: &[
             Ask("many", "1", 1),
@@ -91,13 +116,49 @@ const CASES: &[Case] = &[
             Ask("both", "3", 1),
         ],
     },
+    Case {
+        name: "moving-one",
+        before: &[Ask("hit", "a", 3)],
+        moves: true,
+        atomic: false,
+        asks: &[Ask("hit", "a", 1)],
+    },
+    Case {
+        name: "moving-two",
+        before: &[Ask("both", "7", 2)],
+        moves: true,
+        atomic: false,
+        asks: &[Ask("both", "7", 1)],
+    },
+    Case {
+        name: "moving-banned",
+        before: &[Ask("ban", "eve", 1)],
+        moves: true,
+        atomic: false,
+        asks: &[Ask("ban", "eve", 1)],
+    },
+    Case {
+        name: "moving-atomic",
+        before: &[Ask("many", "1", 3), Ask("many", "5", 1), Ask("both", "3", 1)],
+        moves: true,
+        atomic: true,
+        asks: &[Ask("many", "1", 1), Ask("many", "5", 1), Ask("many", "6", 1), Ask("both", "3", 1)],
+    },
+    Case {
+        name: "moving-by-keeper",
+        before: &[Ask("hit", "a", 3)],
+        moves: true,
+        atomic: false,
+        asks: &[],
+    },
 ];
 
 /// Everything observable: the used counts of all limits of all keys of all cases, and bans.
 fn observe(world: &World) -> Vec<(String, Vec<u64>, bool)> {
     let mut service = world.attach();
     let all = CASES.iter().flat_map(|case| case.before.iter().chain(case.asks));
-    all.map(|Ask(biz, key, _)| {
+    let former = ("not moved yet".to_owned(), vec![world.former_nodes()], false);
+    let counts = all.map(|Ask(biz, key, _)| {
         let verdict = service.one(Command::Query, biz, key, 1, NOW + 1).unwrap();
         let mut detailed = Request::default();
         detailed.begin(Command::Query);
@@ -105,18 +166,21 @@ fn observe(world: &World) -> Vec<(String, Vec<u64>, bool)> {
         let details = service.answers(&detailed, NOW + 1).details;
         let used = details.limits.iter().map(|limit| limit.figures.used).collect();
         (format!("{biz}/{key}"), used, verdict.banned)
-    })
-    .collect()
+    });
+    counts.chain([former]).collect()
 }
 
 fn set_up(case: &Case) -> World {
     // However slow the machine is, no item is busy: a waiter detects the death of a holder first.
-    let world = World::with_lock_timeout(MAP, "10s");
+    let mut world = World::with_lock_timeout(MAP, "10s");
     let mut service = world.attach();
     for (index, Ask(biz, key, count)) in case.before.iter().enumerate() {
         service.one(Command::Update, biz, key, *count, NOW - 10 + index as u64).unwrap();
     }
     drop(service);
+    if case.moves {
+        world.begin_moves(&moved_map(), 2);
+    }
     world
 }
 
@@ -125,6 +189,13 @@ fn run_case(case: &Case, world: &World, kill_at: u64) -> u64 {
     let request = request(Command::Update, case.atomic, case.asks);
     let mut answers = Default::default();
     service.begin_tick();
+    if case.asks.is_empty() {
+        crash::arm(kill_at);
+        let step = service.move_nodes("g", &mut MovePass::default(), 1000, NOW);
+        let stores = crash::disarm();
+        assert_eq!(step, Ok(MoveStep::Over { left: 0 }));
+        return stores;
+    }
     crash::arm(kill_at);
     service.run(&request, NOW, &mut answers);
     let stores = crash::disarm();
@@ -161,8 +232,11 @@ impl Snapshot {
     fn of(world: &World) -> Snapshot {
         let groups = world.conf.map.groups.iter();
         let paths = groups.flat_map(|group| {
-            (0..group.geometry.files).map(|file| path_of(&world.dir, &group.name, file))
+            let named = (0..8).map(|file| path_of(&world.dir, &group.name, file));
+            let next = (0..8).map(|file| next_path_of(&world.dir, &group.name, file));
+            named.chain(next)
         });
+        let paths = paths.filter(|path| path.exists());
         Snapshot(paths.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect())
     }
 
@@ -200,6 +274,7 @@ fn death_at_every_store() {
             world.verify();
         }
         assert!(committed > 0, "{}: no death after the commit point", case.name);
+        assert!(!case.moves || new.last().expect("not moved").1 < old.last().expect("not moved").1);
         assert!(committed < stores, "{}: no death before the commit point", case.name);
     }
 }

@@ -10,7 +10,7 @@ use super::{Checkpointer, GroupPass, Pace, Pacer, PassRate, Unpaced, path_of};
 use crate::conf::{Conf, Texts, active};
 use crate::service::{Role, Service};
 use crate::store::dirty::Side;
-use crate::store::{Prepared, Preparing, Runtime, prepare_with};
+use crate::store::{Moves, Prepared, Preparing, Runtime, prepare_with};
 
 const NOW: u64 = 1_700_000_000_000;
 const RATE: PassRate = PassRate { bytes_per_second: u64::MAX };
@@ -54,7 +54,8 @@ impl Machine {
 
     fn start(&self, accepts_loss: bool) -> Prepared {
         Runtime::create_or_open(&self.data()).unwrap();
-        let how = Preparing { accepts_loss, ..Preparing::CAREFUL };
+        let moves = Moves::default();
+        let how = Preparing { accepts_loss, ..Preparing::careful(&moves) };
         let prepared = prepare_with(&self.conf, how).unwrap();
         active::write(&self.data(), 1, &Texts::of(self.srv.clone(), MAP)).unwrap();
         Runtime::open(&self.data()).unwrap().publish(1);

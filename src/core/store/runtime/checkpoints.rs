@@ -103,8 +103,8 @@ impl Runtime {
     }
 
     fn checkpoint_time_word(&self, group: &str) -> Option<usize> {
-        let known = self.find_named(group, 0)?;
-        let known = self.find_file(known.group, 0)?;
+        let named = self.named_groups(group);
+        let known = self.find_file(named.last()?.id, 0)?;
         Some(Self::entry(known.index) + at::FILE_CHECKPOINT)
     }
 }

@@ -18,6 +18,36 @@ pub(crate) struct Registered {
     pub entry: FileEntry,
 }
 
+/// The group that an entry's group forms a pair with while nodes move from one to the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Pairing {
+    /// None.
+    #[default]
+    Alone,
+    /// It grows out of the group with this id.
+    NextOf(u64),
+    /// The group with this id grows out of it.
+    FormerOf(u64),
+}
+
+impl Pairing {
+    /// The id of the other group.
+    pub fn partner(self) -> Option<u64> {
+        match self {
+            Pairing::Alone => None,
+            Pairing::NextOf(id) | Pairing::FormerOf(id) => Some(id),
+        }
+    }
+}
+
+/// A registered group, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NamedGroup {
+    pub id: u64,
+    /// The id of the registered group that it grows out of.
+    pub former: Option<u64>,
+}
+
 /// A registered group file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileEntry {
@@ -50,13 +80,29 @@ impl Runtime {
         words
     }
 
-    /// The register's entry of the file with this name and number.
-    pub(crate) fn find_named(&self, name: &str, file: u32) -> Option<FileEntry> {
-        (0..at::FILES_MAX)
-            .map(|index| self.entry_words(index))
-            .filter(|words| words[1] & at::FILE_USED != 0)
-            .map(entry_of)
-            .find(|entry| entry.name == name && entry.file == file)
+    /// The registered groups of a name, at most two: that which grows out of another one first. A
+    /// configuration says which of them are meant.
+    pub(crate) fn named_groups(&self, name: &str) -> Vec<NamedGroup> {
+        let files = self.first_files().filter(|file| file.entry.name == name);
+        let known: Vec<NamedGroup> = files
+            .map(|Registered { index, entry }| {
+                let word = self.region.load(Self::entry(index) + at::FILE_FORMER);
+                NamedGroup { id: entry.group, former: Some(word).filter(|&id| id != 0) }
+            })
+            .collect();
+        let is_known = |id: &u64| known.iter().any(|group| group.id == *id);
+        let mut named: Vec<NamedGroup> = known
+            .iter()
+            .map(|group| NamedGroup { former: group.former.filter(is_known), ..*group })
+            .collect();
+        named.sort_by_key(|group| group.former.is_none());
+        named
+    }
+
+    /// The id of the registered group of this name; of two, that of the one that grows out of the
+    /// other.
+    pub(crate) fn id_of_group(&self, name: &str) -> Option<u64> {
+        self.named_groups(name).first().map(|group| group.id)
     }
 
     /// Quarantines the groups for which `is_meant` is true. Returns their names.
@@ -79,13 +125,13 @@ impl Runtime {
         })
     }
 
-    /// The registered files of the groups with a shared biz, as far as they name the host.
-    pub(in crate::store) fn group_files(&self, is_shared: impl Fn(&str) -> bool) -> Vec<FileFacts> {
+    /// The registered files of the groups with these ids, as far as they name the host.
+    pub(in crate::store) fn group_files(&self, is_meant: impl Fn(u64) -> bool) -> Vec<FileFacts> {
         (0..at::FILES_MAX)
             .map(|index| self.entry_words(index))
             .filter(|words| words[1] & at::FILE_USED != 0)
             .map(entry_of)
-            .filter(|entry| is_shared(&entry.name))
+            .filter(|entry| is_meant(entry.group))
             .map(|FileEntry { group, file, device, inode, birth_ns, .. }| FileFacts {
                 id: [group, u64::from(file)],
                 place: FilePlace { device, inode, birth_ns },
@@ -94,17 +140,23 @@ impl Runtime {
     }
 
     /// Registers a group file as quarantined. Returns the index of its entry.
-    pub(crate) fn register_file(&self, entry: &FileEntry) -> Result<usize, Error> {
+    pub(crate) fn register_file(
+        &self,
+        entry: &FileEntry,
+        pairing: Pairing,
+    ) -> Result<usize, Error> {
         let known = self.find_file(entry.group, entry.file).map(|known| known.index);
         let free =
             || (0..at::FILES_MAX).find(|&index| self.entry_words(index)[1] & at::FILE_USED == 0);
-        // A file with the same name and number but another id no longer exists: reuse its entry.
+        // A file with the same name and number but another id no longer exists: reuse its entry,
+        // unless the two form a pair.
         let stale = || {
             (0..at::FILES_MAX).find(|&index| {
                 let words = self.entry_words(index);
                 let found = entry_of(words);
                 let used = words[1] & at::FILE_USED != 0;
-                used && found.name == entry.name && found.file == entry.file
+                let is_partner = Some(found.group) == pairing.partner();
+                used && found.name == entry.name && found.file == entry.file && !is_partner
             })
         };
         let index = known.or_else(stale).or_else(free).ok_or_else(|| Error::Exhausted {
@@ -121,6 +173,8 @@ impl Runtime {
         self.region.store(base + 8, entry.birth_ns);
         self.set_dirty_place(index, None);
         self.region.store(base + at::FILE_CHECKPOINT, 0);
+        let former = if let Pairing::NextOf(former) = pairing { former } else { 0 };
+        self.region.store(base + at::FILE_FORMER, former);
         // No process serves from it until it is known to be sound: see `release_file`.
         let flags = at::FILE_USED | at::FILE_QUARANTINE;
         self.region.store_release(base + 1, u64::from(entry.file) | flags);
@@ -150,6 +204,23 @@ impl Runtime {
             if words[1] & at::FILE_USED != 0 && entry_of(words).name == name {
                 self.region.store(Self::entry(index) + 1, 0);
             }
+        }
+    }
+
+    /// Frees the entries of all files of a group. No process opens it any more.
+    pub(crate) fn forget_group(&self, id: u64) {
+        for index in 0..at::FILES_MAX {
+            let words = self.entry_words(index);
+            if words[1] & at::FILE_USED != 0 && words[0] == id {
+                self.region.store(Self::entry(index) + 1, 0);
+            }
+        }
+    }
+
+    /// A group grows out of no other any more.
+    pub(crate) fn forget_former(&self, id: u64) {
+        if let Some(first) = self.find_file(id, 0) {
+            self.region.store(Self::entry(first.index) + at::FILE_FORMER, 0);
         }
     }
 

@@ -59,6 +59,7 @@ fn conf() -> Conf {
                 on_full: OnFull::Evict,
                 backup_ms: None,
                 spill: false,
+                moving: None,
             }],
             vec![],
         ),
@@ -193,7 +194,7 @@ fn a_cluster_keeps_its_name_and_secret_and_moves_its_nodes() {
 }
 
 #[test]
-fn listeners_directories_users_and_geometry_may_not() {
+fn listeners_directories_users_and_the_hash_may_not() {
     let (old, mut new) = (conf(), conf());
     new.srv.listen.push(Listen::Unix("other.sock".into()));
     new.srv.data.live = Some("/dev/shm/frs".into());
@@ -203,11 +204,30 @@ fn listeners_directories_users_and_geometry_may_not() {
     new.map.groups[0].geometry.chain = 56;
     new.map.groups[0].geometry.hash = HashKind::Siphash;
     let texts: Vec<String> = refused(&old, &new).iter().map(RestartNeed::to_string).collect();
-    assert_eq!(texts.len(), 6, "{texts:?}");
+    assert_eq!(texts.len(), 5, "{texts:?}");
     assert!(texts[..4].iter().all(|text| text.contains("needs a restart")), "{texts:?}");
-    assert!(texts[4].contains("chain is 8 in the live files, 56 is wanted"), "{texts:?}");
-    assert!(texts[5].contains("hash is bob"), "{texts:?}");
-    assert!(texts[5].contains("frs-inspect migrate"), "{texts:?}");
+    assert!(texts[4].contains("hash is bob"), "{texts:?}");
+    assert!(texts[4].contains("frs-inspect migrate"), "{texts:?}");
+}
+
+#[test]
+fn a_geometry_changes_once_at_a_time_and_not_with_a_new_binary() {
+    let (old, mut new) = (conf(), conf());
+    new.map.groups[0].geometry.chain = 56;
+    let texts = |needs: Vec<RestartNeed>| -> Vec<String> {
+        needs.iter().map(RestartNeed::to_string).collect()
+    };
+    assert_eq!(refused(&old, &new), []);
+    let upgrade = texts(refused_to_a_new_binary(&old, &new));
+    assert_eq!(upgrade.len(), 1, "{upgrade:?}");
+    assert!(upgrade[0].ends_with("56 is wanted: reload first, so that it moves"), "{upgrade:?}");
+    let none = second_changes(&old, &new, |_| false);
+    assert_eq!(none, []);
+    let second = texts(second_changes(&old, &new, |name| name == "default"));
+    let expected = "map.xml: group default: it is moving to chain 8, 56 is wanted: a second change \
+                    waits until it has moved: reload again then";
+    assert_eq!(second, [expected]);
+    assert_eq!(second_changes(&old, &old, |_| true), []);
 }
 
 #[test]

@@ -14,6 +14,7 @@ impl Master {
     /// Begins the keeper's requests in turn, once the older master has let go.
     pub(super) fn begin_asked(&mut self) {
         while self.older.is_none()
+            && !self.moves.is_ending()
             && let Some(NumberedAsk { number, ask }) = self.reloads.next_ask()
         {
             let (mut overlay, mut reset) = (self.in_force.overlay().clone(), Ok(()));
@@ -58,7 +59,7 @@ impl Master {
 
     /// Publishes a switch or a reset over the configuration in force. That configuration was
     /// checked and its groups are prepared, so nothing is checked again.
-    fn publish_overlay(&mut self, overlay: Overlay) -> Result<u64, ReloadError> {
+    pub(super) fn publish_overlay(&mut self, overlay: Overlay) -> Result<u64, ReloadError> {
         if self.children.is_ending() {
             return Err(ReloadError::Ending);
         }

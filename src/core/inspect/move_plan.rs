@@ -1,0 +1,182 @@
+//! What a move of a group to another geometry would do, told before anything is done.
+//!
+//! Invariant: it reads the live files, takes no semaphore and changes nothing. While the server
+//! works the figures are those of the moment.
+
+use std::path::Path;
+
+use super::copy_nodes::{Carried, NodeCopier};
+use super::error::Error;
+use super::migrate::{Counts, count_copied, for_each_node};
+use crate::conf::{Conf, Geometry, Group, KeyType, Overlay};
+use crate::key::KeyForm;
+use crate::store::group::{self, FileSet, Header, OtherSetting};
+use crate::store::inspect::LiveGroup;
+use crate::store::layout::node;
+use crate::store::live_dir;
+
+/// A move that a reload of a configuration would begin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MovePlan {
+    /// The group.
+    pub name: String,
+    /// The geometry of its files.
+    pub from: Geometry,
+    /// That of map.xml.
+    pub to: Geometry,
+    /// What becomes of its nodes. `carried` move; `crowded` find no place; `doubtful` may not be
+    /// found any more.
+    pub counts: Counts,
+    /// Bytes of the new files, which are needed beside the old ones until all has moved.
+    pub needed_bytes: u64,
+    /// Why it cannot be done while the server works, whatever may be lost.
+    pub refusal: Option<MoveRefusal>,
+}
+
+/// Why a group cannot move.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MoveRefusal {
+    /// Another hash leads every key elsewhere.
+    #[error(
+        "group {group}: hash: the files have {found}, map.xml says {expected}: stop the server and \
+         run: frs-inspect migrate DATA --conf DIR"
+    )]
+    Hash {
+        /// The group.
+        group: String,
+        /// Its hash.
+        found: String,
+        /// That of map.xml.
+        expected: String,
+    },
+    /// It moves to another geometry already.
+    #[error(
+        "group {group}: it is moving to {field}=\"{moving}\", map.xml says {expected}: a second \
+         change waits until it has moved; write the first one back"
+    )]
+    UnderWay {
+        /// The group.
+        group: String,
+        /// The first setting that differs.
+        field: &'static str,
+        /// Its value there.
+        moving: String,
+        /// Its value in map.xml.
+        expected: String,
+    },
+    /// The cluster names keys as the nodes do.
+    #[error(
+        "group {group}: key-bytes cannot become smaller while the server works: {keys} of its keys \
+         would become digests, and a cluster knows them by their text: stop the server and run: \
+         frs-inspect migrate DATA --conf DIR"
+    )]
+    KnownKeys {
+        /// The group.
+        group: String,
+        /// Keys that are longer than the new key field.
+        keys: u64,
+    },
+}
+
+impl MovePlan {
+    /// Whether no live node is lost or in doubt.
+    pub fn is_lossless(&self) -> bool {
+        self.loss().is_none()
+    }
+
+    /// What a move would lose, in words. None: nothing.
+    pub fn loss(&self) -> Option<String> {
+        let Counts { carried, crowded, doubtful, .. } = self.counts;
+        let fits = (crowded > 0).then(|| {
+            let all = carried + crowded;
+            format!("{crowded} of {all} nodes in use find no place in the new geometry")
+        });
+        let found = (doubtful > 0).then(|| {
+            format!("{doubtful} keys are kept as digests, and may be counted from the beginning")
+        });
+        let losses: Vec<String> = fits.into_iter().chain(found).collect();
+        (!losses.is_empty()).then(|| format!("group {}: {}", self.name, losses.join("; ")))
+    }
+}
+
+/// The moves that a reload of this configuration would begin. A group that already moves to its
+/// geometry begins nothing.
+///
+/// # Errors
+/// Files, or the overlay, cannot be read.
+pub fn plan_moves(conf: &Conf, now: u64) -> Result<Vec<MovePlan>, Error> {
+    let mut conf = conf.clone();
+    // Of the nodes of a business that was reset, those of its current epoch count.
+    Overlay::read(&conf.srv.data.dir)?.lay_over(&mut conf);
+    let live = live_dir(&conf).to_owned();
+    let mut plans = Vec::new();
+    for (index, configured) in conf.map.groups.iter().enumerate() {
+        if group::is_there(&live, &configured.name) {
+            plans.extend(plan_group(&conf, &live, index, configured, now)?);
+        }
+    }
+    Ok(plans)
+}
+
+fn plan_group(
+    conf: &Conf,
+    live: &Path,
+    index: usize,
+    configured: &Group,
+    now: u64,
+) -> Result<Option<MovePlan>, Error> {
+    let Ok(old) = LiveGroup::open(live, &configured.name) else {
+        // Damaged, or being renamed: the preparation says so.
+        return Ok(None);
+    };
+    let (name, from, to) = (configured.name.clone(), *old.geometry(), configured.geometry);
+    let plan = MovePlan {
+        name: name.clone(),
+        from,
+        to,
+        counts: Counts::default(),
+        needed_bytes: to.group_bytes(),
+        refusal: None,
+    };
+    if group::is_next_there(live, &name)
+        && let Ok(next) = LiveGroup::open_set(live, &name, FileSet::Next)
+    {
+        let Some(other) = group::other_setting(next.geometry(), &to) else { return Ok(None) };
+        if configured.moving.is_some() || !next.has_no_node() {
+            let OtherSetting { field, found: moving, expected } = other;
+            let refusal = MoveRefusal::UnderWay { group: name, field, moving, expected };
+            return Ok(Some(MovePlan { refusal: Some(refusal), ..plan }));
+        }
+    }
+    let Some(_) = group::other_setting(&from, &to) else { return Ok(None) };
+    if from.hash != to.hash {
+        let [found, expected] = [from.hash, to.hash].map(|hash| format!("{hash:?}").to_lowercase());
+        let refusal = MoveRefusal::Hash { group: name, found, expected };
+        return Ok(Some(MovePlan { refusal: Some(refusal), ..plan }));
+    }
+    let header = Header { geometry: to, ..old.header().clone() };
+    let copier = NodeCopier::new(conf, index, &old, &header, now);
+    let mut lengths = vec![0u8; to.files as usize * to.key_nodes as usize];
+    let (mut counts, mut known) = (Counts::default(), 0);
+    let is_known = |key_word: u64| {
+        let mut bizs = conf.map.bizs.iter().filter(|biz| biz.id == key_word as u32);
+        bizs.any(|biz| biz.key == KeyType::String && conf.map.is_known_in_cluster(biz))
+    };
+    for_each_node(&old, &mut |_| true, &mut counts, |words, counts| {
+        let key_word = words[node::KEY];
+        let is_long = node::key_form(key_word) == KeyForm::Text as u8
+            && u32::from(node::key_bytes(key_word)) > to.key_bytes;
+        known += u64::from(is_long && is_known(key_word));
+        let carried: Carried = copier.copy(words);
+        let Some((at, _)) = count_copied(carried, counts) else { return };
+        let key_node = at.file as usize * to.key_nodes as usize + at.key_node as usize;
+        if u32::from(lengths[key_node]) < to.chain {
+            lengths[key_node] += 1;
+            counts.carried += 1;
+        } else {
+            counts.crowded += 1;
+        }
+    })?;
+    let refusal = (known > 0).then_some(MoveRefusal::KnownKeys { group: name, keys: known });
+    Ok(Some(MovePlan { counts, refusal, ..plan }))
+}

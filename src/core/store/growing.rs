@@ -1,0 +1,154 @@
+//! The files that a group moves to: made beside those in force, and named as they were at the end.
+//!
+//! Invariant: the next files of a group are there as long as file 0 of them is. It is the last to
+//! get its name when they are made, and the last to get the plain name when the group has moved. So
+//! at whatever step this is interrupted, the files tell how far it was, and the step can be
+//! repeated.
+//!
+//! ```text
+//! NAME.I.next.mmap.new   written, not yet in force
+//! NAME.I.next.mmap       the group moves there from NAME.I.mmap; both count
+//! ```
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::error::{Error, io_error};
+use super::file_words::sync_directory;
+use super::group::{
+    FileSet, Header, OpenFile, OpenGroup, is_next_there, next_path_of, open_files_of, path_of,
+};
+use super::layout::{PAGE_WORDS, TAG_WORDS};
+use super::region::Region;
+use super::runtime::Runtime;
+use super::staging::{Draft, remove_numbered, remove_surplus};
+use crate::base::{clock, sys};
+use crate::conf;
+
+/// Makes the next files of a group: as empty as those of a new group, with the seeds of the group
+/// in force, so that digests stay what they are. Any key may have a record that was spilled if one
+/// of that group's may.
+pub(crate) fn create(
+    live_dir: &Path,
+    old: &Header,
+    configured: &conf::Group,
+    has_spilled: bool,
+) -> Result<(), Error> {
+    remove(live_dir, &old.name)?;
+    let mut id = [0; 8];
+    let first = next_path_of(live_dir, &old.name, 0);
+    sys::random(&mut id).map_err(io_error(&first, "draw an id"))?;
+    let header = Header {
+        id: u64::from_le_bytes(id),
+        geometry: configured.geometry,
+        created_ms: clock::now(),
+        ..old.clone()
+    };
+    let files = 0..header.geometry.files;
+    let paths: Vec<PathBuf> = files.map(|file| draft_path(live_dir, &old.name, file)).collect();
+    let made = Draft::create_at(live_dir, &header, paths).and_then(|draft| {
+        if has_spilled || configured.spill {
+            draft.fill_filters();
+        }
+        draft.flush()
+    });
+    if let Err(error) = made {
+        // Free the blocks: the disk is full, or a later try will need them.
+        remove(live_dir, &old.name)?;
+        return Err(error);
+    }
+    for file in (0..header.geometry.files).rev() {
+        let path = next_path_of(live_dir, &old.name, file);
+        fs::rename(draft_path(live_dir, &old.name, file), &path)
+            .map_err(io_error(&path, "rename it into place"))?;
+    }
+    sync_directory(&first)
+}
+
+fn draft_path(live_dir: &Path, name: &str, file: u32) -> PathBuf {
+    next_path_of(live_dir, name, file).with_extension("mmap.new")
+}
+
+/// Removes next files that never were in force, whole or not. File 0 first: without it there are
+/// none.
+pub(crate) fn remove(live_dir: &Path, name: &str) -> Result<(), Error> {
+    let first = next_path_of(live_dir, name, 0);
+    match fs::remove_file(&first) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        removed => {
+            removed.map_err(io_error(&first, "remove it"))?;
+            sync_directory(&first)?;
+        }
+    }
+    remove_numbered(live_dir, name, ".next.mmap", |_| true)?;
+    remove_numbered(live_dir, name, ".next.mmap.new", |_| true)
+}
+
+/// Gives the next files the plain names, file 0 last, and removes the files that the group no
+/// longer has. Nothing is left in the former ones.
+pub(crate) fn put_in_place(live_dir: &Path, name: &str) -> Result<(), Error> {
+    let OpenGroup { header, .. } = open_files_of(live_dir, name, FileSet::Next)?;
+    let first = path_of(live_dir, name, 0);
+    for file in (0..header.geometry.files).rev() {
+        let (next, path) = (next_path_of(live_dir, name, file), path_of(live_dir, name, file));
+        if file == 0 {
+            // On disk before file 0 says that it is done.
+            sync_directory(&first)?;
+        }
+        match fs::rename(&next, &path) {
+            // Renamed before an interruption.
+            Err(error) if error.kind() == ErrorKind::NotFound && file > 0 => {}
+            renamed => renamed.map_err(io_error(&path, "rename it into place"))?,
+        }
+    }
+    sync_directory(&first)?;
+    remove_surplus(live_dir, name)
+}
+
+/// Does the rest of [`put_in_place`] where it was interrupted: some of the next files have the
+/// plain names already.
+pub(crate) fn complete(live_dir: &Path, name: &str) -> Result<(), Error> {
+    if !is_next_there(live_dir, name) {
+        return Ok(());
+    }
+    let OpenGroup { header, files } = open_files_of(live_dir, name, FileSet::Next)?;
+    let all = (0..header.geometry.files).map(|file| next_path_of(live_dir, name, file));
+    let is_begun = all.zip(&files).any(|(next, open)| open.path != next);
+    if is_begun { put_in_place(live_dir, name) } else { Ok(()) }
+}
+
+/// Whether a group has no node.
+pub(crate) fn is_empty(open: &OpenGroup) -> Result<bool, Error> {
+    let geometry = &open.header.geometry;
+    let words = geometry.file_bytes() as usize / 8;
+    for OpenFile { path, file } in &open.files {
+        let region = Region::map_for_reading(file, words).map_err(io_error(path, "map it"))?;
+        let key_node_words = (words - PAGE_WORDS) / geometry.key_nodes as usize;
+        let mut tags = [0; TAG_WORDS];
+        for key_node in 0..geometry.key_nodes as usize {
+            region.read(PAGE_WORDS + key_node * key_node_words + 1, &mut tags);
+            if tags != [0; TAG_WORDS] {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// The last step of a move, once a generation names only the new group: nothing is left in the
+/// former one, and no process takes it any more. The former's files are removed, and the new ones
+/// get the plain names. With calls on files only: the master maps no group.
+///
+/// # Errors
+/// A file cannot be renamed. It can be repeated, now or at the next start.
+pub fn end_move(live_dir: &Path, name: &str, runtime: &Runtime) -> Result<(), Error> {
+    // First, so that nobody opens files that are about to be others.
+    for group in runtime.named_groups(name) {
+        if let Some(former) = group.former {
+            runtime.forget_group(former);
+            runtime.forget_former(group.id);
+        }
+    }
+    if is_next_there(live_dir, name) { put_in_place(live_dir, name) } else { Ok(()) }
+}

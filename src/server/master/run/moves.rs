@@ -1,0 +1,123 @@
+//! The end of a move: a generation that names only the new group, then the new files get the names
+//! of the old ones.
+//!
+//! Invariant: one thing at a time changes which files there are: no reload is prepared, and no new
+//! binary started, between the two steps. If a process holds them up, the group moves on as before.
+
+use std::time::{Duration, Instant};
+
+use super::Master;
+use crate::process::message::MovedGroup;
+use frs::base::clock;
+use frs::conf::MoveMode;
+use frs::store;
+
+/// How long the master waits for processes that may still work with the generation before.
+const SETTLES: Duration = Duration::from_secs(5);
+/// The interval between looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Groups that have moved.
+#[derive(Default)]
+pub(super) struct Moves {
+    /// What the keeper has said since the last look.
+    moved: Vec<MovedGroup>,
+    ending: Option<EndingMove>,
+}
+
+/// A group whose former files no generation names any more.
+struct EndingMove {
+    group: String,
+    mode: MoveMode,
+    /// The first generation without them.
+    generation: u64,
+    until: Instant,
+}
+
+impl Moves {
+    /// Keeps what the keeper says.
+    pub fn note(&mut self, moved: Vec<MovedGroup>) {
+        self.moved.extend(moved);
+    }
+
+    /// Whether a move is between its last two steps.
+    pub fn is_ending(&self) -> bool {
+        self.ending.is_some()
+    }
+
+    /// How long to wait.
+    pub fn due(&self) -> Option<Duration> {
+        self.is_ending().then_some(LOOK_AGAIN)
+    }
+}
+
+impl Master {
+    /// Ends the moves of groups whose nodes have all moved. What cannot be done now the keeper says
+    /// again.
+    pub(super) fn follow_moves(&mut self) {
+        let moved = std::mem::take(&mut self.moves.moved);
+        if self.older.is_some() || self.lock.is_none() || self.failure.is_some() {
+            return;
+        }
+        if let Some(ending) = self.moves.ending.take() {
+            self.end_move(ending);
+        }
+        let is_free = !self.reloads.is_preparing() && !self.upgrades.is_begun();
+        let Some(&MovedGroup { generation, group }) = moved.last().filter(|_| is_free) else {
+            return;
+        };
+        if self.moves.is_ending()
+            || self.children.is_ending()
+            || generation != self.in_force.generation()
+        {
+            return;
+        }
+        let groups = &self.in_force.conf().map.groups;
+        let Some(group) = groups.get(group as usize).map(|group| group.name.clone()) else {
+            return;
+        };
+        let mut overlay = self.in_force.overlay().clone();
+        let Some(mode) = overlay.end_move(&group) else { return };
+        match self.publish_overlay(overlay) {
+            Ok(generation) => {
+                let until = clock::instant() + SETTLES;
+                self.moves.ending = Some(EndingMove { group, mode, generation, until });
+            }
+            Err(error) => tracing::error!(group, %error, "the group cannot end its move yet"),
+        }
+    }
+
+    fn end_move(&mut self, ending: EndingMove) {
+        let EndingMove { group, mode, generation, until } = &ending;
+        if self.children.is_ending() {
+            // The next start ends it.
+            return;
+        }
+        let runtime = self.in_force.runtime();
+        if runtime.has_settled(*generation) {
+            let live = store::live_dir(self.in_force.conf());
+            match store::end_move(live, group, runtime) {
+                Ok(()) => tracing::info!(group, generation, "the group has moved"),
+                Err(error) => {
+                    tracing::error!(group, %error, "files do not get their names before the next start");
+                }
+            }
+            return;
+        }
+        if clock::instant() < *until {
+            self.moves.ending = Some(ending);
+            return;
+        }
+        let mut overlay = self.in_force.overlay().clone();
+        let mut moving = overlay.moving().clone();
+        moving.insert(group.clone(), *mode);
+        overlay.set_moving(moving);
+        tracing::warn!(
+            group,
+            "a process may still work with the former files: the move ends later"
+        );
+        if let Err(error) = self.publish_overlay(overlay) {
+            tracing::error!(group, %error, "the next start ends the move");
+        }
+    }
+}

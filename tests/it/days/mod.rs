@@ -1,0 +1,226 @@
+//! Days of an open platform in fast motion: applications call interfaces day after day, the server
+//! is killed in between, and the reports of 30 days are those of a plain count.
+//!
+//! The server is the real one; libfaketime sets its clock to the noon of the next day. `cargo test`
+//! plays some hundred applications, `just days` 10,000: `FRS_APPS=10000`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::common::items::{self, Item};
+use crate::common::{Client, Server, Settings, Setup, needs};
+
+/// The days that are remembered.
+const HISTORY: usize = 30;
+/// The days that are played, today included: the first ones leave.
+const DAYS: usize = 34;
+/// On these nobody calls.
+const HOLIDAYS: std::ops::RangeInclusive<usize> = 12..=13;
+/// After these the server is killed.
+const KILLS: [usize; 2] = [9, 21];
+const INTERFACES: [&str; 3] = ["orders.list", "orders.put", "users.get"];
+/// Items of a request.
+const AT_ONCE: usize = 1000;
+const ZONE: &str = "Asia/Shanghai";
+
+/// What each application calls, and each of its interfaces. To count something else of a day, add
+/// a business here, what is charged to it in [`Platform::calls`], and its report.
+const MAP: &str = r#"<map>
+  <group name="default" files="1" key-nodes="4096" chain="56" node-size="256"/>
+  <biz id="1" name="app-day" key="string">
+    <limit policy="count" unit="day" tz="Asia/Shanghai" history="30"/>
+  </biz>
+  <biz id="2" name="interface-day" key="string">
+    <limit policy="count" unit="day" tz="Asia/Shanghai" history="30"/>
+  </biz>
+</map>
+"#;
+
+/// The library that changes a program's clock.
+fn faketime() -> Option<PathBuf> {
+    let machines = std::fs::read_dir("/usr/lib").ok()?.flatten();
+    machines
+        .map(|machine| machine.path().join("faketime/libfaketime.so.1"))
+        .find(|library| library.exists())
+}
+
+/// The clock of a server: so many seconds ahead, by a file that each look at the clock reads.
+struct FastClock {
+    library: String,
+    file: PathBuf,
+    noon_s: i64,
+}
+
+impl FastClock {
+    fn new(library: &std::path::Path, setup: &Setup) -> FastClock {
+        let now = Timestamp::now().to_zoned(TimeZone::get(ZONE).expect("a zone"));
+        let noon = now.start_of_day().expect("a day").checked_add(SignedDuration::from_hours(12));
+        let noon_s = noon.expect("a time").timestamp().as_second() - now.timestamp().as_second();
+        let library = library.to_str().expect("text").to_owned();
+        FastClock { library, file: setup.path("clock"), noon_s }
+    }
+
+    fn variables(&self) -> [(&str, &str); 5] {
+        [
+            ("LD_PRELOAD", self.library.as_str()),
+            ("FAKETIME_TIMESTAMP_FILE", self.file.to_str().expect("text")),
+            ("FAKETIME_NO_CACHE", "1"),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+            ("FAKETIME_FORCE_MONOTONIC_FIX", "0"),
+        ]
+    }
+
+    /// The noon of a day, from 0.
+    fn set_day(&self, day: usize) {
+        let ahead_s = self.noon_s + day as i64 * 86_400;
+        let draft = self.file.with_extension("draft");
+        std::fs::write(&draft, format!("{ahead_s:+}\n")).expect("written");
+        std::fs::rename(&draft, &self.file).expect("renamed");
+    }
+}
+
+/// The plain count: what was called of each key on each day.
+#[derive(Default)]
+struct Count(BTreeMap<(&'static str, String), Vec<u32>>);
+
+impl Count {
+    fn add(&mut self, biz: &'static str, key: &str, day: usize, uses: u32) {
+        let days = self.0.entry((biz, key.to_owned())).or_insert_with(|| vec![0; DAYS]);
+        days[day] += uses;
+    }
+
+    /// The days before a day, the newest first, back to the first one on which it was called. What
+    /// was not called for so long that nothing is left begins again.
+    fn report(days: &[u32], today: usize) -> Vec<u32> {
+        let mut first = None;
+        for day in 0..=today {
+            let is_left = days[day.saturating_sub(HISTORY)..=day].iter().any(|&uses| uses > 0);
+            first = if is_left { first.or(Some(day)) } else { None };
+        }
+        let from = first.unwrap_or(today).max(today.saturating_sub(HISTORY));
+        days[from..today].iter().rev().copied().collect()
+    }
+}
+
+/// Applications with a random life of their own.
+struct Platform {
+    apps: usize,
+    random: u64,
+}
+
+impl Platform {
+    /// Any number below a bound: splitmix64.
+    fn below(&mut self, bound: u64) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % bound
+    }
+
+    /// What is charged on a day: business, key and uses. One of three applications is silent, and
+    /// each calls for the first time on a day of its own.
+    fn calls(&mut self, day: usize) -> Vec<(&'static str, String, u32)> {
+        let mut calls = Vec::new();
+        for app in 0..self.apps {
+            if day < app % 20 || HOLIDAYS.contains(&day) || self.below(3) == 0 {
+                continue;
+            }
+            let interface = INTERFACES[self.below(3) as usize];
+            let uses = 1 + self.below(5) as u32;
+            calls.push(("app-day", format!("app{app}"), uses));
+            calls.push(("interface-day", format!("app{app}|{interface}"), uses));
+        }
+        calls
+    }
+}
+
+fn document(items: &[(&str, &str, u32)], more: &str) -> String {
+    let item = |(biz, key, count): &(&str, &str, u32)| {
+        format!("<item biz=\"{biz}\" key=\"{key}\" count=\"{count}\"{more}/>")
+    };
+    format!("<request>{}</request>", items.iter().map(item).collect::<String>())
+}
+
+/// The history of the only limit.
+fn history(item: &Item) -> Vec<u32> {
+    let shown = item.limits[0].get("history").expect("a history");
+    shown.split_terminator(' ').map(|total| total.parse().expect("a number")).collect()
+}
+
+fn check_reports(client: &mut Client, count: &Count, today: usize) {
+    let keys: Vec<_> = count.0.iter().collect();
+    for some in keys.chunks(AT_ONCE / 4) {
+        let asked: Vec<_> = some.iter().map(|((biz, key), _)| (*biz, key.as_str(), 0)).collect();
+        let response = items::post(client, "/query", &document(&asked, " detail=\"true\""));
+        assert_eq!(response.items.len(), some.len());
+        for (item, ((biz, key), days)) in response.items.iter().zip(some) {
+            let used = item.limits[0].number("used");
+            assert_eq!(used, Some(days[today].into()), "{biz} {key} on day {today}");
+            assert_eq!(history(item), Count::report(days, today), "{biz} {key} on day {today}");
+        }
+    }
+}
+
+fn start<'s>(setup: &'s Setup, clock: &FastClock) -> (Server<'s>, Client) {
+    let server = setup.start_with(&clock.variables());
+    let mut client = server.client();
+    client.stream.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
+    // Half a day is left of each day.
+    let answer = client.get("/update?biz=app-day&key=clock");
+    let reset_ms: u64 = answer.attribute("reset").expect("a turn").parse().expect("a number");
+    assert!(reset_ms.abs_diff(12 * 3_600_000) < 1_800_000, "the clock is not at noon: {reset_ms}");
+    (server, client)
+}
+
+#[test]
+fn reports_of_thirty_days_are_those_of_a_plain_count() {
+    let Some(library) = faketime() else {
+        return needs::skip("libfaketime is not installed");
+    };
+    let apps = std::env::var("FRS_APPS").ok().map_or(300, |apps| apps.parse().expect("a number"));
+    let http = "max-items=\"1024\" max-body=\"1MiB\" lock-timeout=\"10s\"".to_owned();
+    let setup = Setup::new(&Settings { http, ..Settings::default() });
+    setup.write_map(MAP);
+    let clock = FastClock::new(&library, &setup);
+    clock.set_day(0);
+    let (mut server, mut client) = start(&setup, &clock);
+    let (mut platform, mut count) = (Platform { apps, random: 17 }, Count::default());
+    for day in 0..DAYS {
+        clock.set_day(day);
+        let calls = platform.calls(day);
+        for (biz, key, uses) in &calls {
+            count.add(biz, key, day, *uses);
+        }
+        for some in calls.chunks(AT_ONCE) {
+            let some: Vec<_> =
+                some.iter().map(|(biz, key, uses)| (*biz, key.as_str(), *uses)).collect();
+            let response = items::post(&mut client, "/update", &document(&some, ""));
+            let passed =
+                response.items.iter().filter(|item| item.values.get("limited") == Some("false"));
+            assert_eq!(passed.count(), some.len(), "day {day}");
+        }
+        if KILLS.contains(&day) {
+            server.kill_all_and_wait();
+            drop(server);
+            (server, client) = start(&setup, &clock);
+        }
+        if day % 11 == 10 {
+            check_reports(&mut client, &count, day);
+        }
+    }
+    check_reports(&mut client, &count, DAYS - 1);
+    // A month without a call later nothing of it is left.
+    clock.set_day(DAYS + HISTORY);
+    let response = items::post(
+        &mut client,
+        "/query",
+        &document(&[("app-day", "app0", 0)], " detail=\"true\""),
+    );
+    assert!(history(&response.items[0]).is_empty());
+    drop(server);
+}
