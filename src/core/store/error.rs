@@ -141,6 +141,18 @@ pub enum Error {
         /// The slot that its semaphore names.
         slot: Option<u32>,
     },
+    /// A group has no complete checkpoint.
+    #[error(
+        "group {group}: no checkpoint of it is complete{}{}",
+        if why.is_empty() { "" } else { ": " },
+        why.join("; ")
+    )]
+    NoCheckpoint {
+        /// The group.
+        group: String,
+        /// What is wrong with each.
+        why: Vec<String>,
+    },
     /// A group moves to another geometry, and is to have checkpoints.
     #[error(
         "group {group}: it moves to another geometry, and checkpoints of such a group are not made: \

@@ -212,12 +212,7 @@ fn prepare_groups(conf: &Conf, how: Preparing<'_>, admit: Admit) -> Result<Prepa
 }
 
 /// Sees to it that changes of a group are marked, or are not.
-fn mark_changes(
-    conf: &Conf,
-    name: &str,
-    runtime: &Runtime,
-    marking: Marking,
-) -> Result<(), Error> {
+fn mark_changes(conf: &Conf, name: &str, runtime: &Runtime, marking: Marking) -> Result<(), Error> {
     let open = group::open_files(live_dir(conf), name)?;
     checkpoint::admit_marks(&open, runtime, marking)?;
     if marking != Marking::Off

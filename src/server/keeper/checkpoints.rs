@@ -268,8 +268,10 @@ impl Maker {
 
     fn note(&mut self, passes: &[GroupPass], (begun_ms, took, requests): (u64, Duration, u64)) {
         let is_broken_off = passes.iter().any(|pass| matches!(pass.result, Ok(None)));
-        let failures: Vec<String> =
-            passes.iter().filter_map(|pass| Some(pass.result.as_ref().err()?.to_string())).collect();
+        let failures: Vec<String> = passes
+            .iter()
+            .filter_map(|pass| Some(pass.result.as_ref().err()?.to_string()))
+            .collect();
         for pass in passes {
             if let Ok(Some(facts)) = &pass.result {
                 let (group, number, pages) = (&pass.group, facts.number, facts.written_pages);

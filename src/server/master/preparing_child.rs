@@ -147,7 +147,7 @@ impl Preparation {
             }
             Forked::Parent(child) => {
                 Ok(Preparation { child, reader, text: Vec::new(), exit: None })
-            },
+            }
         }
     }
 
@@ -246,7 +246,14 @@ pub(super) fn log_prepared(prepared: &Prepared) {
         tracing::error!(group, error = reason, "the group is not served: its items answer `store`");
     }
     let [created, scanned, restored] = [created, scanned, restored].map(|names| names.join(" "));
-    tracing::info!(created, scanned, restored, recovered_slots, dropped_nodes, "the store is prepared");
+    tracing::info!(
+        created,
+        scanned,
+        restored,
+        recovered_slots,
+        dropped_nodes,
+        "the store is prepared"
+    );
     if *dropped_nodes > 0 {
         tracing::warn!(dropped_nodes, "nodes were damaged: they are dropped");
     }

@@ -68,7 +68,9 @@ pub fn serve(how: Start<'_>) -> Result<Ended, MasterError> {
     })
 }
 
-fn start(Start { conf_dir, settings, strict, accepts_loss }: Start<'_>) -> Result<Ended, MasterError> {
+fn start(
+    Start { conf_dir, settings, strict, accepts_loss }: Start<'_>,
+) -> Result<Ended, MasterError> {
     let inherited = Inherited::take().map_err(MasterError::Inherited)?;
     // As early as possible: until then a signal to rotate or reload ends this process.
     let signals = take_signals()?;
@@ -117,7 +119,8 @@ fn start(Start { conf_dir, settings, strict, accepts_loss }: Start<'_>) -> Resul
             notifier.status(words);
         }
     };
-    let prepared = prepare(&conf, (work, accepts_loss), account.as_ref(), (&signals, &tell_progress))?;
+    let prepared =
+        prepare(&conf, (work, accepts_loss), account.as_ref(), &signals, &tell_progress)?;
     let Some(PreparedAtStart { prepared, reload_wanted }) = prepared else {
         tracing::info!("stopped while the store was being prepared");
         if predecessor.is_none() {
@@ -395,13 +398,13 @@ fn prepare(
     conf: &Conf,
     (first, accepts_loss): (How, bool),
     account: Option<&Account>,
-    (signals, tell_progress): (&Signals, &dyn Fn(&str)),
+    signals: &Signals,
+    tell_progress: &dyn Fn(&str),
 ) -> Result<Option<PreparedAtStart>, PrepareError> {
-    let attempt =
-        |how| {
-            let work = Work { how, loss: Loss::Refused, accepts_loss };
-            Preparation::start(conf, work, account)?.wait(signals, tell_progress)
-        };
+    let attempt = |how| {
+        let work = Work { how, loss: Loss::Refused, accepts_loss };
+        Preparation::start(conf, work, account)?.wait(signals, tell_progress)
+    };
     let mut result = attempt(first);
     for _ in &conf.map.groups {
         match &result {

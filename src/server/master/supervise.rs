@@ -498,7 +498,8 @@ impl Supervisor {
         if !std::mem::take(&mut self.has_last_pass) {
             return;
         }
-        let is_in_it = |process: &&mut Process| process.role == ChildRole::Keeper && process.leaving;
+        let is_in_it =
+            |process: &&mut Process| process.role == ChildRole::Keeper && process.leaving;
         for process in self.processes.iter_mut().filter(is_in_it) {
             process.kill_at_ms = Some(now_ms + KEEPER_END_MS);
             orders.push(Order::Ask(process.pid, ChildRequest::Finish));

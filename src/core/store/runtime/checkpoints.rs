@@ -77,7 +77,8 @@ impl Runtime {
 
     /// What is known of passes.
     pub fn checkpoint_counts(&self) -> CheckpointCounts {
-        let mut times = Histogram { sum_us: self.region.load(at::CHECKPOINT_TIMES), ..Default::default() };
+        let mut times =
+            Histogram { sum_us: self.region.load(at::CHECKPOINT_TIMES), ..Default::default() };
         for doubling in 0..at::CHECKPOINT_DOUBLINGS {
             let count = self.region.load(at::CHECKPOINT_TIMES + 1 + doubling);
             let bucket = match doubling + 1 == at::CHECKPOINT_DOUBLINGS {
