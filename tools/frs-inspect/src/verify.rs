@@ -15,7 +15,7 @@ use crate::output::{Done, Failed, finish, out, say, say_faults};
 use crate::{owner, show};
 
 pub fn run(reader: &Reader) -> Result<Done, Failed> {
-    let mut is_off = say_faults(&reader);
+    let mut is_off = say_faults(reader);
     let mut out = out();
     let pass = reader.pass();
     for (name, group) in reader.groups() {
