@@ -34,6 +34,11 @@ model cases="100000":
     PROPTEST_CASES={{ cases }} CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
         cargo test --release --target-dir target/model --test it limits::model
 
+# estimates of different members against true counts, by so many sketches of each precision
+distinct members="10000000" sketches="400":
+    FRS_DISTINCT={{ members }} FRS_DISTINCT_SKETCHES={{ sketches }} \
+        cargo test --release --target-dir target/model -p frs --lib limit::sketch -- --nocapture
+
 # a month of an open platform in fast motion, with so many applications; needs libfaketime
 days apps="10000":
     FRS_APPS={{ apps }} cargo test --release --test it days:: -- --nocapture

@@ -76,6 +76,7 @@ impl Serve for Fixed {
                     figures,
                     retry_ms: None,
                     limited: false,
+                    error_thousandths: None,
                     history: HistorySpan::default(),
                 };
                 // More of them, and the answers of a tick would be over their bound.

@@ -45,6 +45,7 @@ extern "C" {
 #define FRS_STORE (-5)       /* store: the files failed; try again later */
 #define FRS_BUSY (-6)        /* busy: another process held the record; try again */
 #define FRS_FULL (-7)        /* full: no room for another key */
+#define FRS_BAD_MEMBER (-8)  /* bad-member: a limit notes members, and the item has none */
 /* This process is not attached. The next call tries again. */
 #define FRS_NO_SERVER (-20)  /* no server runs on the data directory */
 #define FRS_DENIED (-21)     /* the files are for another user or group */
@@ -83,18 +84,22 @@ typedef struct frs_item {
     uint64_t rate;      /* with FRS_RATE */
     uint64_t period_ns; /* with FRS_RATE */
     uint64_t burst;     /* with FRS_RATE */
+    const char *member; /* what limits of the policy distinct note, UTF-8; NULL: none */
+    size_t member_bytes; /* its length, or FRS_TEXT */
 } frs_item;
 
 /* One use of a business by a key, both ending with a NUL. */
 #define FRS_ITEM(biz, key) \
-    { sizeof(frs_item), (biz), FRS_TEXT, (key), FRS_TEXT, 1, 0, 0, 0, 0, 0 }
+    { sizeof(frs_item), (biz), FRS_TEXT, (key), FRS_TEXT, 1, 0, 0, 0, 0, 0, NULL, FRS_TEXT }
 
 /* The figures of one limit. */
 typedef struct frs_limit {
     size_t size;       /* sizeof(frs_limit) */
     uint16_t index;    /* from 1 */
     uint8_t limited;   /* 1: this limit refuses the item */
-    uint8_t reserved[5];
+    uint8_t reserved;
+    uint16_t standard_error; /* of used, in thousandths; 0: it is exact */
+    uint8_t reserved2[2];
     int64_t used;      /* uses charged in the current window */
     int64_t max;       /* uses that the limit admits in a window */
     int64_t remaining; /* uses that are left */
@@ -107,7 +112,7 @@ typedef struct frs_limit {
                            * history_room of them are told. FRS_NO_HISTORY: the limit keeps none */
 } frs_limit;
 
-#define FRS_LIMIT { sizeof(frs_limit), 0, 0, { 0 }, 0, 0, 0, 0, 0, "", NULL, 0, 0 }
+#define FRS_LIMIT { sizeof(frs_limit), 0, 0, 0, 0, { 0 }, 0, 0, 0, 0, 0, "", NULL, 0, 0 }
 
 /* No windows are kept: the limit has no history in map.xml. */
 #define FRS_NO_HISTORY ((size_t)-1)

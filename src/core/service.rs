@@ -8,6 +8,7 @@ mod edit_record;
 mod execute;
 pub(crate) mod identity;
 mod leases;
+mod members;
 mod moving;
 mod outcome;
 mod parked_bytes;
@@ -44,6 +45,9 @@ pub enum ItemError {
     BadKey = 1,
     /// `bad-count`: the count is out of range.
     BadCount = 2,
+    /// `bad-member`: a limit of the business notes members, and the item has none of 1 to 1024
+    /// bytes.
+    BadMember = 7,
     /// `bad-rate`: rate or burst of the call are out of bounds, or no limit takes them.
     BadRate = 6,
     /// `store`: the group's files failed, or the configuration in force cannot be taken.
@@ -65,6 +69,7 @@ impl ItemError {
         ItemError::Busy,
         ItemError::Full,
         ItemError::BadRate,
+        ItemError::BadMember,
     ];
 
     /// The error's word, as the server's clients read it.
@@ -74,6 +79,7 @@ impl ItemError {
             ItemError::UnknownBiz => "unknown-biz",
             ItemError::BadKey => "bad-key",
             ItemError::BadCount => "bad-count",
+            ItemError::BadMember => "bad-member",
             ItemError::BadRate => "bad-rate",
             ItemError::Store => "store",
             ItemError::Busy => "busy",

@@ -14,6 +14,7 @@ pub(crate) const BAD_RATE: c_int = -4;
 pub(crate) const STORE: c_int = -5;
 pub(crate) const BUSY: c_int = -6;
 pub(crate) const FULL: c_int = -7;
+pub(crate) const BAD_MEMBER: c_int = -8;
 pub(crate) const NO_SERVER: c_int = -20;
 pub(crate) const DENIED: c_int = -21;
 pub(crate) const NO_PLACE: c_int = -22;
@@ -89,6 +90,7 @@ pub(crate) fn code_of_item(error: ItemError) -> c_int {
         ItemError::UnknownBiz => UNKNOWN_BIZ,
         ItemError::BadKey => BAD_KEY,
         ItemError::BadCount => BAD_COUNT,
+        ItemError::BadMember => BAD_MEMBER,
         ItemError::BadRate => BAD_RATE,
         ItemError::Store => STORE,
         ItemError::Busy => BUSY,
@@ -113,6 +115,7 @@ pub(crate) fn words(code: c_int) -> &'static CStr {
         UNKNOWN_BIZ => c"unknown-biz: map.xml names no such business",
         BAD_KEY => c"bad-key: the key is empty, too long, not UTF-8, or not of the business's type",
         BAD_COUNT => c"bad-count: the count is out of range",
+        BAD_MEMBER => c"bad-member: a limit notes members, and there is none of 1 to 1024 bytes",
         BAD_RATE => c"bad-rate: rate, period or burst are out of bounds, or no limit takes them",
         STORE => c"store: the files of the business failed",
         BUSY => c"busy: another process held the record for the whole lock-timeout",

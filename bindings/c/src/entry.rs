@@ -14,8 +14,8 @@ use frs_core::{Client, LimitFigures, List, Tell, Told, Verdict};
 use super::code::{self, Cause, Fault};
 use super::guard::{self, guarded};
 use super::layout::{
-    self, ABI, ATOMIC, BATCH_FLAGS, DETAIL, FORCE, ITEM_FLAGS, Item, Limit, LimitHistory, NONE,
-    Options, Outcome, QUERY, RATE, TRY,
+    self, ABI, ATOMIC, BATCH_FLAGS, DETAIL, FORCE, ITEM_FLAGS, Item, ItemMore, Limit, LimitHistory,
+    NONE, Options, Outcome, QUERY, RATE, TRY,
 };
 use super::memory::{self, Array};
 
@@ -220,7 +220,7 @@ unsafe fn run_one(
         Err(fault) => return Err(refuse(outcome, fault)),
     };
     // SAFETY: as above.
-    let item = match unsafe { memory::read(item).and_then(|item| item_of(item)) } {
+    let item = match unsafe { item_of(item) } {
         Ok(item) => item,
         Err(fault) => return Err(refuse(outcome, fault)),
     };
@@ -305,7 +305,7 @@ unsafe fn ask_all(
     let mut batch = client.batch();
     for at in items.pointers() {
         // SAFETY: the caller's promises are passed on.
-        batch = batch.item(unsafe { item_of(memory::read(at)?)? });
+        batch = batch.item(unsafe { item_of(at)? });
     }
     for at in results.pointers() {
         // SAFETY: the element has at least the size of a result.
@@ -346,9 +346,11 @@ fn unknown_flags(place: &'static str, flags: u32, known: u32) -> Fault {
 /// An item as the client takes it.
 ///
 /// # Safety
-/// Its texts are null, or as frs.h says for as long as the result is used.
+/// It is null or as frs.h says, and so are its texts, for as long as the result is used.
 #[inline(always)]
-unsafe fn item_of<'a>(item: &Item) -> Result<frs_core::Item<'a>, Fault> {
+unsafe fn item_of<'a>(at: *const Item) -> Result<frs_core::Item<'a>, Fault> {
+    // SAFETY: the caller's promise is passed on.
+    let item = unsafe { memory::read(at) }?;
     check_flags("flags of frs_item", item.flags, ITEM_FLAGS)?;
     if item.reserved != 0 {
         return Err(Cause::argument("reserved of frs_item", item.reserved.to_string(), "0"));
@@ -369,6 +371,12 @@ unsafe fn item_of<'a>(item: &Item) -> Result<frs_core::Item<'a>, Fault> {
     }
     if item.flags & RATE != 0 {
         asked = asked.rate(item.rate, Duration::from_nanos(item.period_ns), item.burst);
+    }
+    // SAFETY: `read` has accepted it.
+    let more = unsafe { memory::more(at) };
+    if let Some(ItemMore { member, member_bytes }) = more.filter(|more| !more.member.is_null()) {
+        // SAFETY: the caller's promise is passed on.
+        asked = asked.member(unsafe { memory::text("member of frs_item", member, member_bytes) }?);
     }
     Ok(asked)
 }
@@ -489,7 +497,9 @@ unsafe fn tell_limits(first: *mut Limit, room: usize, limits: &[LimitFigures], w
             size: limit.size,
             index: told.index,
             limited: told.limited.into(),
-            reserved: [0; 5],
+            reserved: 0,
+            standard_error: told.error_thousandths.unwrap_or(0),
+            reserved2: [0; 2],
             used: figure(Some(figures.used)),
             max: figure(Some(figures.max)),
             remaining: figure(Some(figures.remaining)),

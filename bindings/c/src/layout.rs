@@ -44,6 +44,14 @@ pub struct Item {
     pub burst: u64,
 }
 
+/// What the second version of `frs_item` has behind the first.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ItemMore {
+    pub member: *const c_char,
+    pub member_bytes: usize,
+}
+
 /// `frs_options`.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -60,7 +68,9 @@ pub struct Limit {
     pub size: usize,
     pub index: u16,
     pub limited: u8,
-    pub reserved: [u8; 5],
+    pub reserved: u8,
+    pub standard_error: u16,
+    pub reserved2: [u8; 2],
     pub used: i64,
     pub max: i64,
     pub remaining: i64,
@@ -112,10 +122,13 @@ pub struct Outcome {
 pub(crate) trait Structure: Copy {
     /// Its name in frs.h.
     const NAME: &'static str;
+    /// Bytes that this library knows of it: those of the newest version.
+    const KNOWN: usize = size_of::<Self>();
 }
 
 impl Structure for Item {
     const NAME: &'static str = "frs_item";
+    const KNOWN: usize = size_of::<Item>() + size_of::<ItemMore>();
 }
 
 impl Structure for Options {
@@ -131,7 +144,7 @@ impl Structure for Outcome {
 }
 
 // On the 64-bit machines that frs runs on.
-const _: () = assert!(size_of::<Item>() == 80);
+const _: () = assert!(size_of::<Item>() == 80 && Item::KNOWN == 96);
 const _: () = assert!(size_of::<Options>() == 16);
 const _: () = assert!(size_of::<Limit>() == 80);
 const _: () = assert!(size_of::<LimitHistory>() == 24);

@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_char};
 
 use super::code::{Cause, Fault};
-use super::layout::{Structure, TEXT};
+use super::layout::{Item, ItemMore, Structure, TEXT};
 
 /// A structure to read. One of a newer version is taken if its new fields are 0.
 ///
@@ -18,13 +18,29 @@ use super::layout::{Structure, TEXT};
 pub(crate) unsafe fn read<'a, T: Structure>(at: *const T) -> Result<&'a T, Fault> {
     // SAFETY: the caller's promise is passed on.
     let size = unsafe { size_of_this(at) }?;
-    if size > size_of::<T>() {
+    if size > T::KNOWN {
         // SAFETY: the structure has `size` bytes.
         unsafe { check_news(at, size) }?;
     }
     // SAFETY: it is aligned and has at least the size of a `T`, all fields of which are plain
     // values and pointers: any bytes are a valid one. Nobody writes it, as the caller promises.
     Ok(unsafe { &*at })
+}
+
+/// What a later version of an item has, if the item is of one.
+///
+/// # Safety
+/// `at` is as [`read`] has accepted it.
+#[inline(always)]
+pub(crate) unsafe fn more(at: *const Item) -> Option<ItemMore> {
+    // SAFETY: each structure begins with its size.
+    let size = unsafe { at.cast::<usize>().read() };
+    if size < Item::KNOWN {
+        return None;
+    }
+    // SAFETY: the structure has `size` bytes, and any bytes are a valid `ItemMore`. It is aligned
+    // as an item is, whose size is a multiple of that.
+    Some(unsafe { at.add(1).cast::<ItemMore>().read() })
 }
 
 /// A structure to write. New fields that only the caller knows become 0.
@@ -36,9 +52,9 @@ pub(crate) unsafe fn read<'a, T: Structure>(at: *const T) -> Result<&'a T, Fault
 pub(crate) unsafe fn write<'a, T: Structure>(at: *mut T) -> Result<&'a mut T, Fault> {
     // SAFETY: the caller's promise is passed on.
     let size = unsafe { size_of_this(at) }?;
-    if size > size_of::<T>() {
+    if size > T::KNOWN {
         // SAFETY: the structure has `size` bytes.
-        unsafe { at.cast::<u8>().add(size_of::<T>()).write_bytes(0, size - size_of::<T>()) };
+        unsafe { at.cast::<u8>().add(T::KNOWN).write_bytes(0, size - T::KNOWN) };
     }
     // SAFETY: as in `read`, and nobody else uses it, as the caller promises.
     Ok(unsafe { &mut *at })
@@ -82,17 +98,17 @@ pub(crate) unsafe fn copy_numbers(to: *mut u32, room: usize, numbers: &[u32]) {
 /// Looks at the fields that this library does not know.
 ///
 /// # Safety
-/// `at` points to `size` bytes, at least those of a `T`.
+/// `at` points to `size` bytes, at least those that are known of a `T`.
 #[cold]
 unsafe fn check_news<T: Structure>(at: *const T, size: usize) -> Result<(), Fault> {
-    // SAFETY: these are the bytes behind a `T`, and they are plain bytes to whoever does not know
-    // the fields.
+    // SAFETY: these are the bytes behind the known ones, and they are plain bytes to whoever does
+    // not know the fields.
     let more = unsafe {
-        let from = at.cast::<u8>().add(size_of::<T>());
-        std::slice::from_raw_parts(from, size - size_of::<T>())
+        let from = at.cast::<u8>().add(T::KNOWN);
+        std::slice::from_raw_parts(from, size - T::KNOWN)
     };
     if more.iter().any(|byte| *byte != 0) {
-        let known = format!("only fields of the first {} bytes", size_of::<T>());
+        let known = format!("only fields of the first {} bytes", T::KNOWN);
         return Err(Cause::argument(T::NAME, "a field of a newer frs.h", known));
     }
     Ok(())
@@ -109,7 +125,7 @@ unsafe fn size_of_this<T: Structure>(at: *const T) -> Result<usize, Fault> {
     }
     // SAFETY: each structure begins with its size, and `at` is aligned for all of its fields.
     let size = unsafe { at.cast::<usize>().read() };
-    if size == size_of::<T>() { Ok(size) } else { check_size::<T>(size) }
+    if size == T::KNOWN { Ok(size) } else { check_size::<T>(size) }
 }
 
 /// Elements of an array stay aligned, and no size is as large as a program's memory.

@@ -249,6 +249,60 @@ impl<'a> FromPyObject<'a, '_> for RateText<'a> {
     }
 }
 
+/// A member, as it is written. Text with half of a surrogate pair is no member.
+#[derive(Debug, Clone)]
+pub enum MemberText<'a> {
+    Plain(Cow<'a, str>),
+    /// As messages show it.
+    Half(String),
+}
+
+impl<'a> FromPyObject<'a, '_> for MemberText<'a> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, '_, PyAny>) -> PyResult<MemberText<'a>> {
+        match object.extract::<&'a str>() {
+            Ok(text) => Ok(MemberText::Plain(Cow::Borrowed(text))),
+            Err(error) if object.is_instance_of::<PyString>() => {
+                lossy(object, error).map(MemberText::Half)
+            }
+            Err(_) => Err(wrong_type("str", object)),
+        }
+    }
+}
+
+impl MemberText<'_> {
+    fn owned(self) -> MemberText<'static> {
+        match self {
+            MemberText::Plain(text) => MemberText::Plain(Cow::Owned(text.into_owned())),
+            MemberText::Half(text) => MemberText::Half(text),
+        }
+    }
+
+    fn borrowed(&self) -> MemberText<'_> {
+        match self {
+            MemberText::Plain(text) => MemberText::Plain(Cow::Borrowed(text)),
+            MemberText::Half(text) => MemberText::Half(text.clone()),
+        }
+    }
+
+    /// The text, for messages.
+    pub fn shown(&self) -> &str {
+        match self {
+            MemberText::Plain(text) => text,
+            MemberText::Half(text) => text,
+        }
+    }
+
+    /// What is empty is no member either.
+    fn text(&self) -> &str {
+        match self {
+            MemberText::Plain(text) => text,
+            MemberText::Half(_) => "",
+        }
+    }
+}
+
 /// An item as Python gives it.
 #[derive(Debug, Clone)]
 pub struct Asked<'a> {
@@ -265,6 +319,7 @@ pub struct Options<'a> {
     pub detail: bool,
     pub rate: Option<RateText<'a>>,
     pub burst: Option<Burst>,
+    pub member: Option<MemberText<'a>>,
 }
 
 impl Asked<'_> {
@@ -273,7 +328,7 @@ impl Asked<'_> {
     pub fn item(&self) -> frs::Item<'_> {
         // A number beyond 32 bits and an address name no business.
         let biz = self.biz.biz().unwrap_or(frs::Biz::from(""));
-        let Options { force, detail, rate, burst } = &self.options;
+        let Options { force, detail, rate, burst, member } = &self.options;
         // What 64 bits do not hold is no count, as what 32 bits do not hold.
         let mut item = frs::Item::new(biz, self.key.key()).count(self.count.or(i64::MAX));
         if *force {
@@ -285,6 +340,9 @@ impl Asked<'_> {
         if rate.is_some() || burst.is_some() {
             let rate = rate.as_ref().map(|RateText(rate)| &**rate);
             item = with_rate(item, rate, burst.as_ref());
+        }
+        if let Some(member) = member {
+            item = item.member(member.text());
         }
         item
     }
@@ -312,9 +370,9 @@ pub struct Item(Asked<'static>);
 impl Item {
     #[new]
     #[pyo3(signature = (biz, key, count=Count::Held(1), *,
-                        force=false, detail=false, rate=None, burst=None))]
+                        force=false, detail=false, rate=None, burst=None, member=None))]
     #[pyo3(text_signature = "(biz, key, count=1, *, force=False, \
-                              detail=False, rate=None, burst=None)")]
+                              detail=False, rate=None, burst=None, member=None)")]
     fn new(
         biz: Text<'_>,
         key: Text<'_>,
@@ -323,15 +381,17 @@ impl Item {
         detail: bool,
         rate: Option<RateText<'_>>,
         burst: Option<Burst>,
+        member: Option<MemberText<'_>>,
     ) -> Item {
         let rate = rate.map(|RateText(rate)| RateText(Cow::Owned(rate.into_owned())));
-        let options = Options { force, detail, rate, burst };
+        let member = member.map(MemberText::owned);
+        let options = Options { force, detail, rate, burst, member };
         Item(Asked { biz: biz.owned(), key: key.owned(), count, options })
     }
 
     fn __repr__(&self) -> String {
         let Asked { biz, key, count, options } = &self.0;
-        let Options { force, detail, rate, burst } = options;
+        let Options { force, detail, rate, burst, member } = options;
         let mut text = format!("frs.Item({:?}, {:?}", biz.shown(), key.shown());
         if !matches!(count, Count::Held(1)) {
             text += &format!(", count={count}");
@@ -343,6 +403,9 @@ impl Item {
         }
         if let Some(burst) = burst {
             text += &format!(", burst={burst}");
+        }
+        if let Some(member) = member {
+            text += &format!(", member={:?}", member.shown());
         }
         text + ")"
     }
@@ -356,9 +419,11 @@ pub fn with_element<T>(
     if let Ok(item) = element.cast::<Item>() {
         let Asked { biz, key, count, options } = &item.get().0;
         let (biz, key) = (biz.borrowed(), key.borrowed());
-        let Options { force, detail, rate, burst } = options;
+        let Options { force, detail, rate, burst, member } = options;
+        let member = member.as_ref().map(MemberText::borrowed);
         let rate = rate.as_ref().map(|RateText(rate)| RateText(Cow::Borrowed(rate)));
-        let options = Options { force: *force, detail: *detail, rate, burst: burst.clone() };
+        let (force, detail, burst) = (*force, *detail, burst.clone());
+        let options = Options { force, detail, rate, burst, member };
         return Ok(work(&Asked { biz, key, count: count.clone(), options }));
     }
     let Ok(tuple) = element.cast::<PyTuple>() else {

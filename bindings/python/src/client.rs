@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use crate::answers::Answers;
-use crate::ask::{Asked, Burst, Count, Options, RateText, Text, with_element};
+use crate::ask::{Asked, Burst, Count, MemberText, Options, RateText, Text, with_element};
 use crate::errors::{attach_exception, exception, too_many};
 use crate::verdict::Verdict;
 
@@ -114,9 +114,9 @@ impl Client {
 impl Client {
     /// Charges a use if its limits admit it.
     #[pyo3(signature = (biz, key, count=Count::Held(1), *,
-                        force=false, detail=false, rate=None, burst=None))]
+                        force=false, detail=false, rate=None, burst=None, member=None))]
     #[pyo3(text_signature = "($self, biz, key, count=1, *, force=False, \
-                              detail=False, rate=None, burst=None)")]
+                              detail=False, rate=None, burst=None, member=None)")]
     fn update<'py>(
         &self,
         py: Python<'py>,
@@ -127,8 +127,10 @@ impl Client {
         detail: bool,
         rate: Option<RateText<'_>>,
         burst: Option<Burst>,
+        member: Option<MemberText<'_>>,
     ) -> PyResult<Bound<'py, Verdict>> {
-        let asked = Asked { biz, key, count, options: Options { force, detail, rate, burst } };
+        let options = Options { force, detail, rate, burst, member };
+        let asked = Asked { biz, key, count, options };
         let item = asked.item();
         let result = match self.client.try_update(item) {
             Err(Error::WouldWait) => self.without_lock(py, |client| client.update(item)),
@@ -139,9 +141,9 @@ impl Client {
 
     /// As update, but does not wait for a lease: raises WouldWait instead.
     #[pyo3(signature = (biz, key, count=Count::Held(1), *,
-                        force=false, detail=false, rate=None, burst=None))]
+                        force=false, detail=false, rate=None, burst=None, member=None))]
     #[pyo3(text_signature = "($self, biz, key, count=1, *, force=False, \
-                              detail=False, rate=None, burst=None)")]
+                              detail=False, rate=None, burst=None, member=None)")]
     fn try_update<'py>(
         &self,
         py: Python<'py>,
@@ -152,15 +154,19 @@ impl Client {
         detail: bool,
         rate: Option<RateText<'_>>,
         burst: Option<Burst>,
+        member: Option<MemberText<'_>>,
     ) -> PyResult<Bound<'py, Verdict>> {
-        let asked = Asked { biz, key, count, options: Options { force, detail, rate, burst } };
+        let options = Options { force, detail, rate, burst, member };
+        let asked = Asked { biz, key, count, options };
         let item = asked.item();
         Client::answer(py, self.client.try_update(item), &asked)
     }
 
     /// Says what update would answer now, and charges nothing.
-    #[pyo3(signature = (biz, key, count=Count::Held(1), *, detail=false, rate=None, burst=None))]
-    #[pyo3(text_signature = "($self, biz, key, count=1, *, detail=False, rate=None, burst=None)")]
+    #[pyo3(signature = (biz, key, count=Count::Held(1), *,
+                        detail=false, rate=None, burst=None, member=None))]
+    #[pyo3(text_signature = "($self, biz, key, count=1, *, detail=False, rate=None, \
+                              burst=None, member=None)")]
     fn query<'py>(
         &self,
         py: Python<'py>,
@@ -170,8 +176,9 @@ impl Client {
         detail: bool,
         rate: Option<RateText<'_>>,
         burst: Option<Burst>,
+        member: Option<MemberText<'_>>,
     ) -> PyResult<Bound<'py, Verdict>> {
-        let options = Options { force: false, detail, rate, burst };
+        let options = Options { force: false, detail, rate, burst, member };
         let asked = Asked { biz, key, count, options };
         let item = asked.item();
         let result = match self.client.try_query(item) {

@@ -32,6 +32,7 @@ fn class_of(error: ItemError) -> &'static str {
         ItemError::UnknownBiz => "UnknownBiz",
         ItemError::BadKey => "BadKey",
         ItemError::BadCount => "BadCount",
+        ItemError::BadMember => "BadMember",
         ItemError::BadRate => "BadRate",
         ItemError::Store => "StoreFailed",
         ItemError::Busy => "Busy",
@@ -48,8 +49,18 @@ fn item_exception(py: Python<'_>, error: ItemError, asked: &Asked<'_>) -> PyErr 
         ItemError::BadKey => format!(
             "expected a key of 1 to 1024 bytes, of the type of the business {biz}, found {key}"
         ),
-        ItemError::BadCount => {
-            format!("expected a count of -2147483648 to 2147483647, found {}", asked.count)
+        ItemError::BadCount => format!(
+            "expected a count of -2147483648 to 2147483647 that the limits of the business {biz} \
+             take, found {}",
+            asked.count
+        ),
+        ItemError::BadMember => {
+            let found = asked.options.member.as_ref().map(|member| shortened(member.shown()));
+            let found = found.map_or_else(|| "none".to_owned(), |member| member.to_string());
+            format!(
+                "expected a member of 1 to 1024 bytes, which limits of the business {biz} note, \
+                 found {found}"
+            )
         }
         ItemError::BadRate => format!(
             "expected a rate such as \"30/m\" of at most 1 use in a nanosecond, a burst of at \

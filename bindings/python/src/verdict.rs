@@ -258,6 +258,12 @@ impl Limit {
         self.history.as_ref().map(|totals| PyTuple::new(py, totals)).transpose()
     }
 
+    /// The standard error of what is used, as a part of it, where that is an estimate.
+    #[getter]
+    fn standard_error(&self) -> Option<f64> {
+        self.0.error_thousandths.map(|thousandths| f64::from(thousandths) / 1000.0)
+    }
+
     fn __repr__(&self) -> String {
         let frs::LimitFigures { index, policy, figures, limited, .. } = &self.figures;
         let frs::Figures { used, max, remaining, .. } = figures;

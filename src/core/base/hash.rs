@@ -185,6 +185,12 @@ pub fn siphash_words(prefix: u64, words: &[u64], key: [u64; 2]) -> u64 {
     hasher.finish()
 }
 
+/// SipHash-2-4 of a text (Aumasson and Bernstein, 2012): nobody without the key finds two texts
+/// with one hash, or with a rare one.
+pub fn siphash_text(text: &[u8], key: [u64; 2]) -> u64 {
+    sip::SipHasher24::new_with_keys(key[0], key[1]).hash(text)
+}
+
 /// SipHash-2-4 with a result of 128 bits, as two little-endian words. It replaces the key itself,
 /// so it must not be possible to make two keys collide on purpose.
 pub fn siphash_digest(bytes: &[u8], key: [u64; 2]) -> [u64; 2] {

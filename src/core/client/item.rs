@@ -49,13 +49,15 @@ pub struct Item<'a> {
     force: bool,
     detail: bool,
     rate: Option<CallRate>,
+    member: Option<&'a str>,
 }
 
 impl<'a> Item<'a> {
     /// One use of a business by a key.
     #[inline]
     pub fn new(biz: impl Into<Biz<'a>>, key: impl Into<Key<'a>>) -> Item<'a> {
-        Item { biz: biz.into(), key: key.into(), count: 1, force: false, detail: false, rate: None }
+        let (biz, key) = (biz.into(), key.into());
+        Item { biz, key, count: 1, force: false, detail: false, rate: None, member: None }
     }
 
     /// Sets how many uses. A count below 0 gives uses back, 0 charges nothing. A count that does
@@ -86,6 +88,14 @@ impl<'a> Item<'a> {
         Item { rate: Some(CallRate::new(number, period, burst)), ..self }
     }
 
+    /// Brings a member along, of 1 to 1024 bytes: the user or device that limits of the policy
+    /// `distinct` note. A business without such a limit ignores it. An Update of a business with
+    /// one, without a member, gets the error `bad-member`.
+    #[inline]
+    pub fn member(self, member: &'a str) -> Item<'a> {
+        Item { member: Some(member), ..self }
+    }
+
     /// Adds the item to a request.
     #[inline]
     pub(super) fn push_to(&self, request: &mut Request) {
@@ -100,6 +110,9 @@ impl<'a> Item<'a> {
                 let (mut room, mut key_room) = (Room::new(), Room::new());
                 request.push(biz.write(&mut room), key.write(&mut key_room), options);
             }
+        }
+        if let Some(member) = self.member {
+            request.bring_member(shortened(member));
         }
     }
 }
@@ -135,7 +148,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// The text, or if it is too long for a name or a key, a part that is still too long.
+/// The text, or if it is too long for a name, a key or a member, a part that is still too long.
 fn shortened(text: &str) -> &str {
     let end = (TEXT_BYTES..text.len()).find(|&end| text.is_char_boundary(end));
     &text[..end.unwrap_or(text.len())]

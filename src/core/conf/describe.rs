@@ -4,7 +4,9 @@
 
 use std::fmt::Write as _;
 
-use super::map::{Biz, Limit, ListRule, Mode, Policy, Scope, Turns, Unit, Weight};
+use super::map::{
+    Biz, Distinct, Limit, ListRule, Mode, Policy, Scope, Tally, Turns, Unit, Weight, sketch_words,
+};
 use super::share::{Share, Sharing};
 use super::value::RATE_UNITS;
 use crate::base::figures::grouped;
@@ -110,6 +112,25 @@ fn policy_words(policy: &Policy) -> String {
             Some(turns) => format!("counted in {}, never refused", turns_words(turns)),
             None => "counted for ever, never refused".to_owned(),
         },
+        Policy::Distinct(limit) => distinct_words(limit),
+    }
+}
+
+fn distinct_words(limit: &Distinct) -> String {
+    let window = match &limit.turns {
+        Some(turns) => format!("in {}", turns_words(turns)),
+        None => "for ever".to_owned(),
+    };
+    match limit.tally {
+        Tally::Exact { max } => format!("{} different members {window}", grouped(max)),
+        Tally::Sketch { precision, max } => {
+            let bytes = grouped(sketch_words(precision) as u64 * 8);
+            let sketch = format!("by a sketch of {bytes} bytes");
+            match max {
+                Some(max) => format!("about {} different members {window}, {sketch}", grouped(max)),
+                None => format!("different members counted {window}, {sketch}, never refused"),
+            }
+        }
     }
 }
 

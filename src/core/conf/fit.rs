@@ -5,7 +5,8 @@
 
 use super::fault::{Checked, Faulty, Notes};
 use super::map::{
-    BAN_BYTES, Biz, Group, KeyType, Limit, Map, NODE_HEADER_BYTES, Policy, Scope, UNDO_WORDS,
+    BAN_BYTES, Biz, Distinct, Group, KeyType, Limit, Map, NODE_HEADER_BYTES, Policy, Scope, Tally,
+    UNDO_WORDS,
 };
 use super::map_read::{RawBiz, RawMap};
 use super::srv::Srv;
@@ -115,12 +116,17 @@ fn node_needs(biz: &Biz, scope: Scope, key_bytes: u32) -> String {
         let bytes = grouped(biz.ring_words(scope) as u64 * 8);
         parts.push(format!("ring of {} uses {bytes}", grouped(uses.into())));
     }
+    if let Some(members) = biz.set_room(scope) {
+        let bytes = grouped(biz.set_words(scope) as u64 * 8);
+        parts.push(format!("set of {} members {bytes}", grouped(members.into())));
+    }
     format!("{} bytes ({})", grouped(biz.node_bytes(scope, key_bytes).into()), parts.join(", "))
 }
 
 fn limit_needs(biz: &Biz, at: usize, limit: &Limit) -> String {
     let bytes = match &limit.policy {
         Policy::Sliding(_) if biz.sharing.is_none() => "in the ring".to_owned(),
+        Policy::Distinct(Distinct { tally: Tally::Exact { .. }, .. }) => "in the set".to_owned(),
         _ => biz.state_bytes(limit).to_string(),
     };
     format!("limit {} ({}) {bytes}", at + 1, limit.policy.name())

@@ -8,6 +8,7 @@ use super::bounds::{
     Credit, MAX_BURST, MAX_SLIDING, MAX_SLIDING_MS, most_burst, most_gcra_burst, most_gcra_rate,
     most_rate,
 };
+use super::distinct_read::REFUSE;
 use super::fault::{Checked, Faulty, Notes};
 use super::map::{
     Calendar, Count, Gcra, Interval, Limit, MAX_HISTORY, Policy, Scope, Sliding, SlidingCounter,
@@ -19,7 +20,7 @@ use super::value::{
 };
 use super::walk::Shape;
 use super::xml::Element;
-use super::{calendar_read, weight_read};
+use super::{calendar_read, distinct_read, weight_read};
 
 const LIMIT: Shape = Shape {
     attributes: &[
@@ -38,34 +39,45 @@ const LIMIT: Shape = Shape {
         "on-exceed",
         "per-call",
         "max-period",
+        "precision",
     ],
     many: &["weight"],
     ..Shape::EMPTY
 };
-const POLICIES: [&str; 8] =
-    ["interval", "calendar", "sliding", "sliding-counter", "token", "gcra", "total", "count"];
+const POLICIES: [&str; 9] = [
+    "interval",
+    "calendar",
+    "sliding",
+    "sliding-counter",
+    "token",
+    "gcra",
+    "total",
+    "count",
+    "distinct",
+];
 const REFUSING: &[&str] =
-    &["interval", "calendar", "sliding", "sliding-counter", "token", "gcra", "total"];
+    &["interval", "calendar", "sliding", "sliding-counter", "token", "gcra", "total", "distinct"];
+/// The policies whose windows may be remembered.
+const WITH_HISTORY: &[&str] = &["calendar", "count"];
 /// The policies with natural windows.
-const WITH_WINDOWS: &[&str] = &["calendar", "count"];
+const WITH_WINDOWS: &[&str] = &["calendar", "count", "distinct"];
 /// Settings that only some policies have, with these policies.
-const SETTINGS: [(&str, &[&str]); 13] = [
-    ("max", &["interval", "calendar", "sliding", "sliding-counter", "total"]),
+const SETTINGS: [(&str, &[&str]); 14] = [
+    ("max", &["interval", "calendar", "sliding", "sliding-counter", "total", "distinct"]),
     ("interval", &["interval", "sliding", "sliding-counter"]),
     ("unit", WITH_WINDOWS),
     ("tz", WITH_WINDOWS),
     ("at", WITH_WINDOWS),
-    ("history", WITH_WINDOWS),
+    ("history", WITH_HISTORY),
     ("rate", &["token", "gcra"]),
     ("burst", &["token", "gcra"]),
     ("per-call", &["gcra"]),
     ("max-period", &["gcra"]),
+    ("precision", &["distinct"]),
     ("debt", &["interval", "calendar"]),
     ("ban", REFUSING),
     ("on-exceed", REFUSING),
 ];
-/// The default of `on-exceed`.
-const REFUSE: &str = "refuse";
 /// The default of `max-period`.
 const DEFAULT_MAX_PERIOD_MS: u64 = 86_400_000;
 const BEYOND_SLIDING: &str = "beyond that policy=\"sliding-counter\"";
@@ -83,10 +95,11 @@ pub(super) fn limit(notes: &mut Notes<'_>, element: &Element) -> Checked<Limit> 
         if name == Ok("count") { Ok(Exceeded::default()) } else { exceeded(notes, element) };
     let weights = weight_read::weights(notes, element);
     let history = match name {
-        Ok(name) if !WITH_WINDOWS.contains(&name) => Ok(0),
+        Ok(name) if !WITH_HISTORY.contains(&name) => Ok(0),
         _ => element.or(notes, "history", 0, history),
     };
     let policy = match name {
+        Ok("distinct") => distinct_read::distinct(notes, element).map(Policy::Distinct),
         Ok(name) => policy(notes, element, name),
         Err(faulty) => {
             look(notes, element);
@@ -152,6 +165,7 @@ fn look(notes: &mut Notes<'_>, element: &Element) {
     let _noted = element.optional(notes, "burst", whole(1, MAX_BURST));
     let _noted = element.optional(notes, "per-call", boolean);
     let _noted = element.optional(notes, "max-period", duration(1, MAX_DURATION_MS));
+    let _noted = element.optional(notes, "precision", distinct_read::precision);
     calendar_read::look(notes, element);
 }
 

@@ -21,6 +21,13 @@ pub const BAN_BYTES: u32 = 8;
 /// Bytes before the uses in the ring of sliding limits.
 pub const RING_HEADER_BYTES: u32 = 16;
 
+/// Words before the registers of a sketch, or before the members of a set: when its window
+/// started, and how many members there are.
+pub const DISTINCT_HEADER_WORDS: usize = 2;
+
+/// The most members of an exact `distinct`.
+pub const MAX_MEMBERS: u64 = 256;
+
 /// Bytes before the totals in the history of a limit: their layout, and what was carried over.
 pub const HISTORY_HEADER_BYTES: u32 = 16;
 
@@ -258,7 +265,7 @@ impl Biz {
         self.limits.iter().enumerate().filter(move |(_, limit)| limit.scope == scope)
     }
 
-    /// 64-bit words of state of one of its limits in a node, without a ring's.
+    /// 64-bit words of state of one of its limits in a node, without a ring's or a set's.
     pub fn state_words(&self, limit: &Limit) -> usize {
         if self.sharing.is_some() { LEASED_WORDS } else { limit.policy.state_words() }
     }
@@ -270,11 +277,12 @@ impl Biz {
 
     /// Bytes of a node with its state of a scope: header, key field, the states of its limits of
     /// that scope, the end of a ban in a key's node, the histories of limits, and the ring of
-    /// sliding limits.
+    /// sliding limits or the set of an exact `distinct`.
     pub fn node_bytes(&self, scope: Scope, key_bytes: u32) -> u32 {
         let states: u32 = self.limits_of(scope).map(|(_, limit)| self.state_bytes(limit)).sum();
         let ban = if scope == Scope::Key && self.bans() { BAN_BYTES } else { 0 };
-        let behind = self.history_words(scope) + self.ring_words(scope);
+        let last = self.ring_words(scope) + self.set_words(scope);
+        let behind = self.history_words(scope) + last;
         NODE_HEADER_BYTES + key_bytes + states + ban + behind as u32 * 8
     }
 
@@ -291,10 +299,24 @@ impl Biz {
     /// The number of uses in the ring of its sliding limits of a scope: the largest max, overrides
     /// included. None: it has no such limit.
     pub fn ring_uses(&self, scope: Scope) -> Option<u32> {
-        let own = self.limits_of(scope).filter_map(|(at, limit)| match &limit.policy {
-            Policy::Sliding(sliding) => Some((at, sliding.max)),
+        self.largest_max(scope, |policy| match policy {
+            Policy::Sliding(sliding) => Some(sliding.max),
             _ => None,
-        });
+        })
+    }
+
+    /// The number of members that the set of its exact `distinct` limit of a scope has room for:
+    /// its largest max, overrides included. None: it has no such limit.
+    pub fn set_room(&self, scope: Scope) -> Option<u32> {
+        self.largest_max(scope, |policy| match policy {
+            Policy::Distinct(Distinct { tally: Tally::Exact { max }, .. }) => Some(*max),
+            _ => None,
+        })
+    }
+
+    /// The largest of these maxima, overrides included.
+    fn largest_max(&self, scope: Scope, max: impl Fn(&Policy) -> Option<u64>) -> Option<u32> {
+        let own = self.limits_of(scope).filter_map(|(at, limit)| Some((at, max(&limit.policy)?)));
         let largest = own.map(|(at, max)| {
             let overrides = self.listed.iter().filter_map(move |listed| match listed.rule {
                 ListRule::Override { limit, max } if limit == at => Some(max),
@@ -302,7 +324,17 @@ impl Biz {
             });
             overrides.fold(max, u64::max)
         });
-        largest.max().map(|uses| uses as u32)
+        largest.max().map(|largest| largest as u32)
+    }
+
+    /// 64-bit words of that set. 0: there is none.
+    pub fn set_words(&self, scope: Scope) -> usize {
+        self.set_room(scope).map_or(0, |room| DISTINCT_HEADER_WORDS + room as usize)
+    }
+
+    /// Whether a limit of it notes members.
+    pub fn notes_members(&self) -> bool {
+        self.limits.iter().any(|limit| matches!(limit.policy, Policy::Distinct(_)))
     }
 
     /// 64-bit words of that ring. 0: there is none.
@@ -408,10 +440,12 @@ pub enum Policy {
     Total(Total),
     /// Counts and never refuses.
     Count(Count),
+    /// How many different members.
+    Distinct(Distinct),
 }
 
 impl Policy {
-    /// 64-bit words of state in a node, without a ring's.
+    /// 64-bit words of state in a node, without a ring's or a set's.
     pub const fn state_words(&self) -> usize {
         match self {
             Policy::Interval(_) | Policy::Calendar(_) | Policy::Token(_) | Policy::Gcra(_) => 2,
@@ -420,6 +454,10 @@ impl Policy {
             Policy::Total(_) => 1,
             Policy::Count(Count { turns: Some(_) }) => 2,
             Policy::Count(Count { turns: None }) => 1,
+            Policy::Distinct(Distinct { tally: Tally::Sketch { precision, .. }, .. }) => {
+                DISTINCT_HEADER_WORDS + sketch_words(*precision)
+            }
+            Policy::Distinct(Distinct { tally: Tally::Exact { .. }, .. }) => 0,
         }
     }
 
@@ -434,10 +472,12 @@ impl Policy {
             Policy::Gcra(_) => "gcra",
             Policy::Total(_) => "total",
             Policy::Count(_) => "count",
+            Policy::Distinct(_) => "distinct",
         }
     }
 
-    /// Its max, which is the burst of a bucket; none for `count`.
+    /// Its max, which is the burst of a bucket; none for `count` and for a sketch that advises
+    /// nothing.
     pub const fn max(&self) -> Option<u64> {
         Some(match self {
             Policy::Interval(Interval { max, .. })
@@ -446,12 +486,14 @@ impl Policy {
             | Policy::SlidingCounter(SlidingCounter { max, .. })
             | Policy::Token(Token { burst: max, .. })
             | Policy::Gcra(Gcra { burst: max, .. })
-            | Policy::Total(Total { max }) => *max,
+            | Policy::Total(Total { max })
+            | Policy::Distinct(Distinct { tally: Tally::Exact { max }, .. }) => *max,
+            Policy::Distinct(Distinct { tally: Tally::Sketch { max, .. }, .. }) => return *max,
             Policy::Count(_) => return None,
         })
     }
 
-    /// The same policy with another max, which is the burst of a bucket. None for `count`.
+    /// The same policy with another max, which is the burst of a bucket. None if it has no max.
     pub fn with_max(&self, max: u64) -> Option<Policy> {
         Some(match self.clone() {
             Policy::Interval(limit) => Policy::Interval(Interval { max, ..limit }),
@@ -463,6 +505,9 @@ impl Policy {
             Policy::Token(limit) => Policy::Token(Token { burst: max, ..limit }),
             Policy::Gcra(limit) => Policy::Gcra(Gcra { burst: max, ..limit }),
             Policy::Total(_) => Policy::Total(Total { max }),
+            Policy::Distinct(limit) => {
+                Policy::Distinct(Distinct { tally: limit.tally.with_max(max)?, ..limit })
+            }
             Policy::Count(_) => return None,
         })
     }
@@ -583,4 +628,48 @@ pub struct Total {
 pub struct Count {
     /// When it restarts. None: never.
     pub turns: Option<Turns>,
+}
+
+/// Settings of `distinct`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Distinct {
+    /// When it starts again. None: never.
+    pub turns: Option<Turns>,
+    /// How members are noted.
+    pub tally: Tally,
+}
+
+/// How `distinct` notes members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tally {
+    /// A sketch, which estimates their number.
+    Sketch {
+        /// It has 2^precision registers: 8..=14.
+        precision: u8,
+        /// Above it, it advises. None: it advises nothing.
+        max: Option<u64>,
+    },
+    /// The set of them.
+    Exact {
+        /// Members, 1..=256.
+        max: u64,
+    },
+}
+
+impl Tally {
+    /// The same with another max. None: it has none.
+    const fn with_max(self, max: u64) -> Option<Tally> {
+        match self {
+            Tally::Exact { .. } => Some(Tally::Exact { max }),
+            Tally::Sketch { precision, max: Some(_) } => {
+                Some(Tally::Sketch { precision, max: Some(max) })
+            }
+            Tally::Sketch { max: None, .. } => None,
+        }
+    }
+}
+
+/// 64-bit words of the registers of a sketch, 6 bits each.
+pub const fn sketch_words(precision: u8) -> usize {
+    3 << (precision - 5)
 }

@@ -11,7 +11,7 @@ use super::share::Sharing;
 use super::value::{Value, multiple, one_of, only_with, whole32, word};
 use super::walk::Shape;
 use super::xml::Element;
-use super::{limit_read, list_read, share_read, warm, weight_read};
+use super::{distinct_read, limit_read, list_read, share_read, warm, weight_read};
 
 const MAP: Shape = Shape { many: &["group", "biz"], ..Shape::EMPTY };
 const GROUP: Shape = Shape {
@@ -202,6 +202,7 @@ fn biz<'e>(
     let listed = list_read::listed(notes, element, key, &limits);
     let sharing = share_read::sharing(notes, element);
     share_read::limits_fit(notes, element, &limits, &listed);
+    distinct_read::stand_alone(notes, element, &limits);
     RawBiz { element, id, name, group, key, mode, limits, listed, sharing }
 }
 

@@ -28,6 +28,7 @@ mod cidr;
 mod cluster;
 mod cluster_read;
 mod describe;
+mod distinct_read;
 mod durable;
 mod epoch;
 mod fault;
@@ -88,11 +89,11 @@ pub use fault::{Fault, Faults, Position, SourceLine};
 pub use load::{LoadedConf, Texts};
 #[doc(hidden)]
 pub use map::{
-    BAN_BYTES, Biz, Calendar, Count, Gcra, Group, HISTORY_HEADER_BYTES, HISTORY_WINDOW_BYTES,
-    Interval, KeyType, Limit, ListRule, Listed, MAX_FILES, MAX_GCRA_NS, MAX_HISTORY, MAX_RING_USES,
-    Map, Mode, MoveMode, NODE_HEADER_BYTES, OnFull, Pattern, Policy, RING_HEADER_BYTES,
-    RING_USE_BYTES, Sliding, SlidingCounter, TOKEN_UNITS, Token, Total, Turns, UNDO_WORDS, Unit,
-    Weight,
+    BAN_BYTES, Biz, Calendar, Count, DISTINCT_HEADER_WORDS, Distinct, Gcra, Group,
+    HISTORY_HEADER_BYTES, HISTORY_WINDOW_BYTES, Interval, KeyType, Limit, ListRule, Listed,
+    MAX_FILES, MAX_GCRA_NS, MAX_HISTORY, MAX_RING_USES, Map, Mode, MoveMode, NODE_HEADER_BYTES,
+    OnFull, Pattern, Policy, RING_HEADER_BYTES, RING_USE_BYTES, Sliding, SlidingCounter,
+    TOKEN_UNITS, Tally, Token, Total, Turns, UNDO_WORDS, Unit, Weight, sketch_words,
 };
 pub use map::{Geometry, HashKind, Scope};
 #[doc(hidden)]

@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use super::cluster::Cluster;
 use super::describe::biz_words;
 use super::map::{
-    Biz, Group, HashKind, KeyType, Limit, Map, Mode, OnFull, Policy, Scope, UNDO_WORDS,
+    Biz, Distinct, Group, HashKind, KeyType, Limit, Map, Mode, OnFull, Policy, Scope, Tally,
+    UNDO_WORDS,
 };
 use super::memory_bound::{
     BufferSizes, MAPPING_PROCESSES, Memory, RUNTIME_BYTES, groups_bytes, process_bytes, slot_bytes,
@@ -330,7 +331,13 @@ fn choosers_warning(biz: &Biz, group: &Group) -> Option<String> {
 /// in use cannot.
 fn has_to_remember(biz: &Biz) -> bool {
     let refuses = |limit: &Limit| {
-        let evicted = !matches!(limit.policy, Policy::Count(_) | Policy::Total(_));
+        let evicted = match &limit.policy {
+            Policy::Count(_) | Policy::Total(_) => false,
+            Policy::Distinct(Distinct { turns, tally }) => {
+                matches!(tally, Tally::Exact { .. }) && turns.is_some()
+            }
+            _ => true,
+        };
         limit.advice.is_none() && (evicted && limit.scope == Scope::Key || limit.ban_ms.is_some())
     };
     biz.mode == Mode::Enforce && biz.limits.iter().any(refuses)

@@ -116,6 +116,11 @@ fn limit_fits(notes: &mut Notes<'_>, element: &Element, limit: &Limit, share: &s
             notes.note(element.value_at("policy"), "policy=\"gcra\"".to_owned(), expected);
             (None, 0)
         }
+        Policy::Distinct(_) => {
+            let expected = format!("another policy with share=\"{share}\", or share=\"host\"");
+            notes.note(element.value_at("policy"), "policy=\"distinct\"".to_owned(), expected);
+            (None, 0)
+        }
         // An interval of `sliding` is shorter.
         Policy::Sliding(_) | Policy::Total(_) | Policy::Count(_) => (None, 0),
     };

@@ -32,6 +32,12 @@ impl Calendar {
         Calendar::new(&conf::Calendar { turns: turns.clone(), max: 0, debt: 0 })
     }
 
+    /// When the window of the time set last began.
+    #[inline]
+    pub fn current_start(&self) -> u64 {
+        self.current.from
+    }
+
     /// The length of its windows.
     pub fn unit(&self) -> Unit {
         self.limit.turns.unit

@@ -163,6 +163,10 @@ impl Leased {
                 debug_assert!(false, "a shared gcra is a fault of map.xml");
                 Kind::Total
             }
+            conf::Policy::Distinct(_) => {
+                debug_assert!(false, "a shared distinct is a fault of map.xml");
+                Kind::Total
+            }
             conf::Policy::Count(limit) => match &limit.turns {
                 None => Kind::Total,
                 Some(of_count) => {

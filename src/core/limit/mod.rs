@@ -20,6 +20,7 @@
 mod calendar;
 mod calendar_windows;
 mod count;
+mod distinct;
 mod gcra;
 mod history;
 mod interval;
@@ -29,6 +30,7 @@ mod past;
 mod policy;
 mod ring;
 mod rules;
+mod sketch;
 mod sliding;
 mod sliding_counter;
 mod state_word;
@@ -36,12 +38,14 @@ mod token;
 mod total;
 mod weight;
 
+use crate::base::hash;
+
 pub use calendar_windows::Span;
 pub use gcra::Pace;
 pub use leased::{LeaseClock, Spending};
 pub use lists::{Listing, Lists};
 pub use rules::{Judgement, LeasedState, Rules, States, Written};
-pub use state_word::{StateField, StateWord, WordUnit};
+pub use state_word::{MemberCount, StateField, StateWord, WordUnit};
 
 /// The most uses that a state can hold: 2^53 - 1, the largest integer that JSON readers keep exact.
 pub const MAX_USED: u64 = crate::conf::MAX_COUNT;
@@ -77,12 +81,34 @@ pub struct Terms {
     pub spending: Spending,
     /// The pace of a limit that takes one from the call, in place of the configured one.
     pub pace: Option<Pace>,
+    /// The member that a `distinct` limit notes.
+    pub member: Option<Member>,
 }
 
 impl Terms {
     /// The configured limits.
     pub const fn of(spending: Spending) -> Terms {
-        Terms { spending, pace: None }
+        Terms { spending, pace: None, member: None }
+    }
+}
+
+/// A member of what a `distinct` limit counts, by the hash of its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Member(u64);
+
+impl Member {
+    /// One that no state holds.
+    pub(crate) const STRANGER: Member = Member(0);
+
+    /// The member of a text.
+    pub fn of(text: &[u8], key: [u64; 2]) -> Member {
+        Member(hash::siphash_text(text, key).max(1))
+    }
+
+    /// Never 0, except for a stranger's.
+    #[inline]
+    const fn hash(self) -> u64 {
+        self.0
     }
 }
 
@@ -127,6 +153,8 @@ pub struct LimitFigures {
     pub retry_ms: Option<u64>,
     /// Whether this limit refuses the item.
     pub limited: bool,
+    /// The standard error of `used` in thousandths, if that is an estimate.
+    pub error_thousandths: Option<u16>,
     /// Where the totals of the windows before are.
     pub history: HistorySpan,
 }

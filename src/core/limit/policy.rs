@@ -5,6 +5,7 @@
 
 use super::calendar::{self, Calendar};
 use super::calendar_windows::Span;
+use super::distinct::{self, Distinct};
 use super::gcra::{self, Gcra};
 use super::history::{self, History};
 use super::interval::{self, Window};
@@ -29,6 +30,7 @@ pub(super) enum Policy {
     Total(Total),
     /// None: it never restarts.
     Count(Option<Box<Calendar>>),
+    Distinct(Box<Distinct>),
     /// One of the last two that remembers windows.
     History(Box<History>),
     /// Any of these that machines share.
@@ -49,6 +51,7 @@ impl Policy {
             conf::Policy::Count(limit) => {
                 Policy::Count(limit.turns.as_ref().map(|turns| Box::new(Calendar::counting(turns))))
             }
+            conf::Policy::Distinct(limit) => Policy::Distinct(Box::new(Distinct::new(limit))),
         }
     }
 
@@ -76,6 +79,9 @@ impl Policy {
         match self {
             Policy::Calendar(limit) => limit.set_now(now),
             Policy::Count(Some(limit)) => limit.set_now(now),
+            Policy::Distinct(limit) => {
+                limit.turns_mut().map_or(Span::EVER, |turns| turns.set_now(now))
+            }
             Policy::History(limit) => limit.calendar.set_now(now),
             _ => Span::EVER,
         }
@@ -86,6 +92,11 @@ impl Policy {
         match (self, told) {
             (Policy::Calendar(own), Policy::Calendar(told))
             | (Policy::Count(Some(own)), Policy::Count(Some(told))) => own.share_now(told),
+            (Policy::Distinct(own), Policy::Distinct(told)) => {
+                if let (Some(own), Some(told)) = (own.turns_mut(), told.turns()) {
+                    own.share_now(told);
+                }
+            }
             (Policy::History(own), Policy::History(told)) => {
                 own.calendar.share_now(&told.calendar);
             }
@@ -111,6 +122,7 @@ pub(super) fn roll(policy: &Policy, state: &mut [u64], now: u64, terms: &Terms) 
         }
         Policy::Total(_) | Policy::Count(None) => state[0] = total::roll(state[0]),
         Policy::Count(Some(limit)) => store(calendar::roll(limit, window(state), now), state),
+        Policy::Distinct(limit) => distinct::roll(limit, state, now),
         Policy::History(limit) => history::roll(limit, state, now),
         Policy::Leased(limit) => limit.roll(state),
     }
@@ -130,6 +142,7 @@ pub(super) fn admits(policy: &Policy, state: &[u64], now: u64, count: u32, terms
         Policy::Gcra(limit) => gcra::admits(&limit.pace(terms.pace), level(state), count),
         Policy::Total(limit) => total::admits(limit, state[0], count),
         Policy::Count(_) => true,
+        Policy::Distinct(limit) => distinct::admits(limit, state, count, terms.member),
         Policy::History(limit) => history::admits(limit, state, count),
         Policy::Leased(limit) => limit.admits(state, count, terms.spending),
     }
@@ -154,6 +167,7 @@ pub(super) fn charge(policy: &Policy, state: &mut [u64], now: u64, count: i32, t
             store_level(gcra::charge(&pace, level(state), now, count), state);
         }
         Policy::Total(_) | Policy::Count(None) => state[0] = total::charge(state[0], count),
+        Policy::Distinct(limit) => distinct::charge(limit, state, count, terms.member),
         Policy::History(limit) => history::charge(limit, state, count),
         Policy::Leased(limit) => limit.charge(state, now, count, terms.spending),
     }
@@ -234,6 +248,7 @@ pub(super) fn figures(policy: &Policy, state: &[u64], now: u64, terms: &Terms) -
         Policy::Total(limit) => total::figures(limit, state[0]),
         Policy::Count(Some(limit)) => count::figures_of_turns(limit, window(state), now),
         Policy::Count(None) => count::figures(state[0]),
+        Policy::Distinct(limit) => distinct::figures(limit, state, now),
         Policy::History(limit) => history::figures(limit, state, now),
         Policy::Leased(limit) => limit.figures(state),
     }
@@ -252,6 +267,7 @@ pub(super) fn remaining(policy: &Policy, state: &[u64], now: u64, terms: &Terms)
         Policy::History(limit) => history::remaining(limit, state),
         Policy::Leased(limit) => limit.remaining(state),
         Policy::Count(_) => 0,
+        Policy::Distinct(limit) => distinct::remaining(limit, state),
     }
 }
 
@@ -273,6 +289,7 @@ pub(super) fn retry_ms(
         Policy::Token(limit) => token::retry_ms(limit, level(state), count),
         Policy::Gcra(limit) => gcra::retry_ms(&limit.pace(terms.pace), level(state), count),
         Policy::Total(_) | Policy::Count(_) => None,
+        Policy::Distinct(limit) => distinct::retry_ms(limit, state, now),
         Policy::History(limit) => history::retry_ms(limit, state, now, count),
         Policy::Leased(limit) => limit.retry_ms(state, count),
     }
@@ -289,6 +306,7 @@ pub(super) fn window_ms(policy: &Policy, state: &[u64], terms: &Terms) -> Option
         Policy::Token(limit) => Some(token::fill_ms(limit)),
         Policy::Gcra(limit) => Some(gcra::fill_ms(&limit.pace(terms.pace))),
         Policy::Total(_) | Policy::Count(_) => None,
+        Policy::Distinct(limit) => distinct::window_ms(limit, state),
         Policy::History(limit) => history::window_ms(limit, state),
         Policy::Leased(limit) => limit.window_ms(),
     }
@@ -314,6 +332,7 @@ pub(super) fn life_ms(policy: &Policy) -> Option<u64> {
         Policy::Gcra(_) => Some(gcra::life_ms()),
         Policy::Total(_) | Policy::Count(None) => None,
         Policy::Count(Some(limit)) => calendar::life_ms(limit),
+        Policy::Distinct(limit) => distinct::life_ms(limit),
         Policy::History(limit) => history::life_ms(limit),
         Policy::Leased(limit) => limit.life_ms(),
     }
@@ -336,6 +355,7 @@ pub(super) fn is_fresh(policy: &Policy, state: &[u64]) -> bool {
         Policy::Sliding(_) => ring::is_fresh(state),
         Policy::History(limit) => history::is_fresh(limit, state),
         Policy::Leased(limit) => limit.is_fresh(state),
+        Policy::Distinct(_) => state[1] == 0,
         _ => state.iter().all(|&word| word == 0),
     }
 }
@@ -344,6 +364,7 @@ pub(super) fn is_fresh(policy: &Policy, state: &[u64]) -> bool {
 pub(super) fn is_kept(policy: &Policy, state: &[u64]) -> bool {
     match policy {
         Policy::Total(_) => true,
+        Policy::Distinct(limit) => distinct::is_kept(limit),
         Policy::Leased(limit) => limit.is_kept(state),
         _ => false,
     }
@@ -358,11 +379,27 @@ pub(super) fn leased(policy: &Policy) -> Option<&Leased> {
     }
 }
 
+/// The standard error of `used`, in thousandths. None: it is no estimate of a sketch.
+pub(super) fn error_thousandths(policy: &Policy) -> Option<u16> {
+    match policy {
+        Policy::Distinct(limit) => limit.error_thousandths(),
+        _ => None,
+    }
+}
+
 /// What the limit remembers of the windows before, the newest first. None: it keeps no history.
 #[inline]
 pub(super) fn totals<'w>(policy: &Policy, state: &'w [u64]) -> Option<Totals<'w>> {
     match policy {
         Policy::History(limit) => Some(limit.totals(state)),
+        _ => None,
+    }
+}
+
+/// Bits of the number of a register, of a sketch.
+pub(super) fn precision(policy: &Policy) -> Option<u8> {
+    match policy {
+        Policy::Distinct(limit) => limit.precision(),
         _ => None,
     }
 }
@@ -376,6 +413,15 @@ pub(super) fn past(policy: &Policy) -> Option<Past> {
     }
 }
 
+/// The unit of the words behind the named ones: of a sketch its registers, of a set its members.
+pub(super) fn members_word(policy: &Policy) -> Option<WordUnit> {
+    match policy {
+        Policy::Distinct(limit) if limit.precision().is_some() => Some(WordUnit::Registers),
+        Policy::Distinct(_) => Some(WordUnit::Fingerprint),
+        _ => None,
+    }
+}
+
 /// Forgets what the limit has used, but not what it remembers of windows before. The state is to be
 /// rolled again.
 pub(super) fn clear(policy: &Policy, state: &mut [u64]) {
@@ -385,10 +431,10 @@ pub(super) fn clear(policy: &Policy, state: &mut [u64]) {
     }
 }
 
-/// The names and units of the state's words. Empty for a ring, which is shared, and without a
+/// The names and units of the state's first words. Empty for a ring, which is shared, and without a
 /// history, which is apart.
 pub(super) fn word_names(policy: &Policy) -> &'static [(&'static str, WordUnit)] {
-    use WordUnit::{Fields, Nanoseconds, Time, TokenParts, Uses};
+    use WordUnit::{Fields, Members, Nanoseconds, Time, TokenParts, Uses};
     match policy {
         Policy::Interval(_) | Policy::Calendar(_) | Policy::Count(Some(_)) | Policy::History(_) => {
             &[("start", Time), ("used", Uses)]
@@ -398,6 +444,7 @@ pub(super) fn word_names(policy: &Policy) -> &'static [(&'static str, WordUnit)]
         Policy::Token(_) => &[("level", TokenParts), ("last", Time)],
         Policy::Gcra(_) => &[("level", Nanoseconds), ("last", Time)],
         Policy::Total(_) | Policy::Count(None) => &[("used", Uses)],
+        Policy::Distinct(_) => &[("start", Time), ("used", Members)],
         Policy::Leased(_) => &[("lease", Fields); LEASED_WORDS],
     }
 }
@@ -417,6 +464,10 @@ pub(super) fn shape(policy: &Policy) -> [u64; 2] {
         Policy::History(limit) if limit.only_counts => [7, limit.calendar.unit() as u64],
         Policy::History(limit) => [3, limit.calendar.unit() as u64],
         Policy::Count(limit) => [7, limit.as_ref().map_or(0, |limit| limit.unit() as u64)],
+        Policy::Distinct(limit) => {
+            let (unit, precision) = (limit.unit().map_or(0, |unit| unit as u64), limit.precision());
+            precision.map_or([10, unit], |precision| [11, u64::from(precision) << 8 | unit])
+        }
     }
 }
 

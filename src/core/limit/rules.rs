@@ -5,7 +5,8 @@
 //!
 //! The words of a node are, in this order: the states of the scope's limits; in a key's node, if
 //! any limit bans, the end of its ban (milliseconds since the epoch; 0: none); the histories of
-//! limits that keep one; the ring of the sliding limits.
+//! limits that keep one; the ring of the sliding limits, or the set of members of the exact
+//! `distinct` limit.
 
 mod adopt;
 mod inspect;
@@ -19,7 +20,9 @@ use super::leased::{LeaseClock, Spending};
 use super::policy::{self, Passed, Policy};
 use super::ring;
 use super::weight::Weights;
-use super::{Demand, Details, Figures, Heard, HistorySpan, LimitFigures, Terms, Verdict, Worth};
+use super::{
+    Demand, Details, Figures, Heard, HistorySpan, LimitFigures, Member, Terms, Verdict, Worth,
+};
 use crate::conf::{self, Biz, Mode, Scope};
 
 /// By how much a tick may have read its clock after another tick, and yet be the first to reach a
@@ -122,6 +125,7 @@ impl Rule {
             Policy::Count(_) => 2,
             Policy::History(ref limit) if limit.only_counts => 2,
             Policy::Leased(ref limit) if limit.only_counts() => 2,
+            Policy::Distinct(ref limit) if limit.only_counts() => 2,
             _ => self.advises.into(),
         }
     }
@@ -523,6 +527,7 @@ impl Rules {
                     policy::retry_ms(&rule.policy, state, now, count, states.terms)
                 }),
                 limited: refused.is_some(),
+                error_thousandths: policy::error_thousandths(&rule.policy),
                 history: HistorySpan::default(),
             };
             details.push(figures, policy::totals(&rule.policy, state));
@@ -608,6 +613,9 @@ impl Rules {
     }
 }
 
+/// What refuses one more use refuses one of a member that is not known.
+const STRANGERS: Terms = Terms { member: Some(Member::STRANGER), ..Terms::of(Spending::Ask) };
+
 impl Rule {
     /// The worth that the rolled state alone gives its node.
     fn worth(&self, state: &[u64], now: u64) -> Worth {
@@ -617,7 +625,7 @@ impl Rule {
             Worth::Expired
         } else if self.scope == Scope::Biz || policy::is_kept(&self.policy, state) {
             Worth::Kept
-        } else if is_untold() || self.refuses(state, now, 1, &Terms::of(Spending::Ask)) {
+        } else if is_untold() || self.refuses(state, now, 1, &STRANGERS) {
             Worth::Limiting
         } else {
             Worth::Idle

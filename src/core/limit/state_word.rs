@@ -16,6 +16,12 @@ pub enum WordUnit {
     SignedUses,
     /// Uses.
     Uses,
+    /// Different members.
+    Members,
+    /// Registers of a sketch, packed.
+    Registers,
+    /// A member of a set, by its hash. 0: none.
+    Fingerprint,
     /// 1/86,400,000 of a token.
     TokenParts,
     /// Nanoseconds.
@@ -50,4 +56,15 @@ pub struct StateField {
     pub word: StateWord,
     /// Its value. One that may be negative is a two's complement.
     pub value: u64,
+}
+
+/// What a `distinct` limit holds in a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemberCount {
+    /// Index of the limit, from 1.
+    pub limit: u16,
+    /// How many different members: of a sketch its estimate.
+    pub members: u64,
+    /// Of a sketch, which has 2^precision registers. None: a set.
+    pub precision: Option<u8>,
 }

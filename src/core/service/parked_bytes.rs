@@ -6,13 +6,14 @@
 use std::sync::Arc;
 
 use super::execute::ItemWait;
-use super::{Answer, Answers, CallRate, Exchange, Item, Request};
+use super::request::Brought;
+use super::{Answer, Answers, Exchange, Item, Request};
 use crate::limit::{Details, LimitFigures};
 
-/// Bytes of an item of an exchange that waits: what it asks and the limit that it may bring along,
+/// Bytes of an item of an exchange that waits: what it asks and what it may bring along,
 /// its waits for the records of its key and of its biz, and its answer.
 pub const WAITING_ITEM_BYTES: usize = size_of::<Item>()
-    + size_of::<CallRate>()
+    + size_of::<Brought>()
     + 2 * size_of::<ItemWait>()
     + size_of::<Answer>()
     + size_of::<Arc<str>>();
@@ -40,11 +41,11 @@ impl Room {
 
 impl Exchange {
     fn room(&self) -> Room {
-        let Exchange { request: Request { text, items, rates, .. }, answers, waits, .. } = self;
+        let Exchange { request: Request { text, items, brought, .. }, answers, waits, .. } = self;
         let Answers { items: answered, details, actions, .. } = answers;
         let room = Room { held: text.capacity(), used: text.len() };
         let Details { limits, windows } = details;
-        let room = room.and(items).and(rates).and(waits).and(answered).and(actions);
+        let room = room.and(items).and(brought).and(waits).and(answered).and(actions);
         room.and(limits).and(windows)
     }
 
@@ -64,7 +65,7 @@ impl Exchange {
         let Exchange { request, answers, waits, .. } = self;
         request.text.shrink_to_fit();
         request.items.shrink_to_fit();
-        request.rates.shrink_to_fit();
+        request.brought.shrink_to_fit();
         waits.shrink_to_fit();
         answers.items.shrink_to_fit();
         answers.details.limits.shrink_to_fit();

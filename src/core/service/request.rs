@@ -93,12 +93,29 @@ pub struct Item {
     pub force: bool,
     /// Answer the figures of every limit.
     pub detail: bool,
-    /// Where its limit stands among those of the request, from 1. 0: it brings none along.
-    rate_at: u32,
+    /// Where what it brings along stands among that of the request, from 1. 0: nothing.
+    brought_at: u32,
     /// The biz was sent as a JSON number, and is echoed as one.
     pub biz_is_number: bool,
     /// The key was sent as a JSON number, and is echoed as one.
     pub key_is_number: bool,
+}
+
+impl Item {
+    /// Whether it brings something along to its limits.
+    #[inline(always)]
+    pub(super) fn brings_along(&self) -> bool {
+        self.brought_at != 0
+    }
+}
+
+/// What few items bring along to their limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Brought {
+    /// A limit.
+    rate: Option<CallRate>,
+    /// The text of a member.
+    member: Option<TextSpan>,
 }
 
 /// A parsed request of one or more items.
@@ -113,8 +130,8 @@ pub struct Request {
     pub is_plain: bool,
     pub(super) text: String,
     pub(super) items: Vec<Item>,
-    /// The limits that items bring along: few do.
-    pub(super) rates: Vec<CallRate>,
+    /// What items bring along.
+    pub(super) brought: Vec<Brought>,
 }
 
 impl Default for Request {
@@ -125,7 +142,7 @@ impl Default for Request {
             is_plain: false,
             text: String::new(),
             items: Vec::new(),
-            rates: Vec::new(),
+            brought: Vec::new(),
         }
     }
 }
@@ -138,7 +155,7 @@ impl Request {
         (self.atomic, self.is_plain) = (false, false);
         self.text.clear();
         self.items.clear();
-        self.rates.clear();
+        self.brought.clear();
     }
 
     /// Becomes a copy of another one, in its own buffers.
@@ -146,7 +163,7 @@ impl Request {
         (self.command, self.atomic, self.is_plain) = (other.command, other.atomic, other.is_plain);
         self.text.clone_from(&other.text);
         self.items.clone_from(&other.items);
-        self.rates.clone_from(&other.rates);
+        self.brought.clone_from(&other.brought);
     }
 
     /// Adds an item. `biz` and `key` are the decoded text that was sent. The count is `Some(1)` for
@@ -173,7 +190,10 @@ impl Request {
     pub fn push_parts(&mut self, names: ItemNames<Range<usize>>, options: ItemOptions) {
         let (biz, key) = (TextSpan::of(names.biz), TextSpan::of(names.key));
         let ItemOptions { count, force, detail, rate } = options;
-        let rate_at = rate.map_or(0, |rate| self.add_rate(rate));
+        let brought_at = match rate {
+            None => 0,
+            Some(_) => self.bring(Brought { rate, member: None }),
+        };
         let (biz_is_number, key_is_number) = (false, false);
         self.items.push(Item {
             biz,
@@ -181,16 +201,36 @@ impl Request {
             count,
             force,
             detail,
-            rate_at,
+            brought_at,
             biz_is_number,
             key_is_number,
         });
     }
 
     #[inline(never)]
-    fn add_rate(&mut self, rate: CallRate) -> u32 {
-        self.rates.push(rate);
-        self.rates.len() as u32
+    fn bring(&mut self, brought: Brought) -> u32 {
+        self.brought.push(brought);
+        self.brought.len() as u32
+    }
+
+    /// Adds the member that the last added item brings along.
+    #[inline]
+    pub fn bring_member(&mut self, member: &str) {
+        let part = self.add_text(member);
+        self.bring_member_part(part);
+    }
+
+    /// The same, for a member that is a part of the added text.
+    #[inline(never)]
+    pub fn bring_member_part(&mut self, part: Range<usize>) {
+        let Some(item) = self.items.last_mut() else { return };
+        if item.brought_at == 0 {
+            self.brought.push(Brought::default());
+            item.brought_at = self.brought.len() as u32;
+        }
+        if let Some(brought) = self.brought.last_mut() {
+            brought.member = Some(TextSpan::of(part));
+        }
     }
 
     /// Notes which names of the last added item were JSON numbers.
@@ -220,11 +260,21 @@ impl Request {
         &self.text[item.key.range()]
     }
 
+    #[inline(always)]
+    fn brought(&self, item: &Item) -> Option<&Brought> {
+        self.brought.get(item.brought_at.checked_sub(1)? as usize)
+    }
+
     /// The limit that an item brings along, for limits that take one from the call.
     #[inline(always)]
     pub fn rate(&self, item: &Item) -> Option<&CallRate> {
-        let at = item.rate_at.checked_sub(1)?;
-        self.rates.get(at as usize)
+        self.brought(item)?.rate.as_ref()
+    }
+
+    /// The member that an item brings along, as sent, for limits that note one.
+    #[inline]
+    pub fn member(&self, item: &Item) -> Option<&str> {
+        Some(&self.text[self.brought(item)?.member?.range()])
     }
 
     /// What an item asks for besides its names.

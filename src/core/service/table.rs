@@ -8,6 +8,7 @@ use crate::conf::{
 use crate::key::{BadKey, DigestKey, KeyField, KeyForm, KeyRef, Location, Seed};
 use crate::limit::{LeaseClock, List, Listing, Lists, Rules, Span, Spending, Worth, Written};
 use crate::service::call_rate::{self, CallRate};
+use crate::service::members::Members;
 use crate::store::layout::node;
 use crate::store::{BizRow, FormerPlace, Handle, Judge, Rank, Sought, Wanted, group};
 
@@ -90,6 +91,8 @@ pub(crate) struct Entry {
     pub row: BizRow,
     /// The longest period of a rate that its limits take from a call. None: they take none.
     max_period_ms: Option<u64>,
+    /// How its limits note members. None: they note none.
+    pub members: Option<Members>,
     /// The word of advice of each limit.
     pub advice: Vec<Option<Arc<str>>>,
     key_type: KeyType,
@@ -178,6 +181,7 @@ impl Table {
                 // What the cluster knows is named as on all its machines.
                 let is_known = conf.map.is_known_in_cluster(biz);
                 let shared_seed = keys.filter(|_| is_known).map(|keys| keys.key_seed);
+                let digest_key = shared_seed.map_or(seed.digest_key(), DigestKey);
                 let rules = Rules::with_clock(biz, clock);
                 let whole = group
                     .filter(|_| rules.needs(Scope::Biz))
@@ -204,13 +208,14 @@ impl Table {
                     on_full: configured.on_full,
                     row: BizRow::OTHERS,
                     max_period_ms: call_rate::max_period_ms(biz),
+                    members: Members::of(biz, digest_key),
                     advice: biz.limits.iter().map(|limit| limit.advice.clone()).collect(),
                     key_type: biz.key,
                     group,
                     key_group: group.filter(|_| rules.needs(Scope::Key)),
                     geometry,
                     seed,
-                    digest_key: shared_seed.map_or(seed.digest_key(), DigestKey),
+                    digest_key,
                     names_keys: !is_known || keys.is_some(),
                     whole,
                     rules,

@@ -15,6 +15,7 @@ mod kept_records;
 #[cfg(not(miri))]
 mod leases;
 mod listed;
+mod members;
 mod model;
 mod moving;
 mod orphans;

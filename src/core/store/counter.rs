@@ -90,7 +90,7 @@ pub const RESPONSE_KINDS: usize = 16;
 pub const OUTCOMES: usize = 7;
 
 /// Errors of an item that are counted separately.
-pub const ITEM_ERRORS: usize = 7;
+pub const ITEM_ERRORS: usize = 8;
 
 /// Events whose duration is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -78,7 +78,9 @@ mod tests {
         answers.refused = true;
         let history = HistorySpan::default();
         let limited = true;
-        let longest = LimitFigures { index, policy, figures, retry_ms, limited, history };
+        let error_thousandths = Some(999);
+        let longest =
+            LimitFigures { index, policy, figures, retry_ms, limited, error_thousandths, history };
         for _ in 0..2 {
             answers.details.push(longest, Some(std::iter::repeat_n(u32::MAX, 366)));
         }

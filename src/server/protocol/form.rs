@@ -1,4 +1,4 @@
-//! The parameters of a GET: `biz`, `key`, `count`, `force`, `detail`, `deny`.
+//! The parameters of a GET: `biz`, `key`, `count`, `member` and the others of [`NAMES`].
 //!
 //! Invariant: each occurs at most once, percent-decoded, `+` as a space, in UTF-8. Anything else is
 //! an error.
@@ -15,6 +15,7 @@ const REFUSALS: std::ops::RangeInclusive<u16> = 400..=599;
 pub struct Decoded {
     biz: Vec<u8>,
     key: Vec<u8>,
+    member: Vec<u8>,
     other: Vec<u8>,
 }
 
@@ -40,7 +41,8 @@ pub fn refusal(text: &str) -> Option<u16> {
 }
 
 /// The names of the parameters.
-pub const NAMES: [&str; 8] = ["biz", "key", "count", "force", "detail", "deny", "rate", "burst"];
+pub const NAMES: [&str; 9] =
+    ["biz", "key", "count", "force", "detail", "deny", "rate", "burst", "member"];
 
 /// Adds the one item of a query string. Returns the status of a refusal, if it names one.
 pub fn parse(
@@ -79,6 +81,7 @@ pub fn parse(
                 let value = text(value, &mut decoded.other, seen.first(7, name)?)?;
                 call_rate.burst = Some(burst(value));
             }
+            "member" => text(value, &mut decoded.member, seen.first(8, name)?).map(drop)?,
             _ => return Err(unknown(name)),
         }
     }
@@ -88,6 +91,9 @@ pub fn parse(
         return Err(Error::BadTarget { what, found: Excerpt::NONE });
     }
     request.push(utf8(&decoded.biz)?, utf8(&decoded.key)?, options);
+    if seen.has(8) {
+        request.bring_member(utf8(&decoded.member)?);
+    }
     Ok(deny)
 }
 
@@ -104,7 +110,7 @@ pub fn value<'a>(raw: &str, decoded: &'a mut Decoded) -> Result<&'a str, Error> 
 }
 
 /// Which parameters have occurred.
-struct Seen(u8);
+struct Seen(u16);
 
 impl Seen {
     fn has(&self, parameter: u8) -> bool {
@@ -126,8 +132,8 @@ impl Seen {
 struct Once;
 
 fn unknown(name: &str) -> Error {
-    let what = "unknown parameter: expected biz, key, count, force, detail, rate, burst or deny, \
-        as name=value";
+    let what = "unknown parameter: expected biz, key, count, force, detail, member, rate, burst \
+        or deny, as name=value";
     Error::BadTarget { what, found: Excerpt::of(name) }
 }
 

@@ -54,6 +54,7 @@ impl From<&Http> for Bounds {
 pub struct Decoded {
     pub(super) biz: String,
     pub(super) key: String,
+    pub(super) member: String,
     pub(super) other: String,
 }
 

@@ -250,7 +250,11 @@ pub fn status_of(answer: &Answer, refusal: u16) -> u16 {
         Ok(verdict) if verdict.limited => refusal,
         Ok(_) => 200,
         Err(
-            ItemError::UnknownBiz | ItemError::BadKey | ItemError::BadCount | ItemError::BadRate,
+            ItemError::UnknownBiz
+            | ItemError::BadKey
+            | ItemError::BadCount
+            | ItemError::BadMember
+            | ItemError::BadRate,
         ) => 400,
         Err(ItemError::Store | ItemError::Busy | ItemError::Full) => 503,
     }

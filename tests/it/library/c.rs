@@ -99,6 +99,17 @@ fn the_header_has_the_layout_of_the_library() {
         "frs_item", Item, size, biz, biz_bytes, key, key_bytes, count, flags, reserved, rate,
         period_ns, burst
     );
+    let behind = size_of::<Item>();
+    source = source.replace(
+        &format!("sizeof(frs_item) == {behind}"),
+        &format!("sizeof(frs_item) == {}", <Item as layout::Structure>::KNOWN),
+    );
+    for (field, at) in [
+        ("member", offset_of!(layout::ItemMore, member)),
+        ("member_bytes", offset_of!(layout::ItemMore, member_bytes)),
+    ] {
+        source += &format!("CHECK(offsetof(frs_item, {field}) == {});\n", behind + at);
+    }
     source += &asserted!("frs_options", Options, size, places, reserved);
     let first = asserted!(
         "frs_limit",
@@ -107,6 +118,8 @@ fn the_header_has_the_layout_of_the_library() {
         index,
         limited,
         reserved,
+        standard_error,
+        reserved2,
         used,
         max,
         remaining,

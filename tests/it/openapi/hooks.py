@@ -13,7 +13,7 @@ import yaml
 
 DOCUMENT = yaml.safe_load((pathlib.Path(__file__).parents[3] / "docs/openapi.yaml").read_text())
 # The errors of an item that is written as the schema says, and still is none that can be served.
-NOT_KNOWN_TO_THE_SCHEMA = {"unknown-biz", "bad-key", "bad-rate", "full", "busy"}
+NOT_KNOWN_TO_THE_SCHEMA = {"unknown-biz", "bad-key", "bad-member", "bad-rate", "full", "busy"}
 # What the admin plane says of a call that is written as the schema says, and is wrong all the same:
 # its key is none of the business's type, or settings do not go together.
 NOT_KNOWN_TO_THE_SCHEMA_OF_ADMIN = {
@@ -39,6 +39,9 @@ NOT_KNOWN_TO_THE_SCHEMA_OF_ADMIN = {
         "expected them in one limit of a biz",
         "expected one of them: a limit with on-exceed refuses nothing",
         "expected per-call=",
+        "expected precision=",
+        "expected on-exceed=",
+        "expected another biz for it",
         "expected a <cluster> in srv.xml",
         "<limit> without ",
         "the <biz> of the body has another id or name than the path",
@@ -46,17 +49,18 @@ NOT_KNOWN_TO_THE_SCHEMA_OF_ADMIN = {
 }
 # The settings of a limit that only some policies have, with the first words of these policies.
 OF_POLICIES = {
-    "max": ("interval", "calendar", "sliding", "total"),
+    "max": ("interval", "calendar", "sliding", "total", "distinct"),
     "interval": ("interval", "sliding"),
-    "unit": ("calendar", "count"),
-    "tz": ("calendar", "count"),
-    "at": ("calendar", "count"),
+    "unit": ("calendar", "count", "distinct"),
+    "tz": ("calendar", "count", "distinct"),
+    "at": ("calendar", "count", "distinct"),
     "rate": ("token", "gcra"),
     "burst": ("token", "gcra"),
     "per-call": ("gcra",),
     "max-period": (),
+    "precision": ("distinct",),
     "debt": ("interval", "calendar"),
-    "ban": ("interval", "calendar", "sliding", "token", "gcra", "total"),
+    "ban": ("interval", "calendar", "sliding", "token", "gcra", "total", "distinct"),
     "on-exceed": (),
 }
 # Businesses that the server has, and that it keeps.

@@ -42,7 +42,9 @@ impl Status {
 impl From<frs::Error> for Status {
     fn from(error: frs::Error) -> Status {
         let code = match &error {
-            frs::Error::Item(ItemError::BadKey | ItemError::BadCount | ItemError::BadRate)
+            frs::Error::Item(
+                ItemError::BadKey | ItemError::BadCount | ItemError::BadMember | ItemError::BadRate,
+            )
             | frs::Error::TooMany { .. } => StatusCode::InvalidArgument,
             _ => StatusCode::Unavailable,
         };
@@ -89,7 +91,8 @@ mod tests {
         for error in [ItemError::Busy, ItemError::Store, ItemError::Full, ItemError::UnknownBiz] {
             assert_eq!(code(error), StatusCode::Unavailable, "{error}");
         }
-        for error in [ItemError::BadKey, ItemError::BadCount, ItemError::BadRate] {
+        use ItemError::{BadCount, BadKey, BadMember, BadRate};
+        for error in [BadKey, BadCount, BadMember, BadRate] {
             assert_eq!(code(error), StatusCode::InvalidArgument, "{error}");
         }
         let error = frs::Error::TooMany { items: 65, most: 64 };

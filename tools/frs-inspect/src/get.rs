@@ -79,12 +79,18 @@ fn write_words(out: &mut Out, reader: &Reader, record: &NodeRecord) -> io::Resul
     writeln!(out, "  words")?;
     let states = reader.state_words(record);
     let times = reader.ring_times(record);
-    let is_shown =
-        |state: &&StateWord| !matches!(state.unit, WordUnit::RingUses | WordUnit::PastUses);
+    let is_shown = |state: &&StateWord| {
+        let (uses, totals) = (WordUnit::RingUses, WordUnit::PastUses);
+        ![uses, totals, WordUnit::Fingerprint].contains(&state.unit)
+    };
     let used = record.states_at + states.iter().filter(is_shown).count();
     let last = record.words.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1);
     for (at, &word) in record.words.iter().enumerate().take(used.max(last)) {
         let state = at.checked_sub(record.states_at).and_then(|nth| states.get(nth));
+        if state.is_some_and(|state| state.unit == WordUnit::Registers) {
+            // Hundreds of words that nobody reads: the estimate says what they hold.
+            continue;
+        }
         let meaning = match (at, state) {
             (_, Some(state)) => state_meaning(state, word, times.len()),
             (node::CHECK, _) => check_meaning(word),
@@ -126,7 +132,10 @@ fn state_meaning(state: &StateWord, word: u64, uses: usize) -> String {
         WordUnit::BootTime if word == u64::MAX => "never".to_owned(),
         WordUnit::BootTime => format!("{} ms after the boot", grouped(word)),
         WordUnit::Number => format!("{word:#x}"),
-        WordUnit::Uses => grouped(word),
+        WordUnit::Uses | WordUnit::Members => grouped(word),
+        WordUnit::Registers => "of 6 bits".to_owned(),
+        WordUnit::Fingerprint if word == 0 => "none".to_owned(),
+        WordUnit::Fingerprint => format!("with the hash {word:016x}"),
         WordUnit::SignedUses => (word as i64).to_string(),
         WordUnit::Fields => "of several fields".to_owned(),
         WordUnit::TokenParts => {

@@ -86,6 +86,7 @@ pub fn figures(limit: &LimitFigures) -> String {
     let [used, max, remaining] = [figures.used, figures.max, figures.remaining].map(grouped);
     let mut text = match limit.policy {
         "count" => format!("{used} counted"),
+        "distinct" => members(limit),
         _ => format!("{used} of {max} used, {remaining} left"),
     };
     match figures.reset_ms {
@@ -95,6 +96,23 @@ pub fn figures(limit: &LimitFigures) -> String {
     }
     if limit.limited {
         text.push_str(", limits");
+    }
+    text
+}
+
+/// How many members a `distinct` limit has noted: exactly, or about.
+fn members(limit: &LimitFigures) -> String {
+    let [used, max, remaining] =
+        [limit.figures.used, limit.figures.max, limit.figures.remaining].map(grouped);
+    let mut text = match limit.error_thousandths {
+        None => format!("{used} of {max} members, {remaining} left"),
+        Some(thousandths) => {
+            let percent = format!("{}.{} %", thousandths / 10, thousandths % 10);
+            format!("about {used} members, standard error {percent}")
+        }
+    };
+    if limit.error_thousandths.is_some() && limit.figures.max > 0 {
+        text.push_str(&format!(", advises above {max}"));
     }
     text
 }

@@ -31,9 +31,15 @@ class BadKey(ItemError):
 
 
 class BadCount(ItemError):
-    """The count does not fit 32 bits."""
+    """The count does not fit 32 bits, or a limit does not take it."""
 
     word = "bad-count"
+
+
+class BadMember(ItemError):
+    """A limit notes members, and there is none of 1 to 1024 bytes."""
+
+    word = "bad-member"
 
 
 class BadRate(ItemError):

@@ -26,6 +26,7 @@ class Client:
         detail: bool = False,
         rate: str | None = None,
         burst: int | None = None,
+        member: str | None = None,
     ) -> Verdict: ...
     def try_update(
         self,
@@ -37,6 +38,7 @@ class Client:
         detail: bool = False,
         rate: str | None = None,
         burst: int | None = None,
+        member: str | None = None,
     ) -> Verdict: ...
     def query(
         self,
@@ -47,6 +49,7 @@ class Client:
         detail: bool = False,
         rate: str | None = None,
         burst: int | None = None,
+        member: str | None = None,
     ) -> Verdict: ...
     def batch(
         self, items: Iterable[_Element], *, query: bool = False, wait: bool = True
@@ -67,6 +70,7 @@ class Item:
         detail: bool = False,
         rate: str | None = None,
         burst: int | None = None,
+        member: str | None = None,
     ) -> Item: ...
 
 @final
@@ -127,6 +131,8 @@ class Limit:
     def reset(self) -> int | None: ...
     @property
     def retry(self) -> int | None: ...
+    @property
+    def standard_error(self) -> float | None: ...
     @property
     def history(self) -> tuple[int, ...] | None: ...
 

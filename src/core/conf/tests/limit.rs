@@ -3,8 +3,8 @@
 use jiff::tz::TimeZone;
 
 use super::super::{
-    Calendar, Count, Gcra, Interval, Limit, Policy, Scope, Sliding, SlidingCounter, Token, Total,
-    Turns, Unit, Weight,
+    Calendar, Count, Distinct, Gcra, Interval, Limit, Policy, Scope, Sliding, SlidingCounter,
+    Tally, Token, Total, Turns, Unit, Weight,
 };
 use super::{faults, good, map_faults, parse};
 
@@ -13,7 +13,7 @@ const USES: &str = "a whole number from 0 to 9007199254740991";
 const DURATION: &str =
     "a duration from 1ms to 9007199254740991ms, such as 250ms, 60s, 15m, 24h or 7d";
 const RATE: &str = "a rate such as 10/s: a whole number, / and ms, s, m, h or d";
-const SIX: &str = "it with policy=\"interval\", \"calendar\", \"sliding\", \"sliding-counter\", \"token\", \"gcra\" or \"total\" only";
+const SIX: &str = "it with policy=\"interval\", \"calendar\", \"sliding\", \"sliding-counter\", \"token\", \"gcra\", \"total\" or \"distinct\" only";
 
 /// The only fault of a limit with these settings, without its position except for the column.
 #[track_caller]
@@ -143,7 +143,7 @@ fn what_stands_on_top_is_read() {
 #[test]
 fn faulty_policies() {
     const POLICIES: &str =
-        "interval, calendar, sliding, sliding-counter, token, gcra, total, count";
+        "interval, calendar, sliding, sliding-counter, token, gcra, total, count, distinct";
     one_fault(
         "max='1'",
         &format!("1: found <limit> without policy, expected policy: one of {POLICIES}"),
@@ -154,7 +154,7 @@ fn faulty_policies() {
     );
     one_fault(
         "policy='total' maxx='1' max='2'",
-        "23: found attribute maxx of <limit>, expected one of policy, scope, max, interval, unit, tz, at, history, rate, burst, debt, ban, on-exceed, per-call, max-period (nearest: max)",
+        "23: found attribute maxx of <limit>, expected one of policy, scope, max, interval, unit, tz, at, history, rate, burst, debt, ban, on-exceed, per-call, max-period, precision (nearest: max)",
     );
     one_fault(
         "policy='interval' interval='1m' max='1' scope='user'",
@@ -173,6 +173,84 @@ fn faulty_policies() {
 }
 
 #[test]
+fn distinct_is_read() {
+    let day = || Some(turns(Unit::Day, "UTC", 0));
+    let sketch = |precision, max| Tally::Sketch { precision, max };
+    for (settings, turns, tally) in [
+        ("policy='distinct'", None, sketch(12, None)),
+        ("policy='distinct' unit='day' precision='14'", day(), sketch(14, None)),
+        ("policy='distinct' precision='8' max='0' on-exceed='x'", None, sketch(8, Some(0))),
+        ("policy='distinct' precision='9' on-exceed='refuse'", None, sketch(9, None)),
+        ("policy='distinct' precision='exact' max='1' unit='day'", day(), Tally::Exact { max: 1 }),
+        ("policy='distinct' max='256' precision='exact' ban='1m'", None, Tally::Exact { max: 256 }),
+    ] {
+        let read = limit(settings, "");
+        assert_eq!(read.policy, Policy::Distinct(Distinct { turns, tally }), "{settings}");
+    }
+}
+
+#[test]
+fn faults_of_distinct() {
+    for (settings, expected) in [
+        (
+            "policy='distinct' precision='7'",
+            "37: found precision=\"7\", expected a whole number from 8 to 14, or exact",
+        ),
+        (
+            "policy='distinct' precision='012'",
+            "37: found precision=\"012\", expected a whole number from 8 to 14, or exact",
+        ),
+        (
+            "policy='distinct' precision='exact' max='257'",
+            "49: found max=\"257\", expected a whole number from 1 to 256",
+        ),
+        (
+            "policy='distinct' max='5'",
+            "26: found attribute max with a sketch that advises nothing, expected \
+             on-exceed=\"WORD\" or precision=\"exact\" with it, or no max",
+        ),
+        (
+            "policy='distinct' ban='5m'",
+            "26: found attribute ban with a sketch, expected precision=\"exact\" with it: a sketch \
+             refuses nothing",
+        ),
+        (
+            "policy='distinct' precision='exact' max='2' tz='UTC'",
+            "52: found attribute tz without unit, expected it with unit only",
+        ),
+    ] {
+        one_fault(settings, expected);
+    }
+}
+
+#[test]
+fn a_set_stands_alone_in_its_scope() {
+    let beside = |second: &str| {
+        let map = format!(
+            "<map><group name='g' files='1' key-nodes='1' node-size='640'/>\
+             <biz id='1' name='a' key='ip'>\n\
+             <limit policy='distinct' precision='exact' max='5'/>\n<limit {second}/></biz></map>"
+        );
+        parse("<srv/>", &map)
+    };
+    const EXPECTED: &str = "expected another biz for it: of limits that keep each member or each \
+                            use, a biz and scope has one set or one ring";
+    for second in
+        ["policy='distinct' precision='exact' max='2'", "policy='sliding' interval='1m' max='3'"]
+    {
+        let found = "found a limit beside one with precision=\"exact\"";
+        faults(beside(second), &[&format!("map.xml:3:16: {found}, {EXPECTED}")]);
+    }
+    for second in [
+        "policy='distinct' precision='8'",
+        "policy='distinct' precision='exact' max='2' scope='biz'",
+        "policy='sliding' interval='1m' max='3' scope='biz'",
+    ] {
+        assert!(beside(second).is_ok(), "{second}");
+    }
+}
+
+#[test]
 fn settings_of_other_policies_say_whose_they_are() {
     for (settings, expected) in [
         (
@@ -185,19 +263,19 @@ fn settings_of_other_policies_say_whose_they_are() {
         ),
         (
             "policy='token' rate='1/s' max='1'",
-            "34: found attribute max with policy=\"token\", expected it with policy=\"interval\", \"calendar\", \"sliding\", \"sliding-counter\" or \"total\" only",
+            "34: found attribute max with policy=\"token\", expected it with policy=\"interval\", \"calendar\", \"sliding\", \"sliding-counter\", \"total\" or \"distinct\" only",
         ),
         (
             "policy='interval' interval='1m' max='1' unit='day'",
-            "48: found attribute unit with policy=\"interval\", expected it with policy=\"calendar\" or \"count\" only",
+            "48: found attribute unit with policy=\"interval\", expected it with policy=\"calendar\", \"count\" or \"distinct\" only",
         ),
         (
             "policy='sliding-counter' interval='1m' max='1' tz='UTC'",
-            "55: found attribute tz with policy=\"sliding-counter\", expected it with policy=\"calendar\" or \"count\" only",
+            "55: found attribute tz with policy=\"sliding-counter\", expected it with policy=\"calendar\", \"count\" or \"distinct\" only",
         ),
         (
             "policy='total' max='1' at='04:00'",
-            "31: found attribute at with policy=\"total\", expected it with policy=\"calendar\" or \"count\" only",
+            "31: found attribute at with policy=\"total\", expected it with policy=\"calendar\", \"count\" or \"distinct\" only",
         ),
         (
             "policy='calendar' unit='day' max='1' rate='1/s'",
@@ -217,7 +295,7 @@ fn settings_of_other_policies_say_whose_they_are() {
         ),
         (
             "policy='gcra' rate='1/s' max='1'",
-            "33: found attribute max with policy=\"gcra\", expected it with policy=\"interval\", \"calendar\", \"sliding\", \"sliding-counter\" or \"total\" only",
+            "33: found attribute max with policy=\"gcra\", expected it with policy=\"interval\", \"calendar\", \"sliding\", \"sliding-counter\", \"total\" or \"distinct\" only",
         ),
         (
             "policy='count' ban='1m'",
@@ -233,7 +311,7 @@ fn settings_of_other_policies_say_whose_they_are() {
         ),
         (
             "policy='count' max='1'",
-            "23: found attribute max with policy=\"count\", expected it with policy=\"interval\", \"calendar\", \"sliding\", \"sliding-counter\" or \"total\" only",
+            "23: found attribute max with policy=\"count\", expected it with policy=\"interval\", \"calendar\", \"sliding\", \"sliding-counter\", \"total\" or \"distinct\" only",
         ),
     ] {
         one_fault(settings, expected);

@@ -7,7 +7,7 @@ use super::place::NodeLayout;
 use super::{Rule, Rules};
 use crate::conf::Scope;
 use crate::limit::past::{self, Part};
-use crate::limit::{policy, ring};
+use crate::limit::{distinct, policy, ring};
 
 /// Words of the largest node.
 const MAX_NODE_WORDS: usize = 32_768 / 8;
@@ -72,6 +72,11 @@ impl Rules {
             let at = node.ring_at();
             words[at..][..ring::words(ring)].copy_from_slice(&uses[..ring::words(ring)]);
         }
+        if let Some(room) = node.set_room {
+            distinct::shrink(room, uses);
+            let own = node.set_words();
+            words[node.set_at()..][..own].copy_from_slice(&uses[..own]);
+        }
     }
 
     /// Whether the words of a node are as these limits would write them, if it has their shape.
@@ -86,6 +91,7 @@ impl Rules {
     fn is_fitted(&self, scope: Scope, node: &NodeLayout, words: &[u64]) -> bool {
         (!node.has_past || self.are_laid_out(scope, node, words))
             && node.ring.is_none_or(|ring| ring::is_of(ring, &words[node.ring_at()..]))
+            && node.set_room.is_none_or(|room| distinct::fits(room, &words[node.set_at()..]))
     }
 
     /// Whether the histories are those of these limits, and no more. Words that were never rolled
@@ -96,7 +102,8 @@ impl Rules {
             return true;
         }
         let is_laid_out = |placed: PlacedPast| placed.past.is_laid_out(&words[placed.at]);
-        let behind = &words[node.ring_at()..];
+        // A scope has a ring or a set.
+        let behind = &words[node.ring_at().min(node.set_at())..];
         self.with_past(scope).all(is_laid_out) && past::parts(behind).next().is_none()
     }
 

@@ -2,21 +2,21 @@
 //!
 //! Invariant: nothing here judges. The words are taken as they are stored, unrolled.
 
-use super::Rules;
+use super::{Rule, Rules};
 use crate::conf::Scope;
 use crate::limit::leased::{LeaseField, Leased};
 use crate::limit::policy;
 use crate::limit::ring::{self, Uses};
-use crate::limit::state_word::{StateField, StateWord, WordUnit};
+use crate::limit::state_word::{MemberCount, StateField, StateWord, WordUnit};
 
 impl Rules {
     /// The meaning of the words of a node of the scope, starting after the key field.
     pub fn state_words(&self, scope: Scope) -> Vec<StateWord> {
         let mut words = Vec::with_capacity(self.words(scope));
-        for (rule, limit) in self.rules.iter().zip(1..).filter(|(rule, _)| rule.scope == scope) {
-            let named = policy::word_names(&rule.policy);
-            words.extend(named.iter().map(|&(name, unit)| StateWord { limit, name, unit }));
-        }
+        let own = || self.rules.iter().zip(1..).filter(|(rule, _)| rule.scope == scope);
+        let is_set =
+            |rule: &Rule| policy::members_word(&rule.policy) == Some(WordUnit::Fingerprint);
+        own().filter(|(rule, _)| !is_set(rule)).for_each(|named| name_words(named, &mut words));
         if scope == Scope::Key && self.has_ban() {
             words.push(StateWord { limit: 0, name: "ban-until", unit: WordUnit::Time });
         }
@@ -28,6 +28,7 @@ impl Rules {
                 _ => StateWord { limit, name: "history-uses", unit: WordUnit::PastUses },
             }));
         }
+        own().filter(|(rule, _)| is_set(rule)).for_each(|named| name_words(named, &mut words));
         let node = self.node(scope);
         let ring = node.ring.map_or(0, ring::words);
         words.extend((0..ring).map(|nth| match nth {
@@ -36,6 +37,18 @@ impl Rules {
             _ => StateWord { limit: 0, name: "ring-uses", unit: WordUnit::RingUses },
         }));
         words
+    }
+
+    /// What the `distinct` limits in a node of the scope hold. `words` are those after the key
+    /// field.
+    pub fn member_counts(&self, scope: Scope, words: &[u64]) -> Vec<MemberCount> {
+        let own = self.rules.iter().zip(1..).filter(|(rule, _)| rule.scope == scope);
+        own.filter_map(|(rule, limit)| {
+            policy::members_word(&rule.policy)?;
+            let members = *words.get(rule.state())?.get(1)?;
+            Some(MemberCount { limit, members, precision: policy::precision(&rule.policy) })
+        })
+        .collect()
     }
 
     /// The fields of the leases in a node of the scope. `words` are those after the key field.
@@ -62,5 +75,16 @@ impl Rules {
         };
         let uses = Uses::of(words);
         (0..uses.len()).map(|nth| uses.time(nth)).collect()
+    }
+}
+
+/// Appends the meaning of a limit's own words.
+fn name_words((rule, limit): (&Rule, u16), words: &mut Vec<StateWord>) {
+    let named = policy::word_names(&rule.policy);
+    words.extend(named.iter().map(|&(name, unit)| StateWord { limit, name, unit }));
+    if let Some(unit) = policy::members_word(&rule.policy) {
+        let name = if unit == WordUnit::Registers { "registers" } else { "member" };
+        let others = rule.state().len() - named.len();
+        words.extend((0..others).map(|_| StateWord { limit, name, unit }));
     }
 }

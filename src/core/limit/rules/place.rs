@@ -1,14 +1,15 @@
 //! Where the states of a biz's limits are in its nodes.
 //!
 //! Invariant: the states of fixed length come first, in the order of the limits; then the word of a
-//! ban, then the histories in the order of their limits, then the ring of the sliding limits. So
-//! another length of a history or the ring moves no state of fixed length.
+//! ban, then the histories in the order of their limits, then the ring of the sliding limits or the
+//! set of the exact `distinct` limit: a scope has one of them. So another length of a history, the
+//! ring or the set moves no state of fixed length.
 
 use std::sync::Arc;
 
 use super::Rule;
 use crate::base::hash;
-use crate::conf::{self, Biz, Scope};
+use crate::conf::{self, Biz, DISTINCT_HEADER_WORDS, Scope, Tally};
 use crate::limit::leased::{LeaseClock, Leased};
 use crate::limit::past::Past;
 use crate::limit::policy::{self, Policy};
@@ -31,6 +32,8 @@ pub(super) struct NodeLayout {
     pub life_ms: Option<u64>,
     /// Its ring. None: no limit needs one.
     pub ring: Option<Ring>,
+    /// Members that its set has room for. None: no limit needs one.
+    pub set_room: Option<usize>,
 }
 
 /// What bans mean for the nodes of a scope.
@@ -55,7 +58,11 @@ impl NodeLayout {
         let with_past = shape_of(scope, shapes().chain([WITH_HISTORY]));
         let (shape, sibling) = if has_past { (with_past, plain) } else { (plain, with_past) };
         NodeLayout {
-            words: fixed + ban.words + biz.history_words(scope) + biz.ring_words(scope),
+            words: fixed
+                + ban.words
+                + biz.history_words(scope)
+                + biz.ring_words(scope)
+                + biz.set_words(scope),
             fixed,
             shape,
             sibling,
@@ -64,13 +71,25 @@ impl NodeLayout {
                 .map(|rule| policy::life_ms(&rule.policy))
                 .try_fold(ban.life_ms, |longest_ms, life_ms| Some(longest_ms.max(life_ms?))),
             ring: ring_of(biz, scope),
+            set_room: biz.set_room(scope).map(|room| room as usize),
         }
     }
 
     /// Whether something follows whose length is a setting.
     #[inline]
     pub fn is_sized(&self) -> bool {
-        self.has_past | self.ring.is_some()
+        self.has_past | self.ring.is_some() | self.set_room.is_some()
+    }
+
+    /// First word of the set, or behind all words.
+    #[inline]
+    pub fn set_at(&self) -> usize {
+        self.words - self.set_words()
+    }
+
+    /// Words of the set.
+    pub fn set_words(&self) -> usize {
+        self.set_room.map_or(0, |room| DISTINCT_HEADER_WORDS + room)
     }
 
     /// First word of the ring.
@@ -105,6 +124,9 @@ pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
         let ring_to = ring_from + biz.ring_words(scope);
         let (from, words) = match limit.policy {
             conf::Policy::Sliding(_) if biz.sharing.is_none() => (ring_from, ring_to - ring_from),
+            conf::Policy::Distinct(conf::Distinct { tally: Tally::Exact { .. }, .. }) => {
+                (ring_from, biz.set_words(scope))
+            }
             _ => {
                 let words = biz.state_words(limit);
                 let from = next[scope as usize];

@@ -74,8 +74,11 @@ impl<'a> ItemTransaction<'a> {
         // Only an item without an error gets here, and such an item has a biz.
         let entry = table.entry(resolved.biz.unwrap_or(0));
         let rules = entry.rules(resolved.listing);
-        let pace = request.rate(item).and_then(CallRate::pace);
-        let terms = Terms { spending: resolved.spending(entry), pace };
+        let mut terms = Terms::of(resolved.spending(entry));
+        if item.brings_along() {
+            terms.pace = request.rate(item).and_then(CallRate::pace);
+            terms.member = resolved.member;
+        }
         ItemTransaction { table, entry, rules, resolved, item, now, terms }
     }
 

@@ -3,7 +3,7 @@
 
 use crate::conf::{Conf, Mode};
 use crate::key::{KeyField, KeyRef};
-use crate::limit::{List, Spending, Verdict};
+use crate::limit::{List, Member, Spending, Verdict};
 use crate::service::table::{Entry, Table};
 use crate::service::{Command, Item, ItemError, Request};
 use crate::store::{FormerPlace, Sought, Wanted};
@@ -54,6 +54,8 @@ pub(super) struct Resolved {
     pub wait: WaitState,
     /// It only asks.
     is_query: bool,
+    /// The member that it brings along. Only of an item that brings something.
+    pub member: Option<Member>,
 }
 
 /// Where an item's nodes were before its group grew.
@@ -100,7 +102,7 @@ pub(super) enum EarlyAnswer {
 }
 
 impl Resolved {
-    /// Errors in order of precedence: biz, key, count.
+    /// Errors in order of precedence: biz, key, count, member, rate.
     #[inline(always)]
     pub fn resolve(
         &mut self,
@@ -127,8 +129,8 @@ impl Resolved {
             return Err(EarlyAnswer::Failed(ItemError::BadKey));
         }
         item.count.ok_or(EarlyAnswer::Failed(ItemError::BadCount))?;
-        if request.rate(item).is_some_and(|rate| !entry.takes_rate(rate)) {
-            return Err(EarlyAnswer::Failed(ItemError::BadRate));
+        if item.brings_along() | entry.members.is_some() {
+            self.bring_along(entry, request, item).map_err(EarlyAnswer::Failed)?;
         }
         if table.degraded {
             return Err(EarlyAnswer::Degraded);
@@ -149,6 +151,32 @@ impl Resolved {
             self.find_former(entry, key);
         }
         Ok(())
+    }
+
+    /// Takes what the item brings along to its limits.
+    #[inline(never)]
+    fn bring_along(
+        &mut self,
+        entry: &Entry,
+        request: &Request,
+        item: &Item,
+    ) -> Result<(), ItemError> {
+        self.member = None;
+        if let Some(members) = &entry.members {
+            let forces = item.force && !self.is_query;
+            if !members.takes(item.count.unwrap_or(0), forces) {
+                return Err(ItemError::BadCount);
+            }
+            self.member = match request.member(item) {
+                Some(text) => Some(members.member(text).ok_or(ItemError::BadMember)?),
+                None if self.is_query => None,
+                None => return Err(ItemError::BadMember),
+            };
+        }
+        match request.rate(item) {
+            Some(rate) if !entry.takes_rate(rate) => Err(ItemError::BadRate),
+            _ => Ok(()),
+        }
     }
 
     #[cold]

@@ -68,7 +68,7 @@ fn each_item_is_counted_once_by_business_command_and_outcome() {
     assert_eq!(counted(&world, BizKey::Unknown, Command::Update), [(Error, 1)]);
     assert_eq!(items(&world, BizKey::Others), [[0; OUTCOMES]; 2]);
     let errors = world.runtime().sums().item_errors;
-    assert_eq!(errors, [2, 2, 0, 0, 0, 0, 0], "unknown-biz, bad-key");
+    assert_eq!(errors, [2, 2, 0, 0, 0, 0, 0, 0], "unknown-biz, bad-key");
 
     world.publish_degraded(map, 2);
     service.update("two", "a", NOW);
@@ -78,8 +78,10 @@ fn each_item_is_counted_once_by_business_command_and_outcome() {
 #[test]
 fn errors_are_told_by_their_own_words() {
     use ItemError::*;
-    let words = ["unknown-biz", "bad-key", "bad-count", "store", "busy", "full"];
-    for (nth, error) in [UnknownBiz, BadKey, BadCount, Store, Busy, Full].into_iter().enumerate() {
+    let words =
+        ["unknown-biz", "bad-key", "bad-count", "store", "busy", "full", "bad-rate", "bad-member"];
+    let all = [UnknownBiz, BadKey, BadCount, Store, Busy, Full, BadRate, BadMember];
+    for (nth, error) in all.into_iter().enumerate() {
         assert_eq!(error as usize, nth);
         assert_eq!(ItemError::ALL[nth], error);
         assert_eq!((error.word(), &*error.to_string()), (words[nth], words[nth]));

@@ -100,6 +100,7 @@ pub const LIMIT: Shape = Shape {
         ("burst", Whole),
         ("per-call", Flag),
         ("max-period", Text),
+        ("precision", Text),
         ("debt", Whole),
         ("ban", Text),
         ("on-exceed", Text),

@@ -202,14 +202,15 @@ struct Names {
 /// The members of a request.
 pub const DOCUMENT_MEMBERS: &[&str] = &["atomic", "items"];
 /// The members of an item.
-pub const ITEM_MEMBERS: &[&str] = &["biz", "key", "count", "force", "detail", "rate", "burst"];
+pub const ITEM_MEMBERS: &[&str] =
+    &["biz", "key", "count", "force", "detail", "rate", "burst", "member"];
 
 const OF_DOCUMENT: Names =
     Names { names: DOCUMENT_MEMBERS, unknown: "unknown member: expected atomic or items" };
 
 const OF_ITEM: Names = Names {
     names: ITEM_MEMBERS,
-    unknown: "unknown member: expected biz, key, count, force, detail, rate or burst",
+    unknown: "unknown member: expected biz, key, count, force, detail, member, rate or burst",
 };
 
 /// The members of an object that have been read.
@@ -390,7 +391,7 @@ impl<'de> Visitor<'de> for Item<'_, '_, 'de> {
         let Item(reader) = self;
         let item_at = reader.at;
         reader.enter();
-        let (mut biz, mut key) = (None, None);
+        let (mut biz, mut key, mut member) = (None, None, None);
         let mut options = ItemOptions::ONE;
         let mut call_rate = CallRateText::default();
         let mut members = Members::of(&OF_ITEM);
@@ -405,6 +406,7 @@ impl<'de> Visitor<'de> for Item<'_, '_, 'de> {
                     let rate = map.next_value_seed(Value::rate(reader))?;
                     call_rate.rate = Some(Rate::of_text(rate.or(&reader.decoded.other)));
                 }
+                "member" => member = Some(map.next_value_seed(Value::member(reader))?),
                 _ => {
                     let burst = map.next_value_seed(Integer(reader))?;
                     call_rate.burst = Some(form::burst(burst));
@@ -421,11 +423,14 @@ impl<'de> Visitor<'de> for Item<'_, '_, 'de> {
         let are_numbers = ItemNames { biz: biz.is_number(), key: key.is_number() };
         reader.request.push(biz.or(biz_text), key.or(key_text), options);
         reader.request.note_numbers(are_numbers);
+        if let Some(member) = member {
+            reader.request.bring_member(member.or(&reader.decoded.member));
+        }
         Ok(())
     }
 }
 
-/// A biz or key.
+/// A biz, a key, a member or a rate.
 #[derive(Clone, Copy)]
 enum Text<'de> {
     Plain(&'de str),
@@ -450,7 +455,7 @@ impl<'de> Text<'de> {
     }
 }
 
-/// Reads a biz, a key or a rate: a string, or an integer.
+/// Reads a biz, a key, a member or a rate: a string, or an integer.
 struct Value<'s, 'r, 'de> {
     reader: &'s mut Reader<'r, 'de>,
     /// Where to put a decoded string.
@@ -464,6 +469,10 @@ impl<'s, 'r, 'de> Value<'s, 'r, 'de> {
 
     fn key(reader: &'s mut Reader<'r, 'de>) -> Self {
         Value { reader, buffer: |decoded| &mut decoded.key }
+    }
+
+    fn member(reader: &'s mut Reader<'r, 'de>) -> Self {
+        Value { reader, buffer: |decoded| &mut decoded.member }
     }
 
     fn rate(reader: &'s mut Reader<'r, 'de>) -> Self {

@@ -33,7 +33,7 @@ fn parse(body: impl AsRef<[u8]>) -> Result<(bool, Vec<Row>), Error> {
     // What an earlier document left must not show.
     request.push("left", "over", ItemOptions::NO_COUNT.forced().detailed());
     let mut decoded =
-        Decoded { biz: "left".into(), key: "over".into(), other: "by another".into() };
+        Decoded { biz: "left".into(), key: "over".into(), member: "by".into(), other: "an".into() };
     read(body.as_ref(), Command::Update, BOUNDS, &mut decoded, &mut request)?;
     assert_eq!(request.command, Command::Update);
     let rows = request.items().iter().map(|item| Row {
@@ -350,7 +350,7 @@ fn the_words_of_faults() {
         (r#"{"Items":1}"#, "unknown member: expected atomic or items, found \"Items\""),
         (
             r#"{"items":[{"bizz":1}]}"#,
-            "unknown member: expected biz, key, count, force, detail, rate or burst, found \"bizz\"",
+            "unknown member: expected biz, key, count, force, detail, member, rate or burst, found \"bizz\"",
         ),
         (r#"{"items":[{"biz":true}]}"#, "expected a string or an integer, found \"true\""),
         (r#"{"items":[{"biz":[1]}]}"#, "expected a string or an integer, found \"[\""),

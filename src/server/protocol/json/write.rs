@@ -248,6 +248,10 @@ impl Pen<'_> {
             self.text(b",\"retry\":");
             self.number(retry_ms);
         }
+        if let Some(thousandths) = limit.error_thousandths {
+            self.text(b",\"standard-error\":");
+            self.thousandths(thousandths.into());
+        }
     }
 
     /// The totals of the windows before, of which there may be many.

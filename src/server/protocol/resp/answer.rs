@@ -78,6 +78,7 @@ const fn words(error: ItemError) -> &'static str {
         ItemError::UnknownBiz => "map.xml names no such business",
         ItemError::BadKey => "the key is empty, too long, not UTF-8, or not of the type of the biz",
         ItemError::BadCount => "expected a whole number of 32 bits",
+        ItemError::BadMember => "the biz notes members, and MEMBER has 1 to 1024 bytes of UTF-8",
         ItemError::BadRate => {
             "rate or burst are out of bounds, the period is over max-period, or the biz takes none"
         }
@@ -250,10 +251,7 @@ impl Pen<'_> {
         }
         if let Some(thousandths) = verdict.weight {
             self.text(b"$6\r\nweight\r\n$");
-            self.number(thousandths_bytes(thousandths));
-            self.text(b"\r\n");
-            self.thousandths(thousandths);
-            self.text(b"\r\n");
+            self.thousandths_bulk(thousandths);
         }
         let flags: [(bool, &[u8]); 4] = [
             (verdict.shadow, b"$6\r\nshadow\r\n:1\r\n"),
@@ -291,7 +289,12 @@ impl Pen<'_> {
         limit: &LimitFigures,
         totals: Option<&[u32]>,
     ) {
-        let has = [limit.figures.reset_ms.is_some(), limit.retry_ms.is_some(), totals.is_some()];
+        let has = [
+            limit.figures.reset_ms.is_some(),
+            limit.retry_ms.is_some(),
+            limit.error_thousandths.is_some(),
+            totals.is_some(),
+        ];
         self.map(version, 5 + has.iter().filter(|has| **has).count() as u64);
         self.text(b"$5\r\nindex\r\n");
         self.integer(limit.index.into());
@@ -300,6 +303,10 @@ impl Pen<'_> {
         self.figures_pairs(&limit.figures);
         if let Some(retry_ms) = limit.retry_ms {
             self.retry_pair(retry_ms);
+        }
+        if let Some(thousandths) = limit.error_thousandths {
+            self.text(b"$14\r\nstandard-error\r\n$");
+            self.thousandths_bulk(thousandths.into());
         }
         if let Some(totals) = totals {
             self.text(b"$7\r\nhistory\r\n*");
@@ -310,6 +317,14 @@ impl Pen<'_> {
                 self.integer(total.into());
             }
         }
+    }
+
+    /// The rest of a bulk after its `$`.
+    fn thousandths_bulk(&mut self, thousandths: u32) {
+        self.number(thousandths_bytes(thousandths));
+        self.text(b"\r\n");
+        self.thousandths(thousandths);
+        self.text(b"\r\n");
     }
 }
 

@@ -8,7 +8,7 @@ use crate::protocol::{Bounds, form};
 use frs::conf::Rate;
 use frs::service::{CallRate, CallRateText, Command, ItemOptions, Request};
 
-/// Text of an item. What is not UTF-8 becomes empty, which is no business and no key.
+/// Text of an item. What is not UTF-8 becomes empty, which is no business, no key and no member.
 #[inline]
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()
@@ -25,26 +25,32 @@ pub fn read_one<'a>(
     let (Some(biz), Some(key)) = (args.next(), args.next()) else {
         return Err(CommandError::Syntax(b""));
     };
-    let mut options = ItemOptions::ONE;
+    let (mut options, mut member) = (ItemOptions::ONE, None);
     if args.len() > 0 {
-        read_options(command, args, &mut options)?;
+        member = read_options(command, args, &mut options)?;
     }
     request.push(text(biz), text(key), options);
+    if let Some(member) = member {
+        request.bring_member(member);
+    }
     Ok(())
 }
 
+/// Reads the words behind biz and key. Returns the member, if there is one.
 fn read_options<'a>(
     command: Command,
     mut args: Args<'a>,
     options: &mut ItemOptions,
-) -> Result<(), CommandError<'a>> {
-    let (mut has_count, mut rate) = (false, CallRateText::default());
+) -> Result<Option<&'a str>, CommandError<'a>> {
+    let (mut has_count, mut rate, mut member) = (false, CallRateText::default(), None);
     while let Some(name) = args.next() {
         let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
         let mut value = || args.next().map(text).ok_or(CommandError::Syntax(name));
         if is("COUNT") && !has_count {
             options.count = form::count(value()?);
             has_count = true;
+        } else if is("MEMBER") && member.is_none() {
+            member = Some(value()?);
         } else if is("RATE") && rate.rate.is_none() {
             rate.rate = Some(Rate::of_text(value()?));
         } else if is("BURST") && rate.burst.is_none() {
@@ -58,7 +64,7 @@ fn read_options<'a>(
         }
     }
     options.rate = CallRate::of_text(rate);
-    Ok(())
+    Ok(member)
 }
 
 /// Reads the arguments of `FRS.MUPDATE` or `FRS.MQUERY` into `request`, which is emptied first.

@@ -158,7 +158,7 @@ fn item_ends(
 ) -> Result<bool, XmlFault> {
     let (mut biz, mut key) = names.map(|names| (names.biz, names.key)).unzip();
     let (mut count, mut force, mut detail) = (None, None, None);
-    let mut call_rate = CallRateText::default();
+    let (mut call_rate, mut member) = (CallRateText::default(), None);
     let empty = loop {
         let attribute = match cursor.part()? {
             Part::Attribute(attribute) => attribute,
@@ -179,6 +179,9 @@ fn item_ends(
         } else if attribute.is("detail") {
             first(&detail, &attribute)?;
             detail = Some(flag(&attribute, decoded)?);
+        } else if attribute.is("member") {
+            first(&member, &attribute)?;
+            member = Some(part(&attribute, decoded, request)?);
         } else if attribute.is("rate") {
             first(&call_rate.rate, &attribute)?;
             call_rate.rate = Some(Rate::of_text(attribute.value(decoded)?));
@@ -186,7 +189,8 @@ fn item_ends(
             first(&call_rate.burst, &attribute)?;
             call_rate.burst = Some(form::burst(attribute.value(decoded)?));
         } else {
-            let what = "unknown attribute: expected biz, key, count, force, detail, rate or burst";
+            let what = "unknown attribute: expected biz, key, count, force, detail, member, rate \
+                        or burst";
             return Err(unknown(what, &attribute));
         }
     };
@@ -201,6 +205,9 @@ fn item_ends(
         rate: CallRate::of_text(call_rate),
     };
     request.push_parts(ItemNames { biz, key }, options);
+    if let Some(member) = member {
+        request.bring_member_part(member);
+    }
     Ok(empty)
 }
 

@@ -355,6 +355,7 @@ fn the_answer_of_the_contract() {
         figures,
         retry_ms,
         limited: retry_ms.is_some(),
+        error_thousandths: None,
         history: HistorySpan::default(),
     };
     let answers = Answers {
@@ -449,6 +450,7 @@ fn the_longest_elements_fit() {
             figures: most,
             retry_ms: Some(u64::MAX),
             limited: true,
+            error_thousandths: Some(999),
             history: HistorySpan::default(),
         }]
         .into(),
@@ -459,7 +461,7 @@ fn the_longest_elements_fit() {
     let names = format!("<response><item biz=\"{biz}\" key=\"{key}\" limited=\"true\" limit=");
     assert!(text.starts_with(&names), "{text}");
     assert!(text.contains(" list=\"allow\" action=\"captcha\">"), "{text}");
-    assert!(text.contains(" retry=\"18446744073709551615\"/></item><item biz="), "{text}");
+    assert!(text.contains(" standard-error=\"0.999\"/></item><item biz="), "{text}");
 }
 
 /// At most this many bytes of a text, in whole characters.
@@ -562,6 +564,6 @@ fn error_documents() {
     assert_eq!(
         text("<request>\n<item bizz='b'/></request>"),
         "<error code=\"bad-request\" line=\"2\" column=\"7\">unknown attribute: expected biz, \
-         key, count, force, detail, rate or burst, found &quot;bizz&quot;</error>\n"
+         key, count, force, detail, member, rate or burst, found &quot;bizz&quot;</error>\n"
     );
 }

@@ -218,6 +218,10 @@ impl Pen<'_> {
         if let Some(retry_ms) = limit.retry_ms {
             self.retry(retry_ms);
         }
+        if let Some(thousandths) = limit.error_thousandths {
+            self.text(b"\" standard-error=\"");
+            self.thousandths(thousandths.into());
+        }
     }
 
     /// The totals of the windows before, of which there may be many.

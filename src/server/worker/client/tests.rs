@@ -38,6 +38,7 @@ impl Serve for Longest {
                 policy: "interval",
                 figures,
                 retry_ms: Some(u64::MAX),
+                error_thousandths: Some(16),
                 history: HistorySpan::default(),
             };
             answers.details.limits.extend((1..=LIMITS).map(|_| limit));

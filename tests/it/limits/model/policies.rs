@@ -244,6 +244,9 @@ fn first(low: i128, high: i128, holds: impl Fn(i128) -> bool) -> i128 {
     low
 }
 
+/// `distinct` counts members instead of uses: `limit::distinct` has a model of its own.
+const NO_MEMBERS: &str = "this model knows uses alone";
+
 /// The largest use that fits, debt included.
 pub fn most(policy: &Policy) -> i128 {
     let debt = match policy {
@@ -264,6 +267,7 @@ pub fn max(policy: &Policy) -> i128 {
         Policy::Gcra(limit) => limit.burst,
         Policy::Total(limit) => limit.max,
         Policy::Count(_) => 0,
+        Policy::Distinct(_) => unreachable!("{NO_MEMBERS}"),
     })
 }
 
@@ -400,6 +404,7 @@ impl View {
                 Some(self.first_admitting(policy, count, level))
             }
             Policy::Total(_) | Policy::Count(_) => None,
+            Policy::Distinct(_) => unreachable!("{NO_MEMBERS}"),
         }
     }
 
@@ -493,6 +498,7 @@ impl View {
                 turn - start
             }
             Policy::Total(_) | Policy::Count(_) => return None,
+            Policy::Distinct(_) => unreachable!("{NO_MEMBERS}"),
         })
     }
 }

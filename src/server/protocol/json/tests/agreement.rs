@@ -126,6 +126,8 @@ fn error() -> impl Strategy<Value = ItemError> {
         ItemError::UnknownBiz,
         ItemError::BadKey,
         ItemError::BadCount,
+        ItemError::BadMember,
+        ItemError::BadRate,
         ItemError::Store,
         ItemError::Busy,
         ItemError::Full,
@@ -134,13 +136,15 @@ fn error() -> impl Strategy<Value = ItemError> {
 
 fn limits() -> impl Strategy<Value = Vec<(LimitFigures, Option<Vec<u32>>)>> {
     let policy = proptest::sample::select(vec!["interval", "sliding-counter", "total"]);
-    let limit = (any::<u16>(), policy, figures(), proptest::option::of(number())).prop_map(
-        |(index, policy, figures, retry_ms)| LimitFigures {
+    let error = proptest::option::of(1..1000_u16);
+    let limit = (any::<u16>(), policy, figures(), proptest::option::of(number()), error).prop_map(
+        |(index, policy, figures, retry_ms, error_thousandths)| LimitFigures {
             index,
             policy,
             figures,
             retry_ms,
             limited: retry_ms.is_some(),
+            error_thousandths,
             history: HistorySpan::default(),
         },
     );
@@ -362,6 +366,7 @@ fn the_answer_of_the_contract() {
         figures,
         retry_ms,
         limited: retry_ms.is_some(),
+        error_thousandths: None,
         history: HistorySpan::default(),
     };
     let judged = |limited, limit, figures, retry_ms| Verdict {
@@ -456,6 +461,7 @@ fn the_longest_answers_are_within_their_bound() {
         figures,
         retry_ms: Some(LONGEST),
         limited: true,
+        error_thousandths: Some(999),
         history: HistorySpan::default(),
     };
     let history = |windows| {

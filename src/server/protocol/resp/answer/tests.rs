@@ -83,6 +83,7 @@ fn advice_and_the_detail() {
         figures: Figures { reset_ms: None, ..figures() },
         retry_ms: Some(3),
         limited: true,
+        error_thousandths: None,
         history: HistorySpan::default(),
     };
     let open = LimitFigures { retry_ms: None, figures: figures(), ..refused };
@@ -110,6 +111,7 @@ fn the_detail_with_windows_before() {
         figures: figures(),
         retry_ms: None,
         limited: false,
+        error_thousandths: None,
         history: HistorySpan::default(),
     };
     let written_with = |totals: &[u32]| {
@@ -153,6 +155,7 @@ fn an_error_of_the_only_item_is_one_of_the_protocol_and_among_items_a_word() {
         (ItemError::BadKey, 400),
         (ItemError::BadCount, 400),
         (ItemError::BadRate, 400),
+        (ItemError::BadMember, 400),
         (ItemError::Store, 503),
         (ItemError::Busy, 503),
         (ItemError::Full, 503),

@@ -1,0 +1,219 @@
+//! `distinct`: how many different members.
+//!
+//! ```text
+//! word 0    start of the window; 0 if there are no windows
+//! word 1    how many members: of a sketch its estimate
+//! word 2..  the registers of a sketch; or the members of a set, in the order in which they came
+//! ```
+//! Invariant: the first two words are the state of `calendar`, fresh exactly if there is no member;
+//! then all words are 0. The estimate is that of the registers: it is computed when one of them
+//! changes, and only read by all other items. A set holds each member once, as the 64 bits of its
+//! hash, and 0 behind the last one.
+
+use super::calendar::{self, Calendar};
+use super::interval::Window;
+use super::{Figures, Member, sketch};
+use crate::conf;
+use crate::conf::{DISTINCT_HEADER_WORDS, Tally, Unit};
+
+/// Prepared settings.
+#[derive(Debug, Clone)]
+pub(super) struct Distinct {
+    /// None: it never starts again.
+    turns: Option<Box<Calendar>>,
+    tally: Tally,
+}
+
+impl Distinct {
+    /// Prepares a limit. One with windows needs the time set before it is used.
+    pub fn new(limit: &conf::Distinct) -> Distinct {
+        let turns = limit.turns.as_ref().map(|turns| Box::new(Calendar::counting(turns)));
+        Distinct { turns, tally: limit.tally }
+    }
+
+    /// Its calendar, if it has windows.
+    pub fn turns(&self) -> Option<&Calendar> {
+        self.turns.as_deref()
+    }
+
+    /// The same, to set its time.
+    pub fn turns_mut(&mut self) -> Option<&mut Calendar> {
+        self.turns.as_deref_mut()
+    }
+
+    /// The length of its windows.
+    pub fn unit(&self) -> Option<Unit> {
+        self.turns().map(Calendar::unit)
+    }
+
+    /// Bits of a register's number. None: it keeps the members.
+    pub fn precision(&self) -> Option<u8> {
+        match self.tally {
+            Tally::Sketch { precision, .. } => Some(precision),
+            Tally::Exact { .. } => None,
+        }
+    }
+
+    /// Whether it only counts.
+    pub fn only_counts(&self) -> bool {
+        matches!(self.tally, Tally::Sketch { max: None, .. })
+    }
+
+    /// The standard error of what it counts, in thousandths. None: it counts exactly.
+    pub fn error_thousandths(&self) -> Option<u16> {
+        self.precision().map(sketch::error_thousandths)
+    }
+
+    const fn max(&self) -> u64 {
+        match self.tally {
+            Tally::Exact { max } | Tally::Sketch { max: Some(max), .. } => max,
+            Tally::Sketch { max: None, .. } => 0,
+        }
+    }
+}
+
+#[inline]
+fn window(state: &[u64]) -> Window {
+    Window { start: state[0], used: state[1] }
+}
+
+/// Brings the state to `now`.
+#[inline]
+pub(super) fn roll(limit: &Distinct, state: &mut [u64], now: u64) {
+    let Some(turns) = limit.turns() else { return };
+    let (stored, rolled) = (window(state), calendar::roll(turns, window(state), now));
+    if rolled != stored {
+        clear(state);
+    }
+}
+
+#[cold]
+fn clear(state: &mut [u64]) {
+    state.fill(0);
+}
+
+/// Whether a rolled state admits the member. An item that names none is not judged.
+pub(super) fn admits(limit: &Distinct, state: &[u64], count: u32, member: Option<Member>) -> bool {
+    let Some(member) = member else { return true };
+    let (used, notes) = (state[1], count > 0);
+    match limit.tally {
+        Tally::Sketch { max: None, .. } => true,
+        Tally::Sketch { precision, max: Some(max) } => {
+            let registers = &state[DISTINCT_HEADER_WORDS..];
+            let raised = notes.then(|| sketch::estimate_with(precision, registers, member));
+            raised.flatten().unwrap_or(used) <= max
+        }
+        Tally::Exact { max } => used < max || members(state).contains(&member.hash()),
+    }
+}
+
+/// Notes the member, admitted or not, if there is room for it. A negative count removes it from a
+/// set.
+pub(super) fn charge(limit: &Distinct, state: &mut [u64], count: i32, member: Option<Member>) {
+    let Some(member) = member else { return };
+    let changes = match limit.tally {
+        Tally::Sketch { precision, .. } => {
+            let registers = &mut state[DISTINCT_HEADER_WORDS..];
+            let raises = count > 0 && sketch::note(precision, registers, member);
+            if raises {
+                state[1] = sketch::estimate(precision, registers);
+            }
+            raises
+        }
+        Tally::Exact { .. } if count > 0 => insert(state, member),
+        Tally::Exact { .. } => count < 0 && remove(state, member),
+    };
+    if changes {
+        let current = limit.turns().map_or(0, Calendar::current_start);
+        state[0] = match state[1] {
+            0 => 0,
+            _ if state[0] == 0 => current,
+            _ => state[0],
+        };
+    }
+}
+
+/// The members of a set.
+fn members(state: &[u64]) -> &[u64] {
+    let slots = &state[DISTINCT_HEADER_WORDS..];
+    &slots[..slots.len().min(state[1] as usize)]
+}
+
+/// False: it is known, or there is no room.
+fn insert(state: &mut [u64], member: Member) -> bool {
+    let known = members(state);
+    let at = DISTINCT_HEADER_WORDS + known.len();
+    if known.contains(&member.hash()) || at >= state.len() {
+        return false;
+    }
+    state[at] = member.hash();
+    state[1] += 1;
+    true
+}
+
+/// False: it is not known.
+fn remove(state: &mut [u64], member: Member) -> bool {
+    let known = members(state);
+    let Some(at) = known.iter().position(|&known| known == member.hash()) else { return false };
+    let first = DISTINCT_HEADER_WORDS + at;
+    let end = DISTINCT_HEADER_WORDS + known.len();
+    state.copy_within(first + 1..end, first);
+    state[end - 1] = 0;
+    state[1] -= 1;
+    true
+}
+
+/// Whether a set is as one with `room` members is laid out.
+#[inline]
+pub(super) fn fits(room: usize, state: &[u64]) -> bool {
+    state[1] <= room as u64
+}
+
+/// Drops the oldest members of a set that are too many for `room`.
+pub(super) fn shrink(room: usize, state: &mut [u64]) {
+    let known = members(state).len();
+    let dropped = known.saturating_sub(room);
+    let (first, end) = (DISTINCT_HEADER_WORDS, DISTINCT_HEADER_WORDS + known);
+    state.copy_within(first + dropped..end, first);
+    state[end - dropped..].fill(0);
+    state[1] = (known - dropped) as u64;
+}
+
+/// The figures of a rolled state.
+pub(super) fn figures(limit: &Distinct, state: &[u64], now: u64) -> Figures {
+    let (window, max) = (window(state), limit.max());
+    let reset_ms = match limit.turns() {
+        Some(turns) => Some(calendar::reset_ms(turns, window, now)),
+        None => (window.used == 0).then_some(0),
+    };
+    Figures { used: window.used, max, remaining: remaining(limit, state), reset_ms }
+}
+
+/// Members that are left in a rolled state.
+#[inline]
+pub(super) fn remaining(limit: &Distinct, state: &[u64]) -> u64 {
+    limit.max().saturating_sub(state[1])
+}
+
+/// Milliseconds until a rolled state that refuses a member admits it. None: never.
+pub(super) fn retry_ms(limit: &Distinct, state: &[u64], now: u64) -> Option<u64> {
+    limit.turns().map(|turns| calendar::reset_ms(turns, window(state), now))
+}
+
+/// The length of a rolled state's window.
+pub(super) fn window_ms(limit: &Distinct, state: &[u64]) -> Option<u64> {
+    limit.turns().map(|turns| calendar::window_ms(turns, window(state)))
+}
+
+/// An upper bound of the milliseconds from a state's last use until it is fresh. None: forever.
+pub(super) fn life_ms(limit: &Distinct) -> Option<u64> {
+    calendar::life_ms(limit.turns()?)
+}
+
+/// Whether the loss of a state in use cannot be repaired: what a set has refused, it would admit.
+pub(super) fn is_kept(limit: &Distinct) -> bool {
+    limit.turns.is_none() && limit.precision().is_none()
+}
+
+#[cfg(test)]
+mod tests;
