@@ -434,8 +434,8 @@ impl Service {
         self.handle.runtime().flush_failed()
     }
 
-    /// Since when no checkpoint could be made, in milliseconds. None: the last one was made, or there
-    /// are none.
+    /// Since when no checkpoint could be made, in milliseconds. None: the last one was made, or
+    /// there are none.
     pub fn checkpoints_failing_since(&self) -> Option<u64> {
         self.conf.srv.data.checkpoint?;
         self.handle.runtime().checkpoints_failing_since()

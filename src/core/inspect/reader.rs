@@ -131,8 +131,8 @@ impl Reader {
         Err(unread.into_iter().next().map_or_else(none, Error::Active))
     }
 
-    /// Opens the checkpoints of a data directory instead of the live files: of each group the newest
-    /// one that is complete. Leaves out a group that has none: see [`Reader::faults`].
+    /// Opens the checkpoints of a data directory instead of the live files: of each group the
+    /// newest one that is complete. Leaves out a group that has none: see [`Reader::faults`].
     ///
     /// # Errors
     /// There is no configuration, or it cannot be read.

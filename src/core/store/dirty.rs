@@ -79,8 +79,8 @@ impl DirtyPages {
         self.pages.div_ceil(PAGES_OF_WORD)
     }
 
-    /// Marks the pages that hold `len` words of the file from `at` on. The caller, or the dead owner
-    /// whose work it undoes, holds the semaphore of their key-node.
+    /// Marks the pages that hold `len` words of the file from `at` on. The caller, or the dead
+    /// owner whose work it undoes, holds the semaphore of their key-node.
     #[inline(always)]
     pub fn mark(&self, at: usize, len: usize) {
         debug_assert!(len > 0);
@@ -110,8 +110,8 @@ impl DirtyPages {
     /// Clears 64 bits and returns those that were set. What is copied afterwards, by
     /// [`copy_quiet`], holds all that they stand for.
     pub fn take(&self, index: usize, side: Side) -> u64 {
-        // SeqCst: before the look at the semaphore; pairs with `mark_page`. A look first: most words
-        // are 0, and an exchange would take the line from the writers.
+        // SeqCst: before the look at the semaphore; pairs with `mark_page`. A look first: most
+        // words are 0, and an exchange would take the line from the writers.
         let word = self.word(index, side);
         if word.load(Ordering::Relaxed) == 0 { 0 } else { word.swap(0, Ordering::SeqCst) }
     }

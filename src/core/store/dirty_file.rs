@@ -19,7 +19,6 @@ use std::path::{Path, PathBuf};
 use super::dirty::{DirtyPages, Side};
 use super::error::{Error, expect, io_error};
 use super::file_words::{FilePlace, bytes_of, create_draft, header_crc, words_of};
-use super::group::{Header, open_regular};
 use super::layout::{PAGE_BYTES, PAGE_WORDS};
 use super::region::Region;
 use super::runtime::FileEntry;
@@ -47,25 +46,25 @@ pub(crate) fn bytes_for(file_bytes: u64) -> u64 {
 }
 
 /// The header of the file beside the group file of `entry`.
-fn header_of(header: &Header, entry: &FileEntry) -> [u64; CRC] {
-    let pages = header.geometry.file_bytes().div_ceil(PAGE_BYTES as u64);
+fn header_of(file_bytes: u64, entry: &FileEntry) -> [u64; CRC] {
+    let pages = file_bytes.div_ceil(PAGE_BYTES as u64);
     let place = [entry.device, entry.inode, entry.birth_ns];
-    [MAGIC, FORMAT, header.id, entry.file.into(), place[0], place[1], place[2], pages]
+    [MAGIC, FORMAT, entry.group, entry.file.into(), place[0], place[1], place[2], pages]
 }
 
 /// Creates the file with no mark at all, and nothing known of checkpoints. Returns its place.
 pub(crate) fn create(
     group_file: &Path,
-    header: &Header,
+    file_bytes: u64,
     entry: &FileEntry,
 ) -> Result<FilePlace, Error> {
     let path = path_of(group_file);
     let draft = path.with_extension("dirty.new");
     let made = (|| {
         let file = create_draft(&draft)?;
-        let bytes = bytes_for(header.geometry.file_bytes());
+        let bytes = bytes_for(file_bytes);
         sys::allocate(&file, 0, bytes).map_err(io_error(&draft, "allocate its blocks"))?;
-        let mut words = header_of(header, entry).to_vec();
+        let mut words = header_of(file_bytes, entry).to_vec();
         words.push(header_crc(&words));
         file.write_all_at(&bytes_of(&words), 0).map_err(io_error(&draft, "write its header"))?;
         let place = FilePlace::of(&file).map_err(io_error(&draft, "read its inode"))?;
@@ -82,12 +81,13 @@ pub(crate) fn create(
 /// Maps the file beside the group file of `entry`. It is the one at this place.
 pub(crate) fn open(
     group_file: &Path,
-    header: &Header,
+    file_bytes: u64,
     entry: &FileEntry,
     place: FilePlace,
 ) -> Result<DirtyPages, Error> {
     let path = path_of(group_file);
-    let file = open_regular(OpenOptions::new().read(true).write(true), &path)?;
+    let file = sys::open_regular(OpenOptions::new().read(true).write(true), &path)
+        .map_err(io_error(&path, "open it"))?;
     let found = FilePlace::of(&file).map_err(io_error(&path, "read its inode"))?;
     if found != place {
         return Err(Error::Mismatch {
@@ -97,12 +97,12 @@ pub(crate) fn open(
             expected: "those in runtime.mmap: it was swapped, restart the server".into(),
         });
     }
-    let bytes = bytes_for(header.geometry.file_bytes());
+    let bytes = bytes_for(file_bytes);
     let len = file.metadata().map_err(io_error(&path, "read its length"))?.len();
     expect(&path, "length", len, bytes)?;
     let mut head = [0u8; (CRC + 1) * 8];
     file.read_exact_at(&mut head, 0).map_err(io_error(&path, "read its header"))?;
-    let (words, expected) = (words_of(&head), header_of(header, entry));
+    let (words, expected) = (words_of(&head), header_of(file_bytes, entry));
     expect(&path, "header CRC", words[CRC], header_crc(&words[..CRC]))?;
     const FIELDS: [&str; CRC] = [
         "magic",

@@ -15,7 +15,8 @@ use super::file_map::PageAccess;
 pub use super::file_set::{FileSet, next_path_of, path_of};
 pub(crate) use super::file_set::{committed_path, is_next_there, is_there, is_unfinished};
 use super::file_words::{FilePlace, bytes_of, create_draft, header_crc, sync_directory, words_of};
-use super::layout::{self, HEAD_WORDS, PAGE_WORDS, group as at, node, runtime};
+use super::layout::{self, HEAD_WORDS, PAGE_WORDS, group as at, runtime};
+pub use super::node_check::{is_whole, node_crc, seal};
 use super::region::Region;
 use super::runtime::{FileEntry, Runtime};
 use super::semaphore::Semaphore;
@@ -424,7 +425,7 @@ impl Group {
                 });
             };
             if let Some(place) = runtime.dirty_place(known.index) {
-                dirty.push(dirty_file::open(path, &header, &found, place)?);
+                dirty.push(dirty_file::open(path, header.geometry.file_bytes(), &found, place)?);
                 dirty_places.push(place);
             }
             mark.get_or_insert(known.index);
@@ -680,23 +681,4 @@ impl Group {
         }
         Ok(())
     }
-}
-
-/// CRC of a node's words. The CRC itself and the last use count as 0.
-#[inline(always)]
-pub fn node_crc(words: &[u64]) -> u32 {
-    let first = [words[node::CHECK] & !0xffff_ffff, words[node::KEY], 0];
-    crate::base::hash::crc32c_words(first, &words[node::FIELD..])
-}
-
-/// Writes the CRC of a node's copy into it.
-#[inline(always)]
-pub fn seal(words: &mut [u64]) {
-    words[node::CHECK] = words[node::CHECK] & !0xffff_ffff | u64::from(node_crc(words));
-}
-
-/// Whether the CRC of a copied node is correct.
-#[inline(always)]
-pub fn is_whole(words: &[u64]) -> bool {
-    words[node::CHECK] as u32 == node_crc(words)
 }

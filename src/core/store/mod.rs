@@ -58,6 +58,8 @@ mod incarnation;
 #[cfg(not(loom))]
 pub mod inspect;
 #[cfg(not(loom))]
+mod node_check;
+#[cfg(not(loom))]
 mod notice;
 #[cfg(not(loom))]
 mod pass;

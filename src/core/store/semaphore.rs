@@ -73,8 +73,8 @@ impl<'a> Semaphore<'a> {
     /// As [`Semaphore::word`], in the one order of what takes it and what marks pages as changed.
     pub fn word_in_order(self) -> u32 {
         in_order();
-        // SeqCst: behind the clearing of bits; pairs with the exchange of a holder and the marks that
-        // it makes. Acquire is in it: 0 shows all that the last holder has written.
+        // SeqCst: behind the clearing of bits; pairs with the exchange of a holder and the marks
+        // that it makes. Acquire is in it: 0 shows all that the last holder has written.
         self.0.load(Ordering::SeqCst)
     }
 

@@ -1,8 +1,8 @@
 //! Makes a checkpoint of all groups now and then, on request, and a last one at the end.
 //!
 //! Invariant: a thread of its own does it, so no flush, no recovery and no answer waits for the
-//! disk. Without `<data checkpoint>` it sleeps until the configuration changes. A pass that fails is
-//! told to all processes until another one is complete, and is tried again when it is due.
+//! disk. Without `<data checkpoint>` it sleeps until the configuration changes. A pass that fails
+//! is told to all processes until another one is complete, and is tried again when it is due.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

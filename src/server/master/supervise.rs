@@ -355,7 +355,8 @@ impl Supervisor {
     }
 
     fn end(&mut self, ending: Ending, now_ms: u64, orders: &mut Vec<Order>) {
-        // The last checkpoint, which alone may take long, is skipped when the end is asked for again.
+        // The last checkpoint, which alone may take long, is skipped when the end is asked for
+        // again.
         let is_in_it = self.ending.is_some_and(|ending| ending != Ending::HandOver)
             && self.processes.iter().all(|process| process.leaving);
         if ending == Ending::Finish && (self.ending == Some(ending) || is_in_it) {

@@ -1,8 +1,9 @@
-//! What becomes of a group at a start: whether its live files go on, and which marks of changed pages
-//! are valid.
+//! What becomes of a group at a start: whether its live files go on, and which marks of changed
+//! pages are valid.
 //!
-//! Invariant: marks are kept only where every process that changed the live file since they were made
-//! has set them: in one boot, with checkpoints on all the time. Otherwise all pages count as changed.
+//! Invariant: marks are kept only where every process that changed the live file since they were
+//! made has set them: in one boot, with checkpoints on all the time. Otherwise all pages count as
+//! changed.
 
 use std::path::Path;
 
@@ -62,19 +63,20 @@ pub(crate) enum Marking {
     },
 }
 
-/// Gives a registered group its marks. No process of the server has the group mapped, or it has these
-/// marks already.
+/// Gives a registered group its marks. No process of the server has the group mapped, or it has
+/// these marks already.
 pub(crate) fn admit_marks(
     open: &OpenGroup,
     runtime: &Runtime,
     marking: Marking,
 ) -> Result<(), Error> {
     let OpenGroup { header, files } = open;
+    let file_bytes = header.geometry.file_bytes();
     for (index, OpenFile { path, file }) in (0..).zip(files) {
         let Some(known) = runtime.find_file(header.id, index) else { continue };
         let entry = group::entry_of(path, file, header, index)?;
         let place = runtime.dirty_place(known.index);
-        let valid = place.map(|place| dirty_file::open(path, header, &entry, place));
+        let valid = place.map(|place| dirty_file::open(path, file_bytes, &entry, place));
         match (marking, valid) {
             (Marking::Off, None) => {}
             (Marking::Off, Some(_)) => {
@@ -83,8 +85,8 @@ pub(crate) fn admit_marks(
             }
             (Marking::On, Some(Ok(_))) => {}
             (Marking::On | Marking::Holding { .. }, _) => {
-                let place = dirty_file::create(path, header, &entry)?;
-                let dirty = dirty_file::open(path, header, &entry, place)?;
+                let place = dirty_file::create(path, file_bytes, &entry)?;
+                let dirty = dirty_file::open(path, file_bytes, &entry, place)?;
                 for side in Side::BOTH {
                     match marking {
                         Marking::Holding { side: held, pass }

@@ -1,8 +1,8 @@
 //! Makes checkpoints of all groups, for the keeper.
 //!
-//! Invariant: one process at a time makes passes over a data directory: the one that holds the lock.
-//! A pass writes the checkpoint that is not the newest complete one. That one is not touched until
-//! the new one is complete in all files of the group.
+//! Invariant: one process at a time makes passes over a data directory: the one that holds the
+//! lock. A pass writes the checkpoint that is not the newest complete one. That one is not touched
+//! until the new one is complete in all files of the group.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -50,8 +50,8 @@ pub struct PassRate {
 }
 
 impl Checkpointer {
-    /// For the groups in `live_dir`, with checkpoints in `data_dir`. None while another process makes
-    /// checkpoints here.
+    /// For the groups in `live_dir`, with checkpoints in `data_dir`. None while another process
+    /// makes checkpoints here.
     pub fn new(data_dir: &Path, live_dir: &Path) -> Result<Option<Checkpointer>, Error> {
         let runtime = Runtime::open(data_dir)?;
         let path = runtime.path().to_owned();
@@ -160,8 +160,8 @@ impl Checkpointer {
         Ok(Some(done(written.iter().sum())))
     }
 
-    /// Opens or creates the checkpoint files of one side, and says in each that a pass is under way.
-    /// Whatever is not known to be in them is marked.
+    /// Opens or creates the checkpoint files of one side, and says in each that a pass is under
+    /// way. Whatever is not known to be in them is marked.
     fn prepare_files(
         &self,
         group: &Group,
@@ -207,8 +207,8 @@ fn give_up(
     file: u32,
     end: FilePassEnd,
 ) -> Result<Option<CheckpointFacts>, Error> {
-    // The files before it have taken marks, and what they stand for is written. Those behind it have
-    // taken none.
+    // The files before it have taken marks, and what they stand for is written. Those behind it
+    // have taken none.
     for index in 0..group.geometry().files {
         group.dirty(index).into_iter().for_each(|dirty| dirty.end_pass(side, id));
     }

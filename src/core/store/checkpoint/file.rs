@@ -77,7 +77,7 @@ pub(super) fn write_header(
     header: &Header,
     facts: CheckpointFacts,
 ) -> Result<(), Error> {
-    super::pass::fault::point(path)?;
+    super::fault::point(path)?;
     let mut words = header_words(header).to_vec();
     words[at::MAGIC] = MAGIC;
     let CheckpointFacts { id, number, begun_ms, written_pages, is_complete } = facts;
@@ -89,7 +89,7 @@ pub(super) fn write_header(
 
 /// Waits until all of a file is on the disk.
 pub(super) fn sync(path: &Path, file: &File) -> Result<(), Error> {
-    super::pass::fault::point(path)?;
+    super::fault::point(path)?;
     file.sync_data().map_err(io_error(path, "sync it"))
 }
 
@@ -253,7 +253,11 @@ fn complete(data_dir: &Path, name: &str, side: Side) -> Result<Complete, String>
 /// The newest complete pass of a group, if there is one, without its files.
 pub fn checkpoint_facts(data_dir: &Path, name: &str) -> Option<CheckpointFacts> {
     match find(data_dir, name) {
-        Ok(Found::Complete(complete)) => Some(complete.facts),
+        Ok(Found::Complete(complete)) => {
+            // Each file says how many of its own pages were written.
+            let written_pages = complete.files.iter().map(|file| file.facts.written_pages).sum();
+            Some(CheckpointFacts { written_pages, ..complete.facts })
+        }
         _ => None,
     }
 }

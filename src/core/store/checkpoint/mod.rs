@@ -8,6 +8,7 @@
 //! | file | duty |
 //! | --- | --- |
 //! | `file` | the format, and what is there of a group |
+//! | `fault` | faults of the disk, in tests |
 //! | `pass` | copies what has changed in one file |
 //! | `checkpointer` | passes over all groups, for the keeper |
 //! | `restore` | makes live files from checkpoints |
@@ -15,6 +16,7 @@
 
 mod admit;
 mod checkpointer;
+mod fault;
 mod file;
 mod pass;
 mod restore;

@@ -132,7 +132,7 @@ impl<'a> Output<'a> {
         if self.buffer.is_empty() {
             return Ok(Pace::Steady);
         }
-        fault::point(self.path)?;
+        super::fault::point(self.path)?;
         self.file
             .write_all_at(&self.buffer, self.at)
             .map_err(io_error(self.path, "write the checkpoint"))?;
@@ -239,8 +239,8 @@ impl FilePass<'_> {
         Ok(None)
     }
 
-    /// Copies a key-node, and puts out its part of each page that has changed. None if somebody works
-    /// on it all the time.
+    /// Copies a key-node, and puts out its part of each page that has changed. None if somebody
+    /// works on it all the time.
     fn key_node(
         &self,
         key_node: u32,
@@ -274,9 +274,9 @@ impl FilePass<'_> {
         Ok(Some(pace))
     }
 
-    /// Copies a key-node as a commit left it, with its semaphore free. False if somebody works on it
-    /// all the time. A node whose CRC fails however often it is copied is damaged: it is copied as it
-    /// is, and a restore drops it.
+    /// Copies a key-node as a commit left it, with its semaphore free. False if somebody works on
+    /// it all the time. A node whose CRC fails however often it is copied is damaged: it is copied
+    /// as it is, and a restore drops it.
     fn copy(&self, key_node: u32, copy: &mut [u64]) -> bool {
         let (region, head) = (self.group.file(self.file), self.group.head(key_node));
         let semaphore = self.group.semaphore(self.file, key_node);
@@ -295,7 +295,8 @@ impl FilePass<'_> {
 }
 
 impl Group {
-    /// The first and the last key-node that have a part in a page of a file. None: it is the header.
+    /// The first and the last key-node that have a part in a page of a file. None: it is the
+    /// header.
     pub(super) fn key_nodes_of_page(&self, page: usize) -> Option<(u32, u32)> {
         let first = (page * PAGE_WORDS).checked_sub(PAGE_WORDS)?;
         let key_node = |word: usize| (word / self.key_node_words()) as u32;
@@ -313,49 +314,3 @@ impl Group {
 }
 
 const _: () = assert!(PAGE_BYTES == PAGE_WORDS * 8);
-
-/// Faults of the disk, for tests: at each call that writes or syncs.
-pub(super) mod fault {
-    /// Called before each write and each sync.
-    #[cfg(not(test))]
-    #[inline(always)]
-    pub fn point(_: &std::path::Path) -> Result<(), crate::store::error::Error> {
-        Ok(())
-    }
-
-    #[cfg(test)]
-    pub use played::{calls, fail_at, point};
-
-    #[cfg(test)]
-    mod played {
-        use std::cell::Cell;
-        use std::path::Path;
-
-        use crate::store::error::{Error, io_error};
-
-        thread_local! {
-            static CALLS: Cell<u64> = const { Cell::new(0) };
-            static FAIL_AT: Cell<u64> = const { Cell::new(0) };
-        }
-
-        /// From here on the `nth` call of this thread fails, and all behind it. 0: none.
-        pub fn fail_at(nth: u64) {
-            CALLS.set(0);
-            FAIL_AT.set(nth);
-        }
-
-        /// Calls since [`fail_at`].
-        pub fn calls() -> u64 {
-            CALLS.get()
-        }
-
-        pub fn point(path: &Path) -> Result<(), Error> {
-            CALLS.set(CALLS.get() + 1);
-            if FAIL_AT.get() != 0 && CALLS.get() >= FAIL_AT.get() {
-                let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
-                return Err(io_error(path, "write the checkpoint")(full));
-            }
-            Ok(())
-        }
-    }
-}

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::pass::fault;
+use super::fault;
 use super::{Checkpointer, GroupPass, Pace, Pacer, PassRate, Unpaced, path_of};
 use crate::conf::{Conf, Texts, active};
 use crate::service::{Role, Service};

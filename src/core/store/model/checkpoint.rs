@@ -1,6 +1,6 @@
-//! Model check of what the keeper copies for a checkpoint beside transactions: whatever is not marked
-//! is in the checkpoint, and no copy is half of a transaction. Writers and keeper run the production
-//! code of `commit.rs` and `dirty.rs`.
+//! Model check of what the keeper copies for a checkpoint beside transactions: whatever is not
+//! marked is in the checkpoint, and no copy is half of a transaction. Writers and keeper run the
+//! production code of `commit.rs` and `dirty.rs`.
 //!
 //! What must not be left out is shown by variants without it, which must fail.
 
@@ -77,8 +77,8 @@ fn keep(world: &World, checkpoint: &mut [u64; 2], how: HowCopied) {
     }
 }
 
-/// A transaction that dies after `stores` stores beside a keeper of two turns. `is_marked`: the page
-/// is marked already, so that the writer only looks.
+/// A transaction that dies after `stores` stores beside a keeper of two turns. `is_marked`: the
+/// page is marked already, so that the writer only looks.
 fn check(is_marked: bool, stores: usize, how: (HowMarked, HowCopied)) {
     explore(move || {
         let world = Arc::new(world(how.0));
