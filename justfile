@@ -34,8 +34,8 @@ model cases="100000":
     PROPTEST_CASES={{ cases }} CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
         cargo test --release --target-dir target/model --test it limits::model
 
-# estimates of different members against true counts, by so many sketches of each precision
-distinct members="10000000" sketches="400":
+# estimates of different members against true counts: fewer sketches than these miss the bound by chance
+distinct members="10000000" sketches="1000":
     FRS_DISTINCT={{ members }} FRS_DISTINCT_SKETCHES={{ sketches }} \
         cargo test --release --target-dir target/model -p frs --lib limit::sketch -- --nocapture
 

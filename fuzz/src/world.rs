@@ -161,7 +161,8 @@ impl World {
         (0..FILES).for_each(|file| settle(&group::path_of(data, "g", file as u32)));
         prepare(&conf, &Default::default()).expect("prepared");
         let (srv_name, map_name, map) = ("srv.xml".into(), "map.xml".into(), MAP.into());
-        let texts = Texts { srv_name, srv, map_name, map, settings: Default::default() };
+        let (settings, kept) = Default::default();
+        let texts = Texts { srv_name, srv, map_name, map, settings, kept };
         active::write(data, 1, &texts).expect("written");
         Runtime::open(data).expect("it is there").publish(1);
         let mut service = Service::attach(data, Role::Program).expect("attached");

@@ -12,12 +12,13 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use frs::base::figures::grouped;
 use frs::conf::Machine;
 use frs::conf::{Conf, LoadedConf, Setting, SettingError, Settings, report};
-use frs::store::ChildRole;
+use frs::store::{self, ChildRole};
 use frs_server::buffer_sizes::BUFFER_SIZES;
-use frs_server::master::{self, Ended, Start, command};
+use frs_server::master::{self, Ended, Forecast, Start, command};
 use frs_server::process::child::ForkedChild;
 use frs_server::process::envoy;
 use frs_server::process::log;
+use frs_server::process::message::Loss;
 use frs_server::process::result_files::Reloaded;
 use frs_server::{courier, keeper, worker};
 
@@ -107,7 +108,13 @@ enum Command {
     /// Check srv.xml and map.xml; print geometry and memory
     Check(WholeConf),
     /// Make the running server read its configuration again
-    Reload(Place),
+    Reload {
+        #[command(flatten)]
+        place: Place,
+        /// Lose what does not fit a changed geometry, instead of refusing it
+        #[arg(long)]
+        lossy: bool,
+    },
     /// Make the running server write a checkpoint of all groups, and wait until it is on disk
     Checkpoint(Place),
     /// Stop the running server
@@ -171,7 +178,9 @@ fn main() -> ExitCode {
     let result = match arguments.command.unwrap_or(Command::Serve(arguments.serve)) {
         Command::Serve(how) => serve(&how),
         Command::Check(conf) => check(&conf),
-        Command::Reload(place) => reload(&place),
+        Command::Reload { place, lossy } => {
+            reload(&place, if lossy { Loss::Allowed } else { Loss::Refused })
+        }
         Command::Checkpoint(place) => checkpoint(&place),
         Command::Stop(place) => stop(&place),
         Command::Status(place) => status(&place),
@@ -215,7 +224,9 @@ fn become_child(child: ForkedChild) -> Result<(), Failed> {
 
 fn check(of: &WholeConf) -> Result<(), Failed> {
     let settings = of.settings()?;
-    let LoadedConf { conf, .. } = Conf::load_texts(&of.dir.conf, &settings).map_err(|faults| {
+    let loaded = Conf::load_texts(&of.dir.conf, &settings);
+    let loaded = loaded.and_then(|loaded| store::settled(loaded, &[]));
+    let LoadedConf { conf, .. } = loaded.map_err(|faults| {
         for fault in faults.iter() {
             eprintln!("{fault}");
             fault.line.iter().for_each(|line| eprintln!("{line}"));
@@ -231,7 +242,9 @@ fn check(of: &WholeConf) -> Result<(), Failed> {
         tell(format_args!("{name} is \"{value}\" ({origin}), whatever srv.xml says"))?;
     }
     tell(report.text.trim_end_matches('\n'))?;
-    let mut warnings = report.warnings.iter().chain(&token_warnings);
+    let Forecast { lines, warnings: refused } = master::forecast(&conf);
+    lines.iter().try_for_each(tell)?;
+    let mut warnings = report.warnings.iter().chain(&token_warnings).chain(&refused);
     warnings.try_for_each(|warning| tell(format_args!("warning: {warning}")))?;
     report.faults.iter().for_each(|fault| eprintln!("{fault}"));
     if report.faults.is_empty() {
@@ -264,8 +277,8 @@ fn status(place: &Place) -> Result<(), Failed> {
     tell(text.trim_end_matches('\n'))
 }
 
-fn reload(place: &Place) -> Result<(), Failed> {
-    match say(command::reload(&place.dir.conf, &place.settings()?), |result| result)? {
+fn reload(place: &Place, loss: Loss) -> Result<(), Failed> {
+    match say(command::reload(&place.dir.conf, &place.settings()?, loss), |result| result)? {
         Reloaded::Taken { generation, laggards } => {
             tell(format_args!("taken: generation {generation}"))?;
             let mut laggards = laggards.iter();

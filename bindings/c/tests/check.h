@@ -3,6 +3,7 @@
 #define CHECK_H
 
 #include "frs.h"
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -31,6 +31,8 @@ static int unknown_biz(void) { return update("nope", "k", 1, 0); }
 static int bad_key(void) { return update("plenty", "", 1, 0); }
 static int bad_count(void) { return update("plenty", "k", INT64_MAX, 0); }
 static int bad_rate(void) { return update("plenty", "k", 1, FRS_RATE); }
+/* A limit notes members, and the item has none. */
+static int bad_member(void) { return update("devices", "k", 1, 0); }
 /* The test has damaged the file of its group. */
 static int store(void) { return update("damaged", "k", 1, 0); }
 /* The cluster is silent, and the business says on-miss="busy". */
@@ -148,6 +150,7 @@ static const struct {
     CODE(FRS_STORE, store),
     CODE(FRS_BUSY, busy),
     CODE(FRS_FULL, full),
+    CODE(FRS_BAD_MEMBER, bad_member),
     CODE(FRS_NO_SERVER, no_server),
     CODE(FRS_DENIED, denied),
     CODE(FRS_NO_PLACE, no_place),

@@ -100,6 +100,47 @@ static void other_answers(void)
     SAME(paced.remaining, 6);
 }
 
+/* What a member is told of: whether it is refused, and how many there are. */
+static void note(const char *member, size_t bytes, int limited, int64_t used)
+{
+    frs_item item = FRS_ITEM("devices", "account");
+    frs_result result = FRS_RESULT;
+    item.member = member;
+    item.member_bytes = bytes;
+    SAME(frs_update(limits, &item, &result), FRS_OK);
+    SAME(result.limited, limited);
+    SAME(result.used, used);
+}
+
+static void members(void)
+{
+    note("phone", FRS_TEXT, 0, 1);
+    note("phone and more", 5, 0, 1);
+    note("laptop", FRS_TEXT, 0, 2);
+    note("tablet", FRS_TEXT, 1, 2);
+    note("phone", FRS_TEXT, 0, 2);
+    frs_item item = FRS_ITEM("devices", "account");
+    frs_result result = FRS_RESULT;
+    SAME(frs_update(limits, &item, &result), FRS_BAD_MEMBER);
+    SAME(frs_query(limits, &item, &result), FRS_OK);
+    SAME(result.remaining, 0);
+    item.member = "";
+    SAME(frs_query(limits, &item, &result), FRS_BAD_MEMBER);
+    item.member = "phone";
+    item.member_bytes = (size_t)-2;
+    SAME(frs_update(limits, &item, &result), FRS_ARGUMENT);
+    SAYS("member of frs_item");
+    /* An item of the first frs.h ends before its member. */
+    item.member_bytes = FRS_TEXT;
+    item.size = offsetof(frs_item, member);
+    SAME(frs_update(limits, &item, &result), FRS_BAD_MEMBER);
+    item.size = sizeof item;
+    item.count = -1;
+    SAME(frs_update(limits, &item, &result), FRS_OK);
+    SAME(result.used, 1);
+    note("tablet", FRS_TEXT, 0, 2);
+}
+
 static void details(void)
 {
     frs_limit figures[3] = { FRS_LIMIT, FRS_LIMIT, FRS_LIMIT };
@@ -367,6 +408,7 @@ int main(int argc, char **argv)
     SAME(frs_open(argv[1], &limits), FRS_OK);
     verdicts();
     other_answers();
+    members();
     details();
     windows_before();
     errors_of_items();

@@ -1,42 +1,49 @@
-//! Checks what must fit together: nodes and the states in them, key fields and key types, the
-//! largest transaction and the undo log.
+//! Checks what must fit together: nodes and the states in them, key fields and key types, groups
+//! and their files, the largest transaction and the undo log.
 //!
 //! Invariant: only settings without faults are compared, so one mistake is one fault.
 
+use super::derive::WrittenGroup;
 use super::fault::{Checked, Faulty, Notes};
+use super::geometry::Written;
 use super::map::{
-    BAN_BYTES, Biz, Distinct, Group, KeyType, Limit, Map, NODE_HEADER_BYTES, Policy, Scope, Tally,
-    UNDO_WORDS,
+    BAN_BYTES, Biz, Distinct, Group, KeyType, Limit, MAX_FILES, Map, NODE_HEADER_BYTES, Policy,
+    Scope, Tally, UNDO_WORDS,
 };
-use super::map_read::{RawBiz, RawMap};
+use super::map_read::{RawBiz, RawGroup, RawMap};
 use super::srv::Srv;
 use super::xml::Element;
 use crate::base::figures::grouped;
 
 /// Bytes of the largest node.
 const MAX_NODE_BYTES: u32 = 32_768;
+/// File sizes are 48-bit numbers.
+const MAX_FILE_BYTES: u64 = (1 << 48) - 1;
 /// Bytes of an address or a digest in a key field.
 const MIN_KEY_BYTES: u32 = 16;
 
 /// Turns a read map into the checked one, if everything in it fits.
 pub(super) fn map(notes: &mut Notes<'_>, raw: RawMap<'_>) -> Checked<Map> {
     let bizs: Vec<Option<Biz>> = raw.bizs.iter().map(biz).collect();
+    let mut groups = Vec::new();
     let mut fits = Ok(());
-    for (at, group) in raw.groups.iter().enumerate() {
-        let Ok(checked) = &group.group else { continue };
+    for (at, RawGroup { element, group, .. }) in raw.groups.iter().enumerate() {
+        let Ok(written) = group else {
+            fits = Err(Faulty);
+            continue;
+        };
         let own: Vec<&Biz> = bizs.iter().flatten().filter(|biz| biz.group == at).collect();
-        let nodes = nodes_hold(notes, group.element, checked, &own);
+        let group = geometry_holds(notes, element, written, &own);
         let others = raw.bizs.iter().filter(|biz| biz.group == Ok(at));
-        let keys = keys_fit(notes, group.element, checked, others);
-        fits = fits.and(nodes).and(keys);
+        let keys = keys_fit(notes, element, written.geometry.key_bytes, others);
+        fits = fits.and(keys).and(group.as_ref().map(drop).map_err(|&faulty| faulty));
+        groups.extend(group.ok().map(|group| (*element, group)));
     }
-    fits?;
-    let groups: Option<Vec<Group>> = raw.groups.into_iter().map(|group| group.group.ok()).collect();
+    let files = files_fit(notes, &groups);
+    fits.and(files)?;
     let bizs: Option<Vec<Biz>> = bizs.into_iter().collect();
-    match (groups, bizs) {
-        (Some(groups), Some(bizs)) => Ok(Map::new(groups, bizs)),
-        _ => Err(Faulty),
-    }
+    let groups = groups.into_iter().map(|(_, group)| group).collect();
+    bizs.map(|bizs| Map::new(groups, bizs)).ok_or(Faulty)
 }
 
 fn biz(raw: &RawBiz<'_>) -> Option<Biz> {
@@ -55,24 +62,61 @@ fn biz(raw: &RawBiz<'_>) -> Option<Biz> {
     })
 }
 
+/// The group with its geometry, which holds its businesses.
+fn geometry_holds(
+    notes: &mut Notes<'_>,
+    element: &Element,
+    written: &WrittenGroup,
+    bizs: &[&Biz],
+) -> Checked<Group> {
+    let WrittenGroup { name, geometry: written, on_full, backup_ms, spill } = written;
+    let needed = |biz: &Biz| node_bytes(biz, written.key_bytes);
+    let most = bizs.iter().map(|biz| needed(biz)).max().unwrap_or(0);
+    nodes_hold(notes, element, written, bizs)?;
+    let geometry = written.geometry(most);
+    if geometry.file_bytes() > MAX_FILE_BYTES {
+        let most = (MAX_FILE_BYTES - 4096)
+            / (64 + u64::from(geometry.chain) * u64::from(geometry.node_bytes));
+        let found = format!(
+            "key-nodes=\"{}\", files of {} bytes",
+            geometry.key_nodes,
+            geometry.file_bytes()
+        );
+        let expected = format!("at most {most} (a file is smaller than 2^48 bytes)");
+        return Err(notes.note(element.value_at("key-nodes"), found, expected));
+    }
+    Ok(Group {
+        name: name.clone(),
+        geometry,
+        written: *written,
+        derived: geometry,
+        on_full: *on_full,
+        backup_ms: *backup_ms,
+        spill: *spill,
+        moving: None,
+    })
+}
+
+/// Bytes of the larger of the two nodes of a biz.
+fn node_bytes(biz: &Biz, key_bytes: u32) -> u32 {
+    let scopes = [Scope::Key, Scope::Biz].map(|scope| biz.node_bytes(scope, key_bytes));
+    scopes.into_iter().max().unwrap_or(0)
+}
+
 /// Every biz that does not fit is a fault. All of these faults name the size that would hold all of
-/// them.
+/// them. Where the size is left out, none is too small.
 fn nodes_hold(
     notes: &mut Notes<'_>,
     element: &Element,
-    group: &Group,
+    written: &Written,
     bizs: &[&Biz],
 ) -> Checked<()> {
-    let node_bytes = group.geometry.node_bytes;
-    let key_bytes = group.geometry.key_bytes;
-    let needed = |biz: &Biz| {
-        let scopes = [Scope::Key, Scope::Biz].map(|scope| biz.node_bytes(scope, key_bytes));
-        scopes.into_iter().max().unwrap_or(0)
-    };
-    let most = bizs.iter().map(|biz| needed(biz)).max().unwrap_or(0);
+    let key_bytes = written.key_bytes;
+    let held = written.node_bytes.unwrap_or(MAX_NODE_BYTES);
+    let most = bizs.iter().map(|biz| node_bytes(biz, key_bytes)).max().unwrap_or(0);
     let mut fits = Ok(());
     for biz in bizs {
-        if needed(biz) <= node_bytes {
+        if node_bytes(biz, key_bytes) <= held {
             continue;
         }
         let cure = match most.next_multiple_of(64) {
@@ -81,10 +125,28 @@ fn nodes_hold(
         };
         let expected =
             format!("{cure}: biz {} {:?} needs {}", biz.id, biz.name, needs(biz, key_bytes));
-        let found = format!("node-size=\"{node_bytes}\"");
+        let found = match written.node_bytes {
+            Some(node_bytes) => format!("node-size=\"{node_bytes}\""),
+            None => format!("a node of {} bytes", grouped(most.into())),
+        };
         fits = Err(notes.note(element.value_at("node-size"), found, expected));
     }
     fits
+}
+
+/// The files of all groups are within their bound.
+fn files_fit(notes: &mut Notes<'_>, groups: &[(&Element, Group)]) -> Checked<()> {
+    let mut all = 0;
+    for (element, Group { geometry, .. }) in groups {
+        // Each is at most MAX_FILES. The fault is noted once, and no sum overflows.
+        all += geometry.files;
+        if all > MAX_FILES {
+            let found = format!("files=\"{}\", {all} in all so far", geometry.files);
+            let expected = format!("at most {MAX_FILES} files of all groups");
+            return Err(notes.note(element.value_at("files"), found, expected));
+        }
+    }
+    Ok(())
 }
 
 /// The parts of a biz's nodes, in words.
@@ -135,10 +197,9 @@ fn limit_needs(biz: &Biz, at: usize, limit: &Limit) -> String {
 fn keys_fit<'r>(
     notes: &mut Notes<'_>,
     element: &Element,
-    group: &Group,
+    key_bytes: u32,
     mut bizs: impl Iterator<Item = &'r RawBiz<'r>>,
 ) -> Checked<()> {
-    let key_bytes = group.geometry.key_bytes;
     if key_bytes >= MIN_KEY_BYTES {
         return Ok(());
     }

@@ -12,8 +12,8 @@ use super::fault::{Checked, Fault, Faults, Faulty, Notes, Source, shown};
 use super::host::Host;
 use super::xml::{Document, Element};
 use super::{
-    Cluster, Conf, Settings, Srv, cluster_read, fit, map_read, resp_read, rls_read, share_read,
-    srv_read, warm, xml,
+    Cluster, Conf, Kept, LiveGeometry, Settings, Srv, cluster_read, fit, map_read, resp_read,
+    rls_read, share_read, srv_read, warm, xml,
 };
 
 /// The most bytes of a configuration file.
@@ -32,6 +32,8 @@ pub struct Texts {
     pub map: String,
     /// What was laid over srv.xml.
     pub settings: Settings,
+    /// The files that stay, where map.xml derives other numbers.
+    pub kept: Kept,
 }
 
 impl Texts {
@@ -39,7 +41,7 @@ impl Texts {
     pub fn of(srv: impl Into<String>, map: impl Into<String>) -> Texts {
         let (srv_name, map_name) = ("srv.xml".to_owned(), "map.xml".to_owned());
         let (srv, map, settings) = (srv.into(), map.into(), Settings::default());
-        Texts { srv_name, srv, map_name, map, settings }
+        Texts { srv_name, srv, map_name, map, settings, kept: Kept::default() }
     }
 }
 
@@ -50,6 +52,22 @@ pub struct LoadedConf {
     pub conf: Conf,
     /// The texts.
     pub texts: Texts,
+}
+
+impl LoadedConf {
+    /// This configuration over files of these geometries: those that may stay do.
+    ///
+    /// # Errors
+    /// What fits the derived nodes does not fit the longer ones that stay: an atomic request may
+    /// log more words than the undo log has.
+    pub fn over(self, live: &[LiveGeometry]) -> Result<LoadedConf, Faults> {
+        let kept = Kept::of(&self.conf.map, live);
+        if kept == self.texts.kept {
+            return Ok(self);
+        }
+        let texts = Texts { kept, ..self.texts };
+        Ok(LoadedConf { conf: texts.parse()?, texts })
+    }
 }
 
 impl Conf {
@@ -76,7 +94,7 @@ impl Conf {
             (name, bytes)
         });
         let named = NamedBytes::read(&srv).with(settings);
-        let conf = check(named, NamedBytes::read(&map), &Host::this())?;
+        let conf = check(named, NamedBytes::read(&map), &Kept::default(), &Host::this())?;
         if is_same_directory(dir, &conf.srv.data.dir) {
             // The server holds the lock of the data directory as long as it runs, a change that of
             // the configuration directory.
@@ -100,7 +118,8 @@ impl Conf {
             String::from_utf8(bytes.unwrap_or_default()).unwrap_or_default()
         };
         let (srv_name, map_name, settings) = (srv.0, map.0, settings.clone());
-        let texts = Texts { srv_name, srv: text(srv.1), map_name, map: text(map.1), settings };
+        let (srv, map, kept) = (text(srv.1), text(map.1), Kept::default());
+        let texts = Texts { srv_name, srv, map_name, map, settings, kept };
         Ok(LoadedConf { conf, texts })
     }
 
@@ -134,12 +153,12 @@ impl Conf {
         map_text: &(impl AsRef<[u8]> + ?Sized),
     ) -> Result<Conf, Faults> {
         let (srv, map) = (NamedBytes::of(srv_name, srv_text), NamedBytes::of(map_name, map_text));
-        check(srv, map, &Host::this())
+        check(srv, map, &Kept::default(), &Host::this())
     }
 }
 
 impl Texts {
-    /// Checks the texts, with the settings laid over srv.xml.
+    /// Checks the texts, with the settings laid over srv.xml and the files that stay over map.xml.
     ///
     /// # Errors
     /// All faults.
@@ -150,7 +169,7 @@ impl Texts {
     /// Checks the texts as if read on `host`.
     pub(super) fn check(&self, host: &Host) -> Result<Conf, Faults> {
         let srv = NamedBytes::of(&self.srv_name, &self.srv).with(&self.settings);
-        check(srv, NamedBytes::of(&self.map_name, &self.map), host)
+        check(srv, NamedBytes::of(&self.map_name, &self.map), &self.kept, host)
     }
 }
 
@@ -233,7 +252,12 @@ impl<'t> NamedBytes<'t> {
     }
 }
 
-fn check(srv: NamedBytes<'_>, map: NamedBytes<'_>, host: &Host) -> Result<Conf, Faults> {
+fn check(
+    srv: NamedBytes<'_>,
+    map: NamedBytes<'_>,
+    kept: &Kept,
+    host: &Host,
+) -> Result<Conf, Faults> {
     let [srv, map] = [srv, map].map(NamedBytes::source);
     let has_cluster = may_have_cluster(&srv);
     let mut map_faults = Vec::new();
@@ -243,7 +267,9 @@ fn check(srv: NamedBytes<'_>, map: NamedBytes<'_>, host: &Host) -> Result<Conf, 
             share_read::without_cluster(notes, raw.bizs.iter().map(|biz| biz.element));
             warm::without_cluster(notes, raw.groups.iter().map(|group| group.element));
         }
-        fit::map(notes, raw)
+        let mut map = fit::map(notes, raw)?;
+        kept.lay_over(&mut map);
+        Ok(map)
     });
     let mut faults = Vec::new();
     let srv = rooted(&srv, "srv", &mut faults, |notes, root, complete| {

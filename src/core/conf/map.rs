@@ -9,6 +9,7 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 
 use super::cidr::Cidr;
+use super::geometry::{Geometry, Written};
 use super::index::BizIndex;
 use super::share::{LEASED_WORDS, Sharing};
 
@@ -101,8 +102,13 @@ impl Map {
 pub struct Group {
     /// `[a-z0-9-]{1,32}`, unique.
     pub name: String,
-    /// The layout of its files, which is fixed for their life.
+    /// The layout that its files have, or are to have.
     pub geometry: Geometry,
+    /// What map.xml says of it.
+    pub written: Written,
+    /// The layout that follows from map.xml alone. [`Group::geometry`] is another one where files
+    /// with somewhat more room [stay](Group::keeps_files).
+    pub derived: Geometry,
     /// What an Update does when a chain is full.
     pub on_full: OnFull,
     /// Milliseconds between two rounds that carry changed records to the cluster. None: they stay
@@ -122,49 +128,6 @@ pub enum MoveMode {
     Lossless,
     /// One that does not fit is dropped.
     Lossy,
-}
-
-/// Geometry of a group: every number that determines the place of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Geometry {
-    /// Files, at least 1.
-    pub files: u32,
-    /// Key-nodes of one file, at least 1.
-    pub key_nodes: u32,
-    /// Nodes of one key-node, 1..=56.
-    pub chain: u32,
-    /// Bytes of a node, a multiple of 64, 64..=32768.
-    pub node_bytes: u32,
-    /// Bytes of a node's key field, a multiple of 8, 8..=256.
-    pub key_bytes: u32,
-    /// How string, ip and digest keys are hashed.
-    pub hash: HashKind,
-}
-
-impl Geometry {
-    /// Bytes of one file: a header page, then key-nodes of a 64-byte head and `chain` nodes.
-    pub const fn file_bytes(&self) -> u64 {
-        4096 + self.key_nodes as u64 * (64 + self.chain as u64 * self.node_bytes as u64)
-    }
-
-    /// Bytes of all files.
-    pub const fn group_bytes(&self) -> u64 {
-        self.files as u64 * self.file_bytes()
-    }
-
-    /// Nodes of all files.
-    pub const fn nodes(&self) -> u64 {
-        self.files as u64 * self.key_nodes as u64 * self.chain as u64
-    }
-}
-
-/// The hash function for keys of a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HashKind {
-    /// Bob Jenkins' lookup3, seeded.
-    Bob,
-    /// SipHash, seeded: for keys that an attacker chooses.
-    Siphash,
 }
 
 /// What happens to a new key when its chain is full.

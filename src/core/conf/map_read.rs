@@ -5,10 +5,12 @@
 
 use std::collections::HashMap;
 
+use super::derive::{MAX_KEYS, WrittenGroup};
 use super::fault::{Checked, Faulty, Notes, shown};
-use super::map::{Geometry, Group, HashKind, KeyType, Limit, Listed, MAX_FILES, Mode, OnFull};
+use super::geometry::{HashKind, Room, Written};
+use super::map::{KeyType, Limit, Listed, MAX_FILES, Mode, OnFull};
 use super::share::Sharing;
-use super::value::{Value, multiple, one_of, only_with, whole32, word};
+use super::value::{Value, multiple, one_of, only_with, whole, whole32, word};
 use super::walk::Shape;
 use super::xml::Element;
 use super::{distinct_read, limit_read, list_read, share_read, warm, weight_read};
@@ -17,6 +19,7 @@ const MAP: Shape = Shape { many: &["group", "biz"], ..Shape::EMPTY };
 const GROUP: Shape = Shape {
     attributes: &[
         "name",
+        "keys",
         "files",
         "key-nodes",
         "chain",
@@ -46,8 +49,6 @@ const BIZ: Shape = Shape {
     many: &["limit", "allow", "deny", "override"],
     ..Shape::EMPTY
 };
-/// File sizes are 48-bit numbers.
-const MAX_FILE_BYTES: u64 = (1 << 48) - 1;
 /// The most limits of a biz. Answers name a limit by 16 bits, and nodes have no room for more.
 const MAX_LIMITS: usize = 4096;
 
@@ -55,7 +56,7 @@ const MAX_LIMITS: usize = 4096;
 pub(super) struct RawGroup<'e> {
     pub element: &'e Element,
     pub name: Checked<String>,
-    pub group: Checked<Group>,
+    pub group: Checked<WrittenGroup>,
 }
 
 /// What is known of a `<biz>`.
@@ -103,18 +104,6 @@ fn groups<'e>(notes: &mut Notes<'_>, root: &'e Element) -> Vec<RawGroup<'e>> {
     let groups: Vec<RawGroup<'e>> =
         root.children_named("group").map(|element| group(notes, element)).collect();
     unique(notes, groups.iter().map(|group| (group.element, "name", &group.name)));
-    let mut files = 0;
-    for RawGroup { element, group, .. } in &groups {
-        let Ok(Group { geometry, .. }) = group else { continue };
-        files += geometry.files;
-        // Each is at most MAX_FILES. The fault is noted once, and no sum overflows.
-        if files > MAX_FILES {
-            let found = format!("files=\"{}\", {files} in all so far", geometry.files);
-            let expected = format!("at most {MAX_FILES} files of all groups");
-            notes.note(element.value_at("files"), found, expected);
-            break;
-        }
-    }
     groups
 }
 
@@ -128,41 +117,51 @@ fn group<'e>(notes: &mut Notes<'_>, element: &'e Element) -> RawGroup<'e> {
     let spill = warm::spill(notes, element);
     let group = match (name.clone(), group, on_full, backup_ms, spill) {
         (Ok(name), Ok(geometry), Ok(on_full), Ok(backup_ms), Ok(spill)) => {
-            Ok(Group { name, geometry, on_full, backup_ms, spill, moving: None })
+            Ok(WrittenGroup { name, geometry, on_full, backup_ms, spill })
         }
         _ => Err(Faulty),
     };
     RawGroup { element, name, group }
 }
 
-fn geometry(notes: &mut Notes<'_>, element: &Element) -> Checked<Geometry> {
-    let files = element.required(notes, "files", whole32(1, MAX_FILES));
-    let key_nodes = element.required(notes, "key-nodes", whole32(1, u32::MAX));
+fn geometry(notes: &mut Notes<'_>, element: &Element) -> Checked<Written> {
+    let room = room(notes, element);
     let chain = element.or(notes, "chain", 56, whole32(1, 56));
-    let node_bytes = element.required(notes, "node-size", multiple(64, 64, 32_768));
+    let node_bytes = element.optional(notes, "node-size", multiple(64, 64, 32_768));
     let key_bytes = element.or(notes, "key-bytes", 24, multiple(8, 8, 256));
     let hashes = word(&[("bob", HashKind::Bob), ("siphash", HashKind::Siphash)]);
     let hash = element.or(notes, "hash", HashKind::Siphash, hashes);
-    let geometry = Geometry {
-        files: files?,
-        key_nodes: key_nodes?,
+    Ok(Written {
+        room: room?,
         chain: chain?,
         node_bytes: node_bytes?,
         key_bytes: key_bytes?,
         hash: hash?,
-    };
-    if geometry.file_bytes() > MAX_FILE_BYTES {
-        let most = (MAX_FILE_BYTES - 4096)
-            / (64 + u64::from(geometry.chain) * u64::from(geometry.node_bytes));
-        let found = format!(
-            "key-nodes=\"{}\", files of {} bytes",
-            geometry.key_nodes,
-            geometry.file_bytes()
-        );
-        let expected = format!("at most {most} (a file is smaller than 2^48 bytes)");
-        return Err(notes.note(element.value_at("key-nodes"), found, expected));
+    })
+}
+
+fn room(notes: &mut Notes<'_>, element: &Element) -> Checked<Room> {
+    let has = |name| element.attribute(name).is_some();
+    if !has("keys") && (element.broken || has("files") || has("key-nodes")) {
+        let files = element.required(notes, "files", whole32(1, MAX_FILES));
+        let key_nodes = element.required(notes, "key-nodes", whole32(1, u32::MAX));
+        return Ok(Room::Files { files: files?, key_nodes: key_nodes? });
     }
-    Ok(geometry)
+    let mut keys = match element.optional(notes, "keys", whole(1, MAX_KEYS))? {
+        Some(keys) => Ok(Room::Keys(keys)),
+        None => {
+            let expected = "keys, the number to plan for; or files and key-nodes";
+            return Err(notes.note(element.at, "<group> without keys", expected));
+        }
+    };
+    for name in ["files", "key-nodes"] {
+        if let Some(attribute) = element.attribute(name) {
+            let found = format!("{name}=\"{}\" beside keys", shown(&attribute.value));
+            let expected = "keys alone, from which it is derived; or files and key-nodes";
+            keys = Err(notes.note(attribute.at, found, expected));
+        }
+    }
+    keys
 }
 
 /// Names of groups, each with the index of the first group of that name.

@@ -27,14 +27,17 @@ mod calendar_read;
 mod cidr;
 mod cluster;
 mod cluster_read;
+mod derive;
 mod describe;
 mod distinct_read;
 mod durable;
 mod epoch;
 mod fault;
 mod fit;
+mod geometry;
 mod host;
 mod index;
+mod kept;
 mod limit_read;
 mod list_read;
 mod listen_read;
@@ -85,8 +88,14 @@ pub use describe::{biz_words, limit_words};
 #[doc(hidden)]
 pub use epoch::{EpochStep, MAX_EPOCH};
 pub use fault::{Fault, Faults, Position, SourceLine};
+pub use geometry::{Geometry, HashKind};
+#[doc(hidden)]
+pub use geometry::{Room, Written};
+#[doc(hidden)]
+pub use kept::{Kept, LiveGeometry};
 #[doc(hidden)]
 pub use load::{LoadedConf, Texts};
+pub use map::Scope;
 #[doc(hidden)]
 pub use map::{
     BAN_BYTES, Biz, Calendar, Count, DISTINCT_HEADER_WORDS, Distinct, Gcra, Group,
@@ -95,7 +104,6 @@ pub use map::{
     OnFull, Pattern, Policy, RING_HEADER_BYTES, RING_USE_BYTES, Sliding, SlidingCounter,
     TOKEN_UNITS, Tally, Token, Total, Turns, UNDO_WORDS, Unit, Weight, sketch_words,
 };
-pub use map::{Geometry, HashKind, Scope};
 #[doc(hidden)]
 pub use overlay::{EpochError, EpochRaise, Overlay, OverlayError};
 #[doc(hidden)]

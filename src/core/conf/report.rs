@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 
 use super::cluster::Cluster;
 use super::describe::biz_words;
+use super::geometry::HashKind;
 use super::map::{
-    Biz, Distinct, Group, HashKind, KeyType, Limit, Map, Mode, OnFull, Policy, Scope, Tally,
-    UNDO_WORDS,
+    Biz, Distinct, Group, KeyType, Limit, Map, Mode, OnFull, Policy, Scope, Tally, UNDO_WORDS,
 };
 use super::memory_bound::{
     BufferSizes, MAPPING_PROCESSES, Memory, RUNTIME_BYTES, groups_bytes, process_bytes, slot_bytes,
@@ -16,7 +16,7 @@ use super::memory_bound::{
 use super::resources::{DirFilesystem, Filesystem, Machine};
 use super::srv::{Checkpoint, Listen, SLOTS};
 use super::value::duration_text;
-use super::{Charge, Conf, Resp, Rls, fit, promises, warm};
+use super::{Charge, Conf, Resp, Rls, Room, fit, promises, warm};
 use crate::base::figures::{bytes, exact_bytes, grouped};
 
 /// The part of memory, as its divisor, beyond which files on disk throttle their writers.
@@ -129,10 +129,11 @@ fn group_text(text: &mut String, group: &Group) {
     let nodes = g.nodes();
     let [files, key_nodes, node_bytes] =
         [g.files, g.key_nodes, g.node_bytes].map(|figure| grouped(figure.into()));
+    let derived = derived_line(group).map_or(String::new(), |line| format!("\n  {line}"));
     let _ = writeln!(
         text,
         "group {}: files {}, key-nodes {}, chain {}, node-size {}, key-bytes {}, hash {hash}, \
-         on-full {on_full}\n  \
+         on-full {on_full}{derived}\n  \
          memory: {} = {} × (4,096 + {} × (64 + {} × {}))\n  \
          good for {} keys at 50 % load ({} % of them displaced), {} at 70 % ({} %)",
         group.name,
@@ -154,6 +155,32 @@ fn group_text(text: &mut String, group: &Group) {
     for line in warm::group_lines(group) {
         let _ = writeln!(text, "  {line}");
     }
+}
+
+/// Which of the numbers are not in map.xml, and where they are from.
+fn derived_line(group: &Group) -> Option<String> {
+    let written = &group.written;
+    let room = match written.room {
+        Room::Keys(keys) => Some(format!("files and key-nodes from keys {}", grouped(keys))),
+        Room::Files { .. } => None,
+    };
+    let size =
+        written.node_bytes.is_none().then(|| "node-size from the biz that needs most".into());
+    let derived: Vec<String> = room.into_iter().chain(size).collect();
+    if derived.is_empty() {
+        return None;
+    }
+    let derived = derived.join(", ");
+    if group.geometry == group.derived {
+        return Some(format!("derived: {derived}"));
+    }
+    let [files, key_nodes, node_bytes] =
+        [group.derived.files, group.derived.key_nodes, group.derived.node_bytes]
+            .map(|figure| grouped(figure.into()));
+    Some(format!(
+        "derived: {derived}: files {files}, key-nodes {key_nodes}, node-size {node_bytes}; the \
+         files have that and little more, so they stay as they are"
+    ))
 }
 
 fn biz_text(text: &mut String, biz: &Biz, group: &Group) {

@@ -4,6 +4,7 @@
 //! Invariant: only records of keys of businesses that are each machine's own are kept there. A
 //! shared limit has its ledger, and what counts a whole business is about one machine.
 
+use super::derive::WrittenGroup;
 use super::describe::duration_words;
 use super::fault::{Checked, Notes};
 use super::map::{Biz, Group, Mode, OnFull, Scope};
@@ -46,7 +47,7 @@ pub(super) fn without_cluster<'e>(
 }
 
 /// Notes a shared biz if its group spills: a lease cannot leave its machine.
-pub(super) fn shared_biz(notes: &mut Notes<'_>, biz: &Element, group: &Group) {
+pub(super) fn shared_biz(notes: &mut Notes<'_>, biz: &Element, group: &WrittenGroup) {
     if group.spill {
         let share = biz.attribute("share").map_or("", |share| &share.value);
         let found = format!("share=\"{share}\" in the group {:?} with spill=\"true\"", group.name);

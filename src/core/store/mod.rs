@@ -58,6 +58,8 @@ mod incarnation;
 #[cfg(not(loom))]
 pub mod inspect;
 #[cfg(not(loom))]
+mod live;
+#[cfg(not(loom))]
 mod node_check;
 #[cfg(not(loom))]
 mod notice;
@@ -106,11 +108,13 @@ pub use {
     error::Error,
     evict::{Judge, Rank},
     fast_path::{Keep, Lead, Moment, NodeOwner, Worked},
+    file_set::path_of,
     file_words::{FileFacts, FilePlace},
     group::Group,
     growing::end_move,
     handle::Handle,
     incarnation::{ClusterId, HostFacts, Incarnation, check_boot_clock},
+    live::{live_geometry, settled},
     pass::Pass,
     places::{Places, ROLE_PREPARE, ROLE_PROGRAM, SlotRequest},
     prepare::{

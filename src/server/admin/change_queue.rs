@@ -8,16 +8,17 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use super::files::{self, ReplaceError};
+use super::growth;
 use super::map_edit::{self, BizName, EditError, TextNames};
 use super::response::{Addressed, Refusal, StatusDocument};
-use super::route::Change;
+use super::route::{Change, Growth};
 use crate::process::conf_guard::Guard;
-use crate::process::message::{self, Ask};
+use crate::process::message::{self, Ask, Loss};
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use crate::protocol::Code;
 use crate::protocol::element::Element;
 use frs::base::sys::process::Channel;
-use frs::conf::{Machine, Texts, active, report};
+use frs::conf::{LoadedConf, Machine, Texts, active, report};
 use frs::store::Runtime;
 
 /// Time limit for the master's answer: two seconds for laggards, the rest for a busy disk.
@@ -192,18 +193,21 @@ impl<W> MapChanges<W> {
     fn make(&self, wanted: &WantedChange<W>, runtime: &Runtime) -> Result<Made, Refusal> {
         let made = |ask| Made { ask, status: 200, files: None };
         match &wanted.change {
-            Change::Reload => Ok(made(Ask::Reload)),
+            Change::Reload => Ok(made(Ask::Reload(Loss::Refused))),
             Change::Degrade(on) => self.degrade(*on, runtime).map(|()| made(Ask::Degrade(*on))),
             Change::Reset(biz) => {
                 let (biz, cleared) = (self.reset(biz, runtime)?, wanted.cleared);
                 Ok(made(Ask::Reset { biz, cleared }))
             }
-            Change::PutBiz(name) => self.put(name, &wanted.body, runtime),
+            Change::PutBiz { biz, growth } => self.put(biz, &wanted.body, runtime, *growth),
             Change::DeleteBiz(name) => {
                 let guard = self.guard()?;
                 let texts = self.texts_in_force(runtime)?;
                 let removed = map_edit::remove(&texts.map, biz_name(name)?, &texts.map_name);
-                self.write(texts, removed.map_err(refused)?, 200, guard)
+                // What is left may need shorter nodes, and nothing is lost with them.
+                let growth = Growth::Allowed(Loss::Refused);
+                let edit = MapEdit { map: removed.map_err(refused)?, status: 200, growth };
+                self.write(texts, edit, runtime, guard)
             }
             Change::PutNode { .. } | Change::DeleteNode(_) => {
                 Err(Refusal::bad("a record is no part of the configuration"))
@@ -211,15 +215,37 @@ impl<W> MapChanges<W> {
         }
     }
 
-    fn put(&self, name: &str, body: &[u8], runtime: &Runtime) -> Result<Made, Refusal> {
+    fn put(
+        &self,
+        name: &str,
+        body: &[u8],
+        runtime: &Runtime,
+        growth: Growth,
+    ) -> Result<Made, Refusal> {
         let body = std::str::from_utf8(body)
             .map_err(|_| Refusal::new(415, Code::BadContentType, "expected a document in UTF-8"))?;
         let guard = self.guard()?;
         let texts = self.texts_in_force(runtime)?;
         let names = TextNames { map: &texts.map_name, biz: "body" };
-        let put = map_edit::put(&texts.map, body, biz_name(name)?, names).map_err(refused)?;
+        let biz = biz_name(name)?;
+        let put = map_edit::put(&texts.map, body, biz, names).map_err(refused)?;
         let status = if put.is_new { 201 } else { 200 };
-        self.write(texts, put.text, status, guard)
+        let mut map = put.text;
+        let new = Texts { map: map.clone(), ..texts.clone() };
+        if let Err(faults) = new.parse()
+            && let Some(raised) = growth::raise_node_size(&new, biz).map_err(refused)?
+        {
+            if growth == Growth::Refused {
+                let words = format!(
+                    "{faults}\n?grow=true writes node-size=\"{}\" and moves the group {} to such \
+                     nodes while it serves",
+                    raised.node_bytes, raised.group
+                );
+                return Err(Refusal::new(422, Code::Faulty, words));
+            }
+            map = raised.map;
+        }
+        self.write(texts, MapEdit { map, status, growth }, runtime, guard)
     }
 
     /// Held from before the files are read until the fate of the change is known.
@@ -275,7 +301,13 @@ impl<W> MapChanges<W> {
     }
 
     /// Checks a new map as `frs check` does, and writes it.
-    fn write(&self, texts: Texts, map: String, status: u16, guard: Guard) -> Result<Made, Refusal> {
+    fn write(
+        &self,
+        texts: Texts,
+        MapEdit { map, status, growth }: MapEdit,
+        runtime: &Runtime,
+        guard: Guard,
+    ) -> Result<Made, Refusal> {
         let faulty = |words: String| Refusal::new(422, Code::Faulty, words);
         let new = Texts { map, ..texts.clone() };
         let conf = new.parse().map_err(|faults| faulty(faults.to_string()))?;
@@ -283,14 +315,29 @@ impl<W> MapChanges<W> {
         if !faults.is_empty() {
             return Err(faulty(faults.join("\n")));
         }
+        let in_force = active::read(&self.data_dir, runtime.generation())
+            .map_err(|error| Refusal::io(error.to_string()))?;
+        growth::check(LoadedConf { conf, texts: new.clone() }, &in_force, growth)?;
         let path = self.conf_dir.join("map.xml");
         files::replace(&path, &texts.map, &new.map).map_err(|error| match error {
             ReplaceError::Changed => differs(&path),
             ReplaceError::Io(error) => Refusal::io(format!("{}: {error}", path.display())),
         })?;
         let files = MapTexts { old: texts.map, new: new.map, _guard: guard };
-        Ok(Made { ask: Ask::Reload, status, files: Some(files) })
+        let loss = match growth {
+            Growth::Allowed(loss) => loss,
+            Growth::Refused => Loss::Refused,
+        };
+        Ok(Made { ask: Ask::Reload(loss), status, files: Some(files) })
     }
+}
+
+/// A changed map, and what may come of it.
+struct MapEdit {
+    map: String,
+    /// The status of the answer if it is taken.
+    status: u16,
+    growth: Growth,
 }
 
 struct Made {
@@ -351,11 +398,11 @@ mod tests {
 
         /// Puts a biz; the number of the reload request to the master.
         fn put(&mut self) -> u64 {
-            let change = Change::PutBiz("1".into());
+            let change = Change::PutBiz { biz: "1".into(), growth: Growth::Refused };
             let wanted = WantedChange { who: (), change, body: BIZ.to_vec(), cleared: None };
             let runtime = self.world.runtime();
             assert!(self.changes.begin(wanted, &runtime, 7).is_none());
-            let Some(ToMaster::Ask(NumberedAsk { number, ask: Ask::Reload })) =
+            let Some(ToMaster::Ask(NumberedAsk { number, ask: Ask::Reload(Loss::Refused) })) =
                 self.master.receive()
             else {
                 panic!("the master is asked for nothing");

@@ -142,6 +142,78 @@ pub fn elements(
     }
 }
 
+/// The `node-size` that is written for a group, by its places in the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenSize {
+    /// The group.
+    pub group: String,
+    /// The whole attribute, with the white space before it.
+    pub attribute: Range<usize>,
+    /// Its value, between the quotes.
+    pub value: Range<usize>,
+}
+
+/// The written `node-size` of the group of a business. None: there is no such business or group, or
+/// no size is written.
+///
+/// # Errors
+/// The text is not well-formed.
+pub fn node_size_of(
+    map: &str,
+    meant: BizName<'_>,
+    name: &str,
+) -> Result<Option<WrittenSize>, EditError> {
+    let Marked { mark, text } = split_mark(map);
+    let outline = outline::read(name, text, "map")?;
+    let Some(biz) = outline.children_named("biz").find(|biz| meant.names(biz)) else {
+        return Ok(None);
+    };
+    let is_its = |group: &&Stretch| match biz.attribute("group") {
+        Some(named) => group.attribute("name").map(str::trim) == Some(named.trim()),
+        // The first one.
+        None => true,
+    };
+    let Some(group) = outline.children_named("group").find(is_its) else { return Ok(None) };
+    let group_name = group.attribute("name").unwrap_or_default().trim().to_owned();
+    let found = attribute_in(&text[group.at..group.end], "node-size");
+    let here = |range: Range<usize>| {
+        let before = mark.len() + group.at;
+        before + range.start..before + range.end
+    };
+    Ok(found.map(|Attribute { whole, value }| WrittenSize {
+        group: group_name,
+        attribute: here(whole),
+        value: here(value),
+    }))
+}
+
+/// Where an attribute is in an element's text.
+struct Attribute {
+    whole: Range<usize>,
+    value: Range<usize>,
+}
+
+/// Finds an attribute of a well-formed element. Its values hold no quotes of their own kind.
+fn attribute_in(element: &str, name: &str) -> Option<Attribute> {
+    let mut at = element.find(|c: char| outline::is_white(c) || c == '>' || c == '/')?;
+    loop {
+        let from = at;
+        let name_at = at + element[at..].find(|c: char| !outline::is_white(c))?;
+        let equals = name_at + element[name_at..].find(['=', '>'])?;
+        if element[equals..].starts_with('>') {
+            return None;
+        }
+        let quote_at = equals + element[equals..].find(['"', '\''])?;
+        let value_at = quote_at + 1;
+        let quote = element[quote_at..value_at].chars().next()?;
+        let value_end = value_at + element[value_at..].find(quote)?;
+        if element[name_at..equals].trim_end_matches(outline::is_white) == name {
+            return Some(Attribute { whole: from..value_end + 1, value: value_at..value_end });
+        }
+        at = value_end + 1;
+    }
+}
+
 /// A text and its byte order mark, if there is one.
 struct Marked<'t> {
     mark: &'static str,

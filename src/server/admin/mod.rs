@@ -22,6 +22,7 @@
 //! | [`change_queue`] | changes of the configuration, one at a time |
 //! | [`files`] | map.xml on the disk |
 //! | [`map_edit`] | map.xml as text: puts or removes a business |
+//! | `growth` | which groups a changed map moves, and the node-size that holds a business |
 //! | [`map_json`] | map.xml in JSON, both directions |
 //! | [`inspections`] | inspections of the group files, on a thread of their own |
 //! | [`handler`] | answers to requests |
@@ -37,6 +38,7 @@ pub mod client_eviction;
 pub mod connection;
 pub mod error;
 pub mod files;
+mod growth;
 pub mod handler;
 pub mod health;
 pub mod inspections;

@@ -5,6 +5,7 @@
 
 use super::map_edit::BizName;
 use super::response::Refusal;
+use crate::process::message::Loss;
 use crate::protocol::form::{self, Decoded};
 use crate::protocol::route::{Local, Target};
 use frs::inspect::By;
@@ -51,7 +52,10 @@ impl Which {
 #[expect(missing_docs)]
 pub enum Change {
     /// The body is the `<biz>`.
-    PutBiz(String),
+    PutBiz {
+        biz: String,
+        growth: Growth,
+    },
     DeleteBiz(String),
     Reset(String),
     PutNode {
@@ -64,10 +68,19 @@ pub enum Change {
     Degrade(bool),
 }
 
+/// Whether the group of a business that is put may move to nodes that hold it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Growth {
+    /// It keeps its geometry.
+    Refused,
+    /// It may move, and what does not fit may be lost or not.
+    Allowed(Loss),
+}
+
 impl Route {
     /// Whether the request has a body.
     pub fn takes_body(&self) -> bool {
-        matches!(self, Route::Change(Change::PutBiz(_)))
+        matches!(self, Route::Change(Change::PutBiz { .. }))
     }
 }
 
@@ -104,7 +117,7 @@ pub fn route(method: &str, target: &Target<'_>) -> Result<Route, Refusal> {
         (["stats"], "GET" | "HEAD") => none(query, Route::Stats),
         (["biz"], "GET" | "HEAD") => none(query, Route::Bizs),
         (["biz", name], "GET" | "HEAD") => none(query, Route::Biz(biz(name)?)),
-        (["biz", name], "PUT") => none(query, change(Change::PutBiz(biz(name)?))),
+        (["biz", name], "PUT") => put_biz(biz(name)?, &mut Params::of(query, PUT_BIZ)?),
         (["biz", name], "DELETE") => none(query, change(Change::DeleteBiz(biz(name)?))),
         (["biz", name, "reset"], "POST") => none(query, change(Change::Reset(biz(name)?))),
         (["node"], "GET" | "HEAD") => Ok(Route::Node(which(&mut Params::of(query, NODE)?)?)),
@@ -131,6 +144,8 @@ fn allow(segments: &[&str]) -> Option<&'static str> {
 
 /// The parameters of a record.
 pub const NODE: &[&str] = &["biz", "key"];
+/// The parameters of a `PUT` of a business.
+pub const PUT_BIZ: &[&str] = &["grow", "lossy"];
 /// The parameters of a change of a record.
 pub const PUT_NODE: &[&str] = &["biz", "key", "limit", "used"];
 /// The parameters of `/top`.
@@ -167,6 +182,16 @@ fn which(params: &mut Params) -> Result<Which, Refusal> {
     Ok(Which { biz: params.required("biz")?, key: params.take("key") })
 }
 
+fn put_biz(biz: String, params: &mut Params) -> Result<Route, Refusal> {
+    let growth = match [params.flag("grow")?, params.flag("lossy")?] {
+        [true, true] => Growth::Allowed(Loss::Allowed),
+        [true, false] => Growth::Allowed(Loss::Refused),
+        [false, false] => Growth::Refused,
+        [false, true] => return Err(Refusal::bad("lossy=true: expected grow=true beside it")),
+    };
+    Ok(change(Change::PutBiz { biz, growth }))
+}
+
 fn put_node(params: &mut Params) -> Result<Route, Refusal> {
     let limit = params.number("limit", 1, 4096)?.unwrap_or(1) as usize;
     let used = params.number("used", 0, USED_MOST)?;
@@ -185,11 +210,8 @@ fn top(params: &mut Params) -> Result<Route, Refusal> {
 }
 
 fn degrade(params: &mut Params) -> Result<Route, Refusal> {
-    match params.required("on")?.as_str() {
-        "true" => Ok(change(Change::Degrade(true))),
-        "false" => Ok(change(Change::Degrade(false))),
-        _ => Err(Refusal::bad("on: expected true or false")),
-    }
+    let on = Params::boolean("on", &params.required("on")?)?;
+    Ok(change(Change::Degrade(on)))
 }
 
 /// The parameters, each at most once.
@@ -223,6 +245,19 @@ impl Params {
         self.take(name).ok_or_else(|| Refusal::bad(format!("expected the parameter {name}")))
     }
 
+    /// False if it is left out.
+    fn flag(&mut self, name: &str) -> Result<bool, Refusal> {
+        self.take(name).map_or(Ok(false), |text| Self::boolean(name, &text))
+    }
+
+    fn boolean(name: &str, text: &str) -> Result<bool, Refusal> {
+        match text {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            _ => Err(Refusal::bad(format!("{name}: expected true or false"))),
+        }
+    }
+
     fn number(&mut self, name: &str, least: u64, most: u64) -> Result<Option<u64>, Refusal> {
         let Some(text) = self.take(name) else { return Ok(None) };
         let digits = text.bytes().all(|byte| byte.is_ascii_digit());
@@ -246,6 +281,7 @@ mod tests {
 
     #[test]
     fn routes() {
+        let put_biz = |growth| change(Change::PutBiz { biz: "1001".into(), growth });
         let put = Change::PutNode { which: which("b", Some("a b")), limit: 2, used: 0 };
         for (method, target, expected) in [
             ("GET", "/health", Route::Health),
@@ -258,7 +294,10 @@ mod tests {
             ("GET", "/biz", Route::Bizs),
             ("GET", "/biz/login", Route::Biz("login".into())),
             ("GET", "/biz/%6cogin", Route::Biz("login".into())),
-            ("PUT", "/biz/1001", change(Change::PutBiz("1001".into()))),
+            ("PUT", "/biz/1001", put_biz(Growth::Refused)),
+            ("PUT", "/biz/1001?lossy=false", put_biz(Growth::Refused)),
+            ("PUT", "/biz/1001?grow=true", put_biz(Growth::Allowed(Loss::Refused))),
+            ("PUT", "/biz/1001?lossy=true&grow=true", put_biz(Growth::Allowed(Loss::Allowed))),
             ("DELETE", "/biz/1001", change(Change::DeleteBiz("1001".into()))),
             ("POST", "/biz/a/reset", change(Change::Reset("a".into()))),
             ("GET", "/node?biz=b&key=a%26b", Route::Node(which("b", Some("a&b")))),

@@ -10,6 +10,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::process::lock::{self, LockError};
+use crate::process::loss_file;
+use crate::process::message::Loss;
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{self, Pid, Signal};
@@ -46,6 +48,9 @@ pub enum CommandError {
         /// The reason.
         source: io::Error,
     },
+    /// The master cannot be told what it may lose.
+    #[error("cannot tell the master what it may lose: {0}")]
+    Wish(io::Error),
     /// The master's answer cannot be read.
     #[error("cannot read the master's answer: {0}")]
     Answer(io::Error),
@@ -80,17 +85,29 @@ pub enum CommandError {
     Active(#[from] ActiveError),
 }
 
-/// Has the master read its configuration again.
+/// Has the master read its configuration again. `loss` says whether what does not fit a changed
+/// geometry may be lost.
 ///
 /// # Errors
 /// There is no answer. A refused configuration is an answer.
-pub fn reload(conf_dir: &Path, settings: &Settings) -> Result<Reloaded, CommandError> {
+pub fn reload(conf_dir: &Path, settings: &Settings, loss: Loss) -> Result<Reloaded, CommandError> {
     let data_dir = Conf::data_dir(conf_dir, settings)?;
     let pid = lock::holder(&data_dir)?;
+    if loss == Loss::Allowed {
+        loss_file::ask(&data_dir).map_err(CommandError::Wish)?;
+    }
     let asked_ns = clock::monotonic_ns();
-    signal(pid, Signal::SIGHUP)?;
-    wait(&data_dir, pid, RELOAD, || {
-        let outcome = ReloadOutcome::read(&data_dir).map_err(CommandError::Answer)?;
+    let answer = signal(pid, Signal::SIGHUP).and_then(|()| reload_answer(&data_dir, pid, asked_ns));
+    if loss == Loss::Allowed {
+        loss_file::withdraw(&data_dir);
+    }
+    answer
+}
+
+/// The result of a reload that begins after `asked_ns`.
+fn reload_answer(data_dir: &Path, pid: Pid, asked_ns: u64) -> Result<Reloaded, CommandError> {
+    wait(data_dir, pid, RELOAD, || {
+        let outcome = ReloadOutcome::read(data_dir).map_err(CommandError::Answer)?;
         let own = |outcome: &ReloadOutcome| {
             outcome.master == pid.as_raw() && outcome.begun_ns >= asked_ns
         };

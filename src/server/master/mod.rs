@@ -8,6 +8,7 @@ pub mod command;
 mod detached;
 pub mod error;
 mod files;
+mod forecast;
 mod in_force;
 mod inherit;
 pub mod needs_restart;
@@ -22,5 +23,6 @@ mod take_over;
 mod upgrade;
 
 pub use error::MasterError;
+pub use forecast::{Forecast, forecast};
 pub use run::Ended;
 pub use start::{Start, serve};

@@ -21,7 +21,7 @@ use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{Exit, Pid};
 use frs::conf::{Cluster, ClusterSecrets, Conf, EpochRaise, Group, LoadedConf, RespTokens};
-use frs::store::{Prepared, Unserved};
+use frs::store::{self, Prepared, Unserved};
 
 /// Time limit for acknowledgements. Processes that exceed it are named.
 const ACKNOWLEDGE: Duration = Duration::from_secs(2);
@@ -35,6 +35,15 @@ pub(super) struct ReportTo {
     pub begun_ns: Option<u64>,
     /// The keeper, which sent the request under this number.
     pub asked: Option<u64>,
+}
+
+/// A reload that the keeper has requested.
+#[derive(Clone, Copy)]
+pub(super) struct AskedReload {
+    /// The number of the request.
+    pub number: u64,
+    /// Whether it may lose what does not fit.
+    pub loss: Loss,
 }
 
 /// The result to report.
@@ -196,6 +205,7 @@ impl Reloads {
     ) -> Result<(), ReloadError> {
         let (checked, secrets) = Account::as_root(account, || {
             let checked = Conf::load_texts(conf_dir, in_force.settings())?;
+            let checked = store::settled(checked, &in_force.conf().map.groups)?;
             let secrets = checked.conf.srv.cluster.as_ref().map(Cluster::secrets).transpose()?;
             Ok::<_, ReloadError>((checked, secrets))
         })?;

@@ -32,7 +32,7 @@ use super::files::{self, Files, Watched};
 use super::in_force::InForce;
 use super::notify::Notifier;
 use super::preparing_child::log_prepared;
-use super::reload::{PreparedConf, ReloadAnswer, ReloadCandidate, Reloads, ReportTo};
+use super::reload::{AskedReload, PreparedConf, ReloadAnswer, ReloadCandidate, Reloads, ReportTo};
 use super::supervise::{ClusterChange, Ending, Event, Order};
 use super::take_over::OlderMaster;
 use super::upgrade::{Estate, Program, UpgradeEnd, Upgrades};
@@ -42,6 +42,7 @@ use crate::process::bells::Bells;
 use crate::process::child::ForkedChild;
 use crate::process::lock::DataLock;
 use crate::process::log;
+use crate::process::loss_file;
 use crate::process::message::{Loss, ToChild};
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
@@ -392,7 +393,8 @@ impl Master {
     // Reloads.
 
     /// Begins to take the configuration from the files.
-    fn begin_reload(&mut self, asked: Option<u64>) {
+    fn begin_reload(&mut self, asked: Option<AskedReload>) {
+        let (asked, loss) = (asked.map(|asked| asked.number), asked.map(|asked| asked.loss));
         if self.children.is_ending() {
             tracing::warn!("not reloaded: this master is about to stop");
             let report = ReportTo { begun_ns: None, asked };
@@ -413,17 +415,19 @@ impl Master {
             self.notifier.reloading(begun_ns);
         }
         let report = ReportTo { begun_ns: Some(begun_ns), asked };
-        if let Err(error) = self.prepare_reload(report) {
+        // The wish of a command is taken with the reload that answers it, and not before.
+        let loss = loss.unwrap_or_else(|| loss_file::take(self.in_force.data_dir()));
+        if let Err(error) = self.prepare_reload(report, loss) {
             self.refuse(report, &error);
         }
     }
 
-    fn prepare_reload(&mut self, report: ReportTo) -> Result<(), ReloadError> {
+    fn prepare_reload(&mut self, report: ReportTo, loss: Loss) -> Result<(), ReloadError> {
         if self.upgrades.is_begun() {
             return Err(ReloadError::TakingOver);
         }
         let account = self.account.as_ref();
-        self.reloads.prepare(report, &self.conf_dir, &self.in_force, account, Loss::Refused)
+        self.reloads.prepare(report, &self.conf_dir, &self.in_force, account, loss)
     }
 
     /// Begins a reload that was requested too early.

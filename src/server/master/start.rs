@@ -193,7 +193,7 @@ fn tie_to_cluster(
 fn load(conf_dir: &Path, settings: &Settings, is_in_use: bool) -> Result<LoadedConf, MasterError> {
     let guard = is_in_use.then(|| Guard::to_read(conf_dir, CHANGES));
     let _guard = guard.transpose().map_err(MasterError::Change)?;
-    Ok(Conf::load_texts(conf_dir, settings)?)
+    Ok(store::settled(Conf::load_texts(conf_dir, settings)?, &[])?)
 }
 
 fn start_log(conf: &Conf, account: Option<&Account>) -> Result<(), MasterError> {

@@ -76,7 +76,7 @@ pub struct NumberedAsk {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
     /// Take the files as they are now.
-    Reload,
+    Reload(Loss),
     /// Limit nothing, or limit again.
     Degrade(bool),
     /// Reset the counters of a biz.
@@ -89,7 +89,7 @@ pub enum Ask {
 }
 
 const READY: &[u8] = b"ready";
-/// A kind, a number or two epochs, and a biz or a switch.
+/// A kind, a number or two epochs, and a biz, a switch or a wish.
 const MESSAGE_BYTES: usize = 1 + 4 + 8 + 8;
 const _: () = assert!(MESSAGE_BYTES <= MESSAGE_BYTES_MAX);
 /// In place of an epoch: none.
@@ -123,7 +123,7 @@ impl ToMaster {
         let (kind, value, [one, other]) = match self {
             ToMaster::Ready => return READY.to_vec(),
             ToMaster::Ask(NumberedAsk { number, ask }) => match ask {
-                Ask::Reload => (b'l', 0, [number, 0]),
+                Ask::Reload(loss) => (b'l', u32::from(loss == Loss::Allowed), [number, 0]),
                 Ask::Degrade(on) => (b'd', u32::from(on), [number, 0]),
                 Ask::Reset { biz, cleared } => (b'e', biz, [number, cleared.unwrap_or(NO_EPOCH)]),
             },
@@ -143,7 +143,7 @@ impl ToMaster {
         let one = u64::from_le_bytes(*bytes[5..].first_chunk()?);
         let other = u64::from_le_bytes(*bytes[13..].first_chunk()?);
         let ask = match bytes[0] {
-            b'l' => Ask::Reload,
+            b'l' => Ask::Reload(if value != 0 { Loss::Allowed } else { Loss::Refused }),
             b'd' => Ask::Degrade(value != 0),
             b'e' => {
                 Ask::Reset { biz: value, cleared: Some(other).filter(|&epoch| epoch != NO_EPOCH) }
@@ -308,15 +308,21 @@ mod tests {
         assert_eq!(channel.receive(), None);
         send_ready(&child).expect("sent");
         let reset = |cleared| Ask::Reset { biz: u32::MAX, cleared };
-        let asks =
-            [Ask::Reload, Ask::Degrade(true), Ask::Degrade(false), reset(None), reset(Some(127))];
-        for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX, 1]) {
+        let asks = [
+            Ask::Reload(Loss::Refused),
+            Ask::Degrade(true),
+            Ask::Degrade(false),
+            reset(None),
+            reset(Some(127)),
+            Ask::Reload(Loss::Allowed),
+        ];
+        for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX, 1, 2]) {
             send_ask(&child, number, ask).expect("sent");
         }
         let raise = EpochRaise { biz: u32::MAX, from: 3, to: 1 << 50 };
         send_follow(&child, raise).expect("sent");
         assert_eq!(channel.receive(), Some(ToMaster::Ready));
-        for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX, 1]) {
+        for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX, 1, 2]) {
             assert_eq!(channel.receive(), Some(ToMaster::Ask(NumberedAsk { number, ask })));
         }
         assert_eq!(channel.receive(), Some(ToMaster::Follow(raise)));

@@ -235,6 +235,33 @@ fn a_business_is_put_and_removed_and_all_workers_know_at_once() {
 }
 
 #[test]
+fn a_business_that_needs_longer_nodes_moves_its_group_if_it_may() {
+    let plane = Plane::new(2);
+    let server = plane.start(2);
+    server.client().charge("three", "k", 2);
+    let before = plane.map();
+    let long = r#"<biz id="9" name="b9" key="string"><limit policy="sliding" interval="1h" max="60"/></biz>"#;
+    let answer = plane.ask("PUT", "/biz/9", long);
+    assert_eq!(answer.status, 422, "{answer:?}");
+    let words = "?grow=true writes node-size=\"320\" and moves the group default to such nodes";
+    assert!(answer.body.contains(&words.replace('"', "&quot;")), "{answer:?}");
+    assert_eq!(plane.map(), before);
+    assert_eq!(plane.ask("PUT", "/biz/9?grow=true", long).status, 201);
+    let raised = before.replace("node-size=\"128\"", "node-size=\"320\"");
+    assert_eq!(plane.map().replace(&format!("  {long}\n"), ""), raised);
+    wait_until("the group has moved", || {
+        plane.setup.log().contains("the group has moved").then_some(())
+    });
+    for answer in of_all_workers(&server, "/query?biz=three&key=k") {
+        assert_eq!(answer.attribute("used"), Some("2"), "{answer:?}");
+    }
+    for answer in of_all_workers(&server, "/query?biz=b9&key=k") {
+        assert_eq!(answer.attribute("max"), Some("60"), "{answer:?}");
+    }
+    assert_eq!(plane.ask("PUT", "/biz/9?lossy=true", long).status, 400);
+}
+
+#[test]
 fn a_file_that_somebody_else_has_written_is_left_alone() {
     let plane = Plane::new(1);
     let server = plane.start(1);

@@ -1,6 +1,7 @@
 //! The data files and their file systems: damage, lack of room, other kinds of disks.
 
 mod damage;
+mod derived;
 mod file_limit;
 mod full_disk;
 mod groups;

@@ -45,6 +45,9 @@ const SESSION_MAP: &str = r#"<map>
     <limit policy="interval" interval="1h" max="2"/>
     <limit policy="total" max="100"/>
   </biz>
+  <biz id="10" name="devices" key="string">
+    <limit policy="distinct" precision="exact" max="2"/>
+  </biz>
   <biz id="9" name="before" key="string">
     <limit policy="count" unit="year" history="4"/>
     <limit policy="total" max="100"/>
@@ -69,6 +72,9 @@ const CODES_MAP: &str = r#"<map>
   <biz id="3" name="damaged" group="damaged" key="string"><limit policy="total" max="9"/></biz>
   <biz id="4" name="shared" key="string" share="exact" wait="100ms" on-miss="busy">
     <limit policy="total" max="9"/>
+  </biz>
+  <biz id="5" name="devices" key="string">
+    <limit policy="distinct" precision="exact" max="2"/>
   </biz>
 </map>"#;
 

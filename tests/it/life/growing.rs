@@ -282,14 +282,32 @@ fn what_would_be_lost_is_refused_and_said_and_lossy_loses_it() {
                     them, run: frs reload --lossy";
     assert!(said.contains(expected), "{said}");
     assert!(!is_moving(&setup));
+    // `frs check` has told it before.
+    let check = text(&setup.frs(&["check"]).stdout);
+    let line =
+        "a reload moves group default while it serves: 28 live nodes, and 7.6 KiB beside the";
+    assert!(check.contains(line), "{check}");
+    assert!(check.contains(&format!("warning: a reload is refused: {expected}")), "{check}");
+    assert!(check.trim_end().ends_with("\nok"), "{check}");
     setup.write_map(&map(FIRST).replace("siphash", "bob"));
     let reload = setup.frs(&["reload"]);
     let said = text(&reload.stdout) + &text(&reload.stderr);
     assert!(!reload.status.success() && said.contains("hash is siphash"), "{said}");
     assert!(said.contains("frs-inspect migrate"), "{said}");
     let keys: Vec<String> = (0..60).map(|key| format!("biz=\"count\" key=\"k{key}\"")).collect();
-    let counts = used(&mut client, keys.iter().map(String::as_str));
-    assert_eq!(counts, [1; 60]);
+    let mut counts = || used(&mut client, keys.iter().map(String::as_str));
+    assert_eq!(counts(), [1; 60]);
+    setup.write_map(&map(r#"files="1" key-nodes="1" chain="28" node-size="128" key-bytes="24""#));
+    let before = count_of(&setup, "the group has moved");
+    let reload = setup.frs(&["reload", "--lossy"]);
+    assert!(reload.status.success(), "{}", text(&reload.stderr));
+    wait_for_move(&setup, before);
+    assert_eq!(counts().iter().sum::<u64>(), 28);
+    verify(&setup);
+    // The wish was for one reload.
+    assert!(!setup.path("data/lossy").exists());
+    let check = text(&setup.frs(&["check"]).stdout);
+    assert!(!check.contains("a reload"), "{check}");
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn the_parameters_are_those_of_the_code() {
         ("/top", "get", admin::TOP_PARAMS),
         ("/degrade", "post", admin::DEGRADE),
         ("/biz", "get", &[]),
-        ("/biz/{biz}", "put", &[]),
+        ("/biz/{biz}", "put", admin::PUT_BIZ),
         ("/stats", "get", &[]),
     ] {
         assert_eq!(parameters(path, method), set(names), "{method} {path}");

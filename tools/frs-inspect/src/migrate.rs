@@ -4,8 +4,9 @@ use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 
 use frs::base::figures::grouped;
-use frs::conf::{Biz, Conf, Geometry, LoadedConf, Map, active};
+use frs::conf::{Biz, Conf, Faults, Geometry, LiveGeometry, LoadedConf, Map, active};
 use frs::inspect::{Counts, GroupPlan, Migration, Reader, Step};
+use frs::store;
 use frs_server::process::lock::DataLock;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -79,8 +80,8 @@ fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<Changed, Failed> {
     // Read first: a directory that is not a data directory gets no lock file.
     let old = Reader::open(data_dir)?;
     let last = active::read_texts(data_dir, old.generation()).map_err(Failed::of)?;
-    let LoadedConf { mut conf, .. } =
-        Conf::load_texts(conf_dir, &last.settings).map_err(Failed::of)?;
+    let loaded = Conf::load_texts(conf_dir, &last.settings).map_err(Failed::of)?;
+    let LoadedConf { mut conf, .. } = settled(loaded, &old).map_err(Failed::of)?;
     let live = &old.conf().srv.data.live;
     if !is_same_place(live.as_deref(), conf.srv.data.live.as_deref()) {
         let place = old.live_dir().display();
@@ -96,6 +97,17 @@ fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<Changed, Failed> {
     conf.srv.data.live.clone_from(live);
     let moves = moves(&old.conf().map, &conf.map);
     Ok(Changed { conf, moves })
+}
+
+/// The configuration over the files as they are: where map.xml leaves numbers to frs, files with
+/// somewhat more room stay.
+fn settled(loaded: LoadedConf, old: &Reader) -> Result<LoadedConf, Faults> {
+    let groups = loaded.conf.map.groups.iter().filter_map(|group| {
+        let geometry = store::live_geometry(old.live_dir(), &group.name)?;
+        Some(LiveGeometry { group: group.name.clone(), geometry })
+    });
+    let live: Vec<LiveGeometry> = groups.collect();
+    loaded.over(&live)
 }
 
 /// The businesses whose group changes. A renamed group counts as another group.

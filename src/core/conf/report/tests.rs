@@ -82,6 +82,43 @@ largest atomic request: 2,304 of 65,536 words of the undo log
 }
 
 #[test]
+fn text_says_what_is_derived_and_what_stays() {
+    let map = "<map><group name='users' keys='1000000'/>
+      <group name='ips' keys='1000' node-size='64'/>
+      <group name='old' files='1' key-nodes='9'/>
+      <biz id='1' name='a' key='ip'><limit policy='interval' interval='1h' max='9'/></biz></map>";
+    let texts = crate::conf::Texts::of("<srv><workers>2</workers></srv>", map);
+    let loaded = crate::conf::LoadedConf { conf: texts.parse().unwrap(), texts };
+    let text = |loaded: &crate::conf::LoadedConf| {
+        report(&loaded.conf, &machine(u64::MAX, Ok(Filesystem::Ext4)), &SIZES).text
+    };
+    let expected = "\
+group users: files 1, key-nodes 35,729, chain 56, node-size 64, key-bytes 24, hash siphash, on-full evict
+  derived: files and key-nodes from keys 1,000,000, node-size from the biz that needs most
+  memory: 130,343,488 bytes (124.3 MiB) = 1 × (4,096 + 35,729 × (64 + 56 × 64))
+  good for 1,000,412 keys at 50 % load (0.0000067 % of them displaced), 1,400,576 at 70 % (0.032 %)
+  biz 1 a: 9 in 1 h from the first use
+    a node needs 64 bytes (header 24, key 24, limit 1 (interval) 16); it holds 64
+group ips: files 1, key-nodes 37, chain 56, node-size 64, key-bytes 24, hash siphash, on-full evict
+  derived: files and key-nodes from keys 1,000
+";
+    let found = text(&loaded);
+    assert!(found.starts_with(expected), "{found}");
+    assert!(found.contains("on-full evict\n  derived: node-size from the biz that needs most\n"));
+    // The files that it finds are somewhat roomier.
+    let mut geometry = loaded.conf.map.groups[0].geometry;
+    (geometry.files, geometry.key_nodes, geometry.node_bytes) = (2, 18_000, 128);
+    let live = [crate::conf::LiveGeometry { group: "users".into(), geometry }];
+    let found = text(&loaded.over(&live).unwrap());
+    let expected = "\
+group users: files 2, key-nodes 18,000, chain 56, node-size 128, key-bytes 24, hash siphash, on-full evict
+  derived: files and key-nodes from keys 1,000,000, node-size from the biz that needs most: files 1, key-nodes 35,729, node-size 64; the files have that and little more, so they stay as they are
+  memory: 260,360,192 bytes (248.3 MiB) = 2 × (4,096 + 18,000 × (64 + 56 × 128))
+";
+    assert!(found.starts_with(expected), "{found}");
+}
+
+#[test]
 fn a_cluster_costs_a_courier_and_each_slot_of_the_server_a_ring_of_wants() {
     let memory = |srv: &str| {
         let map = "<map><group name='g' files='1' key-nodes='8' node-size='64'/></map>";

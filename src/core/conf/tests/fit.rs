@@ -25,6 +25,16 @@ fn nodes_must_hold_the_states_of_every_biz() {
     let group = "<group name='g' files='1' key-nodes='8' node-size='32768'/>";
     let found = parse("<srv/>", &format!("<map>{group}{biz}</map>")).unwrap_err().to_string();
     assert!(found.contains("expected fewer limits: node-size is at most 32768: biz 1"), "{found}");
+    let left_out = group.replace(" node-size='32768'", "");
+    let found = parse("<srv/>", &format!("<map>{left_out}{biz}</map>")).unwrap_err().to_string();
+    let expected = "map.xml:1:6: found a node of 32,784 bytes, expected fewer limits: node-size is \
+                    at most 32768: biz 1 \"a\" needs 32,784 bytes (";
+    assert!(found.starts_with(expected), "{found}");
+    // Half as many need no number.
+    let fewer = biz.replacen(&limits, &limits[..limits.len() / 2], 1);
+    let conf =
+        good("<srv><http max-atomic-items='1'/></srv>", &format!("<map>{left_out}{fewer}</map>"));
+    assert_eq!(conf.map.groups[0].geometry.node_bytes, 16_448);
 }
 
 #[test]

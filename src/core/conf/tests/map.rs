@@ -22,8 +22,24 @@ fn faulty_groups() {
             "1: found <group> without key-nodes, expected key-nodes: a whole number from 1 to 4294967295",
         ),
         (
-            "<group name='h' files='1' key-nodes='8'/>",
-            "1: found <group> without node-size, expected node-size: a multiple of 64 from 64 to 32768",
+            "<group name='h' node-size='64'/>",
+            "1: found <group> without keys, expected keys, the number to plan for; or files and key-nodes",
+        ),
+        (
+            "<group name='h' keys='0'/>",
+            "23: found keys=\"0\", expected a whole number from 1 to 10000000000",
+        ),
+        (
+            "<group name='h' keys='10000000001' files='2'/>",
+            "23: found keys=\"10000000001\", expected a whole number from 1 to 10000000000",
+        ),
+        (
+            "<group name='h' keys='7' files='2'/>",
+            "26: found files=\"2\" beside keys, expected keys alone, from which it is derived; or files and key-nodes",
+        ),
+        (
+            "<group name='h' key-nodes='9' keys='7'/>",
+            "17: found key-nodes=\"9\" beside keys, expected keys alone, from which it is derived; or files and key-nodes",
         ),
         (
             "<group name='h' files='1' key-nodes='8' node-size='100'/>",

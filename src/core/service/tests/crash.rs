@@ -10,7 +10,7 @@ use std::process::Command as Process;
 use crate::service::{Command, ItemOptions, MovePass, MoveStep, Request, Role, Service};
 use crate::store::crash;
 use crate::store::group::{next_path_of, path_of};
-use crate::testing::{Ask, World, request, told};
+use crate::testing::{Ask, World, told};
 
 const NOW: u64 = 1_700_000_000_000;
 
@@ -18,6 +18,7 @@ const MAP: &str = r#"<map>
   <group name="g" files="1" key-nodes="4" chain="4" node-size="128"/>
   <group name="tiny" files="1" key-nodes="1" chain="2" node-size="64"/>
   <group name="large" files="1" key-nodes="4" chain="4" node-size="256"/>
+  <group name="sketch" files="1" key-nodes="4" chain="4" node-size="320"/>
   <group name="wide" files="2" key-nodes="64" chain="8" node-size="64"/>
   <biz id="1" name="hit" group="g" key="string"><limit policy="interval" interval="1m" max="100"/></biz>
   <biz id="2" name="evict" group="tiny" key="string"><limit policy="interval" interval="1m" max="100"/></biz>
@@ -33,6 +34,10 @@ const MAP: &str = r#"<map>
     <limit policy="sliding-counter" interval="1m" max="20"/><limit policy="token" rate="1/m" burst="20"/>
     <limit policy="calendar" unit="year" max="20"/><limit policy="count"/>
     <limit policy="sliding" scope="biz" interval="1m" max="20"/>
+  </biz>
+  <biz id="7" name="members" group="sketch" key="string">
+    <limit policy="distinct" precision="8" unit="day"/>
+    <limit policy="distinct" precision="exact" max="3"/>
   </biz>
 </map>"#;
 
@@ -98,6 +103,13 @@ const CASES: &[Case] = &[
         moves: false,
         atomic: false,
         asks: &[Ask("every", "a", 2)],
+    },
+    Case {
+        name: "noting",
+        before: &[Ask("members", "a", 1)],
+        moves: false,
+        atomic: false,
+        asks: &[Ask("members", "a", 1)],
     },
     // Keys 1 and 129 share a key-node (files 2, key-nodes 64). Key 5 appears twice.
     Case {
@@ -170,12 +182,25 @@ fn observe(world: &World) -> Vec<(String, Vec<u64>, bool)> {
     counts.chain([former]).collect()
 }
 
+/// An Update. Limits that note members note this one.
+fn asked(atomic: bool, asks: &[Ask<'_>], member: &str) -> Request {
+    let mut request = Request::default();
+    request.begin(Command::Update);
+    request.atomic = atomic;
+    for Ask(biz, key, count) in asks {
+        request.push(biz, key, ItemOptions::of(*count));
+        request.bring_member(member);
+    }
+    request
+}
+
 fn set_up(case: &Case) -> World {
     // However slow the machine is, no item is busy: a waiter detects the death of a holder first.
     let mut world = World::with_lock_timeout(MAP, "10s");
     let mut service = world.attach();
     for (index, Ask(biz, key, count)) in case.before.iter().enumerate() {
-        service.one(Command::Update, biz, key, *count, NOW - 10 + index as u64).unwrap();
+        let before = asked(false, &[Ask(biz, key, *count)], "before");
+        service.answers(&before, NOW - 10 + index as u64).items[0].result.unwrap();
     }
     drop(service);
     if case.moves {
@@ -186,7 +211,7 @@ fn set_up(case: &Case) -> World {
 
 fn run_case(case: &Case, world: &World, kill_at: u64) -> u64 {
     let mut service = world.attach();
-    let request = request(Command::Update, case.atomic, case.asks);
+    let request = asked(case.atomic, case.asks, "now");
     let mut answers = Default::default();
     service.begin_tick();
     if case.asks.is_empty() {

@@ -52,6 +52,7 @@ pub const GROUP: Shape = Shape {
     array: "groups",
     attributes: &[
         ("name", Text),
+        ("keys", Whole),
         ("files", Whole),
         ("key-nodes", Whole),
         ("chain", Whole),

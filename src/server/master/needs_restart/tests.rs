@@ -2,7 +2,7 @@
 
 use frs::conf::{
     Admin, AuthzKey, Charge, Checkpoint, Cluster, ClusterNode, Data, FileAccess, HashKind, Http,
-    Log, LogFormat, LogLevel, Login, Map, OnFull, Resp, Rls,
+    Log, LogFormat, LogLevel, Login, Map, OnFull, Resp, Rls, Written,
 };
 
 use super::*;
@@ -56,6 +56,8 @@ fn conf() -> Conf {
             vec![Group {
                 name: "default".into(),
                 geometry,
+                written: Written::of(&geometry),
+                derived: geometry,
                 on_full: OnFull::Evict,
                 backup_ms: None,
                 spill: false,

@@ -7,7 +7,7 @@ use frs::conf::{EpochRaise, Overlay};
 
 use super::Master;
 use crate::master::error::ReloadError;
-use crate::master::reload::ReportTo;
+use crate::master::reload::{AskedReload, ReportTo};
 use crate::process::message::{Ask, NumberedAsk, ToChild};
 
 impl Master {
@@ -19,8 +19,8 @@ impl Master {
         {
             let (mut overlay, mut reset) = (self.in_force.overlay().clone(), Ok(()));
             match ask {
-                Ask::Reload => {
-                    self.begin_reload(Some(number));
+                Ask::Reload(loss) => {
+                    self.begin_reload(Some(AskedReload { number, loss }));
                     continue;
                 }
                 Ask::Degrade(on) => overlay.degrade = on,

@@ -1,0 +1,84 @@
+//! What a start or a reload of a configuration would do to the group files, for `frs check`.
+//!
+//! Invariant: it reads only. Beside a running server the figures are those of the moment.
+
+use std::path::Path;
+
+use frs::base::clock;
+use frs::base::figures::{bytes, grouped};
+use frs::conf::{Conf, Group};
+use frs::inspect::{self, MovePlan};
+use frs::store;
+
+/// What would happen to the files.
+#[derive(Debug, Default)]
+pub struct Forecast {
+    /// What would be done, a line each.
+    pub lines: Vec<String>,
+    /// Why it would not be done, a line each.
+    pub warnings: Vec<String>,
+}
+
+/// Compares a configuration with the files that it finds.
+#[must_use]
+pub fn forecast(conf: &Conf) -> Forecast {
+    let mut forecast = Forecast::default();
+    let live = store::live_dir(conf);
+    let mut needed = 0;
+    let is_new = |group: &&Group| store::live_geometry(live, &group.name).is_none();
+    let has_file = |group: &Group| store::path_of(live, &group.name, 0).exists();
+    for group in conf.map.groups.iter().filter(is_new) {
+        if has_file(group) {
+            let path = store::path_of(live, &group.name, 0);
+            forecast.warnings.push(format!("{}: not a group file of this version", path.display()));
+            continue;
+        }
+        let group_bytes = group.geometry.group_bytes();
+        needed += group_bytes;
+        forecast.lines.push(format!("creates group {} ({})", group.name, bytes(group_bytes)));
+    }
+    match inspect::plan_moves(conf, clock::now()) {
+        Ok(plans) => {
+            for plan in plans {
+                needed += plan_move(&mut forecast, &plan);
+            }
+        }
+        Err(error) => {
+            forecast.warnings.push(format!("the live files were not compared: {error}"));
+        }
+    }
+    if let Some(free) = free_bytes(live).filter(|&free| free < needed) {
+        forecast.warnings.push(format!(
+            "{}: {} free, and the new files need {}",
+            live.display(),
+            bytes(free),
+            bytes(needed)
+        ));
+    }
+    forecast
+}
+
+/// Tells what becomes of a group that would move. Returns the bytes that it needs for a while.
+fn plan_move(forecast: &mut Forecast, plan: &MovePlan) -> u64 {
+    if let Some(refusal) = &plan.refusal {
+        forecast.warnings.push(format!("a reload is refused: {refusal}"));
+        return 0;
+    }
+    let (name, moved) = (&plan.name, grouped(plan.counts.carried));
+    forecast.lines.push(format!(
+        "a reload moves group {name} while it serves: {moved} live nodes, and {} beside the old \
+         files until they have moved",
+        bytes(plan.needed_bytes)
+    ));
+    let loss = plan.loss();
+    let refused =
+        |loss| format!("a reload is refused: {loss}: to lose them, run: frs reload --lossy");
+    forecast.warnings.extend(loss.map(refused));
+    plan.needed_bytes
+}
+
+/// What an unprivileged process may still use of the disk, if there is such a directory.
+fn free_bytes(dir: &Path) -> Option<u64> {
+    let disk = nix::sys::statvfs::statvfs(dir).ok()?;
+    Some(disk.blocks_available().saturating_mul(disk.fragment_size()))
+}
