@@ -74,7 +74,7 @@ impl Work {
         if self.how != How::AfterFault {
             let plans = plan_moves(conf, clock::now()).map_err(|error| text(&error))?;
             let faults: Vec<String> =
-                plans.iter().filter_map(|plan| refusal(conf, plan, lossy)).collect();
+                plans.iter().filter_map(|plan| refusal(plan, lossy)).collect();
             if !faults.is_empty() {
                 return Err(faults.join("\n"));
             }
@@ -92,11 +92,7 @@ impl Work {
 }
 
 /// Why a group does not begin to move.
-fn refusal(conf: &Conf, plan: &MovePlan, lossy: bool) -> Option<String> {
-    if conf.srv.data.checkpoint.is_some() {
-        let group = plan.name.clone();
-        return Some(store::Error::MovesWithCheckpoints { group }.to_string());
-    }
+fn refusal(plan: &MovePlan, lossy: bool) -> Option<String> {
     if let Some(refusal) = &plan.refusal {
         return Some(refusal.to_string());
     }

@@ -132,3 +132,32 @@ fn a_server_without_checkpoints_says_so_and_maps_nothing_for_them() {
     assert!(!setup.path("data/default.0.checkpoint.a").exists());
     drop(server);
 }
+
+#[test]
+fn a_group_with_checkpoints_keeps_its_geometry_over_reloads_and_restores() {
+    let setup = setup("checkpoint=\"24h\"");
+    let map = |keys: u32| {
+        format!(
+            r#"<map><group name="default" keys="{keys}"/><biz id="1" name="plenty" key="string">
+            <limit policy="interval" interval="1h" max="1000000"/></biz></map>"#
+        )
+    };
+    setup.write_map(&map(1000));
+    let mut server = setup.start();
+    server.client().charge("plenty", "alice", 7);
+    assert!(setup.frs(&["checkpoint"]).status.success());
+    setup.write_map(&map(100_000));
+    let refused = setup.frs(&["reload"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        text(&refused.stderr).contains("a group with checkpoints does not move"),
+        "{refused:?}"
+    );
+    // What fits the files needs no others, after a restore neither.
+    setup.write_map(&map(1010));
+    assert!(setup.frs(&["reload"]).status.success());
+    go_down(&setup, &mut server);
+    drop(server);
+    let server = setup.start();
+    assert_eq!(used(&mut server.client(), "alice"), 7);
+}

@@ -18,6 +18,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::base::sys;
+use crate::conf::Geometry;
 use crate::store::dirty::Side;
 use crate::store::error::{Error, expect, io_error};
 use crate::store::file_words::{bytes_of, create_draft, header_crc, sync_directory, words_of};
@@ -258,6 +259,14 @@ pub fn checkpoint_facts(data_dir: &Path, name: &str) -> Option<CheckpointFacts> 
             let written_pages = complete.files.iter().map(|file| file.facts.written_pages).sum();
             Some(CheckpointFacts { written_pages, ..complete.facts })
         }
+        _ => None,
+    }
+}
+
+/// The geometry of the newest complete pass of a group, if there is one.
+pub(crate) fn geometry(data_dir: &Path, name: &str) -> Option<Geometry> {
+    match find(data_dir, name) {
+        Ok(Found::Complete(complete)) => Some(complete.header.geometry),
         _ => None,
     }
 }

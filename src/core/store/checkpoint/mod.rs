@@ -28,7 +28,7 @@ pub use checkpointer::{Checkpointer, GroupPass, PassRate, Unpaced};
 #[cfg(test)]
 use file::path_of;
 pub use file::{CheckpointFacts, checkpoint_facts};
-pub(super) use file::{Found, create_empty, find, remove};
+pub(super) use file::{Found, create_empty, find, geometry, remove};
 pub use pass::{Pace, Pacer};
 pub use restore::Progress;
 pub(super) use restore::{Restored, restore};
