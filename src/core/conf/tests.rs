@@ -69,7 +69,7 @@ pub(super) const SIZES: BufferSizes = BufferSizes {
     window_bytes: 13,
     echo_factor: 6,
     item_bytes: 18,
-    waiting_item_bytes: 320,
+    waiting_item_bytes: 344,
     waiting_limit_bytes: 88,
     waiting_window_bytes: 4,
     spare_bytes: 2 << 10,

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::process::lock::{self, LockError};
-use crate::process::loss_file;
+use crate::process::lossy_request::LossyRequest;
 use crate::process::message::Loss;
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
@@ -48,9 +48,9 @@ pub enum CommandError {
         /// The reason.
         source: io::Error,
     },
-    /// The master cannot be told what it may lose.
-    #[error("cannot tell the master what it may lose: {0}")]
-    Wish(io::Error),
+    /// The request to lose what does not fit cannot be made.
+    #[error("cannot ask the master for a reload that may lose something: {0}")]
+    Lossy(io::Error),
     /// The master's answer cannot be read.
     #[error("cannot read the master's answer: {0}")]
     Answer(io::Error),
@@ -93,21 +93,15 @@ pub enum CommandError {
 pub fn reload(conf_dir: &Path, settings: &Settings, loss: Loss) -> Result<Reloaded, CommandError> {
     let data_dir = Conf::data_dir(conf_dir, settings)?;
     let pid = lock::holder(&data_dir)?;
-    if loss == Loss::Allowed {
-        loss_file::ask(&data_dir).map_err(CommandError::Wish)?;
-    }
+    // Kept until the answer is there.
+    let _request = match loss {
+        Loss::Refused => None,
+        Loss::Allowed => Some(LossyRequest::make(&data_dir).map_err(CommandError::Lossy)?),
+    };
     let asked_ns = clock::monotonic_ns();
-    let answer = signal(pid, Signal::SIGHUP).and_then(|()| reload_answer(&data_dir, pid, asked_ns));
-    if loss == Loss::Allowed {
-        loss_file::withdraw(&data_dir);
-    }
-    answer
-}
-
-/// The result of a reload that begins after `asked_ns`.
-fn reload_answer(data_dir: &Path, pid: Pid, asked_ns: u64) -> Result<Reloaded, CommandError> {
-    wait(data_dir, pid, RELOAD, || {
-        let outcome = ReloadOutcome::read(data_dir).map_err(CommandError::Answer)?;
+    signal(pid, Signal::SIGHUP)?;
+    wait(&data_dir, pid, RELOAD, || {
+        let outcome = ReloadOutcome::read(&data_dir).map_err(CommandError::Answer)?;
         let own = |outcome: &ReloadOutcome| {
             outcome.master == pid.as_raw() && outcome.begun_ns >= asked_ns
         };

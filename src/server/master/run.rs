@@ -42,7 +42,7 @@ use crate::process::bells::Bells;
 use crate::process::child::ForkedChild;
 use crate::process::lock::DataLock;
 use crate::process::log;
-use crate::process::loss_file;
+use crate::process::lossy_request;
 use crate::process::message::{Loss, ToChild};
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
@@ -415,8 +415,8 @@ impl Master {
             self.notifier.reloading(begun_ns);
         }
         let report = ReportTo { begun_ns: Some(begun_ns), asked };
-        // The wish of a command is taken with the reload that answers it, and not before.
-        let loss = loss.unwrap_or_else(|| loss_file::take(self.in_force.data_dir()));
+        // The request of a command is taken with the reload that answers it, and not before.
+        let loss = loss.unwrap_or_else(|| lossy_request::take(self.in_force.data_dir()));
         if let Err(error) = self.prepare_reload(report, loss) {
             self.refuse(report, &error);
         }

@@ -89,7 +89,7 @@ pub enum Ask {
 }
 
 const READY: &[u8] = b"ready";
-/// A kind, a number or two epochs, and a biz, a switch or a wish.
+/// A kind, a number or two epochs, and a biz, a switch or what may be lost.
 const MESSAGE_BYTES: usize = 1 + 4 + 8 + 8;
 const _: () = assert!(MESSAGE_BYTES <= MESSAGE_BYTES_MAX);
 /// In place of an epoch: none.

@@ -9,7 +9,7 @@ pub mod conf_guard;
 pub mod envoy;
 pub mod lock;
 pub mod log;
-pub mod loss_file;
+pub mod lossy_request;
 pub mod message;
 pub mod result_files;
 pub mod token_board;

@@ -179,12 +179,12 @@ fn a_cluster_has_requests_parked_and_their_memory_is_bounded() {
         <node>a:6379</node></cluster></srv>";
     let (parked, text) = text(srv);
     // Text twice, 1,024 items and 113 behind them, all grown by doubling; 16 times something spare.
-    let each = 2 * (2 * (65_536 + 2048) + (1024 + 113) * (320 + 2 * 88)) + 16 * 2048;
+    let each = 2 * (2 * (65_536 + 2048) + (1024 + 113) * (344 + 2 * 88)) + 16 * 2048;
     assert_eq!(parked, 2 * 1000 * each);
     for line in [
-        "\n  parked requests at worst: 2,862,016,000 bytes (2.7 GiB) = workers 2 × max-parked \
-         1,000 × 1,431,008 (the longest request, its answer, and those behind it)\n",
-        "\n  parked requests at worst: 2,862,016,000 bytes (2.7 GiB)\n  all at worst",
+        "\n  parked requests at worst: 2,971,168,000 bytes (2.8 GiB) = workers 2 × max-parked \
+         1,000 × 1,485,584 (the longest request, its answer, and those behind it)\n",
+        "\n  parked requests at worst: 2,971,168,000 bytes (2.8 GiB)\n  all at worst",
     ] {
         assert!(text.contains(line), "{text}");
     }

@@ -73,7 +73,7 @@ fn the_shipped_map_comes_back() {
             assert_eq!(of(&new), of(old));
         }
     }
-    assert_eq!(document["map"]["groups"][0]["key-nodes"], 4096);
+    assert_eq!(document["map"]["groups"][0]["keys"], 200_000);
 }
 
 #[test]
