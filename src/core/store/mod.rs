@@ -4,7 +4,6 @@
 //! [`Transaction`] over one or many key-nodes. Its commit is the only way to change a node.
 
 pub(crate) mod commit;
-mod dirty;
 mod doorbell;
 pub mod layout;
 mod orphan;
@@ -28,11 +27,7 @@ mod access;
 #[cfg(not(loom))]
 mod backing;
 #[cfg(not(loom))]
-mod checkpoint;
-#[cfg(not(loom))]
 pub mod counter;
-#[cfg(not(loom))]
-mod dirty_file;
 #[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
@@ -59,8 +54,6 @@ mod incarnation;
 pub mod inspect;
 #[cfg(not(loom))]
 mod live;
-#[cfg(not(loom))]
-mod node_check;
 #[cfg(not(loom))]
 mod notice;
 #[cfg(not(loom))]
@@ -99,10 +92,6 @@ pub use runtime::{ChildRole, Damage, LINGERING};
 #[cfg(not(loom))]
 pub use {
     access::{give_access, give_access_to_generation},
-    checkpoint::{
-        CheckpointFacts, Checkpointer, GroupPass, Pace, Pacer, PassRate, Progress, Unpaced,
-        checkpoint_facts,
-    },
     counter::{BizRow, Counter, Counters, GroupCounter, Sums},
     doorbell::{Asking, Bell, EventBell, Rest},
     error::Error,
@@ -118,10 +107,10 @@ pub use {
     pass::Pass,
     places::{Places, ROLE_PREPARE, ROLE_PROGRAM, SlotRequest},
     prepare::{
-        Moves, Prepared, Preparing, Unserved, check_files, close_clean, live_dir, prepare,
-        prepare_after_fault, prepare_at_start, prepare_with,
+        Moves, Prepared, Unserved, check_files, close_clean, live_dir, prepare,
+        prepare_after_fault, prepare_at_start,
     },
-    runtime::{CheckpointCounts, CourierLock, MasterCounts, RequestedPass, Runtime, SlotStatus},
+    runtime::{CourierLock, MasterCounts, Runtime, SlotStatus},
     shared_bell::{Lying, SharedBell},
     sweep::Sweep,
     transaction::{

@@ -1,8 +1,7 @@
 //! Life on a server: new binaries that take over under load, systemd's notifications and sockets,
-//! log rotation, settings from outside, checkpoints.
+//! log rotation, settings from outside.
 
 mod changes;
-mod checkpoints;
 mod growing;
 mod logs;
 mod resp_listeners;

@@ -1,6 +1,7 @@
 //! `get` shows one node: its place, its meaning, and its words.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use frs::base::figures::grouped;
 use frs::conf::limit_words;
@@ -11,7 +12,8 @@ use frs::store::layout::node;
 use crate::output::{Done, Failed, Out, finish, out};
 use crate::show;
 
-pub fn run(mut reader: Reader, biz: &str, key: Option<&str>) -> Result<Done, Failed> {
+pub fn run(data_dir: &Path, biz: &str, key: Option<&str>) -> Result<Done, Failed> {
+    let mut reader = Reader::open(data_dir)?;
     let now = frs::base::clock::now();
     let look = match key {
         Some(key) => reader.node(biz, key, now)?,

@@ -1,6 +1,7 @@
 //! `top` shows the most used keys of a business.
 
 use std::io::Write;
+use std::path::Path;
 
 use frs::base::figures::grouped;
 use frs::inspect::{By, NodeRecord, Reader};
@@ -8,7 +9,8 @@ use frs::inspect::{By, NodeRecord, Reader};
 use crate::output::{Done, Failed, finish, out};
 use crate::show;
 
-pub fn run(mut reader: Reader, biz: &str, n: usize, by: By) -> Result<Done, Failed> {
+pub fn run(data_dir: &Path, biz: &str, n: usize, by: By) -> Result<Done, Failed> {
+    let mut reader = Reader::open(data_dir)?;
     let now = frs::base::clock::now();
     let records = reader.top(biz, n, by, now)?;
     let mut out = out();
