@@ -455,28 +455,30 @@ impl<'de> Text<'de> {
     }
 }
 
-/// Reads a biz, a key, a member or a rate: a string, or an integer.
+/// Reads a biz, a key, a member or a rate: a string, or what is a number there.
 struct Value<'s, 'r, 'de> {
     reader: &'s mut Reader<'r, 'de>,
     /// Where to put a decoded string.
     buffer: fn(&mut Decoded) -> &mut String,
+    /// Whether it may be an integer. A member may not.
+    takes_integers: bool,
 }
 
 impl<'s, 'r, 'de> Value<'s, 'r, 'de> {
     fn biz(reader: &'s mut Reader<'r, 'de>) -> Self {
-        Value { reader, buffer: |decoded| &mut decoded.biz }
+        Value { reader, buffer: |decoded| &mut decoded.biz, takes_integers: true }
     }
 
     fn key(reader: &'s mut Reader<'r, 'de>) -> Self {
-        Value { reader, buffer: |decoded| &mut decoded.key }
+        Value { reader, buffer: |decoded| &mut decoded.key, takes_integers: true }
     }
 
     fn member(reader: &'s mut Reader<'r, 'de>) -> Self {
-        Value { reader, buffer: |decoded| &mut decoded.member }
+        Value { reader, buffer: |decoded| &mut decoded.member, takes_integers: false }
     }
 
     fn rate(reader: &'s mut Reader<'r, 'de>) -> Self {
-        Value { reader, buffer: |decoded| &mut decoded.other }
+        Value { reader, buffer: |decoded| &mut decoded.other, takes_integers: true }
     }
 }
 
@@ -484,19 +486,20 @@ impl<'de> DeserializeSeed<'de> for Value<'_, '_, 'de> {
     type Value = Text<'de>;
 
     fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Text<'de>, D::Error> {
-        const EXPECTED: &str = "expected a string or an integer";
-        let at = self.reader.at;
+        let (at, takes_integers) = (self.reader.at, self.takes_integers);
+        let expected =
+            if takes_integers { "expected a string or an integer" } else { "expected a string" };
         let reader = &mut *self.reader;
         match reader.next() {
             Some(b'"') => parser.deserialize_str(self),
-            Some(b'-' | b'0'..=b'9') => match reader.number(parser)? {
+            Some(b'-' | b'0'..=b'9') if takes_integers => match reader.number(parser)? {
                 (digits, true) => Ok(Text::Number(digits)),
                 (number, false) => {
-                    let fault = reader.document(EXPECTED, number, at);
+                    let fault = reader.document(expected, number, at);
                     Err(reader.fail(fault))
                 }
             },
-            _ => Err(reader.unexpected(parser, EXPECTED)),
+            _ => Err(reader.unexpected(parser, expected)),
         }
     }
 }

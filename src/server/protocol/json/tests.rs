@@ -357,6 +357,7 @@ fn the_words_of_faults() {
         (r#"{"items":[{"count":"1"}]}"#, "expected an integer, found \"1\""),
         (r#"{"items":[{"burst":"1"}]}"#, "expected an integer, found \"1\""),
         (r#"{"items":[{"rate":true}]}"#, "expected a string or an integer, found \"true\""),
+        (r#"{"items":[{"member":0}]}"#, "expected a string, found \"0\""),
         (r#"{"atomic":"yes"}"#, "expected true or false, found \"yes\""),
     ] {
         assert_eq!(parse(body).expect_err(body).to_string(), words, "{body}");
