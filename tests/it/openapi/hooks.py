@@ -26,6 +26,7 @@ NOT_KNOWN_TO_THE_SCHEMA_OF_ADMIN = {
     ],
     "/biz/{biz}": [
         "expected it with ",
+        "expected grow=true beside it",
         "found limit=",
         "expected the name of a <group>",
         "expected one that no <",
