@@ -82,3 +82,39 @@ fn free_bytes(dir: &Path) -> Option<u64> {
     let disk = nix::sys::statvfs::statvfs(dir).ok()?;
     Some(disk.blocks_available().saturating_mul(disk.fragment_size()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conf(dir: &Path, keys: u64) -> Conf {
+        let srv = format!("<srv><data dir='{}'/></srv>", dir.display());
+        let map = format!(
+            "<map><group name='g' keys='{keys}'/><biz id='1' name='a' key='string'>\
+             <limit policy='total' max='1'/></biz></map>"
+        );
+        Conf::parse("srv.xml", &srv, "map.xml", &map).expect("sound")
+    }
+
+    #[test]
+    fn new_files_are_told_with_their_size_and_whether_there_is_room() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let Forecast { lines, warnings } = forecast(&conf(dir.path(), 1000));
+        assert_eq!(lines, ["creates group g (135.8 KiB)"]);
+        assert!(warnings.is_empty(), "{warnings:?}");
+        let Forecast { lines, warnings } = forecast(&conf(dir.path(), 10_000_000_000));
+        assert!(lines[0].starts_with("creates group g (1"), "{lines:?}");
+        assert!(warnings[0].contains(" free, and the new files need "), "{warnings:?}");
+    }
+
+    #[test]
+    fn what_is_no_group_file_is_named() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("g.0.mmap");
+        std::fs::write(&path, "x").expect("written");
+        let Forecast { lines, warnings } = forecast(&conf(dir.path(), 1000));
+        assert!(lines.is_empty(), "{lines:?}");
+        let named = format!("{}: not a group file of this version", path.display());
+        assert!(warnings.contains(&named), "{warnings:?}");
+    }
+}
