@@ -96,7 +96,8 @@ class Errors(Served):
             kind = ipaddress.ip_interface if "/" in text else ipaddress.ip_address
             self.expect(frs.BadKey, "bad-key", f'found "{text}"', "address", kind(text))
     def test_a_bad_count(self) -> None:
-        expected = "expected a count of -2147483648 to 2147483647, found "
+        expected = ('expected a count of -2147483648 to 2147483647 that the limits of the business '
+                    '"three" take, found ')
         for count in (2**31, -(2**31) - 1, 2**63, 2**70, -(10**30)):
             self.expect(frs.BadCount, "bad-count", f"{expected}{count}", "three", "k", count)
             self.expect(frs.BadCount, "bad-count", f"{expected}{count}", "three", "k", Like(count))
