@@ -20,6 +20,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill, killpg};
@@ -99,9 +100,22 @@ impl Setup {
         self.dir.path().join(name)
     }
 
-    /// Runs an frs command to its end.
+    /// Runs an frs command to its end. One that serves instead is killed, so that the test fails.
     pub fn frs(&self, arguments: &[&str]) -> Output {
-        frs_in(self.dir.path()).args(arguments).output().expect("frs runs")
+        let mut command = frs_in(self.dir.path());
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().expect("frs runs");
+        let pid = Pid::from_raw(child.id().cast_signed());
+        let (ended, end) = mpsc::channel();
+        let watchdog = std::thread::spawn(move || {
+            if end.recv_timeout(3 * BOUND) == Err(RecvTimeoutError::Timeout) {
+                kill(pid, Signal::SIGKILL).expect("killed");
+            }
+        });
+        let output = child.wait_with_output().expect("frs runs");
+        drop::<mpsc::Sender<()>>(ended);
+        watchdog.join().expect("ends");
+        output
     }
 
     /// An frs-inspect command, in the setup's directory.

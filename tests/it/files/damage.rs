@@ -161,8 +161,8 @@ fn scribbled_headers_are_named_and_left_alone() {
         expect_refusal(&setup, &["data/default.", said]);
         file.write_all_at(&bytes, 0).expect("written");
     }
-    setup.write_map(&MAP.replacen("chain=\"8\"", "chain=\"9\"", 1));
-    expect_refusal(&setup, &["group default: chain: the files have 8, map.xml says 9"]);
+    setup.write_map(&MAP.replacen("chain=\"8\"", "chain=\"8\" hash=\"bob\"", 1));
+    expect_refusal(&setup, &["group default: hash: the files have siphash, map.xml says bob"]);
     setup.write_map(MAP);
     expect_counts(&setup.start(), 7, 7);
 }
