@@ -20,6 +20,10 @@ audit:
 doc *args:
     RUSTDOCFLAGS="-D warnings" cargo doc --no-deps {{ args }}
 
+# cuts the power 1,000 times in a loaded run, and restores groups from their checkpoints
+checkpoints:
+    FRS_CHECKPOINT_CUTS=1000 cargo test --release -p frs --lib store::checkpoint -- --nocapture
+
 # loom's model of the store: semaphore, commit, recovery
 loom:
     RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p frs --lib store::model

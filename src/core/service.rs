@@ -434,6 +434,13 @@ impl Service {
         self.handle.runtime().flush_failed()
     }
 
+    /// Since when no checkpoint could be made, in milliseconds. None: the last one was made, or
+    /// there are none.
+    pub fn checkpoints_failing_since(&self) -> Option<u64> {
+        self.conf.srv.data.checkpoint?;
+        self.handle.runtime().checkpoints_failing_since()
+    }
+
     /// Names of the groups of the configuration that are not served because their files failed.
     pub fn unserved_groups(&self) -> Vec<String> {
         let names = self.conf.map.groups.iter().map(|group| group.name.as_str());

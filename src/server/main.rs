@@ -52,6 +52,10 @@ struct Serve {
     /// Refuse to start if a group cannot be served, instead of serving the others
     #[arg(long)]
     strict: bool,
+    /// Begin with an empty group where its live files are gone and its checkpoints are missing or
+    /// damaged; what is lost is named in the log
+    #[arg(long)]
+    accept_loss: bool,
 }
 
 #[derive(Args)]
@@ -111,6 +115,8 @@ enum Command {
         #[arg(long)]
         lossy: bool,
     },
+    /// Make the running server write a checkpoint of all groups, and wait until it is on disk
+    Checkpoint(Place),
     /// Stop the running server
     Stop(Place),
     /// Show the running server's processes, generation and addresses
@@ -175,6 +181,7 @@ fn main() -> ExitCode {
         Command::Reload { place, lossy } => {
             reload(&place, if lossy { Loss::Allowed } else { Loss::Refused })
         }
+        Command::Checkpoint(place) => checkpoint(&place),
         Command::Stop(place) => stop(&place),
         Command::Status(place) => status(&place),
     };
@@ -186,7 +193,12 @@ fn main() -> ExitCode {
 
 fn serve(how: &Serve) -> Result<(), Failed> {
     let settings = how.conf.settings()?;
-    let how = Start { conf_dir: &how.conf.dir.conf, settings: &settings, strict: how.strict };
+    let how = Start {
+        conf_dir: &how.conf.dir.conf,
+        settings: &settings,
+        strict: how.strict,
+        accepts_loss: how.accept_loss,
+    };
     match say(master::serve(how), |ended| ended)? {
         Ended::Stopped => Ok(()),
         Ended::Child(child) => become_child(child),
@@ -245,6 +257,14 @@ fn check(of: &WholeConf) -> Result<(), Failed> {
 
 fn count_words(faults: usize) -> String {
     format!("{} fault{}", grouped(faults as u64), if faults == 1 { "" } else { "s" })
+}
+
+fn checkpoint(place: &Place) -> Result<(), Failed> {
+    let made = say(command::checkpoint(&place.dir.conf, &place.settings()?), |made| made)?;
+    made.iter().try_for_each(|group| {
+        let (name, pages) = (&group.name, grouped(group.written_pages));
+        tell(format_args!("group {name}: checkpoint {}, {pages} pages written", group.number))
+    })
 }
 
 fn stop(place: &Place) -> Result<(), Failed> {

@@ -122,8 +122,8 @@ pub use share::{
 };
 #[doc(hidden)]
 pub use srv::{
-    Admin, AuthzKey, Data, FileAccess, Http, Listen, Log, LogFormat, LogLevel, Resp, Rls, SLOTS,
-    Srv,
+    Admin, AuthzKey, Checkpoint, Data, FileAccess, Http, Listen, Log, LogFormat, LogLevel, Resp,
+    Rls, SLOTS, Srv,
 };
 #[doc(hidden)]
 pub use value::{MAX_COUNT, Rate, duration};

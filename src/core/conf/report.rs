@@ -8,13 +8,14 @@ use super::cluster::Cluster;
 use super::describe::biz_words;
 use super::geometry::HashKind;
 use super::map::{
-    Biz, Distinct, Group, KeyType, Limit, Mode, OnFull, Policy, Scope, Tally, UNDO_WORDS,
+    Biz, Distinct, Group, KeyType, Limit, Map, Mode, OnFull, Policy, Scope, Tally, UNDO_WORDS,
 };
 use super::memory_bound::{
     BufferSizes, MAPPING_PROCESSES, Memory, RUNTIME_BYTES, groups_bytes, process_bytes, slot_bytes,
 };
 use super::resources::{DirFilesystem, Filesystem, Machine};
-use super::srv::{Listen, SLOTS};
+use super::srv::{Checkpoint, Listen, SLOTS};
+use super::value::duration_text;
 use super::{Charge, Conf, Resp, Rls, Room, fit, promises, warm};
 use crate::base::figures::{bytes, exact_bytes, grouped};
 
@@ -305,6 +306,29 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
         exact_bytes(memory.total()),
         grouped(UNDO_WORDS),
     );
+    if let Some(Checkpoint { every_ms, bytes_per_second }) = conf.srv.data.checkpoint {
+        let every = duration_text(every_ms);
+        let (disk, marks) = (2 * memory.groups, marks_bytes(map));
+        let dir = conf.srv.data.dir.display();
+        let _ = writeln!(
+            text,
+            "checkpoints: every {every}, at most {} a second; {} on the disk in {dir}, {} in memory for \
+             marks of changed pages",
+            bytes(bytes_per_second),
+            exact_bytes(disk),
+            exact_bytes(marks),
+        );
+    }
+}
+
+/// Bytes of the files that mark changed pages: two bits for each, and a header.
+fn marks_bytes(map: &Map) -> u64 {
+    const PAGE: u64 = 4096;
+    let of = |group: &Group| {
+        let words = group.geometry.file_bytes().div_ceil(PAGE).div_ceil(64) * 2;
+        u64::from(group.geometry.files) * (PAGE + words * 8).next_multiple_of(PAGE)
+    };
+    map.groups.iter().map(of).sum()
 }
 
 /// lookup3 is not a secret function, and a modulo is no hash at all: a client that chooses keys can

@@ -98,6 +98,17 @@ pub struct Data {
     pub max_programs: u16,
     /// Who may open the files.
     pub access: FileAccess,
+    /// Checkpoints of the groups. None: there are none.
+    pub checkpoint: Option<Checkpoint>,
+}
+
+/// `<data checkpoint checkpoint-rate>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The time from the begin of a pass to that of the next one.
+    pub every_ms: u64,
+    /// The most bytes that a pass writes in a second.
+    pub bytes_per_second: u64,
 }
 
 /// Who may open the files that programs need.

@@ -14,10 +14,10 @@ use super::listen_read::{admin, listen};
 use super::resp_read::{OtherListeners, resps};
 use super::rls_read::rls;
 use super::srv::{
-    AuthzKey, Data, FileAccess, Http, Log, LogFormat, LogLevel, SLOTS, Srv, default_programs,
-    needed_slots,
+    AuthzKey, Checkpoint, Data, FileAccess, Http, Log, LogFormat, LogLevel, SLOTS, Srv,
+    default_programs, needed_slots,
 };
-use super::value::{Value, boolean, duration, one_of, size, whole32, word};
+use super::value::{Value, boolean, byte_rate, duration, one_of, size, whole32, word};
 use super::walk::Shape;
 use super::xml::Element;
 
@@ -29,8 +29,17 @@ const SRV: Shape = Shape {
     ..Shape::EMPTY
 };
 const DATA: Shape = Shape {
-    attributes: &["dir", "live", "flush", "prefault", "max-programs", "mode", "group"],
-    later_attributes: &["checkpoint"],
+    attributes: &[
+        "dir",
+        "live",
+        "flush",
+        "prefault",
+        "max-programs",
+        "mode",
+        "group",
+        "checkpoint",
+        "checkpoint-rate",
+    ],
     ..Shape::EMPTY
 };
 const HTTP: Shape = Shape {
@@ -55,6 +64,8 @@ const MAX_WORKERS: u16 = 200;
 const DEFAULT_DIR: &str = "data";
 const MAX_ATOMIC_ITEMS: u32 = 1024;
 const DEFAULT_ATOMIC_ITEMS: u32 = 64;
+/// 100 MiB.
+const DEFAULT_CHECKPOINT_RATE: u64 = 100 << 20;
 const HOUR_MS: u64 = 3_600_000;
 
 /// Reads `<srv>` and notes its faults.
@@ -149,7 +160,15 @@ fn data(
     let Some(element) = element else {
         let dir = DEFAULT_DIR.into();
         let access = FileAccess::OWN;
-        return Ok(Data { dir, live: None, flush_ms: 5000, prefault: false, max_programs, access });
+        return Ok(Data {
+            dir,
+            live: None,
+            flush_ms: 5000,
+            prefault: false,
+            max_programs,
+            access,
+            checkpoint: None,
+        });
     };
     DATA.check(notes, element);
     let dir = element.or(notes, "dir", DEFAULT_DIR.into(), path);
@@ -163,6 +182,7 @@ fn data(
         })
     });
     let access = access(notes, element, host);
+    let checkpoint = checkpoint(notes, element);
     Ok(Data {
         dir: dir?,
         live: live?,
@@ -170,7 +190,21 @@ fn data(
         prefault: prefault?,
         max_programs: programs? as u16,
         access: access?,
+        checkpoint: checkpoint?,
     })
+}
+
+fn checkpoint(notes: &mut Notes<'_>, element: &Element) -> Checked<Option<Checkpoint>> {
+    const RATE: &str = "checkpoint-rate";
+    let every = element.optional(notes, "checkpoint", duration(100, 24 * HOUR_MS));
+    let rate = element.optional(notes, RATE, byte_rate(64 << 10, 1 << 40));
+    let (every, rate) = (every?, rate?);
+    if let (None, Some(_)) = (every, rate) {
+        let expected = "checkpoint=\"60s\" beside it: without it there are no checkpoints";
+        return Err(notes.note(element.value_at(RATE), RATE.to_owned(), expected.to_owned()));
+    }
+    let bytes_per_second = rate.unwrap_or(DEFAULT_CHECKPOINT_RATE);
+    Ok(every.map(|every_ms| Checkpoint { every_ms, bytes_per_second }))
 }
 
 fn access(notes: &mut Notes<'_>, element: &Element, host: &Host) -> Checked<FileAccess> {

@@ -10,8 +10,9 @@ use super::host::Host;
 use super::load::LoadedConf;
 use super::memory_bound::BufferSizes;
 use super::{
-    AuthzKey, Cidr, Conf, Data, FileAccess, Geometry, HashKind, Http, Interval, KeyType, Limit,
-    Listen, Log, LogFormat, LogLevel, Machine, OnFull, Policy, Scope, Settings, Total, report,
+    AuthzKey, Checkpoint, Cidr, Conf, Data, FileAccess, Geometry, HashKind, Http, Interval,
+    KeyType, Limit, Listen, Log, LogFormat, LogLevel, Machine, OnFull, Policy, Scope, Settings,
+    Total, report,
 };
 
 mod cluster;
@@ -92,6 +93,7 @@ fn nothing_but_a_group_gives_the_defaults() {
             prefault: false,
             max_programs,
             access: FileAccess::OWN,
+            checkpoint: None,
         }
     );
     assert_eq!(conf.srv.http, Http::default());
@@ -126,7 +128,8 @@ fn everything_is_taken() {
           <http max-connections='10' max-body='1MiB' max-head='512' max-items='2048'
                 max-atomic-items='1024' idle-timeout='1h' request-timeout='5s' lock-timeout='1ms'/>
           <data dir='d&amp;d' live='/dev/shm/frs' flush='250ms' prefault='true'
-                max-programs='252' mode='0660' group='root'/>
+                max-programs='252' mode='0660' group='root' checkpoint='90s'
+                checkpoint-rate='3MiB/s'/>
           <allow>0.0.0.0/0</allow><allow>::/0</allow>
           <listen>0.0.0.0:&#55;600</listen>
           <listen>[::1]:7600</listen>
@@ -167,6 +170,7 @@ fn everything_is_taken() {
             prefault: true,
             max_programs: 252,
             access: FileAccess { mode: 0o660, group: Some("root".to_owned()) },
+            checkpoint: Some(Checkpoint { every_ms: 90_000, bytes_per_second: 3 << 20 }),
         }
     );
     assert_eq!(conf.srv.http.max_body_bytes, 1 << 20);

@@ -119,6 +119,16 @@ pub(super) fn size(min: u32, max: u32) -> impl Fn(&str) -> Value<u32> {
     }
 }
 
+/// `100MiB/s`: a size, and `/s`, from `min` to `max` bytes.
+pub(super) fn byte_rate(min: u64, max: u64) -> impl Fn(&str) -> Value<u64> {
+    move |text| {
+        let size = text.strip_suffix("/s").and_then(|size| with_unit(size, &SIZE_UNITS));
+        size.filter(|bytes| (min..=max).contains(bytes)).ok_or_else(|| {
+            format!("a rate from {}/s to {}/s, such as 100MiB/s", size_text(min), size_text(max))
+        })
+    }
+}
+
 /// `10/s`: a number from 1 to what `most` returns for the unit's milliseconds, and these
 /// milliseconds.
 pub(super) fn rate(most: impl Fn(u64) -> u64) -> impl Fn(&str) -> Value<Rate> {

@@ -64,6 +64,15 @@ pub enum MoveRefusal {
         /// Its value in map.xml.
         expected: String,
     },
+    /// Checkpoints of a group that moves are not made.
+    #[error(
+        "group {group}: a group with checkpoints does not move while the server works: stop the \
+         server and run: frs-inspect migrate DATA --conf DIR"
+    )]
+    Checkpoints {
+        /// The group.
+        group: String,
+    },
     /// The cluster names keys as the nodes do.
     #[error(
         "group {group}: key-bytes cannot become smaller while the server works: {keys} of its keys \
@@ -152,6 +161,10 @@ fn plan_group(
     if from.hash != to.hash {
         let [found, expected] = [from.hash, to.hash].map(|hash| format!("{hash:?}").to_lowercase());
         let refusal = MoveRefusal::Hash { group: name, found, expected };
+        return Ok(Some(MovePlan { refusal: Some(refusal), ..plan }));
+    }
+    if conf.srv.data.checkpoint.is_some() {
+        let refusal = MoveRefusal::Checkpoints { group: name };
         return Ok(Some(MovePlan { refusal: Some(refusal), ..plan }));
     }
     let header = Header { geometry: to, ..old.header().clone() };

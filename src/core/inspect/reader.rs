@@ -7,7 +7,7 @@ use super::error::Error;
 use super::record::{NodePlace, NodeRecord};
 use crate::base::{clock, sys};
 use crate::conf::active::ActiveError;
-use crate::conf::{Conf, active};
+use crate::conf::{self, Conf, active};
 use crate::key::{KeyField, KeyRef, Seed};
 use crate::service::identity;
 use crate::service::table::{FoundFormer, FoundGroup, Table};
@@ -131,13 +131,37 @@ impl Reader {
         Err(unread.into_iter().next().map_or_else(none, Error::Active))
     }
 
+    /// Opens the checkpoints of a data directory instead of the live files: of each group the
+    /// newest one that is complete. Leaves out a group that has none: see [`Reader::faults`].
+    ///
+    /// # Errors
+    /// There is no configuration, or it cannot be read.
+    pub fn open_checkpoints(data_dir: &Path) -> Result<Reader, Error> {
+        let of = Reader::open(data_dir)?;
+        let open = |group: &conf::Group| LiveGroup::open_checkpoint(data_dir, &group.name);
+        let groups = of.conf.map.groups.iter().map(open).collect();
+        let Reader { data_dir, generations, conf, unread, runtime, .. } = of;
+        let reader = Reader::of_groups(&data_dir, conf, generations, runtime, (groups, Vec::new()));
+        Ok(Reader { unread, ..reader })
+    }
+
     fn over(
         data_dir: &Path,
         conf: Conf,
         generations: Generations,
         runtime: Result<Runtime, store::Error>,
     ) -> Reader {
-        let (groups, grown) = open_groups(&conf);
+        let groups = open_groups(&conf);
+        Self::of_groups(data_dir, conf, generations, runtime, groups)
+    }
+
+    fn of_groups(
+        data_dir: &Path,
+        conf: Conf,
+        generations: Generations,
+        runtime: Result<Runtime, store::Error>,
+        (groups, grown): (Vec<Result<LiveGroup, store::Error>>, Vec<usize>),
+    ) -> Reader {
         let keys = runtime.as_ref().ok().and_then(Runtime::cluster_keys);
         let table = Table::over(&conf, keys, |name| {
             let index = conf.map.groups.iter().position(|group| group.name == name)?;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::OFlag;
 use nix::unistd::Group;
 
+use super::dirty_file;
 use super::group;
 use super::prepare::live_dir;
 use super::runtime::Runtime;
@@ -63,7 +64,8 @@ pub fn give_access(conf: &Conf) {
             let name = &group.name;
             let named = (0..group.geometry.files).map(|file| group::path_of(live, name, file));
             let next = (0..group.geometry.files).map(|file| group::next_path_of(live, name, file));
-            named.chain(next)
+            let dirty = named.clone().map(|path| dirty_file::path_of(&path));
+            named.chain(next).chain(dirty)
         });
         for path in std::iter::once(Runtime::path_in(data)).chain(files) {
             all.push(give(&path, wanted));

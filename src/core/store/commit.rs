@@ -5,6 +5,7 @@
 //! transaction left them, their semaphores are released, and the announcement is withdrawn. The
 //! fast path, whole transactions, the model checker and the simulation all run this code.
 
+use super::dirty::DirtyPages;
 use super::region::copy_changed;
 use super::semaphore::Semaphore;
 use super::slot::{Intent, SlotWords};
@@ -42,6 +43,8 @@ pub struct Change<'a> {
     pub stored: &'a [AtomicU64],
     /// The words to write.
     pub new: &'a [u64],
+    /// The marks of the file's changed pages, where there are checkpoints.
+    pub dirty: Option<&'a DirtyPages>,
 }
 
 /// All that a transaction changes: nodes first, tags last. All of it is logged before it is
@@ -51,6 +54,8 @@ pub trait Changes {
     fn log(&self, log: &mut UndoLog<'_>) -> Result<(), LogFull>;
     /// Writes new values.
     fn write(&self);
+    /// Marks the pages that were written, for the next checkpoint.
+    fn mark(&self);
 }
 
 // A transaction may change a single run of words. Here its length stays known to the compiler.
@@ -65,6 +70,13 @@ impl Changes for Change<'_> {
         copy_changed(self.stored, self.new);
         // A tag is never written before its node.
         compiler_fence(Ordering::SeqCst);
+    }
+
+    #[inline(always)]
+    fn mark(&self) {
+        if let Some(dirty) = self.dirty {
+            dirty.mark(self.at, self.stored.len());
+        }
     }
 }
 
@@ -197,6 +209,8 @@ impl<O: Owner, K: KeyNodes, C: Changes> Logged<'_, O, K, C> {
             announced.writes = true;
             slot.begin(entries);
             changes.write();
+            // Before the commit point: what is committed is marked, whoever dies.
+            changes.mark();
             slot.commit();
             announced.writes = false;
         }

@@ -125,6 +125,56 @@ pub enum Error {
         /// The group.
         group: String,
     },
+    /// A process holds a key-node for so long that no checkpoint can be made.
+    #[error(
+        "group {group}: no checkpoint: key-node {key_node} of file {file} is held{} for a long time: \
+         is that process stopped?",
+        slot.map_or(String::new(), |slot| format!(" by the owner of slot {slot}"))
+    )]
+    Held {
+        /// The group.
+        group: String,
+        /// The file.
+        file: u32,
+        /// The key-node.
+        key_node: u32,
+        /// The slot that its semaphore names.
+        slot: Option<u32>,
+    },
+    /// A group has no complete checkpoint.
+    #[error(
+        "group {group}: no checkpoint of it is complete{}{}",
+        if why.is_empty() { "" } else { ": " },
+        why.join("; ")
+    )]
+    NoCheckpoint {
+        /// The group.
+        group: String,
+        /// What is wrong with each.
+        why: Vec<String>,
+    },
+    /// A group moves to another geometry, and is to have checkpoints.
+    #[error(
+        "group {group}: it moves to another geometry, and checkpoints of such a group are not made: \
+         start without <data checkpoint> until it has moved, or stop the server and run: \
+         frs-inspect migrate DATA --conf DIR"
+    )]
+    MovesWithCheckpoints {
+        /// The group.
+        group: String,
+    },
+    /// There are checkpoints of a group and none is complete, and no live files.
+    #[error(
+        "group {group}: its live files are not there, and no checkpoint is complete: {}; put a \
+         checkpoint back, or start with --accept-loss, which begins with an empty group",
+        why.join("; ")
+    )]
+    Lost {
+        /// The group.
+        group: String,
+        /// What is wrong with each checkpoint.
+        why: Vec<String>,
+    },
     /// No server has published a configuration, or the last one has ended cleanly.
     #[error("{}: no configuration was published: is the server running?", path.display())]
     Unpublished {
@@ -168,6 +218,7 @@ impl Error {
             Error::Mismatch { .. }
             | Error::Missing { .. }
             | Error::Quarantined { .. }
+            | Error::Lost { .. }
             | Error::Unreadable { .. } => true,
             _ => false,
         }

@@ -165,12 +165,17 @@ impl Handle {
                 Keep::Nothing => {}
                 // The last use never goes back, even if the clock does: the states are no older
                 // than before.
-                Keep::Stamp => put(&stored[node::LAST_USE], now.max(copy[node::LAST_USE])),
+                Keep::Stamp => {
+                    put(&stored[node::LAST_USE], now.max(copy[node::LAST_USE]));
+                    if let Some(dirty) = group.dirty(file) {
+                        dirty.mark(at + node::LAST_USE, 1);
+                    }
+                }
                 Keep::Node => {
                     copy[node::LAST_USE] = now;
                     seal(copy);
                     debug_assert!(is_whole(copy), "what is written is believed when it is read");
-                    let change = Change { intent, at, stored, new: copy };
+                    let change = Change { intent, at, stored, new: copy, dirty: group.dirty(file) };
                     // So few words always fit into the log.
                     let Ok(logged) = held.log(change) else { break 'announced Ok(None) };
                     logged.commit();

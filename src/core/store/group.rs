@@ -8,12 +8,15 @@ use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::dirty::DirtyPages;
+use super::dirty_file;
 use super::error::{Error, expect, io_error};
 use super::file_map::PageAccess;
 pub use super::file_set::{FileSet, next_path_of, path_of};
 pub(crate) use super::file_set::{committed_path, is_next_there, is_there, is_unfinished};
 use super::file_words::{FilePlace, bytes_of, create_draft, header_crc, sync_directory, words_of};
-use super::layout::{self, HEAD_WORDS, PAGE_WORDS, group as at, node, runtime};
+use super::layout::{self, HEAD_WORDS, PAGE_WORDS, group as at, runtime};
+pub use super::node_check::{is_whole, node_crc, seal};
 use super::region::Region;
 use super::runtime::{FileEntry, Runtime};
 use super::semaphore::Semaphore;
@@ -37,6 +40,9 @@ pub struct Group {
     header: Header,
     mark: usize,
     in_memory: bool,
+    /// The marks of changed pages of each file. None where there are no checkpoints.
+    dirty: Vec<DirtyPages>,
+    dirty_places: Vec<FilePlace>,
     /// Huge pages asked for so far, over all files.
     huge_asked: usize,
     node_words: usize,
@@ -131,7 +137,7 @@ pub(super) fn create_file(path: &Path, header: &Header) -> Result<(), Error> {
     file.sync_all().map_err(io_error(path, "sync it"))
 }
 
-fn header_words(header: &Header) -> [u64; at::NAME + 4] {
+pub(super) fn header_words(header: &Header) -> [u64; at::NAME + 4] {
     let geometry = &header.geometry;
     let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
     let mut words = [0u64; at::NAME + 4];
@@ -169,7 +175,7 @@ pub fn read_header(path: &Path, file: &File) -> Result<Header, Error> {
     Ok(header)
 }
 
-fn parse_header(path: &Path, words: &[u64]) -> Result<Header, Error> {
+pub(super) fn parse_header(path: &Path, words: &[u64]) -> Result<Header, Error> {
     let low = |at: usize| words[at] as u32;
     let high = |at: usize| (words[at] >> 32) as u32;
     let bad = |field, found: String, expected: &str| Error::Mismatch {
@@ -234,7 +240,7 @@ pub(crate) fn write_marks(path: &Path, marks: Marks) -> Result<(), Error> {
 }
 
 /// The mapped files of a group.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct MappedFiles {
     /// In order of their indexes.
     pub regions: Vec<Region>,
@@ -242,6 +248,10 @@ pub(super) struct MappedFiles {
     pub entries: Vec<FileEntry>,
     pub watches: Vec<sys::Watch>,
     pub in_memory: bool,
+    /// The marks of each file, or nothing.
+    pub dirty: Vec<DirtyPages>,
+    /// The files that hold them.
+    pub dirty_places: Vec<FilePlace>,
 }
 
 /// An opened group file.
@@ -402,6 +412,7 @@ impl Group {
     pub(super) fn map(open: OpenGroup, runtime: &Runtime) -> Result<Group, Error> {
         let OpenGroup { header, files } = open;
         let (mut mark, mut entries) = (None, Vec::new());
+        let (mut dirty, mut dirty_places) = (Vec::new(), Vec::new());
         for (index, OpenFile { path, file }) in files.iter().enumerate() {
             let found = entry_of(path, file, &header, index as u32)?;
             let known = runtime.find_file(header.id, index as u32);
@@ -413,6 +424,10 @@ impl Group {
                     expected: "those in runtime.mmap: it was swapped, restart the server".into(),
                 });
             };
+            if let Some(place) = runtime.dirty_place(known.index) {
+                dirty.push(dirty_file::open(path, header.geometry.file_bytes(), &found, place)?);
+                dirty_places.push(place);
+            }
             mark.get_or_insert(known.index);
             entries.push(found);
         }
@@ -424,23 +439,27 @@ impl Group {
             })
             .collect::<Result<Vec<Region>, Error>>()?;
         let mark = mark.expect("a group has a file");
-        let watches = files
-            .iter()
-            .zip(&regions)
-            .filter_map(|(OpenFile { path, .. }, region)| {
-                let header_mark = regions[0].word(at::QUARANTINE);
-                let bits = runtime::FILE_QUARANTINE;
-                sys::watch(region.span(), runtime.mark_of(mark), bits, header_mark, path)
-            })
-            .collect();
+        let watch = |region: &Region, path: &Path| {
+            let header_mark = regions[0].word(at::QUARANTINE);
+            let bits = runtime::FILE_QUARANTINE;
+            sys::watch(region.span(), runtime.mark_of(mark), bits, header_mark, path)
+        };
+        let of_files = files.iter().zip(&regions).map(|(file, region)| watch(region, &file.path));
+        let of_marks = files.iter().zip(&dirty);
+        let of_marks =
+            of_marks.map(|(file, dirty)| watch(dirty.region(), &dirty_file::path_of(&file.path)));
+        let watches = of_files.chain(of_marks).flatten().collect();
         let in_memory = sys::is_in_memory(&files[0].path)
             .map_err(io_error(&files[0].path, "look at its disk"))?;
-        Ok(Group::of_files(header, mark, MappedFiles { regions, entries, watches, in_memory }))
+        let files = MappedFiles { regions, entries, watches, in_memory, dirty, dirty_places };
+        Ok(Group::of_files(header, mark, files))
     }
 
     /// A group over its files. `mark` is the index of the first file in the register.
     pub(super) fn of_files(header: Header, mark: usize, files: MappedFiles) -> Group {
-        let MappedFiles { regions: files, entries, watches, in_memory } = files;
+        let MappedFiles { regions: files, entries, watches, in_memory, dirty, dirty_places } =
+            files;
+        assert!(dirty.is_empty() || dirty.len() == files.len(), "marks of all files, or of none");
         let node_words = header.geometry.node_bytes as usize / 8;
         let key_node_words = HEAD_WORDS + header.geometry.chain as usize * node_words;
         Group {
@@ -450,16 +469,21 @@ impl Group {
             header,
             mark,
             in_memory,
+            dirty,
+            dirty_places,
             huge_asked: 0,
             node_words,
             key_node_words,
         }
     }
 
-    /// Whether the mapped files are still the registered ones.
+    /// Whether the mapped files are still the registered ones, and those that mark their changes.
     pub(crate) fn is_registered(&self, runtime: &Runtime) -> bool {
-        self.entries.iter().all(|entry| {
-            runtime.find_file(entry.group, entry.file).is_some_and(|known| known.entry == *entry)
+        self.entries.iter().enumerate().all(|(file, entry)| {
+            runtime.find_file(entry.group, entry.file).is_some_and(|known| {
+                let marks = self.dirty_places.get(file).copied();
+                known.entry == *entry && runtime.dirty_place(known.index) == marks
+            })
         })
     }
 
@@ -481,6 +505,11 @@ impl Group {
         self.node_words
     }
 
+    /// Words of a key-node.
+    pub(super) fn key_node_words(&self) -> usize {
+        self.key_node_words
+    }
+
     /// Words of the key field.
     #[inline]
     pub fn field_words(&self) -> usize {
@@ -496,6 +525,26 @@ impl Group {
     /// The files.
     pub fn files(&self) -> &[Region] {
         &self.files
+    }
+
+    /// The marks of changed pages of a file, where there are checkpoints.
+    #[inline]
+    pub(crate) fn dirty(&self, file: u32) -> Option<&DirtyPages> {
+        self.dirty.get(file as usize)
+    }
+
+    /// Whether changed pages are marked.
+    #[inline]
+    pub(crate) fn has_checkpoints(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// Marks the page of a word that was written outside of a commit.
+    #[inline]
+    pub(crate) fn mark_dirty(&self, file: u32, at: usize) {
+        if let Some(dirty) = self.dirty(file) {
+            dirty.mark(at, 1);
+        }
     }
 
     /// Index of the register entry that has the group's quarantine bit.
@@ -632,23 +681,4 @@ impl Group {
         }
         Ok(())
     }
-}
-
-/// CRC of a node's words. The CRC itself and the last use count as 0.
-#[inline(always)]
-pub fn node_crc(words: &[u64]) -> u32 {
-    let first = [words[node::CHECK] & !0xffff_ffff, words[node::KEY], 0];
-    crate::base::hash::crc32c_words(first, &words[node::FIELD..])
-}
-
-/// Writes the CRC of a node's copy into it.
-#[inline(always)]
-pub fn seal(words: &mut [u64]) {
-    words[node::CHECK] = words[node::CHECK] & !0xffff_ffff | u64::from(node_crc(words));
-}
-
-/// Whether the CRC of a copied node is correct.
-#[inline(always)]
-pub fn is_whole(words: &[u64]) -> bool {
-    words[node::CHECK] as u32 == node_crc(words)
 }

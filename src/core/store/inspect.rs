@@ -7,6 +7,7 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
+use super::checkpoint;
 use super::error::{Error, io_error};
 use super::group::{self, FileSet, Group, Header, MappedFiles, Marks, OpenFile, OpenGroup};
 use super::layout::{TAG_WORDS, node, tag};
@@ -171,9 +172,39 @@ impl LiveGroup {
             |entry: &FileEntry| FileIdentity { device: entry.device, inode: entry.inode };
         let identities = entries.iter().map(identity).collect();
         // Reads through it never use its index in the register.
-        let files = MappedFiles { regions, entries, watches, in_memory };
+        let files = MappedFiles { regions, entries, watches, in_memory, ..MappedFiles::default() };
         let group = Group::of_files(header, 0, files);
         Ok(LiveGroup { group, marks, identities, set })
+    }
+
+    /// Opens the newest complete checkpoint of a group for reading.
+    ///
+    /// # Errors
+    /// There is none. The error says what is wrong with each.
+    pub(crate) fn open_checkpoint(data_dir: &Path, name: &str) -> Result<LiveGroup, Error> {
+        let complete = match checkpoint::find(data_dir, name)? {
+            checkpoint::Found::Complete(complete) => complete,
+            checkpoint::Found::Nothing => {
+                return Err(Error::NoCheckpoint { group: name.to_owned(), why: Vec::new() });
+            }
+            checkpoint::Found::Unusable(why) => {
+                return Err(Error::NoCheckpoint { group: name.to_owned(), why });
+            }
+        };
+        let words = complete.header.geometry.file_bytes() as usize / 8;
+        let (mut regions, mut watches, mut entries) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, file) in (0..).zip(&complete.files) {
+            let (path, file) = (&file.path, &file.file);
+            let region = Region::map_for_reading(file, words).map_err(io_error(path, "map it"))?;
+            watches.extend(sys::watch_reading(region.span(), path));
+            entries.push(group::entry_of(path, file, &complete.header, index)?);
+            regions.push(region);
+        }
+        let files = MappedFiles { regions, entries, watches, ..MappedFiles::default() };
+        let group = Group::of_files(complete.header, 0, files);
+        // Nobody replaces it under a reader, and no server marks it.
+        let (marks, identities) = (Vec::new(), Vec::new());
+        Ok(LiveGroup { group, marks, identities, set: FileSet::Named })
     }
 
     /// The group's header.

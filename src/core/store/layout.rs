@@ -34,10 +34,16 @@
 //!                          408..412 slots with new wants, a bit each
 //!                          416..420 the cluster's keys: check of the secret | 2 words that key
 //!                          the digests of long keys | CRC over the three
+//!                          424 checkpoints requested | 425 requests answered
+//!                          426 of them, the last by a complete pass | 427 since when passes
+//!                          fail (ms), 0: they do not | 428 sum of their times (us)
+//!                          429..456 how many, by doublings
 //!   page 1.. files         4096 entries of 16 words: 0 group id | 1 file index (0..32),
 //!                          used (32), quarantine (33) | 2 device | 3 inode | 4..8 group name
 //!                          8 birth of the file (ns) | 9 id of the group that this one grows
-//!                          out of; 0: of none. Older binaries leave it 0
+//!                          out of; 0: of none | 10 inode and 11 birth of the file that marks
+//!                          its changed pages; 0: none | 12, of file 0: when the newest
+//!                          complete checkpoint began (ms). Older binaries leave them 0
 //!   then     256 slots     page 0: 0 state (0..32), epoch (32..64) | 1 pid, role | 2 generation
 //!                          acknowledged | 3 phase | 4 intents | 5 transactions begun
 //!                          6 epoch of the owner whose wants stand in the ring (0..32), how
@@ -51,7 +57,7 @@
 //!                          from 128 on 3 histograms of 128 words:
 //!                          sum (us) | 1.. buckets
 //!                          then 64 rows of groups of 80 words: 0..4 name | 4..11 counters
-//!                          11 free (a checkpoint) | 12..15 nodes live, expired, free
+//!                          11 free | 12..15 nodes live, expired, free
 //!                          15..72 key-nodes by length of their chain | 72 nodes seen at (ms);
 //!                          row 0: all others
 //!                          then 4096 intents of 2 words: group id | file (32..64), key-node
@@ -221,10 +227,18 @@ pub mod runtime {
     /// On a line of its own: only the master writes it.
     pub(crate) const CLUSTER_KEYS: usize = ASKING + 8;
     pub(crate) const CLUSTER_KEYS_WORDS: usize = 4;
+    /// Older binaries leave these 0.
+    pub(crate) const CHECKPOINTS_ASKED: usize = CLUSTER_KEYS + 8;
+    pub(crate) const CHECKPOINTS_ENDED: usize = CHECKPOINTS_ASKED + 1;
+    pub(crate) const CHECKPOINTS_MADE: usize = CHECKPOINTS_ENDED + 1;
+    pub(crate) const CHECKPOINTS_FAILING: usize = CHECKPOINTS_MADE + 1;
+    pub(crate) const CHECKPOINT_TIMES: usize = CHECKPOINTS_FAILING + 1;
+    pub(crate) const CHECKPOINT_DOUBLINGS: usize = 27;
 
     /// Most group files that can be registered.
     pub const FILES_MAX: usize = 4096;
     pub(crate) const FILE_WORDS: usize = 16;
+    pub(crate) const FILE_CHECKPOINT: usize = 12;
     pub(crate) const FILES: usize = PAGE_WORDS;
     pub(crate) const FILE_FORMER: usize = 9;
     pub(crate) const FILE_USED: u64 = 1 << 32;

@@ -6,6 +6,7 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
+use super::checkpoint;
 use super::group::{self, FileSet};
 use super::prepare::live_dir;
 use crate::conf::{Faults, Geometry, Group, LiveGeometry, LoadedConf};
@@ -17,12 +18,18 @@ use crate::conf::{Faults, Geometry, Group, LiveGeometry, LoadedConf};
 /// # Errors
 /// Those of [`LoadedConf::over`].
 pub fn settled(loaded: LoadedConf, served: &[Group]) -> Result<LoadedConf, Faults> {
-    let live_dir = live_dir(&loaded.conf);
+    let (live_dir, data) = (live_dir(&loaded.conf), &loaded.conf.srv.data);
+    // After the machine went down, the files are made again as the checkpoint has them.
+    let restored = |name: &str| {
+        data.checkpoint?;
+        checkpoint::geometry(&data.dir, name).filter(|_| !group::is_there(live_dir, name))
+    };
     let derived = loaded.conf.map.groups.iter().filter(|group| group.written.is_derived());
     let found = derived.filter_map(|Group { name, .. }| {
         let served = served.iter().find(|served| served.name == *name);
         let served = served.map(|served| served.geometry);
-        let geometry = served.or_else(|| live_geometry(live_dir, name))?;
+        let geometry =
+            served.or_else(|| live_geometry(live_dir, name)).or_else(|| restored(name))?;
         Some(LiveGeometry { group: name.clone(), geometry })
     });
     let found: Vec<LiveGeometry> = found.collect();

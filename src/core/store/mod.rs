@@ -4,6 +4,7 @@
 //! [`Transaction`] over one or many key-nodes. Its commit is the only way to change a node.
 
 pub(crate) mod commit;
+mod dirty;
 mod doorbell;
 pub mod layout;
 mod orphan;
@@ -27,7 +28,11 @@ mod access;
 #[cfg(not(loom))]
 mod backing;
 #[cfg(not(loom))]
+mod checkpoint;
+#[cfg(not(loom))]
 pub mod counter;
+#[cfg(not(loom))]
+mod dirty_file;
 #[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
@@ -54,6 +59,8 @@ mod incarnation;
 pub mod inspect;
 #[cfg(not(loom))]
 mod live;
+#[cfg(not(loom))]
+mod node_check;
 #[cfg(not(loom))]
 mod notice;
 #[cfg(not(loom))]
@@ -92,6 +99,10 @@ pub use runtime::{ChildRole, Damage, LINGERING};
 #[cfg(not(loom))]
 pub use {
     access::{give_access, give_access_to_generation},
+    checkpoint::{
+        CheckpointFacts, Checkpointer, GroupPass, Pace, Pacer, PassRate, Progress, Unpaced,
+        checkpoint_facts,
+    },
     counter::{BizRow, Counter, Counters, GroupCounter, Sums},
     doorbell::{Asking, Bell, EventBell, Rest},
     error::Error,
@@ -107,10 +118,10 @@ pub use {
     pass::Pass,
     places::{Places, ROLE_PREPARE, ROLE_PROGRAM, SlotRequest},
     prepare::{
-        Moves, Prepared, Unserved, check_files, close_clean, live_dir, prepare,
-        prepare_after_fault, prepare_at_start,
+        Moves, Prepared, Preparing, Unserved, check_files, close_clean, live_dir, prepare,
+        prepare_after_fault, prepare_at_start, prepare_with,
     },
-    runtime::{CourierLock, MasterCounts, Runtime, SlotStatus},
+    runtime::{CheckpointCounts, CourierLock, MasterCounts, RequestedPass, Runtime, SlotStatus},
     shared_bell::{Lying, SharedBell},
     sweep::Sweep,
     transaction::{

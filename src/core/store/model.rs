@@ -5,8 +5,11 @@
 //! With `--cfg loom` every interleaving is checked: `RUSTFLAGS="--cfg loom" cargo test --release
 //! --lib store::model`. Without it the dying transaction goes first. Miri runs it that way.
 
+mod checkpoint;
+
 use super::commit::{Announced, Change, Changes, KeyNodes, Owner};
 use super::crash;
+use super::dirty::DirtyPages;
 use super::layout::{PAGE_WORDS, slot};
 use super::orphan;
 use super::region::Region;
@@ -42,6 +45,27 @@ struct World {
     recovery: Mutex<()>,
     /// Whether an owner is between take and release.
     holders: [AtomicBool; 2],
+    /// The marks of changed pages, where the model has checkpoints.
+    marks: Option<Marks>,
+}
+
+/// The marks of changed pages, and how writers set them.
+struct Marks {
+    dirty: DirtyPages,
+    how: HowMarked,
+}
+
+/// How writers mark what they change.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HowMarked {
+    /// As production does.
+    Soundly,
+    /// They look at the bit in no order with their semaphore.
+    #[cfg(loom)]
+    InNoOrder,
+    /// Behind the release.
+    #[cfg(loom)]
+    Late,
 }
 
 impl World {
@@ -52,6 +76,7 @@ impl World {
             alive: [AtomicBool::new(true), AtomicBool::new(true)],
             recovery: Mutex::new(()),
             holders: [AtomicBool::new(false), AtomicBool::new(false)],
+            marks: None,
         };
         for slot in 0..2 {
             world.slot(slot).set_state(SlotState { used: true, epoch: 1 });
@@ -88,6 +113,9 @@ impl Files for World {
     fn restore(&self, undo: &Undo) {
         assert_eq!(undo.group, GROUP);
         self.file.store(undo.at as usize, undo.old);
+        if let Some(marks) = &self.marks {
+            marks.dirty.mark(undo.at as usize, 1);
+        }
     }
 
     fn release_for(&self, intent: &Intent, dead: Token) -> bool {
@@ -161,7 +189,7 @@ impl Both<'_> {
     fn each(&self) -> impl Iterator<Item = Change<'_>> {
         WORDS.iter().zip(self.new).map(|(&at, new)| {
             let stored = self.world.file.words(at, 1);
-            Change { intent: self.intent, at, stored, new }
+            Change { intent: self.intent, at, stored, new, dirty: None }
         })
     }
 }
@@ -173,6 +201,18 @@ impl Changes for Both<'_> {
 
     fn write(&self) {
         self.each().for_each(|change| change.write());
+    }
+
+    fn mark(&self) {
+        let Some(Marks { dirty, how }) = &self.world.marks else { return };
+        let soundly = |change: Change<'_>| Change { dirty: Some(dirty), ..change }.mark();
+        match how {
+            HowMarked::Soundly => self.each().for_each(soundly),
+            #[cfg(loom)]
+            HowMarked::InNoOrder => checkpoint::mark_in_no_order(dirty),
+            #[cfg(loom)]
+            HowMarked::Late => {}
+        }
     }
 }
 
@@ -273,6 +313,10 @@ impl Changes for Panics<'_> {
     fn write(&self) {
         self.0.each().take(1).for_each(|change| change.write());
         panic!("in the middle of the writing");
+    }
+
+    fn mark(&self) {
+        unreachable!("a panic is before it");
     }
 }
 

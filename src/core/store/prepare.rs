@@ -8,6 +8,7 @@ use std::fs::OpenOptions;
 use std::path::Path;
 use std::time::Duration;
 
+use super::checkpoint::{self, Found, LiveState, Marking, Progress, Restored};
 use super::counter::GroupCounter;
 use super::error::{Error, io_error};
 use super::group::{self, FileSet, Group, Header, Marks, OpenFile, OpenGroup, OtherSetting};
@@ -27,6 +28,8 @@ pub struct Prepared {
     pub created: Vec<String>,
     /// Names of groups scanned whole.
     pub scanned: Vec<String>,
+    /// Names of groups restored from checkpoints.
+    pub restored: Vec<String>,
     /// Dead slots whose transactions were undone.
     pub recovered_slots: usize,
     /// Nodes dropped by the scans.
@@ -58,6 +61,24 @@ impl Moves {
     }
 }
 
+/// How a store is prepared, beside its configuration.
+#[derive(Clone, Copy)]
+pub struct Preparing<'a> {
+    /// The groups that move.
+    pub moves: &'a Moves,
+    /// Whether a group begins empty whose live files and checkpoints are lost.
+    pub accepts_loss: bool,
+    /// Hears how far a restore is.
+    pub progress: Progress<'a>,
+}
+
+impl Preparing<'_> {
+    /// Nothing that was counted may be lost, and nobody hears.
+    pub fn careful(moves: &Moves) -> Preparing<'_> {
+        Preparing { moves, accepts_loss: false, progress: &|_: &str| {} }
+    }
+}
+
 /// A group that cannot be served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unserved {
@@ -79,17 +100,21 @@ pub fn live_dir(conf: &Conf) -> &Path {
 /// undo logs cannot be trusted. It maps groups, so a forked child of the master runs it before any
 /// worker uses this configuration. Groups already in use are left unchanged. A group with damaged
 /// or unreadable files is quarantined and reported; the others are not affected.
-///
 /// A group whose files have another geometry than the configuration moves to that one, if `moves`
 /// allows it: its next files are made beside those that it has. A group that moves already goes on.
 pub fn prepare(conf: &Conf, moves: &Moves) -> Result<Prepared, Error> {
-    prepare_groups(conf, moves, admit)
+    prepare_with(conf, Preparing::careful(moves))
+}
+
+/// Like [`prepare`], as told.
+pub fn prepare_with(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, Error> {
+    prepare_groups(conf, how, admit)
 }
 
 /// Like [`prepare`], when no other server has the directory. The processes of a killed server end
 /// by themselves; a group that must be scanned waits for that.
-pub fn prepare_at_start(conf: &Conf, moves: &Moves) -> Result<Prepared, Error> {
-    prepare_groups(conf, moves, |live, files, runtime, prepared| {
+pub fn prepare_at_start(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, Error> {
+    prepare_groups(conf, how, |live, files, runtime, prepared| {
         let begun = clock::instant();
         loop {
             let admitted = admit(live, files, runtime, prepared);
@@ -108,8 +133,8 @@ fn has_orphans_only(runtime: &Runtime) -> bool {
 
 /// Like [`prepare`], after a run whose process hit a page that could not be read. The group of that
 /// file is marked. It is given up, and not scanned again before the next start.
-pub fn prepare_after_fault(conf: &Conf, moves: &Moves) -> Result<Prepared, Error> {
-    prepare_groups(conf, moves, |live, admitting, runtime, prepared| {
+pub fn prepare_after_fault(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, Error> {
+    prepare_groups(conf, how, |live, admitting, runtime, prepared| {
         let OpenGroup { files, .. } = group::open_files_of(live, admitting.name, admitting.set)?;
         // The mark is in the first file, for all files.
         if group::read_marks(&files[0].path, &files[0].file)?.quarantined {
@@ -130,7 +155,8 @@ struct Admitting<'a> {
 /// Makes one group ready. Arguments: directory of the live files, its files, register, results.
 type Admit = fn(&Path, Admitting<'_>, &Runtime, &mut Prepared) -> Result<(), Error>;
 
-fn prepare_groups(conf: &Conf, moves: &Moves, admit: Admit) -> Result<Prepared, Error> {
+fn prepare_groups(conf: &Conf, how: Preparing<'_>, admit: Admit) -> Result<Prepared, Error> {
+    let moves = how.moves;
     let live = live_dir(conf);
     std::fs::create_dir_all(live).map_err(io_error(live, "create the directory"))?;
     let mut prepared = Prepared::default();
@@ -155,16 +181,17 @@ fn prepare_groups(conf: &Conf, moves: &Moves, admit: Admit) -> Result<Prepared, 
         {
             tracing::warn!(group = name, %error, "cannot remove the files that a migration left");
         }
-        if group::create(live, configured)? {
-            prepared.created.push(name.clone());
-        }
-        let admitted = begin_or_go_on(live, configured, &runtime, moves).and_then(|pair| {
-            let Pair { next, former } = pair;
+        let made = make_ready(conf, configured, how, &runtime, &mut prepared);
+        let admitted = made.and_then(|marking| {
+            let Pair { next, former } = begin_or_go_on(live, configured, &runtime, moves)?;
             let files = |set, pairing| Admitting { name, set, pairing };
             let Some(next) = next else {
-                let alone = files(FileSet::Named, Pairing::Alone);
-                return admit(live, alone, &runtime, &mut prepared);
+                admit(live, files(FileSet::Named, Pairing::Alone), &runtime, &mut prepared)?;
+                return mark_changes(conf, name, &runtime, marking);
             };
+            if marking != Marking::Off {
+                return Err(Error::MovesWithCheckpoints { group: name.clone() });
+            }
             let former_files = files(FileSet::Named, Pairing::FormerOf(next));
             admit(live, former_files, &runtime, &mut prepared)?;
             let next_files = files(FileSet::Next, Pairing::NextOf(former));
@@ -182,6 +209,81 @@ fn prepare_groups(conf: &Conf, moves: &Moves, admit: Admit) -> Result<Prepared, 
         }
     }
     Ok(prepared)
+}
+
+/// Sees to it that changes of a group are marked, or are not.
+fn mark_changes(conf: &Conf, name: &str, runtime: &Runtime, marking: Marking) -> Result<(), Error> {
+    let open = group::open_files(live_dir(conf), name)?;
+    checkpoint::admit_marks(&open, runtime, marking)?;
+    if marking != Marking::Off
+        && let Some(facts) = checkpoint::checkpoint_facts(&conf.srv.data.dir, name)
+    {
+        runtime.set_checkpoint_time(name, facts.begun_ms);
+    }
+    Ok(())
+}
+
+/// Creates or restores the live files of a group that lacks them. Returns what is known of its
+/// checkpoints then.
+fn make_ready(
+    conf: &Conf,
+    configured: &conf::Group,
+    how: Preparing<'_>,
+    runtime: &Runtime,
+    prepared: &mut Prepared,
+) -> Result<Marking, Error> {
+    let (data, live, name) = (&conf.srv.data.dir, live_dir(conf), &configured.name);
+    let state = checkpoint::live_state(live, configured)?;
+    if conf.srv.data.checkpoint.is_none() {
+        if group::create(live, configured)? {
+            prepared.created.push(name.clone());
+        }
+        return Ok(Marking::Off);
+    }
+    if state == LiveState::GoOn {
+        return Ok(Marking::On);
+    }
+    match checkpoint::find(data, name)? {
+        Found::Complete(complete) => {
+            group::check_geometry(&complete.header, configured)?;
+            if !runtime.named_groups(name).is_empty() && !is_alone(runtime, LINGERING) {
+                // No process may go on with its former files.
+                return Err(Error::Quarantined { group: name.clone() });
+            }
+            let (number, begun_ms) = (complete.facts.number, complete.facts.begun_ms);
+            tracing::warn!(group = name, number, begun_ms, "restoring the group from a checkpoint");
+            if let Some(other) = &complete.other {
+                tracing::warn!(group = name, why = other, "the other checkpoint is not complete");
+            }
+            let Restored { report, holds } = checkpoint::restore(live, &complete, how.progress)?;
+            log_report(name, &report);
+            prepared.restored.push(name.clone());
+            prepared.dropped_nodes += report.dropped();
+            count_dropped(live, runtime, name, &report)?;
+            Ok(holds
+                .map_or(Marking::On, |(side, pass)| Marking::Holding { side: Some(side), pass }))
+        }
+        // They are scanned, as without checkpoints.
+        _ if state == LiveState::Unclean => Ok(Marking::On),
+        Found::Unusable(why) if !how.accepts_loss => Err(Error::Lost { group: name.clone(), why }),
+        found => {
+            if let Found::Unusable(why) = found {
+                let why = why.join("; ");
+                tracing::error!(group = name, why, "all that was counted is lost, as accepted");
+                checkpoint::remove(data, name)?;
+            }
+            group::create(live, configured)?;
+            prepared.created.push(name.clone());
+            let header = group::open_files(live, name)?.header;
+            match checkpoint::create_empty(data, &header) {
+                Ok(pass) => Ok(Marking::Holding { side: None, pass }),
+                Err(error) => {
+                    tracing::error!(group = name, %error, "no checkpoint can be made yet");
+                    Ok(Marking::On)
+                }
+            }
+        }
+    }
 }
 
 /// Quarantines a group until a start has found its files sound. Until then no process serves from

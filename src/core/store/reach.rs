@@ -119,6 +119,7 @@ impl Files for Reach<'_> {
         let Some(group) = self.find(undo.group) else { return };
         if group.key_node_of(undo.file, undo.at).is_some() {
             group.file(undo.file).store(undo.at as usize, undo.old);
+            group.mark_dirty(undo.file, undo.at as usize);
         }
     }
 

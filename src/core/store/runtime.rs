@@ -25,6 +25,7 @@ use crate::base::sync::{Ordering, fence};
 use crate::base::sys;
 
 mod attach;
+mod checkpoints;
 mod cluster_keys;
 mod courier;
 mod files;
@@ -32,6 +33,7 @@ mod master;
 mod probe;
 
 pub(crate) use attach::{Slot, SlotBlocks};
+pub use checkpoints::{CheckpointCounts, RequestedPass};
 pub use courier::CourierLock;
 pub(crate) use files::{FileEntry, NamedGroup, Pairing, Registered};
 pub use master::{ChildRole, MasterCounts};

@@ -7,7 +7,7 @@
 //! Bits: 0..8 slot, 8..31 epoch (never 0), 31 a waiter may sleep.
 
 use super::region::Region;
-use crate::base::sync::{AtomicU32, Ordering};
+use crate::base::sync::{AtomicU32, Ordering, in_order};
 
 const WAITERS: u32 = 1 << 31;
 const EPOCH_MASK: u32 = 0x007f_ffff;
@@ -70,6 +70,14 @@ impl<'a> Semaphore<'a> {
         self.0.load(Ordering::Acquire)
     }
 
+    /// As [`Semaphore::word`], in the one order of what takes it and what marks pages as changed.
+    pub fn word_in_order(self) -> u32 {
+        in_order();
+        // SeqCst: behind the clearing of bits; pairs with the exchange of a holder and the marks
+        // that it makes. Acquire is in it: 0 shows all that the last holder has written.
+        self.0.load(Ordering::SeqCst)
+    }
+
     /// Whether both are the same word of the same map.
     pub fn is_same(self, other: Semaphore<'_>) -> bool {
         std::ptr::eq(self.0, other.0)
@@ -102,9 +110,10 @@ impl<'a> Semaphore<'a> {
         if !crate::store::crash::point() {
             return Ok(());
         }
-        // AcqRel: acquires what the previous holder released in `release`. It also orders the
-        // intent written before against what a recoverer reads after it has seen this token.
-        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).map(|_| ())
+        // Acquires what the previous holder released in `release`, and orders the intent written
+        // before against what a recoverer reads after it has seen this token. SeqCst: before any
+        // look at the bits of changed pages; pairs with `word_in_order` of the keeper.
+        self.0.compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed).map(|_| ())
     }
 
     /// Releases it, and wakes one sleeper if there may be one.

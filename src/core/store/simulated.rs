@@ -10,12 +10,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::backing::Backing;
 use super::counter::Counters;
+use super::dirty::DirtyPages;
 use super::error::Error;
 use super::group::{Group, Header, MappedFiles};
 use super::handle::Handle;
 use super::layout::runtime::SLOTS;
 use super::layout::runtime::slot_base;
-use super::layout::{runtime as at, slot};
+use super::layout::{PAGE_WORDS, runtime as at, slot};
 use super::region::Region;
 use super::runtime::{FileEntry, Pairing, Runtime, Slot};
 use super::semaphore::Token;
@@ -74,6 +75,8 @@ impl Locks {
 pub(crate) struct Shared {
     runtime: Region,
     files: Vec<Vec<Region>>,
+    /// The marks of changed pages, for each file of each group.
+    dirty: Vec<Vec<Region>>,
     headers: Vec<Header>,
 }
 
@@ -96,7 +99,11 @@ impl Shared {
             let words = header.geometry.file_bytes() as usize / 8;
             (0..header.geometry.files).map(|_| Region::boxed(words)).collect()
         });
-        Shared { runtime: Region::boxed(at::WORDS), files: files.collect(), headers }
+        let files: Vec<Vec<Region>> = files.collect();
+        let marks =
+            |file: &Region| Region::boxed(DirtyPages::words_of(file.len().div_ceil(PAGE_WORDS)));
+        let dirty = files.iter().map(|files| files.iter().map(marks).collect()).collect();
+        Shared { runtime: Region::boxed(at::WORDS), files, dirty, headers }
     }
 
     /// Resets all words to the state at a first start: no node, no owner, nothing counted, all
@@ -106,7 +113,8 @@ impl Shared {
             region.words(from, to - from).iter().for_each(|word| word.store(0, Ordering::Relaxed));
         };
         clear(&self.runtime, 0, at::FILES);
-        self.files.iter().flatten().for_each(|file| clear(file, 0, file.len()));
+        let all = self.files.iter().chain(&self.dirty).flatten();
+        all.for_each(|file| clear(file, 0, file.len()));
         for number in 0..PLAYED_SLOTS {
             let base = slot_base(number);
             clear(&self.runtime, base, base + 8);
@@ -132,6 +140,16 @@ impl Shared {
         self.files.iter().flatten()
     }
 
+    /// The marks of a group's files, as a process maps them.
+    fn dirty(&self, header: &Header) -> Vec<DirtyPages> {
+        let at = self.headers.iter().position(|known| known.id == header.id).expect("its own");
+        let pages = |words: usize| words.div_ceil(PAGE_WORDS);
+        let files = self.files[at].iter().zip(&self.dirty[at]);
+        files
+            .map(|(file, marks)| DirtyPages::new(marks.part(0, marks.len()), 0, pages(file.len())))
+            .collect()
+    }
+
     /// All groups, as a process maps them.
     pub fn groups(&self) -> Vec<Group> {
         let runtime = self.runtime(&Locks::new());
@@ -139,7 +157,17 @@ impl Shared {
             let regions = files.iter().map(|file| file.part(0, file.len())).collect();
             let mark = runtime.find_file(header.id, 0).expect("registered").index;
             let entries = entries_of(header);
-            let files = MappedFiles { regions, entries, watches: Vec::new(), in_memory: true };
+            let dirty = self.dirty(header);
+            let watches = Vec::new();
+            let places = Vec::new();
+            let files = MappedFiles {
+                regions,
+                entries,
+                watches,
+                in_memory: true,
+                dirty,
+                dirty_places: places,
+            };
             Group::of_files(header.clone(), mark, files)
         };
         self.files.iter().zip(&self.headers).map(of).collect()

@@ -28,6 +28,11 @@ impl<'a> SpillFilter<'a> {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// Its bits, for a copy of the head.
+    pub fn bits(self) -> u32 {
+        self.word()
+    }
+
     /// Whether a key with this tag may have a record that was spilled.
     pub fn may_hold(self, tag: u8) -> bool {
         let word = self.word();

@@ -74,7 +74,7 @@ impl Draft {
         }
         // The register does not list it, and no other process writes to it.
         let (entries, watches) = (Vec::new(), Vec::new());
-        let files = MappedFiles { regions, entries, watches, in_memory: false };
+        let files = MappedFiles { regions, entries, watches, ..MappedFiles::default() };
         Ok(Group::of_files(header.clone(), 0, files))
     }
 

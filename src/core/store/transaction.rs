@@ -515,6 +515,7 @@ impl<'h> Transaction<'h> {
             // The last use never goes back, even if the clock does: the states are no older than
             // before.
             region.store(at, now.max(region.load(at)));
+            group.mark_dirty(intent.file, at);
         }
     }
 
@@ -567,7 +568,8 @@ impl<'s> Touched<'s> {
         let at = &self.all.list[node.key_node];
         let ((group, region), new) = (self.group(at), &self.copies.words[node.start..node.end]);
         let first = at.head + HEAD_WORDS + place * group.node_words();
-        Change { intent: at.intent, at: first, stored: region.words(first, new.len()), new }
+        let stored = region.words(first, new.len());
+        Change { intent: at.intent, at: first, stored, new, dirty: group.dirty(at.intent.file) }
     }
 
     /// Whether the node's place is free. No process reads the words of a free place before its tag
@@ -581,8 +583,9 @@ impl<'s> Touched<'s> {
     #[inline(always)]
     fn head(self, key_node: &'s KeyNodeCopy, at: &KeyNodeAt) -> Change<'s> {
         let (first, new) = (at.head + 1, &key_node.tags);
-        let stored = self.group(at).1.words(first, TAG_WORDS);
-        Change { intent: at.intent, at: first, stored, new }
+        let (group, region) = self.group(at);
+        let (stored, dirty) = (region.words(first, TAG_WORDS), group.dirty(at.intent.file));
+        Change { intent: at.intent, at: first, stored, new, dirty }
     }
 
     /// Counts the events of a transaction after its commit.
@@ -642,6 +645,23 @@ impl Changes for Touched<'_> {
         for (key_node, at) in self.copies.key_nodes.iter().zip(self.all.list) {
             if key_node.dirty {
                 self.head(key_node, at).write();
+            }
+        }
+    }
+
+    #[inline]
+    fn mark(&self) {
+        if !self.all.list.iter().any(|at| self.all.groups[at.group].has_checkpoints()) {
+            return;
+        }
+        for node in &self.copies.nodes {
+            if let (true, Some(place)) = (node.dirty, node.place) {
+                self.node(node, place).mark();
+            }
+        }
+        for (key_node, at) in self.copies.key_nodes.iter().zip(self.all.list) {
+            if key_node.dirty {
+                self.head(key_node, at).mark();
             }
         }
     }

@@ -82,15 +82,18 @@ impl Group {
     /// trusted, writes the tags of sound nodes again. No other process is attached.
     pub(crate) fn scan(&self) -> Report {
         let mut report = Report::default();
-        self.for_each_key_node(|at| {
-            let before = report.findings.len();
-            self.examine(at, &mut report);
-            self.semaphore(at.file, at.key_node).release();
-            for finding in &report.findings[before..] {
-                self.mend(finding);
-            }
-        });
+        self.for_each_key_node(|at| self.scan_one(at, &mut report));
         report
+    }
+
+    /// Does to one key-node what [`Group::scan`] does to all.
+    pub(super) fn scan_one(&self, at: KeyNodeId, report: &mut Report) {
+        let before = report.findings.len();
+        self.examine(at, report);
+        self.semaphore(at.file, at.key_node).release();
+        for finding in &report.findings[before..] {
+            self.mend(finding);
+        }
     }
 
     fn for_each_key_node(&self, mut look: impl FnMut(KeyNodeId)) {
@@ -194,6 +197,7 @@ impl Group {
         let at = self.head(finding.key_node) + 1 + finding.place / 8;
         let region = self.file(finding.file);
         region.store(at, tag::with(region.load(at), finding.place, tag));
+        self.mark_dirty(finding.file, at);
     }
 
     /// Whether its length in words is that of its geometry. Asserted where regions are made.

@@ -363,6 +363,10 @@ impl Handler {
             behind,
             flushing_ms: self.pulse.flushing_ms(),
             flush_failed: self.service.flush_failed(),
+            checkpoints_failing_s: self
+                .service
+                .checkpoints_failing_since()
+                .map(|since_ms| clock::now().saturating_sub(since_ms) / 1000),
             quarantined: self.service.unserved_groups(),
             cluster: conf.srv.cluster.as_ref().map(|_| {
                 let state = snapshot::cluster(runtime);

@@ -47,6 +47,8 @@ pub struct HealthReport {
     pub flushing_ms: Option<u64>,
     /// Whether the last flush failed.
     pub flush_failed: bool,
+    /// Since when checkpoints fail, in seconds. None: they do not.
+    pub checkpoints_failing_s: Option<u64>,
     /// Groups that are not served.
     pub quarantined: Vec<String>,
     /// The cluster, if there is one.
@@ -80,6 +82,12 @@ impl HealthReport {
                  of power would cost what was counted since"
                     .to_owned(),
             );
+        }
+        if let Some(seconds) = self.checkpoints_failing_s {
+            problems.push(format!(
+                "store: no checkpoint was completed for {seconds} s: the keeper's log says why; the \
+                 end of this machine would cost what was counted since"
+            ));
         }
         let groups = self.quarantined.iter();
         problems.extend(groups.map(|group| format!("store: the group {group} is not served")));
@@ -182,6 +190,7 @@ mod tests {
             (HealthReport { workers: few, ..well.clone() }, "workers"),
             (HealthReport { flushing_ms: Some(30_001), ..well.clone() }, "keeper"),
             (HealthReport { flush_failed: true, ..well.clone() }, "store"),
+            (HealthReport { checkpoints_failing_s: Some(70), ..well.clone() }, "store"),
             (HealthReport { quarantined: vec!["log".into()], ..well.clone() }, "store"),
         ] {
             let StatusDocument { status, root } = ill.document();

@@ -2,14 +2,16 @@
 //! processes, and looks at all nodes from time to time.
 //!
 //! Contract: it serves no request, so waiting for a disk delays no client. The admin plane is a
-//! thread of it with its own attachment.
+//! thread of it with its own attachment, and checkpoints are made by another one.
 //!
 //! | file | duty |
 //! | --- | --- |
+//! | `checkpoints` | a checkpoint now and then, in a thread of its own |
 //! | `run` | the loop: flushes, recoveries, huge pages |
 //! | `mover` | moves the nodes of groups that grow |
 //! | `sweeper` | the slow look at all nodes |
 
+mod checkpoints;
 mod mover;
 mod run;
 mod sweeper;

@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use super::checkpoints::{Checkpoints, Plan};
 use super::mover::Mover;
 use super::sweeper::Sweeper;
 use crate::admin::{Admin, AdminArgs, AdminError};
@@ -30,6 +31,8 @@ const RECOVERY_EVERY: Duration = Duration::from_secs(1);
 /// The interval between two log lines about repeated flush failures.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
+/// The interval between looks whether the last checkpoint is made.
+const LAST_PASS_LOOK: Duration = Duration::from_millis(5);
 /// The pause between two parts of the groups that are put into huge pages.
 const HUGE_PAUSE: Duration = Duration::from_millis(50);
 
@@ -83,6 +86,7 @@ struct Keeper {
     next_recovery: Instant,
     attempts_left: u32,
     sweeper: Sweeper,
+    checkpoints: Checkpoints,
     mover: Mover,
 }
 
@@ -95,8 +99,11 @@ impl Keeper {
     ) -> Keeper {
         let now = clock::instant();
         let mover = Mover::new(&service.conf().map.groups, now);
+        let checkpoints = Checkpoints::start(&child.data_dir);
+        checkpoints.take(Plan::of(service.conf()));
         let mut keeper = Keeper {
             mover,
+            checkpoints,
             child,
             service,
             admin,
@@ -125,6 +132,10 @@ impl Keeper {
                 let groups = &self.service.conf().map.groups;
                 self.sweeper.take(groups, clock::instant());
                 self.mover.take(groups, clock::instant());
+                self.checkpoints.take(Plan::of(self.service.conf()));
+            }
+            if self.checkpoints.is_last_done() {
+                return Ok(());
             }
             self.admin.as_ref().map_or(Ok(()), Admin::check)?;
             self.recover();
@@ -139,7 +150,10 @@ impl Keeper {
         let (recovery, sweep) = (Some(self.next_recovery), Some(self.sweeper.due()));
         let duties = [recovery, self.next_flush, self.next_huge, sweep, self.mover.due()];
         let next = duties.into_iter().flatten().min().unwrap_or(self.next_recovery);
-        let timeout = next.saturating_duration_since(clock::instant());
+        let mut timeout = next.saturating_duration_since(clock::instant());
+        if self.checkpoints.is_last_asked() {
+            timeout = timeout.min(LAST_PASS_LOOK);
+        }
         let mut fds = [
             PollFd::new(self.child.signals.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.child.channel.as_fd(), PollFlags::POLLIN),
@@ -160,6 +174,7 @@ impl Keeper {
                 Received::Message(ToChild::Generation, _) => {
                     self.admin.as_ref().map_or(Ok(()), Admin::wake)?;
                 }
+                Received::Message(ToChild::LastPass, _) => self.checkpoints.make_last(),
                 Received::Message(ToChild::ReopenLog, _) => log::reopen(),
                 Received::Message(..) => {}
                 Received::Nothing => return Ok(true),

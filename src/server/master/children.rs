@@ -62,12 +62,20 @@ impl Children {
         if srv.rls.is_some() {
             supervisor = supervisor.with_envoy();
         }
+        if srv.data.checkpoint.is_some() {
+            supervisor = supervisor.with_last_pass();
+        }
         Children { supervisor, channels: BTreeMap::new(), origin: now }
     }
 
     /// Whether the end was requested.
     pub fn is_ending(&self) -> bool {
         self.supervisor.is_ending()
+    }
+
+    /// The keeper makes no last checkpoint: the store is damaged.
+    pub fn forgo_last_pass(&mut self) {
+        self.supervisor.forgo_last_pass();
     }
 
     /// Whether all processes serve.
@@ -190,6 +198,7 @@ impl Children {
     pub fn ask(&mut self, pid: Pid, request: ChildRequest) {
         let signal = match request {
             ChildRequest::Leave => return self.say(pid, ToChild::Leave),
+            ChildRequest::LastPass => return self.say(pid, ToChild::LastPass),
             ChildRequest::Finish => Signal::SIGTERM,
             ChildRequest::Drain => Signal::SIGQUIT,
             ChildRequest::Kill => Signal::SIGKILL,

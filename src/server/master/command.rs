@@ -18,12 +18,15 @@ use frs::base::sys::process::{self, Pid, Signal};
 use frs::conf::active::{self, ActiveError};
 use frs::conf::{Conf, Faults, Listen, Settings};
 use frs::service::Role;
-use frs::store::{self, Runtime, SlotStatus};
+use frs::store::{self, CheckpointFacts, RequestedPass, Runtime, SlotStatus};
 
 /// Time limit for the answer to a reload: two seconds for laggards, the rest for new groups.
 const RELOAD: Duration = Duration::from_secs(60);
-/// Time limit for the end. The master ends within five seconds, except for writing files back.
-const STOP: Duration = Duration::from_secs(60);
+/// Time limit for the end. The master ends within five seconds, except for writing files back and
+/// for the last checkpoint.
+const STOP: Duration = Duration::from_secs(300);
+/// Time limit for a checkpoint: the one under way, and the one that was asked for.
+const CHECKPOINT: Duration = Duration::from_secs(3600);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// The role with which the child that prepares the store attaches.
 const PREPARE: u32 = 0;
@@ -65,6 +68,15 @@ pub enum CommandError {
         /// The time waited.
         waited: Duration,
     },
+    /// The server makes no checkpoints.
+    #[error("srv.xml has no <data checkpoint>: this server makes no checkpoints")]
+    NoCheckpoints,
+    /// A checkpoint was not made.
+    #[error("no checkpoint of {}: the log says why", groups.join(", "))]
+    NotMade {
+        /// The groups.
+        groups: Vec<String>,
+    },
     /// The store's status cannot be read.
     #[error(transparent)]
     Store(#[from] store::Error),
@@ -95,6 +107,52 @@ pub fn reload(conf_dir: &Path, settings: &Settings, loss: Loss) -> Result<Reload
         };
         Ok(outcome.filter(own).map(|outcome| outcome.result))
     })
+}
+
+/// A checkpoint that was made.
+#[derive(Debug)]
+pub struct MadeCheckpoint {
+    /// The group's name.
+    pub name: String,
+    /// How many there have been of the group.
+    pub number: u64,
+    /// Pages that were written for it.
+    pub written_pages: u64,
+}
+
+/// Has the keeper make a checkpoint of all groups, and waits until it is on the disk.
+///
+/// # Errors
+/// There is no server, it makes no checkpoints, or a group has no new checkpoint.
+pub fn checkpoint(
+    conf_dir: &Path,
+    settings: &Settings,
+) -> Result<Vec<MadeCheckpoint>, CommandError> {
+    let data_dir = Conf::data_dir(conf_dir, settings)?;
+    let pid = lock::holder(&data_dir)?;
+    let runtime = Runtime::open(&data_dir)?;
+    let conf = active::read(&data_dir, runtime.generation())?;
+    if conf.srv.data.checkpoint.is_none() {
+        return Err(CommandError::NoCheckpoints);
+    }
+    let names = || conf.map.groups.iter().map(|group| group.name.clone());
+    let facts = |name: &str| store::checkpoint_facts(&data_dir, name);
+    let before: Vec<u64> = names().map(|name| facts(&name).map_or(0, |of| of.number)).collect();
+    let request = runtime.request_checkpoint();
+    let result = wait(&data_dir, pid, CHECKPOINT, || Ok(runtime.requested_pass(request)))?;
+    let (mut made, mut not_made) = (Vec::new(), Vec::new());
+    for (name, before) in names().zip(before) {
+        match facts(&name).filter(|of| of.number > before) {
+            Some(CheckpointFacts { number, written_pages, .. }) => {
+                made.push(MadeCheckpoint { name, number, written_pages });
+            }
+            None => not_made.push(name),
+        }
+    }
+    match result {
+        RequestedPass::Made => Ok(made),
+        RequestedPass::Failed => Err(CommandError::NotMade { groups: not_made }),
+    }
 }
 
 /// Has the master stop, waits until it has, and returns its process id.

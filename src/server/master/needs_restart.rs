@@ -131,6 +131,8 @@ fn settings_of_a_server(old: &Conf, new: &Conf) -> impl Iterator<Item = (bool, &
         // Clients of older processes know theirs by its number.
         (!resps(new).starts_with(&resps(old)), RESP),
         ((&was.data.dir, &was.data.live) != (&is.data.dir, &is.data.live), "<data>"),
+        // Who has mapped the groups marks what it changes, or does not.
+        (was.data.checkpoint.is_some() != is.data.checkpoint.is_some(), "<data checkpoint>"),
         (was.user != is.user, "<user>"),
     ];
     settings.into_iter().chain(cluster_changes(was, is))

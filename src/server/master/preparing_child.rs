@@ -3,7 +3,7 @@
 //! Invariant: the master maps no group, so a faulting page cannot kill it. The child holds the
 //! directory's lock, too: if the master dies, no other master starts before the child has ended.
 
-use std::io::{self, PipeReader, Read, Write};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use frs::base::sys::EXIT_SIGBUS;
 use frs::base::sys::process::{self, Exit, Forked, Pid, PollFd, PollFlags, Signal, Signals};
 use frs::conf::{Conf, MoveMode, Overlay};
 use frs::inspect::{MovePlan, plan_moves};
-use frs::store::{self, Moves, Prepared, Unserved};
+use frs::store::{self, Moves, Prepared, Preparing, Unserved};
 
 /// Why the store was not prepared.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +38,9 @@ impl PrepareError {
     }
 }
 
+/// Begins the lines that say how far the child is, before its answer.
+const PROGRESS: &str = "progress ";
+
 /// When the child prepares the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
@@ -56,12 +59,14 @@ pub struct Work {
     pub how: How,
     /// Whether groups that move may lose what does not fit.
     pub loss: Loss,
+    /// Whether a group begins empty whose live files and checkpoints are lost.
+    pub accepts_loss: bool,
 }
 
 impl Work {
     /// Prepares the store. A group with another geometry than its files begins to move, if it loses
     /// nothing by that or may.
-    fn run(self, conf: &Conf) -> Result<Prepared, String> {
+    fn run(self, conf: &Conf, progress: store::Progress<'_>) -> Result<Prepared, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let overlay = Overlay::read(&conf.srv.data.dir).map_err(|error| text(&error))?;
         let lossy = self.loss == Loss::Allowed;
@@ -76,10 +81,11 @@ impl Work {
             plans.iter().for_each(log_plan);
             moves.begin = plans.into_iter().map(|plan| plan.name).collect();
         }
+        let how = Preparing { moves: &moves, accepts_loss: self.accepts_loss, progress };
         let prepared = match self.how {
-            How::AtStart => store::prepare_at_start(conf, &moves),
-            How::Beside => store::prepare(conf, &moves),
-            How::AfterFault => store::prepare_after_fault(conf, &moves),
+            How::AtStart => store::prepare_at_start(conf, how),
+            How::Beside => store::prepare_with(conf, how),
+            How::AfterFault => store::prepare_after_fault(conf, how),
         };
         prepared.map_err(|error| text(&error))
     }
@@ -118,22 +124,26 @@ pub struct PreparedAtStart {
 pub struct Preparation {
     child: Pid,
     reader: PipeReader,
+    /// What it has written.
+    text: Vec<u8>,
     exit: Option<Exit>,
 }
 
 impl Preparation {
     /// Forks a child to do this work, as the user of `account` if there is one.
     pub fn start(conf: &Conf, work: Work, account: Option<&Account>) -> io::Result<Preparation> {
-        let (reader, mut writer) = io::pipe()?;
+        let (reader, writer) = io::pipe()?;
         let master = Pid::this();
         match process::fork()? {
             Forked::Child => {
                 drop(reader);
-                let text = in_child(conf, work, master, account);
-                let told = writer.write_all(text.as_bytes());
+                let text = in_child(conf, work, master, account, &writer);
+                let told = (&writer).write_all(text.as_bytes());
                 std::process::exit(i32::from(told.is_err()));
             }
-            Forked::Parent(child) => Ok(Preparation { child, reader, exit: None }),
+            Forked::Parent(child) => {
+                Ok(Preparation { child, reader, text: Vec::new(), exit: None })
+            }
         }
     }
 
@@ -144,17 +154,41 @@ impl Preparation {
         }
     }
 
-    /// Whether the answer is complete.
-    pub fn is_done(&self) -> io::Result<bool> {
-        let mut fds = [PollFd::new(self.reader.as_fd(), PollFlags::POLLIN)];
-        Ok(process::poll(&mut fds, Some(Duration::ZERO))? > 0)
+    /// Whether the answer is complete: the child has ended. Does not wait.
+    pub fn is_done(&mut self) -> io::Result<bool> {
+        loop {
+            let mut fds = [PollFd::new(self.reader.as_fd(), PollFlags::POLLIN)];
+            if process::poll(&mut fds, Some(Duration::ZERO))? == 0 {
+                return Ok(false);
+            }
+            let mut part = [0; 4096];
+            let bytes = self.reader.read(&mut part)?;
+            if bytes == 0 {
+                return Ok(true);
+            }
+            self.text.extend_from_slice(&part[..bytes]);
+        }
     }
 
-    /// The child's answer, once it [is complete](Preparation::is_done). The child writes it at its
-    /// end, in one piece.
+    /// How far the child is, if it has said so since the last call.
+    fn take_progress(&mut self) -> Option<String> {
+        let mut last = None;
+        while self.text.starts_with(PROGRESS.as_bytes()) {
+            let Some(end) = self.text.iter().position(|&byte| byte == b'\n') else { break };
+            let line: Vec<u8> = self.text.drain(..=end).collect();
+            last = Some(String::from_utf8_lossy(&line[PROGRESS.len()..end]).into_owned());
+        }
+        last
+    }
+
+    /// The child's answer, once it [is complete](Preparation::is_done).
     pub fn answer(mut self) -> Result<Prepared, PrepareError> {
-        let mut text = String::new();
-        self.reader.read_to_string(&mut text)?;
+        while !self.is_done()? {
+            let mut fds = [PollFd::new(self.reader.as_fd(), PollFlags::POLLIN)];
+            process::poll(&mut fds, None)?;
+        }
+        self.take_progress();
+        let text = String::from_utf8_lossy(&self.text);
         let exit = self.exit.map_or_else(|| process::wait_for(self.child), Ok)?;
         decode(&text).unwrap_or(Err(PrepareError::Died(exit)))
     }
@@ -168,10 +202,15 @@ impl Preparation {
         Ok(())
     }
 
-    /// Waits for the answer. None: a signal to end broke it off.
-    pub fn wait(self, signals: &Signals) -> Result<Option<PreparedAtStart>, PrepareError> {
+    /// Waits for the answer, and tells how far the child is. None: a signal to end broke it off.
+    pub fn wait(
+        mut self,
+        signals: &Signals,
+        tell: &dyn Fn(&str),
+    ) -> Result<Option<PreparedAtStart>, PrepareError> {
         let mut reload_wanted = false;
         while !self.is_done()? {
+            self.take_progress().iter().for_each(|words| tell(words));
             let mut fds = [
                 PollFd::new(signals.as_fd(), PollFlags::POLLIN),
                 PollFd::new(self.reader.as_fd(), PollFlags::POLLIN),
@@ -194,26 +233,47 @@ impl AsFd for Preparation {
 
 /// Logs what the preparation found and did.
 pub(super) fn log_prepared(prepared: &Prepared) {
-    let Prepared { created, scanned, recovered_slots, dropped_nodes, unserved, moving } = prepared;
+    let Prepared { created, scanned, restored, recovered_slots, dropped_nodes, unserved, moving } =
+        prepared;
     for group in moving.keys() {
         tracing::info!(group, "the group moves to another geometry while it serves");
     }
     for Unserved { group, reason } in unserved {
         tracing::error!(group, error = reason, "the group is not served: its items answer `store`");
     }
-    let (created, scanned) = (created.join(" "), scanned.join(" "));
-    tracing::info!(created, scanned, recovered_slots, dropped_nodes, "the store is prepared");
+    let [created, scanned, restored] = [created, scanned, restored].map(|names| names.join(" "));
+    tracing::info!(
+        created,
+        scanned,
+        restored,
+        recovered_slots,
+        dropped_nodes,
+        "the store is prepared"
+    );
     if *dropped_nodes > 0 {
         tracing::warn!(dropped_nodes, "nodes were damaged: they are dropped");
     }
 }
 
-fn in_child(conf: &Conf, work: Work, master: Pid, account: Option<&Account>) -> String {
+fn in_child(
+    conf: &Conf,
+    work: Work,
+    master: Pid,
+    account: Option<&Account>,
+    writer: &PipeWriter,
+) -> String {
     let _name = crate::process::log::name_process("prepare");
     let user = account.map_or(Ok(()), Account::become_for_good);
     let ready = user.and_then(|()| process::follow_parent(master, Signal::SIGKILL));
     match ready {
-        Ok(true) => encode(&work.run(conf)),
+        Ok(true) => {
+            // Nobody need hear it. A line is short enough to arrive in one piece.
+            let progress = |words: &str| {
+                tracing::info!("{words}");
+                let _ = (&*writer).write_all(format!("{PROGRESS}{words}\n").as_bytes());
+            };
+            encode(&work.run(conf, &progress))
+        }
         Ok(false) => "error the master has ended\n".to_owned(),
         Err(error) => format!("error {error}\n"),
     }
@@ -245,11 +305,12 @@ fn encode(result: &Result<Prepared, String>) -> String {
                 format!("{group} {}\n", reason.replace('\n', " "))
             });
             format!(
-                "ok {} {}\n{}\n{}\n{}\n{}",
+                "ok {} {}\n{}\n{}\n{}\n{}\n{}",
                 prepared.recovered_slots,
                 prepared.dropped_nodes,
                 prepared.created.join(" "),
                 prepared.scanned.join(" "),
+                prepared.restored.join(" "),
                 moving.join(" "),
                 unserved.collect::<String>(),
             )
@@ -278,7 +339,8 @@ fn decode(text: &str) -> Option<Result<Prepared, PrepareError>> {
     let mut lines = text.strip_prefix("ok ")?.split('\n');
     let (recovered_slots, dropped_nodes) = lines.next()?.split_once(' ')?;
     let mut names = || Some(lines.next()?.split_whitespace().map(str::to_owned).collect());
-    let (created, scanned, moving): (_, _, Vec<String>) = (names()?, names()?, names()?);
+    let (created, scanned) = (names()?, names()?);
+    let (restored, moving): (_, Vec<String>) = (names()?, names()?);
     let unserved = lines.map(|line| {
         let (group, reason) = line.split_once(' ')?;
         Some(Unserved { group: group.to_owned(), reason: reason.to_owned() })
@@ -288,6 +350,7 @@ fn decode(text: &str) -> Option<Result<Prepared, PrepareError>> {
         dropped_nodes: dropped_nodes.parse().ok()?,
         created,
         scanned,
+        restored,
         unserved: unserved.collect::<Option<_>>()?,
         moving: moving.iter().map(|word| moving_of(word)).collect(),
     }))
@@ -303,6 +366,7 @@ mod tests {
             created: vec!["default".into(), "log".into()],
             recovered_slots: 3,
             scanned: vec!["log".into()],
+            restored: vec!["default".into(), "log".into()],
             dropped_nodes: 17,
             moving: [("a".into(), MoveMode::Lossy), ("b-".into(), MoveMode::Lossless)].into(),
             unserved: ["log", "second"]

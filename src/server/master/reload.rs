@@ -217,7 +217,7 @@ impl Reloads {
         if !refused.is_empty() {
             return Err(ReloadError::Changes(refused));
         }
-        let work = Work { how: How::Beside, loss };
+        let work = Work { how: How::Beside, loss, accepts_loss: false };
         let preparation = Preparation::start(&checked.conf, work, account)?;
         let checked = Box::new(checked);
         self.candidate =
@@ -227,7 +227,7 @@ impl Reloads {
 
     /// The reload whose preparation has finished or failed.
     pub fn take_prepared(&mut self) -> io::Result<Option<ReloadCandidate>> {
-        let Some(candidate) = self.candidate.take() else { return Ok(None) };
+        let Some(mut candidate) = self.candidate.take() else { return Ok(None) };
         if candidate.preparation.is_done()? {
             return Ok(Some(candidate));
         }

@@ -361,6 +361,7 @@ impl Master {
         self.failure = Some(MasterError::Damaged(damage.error));
         // Acknowledgements are in the slots, which are not touched any more.
         self.reloads.forget_acknowledging();
+        self.children.forgo_last_pass();
         self.begin_end("runtime.mmap is damaged");
         events.push_back(Event::End(Ending::Finish));
     }

@@ -51,6 +51,8 @@ pub struct Start<'a> {
     pub settings: &'a Settings,
     /// Whether to refuse to start if a group cannot be served.
     pub strict: bool,
+    /// Whether a group begins empty whose live files and checkpoints are lost.
+    pub accepts_loss: bool,
 }
 
 /// Starts a server and serves until asked to end. Also returns in each forked child.
@@ -66,7 +68,9 @@ pub fn serve(how: Start<'_>) -> Result<Ended, MasterError> {
     })
 }
 
-fn start(Start { conf_dir, settings, strict }: Start<'_>) -> Result<Ended, MasterError> {
+fn start(
+    Start { conf_dir, settings, strict, accepts_loss }: Start<'_>,
+) -> Result<Ended, MasterError> {
     let inherited = Inherited::take().map_err(MasterError::Inherited)?;
     // As early as possible: until then a signal to rotate or reload ends this process.
     let signals = take_signals()?;
@@ -109,7 +113,14 @@ fn start(Start { conf_dir, settings, strict }: Start<'_>) -> Result<Ended, Maste
         Some(_) => How::Beside,
         None => How::AtStart,
     };
-    let prepared = prepare(&conf, work, account.as_ref(), &signals)?;
+    let is_known = predecessor.is_none();
+    let tell_progress = |words: &str| {
+        if is_known {
+            notifier.status(words);
+        }
+    };
+    let prepared =
+        prepare(&conf, (work, accepts_loss), account.as_ref(), &signals, &tell_progress)?;
     let Some(PreparedAtStart { prepared, reload_wanted }) = prepared else {
         tracing::info!("stopped while the store was being prepared");
         if predecessor.is_none() {
@@ -385,12 +396,15 @@ fn tell(conf: &Conf, listeners: &ListeningSockets, prepared: &Prepared, generati
 /// does it. None: a signal to end broke it off.
 fn prepare(
     conf: &Conf,
-    first: How,
+    (first, accepts_loss): (How, bool),
     account: Option<&Account>,
     signals: &Signals,
+    tell_progress: &dyn Fn(&str),
 ) -> Result<Option<PreparedAtStart>, PrepareError> {
-    let attempt =
-        |how| Preparation::start(conf, Work { how, loss: Loss::Refused }, account)?.wait(signals);
+    let attempt = |how| {
+        let work = Work { how, loss: Loss::Refused, accepts_loss };
+        Preparation::start(conf, work, account)?.wait(signals, tell_progress)
+    };
     let mut result = attempt(first);
     for _ in &conf.map.groups {
         match &result {

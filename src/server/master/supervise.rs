@@ -88,6 +88,8 @@ pub enum ChildRequest {
     Drain,
     /// Drain while other processes serve in its place.
     Leave,
+    /// Make a last checkpoint, then end.
+    LastPass,
     /// SIGKILL.
     Kill,
 }
@@ -141,6 +143,8 @@ pub struct Supervisor {
     workers: u16,
     has_courier: bool,
     has_envoy: bool,
+    /// The keeper makes a last checkpoint at the end, however long that takes.
+    has_last_pass: bool,
     sets: u16,
     processes: Vec<Process>,
     vacancies: Vec<Vacancy>,
@@ -158,6 +162,7 @@ impl Supervisor {
             workers,
             has_courier: false,
             has_envoy: false,
+            has_last_pass: false,
             sets: workers,
             processes: Vec::new(),
             vacancies: needed_roles(workers, false, false).map(vacancy).collect(),
@@ -180,6 +185,18 @@ impl Supervisor {
         self.has_envoy = true;
         self.vacancies.push(Vacancy { role: ChildRole::Envoy, until_ms: 0 });
         self
+    }
+
+    /// A keeper that makes a last checkpoint when all others have ended. A second request to finish
+    /// skips it.
+    pub fn with_last_pass(mut self) -> Self {
+        self.has_last_pass = true;
+        self
+    }
+
+    /// There is no last checkpoint.
+    pub fn forgo_last_pass(&mut self) {
+        self.has_last_pass = false;
     }
 
     /// Handles an event and appends the resulting orders.
@@ -338,6 +355,13 @@ impl Supervisor {
     }
 
     fn end(&mut self, ending: Ending, now_ms: u64, orders: &mut Vec<Order>) {
+        // The last checkpoint, which alone may take long, is skipped when the end is asked for
+        // again.
+        let is_in_it = self.ending.is_some_and(|ending| ending != Ending::HandOver)
+            && self.processes.iter().all(|process| process.leaving);
+        if ending == Ending::Finish && (self.ending == Some(ending) || is_in_it) {
+            self.skip_last_pass(now_ms, orders);
+        }
         // Finishing is stricter than draining: it overrides draining, never the reverse.
         if self.ending == Some(ending) || self.ending == Some(Ending::Finish) {
             return;
@@ -457,9 +481,29 @@ impl Supervisor {
             // What their clients wait for still needs the courier.
         } else if is_left(|role| role == ChildRole::Courier) {
             self.finish(ChildRole::Courier, now_ms + COURIER_END_MS, orders);
+        } else if self.has_last_pass && self.ending != Some(Ending::HandOver) {
+            // It has all time that it needs. Whoever wants no checkpoint asks again.
+            for process in self.processes.iter_mut().filter(|process| !process.leaving) {
+                process.leaving = true;
+                orders.push(Order::Ask(process.pid, ChildRequest::LastPass));
+            }
         } else {
             // It recovers what all others leave, so it ends last.
             self.finish(ChildRole::Keeper, now_ms + KEEPER_END_MS, orders);
+        }
+    }
+
+    /// The end was asked for again: the keeper ends without a last checkpoint, or in the middle of
+    /// it.
+    fn skip_last_pass(&mut self, now_ms: u64, orders: &mut Vec<Order>) {
+        if !std::mem::take(&mut self.has_last_pass) {
+            return;
+        }
+        let is_in_it =
+            |process: &&mut Process| process.role == ChildRole::Keeper && process.leaving;
+        for process in self.processes.iter_mut().filter(is_in_it) {
+            process.kill_at_ms = Some(now_ms + KEEPER_END_MS);
+            orders.push(Order::Ask(process.pid, ChildRequest::Finish));
         }
     }
 

@@ -23,6 +23,8 @@ pub enum ToChild {
     Recover,
     /// Drain: other workers serve in this one's place.
     Leave,
+    /// Make a last checkpoint and end: nobody serves any more.
+    LastPass,
     /// Reopen the log's file: its name may belong to another file by now.
     ReopenLog,
 }
@@ -172,6 +174,7 @@ impl ToChild {
             ToChild::Yield(set) => (b'y', set),
             ToChild::Recover => (b'r', 0),
             ToChild::Leave => (b'l', 0),
+            ToChild::LastPass => (b'p', 0),
             ToChild::ReopenLog => (b'o', 0),
         };
         let [low, high] = set.to_le_bytes();
@@ -187,6 +190,7 @@ impl ToChild {
             b'y' => Some(ToChild::Yield(set)),
             b'r' => Some(ToChild::Recover),
             b'l' => Some(ToChild::Leave),
+            b'p' => Some(ToChild::LastPass),
             b'o' => Some(ToChild::ReopenLog),
             _ => None,
         }
@@ -333,7 +337,7 @@ mod tests {
     #[test]
     fn every_word_is_understood() {
         use ToChild::*;
-        for message in [Generation, Serve(513), Yield(7), Recover, Leave, ReopenLog] {
+        for message in [Generation, Serve(513), Yield(7), Recover, Leave, LastPass, ReopenLog] {
             assert_eq!(ToChild::decode(&message.encode()), Some(message));
         }
         assert_eq!(ToChild::decode(b"x\0\0"), None);

@@ -306,6 +306,17 @@ impl Page {
         self.histogram("frs_flush_seconds", help, &sums.flush_times);
         let help = "Flushes that failed: a loss of power would cost what was counted since.";
         self.one("frs_flush_errors_total", "counter", help, sums.count(Counter::FlushErrors));
+        // Nothing of it without checkpoints.
+        let Some(checkpoints) = &stats.checkpoints else { return };
+        let help = "Time of a pass over all groups that made a checkpoint of each.";
+        self.histogram("frs_checkpoint_seconds", help, &checkpoints.times);
+        const LAST: &str = "frs_checkpoint_timestamp_seconds";
+        let help = "When the newest complete checkpoint of a group began; 0: it has none.";
+        self.head(LAST, "gauge", help);
+        for group in stats.groups.iter().filter(|group| group.geometry.is_some()) {
+            let begun_ms = group.checkpoint_ms.unwrap_or(0);
+            self.sample(LAST, &[label("group", group.name())], seconds_of_ms(begun_ms));
+        }
     }
 
     /// Nothing of it without a cluster.

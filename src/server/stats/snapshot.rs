@@ -11,7 +11,7 @@ use frs::conf::active::{self, ActiveError};
 use frs::conf::{Biz, Conf, Geometry, limit_words};
 use frs::service::Role;
 use frs::store::counter::{BizKey, ClusterState, GroupKey, GroupSums, OUTCOMES};
-use frs::store::{self, MasterCounts, Runtime, SlotStatus, Sums};
+use frs::store::{self, CheckpointCounts, MasterCounts, Runtime, SlotStatus, Sums};
 
 /// Why a server's figures cannot be gathered.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +37,8 @@ pub struct Stats {
     pub degraded: bool,
     /// Whether the last flush failed.
     pub flush_failed: bool,
+    /// The passes that make checkpoints. None: there are no checkpoints.
+    pub checkpoints: Option<CheckpointCounts>,
     /// The counts of the master: start, restarts, reloads.
     pub master: MasterCounts,
     /// The sums of all attached processes' counts.
@@ -89,6 +91,8 @@ pub struct GroupSnapshot {
     pub geometry: Option<Geometry>,
     /// Whether it is served. If not, its items answer `store`.
     pub served: bool,
+    /// When its newest complete checkpoint began. None: it has none, or there are none.
+    pub checkpoint_ms: Option<Millis>,
     /// Its counts.
     pub sums: GroupSums,
 }
@@ -206,6 +210,7 @@ pub fn of(runtime: &Runtime, conf: &Conf, now_ms: Millis) -> Stats {
         generation: runtime.generation(),
         degraded: conf.srv.degrade,
         flush_failed: runtime.flush_failed(),
+        checkpoints: conf.srv.data.checkpoint.map(|_| runtime.checkpoint_counts()),
         master: runtime.master_counts(),
         cluster: cluster(runtime),
         has_cluster: conf.srv.cluster.is_some(),
@@ -266,14 +271,17 @@ fn groups(runtime: &Runtime, sums: &Sums, conf: &Conf) -> Vec<GroupSnapshot> {
         let key = GroupKey::Name(group.name.clone());
         let sums = sums.groups.get(&key).cloned().unwrap_or_default();
         let served = runtime.is_served(&group.name);
-        GroupSnapshot { key, geometry: Some(group.geometry), served, sums }
+        let checkpoint_ms =
+            conf.srv.data.checkpoint.and_then(|_| runtime.checkpoint_time(&group.name));
+        GroupSnapshot { key, geometry: Some(group.geometry), served, checkpoint_ms, sums }
     });
     let is_named = |key: &GroupKey| match key {
         GroupKey::Name(name) => conf.map.groups.iter().any(|group| group.name == *name),
         GroupKey::Others => false,
     };
     let gone = sums.groups.iter().filter(|(key, _)| !is_named(key)).map(|(key, sums)| {
-        GroupSnapshot { key: key.clone(), geometry: None, served: false, sums: sums.clone() }
+        let (key, sums) = (key.clone(), sums.clone());
+        GroupSnapshot { key, geometry: None, served: false, checkpoint_ms: None, sums }
     });
     named.chain(gone).collect()
 }

@@ -177,7 +177,8 @@ fn group(group: &GroupSnapshot) -> Element {
             .with("node-size", geometry.node_bytes)
             .with("key-bytes", geometry.key_bytes)
             .with("bytes", geometry.group_bytes())
-            .with("served", group.served);
+            .with("served", group.served)
+            .with_some("checkpoint", group.checkpoint_ms);
     }
     for (name, counter) in COUNTERS {
         element = element.with(name, group.sums.count(counter));

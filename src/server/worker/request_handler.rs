@@ -11,6 +11,10 @@ use frs::store::Counter;
 const NOT_WRITTEN_BACK: &str = "files are not written back to the disk: the keeper's log says why; \
     requests are served, but a loss of power would cost what was counted since\n";
 
+/// What /health says after a failed checkpoint.
+const NO_CHECKPOINTS: &str = "no checkpoint is completed: the keeper's log says why; requests are \
+    served, but the end of this machine would cost what was counted since the last one\n";
+
 /// What /health says if the worker cannot take the generation in force.
 const BEHIND: &str = "no item is served, each answers \"store\": the configuration in force cannot \
     be read; the master puts right what it can within a second, and the log says why\n";
@@ -90,6 +94,9 @@ impl Serve for RequestHandler {
         }
         if self.service.flush_failed() {
             return Some(NOT_WRITTEN_BACK.into());
+        }
+        if self.service.checkpoints_failing_since().is_some() {
+            return Some(NO_CHECKPOINTS.into());
         }
         let unserved = self.service.unserved_groups();
         let all = self.service.conf().map.groups.len();

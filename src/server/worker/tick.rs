@@ -328,7 +328,10 @@ impl Worker {
                 }
                 Received::Message(ToChild::ReopenLog, _) => log::reopen(),
                 // The tick notices a new configuration by itself.
-                Received::Message(ToChild::Generation | ToChild::Recover, _) => {}
+                Received::Message(
+                    ToChild::Generation | ToChild::Recover | ToChild::LastPass,
+                    _,
+                ) => {}
                 Received::Nothing => return Ok(()),
                 Received::MasterGone => {
                     if self.ending.is_none_or(|ending| ending.mode != EndMode::Finish) {

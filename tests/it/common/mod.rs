@@ -142,6 +142,12 @@ impl Setup {
         self.spawn(&mut command).ready()
     }
 
+    /// As [`Setup::start`], where what is lost may be lost.
+    pub fn start_accepting_loss(&self) -> Server<'_> {
+        self.spawn(frs_in(self.dir.path()).process_group(0).args(["serve", "--accept-loss"]))
+            .ready()
+    }
+
     /// As [`Setup::start`], in its own session, as under a service manager. When the master dies,
     /// the kernel continues none of its stopped children.
     pub fn start_apart(&self) -> Server<'_> {

@@ -1,7 +1,8 @@
 //! Life on a server: new binaries that take over under load, systemd's notifications and sockets,
-//! log rotation, settings from outside.
+//! log rotation, settings from outside, checkpoints.
 
 mod changes;
+mod checkpoints;
 mod growing;
 mod logs;
 mod resp_listeners;

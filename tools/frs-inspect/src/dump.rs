@@ -7,7 +7,6 @@ mod xml;
 
 use std::io;
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use clap::ValueEnum;
 use frs::inspect::{NodeRecord, Reader, Skipped};
@@ -37,12 +36,11 @@ trait Write {
 }
 
 pub fn run(
-    data_dir: &Path,
+    mut reader: Reader,
     biz: Option<&str>,
     format: Format,
     expired: bool,
 ) -> Result<Done, Failed> {
-    let mut reader = Reader::open(data_dir)?;
     let wanted = biz.map(|biz| reader.biz(biz)).transpose()?;
     let wanted = wanted.map(|index| reader.conf().map.bizs[index].id);
     let mut writer: Box<dyn Write> = match format {

@@ -1,7 +1,6 @@
 //! `get` shows one node: its place, its meaning, and its words.
 
 use std::io::{self, Write};
-use std::path::Path;
 
 use frs::base::figures::grouped;
 use frs::conf::limit_words;
@@ -12,8 +11,7 @@ use frs::store::layout::node;
 use crate::output::{Done, Failed, Out, finish, out};
 use crate::show;
 
-pub fn run(data_dir: &Path, biz: &str, key: Option<&str>) -> Result<Done, Failed> {
-    let mut reader = Reader::open(data_dir)?;
+pub fn run(mut reader: Reader, biz: &str, key: Option<&str>) -> Result<Done, Failed> {
     let now = frs::base::clock::now();
     let look = match key {
         Some(key) => reader.node(biz, key, now)?,

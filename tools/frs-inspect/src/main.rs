@@ -46,14 +46,33 @@ struct Data {
     dir: PathBuf,
 }
 
+/// What nodes are read from.
+#[derive(Args)]
+struct Source {
+    #[command(flatten)]
+    data: Data,
+    /// Read the newest complete checkpoint of each group instead of the live files
+    #[arg(long)]
+    checkpoint: bool,
+}
+
+impl Source {
+    fn open(&self) -> Result<frs::inspect::Reader, frs::inspect::Error> {
+        match self.checkpoint {
+            true => frs::inspect::Reader::open_checkpoints(&self.data.dir),
+            false => frs::inspect::Reader::open(&self.data.dir),
+        }
+    }
+}
+
 #[derive(Subcommand)]
 enum Command {
     /// Geometry, occupancy, chains, counters and slots
-    Stat(Data),
+    Stat(Source),
     /// Every live node, one line or record each
     Dump {
         #[command(flatten)]
-        data: Data,
+        source: Source,
         /// Only the nodes of this business, by name or number
         #[arg(long, value_name = "B")]
         biz: Option<String>,
@@ -67,7 +86,7 @@ enum Command {
     /// One node: its place, its words and what they mean
     Get {
         #[command(flatten)]
-        data: Data,
+        source: Source,
         /// The business, by name or number
         #[arg(value_name = "B")]
         biz: String,
@@ -81,7 +100,7 @@ enum Command {
     /// The most used keys of a business
     Top {
         #[command(flatten)]
-        data: Data,
+        source: Source,
         /// The business, by name or number
         #[arg(value_name = "B")]
         biz: String,
@@ -95,9 +114,9 @@ enum Command {
     /// CRCs, tags, duplicates, misplaced keys; exit status 1 if any is wrong
     Verify {
         #[command(flatten)]
-        data: Data,
+        source: Source,
         /// Repair: drop nodes that are not sound (server stopped)
-        #[arg(long)]
+        #[arg(long, conflicts_with = "checkpoint")]
         repair: bool,
     },
     /// A live view, full screen
@@ -148,20 +167,22 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<Done, Failed> {
     match command {
-        Command::Stat(data) => stat::run(&data.dir),
-        Command::Dump { data, biz, format, expired } => {
-            dump::run(&data.dir, biz.as_deref(), format, expired)
+        Command::Stat(source) => stat::run(source.open()?),
+        Command::Dump { source, biz, format, expired } => {
+            dump::run(source.open()?, biz.as_deref(), format, expired)
         }
-        Command::Get { data, biz, key, whole: _ } => get::run(&data.dir, &biz, key.as_deref()),
-        Command::Top { data, biz, n, by } => {
+        Command::Get { source, biz, key, whole: _ } => {
+            get::run(source.open()?, &biz, key.as_deref())
+        }
+        Command::Top { source, biz, n, by } => {
             let by = match by {
                 By::Used => frs::inspect::By::Used,
                 By::Last => frs::inspect::By::Last,
             };
-            top::run(&data.dir, &biz, n, by)
+            top::run(source.open()?, &biz, n, by)
         }
-        Command::Verify { data, repair: false } => verify::run(&data.dir),
-        Command::Verify { data, repair: true } => verify::repair(&data.dir),
+        Command::Verify { source, repair: false } => verify::run(&source.open()?),
+        Command::Verify { source, repair: true } => verify::repair(&source.data.dir),
         Command::Watch(data) => watch::run(&data.dir),
         Command::Migrate { data, conf, dry_run, lossy } => {
             let mode = match (dry_run, lossy) {

@@ -1,7 +1,6 @@
 //! `stat` shows geometry, occupancy, chains, counters and slots.
 
 use std::io::{self, Write};
-use std::path::Path;
 
 use frs::base::figures::{exact_bytes, grouped};
 use frs::inspect::{GroupStats, Reader};
@@ -16,11 +15,10 @@ use crate::show;
 /// The width of a histogram's longest bar, in columns.
 const BAR: u64 = 40;
 
-pub fn run(data_dir: &Path) -> Result<Done, Failed> {
-    let mut reader = Reader::open(data_dir)?;
+pub fn run(mut reader: Reader) -> Result<Done, Failed> {
     let mut is_off = say_faults(&reader);
     let mut out = out();
-    match lock::holder(data_dir) {
+    match lock::holder(reader.data_dir()) {
         Ok(pid) => writeln!(out, "server       running (process {pid})")?,
         Err(LockError::Free { .. }) => writeln!(out, "server       not running")?,
         Err(error) => writeln!(out, "server       unknown: {error}")?,

@@ -1,7 +1,6 @@
 //! `top` shows the most used keys of a business.
 
 use std::io::Write;
-use std::path::Path;
 
 use frs::base::figures::grouped;
 use frs::inspect::{By, NodeRecord, Reader};
@@ -9,8 +8,7 @@ use frs::inspect::{By, NodeRecord, Reader};
 use crate::output::{Done, Failed, finish, out};
 use crate::show;
 
-pub fn run(data_dir: &Path, biz: &str, n: usize, by: By) -> Result<Done, Failed> {
-    let mut reader = Reader::open(data_dir)?;
+pub fn run(mut reader: Reader, biz: &str, n: usize, by: By) -> Result<Done, Failed> {
     let now = frs::base::clock::now();
     let records = reader.top(biz, n, by, now)?;
     let mut out = out();

@@ -14,9 +14,8 @@ use frs_server::process::lock::DataLock;
 use crate::output::{Done, Failed, finish, out, say, say_faults};
 use crate::{owner, show};
 
-pub fn run(data_dir: &Path) -> Result<Done, Failed> {
-    let reader = Reader::open(data_dir)?;
-    let mut is_off = say_faults(&reader);
+pub fn run(reader: &Reader) -> Result<Done, Failed> {
+    let mut is_off = say_faults(reader);
     let mut out = out();
     let pass = reader.pass();
     for (name, group) in reader.groups() {

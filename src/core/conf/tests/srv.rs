@@ -71,8 +71,16 @@ fn faulty_srv_values() {
             "1:19: found group=\"root\", expected mode=\"0660\" beside it: 0600 lets no group in",
         ),
         (
-            "<srv><data checkpoint='60s'/></srv>",
-            "1:12: found attribute checkpoint of <data>, expected none: this version of frs does not have it yet",
+            "<srv><data checkpoint='99ms'/></srv>",
+            "1:24: found checkpoint=\"99ms\", expected a duration from 100ms to 1d, such as 250ms, 60s, 15m, 24h or 7d",
+        ),
+        (
+            "<srv><data checkpoint='60s' checkpoint-rate='100MiB'/></srv>",
+            "1:46: found checkpoint-rate=\"100MiB\", expected a rate from 64KiB/s to 1024GiB/s, such as 100MiB/s",
+        ),
+        (
+            "<srv><data checkpoint-rate='1MiB/s'/></srv>",
+            "1:29: found checkpoint-rate, expected checkpoint=\"60s\" beside it: without it there are no checkpoints",
         ),
         (
             "<srv><http max-atomic-items='1025' max-items='2000'/></srv>",

@@ -60,7 +60,7 @@ pub(crate) struct FileEntry {
 }
 
 impl Runtime {
-    fn entry(index: usize) -> usize {
+    pub(super) fn entry(index: usize) -> usize {
         at::FILES + index * at::FILE_WORDS
     }
 
@@ -171,12 +171,30 @@ impl Runtime {
         self.region.store(base + 3, entry.inode);
         self.region.write(base + 4, &name);
         self.region.store(base + 8, entry.birth_ns);
+        self.set_dirty_place(index, None);
+        self.region.store(base + at::FILE_CHECKPOINT, 0);
         let former = if let Pairing::NextOf(former) = pairing { former } else { 0 };
         self.region.store(base + at::FILE_FORMER, former);
         // No process serves from it until it is known to be sound: see `release_file`.
         let flags = at::FILE_USED | at::FILE_QUARANTINE;
         self.region.store_release(base + 1, u64::from(entry.file) | flags);
         Ok(index)
+    }
+
+    /// The file that marks the changed pages of a registered file. None where nothing is marked.
+    pub(crate) fn dirty_place(&self, index: usize) -> Option<FilePlace> {
+        let base = Self::entry(index);
+        let [inode, birth_ns] = [10, 11].map(|word| self.region.load(base + word));
+        let device = self.region.load(base + 2);
+        (inode != 0).then_some(FilePlace { device, inode, birth_ns })
+    }
+
+    /// Stores which file marks the changed pages. A process that has mapped another one, or none,
+    /// maps the group again with the next generation.
+    pub(crate) fn set_dirty_place(&self, index: usize, place: Option<FilePlace>) {
+        let base = Self::entry(index);
+        self.region.store(base + 11, place.map_or(0, |place| place.birth_ns));
+        self.region.store(base + 10, place.map_or(0, |place| place.inode));
     }
 
     /// Frees the entries of all files of a group. No process may be attached.

@@ -1,8 +1,8 @@
 //! What a reload takes, and what it refuses.
 
 use frs::conf::{
-    Admin, AuthzKey, Charge, Cluster, ClusterNode, Data, FileAccess, HashKind, Http, Log,
-    LogFormat, LogLevel, Login, Map, OnFull, Resp, Rls, Written,
+    Admin, AuthzKey, Charge, Checkpoint, Cluster, ClusterNode, Data, FileAccess, HashKind, Http,
+    Log, LogFormat, LogLevel, Login, Map, OnFull, Resp, Rls, Written,
 };
 
 use super::*;
@@ -30,6 +30,7 @@ fn conf() -> Conf {
                 prefault: false,
                 max_programs: 192,
                 access: FileAccess::OWN,
+                checkpoint: None,
             },
             http: Http {
                 max_connections: 1,
@@ -73,6 +74,8 @@ fn workers_timeouts_levels_and_new_groups_may_change() {
     new.srv.workers = 9;
     new.srv.http.idle_timeout_ms = 7;
     new.srv.data.flush_ms = 7;
+    let checkpoint = |every_ms| Some(Checkpoint { every_ms, bytes_per_second: 9 * every_ms });
+    (old.srv.data.checkpoint, new.srv.data.checkpoint) = (checkpoint(1), checkpoint(2));
     new.srv.log.level = LogLevel::Debug;
     let listen = Listen::Unix("admin.sock".into());
     old.srv.admin = Some(Admin { listen: listen.clone(), token_file: None });

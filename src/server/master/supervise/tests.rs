@@ -262,6 +262,40 @@ fn ends_workers_first_then_the_keeper() {
 }
 
 #[test]
+fn the_last_checkpoint_takes_its_time_and_a_second_request_skips_it() {
+    for is_skipped in [false, true] {
+        let mut world = World::started(1);
+        world.supervisor.has_last_pass = true;
+        let (keeper, worker) = (world.pid(ChildRole::Keeper).expect("runs"), world.worker(0));
+        world.tell(Event::End(Ending::Finish));
+        world.ends(worker, Exit::Status(0));
+        assert_eq!(world.asked.last(), Some(&(keeper, ChildRequest::LastPass)));
+        assert_eq!(world.supervisor.due_ms(), None, "it has all time");
+        if is_skipped {
+            world.tell(Event::End(Ending::Finish));
+            assert_eq!(world.asked.last(), Some(&(keeper, ChildRequest::Finish)));
+            assert!(world.supervisor.due_ms().is_some());
+        }
+        assert!(!world.ended);
+        world.ends(keeper, Exit::Status(0));
+        assert!(world.ended);
+    }
+    // Asked twice before the workers have ended.
+    let mut world = World::started(1);
+    world.supervisor.has_last_pass = true;
+    let (keeper, worker) = (world.pid(ChildRole::Keeper).expect("runs"), world.worker(0));
+    world.tell(Event::End(Ending::Finish));
+    world.tell(Event::End(Ending::Finish));
+    world.ends(worker, Exit::Status(0));
+    assert_eq!(world.asked.last(), Some(&(keeper, ChildRequest::Finish)));
+    // Whoever hands over leaves checkpoints to the other master.
+    let mut world = World::started(1);
+    world.supervisor.has_last_pass = true;
+    world.tell(Event::End(Ending::HandOver));
+    assert!(world.asked.iter().all(|asked| asked.1 != ChildRequest::LastPass));
+}
+
+#[test]
 fn kills_who_does_not_end_within_five_seconds() {
     let mut world = World::started(1);
     let (keeper, worker) = (world.pid(ChildRole::Keeper).expect("runs"), world.worker(0));

@@ -119,6 +119,7 @@ fn stats() -> Stats {
         version: "1.2.3",
         generation: 4,
         sums,
+        checkpoints: Some(frs::store::CheckpointCounts::default()),
         master: frs::store::MasterCounts {
             started_ms: 1_700_000_000_123,
             restarts: [5, 6, 0, 7],
@@ -131,12 +132,14 @@ fn stats() -> Stats {
                 key: GroupKey::Name("g".into()),
                 geometry: Some(geometry()),
                 served: false,
+                checkpoint_ms: Some(1_700_000_002_000),
                 sums: group,
             },
             GroupSnapshot {
                 key: GroupKey::Others,
                 geometry: None,
                 served: false,
+                checkpoint_ms: None,
                 sums: GroupSums::default(),
             },
         ],
@@ -156,7 +159,7 @@ fn geometry() -> Geometry {
 }
 
 /// Every metric, its type and its labels.
-const TABLE: [(&str, &str, &[&str]); 28] = [
+const TABLE: [(&str, &str, &[&str]); 30] = [
     ("frs_requests_total", "counter", &["command", "status"]),
     ("frs_items_total", "counter", &["biz", "command", "verdict"]),
     ("frs_item_errors_total", "counter", &["error"]),
@@ -182,6 +185,8 @@ const TABLE: [(&str, &str, &[&str]); 28] = [
     ("frs_config_last_reload_timestamp_seconds", "gauge", &["result"]),
     ("frs_flush_seconds", "histogram", &[]),
     ("frs_flush_errors_total", "counter", &[]),
+    ("frs_checkpoint_seconds", "histogram", &[]),
+    ("frs_checkpoint_timestamp_seconds", "gauge", &["group"]),
     ("frs_degraded", "gauge", &[]),
     ("frs_start_timestamp_seconds", "gauge", &[]),
     ("frs_build_info", "gauge", &["version"]),
@@ -212,6 +217,12 @@ fn value(text: &str, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
 }
 
 #[test]
+fn a_server_without_checkpoints_says_nothing_of_them() {
+    let stats = Stats { checkpoints: None, ..stats() };
+    assert!(!text(&stats).contains("frs_checkpoint"));
+}
+
+#[test]
 fn figures_stand_where_they_belong() {
     let text = text(&stats());
     let of = |name, labels: &[(&str, &str)]| value(&text, name, labels);
@@ -238,6 +249,8 @@ fn figures_stand_where_they_belong() {
     assert_eq!((last("taken"), last("refused")), (Some(1_700_000_001.0), Some(0.0)));
     assert_eq!(of("frs_nodes", &[("group", "g"), ("state", "expired")]), Some(2.0));
     assert_eq!(of("frs_nodes", &[("group", "(others)"), ("state", "live")]), None);
+    let of_g = of("frs_checkpoint_timestamp_seconds", &[("group", "g")]);
+    assert_eq!(of_g, Some(1_700_000_002.0));
     assert_eq!(of("frs_build_info", &[("version", "1.2.3")]), Some(1.0));
     assert!(!text.contains("alice"), "a key is never a label");
 }
@@ -271,7 +284,8 @@ fn a_histogram_is_cumulative_and_ends_with_its_count() {
 
 #[test]
 fn a_server_that_has_just_begun_shows_every_series_that_needs_no_name() {
-    let families = parse(&text(&Stats::default()));
+    let checkpoints = Some(frs::store::CheckpointCounts::default());
+    let families = parse(&text(&Stats { checkpoints, ..Stats::default() }));
     for (name, _, labels) in TABLE {
         let named = labels.iter().any(|label| matches!(*label, "group" | "biz"));
         assert_eq!(families[name].samples.is_empty(), named, "{name}");

@@ -1,0 +1,105 @@
+//! What becomes of a group at a start: whether its live files go on, and which marks of changed
+//! pages are valid.
+//!
+//! Invariant: marks are kept only where every process that changed the live file since they were
+//! made has set them: in one boot, with checkpoints on all the time. Otherwise all pages count as
+//! changed.
+
+use std::path::Path;
+
+use crate::base::sys;
+use crate::conf;
+use crate::store::dirty::Side;
+use crate::store::dirty_file;
+use crate::store::error::{Error, io_error};
+use crate::store::group::{self, OpenFile, OpenGroup};
+use crate::store::runtime::Runtime;
+
+/// The live files of a group before a start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LiveState {
+    /// There are none.
+    Absent,
+    /// They go on: of this boot, or of a clean end. Or they are damaged, and must be named.
+    GoOn,
+    /// Their machine went down under them.
+    Unclean,
+}
+
+/// Looks at the live files of a group.
+pub(crate) fn live_state(live_dir: &Path, group: &conf::Group) -> Result<LiveState, Error> {
+    if group::is_unfinished(live_dir, &group.name) {
+        return Ok(LiveState::GoOn);
+    }
+    if !group::is_there(live_dir, &group.name) {
+        return Ok(LiveState::Absent);
+    }
+    let Ok(OpenGroup { files, .. }) = group::open_files(live_dir, &group.name) else {
+        return Ok(LiveState::GoOn);
+    };
+    let boot = sys::boot_id().map_err(io_error(live_dir, "read this boot's id"))?;
+    for OpenFile { path, file } in &files {
+        let marks = group::read_marks(path, file)?;
+        if marks.boot != boot && !marks.clean {
+            return Ok(LiveState::Unclean);
+        }
+    }
+    Ok(LiveState::GoOn)
+}
+
+/// What marks of changed pages a group gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Marking {
+    /// None: there are no checkpoints.
+    Off,
+    /// Those that it has, if they are valid. Else new ones, by which all has changed.
+    On,
+    /// New ones: its live files hold just what these checkpoints hold.
+    Holding {
+        /// Which checkpoint, or both.
+        side: Option<Side>,
+        /// The pass in it.
+        pass: u64,
+    },
+}
+
+/// Gives a registered group its marks. No process of the server has the group mapped, or it has
+/// these marks already.
+pub(crate) fn admit_marks(
+    open: &OpenGroup,
+    runtime: &Runtime,
+    marking: Marking,
+) -> Result<(), Error> {
+    let OpenGroup { header, files } = open;
+    let file_bytes = header.geometry.file_bytes();
+    for (index, OpenFile { path, file }) in (0..).zip(files) {
+        let Some(known) = runtime.find_file(header.id, index) else { continue };
+        let entry = group::entry_of(path, file, header, index)?;
+        let place = runtime.dirty_place(known.index);
+        let valid = place.map(|place| dirty_file::open(path, file_bytes, &entry, place));
+        match (marking, valid) {
+            (Marking::Off, None) => {}
+            (Marking::Off, Some(_)) => {
+                runtime.set_dirty_place(known.index, None);
+                dirty_file::remove(path)?;
+            }
+            (Marking::On, Some(Ok(_))) => {}
+            (Marking::On | Marking::Holding { .. }, _) => {
+                let place = dirty_file::create(path, file_bytes, &entry)?;
+                let dirty = dirty_file::open(path, file_bytes, &entry, place)?;
+                for side in Side::BOTH {
+                    match marking {
+                        Marking::Holding { side: held, pass }
+                            if held.is_none_or(|held| held == side) =>
+                        {
+                            dirty.end_pass(side, pass);
+                        }
+                        _ => dirty.fill(side),
+                    }
+                }
+                runtime.set_dirty_place(known.index, Some(place));
+            }
+        }
+    }
+    Ok(())
+}

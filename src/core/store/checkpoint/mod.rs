@@ -1,0 +1,34 @@
+//! Checkpoints: copies of the group files in the data directory, from which a start restores groups
+//! whose live files did not outlive the machine.
+//!
+//! Contract: a pass takes no semaphore and holds up no request. Of each file there are two
+//! checkpoints, written in turns, so that a pass that breaks off leaves the other one valid. A
+//! checkpoint that is cut, swapped or half written is named, and nothing is restored from it.
+//!
+//! | file | duty |
+//! | --- | --- |
+//! | `file` | the format, and what is there of a group |
+//! | `fault` | faults of the disk, in tests |
+//! | `pass` | copies what has changed in one file |
+//! | `checkpointer` | passes over all groups, for the keeper |
+//! | `restore` | makes live files from checkpoints |
+//! | `admit` | decides at a start what becomes of a group, and which marks are valid |
+
+mod admit;
+mod checkpointer;
+mod fault;
+mod file;
+mod pass;
+mod restore;
+#[cfg(test)]
+mod tests;
+
+pub(super) use admit::{LiveState, Marking, admit_marks, live_state};
+pub use checkpointer::{Checkpointer, GroupPass, PassRate, Unpaced};
+#[cfg(test)]
+use file::path_of;
+pub use file::{CheckpointFacts, checkpoint_facts};
+pub(super) use file::{Found, create_empty, find, geometry, remove};
+pub use pass::{Pace, Pacer};
+pub use restore::Progress;
+pub(super) use restore::{Restored, restore};

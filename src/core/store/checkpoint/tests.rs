@@ -1,0 +1,336 @@
+//! Checkpoints over real files: what a restore brings back, wherever a pass breaks off.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::fault;
+use super::{Checkpointer, GroupPass, Pace, Pacer, PassRate, Unpaced, path_of};
+use crate::conf::{Conf, Texts, active};
+use crate::service::{Command, ItemError, Role, Service};
+use crate::store::dirty::Side;
+use crate::store::{Moves, Prepared, Preparing, Runtime, prepare_with};
+
+const NOW: u64 = 1_700_000_000_000;
+const RATE: PassRate = PassRate { bytes_per_second: u64::MAX };
+/// Key-nodes that share pages, and key-nodes of several pages.
+const MAP: &str = "<map>
+    <group name='small' files='2' key-nodes='40' chain='3' node-size='64' key-bytes='16'/>
+    <group name='large' files='1' key-nodes='3' chain='56' node-size='192'/>
+    <biz id='1' name='s' group='small' key='string'><limit policy='total' max='1000000'/></biz>
+    <biz id='2' name='l' group='large' key='string'><limit policy='total' max='1000000'/></biz>
+    </map>";
+const KEYS: [(&str, &str); 6] =
+    [("s", "a"), ("s", "b"), ("s", "c"), ("l", "a"), ("l", "b"), ("l", "c")];
+
+/// A machine whose memory is lost when it goes down, and whose disk is not.
+struct Machine {
+    dir: tempfile::TempDir,
+    conf: Conf,
+    srv: String,
+}
+
+impl Machine {
+    fn new() -> Machine {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        std::fs::create_dir(&data).unwrap();
+        let srv = format!(
+            "<srv><workers>1</workers><listen>127.0.0.1:1</listen><data dir='{}' live='{}' \
+             checkpoint='60s'/></srv>",
+            data.display(),
+            dir.path().join("live").display()
+        );
+        let conf = Conf::parse("srv.xml", &srv, "map.xml", MAP).unwrap();
+        let machine = Machine { dir, conf, srv };
+        assert_eq!(machine.start(false).created, ["small", "large"]);
+        machine
+    }
+
+    fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    fn start(&self, accepts_loss: bool) -> Prepared {
+        Runtime::create_or_open(&self.data()).unwrap();
+        let moves = Moves::default();
+        let how = Preparing { accepts_loss, ..Preparing::careful(&moves) };
+        let prepared = prepare_with(&self.conf, how).unwrap();
+        active::write(&self.data(), 1, &Texts::of(self.srv.clone(), MAP)).unwrap();
+        Runtime::open(&self.data()).unwrap().publish(1);
+        prepared
+    }
+
+    fn attach(&self) -> Service {
+        Service::attach(&self.data(), Role::Program).unwrap()
+    }
+
+    fn checkpointer(&self) -> Checkpointer {
+        Checkpointer::new(&self.data(), &self.dir.path().join("live")).unwrap().expect("the lock")
+    }
+
+    fn pass(&self) -> Vec<GroupPass> {
+        let names = ["small", "large"].map(str::to_owned);
+        self.checkpointer().pass(&names, RATE, &Unpaced)
+    }
+
+    /// Cuts the power.
+    fn go_down(&self) {
+        std::fs::remove_dir_all(self.dir.path().join("live")).unwrap();
+        std::fs::remove_file(Runtime::path_in(&self.data())).unwrap();
+    }
+
+    fn used(&self) -> Vec<u64> {
+        let mut service = self.attach();
+        KEYS.map(|(biz, key)| service.used(biz, key, NOW)).to_vec()
+    }
+
+    fn use_all(&self, times: u32) {
+        let mut service = self.attach();
+        for (biz, key) in KEYS {
+            (0..times).for_each(|_| _ = service.update(biz, key, NOW));
+        }
+    }
+}
+
+fn all_done(passes: &[GroupPass]) -> bool {
+    passes.iter().all(|pass| matches!(pass.result, Ok(Some(_))))
+}
+
+#[test]
+fn what_a_pass_wrote_is_there_after_the_machine_went_down() {
+    let machine = Machine::new();
+    machine.go_down();
+    assert_eq!(machine.start(false).restored, ["small", "large"], "a new group has checkpoints");
+    let mut expected = 0;
+    for round in 1..5 {
+        machine.use_all(round);
+        expected += u64::from(round);
+        let passes = machine.pass();
+        assert!(all_done(&passes), "{passes:?}");
+        machine.attach().update("s", "lost", NOW);
+        machine.go_down();
+        let prepared = machine.start(false);
+        assert_eq!((prepared.restored.len(), prepared.dropped_nodes), (2, 0));
+        assert_eq!(machine.used(), vec![expected; KEYS.len()], "round {round}");
+        assert_eq!(machine.attach().used("s", "lost", NOW), 0);
+    }
+}
+
+#[test]
+fn a_pass_writes_what_has_changed_since_the_last_one_into_its_file() {
+    let machine = Machine::new();
+    machine.use_all(1);
+    let pages = |passes: Vec<GroupPass>| -> Vec<u64> {
+        passes.iter().map(|pass| pass.result.as_ref().unwrap().unwrap().written_pages).collect()
+    };
+    let first = pages(machine.pass());
+    assert_eq!(pages(machine.pass()), first, "the other file has nothing of it yet");
+    assert_eq!(pages(machine.pass()), [0, 0]);
+    machine.attach().update("l", "a", NOW);
+    assert_eq!(pages(machine.pass()), [0, 1]);
+    assert_eq!(pages(machine.pass()), [0, 1]);
+    assert_eq!(pages(machine.pass()), [0, 0]);
+}
+
+#[test]
+fn wherever_a_pass_breaks_off_the_other_checkpoint_is_valid() {
+    let mut nth = 0;
+    loop {
+        nth += 1;
+        let machine = Machine::new();
+        machine.use_all(1);
+        assert!(all_done(&machine.pass()) && all_done(&machine.pass()));
+        machine.use_all(1);
+        fault::fail_at(nth);
+        let is_done = all_done(&machine.pass());
+        let calls = fault::calls();
+        fault::fail_at(0);
+        if nth % 2 == 0 {
+            // The keeper is replaced, and the next pass is whole.
+            assert!(all_done(&machine.pass()));
+            machine.go_down();
+            machine.start(false);
+            assert_eq!(machine.used(), vec![2; KEYS.len()], "call {nth}");
+        } else {
+            machine.go_down();
+            assert_eq!(machine.start(false).restored.len(), 2, "call {nth}");
+            for (key, used) in KEYS.iter().zip(machine.used()) {
+                assert!((1..=2).contains(&used), "call {nth}: {key:?} has {used}");
+            }
+        }
+        if is_done {
+            assert!(nth > 12 && calls < nth, "{nth}");
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_that_is_cut_swapped_or_scribbled_is_named_and_not_served() {
+    type Damage = fn(&Machine);
+    let of = |machine: &Machine, name: &str, file, side| path_of(&machine.data(), name, file, side);
+    let damages: [(&str, Damage); 4] = [
+        ("length", |machine| {
+            for side in Side::BOTH {
+                let path = path_of(&machine.data(), "small", 1, side);
+                let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+                file.set_len(5000).unwrap();
+            }
+        }),
+        ("file index", |machine| {
+            for side in Side::BOTH {
+                let [one, two] = [0, 1].map(|file| path_of(&machine.data(), "small", file, side));
+                std::fs::copy(two, one).unwrap();
+            }
+        }),
+        ("header CRC", |machine| {
+            use std::os::unix::fs::FileExt;
+            for side in Side::BOTH {
+                let path = path_of(&machine.data(), "small", 0, side);
+                let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+                file.write_all_at(&[7], 17 * 8).unwrap();
+            }
+        }),
+        ("id of the pass", |machine| {
+            let [a, b] = Side::BOTH.map(|side| path_of(&machine.data(), "small", 1, side));
+            let text = std::fs::read(&a).unwrap();
+            std::fs::copy(&b, &a).unwrap();
+            std::fs::write(&b, text).unwrap();
+        }),
+    ];
+    for (field, damage) in damages {
+        let machine = Machine::new();
+        machine.use_all(3);
+        assert!(all_done(&machine.pass()));
+        damage(&machine);
+        machine.go_down();
+        let prepared = machine.start(false);
+        assert_eq!(prepared.restored, ["large"], "{field}");
+        let [unserved] = &*prepared.unserved else { panic!("{field}: {prepared:?}") };
+        assert!(unserved.group == "small" && unserved.reason.contains(field), "{unserved:?}");
+        assert!(unserved.reason.contains("--accept-loss"), "{unserved:?}");
+        assert!(of(&machine, "small", 0, Side::A).exists(), "nothing is overwritten");
+        let prepared = machine.start(true);
+        assert_eq!((prepared.created, prepared.unserved), (vec!["small".to_owned()], vec![]));
+        assert_eq!(machine.used(), [0, 0, 0, 3, 3, 3]);
+        machine.use_all(1);
+        assert!(all_done(&machine.pass()));
+    }
+}
+
+#[test]
+fn a_scribbled_node_of_a_checkpoint_is_dropped_and_counted() {
+    use std::os::unix::fs::FileExt;
+    let machine = Machine::new();
+    machine.use_all(3);
+    assert!(all_done(&machine.pass()));
+    let path = path_of(&machine.data(), "large", 0, Side::A);
+    let (live, other) =
+        (std::fs::read(&path).unwrap(), path_of(&machine.data(), "large", 0, Side::B));
+    let newest = [path, other].into_iter().max_by_key(|path| std::fs::read(path).unwrap()[17 * 8]);
+    let newest = newest.unwrap();
+    let bytes = std::fs::read(&newest).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&newest).unwrap();
+    // The key of a node: one whose key word names biz 2.
+    let at = (4096..bytes.len()).step_by(64).find(|&at| bytes[at + 8] == 2).unwrap();
+    file.write_all_at(&[bytes[at + 40] ^ 1], at as u64 + 40).unwrap();
+    assert_eq!(live.len(), bytes.len());
+    machine.go_down();
+    assert_eq!(machine.start(false).dropped_nodes, 1);
+    assert_eq!(machine.used()[3..].iter().sum::<u64>(), 6);
+    // What was mended is in no checkpoint yet.
+    assert!(all_done(&machine.pass()));
+    machine.go_down();
+    assert_eq!(machine.start(false).dropped_nodes, 0);
+}
+
+#[test]
+fn live_files_of_the_same_boot_go_on_whatever_the_checkpoints_hold() {
+    let machine = Machine::new();
+    machine.use_all(1);
+    assert!(all_done(&machine.pass()));
+    machine.use_all(1);
+    let prepared = machine.start(false);
+    assert_eq!((prepared.restored.len(), prepared.created.len()), (0, 0));
+    assert_eq!(machine.used(), vec![2; KEYS.len()]);
+    assert!(all_done(&machine.pass()), "the marks are valid still");
+    machine.go_down();
+    machine.start(false);
+    assert_eq!(machine.used(), vec![2; KEYS.len()]);
+}
+
+/// Rests a moment at each write, so that writers run.
+struct Restful;
+
+impl Pacer for Restful {
+    fn rest(&self, _: Duration) -> Pace {
+        std::thread::sleep(Duration::from_micros(200));
+        Pace::Steady
+    }
+}
+
+/// The power is cut at random moments of a loaded run. `FRS_CHECKPOINT_CUTS` says how often.
+#[test]
+fn each_count_is_between_its_last_pass_and_its_last_use() {
+    let cuts = std::env::var("FRS_CHECKPOINT_CUTS").map_or(5, |cuts| cuts.parse().unwrap());
+    let machine = Machine::new();
+    let used: BTreeMap<_, _> = KEYS.into_iter().map(|key| (key, AtomicU64::new(0))).collect();
+    let charge = |service: &mut Service, biz: &str, key: &str| {
+        service.one(Command::Update, biz, key, 1, NOW)
+    };
+    for cut in 0..cuts {
+        let is_over = AtomicBool::new(false);
+        let counts = || used.values().map(|used| used.load(Ordering::SeqCst)).collect::<Vec<_>>();
+        let mut least = counts();
+        std::thread::scope(|scope| {
+            for writer in 0..2 {
+                let (machine, used, is_over) = (&machine, &used, &is_over);
+                scope.spawn(move || {
+                    let mut service = machine.attach();
+                    while !is_over.load(Ordering::SeqCst) {
+                        // Each key has one writer, so that its uses are known exactly.
+                        for (nth, (&(biz, key), count)) in used.iter().enumerate() {
+                            if nth % 2 == writer {
+                                // On a busy machine the other one may be suspended in a
+                                // transaction. Only what is answered counts.
+                                if charge(&mut service, biz, key).is_ok() {
+                                    count.fetch_add(1, Ordering::SeqCst);
+                                }
+                            }
+                            let other = format!("{nth}{writer}");
+                            let done = charge(&mut service, biz, &other);
+                            assert!(matches!(done, Ok(_) | Err(ItemError::Busy)), "{done:?}");
+                        }
+                    }
+                });
+            }
+            let names = ["small", "large"].map(str::to_owned);
+            for _ in 0..1 + cut % 4 {
+                let before = counts();
+                let passes = machine.checkpointer().pass(&names, RATE, &Restful);
+                assert!(all_done(&passes), "{passes:?}");
+                least = before;
+            }
+            // Another one that the cut breaks off.
+            fault::fail_at(1 + cut * 7 % 13);
+            let before = counts();
+            if all_done(&machine.checkpointer().pass(&names, RATE, &Restful)) {
+                least = before;
+            }
+            fault::fail_at(0);
+            is_over.store(true, Ordering::SeqCst);
+        });
+        let most = counts();
+        machine.go_down();
+        let prepared = machine.start(false);
+        assert_eq!((prepared.restored.len(), prepared.dropped_nodes), (2, 0));
+        let mut service = machine.attach();
+        for (((biz, key), used), (least, most)) in used.iter().zip(least.into_iter().zip(most)) {
+            let found = service.used(biz, key, NOW);
+            assert!((least..=most).contains(&found), "{biz} {key}: {least} {found} {most}");
+            used.store(found, Ordering::SeqCst);
+        }
+    }
+}

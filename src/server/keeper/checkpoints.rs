@@ -1,0 +1,313 @@
+//! Makes a checkpoint of all groups now and then, on request, and a last one at the end.
+//!
+//! Invariant: a thread of its own does it, so no flush, no recovery and no answer waits for the
+//! disk. Without `<data checkpoint>` it sleeps until the configuration changes. A pass that fails
+//! is told to all processes until another one is complete, and is tried again when it is due.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::process::log::LogThrottle;
+use frs::base::clock;
+use frs::conf::Conf;
+use frs::store::{
+    Checkpointer, GroupPass, Pace, Pacer, PassRate, RequestedPass, Runtime, live_dir,
+};
+
+/// The interval between looks at requests.
+const LOOK: Duration = Duration::from_millis(50);
+/// The pause before another try, while the keeper of an older binary still makes checkpoints.
+const TRY_AGAIN: Duration = Duration::from_millis(100);
+/// How long the last pass waits for that.
+const LAST_TRIES: Duration = Duration::from_secs(5);
+/// The interval between two log lines about repeated failures.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
+
+/// What the configuration says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    live_dir: PathBuf,
+    groups: Vec<String>,
+    every: Duration,
+    bytes_per_second: u64,
+}
+
+impl Plan {
+    /// None: there are no checkpoints.
+    pub fn of(conf: &Conf) -> Option<Plan> {
+        let checkpoint = conf.srv.data.checkpoint?;
+        Some(Plan {
+            live_dir: live_dir(conf).to_owned(),
+            groups: conf.map.groups.iter().map(|group| group.name.clone()).collect(),
+            every: Duration::from_millis(checkpoint.every_ms),
+            bytes_per_second: checkpoint.bytes_per_second,
+        })
+    }
+}
+
+/// What is wanted of the thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    /// Passes when they are due, at the rate.
+    Serve,
+    /// A last pass, as fast as the disk.
+    Last,
+    /// Its end, at once.
+    End,
+}
+
+#[derive(Debug)]
+struct State {
+    plan: Option<Plan>,
+    wish: Wish,
+    is_last_done: bool,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// The thread that makes checkpoints. Dropping this ends it, in the middle of a pass if need be.
+#[derive(Debug)]
+pub struct Checkpoints {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Checkpoints {
+    /// Starts it, without a plan.
+    pub fn start(data_dir: &Path) -> Checkpoints {
+        let state = State { plan: None, wish: Wish::Serve, is_last_done: false };
+        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
+        let maker = Maker {
+            shared: Arc::clone(&shared),
+            data_dir: data_dir.to_owned(),
+            checkpointer: None,
+            failing: false,
+            complaints: LogThrottle::new(COMPLAIN_EVERY),
+        };
+        let thread = std::thread::Builder::new().name("checkpoints".to_owned());
+        let thread = thread.spawn(move || maker.run()).inspect_err(|error| {
+            tracing::error!(%error, "no checkpoints are made: their thread does not start");
+        });
+        Checkpoints { shared, thread: thread.ok() }
+    }
+
+    /// Takes a plan.
+    pub fn take(&self, plan: Option<Plan>) {
+        self.shared.change(|state| state.plan = plan);
+    }
+
+    /// Asks for the last pass.
+    pub fn make_last(&self) {
+        self.shared.change(|state| state.wish = Wish::Last);
+    }
+
+    /// Whether the last pass was asked for.
+    pub fn is_last_asked(&self) -> bool {
+        self.shared.lock().wish == Wish::Last
+    }
+
+    /// Whether the last pass was asked for and has ended.
+    pub fn is_last_done(&self) -> bool {
+        let is_over = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
+        let state = self.shared.lock();
+        state.wish == Wish::Last && (state.is_last_done || is_over)
+    }
+}
+
+impl Drop for Checkpoints {
+    fn drop(&mut self) {
+        self.shared.change(|state| state.wish = Wish::End);
+        // A panic of it was reported when it happened.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.lock());
+        self.changed.notify_all();
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>, time: Duration) -> MutexGuard<'a, State> {
+        self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+/// How fast the pass under way goes.
+struct WishedPace<'a> {
+    shared: &'a Shared,
+    /// What was wished when it began.
+    begun_by: Wish,
+}
+
+impl Pacer for WishedPace<'_> {
+    fn rest(&self, time: Duration) -> Pace {
+        let until = clock::instant() + time;
+        let mut state = self.shared.lock();
+        loop {
+            match state.wish {
+                // Another pass follows, which holds what the last workers have changed.
+                wish if wish != self.begun_by => return Pace::BreakOff,
+                Wish::Last => return Pace::Hurried,
+                Wish::Serve | Wish::End => {}
+            }
+            let left = until.saturating_duration_since(clock::instant());
+            if left.is_zero() {
+                return Pace::Steady;
+            }
+            state = self.shared.wait(state, left);
+        }
+    }
+}
+
+struct Maker {
+    shared: Arc<Shared>,
+    data_dir: PathBuf,
+    /// None until it is needed, and while another process makes checkpoints here.
+    checkpointer: Option<Checkpointer>,
+    failing: bool,
+    complaints: LogThrottle,
+}
+
+/// A pass that is to begin.
+struct Due {
+    plan: Plan,
+    wish: Wish,
+}
+
+impl Maker {
+    fn run(mut self) {
+        let mut next = None;
+        while let Some(Due { plan, wish }) = self.next_due(&mut next) {
+            let begun = clock::instant();
+            let mut is_tried = self.make(&plan, wish);
+            if wish == Wish::Last {
+                while !is_tried && clock::since(begun) < LAST_TRIES {
+                    std::thread::sleep(TRY_AGAIN);
+                    is_tried = self.make(&plan, wish);
+                }
+                self.shared.change(|state| state.is_last_done = true);
+                return;
+            }
+            next = Some(if is_tried { begun + plan.every } else { begun + TRY_AGAIN });
+        }
+    }
+
+    /// Waits until a pass is due. None: this thread is to end.
+    fn next_due(&mut self, next: &mut Option<Instant>) -> Option<Due> {
+        let shared = Arc::clone(&self.shared);
+        let mut state = shared.lock();
+        loop {
+            let wish = state.wish;
+            let Some(plan) = &state.plan else {
+                if wish != Wish::Serve {
+                    state.is_last_done = true;
+                    return None;
+                }
+                *next = None;
+                state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let now = clock::instant();
+            // A changed interval counts from now on.
+            let due = next.map_or(now + plan.every, |next| next.min(now + plan.every));
+            *next = Some(due);
+            let is_asked = wish == Wish::Serve && self.is_asked(plan);
+            match wish {
+                Wish::End => return None,
+                Wish::Serve if due > now && !is_asked => {
+                    state = shared.wait(state, (due - now).min(LOOK));
+                }
+                Wish::Serve | Wish::Last => return Some(Due { plan: plan.clone(), wish }),
+            }
+        }
+    }
+
+    /// Whether a request has no answer yet. Requests are answered by who holds the lock.
+    fn is_asked(&mut self, plan: &Plan) -> bool {
+        self.open(plan);
+        self.checkpointer.as_ref().is_some_and(|checkpointer| {
+            let runtime = checkpointer.runtime();
+            runtime.requested_pass(runtime.checkpoint_requests()).is_none()
+        })
+    }
+
+    /// Takes the lock, if it is free.
+    fn open(&mut self, plan: &Plan) {
+        if self.checkpointer.is_none() {
+            match Checkpointer::new(&self.data_dir, &plan.live_dir) {
+                Ok(made) => self.checkpointer = made,
+                Err(error) => self.complain(&error.to_string()),
+            }
+        }
+    }
+
+    /// Makes a pass over all groups. False if another process makes checkpoints here.
+    fn make(&mut self, plan: &Plan, wish: Wish) -> bool {
+        self.open(plan);
+        let Some(checkpointer) = &mut self.checkpointer else { return false };
+        let (begun, begun_ms) = (clock::instant(), clock::now());
+        let requests = checkpointer.runtime().checkpoint_requests();
+        let bytes_per_second = if wish == Wish::Last { u64::MAX } else { plan.bytes_per_second };
+        let pacer = WishedPace { shared: &self.shared, begun_by: wish };
+        let passes = checkpointer.pass(&plan.groups, PassRate { bytes_per_second }, &pacer);
+        let took = clock::since(begun);
+        self.note(&passes, (begun_ms, took, requests));
+        true
+    }
+
+    fn note(&mut self, passes: &[GroupPass], (begun_ms, took, requests): (u64, Duration, u64)) {
+        let is_broken_off = passes.iter().any(|pass| matches!(pass.result, Ok(None)));
+        let failures: Vec<String> = passes
+            .iter()
+            .filter_map(|pass| Some(pass.result.as_ref().err()?.to_string()))
+            .collect();
+        for pass in passes {
+            if let Ok(Some(facts)) = &pass.result {
+                let (group, number, pages) = (&pass.group, facts.number, facts.written_pages);
+                tracing::debug!(group, number, pages, ?took, "a checkpoint is made");
+            }
+        }
+        let Some(runtime) = self.checkpointer.as_ref().map(Checkpointer::runtime) else { return };
+        if is_broken_off && failures.is_empty() {
+            tracing::info!("a checkpoint was broken off; the one before it stays");
+            return;
+        }
+        let result = if failures.is_empty() { RequestedPass::Made } else { RequestedPass::Failed };
+        note_result(runtime, result, begun_ms);
+        if result == RequestedPass::Made {
+            runtime.count_checkpoint(took.as_micros() as u64);
+        }
+        runtime.answer_checkpoints(requests, result);
+        match (result, std::mem::replace(&mut self.failing, result == RequestedPass::Failed)) {
+            (RequestedPass::Made, true) => tracing::info!("checkpoints are made again"),
+            (RequestedPass::Made, false) => {}
+            (RequestedPass::Failed, _) => self.complain(&failures.join("; ")),
+        }
+    }
+
+    fn complain(&mut self, error: &str) {
+        if self.complaints.is_due(clock::instant()) {
+            tracing::error!(error, "no checkpoint was made: the one before it stays");
+        }
+    }
+}
+
+/// Tells all processes what came of a pass.
+fn note_result(runtime: &Runtime, result: RequestedPass, begun_ms: u64) {
+    match (result, runtime.checkpoints_failing_since()) {
+        (RequestedPass::Made, _) => runtime.set_checkpoints_failing(None),
+        (RequestedPass::Failed, None) => runtime.set_checkpoints_failing(Some(begun_ms)),
+        (RequestedPass::Failed, Some(_)) => {}
+    }
+}

@@ -1,0 +1,163 @@
+//! Checkpoints of a server whose live files do not outlive the machine: made by themselves, on
+//! request and at the end; restored at the start; named where they are lost.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+
+use nix::sys::signal::{Signal, kill};
+
+use crate::common::{Client, Server, Settings, Setup, text, wait_until};
+
+/// A machine in a directory: `live` is its memory, `data` its disk.
+fn setup(checkpoint: &str) -> Setup {
+    let setup = Setup::new(&Settings::default());
+    let more = format!("<data live=\"live\" {checkpoint}/>");
+    setup.write_srv(&Settings { more, ..Settings::default() });
+    setup
+}
+
+fn used(client: &mut Client, key: &str) -> u64 {
+    let answer = client.get(&format!("/query?biz=plenty&key={key}"));
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    answer.attribute("used").map_or(0, |used| used.parse().expect("a number"))
+}
+
+/// Cuts the power.
+fn go_down(setup: &Setup, server: &mut Server<'_>) {
+    server.kill_all_and_wait();
+    lose_memory(setup);
+}
+
+fn lose_memory(setup: &Setup) {
+    fs::remove_dir_all(setup.path("live")).expect("removed");
+    fs::remove_file(setup.path("data/runtime.mmap")).expect("removed");
+}
+
+#[test]
+fn what_was_counted_before_a_checkpoint_is_there_after_the_machine_went_down() {
+    let setup = setup("checkpoint=\"24h\"");
+    let mut server = setup.start();
+    server.client().charge("plenty", "alice", 7);
+    let made = setup.frs(&["checkpoint"]);
+    assert_eq!(text(&made.stdout), "group default: checkpoint 2, 1 pages written\n");
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    server.client().charge("plenty", "alice", 2);
+    let shown = setup.inspect(&["get", "data", "plenty", "alice", "--checkpoint"]);
+    assert!(shown.status.success() && text(&shown.stdout).contains("7"), "{shown:?}");
+    let verified = setup.inspect(&["verify", "data", "--checkpoint"]);
+    assert!(verified.status.success(), "{verified:?}");
+    go_down(&setup, &mut server);
+    drop(server);
+    let server = setup.start();
+    assert_eq!(used(&mut server.client(), "alice"), 7);
+    assert!(setup.log().contains("restoring the group from a checkpoint"));
+}
+
+#[test]
+fn passes_go_on_by_themselves_and_the_last_one_is_at_the_end() {
+    let setup = setup("checkpoint=\"100ms\" checkpoint-rate=\"1MiB/s\"");
+    let mut server = setup.start();
+    server.client().charge("plenty", "alice", 3);
+    for count in 1..4 {
+        let before = setup.inspect(&["get", "data", "plenty", "bob", "--checkpoint"]);
+        server.client().charge("plenty", "bob", count);
+        wait_until("a pass has it", || {
+            let now = setup.inspect(&["get", "data", "plenty", "bob", "--checkpoint"]);
+            (now.status.success() && now.stdout != before.stdout).then_some(())
+        });
+    }
+    server.client().charge("plenty", "alice", 2);
+    // Killed, the keeper loses no mark, and another one goes on.
+    let keeper = server.attached("keeper")[0];
+    kill(keeper, Signal::SIGKILL).expect("killed");
+    wait_until("another keeper", || {
+        server.attached("keeper").iter().any(|&pid| pid != keeper).then_some(())
+    });
+    assert!(setup.frs(&["stop"]).status.success());
+    server.wait();
+    drop(server);
+    lose_memory(&setup);
+    let server = setup.start();
+    assert_eq!(used(&mut server.client(), "alice"), 5);
+    assert_eq!(used(&mut server.client(), "bob"), 6);
+}
+
+#[test]
+fn a_group_without_a_checkpoint_is_named_and_begins_empty_only_where_that_is_accepted() {
+    let setup = setup("checkpoint=\"24h\"");
+    setup.write_map(
+        r#"<map><group name="default" files="2" key-nodes="8" chain="8" node-size="128"/>
+        <group name="other" files="1" key-nodes="8" chain="8" node-size="128"/>
+        <biz id="1" name="plenty" key="string">
+          <limit policy="interval" interval="1h" max="1000000"/></biz>
+        <biz id="2" name="lost" key="string" group="other">
+          <limit policy="interval" interval="1h" max="3"/></biz></map>"#,
+    );
+    let mut server = setup.start();
+    server.client().charge("plenty", "alice", 7);
+    server.client().charge("lost", "alice", 2);
+    assert!(setup.frs(&["checkpoint"]).status.success());
+    for side in ["a", "b"] {
+        let path = setup.path(&format!("data/other.0.checkpoint.{side}"));
+        let file = fs::File::options().write(true).open(path).expect("there");
+        file.write_all_at(&[1; 64], 40).expect("scribbled");
+    }
+    go_down(&setup, &mut server);
+    drop(server);
+    let strict = setup.frs(&["serve", "--strict"]);
+    assert_eq!(strict.status.code(), Some(1));
+    let words = text(&strict.stderr);
+    assert!(words.contains("other") && words.contains("--accept-loss"), "{words}");
+    let mut server = setup.start();
+    let mut client = server.client();
+    assert_eq!(used(&mut client, "alice"), 7);
+    let answer = client.get("/update?biz=lost&key=alice");
+    assert!(answer.body.contains("store"), "{}", answer.body);
+    assert!(client.get("/health").body.contains("other"));
+    go_down(&setup, &mut server);
+    drop((client, server));
+    let server = setup.start_accepting_loss();
+    assert_eq!(server.client().get("/update?biz=lost&key=alice").status, 200);
+    assert_eq!(used(&mut server.client(), "alice"), 7);
+}
+
+#[test]
+fn a_server_without_checkpoints_says_so_and_maps_nothing_for_them() {
+    let setup = setup("");
+    let server = setup.start();
+    let refused = setup.frs(&["checkpoint"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("no <data checkpoint>"), "{refused:?}");
+    assert!(!setup.path("live/default.0.dirty").exists());
+    assert!(!setup.path("data/default.0.checkpoint.a").exists());
+    drop(server);
+}
+
+#[test]
+fn a_group_with_checkpoints_keeps_its_geometry_over_reloads_and_restores() {
+    let setup = setup("checkpoint=\"24h\"");
+    let map = |keys: u32| {
+        format!(
+            r#"<map><group name="default" keys="{keys}"/><biz id="1" name="plenty" key="string">
+            <limit policy="interval" interval="1h" max="1000000"/></biz></map>"#
+        )
+    };
+    setup.write_map(&map(1000));
+    let mut server = setup.start();
+    server.client().charge("plenty", "alice", 7);
+    assert!(setup.frs(&["checkpoint"]).status.success());
+    setup.write_map(&map(100_000));
+    let refused = setup.frs(&["reload"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        text(&refused.stderr).contains("a group with checkpoints does not move"),
+        "{refused:?}"
+    );
+    // What fits the files needs no others, after a restore neither.
+    setup.write_map(&map(1010));
+    assert!(setup.frs(&["reload"]).status.success());
+    go_down(&setup, &mut server);
+    drop(server);
+    let server = setup.start();
+    assert_eq!(used(&mut server.client(), "alice"), 7);
+}
