@@ -20,12 +20,12 @@ mod fault;
 mod file;
 mod pass;
 mod restore;
-#[cfg(test)]
+#[cfg(all(test, not(loom), not(miri)))]
 mod tests;
 
 pub(super) use admit::{LiveState, Marking, admit_marks, live_state};
 pub use checkpointer::{Checkpointer, GroupPass, PassRate, Unpaced};
-#[cfg(test)]
+#[cfg(all(test, not(loom), not(miri)))]
 use file::path_of;
 pub use file::{CheckpointFacts, checkpoint_facts};
 pub(super) use file::{Found, create_empty, find, geometry, remove};
