@@ -13,7 +13,7 @@ use crate::key::KeyForm;
 use crate::store::group::{self, FileSet, Header, OtherSetting};
 use crate::store::inspect::LiveGroup;
 use crate::store::layout::node;
-use crate::store::live_dir;
+use crate::store::{is_checkpoint_of_move, live_dir};
 
 /// A move that a reload of a configuration would begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,12 +64,13 @@ pub enum MoveRefusal {
         /// Its value in map.xml.
         expected: String,
     },
-    /// Checkpoints of a group that moves are not made.
+    /// The newest checkpoint is of the time when it moved before. Together with a second move,
+    /// nobody could restore from it.
     #[error(
-        "group {group}: a group with checkpoints does not move while the server works: stop the \
-         server and run: frs-inspect migrate DATA --conf DIR"
+        "group {group}: there is no checkpoint yet since it moved: try again when there is one, or \
+         run frs checkpoint before"
     )]
-    Checkpoints {
+    NoCheckpoint {
         /// The group.
         group: String,
     },
@@ -163,8 +164,8 @@ fn plan_group(
         let refusal = MoveRefusal::Hash { group: name, found, expected };
         return Ok(Some(MovePlan { refusal: Some(refusal), ..plan }));
     }
-    if conf.srv.data.checkpoint.is_some() {
-        let refusal = MoveRefusal::Checkpoints { group: name };
+    if conf.srv.data.checkpoint.is_some() && is_checkpoint_of_move(&conf.srv.data.dir, &name) {
+        let refusal = MoveRefusal::NoCheckpoint { group: name };
         return Ok(Some(MovePlan { refusal: Some(refusal), ..plan }));
     }
     let header = Header { geometry: to, ..old.header().clone() };

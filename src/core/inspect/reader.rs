@@ -7,7 +7,7 @@ use super::error::Error;
 use super::record::{NodePlace, NodeRecord};
 use crate::base::{clock, sys};
 use crate::conf::active::ActiveError;
-use crate::conf::{self, Conf, active};
+use crate::conf::{Conf, active};
 use crate::key::{KeyField, KeyRef, Seed};
 use crate::service::identity;
 use crate::service::table::{FoundFormer, FoundGroup, Table};
@@ -138,10 +138,20 @@ impl Reader {
     /// There is no configuration, or it cannot be read.
     pub fn open_checkpoints(data_dir: &Path) -> Result<Reader, Error> {
         let of = Reader::open(data_dir)?;
-        let open = |group: &conf::Group| LiveGroup::open_checkpoint(data_dir, &group.name);
-        let groups = of.conf.map.groups.iter().map(open).collect();
+        let (mut groups, mut formers, mut grown) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, group) in of.conf.map.groups.iter().enumerate() {
+            let opened = LiveGroup::open_checkpoint(data_dir, &group.name);
+            if let Ok((_, Some(_))) = &opened {
+                grown.push(index);
+            }
+            groups.push(opened.map(|(group, former)| {
+                formers.extend(former.map(Ok));
+                group
+            }));
+        }
+        groups.extend(formers);
         let Reader { data_dir, generations, conf, unread, runtime, .. } = of;
-        let reader = Reader::of_groups(&data_dir, conf, generations, runtime, (groups, Vec::new()));
+        let reader = Reader::of_groups(&data_dir, conf, generations, runtime, (groups, grown));
         Ok(Reader { unread, ..reader })
     }
 

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! LIVE/GROUP.I.dirty
+//! LIVE/GROUP.I.next.dirty   of the file that the group moves to
 //!   page 0   header   0 magic | 1 format | 2 group id | 3 file index | 4 device and 5 inode and
 //!                     6 birth of the group file | 7 its pages | 8 CRC over 0..8
 //!                     outside the CRC: 16 id of the pass that checkpoint a holds, 17 of b; 0:
@@ -36,6 +37,14 @@ const _: () = assert!(CRC < PASSES && PASSES + 2 <= PAGE_WORDS);
 /// Its path, from that of the group file.
 pub(crate) fn path_of(group_file: &Path) -> PathBuf {
     group_file.with_extension("dirty")
+}
+
+/// The other name that the file may have while a move ends, and it and the group file are renamed.
+fn while_renamed(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let named = name.strip_suffix(".next.dirty").map(|file| format!("{file}.dirty"));
+    let next = || Some(format!("{}.next.dirty", name.strip_suffix(".dirty")?));
+    Some(path.with_file_name(named.or_else(next)?))
 }
 
 /// Bytes of the file beside a group file of so many bytes.
@@ -85,10 +94,22 @@ pub(crate) fn open(
     entry: &FileEntry,
     place: FilePlace,
 ) -> Result<DirtyPages, Error> {
-    let path = path_of(group_file);
-    let file = sys::open_regular(OpenOptions::new().read(true).write(true), &path)
-        .map_err(io_error(&path, "open it"))?;
-    let found = FilePlace::of(&file).map_err(io_error(&path, "read its inode"))?;
+    let mut path = path_of(group_file);
+    let look = |path: &Path| {
+        let file = sys::open_regular(OpenOptions::new().read(true).write(true), path)
+            .map_err(io_error(path, "open it"))?;
+        let found = FilePlace::of(&file).map_err(io_error(path, "read its inode"))?;
+        Ok((file, found))
+    };
+    let mut opened = look(&path);
+    if !opened.as_ref().is_ok_and(|(_, found)| *found == place)
+        && let Some(other) = while_renamed(&path)
+        && let Ok((file, found)) = look(&other)
+        && found == place
+    {
+        (path, opened) = (other, Ok((file, found)));
+    }
+    let (file, found) = opened?;
     if found != place {
         return Err(Error::Mismatch {
             path,

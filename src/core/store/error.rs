@@ -153,16 +153,6 @@ pub enum Error {
         /// What is wrong with each.
         why: Vec<String>,
     },
-    /// A group moves to another geometry, and is to have checkpoints.
-    #[error(
-        "group {group}: it moves to another geometry, and checkpoints of such a group are not made: \
-         start without <data checkpoint> until it has moved, or stop the server and run: \
-         frs-inspect migrate DATA --conf DIR"
-    )]
-    MovesWithCheckpoints {
-        /// The group.
-        group: String,
-    },
     /// There are checkpoints of a group and none is complete, and no live files.
     #[error(
         "group {group}: its live files are not there, and no checkpoint is complete: {}; put a \

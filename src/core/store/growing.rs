@@ -8,12 +8,14 @@
 //! ```text
 //! NAME.I.next.mmap.new   written, not yet in force
 //! NAME.I.next.mmap       the group moves there from NAME.I.mmap; both count
+//! NAME.I.next.dirty      with checkpoints: which of its pages have changed
 //! ```
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::dirty_file;
 use super::error::{Error, io_error};
 use super::file_words::sync_directory;
 use super::group::{
@@ -73,6 +75,12 @@ fn draft_path(live_dir: &Path, name: &str, file: u32) -> PathBuf {
 /// Removes next files that never were in force, whole or not. File 0 first: without it there are
 /// none.
 pub(crate) fn remove(live_dir: &Path, name: &str) -> Result<(), Error> {
+    remove_files(live_dir, name)?;
+    remove_numbered(live_dir, name, ".next.mmap.new", |_| true)
+}
+
+/// Removes next files, but not those that are just being written.
+pub(crate) fn remove_files(live_dir: &Path, name: &str) -> Result<(), Error> {
     let first = next_path_of(live_dir, name, 0);
     match fs::remove_file(&first) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -82,7 +90,7 @@ pub(crate) fn remove(live_dir: &Path, name: &str) -> Result<(), Error> {
         }
     }
     remove_numbered(live_dir, name, ".next.mmap", |_| true)?;
-    remove_numbered(live_dir, name, ".next.mmap.new", |_| true)
+    remove_numbered(live_dir, name, ".next.dirty", |_| true)
 }
 
 /// Gives the next files the plain names, file 0 last, and removes the files that the group no
@@ -96,6 +104,9 @@ pub(crate) fn put_in_place(live_dir: &Path, name: &str) -> Result<(), Error> {
             // On disk before file 0 says that it is done.
             sync_directory(&first)?;
         }
+        // Before the file itself: once file 0 has its name, nothing is done again.
+        let [marks, marked] = [&next, &path].map(|path| dirty_file::path_of(path));
+        rename_if_there(&marks, &marked)?;
         match fs::rename(&next, &path) {
             // Renamed before an interruption.
             Err(error) if error.kind() == ErrorKind::NotFound && file > 0 => {}
@@ -104,6 +115,13 @@ pub(crate) fn put_in_place(live_dir: &Path, name: &str) -> Result<(), Error> {
     }
     sync_directory(&first)?;
     remove_surplus(live_dir, name)
+}
+
+fn rename_if_there(from: &Path, to: &Path) -> Result<(), Error> {
+    match fs::rename(from, to) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        renamed => renamed.map_err(io_error(to, "rename it into place")),
+    }
 }
 
 /// Does the rest of [`put_in_place`] where it was interrupted: some of the next files have the

@@ -177,11 +177,15 @@ impl LiveGroup {
         Ok(LiveGroup { group, marks, identities, set })
     }
 
-    /// Opens the newest complete checkpoint of a group for reading.
+    /// Opens the newest complete checkpoint of a group for reading. Of a group that moved: what it
+    /// moved to, and what it moved from.
     ///
     /// # Errors
     /// There is none. The error says what is wrong with each.
-    pub(crate) fn open_checkpoint(data_dir: &Path, name: &str) -> Result<LiveGroup, Error> {
+    pub(crate) fn open_checkpoint(
+        data_dir: &Path,
+        name: &str,
+    ) -> Result<(LiveGroup, Option<LiveGroup>), Error> {
         let complete = match checkpoint::find(data_dir, name)? {
             checkpoint::Found::Complete(complete) => complete,
             checkpoint::Found::Nothing => {
@@ -191,17 +195,27 @@ impl LiveGroup {
                 return Err(Error::NoCheckpoint { group: name.to_owned(), why });
             }
         };
-        let words = complete.header.geometry.file_bytes() as usize / 8;
+        let named = Self::of_copies(complete.named)?;
+        Ok(match complete.next {
+            Some(next) => (Self::of_copies(next)?, Some(named)),
+            None => (named, None),
+        })
+    }
+
+    fn of_copies(
+        checkpoint::Copied { header, files }: checkpoint::Copied,
+    ) -> Result<LiveGroup, Error> {
+        let words = header.geometry.file_bytes() as usize / 8;
         let (mut regions, mut watches, mut entries) = (Vec::new(), Vec::new(), Vec::new());
-        for (index, file) in (0..).zip(&complete.files) {
+        for (index, file) in (0..).zip(&files) {
             let (path, file) = (&file.path, &file.file);
             let region = Region::map_for_reading(file, words).map_err(io_error(path, "map it"))?;
             watches.extend(sys::watch_reading(region.span(), path));
-            entries.push(group::entry_of(path, file, &complete.header, index)?);
+            entries.push(group::entry_of(path, file, &header, index)?);
             regions.push(region);
         }
         let files = MappedFiles { regions, entries, watches, ..MappedFiles::default() };
-        let group = Group::of_files(complete.header, 0, files);
+        let group = Group::of_files(header, 0, files);
         // Nobody replaces it under a reader, and no server marks it.
         let (marks, identities) = (Vec::new(), Vec::new());
         Ok(LiveGroup { group, marks, identities, set: FileSet::Named })

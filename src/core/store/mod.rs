@@ -135,6 +135,8 @@ pub use {
     wants::Wants,
 };
 
+#[cfg(not(loom))]
+pub(crate) use checkpoint::is_checkpoint_of_move;
 #[cfg(all(test, not(loom)))]
 pub(crate) use orphan::pose;
 #[cfg(not(loom))]

@@ -182,22 +182,26 @@ fn prepare_groups(conf: &Conf, how: Preparing<'_>, admit: Admit) -> Result<Prepa
             tracing::warn!(group = name, %error, "cannot remove the files that a migration left");
         }
         let made = make_ready(conf, configured, how, &runtime, &mut prepared);
-        let admitted = made.and_then(|marking| {
-            let Pair { next, former } = begin_or_go_on(live, configured, &runtime, moves)?;
+        let admitted = made.and_then(|markings| {
+            let may_begin = moves.begin.contains(name)
+                // It moved when its machine went down, or its configuration changed since. No node
+                // is lost: what has no place stays where it is.
+                || moves.in_force.contains_key(name)
+                || prepared.restored.contains(name);
+            let Pair { next, former } =
+                begin_or_go_on(live, configured, &runtime, moves, may_begin)?;
             let files = |set, pairing| Admitting { name, set, pairing };
             let Some(next) = next else {
                 admit(live, files(FileSet::Named, Pairing::Alone), &runtime, &mut prepared)?;
-                return mark_changes(conf, name, &runtime, marking);
+                return mark_changes(conf, name, &runtime, &[(FileSet::Named, markings.named)]);
             };
-            if marking != Marking::Off {
-                return Err(Error::MovesWithCheckpoints { group: name.clone() });
-            }
             let former_files = files(FileSet::Named, Pairing::FormerOf(next));
             admit(live, former_files, &runtime, &mut prepared)?;
             let next_files = files(FileSet::Next, Pairing::NextOf(former));
             admit(live, next_files, &runtime, &mut prepared)?;
             prepared.moving.insert(name.clone(), moves.mode_of(name));
-            Ok(())
+            let all = [(FileSet::Named, markings.named), (FileSet::Next, markings.next)];
+            mark_changes(conf, name, &runtime, &all)
         });
         match admitted {
             Err(error) if error.is_of_files() => {
@@ -212,15 +216,36 @@ fn prepare_groups(conf: &Conf, how: Preparing<'_>, admit: Admit) -> Result<Prepa
 }
 
 /// Sees to it that changes of a group are marked, or are not.
-fn mark_changes(conf: &Conf, name: &str, runtime: &Runtime, marking: Marking) -> Result<(), Error> {
-    let open = group::open_files(live_dir(conf), name)?;
-    checkpoint::admit_marks(&open, runtime, marking)?;
-    if marking != Marking::Off
+fn mark_changes(
+    conf: &Conf,
+    name: &str,
+    runtime: &Runtime,
+    markings: &[(FileSet, Marking)],
+) -> Result<(), Error> {
+    for &(set, marking) in markings {
+        let open = group::open_files_of(live_dir(conf), name, set)?;
+        checkpoint::admit_marks(&open, runtime, marking)?;
+    }
+    if conf.srv.data.checkpoint.is_some()
         && let Some(facts) = checkpoint::checkpoint_facts(&conf.srv.data.dir, name)
     {
         runtime.set_checkpoint_time(name, facts.begun_ms);
     }
     Ok(())
+}
+
+/// What is known of the checkpoints of a group's files, and of those that it moves to.
+struct Markings {
+    named: Marking,
+    next: Marking,
+}
+
+impl Markings {
+    /// The group does not move yet. If it begins to, nothing is known of its next files.
+    fn of_named(named: Marking) -> Markings {
+        let next = if named == Marking::Off { Marking::Off } else { Marking::On };
+        Markings { named, next }
+    }
 }
 
 /// Creates or restores the live files of a group that lacks them. Returns what is known of its
@@ -231,21 +256,20 @@ fn make_ready(
     how: Preparing<'_>,
     runtime: &Runtime,
     prepared: &mut Prepared,
-) -> Result<Marking, Error> {
+) -> Result<Markings, Error> {
     let (data, live, name) = (&conf.srv.data.dir, live_dir(conf), &configured.name);
     let state = checkpoint::live_state(live, configured)?;
     if conf.srv.data.checkpoint.is_none() {
         if group::create(live, configured)? {
             prepared.created.push(name.clone());
         }
-        return Ok(Marking::Off);
+        return Ok(Markings::of_named(Marking::Off));
     }
     if state == LiveState::GoOn {
-        return Ok(Marking::On);
+        return Ok(Markings::of_named(Marking::On));
     }
     match checkpoint::find(data, name)? {
         Found::Complete(complete) => {
-            group::check_geometry(&complete.header, configured)?;
             if !runtime.named_groups(name).is_empty() && !is_alone(runtime, LINGERING) {
                 // No process may go on with its former files.
                 return Err(Error::Quarantined { group: name.clone() });
@@ -260,11 +284,15 @@ fn make_ready(
             prepared.restored.push(name.clone());
             prepared.dropped_nodes += report.dropped();
             count_dropped(live, runtime, name, &report)?;
-            Ok(holds
-                .map_or(Marking::On, |(side, pass)| Marking::Holding { side: Some(side), pass }))
+            let marking = holds
+                .map_or(Marking::On, |(side, pass)| Marking::Holding { side: Some(side), pass });
+            Ok(match complete.next {
+                Some(_) => Markings { named: marking, next: marking },
+                None => Markings::of_named(marking),
+            })
         }
         // They are scanned, as without checkpoints.
-        _ if state == LiveState::Unclean => Ok(Marking::On),
+        _ if state == LiveState::Unclean => Ok(Markings::of_named(Marking::On)),
         Found::Unusable(why) if !how.accepts_loss => Err(Error::Lost { group: name.clone(), why }),
         found => {
             if let Found::Unusable(why) = found {
@@ -275,13 +303,13 @@ fn make_ready(
             group::create(live, configured)?;
             prepared.created.push(name.clone());
             let header = group::open_files(live, name)?.header;
-            match checkpoint::create_empty(data, &header) {
-                Ok(pass) => Ok(Marking::Holding { side: None, pass }),
+            Ok(Markings::of_named(match checkpoint::create_empty(data, &header) {
+                Ok(pass) => Marking::Holding { side: None, pass },
                 Err(error) => {
                     tracing::error!(group = name, %error, "no checkpoint can be made yet");
-                    Ok(Marking::On)
+                    Marking::On
                 }
-            }
+            }))
         }
     }
 }
@@ -306,6 +334,7 @@ fn begin_or_go_on(
     configured: &conf::Group,
     runtime: &Runtime,
     moves: &Moves,
+    may_begin: bool,
 ) -> Result<Pair, Error> {
     let name = &configured.name;
     growing::complete(live, name)?;
@@ -326,7 +355,7 @@ fn begin_or_go_on(
     }
     let is_other = group::other_setting(&open.header.geometry, &configured.geometry).is_some();
     let is_hash = open.header.geometry.hash != configured.geometry.hash;
-    if !is_other || is_hash || !moves.begin.contains(name) {
+    if !is_other || is_hash || !may_begin {
         group::check_geometry(&open.header, configured)?;
         return Ok(Pair { former, next: None });
     }
@@ -369,6 +398,10 @@ fn admit(
         entries.push(entry);
     }
     if trusted {
+        if let Pairing::NextOf(former) = pairing {
+            // The last step of the move may have been interrupted.
+            runtime.set_former(header.id, former);
+        }
         if clean {
             // Started again after a clean end in the same boot.
             write_marks(&files, boot)?;
@@ -464,9 +497,7 @@ pub(crate) fn scan_group(conf: &Conf, name: &str) -> Result<Report, Error> {
     let next = group::open_files_of(live, name, FileSet::Next)?.header.id;
     let mut report = scan_files(live, name, &runtime, FileSet::Named, Pairing::FormerOf(next))?;
     let more = scan_files(live, name, &runtime, FileSet::Next, Pairing::NextOf(former))?;
-    report.nodes += more.nodes;
-    report.taken += more.taken;
-    report.findings.extend(more.findings);
+    report.add(more);
     Ok(report)
 }
 

@@ -184,6 +184,7 @@ pub(crate) fn remove_surplus(live_dir: &Path, name: &str) -> Result<(), Error> {
     let files = group::read_header(&first, &file)?.geometry.files;
     // Do not stop at the first missing file: this step may have been interrupted too.
     remove_numbered(live_dir, name, ".mmap", |file| file >= files)?;
+    remove_numbered(live_dir, name, ".dirty", |file| file >= files)?;
     sync_directory(&first)
 }
 

@@ -55,6 +55,13 @@ impl Report {
         self.findings.is_empty() && self.taken == 0
     }
 
+    /// Adds what was found in other files.
+    pub(crate) fn add(&mut self, more: Report) {
+        self.nodes += more.nodes;
+        self.taken += more.taken;
+        self.findings.extend(more.findings);
+    }
+
     /// Nodes that a scan drops.
     pub fn dropped(&self) -> u64 {
         let dropped = |finding: &&Finding| !matches!(finding.fault, Fault::Tag { .. });

@@ -12,7 +12,7 @@ use crate::conf;
 use crate::store::dirty::Side;
 use crate::store::dirty_file;
 use crate::store::error::{Error, io_error};
-use crate::store::group::{self, OpenFile, OpenGroup};
+use crate::store::group::{self, FileSet, OpenFile, OpenGroup};
 use crate::store::runtime::Runtime;
 
 /// The live files of a group before a start.
@@ -37,6 +37,13 @@ pub(crate) fn live_state(live_dir: &Path, group: &conf::Group) -> Result<LiveSta
     let Ok(OpenGroup { files, .. }) = group::open_files(live_dir, &group.name) else {
         return Ok(LiveState::GoOn);
     };
+    let mut files = files;
+    if group::is_next_there(live_dir, &group.name) {
+        match group::open_files_of(live_dir, &group.name, FileSet::Next) {
+            Ok(next) => files.extend(next.files),
+            Err(_) => return Ok(LiveState::GoOn),
+        }
+    }
     let boot = sys::boot_id().map_err(io_error(live_dir, "read this boot's id"))?;
     for OpenFile { path, file } in &files {
         let marks = group::read_marks(path, file)?;

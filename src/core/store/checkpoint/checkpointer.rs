@@ -2,18 +2,20 @@
 //!
 //! Invariant: one process at a time makes passes over a data directory: the one that holds the
 //! lock. A pass writes the checkpoint that is not the newest complete one. That one is not touched
-//! until the new one is complete in all files of the group.
+//! until the new one is complete in all files of the group. Of a group that moves, a pass copies
+//! the files that it moves from, and then those that it moves to. So a record is in one of them, or
+//! in both, as it was before and after it moved. Then that where it moved to counts.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use super::file::{self, CheckpointFacts, Found, OpenCheckpoint};
+use super::file::{self, CheckpointFacts, Found, OpenCheckpoint, Part};
 use super::pass::{FilePass, FilePassEnd, Output, Pace, Pacer};
 use crate::base::{clock, sys};
 use crate::store::backing::CHECKPOINT_BYTE;
 use crate::store::dirty::Side;
 use crate::store::error::{Error, io_error};
-use crate::store::group::{Group, Header};
+use crate::store::group::{FileSet, Group, Header};
 use crate::store::runtime::Runtime;
 
 /// Shows that no other process makes checkpoints here. Lives as long as its file is open.
@@ -79,9 +81,9 @@ impl Checkpointer {
         });
         let mut passes = Vec::new();
         for name in names {
-            let result = match self.index_of(name) {
-                Ok(Some(group)) => self.pass_over(&self.groups[group], rate, pacer),
-                Ok(None) => continue,
+            let result = match self.members_of(name) {
+                Ok(members) if members.is_empty() => continue,
+                Ok(members) => self.pass_over(&members, rate, pacer),
                 Err(error) => Err(error),
             };
             if let Ok(Some(facts)) = &result {
@@ -96,32 +98,47 @@ impl Checkpointer {
         passes
     }
 
-    /// The group of this name, mapped. None if it is not served.
-    fn index_of(&mut self, name: &str) -> Result<Option<usize>, Error> {
-        if !self.runtime.is_served(name) {
-            // Its pages may be gone.
-            self.groups.retain(|group| group.header().name != name);
-            return Ok(None);
+    /// The groups of this name, mapped: of one that moves, first the former one. Whatever moves
+    /// while they are copied is in one of the copies. None if it is not served.
+    fn members_of(&mut self, name: &str) -> Result<Vec<usize>, Error> {
+        loop {
+            let mut named = self.runtime.named_groups(name);
+            if !self.runtime.is_served(name) {
+                // Its pages may be gone.
+                self.groups.retain(|group| group.header().name != name);
+                return Ok(Vec::new());
+            }
+            named.reverse();
+            let opened: Result<Vec<usize>, Error> =
+                named.iter().map(|group| self.index_of(name, group.id)).collect();
+            named.reverse();
+            // Its move may have begun or ended meanwhile.
+            if opened.is_ok() || self.runtime.named_groups(name) == named {
+                return opened;
+            }
         }
-        let known = self.groups.iter().position(|group| group.header().name == name);
-        if known.is_some() {
+    }
+
+    fn index_of(&mut self, name: &str, id: u64) -> Result<usize, Error> {
+        if let Some(known) = self.groups.iter().position(|group| group.header().id == id) {
             return Ok(known);
         }
-        self.groups.push(Group::open(&self.live_dir, name, &self.runtime)?);
-        Ok(Some(self.groups.len() - 1))
+        self.groups.push(Group::open_id(&self.live_dir, name, id, &self.runtime)?);
+        Ok(self.groups.len() - 1)
     }
 
     fn pass_over(
         &self,
-        group: &Group,
+        members: &[usize],
         rate: PassRate,
         pacer: &dyn Pacer,
     ) -> Result<Option<CheckpointFacts>, Error> {
-        let name = &group.header().name;
-        let newest = match file::find(&self.data_dir, name)? {
-            // Of another group that had the name: not a checkpoint of this one.
-            Found::Complete(found) if found.header.id == group.header().id => Some(found),
-            _ => None,
+        let groups: Vec<&Group> = members.iter().map(|&member| &self.groups[member]).collect();
+        let (named, next) = (groups[0].header(), groups.get(1).map(|next| next.header().id));
+        // It may be of other files that had the name: it stays until these have a complete one.
+        let newest = match file::find(&self.data_dir, &named.name)? {
+            Found::Complete(newest) => Some(newest),
+            Found::Nothing | Found::Unusable(_) => None,
         };
         let side = newest.as_ref().map_or(Side::A, |newest| newest.side.other());
         let facts = CheckpointFacts {
@@ -130,34 +147,45 @@ impl Checkpointer {
             begun_ms: clock::now(),
             written_pages: 0,
             is_complete: false,
+            partner: None,
         };
         drop(newest);
-        let files = self.prepare_files(group, side, facts)?;
-        let mut written = Vec::new();
-        for (index, checkpoint) in (0..).zip(&files) {
-            let Some(dirty) = group.dirty(index) else { return Ok(None) };
-            let pass = FilePass { group, file: index, dirty, side };
-            let to = (&*checkpoint.path, &checkpoint.file);
-            let mut output = Output::new(to, rate.bytes_per_second, pacer);
-            match pass.run(&mut output)? {
-                FilePassEnd::Written { pages } => written.push(pages),
-                end => return give_up(group, (side, facts.id), index, end),
+        file::settle(&self.data_dir, named, side, next)?;
+        let mut copies = Vec::new();
+        for (group, set) in groups.iter().zip([FileSet::Named, FileSet::Next]) {
+            let mut others = groups.iter().filter(|other| other.header().id != group.header().id);
+            let partner = others.next().map(|other| other.header().id);
+            let facts = CheckpointFacts { partner, ..facts };
+            let files = self.prepare_files(group, Part { set, side }, facts)?;
+            copies.push(Copy { group, files, written: Vec::new() });
+        }
+        for nth in 0..copies.len() {
+            match copies[nth].run(side, rate, pacer)? {
+                None => {}
+                Some(Ended::NotMarked) => return Ok(None),
+                Some(Ended::At(file, end)) => {
+                    // The files before it have taken marks, and what they stand for is written.
+                    // Those behind it have taken none.
+                    copies.iter().for_each(|copy| copy.end_pass(side, facts.id));
+                    return give_up(copies[nth].group, file, end);
+                }
             }
         }
-        for checkpoint in &files {
-            file::sync(&checkpoint.path, &checkpoint.file)?;
-        }
-        let done =
-            |pages: u64| CheckpointFacts { written_pages: pages, is_complete: true, ..facts };
-        for (checkpoint, &pages) in files.iter().zip(&written) {
-            let OpenCheckpoint { path, file, header, .. } = checkpoint;
-            file::write_header(path, file, header, done(pages))?;
+        for OpenCheckpoint { path, file, .. } in copies.iter().flat_map(|copy| &copy.files) {
             file::sync(path, file)?;
         }
-        for index in 0..group.geometry().files {
-            group.dirty(index).into_iter().for_each(|dirty| dirty.end_pass(side, facts.id));
+        for copy in &copies {
+            for (OpenCheckpoint { path, file, header, facts }, &pages) in
+                copy.files.iter().zip(&copy.written)
+            {
+                let done = CheckpointFacts { written_pages: pages, is_complete: true, ..*facts };
+                file::write_header(path, file, header, done)?;
+                file::sync(path, file)?;
+            }
         }
-        Ok(Some(done(written.iter().sum())))
+        copies.iter().for_each(|copy| copy.end_pass(side, facts.id));
+        let written_pages = copies.iter().flat_map(|copy| &copy.written).sum();
+        Ok(Some(CheckpointFacts { written_pages, is_complete: true, ..facts }))
     }
 
     /// Opens or creates the checkpoint files of one side, and says in each that a pass is under
@@ -165,15 +193,15 @@ impl Checkpointer {
     fn prepare_files(
         &self,
         group: &Group,
-        side: Side,
+        part: Part,
         facts: CheckpointFacts,
     ) -> Result<Vec<OpenCheckpoint>, Error> {
-        let mut files = Vec::new();
+        let (side, mut files) = (part.side, Vec::new());
         for index in 0..group.geometry().files {
             let Some(dirty) = group.dirty(index) else { break };
             let header = Header { file: index, ..group.header().clone() };
             let options = OpenOptions::new().read(true).write(true).clone();
-            let known = file::open(&self.data_dir, &header.name, (index, side), &options);
+            let known = file::open(&self.data_dir, &header.name, (index, part), &options);
             let known = known.ok().filter(|known| known.header == header);
             let is_known =
                 known.as_ref().is_some_and(|known| dirty.known_pass(side) == Some(known.facts.id));
@@ -187,7 +215,7 @@ impl Checkpointer {
                     file::sync(&known.path, &known.file)?;
                     known
                 }
-                None => file::create(&self.data_dir, &header, side, facts)?,
+                None => file::create(&self.data_dir, &header, part, facts)?,
             };
             files.push(OpenCheckpoint { facts, ..open });
         }
@@ -200,18 +228,52 @@ impl Checkpointer {
     }
 }
 
-/// A pass ends early, and what it took is marked again: so all that its files lack is marked.
-fn give_up(
-    group: &Group,
-    (side, id): (Side, u64),
-    file: u32,
-    end: FilePassEnd,
-) -> Result<Option<CheckpointFacts>, Error> {
-    // The files before it have taken marks, and what they stand for is written. Those behind it
-    // have taken none.
-    for index in 0..group.geometry().files {
-        group.dirty(index).into_iter().for_each(|dirty| dirty.end_pass(side, id));
+/// The copy of the files of one geometry, under way.
+struct Copy<'a> {
+    group: &'a Group,
+    files: Vec<OpenCheckpoint>,
+    /// Of each file that is copied, the pages that were written.
+    written: Vec<u64>,
+}
+
+/// Why a copy ended early.
+enum Ended {
+    /// Changes are marked no more.
+    NotMarked,
+    /// In this file.
+    At(u32, FilePassEnd),
+}
+
+impl Copy<'_> {
+    fn run(
+        &mut self,
+        side: Side,
+        rate: PassRate,
+        pacer: &dyn Pacer,
+    ) -> Result<Option<Ended>, Error> {
+        for (index, checkpoint) in (0..).zip(&self.files) {
+            let Some(dirty) = self.group.dirty(index) else { return Ok(Some(Ended::NotMarked)) };
+            let pass = FilePass { group: self.group, file: index, dirty, side };
+            let to = (&*checkpoint.path, &checkpoint.file);
+            let mut output = Output::new(to, rate.bytes_per_second, pacer);
+            match pass.run(&mut output)? {
+                FilePassEnd::Written { pages } => self.written.push(pages),
+                end => return Ok(Some(Ended::At(index, end))),
+            }
+        }
+        Ok(None)
     }
+
+    /// All that the files of this pass lack is marked.
+    fn end_pass(&self, side: Side, id: u64) {
+        for index in 0..self.group.geometry().files {
+            self.group.dirty(index).into_iter().for_each(|dirty| dirty.end_pass(side, id));
+        }
+    }
+}
+
+/// A pass ends early.
+fn give_up(group: &Group, file: u32, end: FilePassEnd) -> Result<Option<CheckpointFacts>, Error> {
     match end {
         FilePassEnd::Held { key_node, slot } => {
             Err(Error::Held { group: group.header().name.clone(), file, key_node, slot })

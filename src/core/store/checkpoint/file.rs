@@ -1,14 +1,18 @@
 //! A checkpoint file: its format, and which checkpoints there are of a group.
 //!
 //! Invariant: a header says that a pass is complete only after all that the pass has written is on
-//! the disk. A pass counts if the headers of all files of the group name it as complete.
+//! the disk. A pass counts if the headers of all files of the group name it as complete; of a group
+//! that moves, those of the files that it moves to, too. The pass copied these last, so that no
+//! record is missing in both.
 //!
 //! ```text
 //! DATA/GROUP.I.checkpoint.a and .b
+//! DATA/GROUP.I.next.checkpoint.a and .b   of the files that the group moves to
 //!   page 0   header     0 magic | 1 version, layout digest | 2..14 as in a group file
 //!                       14 format | 15 complete (1), or a pass is under way (0) | 16 random id of
 //!                       the pass, the same in all files of the group | 17 its number | 18 when it
-//!                       began (ms) | 19 pages that it has written | 20 CRC over 0..20
+//!                       began (ms) | 19 pages that it has written | 20 id of the other
+//!                       files of a group that moves, or 0 | 21 CRC over 0..21
 //!   then     key-nodes  as in a group file; semaphores are 0
 //! ```
 
@@ -22,8 +26,9 @@ use crate::conf::Geometry;
 use crate::store::dirty::Side;
 use crate::store::error::{Error, expect, io_error};
 use crate::store::file_words::{bytes_of, create_draft, header_crc, sync_directory, words_of};
-use crate::store::group::{Header, header_words, open_regular, parse_header};
+use crate::store::group::{FileSet, Header, header_words, open_regular, parse_header};
 use crate::store::layout::{self, group as at};
+use crate::store::staging::remove_numbered;
 
 /// First word: "FRSCHKPT".
 const MAGIC: u64 = u64::from_le_bytes(*b"FRSCHKPT");
@@ -35,8 +40,9 @@ const PASS: usize = COMPLETE + 1;
 const NUMBER: usize = PASS + 1;
 const BEGUN: usize = NUMBER + 1;
 const WRITTEN: usize = BEGUN + 1;
-const CRC: usize = WRITTEN + 1;
-const _: () = assert!(FORMAT_AT == 14 && CRC == 20 && (CRC + 1) * 8 <= layout::PAGE_BYTES);
+const PARTNER: usize = WRITTEN + 1;
+const CRC: usize = PARTNER + 1;
+const _: () = assert!(FORMAT_AT == 14 && CRC == 21 && (CRC + 1) * 8 <= layout::PAGE_BYTES);
 
 /// What a header says of its pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +57,16 @@ pub struct CheckpointFacts {
     pub written_pages: u64,
     /// Whether all that it has written is on the disk.
     pub is_complete: bool,
+    /// Of a group that moves: the id of the other files that belong to this pass.
+    pub partner: Option<u64>,
+}
+
+/// Which of the checkpoints of a group a file belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// What is copied there: the named files, or those that the group moves to.
+    pub set: FileSet,
+    pub side: Side,
 }
 
 /// A checkpoint file whose header is sound.
@@ -62,13 +78,26 @@ pub(crate) struct OpenCheckpoint {
     pub facts: CheckpointFacts,
 }
 
+/// How the names of the files of a part end, behind the number.
+fn end_of(Part { set, side }: Part) -> &'static str {
+    match (set, side) {
+        (FileSet::Named, Side::A) => ".checkpoint.a",
+        (FileSet::Named, Side::B) => ".checkpoint.b",
+        (FileSet::Next, Side::A) => ".next.checkpoint.a",
+        (FileSet::Next, Side::B) => ".next.checkpoint.b",
+    }
+}
+
+const PARTS: [Part; 4] = [
+    Part { set: FileSet::Named, side: Side::A },
+    Part { set: FileSet::Named, side: Side::B },
+    Part { set: FileSet::Next, side: Side::A },
+    Part { set: FileSet::Next, side: Side::B },
+];
+
 /// The path of a checkpoint file.
-pub(crate) fn path_of(data_dir: &Path, name: &str, file: u32, side: Side) -> PathBuf {
-    let end = match side {
-        Side::A => 'a',
-        Side::B => 'b',
-    };
-    data_dir.join(format!("{name}.{file}.checkpoint.{end}"))
+pub(crate) fn path_of(data_dir: &Path, name: &str, file: u32, part: Part) -> PathBuf {
+    data_dir.join(format!("{name}.{file}{}", end_of(part)))
 }
 
 /// Writes a header. It is not yet on the disk.
@@ -81,8 +110,9 @@ pub(super) fn write_header(
     super::fault::point(path)?;
     let mut words = header_words(header).to_vec();
     words[at::MAGIC] = MAGIC;
-    let CheckpointFacts { id, number, begun_ms, written_pages, is_complete } = facts;
+    let CheckpointFacts { id, number, begun_ms, written_pages, is_complete, partner } = facts;
     words.extend([FORMAT, u64::from(is_complete), id, number, begun_ms, written_pages]);
+    words.push(partner.unwrap_or(0));
     words.push(header_crc(&words));
     debug_assert_eq!(words.len(), CRC + 1);
     file.write_all_at(&bytes_of(&words), 0).map_err(io_error(path, "write its header"))
@@ -115,6 +145,7 @@ pub(crate) fn read_header(path: &Path, file: &File) -> Result<(Header, Checkpoin
         begun_ms: words[BEGUN],
         written_pages: words[WRITTEN],
         is_complete: words[COMPLETE] == 1,
+        partner: Some(words[PARTNER]).filter(|&id| id != 0),
     };
     Ok((header, facts))
 }
@@ -123,10 +154,10 @@ pub(crate) fn read_header(path: &Path, file: &File) -> Result<(Header, Checkpoin
 pub(super) fn open(
     data_dir: &Path,
     name: &str,
-    (file, side): (u32, Side),
+    (file, part): (u32, Part),
     options: &OpenOptions,
 ) -> Result<OpenCheckpoint, Error> {
-    let path = path_of(data_dir, name, file, side);
+    let path = path_of(data_dir, name, file, part);
     let opened = open_regular(options, &path)?;
     let (header, facts) = read_header(&path, &opened)?;
     expect(&path, "group name", header.name.as_str(), name)?;
@@ -138,11 +169,12 @@ pub(super) fn open(
 pub(super) fn create(
     data_dir: &Path,
     header: &Header,
-    side: Side,
+    part: Part,
     facts: CheckpointFacts,
 ) -> Result<OpenCheckpoint, Error> {
-    let path = path_of(data_dir, &header.name, header.file, side);
-    let draft = path.with_extension(format!("{}.new", if side == Side::A { 'a' } else { 'b' }));
+    let path = path_of(data_dir, &header.name, header.file, part);
+    let end = if part.side == Side::A { "a.new" } else { "b.new" };
+    let draft = path.with_extension(end);
     let made = (|| {
         let file = create_draft(&draft)?;
         // All blocks now: a full disk breaks off no pass later.
@@ -165,10 +197,19 @@ pub(super) fn create(
 pub(crate) fn create_empty(data_dir: &Path, header: &Header) -> Result<u64, Error> {
     let id = random_id(data_dir)?;
     let begun_ms = crate::base::clock::now();
-    let facts = CheckpointFacts { id, number: 1, begun_ms, written_pages: 0, is_complete: true };
+    let facts = CheckpointFacts {
+        id,
+        number: 1,
+        begun_ms,
+        written_pages: 0,
+        is_complete: true,
+        partner: None,
+    };
     for side in Side::BOTH {
+        settle(data_dir, header, side, None)?;
         for file in 0..header.geometry.files {
-            create(data_dir, &Header { file, ..header.clone() }, side, facts)?;
+            let part = Part { set: FileSet::Named, side };
+            create(data_dir, &Header { file, ..header.clone() }, part, facts)?;
         }
     }
     Ok(id)
@@ -187,7 +228,7 @@ pub(crate) enum Found {
     /// There is no file of any.
     Nothing,
     /// The newest pass that is complete in all files.
-    Complete(Complete),
+    Complete(Box<Complete>),
     /// There are files, and no pass is complete in all of them. For each checkpoint, why.
     Unusable(Vec<String>),
 }
@@ -196,13 +237,34 @@ pub(crate) enum Found {
 #[derive(Debug)]
 pub(crate) struct Complete {
     pub side: Side,
-    /// The header of file 0.
-    pub header: Header,
     pub facts: CheckpointFacts,
-    /// In order of their indexes.
-    pub files: Vec<OpenCheckpoint>,
+    pub named: Copied,
+    /// If the group moved, the files that it moved to.
+    pub next: Option<Copied>,
     /// Why the other checkpoint is not, if it is not complete.
     pub other: Option<String>,
+}
+
+/// What was copied of the files of one geometry.
+#[derive(Debug)]
+pub(crate) struct Copied {
+    /// The header of file 0.
+    pub header: Header,
+    /// In order of their indexes.
+    pub files: Vec<OpenCheckpoint>,
+}
+
+impl Complete {
+    /// The named files, and those that the group moved to.
+    pub fn copied(&self) -> impl Iterator<Item = (FileSet, &Copied)> {
+        let next = self.next.iter().map(|next| (FileSet::Next, next));
+        std::iter::once((FileSet::Named, &self.named)).chain(next)
+    }
+
+    /// What the group has its geometry from: of one that moved, the files that it moved to.
+    pub fn newest(&self) -> &Copied {
+        self.next.as_ref().unwrap_or(&self.named)
+    }
 }
 
 /// Finds the newest complete pass of a group, and opens its files for reading.
@@ -214,16 +276,40 @@ pub(crate) fn find(data_dir: &Path, name: &str) -> Result<Found, Error> {
     let number = |found: &Result<Complete, String>| found.as_ref().map_or(0, |c| c.facts.number);
     let (newest, other) = if number(&a) >= number(&b) { (a, b) } else { (b, a) };
     match (newest, other) {
-        (Ok(newest), other) => Ok(Found::Complete(Complete { other: other.err(), ..newest })),
+        (Ok(newest), other) => {
+            Ok(Found::Complete(Box::new(Complete { other: other.err(), ..newest })))
+        }
         (Err(one), Err(two)) => Ok(Found::Unusable(vec![one, two])),
         (Err(_), Ok(_)) => unreachable!("the one with a number is the newest"),
     }
 }
 
 fn complete(data_dir: &Path, name: &str, side: Side) -> Result<Complete, String> {
+    let (named, facts) = copied(data_dir, name, Part { set: FileSet::Named, side })?;
+    let part = Part { set: FileSet::Next, side };
+    let first = path_of(data_dir, name, 0, part);
+    let next = first.exists().then(|| copied(data_dir, name, part)).transpose()?;
+    let differs = |field: &str, found: u64, expected: u64| {
+        let path = first.display();
+        format!("{path}: {field}: found {found:016x}, expected {expected:016x}, as in file 0")
+    };
+    let found = next.as_ref().map(|(next, _)| next.header.id);
+    if found != facts.partner {
+        let [found, expected] = [found, facts.partner].map(Option::unwrap_or_default);
+        return Err(differs("group id", found, expected));
+    }
+    if let Some((_, of_next)) = &next
+        && of_next.id != facts.id
+    {
+        return Err(differs("id of the pass", of_next.id, facts.id));
+    }
+    Ok(Complete { side, facts, named, next: next.map(|(next, _)| next), other: None })
+}
+
+fn copied(data_dir: &Path, name: &str, part: Part) -> Result<(Copied, CheckpointFacts), String> {
     let open = |file| {
         let options = OpenOptions::new().read(true).clone();
-        let opened = open(data_dir, name, (file, side), &options).map_err(|e| e.to_string())?;
+        let opened = open(data_dir, name, (file, part), &options).map_err(|e| e.to_string())?;
         match opened.facts.is_complete {
             true => Ok(opened),
             false => Err(format!("{}: its last pass was broken off", opened.path.display())),
@@ -248,7 +334,47 @@ fn complete(data_dir: &Path, name: &str, side: Side) -> Result<Complete, String>
         }
         files.push(opened);
     }
-    Ok(Complete { side, header, facts, files, other: None })
+    Ok((Copied { header, files }, facts))
+}
+
+/// Prepares the checkpoint that is to be written next for the files with these ids. Where a move
+/// has ended, the copies of the next files become those of the named ones, file 0 last; copies of
+/// files that are no more are removed. Whatever this interrupts, the checkpoint is not complete
+/// then.
+pub(super) fn settle(
+    data_dir: &Path,
+    named: &Header,
+    side: Side,
+    next: Option<u64>,
+) -> Result<(), Error> {
+    let name = &named.name;
+    let [of_named, of_next] = [FileSet::Named, FileSet::Next].map(|set| Part { set, side });
+    let first = path_of(data_dir, name, 0, of_next);
+    let options = OpenOptions::new().read(true).clone();
+    let found = open(data_dir, name, (0, of_next), &options).ok().map(|open| open.header.id);
+    if found.is_some() && found == next {
+        return Ok(());
+    }
+    if found == Some(named.id) {
+        for file in (0..named.geometry.files).rev() {
+            let [from, to] = [of_next, of_named].map(|part| path_of(data_dir, name, file, part));
+            match std::fs::rename(&from, &to) {
+                // Renamed before an interruption.
+                Err(error) if error.kind() == ErrorKind::NotFound && file > 0 => {}
+                renamed => renamed.map_err(io_error(&to, "rename it into place"))?,
+            }
+        }
+        sync_directory(&first)?;
+    }
+    // First, since without it there are none.
+    match std::fs::remove_file(&first) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(io_error(&first, "remove it")(error));
+        }
+        _ => {}
+    }
+    remove_numbered(data_dir, name, end_of(of_next), |_| true)?;
+    remove_numbered(data_dir, name, end_of(of_named), |file| file >= named.geometry.files)
 }
 
 /// The newest complete pass of a group, if there is one, without its files.
@@ -256,19 +382,26 @@ pub fn checkpoint_facts(data_dir: &Path, name: &str) -> Option<CheckpointFacts> 
     match find(data_dir, name) {
         Ok(Found::Complete(complete)) => {
             // Each file says how many of its own pages were written.
-            let written_pages = complete.files.iter().map(|file| file.facts.written_pages).sum();
+            let files = complete.copied().flat_map(|(_, copied)| &copied.files);
+            let written_pages = files.map(|file| file.facts.written_pages).sum();
             Some(CheckpointFacts { written_pages, ..complete.facts })
         }
         _ => None,
     }
 }
 
-/// The geometry of the newest complete pass of a group, if there is one.
+/// The geometry of the newest complete pass of a group, if there is one. Of one that moved, that to
+/// which it moved.
 pub(crate) fn geometry(data_dir: &Path, name: &str) -> Option<Geometry> {
     match find(data_dir, name) {
-        Ok(Found::Complete(complete)) => Some(complete.header.geometry),
+        Ok(Found::Complete(complete)) => Some(complete.newest().header.geometry),
         _ => None,
     }
+}
+
+/// Whether the group moved in its newest complete pass.
+pub(crate) fn is_checkpoint_of_move(data_dir: &Path, name: &str) -> bool {
+    checkpoint_facts(data_dir, name).is_some_and(|facts| facts.partner.is_some())
 }
 
 /// Removes all checkpoint files of a group.
@@ -293,9 +426,8 @@ fn paths(data_dir: &Path, name: &str) -> Result<Vec<PathBuf>, Error> {
     let start = format!("{name}.");
     let is_one = |file: &str| {
         let middle = file.strip_prefix(&start)?;
-        let number =
-            ["a", "b"].iter().find_map(|end| middle.strip_suffix(&format!(".checkpoint.{end}")))?;
-        number.parse::<u32>().ok()
+        let number = |part| middle.strip_suffix(end_of(part))?.parse::<u32>().ok();
+        PARTS.into_iter().find_map(number)
     };
     let entries = std::fs::read_dir(data_dir).map_err(io_error(data_dir, "read the directory"))?;
     let mut found = Vec::new();

@@ -25,10 +25,11 @@ mod tests;
 
 pub(super) use admit::{LiveState, Marking, admit_marks, live_state};
 pub use checkpointer::{Checkpointer, GroupPass, PassRate, Unpaced};
-#[cfg(all(test, not(loom), not(miri)))]
-use file::path_of;
+pub(crate) use file::is_checkpoint_of_move;
 pub use file::{CheckpointFacts, checkpoint_facts};
-pub(super) use file::{Found, create_empty, find, geometry, remove};
+pub(super) use file::{Copied, Found, create_empty, find, geometry, remove};
+#[cfg(all(test, not(loom), not(miri)))]
+use file::{Part, path_of};
 pub use pass::{Pace, Pacer};
 pub use restore::Progress;
 pub(super) use restore::{Restored, restore};

@@ -1,20 +1,21 @@
 //! Makes the live files of a group from a checkpoint, with all processors.
 //!
 //! Invariant: the files get their names, file 0 last, only when all of them are copied and every
-//! node in them is checked. A restore that breaks off leaves no group, and the next start begins
-//! again.
+//! node in them is checked; of a group that moved, those that it moved to first. A restore that
+//! breaks off leaves no group, and the next start begins again.
 
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::file::{Complete, OpenCheckpoint};
+use super::file::{Complete, Copied, OpenCheckpoint};
 use crate::base::{clock, sys};
 use crate::key::KeyNodeId;
 use crate::store::dirty::Side;
 use crate::store::error::{Error, io_error};
 use crate::store::file_words::sync_directory;
-use crate::store::group::{self, Group, Header, MappedFiles};
+use crate::store::group::{self, FileSet, Group, Header, MappedFiles};
+use crate::store::growing;
 use crate::store::layout::PAGE_BYTES;
 use crate::store::region::Region;
 use crate::store::verify::Report;
@@ -41,46 +42,83 @@ pub(crate) fn restore(
     complete: &Complete,
     progress: Progress<'_>,
 ) -> Result<Restored, Error> {
-    let header = &complete.header;
-    let drafts: Vec<PathBuf> = (0..header.geometry.files)
-        .map(|file| group::path_of(live_dir, &header.name, file).with_extension("mmap.new"))
-        .collect();
-    let made = make(&drafts, complete, progress);
-    if made.is_err() {
-        // Free the blocks: the disk is full, or a later try will need them.
-        for draft in &drafts {
-            let _ = std::fs::remove_file(draft);
+    let all: Vec<Draft<'_>> =
+        complete.copied().map(|(set, copied)| Draft::of(live_dir, set, copied)).collect();
+    let mut report = Report::default();
+    for draft in &all {
+        match draft.make(progress) {
+            Ok(made) => report.add(made),
+            Err(error) => {
+                // Free the blocks: the disk is full, or a later try will need them.
+                for path in all.iter().flat_map(|draft| &draft.paths) {
+                    let _ = std::fs::remove_file(path);
+                }
+                return Err(error);
+            }
         }
     }
-    let report = made?;
-    for (file, draft) in drafts.iter().enumerate().rev() {
-        let path = group::path_of(live_dir, &header.name, file as u32);
-        std::fs::rename(draft, &path).map_err(io_error(&path, "rename it into place"))?;
-    }
-    sync_directory(&drafts[0])?;
+    // Files that the group moved to when its machine went down. Without those that it moved from
+    // they are nothing.
+    growing::remove_files(live_dir, &complete.named.header.name)?;
+    // The named ones last: without them there is no group.
+    all.iter().rev().try_for_each(Draft::put_in_place)?;
     let holds = report.findings.is_empty().then_some((complete.side, complete.facts.id));
     Ok(Restored { report, holds })
 }
 
-fn make(drafts: &[PathBuf], complete: &Complete, progress: Progress<'_>) -> Result<Report, Error> {
-    let header = &complete.header;
-    let mut regions = Vec::new();
-    for (file, draft) in (0..).zip(drafts) {
-        group::create_file(draft, &Header { file, ..header.clone() })?;
-        let options = std::fs::OpenOptions::new().read(true).write(true).clone();
-        let live = group::open_regular(&options, draft)?;
-        copy(&complete.files[file as usize], (draft, &live), progress)?;
-        let words = header.geometry.file_bytes() as usize / 8;
-        regions.push(Region::map(&live, 0, words).map_err(io_error(draft, "map it"))?);
+/// Live files of one geometry that are being made.
+struct Draft<'a> {
+    copied: &'a Copied,
+    /// Where they are made.
+    paths: Vec<PathBuf>,
+    /// Their names in the end.
+    names: Vec<PathBuf>,
+}
+
+impl<'a> Draft<'a> {
+    fn of(live_dir: &Path, set: FileSet, copied: &'a Copied) -> Draft<'a> {
+        let header = &copied.header;
+        let name = |file| match set {
+            FileSet::Named => group::path_of(live_dir, &header.name, file),
+            FileSet::Next => group::next_path_of(live_dir, &header.name, file),
+        };
+        let names: Vec<PathBuf> = (0..header.geometry.files).map(name).collect();
+        let paths = names.iter().map(|name| name.with_extension("mmap.new")).collect();
+        Draft { copied, paths, names }
     }
-    let group = Group::of_files(header.clone(), 0, MappedFiles { regions, ..Default::default() });
-    let report = check(&group, progress);
-    for (region, draft) in group.files().iter().zip(drafts) {
-        if !sys::is_in_memory(draft).map_err(io_error(draft, "look at its disk"))? {
-            region.flush().map_err(io_error(draft, "flush it"))?;
+
+    fn make(&self, progress: Progress<'_>) -> Result<Report, Error> {
+        let (header, drafts) = (&self.copied.header, &self.paths);
+        let mut regions = Vec::new();
+        for (file, draft) in (0..).zip(drafts) {
+            group::create_file(draft, &Header { file, ..header.clone() })?;
+            let options = std::fs::OpenOptions::new().read(true).write(true).clone();
+            let live = group::open_regular(&options, draft)?;
+            copy(&self.copied.files[file as usize], (draft, &live), progress)?;
+            let words = header.geometry.file_bytes() as usize / 8;
+            regions.push(Region::map(&live, 0, words).map_err(io_error(draft, "map it"))?);
         }
+        let files = MappedFiles { regions, ..Default::default() };
+        let group = Group::of_files(header.clone(), 0, files);
+        let report = check(&group, progress);
+        if group.has_spilled() {
+            // A key-node may be older than the record that was spilled from it.
+            group.fill_filters();
+        }
+        for (region, draft) in group.files().iter().zip(drafts) {
+            if !sys::is_in_memory(draft).map_err(io_error(draft, "look at its disk"))? {
+                region.flush().map_err(io_error(draft, "flush it"))?;
+            }
+        }
+        Ok(report)
     }
-    Ok(report)
+
+    fn put_in_place(&self) -> Result<(), Error> {
+        for (draft, name) in self.paths.iter().zip(&self.names).rev() {
+            std::fs::rename(draft, name).map_err(io_error(name, "rename it into place"))?;
+        }
+        sync_directory(&self.names[0])
+    }
 }
 
 fn threads() -> u64 {
@@ -152,10 +190,7 @@ fn check(group: &Group, progress: Progress<'_>) -> Report {
     std::thread::scope(|scope| {
         let all: Vec<_> = (0..threads()).map(|_| scope.spawn(work)).collect();
         for one in all {
-            let report = one.join().expect("a check does not panic");
-            whole.nodes += report.nodes;
-            whole.taken += report.taken;
-            whole.findings.extend(report.findings);
+            whole.add(one.join().expect("a check does not panic"));
         }
     });
     whole.findings.sort_by_key(|found| (found.file, found.key_node, found.place));

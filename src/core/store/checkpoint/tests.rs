@@ -1,15 +1,18 @@
 //! Checkpoints over real files: what a restore brings back, wherever a pass breaks off.
 
+mod moving;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::fault;
-use super::{Checkpointer, GroupPass, Pace, Pacer, PassRate, Unpaced, path_of};
-use crate::conf::{Conf, Texts, active};
+use super::{Checkpointer, GroupPass, Pace, Pacer, Part, PassRate, Unpaced, path_of};
+use crate::conf::{Conf, MoveMode, Overlay, Texts, active};
 use crate::service::{Command, ItemError, Role, Service};
 use crate::store::dirty::Side;
+use crate::store::group::FileSet;
 use crate::store::{Moves, Prepared, Preparing, Runtime, prepare_with};
 
 const NOW: u64 = 1_700_000_000_000;
@@ -29,10 +32,19 @@ struct Machine {
     dir: tempfile::TempDir,
     conf: Conf,
     srv: String,
+    map: String,
+    generation: u64,
+    moving: BTreeMap<String, MoveMode>,
 }
 
 impl Machine {
     fn new() -> Machine {
+        let mut machine = Machine::of(MAP);
+        assert_eq!(machine.start(false).created, ["small", "large"]);
+        machine
+    }
+
+    fn of(map: &str) -> Machine {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().join("data");
         std::fs::create_dir(&data).unwrap();
@@ -42,24 +54,31 @@ impl Machine {
             data.display(),
             dir.path().join("live").display()
         );
-        let conf = Conf::parse("srv.xml", &srv, "map.xml", MAP).unwrap();
-        let machine = Machine { dir, conf, srv };
-        assert_eq!(machine.start(false).created, ["small", "large"]);
-        machine
+        let conf = Conf::parse("srv.xml", &srv, "map.xml", map).unwrap();
+        Machine { dir, conf, srv, map: map.to_owned(), generation: 0, moving: BTreeMap::new() }
     }
 
     fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }
 
-    fn start(&self, accepts_loss: bool) -> Prepared {
+    fn start(&mut self, accepts_loss: bool) -> Prepared {
         Runtime::create_or_open(&self.data()).unwrap();
-        let moves = Moves::default();
+        let moves = Moves { in_force: self.moving.clone(), ..Moves::default() };
         let how = Preparing { accepts_loss, ..Preparing::careful(&moves) };
         let prepared = prepare_with(&self.conf, how).unwrap();
-        active::write(&self.data(), 1, &Texts::of(self.srv.clone(), MAP)).unwrap();
-        Runtime::open(&self.data()).unwrap().publish(1);
+        self.publish(&prepared.moving);
         prepared
+    }
+
+    fn publish(&mut self, moving: &BTreeMap<String, MoveMode>) {
+        self.generation += 1;
+        self.moving = moving.clone();
+        let mut overlay = Overlay::default();
+        overlay.set_moving(moving.clone());
+        let texts = Texts::of(self.srv.clone(), &*self.map);
+        active::write_overlaid(&self.data(), self.generation, &texts, &overlay).unwrap();
+        Runtime::open(&self.data()).unwrap().publish(self.generation);
     }
 
     fn attach(&self) -> Service {
@@ -71,8 +90,11 @@ impl Machine {
     }
 
     fn pass(&self) -> Vec<GroupPass> {
-        let names = ["small", "large"].map(str::to_owned);
-        self.checkpointer().pass(&names, RATE, &Unpaced)
+        self.checkpointer().pass(&self.names(), RATE, &Unpaced)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.conf.map.groups.iter().map(|group| group.name.clone()).collect()
     }
 
     /// Cuts the power.
@@ -94,13 +116,17 @@ impl Machine {
     }
 }
 
+fn of(machine: &Machine, name: &str, file: u32, side: Side) -> PathBuf {
+    path_of(&machine.data(), name, file, Part { set: FileSet::Named, side })
+}
+
 fn all_done(passes: &[GroupPass]) -> bool {
     passes.iter().all(|pass| matches!(pass.result, Ok(Some(_))))
 }
 
 #[test]
 fn what_a_pass_wrote_is_there_after_the_machine_went_down() {
-    let machine = Machine::new();
+    let mut machine = Machine::new();
     machine.go_down();
     assert_eq!(machine.start(false).restored, ["small", "large"], "a new group has checkpoints");
     let mut expected = 0;
@@ -139,7 +165,7 @@ fn wherever_a_pass_breaks_off_the_other_checkpoint_is_valid() {
     let mut nth = 0;
     loop {
         nth += 1;
-        let machine = Machine::new();
+        let mut machine = Machine::new();
         machine.use_all(1);
         assert!(all_done(&machine.pass()) && all_done(&machine.pass()));
         machine.use_all(1);
@@ -170,38 +196,37 @@ fn wherever_a_pass_breaks_off_the_other_checkpoint_is_valid() {
 #[test]
 fn a_checkpoint_that_is_cut_swapped_or_scribbled_is_named_and_not_served() {
     type Damage = fn(&Machine);
-    let of = |machine: &Machine, name: &str, file, side| path_of(&machine.data(), name, file, side);
     let damages: [(&str, Damage); 4] = [
         ("length", |machine| {
             for side in Side::BOTH {
-                let path = path_of(&machine.data(), "small", 1, side);
+                let path = of(machine, "small", 1, side);
                 let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
                 file.set_len(5000).unwrap();
             }
         }),
         ("file index", |machine| {
             for side in Side::BOTH {
-                let [one, two] = [0, 1].map(|file| path_of(&machine.data(), "small", file, side));
+                let [one, two] = [0, 1].map(|file| of(machine, "small", file, side));
                 std::fs::copy(two, one).unwrap();
             }
         }),
         ("header CRC", |machine| {
             use std::os::unix::fs::FileExt;
             for side in Side::BOTH {
-                let path = path_of(&machine.data(), "small", 0, side);
+                let path = of(machine, "small", 0, side);
                 let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
                 file.write_all_at(&[7], 17 * 8).unwrap();
             }
         }),
         ("id of the pass", |machine| {
-            let [a, b] = Side::BOTH.map(|side| path_of(&machine.data(), "small", 1, side));
+            let [a, b] = Side::BOTH.map(|side| of(machine, "small", 1, side));
             let text = std::fs::read(&a).unwrap();
             std::fs::copy(&b, &a).unwrap();
             std::fs::write(&b, text).unwrap();
         }),
     ];
     for (field, damage) in damages {
-        let machine = Machine::new();
+        let mut machine = Machine::new();
         machine.use_all(3);
         assert!(all_done(&machine.pass()));
         damage(&machine);
@@ -223,12 +248,11 @@ fn a_checkpoint_that_is_cut_swapped_or_scribbled_is_named_and_not_served() {
 #[test]
 fn a_scribbled_node_of_a_checkpoint_is_dropped_and_counted() {
     use std::os::unix::fs::FileExt;
-    let machine = Machine::new();
+    let mut machine = Machine::new();
     machine.use_all(3);
     assert!(all_done(&machine.pass()));
-    let path = path_of(&machine.data(), "large", 0, Side::A);
-    let (live, other) =
-        (std::fs::read(&path).unwrap(), path_of(&machine.data(), "large", 0, Side::B));
+    let path = of(&machine, "large", 0, Side::A);
+    let (live, other) = (std::fs::read(&path).unwrap(), of(&machine, "large", 0, Side::B));
     let newest = [path, other].into_iter().max_by_key(|path| std::fs::read(path).unwrap()[17 * 8]);
     let newest = newest.unwrap();
     let bytes = std::fs::read(&newest).unwrap();
@@ -248,7 +272,7 @@ fn a_scribbled_node_of_a_checkpoint_is_dropped_and_counted() {
 
 #[test]
 fn live_files_of_the_same_boot_go_on_whatever_the_checkpoints_hold() {
-    let machine = Machine::new();
+    let mut machine = Machine::new();
     machine.use_all(1);
     assert!(all_done(&machine.pass()));
     machine.use_all(1);
@@ -275,7 +299,7 @@ impl Pacer for Restful {
 #[test]
 fn each_count_is_between_its_last_pass_and_its_last_use() {
     let cuts = std::env::var("FRS_CHECKPOINT_CUTS").map_or(5, |cuts| cuts.parse().unwrap());
-    let machine = Machine::new();
+    let mut machine = Machine::new();
     let used: BTreeMap<_, _> = KEYS.into_iter().map(|key| (key, AtomicU64::new(0))).collect();
     let charge = |service: &mut Service, biz: &str, key: &str| {
         service.one(Command::Update, biz, key, 1, NOW)

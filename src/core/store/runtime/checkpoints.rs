@@ -92,20 +92,21 @@ impl Runtime {
 
     /// Stores when the newest complete pass over a group began.
     pub fn set_checkpoint_time(&self, group: &str, begun_ms: u64) {
-        if let Some(word) = self.checkpoint_time_word(group) {
-            self.region.store(word, begun_ms);
+        for named in self.named_groups(group) {
+            if let Some(word) = self.checkpoint_time_word(named.id) {
+                self.region.store(word, begun_ms);
+            }
         }
     }
 
     /// When the newest complete pass over a group began, in milliseconds. None: it has none.
     pub fn checkpoint_time(&self, group: &str) -> Option<u64> {
-        let word = self.checkpoint_time_word(group)?;
+        let word = self.checkpoint_time_word(self.id_of_group(group)?)?;
         Some(self.region.load(word)).filter(|&begun_ms| begun_ms != 0)
     }
 
-    fn checkpoint_time_word(&self, group: &str) -> Option<usize> {
-        let named = self.named_groups(group);
-        let known = self.find_file(named.last()?.id, 0)?;
+    fn checkpoint_time_word(&self, group: u64) -> Option<usize> {
+        let known = self.find_file(group, 0)?;
         Some(Self::entry(known.index) + at::FILE_CHECKPOINT)
     }
 }

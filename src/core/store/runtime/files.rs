@@ -219,8 +219,13 @@ impl Runtime {
 
     /// A group grows out of no other any more.
     pub(crate) fn forget_former(&self, id: u64) {
+        self.set_former(id, 0);
+    }
+
+    /// Stores the id of the group that another one grows out of; 0: none.
+    pub(crate) fn set_former(&self, id: u64, former: u64) {
         if let Some(first) = self.find_file(id, 0) {
-            self.region.store(Self::entry(first.index) + at::FILE_FORMER, 0);
+            self.region.store(Self::entry(first.index) + at::FILE_FORMER, former);
         }
     }
 
