@@ -23,51 +23,59 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// The interval between two log lines about the progress.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// Moves the nodes of one group after another.
+/// Moves the nodes of groups, portions of each in turn.
 #[derive(Debug)]
 pub struct Mover {
-    /// The group that moves now, and its index in the configuration.
-    group: Option<MovingGroup>,
-    pass: MovePass,
-    /// None: no group moves.
-    due: Option<Instant>,
-    tells: LogThrottle,
+    moving: Vec<Moving>,
+    /// The end of the pause after the last portion.
+    rests_until: Instant,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct MovingGroup {
+/// A group that moves.
+#[derive(Debug)]
+struct Moving {
     name: String,
+    /// Its index in the configuration.
     index: u32,
+    pass: MovePass,
+    /// When its next portion is due.
+    due: Instant,
+    tells: LogThrottle,
 }
 
 impl Mover {
     /// A mover for the groups of a configuration.
     pub fn new(groups: &[Group], now: Instant) -> Mover {
-        let tells = LogThrottle::new(TELL_EVERY);
-        let mut mover = Mover { group: None, pass: MovePass::default(), due: None, tells };
+        let mut mover = Mover { moving: Vec::new(), rests_until: now };
         mover.take(groups, now);
         mover
     }
 
     /// A new configuration was taken.
     pub fn take(&mut self, groups: &[Group], now: Instant) {
-        let index = groups.iter().position(|group| group.moving.is_some());
-        let group = index
-            .map(|index| MovingGroup { name: groups[index].name.clone(), index: index as u32 });
-        let name = |group: &Option<MovingGroup>| group.as_ref().map(|group| group.name.clone());
-        if name(&group) != name(&self.group) {
-            self.pass = MovePass::default();
-            if let Some(MovingGroup { name, .. }) = &group {
-                tracing::info!(group = name, "nodes move to the new geometry");
-            }
+        let mut known = std::mem::take(&mut self.moving);
+        for (index, group) in (0..).zip(groups).filter(|(_, group)| group.moving.is_some()) {
+            let position = known.iter().position(|moving| moving.name == group.name);
+            self.moving.push(match position.map(|position| known.swap_remove(position)) {
+                Some(moving) => Moving { index, due: now, ..moving },
+                None => {
+                    tracing::info!(group = group.name, "nodes move to the new geometry");
+                    Moving {
+                        name: group.name.clone(),
+                        index,
+                        pass: MovePass::default(),
+                        due: now,
+                        tells: LogThrottle::new(TELL_EVERY),
+                    }
+                }
+            });
         }
-        self.due = group.is_some().then_some(now);
-        self.group = group;
     }
 
-    /// When its next portion is due.
+    /// When the next portion is due. None: no group moves.
     pub fn due(&self) -> Option<Instant> {
-        self.due
+        let first = self.moving.iter().map(|moving| moving.due).min();
+        first.map(|due| due.max(self.rests_until))
     }
 
     /// Moves a portion if it is due. Returns the group whose nodes have all moved.
@@ -77,11 +85,24 @@ impl Mover {
         now: Instant,
         now_ms: Millis,
     ) -> Option<MovedGroup> {
-        let group = self.group.as_ref()?;
-        if self.due.is_none_or(|due| due > now) {
+        if self.rests_until > now {
             return None;
         }
-        let name = &group.name;
+        // The one that has waited longest.
+        let next = self.moving.iter_mut().min_by_key(|moving| moving.due)?;
+        if next.due > now {
+            return None;
+        }
+        self.rests_until = now + PAUSE;
+        let is_over = next.tick(service, now, now_ms);
+        is_over.then_some(MovedGroup { generation: service.generation(), group: next.index })
+    }
+}
+
+impl Moving {
+    /// Moves a portion. Whether all nodes have moved.
+    fn tick(&mut self, service: &mut Service, now: Instant, now_ms: Millis) -> bool {
+        let name = &self.name;
         let step = service.move_nodes(name, &mut self.pass, PORTION, now_ms);
         let MoveCounts { moved, expired, dropped } = self.pass.counts;
         let (pause, is_over) = match step {
@@ -115,8 +136,8 @@ impl Mover {
                 (AGAIN, false)
             }
         };
-        self.due = Some(now + pause);
-        is_over.then_some(MovedGroup { generation: service.generation(), group: group.index })
+        self.due = now + pause;
+        is_over
     }
 }
 
@@ -171,7 +192,7 @@ mod tests {
             portions += 1;
             if portions == 1 {
                 // Another keeper goes on.
-                assert!(mover.pass.counts.moved > 0);
+                assert!(mover.moving[0].pass.counts.moved > 0);
                 mover = Mover::new(&groups(&keeper), now);
             }
         };
@@ -187,5 +208,42 @@ mod tests {
         mover.take(&groups(&keeper), now);
         assert_eq!(mover.due(), None);
         world.verify();
+    }
+
+    /// Two groups; the first one has a node that finds no place in its new geometry.
+    #[test]
+    fn a_group_whose_nodes_find_no_place_holds_up_no_other() {
+        let map = |[full, key_nodes]: [u32; 2]| {
+            format!(
+                "<map><group name='full' files='1' key-nodes='{full}' chain='4' node-size='64'
+                  on-full='refuse'/>
+                <group name='g' files='1' key-nodes='{key_nodes}' chain='16' node-size='64'/>
+                <biz id='1' name='f' group='full' key='integer'>
+                  <limit policy='total' max='9'/></biz>
+                <biz id='7' name='a' group='g' key='integer'>
+                  <limit policy='total' max='9'/></biz></map>"
+            )
+        };
+        let mut world = World::new(&map([8, 128]));
+        let (mut now, mut worker) = (clock::instant(), world.attach());
+        let mut keeper = Service::attach(&world.dir, Role::Keeper).unwrap();
+        for key in 0..800 {
+            worker.update("a", &key.to_string(), NOW);
+            if key < 8 {
+                worker.update("f", &key.to_string(), NOW);
+            }
+        }
+        world.begin_moves(&map([1, 256]), 2);
+        keeper.begin_tick();
+        let mut mover = Mover::new(&groups(&keeper), now);
+        for _ in 0..10_000 {
+            let moved = mover.tick(&mut keeper, now, NOW);
+            assert_ne!(moved.map(|moved| moved.group), Some(0), "four of its nodes have no place");
+            if moved.is_some() {
+                return;
+            }
+            now = mover.due().unwrap();
+        }
+        panic!("the other group does not move");
     }
 }
