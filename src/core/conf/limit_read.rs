@@ -57,9 +57,7 @@ const POLICIES: [&str; 9] = [
 ];
 const REFUSING: &[&str] =
     &["interval", "calendar", "sliding", "sliding-counter", "token", "gcra", "total", "distinct"];
-/// The policies whose windows may be remembered.
-const WITH_HISTORY: &[&str] = &["calendar", "count"];
-/// The policies with natural windows.
+/// The policies with natural windows, which may be remembered.
 const WITH_WINDOWS: &[&str] = &["calendar", "count", "distinct"];
 /// Settings that only some policies have, with these policies.
 const SETTINGS: [(&str, &[&str]); 14] = [
@@ -68,7 +66,7 @@ const SETTINGS: [(&str, &[&str]); 14] = [
     ("unit", WITH_WINDOWS),
     ("tz", WITH_WINDOWS),
     ("at", WITH_WINDOWS),
-    ("history", WITH_HISTORY),
+    ("history", WITH_WINDOWS),
     ("rate", &["token", "gcra"]),
     ("burst", &["token", "gcra"]),
     ("per-call", &["gcra"]),
@@ -95,7 +93,7 @@ pub(super) fn limit(notes: &mut Notes<'_>, element: &Element) -> Checked<Limit> 
         if name == Ok("count") { Ok(Exceeded::default()) } else { exceeded(notes, element) };
     let weights = weight_read::weights(notes, element);
     let history = match name {
-        Ok(name) if !WITH_HISTORY.contains(&name) => Ok(0),
+        Ok(name) if !WITH_WINDOWS.contains(&name) => Ok(0),
         _ => element.or(notes, "history", 0, history),
     };
     let policy = match name {

@@ -6,15 +6,19 @@
 //! word 2..  the registers of a sketch; or the members of a set, in the order in which they came
 //! ```
 //! Invariant: the first two words are the state of `calendar`, fresh exactly if there is no member;
-//! then all words are 0. The estimate is that of the registers: it is computed when one of them
+//! then all words are 0. What is remembered of the windows before is apart ([`remembered`]). The estimate is that of the registers: it is computed when one of them
 //! changes, and only read by all other items. A set holds each member once, as the 64 bits of its
 //! hash, and 0 behind the last one.
 
+mod remembered;
+
 use super::calendar::{self, Calendar};
 use super::interval::Window;
+use super::past::{Past, Totals};
 use super::{Figures, Member, sketch};
 use crate::conf;
 use crate::conf::{DISTINCT_HEADER_WORDS, Tally, Unit};
+pub(super) use remembered::Remembered;
 
 /// Prepared settings.
 #[derive(Debug, Clone)]
@@ -22,13 +26,53 @@ pub(super) struct Distinct {
     /// None: it never starts again.
     turns: Option<Box<Calendar>>,
     tally: Tally,
+    /// None: the windows before are forgotten.
+    remembered: Option<Box<Remembered>>,
 }
 
 impl Distinct {
     /// Prepares a limit. One with windows needs the time set before it is used.
     pub fn new(limit: &conf::Distinct) -> Distinct {
         let turns = limit.turns.as_ref().map(|turns| Box::new(Calendar::counting(turns)));
-        Distinct { turns, tally: limit.tally }
+        Distinct { turns, tally: limit.tally, remembered: None }
+    }
+
+    /// The same that remembers windows, if it has any.
+    pub fn remembering(self, remembered: Remembered) -> Distinct {
+        let remembered = self.turns.is_some().then(|| Box::new(remembered));
+        Distinct { remembered, ..self }
+    }
+
+    /// What it remembers, and where.
+    pub fn remembered(&self) -> Option<&Remembered> {
+        self.remembered.as_deref()
+    }
+
+    /// What it remembers of the windows before. None: it keeps no history.
+    pub fn totals<'w>(&self, state: &'w [u64]) -> Option<Totals<'w>> {
+        Some(self.remembered()?.totals(state))
+    }
+
+    /// The settings of its history.
+    pub fn past(&self) -> Option<Past> {
+        Some(self.remembered()?.past)
+    }
+
+    /// The words of a state without those of its history.
+    #[inline]
+    pub fn own<'w>(&self, state: &'w [u64]) -> &'w [u64] {
+        match &self.remembered {
+            None => state,
+            Some(remembered) => &state[remembered.own.clone()],
+        }
+    }
+
+    #[inline]
+    fn own_mut<'w>(&self, state: &'w mut [u64]) -> &'w mut [u64] {
+        match &self.remembered {
+            None => state,
+            Some(remembered) => &mut state[remembered.own.clone()],
+        }
     }
 
     /// Its calendar, if it has windows.
@@ -81,6 +125,9 @@ fn window(state: &[u64]) -> Window {
 #[inline]
 pub(super) fn roll(limit: &Distinct, state: &mut [u64], now: u64) {
     let Some(turns) = limit.turns() else { return };
+    if let Some(remembered) = limit.remembered() {
+        return remembered.roll(turns, state, now);
+    }
     let (stored, rolled) = (window(state), calendar::roll(turns, window(state), now));
     if rolled != stored {
         clear(state);
@@ -95,6 +142,7 @@ fn clear(state: &mut [u64]) {
 /// Whether a rolled state admits the member. An item that names none is not judged.
 pub(super) fn admits(limit: &Distinct, state: &[u64], count: u32, member: Option<Member>) -> bool {
     let Some(member) = member else { return true };
+    let state = limit.own(state);
     let (used, notes) = (state[1], count > 0);
     match limit.tally {
         Tally::Sketch { max: None, .. } => true,
@@ -111,25 +159,27 @@ pub(super) fn admits(limit: &Distinct, state: &[u64], count: u32, member: Option
 /// set.
 pub(super) fn charge(limit: &Distinct, state: &mut [u64], count: i32, member: Option<Member>) {
     let Some(member) = member else { return };
+    let own = limit.own_mut(state);
     let changes = match limit.tally {
         Tally::Sketch { precision, .. } => {
-            let registers = &mut state[DISTINCT_HEADER_WORDS..];
+            let registers = &mut own[DISTINCT_HEADER_WORDS..];
             let raises = count > 0 && sketch::note(precision, registers, member);
             if raises {
-                state[1] = sketch::estimate(precision, registers);
+                own[1] = sketch::estimate(precision, registers);
             }
             raises
         }
-        Tally::Exact { .. } if count > 0 => insert(state, member),
-        Tally::Exact { .. } => count < 0 && remove(state, member),
+        Tally::Exact { .. } if count > 0 => insert(own, member),
+        Tally::Exact { .. } => count < 0 && remove(own, member),
     };
     if changes {
         let current = limit.turns().map_or(0, Calendar::current_start);
-        state[0] = match state[1] {
-            0 => 0,
-            _ if state[0] == 0 => current,
-            _ => state[0],
-        };
+        match (own[1], limit.remembered()) {
+            (0, None) => own[0] = 0,
+            (0, Some(remembered)) => remembered.forget_if_unused(state),
+            _ if own[0] == 0 => own[0] = current,
+            _ => {}
+        }
     }
 }
 
@@ -181,7 +231,7 @@ pub(super) fn shrink(room: usize, state: &mut [u64]) {
 
 /// The figures of a rolled state.
 pub(super) fn figures(limit: &Distinct, state: &[u64], now: u64) -> Figures {
-    let (window, max) = (window(state), limit.max());
+    let (window, max) = (window(limit.own(state)), limit.max());
     let reset_ms = match limit.turns() {
         Some(turns) => Some(calendar::reset_ms(turns, window, now)),
         None => (window.used == 0).then_some(0),
@@ -192,22 +242,39 @@ pub(super) fn figures(limit: &Distinct, state: &[u64], now: u64) -> Figures {
 /// Members that are left in a rolled state.
 #[inline]
 pub(super) fn remaining(limit: &Distinct, state: &[u64]) -> u64 {
-    limit.max().saturating_sub(state[1])
+    limit.max().saturating_sub(limit.own(state)[1])
+}
+
+/// Whether a rolled state is fresh.
+#[inline]
+pub(super) fn is_fresh(limit: &Distinct, state: &[u64]) -> bool {
+    let is_empty = |remembered: &Remembered| remembered.is_empty(state);
+    limit.own(state)[1] == 0 && limit.remembered().is_none_or(is_empty)
+}
+
+/// Forgets the members, but not what is remembered of windows before.
+pub(super) fn clear_window(limit: &Distinct, state: &mut [u64]) {
+    match limit.remembered() {
+        None => clear(state),
+        Some(remembered) => remembered.clear_window(state),
+    }
 }
 
 /// Milliseconds until a rolled state that refuses a member admits it. None: never.
 pub(super) fn retry_ms(limit: &Distinct, state: &[u64], now: u64) -> Option<u64> {
-    limit.turns().map(|turns| calendar::reset_ms(turns, window(state), now))
+    limit.turns().map(|turns| calendar::reset_ms(turns, window(limit.own(state)), now))
 }
 
 /// The length of a rolled state's window.
 pub(super) fn window_ms(limit: &Distinct, state: &[u64]) -> Option<u64> {
-    limit.turns().map(|turns| calendar::window_ms(turns, window(state)))
+    limit.turns().map(|turns| calendar::window_ms(turns, window(limit.own(state))))
 }
 
 /// An upper bound of the milliseconds from a state's last use until it is fresh. None: forever.
 pub(super) fn life_ms(limit: &Distinct) -> Option<u64> {
-    calendar::life_ms(limit.turns()?)
+    let turns = limit.turns()?;
+    let windows = limit.past().map_or(0, |past| u64::from(past.windows));
+    calendar::life_ms(turns)?.checked_add(windows.checked_mul(turns.unit().longest_ms())?)
 }
 
 /// Whether the loss of a state in use cannot be repaired: what a set has refused, it would admit.

@@ -5,7 +5,7 @@
 
 use super::calendar::{self, Calendar};
 use super::calendar_windows::Span;
-use super::distinct::{self, Distinct};
+use super::distinct::{self, Distinct, Remembered};
 use super::gcra::{self, Gcra};
 use super::history::{self, History};
 use super::interval::{self, Window};
@@ -60,6 +60,12 @@ impl Policy {
         match (self, Policy::new(policy)) {
             (Policy::Leased(leased), _) => Policy::Leased(Box::new(leased.with_policy(policy))),
             (Policy::History(own), other) => other.with_history(own.past, own.past_at),
+            (Policy::Distinct(own), Policy::Distinct(other)) => match own.remembered() {
+                Some(remembered) => {
+                    Policy::Distinct(Box::new(other.remembering(remembered.clone())))
+                }
+                None => Policy::Distinct(other),
+            },
             (_, other) => other,
         }
     }
@@ -72,6 +78,14 @@ impl Policy {
             other => return other,
         };
         Policy::History(Box::new(History { calendar, only_counts, past, past_at }))
+    }
+
+    /// The same, a `distinct` one, that remembers windows.
+    pub fn remembering(self, remembered: Remembered) -> Policy {
+        match self {
+            Policy::Distinct(limit) => Policy::Distinct(Box::new(limit.remembering(remembered))),
+            other => other,
+        }
     }
 
     /// Sets the time. The result is the span in which it need not be set again.
@@ -355,7 +369,7 @@ pub(super) fn is_fresh(policy: &Policy, state: &[u64]) -> bool {
         Policy::Sliding(_) => ring::is_fresh(state),
         Policy::History(limit) => history::is_fresh(limit, state),
         Policy::Leased(limit) => limit.is_fresh(state),
-        Policy::Distinct(_) => state[1] == 0,
+        Policy::Distinct(limit) => distinct::is_fresh(limit, state),
         _ => state.iter().all(|&word| word == 0),
     }
 }
@@ -392,6 +406,7 @@ pub(super) fn error_thousandths(policy: &Policy) -> Option<u16> {
 pub(super) fn totals<'w>(policy: &Policy, state: &'w [u64]) -> Option<Totals<'w>> {
     match policy {
         Policy::History(limit) => Some(limit.totals(state)),
+        Policy::Distinct(limit) => limit.totals(state),
         _ => None,
     }
 }
@@ -404,12 +419,32 @@ pub(super) fn precision(policy: &Policy) -> Option<u8> {
     }
 }
 
-/// The settings of its history.
+/// The settings of its history, and its first word in the state.
 #[inline]
-pub(super) fn past(policy: &Policy) -> Option<Past> {
+pub(super) fn past(policy: &Policy) -> Option<(Past, usize)> {
     match policy {
-        Policy::History(limit) => Some(limit.past),
+        Policy::History(limit) => Some((limit.past, limit.past_at)),
+        Policy::Distinct(limit) => {
+            limit.remembered().map(|remembered| (remembered.past, remembered.at.start))
+        }
         _ => None,
+    }
+}
+
+/// How many words [`own`] takes of a longer state. None: all.
+pub(super) fn own_words(policy: &Policy) -> Option<usize> {
+    match policy {
+        Policy::Distinct(limit) => limit.remembered().map(|remembered| remembered.own.len()),
+        _ => None,
+    }
+}
+
+/// The words of a state that are neither of its history nor between the two.
+#[inline]
+pub(super) fn own<'w>(policy: &Policy, state: &'w [u64]) -> &'w [u64] {
+    match policy {
+        Policy::Distinct(limit) => limit.own(state),
+        _ => state,
     }
 }
 
@@ -427,6 +462,7 @@ pub(super) fn members_word(policy: &Policy) -> Option<WordUnit> {
 pub(super) fn clear(policy: &Policy, state: &mut [u64]) {
     match policy {
         Policy::History(limit) => history::clear_window(limit, state),
+        Policy::Distinct(limit) => distinct::clear_window(limit, state),
         _ => state.fill(0),
     }
 }

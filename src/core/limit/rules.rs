@@ -119,6 +119,11 @@ impl Rule {
         usize::from(self.from)..usize::from(self.to)
     }
 
+    /// Words of the limit itself, without a history.
+    fn own_words(&self) -> usize {
+        policy::own_words(&self.policy).unwrap_or(self.state().len())
+    }
+
     /// The order in which limits that do not refuse decide.
     fn class(&self) -> u8 {
         match self.policy {

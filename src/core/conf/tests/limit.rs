@@ -410,7 +410,7 @@ fn faulty_settings_of_windows() {
         ),
         (
             "policy='interval' interval='1h' max='1' history='many'",
-            "48: found attribute history with policy=\"interval\", expected it with policy=\"calendar\" or \"count\" only",
+            "48: found attribute history with policy=\"interval\", expected it with policy=\"calendar\", \"count\" or \"distinct\" only",
         ),
         (
             "policy='sliding' interval='46d' max='1'",

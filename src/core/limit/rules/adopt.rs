@@ -121,10 +121,10 @@ pub(super) struct PlacedPast {
 }
 
 impl Rule {
-    /// The history of the limit. Its words are the last ones of the state.
+    /// The history of the limit.
     pub(super) fn placed_past(&self) -> Option<PlacedPast> {
-        let past = policy::past(&self.policy)?;
-        let to = usize::from(self.to);
-        Some(PlacedPast { past, at: to - past.words()..to })
+        let (past, offset) = policy::past(&self.policy)?;
+        let from = usize::from(self.from) + offset;
+        Some(PlacedPast { past, at: from..from + past.words() })
     }
 }

@@ -45,7 +45,7 @@ impl Rules {
         let own = self.rules.iter().zip(1..).filter(|(rule, _)| rule.scope == scope);
         own.filter_map(|(rule, limit)| {
             policy::members_word(&rule.policy)?;
-            let members = *words.get(rule.state())?.get(1)?;
+            let members = policy::own(&rule.policy, words.get(rule.state())?).get(1).copied()?;
             Some(MemberCount { limit, members, precision: policy::precision(&rule.policy) })
         })
         .collect()
@@ -84,7 +84,7 @@ fn name_words((rule, limit): (&Rule, u16), words: &mut Vec<StateWord>) {
     words.extend(named.iter().map(|&(name, unit)| StateWord { limit, name, unit }));
     if let Some(unit) = policy::members_word(&rule.policy) {
         let name = if unit == WordUnit::Registers { "registers" } else { "member" };
-        let others = rule.state().len() - named.len();
+        let others = rule.own_words() - named.len();
         words.extend((0..others).map(|_| StateWord { limit, name, unit }));
     }
 }

@@ -5,11 +5,13 @@
 //! set of the exact `distinct` limit: a scope has one of them. So another length of a history, the
 //! ring or the set moves no state of fixed length.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::Rule;
 use crate::base::hash;
 use crate::conf::{self, Biz, DISTINCT_HEADER_WORDS, Scope, Tally};
+use crate::limit::distinct::Remembered;
 use crate::limit::leased::{LeaseClock, Leased};
 use crate::limit::past::Past;
 use crate::limit::policy::{self, Policy};
@@ -122,7 +124,7 @@ pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
         let pasts_from = fixed(scope) + ban;
         let ring_from = pasts_from + biz.history_words(scope);
         let ring_to = ring_from + biz.ring_words(scope);
-        let (from, words) = match limit.policy {
+        let (mut from, words) = match limit.policy {
             conf::Policy::Sliding(_) if biz.sharing.is_none() => (ring_from, ring_to - ring_from),
             conf::Policy::Distinct(conf::Distinct { tally: Tally::Exact { .. }, .. }) => {
                 (ring_from, biz.set_words(scope))
@@ -148,8 +150,16 @@ pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
             let past = Past { windows: limit.history, position: position[scope as usize] };
             let past_from = pasts_from + next_past[scope as usize];
             next_past[scope as usize] += past.words();
-            to = past_from + past.words();
-            policy = policy.with_history(past, past_from - from);
+            let past_to = past_from + past.words();
+            // The words of a set come behind the histories, and all others before.
+            let whole = from.min(past_from)..to.max(past_to);
+            let within = |part: Range<usize>| part.start - whole.start..part.end - whole.start;
+            let remembered = Remembered { past, own: within(from..to), at: within(past_from..past_to) };
+            policy = match policy {
+                Policy::Distinct(_) => policy.remembering(remembered),
+                other => other.with_history(past, remembered.at.start),
+            };
+            (from, to) = (whole.start, whole.end);
         }
         Rule {
             policy,

@@ -1,5 +1,7 @@
 //! Items that bring a member along, for `distinct` limits.
 
+mod remembered;
+
 use crate::service::{Command, ItemError, ItemOptions, Request, Service, Verdict};
 use crate::testing::World;
 
