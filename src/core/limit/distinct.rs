@@ -6,9 +6,9 @@
 //! word 2..  the registers of a sketch; or the members of a set, in the order in which they came
 //! ```
 //! Invariant: the first two words are the state of `calendar`, fresh exactly if there is no member;
-//! then all words are 0. What is remembered of the windows before is apart ([`remembered`]). The estimate is that of the registers: it is computed when one of them
-//! changes, and only read by all other items. A set holds each member once, as the 64 bits of its
-//! hash, and 0 behind the last one.
+//! then all words are 0. What is remembered of the windows before stands apart. The estimate is
+//! that of the registers: it is computed when one of them changes, and only read by all other
+//! items. A set holds each member once, as the 64 bits of its hash, and 0 behind the last one.
 
 mod remembered;
 

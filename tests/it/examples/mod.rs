@@ -6,6 +6,7 @@
 
 mod advertising;
 mod api_tokens;
+mod devices;
 mod flash_sale;
 mod in_flight;
 mod login;
@@ -127,6 +128,18 @@ impl Stage {
         assert!(answers.items[0].result.is_ok(), "{answers:?}");
     }
 
+    /// Notes a member by a clock that is this many milliseconds behind.
+    fn visited(&self, before_ms: u64, biz: &str, key: &str, member: u32) {
+        let mut service = Service::attach(&self.data, Role::Program).expect("attached");
+        let (mut request, mut answers) = (Request::default(), Answers::default());
+        request.begin(Command::Update);
+        request.push(biz, key, ItemOptions::ONE);
+        request.bring_member(&member.to_string());
+        service.begin_tick();
+        service.run(&request, clock::now() - before_ms, &mut answers);
+        assert!(answers.items[0].result.is_ok(), "{answers:?}");
+    }
+
     /// The answer to a Query this many milliseconds from now, if nothing happens before.
     fn later(&self, after_ms: u64, biz: &str, key: &str) -> Verdict {
         let mut service = Service::attach(&self.data, Role::Program).expect("attached");
@@ -139,13 +152,14 @@ impl Stage {
     }
 }
 
-/// An atomic request of these items, each `biz key` or `biz key count`.
+/// An atomic request of these items, each `biz key`, `biz key count` or `biz key count member`.
 fn together(rows: &[&str]) -> String {
     let item = |row: &&str| {
         let mut words = row.split(' ');
         let (biz, key) = (words.next().expect("a biz"), words.next().expect("a key"));
         let count = words.next().map_or(String::new(), |count| format!(" count=\"{count}\""));
-        format!("<item biz=\"{biz}\" key=\"{key}\"{count}/>")
+        let member = words.next().map_or(String::new(), |member| format!(" member=\"{member}\""));
+        format!("<item biz=\"{biz}\" key=\"{key}\"{count}{member}/>")
     };
     let rows: String = rows.iter().map(item).collect();
     format!("<request atomic=\"true\">{rows}</request>")

@@ -1,6 +1,6 @@
 //! An open platform: 10,000 an hour for each address and application; 1,000 an hour and 300 of debt
 //! for each application, user and interface; calls of an application and of its interfaces counted
-//! by day, with the days before.
+//! by day, and so are its users, with the days before.
 
 use super::{DAY, HOUR, Stage, play_in_a_day, together};
 use crate::common::items::Response;
@@ -12,6 +12,7 @@ fn call(stage: &mut Stage, address: &str, user: &str, count: u32) -> Response {
         &format!("app-user-api app7|{user}|orders.list {count}"),
         &format!("app-day app7 {count}"),
         &format!("app-interface-day app7|orders.list {count}"),
+        &format!("app-users-day app7 1 {user}"),
     ]))
 }
 
@@ -25,16 +26,24 @@ fn debt_is_lent_and_taken_off_the_next_hour() {
             "limited=false used=1200 max=1000 remaining=100",
             "limited=false used=1200 max=0 remaining=0",
             "limited=false used=1200 max=0 remaining=0",
+            "limited=false used=1 max=0 remaining=0",
         ]);
         // One part too many: no part is charged to any limit, nor billed.
         let user = "limited=true used=1200 remaining=100 retry=3000000..=3600000";
         let others = "limited=false used=1200";
-        call(stage, ADDRESS, "alice", 101).expect_refused(&[others, user, others, others]);
+        call(stage, ADDRESS, "alice", 101).expect_refused(&[
+            others,
+            user,
+            others,
+            others,
+            "limited=false used=1",
+        ]);
         call(stage, ADDRESS, "alice", 100).expect(&[
             "used=1300",
             "used=1300 remaining=0",
             "used=1300",
             "used=1300",
+            "used=1",
         ]);
         let full = "limited=true used=1300 retry=3000000..=3600000";
         call(stage, ADDRESS, "alice", 1).expect_refused(&[
@@ -42,6 +51,7 @@ fn debt_is_lent_and_taken_off_the_next_hour() {
             full,
             "used=1300",
             "used=1300",
+            "used=1",
         ]);
 
         // 1,000 fit after one turn, one more only after two, more than 1,300 never.
@@ -64,7 +74,8 @@ fn an_address_is_full_for_all_users_of_the_application() {
         for nth in 1..=8 {
             let used = format!("limited=false used={}", nth * 1250);
             let user = format!("user{nth}");
-            call(stage, ADDRESS, &user, 1250).expect(&[&used, "used=1250", &used, &used]);
+            let users = format!("used={nth}");
+            call(stage, ADDRESS, &user, 1250).expect(&[&used, "used=1250", &used, &used, &users]);
         }
         let address = "limited=true used=10000 remaining=0 retry=3000000..=3600000";
         call(stage, ADDRESS, "late", 1).expect_refused(&[
@@ -72,12 +83,14 @@ fn an_address_is_full_for_all_users_of_the_application() {
             "limited=false used=0",
             "limited=false used=10000",
             "limited=false used=10000",
+            "limited=false used=8",
         ]);
         call(stage, "203.0.113.8", "late", 1).expect(&[
             "used=1",
             "used=1",
             "used=10001",
             "used=10001",
+            "used=9",
         ]);
 
         stage.get("/query?biz=app-day&key=app7", 200, "used=10001 reset=1..=86400000");
@@ -91,7 +104,11 @@ fn a_report_is_one_look_up() {
         for (days, count) in [(31, 9), (30, 4), (3, 1204), (1, 998)] {
             stage.earlier(days * DAY, "app-day", "app7", count);
         }
-        call(stage, ADDRESS, "alice", 7).expect(&["used=7"; 4]);
+        for (days, users) in [(2, 4), (1, 2)] {
+            (0..users).for_each(|user| stage.visited(days * DAY, "app-users-day", "app7", user));
+        }
+        call(stage, ADDRESS, "alice", 7)
+            .expect(&["used=7", "used=7", "used=7", "used=7", "used=1"]);
         let answer = stage.raw("/query?biz=app-day&key=app7&detail=true");
         let zeros = "0 ".repeat(26);
         let limit = "index=\"1\" policy=\"count\" used=\"7\" max=\"0\" remaining=\"0\"";
@@ -101,6 +118,10 @@ fn a_report_is_one_look_up() {
         // An interface that was never called before today: no day before is known.
         let answer = stage.raw("/query?biz=app-interface-day&key=app7%7Corders.list&detail=true");
         assert!(answer.body.contains("history=\"\""), "{answer:?}");
+        call(stage, ADDRESS, "bob", 1).expect(&["used=8", "used=1", "used=8", "used=8", "used=2"]);
+        let answer = stage.raw("/query?biz=app-users-day&key=app7&detail=true");
+        assert!(answer.body.contains("history=\"2 4\""), "{answer:?}");
+        assert!(answer.body.contains("standard-error=\"0.016\""), "{answer:?}");
     });
 }
 

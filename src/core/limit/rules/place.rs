@@ -154,7 +154,8 @@ pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
             // The words of a set come behind the histories, and all others before.
             let whole = from.min(past_from)..to.max(past_to);
             let within = |part: Range<usize>| part.start - whole.start..part.end - whole.start;
-            let remembered = Remembered { past, own: within(from..to), at: within(past_from..past_to) };
+            let remembered =
+                Remembered { past, own: within(from..to), at: within(past_from..past_to) };
             policy = match policy {
                 Policy::Distinct(_) => policy.remembering(remembered),
                 other => other.with_history(past, remembered.at.start),

@@ -62,11 +62,8 @@ impl Plain {
     fn roll(&mut self, day: i64, windows: [usize; 3]) {
         let turns = self.day.map_or(0, |known| day - known);
         for turn in 0..turns {
-            let ended = if turn == 0 {
-                [self.shown, self.set.len() as u64, self.count]
-            } else {
-                [0; 3]
-            };
+            let ended =
+                if turn == 0 { [self.shown, self.set.len() as u64, self.count] } else { [0; 3] };
             for (before, ended) in self.before.iter_mut().zip(ended) {
                 before.push_front(ended);
             }
@@ -165,7 +162,7 @@ fn what_windows_had_is_kept_beside_other_limits_and_over_changes() {
 }
 
 #[test]
-fn a_reset_forgets_what_windows_had_and_a_clock_set_back_by_a_day_too() {
+fn what_windows_had_is_forgotten_by_a_clock_set_back_by_a_day() {
     let world = World::new(&map([4, 3, 2]));
     let mut service = world.attach();
     for (nth, now) in [NOW, NOW + 24 * HOUR].into_iter().enumerate() {
