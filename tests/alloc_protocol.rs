@@ -149,8 +149,11 @@ fn the_steady_state_allocates_nothing() {
             .repeat(100)
     );
     let one = "<request><item biz='login' key='alice'/></request>";
+    let member = "<request><item biz='users' key='app' member='a&amp;b'/></request>";
     let input = [
         post("Content-Type: application/xml; charset=utf-8\r\n", one),
+        post("", member),
+        "GET /update?biz=users&key=app&member=al%20ice HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(),
         post("Expect: 100-continue\r\n", &many),
         format!(
             "POST /query HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{many}\r\n0\r\n\r\n",
@@ -203,6 +206,7 @@ fn the_steady_state_in_resp_allocates_nothing() {
         array(&["FRS.UPDATE", "login", "alice"]),
         array(&["FRS.QUERY", "login", "alice", "COUNT", "2", "DETAIL"]),
         array(&["FRS.UPDATE", "login", "alice", "RATE", "30/m", "BURST", "16", "FORCE"]),
+        array(&["FRS.UPDATE", "users", "app", "MEMBER", "alice"]),
         array(&many),
         array(&["CL.THROTTLE", "alice", "15", "30", "60"]),
         "frs.update login 'alice' count 3\r\nPING\r\n".to_owned(),
@@ -238,7 +242,7 @@ const JSON: &str = "Content-Type: application/json\r\n";
 #[test]
 fn the_steady_state_in_json_allocates_nothing() {
     let two = r#"{"biz":1002,"key":18446744073709551615,"count":1.5,"detail":true},
-        {"key":"é","biz":"login","force":true,"count":-2}"#;
+        {"key":"é","biz":"login","force":true,"count":-2,"member":"ä"}"#;
     let many = format!("{{\"items\":[{}],\"atomic\":false}}", [two; 100].join(","));
     let one = r#"{"items":[{"biz":"login","key":"alice"}]}"#;
     let input = [

@@ -240,8 +240,15 @@ pub(super) fn bizs(
         let descriptors = element.children_named("descriptor").zip(&domain.descriptors);
         for (element, descriptor) in descriptors {
             let Some(Target { biz, .. }) = &descriptor.target else { continue };
-            if map.find_biz(biz).is_some() {
-                continue;
+            match map.find_biz(biz) {
+                Some(known) if map.bizs[known].notes_members() => {
+                    let found = format!("biz=\"{}\", which counts members", shown(biz));
+                    let expected = "a biz without a distinct limit: calls of Envoy bring no member";
+                    fits = Err(notes.note(element.value_at("biz"), found, expected));
+                    continue;
+                }
+                Some(_) => continue,
+                None => {}
             }
             let near = nearest(biz, map.bizs.iter().map(|biz| biz.name.as_str()));
             let near = near.map_or(String::new(), |near| format!(" (nearest: {near})"));

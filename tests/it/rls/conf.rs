@@ -42,6 +42,7 @@ fn faults_say_where_they_are() {
         |text: &str| of(&format!("<domain name=\"edge\"><descriptor {text}/></domain>"));
     let cases = [
         (descriptor("entries=\"a\" biz=\"logon\" key=\"{a}\""), "(nearest: login)"),
+        (descriptor("entries=\"a\" biz=\"users\" key=\"{a}\""), "without a distinct limit"),
         (descriptor("entries=\"a=b*c\" biz=\"login\" key=\"x\""), "1 to 16 words"),
         (descriptor("entries=\"\" biz=\"login\" key=\"x\""), "1 to 16 words"),
         (descriptor("entries=\"user\" biz=\"login\" key=\"{usr}\""), "(nearest: user)"),

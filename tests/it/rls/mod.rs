@@ -27,6 +27,7 @@ const MAP: &str = r#"<map>
     <limit policy="interval" interval="1h" max="2"/>
   </biz>
   <biz id="4" name="counted" key="string"><limit policy="count"/></biz>
+  <biz id="6" name="users" key="string"><limit policy="distinct" precision="exact" max="2"/></biz>
 </map>
 "#;
 
