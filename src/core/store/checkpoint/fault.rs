@@ -1,28 +1,50 @@
-//! Faults of the disk, for tests: at each call of a pass that writes or syncs.
+//! Faults of the disk and deaths, for tests: at each step of a pass or a restore that changes a file.
 //!
 //! Invariant: outside of tests there are none, and a call costs nothing.
 
-/// Called before each write and each sync.
+/// Called before each write, sync, rename and removal.
 #[cfg(not(test))]
 #[inline(always)]
 pub fn point(_: &std::path::Path) -> Result<(), crate::store::error::Error> {
     Ok(())
 }
 
-#[cfg(test)]
-pub use played::{calls, fail_at, point};
+/// Called before each read of a restore.
+#[cfg(not(test))]
+#[inline(always)]
+pub fn read(_: &std::path::Path) -> std::io::Result<()> {
+    Ok(())
+}
 
 #[cfg(test)]
+#[allow(unused_imports, reason = "the tests over real files are not run by Miri and loom")]
+pub use played::{calls, die_at, fail_at, make_readable, make_unreadable, point, read};
+
+#[cfg(test)]
+#[allow(dead_code, reason = "the tests over real files are not run by Miri and loom")]
 mod played {
     use std::cell::Cell;
-    use std::path::Path;
+    use std::io;
+    use std::path::{Path, PathBuf};
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
+    use nix::errno::Errno;
+    use nix::sys::signal::{Signal, raise};
+
+    use crate::store::crash;
     use crate::store::error::{Error, io_error};
 
     thread_local! {
         static CALLS: Cell<u64> = const { Cell::new(0) };
         static FAIL_AT: Cell<u64> = const { Cell::new(0) };
     }
+
+    /// Calls left until this process dies. 0: it does not.
+    static LEFT: AtomicU64 = AtomicU64::new(0);
+
+    /// Files whose data the disk does not give back. A restore reads with several threads.
+    static UNREADABLE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
     /// From here on the `nth` call of this thread fails, and all behind it. 0: none.
     pub fn fail_at(nth: u64) {
@@ -35,10 +57,36 @@ mod played {
         CALLS.get()
     }
 
+    /// From here on this process dies at its `nth` call. Unlike those of [`crash::arm`], the steps
+    /// are those on files only.
+    pub fn die_at(nth: u64) {
+        LEFT.store(nth, Ordering::Relaxed);
+    }
+
+    /// From here on a restore cannot read this file.
+    pub fn make_unreadable(path: &Path) {
+        UNREADABLE.lock().unwrap().push(path.to_owned());
+    }
+
+    /// The disk gives it back again.
+    pub fn make_readable(path: &Path) {
+        UNREADABLE.lock().unwrap().retain(|bad| bad != path);
+    }
+
+    pub fn read(path: &Path) -> io::Result<()> {
+        let is_bad = UNREADABLE.lock().unwrap().iter().any(|bad| bad == path);
+        if is_bad { Err(Errno::EIO.into()) } else { Ok(()) }
+    }
+
     pub fn point(path: &Path) -> Result<(), Error> {
+        // A process that dies at any step dies at these, too.
+        crash::point();
+        if LEFT.load(Ordering::Relaxed) != 0 && LEFT.fetch_sub(1, Ordering::Relaxed) == 1 {
+            let _ = raise(Signal::SIGKILL);
+        }
         CALLS.set(CALLS.get() + 1);
         if FAIL_AT.get() != 0 && CALLS.get() >= FAIL_AT.get() {
-            let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+            let full = io::Error::from(io::ErrorKind::StorageFull);
             return Err(io_error(path, "write the checkpoint")(full));
         }
         Ok(())

@@ -176,12 +176,15 @@ pub(super) fn create(
     let end = if part.side == Side::A { "a.new" } else { "b.new" };
     let draft = path.with_extension(end);
     let made = (|| {
+        super::fault::point(&draft)?;
         let file = create_draft(&draft)?;
         // All blocks now: a full disk breaks off no pass later.
         sys::allocate(&file, 0, header.geometry.file_bytes())
             .map_err(io_error(&draft, "allocate its blocks"))?;
         write_header(&draft, &file, header, facts)?;
+        super::fault::point(&draft)?;
         file.sync_all().map_err(io_error(&draft, "sync it"))?;
+        super::fault::point(&path)?;
         std::fs::rename(&draft, &path).map_err(io_error(&path, "rename it into place"))?;
         sync_directory(&path)?;
         Ok(file)
@@ -358,6 +361,7 @@ pub(super) fn settle(
     if found == Some(named.id) {
         for file in (0..named.geometry.files).rev() {
             let [from, to] = [of_next, of_named].map(|part| path_of(data_dir, name, file, part));
+            super::fault::point(&to)?;
             match std::fs::rename(&from, &to) {
                 // Renamed before an interruption.
                 Err(error) if error.kind() == ErrorKind::NotFound && file > 0 => {}
@@ -367,13 +371,16 @@ pub(super) fn settle(
         sync_directory(&first)?;
     }
     // First, since without it there are none.
+    super::fault::point(&first)?;
     match std::fs::remove_file(&first) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             return Err(io_error(&first, "remove it")(error));
         }
         _ => {}
     }
+    super::fault::point(&first)?;
     remove_numbered(data_dir, name, end_of(of_next), |_| true)?;
+    super::fault::point(&first)?;
     remove_numbered(data_dir, name, end_of(of_named), |file| file >= named.geometry.files)
 }
 

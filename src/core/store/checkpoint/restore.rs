@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::fault;
 use super::file::{Complete, Copied, OpenCheckpoint};
 use crate::base::{clock, sys};
 use crate::key::KeyNodeId;
@@ -91,6 +92,7 @@ impl<'a> Draft<'a> {
         let (header, drafts) = (&self.copied.header, &self.paths);
         let mut regions = Vec::new();
         for (file, draft) in (0..).zip(drafts) {
+            fault::point(draft)?;
             group::create_file(draft, &Header { file, ..header.clone() })?;
             let options = std::fs::OpenOptions::new().read(true).write(true).clone();
             let live = group::open_regular(&options, draft)?;
@@ -115,6 +117,7 @@ impl<'a> Draft<'a> {
 
     fn put_in_place(&self) -> Result<(), Error> {
         for (draft, name) in self.paths.iter().zip(&self.names).rev() {
+            fault::point(name)?;
             std::fs::rename(draft, name).map_err(io_error(name, "rename it into place"))?;
         }
         sync_directory(&self.names[0])
@@ -142,9 +145,12 @@ fn copy(
                 return Ok(());
             }
             let part = &mut buffer[..(end - at).min(COPY_BYTES as u64) as usize];
-            from.file.read_exact_at(part, at).map_err(io_error(&from.path, "read it"))?;
+            fault::read(&from.path)
+                .and_then(|()| from.file.read_exact_at(part, at))
+                .map_err(io_error(&from.path, "read it"))?;
             // Zeros are there already, and need no page.
             if part.iter().any(|&byte| byte != 0) {
+                fault::point(draft)?;
                 to.write_all_at(part, at).map_err(io_error(draft, "write it"))?;
             }
             let seconds = clock::since(begun).as_secs();

@@ -1,9 +1,11 @@
 //! Checkpoints over real files: what a restore brings back, wherever a pass breaks off.
 
+mod killed;
 mod moving;
+mod unreadable;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -37,6 +39,15 @@ struct Machine {
     moving: BTreeMap<String, MoveMode>,
 }
 
+fn srv_in(dir: &Path) -> String {
+    format!(
+        "<srv><workers>1</workers><listen>127.0.0.1:1</listen><data dir='{}' live='{}' \
+         checkpoint='60s'/></srv>",
+        dir.join("data").display(),
+        dir.join("live").display()
+    )
+}
+
 impl Machine {
     fn new() -> Machine {
         let mut machine = Machine::of(MAP);
@@ -48,12 +59,7 @@ impl Machine {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().join("data");
         std::fs::create_dir(&data).unwrap();
-        let srv = format!(
-            "<srv><workers>1</workers><listen>127.0.0.1:1</listen><data dir='{}' live='{}' \
-             checkpoint='60s'/></srv>",
-            data.display(),
-            dir.path().join("live").display()
-        );
+        let srv = srv_in(dir.path());
         let conf = Conf::parse("srv.xml", &srv, "map.xml", map).unwrap();
         Machine { dir, conf, srv, map: map.to_owned(), generation: 0, moving: BTreeMap::new() }
     }

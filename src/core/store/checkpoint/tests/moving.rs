@@ -20,7 +20,7 @@ fn map(geometry: &str) -> String {
 }
 
 const SMALL: &str = "files='2' key-nodes='40' chain='8' node-size='128'";
-const LARGE: &str = "files='3' key-nodes='70' chain='16' node-size='192'";
+pub(super) const LARGE: &str = "files='3' key-nodes='70' chain='16' node-size='192'";
 const THIRD: &str = "files='1' key-nodes='64' chain='28' node-size='128'";
 const KEYS: u64 = 120;
 
@@ -29,7 +29,7 @@ fn key(number: u64) -> String {
 }
 
 impl Machine {
-    fn begin_move(&mut self, geometry: &str) {
+    pub(super) fn begin_move(&mut self, geometry: &str) {
         self.map = map(geometry);
         self.conf = Conf::parse("srv.xml", &self.srv, "map.xml", &self.map).unwrap();
         let moves = Moves { begin: ["g".to_owned()].into(), ..Moves::default() };
@@ -43,7 +43,7 @@ impl Machine {
     }
 
     /// All nodes have moved: the master puts the new geometry in force.
-    fn end_move(&mut self) {
+    pub(super) fn end_move(&mut self) {
         let mut service = self.attach();
         while !is_over(&mut service, &mut MovePass::default(), usize::MAX) {}
         drop(service);
@@ -51,13 +51,13 @@ impl Machine {
         end_move(&self.live(), "g", &Runtime::open(&self.data()).unwrap()).unwrap();
     }
 
-    fn counts(&self) -> Vec<u64> {
+    pub(super) fn counts(&self) -> Vec<u64> {
         let mut service = self.attach();
         (0..KEYS).map(|number| service.used("b", &key(number), NOW)).collect()
     }
 
     /// Uses every key once, and every third one twice.
-    fn use_keys(&self, counts: &mut [u64]) {
+    pub(super) fn use_keys(&self, counts: &mut [u64]) {
         let mut service = self.attach();
         for (number, count) in (0..).zip(counts) {
             for _ in 0..if number % 3 == 0 { 2 } else { 1 } {
@@ -77,7 +77,7 @@ impl Machine {
         names.any(|name| name.contains(".next.checkpoint"))
     }
 
-    fn expect_whole_passes(&self, passes: u32) {
+    pub(super) fn expect_whole_passes(&self, passes: u32) {
         for _ in 0..passes {
             let made = self.pass();
             assert!(all_done(&made), "{made:?}");
@@ -85,7 +85,7 @@ impl Machine {
     }
 }
 
-fn is_over(service: &mut Service, pass: &mut MovePass, most: usize) -> bool {
+pub(super) fn is_over(service: &mut Service, pass: &mut MovePass, most: usize) -> bool {
     service.begin_tick();
     match service.move_nodes("g", pass, most, NOW).unwrap() {
         MoveStep::Over { left } => {
@@ -98,7 +98,7 @@ fn is_over(service: &mut Service, pass: &mut MovePass, most: usize) -> bool {
 }
 
 /// A server whose keys have these counts, in both checkpoints.
-fn begun() -> (Machine, Vec<u64>) {
+pub(super) fn begun() -> (Machine, Vec<u64>) {
     let mut machine = Machine::of(&map(SMALL));
     machine.start(false);
     let mut counts = vec![0; KEYS as usize];
