@@ -17,7 +17,11 @@ pub fn directory() -> tempfile::TempDir {
 /// Makes the files for this map and puts it in force. `more` stands in srv.xml; `begin` is called
 /// before the groups are made.
 pub fn fill(dir: &tempfile::TempDir, map: &str, more: &str, begin: impl FnOnce(&Runtime)) {
-    let srv = format!("<srv><data dir=\"{}\"/>{more}</srv>", dir.path().display());
+    fill_of(dir, map, &format!("<srv><data dir=\"{}\"/>{more}</srv>", dir.path().display()), begin);
+}
+
+/// Like [`fill`], with all of srv.xml.
+pub fn fill_of(dir: &tempfile::TempDir, map: &str, srv: &str, begin: impl FnOnce(&Runtime)) {
     let texts = Texts::of(srv, map);
     let conf = Conf::parse("srv.xml", &texts.srv, "map.xml", map);
     let conf = conf.unwrap_or_else(|faults| panic!("{faults}"));

@@ -36,15 +36,26 @@ struct Case {
     is_atomic: bool,
     /// Of keys that are not there.
     is_new: bool,
+    /// In groups that have checkpoints.
+    is_marked: bool,
 }
 
-const HIT: Case =
-    Case { name: "hit", biz: "some", items: 1, together: 1, is_atomic: false, is_new: false };
+const HIT: Case = Case {
+    name: "hit",
+    biz: "some",
+    items: 1,
+    together: 1,
+    is_atomic: false,
+    is_new: false,
+    is_marked: false,
+};
 
-const CASES: [Case; 7] = [
+const CASES: [Case; 9] = [
     HIT,
+    Case { name: "hit, with checkpoints", is_marked: true, ..HIT },
     Case { name: "16 requests of a hit, together", together: 16, ..HIT },
     Case { name: "64 hits in a request", items: 64, ..HIT },
+    Case { name: "64 hits in one, with checkpoints", items: 64, is_marked: true, ..HIT },
     Case { name: "64 hits, atomic", items: 64, is_atomic: true, ..HIT },
     Case { name: "create", is_new: true, ..HIT },
     Case { name: "64 creates in a request", items: 64, is_new: true, ..HIT },
@@ -89,7 +100,9 @@ fn count(case: usize, items: u64) -> Option<u64> {
 
 fn run(case: &Case, items: u64) {
     let dir = bench_store::directory();
-    bench_store::fill(&dir, MAP, "", |_| {});
+    let checkpoint = if case.is_marked { " checkpoint=\"60s\"" } else { "" };
+    let srv = format!("<srv><data dir=\"{}\"{checkpoint}/></srv>", dir.path().display());
+    bench_store::fill_of(&dir, MAP, &srv, |_| {});
     let mut service = Service::attach(dir.path(), Role::Program).expect("an attachment");
     let mut answers = Answers::default();
     let first = if case.biz == "full" { 8 * 56 } else { KEYS };
