@@ -1,10 +1,11 @@
-//! A large group in memory, on real sockets: how long it takes to fill it, to copy it to the disk, to
-//! start again after a kill and after the loss of the memory, and to grow it by half while it serves;
-//! and what requests cost beside that. `just bench-large`; `--keys 100000000`, `--rate 100000`
+//! A large group in memory, on real sockets: how long it takes to fill it, to copy it to the disk,
+//! to start again after a kill and after the loss of the memory, and to grow it by half while it
+//! serves; and what requests cost beside that. `just bench-large`; `--keys 100000000`,
+//! `--rate 100000`
 //!
 //! The group is in /dev/shm, its checkpoints are in the directory of temporary files. Client and
-//! server share the processors. Processor time is that of the workers. Any answer but a verdict, and
-//! a count that is lost, ends the bench with a panic.
+//! server share the processors. Processor time is that of the workers. Any answer but a verdict,
+//! and a count that is lost, ends the bench with a panic.
 
 #[path = "../tests/it/common/mod.rs"]
 #[allow(dead_code, reason = "the tests need the rest")]
