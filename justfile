@@ -75,6 +75,11 @@ bench-c:
 bench-contention *args:
     cargo bench --bench contention -- {{ args }}
 
+# a large group: filled, copied to the disk, started again, grown: just bench-large --keys 100000000 --rate 100000
+bench-large *args:
+    cargo build --release --bin frs --bin frs-load
+    cargo bench --bench large -- {{ args }}
+
 # instructions of an item through the library, which a busy machine does not change; needs valgrind: just bench-instructions atomic
 bench-instructions *args:
     cargo bench --bench instructions -- {{ args }}

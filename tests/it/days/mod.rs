@@ -205,8 +205,9 @@ fn check_reports(client: &mut Client, count: &Count, today: usize) {
             let found: Vec<u32> = std::iter::once(used).chain(history(item)).collect();
             let report = Count::report(days, today);
             let expected: Vec<u32> = std::iter::once(days[today]).chain(report).collect();
-            // So few members are as a rule estimated exactly.
-            let off = if *biz == ESTIMATE { 1 } else { 0 };
+            // So few members are as a rule estimated exactly. The users are the same for all
+            // applications: two that are taken for one are so everywhere.
+            let off = if *biz == ESTIMATE { 2 } else { 0 };
             let is_near = |(found, expected): (&u32, &u32)| found.abs_diff(*expected) <= off;
             assert!(
                 found.len() == expected.len() && found.iter().zip(&expected).all(is_near),

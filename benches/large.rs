@@ -1,0 +1,282 @@
+//! A large group in memory, on real sockets: how long it takes to fill it, to copy it to the disk,
+//! to start again after a kill and after the loss of the memory, and to grow it by half while it
+//! serves; and what requests cost beside that. `just bench-large`; `--keys 100000000`,
+//! `--rate 100000`
+//!
+//! The group is in /dev/shm, its checkpoints are in the directory of temporary files. Client and
+//! server share the processors. Processor time is that of the workers. Any answer but a verdict,
+//! and a count that is lost, ends the bench with a panic.
+
+#[path = "../tests/it/common/mod.rs"]
+#[allow(dead_code, reason = "the tests need the rest")]
+mod common;
+#[path = "serve/servers.rs"]
+#[allow(dead_code, reason = "the other bench needs the rest")]
+mod servers;
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+
+use common::{Client, Server, Settings, Setup, tools};
+use servers::cpu_of_tree;
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// Keys of the other bench.
+const KEYS: usize = 100_000;
+/// Keys whose counts are compared.
+const SAMPLE: u64 = 1000;
+/// The longest wait for the server.
+const LONGEST: Duration = Duration::from_secs(1800);
+
+/// Measures a large group
+#[derive(Parser)]
+#[command(name = "large")]
+struct Options {
+    /// Keys that the group is planned for, and that are used
+    #[arg(long, default_value_t = 1_000_000)]
+    keys: u64,
+    /// Requests a second beside passes and the move
+    #[arg(long, default_value_t = 20_000)]
+    rate: u64,
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// Rounds of a load without and with a pass beside it, in turns
+    #[arg(long, default_value_t = 3)]
+    rounds: u32,
+    /// Does not grow the group: it needs memory for both geometries
+    #[arg(long)]
+    keep: bool,
+    /// Given by cargo bench
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() -> Result<()> {
+    let options = Options::parse();
+    if !options.bench {
+        println!("large is a bench: just bench-large");
+        return Ok(());
+    }
+    let live = tempfile::tempdir_in("/dev/shm")?;
+    let setup = Setup::new(&Settings::default());
+    let more = format!(
+        "<log level=\"info\"/><data live=\"{}\" checkpoint=\"24h\" checkpoint-rate=\"4GiB/s\"/>",
+        live.path().display()
+    );
+    setup.write_srv(&Settings { more, workers: 1, ..Settings::default() });
+    setup.write_map(&map(options.keys));
+    let bench = Bench { options, setup, live };
+    bench.run()
+}
+
+fn map(keys: u64) -> String {
+    format!(
+        "<map><group name=\"large\" keys=\"{keys}\" hash=\"bob\"/>
+        <biz id=\"1\" name=\"b\" group=\"large\" key=\"integer\">
+        <limit policy=\"interval\" interval=\"300d\" max=\"1000000000\"/></biz></map>"
+    )
+}
+
+struct Bench {
+    options: Options,
+    setup: Setup,
+    live: tempfile::TempDir,
+}
+
+/// What frs-load has measured, and what the workers have spent.
+struct Run {
+    requests: f64,
+    seconds: f64,
+    p99_us: String,
+    cpu: Duration,
+}
+
+impl Run {
+    fn cpu_us(&self) -> f64 {
+        self.cpu.as_secs_f64() * 1e6 / self.requests
+    }
+}
+
+impl Bench {
+    fn run(&self) -> Result<()> {
+        let Options { keys, rate, seconds, rounds, .. } = self.options;
+        let begun = Instant::now();
+        let mut server = self.start()?;
+        say("making the group", begun.elapsed(), &format!("{keys} keys, {} MiB", self.mib()?));
+        // Drawn at random, one key of ten is not drawn.
+        let requests = (keys * 23 / 10).div_ceil(64);
+        let filled =
+            self.load(&server, &["--items", "64", "--pipeline", "4", "--requests"], requests)?;
+        let items = filled.requests * 64.0;
+        let note = format!(
+            "{:.0} items/s, {:.0} ns an item",
+            items / filled.seconds,
+            filled.cpu_us() * 1000.0 / 64.0
+        );
+        say("filling it, 64 items a request", Duration::from_secs_f64(filled.seconds), &note);
+        for name in ["first pass", "first pass of the other checkpoint", "pass without a change"] {
+            let (time, said) = self.pass()?;
+            say(name, time, &said);
+        }
+        for round in 1..=rounds {
+            let alone = self.load_at(&server, rate, seconds)?;
+            // All that it has changed is written beside the next load.
+            let passing = Command::new(env!("CARGO_BIN_EXE_frs"))
+                .current_dir(self.setup.dir.path())
+                .arg("checkpoint")
+                .stdout(Stdio::piped())
+                .spawn()?;
+            let beside = self.load_at(&server, rate, seconds)?;
+            let passed = passing.wait_with_output()?;
+            let ratio = beside.cpu_us() / alone.cpu_us();
+            println!(
+                "round {round}: {rate} requests/s alone: {:.2} µs each, p99 {} µs; beside a pass: {:.2} µs each, p99 {} µs; ratio {ratio:.3}; {}",
+                alone.cpu_us(),
+                alone.p99_us,
+                beside.cpu_us(),
+                beside.p99_us,
+                common::text(&passed.stdout).trim()
+            );
+        }
+        let (time, said) = self.pass()?;
+        say("usual pass", time, &said);
+        let counts = self.counts(&server);
+        server.kill_all_and_wait();
+        drop(server);
+        let begun = Instant::now();
+        let mut server = self.start()?;
+        say("start after kill -9 of all", begun.elapsed(), "");
+        assert_eq!(self.counts(&server), counts);
+        server.kill_all_and_wait();
+        drop(server);
+        for entry in std::fs::read_dir(self.live.path())? {
+            std::fs::remove_file(entry?.path())?;
+        }
+        std::fs::remove_file(self.setup.path("data/runtime.mmap"))?;
+        let begun = Instant::now();
+        let server = self.start()?;
+        say("start after the loss of the memory", begun.elapsed(), "restored from a checkpoint");
+        assert_eq!(self.counts(&server), counts);
+        if !self.options.keep {
+            self.grow(&server, counts)?;
+        }
+        Ok(())
+    }
+
+    /// Grows the group by half, beside a load.
+    fn grow(&self, server: &Server<'_>, counts: Vec<u64>) -> Result<()> {
+        let Options { keys, rate, seconds, .. } = self.options;
+        let alone = self.load_at(server, rate, seconds)?;
+        self.setup.write_map(&map(keys * 3 / 2));
+        let begun = Instant::now();
+        let reloaded = self.frs("reload")?;
+        say("reload to half as many keys more", begun.elapsed(), reloaded.trim());
+        let mut runs = Vec::new();
+        while !self.setup.log().contains("the group has moved") && begun.elapsed() < LONGEST {
+            runs.push(self.load_at(server, rate, seconds)?);
+        }
+        say("moving it while it serves", begun.elapsed(), &format!("{} MiB", self.mib()?));
+        println!("alone: {:.2} µs each, p99 {} µs", alone.cpu_us(), alone.p99_us);
+        for run in runs {
+            println!("beside the move: {:.2} µs each, p99 {} µs", run.cpu_us(), run.p99_us);
+        }
+        assert!(self.counts(server).iter().zip(counts).all(|(&now, before)| now >= before));
+        Ok(())
+    }
+
+    fn start(&self) -> Result<Server<'_>> {
+        let server = self.setup.start_unready();
+        let begun = Instant::now();
+        let is_served = || {
+            let answer =
+                Client::try_connect(self.setup.address)?.try_get("/query?biz=b&key=0").ok()?;
+            (answer.status == 200 && answer.attribute("error").is_none()).then_some(())
+        };
+        while is_served().is_none() {
+            assert!(begun.elapsed() < LONGEST, "the server does not serve: {}", self.setup.log());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(server)
+    }
+
+    fn counts(&self, server: &Server<'_>) -> Vec<u64> {
+        let mut client = server.client();
+        let step = (self.options.keys / SAMPLE).max(1);
+        let keys = (0..SAMPLE).map(|nth| nth * step);
+        let used = |key| {
+            let answer = client.get(&format!("/query?biz=b&key={key}"));
+            answer.attribute("used").expect("a count").parse().expect("a number")
+        };
+        keys.map(used).collect()
+    }
+
+    fn frs(&self, command: &str) -> Result<String> {
+        let output = Command::new(env!("CARGO_BIN_EXE_frs"))
+            .current_dir(self.setup.dir.path())
+            .arg(command)
+            .output()?;
+        let said = common::text(&output.stdout);
+        if output.status.success() { Ok(said) } else { Err(common::text(&output.stderr).into()) }
+    }
+
+    fn pass(&self) -> Result<(Duration, String)> {
+        let begun = Instant::now();
+        let said = self.frs("checkpoint")?;
+        Ok((begun.elapsed(), said.trim().to_owned()))
+    }
+
+    fn load_at(&self, server: &Server<'_>, rate: u64, seconds: u64) -> Result<Run> {
+        let (rate, duration) = (rate.to_string(), format!("{seconds}s"));
+        self.load(server, &["--rate", &rate, "--duration", &duration, "--requests"], u64::MAX / 2)
+    }
+
+    fn load(&self, server: &Server<'_>, arguments: &[&str], requests: u64) -> Result<Run> {
+        let workers = server.workers();
+        let spent = || -> Result<Duration> {
+            workers.iter().map(|worker| cpu_of_tree(worker.as_raw() as u32)).sum()
+        };
+        let before = spent()?;
+        let keys = self.options.keys.to_string();
+        let output = Command::new(tools::tool("frs-load"))
+            .arg(format!("http://{}", self.setup.address))
+            .args(["--biz", "b", "--key-type", "integer", "--keys", &keys, "--zipf", "0"])
+            .args(["--threads", "1", "--connections", "16"])
+            .args(arguments)
+            .arg(requests.to_string())
+            .output()?;
+        let cpu = spent()?.saturating_sub(before);
+        let said = common::text(&output.stdout);
+        if !output.status.success() {
+            return Err(format!("{said}{}", common::text(&output.stderr)).into());
+        }
+        let words = |line: &str| -> Vec<String> {
+            let found = said.lines().find(|text| text.starts_with(line)).unwrap_or_default();
+            found.replace([',', ':'], "").split_whitespace().map(str::to_owned).collect()
+        };
+        let (requests, latency) = (words("requests "), words("latency"));
+        let at = latency.iter().position(|word| word == "p99").ok_or("no p99")?;
+        Ok(Run {
+            requests: requests[1].parse()?,
+            seconds: requests[3].parse()?,
+            p99_us: latency[at + 1].clone(),
+            cpu,
+        })
+    }
+
+    /// The group's files.
+    fn mib(&self) -> Result<u64> {
+        let mut bytes = 0;
+        for entry in std::fs::read_dir(self.live.path())? {
+            bytes += entry?.metadata()?.len();
+        }
+        Ok(bytes >> 20)
+    }
+}
+
+fn say(what: &str, time: Duration, note: &str) {
+    println!("{what:<40} {:>10.3} s  {note}", time.as_secs_f64());
+}
