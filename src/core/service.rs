@@ -414,14 +414,6 @@ impl Service {
         self.handle.runtime().generation() == 0
     }
 
-    /// Writes dirty pages of all groups on disk back and waits for it. For the keeper.
-    ///
-    /// # Errors
-    /// The first error of any group. Every group is tried.
-    pub fn flush(&mut self) -> Result<(), Error> {
-        self.handle.flush()
-    }
-
     /// Asks the kernel for huge pages under the next part of the groups in memory (16 MiB or less),
     /// for all processes. False when all groups have been done once. In a server the keeper calls
     /// it. Memory that gets none stays in small pages, and works as well.

@@ -68,11 +68,26 @@ impl World {
         let owned = directory();
         let dir = owned.path().to_path_buf();
         let conf = parse(&dir, map);
-        let world = World { conf, dir, lock_timeout, _owned: Some(owned) };
-        Runtime::create_or_open(&world.dir).unwrap();
-        world.prepare();
-        world.publish(map, 1);
-        world
+        World { conf, dir, lock_timeout, _owned: Some(owned) }.made(map)
+    }
+
+    /// Like [`World::new`], on disk. None: the directory of the running program is in memory, too.
+    pub fn on_disk(map: &str) -> Option<World> {
+        let program = std::env::current_exe().unwrap();
+        let owned = tempfile::tempdir_in(program.parent().unwrap()).unwrap();
+        if sys::is_in_memory(owned.path()).unwrap() {
+            return None;
+        }
+        let dir = owned.path().to_path_buf();
+        let conf = parse(&dir, map);
+        Some(World { conf, dir, lock_timeout: "50ms", _owned: Some(owned) }.made(map))
+    }
+
+    fn made(self, map: &str) -> World {
+        Runtime::create_or_open(&self.dir).unwrap();
+        self.prepare();
+        self.publish(map, 1);
+        self
     }
 
     /// The directory that another process prepared.

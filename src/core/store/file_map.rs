@@ -97,9 +97,11 @@ impl Map {
         sys::collapse(&self.room, from..from + count * HUGE_BYTES)
     }
 
-    /// Writes dirty pages back and waits until that is done (msync).
-    pub fn flush(&self) -> io::Result<()> {
-        self.room.flush_range(self.from, self.bytes)
+    /// Writes the dirty pages of `bytes` bytes from byte `from` on back and waits until that is
+    /// done (msync).
+    pub fn flush(&self, from: usize, bytes: usize) -> io::Result<()> {
+        assert!(from + bytes <= self.bytes, "bytes {from}..+{bytes} of {}", self.bytes);
+        self.room.flush_range(self.from + from, bytes)
     }
 }
 

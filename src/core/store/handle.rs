@@ -372,21 +372,15 @@ impl Handle {
         &self.groups
     }
 
+    /// The directory of the group files.
+    pub(super) fn live_dir(&self) -> &Path {
+        &self.live_dir
+    }
+
     /// Whether the process was forked since it attached.
     #[inline]
     pub(super) fn is_forked(&self) -> bool {
         sys::forks() != self.forks
-    }
-
-    /// Writes the groups on disk back (msync). It tries every group and returns the first error.
-    pub fn flush(&self) -> Result<(), Error> {
-        let flushed: Vec<Result<(), Error>> = self
-            .groups
-            .iter()
-            .filter(|group| !group.is_in_memory())
-            .map(|group| group.flush(&self.live_dir))
-            .collect();
-        flushed.into_iter().collect()
     }
 
     /// Asks for huge pages under the next part of the groups in memory, at most 16 MiB. False once

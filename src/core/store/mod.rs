@@ -46,6 +46,8 @@ mod file_set;
 #[cfg(not(loom))]
 mod file_words;
 #[cfg(not(loom))]
+mod flush;
+#[cfg(not(loom))]
 mod freeing;
 #[cfg(not(loom))]
 pub mod group;
@@ -110,6 +112,7 @@ pub use {
     fast_path::{Keep, Lead, Moment, NodeOwner, Worked},
     file_set::path_of,
     file_words::{FileFacts, FilePlace},
+    flush::Flush,
     group::Group,
     growing::end_move,
     handle::Handle,

@@ -211,6 +211,11 @@ mod mapped {
             self.words
         }
 
+        /// Its length in bytes.
+        pub fn bytes(&self) -> usize {
+            self.words * 8
+        }
+
         /// Whether it has no words.
         pub fn is_empty(&self) -> bool {
             self.words == 0
@@ -219,7 +224,7 @@ mod mapped {
         /// Addresses of its bytes, for the list of maps that the SIGBUS handler reads.
         pub fn span(&self) -> Range<usize> {
             let start = self.base.as_ptr() as usize;
-            start..start + self.words * 8
+            start..start + self.bytes()
         }
 
         /// A word. Panics out of bounds.
@@ -295,7 +300,12 @@ mod mapped {
 
         /// Writes dirty pages back and waits until that is done (msync).
         pub fn flush(&self) -> io::Result<()> {
-            self.backing_map().map_or(Ok(()), Map::flush)
+            self.flush_part(0, self.bytes())
+        }
+
+        /// Writes the dirty pages of `bytes` bytes from byte `from` on back and waits for it.
+        pub fn flush_part(&self, from: usize, bytes: usize) -> io::Result<()> {
+            self.backing_map().map_or(Ok(()), |map| map.flush(from, bytes))
         }
     }
 }

@@ -7,11 +7,13 @@
 //! | file | duty |
 //! | --- | --- |
 //! | `checkpoints` | a checkpoint now and then, in a thread of its own |
-//! | `run` | the loop: flushes, recoveries, huge pages |
+//! | `flusher` | writes files on disk back, part by part |
+//! | `run` | the loop: recoveries, huge pages |
 //! | `mover` | moves the nodes of groups that grow |
 //! | `sweeper` | the slow look at all nodes |
 
 mod checkpoints;
+mod flusher;
 mod mover;
 mod run;
 mod sweeper;

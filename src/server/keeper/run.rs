@@ -1,25 +1,23 @@
 //! The keeper's loop does what is due next and receives the master's messages.
 //!
-//! Invariant: a failed flush is never reported as completed. All processes are told, and report it
-//! in their answers about health, until another flush succeeds. The keeper serves no request, so
-//! waiting for a disk delays no client.
+//! Invariant: each duty does a small part at a time, so none waits long for another, however large
+//! the groups are. The keeper serves no request, so waiting for a disk delays no client.
 
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use super::checkpoints::{Checkpoints, Plan};
+use super::flusher::Flusher;
 use super::mover::Mover;
 use super::sweeper::Sweeper;
 use crate::admin::{Admin, AdminArgs, AdminError};
 use crate::process::child::ChildContext;
-use crate::process::log::{self, LogThrottle};
+use crate::process::log;
 use crate::process::message::{self, Received, ToChild};
 use frs::base::clock;
 use frs::base::sys::process::{self, PollFd, PollFlags};
 use frs::service::{Role, Service};
-use frs::store::counter::Timed;
-use frs::store::{Counter, Error};
 
 /// After a death the slot is examined this many times. While large maps are torn down, the kernel
 /// may release a dead process's lock some 100 ms after its end.
@@ -28,8 +26,6 @@ const RECOVERY_ATTEMPTS: u32 = 20;
 const RECOVERY_PAUSE: Duration = Duration::from_millis(100);
 /// The interval between looks for dead programs, whose deaths no process reports.
 const RECOVERY_EVERY: Duration = Duration::from_secs(1);
-/// The interval between two log lines about repeated flush failures.
-const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
 /// The interval between looks whether the last checkpoint is made.
 const LAST_PASS_LOOK: Duration = Duration::from_millis(5);
@@ -78,11 +74,9 @@ struct Keeper {
     child: ChildContext,
     service: Service,
     admin: Option<Admin>,
-    /// None if no file is on disk.
-    next_flush: Option<Instant>,
+    flusher: Flusher,
     /// None when huge pages have been requested for everything that can use them.
     next_huge: Option<Instant>,
-    complaints: LogThrottle,
     next_recovery: Instant,
     attempts_left: u32,
     sweeper: Sweeper,
@@ -101,22 +95,19 @@ impl Keeper {
         let mover = Mover::new(&service.conf().map.groups, now);
         let checkpoints = Checkpoints::start(&child.data_dir);
         checkpoints.take(Plan::of(service.conf()));
-        let mut keeper = Keeper {
+        Keeper {
+            flusher: Flusher::new(&service, now),
             mover,
             checkpoints,
             child,
             service,
             admin,
-            next_flush: None,
             next_huge: Some(now),
-            complaints: LogThrottle::new(COMPLAIN_EVERY),
             // The previous keeper may have died from what it had to recover.
             next_recovery: now,
             attempts_left: RECOVERY_ATTEMPTS,
             sweeper,
-        };
-        keeper.plan_flush(now);
-        keeper
+        }
     }
 
     fn run(&mut self) -> io::Result<()> {
@@ -127,7 +118,7 @@ impl Keeper {
             }
             if self.service.begin_tick() {
                 log::set_level(self.service.conf().srv.log.level);
-                self.plan_flush(clock::instant());
+                self.flusher.take(&self.service, clock::instant());
                 self.next_huge = Some(clock::instant());
                 let groups = &self.service.conf().map.groups;
                 self.sweeper.take(groups, clock::instant());
@@ -139,7 +130,8 @@ impl Keeper {
             }
             self.admin.as_ref().map_or(Ok(()), Admin::check)?;
             self.recover();
-            self.flush();
+            let pulse = self.admin.as_ref().map(|admin| &*admin.pulse);
+            self.flusher.tick(&self.service, pulse, clock::instant());
             self.ask_for_huge_pages();
             self.sweeper.tick(&mut self.service, clock::instant(), clock::now());
             self.move_nodes()?;
@@ -148,7 +140,7 @@ impl Keeper {
 
     fn wait(&self) -> io::Result<()> {
         let (recovery, sweep) = (Some(self.next_recovery), Some(self.sweeper.due()));
-        let duties = [recovery, self.next_flush, self.next_huge, sweep, self.mover.due()];
+        let duties = [recovery, self.flusher.due(), self.next_huge, sweep, self.mover.due()];
         let next = duties.into_iter().flatten().min().unwrap_or(self.next_recovery);
         let mut timeout = next.saturating_duration_since(clock::instant());
         if self.checkpoints.is_last_asked() {
@@ -200,33 +192,6 @@ impl Keeper {
         self.next_recovery = now + if soon { RECOVERY_PAUSE } else { RECOVERY_EVERY };
     }
 
-    fn plan_flush(&mut self, now: Instant) {
-        let data = &self.service.conf().srv.data;
-        let live = data.live.as_ref().unwrap_or(&data.dir);
-        // If this cannot be determined, flushing files in memory does no harm.
-        let in_memory = frs::base::sys::is_in_memory(live).unwrap_or(false);
-        let interval = Duration::from_millis(data.flush_ms);
-        self.next_flush = (!in_memory).then(|| now + interval);
-        if in_memory {
-            // Nothing needs to be written back any more.
-            self.service.set_flush_failed(false);
-        }
-    }
-
-    fn flush(&mut self) {
-        if self.next_flush.is_none_or(|at| at > clock::instant()) {
-            return;
-        }
-        let begun = clock::instant();
-        self.tell_flushing(true);
-        let result = self.service.flush();
-        self.tell_flushing(false);
-        self.count_flush(&result, clock::since(begun));
-        note_flush(&self.service, result, &mut self.complaints, clock::instant());
-        // Counted from the flush's end, so a slow disk gets a pause between flushes.
-        self.plan_flush(clock::instant());
-    }
-
     /// Works in parts with pauses: recovery after a death must not wait for all of a large group.
     fn ask_for_huge_pages(&mut self) {
         if self.next_huge.is_some_and(|at| at <= clock::instant()) {
@@ -244,71 +209,5 @@ impl Keeper {
             Some(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             sent => sent.unwrap_or(Ok(())),
         }
-    }
-
-    fn count_flush(&self, result: &Result<(), Error>, took: Duration) {
-        let Some(counters) = self.service.handle().counters() else { return };
-        match result {
-            Ok(()) => counters.add_time(Timed::Flush, took.as_micros() as u64, 1),
-            Err(_) => counters.count(Counter::FlushErrors),
-        }
-    }
-}
-
-impl Keeper {
-    fn tell_flushing(&self, flushing: bool) {
-        if let Some(admin) = &self.admin {
-            admin.pulse.set_flushing(flushing);
-        }
-    }
-}
-
-/// Reports the result of a flush to all processes, and changes of it to the log.
-fn note_flush(
-    service: &Service,
-    result: Result<(), Error>,
-    complaints: &mut LogThrottle,
-    now: Instant,
-) {
-    // By this keeper or a previous one.
-    let failed_before = service.flush_failed();
-    service.set_flush_failed(result.is_err());
-    match result {
-        Ok(()) if failed_before => tracing::info!("files are written back again"),
-        Ok(()) => {}
-        Err(error) => {
-            if complaints.is_due(now) || !failed_before {
-                tracing::error!(%error, "files are not written back");
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use frs::testing::World;
-
-    #[test]
-    fn all_processes_learn_what_came_of_a_flush() {
-        let map = "<map><group name='g' files='1' key-nodes='1' chain='1' node-size='64'/></map>";
-        let world = World::new(map);
-        let (mut keeper, worker) = (world.attach(), world.attach());
-        let mut complaints = LogThrottle::new(COMPLAIN_EVERY);
-        let mut note = |keeper: &Service, result| {
-            note_flush(keeper, result, &mut complaints, clock::instant());
-        };
-        assert!(!worker.flush_failed(), "none has failed yet");
-        let broken = || Error::Configuration { path: "disk".into(), message: "broken".into() };
-        note(&keeper, Err(broken()));
-        assert!(worker.flush_failed());
-        note(&keeper, Err(broken()));
-        assert!(worker.flush_failed());
-        drop(keeper);
-        assert!(worker.flush_failed() && world.attach().flush_failed(), "nothing was written yet");
-        keeper = world.attach();
-        let result = keeper.flush();
-        note(&keeper, result);
-        assert!(!worker.flush_failed());
     }
 }

@@ -302,7 +302,7 @@ impl Page {
 
     fn files(&mut self, stats: &Stats) {
         let sums = &stats.sums;
-        let help = "Time of a flush of all groups that succeeded.";
+        let help = "How long a flush of all groups that succeeded waited for the disk.";
         self.histogram("frs_flush_seconds", help, &sums.flush_times);
         let help = "Flushes that failed: a loss of power would cost what was counted since.";
         self.one("frs_flush_errors_total", "counter", help, sums.count(Counter::FlushErrors));

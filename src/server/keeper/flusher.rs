@@ -1,0 +1,233 @@
+//! The flusher writes files on disk back, part by part.
+//!
+//! Invariant: a failed flush is never reported as completed. All processes are told, and report it
+//! in their answers about health, until another flush succeeds.
+
+use std::time::{Duration, Instant};
+
+use crate::admin::Pulse;
+use crate::process::log::LogThrottle;
+use frs::base::{clock, sys};
+use frs::service::Service;
+use frs::store::counter::Timed;
+use frs::store::{Counter, Error, Flush, live_dir};
+
+/// The longest pause between two parts. Whoever stores into pages of a part may have to wait for
+/// the disk, so parts in a row would delay many requests.
+const PAUSE: Duration = Duration::from_millis(5);
+/// The pauses of a flush take at most this part of `flush`. Between two flushes there is as much.
+const SHARE: u32 = 2;
+/// The interval between two log lines about repeated failures.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
+
+/// Writes all files on disk back, again and again.
+#[derive(Debug)]
+pub struct Flusher {
+    every: Duration,
+    /// When the next part is due. None: no file is on disk.
+    due: Option<Instant>,
+    under_way: Option<UnderWay>,
+    complaints: LogThrottle,
+}
+
+/// A flush that has begun.
+#[derive(Debug)]
+struct UnderWay {
+    flush: Flush,
+    begun: Instant,
+    pause: Duration,
+    /// How long it has waited for the disk.
+    waited: Duration,
+}
+
+impl Flusher {
+    /// A flusher for the configuration in force. Its first flush is due after an interval.
+    pub fn new(service: &Service, now: Instant) -> Flusher {
+        // If this cannot be determined, flushing files in memory does no harm.
+        let in_memory = sys::is_in_memory(live_dir(service.conf())).unwrap_or(false);
+        if in_memory {
+            // Nothing needs to be written back any more.
+            service.set_flush_failed(false);
+        }
+        let every = interval(service);
+        Flusher {
+            every,
+            due: (!in_memory).then(|| now + every),
+            under_way: None,
+            complaints: LogThrottle::new(COMPLAIN_EVERY),
+        }
+    }
+
+    /// A new configuration was taken. A shorter interval counts from now on.
+    pub fn take(&mut self, service: &Service, now: Instant) {
+        self.every = interval(service);
+        self.due = self.due.map(|due| due.min(now + self.every));
+    }
+
+    /// When the next part is due. None: nothing is ever written back.
+    pub fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Writes a part back, if it is due.
+    pub fn tick(&mut self, service: &Service, pulse: Option<&Pulse>, now: Instant) {
+        if self.due.is_none_or(|due| due > now) {
+            return;
+        }
+        let under_way = self.under_way.get_or_insert_with(|| {
+            tell(pulse, true);
+            UnderWay::new(Flush::new(service.handle()), self.every, now)
+        });
+        let result = under_way.flush.step(service.handle());
+        let over = clock::instant().max(now);
+        under_way.waited += over - now;
+        let Some(result) = result else {
+            self.due = Some(over + under_way.pause);
+            return;
+        };
+        tell(pulse, false);
+        count(service, &result, under_way.waited);
+        note(service, result, &mut self.complaints, over);
+        // A slow disk gets a pause, too.
+        self.due = Some((under_way.begun + self.every).max(over + self.every / SHARE));
+        self.under_way = None;
+    }
+}
+
+impl UnderWay {
+    fn new(flush: Flush, every: Duration, now: Instant) -> UnderWay {
+        let pause = pause(every, flush.parts());
+        UnderWay { flush, begun: now, pause, waited: Duration::ZERO }
+    }
+}
+
+/// The pause between so many parts.
+fn pause(every: Duration, parts: usize) -> Duration {
+    let parts = u32::try_from(parts).unwrap_or(u32::MAX).max(1);
+    PAUSE.min(every / SHARE / parts)
+}
+
+fn interval(service: &Service) -> Duration {
+    Duration::from_millis(service.conf().srv.data.flush_ms)
+}
+
+fn tell(pulse: Option<&Pulse>, flushing: bool) {
+    if let Some(pulse) = pulse {
+        pulse.set_flushing(flushing);
+    }
+}
+
+fn count(service: &Service, result: &Result<(), Error>, waited: Duration) {
+    let Some(counters) = service.handle().counters() else { return };
+    match result {
+        Ok(()) => counters.add_time(Timed::Flush, waited.as_micros() as u64, 1),
+        Err(_) => counters.count(Counter::FlushErrors),
+    }
+}
+
+/// Reports the result of a flush to all processes, and changes of it to the log.
+fn note(service: &Service, result: Result<(), Error>, complaints: &mut LogThrottle, now: Instant) {
+    // By this keeper or a previous one.
+    let failed_before = service.flush_failed();
+    service.set_flush_failed(result.is_err());
+    match result {
+        Ok(()) if failed_before => tracing::info!("files are written back again"),
+        Ok(()) => {}
+        Err(error) => {
+            if complaints.is_due(now) || !failed_before {
+                tracing::error!(%error, "files are not written back");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+
+    use super::*;
+    use frs::service::Role;
+    use frs::testing::World;
+
+    const MAP: &str =
+        "<map><group name='g' files='2' key-nodes='1500' chain='56' node-size='64'/></map>";
+
+    #[test]
+    fn all_processes_learn_what_came_of_a_flush() {
+        let world = World::new(MAP);
+        let (mut keeper, worker) = (world.attach(), world.attach());
+        let mut complaints = LogThrottle::new(COMPLAIN_EVERY);
+        let mut note = |keeper: &Service, result| {
+            note(keeper, result, &mut complaints, clock::instant());
+        };
+        assert!(!worker.flush_failed(), "none has failed yet");
+        let broken = || Error::Configuration { path: "disk".into(), message: "broken".into() };
+        note(&keeper, Err(broken()));
+        assert!(worker.flush_failed());
+        note(&keeper, Err(broken()));
+        assert!(worker.flush_failed());
+        drop(keeper);
+        assert!(worker.flush_failed() && world.attach().flush_failed(), "nothing was written yet");
+        keeper = world.attach();
+        note(&keeper, Ok(()));
+        assert!(!worker.flush_failed());
+    }
+
+    #[test]
+    fn it_writes_parts_with_pauses_and_holds_the_interval() {
+        let Some(world) = World::on_disk(MAP) else {
+            let _ = writeln!(io::stderr(), "SKIPPED the flusher: nothing is on disk");
+            return;
+        };
+        let (every, start) = (Duration::from_secs(5), clock::instant());
+        let keeper = Service::attach(&world.dir, Role::Keeper).unwrap();
+        let (pulse, mut flusher) = (Pulse::default(), Flusher::new(&keeper, start));
+        keeper.set_flush_failed(true);
+        let mut begins = Vec::new();
+        // Far ahead of the clock, so that each part takes no time.
+        for _ in 0..2 {
+            let begun = flusher.due().unwrap();
+            flusher.tick(&keeper, Some(&pulse), begun - Duration::from_millis(1));
+            assert_eq!((flusher.due(), pulse.flushing_ms()), (Some(begun), None), "not yet");
+            let mut parts = 0;
+            loop {
+                let now = flusher.due().unwrap();
+                flusher.tick(&keeper, Some(&pulse), now);
+                parts += 1;
+                if pulse.flushing_ms().is_none() {
+                    break;
+                }
+                assert!(keeper.flush_failed() || !begins.is_empty(), "not reported too early");
+                assert_eq!(flusher.due(), Some(now + PAUSE));
+            }
+            assert_eq!(parts, 12, "two files of six parts");
+            assert!(!keeper.flush_failed());
+            begins.push(begun);
+        }
+        assert_eq!(begins, [start + every, start + every * 2]);
+        let times = world.runtime().sums().flush_times;
+        assert_eq!(times.buckets.iter().sum::<u64>(), 2);
+    }
+
+    #[test]
+    fn files_in_memory_are_not_written_back() {
+        let world = World::new(MAP);
+        if !sys::is_in_memory(&world.dir).unwrap() {
+            let _ = writeln!(io::stderr(), "SKIPPED files in memory: /dev/shm has no room");
+            return;
+        }
+        let keeper = Service::attach(&world.dir, Role::Keeper).unwrap();
+        keeper.set_flush_failed(true);
+        assert_eq!(Flusher::new(&keeper, clock::instant()).due(), None);
+        assert!(!keeper.flush_failed());
+    }
+
+    #[test]
+    fn pauses_take_at_most_half_of_the_interval() {
+        let pause = |every, parts| pause(Duration::from_millis(every), parts);
+        assert_eq!(pause(5_000, 1), PAUSE);
+        assert_eq!(pause(5_000, 500), PAUSE);
+        assert_eq!(pause(5_000, 1_000), PAUSE / 2);
+        assert_eq!((pause(10, 10), pause(10, 0)), (PAUSE / 10, PAUSE));
+    }
+}
