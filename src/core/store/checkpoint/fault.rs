@@ -1,4 +1,5 @@
-//! Faults of the disk and deaths, for tests: at each step of a pass or a restore that changes a file.
+//! Faults of the disk and deaths, for tests: at each step of a pass or a restore that changes a
+//! file.
 //!
 //! Invariant: outside of tests there are none, and a call costs nothing.
 

@@ -161,8 +161,10 @@ fn a_pass_writes_what_has_changed_since_the_last_one_into_its_file() {
     assert_eq!(pages(machine.pass()), first, "the other file has nothing of it yet");
     assert_eq!(pages(machine.pass()), [0, 0]);
     machine.attach().update("l", "a", NOW);
-    assert_eq!(pages(machine.pass()), [0, 1]);
-    assert_eq!(pages(machine.pass()), [0, 1]);
+    let of_one_node = pages(machine.pass());
+    // The seeds decide where its node is, which may begin in one page and end in the next.
+    assert!(matches!(of_one_node[..], [0, 1 | 2]), "{of_one_node:?}");
+    assert_eq!(pages(machine.pass()), of_one_node);
     assert_eq!(pages(machine.pass()), [0, 0]);
 }
 

@@ -99,7 +99,7 @@ fn a_keeper_is_killed_at_each_step_of_a_pass() {
     for stage in STAGES {
         let mut kills = 0;
         let first = 1 + stage as u64;
-        for nth in (first..).step_by(every(if stage == Stage::Still { 3 } else { 13 })) {
+        for nth in (first..).step_by(every(if stage == Stage::Still { 5 } else { 17 })) {
             let (mut machine, least) = machine_at(stage);
             let mut counts = least.clone();
             machine.use_keys(&mut counts);
@@ -133,7 +133,7 @@ fn a_restore_is_killed_at_each_step_and_begins_again() {
     for stage in [Stage::Still, Stage::Going] {
         let (mut machine, counts) = machine_at(stage);
         let files = if stage == Stage::Still { 2 } else { 2 + 3 };
-        for nth in 1.. {
+        for nth in (1..).step_by(every(5)) {
             machine.go_down();
             let status = run("starter", &machine, nth);
             let is_killed = status.signal() == Some(9);
