@@ -165,6 +165,20 @@ pub enum Error {
         /// What is wrong with each checkpoint.
         why: Vec<String>,
     },
+    /// The disk does not give back what a checkpoint holds.
+    #[error(
+        "group {group}: {}: cannot read the checkpoint: {source}; check its disk, or start with \
+         --accept-loss, which takes the checkpoint before, or begins with an empty group",
+        path.display()
+    )]
+    UnreadableCheckpoint {
+        /// The group.
+        group: String,
+        /// The file of the checkpoint.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
     /// No server has published a configuration, or the last one has ended cleanly.
     #[error("{}: no configuration was published: is the server running?", path.display())]
     Unpublished {
@@ -191,7 +205,7 @@ impl Error {
         const LACKS: [Errno; 5] =
             [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM, Errno::EINTR, Errno::EAGAIN];
         match self {
-            Error::Io { source, .. } => {
+            Error::Io { source, .. } | Error::UnreadableCheckpoint { source, .. } => {
                 source.raw_os_error().is_some_and(|code| LACKS.contains(&Errno::from_raw(code)))
             }
             Error::Exhausted { .. } | Error::Programs { .. } => true,
@@ -204,7 +218,7 @@ impl Error {
     /// it must repair it.
     pub(crate) fn is_of_files(&self) -> bool {
         match self {
-            Error::Io { .. } => !self.is_transient(),
+            Error::Io { .. } | Error::UnreadableCheckpoint { .. } => !self.is_transient(),
             Error::Mismatch { .. }
             | Error::Missing { .. }
             | Error::Quarantined { .. }

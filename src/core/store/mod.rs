@@ -103,7 +103,7 @@ pub use {
     access::{give_access, give_access_to_generation},
     checkpoint::{
         CheckpointFacts, Checkpointer, GroupPass, Pace, Pacer, PassRate, Progress, Unpaced,
-        checkpoint_facts,
+        checkpoint_facts, restorable,
     },
     counter::{BizRow, Counter, Counters, GroupCounter, Sums},
     doorbell::{Asking, Bell, EventBell, Rest},

@@ -8,8 +8,9 @@ use std::fs::OpenOptions;
 use std::path::Path;
 use std::time::Duration;
 
-use super::checkpoint::{self, Found, LiveState, Marking, Progress, Restored};
+use super::checkpoint::{self, Complete, Found, LiveState, Marking, Progress, Restored};
 use super::counter::GroupCounter;
+use super::dirty::Side;
 use super::error::{Error, io_error};
 use super::group::{self, FileSet, Group, Header, Marks, OpenFile, OpenGroup, OtherSetting};
 use super::growing;
@@ -268,50 +269,94 @@ fn make_ready(
     if state == LiveState::GoOn {
         return Ok(Markings::of_named(Marking::On));
     }
-    match checkpoint::find(data, name)? {
-        Found::Complete(complete) => {
-            if !runtime.named_groups(name).is_empty() && !is_alone(runtime, LINGERING) {
-                // No process may go on with its former files.
-                return Err(Error::Quarantined { group: name.clone() });
+    let why = match checkpoint::find(data, name)? {
+        Found::Nothing => Vec::new(),
+        Found::Unusable(why) => why,
+        Found::Complete(newest, older) => {
+            let (older, why_no_older) = match older {
+                Ok(older) => (Some(older), None),
+                Err(why) => (None, Some(why)),
+            };
+            if let Some(why) = &why_no_older {
+                tracing::warn!(group = name, why, "the other checkpoint is not complete");
             }
-            let (number, begun_ms) = (complete.facts.number, complete.facts.begun_ms);
-            tracing::warn!(group = name, number, begun_ms, "restoring the group from a checkpoint");
-            if let Some(other) = &complete.other {
-                tracing::warn!(group = name, why = other, "the other checkpoint is not complete");
+            let all = std::iter::once(newest).chain(older);
+            match restore_one_of(all, conf, how, runtime, prepared)? {
+                Ok(markings) => return Ok(markings),
+                Err(why) => why.into_iter().chain(why_no_older).collect(),
             }
-            let Restored { report, holds } = checkpoint::restore(live, &complete, how.progress)?;
-            log_report(name, &report);
-            prepared.restored.push(name.clone());
-            prepared.dropped_nodes += report.dropped();
-            count_dropped(live, runtime, name, &report)?;
-            let marking = holds
-                .map_or(Marking::On, |(side, pass)| Marking::Holding { side: Some(side), pass });
-            Ok(match complete.next {
-                Some(_) => Markings { named: marking, next: marking },
-                None => Markings::of_named(marking),
-            })
         }
+    };
+    if state == LiveState::Unclean {
         // They are scanned, as without checkpoints.
-        _ if state == LiveState::Unclean => Ok(Markings::of_named(Marking::On)),
-        Found::Unusable(why) if !how.accepts_loss => Err(Error::Lost { group: name.clone(), why }),
-        found => {
-            if let Found::Unusable(why) = found {
-                let why = why.join("; ");
-                tracing::error!(group = name, why, "all that was counted is lost, as accepted");
-                checkpoint::remove(data, name)?;
-            }
-            group::create(live, configured)?;
-            prepared.created.push(name.clone());
-            let header = group::open_files(live, name)?.header;
-            Ok(Markings::of_named(match checkpoint::create_empty(data, &header) {
-                Ok(pass) => Marking::Holding { side: None, pass },
-                Err(error) => {
-                    tracing::error!(group = name, %error, "no checkpoint can be made yet");
-                    Marking::On
-                }
-            }))
+        return Ok(Markings::of_named(Marking::On));
+    }
+    if !why.is_empty() {
+        if !how.accepts_loss {
+            return Err(Error::Lost { group: name.clone(), why });
+        }
+        let why = why.join("; ");
+        tracing::error!(group = name, why, "all that was counted is lost, as accepted");
+        for side in Side::BOTH {
+            checkpoint::remove(data, name, side)?;
         }
     }
+    group::create(live, configured)?;
+    prepared.created.push(name.clone());
+    let header = group::open_files(live, name)?.header;
+    Ok(Markings::of_named(match checkpoint::create_empty(data, &header) {
+        Ok(pass) => Marking::Holding { side: None, pass },
+        Err(error) => {
+            tracing::error!(group = name, %error, "no checkpoint can be made yet");
+            Marking::On
+        }
+    }))
+}
+
+/// Restores a group from the first one of its complete checkpoints. If what the disk does not give
+/// back may be lost, from the first one that can be read; if there is none, says why.
+fn restore_one_of(
+    all: impl Iterator<Item = Box<Complete>>,
+    conf: &Conf,
+    how: Preparing<'_>,
+    runtime: &Runtime,
+    prepared: &mut Prepared,
+) -> Result<Result<Markings, Vec<String>>, Error> {
+    let (data, live) = (&conf.srv.data.dir, live_dir(conf));
+    let (mut unread, mut why) = (Vec::new(), Vec::new());
+    for complete in all {
+        let (facts, name) = (complete.facts, &*complete.named.header.name);
+        if !runtime.named_groups(name).is_empty() && !is_alone(runtime, LINGERING) {
+            // No process may go on with its former files.
+            return Err(Error::Quarantined { group: name.to_owned() });
+        }
+        let (number, begun_ms) = (facts.number, facts.begun_ms);
+        tracing::warn!(group = name, number, begun_ms, "restoring the group from a checkpoint");
+        let Restored { report, holds } = match checkpoint::restore(live, &complete, how.progress) {
+            Err(error @ Error::UnreadableCheckpoint { .. }) if how.accepts_loss => {
+                tracing::error!(%error, "what this checkpoint held is lost, as accepted");
+                unread.push(complete.side);
+                why.push(error.to_string());
+                continue;
+            }
+            restored => restored?,
+        };
+        log_report(name, &report);
+        prepared.restored.push(name.to_owned());
+        prepared.dropped_nodes += report.dropped();
+        count_dropped(live, runtime, name, &report)?;
+        for side in unread {
+            // Otherwise the next pass would be written over the one that can be read.
+            checkpoint::remove(data, name, side)?;
+        }
+        let marking =
+            holds.map_or(Marking::On, |(side, pass)| Marking::Holding { side: Some(side), pass });
+        return Ok(Ok(match complete.next {
+            Some(_) => Markings { named: marking, next: marking },
+            None => Markings::of_named(marking),
+        }));
+    }
+    Ok(Err(why))
 }
 
 /// Quarantines a group until a start has found its files sound. Until then no process serves from

@@ -8,7 +8,7 @@ use frs::base::clock;
 use frs::base::figures::{bytes, grouped};
 use frs::conf::{Conf, Group};
 use frs::inspect::{self, MovePlan};
-use frs::store;
+use frs::store::{self, CheckpointFacts};
 
 /// What would happen to the files.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ pub fn forecast(conf: &Conf) -> Forecast {
         }
         let group_bytes = group.geometry.group_bytes();
         needed += group_bytes;
-        forecast.lines.push(format!("creates group {} ({})", group.name, bytes(group_bytes)));
+        make(&mut forecast, conf, group, &bytes(group_bytes));
     }
     match inspect::plan_moves(conf, clock::now()) {
         Ok(plans) => {
@@ -56,6 +56,26 @@ pub fn forecast(conf: &Conf) -> Forecast {
         ));
     }
     forecast
+}
+
+/// Tells what the files of a group that has none begin with.
+fn make(forecast: &mut Forecast, conf: &Conf, group: &Group, size: &str) {
+    let (data, name) = (&conf.srv.data, &group.name);
+    let checkpoint = match data.checkpoint {
+        Some(_) => store::restorable(&data.dir, name),
+        None => Ok(None),
+    };
+    match checkpoint {
+        Ok(None) => forecast.lines.push(format!("creates group {name} ({size})")),
+        Ok(Some(CheckpointFacts { number, begun_ms, .. })) => {
+            let seconds = clock::now().saturating_sub(begun_ms) / 1000;
+            forecast.lines.push(format!(
+                "restores group {name} ({size}) from its checkpoint {number}, begun {} s ago",
+                grouped(seconds)
+            ));
+        }
+        Err(error) => forecast.warnings.push(format!("a start does not serve it: {error}")),
+    }
 }
 
 /// Tells what becomes of a group that would move. Returns the bytes that it needs for a while.

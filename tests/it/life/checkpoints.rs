@@ -50,6 +50,12 @@ fn what_was_counted_before_a_checkpoint_is_there_after_the_machine_went_down() {
     assert!(verified.status.success(), "{verified:?}");
     go_down(&setup, &mut server);
     drop(server);
+    let check = setup.frs(&["check"]);
+    let words = text(&check.stdout);
+    assert!(
+        words.contains("restores group default (") && words.contains("checkpoint 2"),
+        "{words}"
+    );
     let server = setup.start();
     assert_eq!(used(&mut server.client(), "alice"), 7);
     assert!(setup.log().contains("restoring the group from a checkpoint"));
@@ -106,6 +112,9 @@ fn a_group_without_a_checkpoint_is_named_and_begins_empty_only_where_that_is_acc
     }
     go_down(&setup, &mut server);
     drop(server);
+    let check = setup.frs(&["check"]);
+    let words = text(&check.stdout) + &text(&check.stderr);
+    assert!(words.contains("a start does not serve it: group other: "), "{words}");
     let strict = setup.frs(&["serve", "--strict"]);
     assert_eq!(strict.status.code(), Some(1));
     let words = text(&strict.stderr);

@@ -137,7 +137,7 @@ impl Checkpointer {
         let (named, next) = (groups[0].header(), groups.get(1).map(|next| next.header().id));
         // It may be of other files that had the name: it stays until these have a complete one.
         let newest = match file::find(&self.data_dir, &named.name)? {
-            Found::Complete(newest) => Some(newest),
+            Found::Complete(newest, _) => Some(newest),
             Found::Nothing | Found::Unusable(_) => None,
         };
         let side = newest.as_ref().map_or(Side::A, |newest| newest.side.other());

@@ -230,8 +230,9 @@ pub(super) fn random_id(data_dir: &Path) -> Result<u64, Error> {
 pub(crate) enum Found {
     /// There is no file of any.
     Nothing,
-    /// The newest pass that is complete in all files.
-    Complete(Box<Complete>),
+    /// The newest pass that is complete in all files, and the one before, or why that is not
+    /// complete.
+    Complete(Box<Complete>, Result<Box<Complete>, String>),
     /// There are files, and no pass is complete in all of them. For each checkpoint, why.
     Unusable(Vec<String>),
 }
@@ -244,8 +245,6 @@ pub(crate) struct Complete {
     pub named: Copied,
     /// If the group moved, the files that it moved to.
     pub next: Option<Copied>,
-    /// Why the other checkpoint is not, if it is not complete.
-    pub other: Option<String>,
 }
 
 /// What was copied of the files of one geometry.
@@ -277,11 +276,9 @@ pub(crate) fn find(data_dir: &Path, name: &str) -> Result<Found, Error> {
     }
     let [a, b] = Side::BOTH.map(|side| complete(data_dir, name, side));
     let number = |found: &Result<Complete, String>| found.as_ref().map_or(0, |c| c.facts.number);
-    let (newest, other) = if number(&a) >= number(&b) { (a, b) } else { (b, a) };
-    match (newest, other) {
-        (Ok(newest), other) => {
-            Ok(Found::Complete(Box::new(Complete { other: other.err(), ..newest })))
-        }
+    let (newest, older) = if number(&a) >= number(&b) { (a, b) } else { (b, a) };
+    match (newest, older) {
+        (Ok(newest), older) => Ok(Found::Complete(Box::new(newest), older.map(Box::new))),
         (Err(one), Err(two)) => Ok(Found::Unusable(vec![one, two])),
         (Err(_), Ok(_)) => unreachable!("the one with a number is the newest"),
     }
@@ -306,7 +303,7 @@ fn complete(data_dir: &Path, name: &str, side: Side) -> Result<Complete, String>
     {
         return Err(differs("id of the pass", of_next.id, facts.id));
     }
-    Ok(Complete { side, facts, named, next: next.map(|(next, _)| next), other: None })
+    Ok(Complete { side, facts, named, next: next.map(|(next, _)| next) })
 }
 
 fn copied(data_dir: &Path, name: &str, part: Part) -> Result<(Copied, CheckpointFacts), String> {
@@ -386,14 +383,24 @@ pub(super) fn settle(
 
 /// The newest complete pass of a group, if there is one, without its files.
 pub fn checkpoint_facts(data_dir: &Path, name: &str) -> Option<CheckpointFacts> {
-    match find(data_dir, name) {
-        Ok(Found::Complete(complete)) => {
+    restorable(data_dir, name).ok().flatten()
+}
+
+/// The pass that a start restores a group from which has no live files. `None`: there is no
+/// checkpoint.
+///
+/// # Errors
+/// There are checkpoints, and none is complete.
+pub fn restorable(data_dir: &Path, name: &str) -> Result<Option<CheckpointFacts>, Error> {
+    match find(data_dir, name)? {
+        Found::Nothing => Ok(None),
+        Found::Complete(complete, _) => {
             // Each file says how many of its own pages were written.
             let files = complete.copied().flat_map(|(_, copied)| &copied.files);
             let written_pages = files.map(|file| file.facts.written_pages).sum();
-            Some(CheckpointFacts { written_pages, ..complete.facts })
+            Ok(Some(CheckpointFacts { written_pages, ..complete.facts }))
         }
-        _ => None,
+        Found::Unusable(why) => Err(Error::Lost { group: name.to_owned(), why }),
     }
 }
 
@@ -401,7 +408,7 @@ pub fn checkpoint_facts(data_dir: &Path, name: &str) -> Option<CheckpointFacts> 
 /// which it moved.
 pub(crate) fn geometry(data_dir: &Path, name: &str) -> Option<Geometry> {
     match find(data_dir, name) {
-        Ok(Found::Complete(complete)) => Some(complete.newest().header.geometry),
+        Ok(Found::Complete(complete, _)) => Some(complete.newest().header.geometry),
         _ => None,
     }
 }
@@ -411,9 +418,12 @@ pub(crate) fn is_checkpoint_of_move(data_dir: &Path, name: &str) -> bool {
     checkpoint_facts(data_dir, name).is_some_and(|facts| facts.partner.is_some())
 }
 
-/// Removes all checkpoint files of a group.
-pub(crate) fn remove(data_dir: &Path, name: &str) -> Result<(), Error> {
-    for path in paths(data_dir, name)? {
+/// Removes a checkpoint of a group.
+pub(crate) fn remove(data_dir: &Path, name: &str, side: Side) -> Result<(), Error> {
+    for (part, path) in paths(data_dir, name)? {
+        if part.side != side {
+            continue;
+        }
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(io_error(&path, "remove it")(error));
@@ -429,19 +439,21 @@ fn is_any_there(data_dir: &Path, name: &str) -> Result<bool, Error> {
 }
 
 /// The paths of all checkpoint files of a group, whatever their numbers.
-fn paths(data_dir: &Path, name: &str) -> Result<Vec<PathBuf>, Error> {
+fn paths(data_dir: &Path, name: &str) -> Result<Vec<(Part, PathBuf)>, Error> {
     let start = format!("{name}.");
-    let is_one = |file: &str| {
+    let part_of = |file: &str| {
         let middle = file.strip_prefix(&start)?;
-        let number = |part| middle.strip_suffix(end_of(part))?.parse::<u32>().ok();
-        PARTS.into_iter().find_map(number)
+        let is_its = |part: &Part| {
+            middle.strip_suffix(end_of(*part)).is_some_and(|number| number.parse::<u32>().is_ok())
+        };
+        PARTS.into_iter().find(is_its)
     };
     let entries = std::fs::read_dir(data_dir).map_err(io_error(data_dir, "read the directory"))?;
     let mut found = Vec::new();
     for entry in entries {
         let path = entry.map_err(io_error(data_dir, "read the directory"))?.path();
-        if path.file_name().and_then(|name| name.to_str()).and_then(is_one).is_some() {
-            found.push(path);
+        if let Some(part) = path.file_name().and_then(|name| name.to_str()).and_then(part_of) {
+            found.push((part, path));
         }
     }
     Ok(found)

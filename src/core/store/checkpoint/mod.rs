@@ -26,8 +26,8 @@ mod tests;
 pub(super) use admit::{LiveState, Marking, admit_marks, live_state};
 pub use checkpointer::{Checkpointer, GroupPass, PassRate, Unpaced};
 pub(crate) use file::is_checkpoint_of_move;
-pub use file::{CheckpointFacts, checkpoint_facts};
-pub(super) use file::{Copied, Found, create_empty, find, geometry, remove};
+pub use file::{CheckpointFacts, checkpoint_facts, restorable};
+pub(super) use file::{Complete, Copied, Found, create_empty, find, geometry, remove};
 #[cfg(all(test, not(loom), not(miri)))]
 use file::{Part, path_of};
 pub use pass::{Pace, Pacer};

@@ -145,9 +145,13 @@ fn copy(
                 return Ok(());
             }
             let part = &mut buffer[..(end - at).min(COPY_BYTES as u64) as usize];
-            fault::read(&from.path)
-                .and_then(|()| from.file.read_exact_at(part, at))
-                .map_err(io_error(&from.path, "read it"))?;
+            fault::read(&from.path).and_then(|()| from.file.read_exact_at(part, at)).map_err(
+                |source| Error::UnreadableCheckpoint {
+                    group: group.clone(),
+                    path: from.path.clone(),
+                    source,
+                },
+            )?;
             // Zeros are there already, and need no page.
             if part.iter().any(|&byte| byte != 0) {
                 fault::point(draft)?;
