@@ -20,6 +20,18 @@ pub struct Geometry {
 }
 
 impl Geometry {
+    /// The settings of map.xml that it consists of, with their values.
+    pub fn settings(&self) -> [(&'static str, String); 6] {
+        [
+            ("files", self.files.to_string()),
+            ("key-nodes", self.key_nodes.to_string()),
+            ("chain", self.chain.to_string()),
+            ("node-size", self.node_bytes.to_string()),
+            ("key-bytes", self.key_bytes.to_string()),
+            ("hash", format!("{:?}", self.hash).to_lowercase()),
+        ]
+    }
+
     /// Bytes of one file: a header page, then key-nodes of a 64-byte head and `chain` nodes.
     pub const fn file_bytes(&self) -> u64 {
         4096 + self.key_nodes as u64 * (64 + self.chain as u64 * self.node_bytes as u64)

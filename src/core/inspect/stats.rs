@@ -23,6 +23,9 @@ pub struct FileStats {
 pub struct GroupStats {
     /// Its name.
     pub name: String,
+    /// These are the files that it moves from. Those that it moves to stand before, under the same
+    /// name.
+    pub is_former: bool,
     /// The geometry of its files.
     pub geometry: Geometry,
     /// Nodes whose loss would cost something.
@@ -71,6 +74,7 @@ impl Reader {
         let geometry = *group.geometry();
         let mut stats = GroupStats {
             name: group.header().name.clone(),
+            is_former: index >= self.conf().map.groups.len(),
             geometry,
             live: 0,
             expired: 0,

@@ -10,7 +10,7 @@ use super::map_edit::{self, BizName, EditError};
 use super::response::Refusal;
 use super::route::Growth;
 use crate::protocol::Code;
-use frs::conf::{Conf, LoadedConf, Texts};
+use frs::conf::{Conf, Geometry, LoadedConf, Texts};
 use frs::store;
 
 /// Checks what the groups in force are to do under a changed configuration.
@@ -34,14 +34,23 @@ pub(super) fn check(changed: LoadedConf, in_force: &Conf, growth: Growth) -> Res
         }
         if growth == Growth::Refused {
             let words = format!(
-                "group {}: node-size is {}, expected {}: ?grow=true moves the group to such nodes \
-                 while it serves",
-                group.name, from.node_bytes, to.node_bytes
+                "group {}: its files do not hold this map: {}: ?grow=true moves the group to such \
+                 files while it serves",
+                group.name,
+                differences(&from, &to)
             );
             return Err(Refusal::new(422, Code::Faulty, words));
         }
     }
     Ok(())
+}
+
+/// The settings of a group's files, and what they must become. They may be derived from `keys`.
+fn differences(from: &Geometry, to: &Geometry) -> String {
+    let pairs = from.settings().into_iter().zip(to.settings());
+    let differing = pairs.filter(|(from, to)| from != to);
+    let words = differing.map(|((name, from), (_, to))| format!("{name} is {from}, needed {to}"));
+    words.collect::<Vec<_>>().join("; ")
 }
 
 /// The map with a written `node-size` that holds this business. None: the size is not what is
@@ -121,6 +130,11 @@ mod tests {
         let status = |map: &str, served: &Conf, growth| {
             check(loaded(&texts(map)), served, growth).map_err(|refusal| refusal.status)
         };
+        let other = group(384).replace("'1' key-nodes='9'", "'2' key-nodes='8'");
+        let refusal = check(loaded(&texts(&other)), &served, Growth::Refused).unwrap_err();
+        let words = "group g: its files do not hold this map: files is 1, needed 2; key-nodes is \
+                     9, needed 8; node-size is 320, needed 384: ?grow=true moves";
+        assert!(refusal.words.starts_with(words), "{}", refusal.words);
         let allowed = Growth::Allowed(crate::process::message::Loss::Refused);
         assert_eq!(status(&group(320), &served, Growth::Refused), Ok(()));
         assert_eq!(status(&group(384), &served, Growth::Refused), Err(422));

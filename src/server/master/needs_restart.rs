@@ -3,7 +3,7 @@
 //! Invariant: a configuration that passes can replace the one in force without closing a listener,
 //! moving a file or changing a process's user.
 
-use frs::conf::{Conf, Geometry, Group, Listen, Srv};
+use frs::conf::{Conf, Group, Listen, Srv};
 
 const ADMIN: &str = "<admin listen>";
 const RESP: &str = "<resp listen>";
@@ -176,17 +176,7 @@ fn resps(conf: &Conf) -> Vec<&Listen> {
 }
 
 fn geometry_changes(live: &Group, new: &Group) -> Vec<RestartNeed> {
-    let settings = |geometry: &Geometry| {
-        [
-            ("files", geometry.files.to_string()),
-            ("key-nodes", geometry.key_nodes.to_string()),
-            ("chain", geometry.chain.to_string()),
-            ("node-size", geometry.node_bytes.to_string()),
-            ("key-bytes", geometry.key_bytes.to_string()),
-            (HASH, format!("{:?}", geometry.hash).to_lowercase()),
-        ]
-    };
-    let pairs = settings(&live.geometry).into_iter().zip(settings(&new.geometry));
+    let pairs = live.geometry.settings().into_iter().zip(new.geometry.settings());
     pairs
         .filter(|(found, wanted)| found != wanted)
         .map(|((setting, found), (_, wanted))| RestartNeed::Geometry {

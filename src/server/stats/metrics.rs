@@ -184,14 +184,9 @@ impl Page {
     fn groups(&mut self, stats: &Stats) {
         let groups = &stats.groups;
         let help = "1 where a group is served, 0 where its items answer `store`.";
-        self.head("frs_group_served", "gauge", help);
-        for group in groups.iter().filter(|group| group.geometry.is_some()) {
-            self.sample(
-                "frs_group_served",
-                &[label("group", group.name())],
-                u64::from(group.served),
-            );
-        }
+        self.of_named_groups(groups, "frs_group_served", help, |group| group.served);
+        let help = "1 while the nodes of a group move to another geometry.";
+        self.of_named_groups(groups, "frs_group_moving", help, |group| group.moving.is_some());
         self.head(
             "frs_nodes",
             "gauge",
@@ -229,6 +224,20 @@ impl Page {
         ];
         let help = "Nodes that were damaged, and not believed.";
         self.by_group(groups, "frs_dropped_nodes_total", help, "reason", drops);
+    }
+
+    /// What is so, or is not, of each group in the configuration.
+    fn of_named_groups(
+        &mut self,
+        groups: &[GroupSnapshot],
+        name: &str,
+        help: &str,
+        is_so: impl Fn(&GroupSnapshot) -> bool,
+    ) {
+        self.head(name, "gauge", help);
+        for group in groups.iter().filter(|group| group.geometry.is_some()) {
+            self.sample(name, &[label("group", group.name())], u64::from(is_so(group)));
+        }
     }
 
     fn by_group<const N: usize>(

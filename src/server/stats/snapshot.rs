@@ -8,7 +8,7 @@ use std::path::Path;
 use frs::base::clock::{self, Millis};
 use frs::base::sys;
 use frs::conf::active::{self, ActiveError};
-use frs::conf::{Biz, Conf, Geometry, limit_words};
+use frs::conf::{Biz, Conf, Geometry, MoveMode, limit_words};
 use frs::service::Role;
 use frs::store::counter::{BizKey, ClusterState, GroupKey, GroupSums, OUTCOMES};
 use frs::store::{self, CheckpointCounts, MasterCounts, Runtime, SlotStatus, Sums};
@@ -91,6 +91,8 @@ pub struct GroupSnapshot {
     pub geometry: Option<Geometry>,
     /// Whether it is served. If not, its items answer `store`.
     pub served: bool,
+    /// Whether, and how, its nodes move from files of another geometry.
+    pub moving: Option<MoveMode>,
     /// When its newest complete checkpoint began. None: it has none, or there are none.
     pub checkpoint_ms: Option<Millis>,
     /// Its counts.
@@ -273,7 +275,8 @@ fn groups(runtime: &Runtime, sums: &Sums, conf: &Conf) -> Vec<GroupSnapshot> {
         let served = runtime.is_served(&group.name);
         let checkpoint_ms =
             conf.srv.data.checkpoint.and_then(|_| runtime.checkpoint_time(&group.name));
-        GroupSnapshot { key, geometry: Some(group.geometry), served, checkpoint_ms, sums }
+        let (geometry, moving) = (Some(group.geometry), group.moving);
+        GroupSnapshot { key, geometry, served, moving, checkpoint_ms, sums }
     });
     let is_named = |key: &GroupKey| match key {
         GroupKey::Name(name) => conf.map.groups.iter().any(|group| group.name == *name),
@@ -281,7 +284,14 @@ fn groups(runtime: &Runtime, sums: &Sums, conf: &Conf) -> Vec<GroupSnapshot> {
     };
     let gone = sums.groups.iter().filter(|(key, _)| !is_named(key)).map(|(key, sums)| {
         let (key, sums) = (key.clone(), sums.clone());
-        GroupSnapshot { key, geometry: None, served: false, checkpoint_ms: None, sums }
+        GroupSnapshot {
+            key,
+            geometry: None,
+            served: false,
+            moving: None,
+            checkpoint_ms: None,
+            sums,
+        }
     });
     named.chain(gone).collect()
 }

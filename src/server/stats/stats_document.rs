@@ -7,6 +7,7 @@ use super::snapshot::{Counted, GroupSnapshot, Hot, ProcessSnapshot, Rates, Stats
 use crate::protocol::call::{Call, status_word};
 use crate::protocol::element::{Element, Layout, Value};
 use crate::protocol::{Format, xml};
+use frs::conf::MoveMode;
 use frs::service::{ItemError, Outcome};
 use frs::store::Counter;
 use frs::store::counter::{ClusterNodeState, GroupCounter, LeaseCounter, LeaseState, OUTCOMES};
@@ -178,6 +179,7 @@ fn group(group: &GroupSnapshot) -> Element {
             .with("key-bytes", geometry.key_bytes)
             .with("bytes", geometry.group_bytes())
             .with("served", group.served)
+            .with_some("moving", group.moving.map(move_word))
             .with_some("checkpoint", group.checkpoint_ms);
     }
     for (name, counter) in COUNTERS {
@@ -191,6 +193,13 @@ fn group(group: &GroupSnapshot) -> Element {
             .with("free", nodes.free)
             .with("looked", nodes.swept_ms)
             .numbers("chains", &nodes.chains),
+    }
+}
+
+fn move_word(mode: MoveMode) -> &'static str {
+    match mode {
+        MoveMode::Lossless => "lossless",
+        MoveMode::Lossy => "lossy",
     }
 }
 

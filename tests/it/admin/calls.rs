@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::plane::{Plane, TOKEN, ask};
-use crate::common::{Answer, Client, Server, Settings, Setup, needs, wait_until};
+use crate::common::{Answer, Client, Server, Settings, Setup, needs, text, wait_until};
 use frs::conf::Conf;
+use nix::sys::signal::{Signal, kill};
 
 fn biz(id: u32, max: u64) -> String {
     format!(
@@ -259,6 +260,39 @@ fn a_business_that_needs_longer_nodes_moves_its_group_if_it_may() {
         assert_eq!(answer.attribute("max"), Some("60"), "{answer:?}");
     }
     assert_eq!(plane.ask("PUT", "/biz/9?lossy=true", long).status, 400);
+}
+
+#[test]
+fn while_a_group_moves_every_view_says_so_and_a_second_move_is_refused() {
+    let plane = Plane::new(1);
+    let server = plane.start(1);
+    server.client().charge("three", "k", 2);
+    let metric = |moving| format!("frs_group_moving{{group=\"default\"}} {moving}\n");
+    assert!(plane.get("/metrics").body.contains(&metric(0)));
+    assert!(!plane.get("/stats").body.contains("moving="));
+    // All nodes move, and the master that is to end the move does not hear of it.
+    let keeper = server.attached("keeper")[0];
+    kill(keeper, Signal::SIGSTOP).expect("stopped");
+    let wider = plane.map().replace("node-size=\"128\"", "node-size=\"192\"");
+    plane.setup.write_map(&wider);
+    plane.setup.frs(&["reload"]);
+    server.signal(Signal::SIGSTOP);
+    kill(keeper, Signal::SIGCONT).expect("continued");
+    assert!(plane.get("/metrics").body.contains(&metric(1)));
+    assert!(plane.get("/stats").body.contains(" moving=\"lossless\""));
+    let stat = text(&plane.setup.inspect(&["stat", "data"]).stdout);
+    assert!(stat.contains("group default, as it was: its nodes move: files"), "{stat}");
+    let long = r#"<biz id="9" name="b9" key="string"><limit policy="sliding" interval="1h" max="60"/></biz>"#;
+    let answer = plane.ask("PUT", "/biz/9?grow=true", long);
+    assert_eq!(answer.status, 409, "{answer:?}");
+    assert!(answer.body.contains("group default: it moves to another geometry"), "{answer:?}");
+    assert_eq!(plane.map(), wider);
+    server.signal(Signal::SIGCONT);
+    wait_until("the group has moved", || {
+        plane.get("/metrics").body.contains(&metric(0)).then_some(())
+    });
+    assert_eq!(plane.ask("PUT", "/biz/9?grow=true", long).status, 201);
+    assert_eq!(server.client().get("/query?biz=three&key=k").attribute("used"), Some("2"));
 }
 
 #[test]

@@ -13,8 +13,9 @@ use std::thread;
 
 use nix::sys::signal::{Signal, kill};
 
+use super::Life;
 use crate::common::items::{post, try_post};
-use crate::common::{Client, Server, Settings, Setup, text, wait_until};
+use crate::common::{Client, Server, Settings, Setup, is_alive, text, wait_until};
 
 const CLIENTS: u64 = 4;
 const COUNTERS: u64 = 300;
@@ -128,8 +129,7 @@ impl Run {
     }
 
     /// Compares all counts with what was charged.
-    fn compare(&self, server: &Server<'_>) {
-        let mut client = server.client();
+    fn compare(&self, mut client: Client) {
         let asked = self.asked.lock().expect("no panic");
         let mut expected: BTreeMap<&str, u64> = BTreeMap::new();
         let mut lost = 0;
@@ -222,7 +222,7 @@ fn every_geometry_changes_under_load_and_no_count_is_lost() {
         }
         run.go_on(500);
     });
-    run.compare(&server);
+    run.compare(server.client());
     let asked = run.asked.lock().expect("no panic");
     assert!(asked.iter().all(|asked| asked.charged.is_some()), "an answer was lost");
     verify(&setup);
@@ -258,7 +258,40 @@ fn a_move_goes_on_whoever_is_killed() {
         }
         run.go_on(200);
     });
-    run.compare(&server);
+    run.compare(server.client());
+    verify(&setup);
+}
+
+#[test]
+fn a_new_binary_takes_over_while_a_group_moves() {
+    let setup = setup();
+    let life = Life::start(&setup);
+    let run = Run::default();
+    run.beside(setup.address, || {
+        run.go_on(2000);
+        for geometry in [DOUBLED, WIDER] {
+            let before = count_of(&setup, "the group has moved");
+            // Without its keeper nothing moves but what is used.
+            let keeper = life.keeper();
+            kill(keeper, Signal::SIGSTOP).expect("stopped");
+            setup.write_map(&map(geometry));
+            setup.frs(&["reload"]);
+            run.go_on(50);
+            assert!(is_moving(&setup));
+            let old = life.master();
+            kill(old, Signal::SIGUSR2).expect("signalled");
+            wait_until("another master serves", || {
+                life.try_master().filter(|&pid| pid != old)?;
+                (!life.workers().is_empty()).then_some(())
+            });
+            let _ = kill(keeper, Signal::SIGCONT);
+            run.go_on(50);
+            wait_until("the old one has ended", || (!is_alive(old)).then_some(()));
+            wait_for_move(&setup, before);
+        }
+        run.go_on(300);
+    });
+    run.compare(Client::connect(setup.address));
     verify(&setup);
 }
 

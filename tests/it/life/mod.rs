@@ -92,6 +92,14 @@ impl<'a> Life<'a> {
         workers.filter_map(pid).collect()
     }
 
+    pub fn keeper(&self) -> Pid {
+        let pid = |status: String| {
+            let line = status.lines().find(|line| line.starts_with("keeper "))?.to_owned();
+            line.split("process ").nth(1)?.split(',').next()?.parse().ok()
+        };
+        Pid::from_raw(wait_until("a keeper is there", || pid(self.status())))
+    }
+
     /// Requests an upgrade to the installed binary, and waits until that is the only master.
     pub fn upgrade(&self) -> Pid {
         let old = self.master();

@@ -46,8 +46,9 @@ fn write_group(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
     let hash = format!("{:?}", geometry.hash).to_lowercase();
     writeln!(
         out,
-        "group {}: files {}, key-nodes {}, chain {}, node-size {}, key-bytes {}, hash {hash}",
+        "group {}{}: files {}, key-nodes {}, chain {}, node-size {}, key-bytes {}, hash {hash}",
         stats.name,
+        if stats.is_former { ", as it was: its nodes move" } else { "" },
         grouped(geometry.files.into()),
         grouped(geometry.key_nodes.into()),
         geometry.chain,

@@ -1,8 +1,8 @@
 //! What a reload takes, and what it refuses.
 
 use frs::conf::{
-    Admin, AuthzKey, Charge, Checkpoint, Cluster, ClusterNode, Data, FileAccess, HashKind, Http,
-    Log, LogFormat, LogLevel, Login, Map, OnFull, Resp, Rls, Written,
+    Admin, AuthzKey, Charge, Checkpoint, Cluster, ClusterNode, Data, FileAccess, Geometry,
+    HashKind, Http, Log, LogFormat, LogLevel, Login, Map, OnFull, Resp, Rls, Written,
 };
 
 use super::*;

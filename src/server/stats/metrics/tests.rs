@@ -132,6 +132,7 @@ fn stats() -> Stats {
                 key: GroupKey::Name("g".into()),
                 geometry: Some(geometry()),
                 served: false,
+                moving: Some(frs::conf::MoveMode::Lossless),
                 checkpoint_ms: Some(1_700_000_002_000),
                 sums: group,
             },
@@ -139,6 +140,7 @@ fn stats() -> Stats {
                 key: GroupKey::Others,
                 geometry: None,
                 served: false,
+                moving: None,
                 checkpoint_ms: None,
                 sums: GroupSums::default(),
             },
@@ -159,7 +161,7 @@ fn geometry() -> Geometry {
 }
 
 /// Every metric, its type and its labels.
-const TABLE: [(&str, &str, &[&str]); 30] = [
+const TABLE: [(&str, &str, &[&str]); 31] = [
     ("frs_requests_total", "counter", &["command", "status"]),
     ("frs_items_total", "counter", &["biz", "command", "verdict"]),
     ("frs_item_errors_total", "counter", &["error"]),
@@ -170,6 +172,7 @@ const TABLE: [(&str, &str, &[&str]); 30] = [
     ("frs_timeouts_total", "counter", &[]),
     ("frs_bytes_total", "counter", &["direction"]),
     ("frs_group_served", "gauge", &["group"]),
+    ("frs_group_moving", "gauge", &["group"]),
     ("frs_nodes", "gauge", &["group", "state"]),
     ("frs_creates_total", "counter", &["group"]),
     ("frs_evictions_total", "counter", &["group", "kind"]),

@@ -21,6 +21,7 @@ fn stats() -> Stats {
         key: GroupKey::Name("g".into()),
         geometry: None,
         served: false,
+        moving: None,
         checkpoint_ms: None,
         sums,
     });

@@ -26,6 +26,8 @@ pub struct GroupLine {
     pub limiting: u64,
     pub expired: u64,
     pub places: u64,
+    /// Nodes move there from other files, and count.
+    pub is_moving: bool,
 }
 
 /// One of the most used keys.
@@ -149,15 +151,18 @@ impl Sampler {
     }
 
     fn group_lines(&self, found: &mut Found) -> Vec<GroupLine> {
-        let lines = self.reader.groups().filter_map(|(name, group)| {
+        let mut lines: Vec<GroupLine> = Vec::new();
+        for (name, group) in self.reader.groups() {
+            let Ok(group) = group else { continue };
+            if let Some(line) = lines.iter_mut().find(|line| line.name == name) {
+                line.is_moving = true;
+                continue;
+            }
             let line = found.groups.remove(name).unwrap_or_default();
-            Some(GroupLine {
-                name: name.to_owned(),
-                places: group.ok()?.geometry().nodes(),
-                ..line
-            })
-        });
-        lines.collect()
+            let places = group.geometry().nodes();
+            lines.push(GroupLine { name: name.to_owned(), places, ..line });
+        }
+        lines
     }
 }
 

@@ -173,8 +173,9 @@ fn draw_groups(frame: &mut Frame<'_>, area: Rect, groups: &[GroupLine]) {
         let taken = group.live + group.expired;
         let ratio = if group.places == 0 { 0.0 } else { taken as f64 / group.places as f64 };
         let label = format!(
-            "{}: {} live ({} limiting), {} expired of {}",
+            "{}{}: {} live ({} limiting), {} expired of {}",
             group.name,
+            if group.is_moving { " (moving)" } else { "" },
             grouped(group.live),
             grouped(group.limiting),
             grouped(group.expired),
@@ -233,6 +234,7 @@ mod tests {
                 limiting: 1,
                 expired: 2,
                 places: 8,
+                is_moving: false,
             }],
             bizs: vec![
                 biz("api", 3, Vec::new()),

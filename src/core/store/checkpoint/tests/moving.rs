@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::{Machine, NOW, RATE, all_done};
 use crate::conf::Conf;
+use crate::inspect::{Look, Reader};
 use crate::service::{MovePass, MoveStep, Service};
 use crate::store::checkpoint::{Pace, Pacer, fault, file};
 use crate::store::{Moves, Preparing, Runtime, end_move, prepare_with};
@@ -94,6 +95,32 @@ pub(super) fn is_over(service: &mut Service, pass: &mut MovePass, most: usize) -
         }
         MoveStep::Going => false,
         MoveStep::Unsettled => panic!("nobody else is there"),
+    }
+}
+
+#[test]
+fn a_checkpoint_of_both_geometries_is_read_as_it_was_made() {
+    let (mut machine, mut counts) = begun();
+    machine.begin_move(LARGE);
+    assert!(!is_over(&mut machine.attach(), &mut MovePass::default(), 40));
+    machine.use_keys(&mut counts[..10]);
+    machine.expect_whole_passes(1);
+    machine.use_keys(&mut counts.clone());
+    let mut reader = Reader::open_checkpoints(&machine.data()).unwrap();
+    assert_eq!(reader.groups().filter(|(_, group)| group.is_ok()).count(), 2);
+    for (number, count) in (0..).zip(&counts) {
+        let look = reader.node("b", &key(number), NOW).unwrap();
+        let Look::At(record) = look else { panic!("key {number}: {look:?}") };
+        assert_eq!(record.limits[0].figures.used, *count, "key {number}");
+    }
+    let mut records = 0;
+    let walked = reader.for_each_node(NOW, |_| {
+        records += 1;
+        std::ops::ControlFlow::Continue(())
+    });
+    assert_eq!((records, walked.skipped.len()), (KEYS, 0));
+    for stats in reader.group_stats(NOW) {
+        assert!(stats.live > 10, "some have moved, and some have not: {stats:?}");
     }
 }
 
