@@ -38,6 +38,7 @@ pub(super) struct RequestBuffers {
 }
 
 /// An item of a request, and where its resolved form is.
+#[derive(Clone, Copy)]
 struct ItemAt<'r> {
     request: &'r Request,
     item: &'r Item,
@@ -252,15 +253,51 @@ impl Service {
         Err(refused)
     }
 
+    /// Answers an item on a new node, if it needs only that one and makes it at once. False: it
+    /// takes a whole transaction, and nothing was done.
+    fn run_new(
+        &mut self,
+        ItemAt { request, item, at }: ItemAt<'_>,
+        now: Millis,
+        answers: &mut Answers,
+    ) -> bool {
+        let resolved = &self.scratch.resolved[at];
+        let (None, Some(key_at), None) = (resolved.settled, &resolved.key_at, &resolved.whole_at)
+        else {
+            return false;
+        };
+        if resolved.generation != self.generation {
+            return false;
+        }
+        let one = ItemTransaction::of(&self.table, resolved, request, item, now);
+        if !one.makes_node(request.command) {
+            return false;
+        }
+        let (answered, from) = (answers.items.len(), answers.details.len());
+        let owner = NodeOwner { biz_id: one.entry.id, key: &resolved.key.key() };
+        let moment = Moment { generation: self.generation, now_ms: now };
+        let work = |words: &mut [u64]| one.run_found(request.command, words, answers);
+        if let Ok(Some(true)) = self.handle.with_new(key_at, owner, moment, work) {
+            return true;
+        }
+        answers.items.truncate(answered);
+        answers.details.truncate(from);
+        false
+    }
+
     /// Answers an item with whole transactions. `refused` is why a shorter one did not begin.
     #[inline(never)]
     fn run_whole(
         &mut self,
-        ItemAt { request, item, at }: ItemAt<'_>,
+        item: ItemAt<'_>,
         mut refused: Option<Refused>,
         now: Millis,
         answers: &mut Answers,
     ) {
+        if refused.is_none() && self.run_new(item, now, answers) {
+            return;
+        }
+        let ItemAt { request, item, at } = item;
         let mut error = ItemError::Busy;
         for _ in 0..RETRIES {
             if self.scratch.resolved[at].generation != self.generation {

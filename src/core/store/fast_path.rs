@@ -25,7 +25,7 @@ const TWO_LINES: usize = 16;
 const THREE_LINES: usize = 24;
 const FOUR_LINES: usize = 32;
 /// Words of the largest node that is copied to the stack.
-const MANY_WORDS: usize = 64;
+pub(super) const MANY_WORDS: usize = 64;
 
 /// What to do with the node after the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,9 +76,9 @@ pub struct Moment {
 
 /// The one key-node of a short transaction.
 #[derive(Debug, Clone, Copy)]
-struct OneKeyNode<'a> {
-    intent: Intent,
-    semaphore: Semaphore<'a>,
+pub(super) struct OneKeyNode<'a> {
+    pub intent: Intent,
+    pub semaphore: Semaphore<'a>,
 }
 
 impl KeyNodes for OneKeyNode<'_> {
@@ -189,10 +189,10 @@ impl Handle {
 }
 
 /// The chain of a key-node whose semaphore is held.
-struct Chain<'a> {
-    group: &'a Group,
-    region: &'a Region,
-    head: usize,
+pub(super) struct Chain<'a> {
+    pub group: &'a Group,
+    pub region: &'a Region,
+    pub head: usize,
 }
 
 impl Chain<'_> {
@@ -232,7 +232,7 @@ impl Chain<'_> {
     /// Copies the node of a place. `Some(None)` if it is the node of another key, `None` if it is
     /// not whole.
     #[inline(always)]
-    fn copy_if_same(
+    pub fn copy_if_same(
         &self,
         place: usize,
         key_word: u64,

@@ -62,6 +62,8 @@ pub mod inspect;
 #[cfg(not(loom))]
 mod live;
 #[cfg(not(loom))]
+mod new_node;
+#[cfg(not(loom))]
 mod node_check;
 #[cfg(not(loom))]
 mod notice;

@@ -279,6 +279,14 @@ impl<'a> ItemTransaction<'a> {
         }
     }
 
+    /// Whether a node that is not there is one of zeros, and a charge makes it at once: no other
+    /// machine or tier may have it, and at least one use is charged, so that it is not fresh.
+    pub fn makes_node(&self, command: Command) -> bool {
+        (self.count() > 0 || command == Command::Query)
+            && self.entry.fetch_wait_ms.is_none()
+            && self.entry.sharing.is_none()
+    }
+
     /// Runs a command on the copy of the only node that the item needs, and appends the answer.
     /// False: it starts a ban, for which this copy is not enough.
     #[inline(always)]

@@ -169,6 +169,28 @@ fn a_pass_writes_what_has_changed_since_the_last_one_into_its_file() {
 }
 
 #[test]
+fn a_node_that_was_made_since_the_last_pass_is_in_the_next_one() {
+    // Heads and nodes are on different pages. The second size is that of whole transactions.
+    for bytes in [192, 1024] {
+        let mut machine =
+            Machine::of(&MAP.replace("node-size='192'", &format!("node-size='{bytes}'")));
+        machine.start(false);
+        assert!(all_done(&machine.pass()) && all_done(&machine.pass()));
+        let mut service = machine.attach();
+        let keys: Vec<String> = (0..100).map(|key| format!("new{key}")).collect();
+        keys.iter().for_each(|key| _ = service.update("l", key, NOW));
+        drop(service);
+        assert!(all_done(&machine.pass()));
+        machine.go_down();
+        let prepared = machine.start(false);
+        assert_eq!((prepared.restored.len(), prepared.dropped_nodes), (2, 0), "{prepared:?}");
+        let mut service = machine.attach();
+        let lost = keys.iter().filter(|key| service.used("l", key, NOW) != 1).count();
+        assert_eq!(lost, 0, "of nodes of {bytes} bytes");
+    }
+}
+
+#[test]
 fn wherever_a_pass_breaks_off_the_other_checkpoint_is_valid() {
     let mut nth = 0;
     loop {
