@@ -24,6 +24,7 @@ pub struct AskItem {
     pub force: bool,
     pub detail: bool,
     pub rate: Option<Rate>,
+    pub member: Option<String>,
 }
 
 /// What an item brings along: `number/unit`, and a burst.
@@ -41,10 +42,13 @@ impl Rate {
 }
 
 /// The businesses, in the order of their ids.
-pub const NAMES: [&str; 11] = [
+pub const NAMES: [&str; 12] = [
     "interval", "two", "counter", "token", "call", "year", "soft", "shadow", "off", "lists",
-    "before",
+    "before", "devices",
 ];
+
+/// The one whose items bring a member along.
+pub const DEVICES: &str = "devices";
 
 /// A few keys, so that they meet again; such that a format must escape; and such that are none.
 fn any_key(biz: &str) -> BoxedStrategy<String> {
@@ -57,6 +61,15 @@ fn any_key(biz: &str) -> BoxedStrategy<String> {
     let good = select(good).prop_map(str::to_owned);
     let long = (1023usize..1026).prop_map(|length| "k".repeat(length));
     prop_oneof![20 => good, 2 => bad, 1 => long].boxed()
+}
+
+/// A few members, so that they meet again; such that a format must escape; and such that are none.
+fn any_member(biz: &str) -> impl Strategy<Value = Option<String>> + use<> {
+    let good = select(vec!["m1", "m2", "m3", "7", "a b&<>\"'", "\u{e9}\u{4e2d}\u{1f600}"]);
+    let long = (1024usize..1026).prop_map(|length| "m".repeat(length));
+    let empty = Just(String::new());
+    let member = prop_oneof![30 => good.prop_map(str::to_owned), 1 => empty, 1 => long];
+    option::weighted(if biz == DEVICES || biz == "12" { 0.9 } else { 0.03 }, member)
 }
 
 fn any_item() -> impl Strategy<Value = AskItem> {
@@ -76,10 +89,11 @@ fn any_item() -> impl Strategy<Value = AskItem> {
         let is_per_call = biz == "call" || biz == "5";
         let rate = option::weighted(if is_per_call { 0.5 } else { 0.03 }, rate.clone());
         let flags = (any::<[bool; 2]>(), any::<bool>());
-        (any_key(&biz), Just(biz), count.clone(), rate, flags)
+        (any_key(&biz), any_member(&biz), Just(biz), count.clone(), rate, flags)
     })
-    .prop_map(|(key, biz, count, rate, (force, detail))| AskItem {
+    .prop_map(|(key, member, biz, count, rate, (force, detail))| AskItem {
         biz,
+        member,
         key,
         count,
         // One of four.
@@ -100,7 +114,8 @@ pub fn any_ask() -> impl Strategy<Value = Ask> {
                 // For commands that say it once for all.
                 let AskItem { force, detail, .. } = items[0];
                 for item in &mut items {
-                    *item = AskItem { force, detail, rate: None, ..item.clone() };
+                    let (rate, member) = (None, None);
+                    *item = AskItem { force, detail, rate, member, ..item.clone() };
                 }
             }
             Ask { is_update, is_atomic: atomic == [true, true], items }

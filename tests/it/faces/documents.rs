@@ -66,7 +66,7 @@ impl Face for Xml {
 }
 
 fn xml_item(item: &AskItem) -> String {
-    let AskItem { biz, key, count, force, detail, rate } = item;
+    let AskItem { biz, key, count, force, detail, rate, member } = item;
     let mut text = format!("<item biz=\"{biz}\" key=\"{}\"", escaped(key));
     if let Some(count) = count {
         text += &format!(" count=\"{count}\"");
@@ -79,6 +79,9 @@ fn xml_item(item: &AskItem) -> String {
     }
     if let Some(rate) = rate {
         text += &format!(" rate=\"{}\" burst=\"{}\"", rate.text(), rate.burst);
+    }
+    if let Some(member) = member {
+        text += &format!(" member=\"{}\"", escaped(member));
     }
     text + "/>"
 }
@@ -105,7 +108,7 @@ impl Face for Json {
 }
 
 fn json_item(item: &AskItem) -> Value {
-    let AskItem { biz, key, count, force, detail, rate } = item;
+    let AskItem { biz, key, count, force, detail, rate, member } = item;
     // Integers where they say the same.
     let text = |text: &String| match text.parse::<u64>() {
         Ok(number) if number.to_string() == *text => json!(number),
@@ -113,8 +116,8 @@ fn json_item(item: &AskItem) -> Value {
     };
     let is_integer_key = biz == "counter" || biz == "3";
     let key = if is_integer_key { text(key) } else { json!(key) };
-    let mut members = Map::from_iter([("biz".to_owned(), text(biz)), ("key".to_owned(), key)]);
-    let mut add = |name: &str, value: Value| members.insert(name.to_owned(), value);
+    let mut values = Map::from_iter([("biz".to_owned(), text(biz)), ("key".to_owned(), key)]);
+    let mut add = |name: &str, value: Value| values.insert(name.to_owned(), value);
     if let Some(count) = count {
         add("count", json!(count));
     }
@@ -128,7 +131,10 @@ fn json_item(item: &AskItem) -> Value {
         add("rate", json!(rate.text()));
         add("burst", json!(rate.burst));
     }
-    members.into()
+    if let Some(member) = member {
+        add("member", json!(member));
+    }
+    values.into()
 }
 
 fn post(client: &mut Client, path: &str, document: &str) -> Answer {
@@ -167,7 +173,7 @@ fn status(item: &Item) -> u16 {
 }
 
 fn target(path: &str, item: &AskItem) -> String {
-    let AskItem { biz, key, count, force, detail, rate } = item;
+    let AskItem { biz, key, count, force, detail, rate, member } = item;
     let mut target = format!("{path}?biz={biz}&key={}", percent_encoded(key));
     if let Some(count) = count {
         target += &format!("&count={count}");
@@ -180,6 +186,9 @@ fn target(path: &str, item: &AskItem) -> String {
     }
     if let Some(rate) = rate {
         target += &format!("&rate={}&burst={}", percent_encoded(&rate.text()), rate.burst);
+    }
+    if let Some(member) = member {
+        target += &format!("&member={}", percent_encoded(member));
     }
     target
 }

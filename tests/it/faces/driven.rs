@@ -2,8 +2,8 @@
 //!
 //! Such a program takes the data directory as its argument and obeys lines. A request is `update`
 //! or `query`, `each` or `atomic`, and the number of items, each of which has a line: business,
-//! key, count, force, detail, rate and burst. Texts are hexadecimal behind an `x`, flags 0 or 1,
-//! and `-` says that a count or a rate is left out. The answer is `refused=true`, `refused=false`
+//! key, count, force, detail, rate, burst and member. Texts are hexadecimal behind an `x`, flags 0
+//! or 1, and `-` says that a count, a rate or a member is left out. The answer is `refused=true`, `refused=false`
 //! or `fault=WORD`; a line `item` for each item with its values in the words of XML, followed by a
 //! line `limit` for each of its limits, a history joined by commas; and `end`.
 
@@ -81,11 +81,13 @@ fn request(ask: &Ask) -> String {
 }
 
 fn item(item: &AskItem) -> String {
-    let AskItem { biz, key, count, force, detail, rate } = item;
+    let AskItem { biz, key, count, force, detail, rate, member } = item;
     let count = count.map_or("-".to_owned(), |count| count.to_string());
     let rate = rate.map_or("- 0".to_owned(), |rate| format!("{} {}", rate.text(), rate.burst));
     let flags = [force, detail].map(|&is_set| u8::from(is_set));
-    format!("{} {} {count} {} {} {rate}\n", hex(biz), hex(key), flags[0], flags[1])
+    let member = member.as_deref().map_or("-".to_owned(), hex);
+    let [force, detail] = flags;
+    format!("{} {} {count} {force} {detail} {rate} {member}\n", hex(biz), hex(key))
 }
 
 fn hex(text: &str) -> String {

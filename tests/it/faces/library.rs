@@ -20,7 +20,7 @@ impl Attached {
 }
 
 fn item(asked: &AskItem) -> Item<'_> {
-    let AskItem { biz, key, count, force, detail, rate } = asked;
+    let AskItem { biz, key, count, force, detail, rate, member } = asked;
     let mut item = Item::new(&**biz, &**key);
     if let Some(count) = count {
         item = item.count(*count);
@@ -39,6 +39,9 @@ fn item(asked: &AskItem) -> Item<'_> {
             _ => 86_400,
         };
         item = item.rate(rate.number, Duration::from_secs(seconds), rate.burst);
+    }
+    if let Some(member) = member {
+        item = item.member(member);
     }
     item
 }
@@ -100,6 +103,8 @@ fn limit(verdict: &Verdict, limit: &LimitFigures) -> Values {
     words.add("remaining", Some(limit.figures.remaining));
     words.add("reset", limit.figures.reset_ms);
     words.add("retry", limit.retry_ms);
+    let error = limit.error_thousandths;
+    words.add("standard-error", error.map(|thousandths| f64::from(thousandths) / 1000.0));
     let totals = verdict.history(limit.index);
     words.add(
         "history",

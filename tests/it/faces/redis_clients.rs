@@ -67,6 +67,9 @@ impl Resp {
         if let Some(rate) = item.rate {
             command.arg("RATE").arg(rate.text()).arg("BURST").arg(rate.burst);
         }
+        if let Some(member) = &item.member {
+            command.arg("MEMBER").arg(member);
+        }
         if item.force && ask.is_update {
             command.arg("FORCE");
         }
@@ -135,12 +138,13 @@ impl Face for Resp {
     fn ask(&mut self, ask: &Ask) -> Option<Result<Told, Fault>> {
         let first = &ask.items[0];
         let is_alike = |item: &AskItem| {
-            item.rate.is_none() && item.force == first.force && item.detail == first.detail
+            let has_more = item.rate.is_some() || item.member.is_some();
+            !has_more && item.force == first.force && item.detail == first.detail
         };
         if ask.items.iter().all(is_alike) && (ask.is_atomic || ask.items.len() > 1) {
             return Some(self.many(ask));
         }
-        // A command of many items says force and detail once, and no rates.
+        // A command of many items says force and detail once, and no rates and members.
         if ask.is_atomic || ask.items.len() > MAX_ITEMS {
             return None;
         }

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use frs::conf::KeyType;
 use frs::key;
 
-use super::ask::{Ask, AskItem, NAMES};
+use super::ask::{Ask, AskItem, DEVICES, NAMES};
 use super::{Face, Fault, Told};
 use crate::common::items::{Item, Values};
 use crate::common::wait_until;
@@ -21,13 +21,14 @@ pub struct Rls {
 /// What srv.xml says of it. The entries of a descriptor tell the business, and `forced` if the
 /// limits do not matter.
 pub fn element(address: SocketAddr, charge: &str) -> String {
-    let descriptors = NAMES.map(|name| {
+    // Its calls bring no member.
+    let descriptors = NAMES.into_iter().filter(|name| *name != DEVICES).map(|name| {
         format!(
             "<descriptor entries='{name}' biz='{name}' key='{{{name}}}'/>\
              <descriptor entries='{name} forced' biz='{name}' key='{{{name}}}' force='true'/>"
         )
     });
-    let descriptors = descriptors.concat();
+    let descriptors: String = descriptors.collect();
     format!(
         "<rls listen='{address}' charge='{charge}'><domain name='edge'>{descriptors}</domain></rls>"
     )
@@ -58,7 +59,7 @@ fn takes(biz: &str, key: &str) -> bool {
 
 fn descriptor(item: &AskItem) -> Option<Descriptor> {
     let biz = name(&item.biz)?;
-    if !takes(biz, &item.key) {
+    if biz == DEVICES || !takes(biz, &item.key) {
         return None;
     }
     let mut entries = vec![(biz, item.key.as_str())];

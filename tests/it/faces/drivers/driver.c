@@ -9,7 +9,7 @@
 #define WINDOWS_MAX 16
 #define TEXT_MAX 2048
 
-static char texts[ITEMS_MAX][2][TEXT_MAX];
+static char texts[ITEMS_MAX][3][TEXT_MAX];
 static frs_item items[ITEMS_MAX];
 static frs_result results[ITEMS_MAX];
 static frs_limit limits[ITEMS_MAX][LIMITS_MAX];
@@ -41,12 +41,12 @@ static uint64_t seconds(char unit)
 
 static void read_item(size_t at)
 {
-    static char biz[2 * TEXT_MAX], key[2 * TEXT_MAX];
+    static char biz[2 * TEXT_MAX], key[2 * TEXT_MAX], member[2 * TEXT_MAX];
     char count[32], rate[32];
     int force, detail;
     unsigned long long burst;
-    if (scanf("%4095s %4095s %31s %d %d %31s %llu", biz, key, count, &force, &detail, rate,
-              &burst) != 7)
+    if (scanf("%4095s %4095s %31s %d %d %31s %llu %4095s", biz, key, count, &force, &detail, rate,
+              &burst, member) != 8)
         fail("no item");
     /* By its length, or with a NUL behind it. */
     frs_item item = FRS_ITEM(texts[at][0], texts[at][1]);
@@ -64,6 +64,10 @@ static void read_item(size_t at)
         item.rate = number;
         item.period_ns = seconds(unit) * 1000000000;
         item.burst = burst;
+    }
+    if (strcmp(member, "-") != 0) {
+        item.member = texts[at][2];
+        item.member_bytes = unhex(member, texts[at][2]);
     }
     items[at] = item;
     frs_result result = FRS_RESULT;
@@ -131,6 +135,8 @@ static void say(const frs_result *result)
         figure("remaining", limit->remaining);
         figure("reset", limit->reset_ms);
         figure("retry", limit->retry_ms);
+        if (limit->standard_error > 0)
+            printf(" standard-error=%g", (double)limit->standard_error / 1000);
         if (limit->history_count != FRS_NO_HISTORY) {
             printf(" history=");
             for (size_t nth = 0; nth < limit->history_count; nth++)

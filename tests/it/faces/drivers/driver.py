@@ -22,7 +22,7 @@ def text(word):
 
 
 def item():
-    biz, key, count, force, detail, rate, burst = input().split()
+    biz, key, count, force, detail, rate, burst, member = input().split()
     options = {}
     if count != "-":
         options["count"] = int(count)
@@ -32,6 +32,8 @@ def item():
         options["detail"] = True
     if rate != "-":
         options |= {"rate": rate, "burst": int(burst)}
+    if member != "-":
+        options["member"] = bytes.fromhex(member[1:]).decode()
     return text(biz), text(key), options
 
 
@@ -50,6 +52,8 @@ def say(verdict):
     print(*words)
     for limit in verdict.limits:
         words = figures(limit, LIMIT)
+        if limit.standard_error is not None:
+            words.append(f"standard-error={limit.standard_error:g}")
         if limit.history is not None:
             words.append("history=" + ",".join(map(str, limit.history)))
         print("limit", *words)
