@@ -45,7 +45,7 @@ pub use gcra::Pace;
 pub use leased::{LeaseClock, Spending};
 pub use lists::{Listing, Lists};
 pub use rules::{Judgement, LeasedState, Rules, States, Written};
-pub use state_word::{MemberCount, StateField, StateWord, WordUnit};
+pub use state_word::{StateField, StateWord, WordUnit};
 
 /// The most uses that a state can hold: 2^53 - 1, the largest integer that JSON readers keep exact.
 pub const MAX_USED: u64 = crate::conf::MAX_COUNT;

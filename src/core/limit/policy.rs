@@ -411,14 +411,6 @@ pub(super) fn totals<'w>(policy: &Policy, state: &'w [u64]) -> Option<Totals<'w>
     }
 }
 
-/// Bits of the number of a register, of a sketch.
-pub(super) fn precision(policy: &Policy) -> Option<u8> {
-    match policy {
-        Policy::Distinct(limit) => limit.precision(),
-        _ => None,
-    }
-}
-
 /// The settings of its history, and its first word in the state.
 #[inline]
 pub(super) fn past(policy: &Policy) -> Option<(Past, usize)> {
@@ -436,15 +428,6 @@ pub(super) fn own_words(policy: &Policy) -> Option<usize> {
     match policy {
         Policy::Distinct(limit) => limit.remembered().map(|remembered| remembered.own.len()),
         _ => None,
-    }
-}
-
-/// The words of a state that are neither of its history nor between the two.
-#[inline]
-pub(super) fn own<'w>(policy: &Policy, state: &'w [u64]) -> &'w [u64] {
-    match policy {
-        Policy::Distinct(limit) => limit.own(state),
-        _ => state,
     }
 }
 

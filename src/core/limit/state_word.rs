@@ -57,14 +57,3 @@ pub struct StateField {
     /// Its value. One that may be negative is a two's complement.
     pub value: u64,
 }
-
-/// What a `distinct` limit holds in a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MemberCount {
-    /// Index of the limit, from 1.
-    pub limit: u16,
-    /// How many different members: of a sketch its estimate.
-    pub members: u64,
-    /// Of a sketch, which has 2^precision registers. None: a set.
-    pub precision: Option<u8>,
-}

@@ -263,6 +263,29 @@ fn a_business_that_needs_longer_nodes_moves_its_group_if_it_may() {
 }
 
 #[test]
+fn an_estimate_is_shown_with_its_standard_error() {
+    let plane = Plane::new(1);
+    let server = plane.start(1);
+    let sketch =
+        r#"<biz id="9" name="b9" key="string"><limit policy="distinct" precision="8"/></biz>"#;
+    assert_eq!(plane.ask("PUT", "/biz/9?grow=true", sketch).status, 201);
+    for member in ["alice", "bob", "alice"] {
+        let target = format!("/update?biz=b9&key=k&member={member}");
+        assert_eq!(server.client().get(&target).status, 200);
+    }
+    let node = plane.get("/node?biz=b9&key=k").body;
+    assert!(node.contains(" standard-error=\"0.065\""), "{node}");
+    for (format, expected) in [
+        ("xml", " standard-error=\"0.065\""),
+        ("json", "\"standard-error\":0.065"),
+        ("text", "about 2 members, standard error 6.5 %"),
+    ] {
+        let dump = text(&plane.setup.inspect(&["dump", "data", "--format", format]).stdout);
+        assert!(dump.contains(expected), "{dump}");
+    }
+}
+
+#[test]
 fn while_a_group_moves_every_view_says_so_and_a_second_move_is_refused() {
     let plane = Plane::new(1);
     let server = plane.start(1);

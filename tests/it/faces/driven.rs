@@ -3,9 +3,9 @@
 //! Such a program takes the data directory as its argument and obeys lines. A request is `update`
 //! or `query`, `each` or `atomic`, and the number of items, each of which has a line: business,
 //! key, count, force, detail, rate, burst and member. Texts are hexadecimal behind an `x`, flags 0
-//! or 1, and `-` says that a count, a rate or a member is left out. The answer is `refused=true`, `refused=false`
-//! or `fault=WORD`; a line `item` for each item with its values in the words of XML, followed by a
-//! line `limit` for each of its limits, a history joined by commas; and `end`.
+//! or 1, and `-` says that a count, a rate or a member is left out. The answer is `refused=true`,
+//! `refused=false` or `fault=WORD`; a line `item` for each item with its values in the words of
+//! XML, followed by a line `limit` for each of its limits, a history joined by commas; and `end`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

@@ -7,7 +7,7 @@ use crate::conf::Scope;
 use crate::limit::leased::{LeaseField, Leased};
 use crate::limit::policy;
 use crate::limit::ring::{self, Uses};
-use crate::limit::state_word::{MemberCount, StateField, StateWord, WordUnit};
+use crate::limit::state_word::{StateField, StateWord, WordUnit};
 
 impl Rules {
     /// The meaning of the words of a node of the scope, starting after the key field.
@@ -37,18 +37,6 @@ impl Rules {
             _ => StateWord { limit: 0, name: "ring-uses", unit: WordUnit::RingUses },
         }));
         words
-    }
-
-    /// What the `distinct` limits in a node of the scope hold. `words` are those after the key
-    /// field.
-    pub fn member_counts(&self, scope: Scope, words: &[u64]) -> Vec<MemberCount> {
-        let own = self.rules.iter().zip(1..).filter(|(rule, _)| rule.scope == scope);
-        own.filter_map(|(rule, limit)| {
-            policy::members_word(&rule.policy)?;
-            let members = policy::own(&rule.policy, words.get(rule.state())?).get(1).copied()?;
-            Some(MemberCount { limit, members, precision: policy::precision(&rule.policy) })
-        })
-        .collect()
     }
 
     /// The fields of the leases in a node of the scope. `words` are those after the key field.
