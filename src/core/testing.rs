@@ -108,19 +108,30 @@ impl World {
 
     /// Puts a map.xml in force whose groups have another geometry: they begin to move.
     pub fn begin_moves(&mut self, map: &str, generation: u64) -> Prepared {
-        self.conf = parse(&self.dir, map);
+        let srv = if self.conf.srv.cluster.is_some() {
+            shared_srv(&self.dir)
+        } else {
+            srv(&self.dir, self.lock_timeout)
+        };
+        self.conf = Conf::parse("srv.xml", &srv, "map.xml", map)
+            .unwrap_or_else(|faults| panic!("{faults}"));
         let begin = self.conf.map.groups.iter().map(|group| group.name.clone()).collect();
         let moves = store::Moves { begin, ..store::Moves::default() };
         let prepared = self.prepare_moving(&moves);
         let mut overlay = Overlay::default();
         overlay.set_moving(prepared.moving.clone());
-        self.publish_overlaid(map, generation, &overlay);
+        active::write_overlaid(&self.dir, generation, &Texts::of(srv, map), &overlay).unwrap();
+        self.runtime().publish(generation);
         prepared
     }
 
     /// Puts a map.xml in force whose groups have moved.
     pub fn end_moves(&self, map: &str, generation: u64) {
-        self.publish(map, generation);
+        if self.conf.srv.cluster.is_some() {
+            self.publish_shared(map, generation);
+        } else {
+            self.publish(map, generation);
+        }
         for group in &self.conf.map.groups {
             store::end_move(&self.dir, &group.name, &self.runtime()).unwrap();
         }

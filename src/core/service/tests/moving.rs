@@ -35,7 +35,7 @@ const OTHERS: [&str; 6] = [
     r#"files="2" key-nodes="16" chain="40" node-size="128" key-bytes="16""#,
 ];
 
-fn move_all(service: &mut Service, now: u64) -> MovePass {
+pub(super) fn move_all(service: &mut Service, now: u64) -> MovePass {
     let mut pass = MovePass::default();
     service.begin_tick();
     for _ in 0..100_000 {

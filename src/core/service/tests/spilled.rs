@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::host::{Host, limited};
+use super::moving::move_all;
 use crate::base::clock;
 use crate::service::{
     Command, Exchange, Inserted, ItemError, LeaseKey, Record, RecordName, Request, Stage,
@@ -121,6 +122,40 @@ fn a_group_too_small_by_half_forgets_nothing() {
         for evictions in [GroupCounter::EvictionsIdle, GroupCounter::EvictionsLimiting] {
             assert_eq!(runtime.count_of_groups(evictions), 0);
         }
+        machine.host.world.verify();
+    }
+}
+
+#[test]
+fn a_group_that_spills_moves_and_forgets_nothing() {
+    const SMALL: &str = r#"files="1" key-nodes="1" chain="8""#;
+    const LARGER: &str = r#"files="2" key-nodes="3" chain="12""#;
+    for biz in ["minute", "total"] {
+        let mut machine = Clustered::new();
+        let keys: Vec<String> = (0..16).map(|nth| format!("k{nth}")).collect();
+        let use_all = |machine: &mut Clustered, expected: bool| {
+            for key in &keys {
+                assert_eq!(machine.update(biz, key), Ok(expected), "{key}");
+            }
+        };
+        use_all(&mut machine, true);
+        assert!(machine.cluster.len() >= 8, "half of them are spilled");
+        let larger = MAP.replace(SMALL, LARGER);
+        machine.host.world.begin_moves(&larger, 2);
+        // Some move now, and some come out of the cluster.
+        for key in &keys[..6] {
+            assert_eq!(machine.update(biz, key), Ok(true), "{key}");
+        }
+        let mut keeper = machine.host.world.attach();
+        move_all(&mut keeper, clock::now());
+        for key in &keys[6..] {
+            assert_eq!(machine.update(biz, key), Ok(true), "{key}");
+        }
+        machine.host.world.end_moves(&larger, 3);
+        drop(keeper);
+        use_all(&mut machine, true);
+        use_all(&mut machine, false);
+        assert!(machine.cluster.is_empty(), "all have room now");
         machine.host.world.verify();
     }
 }
