@@ -1,5 +1,6 @@
 //! Leases of items read and changed in one transaction, as a courier does it.
 
+use super::moving::move_all;
 use crate::base::clock;
 use crate::conf::{KeyType, Scope};
 use crate::key::{KeyField, KeyRef, MAX_KEY_WORDS, Seed};
@@ -218,4 +219,36 @@ fn a_biz_that_is_no_longer_shared_starts_fresh() {
     let verdict = host.service.one(Command::Query, "one", "k", 1, clock::now()).unwrap();
     assert_eq!((verdict.figures.used, verdict.shared), (0, None));
     assert_eq!(host.limits(&key), Err(ItemError::UnknownBiz));
+}
+
+#[test]
+fn leases_are_void_from_the_moment_when_their_group_begins_to_move() {
+    let mut host = Host::new();
+    let key = key_of(1, "k");
+    let update = |host: &mut Host, count| {
+        host.service.one(Command::Update, "one", "k", count, clock::now()).map(|one| one.limited)
+    };
+    host.grant(&key, 7).unwrap();
+    assert_eq!(update(&mut host, 3), Ok(false));
+    let before = host.service.incarnation();
+    let larger = MAP.replace("key-nodes=\"1\" chain=\"4\"", "key-nodes=\"3\" chain=\"8\"");
+    host.world.begin_moves(&larger, 2);
+    host.service.begin_tick();
+    let moving = host.service.incarnation();
+    assert_ne!(moving, before, "the ledger counts the unspent uses of before as spent");
+    assert_eq!(update(&mut host, 1), Ok(true), "there is no lease, and none can be had here");
+
+    // The courier is granted another one, in the files that the record moves to.
+    host.grant(&key, 2).unwrap();
+    let spent = |host: &mut Host| host.limits(&key).unwrap()[0].holding.used;
+    let carried = spent(&mut host);
+    assert_eq!(update(&mut host, 1), Ok(false));
+    assert_eq!(spent(&mut host), carried + 1);
+    move_all(&mut host.world.attach(), clock::now());
+    host.world.end_moves(&larger, 3);
+    host.service.begin_tick();
+    assert_eq!(host.service.incarnation(), moving, "it changes once");
+    assert_eq!(spent(&mut host), carried + 1);
+    assert_eq!(update(&mut host, 1), Ok(false));
+    host.world.verify();
 }
