@@ -402,6 +402,9 @@ fn ask(
     let count = count.parse().expect("a count");
     let options = ItemOptions { force, detail, ..ItemOptions::of(count) };
     request.push("1", key, options);
+    if let Some(member) = row.get("member") {
+        request.bring_member(member);
+    }
     let answers = service.answers(&request, now);
     let answer = &answers.items[0];
     let verdict = answer.result.as_ref().expect("a verdict");
@@ -438,7 +441,7 @@ fn worked_cases_come_to_what_they_show() {
             let found = ask(&mut service, &row, now);
             for (column, shown) in &row {
                 let shown = match column.as_str() {
-                    "at" | "asks" | "key" => continue,
+                    "at" | "asks" | "key" | "member" => continue,
                     // Durations are in milliseconds, whatever their written form.
                     "reset" | "retry" if !shown.is_empty() && shown != "0" => {
                         duration(0, 1 << 50)(shown).expect("a duration").to_string()
