@@ -23,8 +23,10 @@ const RATE: PassRate = PassRate { bytes_per_second: u64::MAX };
 const MAP: &str = "<map>
     <group name='small' files='2' key-nodes='40' chain='3' node-size='64' key-bytes='16'/>
     <group name='large' files='1' key-nodes='3' chain='56' node-size='192'/>
-    <biz id='1' name='s' group='small' key='string'><limit policy='total' max='1000000'/></biz>
-    <biz id='2' name='l' group='large' key='string'><limit policy='total' max='1000000'/></biz>
+    <biz id='1' name='s' group='small' key='string'>
+        <limit policy='total' max='1000000000000'/></biz>
+    <biz id='2' name='l' group='large' key='string'>
+        <limit policy='total' max='1000000000000'/></biz>
     </map>";
 const KEYS: [(&str, &str); 6] =
     [("s", "a"), ("s", "b"), ("s", "c"), ("l", "a"), ("l", "b"), ("l", "c")];
