@@ -253,36 +253,40 @@ impl Service {
         Err(refused)
     }
 
-    /// Answers an item on a new node, if it needs only that one and makes it at once. False: it
-    /// takes a whole transaction, and nothing was done.
+    /// Answers an item on a new node, if it needs only that one and makes it at once.
+    ///
+    /// # Errors
+    /// As of [`Service::run_found`].
     fn run_new(
         &mut self,
         ItemAt { request, item, at }: ItemAt<'_>,
         now: Millis,
         answers: &mut Answers,
-    ) -> bool {
+    ) -> Result<(), Option<Refused>> {
         let resolved = &self.scratch.resolved[at];
         let (None, Some(key_at), None) = (resolved.settled, &resolved.key_at, &resolved.whole_at)
         else {
-            return false;
+            return Err(None);
         };
         if resolved.generation != self.generation {
-            return false;
+            return Err(None);
         }
         let one = ItemTransaction::of(&self.table, resolved, request, item, now);
         if !one.makes_node(request.command) {
-            return false;
+            return Err(None);
         }
         let (answered, from) = (answers.items.len(), answers.details.len());
         let owner = NodeOwner { biz_id: one.entry.id, key: &resolved.key.key() };
         let moment = Moment { generation: self.generation, now_ms: now };
         let work = |words: &mut [u64]| one.run_found(request.command, words, answers);
-        if let Ok(Some(true)) = self.handle.with_new(key_at, owner, moment, work) {
-            return true;
-        }
+        let refused = match self.handle.with_new(key_at, owner, moment, work) {
+            Ok(Some(true)) => return Ok(()),
+            Ok(_) => None,
+            Err(refused) => Some(refused),
+        };
         answers.items.truncate(answered);
         answers.details.truncate(from);
-        false
+        Err(refused)
     }
 
     /// Answers an item with whole transactions. `refused` is why a shorter one did not begin.
@@ -294,8 +298,11 @@ impl Service {
         now: Millis,
         answers: &mut Answers,
     ) {
-        if refused.is_none() && self.run_new(item, now, answers) {
-            return;
+        if refused.is_none() {
+            match self.run_new(item, now, answers) {
+                Ok(()) => return,
+                Err(reason) => refused = reason,
+            }
         }
         let ItemAt { request, item, at } = item;
         let mut error = ItemError::Busy;
