@@ -333,7 +333,9 @@ fn restore_one_of(
         let (number, begun_ms) = (facts.number, facts.begun_ms);
         tracing::warn!(group = name, number, begun_ms, "restoring the group from a checkpoint");
         let Restored { report, holds } = match checkpoint::restore(live, &complete, how.progress) {
-            Err(error @ Error::UnreadableCheckpoint { .. }) if how.accepts_loss => {
+            Err(error @ Error::UnreadableCheckpoint { .. })
+                if how.accepts_loss && !error.is_transient() =>
+            {
                 tracing::error!(%error, "what this checkpoint held is lost, as accepted");
                 unread.push(complete.side);
                 why.push(error.to_string());

@@ -233,6 +233,49 @@ fn expect_replacements(plane: &Plane, disk: &Disk) {
     assert!(!plane.setup.log().contains("No space left"), "{}", plane.setup.log());
 }
 
+#[test]
+fn what_there_is_no_room_to_copy_is_in_the_checkpoint_that_there_is_room_for_later() {
+    let Some((disk, setup)) = setup() else { return };
+    let (data, live) = (disk.0.join("data"), setup.path("live"));
+    let more = format!(
+        "<data dir=\"{}\" live=\"{}\" checkpoint=\"24h\"/>",
+        data.display(),
+        live.display()
+    );
+    setup.write_srv(&Settings { more, ..Settings::default() });
+    let mut server = setup.start();
+    server.client().charge("one", "kept", 3);
+    // One of the pair is made anew.
+    for index in 0..2 {
+        std::fs::remove_file(data.join(format!("one.{index}.checkpoint.b"))).expect("removed");
+    }
+    let ballast = disk.fill(0);
+    for _ in 0..2 {
+        let refused = setup.frs(&["checkpoint"]);
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        assert!(text(&refused.stderr).contains("one"), "{refused:?}");
+        assert!(setup.log().contains("No space left on device"), "{}", setup.log());
+        let names = files(&disk);
+        assert!(!names.iter().any(|name| name.ends_with(".new")), "drafts are left: {names:?}");
+    }
+    server.client().charge("one", "kept", 2);
+    assert_eq!(kept(&server), "5", "it serves on");
+    disk.remove(&ballast);
+    assert!(setup.frs(&["checkpoint"]).status.success(), "{}", setup.log());
+    server.client().charge("one", "kept", 1);
+    disk.fill(0);
+    // Now all files have their blocks: a full disk breaks off no pass.
+    for _ in 0..2 {
+        assert!(setup.frs(&["checkpoint"]).status.success(), "{}", setup.log());
+    }
+    server.kill_all_and_wait();
+    drop(server);
+    std::fs::remove_dir_all(live).expect("the machine goes down");
+    std::fs::remove_file(data.join("runtime.mmap")).expect("removed");
+    let server = setup.start();
+    assert_eq!(kept(&server), "6");
+}
+
 fn kept(server: &Server<'_>) -> String {
     let answer = server.client().get("/query?biz=one&key=kept");
     answer.attribute("used").expect("used").to_owned()
