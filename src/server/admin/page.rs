@@ -13,7 +13,7 @@ const PAGE: &str = include_str!("dashboard.html");
 /// <https://www.w3.org/TR/trusted-types/>)
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
     style-src 'sha256-SPAcOTIvOMCpXxCs/1yN1tNphvHR6EuFpxPlE/Bvve8='; \
-    script-src 'sha256-3zYYOnHJhuOHK2wEYD4PM9TZtLjB+XMl+2ZIcKpxD0Q='; \
+    script-src 'sha256-VlTZOjMOZofxzcsrhBXFfJONXsYFz+KYbajGJQVrXas='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types map";
 
