@@ -108,11 +108,7 @@ impl World {
 
     /// Puts a map.xml in force whose groups have another geometry: they begin to move.
     pub fn begin_moves(&mut self, map: &str, generation: u64) -> Prepared {
-        let srv = if self.conf.srv.cluster.is_some() {
-            shared_srv(&self.dir)
-        } else {
-            srv(&self.dir, self.lock_timeout)
-        };
+        let srv = self.srv();
         self.conf = Conf::parse("srv.xml", &srv, "map.xml", map)
             .unwrap_or_else(|faults| panic!("{faults}"));
         let begin = self.conf.map.groups.iter().map(|group| group.name.clone()).collect();
@@ -127,13 +123,17 @@ impl World {
 
     /// Puts a map.xml in force whose groups have moved.
     pub fn end_moves(&self, map: &str, generation: u64) {
-        if self.conf.srv.cluster.is_some() {
-            self.publish_shared(map, generation);
-        } else {
-            self.publish(map, generation);
-        }
+        self.publish_both(self.srv(), map, generation);
         for group in &self.conf.map.groups {
             store::end_move(&self.dir, &group.name, &self.runtime()).unwrap();
+        }
+    }
+
+    /// The srv.xml that it was made with.
+    fn srv(&self) -> String {
+        match self.conf.srv.cluster {
+            Some(_) => shared_srv(&self.dir),
+            None => srv(&self.dir, self.lock_timeout),
         }
     }
 

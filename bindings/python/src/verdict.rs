@@ -261,7 +261,7 @@ impl Limit {
     /// The standard error of what is used, as a part of it, where that is an estimate.
     #[getter]
     fn standard_error(&self) -> Option<f64> {
-        self.figures.error_thousandths.map(|thousandths| f64::from(thousandths) / 1000.0)
+        self.figures.standard_error()
     }
 
     fn __repr__(&self) -> String {

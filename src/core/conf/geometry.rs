@@ -19,9 +19,28 @@ pub struct Geometry {
     pub hash: HashKind,
 }
 
+/// A setting of a group whose value in the files is another one than in the configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherSetting {
+    /// Its name in map.xml.
+    pub field: &'static str,
+    /// The value in the files.
+    pub found: String,
+    /// The value in the configuration.
+    pub expected: String,
+}
+
 impl Geometry {
+    /// The settings whose values are others in the expected geometry.
+    pub fn differences(&self, expected: &Geometry) -> impl Iterator<Item = OtherSetting> + use<> {
+        let pairs = self.settings().into_iter().zip(expected.settings());
+        pairs
+            .filter(|(found, expected)| found != expected)
+            .map(|((field, found), (_, expected))| OtherSetting { field, found, expected })
+    }
+
     /// The settings of map.xml that it consists of, with their values.
-    pub fn settings(&self) -> [(&'static str, String); 6] {
+    fn settings(&self) -> [(&'static str, String); 6] {
         [
             ("files", self.files.to_string()),
             ("key-nodes", self.key_nodes.to_string()),

@@ -88,7 +88,7 @@ pub use describe::{biz_words, limit_words};
 #[doc(hidden)]
 pub use epoch::{EpochStep, MAX_EPOCH};
 pub use fault::{Fault, Faults, Position, SourceLine};
-pub use geometry::{Geometry, HashKind};
+pub use geometry::{Geometry, HashKind, OtherSetting};
 #[doc(hidden)]
 pub use geometry::{Room, Written};
 #[doc(hidden)]

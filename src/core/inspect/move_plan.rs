@@ -8,9 +8,9 @@ use std::path::Path;
 use super::copy_nodes::{Carried, NodeCopier};
 use super::error::Error;
 use super::migrate::{Counts, count_copied, for_each_node};
-use crate::conf::{Conf, Geometry, Group, KeyType, Overlay};
+use crate::conf::{Conf, Geometry, Group, KeyType, OtherSetting, Overlay};
 use crate::key::KeyForm;
-use crate::store::group::{self, FileSet, Header, OtherSetting};
+use crate::store::group::{self, FileSet, Header};
 use crate::store::inspect::LiveGroup;
 use crate::store::layout::node;
 use crate::store::{is_checkpoint_of_move, live_dir};
@@ -151,14 +151,16 @@ fn plan_group(
     if group::is_next_there(live, &name)
         && let Ok(next) = LiveGroup::open_set(live, &name, FileSet::Next)
     {
-        let Some(other) = group::other_setting(next.geometry(), &to) else { return Ok(None) };
+        let Some(other) = next.geometry().differences(&to).next() else { return Ok(None) };
         if configured.moving.is_some() || !next.has_no_node() {
             let OtherSetting { field, found: moving, expected } = other;
             let refusal = MoveRefusal::UnderWay { group: name, field, moving, expected };
             return Ok(Some(MovePlan { refusal: Some(refusal), ..plan }));
         }
     }
-    let Some(_) = group::other_setting(&from, &to) else { return Ok(None) };
+    if from == to {
+        return Ok(None);
+    }
     if from.hash != to.hash {
         let [found, expected] = [from.hash, to.hash].map(|hash| format!("{hash:?}").to_lowercase());
         let refusal = MoveRefusal::Hash { group: name, found, expected };

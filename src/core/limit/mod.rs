@@ -160,6 +160,11 @@ pub struct LimitFigures {
 }
 
 impl LimitFigures {
+    /// The standard error of `used` as a part of it, if that is an estimate.
+    pub fn standard_error(&self) -> Option<f64> {
+        self.error_thousandths.map(|thousandths| f64::from(thousandths) / 1000.0)
+    }
+
     /// The totals of the windows before, the newest first, of those that go with these figures.
     /// None: the limit keeps none.
     pub fn totals<'w>(&self, windows: &'w [u32]) -> Option<&'w [u32]> {

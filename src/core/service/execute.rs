@@ -212,18 +212,19 @@ impl Service {
         answers: &mut Answers,
     ) {
         let item = ItemAt { request, item, at };
-        if let Err(refused) = self.run_found(&item, now, answers) {
+        if let Err(refused) = self.run_short::<false>(&item, now, answers) {
             self.run_whole(item, refused, now, answers);
         }
         self.report_uses(request, at..at + 1);
     }
 
-    /// Answers an item on the only node that it needs, if that is here.
+    /// Answers an item on the only node that it needs, if that is here. With `IS_NEW`: on a new
+    /// one, if that is made at once.
     ///
     /// # Errors
     /// It takes a whole transaction. The reason is that for which this one did not begin, if any.
     #[inline(always)]
-    fn run_found(
+    fn run_short<const IS_NEW: bool>(
         &mut self,
         &ItemAt { request, item, at }: &ItemAt<'_>,
         now: Millis,
@@ -239,47 +240,19 @@ impl Service {
         }
         let (answered, from) = (answers.items.len(), answers.details.len());
         let one = ItemTransaction::of(&self.table, resolved, request, item, now);
+        if IS_NEW && !one.makes_node(request.command) {
+            return Err(None);
+        }
         let lead = Lead { wanted: key_at, guess: resolved.guess };
         let owner = NodeOwner { biz_id: one.entry.id, key: &resolved.key.key() };
         let moment = Moment { generation: self.generation, now_ms: now };
         let work = |words: &mut [u64]| one.run_found(request.command, words, answers);
-        let refused = match self.handle.with_found(lead, owner, moment, work) {
-            Ok(Some(true)) => return Ok(()),
-            Ok(_) => None,
-            Err(refused) => Some(refused),
+        let done = if IS_NEW {
+            self.handle.with_new(key_at, owner, moment, work)
+        } else {
+            self.handle.with_found(lead, owner, moment, work)
         };
-        answers.items.truncate(answered);
-        answers.details.truncate(from);
-        Err(refused)
-    }
-
-    /// Answers an item on a new node, if it needs only that one and makes it at once.
-    ///
-    /// # Errors
-    /// As of [`Service::run_found`].
-    fn run_new(
-        &mut self,
-        ItemAt { request, item, at }: ItemAt<'_>,
-        now: Millis,
-        answers: &mut Answers,
-    ) -> Result<(), Option<Refused>> {
-        let resolved = &self.scratch.resolved[at];
-        let (None, Some(key_at), None) = (resolved.settled, &resolved.key_at, &resolved.whole_at)
-        else {
-            return Err(None);
-        };
-        if resolved.generation != self.generation {
-            return Err(None);
-        }
-        let one = ItemTransaction::of(&self.table, resolved, request, item, now);
-        if !one.makes_node(request.command) {
-            return Err(None);
-        }
-        let (answered, from) = (answers.items.len(), answers.details.len());
-        let owner = NodeOwner { biz_id: one.entry.id, key: &resolved.key.key() };
-        let moment = Moment { generation: self.generation, now_ms: now };
-        let work = |words: &mut [u64]| one.run_found(request.command, words, answers);
-        let refused = match self.handle.with_new(key_at, owner, moment, work) {
+        let refused = match done {
             Ok(Some(true)) => return Ok(()),
             Ok(_) => None,
             Err(refused) => Some(refused),
@@ -299,7 +272,7 @@ impl Service {
         answers: &mut Answers,
     ) {
         if refused.is_none() {
-            match self.run_new(item, now, answers) {
+            match self.run_short::<true>(&item, now, answers) {
                 Ok(()) => return,
                 Err(reason) => refused = reason,
             }

@@ -132,34 +132,23 @@ impl Handle {
         copy: &mut [u64],
         work: impl FnOnce(&mut [u64]) -> Worked<T>,
     ) -> Result<Option<T>, Refused> {
-        let group = &self.groups[wanted.group];
-        let mark = group.mark();
-        if self.is_forked() || self.runtime.is_quarantined(mark) {
-            return Err(Refused::Unavailable);
-        }
-        let (file, key_node) = (wanted.at.file, wanted.at.key_node);
-        let (region, head) = (group.file(file), group.head(key_node));
-        let intent = Intent { group: group.header().id, file, key_node };
-        let one = OneKeyNode { intent, semaphore: Semaphore::of_head(region, head) };
+        let (chain, one) = self.one_key_node(wanted)?;
+        let (intent, file) = (one.intent, wanted.at.file);
         let mut announced = Announced::new(Attached::of(self), one);
         // One exit for all cases, so that the code to release is there once.
         let done = 'announced: {
             let Some(held) = announced.take_all() else {
                 break 'announced Err(Refused::Busy);
             };
-            if self.runtime.generation() != generation {
-                break 'announced Err(Refused::Newer);
-            }
-            if self.runtime.is_quarantined(mark) {
-                break 'announced Err(Refused::Unavailable);
+            if let Some(refused) = self.outdated(chain.group, generation) {
+                break 'announced Err(refused);
             }
             let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
-            let chain = Chain { group, region, head };
             let Some(at) = chain.find(wanted.at.tag, guess, key_word, key, copy) else {
                 break 'announced Ok(None);
             };
             // The compiler knows this length, so it needs no loops for these words.
-            let stored = region.words(at, copy.len());
+            let stored = chain.region.words(at, copy.len());
             let Worked { result, keep } = work(copy);
             match keep {
                 Keep::Nothing => {}
@@ -167,7 +156,7 @@ impl Handle {
                 // than before.
                 Keep::Stamp => {
                     put(&stored[node::LAST_USE], now.max(copy[node::LAST_USE]));
-                    if let Some(dirty) = group.dirty(file) {
+                    if let Some(dirty) = chain.group.dirty(file) {
                         dirty.mark(at + node::LAST_USE, 1);
                     }
                 }
@@ -175,7 +164,8 @@ impl Handle {
                     copy[node::LAST_USE] = now;
                     seal(copy);
                     debug_assert!(is_whole(copy), "what is written is believed when it is read");
-                    let change = Change { intent, at, stored, new: copy, dirty: group.dirty(file) };
+                    let change =
+                        Change { intent, at, stored, new: copy, dirty: chain.group.dirty(file) };
                     // So few words always fit into the log.
                     let Ok(logged) = held.log(change) else { break 'announced Ok(None) };
                     logged.commit();
@@ -186,9 +176,39 @@ impl Handle {
         announced.end();
         done
     }
+
+    /// The key-node of a short transaction that is to begin.
+    #[inline(always)]
+    pub(super) fn one_key_node(
+        &self,
+        wanted: &Wanted,
+    ) -> Result<(Chain<'_>, OneKeyNode<'_>), Refused> {
+        let group = &self.groups[wanted.group];
+        if self.is_forked() || self.runtime.is_quarantined(group.mark()) {
+            return Err(Refused::Unavailable);
+        }
+        let (file, key_node) = (wanted.at.file, wanted.at.key_node);
+        let (region, head) = (group.file(file), group.head(key_node));
+        let intent = Intent { group: group.header().id, file, key_node };
+        let semaphore = Semaphore::of_head(region, head);
+        Ok((Chain { group, region, head }, OneKeyNode { intent, semaphore }))
+    }
+
+    /// Why a short transaction does not go on, now that it holds its key-node.
+    #[inline(always)]
+    pub(super) fn outdated(&self, group: &Group, generation: u64) -> Option<Refused> {
+        if self.runtime.generation() != generation {
+            Some(Refused::Newer)
+        } else if self.runtime.is_quarantined(group.mark()) {
+            Some(Refused::Unavailable)
+        } else {
+            None
+        }
+    }
 }
 
-/// The chain of a key-node whose semaphore is held.
+/// The chain of a key-node.
+#[derive(Clone, Copy)]
 pub(super) struct Chain<'a> {
     pub group: &'a Group,
     pub region: &'a Region,

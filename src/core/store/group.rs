@@ -338,38 +338,11 @@ pub(super) fn open_files_with(
     Ok(OpenGroup { header, files })
 }
 
-/// A setting of a group whose value in the files is another one than in the configuration.
-pub(crate) struct OtherSetting {
-    pub field: &'static str,
-    pub found: String,
-    pub expected: String,
-}
-
 /// Compares the geometry of existing files with that of the configuration.
 pub(crate) fn check_geometry(header: &Header, group: &conf::Group) -> Result<(), Error> {
-    other_setting(&header.geometry, &group.geometry).map_or(Ok(()), |other| {
-        let OtherSetting { field, found, expected } = other;
+    header.geometry.differences(&group.geometry).next().map_or(Ok(()), |other| {
+        let conf::OtherSetting { field, found, expected } = other;
         Err(Error::Geometry { group: group.name.clone(), field, found, expected })
-    })
-}
-
-/// The first setting that differs between two geometries.
-pub(crate) fn other_setting(found: &Geometry, expected: &Geometry) -> Option<OtherSetting> {
-    let number =
-        |field, found: u32, expected: u32| (field, found.to_string(), expected.to_string());
-    let fields = [
-        number("files", found.files, expected.files),
-        number("key-nodes", found.key_nodes, expected.key_nodes),
-        number("chain", found.chain, expected.chain),
-        number("node-size", found.node_bytes, expected.node_bytes),
-        number("key-bytes", found.key_bytes, expected.key_bytes),
-        ("hash", format!("{:?}", found.hash), format!("{:?}", expected.hash)),
-    ];
-    let mut others = fields.into_iter().filter(|(_, found, expected)| found != expected);
-    others.next().map(|(field, found, expected)| OtherSetting {
-        field,
-        found: found.to_lowercase(),
-        expected: expected.to_lowercase(),
     })
 }
 

@@ -1,17 +1,15 @@
 //! The most common way to make a node: in one key-node, in a free place. It does what
 //! [`super::Transaction`] does, on the stack.
 //!
-//! Invariant: as in [`super::fast_path`]. A hit has its own copy of these steps there: code that
-//! both share costs a hit 100 instructions.
+//! Invariant: as in [`super::fast_path`]. The steps in between are written there once more: a
+//! function around them that takes the work on the node costs a hit 100 instructions.
 
 use super::commit::{Announced, Change, Changes};
 use super::counter::GroupCounter;
-use super::fast_path::{Chain, Keep, MANY_WORDS, Moment, NodeOwner, OneKeyNode, Worked};
+use super::fast_path::{Chain, Keep, MANY_WORDS, Moment, NodeOwner, Worked};
 use super::group::seal;
 use super::handle::{Attached, Handle};
 use super::layout::{HEAD_WORDS, TAG_WORDS, node, tag};
-use super::semaphore::Semaphore;
-use super::slot::Intent;
 use super::tags::places_of;
 use super::transaction::{Refused, Wanted};
 use super::undo_log::{LogFull, UndoLog};
@@ -53,33 +51,24 @@ impl Handle {
         Moment { generation, now_ms: now }: Moment,
         work: impl FnOnce(&mut [u64]) -> Worked<T>,
     ) -> Result<Option<T>, Refused> {
-        let group = &self.groups[wanted.group];
-        let (mark, words) = (group.mark(), group.node_words());
+        let words = self.groups[wanted.group].node_words();
         if words > MANY_WORDS || self.former_of(wanted.group).is_some() {
             return Ok(None);
         }
-        if self.is_forked() || self.runtime.is_quarantined(mark) {
-            return Err(Refused::Unavailable);
-        }
-        let (file, key_node) = (wanted.at.file, wanted.at.key_node);
-        let (region, head) = (group.file(file), group.head(key_node));
-        let chain = Chain { group, region, head };
+        let (chain, one) = self.one_key_node(wanted)?;
+        let Chain { group, region, head } = chain;
         if !chain.has_free_place() {
             return Ok(None);
         }
-        let intent = Intent { group: group.header().id, file, key_node };
-        let one = OneKeyNode { intent, semaphore: Semaphore::of_head(region, head) };
+        let (intent, file) = (one.intent, wanted.at.file);
         let mut announced = Announced::new(Attached::of(self), one);
         // One exit for all cases, so that the code to release is there once.
         let done = 'announced: {
             let Some(held) = announced.take_all() else {
                 break 'announced Err(Refused::Busy);
             };
-            if self.runtime.generation() != generation {
-                break 'announced Err(Refused::Newer);
-            }
-            if self.runtime.is_quarantined(mark) {
-                break 'announced Err(Refused::Unavailable);
+            if let Some(refused) = self.outdated(group, generation) {
+                break 'announced Err(refused);
             }
             let copy = &mut [0; MANY_WORDS][..words];
             let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());

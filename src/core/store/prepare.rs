@@ -12,7 +12,7 @@ use super::checkpoint::{self, Complete, Found, LiveState, Marking, Progress, Res
 use super::counter::GroupCounter;
 use super::dirty::Side;
 use super::error::{Error, io_error};
-use super::group::{self, FileSet, Group, Header, Marks, OpenFile, OpenGroup, OtherSetting};
+use super::group::{self, FileSet, Group, Header, Marks, OpenFile, OpenGroup};
 use super::growing;
 use super::handle::Handle;
 use super::places::{Places, ROLE_PREPARE, ROLE_PROGRAM, SlotRequest};
@@ -20,7 +20,7 @@ use super::runtime::{ByteSpan, LINGERING, Pairing, Runtime, SlotBlocks};
 use super::staging;
 use super::verify::{Fault, Report};
 use crate::base::{clock, sys};
-use crate::conf::{self, Conf, MoveMode};
+use crate::conf::{self, Conf, MoveMode, OtherSetting};
 
 /// What [`prepare`] found and did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -389,7 +389,7 @@ fn begin_or_go_on(
     let former = open.header.id;
     if group::is_next_there(live, name) {
         let next = group::open_files_of(live, name, FileSet::Next)?;
-        let Some(other) = group::other_setting(&next.header.geometry, &configured.geometry) else {
+        let Some(other) = next.header.geometry.differences(&configured.geometry).next() else {
             return Ok(Pair { former, next: Some(next.header.id) });
         };
         if moves.in_force.contains_key(name) || !growing::is_empty(&next)? {
@@ -400,7 +400,7 @@ fn begin_or_go_on(
         runtime.forget_group(next.header.id);
         growing::remove(live, name)?;
     }
-    let is_other = group::other_setting(&open.header.geometry, &configured.geometry).is_some();
+    let is_other = open.header.geometry != configured.geometry;
     let is_hash = open.header.geometry.hash != configured.geometry.hash;
     if !is_other || is_hash || !may_begin {
         group::check_geometry(&open.header, configured)?;

@@ -10,7 +10,7 @@ use super::map_edit::{self, BizName, EditError};
 use super::response::Refusal;
 use super::route::Growth;
 use crate::protocol::Code;
-use frs::conf::{Conf, Geometry, LoadedConf, Texts};
+use frs::conf::{Conf, Geometry, LoadedConf, OtherSetting, Texts};
 use frs::store;
 
 /// Checks what the groups in force are to do under a changed configuration.
@@ -47,9 +47,9 @@ pub(super) fn check(changed: LoadedConf, in_force: &Conf, growth: Growth) -> Res
 
 /// The settings of a group's files, and what they must become. They may be derived from `keys`.
 fn differences(from: &Geometry, to: &Geometry) -> String {
-    let pairs = from.settings().into_iter().zip(to.settings());
-    let differing = pairs.filter(|(from, to)| from != to);
-    let words = differing.map(|((name, from), (_, to))| format!("{name} is {from}, needed {to}"));
+    let words = from.differences(to).map(|OtherSetting { field, found, expected }| {
+        format!("{field} is {found}, needed {expected}")
+    });
     words.collect::<Vec<_>>().join("; ")
 }
 

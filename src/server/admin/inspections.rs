@@ -182,7 +182,7 @@ fn limit_element(limit: &LimitFigures, record: &NodeRecord) -> Element {
         .with("remaining", limit.figures.remaining)
         .with_some("reset", limit.figures.reset_ms)
         .with_some("retry", limit.retry_ms)
-        .with_some("standard-error", limit.error_thousandths.map(|error| f64::from(error) / 1000.0))
+        .with_some("standard-error", limit.standard_error())
         .with_some("history", record.history(limit));
     match record.lease(limit.index) {
         Some(lease) => element.holding_one(lease_element(lease)),

@@ -3,7 +3,7 @@
 //! Invariant: a configuration that passes can replace the one in force without closing a listener,
 //! moving a file or changing a process's user.
 
-use frs::conf::{Conf, Group, Listen, Srv};
+use frs::conf::{Conf, Group, Listen, OtherSetting, Srv};
 
 const ADMIN: &str = "<admin listen>";
 const RESP: &str = "<resp listen>";
@@ -176,14 +176,13 @@ fn resps(conf: &Conf) -> Vec<&Listen> {
 }
 
 fn geometry_changes(live: &Group, new: &Group) -> Vec<RestartNeed> {
-    let pairs = live.geometry.settings().into_iter().zip(new.geometry.settings());
-    pairs
-        .filter(|(found, wanted)| found != wanted)
-        .map(|((setting, found), (_, wanted))| RestartNeed::Geometry {
+    let differences = live.geometry.differences(&new.geometry);
+    differences
+        .map(|OtherSetting { field, found, expected }| RestartNeed::Geometry {
             group: new.name.clone(),
-            setting,
+            setting: field,
             found,
-            wanted,
+            wanted: expected,
         })
         .collect()
 }

@@ -100,6 +100,16 @@ impl Setup {
         self.dir.path().join(name)
     }
 
+    /// The process ids of a role's attached processes, by `frs status`.
+    pub fn attached(&self, role: &str) -> Vec<Pid> {
+        text(&self.frs(&["status"]).stdout)
+            .lines()
+            .filter(|line| line.starts_with(role) && !line.ends_with("dead"))
+            .filter_map(|line| line.split("process ").nth(1)?.split(',').next()?.parse().ok())
+            .map(Pid::from_raw)
+            .collect()
+    }
+
     /// Runs an frs command to its end. One that serves instead is killed, so that the test fails.
     pub fn frs(&self, arguments: &[&str]) -> Output {
         let mut command = frs_in(self.dir.path());
@@ -218,13 +228,7 @@ impl Server<'_> {
 
     /// The process ids of a role's attached processes, by `frs status`.
     pub fn attached(&self, role: &str) -> Vec<Pid> {
-        let output = self.setup.frs(&["status"]);
-        text(&output.stdout)
-            .lines()
-            .filter(|line| line.starts_with(role) && !line.ends_with("dead"))
-            .filter_map(|line| line.split("process ").nth(1)?.split(',').next()?.parse().ok())
-            .map(Pid::from_raw)
-            .collect()
+        self.setup.attached(role)
     }
 
     pub fn workers(&self) -> Vec<Pid> {

@@ -103,8 +103,7 @@ fn limit(verdict: &Verdict, limit: &LimitFigures) -> Values {
     words.add("remaining", Some(limit.figures.remaining));
     words.add("reset", limit.figures.reset_ms);
     words.add("retry", limit.retry_ms);
-    let error = limit.error_thousandths;
-    words.add("standard-error", error.map(|thousandths| f64::from(thousandths) / 1000.0));
+    words.add("standard-error", limit.standard_error());
     let totals = verdict.history(limit.index);
     words.add(
         "history",

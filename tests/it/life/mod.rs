@@ -86,18 +86,11 @@ impl<'a> Life<'a> {
     }
 
     pub fn workers(&self) -> BTreeSet<i32> {
-        let status = self.status();
-        let workers = status.lines().filter(|line| line.starts_with("worker "));
-        let pid = |line: &str| line.split("process ").nth(1)?.split(',').next()?.parse().ok();
-        workers.filter_map(pid).collect()
+        self.setup.attached("worker ").into_iter().map(Pid::as_raw).collect()
     }
 
     pub fn keeper(&self) -> Pid {
-        let pid = |status: String| {
-            let line = status.lines().find(|line| line.starts_with("keeper "))?.to_owned();
-            line.split("process ").nth(1)?.split(',').next()?.parse().ok()
-        };
-        Pid::from_raw(wait_until("a keeper is there", || pid(self.status())))
+        wait_until("a keeper is there", || self.setup.attached("keeper ").first().copied())
     }
 
     /// Requests an upgrade to the installed binary, and waits until that is the only master.

@@ -69,8 +69,8 @@ fn limit(limit: &LimitFigures, record: &NodeRecord) -> Value {
     if let Some(reset_ms) = figures.reset_ms {
         put("reset", json!(reset_ms));
     }
-    if let Some(thousandths) = limit.error_thousandths {
-        put("standard-error", json!(f64::from(thousandths) / 1000.0));
+    if let Some(error) = limit.standard_error() {
+        put("standard-error", json!(error));
     }
     if let Some(totals) = record.history(limit) {
         put("history", json!(totals));

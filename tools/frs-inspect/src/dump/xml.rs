@@ -46,8 +46,8 @@ impl super::Write for Xml {
             if let Some(reset_ms) = figures.reset_ms {
                 write!(out, " reset=\"{reset_ms}\"")?;
             }
-            if let Some(thousandths) = limit.error_thousandths {
-                write!(out, " standard-error=\"{}\"", f64::from(thousandths) / 1000.0)?;
+            if let Some(error) = limit.standard_error() {
+                write!(out, " standard-error=\"{error}\"")?;
             }
             if let Some(totals) = record.history(limit) {
                 let totals: Vec<String> = totals.iter().map(u32::to_string).collect();

@@ -234,7 +234,7 @@ mod tests {
                 limiting: 1,
                 expired: 2,
                 places: 8,
-                is_moving: false,
+                is_moving: true,
             }],
             bizs: vec![
                 biz("api", 3, Vec::new()),
@@ -259,7 +259,7 @@ mod tests {
             "40.5",
             "12.50 %",
             "nodes created 5 (0.5/s)",
-            "default: 4 live (1 limiting), 2 expired of 8",
+            "default (moving): 4 live (1 limiting), 2 expired of 8",
             "1 (25.00 %)",
             "hottest keys of login",
             "\"alice\\n\"",
