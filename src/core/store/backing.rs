@@ -6,14 +6,16 @@ use std::fs::File;
 use std::io;
 
 use super::layout::runtime::{SLOT_BYTES, SLOTS, SLOTS_START_BYTES, WORDS, slot_byte};
+#[cfg(test)]
+use super::simulated::Played;
 use crate::base::sys;
 
-/// A file. In the simulation, only the locks.
+/// A file. In the simulation, locks and words that the played processes share.
 #[derive(Debug)]
 pub(super) enum Backing {
     File(File),
     #[cfg(test)]
-    Played(super::simulated::Locks),
+    Played(Played),
 }
 
 impl Backing {
@@ -31,7 +33,7 @@ impl Backing {
         match self {
             Backing::File(file) => sys::is_range_locked(file, slot_byte(slot), 1).unwrap_or(true),
             #[cfg(test)]
-            Backing::Played(locks) => locks.is_locked(slot),
+            Backing::Played(Played { locks, .. }) => locks.is_locked(slot),
         }
     }
 
@@ -43,7 +45,9 @@ impl Backing {
                 sys::is_range_locked(file, SLOTS_START_BYTES, all).unwrap_or(true)
             }
             #[cfg(test)]
-            Backing::Played(locks) => (0..SLOTS as u32).any(|slot| locks.is_locked(slot)),
+            Backing::Played(Played { locks, .. }) => {
+                (0..SLOTS as u32).any(|slot| locks.is_locked(slot))
+            }
         }
     }
 
@@ -52,7 +56,7 @@ impl Backing {
         match self {
             Backing::File(file) => sys::try_lock_range(file, slot_byte(slot), 1).unwrap_or(false),
             #[cfg(test)]
-            Backing::Played(locks) => locks.try_lock(slot),
+            Backing::Played(Played { locks, .. }) => locks.try_lock(slot),
         }
     }
 
@@ -61,7 +65,7 @@ impl Backing {
         match self {
             Backing::File(file) => sys::unlock_range(file, slot_byte(slot), 1),
             #[cfg(test)]
-            Backing::Played(locks) => {
+            Backing::Played(Played { locks, .. }) => {
                 locks.unlock(slot);
                 Ok(())
             }
@@ -75,7 +79,7 @@ impl Backing {
                 sys::try_lock_range(file, freeing_byte(slot), 1).unwrap_or(false)
             }
             #[cfg(test)]
-            Backing::Played(locks) => locks.try_lock(SLOTS as u32 + slot),
+            Backing::Played(Played { locks, .. }) => locks.try_lock(SLOTS as u32 + slot),
         }
     }
 
@@ -84,7 +88,7 @@ impl Backing {
         match self {
             Backing::File(file) => sys::unlock_range(file, freeing_byte(slot), 1),
             #[cfg(test)]
-            Backing::Played(locks) => {
+            Backing::Played(Played { locks, .. }) => {
                 locks.unlock(SLOTS as u32 + slot);
                 Ok(())
             }

@@ -379,6 +379,10 @@ impl Group {
         id: u64,
         runtime: &Runtime,
     ) -> Result<Group, Error> {
+        #[cfg(test)]
+        if let Some(shared) = runtime.shared() {
+            return shared.open(id, runtime);
+        }
         Self::map(open_files_with_id(live_dir, name, id)?, runtime)
     }
 

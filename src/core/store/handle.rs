@@ -22,7 +22,7 @@ use super::slot::SlotWords;
 use super::waiter::Waiter;
 use crate::base::sync::Ordering;
 use crate::base::{clock, sys};
-use crate::conf;
+use crate::conf::{self, Geometry};
 
 /// After a wait this long, the waiter checks whether the holder lives.
 const PATIENCE: Duration = Duration::from_millis(3);
@@ -159,7 +159,7 @@ impl Handle {
         let (mut meant, mut formers) = (Vec::new(), Vec::new());
         for configured in groups {
             let name = &configured.name;
-            let Some(NamedGroup { id, former }) = self.named_group(configured) else {
+            let Some(NamedGroup { id, former }) = self.named_group(configured)? else {
                 // It was never prepared: opening it says why.
                 meant.push(self.open_if_sound(name, None)?);
                 continue;
@@ -197,23 +197,36 @@ impl Handle {
     }
 
     /// The registered group that a configuration means. Where there are two of its name and it does
-    /// not move, it has not begun to, or has moved: its geometry tells.
-    fn named_group(&self, configured: &conf::Group) -> Option<NamedGroup> {
+    /// not move, it has not begun to, or has moved: its geometry tells. One whose geometry cannot
+    /// be read is meant rather than one that has another.
+    fn named_group(&self, configured: &conf::Group) -> Result<Option<NamedGroup>, Error> {
         let named = self.runtime.named_groups(&configured.name);
-        let &[next, former, ..] = &named[..] else { return named.first().copied() };
+        let &[next, former, ..] = &named[..] else { return Ok(named.first().copied()) };
         if configured.moving.is_some() {
-            return Some(next);
+            return Ok(Some(next));
         }
-        let has_geometry = |group: &NamedGroup| {
-            let mapped = self.groups.iter().find(|mapped| mapped.header().id == group.id);
-            let geometry = mapped.map(|mapped| *mapped.geometry()).or_else(|| {
-                let open = group::open_files_with_id(&self.live_dir, &configured.name, group.id);
-                open.ok().map(|open| open.header.geometry)
-            });
-            geometry == Some(configured.geometry)
-        };
-        let alone = [former, next].into_iter().find(has_geometry).unwrap_or(next);
-        Some(NamedGroup { former: None, ..alone })
+        let mut unread = None;
+        for group in [former, next] {
+            let alone = NamedGroup { former: None, ..group };
+            match self.geometry_of(&configured.name, group.id) {
+                Ok(geometry) if geometry == configured.geometry => return Ok(Some(alone)),
+                Ok(_) => {}
+                Err(error) if error.is_transient() => return Err(error),
+                Err(_) => unread = Some(alone),
+            }
+        }
+        Ok(Some(unread.unwrap_or(NamedGroup { former: None, ..next })))
+    }
+
+    fn geometry_of(&self, name: &str, id: u64) -> Result<Geometry, Error> {
+        if let Some(mapped) = self.groups.iter().find(|mapped| mapped.header().id == id) {
+            return Ok(*mapped.geometry());
+        }
+        #[cfg(test)]
+        if let Some(shared) = self.runtime.shared() {
+            return shared.open(id, &self.runtime).map(|group| *group.geometry());
+        }
+        group::open_files_with_id(&self.live_dir, name, id).map(|open| open.header.geometry)
     }
 
     /// The group with this id: where it is mapped, or newly opened. None if its files are damaged.

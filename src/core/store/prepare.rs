@@ -4,23 +4,27 @@
 //! was written in. Every other group is scanned whole, or carries the mark of a clean end.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::OpenOptions;
 use std::path::Path;
 use std::time::Duration;
 
-use super::checkpoint::{self, Complete, Found, LiveState, Marking, Progress, Restored};
-use super::counter::GroupCounter;
-use super::dirty::Side;
+use super::checkpoint::Progress;
 use super::error::{Error, io_error};
-use super::group::{self, FileSet, Group, Header, Marks, OpenFile, OpenGroup};
-use super::growing;
+use super::group::{self, FileSet, OpenGroup};
 use super::handle::Handle;
 use super::places::{Places, ROLE_PREPARE, ROLE_PROGRAM, SlotRequest};
-use super::runtime::{ByteSpan, LINGERING, Pairing, Runtime, SlotBlocks};
+use super::runtime::{Pairing, Runtime, SlotBlocks};
 use super::staging;
-use super::verify::{Fault, Report};
-use crate::base::{clock, sys};
-use crate::conf::{self, Conf, MoveMode, OtherSetting};
+use crate::base::clock;
+use crate::conf::{Conf, MoveMode};
+use admit::{Admitting, admit};
+use ready::{Pair, begin_or_go_on, make_ready, mark_changes};
+
+mod admit;
+mod close;
+mod ready;
+
+pub(crate) use admit::{recover_alone, scan_group};
+pub use close::{check_files, close_clean};
 
 /// What [`prepare`] found and did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -145,14 +149,6 @@ pub fn prepare_after_fault(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, 
     })
 }
 
-/// The files of a group that are about to be served.
-#[derive(Clone, Copy)]
-struct Admitting<'a> {
-    name: &'a str,
-    set: FileSet,
-    pairing: Pairing,
-}
-
 /// Makes one group ready. Arguments: directory of the live files, its files, register, results.
 type Admit = fn(&Path, Admitting<'_>, &Runtime, &mut Prepared) -> Result<(), Error>;
 
@@ -216,201 +212,11 @@ fn prepare_groups(conf: &Conf, how: Preparing<'_>, admit: Admit) -> Result<Prepa
     Ok(prepared)
 }
 
-/// Sees to it that changes of a group are marked, or are not.
-fn mark_changes(
-    conf: &Conf,
-    name: &str,
-    runtime: &Runtime,
-    markings: &[(FileSet, Marking)],
-) -> Result<(), Error> {
-    for &(set, marking) in markings {
-        let open = group::open_files_of(live_dir(conf), name, set)?;
-        checkpoint::admit_marks(&open, runtime, marking)?;
-    }
-    if conf.srv.data.checkpoint.is_some()
-        && let Some(facts) = checkpoint::checkpoint_facts(&conf.srv.data.dir, name)
-    {
-        runtime.set_checkpoint_time(name, facts.begun_ms);
-    }
-    Ok(())
-}
-
-/// What is known of the checkpoints of a group's files, and of those that it moves to.
-struct Markings {
-    named: Marking,
-    next: Marking,
-}
-
-impl Markings {
-    /// The group does not move yet. If it begins to, nothing is known of its next files.
-    fn of_named(named: Marking) -> Markings {
-        let next = if named == Marking::Off { Marking::Off } else { Marking::On };
-        Markings { named, next }
-    }
-}
-
-/// Creates or restores the live files of a group that lacks them. Returns what is known of its
-/// checkpoints then.
-fn make_ready(
-    conf: &Conf,
-    configured: &conf::Group,
-    how: Preparing<'_>,
-    runtime: &Runtime,
-    prepared: &mut Prepared,
-) -> Result<Markings, Error> {
-    let (data, live, name) = (&conf.srv.data.dir, live_dir(conf), &configured.name);
-    let state = checkpoint::live_state(live, configured)?;
-    if conf.srv.data.checkpoint.is_none() {
-        if group::create(live, configured)? {
-            prepared.created.push(name.clone());
-        }
-        return Ok(Markings::of_named(Marking::Off));
-    }
-    if state == LiveState::GoOn {
-        return Ok(Markings::of_named(Marking::On));
-    }
-    let why = match checkpoint::find(data, name)? {
-        Found::Nothing => Vec::new(),
-        Found::Unusable(why) => why,
-        Found::Complete(newest, older) => {
-            let (older, why_no_older) = match older {
-                Ok(older) => (Some(older), None),
-                Err(why) => (None, Some(why)),
-            };
-            if let Some(why) = &why_no_older {
-                tracing::warn!(group = name, why, "the other checkpoint is not complete");
-            }
-            let all = std::iter::once(newest).chain(older);
-            match restore_one_of(all, conf, how, runtime, prepared)? {
-                Ok(markings) => return Ok(markings),
-                Err(why) => why.into_iter().chain(why_no_older).collect(),
-            }
-        }
-    };
-    if state == LiveState::Unclean {
-        // They are scanned, as without checkpoints.
-        return Ok(Markings::of_named(Marking::On));
-    }
-    if !why.is_empty() {
-        if !how.accepts_loss {
-            return Err(Error::Lost { group: name.clone(), why });
-        }
-        let why = why.join("; ");
-        tracing::error!(group = name, why, "all that was counted is lost, as accepted");
-        for side in Side::BOTH {
-            checkpoint::remove(data, name, side)?;
-        }
-    }
-    group::create(live, configured)?;
-    prepared.created.push(name.clone());
-    let header = group::open_files(live, name)?.header;
-    Ok(Markings::of_named(match checkpoint::create_empty(data, &header) {
-        Ok(pass) => Marking::Holding { side: None, pass },
-        Err(error) => {
-            tracing::error!(group = name, %error, "no checkpoint can be made yet");
-            Marking::On
-        }
-    }))
-}
-
-/// Restores a group from the first one of its complete checkpoints. If what the disk does not give
-/// back may be lost, from the first one that can be read; if there is none, says why.
-fn restore_one_of(
-    all: impl Iterator<Item = Box<Complete>>,
-    conf: &Conf,
-    how: Preparing<'_>,
-    runtime: &Runtime,
-    prepared: &mut Prepared,
-) -> Result<Result<Markings, Vec<String>>, Error> {
-    let (data, live) = (&conf.srv.data.dir, live_dir(conf));
-    let (mut unread, mut why) = (Vec::new(), Vec::new());
-    for complete in all {
-        let (facts, name) = (complete.facts, &*complete.named.header.name);
-        if !runtime.named_groups(name).is_empty() && !is_alone(runtime, LINGERING) {
-            // No process may go on with its former files.
-            return Err(Error::Quarantined { group: name.to_owned() });
-        }
-        let (number, begun_ms) = (facts.number, facts.begun_ms);
-        tracing::warn!(group = name, number, begun_ms, "restoring the group from a checkpoint");
-        let Restored { report, holds } = match checkpoint::restore(live, &complete, how.progress) {
-            Err(error @ Error::UnreadableCheckpoint { .. })
-                if how.accepts_loss && !error.is_transient() =>
-            {
-                tracing::error!(%error, "what this checkpoint held is lost, as accepted");
-                unread.push(complete.side);
-                why.push(error.to_string());
-                continue;
-            }
-            restored => restored?,
-        };
-        log_report(name, &report);
-        prepared.restored.push(name.to_owned());
-        prepared.dropped_nodes += report.dropped();
-        count_dropped(live, runtime, name, &report)?;
-        for side in unread {
-            // Otherwise the next pass would be written over the one that can be read.
-            checkpoint::remove(data, name, side)?;
-        }
-        let marking =
-            holds.map_or(Marking::On, |(side, pass)| Marking::Holding { side: Some(side), pass });
-        return Ok(Ok(match complete.next {
-            Some(_) => Markings { named: marking, next: marking },
-            None => Markings::of_named(marking),
-        }));
-    }
-    Ok(Err(why))
-}
-
 /// Quarantines a group until a start has found its files sound. Until then no process serves from
 /// it, even one that has its files mapped.
 fn quarantine(runtime: &Runtime, name: &str) {
     let named = runtime.named_groups(name);
     runtime.quarantine_groups(|id| named.iter().any(|known| known.id == id));
-}
-
-/// The ids of a group's files, and of those that it moves to.
-struct Pair {
-    former: u64,
-    next: Option<u64>,
-}
-
-/// Finds out whether a group moves to the configured geometry. Where it is to begin, makes the
-/// files that it moves to.
-fn begin_or_go_on(
-    live: &Path,
-    configured: &conf::Group,
-    runtime: &Runtime,
-    moves: &Moves,
-    may_begin: bool,
-) -> Result<Pair, Error> {
-    let name = &configured.name;
-    growing::complete(live, name)?;
-    let open = group::open_files(live, name)?;
-    let former = open.header.id;
-    if group::is_next_there(live, name) {
-        let next = group::open_files_of(live, name, FileSet::Next)?;
-        let Some(other) = next.header.geometry.differences(&configured.geometry).next() else {
-            return Ok(Pair { former, next: Some(next.header.id) });
-        };
-        if moves.in_force.contains_key(name) || !growing::is_empty(&next)? {
-            let OtherSetting { field, found: moving, expected } = other;
-            return Err(Error::Moving { group: name.clone(), field, moving, expected });
-        }
-        // They were made for a configuration that never was in force.
-        runtime.forget_group(next.header.id);
-        growing::remove(live, name)?;
-    }
-    let is_other = open.header.geometry != configured.geometry;
-    let is_hash = open.header.geometry.hash != configured.geometry.hash;
-    if !is_other || is_hash || !may_begin {
-        group::check_geometry(&open.header, configured)?;
-        return Ok(Pair { former, next: None });
-    }
-    let has_spilled = Group::map(open, runtime).is_ok_and(|group| group.has_spilled());
-    let open = group::open_files(live, name)?;
-    growing::create(live, &open.header, configured, has_spilled)?;
-    let next = group::open_files_of(live, name, FileSet::Next)?.header.id;
-    Ok(Pair { former, next: Some(next) })
 }
 
 impl Runtime {
@@ -421,248 +227,4 @@ impl Runtime {
         let is_sound = |id| first(id).is_some_and(|file| !self.is_quarantined(file.index));
         !named.is_empty() && named.iter().all(|group| is_sound(group.id))
     }
-}
-
-/// Checks a group's files and registers them. Scans them if necessary.
-fn admit(
-    live: &Path,
-    Admitting { name, set, pairing }: Admitting<'_>,
-    runtime: &Runtime,
-    prepared: &mut Prepared,
-) -> Result<(), Error> {
-    let OpenGroup { header, files } = group::open_files_of(live, name, set)?;
-    let boot = sys::boot_id().map_err(io_error(live, "read this boot's id"))?;
-    let (mut trusted, mut clean, mut entries) = (true, true, Vec::new());
-    for (index, OpenFile { path, file }) in files.iter().enumerate() {
-        let entry = group::entry_of(path, file, &header, index as u32)?;
-        let marks = group::read_marks(path, file)?;
-        let known = runtime.find_file(header.id, index as u32);
-        let quarantined = marks.quarantined
-            || known.as_ref().is_some_and(|known| runtime.is_quarantined(known.index));
-        trusted &= known.is_some_and(|known| known.entry == entry) && marks.boot == boot;
-        trusted &= !quarantined;
-        clean &= marks.clean && !quarantined;
-        entries.push(entry);
-    }
-    if trusted {
-        if let Pairing::NextOf(former) = pairing {
-            // The last step of the move may have been interrupted.
-            runtime.set_former(header.id, former);
-        }
-        if clean {
-            // Started again after a clean end in the same boot.
-            write_marks(&files, boot)?;
-        }
-        return Ok(());
-    }
-    let known = runtime.named_groups(name);
-    let is_replaced = known.iter().any(|known| Some(known.id) != pairing.partner());
-    if is_replaced && !is_alone(runtime, LINGERING) {
-        // A scan needs the group for itself, and no process may continue with its former files.
-        return Err(Error::Quarantined { group: name.to_owned() });
-    }
-    for entry in &entries {
-        runtime.register_file(entry, pairing)?;
-    }
-    if !clean {
-        // A page that fails from now on sets the quarantine mark again, so a mark is from this
-        // scan.
-        write_marks(&files, boot)?;
-        let report = scan(live, &header, runtime)?;
-        log_report(name, &report);
-        if !prepared.scanned.iter().any(|scanned| scanned == name) {
-            prepared.scanned.push(name.to_owned());
-        }
-        prepared.dropped_nodes += report.dropped();
-        count_dropped(live, runtime, name, &report)?;
-    }
-    write_marks(&files, boot)?;
-    // Last, so that an interrupted scan is repeated.
-    entries.iter().for_each(|entry| runtime.release_file(entry));
-    Ok(())
-}
-
-/// Counts what a scan dropped, in a slot taken for this: no process was attached during the scan.
-fn count_dropped(
-    live: &Path,
-    runtime: &Runtime,
-    group: &str,
-    report: &Report,
-) -> Result<(), Error> {
-    if report.dropped() == 0 {
-        return Ok(());
-    }
-    let data_dir = runtime.path().parent().unwrap_or(Path::new("."));
-    let handle = Handle::attach(data_dir, live, ROLE_PREPARE)?;
-    for finding in &report.findings {
-        let counter = match finding.fault {
-            Fault::Tag { .. } => continue,
-            Fault::Crc => GroupCounter::DroppedCrc,
-            Fault::Misplaced | Fault::Beyond => GroupCounter::DroppedMisplaced,
-            Fault::Duplicate => GroupCounter::DroppedDuplicate,
-        };
-        handle.count_of_group(group, counter, 1);
-    }
-    Ok(())
-}
-
-/// Scans a registered group and writes its repairs to disk.
-fn scan(live: &Path, header: &Header, runtime: &Runtime) -> Result<Report, Error> {
-    let group = Group::open_id(live, &header.name, header.id, runtime)?;
-    assert!(group.is_sized(), "a group mapped to its geometry");
-    let report = group.scan();
-    group.flush(live)?;
-    Ok(report)
-}
-
-/// Undoes what dead processes left half done, for a caller that needs the files for itself. Returns
-/// how many slots were recovered. The caller holds the directory's lock.
-pub(crate) fn recover_alone(conf: &Conf) -> Result<usize, Error> {
-    let (data, live) = (&conf.srv.data.dir, live_dir(conf));
-    let mut handle = Handle::attach(data, live, ROLE_PREPARE)?;
-    let recovered = handle.recover_dead();
-    drop(handle);
-    let runtime = Runtime::open(data)?;
-    // The processes of a killed master may take some time to end.
-    if is_alone(&runtime, ORPHANS) {
-        return Ok(recovered);
-    }
-    let reason = "the files are to be rewritten".to_owned();
-    Err(Error::Attached { path: runtime.path().to_owned(), reason })
-}
-
-/// Scans a group whatever its marks say. The group is sound then, so its quarantine is lifted. The
-/// caller holds the directory's lock, and [`recover_alone`] has succeeded before.
-pub(crate) fn scan_group(conf: &Conf, name: &str) -> Result<Report, Error> {
-    let live = live_dir(conf);
-    let runtime = Runtime::open(&conf.srv.data.dir)?;
-    growing::complete(live, name)?;
-    let former = group::open_files(live, name)?.header.id;
-    if !group::is_next_there(live, name) {
-        return scan_files(live, name, &runtime, FileSet::Named, Pairing::Alone);
-    }
-    let next = group::open_files_of(live, name, FileSet::Next)?.header.id;
-    let mut report = scan_files(live, name, &runtime, FileSet::Named, Pairing::FormerOf(next))?;
-    let more = scan_files(live, name, &runtime, FileSet::Next, Pairing::NextOf(former))?;
-    report.add(more);
-    Ok(report)
-}
-
-fn scan_files(
-    live: &Path,
-    name: &str,
-    runtime: &Runtime,
-    set: FileSet,
-    pairing: Pairing,
-) -> Result<Report, Error> {
-    let OpenGroup { header, files } = group::open_files_of(live, name, set)?;
-    let boot = sys::boot_id().map_err(io_error(live, "read this boot's id"))?;
-    let mut entries = Vec::new();
-    for (index, OpenFile { path, file }) in files.iter().enumerate() {
-        entries.push(group::entry_of(path, file, &header, index as u32)?);
-    }
-    for entry in &entries {
-        runtime.register_file(entry, pairing)?;
-    }
-    let report = scan(live, &header, runtime)?;
-    write_marks(&files, boot)?;
-    entries.iter().for_each(|entry| runtime.release_file(entry));
-    Ok(report)
-}
-
-/// Whether no living process is attached. The lock of a killed process may last some 100 ms.
-fn is_alone(runtime: &Runtime, within: Duration) -> bool {
-    let start = clock::instant();
-    while runtime.is_any_locked() {
-        if clock::since(start) > within {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    true
-}
-
-/// Marks the files as of this boot and no longer clean, on disk before the first write to a node.
-fn write_marks(files: &[OpenFile], boot: [u64; 2]) -> Result<(), Error> {
-    let marks = Marks { boot, clean: false, quarantined: false };
-    files.iter().try_for_each(|file| group::write_marks(&file.path, marks))
-}
-
-fn log_report(name: &str, report: &Report) {
-    for finding in &report.findings {
-        let (file, key_node, place) = (finding.file, finding.key_node, finding.place);
-        match finding.fault {
-            Fault::Tag { .. } => {
-                tracing::warn!(group = name, file, key_node, place, "tag rewritten");
-            }
-            fault => {
-                tracing::warn!(group = name, file, key_node, place, reason = ?fault, "node dropped");
-            }
-        }
-    }
-    let (nodes, dropped, taken) = (report.nodes, report.dropped(), report.taken);
-    tracing::info!(group = name, nodes, dropped, freed_semaphores = taken, "group scanned");
-}
-
-/// Writes all files of `conf` to disk and sets their clean marks, if no slot is in use. True if it
-/// did. A group with damaged files is skipped; the next start scans or refuses it. It uses file
-/// calls only: this is the master's last step.
-pub fn close_clean(conf: &Conf) -> Result<bool, Error> {
-    let path = Runtime::path_in(&conf.srv.data.dir);
-    let runtime = Runtime::open(&conf.srv.data.dir)?;
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(&path)
-        .map_err(io_error(&path, "open it"))?;
-    let ByteSpan { start, len } = Runtime::slots_span();
-    // Held until `file` is dropped, so that no process attaches meanwhile.
-    let locked =
-        sys::try_lock_range(&file, start, len).map_err(io_error(&path, "lock its slots"))?;
-    if !locked || !runtime.slots().is_empty() {
-        return Ok(false);
-    }
-    let boot = sys::boot_id().map_err(io_error(&path, "read this boot's id"))?;
-    for configured in &conf.map.groups {
-        if let Err(error) = close_group(live_dir(conf), &configured.name, &runtime, boot) {
-            tracing::error!(group = configured.name, %error, "the group is not marked clean");
-        }
-    }
-    // No process can attach without a server.
-    runtime.publish(0);
-    Ok(true)
-}
-
-fn close_group(live: &Path, name: &str, runtime: &Runtime, boot: [u64; 2]) -> Result<(), Error> {
-    close_files(group::open_files(live, name)?, runtime, boot)?;
-    if !group::is_next_there(live, name) {
-        return Ok(());
-    }
-    close_files(group::open_files_of(live, name, FileSet::Next)?, runtime, boot)
-}
-
-fn close_files(open: OpenGroup, runtime: &Runtime, boot: [u64; 2]) -> Result<(), Error> {
-    let OpenGroup { header, files } = open;
-    let known = runtime.find_file(header.id, 0);
-    let is_served = known.is_some_and(|known| !runtime.is_quarantined(known.index));
-    for OpenFile { path, file } in &files {
-        file.sync_all().map_err(io_error(path, "sync it"))?;
-        let quarantined = !is_served || group::read_marks(path, file)?.quarantined;
-        group::write_marks(path, Marks { boot, clean: !quarantined, quarantined })?;
-    }
-    Ok(())
-}
-
-/// Checks length and header of every file of `conf`'s groups, with file calls only. The master does
-/// this before it restarts a process after a SIGBUS.
-pub fn check_files(conf: &Conf) -> Result<(), Error> {
-    for configured in &conf.map.groups {
-        let (live, name) = (live_dir(conf), &configured.name);
-        let mut open = group::open_files(live, name)?;
-        if group::is_next_there(live, name) {
-            open = group::open_files_of(live, name, FileSet::Next)?;
-        }
-        group::check_geometry(&open.header, configured)?;
-    }
-    Ok(())
 }

@@ -63,7 +63,7 @@ pub struct SlotStatus {
     pub role: u32,
     /// Generation of the configuration that the owner has acknowledged.
     pub generation: u64,
-    /// Whether the owner is alive.
+    /// Whether the owner is alive. While the slot of a dead one is recovered, it counts as alive.
     pub alive: bool,
 }
 
@@ -195,6 +195,15 @@ impl Runtime {
     #[cfg(test)]
     pub(super) fn played(region: Region, backing: Backing) -> Runtime {
         Runtime { _watch: None, region, backing, path: PathBuf::from("runtime.mmap") }
+    }
+
+    /// The words of the simulation that it belongs to.
+    #[cfg(test)]
+    pub(super) fn shared(&self) -> Option<&std::sync::Arc<super::simulated::Shared>> {
+        match &self.backing {
+            Backing::Played(played) => Some(&played.shared),
+            Backing::File(_) => None,
+        }
     }
 
     /// The generation of the configuration in force. 0 before the first. Acquire: pairs with

@@ -5,8 +5,8 @@
 //! holder; it falls when the player says so.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::backing::Backing;
 use super::counter::Counters;
@@ -21,10 +21,12 @@ use super::region::Region;
 use super::runtime::{FileEntry, Pairing, Runtime, Slot};
 use super::semaphore::Token;
 use super::slot::{SlotOwner, SlotWords};
-use crate::conf;
+use crate::conf::{self, Geometry};
 
 /// Slots that the simulation uses. It clears only these.
 const PLAYED_SLOTS: u32 = 8;
+/// Entries of the register that it uses.
+const PLAYED_FILES: usize = 16;
 
 /// The locks of all slots, as one process sees them.
 #[derive(Debug, Clone)]
@@ -70,50 +72,99 @@ impl Locks {
     }
 }
 
+/// What is behind runtime.mmap, as one played process sees it.
+#[derive(Debug)]
+pub(crate) struct Played {
+    pub locks: Locks,
+    pub shared: Arc<Shared>,
+}
+
 /// The words that all played processes share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     runtime: Region,
-    files: Vec<Vec<Region>>,
-    /// The marks of changed pages, for each file of each group.
-    dirty: Vec<Vec<Region>>,
-    headers: Vec<Header>,
+    /// The groups that are there at a first start.
+    first: Vec<Arc<GroupWords>>,
+    /// Those that groups have grown to since.
+    next: Mutex<Vec<Arc<GroupWords>>>,
+}
+
+/// The words of a group's files.
+#[derive(Debug)]
+struct GroupWords {
+    header: Header,
+    files: Vec<Region>,
+    /// The marks of changed pages, for each file.
+    dirty: Vec<Region>,
+}
+
+impl GroupWords {
+    fn new(header: Header) -> GroupWords {
+        let words = header.geometry.file_bytes() as usize / 8;
+        let files = || 0..header.geometry.files;
+        let marks = DirtyPages::words_of(words.div_ceil(PAGE_WORDS));
+        GroupWords {
+            files: files().map(|_| Region::boxed(words)).collect(),
+            dirty: files().map(|_| Region::boxed(marks)).collect(),
+            header,
+        }
+    }
+
+    fn register(&self, runtime: &Runtime, pairing: Pairing) {
+        let entries = entries_of(&self.header);
+        for entry in &entries {
+            let index = runtime.register_file(entry, pairing).expect("a place for it");
+            assert!(index < PLAYED_FILES, "`clear` would leave it");
+        }
+        entries.iter().for_each(|entry| runtime.release_file(entry));
+    }
+
+    /// The group, as a process maps it.
+    fn map(&self, runtime: &Runtime) -> Group {
+        let marks = |(file, marks): (&Region, &Region)| {
+            DirtyPages::new(whole(marks), 0, file.len().div_ceil(PAGE_WORDS))
+        };
+        let mark = runtime.find_file(self.header.id, 0).expect("registered").index;
+        let files = MappedFiles {
+            regions: self.files.iter().map(whole).collect(),
+            entries: entries_of(&self.header),
+            in_memory: true,
+            dirty: self.files.iter().zip(&self.dirty).map(marks).collect(),
+            ..MappedFiles::default()
+        };
+        Group::of_files(self.header.clone(), mark, files)
+    }
+}
+
+/// The same words, as another process maps them.
+fn whole(region: &Region) -> Region {
+    region.part(0, region.len())
 }
 
 impl Shared {
     /// Words for these groups.
     pub fn new(groups: &[conf::Group]) -> Shared {
-        let headers: Vec<Header> = groups
-            .iter()
-            .zip(1..)
-            .map(|(group, id)| Header {
-                id,
-                name: group.name.clone(),
-                geometry: group.geometry,
-                seeds: [id, !id],
-                created_ms: 1,
-                file: 0,
-            })
-            .collect();
-        let files = headers.iter().map(|header| {
-            let words = header.geometry.file_bytes() as usize / 8;
-            (0..header.geometry.files).map(|_| Region::boxed(words)).collect()
-        });
-        let files: Vec<Vec<Region>> = files.collect();
-        let marks =
-            |file: &Region| Region::boxed(DirtyPages::words_of(file.len().div_ceil(PAGE_WORDS)));
-        let dirty = files.iter().map(|files| files.iter().map(marks).collect()).collect();
-        Shared { runtime: Region::boxed(at::WORDS), files, dirty, headers }
+        let header = |(group, id): (&conf::Group, u64)| Header {
+            id,
+            name: group.name.clone(),
+            geometry: group.geometry,
+            seeds: [id, !id],
+            created_ms: 1,
+            file: 0,
+        };
+        let first = groups.iter().zip(1..).map(header).map(GroupWords::new).map(Arc::new).collect();
+        Shared { runtime: Region::boxed(at::WORDS), first, next: Mutex::default() }
     }
 
-    /// Resets all words to the state at a first start: no node, no owner, nothing counted, all
-    /// groups registered.
-    pub fn clear(&self) {
+    /// Resets all words to the state at a first start: no node, no owner, nothing counted, the
+    /// first groups registered.
+    pub fn clear(self: &Arc<Self>) {
         let clear = |region: &Region, from: usize, to: usize| {
             region.words(from, to - from).iter().for_each(|word| word.store(0, Ordering::Relaxed));
         };
-        clear(&self.runtime, 0, at::FILES);
-        let all = self.files.iter().chain(&self.dirty).flatten();
+        clear(&self.runtime, 0, at::FILES + PLAYED_FILES * at::FILE_WORDS);
+        self.next.lock().expect("one thread").clear();
+        let all = self.first.iter().flat_map(|group| group.files.iter().chain(&group.dirty));
         all.for_each(|file| clear(file, 0, file.len()));
         for number in 0..PLAYED_SLOTS {
             let base = slot_base(number);
@@ -124,53 +175,48 @@ impl Shared {
             clear(&self.runtime, base + slot::UNDO_LOG, base + slot::UNDO_LOG + 512);
         }
         let runtime = self.runtime(&Locks::new());
-        for entry in self.headers.iter().flat_map(entries_of) {
-            runtime.register_file(&entry, Pairing::Alone).expect("a place for it");
-            runtime.release_file(&entry);
-        }
+        self.first.iter().for_each(|group| group.register(&runtime, Pairing::Alone));
     }
 
     /// runtime.mmap, as a process with these locks maps it.
-    pub fn runtime(&self, locks: &Locks) -> Runtime {
-        Runtime::played(self.runtime.part(0, at::WORDS), Backing::Played(locks.clone()))
+    pub fn runtime(self: &Arc<Self>, locks: &Locks) -> Runtime {
+        let played = Played { locks: locks.clone(), shared: self.clone() };
+        Runtime::played(whole(&self.runtime), Backing::Played(played))
     }
 
-    /// The words of all group files.
-    pub fn files(&self) -> impl Iterator<Item = &Region> {
-        self.files.iter().flatten()
+    /// The words of all registered group files.
+    pub fn files(&self, runtime: &Runtime) -> Vec<Region> {
+        let next = self.next.lock().expect("one thread");
+        let all = self.first.iter().chain(next.iter());
+        let registered = all.filter(|group| runtime.find_file(group.header.id, 0).is_some());
+        registered.flat_map(|group| group.files.iter().map(whole)).collect()
     }
 
-    /// The marks of a group's files, as a process maps them.
-    fn dirty(&self, header: &Header) -> Vec<DirtyPages> {
-        let at = self.headers.iter().position(|known| known.id == header.id).expect("its own");
-        let pages = |words: usize| words.div_ceil(PAGE_WORDS);
-        let files = self.files[at].iter().zip(&self.dirty[at]);
-        files
-            .map(|(file, marks)| DirtyPages::new(marks.part(0, marks.len()), 0, pages(file.len())))
-            .collect()
+    fn find(&self, id: u64) -> Option<Arc<GroupWords>> {
+        let next = self.next.lock().expect("one thread");
+        self.first.iter().chain(next.iter()).find(|group| group.header.id == id).cloned()
     }
 
-    /// All groups, as a process maps them.
-    pub fn groups(&self) -> Vec<Group> {
-        let runtime = self.runtime(&Locks::new());
-        let of = |(files, header): (&Vec<Region>, &Header)| {
-            let regions = files.iter().map(|file| file.part(0, file.len())).collect();
-            let mark = runtime.find_file(header.id, 0).expect("registered").index;
-            let entries = entries_of(header);
-            let dirty = self.dirty(header);
-            let watches = Vec::new();
-            let places = Vec::new();
-            let files = MappedFiles {
-                regions,
-                entries,
-                watches,
-                in_memory: true,
-                dirty,
-                dirty_places: places,
-            };
-            Group::of_files(header.clone(), mark, files)
-        };
-        self.files.iter().zip(&self.headers).map(of).collect()
+    /// Opens a registered group, like [`Group::open_id`] with files.
+    pub(super) fn open(&self, id: u64, runtime: &Runtime) -> Result<Group, Error> {
+        let missing = || Error::Missing { group: id.to_string(), missing: "its words".into() };
+        let found = self.find(id).filter(|_| runtime.find_file(id, 0).is_some());
+        found.map(|group| group.map(runtime)).ok_or_else(missing)
+    }
+
+    /// How many nodes a registered group has.
+    pub fn nodes_of(&self, id: u64, runtime: &Runtime) -> u64 {
+        self.open(id, runtime).expect("registered").verify().nodes
+    }
+
+    /// Makes and registers the empty files that a group moves to, as `prepare` does.
+    pub fn begin_move(self: &Arc<Self>, name: &str, geometry: Geometry, runtime: &Runtime) {
+        let former = self.find(runtime.id_of_group(name).expect("registered")).expect("made");
+        let mut next = self.next.lock().expect("one thread");
+        let id = (self.first.len() + next.len() + 1) as u64;
+        let made = GroupWords::new(Header { id, geometry, ..former.header.clone() });
+        made.register(runtime, Pairing::NextOf(former.header.id));
+        next.push(Arc::new(made));
     }
 }
 
@@ -187,10 +233,10 @@ fn entries_of(header: &Header) -> Vec<FileEntry> {
 }
 
 impl Handle {
-    /// Attaches a played process with all groups mapped.
-    pub(crate) fn played(shared: &Shared, locks: &Locks, role: u32) -> Result<Handle, Error> {
-        let (runtime, groups) = (shared.runtime(locks), shared.groups());
-        Handle::attach_by(runtime, groups, Path::new("."), |runtime, recover| {
+    /// Attaches a played process. No group is mapped.
+    pub(crate) fn played(shared: &Arc<Shared>, locks: &Locks, role: u32) -> Result<Handle, Error> {
+        let runtime = shared.runtime(locks);
+        Handle::attach_by(runtime, Vec::new(), Path::new("."), |runtime, recover| {
             Slot::play(runtime, &shared.runtime, locks, role, recover)
         })
     }

@@ -1,7 +1,7 @@
 //! A group that grows, or is made smaller, while it serves: no count is lost or counted twice.
 
-use crate::service::{Answers, Command, MovePass, MoveStep, Service};
-use crate::store::{Group, Runtime};
+use crate::service::{Answers, Command, ItemError, MovePass, MoveStep, Service};
+use crate::store::{Group, Moves, Runtime};
 use crate::testing::{Ask, World, request};
 
 const NOW: u64 = 1_700_000_000_000;
@@ -164,6 +164,21 @@ fn an_update_moves_its_node_and_a_query_moves_nothing() {
     let mut old = world.attach();
     assert_eq!(old.used("window", "a", NOW), 4);
     world.verify();
+}
+
+#[test]
+fn a_move_that_was_only_prepared_begins_nothing_anew() {
+    let world = World::new(&map(SMALL));
+    world.attach().update("window", "a", NOW);
+    let begin = ["g".to_owned()].into();
+    let moves = Moves { begin, ..Moves::default() };
+    World::of(&world.dir, &map(OTHERS[0])).prepare_moving(&moves);
+    assert_eq!(world.runtime().named_groups("g").len(), 2);
+    assert_eq!(world.attach().used("window", "a", NOW), 1);
+    // The files that hold the count cannot be read. Those that were prepared are empty.
+    std::fs::rename(world.dir.join("g.0.mmap"), world.dir.join("away")).unwrap();
+    let answer = world.attach().one(Command::Update, "window", "a", 1, NOW);
+    assert_eq!(answer, Err(ItemError::Store));
 }
 
 #[test]

@@ -1,24 +1,28 @@
 //! The simulation: processes that serve from shared words, in one thread, in an order drawn from a
 //! seed. They die at any store, and others that may die as well recover them. They are stopped for
-//! a while, and meet reloads, resets, full chains and scribbles. The code under test is the serving
-//! code, from [`Service::run`] down.
+//! a while, and meet reloads, resets, full chains, scribbles, and groups that move to another
+//! geometry. The code under test is the serving code, from [`Service::run`] down, and the keeper's
+//! [`Service::move_nodes`].
 //!
 //! A seed replays: `FRS_SIMULATE=12345 cargo test --lib simulation`. `just simulate` runs a
 //! million.
 
+mod growth;
 mod oracle;
 mod player;
 mod process;
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
-use crate::conf::Conf;
-use crate::service::{Role, Service};
+use crate::conf::{Conf, Geometry, MoveMode};
+use crate::service::{MovePass, MoveStep, Role, Service};
 use crate::store::counter::{Counter, GroupCounter, GroupSums};
 use crate::store::simulated::{Locks, Shared};
-use crate::store::{Error, Handle};
+use crate::store::{Error, Handle, Runtime};
+use growth::{Form, Growth, Moves};
 use oracle::Oracle;
 use player::Player;
 use process::Process;
@@ -34,8 +38,8 @@ const START_MS: u64 = 1_700_000_000_000;
 
 /// Few key-nodes and short chains: all processes meet each other, and chains are full.
 const MAP: &str = r#"<map>
-  <group name="kept" files="2" key-nodes="2" chain="4" node-size="64"/>
-  <group name="tiny" files="1" key-nodes="2" chain="2" node-size="128"/>
+  <group name="kept" KEPT/>
+  <group name="tiny" TINY/>
   <biz id="1" name="total" group="kept" key="integer"><limit policy="total" max="MAX"/></biz>
   <biz id="2" name="pair" group="kept" key="integer"><limit policy="total" max="100000"/></biz>
   <biz id="3" name="both" group="tiny" key="integer">
@@ -46,15 +50,41 @@ const MAP: &str = r#"<map>
     <limit policy="interval" interval="10ms" max="3" ban="20ms"/>
   </biz>
 </map>"#;
+
+/// A group and the geometries that it moves between.
+struct GroupForms {
+    name: &'static str,
+    geometries: [&'static str; 2],
+}
+
+const GROUPS: [GroupForms; 2] = [
+    GroupForms {
+        name: "kept",
+        geometries: [
+            r#"files="2" key-nodes="2" chain="4" node-size="64""#,
+            // Ten keys may be kept, so some find no place here.
+            r#"files="1" key-nodes="2" chain="4" node-size="128""#,
+        ],
+    },
+    GroupForms {
+        name: "tiny",
+        geometries: [
+            r#"files="1" key-nodes="2" chain="2" node-size="128""#,
+            r#"files="2" key-nodes="1" chain="3" node-size="192""#,
+        ],
+    },
+];
+
 /// The maximum of `total`, for each key.
 const TOTAL_MAX: u64 = 9;
 const SRV: &str = "<srv><workers>1</workers><listen>127.0.0.1:1</listen><data dir=\"data\"/></srv>";
 
 /// What all seeds of a thread share. It is made once, and cleared before each seed.
 struct Stage {
-    shared: Shared,
-    /// In force by turns.
-    confs: [Conf; 2],
+    shared: Arc<Shared>,
+    /// By the geometries of both groups, and in force by turns.
+    confs: [[[Conf; 2]; 2]; 2],
+    moves: Moves,
 }
 
 thread_local! {
@@ -64,7 +94,11 @@ thread_local! {
 /// The configuration of a generation, while a simulation runs in this thread.
 pub(in crate::service) fn conf_of(generation: u64) -> Option<Conf> {
     let stage = STAGE.with_borrow(Option::clone)?;
-    let mut conf = stage.confs[(generation % 2) as usize].clone();
+    let Form { geometries: [kept, tiny], moving } = stage.moves.form_of(generation);
+    let mut conf = stage.confs[kept][tiny][(generation % 2) as usize].clone();
+    if let Some(group) = moving {
+        conf.map.groups[group].moving = Some(MoveMode::Lossless);
+    }
     // Each third generation has reset the keys of one business.
     let often = conf.map.bizs.iter_mut().find(|biz| biz.name == "often");
     often.expect("in the map").epoch = generation / 3;
@@ -73,15 +107,28 @@ pub(in crate::service) fn conf_of(generation: u64) -> Option<Conf> {
 
 impl Stage {
     fn new() -> Stage {
-        let conf = |max: u64| {
-            let map = MAP.replace("MAX", &max.to_string());
-            Conf::parse("srv.xml", SRV, "map.xml", &map).unwrap_or_else(|faults| panic!("{faults}"))
+        let conf = |kept: usize, tiny: usize| {
+            let [kept_group, tiny_group] = &GROUPS;
+            let map = MAP.replace("MAX", &TOTAL_MAX.to_string());
+            let map = map.replace("KEPT", kept_group.geometries[kept]);
+            let map = map.replace("TINY", tiny_group.geometries[tiny]);
+            let conf = Conf::parse("srv.xml", SRV, "map.xml", &map);
+            conf.unwrap_or_else(|faults| panic!("{faults}"))
         };
-        let mut confs = [conf(TOTAL_MAX), conf(TOTAL_MAX)];
-        // A reload that changes a limit, but none that the oracle tracks.
-        let often = &mut confs[1].map.bizs[3];
-        often.mode = crate::conf::Mode::Shadow;
-        Stage { shared: Shared::new(&confs[0].map.groups), confs }
+        let by_turns = |kept, tiny| {
+            let mut confs = [conf(kept, tiny), conf(kept, tiny)];
+            // A reload that changes a limit, but none that the oracle tracks.
+            confs[1].map.bizs[3].mode = crate::conf::Mode::Shadow;
+            confs
+        };
+        let confs = [0, 1].map(|kept| [0, 1].map(|tiny| by_turns(kept, tiny)));
+        let shared = Arc::new(Shared::new(&confs[0][0][0].map.groups));
+        Stage { shared, confs, moves: Moves::default() }
+    }
+
+    /// The geometry of a group, by its index.
+    fn geometry(&self, group: usize, index: usize) -> Geometry {
+        self.confs[index][index][0].map.groups[group].geometry
     }
 
     fn of_this_thread() -> Rc<Stage> {
@@ -106,12 +153,17 @@ struct Seen {
     updates: u64,
     busy: u64,
     evictions: u64,
+    /// Groups that have moved.
+    moves: u64,
+    /// Ends of moves that were taken back.
+    taken_back: u64,
 }
 
 /// Plays one seed. Panics if it breaks a promise.
 fn simulate(seed: u64) -> Seen {
     let stage = Stage::of_this_thread();
     stage.shared.clear();
+    stage.moves.clear();
     let locks = Locks::new();
     let runtime = stage.shared.runtime(&locks);
     runtime.publish(1);
@@ -121,6 +173,7 @@ fn simulate(seed: u64) -> Seen {
     let mut left = player.draw(3, 9);
     // After scribbles a run only has to end, and to leave files that can be served.
     let scribbles = player.one_in(8);
+    let mut growth = Growth::new(&mut player, scribbles);
     let mut numbers = 1..;
     let mut steps = 0;
     loop {
@@ -136,11 +189,12 @@ fn simulate(seed: u64) -> Seen {
             let over = processes.swap_remove(at);
             locks.fall(over.number);
         }
+        growth.turn(&stage, &runtime, &mut player);
         if player.one_in(40) {
             runtime.publish(runtime.generation() + 1);
         }
         if scribbles && player.one_in(60) {
-            player.scribble(&stage.shared);
+            player.scribble(&stage.shared.files(&runtime));
         }
         steps += 1;
         assert!(steps < STEPS_MAX, "the processes do not come to an end");
@@ -149,18 +203,14 @@ fn simulate(seed: u64) -> Seen {
     player.pause();
     let mut last = stage.attach(&locks.of(u32::MAX)).expect("a free slot");
     last.recover_dead();
-    let handle = last.handle();
-    let dead = (handle.runtime().slots().iter()).filter(|slot| !slot.alive).count();
-    assert_eq!(dead, 0, "slots of the dead stay used");
-    for group in handle.groups() {
-        if scribbles {
-            group.scan();
-        }
-        let report = group.verify();
-        assert!(report.is_clean(), "{}: {report:?}", group.header().name);
-        assert_eq!(report.taken, 0, "semaphores of {} stay taken", group.header().name);
+    check_store(&last, scribbles);
+    let mut seen = Seen::default();
+    if !scribbles {
+        seen = oracle.borrow().check(&mut last);
+        finish_move(&mut last, &stage, &runtime, &mut growth, &mut player);
+        check_store(&last, scribbles);
+        oracle.borrow().check(&mut last);
     }
-    let seen = if scribbles { Default::default() } else { oracle.borrow().check(&mut last) };
     drop(last);
     player.end();
     let sums = runtime.sums();
@@ -172,8 +222,48 @@ fn simulate(seed: u64) -> Seen {
         recoveries: sums.count(Counter::Recoveries),
         busy: sums.count(Counter::SemaphoreBusy),
         evictions: sums.groups.values().map(evictions).sum(),
+        moves: growth.ended,
+        taken_back: growth.taken_back,
         ..seen
     }
+}
+
+/// The files are sound, and nothing in them is held any more.
+fn check_store(last: &Service, scribbles: bool) {
+    let handle = last.handle();
+    assert!(GROUPS.iter().all(|group| handle.index_of(group.name).is_some()), "all are served");
+    let dead = (handle.runtime().slots().iter()).filter(|slot| !slot.alive).count();
+    assert_eq!(dead, 0, "slots of the dead stay used");
+    for group in handle.groups() {
+        if scribbles {
+            group.scan();
+        }
+        let report = group.verify();
+        assert!(report.is_clean(), "{}: {report:?}", group.header().name);
+        assert_eq!(report.taken, 0, "semaphores of {} stay taken", group.header().name);
+    }
+}
+
+/// Lets a move come to its end, unless nodes find no place.
+fn finish_move(
+    last: &mut Service,
+    stage: &Stage,
+    runtime: &Runtime,
+    growth: &mut Growth,
+    player: &mut Player,
+) {
+    let mut pass = MovePass::default();
+    for _ in 0..1000 {
+        if growth.rests() {
+            return;
+        }
+        growth.turn(stage, runtime, player);
+        match growth::move_some(last, stage, &mut pass, 8) {
+            Some(Ok(MoveStep::Over { left: 1.. })) => return,
+            step => assert!(step.is_none_or(|step| step.is_ok()), "{step:?}"),
+        }
+    }
+    panic!("a move does not come to its end");
 }
 
 /// Plays these seeds, and reports the one that fails.
@@ -193,9 +283,13 @@ fn simulate_all(seeds: impl Iterator<Item = u64>) {
         all.updates += seen.updates;
         all.busy += seen.busy;
         all.evictions += seen.evictions;
+        all.moves += seen.moves;
+        all.taken_back += seen.taken_back;
     }
     println!("{count} seeds in {:.1} s: {all:?}", begun.elapsed().as_secs_f64());
-    assert!(count < 100 || (all.deaths > count && all.busy > 0 && all.evictions > 0), "{all:?}");
+    let met = [all.busy, all.evictions, all.moves];
+    assert!(count < 100 || (all.deaths > count && !met.contains(&0)), "{all:?}");
+    assert!(count < 1000 || all.taken_back > 0, "{all:?}");
 }
 
 #[test]

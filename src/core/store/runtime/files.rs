@@ -67,11 +67,21 @@ impl Runtime {
     /// The register's entry of a group file, if it has one.
     pub(crate) fn find_file(&self, group: u64, file: u32) -> Option<Registered> {
         (0..at::FILES_MAX).find_map(|index| {
-            let words = self.entry_words(index);
-            let matches =
-                words[1] & at::FILE_USED != 0 && words[0] == group && words[1] as u32 == file;
+            let words = self.used_entry(index)?;
+            let matches = words[0] == group && words[1] as u32 == file;
             matches.then(|| Registered { index, entry: entry_of(words) })
         })
+    }
+
+    /// The words of an entry in use. Most are not, and one word tells. Acquire: pairs with
+    /// `register_file`.
+    fn used_entry(&self, index: usize) -> Option<[u64; at::FILE_WORDS]> {
+        let is_used = |flags: u64| flags & at::FILE_USED != 0;
+        if !is_used(self.mark_of(index).load(Ordering::Acquire)) {
+            return None;
+        }
+        let words = self.entry_words(index);
+        is_used(words[1]).then_some(words)
     }
 
     fn entry_words(&self, index: usize) -> [u64; at::FILE_WORDS] {
@@ -119,17 +129,15 @@ impl Runtime {
     /// The first file of each registered group.
     pub(crate) fn first_files(&self) -> impl Iterator<Item = Registered> {
         (0..at::FILES_MAX).filter_map(|index| {
-            let words = self.entry_words(index);
-            let is_first = words[1] & at::FILE_USED != 0 && words[1] as u32 == 0;
-            is_first.then(|| Registered { index, entry: entry_of(words) })
+            let words = self.used_entry(index)?;
+            (words[1] as u32 == 0).then(|| Registered { index, entry: entry_of(words) })
         })
     }
 
     /// The registered files of the groups with these ids, as far as they name the host.
     pub(in crate::store) fn group_files(&self, is_meant: impl Fn(u64) -> bool) -> Vec<FileFacts> {
         (0..at::FILES_MAX)
-            .map(|index| self.entry_words(index))
-            .filter(|words| words[1] & at::FILE_USED != 0)
+            .filter_map(|index| self.used_entry(index))
             .map(entry_of)
             .filter(|entry| is_meant(entry.group))
             .map(|FileEntry { group, file, device, inode, birth_ns, .. }| FileFacts {
@@ -146,19 +154,16 @@ impl Runtime {
         pairing: Pairing,
     ) -> Result<usize, Error> {
         let known = self.find_file(entry.group, entry.file).map(|known| known.index);
-        let free =
-            || (0..at::FILES_MAX).find(|&index| self.entry_words(index)[1] & at::FILE_USED == 0);
+        let free = || (0..at::FILES_MAX).find(|&index| self.used_entry(index).is_none());
         // A file with the same name and number but another id no longer exists: reuse its entry,
         // unless the two form a pair.
-        let stale = || {
-            (0..at::FILES_MAX).find(|&index| {
-                let words = self.entry_words(index);
-                let found = entry_of(words);
-                let used = words[1] & at::FILE_USED != 0;
+        let is_stale = |index: &usize| {
+            self.used_entry(*index).map(entry_of).is_some_and(|found| {
                 let is_partner = Some(found.group) == pairing.partner();
-                used && found.name == entry.name && found.file == entry.file && !is_partner
+                found.name == entry.name && found.file == entry.file && !is_partner
             })
         };
+        let stale = || (0..at::FILES_MAX).find(is_stale);
         let index = known.or_else(stale).or_else(free).ok_or_else(|| Error::Exhausted {
             path: self.path.clone(),
             what: "places for group files",
@@ -199,19 +204,17 @@ impl Runtime {
 
     /// Frees the entries of all files of a group. No process may be attached.
     pub(crate) fn forget_named(&self, name: &str) {
-        for index in 0..at::FILES_MAX {
-            let words = self.entry_words(index);
-            if words[1] & at::FILE_USED != 0 && entry_of(words).name == name {
-                self.region.store(Self::entry(index) + 1, 0);
-            }
-        }
+        self.forget(|entry| entry.name == name);
     }
 
     /// Frees the entries of all files of a group. No process opens it any more.
     pub(crate) fn forget_group(&self, id: u64) {
+        self.forget(|entry| entry.group == id);
+    }
+
+    fn forget(&self, is_meant: impl Fn(&FileEntry) -> bool) {
         for index in 0..at::FILES_MAX {
-            let words = self.entry_words(index);
-            if words[1] & at::FILE_USED != 0 && words[0] == id {
+            if self.used_entry(index).map(entry_of).is_some_and(|entry| is_meant(&entry)) {
                 self.region.store(Self::entry(index) + 1, 0);
             }
         }

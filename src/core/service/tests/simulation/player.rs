@@ -9,7 +9,7 @@ use super::START_MS;
 use super::process::Process;
 use crate::store::crash::{self, Step};
 use crate::store::layout::PAGE_WORDS;
-use crate::store::simulated::Shared;
+use crate::store::region::Region;
 
 /// What a simulated process unwinds with when it dies.
 pub(super) struct Died;
@@ -218,9 +218,8 @@ impl Player {
     }
 
     /// Changes a word of a group's key-nodes.
-    pub fn scribble(&mut self, shared: &Shared) {
-        let files: Vec<_> = shared.files().collect();
-        let file = files[self.draws.draw(0, files.len() as u64) as usize];
+    pub fn scribble(&mut self, files: &[Region]) {
+        let file = &files[self.draws.draw(0, files.len() as u64) as usize];
         let at = self.draws.draw(PAGE_WORDS as u64, file.len() as u64) as usize;
         let word = file.word(at);
         let old = word.load(crate::base::sync::Ordering::Relaxed);

@@ -8,9 +8,10 @@ use std::rc::Rc;
 use generator::{Generator, Gn};
 
 use super::Stage;
+use super::growth::move_some;
 use super::oracle::{Oracle, PAIRS, TOTALS};
 use super::player::{Died, Plan, now};
-use crate::service::{Answers, Command, ItemOptions, RecordName, Request, Service};
+use crate::service::{Answers, Command, ItemOptions, MovePass, RecordName, Request, Service};
 use crate::store::simulated::Locks;
 
 /// Words of a simulated process's stack.
@@ -66,10 +67,15 @@ impl Process {
 }
 
 fn live(stage: &Stage, locks: &Locks, oracle: &RefCell<Oracle>, mut plan: Plan) {
-    let Ok(mut service) = stage.attach(locks) else { return };
+    let mut service = stage.attach(locks).expect("attached");
+    let mut pass = MovePass::default();
     for _ in 0..plan.requests {
         if plan.draws.one_in(6) {
             service.recover_dead();
+        }
+        // Each may be the keeper now and then. One may end here, and another one go on.
+        if plan.draws.one_in(2) {
+            move_some(&mut service, stage, &mut pass, plan.draws.draw(1, 9) as usize);
         }
         ask(&mut service, oracle, &mut plan);
     }
