@@ -4,6 +4,7 @@ mod atomic;
 mod one;
 mod reports;
 mod resolved;
+mod steps;
 mod tally;
 mod waiting;
 
@@ -21,9 +22,6 @@ pub(super) use reports::Reports;
 pub use waiting::ItemWait;
 pub(super) use waiting::Waits;
 
-/// Items that are prepared together: while the first one runs, the memory of the others arrives.
-/// Enough of them that the first head has arrived when the last one is requested.
-const AT_ONCE: usize = 16;
 /// Attempts of an item, since the generation can change while the service takes one.
 const RETRIES: usize = 3;
 
@@ -128,77 +126,6 @@ impl Service {
             }
             self.count(request, answers);
         }
-    }
-
-    fn run_singles(&mut self, exchanges: &mut [Exchange], now: Millis) {
-        self.scratch.make_room(AT_ONCE);
-        self.set_now(now);
-        self.waits.item = 0;
-        for exchanges in exchanges.chunks_mut(AT_ONCE) {
-            for (at, Exchange { request, .. }) in exchanges.iter().enumerate() {
-                self.fetch_head(request, &request.items()[0], at);
-            }
-            self.fetch_nodes(exchanges.len());
-            for at in 0..exchanges.len() {
-                if self.is_behind_one(exchanges, at) {
-                    exchanges[at].stage = Stage::Behind;
-                    continue;
-                }
-                let Exchange { request, answers, .. } = &mut exchanges[at];
-                answers.clear();
-                self.run_one(request, &request.items()[0], at, now, answers);
-                self.end_exchange(&mut exchanges[at]);
-            }
-        }
-    }
-
-    /// Resolves an item and prefetches the head that it leads to.
-    #[inline(never)]
-    fn fetch_head(&mut self, request: &Request, item: &Item, at: usize) {
-        self.resolve(request, item, at);
-        let resolved = &mut self.scratch.resolved[at];
-        let fetch = |wanted: &Wanted| self.handle.prefetch_head(wanted);
-        resolved.guess = resolved.key_at.as_ref().map(fetch);
-        resolved.whole_at.as_ref().map(fetch);
-    }
-
-    /// Prefetches the nodes of the first `items`, whose heads were prefetched before.
-    #[inline]
-    fn fetch_nodes(&mut self, items: usize) {
-        for resolved in &mut self.scratch.resolved[..items] {
-            let fetch = |wanted, guess| self.handle.prefetch_node(wanted, guess);
-            let key_at = resolved.key_at.as_ref();
-            resolved.guess = key_at.and_then(|wanted| fetch(wanted, resolved.guess));
-            resolved.whole_at.as_ref().and_then(|wanted| fetch(wanted, None));
-        }
-    }
-
-    #[inline]
-    fn run_each(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
-        self.scratch.make_room(AT_ONCE);
-        self.waits.item = 0;
-        if let [item] = request.items() {
-            self.fetch_head(request, item, 0);
-            return self.run_one(request, item, 0, now, answers);
-        }
-        for (chunk, items) in request.items().chunks(AT_ONCE).enumerate() {
-            for (at, item) in items.iter().enumerate() {
-                self.fetch_head(request, item, at);
-            }
-            self.fetch_nodes(items.len());
-            for (at, item) in items.iter().enumerate() {
-                self.waits.item = chunk * AT_ONCE + at;
-                self.run_one(request, item, at, now, answers);
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn resolve(&mut self, request: &Request, item: &Item, at: usize) {
-        let RequestBuffers { resolved, last_biz, .. } = &mut self.scratch;
-        let biz = last_biz.find(&self.conf, self.generation, request.bytes(item).biz);
-        resolved[at].set_wait(self.waits.state, request.command);
-        resolved[at].resolve(&self.table, self.generation, biz, request, item);
     }
 
     /// Answers a resolved item.
@@ -390,11 +317,9 @@ impl Service {
 
     fn resolve_all(&mut self, request: &Request) {
         self.scratch.make_room(request.items().len());
-        for (at, item) in request.items().iter().enumerate() {
-            self.fetch_head(request, item, at);
-        }
+        self.fetch_step(0, request.items().iter().map(|item| (request, item)));
         self.note_cut_off();
-        self.fetch_nodes(request.items().len());
+        self.fetch_nodes(0..request.items().len());
         let RequestBuffers { resolved, wanted, .. } = &mut self.scratch;
         wanted.clear();
         for resolved in &mut resolved[..request.items().len()] {

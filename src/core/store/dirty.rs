@@ -95,12 +95,25 @@ impl DirtyPages {
     #[inline(always)]
     fn mark_page(&self, page: usize) {
         let bit = 1 << (page % PAGES_OF_WORD);
-        let words = self.region.words(self.first + page / PAGES_OF_WORD * SIDES, SIDES);
+        let words = self.region.words(self.words_at(page), SIDES);
         // SeqCst: behind the exchange of the semaphore; pairs with `take` and the keeper's look at
         // the semaphore.
         if words[0].load(Ordering::SeqCst) & words[1].load(Ordering::SeqCst) & bit == 0 {
             set(words, bit);
         }
+    }
+
+    /// Asks the processor to fetch the bits of the page that holds word `at` of the file.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    pub fn prefetch(&self, at: usize) {
+        self.region.prefetch(self.words_at(at / PAGE_WORDS));
+    }
+
+    /// The words with a page's bits.
+    #[inline(always)]
+    fn words_at(&self, page: usize) -> usize {
+        self.first + page / PAGES_OF_WORD * SIDES
     }
 
     pub(super) fn word(&self, index: usize, side: Side) -> &AtomicU64 {

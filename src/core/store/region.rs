@@ -259,14 +259,15 @@ mod mapped {
             unsafe { &*self.base.as_ptr().cast::<AtomicU32>().add(at) }
         }
 
-        /// Asks the processor to fetch the cache line of a word.
-        #[inline]
+        /// Asks the processor to fetch the cache line of a word. Outside the region nothing
+        /// happens.
+        #[inline(always)]
         pub fn prefetch(&self, at: usize) {
             #[cfg(all(target_arch = "x86_64", not(miri)))]
-            if at < self.words {
+            {
                 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-                // SAFETY: a hint at an address in bounds. It reads and writes nothing.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(self.base.as_ptr().add(at).cast()) };
+                // SAFETY: a hint. It reads and writes nothing and does not fault, at any address.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(self.base.as_ptr().wrapping_add(at).cast()) };
             }
             let _ = at;
         }

@@ -12,14 +12,18 @@ use crate::store::tags::{bytes_equal, has_tag};
 
 impl Handle {
     /// Asks the processor to fetch the head that a key leads to and, at the same time, the node at
-    /// its home. Returns that home, a first guess at the node's place.
+    /// its home and the marks of its page. Returns that home, a first guess at the node's place.
     #[inline]
     pub fn prefetch_head(&self, wanted: &Wanted) -> usize {
         let group = &self.groups[wanted.group];
         let region = group.file(wanted.at.file);
         region.prefetch(group.head(wanted.at.key_node));
         let home = group.home(wanted.at.tag);
-        prefetch(group, region, group.node(wanted.at.key_node, home));
+        let node = group.node(wanted.at.key_node, home);
+        prefetch(group, region, node);
+        if let Some(dirty) = group.dirty(wanted.at.file) {
+            dirty.prefetch(node);
+        }
         home
     }
 
