@@ -172,7 +172,9 @@ fn a_sketch_tells_its_error_and_decides_last() {
     let verdict = answers.items[0].result.unwrap();
     assert_eq!((verdict.limit, verdict.figures.used), (2, 47));
     let [sketch, interval] = &answers.details.limits[..] else { panic!("two limits") };
-    assert_eq!((sketch.figures.used, sketch.figures.max, sketch.figures.remaining), (30, 0, 0));
+    // Of 30 members a few may share one of the 4,096 registers.
+    assert!((27..=30).contains(&sketch.figures.used), "{}", sketch.figures.used);
+    assert_eq!((sketch.figures.max, sketch.figures.remaining), (0, 0));
     assert_eq!((sketch.error_thousandths, interval.error_thousandths), (Some(16), None));
     // It starts again with the next day, without a trace.
     let mut request = request(Command::Update, &[Ask("users", "app", "user-1", 1)]);
@@ -197,7 +199,9 @@ fn all_limits_note_the_member_or_none_does() {
     assert_eq!((verdict.limited, verdict.limit, verdict.figures.used), (true, 3, 3));
     let answers = service.answers(&request(Command::Query, &[Ask("both", "k", "", 1)]), NOW);
     let used: Vec<u64> = answers.details.limits.iter().map(|limit| limit.figures.used).collect();
-    assert_eq!(used, [2, 2, 3], "the sketch has not noted who was refused");
+    // Both may share one of the 256 registers.
+    assert!((1..=2).contains(&used[0]), "the sketch has not noted who was refused: {used:?}");
+    assert_eq!(used[1..], [2, 3]);
     world.verify();
 }
 

@@ -260,6 +260,27 @@ fn behind_one_that_waits_nothing_of_its_lane_begins() {
 }
 
 #[test]
+fn of_any_number_of_requests_those_in_the_lane_of_one_that_waits_stay_behind_it() {
+    let mut host = Host::of(MAP);
+    let of = |nth: usize| {
+        let ask = if nth == 0 { Ask("refuse", "k", 1) } else { Ask("local", "k", 1) };
+        Exchange { request: update(&[ask]), lane: nth % 2, ..Exchange::default() }
+    };
+    let mut exchanges: Vec<Exchange> = (0..50).map(of).collect();
+    host.service.begin_tick();
+    host.service.run_all(&mut exchanges, clock::now());
+    for (nth, exchange) in exchanges.iter().enumerate() {
+        let expected = match nth {
+            0 => Stage::Waiting,
+            _ if nth % 2 == 0 => Stage::Behind,
+            _ => Stage::Answered,
+        };
+        assert_eq!(exchange.stage, expected, "{nth}");
+    }
+    assert_eq!(host.used("local"), 2, "as many as its max admits");
+}
+
+#[test]
 fn a_full_ring_and_too_many_waiting_are_busy() {
     let mut host = Host::of(MAP);
     host.service.set_wait_room(1);

@@ -20,7 +20,8 @@ fn map(geometry: &str) -> String {
     )
 }
 
-const SMALL: &str = "files='2' key-nodes='40' chain='8' node-size='128'";
+/// Long enough chains: in a million groups one would be full.
+const SMALL: &str = "files='2' key-nodes='40' chain='12' node-size='128'";
 pub(super) const LARGE: &str = "files='3' key-nodes='70' chain='16' node-size='192'";
 const THIRD: &str = "files='1' key-nodes='64' chain='28' node-size='128'";
 const KEYS: u64 = 120;
