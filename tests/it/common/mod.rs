@@ -105,8 +105,10 @@ impl Setup {
         text(&self.frs(&["status"]).stdout)
             .lines()
             .filter(|line| line.starts_with(role) && !line.ends_with("dead"))
-            .filter_map(|line| line.split("process ").nth(1)?.split(',').next()?.parse().ok())
-            .map(Pid::from_raw)
+            .filter_map(|line| line.split("process ").nth(1)?.split(',').next())
+            .filter_map(|pid| pid.parse().ok().map(Pid::from_raw))
+            // While the slot of a dead process is recovered, frs counts it as alive.
+            .filter(|&pid| is_alive(pid))
             .collect()
     }
 
@@ -294,6 +296,12 @@ pub fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 /// Whether a process lives. A zombie counts as gone.
 pub fn is_alive(pid: Pid) -> bool {
     Stat::of(&pid.to_string()).is_some_and(|stat| stat.state != "Z")
+}
+
+/// What the descriptors of a process are open on.
+pub fn descriptors(pid: Pid) -> std::io::Result<Vec<PathBuf>> {
+    let all = std::fs::read_dir(format!("/proc/{pid}/fd"))?;
+    Ok(all.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok()).collect())
 }
 
 /// Whether a process group has no processes.

@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::net::SocketAddr;
 
+use nix::sys::signal::{Signal, kill};
+
 use super::address::Reserved;
 use super::{Answer, Client, Server, Settings, Setup, wait_until};
 
@@ -53,6 +55,18 @@ impl Plane {
 
     pub fn get(&self, target: &str) -> Answer {
         ask(&mut self.client(), "GET", target, "", "").expect("an answer")
+    }
+
+    /// Begins a move of the group to nodes of 192 bytes, and stops the master before it can end it:
+    /// all nodes move, and nobody hears of that before the caller lets the master continue.
+    pub fn begin_move(&self, server: &Server<'_>) {
+        let keeper = server.attached("keeper")[0];
+        kill(keeper, Signal::SIGSTOP).expect("stopped");
+        let wider = self.map().replace("node-size=\"128\"", "node-size=\"192\"");
+        self.setup.write_map(&wider);
+        self.setup.frs(&["reload"]);
+        server.signal(Signal::SIGSTOP);
+        kill(keeper, Signal::SIGCONT).expect("continued");
     }
 
     pub fn map(&self) -> String {

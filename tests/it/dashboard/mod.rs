@@ -290,6 +290,22 @@ fn flips(browser: &mut Browser, label: &str, badge: &str) {
 }
 
 #[test]
+fn the_page_says_that_a_group_moves() {
+    let Some(program) = chromium() else { return };
+    let plane = Plane::new(1);
+    let server = plane.start(1);
+    let mut browser = open(&plane, &program);
+    let geometry = "document.querySelector('[data-of=geometry]').textContent";
+    browser.wait(&format!("{geometry}.includes('nodes of 128 bytes')"));
+    plane.begin_move(&server);
+    let moves = "startsWith('moves to ')";
+    browser.wait(&format!("{geometry}.{moves} && {geometry}.includes('nodes of 192 bytes')"));
+    server.signal(Signal::SIGCONT);
+    browser.wait(&format!("!{geometry}.{moves} && {geometry}.includes('nodes of 192 bytes')"));
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+#[test]
 fn the_page_says_what_is_down() {
     let Some(program) = chromium() else { return };
     let plane = Plane::new(2);

@@ -5,22 +5,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use super::{Life, under_load};
 use crate::common::load::wait_for_more;
-use crate::common::{Client, Settings, Setup, text, wait_until};
+use crate::common::{Client, Settings, Setup, descriptors, text, wait_until};
 
 const FILE_LOG: &str = "<log level=\"debug\" file=\"frs.log\"/>";
 
 /// Files that the processes of a server have open in a directory.
 fn open_files(pids: &BTreeSet<i32>, dir: &Path) -> BTreeSet<PathBuf> {
-    let links = |pid: &i32| {
-        let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten();
-        entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok()).collect::<Vec<_>>()
-    };
     let logs = pids
         .iter()
-        .flat_map(links)
+        .flat_map(|&pid| descriptors(Pid::from_raw(pid)).unwrap_or_default())
         .filter(|path| path.starts_with(dir) && path.to_string_lossy().contains("frs.log"));
     logs.collect()
 }

@@ -21,7 +21,9 @@ use super::{Life, install, install_script, under_load};
 use crate::common::address::Reserved;
 use crate::common::load::wait_for_more;
 use crate::common::programs::test_name;
-use crate::common::{BOUND, Client, Settings, Setup, files, is_alive, needs, text, wait_until};
+use crate::common::{
+    BOUND, Client, Settings, Setup, descriptors, files, is_alive, needs, text, wait_until,
+};
 
 #[test]
 fn new_binaries_take_over_under_load_without_a_failed_request() {
@@ -312,9 +314,8 @@ fn parent_of(pid: Pid) -> Pid {
 /// Waits until the process reads its signals and is no longer ended by them.
 fn wait_for_signalfd(pid: Pid) {
     wait_until("it reads its signals", || {
-        let fds = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
-        let links = fds.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok());
-        links.into_iter().any(|link| link.ends_with("anon_inode:[signalfd]")).then_some(())
+        let all = descriptors(pid).ok()?;
+        all.iter().any(|target| target.ends_with("anon_inode:[signalfd]")).then_some(())
     });
 }
 

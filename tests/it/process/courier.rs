@@ -1,14 +1,13 @@
 //! The courier, end to end: who has one, its deaths, upgrades, reloads and its end.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::common::load::{under_load, wait_for_more};
 use crate::common::plane::Plane;
-use crate::common::{Server, Settings, Setup, files, is_alive, text, wait_until};
+use crate::common::{Server, Settings, Setup, descriptors, files, is_alive, text, wait_until};
 
 /// Businesses whose keys are digests: one of this machine alone, one shared.
 const MAP: &str = r#"<map>
@@ -44,10 +43,8 @@ fn courier(server: &Server<'_>) -> Pid {
 }
 
 fn doorbells(pid: Pid) -> usize {
-    let fds = fs::read_dir(format!("/proc/{pid}/fd")).expect("a process");
-    let target = |fd: fs::DirEntry| fs::read_link(fd.path()).unwrap_or_default();
-    let targets = fds.filter_map(Result::ok).map(target);
-    targets.filter(|target: &PathBuf| target == Path::new("anon_inode:[eventfd]")).count()
+    let all = descriptors(pid).expect("a process");
+    all.iter().filter(|target| *target == Path::new("anon_inode:[eventfd]")).count()
 }
 
 #[test]

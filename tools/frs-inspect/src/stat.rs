@@ -48,7 +48,7 @@ fn write_group(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
         out,
         "group {}{}: files {}, key-nodes {}, chain {}, node-size {}, key-bytes {}, hash {hash}",
         stats.name,
-        if stats.is_former { ", as it was: its nodes move" } else { "" },
+        if stats.is_former { " (its nodes move away)" } else { "" },
         grouped(geometry.files.into()),
         grouped(geometry.key_nodes.into()),
         geometry.chain,
