@@ -5,6 +5,7 @@
 //! A case runs once and twice as long, and the difference counts, so that what comes before it does
 //! not. The group is small: waiting for memory takes time, not instructions.
 
+#[allow(dead_code, reason = "a part of what the benches share")]
 mod bench_store;
 
 use std::process::Command as Program;

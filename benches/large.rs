@@ -1,7 +1,7 @@
-//! A large group in memory, on real sockets: how long it takes to fill it, to copy it to the disk,
-//! to start again after a kill and after the loss of the memory, and to grow it by half while it
-//! serves; and what requests cost beside that. `just bench-large`; `--keys 100000000`,
-//! `--rate 100000`
+//! A large group in memory, on real sockets: what items cost beside those of a small group, and how
+//! long it takes to copy it to the disk, to start again after a kill and after the loss of the
+//! memory, and to grow it by half while it serves; and what requests cost beside that.
+//! `just bench-large`; `--keys 100000000`, `--rate 100000`
 //!
 //! The group is in /dev/shm, its checkpoints are in the directory of temporary files. Client and
 //! server share the processors. Processor time is that of the workers. Any answer but a verdict,
@@ -14,6 +14,7 @@ mod common;
 #[allow(dead_code, reason = "the other bench needs the rest")]
 mod servers;
 
+use std::ops::Range;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,10 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// Keys of the other bench.
 const KEYS: usize = 100_000;
+/// The most keys of the small group.
+const SMALL_KEYS: u32 = 1_000_000;
+/// Items of a request, where their cost is measured.
+const ITEMS: u64 = 64;
 /// Keys whose counts are compared.
 const SAMPLE: u64 = 1000;
 /// The longest wait for the server.
@@ -37,7 +42,10 @@ const LONGEST: Duration = Duration::from_secs(1800);
 struct Options {
     /// Keys that the group is planned for, and that are used
     #[arg(long, default_value_t = 1_000_000)]
-    keys: u64,
+    keys: u32,
+    /// Turns of a load on the small group and one on the large group
+    #[arg(long, default_value_t = 5)]
+    turns: u32,
     /// Requests a second beside passes and the move
     #[arg(long, default_value_t = 20_000)]
     rate: u64,
@@ -68,16 +76,23 @@ fn main() -> Result<()> {
         live.path().display()
     );
     setup.write_srv(&Settings { more, workers: 1, ..Settings::default() });
-    setup.write_map(&map(options.keys));
+    setup.write_map(&map(options.keys.into()));
     let bench = Bench { options, setup, live };
     bench.run()
 }
 
 fn map(keys: u64) -> String {
+    let pair = |id, name, keys| {
+        format!(
+            "<group name=\"{name}\" keys=\"{keys}\" hash=\"bob\"/>
+            <biz id=\"{id}\" name=\"{name}\" group=\"{name}\" key=\"integer\">
+            <limit policy=\"interval\" interval=\"300d\" max=\"1000000000\"/></biz>"
+        )
+    };
     format!(
-        "<map><group name=\"large\" keys=\"{keys}\" hash=\"bob\"/>
-        <biz id=\"1\" name=\"b\" group=\"large\" key=\"integer\">
-        <limit policy=\"interval\" interval=\"300d\" max=\"1000000000\"/></biz></map>"
+        "<map>{}{}</map>",
+        pair(1, "large", keys),
+        pair(2, "small", keys.min(SMALL_KEYS.into()))
     )
 }
 
@@ -99,6 +114,11 @@ impl Run {
     fn cpu_us(&self) -> f64 {
         self.cpu.as_secs_f64() * 1e6 / self.requests
     }
+
+    /// Of an item, where each request has [`ITEMS`].
+    fn item_ns(&self) -> f64 {
+        self.cpu_us() * 1000.0 / ITEMS as f64
+    }
 }
 
 impl Bench {
@@ -106,18 +126,8 @@ impl Bench {
         let Options { keys, rate, seconds, rounds, .. } = self.options;
         let begun = Instant::now();
         let mut server = self.start()?;
-        say("making the group", begun.elapsed(), &format!("{keys} keys, {} MiB", self.mib()?));
-        // Drawn at random, one key of ten is not drawn.
-        let requests = (keys * 23 / 10).div_ceil(64);
-        let filled =
-            self.load(&server, &["--items", "64", "--pipeline", "4", "--requests"], requests)?;
-        let items = filled.requests * 64.0;
-        let note = format!(
-            "{:.0} items/s, {:.0} ns an item",
-            items / filled.seconds,
-            filled.cpu_us() * 1000.0 / 64.0
-        );
-        say("filling it, 64 items a request", Duration::from_secs_f64(filled.seconds), &note);
+        say("making the groups", begun.elapsed(), &format!("{keys} keys, {} MiB", self.mib()?));
+        self.compare(&server)?;
         for name in ["first pass", "first pass of the other checkpoint", "pass without a change"] {
             let (time, said) = self.pass()?;
             say(name, time, &said);
@@ -167,9 +177,43 @@ impl Bench {
         Ok(())
     }
 
+    /// Fills both groups, and compares what items of them cost.
+    fn compare(&self, server: &Server<'_>) -> Result<()> {
+        let Options { keys, seconds, turns, .. } = self.options;
+        self.make_nodes(server, "small", 0..keys.min(SMALL_KEYS))?;
+        // Each key once. The last tenth comes into a group that is nearly as full as planned.
+        let most = keys / 10 * 9;
+        for (name, made) in
+            [("making nine tenths of its nodes", 0..most), ("making the others", most..keys)]
+        {
+            let made = self.make_nodes(server, "large", made)?;
+            let note = format!("{:.0} ns an item, {ITEMS} in a request", made.item_ns());
+            say(name, Duration::from_secs_f64(made.seconds), &note);
+        }
+        let mut ratios = Vec::new();
+        for turn in 1..=turns {
+            let [small, large] = ["small", "large"].map(|group| {
+                let duration = format!("{seconds}s");
+                let run = self.load_items(server, group, &["--zipf", "0", "--duration", &duration]);
+                run.map(|run| run.item_ns())
+            });
+            let (small, large) = (small?, large?);
+            println!(
+                "turn {turn}: a node found: {small:.0} ns an item in the small group, {large:.0} in the large one"
+            );
+            ratios.push(large / small);
+        }
+        ratios.sort_by(f64::total_cmp);
+        if let Some(median) = ratios.get(ratios.len() / 2) {
+            println!("median ratio {median:.2}");
+        }
+        Ok(())
+    }
+
     /// Grows the group by half, beside a load.
     fn grow(&self, server: &Server<'_>, counts: Vec<u64>) -> Result<()> {
         let Options { keys, rate, seconds, .. } = self.options;
+        let keys = u64::from(keys);
         let alone = self.load_at(server, rate, seconds)?;
         self.setup.write_map(&map(keys * 3 / 2));
         let begun = Instant::now();
@@ -193,7 +237,7 @@ impl Bench {
         let begun = Instant::now();
         let is_served = || {
             let answer =
-                Client::try_connect(self.setup.address)?.try_get("/query?biz=b&key=0").ok()?;
+                Client::try_connect(self.setup.address)?.try_get("/query?biz=large&key=0").ok()?;
             (answer.status == 200 && answer.attribute("error").is_none()).then_some(())
         };
         while is_served().is_none() {
@@ -205,10 +249,10 @@ impl Bench {
 
     fn counts(&self, server: &Server<'_>) -> Vec<u64> {
         let mut client = server.client();
-        let step = (self.options.keys / SAMPLE).max(1);
+        let step = (u64::from(self.options.keys) / SAMPLE).max(1);
         let keys = (0..SAMPLE).map(|nth| nth * step);
         let used = |key| {
-            let answer = client.get(&format!("/query?biz=b&key={key}"));
+            let answer = client.get(&format!("/query?biz=large&key={key}"));
             answer.attribute("used").expect("a count").parse().expect("a number")
         };
         keys.map(used).collect()
@@ -229,24 +273,40 @@ impl Bench {
         Ok((begun.elapsed(), said.trim().to_owned()))
     }
 
+    /// A load on the large group at a rate.
     fn load_at(&self, server: &Server<'_>, rate: u64, seconds: u64) -> Result<Run> {
         let (rate, duration) = (rate.to_string(), format!("{seconds}s"));
-        self.load(server, &["--rate", &rate, "--duration", &duration, "--requests"], u64::MAX / 2)
+        let arguments = ["--zipf", "0", "--rate", &rate, "--duration", &duration];
+        self.load(server, "large", &arguments)
     }
 
-    fn load(&self, server: &Server<'_>, arguments: &[&str], requests: u64) -> Result<Run> {
+    /// An Update of each of these keys of a group.
+    fn make_nodes(&self, server: &Server<'_>, group: &str, keys: Range<u32>) -> Result<Run> {
+        let requests = u64::from(keys.end - keys.start).div_ceil(ITEMS).to_string();
+        let first = keys.start.to_string();
+        self.load_items(server, group, &["--in-turn", &first, "--requests", &requests])
+    }
+
+    /// A load of requests of many items.
+    fn load_items(&self, server: &Server<'_>, group: &str, arguments: &[&str]) -> Result<Run> {
+        let items = ITEMS.to_string();
+        let many = ["--items", &items, "--pipeline", "4"];
+        self.load(server, group, &[&many, arguments].concat())
+    }
+
+    /// A load on the business of a group, which has the group's name.
+    fn load(&self, server: &Server<'_>, group: &str, arguments: &[&str]) -> Result<Run> {
         let workers = server.workers();
         let spent = || -> Result<Duration> {
             workers.iter().map(|worker| cpu_of_tree(worker.as_raw() as u32)).sum()
         };
         let before = spent()?;
-        let keys = self.options.keys.to_string();
+        let keys = self.options.keys.min(if group == "small" { SMALL_KEYS } else { u32::MAX });
         let output = Command::new(tools::tool("frs-load"))
             .arg(format!("http://{}", self.setup.address))
-            .args(["--biz", "b", "--key-type", "integer", "--keys", &keys, "--zipf", "0"])
+            .args(["--biz", group, "--key-type", "integer", "--keys", &keys.to_string()])
             .args(["--threads", "1", "--connections", "16"])
             .args(arguments)
-            .arg(requests.to_string())
             .output()?;
         let cpu = spent()?.saturating_sub(before);
         let said = common::text(&output.stdout);

@@ -1,7 +1,7 @@
 //! What one command costs through the library: hit, create, evict, find, and atomic requests, on a
-//! group of a million keys; also what a worker's counters cost. Requests run one at a time, several
-//! at once, and with many items in one request. For comparison: what merely changing a line of
-//! memory costs. `cargo bench --bench store`
+//! group of a million keys; also what a worker's counters and the members of `distinct` cost.
+//! Requests run one at a time, several at once, and with many items in one request. For comparison:
+//! what merely changing a line of memory costs. `cargo bench --bench store`
 //!
 //! `FRS_BENCH_DIR` names the directory for the files (default /dev/shm if it exists: live files of
 //! large groups are on tmpfs). `FRS_BENCH_SMALL_PAGES=1` leaves the filled group in small pages.
@@ -123,6 +123,7 @@ fn bench(c: &mut Criterion) {
     drop(service);
     client(c, &world);
     create(c);
+    distinct(c);
     two_processes(&world);
 }
 
@@ -245,6 +246,50 @@ fn create(c: &mut Criterion) {
             service.run(&request, NOW, &mut answers);
         });
     });
+}
+
+/// What a member costs that a sketch or a set knows, and what one costs that is new to a sketch.
+fn distinct(c: &mut Criterion) {
+    const RECORDS: u64 = 100;
+    const MEMBERS: u64 = 200;
+    const PRECISIONS: [(&str, &str); 4] =
+        [("8", ""), ("12", ""), ("14", ""), ("exact", "max=\"256\"")];
+    let bizs = PRECISIONS.iter().zip(1..).map(|((precision, more), id)| {
+        format!(
+            r#"<group name="g{id}" keys="1000"/>
+            <biz id="{id}" name="b{id}" group="g{id}" key="string">
+              <limit policy="distinct" precision="{precision}" {more}/></biz>"#
+        )
+    });
+    let dir = bench_store::directory();
+    let map = format!("<map>{}</map>", bizs.collect::<String>());
+    // The undo log holds so many of the largest records.
+    bench_store::fill(&dir, &map, "<http max-atomic-items=\"42\"/>", |_| {});
+    let mut service = Service::attach(dir.path(), Role::Program).expect("an attachment");
+    let (mut request, mut answers) = (Request::default(), Answers::default());
+    let (mut key, mut member, mut random) = (String::new(), String::new(), Random(0x9e37_79b9));
+    for ((precision, _), id) in PRECISIONS.iter().zip(1..) {
+        let biz = format!("b{id}");
+        let mut note = |number: u64, of: u64| {
+            key_into(&mut key, of);
+            key_into(&mut member, number);
+            request.begin(Command::Update);
+            request.push(&biz, &key, ItemOptions::ONE);
+            request.bring_member(&member);
+            service.begin_tick();
+            service.run(&request, NOW, &mut answers);
+            assert!(answers.items[0].result.is_ok(), "{answers:?}");
+        };
+        (0..RECORDS).for_each(|of| (0..MEMBERS).for_each(|number| note(number, of)));
+        c.bench_function(&format!("distinct/a known member, precision {precision}"), |b| {
+            b.iter(|| note(random.next() % MEMBERS, random.next() % RECORDS));
+        });
+        if *precision != "exact" {
+            c.bench_function(&format!("distinct/a new member, precision {precision}"), |b| {
+                b.iter(|| note(random.next(), random.next() % RECORDS));
+            });
+        }
+    }
 }
 
 /// Updates per second of one process and of two at once, in turns.

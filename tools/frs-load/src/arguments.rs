@@ -72,6 +72,9 @@ pub struct Arguments {
     /// Skew of the keys: key n is used about 1/(n+1)^S as often as key 0; 0: all alike
     #[arg(long, value_name = "S", default_value_t = 0.99, value_parser = zipf)]
     pub zipf: f64,
+    /// Use the keys one after the other, from number N on, instead of drawing them
+    #[arg(long, value_name = "N", conflicts_with = "zipf")]
+    pub in_turn: Option<u32>,
     /// Open loop: requests a second
     #[arg(long, value_name = "R", value_parser = value_parser!(u64).range(1..=1_000_000_000))]
     pub rate: Option<u64>,
@@ -115,6 +118,15 @@ pub enum KeyType {
     Integer,
     /// `10.0.0.0`, `10.0.0.1`, …
     Ip,
+}
+
+/// The order in which a run uses its keys.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Order {
+    /// Drawn: key n about 1/(n+1)^S as often as key 0, with this S.
+    Zipf(f64),
+    /// One after the other, from this one on. After the last one comes key 0.
+    InTurn(u32),
 }
 
 /// Which of several servers gets a request.
@@ -176,6 +188,11 @@ impl Arguments {
             (false, true) => Format::Resp,
             (false, false) => Format::Xml,
         }
+    }
+
+    /// The order of the keys.
+    pub fn order(&self) -> Order {
+        self.in_turn.map_or(Order::Zipf(self.zipf), Order::InTurn)
     }
 
     /// The servers, at least one.
@@ -241,6 +258,12 @@ mod tests {
     }
 
     #[test]
+    fn keys_are_drawn_unless_they_come_in_turn() {
+        assert_eq!(parse("unix:a --zipf 1").unwrap().order(), Order::Zipf(1.0));
+        assert_eq!(parse("unix:a --in-turn 7").unwrap().order(), Order::InTurn(7));
+    }
+
+    #[test]
     fn requests_take_the_place_of_the_default_duration() {
         assert_eq!(parse("unix:a --requests 5").unwrap().end_ns(), None);
         let both = parse("unix:a --requests 5 --duration 250ms").unwrap();
@@ -275,6 +298,8 @@ mod tests {
             "http://a:1 --biz a<b",
             "http://a:1 --zipf -1",
             "http://a:1 --zipf nan",
+            "http://a:1 --in-turn 0 --zipf 1",
+            "http://a:1 --in-turn -1",
             "http://a:1 --rate 0",
             "http://a:1 --keys 0",
             "http://a:1 --keys 16777217 --key-type ip",

@@ -1,4 +1,4 @@
-//! Keys: which key each item uses, by Zipf's law over numbered keys.
+//! Keys: which key each item uses, by Zipf's law over numbered keys, or each in its turn.
 //!
 //! Invariant: the key at a place depends only on seed, place and distribution, never on threads,
 //! connections or time. So two runs with the same number of requests charge each key equally often.
@@ -6,25 +6,39 @@
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
-use crate::arguments::KeyType;
+use crate::arguments::{KeyType, Order};
 
 /// The keys of a run.
 #[derive(Debug, Clone)]
-pub struct Keys {
-    seed: u64,
-    zipf: Zipf,
+pub struct Keys(Places);
+
+/// Which key a place has.
+#[derive(Debug, Clone)]
+enum Places {
+    Drawn { seed: u64, zipf: Zipf },
+    InTurn { first: u32, count: u32 },
 }
 
 impl Keys {
-    /// `keys` keys; the exponent is at least 0.
-    pub fn new(seed: u64, keys: u32, exponent: f64) -> Keys {
-        Keys { seed, zipf: Zipf::new(keys, exponent) }
+    /// `count` keys; an exponent of Zipf is at least 0.
+    pub fn new(seed: u64, count: u32, order: Order) -> Keys {
+        Keys(match order {
+            Order::Zipf(exponent) => Places::Drawn { seed, zipf: Zipf::new(count, exponent) },
+            Order::InTurn(first) => Places::InTurn { first, count },
+        })
     }
 
-    /// The key at a place, from 0; key 0 is the most frequent one.
-    pub fn draw(&self, place: u64) -> u32 {
-        let mut random = Random(mix(self.seed.wrapping_add(place.wrapping_mul(STEP))));
-        self.zipf.draw(&mut random)
+    /// The key at a place, from 0. Of keys that are drawn, key 0 is the most frequent one.
+    pub fn at(&self, place: u64) -> u32 {
+        match &self.0 {
+            Places::Drawn { seed, zipf } => {
+                let word = mix(seed.wrapping_add(place.wrapping_mul(STEP)));
+                zipf.draw(&mut Random(word))
+            }
+            Places::InTurn { first, count } => {
+                (place.wrapping_add(u64::from(*first)) % u64::from(*count)) as u32
+            }
+        }
     }
 }
 
@@ -138,10 +152,10 @@ mod tests {
     const DRAWS: u64 = 200_000;
 
     fn counts(keys: u32, exponent: f64) -> Vec<u64> {
-        let drawn = Keys::new(7, keys, exponent);
+        let drawn = Keys::new(7, keys, Order::Zipf(exponent));
         let mut counts = vec![0; keys as usize];
         for place in 0..DRAWS {
-            counts[drawn.draw(place) as usize] += 1;
+            counts[drawn.at(place) as usize] += 1;
         }
         counts
     }
@@ -172,19 +186,26 @@ mod tests {
     fn extremes_stay_within_bounds() {
         assert!(counts(1, 0.99).iter().all(|&count| count == DRAWS));
         assert!(counts(2, 10.0)[0] > DRAWS * 99 / 100);
-        let drawn = Keys::new(0, u32::MAX, 0.0);
-        let mean = (0..DRAWS).map(|place| f64::from(drawn.draw(place))).sum::<f64>() / DRAWS as f64;
+        let drawn = Keys::new(0, u32::MAX, Order::Zipf(0.0));
+        let mean = (0..DRAWS).map(|place| f64::from(drawn.at(place))).sum::<f64>() / DRAWS as f64;
         assert!((0.49..0.51).contains(&(mean / f64::from(u32::MAX))), "{mean}");
     }
 
     #[test]
     fn a_place_has_one_key_and_seeds_differ() {
         let first = |seed| {
-            let drawn = Keys::new(seed, 1000, 0.99);
-            (0..64).map(|place| drawn.draw(place)).collect::<Vec<_>>()
+            let drawn = Keys::new(seed, 1000, Order::Zipf(0.99));
+            (0..64).map(|place| drawn.at(place)).collect::<Vec<_>>()
         };
         assert_eq!(first(1), first(1));
         assert_ne!(first(1), first(2));
+    }
+
+    #[test]
+    fn keys_in_turn_come_around() {
+        let keys = Keys::new(7, 5, Order::InTurn(3));
+        let used: Vec<u32> = (0..7).map(|place| keys.at(place)).collect();
+        assert_eq!(used, [3, 4, 0, 1, 2, 3, 4]);
     }
 
     #[test]

@@ -358,7 +358,7 @@ impl Answers {
         let first = number.wrapping_mul(self.items);
         let places = (0..self.items).map(|item| first.wrapping_add(item));
         self.asked.clear();
-        self.asked.extend(places.map(|place| self.keys.draw(place)));
+        self.asked.extend(places.map(|place| self.keys.at(place)));
     }
 
     /// Takes all complete answers of a server; returns how many bytes they have.

@@ -114,7 +114,7 @@ fn shares(arguments: &Arguments) -> Vec<Share> {
             rate: arguments.rate,
             end_ns: arguments.end_ns(),
         },
-        keys: Keys::new(arguments.seed, arguments.keys, arguments.zipf),
+        keys: Keys::new(arguments.seed, arguments.keys, arguments.order()),
     };
     (0..stride).map(share).collect()
 }

@@ -8,7 +8,7 @@ use frs::base::figures::grouped;
 use frs::service::Command;
 
 use crate::answer::VERDICTS;
-use crate::arguments::{Arguments, Format, Route};
+use crate::arguments::{Arguments, Format, Order, Route};
 use crate::tally::Tally;
 use crate::windows::Exhausted;
 
@@ -29,19 +29,23 @@ pub struct Summary<'r> {
 impl Summary<'_> {
     /// A description of the run in one line.
     pub fn title(&self) -> String {
-        let Arguments { biz, keys, zipf, route, .. } = self.arguments;
+        let Arguments { biz, keys, route, .. } = self.arguments;
         let path = match self.arguments.command() {
             Command::Query => "query",
             Command::Update => "update",
         };
         let keys = grouped(u64::from(*keys));
+        let order = match self.arguments.order() {
+            Order::Zipf(exponent) => format!("Zipf {exponent}"),
+            Order::InTurn(first) => format!("in turn from {}", grouped(u64::from(first))),
+        };
         let targets: Vec<String> = self.arguments.targets().map(ToString::to_string).collect();
         let targets = match (&targets[..], route) {
             ([one], _) => one.clone(),
             (all, Route::Key) => format!("{} servers, routed by key", all.len()),
             (all, Route::None) => format!("{} servers, not routed", all.len()),
         };
-        format!("{targets}, {path}: biz {biz}, {keys} keys, Zipf {zipf}")
+        format!("{targets}, {path}: biz {biz}, {keys} keys, {order}")
     }
 
     fn manner(&self) -> String {
