@@ -19,9 +19,10 @@ use crate::store::{Moves, Prepared, Preparing, Runtime, prepare_with};
 
 const NOW: u64 = 1_700_000_000_000;
 const RATE: PassRate = PassRate { bytes_per_second: u64::MAX };
-/// Key-nodes that share pages, and key-nodes of several pages.
+/// Key-nodes that share pages, and key-nodes of several pages. No test uses more keys of a business
+/// than a chain has places.
 const MAP: &str = "<map>
-    <group name='small' files='2' key-nodes='40' chain='3' node-size='64' key-bytes='16'/>
+    <group name='small' files='2' key-nodes='40' chain='9' node-size='64' key-bytes='16'/>
     <group name='large' files='1' key-nodes='3' chain='56' node-size='192'/>
     <biz id='1' name='s' group='small' key='string'>
         <limit policy='total' max='1000000000000'/></biz>
