@@ -123,7 +123,7 @@ impl KeyField {
     /// # Errors
     /// The text is empty, too long, contains a character that XML 1.0 forbids, or does not fit the
     /// type.
-    #[inline]
+    #[inline(always)]
     pub fn encode(
         &mut self,
         key_type: KeyType,
@@ -149,7 +149,7 @@ impl KeyField {
         KeyRef { words: &self.words[..words], bytes: self.bytes, form: self.form }
     }
 
-    #[inline]
+    #[inline(always)]
     fn set_text(&mut self, text: &[u8]) -> Result<(), BadKey> {
         let (whole, tail) = text.as_chunks::<8>();
         let mut suspect = match whole {

@@ -58,7 +58,7 @@ pub fn hashlittle2(bytes: &[u8], pc: u32, pb: u32) -> Lookup3 {
 ///
 /// # Panics
 /// If `words` holds fewer than `len` bytes.
-#[inline]
+#[inline(always)]
 pub fn lookup3_words(words: &[u64], len: usize, seed: u64) -> u64 {
     let words = &words[..len.div_ceil(8)];
     match len {

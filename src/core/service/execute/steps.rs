@@ -100,7 +100,7 @@ impl Service {
         self.fetch_heads(first..end);
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn resolve(&mut self, request: &Request, item: &Item, buffer: usize) {
         let RequestBuffers { resolved, last_biz, .. } = &mut self.scratch;
         let biz = last_biz.find(&self.conf, self.generation, request.bytes(item).biz);
