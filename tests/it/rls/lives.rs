@@ -29,9 +29,13 @@ fn frs_status_shows_it_and_it_ends_with_the_server() {
     let stage = Stage::new("");
     let mut server = stage.setup.start();
     let pid = envoy(&server);
-    let status = text(&stage.setup.frs(&["status"]).stdout);
-    assert!(status.contains(&format!("Envoy on     {}\n", stage.rls.address)), "{status}");
-    assert!(status.contains(&format!("envoy        process {pid}, generation 1\n")), "{status}");
+    // Attached, it takes the configuration.
+    wait_until("frs status shows it", || {
+        let output = stage.setup.frs(&["status"]);
+        let status = text(&output.stdout);
+        assert!(status.contains(&format!("Envoy on     {}\n", stage.rls.address)), "{status}");
+        status.contains(&format!("envoy        process {pid}, generation 1\n")).then_some(())
+    });
     let mut client = Client::connect(stage.rls.address);
     client.limit(&ask(vec![two("a")]));
     server.signal(Signal::SIGTERM);
