@@ -40,9 +40,12 @@ const LONGEST: Duration = Duration::from_secs(1800);
 #[derive(Parser)]
 #[command(name = "large")]
 struct Options {
-    /// Keys that the group is planned for, and that are used
+    /// Keys that are used
     #[arg(long, default_value_t = 1_000_000)]
     keys: u32,
+    /// Keys that the group is planned for: it has nodes for twice as many [default: those used]
+    #[arg(long)]
+    planned: Option<u32>,
     /// Turns of a load on the small group and one on the large group
     #[arg(long, default_value_t = 5)]
     turns: u32,
@@ -76,24 +79,25 @@ fn main() -> Result<()> {
         live.path().display()
     );
     setup.write_srv(&Settings { more, workers: 1, ..Settings::default() });
-    setup.write_map(&map(options.keys.into()));
+    setup.write_map(&options.map(1.0));
     let bench = Bench { options, setup, live };
     bench.run()
 }
 
-fn map(keys: u64) -> String {
-    let pair = |id, name, keys| {
-        format!(
-            "<group name=\"{name}\" keys=\"{keys}\" hash=\"bob\"/>
-            <biz id=\"{id}\" name=\"{name}\" group=\"{name}\" key=\"integer\">
-            <limit policy=\"interval\" interval=\"300d\" max=\"1000000000\"/></biz>"
-        )
-    };
-    format!(
-        "<map>{}{}</map>",
-        pair(1, "large", keys),
-        pair(2, "small", keys.min(SMALL_KEYS.into()))
-    )
+impl Options {
+    /// A group for so many times the keys that it is planned for, and a small one.
+    fn map(&self, times: f64) -> String {
+        let pair = |id, name, keys| {
+            format!(
+                "<group name=\"{name}\" keys=\"{keys}\" hash=\"bob\"/>
+                <biz id=\"{id}\" name=\"{name}\" group=\"{name}\" key=\"integer\">
+                <limit policy=\"interval\" interval=\"300d\" max=\"1000000000\"/></biz>"
+            )
+        };
+        let planned = (f64::from(self.planned.unwrap_or(self.keys)) * times) as u64;
+        let small = self.keys.min(SMALL_KEYS).into();
+        format!("<map>{}{}</map>", pair(1, "large", planned), pair(2, "small", small))
+    }
 }
 
 struct Bench {
@@ -210,15 +214,14 @@ impl Bench {
         Ok(())
     }
 
-    /// Grows the group by half, beside a load.
+    /// Grows the group by half of what it is planned for, beside a load.
     fn grow(&self, server: &Server<'_>, counts: Vec<u64>) -> Result<()> {
-        let Options { keys, rate, seconds, .. } = self.options;
-        let keys = u64::from(keys);
+        let Options { rate, seconds, .. } = self.options;
         let alone = self.load_at(server, rate, seconds)?;
-        self.setup.write_map(&map(keys * 3 / 2));
+        self.setup.write_map(&self.options.map(1.5));
         let begun = Instant::now();
         let reloaded = self.frs("reload")?;
-        say("reload to half as many keys more", begun.elapsed(), reloaded.trim());
+        say("reload to a plan of half as many more", begun.elapsed(), reloaded.trim());
         let mut runs = Vec::new();
         while !self.setup.log().contains("the group has moved") && begun.elapsed() < LONGEST {
             runs.push(self.load_at(server, rate, seconds)?);
