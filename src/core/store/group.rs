@@ -408,6 +408,10 @@ impl Group {
             mark.get_or_insert(known.index);
             entries.push(found);
         }
+        if dirty.len() < files.len() {
+            // They are being made. Whoever changes the group later maps it again.
+            (dirty, dirty_places) = (Vec::new(), Vec::new());
+        }
         let words = header.geometry.file_bytes() as usize / 8;
         let regions = files
             .iter()

@@ -81,11 +81,7 @@ impl Checkpointer {
         });
         let mut passes = Vec::new();
         for name in names {
-            let result = match self.members_of(name) {
-                Ok(members) if members.is_empty() => continue,
-                Ok(members) => self.pass_over(&members, rate, pacer),
-                Err(error) => Err(error),
-            };
+            let Some(result) = self.pass_of(name, rate, pacer) else { continue };
             if let Ok(Some(facts)) = &result {
                 self.runtime.set_checkpoint_time(name, facts.begun_ms);
             }
@@ -96,6 +92,34 @@ impl Checkpointer {
             }
         }
         passes
+    }
+
+    /// A pass over the group of this name. None if it is not served. One that a move has begun
+    /// beside begins again, with the files that the group moves to.
+    fn pass_of(
+        &mut self,
+        name: &str,
+        rate: PassRate,
+        pacer: &dyn Pacer,
+    ) -> Option<Result<Option<CheckpointFacts>, Error>> {
+        loop {
+            let members = match self.members_of(name) {
+                Ok(members) if members.is_empty() => return None,
+                Ok(members) => members,
+                Err(error) => return Some(Err(error)),
+            };
+            let result = self.pass_over(&members, rate, pacer);
+            let groups: Vec<&Group> = members.iter().map(|&member| &self.groups[member]).collect();
+            if !matches!(result, Ok(None)) || self.are_all_of(name, &groups) {
+                return Some(result);
+            }
+        }
+    }
+
+    /// Whether these are all registered groups of this name.
+    fn are_all_of(&self, name: &str, groups: &[&Group]) -> bool {
+        let is_known = |id| groups.iter().any(|group| group.header().id == id);
+        self.runtime.named_groups(name).iter().all(|named| is_known(named.id))
     }
 
     /// The groups of this name, mapped: of one that moves, first the former one. Whatever moves
@@ -135,6 +159,10 @@ impl Checkpointer {
     ) -> Result<Option<CheckpointFacts>, Error> {
         let groups: Vec<&Group> = members.iter().map(|&member| &self.groups[member]).collect();
         let (named, next) = (groups[0].header(), groups.get(1).map(|next| next.header().id));
+        if groups.iter().any(|group| group.dirty(0).is_none()) {
+            // They are being made ready.
+            return Ok(None);
+        }
         // It may be of other files that had the name: it stays until these have a complete one.
         let newest = match file::find(&self.data_dir, &named.name)? {
             Found::Complete(newest, _) => Some(newest),
@@ -173,6 +201,11 @@ impl Checkpointer {
         }
         for OpenCheckpoint { path, file, .. } in copies.iter().flat_map(|copy| &copy.files) {
             file::sync(path, file)?;
+        }
+        if !self.are_all_of(&named.name, &groups) {
+            // What has moved before it was copied is in files that have no copy.
+            copies.iter().for_each(|copy| copy.end_pass(side, facts.id));
+            return Ok(None);
         }
         for copy in &copies {
             for (OpenCheckpoint { path, file, header, facts }, &pages) in

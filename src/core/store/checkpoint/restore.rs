@@ -4,6 +4,7 @@
 //! node in them is checked; of a group that moved, those that it moved to first. A restore that
 //! breaks off leaves no group, and the next start begins again.
 
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -61,7 +62,16 @@ pub(crate) fn restore(
     // Files that the group moved to when its machine went down. Without those that it moved from
     // they are nothing.
     growing::remove_files(live_dir, &complete.named.header.name)?;
-    // The named ones last: without them there is no group.
+    // The named ones last: without them there is no group. Nor may there be one of files of which
+    // some are new.
+    let first = &all[0].names[0];
+    fault::point(first)?;
+    match std::fs::remove_file(first) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(io_error(first, "remove it")(error));
+        }
+        _ => sync_directory(first)?,
+    }
     all.iter().rev().try_for_each(Draft::put_in_place)?;
     let holds = report.findings.is_empty().then_some((complete.side, complete.facts.id));
     Ok(Restored { report, holds })

@@ -327,6 +327,26 @@ fn live_files_of_the_same_boot_go_on_whatever_the_checkpoints_hold() {
     assert_eq!(machine.used(), vec![2; KEYS.len()]);
 }
 
+#[test]
+fn a_group_whose_marks_are_being_made_has_no_pass_yet() {
+    for missing in [0..1, 1..2, 0..2] {
+        let mut machine = Machine::new();
+        machine.use_all(1);
+        let runtime = Runtime::open(&machine.data()).unwrap();
+        let id = runtime.named_groups("small")[0].id;
+        let files = missing.map(|file| runtime.find_file(id, file).unwrap().index);
+        let places: Vec<_> = files.map(|index| (index, runtime.dirty_place(index))).collect();
+        places.iter().for_each(|&(index, _)| runtime.set_dirty_place(index, None));
+        let passes = machine.pass();
+        assert!(matches!(&passes[..], [GroupPass { result: Ok(None), .. }]), "{passes:?}");
+        places.iter().for_each(|&(index, place)| runtime.set_dirty_place(index, place));
+        assert!(all_done(&machine.pass()));
+        machine.go_down();
+        machine.start(false);
+        assert_eq!(machine.used(), vec![1; KEYS.len()]);
+    }
+}
+
 /// Rests a moment at each write, so that writers run.
 struct Restful;
 

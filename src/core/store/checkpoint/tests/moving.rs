@@ -1,15 +1,16 @@
 //! Checkpoints of a group that moves to another geometry: whatever moves while it is copied, and
 //! wherever the power is cut, each count is one that the key had.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs;
 use std::time::Duration;
 
 use super::{Machine, NOW, RATE, all_done};
 use crate::conf::Conf;
-use crate::inspect::{Look, Reader};
+use crate::inspect::{Look, Reader, plan_moves};
 use crate::service::{MovePass, MoveStep, Service};
 use crate::store::checkpoint::{Pace, Pacer, fault, file};
+use crate::store::group::Marks;
 use crate::store::{Moves, Preparing, Runtime, end_move, prepare_with};
 
 fn map(geometry: &str) -> String {
@@ -225,6 +226,85 @@ fn what_moves_while_it_is_copied_is_in_one_of_the_copies() {
         assert_eq!(machine.counts(), counts, "{most} at once");
         machine.end_move();
         assert_eq!(machine.counts(), counts, "{most} at once");
+    }
+}
+
+/// Begins the move at the first write, and moves all.
+struct Beginning<'a> {
+    machine: RefCell<&'a mut Machine>,
+    has_begun: Cell<bool>,
+}
+
+impl Pacer for Beginning<'_> {
+    fn rest(&self, _: Duration) -> Pace {
+        if !self.has_begun.replace(true) {
+            self.machine.borrow_mut().begin_move(LARGE);
+            let mut service = self.machine.borrow().attach();
+            assert!(is_over(&mut service, &mut MovePass::default(), usize::MAX));
+        }
+        Pace::Steady
+    }
+}
+
+#[test]
+fn a_pass_that_a_move_begins_beside_begins_again_with_both_geometries() {
+    let (mut machine, mut counts) = begun();
+    machine.use_keys(&mut counts);
+    let (mut checkpointer, names) = (machine.checkpointer(), machine.names());
+    let pacer = Beginning { machine: RefCell::new(&mut machine), has_begun: Cell::new(false) };
+    let made = checkpointer.pass(&names, RATE, &pacer);
+    assert!(all_done(&made) && pacer.has_begun.get(), "{made:?}");
+    drop(checkpointer);
+    assert!(machine.is_of_move());
+    machine.go_down();
+    assert!(machine.start(false).moving.contains_key("g"));
+    assert_eq!(machine.counts(), counts);
+}
+
+#[test]
+fn what_a_change_would_lose_of_a_group_that_is_restored_is_told_beforehand() {
+    let (mut machine, _) = begun();
+    machine.go_down();
+    let mut plan = |geometry| {
+        machine.conf = Conf::parse("srv.xml", &machine.srv, "map.xml", &map(geometry)).unwrap();
+        plan_moves(&machine.conf, NOW).unwrap()
+    };
+    assert_eq!(plan(SMALL), []);
+    let [larger] = &plan(LARGE)[..] else { panic!("one group") };
+    assert!(larger.is_lossless() && larger.counts.carried == KEYS, "{larger:?}");
+    let [smaller] = &plan("files='1' key-nodes='2' chain='12' node-size='128'")[..] else {
+        panic!("one group")
+    };
+    assert_eq!(smaller.counts.carried + smaller.counts.crowded, KEYS);
+    assert!(smaller.counts.crowded >= KEYS - 24, "{smaller:?}");
+}
+
+#[test]
+fn a_restore_over_files_of_another_geometry_begins_again_wherever_it_breaks_off() {
+    for nth in 1.. {
+        let (mut machine, counts) = begun();
+        machine.begin_move(LARGE);
+        machine.end_move();
+        // The machine went down before the first pass after the move. Its files are on a disk.
+        for file in 0..3 {
+            let path = crate::store::group::path_of(&machine.live(), "g", file);
+            let marks = Marks { boot: [1, 1], clean: false, quarantined: false };
+            crate::store::group::write_marks(&path, marks).unwrap();
+        }
+        fs::remove_file(Runtime::path_in(&machine.data())).unwrap();
+        Runtime::create_or_open(&machine.data()).unwrap();
+        let moves = Moves { begin: ["g".to_owned()].into(), ..Moves::default() };
+        fault::fail_at(nth);
+        let broken_off = prepare_with(&machine.conf, Preparing::careful(&moves));
+        fault::fail_at(0);
+        let prepared = prepare_with(&machine.conf, Preparing::careful(&moves)).unwrap();
+        assert!(prepared.unserved.is_empty(), "{nth}: {prepared:?}");
+        assert!(prepared.moving.contains_key("g"), "{nth}: {prepared:?}");
+        machine.publish(&prepared.moving);
+        assert_eq!(machine.counts(), counts, "{nth}");
+        if broken_off.is_ok_and(|prepared| prepared.unserved.is_empty()) {
+            break;
+        }
     }
 }
 
