@@ -1,7 +1,7 @@
 //! What a move of a group to another geometry would do, told before anything is done.
 //!
-//! Invariant: it reads the live files, takes no semaphore and changes nothing. While the server
-//! works the figures are those of the moment.
+//! Invariant: it reads the live files, or the checkpoint that a start restores them from, takes no
+//! semaphore and changes nothing. While the server works the figures are those of the moment.
 
 use std::path::Path;
 
@@ -122,63 +122,107 @@ pub fn plan_moves(conf: &Conf, now: u64) -> Result<Vec<MovePlan>, Error> {
     let mut plans = Vec::new();
     for (index, configured) in conf.map.groups.iter().enumerate() {
         if group::is_there(&live, &configured.name) {
-            plans.extend(plan_group(&conf, &live, index, configured, now)?);
+            plans.extend(plan_live(&conf, &live, index, now)?);
+        } else if conf.srv.data.checkpoint.is_some() {
+            plans.extend(plan_restored(&conf, index, now)?);
         }
     }
     Ok(plans)
 }
 
-fn plan_group(
-    conf: &Conf,
-    live: &Path,
-    index: usize,
-    configured: &Group,
-    now: u64,
-) -> Result<Option<MovePlan>, Error> {
+impl MovePlan {
+    fn new(old: &LiveGroup, configured: &Group) -> MovePlan {
+        MovePlan {
+            name: configured.name.clone(),
+            from: *old.geometry(),
+            to: configured.geometry,
+            counts: Counts::default(),
+            needed_bytes: configured.geometry.group_bytes(),
+            refusal: None,
+        }
+    }
+
+    fn refused(self, refusal: MoveRefusal) -> MovePlan {
+        MovePlan { refusal: Some(refusal), ..self }
+    }
+
+    /// It moves already, to a geometry with this other setting.
+    fn under_way(self, other: OtherSetting) -> MovePlan {
+        let OtherSetting { field, found: moving, expected } = other;
+        let refusal = MoveRefusal::UnderWay { group: self.name.clone(), field, moving, expected };
+        self.refused(refusal)
+    }
+}
+
+/// Of a group with live files.
+fn plan_live(conf: &Conf, live: &Path, index: usize, now: u64) -> Result<Option<MovePlan>, Error> {
+    let configured = &conf.map.groups[index];
     let Ok(old) = LiveGroup::open(live, &configured.name) else {
         // Damaged, or being renamed: the preparation says so.
         return Ok(None);
     };
-    let (name, from, to) = (configured.name.clone(), *old.geometry(), configured.geometry);
-    let plan = MovePlan {
-        name: name.clone(),
-        from,
-        to,
-        counts: Counts::default(),
-        needed_bytes: to.group_bytes(),
-        refusal: None,
-    };
-    if group::is_next_there(live, &name)
-        && let Ok(next) = LiveGroup::open_set(live, &name, FileSet::Next)
+    let plan = MovePlan::new(&old, configured);
+    if group::is_next_there(live, &plan.name)
+        && let Ok(next) = LiveGroup::open_set(live, &plan.name, FileSet::Next)
+        // Else they were made for a configuration that never was in force.
+        && (configured.moving.is_some() || !next.has_no_node())
     {
-        let Some(other) = next.geometry().differences(&to).next() else { return Ok(None) };
-        if configured.moving.is_some() || !next.has_no_node() {
-            let OtherSetting { field, found: moving, expected } = other;
-            let refusal = MoveRefusal::UnderWay { group: name, field, moving, expected };
-            return Ok(Some(MovePlan { refusal: Some(refusal), ..plan }));
-        }
+        let other = next.geometry().differences(&plan.to).next();
+        return Ok(other.map(|other| plan.under_way(other)));
     }
+    let has_checkpoints = conf.srv.data.checkpoint.is_some();
+    let is_change = plan.from != plan.to && plan.from.hash == plan.to.hash;
+    if is_change && has_checkpoints && is_checkpoint_of_move(&conf.srv.data.dir, &plan.name) {
+        let refusal = MoveRefusal::NoCheckpoint { group: plan.name.clone() };
+        return Ok(Some(plan.refused(refusal)));
+    }
+    plan_move(conf, index, &old, plan, now)
+}
+
+/// Of a group that a start restores.
+fn plan_restored(conf: &Conf, index: usize, now: u64) -> Result<Option<MovePlan>, Error> {
+    let configured = &conf.map.groups[index];
+    let Ok((old, former)) = LiveGroup::open_checkpoint(&conf.srv.data.dir, &configured.name) else {
+        // There is none, or the preparation says why it cannot be read.
+        return Ok(None);
+    };
+    let plan = MovePlan::new(&old, configured);
+    match former {
+        // It goes on to move.
+        Some(_) => {
+            let other = old.geometry().differences(&plan.to).next();
+            Ok(other.map(|other| plan.under_way(other)))
+        }
+        // If it cannot be read, the preparation says so.
+        None => Ok(plan_move(conf, index, &old, plan, now).unwrap_or_default()),
+    }
+}
+
+fn plan_move(
+    conf: &Conf,
+    index: usize,
+    old: &LiveGroup,
+    plan: MovePlan,
+    now: u64,
+) -> Result<Option<MovePlan>, Error> {
+    let (name, from, to) = (plan.name.clone(), plan.from, plan.to);
     if from == to {
         return Ok(None);
     }
     if from.hash != to.hash {
         let [found, expected] = [from.hash, to.hash].map(|hash| format!("{hash:?}").to_lowercase());
         let refusal = MoveRefusal::Hash { group: name, found, expected };
-        return Ok(Some(MovePlan { refusal: Some(refusal), ..plan }));
-    }
-    if conf.srv.data.checkpoint.is_some() && is_checkpoint_of_move(&conf.srv.data.dir, &name) {
-        let refusal = MoveRefusal::NoCheckpoint { group: name };
-        return Ok(Some(MovePlan { refusal: Some(refusal), ..plan }));
+        return Ok(Some(plan.refused(refusal)));
     }
     let header = Header { geometry: to, ..old.header().clone() };
-    let copier = NodeCopier::new(conf, index, &old, &header, now);
+    let copier = NodeCopier::new(conf, index, old, &header, now);
     let mut lengths = vec![0u8; to.files as usize * to.key_nodes as usize];
     let (mut counts, mut known) = (Counts::default(), 0);
     let is_known = |key_word: u64| {
         let mut bizs = conf.map.bizs.iter().filter(|biz| biz.id == key_word as u32);
         bizs.any(|biz| biz.key == KeyType::String && conf.map.is_known_in_cluster(biz))
     };
-    for_each_node(&old, &mut |_| true, &mut counts, |words, counts| {
+    for_each_node(old, &mut |_| true, &mut counts, |words, counts| {
         let key_word = words[node::KEY];
         let is_long = node::key_form(key_word) == KeyForm::Text as u8
             && u32::from(node::key_bytes(key_word)) > to.key_bytes;

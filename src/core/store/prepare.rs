@@ -181,10 +181,10 @@ fn prepare_groups(conf: &Conf, how: Preparing<'_>, admit: Admit) -> Result<Prepa
         let made = make_ready(conf, configured, how, &runtime, &mut prepared);
         let admitted = made.and_then(|markings| {
             let may_begin = moves.begin.contains(name)
-                // It moved when its machine went down, or its configuration changed since. No node
-                // is lost: what has no place stays where it is.
+                // It moved when its machine went down.
                 || moves.in_force.contains_key(name)
-                || prepared.restored.contains(name);
+                // The move was planned from another checkpoint, which is lost.
+                || how.accepts_loss && prepared.restored.contains(name);
             let Pair { next, former } =
                 begin_or_go_on(live, configured, &runtime, moves, may_begin)?;
             let files = |set, pairing| Admitting { name, set, pairing };

@@ -73,8 +73,7 @@ impl Work {
         let mut moves = Moves { in_force: overlay.moving().clone(), lossy, ..Moves::default() };
         if self.how != How::AfterFault {
             let plans = plan_moves(conf, clock::now()).map_err(|error| text(&error))?;
-            let faults: Vec<String> =
-                plans.iter().filter_map(|plan| refusal(plan, lossy)).collect();
+            let faults: Vec<String> = plans.iter().filter_map(|plan| refusal(plan, self)).collect();
             if !faults.is_empty() {
                 return Err(faults.join("\n"));
             }
@@ -92,12 +91,16 @@ impl Work {
 }
 
 /// Why a group does not begin to move.
-fn refusal(plan: &MovePlan, lossy: bool) -> Option<String> {
+fn refusal(plan: &MovePlan, work: Work) -> Option<String> {
     if let Some(refusal) = &plan.refusal {
         return Some(refusal.to_string());
     }
-    let loss = plan.loss().filter(|_| !lossy)?;
-    Some(format!("{loss}: to lose them, run: frs reload --lossy"))
+    let loss = plan.loss().filter(|_| work.loss == Loss::Refused)?;
+    let cure = match work.how {
+        How::AtStart => "write the former settings back, start, and then run: frs reload --lossy",
+        How::Beside | How::AfterFault => "run: frs reload --lossy, or say lossy=true with the PUT",
+    };
+    Some(format!("{loss}: to lose them, {cure}"))
 }
 
 fn log_plan(plan: &MovePlan) {

@@ -175,6 +175,10 @@ fn a_move_that_was_only_prepared_begins_nothing_anew() {
     World::of(&world.dir, &map(OTHERS[0])).prepare_moving(&moves);
     assert_eq!(world.runtime().named_groups("g").len(), 2);
     assert_eq!(world.attach().used("window", "a", NOW), 1);
+    // Nobody has agreed to it: what it would lose is counted again.
+    let other = World::of(&world.dir, &map(OTHERS[0]));
+    let plans = crate::inspect::plan_moves(&other.conf, NOW).unwrap();
+    assert_eq!(plans.iter().map(|plan| plan.counts.carried).collect::<Vec<_>>(), [1]);
     // The files that hold the count cannot be read. Those that were prepared are empty.
     std::fs::rename(world.dir.join("g.0.mmap"), world.dir.join("away")).unwrap();
     let answer = world.attach().one(Command::Update, "window", "a", 1, NOW);
