@@ -64,8 +64,9 @@ pub fn give_access(conf: &Conf) {
             let name = &group.name;
             let named = (0..group.geometry.files).map(|file| group::path_of(live, name, file));
             let next = (0..group.geometry.files).map(|file| group::next_path_of(live, name, file));
-            let dirty = named.clone().map(|path| dirty_file::path_of(&path));
-            named.chain(next).chain(dirty)
+            let all = named.chain(next);
+            let dirty = all.clone().map(|path| dirty_file::path_of(&path));
+            all.chain(dirty)
         });
         for path in std::iter::once(Runtime::path_in(data)).chain(files) {
             all.push(give(&path, wanted));

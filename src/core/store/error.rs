@@ -213,6 +213,12 @@ impl Error {
         }
     }
 
+    /// Whether this process may not do it. Another one may.
+    pub(crate) fn is_denied(&self) -> bool {
+        let Error::Io { source, .. } = self else { return false };
+        source.kind() == io::ErrorKind::PermissionDenied
+    }
+
     /// Whether the files of one group are wrong. That affects only this group. A geometry that
     /// differs from map.xml, or an interrupted migration, does not count: the operator who caused
     /// it must repair it.

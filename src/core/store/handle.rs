@@ -239,7 +239,7 @@ impl Handle {
     }
 
     /// Opens a group. None if its files are damaged: it is then quarantined, and its items answer
-    /// `store`.
+    /// `store`. If this process may not open them, they do so here only.
     fn open_if_sound(&self, name: &str, id: Option<u64>) -> Result<Option<Meant>, Error> {
         let opened = match id {
             Some(id) => Group::open_id(&self.live_dir, name, id, &self.runtime),
@@ -250,7 +250,7 @@ impl Handle {
             Err(error) if error.is_transient() => Err(error),
             Err(error) => {
                 tracing::error!(group = name, %error, "the group is not served");
-                if let Some(id) = id {
+                if let Some(id) = id.filter(|_| !error.is_denied()) {
                     self.quarantine(id);
                 }
                 Ok(None)

@@ -90,7 +90,7 @@ impl<'a> Reach<'a> {
             }
             match Group::open_id(live_dir, &entry.name, id, runtime) {
                 Ok(group) => reach.opened.push(group),
-                Err(error) if error.is_transient() => return None,
+                Err(error) if error.is_transient() || error.is_denied() => return None,
                 Err(error) => {
                     // The half-written words stay there, so no process may read them.
                     let mark = runtime.mark_of(index);

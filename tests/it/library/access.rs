@@ -132,6 +132,41 @@ fn a_second_user_attaches_through_the_group_and_only_through_it() {
 }
 
 #[test]
+fn a_second_user_stays_where_a_group_with_checkpoints_grows() {
+    if !Uid::effective().is_root() {
+        return skip("it takes root");
+    }
+    let Some(group) = a_group() else { return skip("this system has no group that it knows") };
+    let opened = format!("mode=\"0660\" group=\"{}\" checkpoint=\"24h\"", group.name);
+    let setup = Setup::new(&settings(&opened));
+    setup.write_map(MAP);
+    let stranger = Stranger::of(&setup);
+    let server = setup.start();
+    stranger.expect_in(group.gid, "alice: yes, 4 more\n");
+    let larger = MAP.replacen("keys=\"200000\"", "keys=\"400000\"", 1);
+    setup.write_map(&larger);
+    let output = setup.frs(&["reload"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    stranger.expect_in(group.gid, "alice: yes, 3 more\n");
+    crate::common::wait_until("the group has moved", || {
+        setup.log().contains("the group has moved").then_some(())
+    });
+    assert_eq!(mode(&setup, "data/default.0.dirty"), 0o660);
+    stranger.expect_in(group.gid, "alice: yes, 2 more\n");
+
+    // One that may not open a file does without the group, and nobody else does.
+    fs::set_permissions(setup.path("data/default.0.mmap"), Permissions::from_mode(0o600))
+        .expect("set");
+    let refused = stranger.ask(group.gid);
+    assert!(!text(&refused.stdout).contains("yes"), "{}", text(&refused.stdout));
+    let answer = server.client().get("/query?biz=login&key=alice");
+    assert_eq!(answer.attribute("used"), Some("3"), "{answer:?}");
+    fs::set_permissions(setup.path("data/default.0.mmap"), Permissions::from_mode(0o660))
+        .expect("set");
+    stranger.expect_in(group.gid, "alice: yes, 1 more\n");
+}
+
+#[test]
 fn a_group_that_the_servers_user_may_not_give_is_warned_of() {
     if !Uid::effective().is_root() {
         return skip("it takes root");
