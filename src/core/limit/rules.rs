@@ -434,6 +434,12 @@ impl Rules {
         shown(states) == u64::from(used)
     }
 
+    /// Whether a limit, by its position, counts distinct members.
+    pub fn notes_members(&self, position: usize) -> bool {
+        let rule = self.rules.get(position);
+        rule.is_some_and(|rule| matches!(rule.policy, Policy::Distinct(_)))
+    }
+
     fn charge_one(&self, rule: &Rule, states: &mut States<'_>, now: u64, count: i32) {
         let terms = states.terms;
         policy::charge(&rule.policy, states.of_mut(rule), now, count, terms);

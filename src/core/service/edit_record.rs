@@ -34,6 +34,9 @@ pub enum RecordError {
     /// The limit's state cannot hold such a count.
     #[error("the limit's state cannot hold so much")]
     TooMuch,
+    /// The limit notes members, and a number names none.
+    #[error("the limit counts distinct members: it can be set to 0, and to nothing else")]
+    Members,
 }
 
 /// The progress of clearing: the key-nodes of one group after another, those that others grow out
@@ -142,7 +145,10 @@ impl Service {
             };
             rules.roll(&mut states, now);
             if !rules.set_used(&mut states, now, position, used) {
-                return Err(RecordError::TooMuch);
+                return Err(match rules.notes_members(position) {
+                    true => RecordError::Members,
+                    false => RecordError::TooMuch,
+                });
             }
             if !transaction.is_there(index) && used == 0 {
                 return Ok(());

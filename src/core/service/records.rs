@@ -261,16 +261,10 @@ impl Service {
             if transaction.is_there(index) {
                 return Ok(Inserted::Present);
             }
-            let words = transaction.words(index);
-            let states = &mut words[entry.states_at()..];
-            let is_void =
-                record.epoch != entry.epoch || entry.is_outdated(record.check, Scope::Key);
-            if is_void || record.states.len() > states.len() {
+            if record.epoch != entry.epoch || entry.is_outdated(record.check, Scope::Key) {
                 return Ok(Inserted::Void);
             }
-            states[..record.states.len()].copy_from_slice(&record.states);
-            words[node::CHECK] = record.check;
-            entry.adopt(words, Scope::Key);
+            entry.take_states(transaction.words(index), record.check, &record.states);
             if transaction.place(index, table, entry.evicts(false), now).is_err() {
                 return crowded(entry);
             }

@@ -245,6 +245,23 @@ fn a_record_here_is_never_replaced_and_one_of_other_limits_counts_nothing() {
 }
 
 #[test]
+fn a_record_longer_than_nodes_are_here_counts_in_all_but_the_oldest_windows() {
+    let map = |node_bytes: u32, history: u32| {
+        format!(
+            r#"<map><group name="kept" files="1" key-nodes="4" chain="8" backup="10s"
+            node-size="{node_bytes}"/><biz id="1" name="b" key="string">
+            <limit policy="count" unit="day" history="{history}"/>
+            <limit policy="total" max="5"/></biz></map>"#
+        )
+    };
+    let (mut lost, mut heir) = (Host::of(&map(1664, 366)), Host::of(&map(256, 30)));
+    assert_eq!((0..3).filter(|_| lost.update("b", "k", &[])).count(), 3);
+    let kept = lost.round();
+    assert_eq!((0..10).filter(|_| heir.update("b", "k", &kept)).count(), 2);
+    heir.world.verify();
+}
+
+#[test]
 fn bytes_that_are_not_the_record_of_the_key_are_noticed() {
     let mut host = Host::of(MAP);
     host.update("log", "k", &[]);
