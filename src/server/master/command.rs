@@ -77,6 +77,15 @@ pub enum CommandError {
         /// The groups.
         groups: Vec<String>,
     },
+    /// The last checkpoint was not made.
+    #[error(
+        "process {pid} has stopped, and its last checkpoint was not made: the log says why; what \
+         was used since the one before is in the live files only"
+    )]
+    NotSaved {
+        /// The master.
+        pid: Pid,
+    },
     /// The store's status cannot be read.
     #[error(transparent)]
     Store(#[from] store::Error),
@@ -158,16 +167,32 @@ pub fn checkpoint(
 /// Has the master stop, waits until it has, and returns its process id.
 ///
 /// # Errors
-/// There is no master, or it does not stop.
+/// There is no master, it does not stop, or it has stopped without a last checkpoint.
 pub fn stop(conf_dir: &Path, settings: &Settings) -> Result<Pid, CommandError> {
     let data_dir = Conf::data_dir(conf_dir, settings)?;
     let pid = lock::holder(&data_dir)?;
+    let makes_checkpoints = Runtime::open_for_reading(&data_dir)
+        .is_ok_and(|runtime| makes_checkpoints(&data_dir, runtime.generation()));
     signal(pid, Signal::SIGTERM)?;
     match wait(&data_dir, pid, STOP, || Ok(None)) {
+        Ok(_) | Err(CommandError::Ended { .. })
+            if makes_checkpoints && do_checkpoints_fail(&data_dir) =>
+        {
+            Err(CommandError::NotSaved { pid })
+        }
         Err(CommandError::Ended { .. }) => Ok(pid),
-        Err(error) => Err(error),
-        Ok(pid) => Ok(pid),
+        other => other,
     }
+}
+
+fn makes_checkpoints(data_dir: &Path, generation: u64) -> bool {
+    active::read(data_dir, generation).is_ok_and(|conf| conf.srv.data.checkpoint.is_some())
+}
+
+/// Whether the newest checkpoint could not be made.
+fn do_checkpoints_fail(data_dir: &Path) -> bool {
+    Runtime::open_for_reading(data_dir)
+        .is_ok_and(|runtime| runtime.checkpoints_failing_since().is_some())
 }
 
 /// Describes a running server in lines of text.

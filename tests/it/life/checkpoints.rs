@@ -91,6 +91,31 @@ fn passes_go_on_by_themselves_and_the_last_one_is_at_the_end() {
 }
 
 #[test]
+fn a_stop_fails_where_the_last_checkpoint_cannot_be_made() {
+    let setup = setup("checkpoint=\"24h\"");
+    let server = setup.start();
+    server.client().charge("plenty", "alice", 3);
+    // None is newer than the other, so the next pass writes this one.
+    let path = setup.path("data/default.0.checkpoint.b");
+    std::fs::remove_file(&path).expect("removed");
+    std::fs::create_dir(&path).expect("made");
+    let output = setup.frs(&["stop"]);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("its last checkpoint was not made"), "{error}");
+    assert!(setup.log().contains("no checkpoint was made"), "{}", setup.log());
+    drop(server);
+    std::fs::remove_dir(&path).expect("removed");
+    // Its health is bad until one is made.
+    let server = setup.start_unready();
+    wait_until("a checkpoint is made", || {
+        setup.frs(&["checkpoint"]).status.success().then_some(())
+    });
+    assert_eq!(used(&mut server.client(), "alice"), 3);
+    assert_eq!(setup.frs(&["stop"]).status.code(), Some(0));
+}
+
+#[test]
 fn a_group_without_a_checkpoint_is_named_and_begins_empty_only_where_that_is_accepted() {
     let setup = setup("checkpoint=\"24h\"");
     setup.write_map(
