@@ -216,7 +216,11 @@ fn every_face_answers_the_same() {
     }
     let mut faces: Vec<Asked> = FACES.iter().zip(&hosts).filter_map(Asked::open).collect();
     let mut met = BTreeMap::new();
-    for nth in 0..600 {
+    for nth in 0..6000 {
+        // A few requests more where chance has left something out.
+        if nth >= 600 && EXPECTED.iter().all(|expected| met.contains_key(*expected)) {
+            break;
+        }
         let ask = any_ask().new_tree(&mut runner).expect("a request").current();
         let mut first = None;
         for Asked { name, face, over_http, compared } in &mut faces {
