@@ -1,7 +1,7 @@
 //! A large group in memory, on real sockets: what items cost beside those of a small group, and how
 //! long it takes to copy it to the disk, to start again after a kill and after the loss of the
 //! memory, and to grow it by half while it serves; and what requests cost beside that.
-//! `just bench-large`; `--keys 100000000`, `--rate 100000`
+//! `just bench-large`; `--keys 100000000 --planned 60000000`, `--rate 100000`
 //!
 //! The group is in /dev/shm, its checkpoints are in the directory of temporary files. Client and
 //! server share the processors. Processor time is that of the workers. Any answer but a verdict,

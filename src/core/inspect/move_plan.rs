@@ -146,11 +146,12 @@ impl MovePlan {
         MovePlan { refusal: Some(refusal), ..self }
     }
 
-    /// It moves already, to a geometry with this other setting.
-    fn under_way(self, other: OtherSetting) -> MovePlan {
-        let OtherSetting { field, found: moving, expected } = other;
+    /// It moves to this geometry already. None: that is the one of map.xml.
+    fn under_way(self, geometry: &Geometry) -> Option<MovePlan> {
+        let OtherSetting { field, found: moving, expected } =
+            geometry.differences(&self.to).next()?;
         let refusal = MoveRefusal::UnderWay { group: self.name.clone(), field, moving, expected };
-        self.refused(refusal)
+        Some(self.refused(refusal))
     }
 }
 
@@ -167,14 +168,7 @@ fn plan_live(conf: &Conf, live: &Path, index: usize, now: u64) -> Result<Option<
         // Else they were made for a configuration that never was in force.
         && (configured.moving.is_some() || !next.has_no_node())
     {
-        let other = next.geometry().differences(&plan.to).next();
-        return Ok(other.map(|other| plan.under_way(other)));
-    }
-    let has_checkpoints = conf.srv.data.checkpoint.is_some();
-    let is_change = plan.from != plan.to && plan.from.hash == plan.to.hash;
-    if is_change && has_checkpoints && is_checkpoint_of_move(&conf.srv.data.dir, &plan.name) {
-        let refusal = MoveRefusal::NoCheckpoint { group: plan.name.clone() };
-        return Ok(Some(plan.refused(refusal)));
+        return Ok(plan.under_way(next.geometry()));
     }
     plan_move(conf, index, &old, plan, now)
 }
@@ -187,15 +181,12 @@ fn plan_restored(conf: &Conf, index: usize, now: u64) -> Result<Option<MovePlan>
         return Ok(None);
     };
     let plan = MovePlan::new(&old, configured);
-    match former {
+    Ok(match former {
         // It goes on to move.
-        Some(_) => {
-            let other = old.geometry().differences(&plan.to).next();
-            Ok(other.map(|other| plan.under_way(other)))
-        }
+        Some(_) => plan.under_way(old.geometry()),
         // If it cannot be read, the preparation says so.
-        None => Ok(plan_move(conf, index, &old, plan, now).unwrap_or_default()),
-    }
+        None => plan_move(conf, index, &old, plan, now).unwrap_or_default(),
+    })
 }
 
 fn plan_move(
@@ -213,6 +204,9 @@ fn plan_move(
         let [found, expected] = [from.hash, to.hash].map(|hash| format!("{hash:?}").to_lowercase());
         let refusal = MoveRefusal::Hash { group: name, found, expected };
         return Ok(Some(plan.refused(refusal)));
+    }
+    if conf.srv.data.checkpoint.is_some() && is_checkpoint_of_move(&conf.srv.data.dir, &name) {
+        return Ok(Some(plan.refused(MoveRefusal::NoCheckpoint { group: name })));
     }
     let header = Header { geometry: to, ..old.header().clone() };
     let copier = NodeCopier::new(conf, index, old, &header, now);

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use super::dirty::{DirtyPages, Side};
 use super::error::{Error, expect, io_error};
-use super::file_words::{FilePlace, bytes_of, create_draft, header_crc, words_of};
+use super::file_words::{FilePlace, bytes_of, create_draft, header_crc, remove_if_there, words_of};
 use super::layout::{PAGE_BYTES, PAGE_WORDS};
 use super::region::Region;
 use super::runtime::FileEntry;
@@ -144,13 +144,7 @@ pub(crate) fn open(
 
 /// Removes the file: nothing is marked any more.
 pub(crate) fn remove(group_file: &Path) -> Result<(), Error> {
-    let path = path_of(group_file);
-    match std::fs::remove_file(&path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(io_error(&path, "remove it")(error))
-        }
-        _ => Ok(()),
-    }
+    remove_if_there(&path_of(group_file))
 }
 
 /// What is known of a checkpoint: only the keeper writes it.

@@ -46,6 +46,16 @@ impl FilePlace {
 /// Permissions of the files.
 pub(crate) const FILE_MODE: u32 = 0o600;
 
+/// Removes a file, if it is there.
+pub(super) fn remove_if_there(path: &Path) -> Result<(), Error> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(io_error(path, "remove it")(error))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Creates a file. A draft left by a dead writer is removed first: it may belong to another user,
 /// or be a link to a foreign file.
 pub(crate) fn create_draft(path: &Path) -> Result<File, Error> {

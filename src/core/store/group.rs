@@ -409,7 +409,7 @@ impl Group {
             entries.push(found);
         }
         if dirty.len() < files.len() {
-            // They are being made. Whoever changes the group later maps it again.
+            // The marks are being made. Whoever changes the group later maps it again.
             (dirty, dirty_places) = (Vec::new(), Vec::new());
         }
         let words = header.geometry.file_bytes() as usize / 8;
@@ -512,6 +512,11 @@ impl Group {
     #[inline]
     pub(crate) fn dirty(&self, file: u32) -> Option<&DirtyPages> {
         self.dirty.get(file as usize)
+    }
+
+    /// The same of all files, in order; none, where there are no checkpoints.
+    pub(super) fn all_dirty(&self) -> &[DirtyPages] {
+        &self.dirty
     }
 
     /// Whether changed pages are marked.

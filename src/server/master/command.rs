@@ -171,13 +171,10 @@ pub fn checkpoint(
 pub fn stop(conf_dir: &Path, settings: &Settings) -> Result<Pid, CommandError> {
     let data_dir = Conf::data_dir(conf_dir, settings)?;
     let pid = lock::holder(&data_dir)?;
-    let makes_checkpoints = Runtime::open_for_reading(&data_dir)
-        .is_ok_and(|runtime| makes_checkpoints(&data_dir, runtime.generation()));
+    let is_to_save = makes_checkpoints(&data_dir);
     signal(pid, Signal::SIGTERM)?;
     match wait(&data_dir, pid, STOP, || Ok(None)) {
-        Ok(_) | Err(CommandError::Ended { .. })
-            if makes_checkpoints && do_checkpoints_fail(&data_dir) =>
-        {
+        Ok(_) | Err(CommandError::Ended { .. }) if is_to_save && do_checkpoints_fail(&data_dir) => {
             Err(CommandError::NotSaved { pid })
         }
         Err(CommandError::Ended { .. }) => Ok(pid),
@@ -185,8 +182,11 @@ pub fn stop(conf_dir: &Path, settings: &Settings) -> Result<Pid, CommandError> {
     }
 }
 
-fn makes_checkpoints(data_dir: &Path, generation: u64) -> bool {
-    active::read(data_dir, generation).is_ok_and(|conf| conf.srv.data.checkpoint.is_some())
+/// Whether the running server makes checkpoints.
+fn makes_checkpoints(data_dir: &Path) -> bool {
+    let generation = Runtime::open_for_reading(data_dir).map(|runtime| runtime.generation());
+    let conf = generation.ok().and_then(|generation| active::read(data_dir, generation).ok());
+    conf.is_some_and(|conf| conf.srv.data.checkpoint.is_some())
 }
 
 /// Whether the newest checkpoint could not be made.

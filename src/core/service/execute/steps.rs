@@ -79,7 +79,7 @@ impl Service {
     }
 
     /// Resolves an item and prefetches the head that it leads to.
-    #[inline(never)]
+    #[inline]
     pub(super) fn fetch_head(&mut self, request: &Request, item: &Item, buffer: usize) {
         self.resolve(request, item, buffer);
         self.fetch_heads(buffer..buffer + 1);

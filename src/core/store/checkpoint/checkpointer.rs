@@ -109,16 +109,15 @@ impl Checkpointer {
                 Err(error) => return Some(Err(error)),
             };
             let result = self.pass_over(&members, rate, pacer);
-            let groups: Vec<&Group> = members.iter().map(|&member| &self.groups[member]).collect();
-            if !matches!(result, Ok(None)) || self.are_all_of(name, &groups) {
+            if !matches!(result, Ok(None)) || self.are_all_of(name, &members) {
                 return Some(result);
             }
         }
     }
 
     /// Whether these are all registered groups of this name.
-    fn are_all_of(&self, name: &str, groups: &[&Group]) -> bool {
-        let is_known = |id| groups.iter().any(|group| group.header().id == id);
+    fn are_all_of(&self, name: &str, members: &[usize]) -> bool {
+        let is_known = |id| members.iter().any(|&member| self.groups[member].header().id == id);
         self.runtime.named_groups(name).iter().all(|named| is_known(named.id))
     }
 
@@ -159,8 +158,8 @@ impl Checkpointer {
     ) -> Result<Option<CheckpointFacts>, Error> {
         let groups: Vec<&Group> = members.iter().map(|&member| &self.groups[member]).collect();
         let (named, next) = (groups[0].header(), groups.get(1).map(|next| next.header().id));
-        if groups.iter().any(|group| group.dirty(0).is_none()) {
-            // They are being made ready.
+        if !groups.iter().all(|group| group.has_checkpoints()) {
+            // The marks of one are being made.
             return Ok(None);
         }
         // It may be of other files that had the name: it stays until these have a complete one.
@@ -188,21 +187,17 @@ impl Checkpointer {
             copies.push(Copy { group, files, written: Vec::new() });
         }
         for nth in 0..copies.len() {
-            match copies[nth].run(side, rate, pacer)? {
-                None => {}
-                Some(Ended::NotMarked) => return Ok(None),
-                Some(Ended::At(file, end)) => {
-                    // The files before it have taken marks, and what they stand for is written.
-                    // Those behind it have taken none.
-                    copies.iter().for_each(|copy| copy.end_pass(side, facts.id));
-                    return give_up(copies[nth].group, file, end);
-                }
+            if let Some(Ended { file, end }) = copies[nth].run(side, rate, pacer)? {
+                // The files before it have taken marks, and what they stand for is written. Those
+                // behind it have taken none.
+                copies.iter().for_each(|copy| copy.end_pass(side, facts.id));
+                return give_up(copies[nth].group, file, end);
             }
         }
         for OpenCheckpoint { path, file, .. } in copies.iter().flat_map(|copy| &copy.files) {
             file::sync(path, file)?;
         }
-        if !self.are_all_of(&named.name, &groups) {
+        if !self.are_all_of(&named.name, members) {
             // What has moved before it was copied is in files that have no copy.
             copies.iter().for_each(|copy| copy.end_pass(side, facts.id));
             return Ok(None);
@@ -230,8 +225,7 @@ impl Checkpointer {
         facts: CheckpointFacts,
     ) -> Result<Vec<OpenCheckpoint>, Error> {
         let (side, mut files) = (part.side, Vec::new());
-        for index in 0..group.geometry().files {
-            let Some(dirty) = group.dirty(index) else { break };
+        for (index, dirty) in (0..).zip(group.all_dirty()) {
             let header = Header { file: index, ..group.header().clone() };
             let options = OpenOptions::new().read(true).write(true).clone();
             let known = file::open(&self.data_dir, &header.name, (index, part), &options);
@@ -269,12 +263,10 @@ struct Copy<'a> {
     written: Vec<u64>,
 }
 
-/// Why a copy ended early.
-enum Ended {
-    /// Changes are marked no more.
-    NotMarked,
-    /// In this file.
-    At(u32, FilePassEnd),
+/// Where a copy ended early, and why.
+struct Ended {
+    file: u32,
+    end: FilePassEnd,
 }
 
 impl Copy<'_> {
@@ -284,14 +276,13 @@ impl Copy<'_> {
         rate: PassRate,
         pacer: &dyn Pacer,
     ) -> Result<Option<Ended>, Error> {
-        for (index, checkpoint) in (0..).zip(&self.files) {
-            let Some(dirty) = self.group.dirty(index) else { return Ok(Some(Ended::NotMarked)) };
-            let pass = FilePass { group: self.group, file: index, dirty, side };
+        for ((file, checkpoint), dirty) in (0..).zip(&self.files).zip(self.group.all_dirty()) {
+            let pass = FilePass { group: self.group, file, dirty, side };
             let to = (&*checkpoint.path, &checkpoint.file);
             let mut output = Output::new(to, rate.bytes_per_second, pacer);
             match pass.run(&mut output)? {
                 FilePassEnd::Written { pages } => self.written.push(pages),
-                end => return Ok(Some(Ended::At(index, end))),
+                end => return Ok(Some(Ended { file, end })),
             }
         }
         Ok(None)
@@ -299,9 +290,7 @@ impl Copy<'_> {
 
     /// All that the files of this pass lack is marked.
     fn end_pass(&self, side: Side, id: u64) {
-        for index in 0..self.group.geometry().files {
-            self.group.dirty(index).into_iter().for_each(|dirty| dirty.end_pass(side, id));
-        }
+        self.group.all_dirty().iter().for_each(|dirty| dirty.end_pass(side, id));
     }
 }
 

@@ -25,7 +25,9 @@ use crate::base::sys;
 use crate::conf::Geometry;
 use crate::store::dirty::Side;
 use crate::store::error::{Error, expect, io_error};
-use crate::store::file_words::{bytes_of, create_draft, header_crc, sync_directory, words_of};
+use crate::store::file_words::{
+    bytes_of, create_draft, header_crc, remove_if_there, sync_directory, words_of,
+};
 use crate::store::group::{FileSet, Header, header_words, open_regular, parse_header};
 use crate::store::layout::{self, group as at};
 use crate::store::staging::remove_numbered;
@@ -369,12 +371,7 @@ pub(super) fn settle(
     }
     // First, since without it there are none.
     super::fault::point(&first)?;
-    match std::fs::remove_file(&first) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Err(io_error(&first, "remove it")(error));
-        }
-        _ => {}
-    }
+    remove_if_there(&first)?;
     super::fault::point(&first)?;
     remove_numbered(data_dir, name, end_of(of_next), |_| true)?;
     super::fault::point(&first)?;
@@ -421,14 +418,8 @@ pub(crate) fn is_checkpoint_of_move(data_dir: &Path, name: &str) -> bool {
 /// Removes a checkpoint of a group.
 pub(crate) fn remove(data_dir: &Path, name: &str, side: Side) -> Result<(), Error> {
     for (part, path) in paths(data_dir, name)? {
-        if part.side != side {
-            continue;
-        }
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(io_error(&path, "remove it")(error));
-            }
-            _ => {}
+        if part.side == side {
+            remove_if_there(&path)?;
         }
     }
     Ok(())

@@ -4,7 +4,6 @@
 //! node in them is checked; of a group that moved, those that it moved to first. A restore that
 //! breaks off leaves no group, and the next start begins again.
 
-use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -15,7 +14,7 @@ use crate::base::{clock, sys};
 use crate::key::KeyNodeId;
 use crate::store::dirty::Side;
 use crate::store::error::{Error, io_error};
-use crate::store::file_words::sync_directory;
+use crate::store::file_words::{remove_if_there, sync_directory};
 use crate::store::group::{self, FileSet, Group, Header, MappedFiles};
 use crate::store::growing;
 use crate::store::layout::PAGE_BYTES;
@@ -66,12 +65,8 @@ pub(crate) fn restore(
     // some are new.
     let first = &all[0].names[0];
     fault::point(first)?;
-    match std::fs::remove_file(first) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Err(io_error(first, "remove it")(error));
-        }
-        _ => sync_directory(first)?,
-    }
+    remove_if_there(first)?;
+    sync_directory(first)?;
     all.iter().rev().try_for_each(Draft::put_in_place)?;
     let holds = report.findings.is_empty().then_some((complete.side, complete.facts.id));
     Ok(Restored { report, holds })

@@ -263,11 +263,11 @@ fn a_pass_that_a_move_begins_beside_begins_again_with_both_geometries() {
 
 #[test]
 fn what_a_change_would_lose_of_a_group_that_is_restored_is_told_beforehand() {
-    let (mut machine, _) = begun();
+    let (machine, _) = begun();
     machine.go_down();
-    let mut plan = |geometry| {
-        machine.conf = Conf::parse("srv.xml", &machine.srv, "map.xml", &map(geometry)).unwrap();
-        plan_moves(&machine.conf, NOW).unwrap()
+    let plan = |geometry| {
+        let conf = Conf::parse("srv.xml", &machine.srv, "map.xml", &map(geometry)).unwrap();
+        plan_moves(&conf, NOW).unwrap()
     };
     assert_eq!(plan(SMALL), []);
     let [larger] = &plan(LARGE)[..] else { panic!("one group") };
