@@ -24,6 +24,7 @@ use super::{
     Demand, Details, Figures, Heard, HistorySpan, LimitFigures, Member, Terms, Verdict, Worth,
 };
 use crate::conf::{self, Biz, Mode, Scope};
+use crate::key::DigestKey;
 
 /// By how much a tick may have read its clock after another tick, and yet be the first to reach a
 /// node. The ban that it starts there is not taken for one of a clock set back.
@@ -182,11 +183,12 @@ pub struct Rules {
 impl Rules {
     /// Prepares the limits of a biz. The time must be set before they are used.
     pub fn new(biz: &Biz) -> Rules {
-        Rules::with_clock(biz, &Arc::default())
+        Rules::with_clock(biz, &Arc::default(), None)
     }
 
-    /// The same, with the clock that tells the time of shared limits.
-    pub fn with_clock(biz: &Biz, clock: &Arc<LeaseClock>) -> Rules {
+    /// The same, with the clock that tells the time of shared limits, and with the key under which
+    /// machines hash members alike. None: they are hashed under a key of the group.
+    pub fn with_clock(biz: &Biz, clock: &Arc<LeaseClock>, alike: Option<DigestKey>) -> Rules {
         let rules = place(biz, clock);
         let longest_ban_ms = rules.iter().map(|rule| rule.ban_ms).max().unwrap_or(0);
         let ban = BanRoom {
@@ -194,14 +196,14 @@ impl Rules {
             life_ms: longest_ban_ms.saturating_add(TURN_SKEW_MS),
         };
         let weights = Weights::new(&biz.limits).map(Box::new);
-        let key = NodeLayout::new(biz, &rules, Scope::Key, ban);
+        let key = NodeLayout::new(biz, &rules, Scope::Key, ban, alike);
         let is_lone = |rule: &Rule| rule.scope == Scope::Key && rule.ban_ms == 0;
         Rules {
             lone: matches!(&*rules, [rule] if is_lone(rule))
                 && key.ring.is_none()
                 && weights.is_none(),
             key,
-            biz: NodeLayout::new(biz, &rules, Scope::Biz, BanRoom::NONE),
+            biz: NodeLayout::new(biz, &rules, Scope::Biz, BanRoom::NONE, alike),
             mode: biz.mode,
             longest_ban_ms,
             first_ban: rules.iter().position(|rule| rule.ban_ms > 0).unwrap_or(0) as u16,

@@ -180,9 +180,9 @@ impl Table {
                 let seed = Seed(seeds);
                 // What the cluster knows is named as on all its machines.
                 let is_known = conf.map.is_known_in_cluster(biz);
-                let shared_seed = keys.filter(|_| is_known).map(|keys| keys.key_seed);
-                let digest_key = shared_seed.map_or(seed.digest_key(), DigestKey);
-                let rules = Rules::with_clock(biz, clock);
+                let alike = keys.filter(|_| is_known).map(|keys| DigestKey(keys.key_seed));
+                let digest_key = alike.unwrap_or(seed.digest_key());
+                let rules = Rules::with_clock(biz, clock, alike);
                 let whole = group
                     .filter(|_| rules.needs(Scope::Biz))
                     .map(|group| Wanted { group, at: KeyRef::BIZ.locate(biz.id, &geometry, seed) });

@@ -35,7 +35,7 @@ fn prepare(sharing: &str, limits: &str, clock: &Arc<LeaseClock>) -> Rules {
          <biz id='1' name='b' key='string' {sharing}>{limits}</biz></map>"
     );
     let conf = Conf::parse("s", srv, "m", &map).unwrap_or_else(|faults| panic!("{faults}"));
-    let mut rules = Rules::with_clock(&conf.map.bizs[0], clock);
+    let mut rules = Rules::with_clock(&conf.map.bizs[0], clock, None);
     rules.set_now(WALL);
     rules
 }

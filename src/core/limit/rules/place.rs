@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::Rule;
 use crate::base::hash;
 use crate::conf::{self, Biz, DISTINCT_HEADER_WORDS, Scope, Tally};
+use crate::key::DigestKey;
 use crate::limit::distinct::Remembered;
 use crate::limit::leased::{LeaseClock, Leased};
 use crate::limit::past::Past;
@@ -19,6 +20,9 @@ use crate::limit::ring::{self, Ring};
 
 /// What is in the shape of a node that holds histories: a number of its own, as a policy has.
 const WITH_HISTORY: [u64; 2] = [9, 0];
+/// What is in the shape of a node that holds members which machines hash alike, beside what tells
+/// their keys apart. Under another key the members are strangers to the node.
+const HASHED_ALIKE: u64 = 12;
 
 /// What all nodes of a biz in one scope have in common.
 #[derive(Debug, Clone, Copy)]
@@ -51,11 +55,20 @@ impl BanRoom {
 }
 
 impl NodeLayout {
-    pub fn new(biz: &Biz, rules: &[Rule], scope: Scope, ban: BanRoom) -> NodeLayout {
+    pub fn new(
+        biz: &Biz,
+        rules: &[Rule],
+        scope: Scope,
+        ban: BanRoom,
+        alike: Option<DigestKey>,
+    ) -> NodeLayout {
         let own = || rules.iter().filter(|rule| rule.scope == scope);
         let fixed = biz.limits_of(scope).map(|(_, limit)| biz.state_words(limit)).sum();
         let has_past = own().any(|rule| policy::past(&rule.policy).is_some());
-        let shapes = || own().map(|rule| policy::shape(&rule.policy));
+        let is_distinct = |limit: &conf::Limit| matches!(limit.policy, conf::Policy::Distinct(_));
+        let has_members = biz.limits_of(scope).any(|(_, limit)| is_distinct(limit));
+        let hashed = alike.filter(|_| has_members).map(|key| [HASHED_ALIKE, key.mark()]);
+        let shapes = || own().map(|rule| policy::shape(&rule.policy)).chain(hashed);
         let plain = shape_of(scope, shapes());
         let with_past = shape_of(scope, shapes().chain([WITH_HISTORY]));
         let (shape, sibling) = if has_past { (with_past, plain) } else { (plain, with_past) };

@@ -98,6 +98,51 @@ fn a_set_admits_those_it_knows_and_no_more_than_its_max() {
 }
 
 #[test]
+fn a_set_whose_members_were_hashed_under_another_key_begins_anew() {
+    let map = |settings: &str| {
+        format!(
+            r#"<map><group name="g" files="1" key-nodes="8" chain="8" node-size="512" {settings}/>
+            <biz id="1" name="devices" key="string">
+              <limit policy="distinct" precision="exact" max="2"/></biz>
+            <biz id="2" name="users" key="string"><limit policy="distinct" precision="8"/></biz>
+            <biz id="3" name="plain" key="string"><limit policy="total" max="9"/></biz></map>"#
+        )
+    };
+    let world = World::shared(&map(""));
+    let mut service = world.attach();
+    let publish = |service: &mut Service, settings: &str, generation| {
+        world.publish_shared(&map(settings), generation);
+        service.begin_tick();
+    };
+    let fill = |service: &mut Service| {
+        for member in ["a", "b"] {
+            assert!(!note(service, "devices", "k", member).limited, "{member}");
+            note(service, "users", "k", member);
+        }
+        assert!(note(service, "devices", "k", "c").limited);
+        service.update("plain", "k", NOW).figures.used
+    };
+    assert_eq!(fill(&mut service), 1);
+    // The group's own key, and then that of all machines.
+    publish(&mut service, r#"backup="10s""#, 2);
+    assert_eq!(asked(&mut service, "devices", "k", "").figures.used, 0);
+    assert_eq!(asked(&mut service, "users", "k", "").figures.used, 0);
+    assert_eq!(fill(&mut service), 2, "only members are hashed");
+    // The same key goes on, also for records that are spilled.
+    publish(&mut service, r#"backup="10s" spill="true""#, 3);
+    assert_eq!(asked(&mut service, "devices", "k", "").figures.used, 2);
+    assert!(!asked(&mut service, "devices", "k", "a").limited);
+    // Another secret.
+    world.runtime().set_cluster_keys(crate::conf::ClusterSecret::new([9; 32]).keys());
+    publish(&mut service, r#"backup="10s""#, 4);
+    assert_eq!(fill(&mut service), 3);
+    // And back.
+    publish(&mut service, "", 5);
+    assert_eq!(fill(&mut service), 4);
+    world.verify();
+}
+
+#[test]
 fn force_notes_up_to_the_largest_max_and_then_no_more() {
     let world = World::new(MAP);
     let mut service = world.attach();

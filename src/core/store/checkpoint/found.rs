@@ -1,0 +1,321 @@
+//! Which passes there are of a group.
+//!
+//! Invariant: a pass counts if the headers of all files of the group name it as complete; of a group
+//! that moves, those of the files that it moves to, too. The pass copied these last, so that no
+//! record is missing in both. An older pass takes its place only where the newer one was broken
+//! off: where it is damaged, somebody must say that what it held may be lost.
+
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+
+use super::file::{
+    CheckpointFacts, FILE_PARTS, OpenCheckpoint, Part, end_of, open, path_of, read_facts,
+};
+use crate::conf::Geometry;
+use crate::store::dirty::Side;
+use crate::store::error::{Error, expect, io_error};
+use crate::store::file_words::remove_if_there;
+use crate::store::group::{FileSet, Header};
+
+/// The checkpoints of a group.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// There is no file of any.
+    Nothing,
+    /// The newest pass that is complete in all files, and the one before, or why that is not
+    /// complete.
+    Complete(Box<Complete>, Result<Box<Complete>, String>),
+    /// A complete pass, and what is wrong with the other checkpoint, which may be newer.
+    Older(Box<Complete>, String),
+    /// There are files, and no pass is complete in all of them. For each checkpoint, why.
+    Unusable(Vec<String>),
+}
+
+/// A pass that is complete in all files of a group.
+#[derive(Debug)]
+pub(crate) struct Complete {
+    pub side: Side,
+    pub facts: CheckpointFacts,
+    pub named: Copied,
+    /// If the group moved, the files that it moved to.
+    pub next: Option<Copied>,
+}
+
+/// What was copied of the files of one geometry.
+#[derive(Debug)]
+pub(crate) struct Copied {
+    /// The header of file 0.
+    pub header: Header,
+    /// In order of their indexes.
+    pub files: Vec<OpenCheckpoint>,
+}
+
+impl Complete {
+    /// The named files, and those that the group moved to.
+    pub fn copied(&self) -> impl Iterator<Item = (FileSet, &Copied)> {
+        let next = self.next.iter().map(|next| (FileSet::Next, next));
+        std::iter::once((FileSet::Named, &self.named)).chain(next)
+    }
+
+    /// What the group has its geometry from: of one that moved, the files that it moved to.
+    pub fn newest(&self) -> &Copied {
+        self.next.as_ref().unwrap_or(&self.named)
+    }
+
+    /// The error that it is not known to be the newest pass.
+    pub fn may_be_outdated(&self, why: String) -> Error {
+        let group = self.named.header.name.clone();
+        Error::NewestDamaged { group, why, number: self.facts.number }
+    }
+}
+
+/// What there is of one checkpoint of a group.
+enum State {
+    Complete(Box<Complete>),
+    /// No file.
+    Absent,
+    /// Its last pass did not end.
+    BrokenOff(String),
+    /// Its last pass may have ended, and something of it is missing or wrong.
+    Damaged {
+        why: String,
+        /// Of its last pass, as far as a header tells.
+        number: Option<u64>,
+    },
+}
+
+/// The checkpoint that the next pass writes, and the number of that pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Next {
+    pub side: Side,
+    pub number: u64,
+    /// What there is of the other checkpoint is damaged: it is nothing once this pass is complete.
+    pub replaces_other: bool,
+}
+
+/// Finds the newest complete pass of a group, and opens its files for reading.
+///
+/// # Errors
+/// The directory cannot be read, or this process lacks something for now.
+pub(crate) fn find(data_dir: &Path, name: &str) -> Result<Found, Error> {
+    Ok(match states(data_dir, name)? {
+        [State::Absent, State::Absent] => Found::Nothing,
+        [State::Complete(a), State::Complete(b)] => {
+            let (newest, older) = if a.facts.number >= b.facts.number { (a, b) } else { (b, a) };
+            Found::Complete(newest, Ok(older))
+        }
+        [State::Complete(complete), other] | [other, State::Complete(complete)] => {
+            match other.why(name) {
+                why if other.is_older_than(&complete) => Found::Complete(complete, Err(why)),
+                why => Found::Older(complete, why),
+            }
+        }
+        states => Found::Unusable(states.map(|state| state.why(name)).into()),
+    })
+}
+
+/// Finds what the next pass of a group writes: the checkpoint that is not the newest complete one.
+pub(super) fn next(data_dir: &Path, name: &str) -> Result<Next, Error> {
+    let states = states(data_dir, name)?;
+    let number = highest_number(data_dir, name)? + 1;
+    let complete_number = |state: &State| match state {
+        State::Complete(complete) => Some(complete.facts.number),
+        _ => None,
+    };
+    let side = match states.each_ref().map(complete_number) {
+        [None, None] => Side::A,
+        [a, b] if a >= b => Side::B,
+        _ => Side::A,
+    };
+    let other = &states[side.other() as usize];
+    Ok(Next { side, number, replaces_other: matches!(other, State::Damaged { .. }) })
+}
+
+impl State {
+    /// Whether a complete pass is the newest one beside it.
+    fn is_older_than(&self, complete: &Complete) -> bool {
+        match self {
+            State::Absent | State::BrokenOff(_) => true,
+            State::Damaged { number, .. } => number.is_some_and(|it| it <= complete.facts.number),
+            State::Complete(other) => other.facts.number <= complete.facts.number,
+        }
+    }
+
+    /// Why it is not complete.
+    fn why(&self, name: &str) -> String {
+        match self {
+            State::BrokenOff(why) | State::Damaged { why, .. } => why.clone(),
+            State::Absent => format!("group {name} has no other checkpoint"),
+            State::Complete(_) => String::new(),
+        }
+    }
+}
+
+fn states(data_dir: &Path, name: &str) -> Result<[State; 2], Error> {
+    let paths = paths(data_dir, name)?;
+    let state = |side: Side| {
+        let of_side = || paths.iter().filter(|(part, _)| part.side == side).map(|(_, path)| path);
+        if of_side().next().is_none() {
+            return Ok(State::Absent);
+        }
+        match complete(data_dir, name, side) {
+            Ok(complete) => Ok(State::Complete(Box::new(complete))),
+            Err(error) if error.is_transient() => Err(error),
+            Err(error) => last_pass(of_side(), error.to_string()),
+        }
+    };
+    let [a, b] = Side::BOTH.map(state);
+    Ok([a?, b?])
+}
+
+/// What became of the last pass over these files, whose headers do not all name it as complete.
+fn last_pass<'p>(paths: impl Iterator<Item = &'p PathBuf>, why: String) -> Result<State, Error> {
+    let mut known: Vec<(u64, bool)> = Vec::new();
+    for path in paths {
+        match read_facts(path) {
+            Ok(facts) => known.push((facts.number, facts.is_complete)),
+            Err(error) if error.is_transient() => return Err(error),
+            Err(_) => {}
+        }
+    }
+    let number = known.iter().map(|&(number, _)| number).max();
+    Ok(match known.iter().any(|&(it, is_complete)| Some(it) == number && !is_complete) {
+        true => State::BrokenOff(why),
+        false => State::Damaged { why, number },
+    })
+}
+
+/// The highest number of a pass in any header.
+fn highest_number(data_dir: &Path, name: &str) -> Result<u64, Error> {
+    let mut highest = 0;
+    for (_, path) in paths(data_dir, name)? {
+        match read_facts(&path) {
+            Ok(facts) => highest = highest.max(facts.number),
+            Err(error) if error.is_transient() => return Err(error),
+            Err(_) => {}
+        }
+    }
+    Ok(highest)
+}
+
+fn complete(data_dir: &Path, name: &str, side: Side) -> Result<Complete, Error> {
+    let (named, facts) = copied(data_dir, name, Part { set: FileSet::Named, side })?;
+    let part = Part { set: FileSet::Next, side };
+    let first = path_of(data_dir, name, 0, part);
+    let next = first.exists().then(|| copied(data_dir, name, part)).transpose()?;
+    let found = next.as_ref().map(|(next, _)| next.header.id);
+    expect(&first, "group id", shown(found.unwrap_or(0)), shown(facts.partner.unwrap_or(0)))?;
+    if let Some((_, of_next)) = &next {
+        expect(&first, "id of the pass", shown(of_next.id), shown(facts.id))?;
+    }
+    Ok(Complete { side, facts, named, next: next.map(|(next, _)| next) })
+}
+
+fn copied(data_dir: &Path, name: &str, part: Part) -> Result<(Copied, CheckpointFacts), Error> {
+    let open = |file| {
+        let opened = open(data_dir, name, (file, part), &reading())?;
+        match opened.facts.is_complete {
+            true => Ok(opened),
+            false => Err(Error::Mismatch {
+                path: opened.path,
+                field: "state of its last pass",
+                found: "broken off".to_owned(),
+                expected: "complete".to_owned(),
+            }),
+        }
+    };
+    let first = open(0)?;
+    let (header, facts) = (first.header.clone(), first.facts);
+    let mut files = vec![first];
+    for index in 1..header.geometry.files {
+        let opened = open(index)?;
+        expect(&opened.path, "id of the pass", shown(opened.facts.id), shown(facts.id))?;
+        if (Header { file: 0, ..opened.header.clone() }) != header {
+            return Err(Error::Mismatch {
+                path: opened.path,
+                field: "header",
+                found: format!("{:?}", opened.header),
+                expected: format!("that of file 0: {header:?}"),
+            });
+        }
+        files.push(opened);
+    }
+    Ok((Copied { header, files }, facts))
+}
+
+fn shown(id: u64) -> String {
+    format!("{id:016x}")
+}
+
+fn reading() -> OpenOptions {
+    OpenOptions::new().read(true).clone()
+}
+
+/// The newest complete pass of a group, if there is one, without its files.
+pub fn checkpoint_facts(data_dir: &Path, name: &str) -> Option<CheckpointFacts> {
+    restorable(data_dir, name).ok().flatten()
+}
+
+/// The pass that a start restores a group from which has no live files. `None`: there is no
+/// checkpoint.
+///
+/// # Errors
+/// There are checkpoints, and none is complete, or the newest one is damaged.
+pub fn restorable(data_dir: &Path, name: &str) -> Result<Option<CheckpointFacts>, Error> {
+    match find(data_dir, name)? {
+        Found::Nothing => Ok(None),
+        Found::Complete(complete, _) => {
+            // Each file says how many of its own pages were written.
+            let files = complete.copied().flat_map(|(_, copied)| &copied.files);
+            let written_pages = files.map(|file| file.facts.written_pages).sum();
+            Ok(Some(CheckpointFacts { written_pages, ..complete.facts }))
+        }
+        Found::Older(older, why) => Err(older.may_be_outdated(why)),
+        Found::Unusable(why) => Err(Error::Lost { group: name.to_owned(), why }),
+    }
+}
+
+/// The geometry of the newest complete pass of a group, if there is one. Of one that moved, that to
+/// which it moved.
+pub(crate) fn geometry(data_dir: &Path, name: &str) -> Option<Geometry> {
+    match find(data_dir, name) {
+        Ok(Found::Complete(complete, _) | Found::Older(complete, _)) => Some(complete.newest().header.geometry),
+        _ => None,
+    }
+}
+
+/// Whether the group moved in its newest complete pass.
+pub(crate) fn is_checkpoint_of_move(data_dir: &Path, name: &str) -> bool {
+    checkpoint_facts(data_dir, name).is_some_and(|facts| facts.partner.is_some())
+}
+
+/// Removes a checkpoint of a group.
+pub(crate) fn remove(data_dir: &Path, name: &str, side: Side) -> Result<(), Error> {
+    for (part, path) in paths(data_dir, name)? {
+        if part.side == side {
+            remove_if_there(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// The paths of all checkpoint files of a group, whatever their numbers.
+fn paths(data_dir: &Path, name: &str) -> Result<Vec<(Part, PathBuf)>, Error> {
+    let start = format!("{name}.");
+    let part_of = |file: &str| {
+        let middle = file.strip_prefix(&start)?;
+        let is_its = |part: &Part| {
+            middle.strip_suffix(end_of(*part)).is_some_and(|number| number.parse::<u32>().is_ok())
+        };
+        FILE_PARTS.into_iter().find(is_its)
+    };
+    let entries = std::fs::read_dir(data_dir).map_err(io_error(data_dir, "read the directory"))?;
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(io_error(data_dir, "read the directory"))?.path();
+        if let Some(part) = path.file_name().and_then(|name| name.to_str()).and_then(part_of) {
+            found.push((part, path));
+        }
+    }
+    Ok(found)
+}

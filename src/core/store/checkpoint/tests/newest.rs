@@ -1,0 +1,130 @@
+//! The newest checkpoint is damaged: it is never silently replaced by an older one.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use super::{KEYS, Machine, all_done, fault, newest, of};
+use crate::store::dirty::Side;
+use crate::store::{Moves, Preparing, Runtime, prepare_with};
+
+fn writable(path: &Path) -> std::fs::File {
+    OpenOptions::new().write(true).open(path).unwrap()
+}
+
+fn scribble(path: &Path) {
+    writable(path).write_all_at(&[7], 17 * 8).unwrap();
+}
+
+fn cut(path: &Path) {
+    writable(path).set_len(5000).unwrap();
+}
+
+fn remove(path: &Path) {
+    std::fs::remove_file(path).unwrap();
+}
+
+/// What may happen to a file that stays, and to any.
+const STAYING: [fn(&Path); 2] = [scribble, cut];
+const DAMAGES: [fn(&Path); 3] = [scribble, cut, remove];
+/// A file of a group with two, and the only one of the other.
+const FILES: [(&str, u32, usize); 3] = [("small", 0, 0), ("small", 1, 0), ("large", 0, 3)];
+
+/// A machine with two passes, after each of which all counts rose.
+fn after_two_passes() -> Machine {
+    let machine = Machine::new();
+    for _ in 0..2 {
+        machine.use_all(1);
+        assert!(all_done(&machine.pass()));
+    }
+    machine
+}
+
+/// All counts are 2, but for those of three keys.
+fn twos_but(first: usize, used: u64) -> Vec<u64> {
+    let mut expected = vec![2; KEYS.len()];
+    expected[first..first + 3].fill(used);
+    expected
+}
+
+#[test]
+fn a_damaged_newest_checkpoint_is_named_and_the_older_one_waits_for_consent() {
+    for (name, file, first) in FILES {
+        // Who removes all files of a checkpoint wants the other one.
+        let damages = if name == "large" { &STAYING[..] } else { &DAMAGES };
+        for damage in damages {
+            let mut machine = after_two_passes();
+            let path = of(&machine, name, file, newest(&machine, name));
+            damage(&path);
+            machine.go_down();
+            for _ in 0..2 {
+                let prepared = machine.start(false);
+                let [unserved] = &*prepared.unserved else { panic!("{name} {file}: {prepared:?}") };
+                assert_eq!(unserved.group, name);
+                for word in [path.to_str().unwrap(), "--accept-loss, which restores checkpoint 2"] {
+                    assert!(unserved.reason.contains(word), "{word}: {}", unserved.reason);
+                }
+            }
+            let prepared = machine.start(true);
+            assert!(prepared.unserved.is_empty() && prepared.created.is_empty(), "{prepared:?}");
+            assert_eq!(machine.used(), twos_but(first, 1), "{name} {file}");
+            machine.go_down();
+            assert_eq!(machine.start(false).restored.len(), 2, "accepted once for all");
+            assert_eq!(machine.used(), twos_but(first, 1), "{name} {file}");
+            assert!(all_done(&machine.pass()) && all_done(&machine.pass()));
+            machine.go_down();
+            assert_eq!(machine.start(false).restored.len(), 2);
+        }
+    }
+}
+
+#[test]
+fn a_damaged_older_checkpoint_costs_nothing() {
+    for file in 0..2 {
+        for damage in DAMAGES {
+            let mut machine = after_two_passes();
+            damage(&of(&machine, "small", file, newest(&machine, "small").other()));
+            machine.go_down();
+            assert_eq!(machine.start(false).restored.len(), 2, "{file}");
+            assert_eq!(machine.used(), vec![2; KEYS.len()]);
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_that_is_damaged_beside_its_server_is_whole_after_the_next_pass() {
+    let sides: [fn(Side) -> Vec<Side>; 3] =
+        [|newest| vec![newest], |newest| vec![newest.other()], |_| Side::BOTH.to_vec()];
+    for damaged in sides {
+        for (name, file, _) in FILES {
+            for damage in DAMAGES {
+                let mut machine = after_two_passes();
+                let sides = damaged(newest(&machine, name));
+                sides.iter().for_each(|&side| damage(&of(&machine, name, file, side)));
+                machine.use_all(1);
+                assert!(all_done(&machine.pass()), "{name} {file}");
+                machine.go_down();
+                assert_eq!(machine.start(false).restored.len(), 2, "{name} {file}: {sides:?}");
+                assert_eq!(machine.used(), vec![3; KEYS.len()], "{name} {file}: {sides:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_this_process_lacks_is_no_damage() {
+    let mut machine = after_two_passes();
+    let path = of(&machine, "small", 1, newest(&machine, "small"));
+    machine.go_down();
+    Runtime::create_or_open(&machine.data()).unwrap();
+    fault::lack_descriptors(&path);
+    for accepts_loss in [false, true] {
+        let moves = Moves::default();
+        let how = Preparing { accepts_loss, ..Preparing::careful(&moves) };
+        let error = prepare_with(&machine.conf, how).unwrap_err().to_string();
+        assert!(error.contains("Too many open files"), "{error}");
+    }
+    fault::give_descriptors(&path);
+    assert_eq!(machine.start(false).restored.len(), 2);
+    assert_eq!(machine.used(), vec![2; KEYS.len()]);
+}

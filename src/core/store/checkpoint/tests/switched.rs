@@ -1,0 +1,140 @@
+//! Live files on a disk that outlive their machine, and checkpoints that are older than they: of a
+//! time before the files were changed without checkpoints.
+
+use super::moving::{LARGE, begun};
+use super::{KEYS, Machine, NOW, all_done};
+use crate::conf::{Conf, HashKind};
+use crate::inspect::{Migration, Step};
+use crate::store::group::{Marks, write_marks};
+use crate::store::{Moves, Preparing, Runtime, close_clean, prepare_with};
+
+/// Whether the machine ended its files cleanly before it went down.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Clean,
+    PowerCut,
+}
+
+impl Machine {
+    /// Ends this boot. The live files are as they were.
+    fn reboot(&self, end: End) {
+        let live = self.dir.path().join("live");
+        for path in std::fs::read_dir(live).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.extension().is_some_and(|end| end == "mmap") {
+                let clean = end == End::Clean;
+                write_marks(&path, Marks { boot: [1, 2], clean, quarantined: false }).unwrap();
+            }
+        }
+        std::fs::remove_file(Runtime::path_in(&self.data())).unwrap();
+    }
+
+    /// Starts again with or without checkpoints.
+    fn switch(&mut self, on: bool) {
+        let without = self.srv.replace(" checkpoint='60s'", "");
+        let text = if on { without.replace("/></srv>", " checkpoint='60s'/></srv>") } else { without };
+        self.srv = text;
+        self.conf = Conf::parse("srv.xml", &self.srv, "map.xml", &self.map).unwrap();
+        assert_eq!(self.conf.srv.data.checkpoint.is_some(), on);
+        let prepared = self.start(false);
+        assert!(prepared.restored.is_empty() && prepared.created.is_empty(), "{prepared:?}");
+    }
+
+    fn expect(&self, used: u64) {
+        assert_eq!(self.used(), vec![used; KEYS.len()]);
+    }
+}
+
+#[test]
+fn a_checkpoint_of_a_time_before_others_without_is_not_restored_over_newer_files() {
+    for reboots in [&[][..], &[End::Clean], &[End::PowerCut]] {
+        let mut machine = Machine::new();
+        machine.use_all(1);
+        assert!(all_done(&machine.pass()));
+        machine.switch(false);
+        machine.use_all(1);
+        for &end in reboots {
+            machine.reboot(end);
+            machine.switch(false);
+            machine.use_all(1);
+        }
+        machine.switch(true);
+        machine.use_all(1);
+        let used = 3 + reboots.len() as u64;
+        // Also if the next one is no longer the first start with checkpoints.
+        for _ in 0..2 {
+            machine.reboot(End::PowerCut);
+            let prepared = machine.start(false);
+            assert!(prepared.restored.is_empty() && prepared.scanned.len() == 2, "{prepared:?}");
+            machine.expect(used);
+        }
+        // From its first pass on a checkpoint counts.
+        assert!(all_done(&machine.pass()));
+        machine.use_all(1);
+        machine.reboot(End::PowerCut);
+        assert_eq!(machine.start(false).restored.len(), 2);
+        machine.expect(used);
+    }
+}
+
+#[test]
+fn files_that_are_lost_are_restored_however_old_the_checkpoint_is() {
+    let mut machine = Machine::new();
+    machine.use_all(1);
+    assert!(all_done(&machine.pass()));
+    machine.switch(false);
+    machine.use_all(1);
+    machine.switch(true);
+    machine.go_down();
+    assert_eq!(machine.start(false).restored.len(), 2);
+    machine.expect(1);
+}
+
+#[test]
+fn a_checkpoint_of_the_boot_before_counts_until_the_next_pass() {
+    let mut machine = Machine::new();
+    for end in [End::Clean, End::PowerCut, End::Clean] {
+        let before = machine.used()[0];
+        machine.use_all(1);
+        assert!(all_done(&machine.pass()));
+        machine.reboot(end);
+        machine.start(false);
+        machine.use_all(1);
+        machine.reboot(End::PowerCut);
+        assert_eq!(machine.start(false).restored.len(), 2);
+        machine.expect(before + 1);
+    }
+}
+
+#[test]
+fn the_files_that_a_group_has_moved_to_have_its_checkpoints() {
+    let (mut machine, _) = begun();
+    machine.begin_move(LARGE);
+    machine.end_move();
+    machine.reboot(End::PowerCut);
+    Runtime::create_or_open(&machine.data()).unwrap();
+    let moves = Moves { begin: ["g".to_owned()].into(), ..Moves::default() };
+    let prepared = prepare_with(&machine.conf, Preparing::careful(&moves)).unwrap();
+    assert_eq!(prepared.restored, ["g"], "as its last pass found it: before it moved");
+}
+
+#[test]
+fn the_checkpoints_of_files_before_a_migration_are_not_restored_over_those_after_it() {
+    let mut machine = Machine::new();
+    machine.use_all(1);
+    assert!(all_done(&machine.pass()));
+    machine.use_all(1);
+    assert!(close_clean(&machine.conf).unwrap());
+    machine.map = machine.map.replace("key-nodes='40'", "key-nodes='40' hash='bob'");
+    machine.conf = Conf::parse("srv.xml", &machine.srv, "map.xml", &machine.map).unwrap();
+    assert_eq!(machine.conf.map.groups[0].geometry.hash, HashKind::Bob);
+    let mut go_on = |_: Step<'_>| true;
+    let migration = Migration::begin(&machine.conf, NOW, &mut go_on).unwrap();
+    let plans = migration.plan(&mut go_on).unwrap();
+    migration.run(&plans, &mut go_on).unwrap();
+    drop(migration);
+    machine.start(false);
+    machine.reboot(End::PowerCut);
+    let prepared = machine.start(false);
+    assert_eq!((prepared.restored, prepared.unserved), (vec!["large".to_owned()], vec![]));
+    assert_eq!(machine.used(), [2, 2, 2, 1, 1, 1]);
+}
