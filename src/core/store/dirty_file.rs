@@ -9,17 +9,21 @@
 //!   page 0   header   0 magic | 1 format | 2 group id | 3 file index | 4 device and 5 inode and
 //!                     6 birth of the group file | 7 its pages | 8 CRC over 0..8
 //!                     outside the CRC: 16 id of the pass that checkpoint a holds, 17 of b; 0:
-//!                     unknown, or a pass into it is under way
+//!                     unknown, or a pass into it is under way | 18 is 1 until a pass has ended
+//!                     since checkpoints were switched on: those there are may be years old
 //!   page 1.. bits     of each 64 pages a word for a and a word for b
 //! ```
 
 use std::fs::OpenOptions;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::dirty::{DirtyPages, Side};
 use super::error::{Error, expect, io_error};
-use super::file_words::{FilePlace, bytes_of, create_draft, header_crc, remove_if_there, words_of};
+use super::file_words::{
+    FilePlace, bytes_of, create_draft, header_crc, remove_if_there, sync_directory, words_of,
+};
 use super::layout::{PAGE_BYTES, PAGE_WORDS};
 use super::region::Region;
 use super::runtime::FileEntry;
@@ -30,9 +34,11 @@ use crate::base::sys;
 const MAGIC: u64 = u64::from_le_bytes(*b"FRSDIRTY");
 /// Changes with the meaning or size of any field.
 const FORMAT: u64 = 1;
+const GROUP: usize = 2;
 const CRC: usize = 8;
 const PASSES: usize = 16;
-const _: () = assert!(CRC < PASSES && PASSES + 2 <= PAGE_WORDS);
+const AWAITS: usize = PASSES + 2;
+const _: () = assert!(CRC < PASSES && AWAITS < PAGE_WORDS);
 
 /// Its path, from that of the group file.
 pub(crate) fn path_of(group_file: &Path) -> PathBuf {
@@ -61,11 +67,33 @@ fn header_of(file_bytes: u64, entry: &FileEntry) -> [u64; CRC] {
     [MAGIC, FORMAT, entry.group, entry.file.into(), place[0], place[1], place[2], pages]
 }
 
-/// Creates the file with no mark at all, and nothing known of checkpoints. Returns its place.
+/// Whether the checkpoints that there are were made from these files, or the files from them. Else
+/// the files were changed without checkpoints, and no pass has ended since. `groups` are the ids of
+/// the group and of what it moves to: the file may be renamed already.
+pub(crate) fn has_own_checkpoints(group_file: &Path, groups: &[u64]) -> Result<bool, Error> {
+    let path = path_of(group_file);
+    let file = match sys::open_regular(OpenOptions::new().read(true), &path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        opened => opened.map_err(io_error(&path, "open it"))?,
+    };
+    let mut head = [0u8; (AWAITS + 1) * 8];
+    match file.read_exact_at(&mut head, 0) {
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(true),
+        read => read.map_err(io_error(&path, "read its header"))?,
+    }
+    let words = words_of(&head);
+    // One that is damaged was there when its machine went down.
+    let is_sound = words[CRC] == header_crc(&words[..CRC]);
+    Ok(!is_sound || groups.contains(&words[GROUP]) && words[AWAITS] == 0)
+}
+
+/// Creates the file with no mark at all, and nothing known of checkpoints. It awaits its first
+/// pass if these are older than the group file. Returns its place.
 pub(crate) fn create(
     group_file: &Path,
     file_bytes: u64,
     entry: &FileEntry,
+    awaits: bool,
 ) -> Result<FilePlace, Error> {
     let path = path_of(group_file);
     let draft = path.with_extension("dirty.new");
@@ -75,9 +103,14 @@ pub(crate) fn create(
         sys::allocate(&file, 0, bytes).map_err(io_error(&draft, "allocate its blocks"))?;
         let mut words = header_of(file_bytes, entry).to_vec();
         words.push(header_crc(&words));
+        words.resize(AWAITS, 0);
+        words.push(awaits.into());
         file.write_all_at(&bytes_of(&words), 0).map_err(io_error(&draft, "write its header"))?;
         let place = FilePlace::of(&file).map_err(io_error(&draft, "read its inode"))?;
+        // After the machine went down it tells whether checkpoints were on.
+        file.sync_all().map_err(io_error(&draft, "sync it"))?;
         std::fs::rename(&draft, &path).map_err(io_error(&path, "rename it into place"))?;
+        sync_directory(&path)?;
         Ok(place)
     })();
     if made.is_err() {
@@ -165,5 +198,15 @@ impl DirtyPages {
     /// The checkpoint holds what this pass has written, and all else is marked.
     pub(crate) fn end_pass(&self, side: Side, pass: u64) {
         self.region().store_release(PASSES + side as usize, pass);
+    }
+
+    /// A pass has ended. From now on a checkpoint is newer than what a broken machine leaves of the
+    /// group file.
+    pub(crate) fn end_wait(&self) -> std::io::Result<()> {
+        if self.region().load(AWAITS) == 0 {
+            return Ok(());
+        }
+        self.region().store_release(AWAITS, 0);
+        self.region().flush_part(0, PAGE_BYTES)
     }
 }

@@ -165,6 +165,21 @@ pub enum Error {
         /// What is wrong with each checkpoint.
         why: Vec<String>,
     },
+    /// What a group would be restored from is complete, and the other checkpoint is damaged, which
+    /// may be newer.
+    #[error(
+        "group {group}: its live files are not there, and its newest checkpoint may be one that is \
+         damaged: {why}; put that back, or start with --accept-loss, which restores checkpoint \
+         {number}"
+    )]
+    NewestDamaged {
+        /// The group.
+        group: String,
+        /// What is wrong with it.
+        why: String,
+        /// The number of the complete one.
+        number: u64,
+    },
     /// The disk does not give back what a checkpoint holds.
     #[error(
         "group {group}: {}: cannot read the checkpoint: {source}; check its disk, or start with \
@@ -229,6 +244,7 @@ impl Error {
             | Error::Missing { .. }
             | Error::Quarantined { .. }
             | Error::Lost { .. }
+            | Error::NewestDamaged { .. }
             | Error::Unreadable { .. } => true,
             _ => false,
         }

@@ -187,7 +187,9 @@ impl LiveGroup {
         name: &str,
     ) -> Result<(LiveGroup, Option<LiveGroup>), Error> {
         let complete = match checkpoint::find(data_dir, name)? {
-            checkpoint::Found::Complete(complete, _) => complete,
+            checkpoint::Found::Complete(complete, _) | checkpoint::Found::Older(complete, _) => {
+                complete
+            }
             checkpoint::Found::Nothing => {
                 return Err(Error::NoCheckpoint { group: name.to_owned(), why: Vec::new() });
             }

@@ -179,18 +179,20 @@ fn prepare_groups(conf: &Conf, how: Preparing<'_>, admit: Admit) -> Result<Prepa
             tracing::warn!(group = name, %error, "cannot remove the files that a migration left");
         }
         let made = make_ready(conf, configured, how, &runtime, &mut prepared);
+        let is_restored = prepared.restored.contains(name);
         let admitted = made.and_then(|markings| {
             let may_begin = moves.begin.contains(name)
                 // It moved when its machine went down.
                 || moves.in_force.contains_key(name)
                 // The move was planned from another checkpoint, which is lost.
-                || how.accepts_loss && prepared.restored.contains(name);
+                || how.accepts_loss && is_restored;
             let Pair { next, former } =
                 begin_or_go_on(live, configured, &runtime, moves, may_begin)?;
             let files = |set, pairing| Admitting { name, set, pairing };
             let Some(next) = next else {
                 admit(live, files(FileSet::Named, Pairing::Alone), &runtime, &mut prepared)?;
-                return mark_changes(conf, name, &runtime, &[(FileSet::Named, markings.named)]);
+                let named = [(FileSet::Named, markings.named)];
+                return mark_changes(conf, name, &runtime, &named, is_restored);
             };
             let former_files = files(FileSet::Named, Pairing::FormerOf(next));
             admit(live, former_files, &runtime, &mut prepared)?;
@@ -198,7 +200,7 @@ fn prepare_groups(conf: &Conf, how: Preparing<'_>, admit: Admit) -> Result<Prepa
             admit(live, next_files, &runtime, &mut prepared)?;
             prepared.moving.insert(name.clone(), moves.mode_of(name));
             let all = [(FileSet::Named, markings.named), (FileSet::Next, markings.next)];
-            mark_changes(conf, name, &runtime, &all)
+            mark_changes(conf, name, &runtime, &all, is_restored)
         });
         match admitted {
             Err(error) if error.is_of_files() => {

@@ -20,7 +20,8 @@ use crate::store::runtime::Runtime;
 pub(crate) enum LiveState {
     /// There are none.
     Absent,
-    /// They go on: of this boot, or of a clean end. Or they are damaged, and must be named.
+    /// They go on: of this boot, or of a clean end, or newer than any checkpoint. Or they are
+    /// damaged, and must be named.
     GoOn,
     /// Their machine went down under them.
     Unclean,
@@ -34,24 +35,40 @@ pub(crate) fn live_state(live_dir: &Path, group: &conf::Group) -> Result<LiveSta
     if !group::is_there(live_dir, &group.name) {
         return Ok(LiveState::Absent);
     }
-    let Ok(OpenGroup { files, .. }) = group::open_files(live_dir, &group.name) else {
+    let Ok(OpenGroup { header, files }) = group::open_files(live_dir, &group.name) else {
         return Ok(LiveState::GoOn);
     };
-    let mut files = files;
+    let (mut files, mut ids) = (files, vec![header.id]);
     if group::is_next_there(live_dir, &group.name) {
         match group::open_files_of(live_dir, &group.name, FileSet::Next) {
-            Ok(next) => files.extend(next.files),
+            Ok(next) => {
+                files.extend(next.files);
+                ids.push(next.header.id);
+            }
             Err(_) => return Ok(LiveState::GoOn),
         }
     }
     let boot = sys::boot_id().map_err(io_error(live_dir, "read this boot's id"))?;
+    let mut is_clean = true;
     for OpenFile { path, file } in &files {
         let marks = group::read_marks(path, file)?;
-        if marks.boot != boot && !marks.clean {
-            return Ok(LiveState::Unclean);
-        }
+        is_clean &= marks.boot == boot || marks.clean;
     }
-    Ok(LiveState::GoOn)
+    if is_clean {
+        return Ok(LiveState::GoOn);
+    }
+    if !dirty_file::has_own_checkpoints(&files[0].path, &ids)? {
+        tracing::warn!(group = group.name, "its files are newer than any checkpoint of it");
+        return Ok(LiveState::GoOn);
+    }
+    Ok(LiveState::Unclean)
+}
+
+/// Whether the marks that a group gets await its first pass: its checkpoints, if there are any, are
+/// of a time before it was changed without.
+pub(crate) fn awaits_first_pass(live_dir: &Path, name: &str, ids: &[u64]) -> Result<bool, Error> {
+    let first = group::path_of(live_dir, name, 0);
+    Ok(!dirty_file::has_own_checkpoints(&first, ids)?)
 }
 
 /// What marks of changed pages a group gets.
@@ -70,12 +87,12 @@ pub(crate) enum Marking {
     },
 }
 
-/// Gives a registered group its marks. No process of the server has the group mapped, or it has
+/// Gives a registered group its marks: new ones await its first pass or do not. No process of the server has the group mapped, or it has
 /// these marks already.
 pub(crate) fn admit_marks(
     open: &OpenGroup,
     runtime: &Runtime,
-    marking: Marking,
+    (marking, awaits): (Marking, bool),
 ) -> Result<(), Error> {
     let OpenGroup { header, files } = open;
     let file_bytes = header.geometry.file_bytes();
@@ -85,14 +102,16 @@ pub(crate) fn admit_marks(
         let place = runtime.dirty_place(known.index);
         let valid = place.map(|place| dirty_file::open(path, file_bytes, &entry, place));
         match (marking, valid) {
-            (Marking::Off, None) => {}
-            (Marking::Off, Some(_)) => {
-                runtime.set_dirty_place(known.index, None);
+            (Marking::Off, _) => {
+                if place.is_some() {
+                    runtime.set_dirty_place(known.index, None);
+                }
+                // They may be of a boot before.
                 dirty_file::remove(path)?;
             }
             (Marking::On, Some(Ok(_))) => {}
             (Marking::On | Marking::Holding { .. }, _) => {
-                let place = dirty_file::create(path, file_bytes, &entry)?;
+                let place = dirty_file::create(path, file_bytes, &entry, awaits)?;
                 let dirty = dirty_file::open(path, file_bytes, &entry, place)?;
                 for side in Side::BOTH {
                     match marking {

@@ -9,7 +9,8 @@
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use super::file::{self, CheckpointFacts, Found, OpenCheckpoint, Part};
+use super::file::{self, CheckpointFacts, OpenCheckpoint, Part};
+use super::found::{self, Next};
 use super::pass::{FilePass, FilePassEnd, Output, Pace, Pacer};
 use crate::base::{clock, sys};
 use crate::store::backing::CHECKPOINT_BYTE;
@@ -162,21 +163,16 @@ impl Checkpointer {
             // The marks of one are being made.
             return Ok(None);
         }
-        // It may be of other files that had the name: it stays until these have a complete one.
-        let newest = match file::find(&self.data_dir, &named.name)? {
-            Found::Complete(newest, _) => Some(newest),
-            Found::Nothing | Found::Unusable(_) => None,
-        };
-        let side = newest.as_ref().map_or(Side::A, |newest| newest.side.other());
+        // The newest one may be of other files that had the name: it stays until these have one.
+        let Next { side, number, replaces_other } = found::next(&self.data_dir, &named.name)?;
         let facts = CheckpointFacts {
             id: file::random_id(&self.data_dir)?,
-            number: newest.as_ref().map_or(0, |newest| newest.facts.number) + 1,
+            number,
             begun_ms: clock::now(),
             written_pages: 0,
             is_complete: false,
             partner: None,
         };
-        drop(newest);
         file::settle(&self.data_dir, named, side, next)?;
         let mut copies = Vec::new();
         for (group, set) in groups.iter().zip([FileSet::Named, FileSet::Next]) {
@@ -212,6 +208,10 @@ impl Checkpointer {
             }
         }
         copies.iter().for_each(|copy| copy.end_pass(side, facts.id));
+        copies.iter().try_for_each(Copy::end_wait)?;
+        if replaces_other {
+            found::remove(&self.data_dir, &named.name, side.other())?;
+        }
         let written_pages = copies.iter().flat_map(|copy| &copy.written).sum();
         Ok(Some(CheckpointFacts { written_pages, is_complete: true, ..facts }))
     }
@@ -291,6 +291,14 @@ impl Copy<'_> {
     /// All that the files of this pass lack is marked.
     fn end_pass(&self, side: Side, id: u64) {
         self.group.all_dirty().iter().for_each(|dirty| dirty.end_pass(side, id));
+    }
+
+    /// From now on there is a checkpoint of these files.
+    fn end_wait(&self) -> Result<(), Error> {
+        for (OpenCheckpoint { path, .. }, dirty) in self.files.iter().zip(self.group.all_dirty()) {
+            dirty.end_wait().map_err(io_error(path, "note that it is complete"))?;
+        }
+        Ok(())
     }
 }
 

@@ -17,9 +17,19 @@ pub fn read(_: &std::path::Path) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Called before a checkpoint file is opened.
+#[cfg(not(test))]
+#[inline(always)]
+pub fn open(_: &std::path::Path) -> std::io::Result<()> {
+    Ok(())
+}
+
 #[cfg(test)]
 #[allow(unused_imports, reason = "the tests over real files are not run by Miri and loom")]
-pub use played::{calls, die_at, fail_at, make_readable, make_unreadable, point, read};
+pub use played::{
+    calls, die_at, fail_at, give_descriptors, lack_descriptors, make_readable, make_unreadable,
+    open, point, read,
+};
 
 #[cfg(test)]
 #[allow(dead_code, reason = "the tests over real files are not run by Miri and loom")]
@@ -47,6 +57,9 @@ mod played {
     /// Files whose data the disk does not give back. A restore reads with several threads.
     static UNREADABLE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
+    /// Files for which this process has no descriptor left.
+    static UNOPENABLE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
     /// From here on the `nth` call of this thread fails, and all behind it. 0: none.
     pub fn fail_at(nth: u64) {
         CALLS.set(0);
@@ -72,6 +85,21 @@ mod played {
     /// The disk gives it back again.
     pub fn make_readable(path: &Path) {
         UNREADABLE.lock().unwrap().retain(|bad| bad != path);
+    }
+
+    /// From here on this process has too many files open when it opens this one.
+    pub fn lack_descriptors(path: &Path) {
+        UNOPENABLE.lock().unwrap().push(path.to_owned());
+    }
+
+    /// It has descriptors again.
+    pub fn give_descriptors(path: &Path) {
+        UNOPENABLE.lock().unwrap().retain(|bad| bad != path);
+    }
+
+    pub fn open(path: &Path) -> io::Result<()> {
+        let is_bad = UNOPENABLE.lock().unwrap().iter().any(|bad| bad == path);
+        if is_bad { Err(Errno::EMFILE.into()) } else { Ok(()) }
     }
 
     pub fn read(path: &Path) -> io::Result<()> {

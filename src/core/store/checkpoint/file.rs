@@ -1,9 +1,7 @@
-//! A checkpoint file: its format, and which checkpoints there are of a group.
+//! A checkpoint file: its format, and its ways to the disk.
 //!
 //! Invariant: a header says that a pass is complete only after all that the pass has written is on
-//! the disk. A pass counts if the headers of all files of the group name it as complete; of a group
-//! that moves, those of the files that it moves to, too. The pass copied these last, so that no
-//! record is missing in both.
+//! the disk. A pass that begins says so in every header, before it writes anything else.
 //!
 //! ```text
 //! DATA/GROUP.I.checkpoint.a and .b
@@ -22,7 +20,6 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::base::sys;
-use crate::conf::Geometry;
 use crate::store::dirty::Side;
 use crate::store::error::{Error, expect, io_error};
 use crate::store::file_words::{
@@ -81,7 +78,7 @@ pub(crate) struct OpenCheckpoint {
 }
 
 /// How the names of the files of a part end, behind the number.
-fn end_of(Part { set, side }: Part) -> &'static str {
+pub(super) fn end_of(Part { set, side }: Part) -> &'static str {
     match (set, side) {
         (FileSet::Named, Side::A) => ".checkpoint.a",
         (FileSet::Named, Side::B) => ".checkpoint.b",
@@ -90,7 +87,8 @@ fn end_of(Part { set, side }: Part) -> &'static str {
     }
 }
 
-const PARTS: [Part; 4] = [
+/// All that there may be.
+pub(super) const FILE_PARTS: [Part; 4] = [
     Part { set: FileSet::Named, side: Side::A },
     Part { set: FileSet::Named, side: Side::B },
     Part { set: FileSet::Next, side: Side::A },
@@ -128,6 +126,21 @@ pub(super) fn sync(path: &Path, file: &File) -> Result<(), Error> {
 
 /// Reads and checks the header of a checkpoint file, and the file's length.
 pub(crate) fn read_header(path: &Path, file: &File) -> Result<(Header, CheckpointFacts), Error> {
+    let words = read_words(path, file)?;
+    let header = parse_header(path, &words)?;
+    let len = file.metadata().map_err(io_error(path, "read its length"))?.len();
+    expect(path, "length", len, header.geometry.file_bytes())?;
+    Ok((header, facts_of(&words)))
+}
+
+/// What a file's header says of its pass, whatever else is wrong with the file.
+pub(super) fn read_facts(path: &Path) -> Result<CheckpointFacts, Error> {
+    let file = open_file(OpenOptions::new().read(true), path)?;
+    Ok(facts_of(&read_words(path, &file)?))
+}
+
+/// Reads the words of a header, and checks that they are such.
+fn read_words(path: &Path, file: &File) -> Result<Vec<u64>, Error> {
     let len = file.metadata().map_err(io_error(path, "read its length"))?.len();
     if len < layout::PAGE_BYTES as u64 {
         expect(path, "length", len, layout::PAGE_BYTES as u64)?;
@@ -139,17 +152,23 @@ pub(crate) fn read_header(path: &Path, file: &File) -> Result<(Header, Checkpoin
     expect(path, "version and layout", words[at::VERSION], layout::version_word())?;
     expect(path, "format", words[FORMAT_AT], FORMAT)?;
     expect(path, "header CRC", words[CRC], header_crc(&words[..CRC]))?;
-    let header = parse_header(path, &words)?;
-    expect(path, "length", len, header.geometry.file_bytes())?;
-    let facts = CheckpointFacts {
+    Ok(words)
+}
+
+fn facts_of(words: &[u64]) -> CheckpointFacts {
+    CheckpointFacts {
         id: words[PASS],
         number: words[NUMBER],
         begun_ms: words[BEGUN],
         written_pages: words[WRITTEN],
         is_complete: words[COMPLETE] == 1,
         partner: Some(words[PARTNER]).filter(|&id| id != 0),
-    };
-    Ok((header, facts))
+    }
+}
+
+fn open_file(options: &OpenOptions, path: &Path) -> Result<File, Error> {
+    super::fault::open(path).map_err(io_error(path, "open it"))?;
+    open_regular(options, path)
 }
 
 /// Opens a checkpoint file. `options` is at least for reading.
@@ -160,7 +179,7 @@ pub(super) fn open(
     options: &OpenOptions,
 ) -> Result<OpenCheckpoint, Error> {
     let path = path_of(data_dir, name, file, part);
-    let opened = open_regular(options, &path)?;
+    let opened = open_file(options, &path)?;
     let (header, facts) = read_header(&path, &opened)?;
     expect(&path, "group name", header.name.as_str(), name)?;
     expect(&path, "file index", header.file, file)?;
@@ -227,118 +246,6 @@ pub(super) fn random_id(data_dir: &Path) -> Result<u64, Error> {
     Ok(u64::from_le_bytes(bytes).max(1))
 }
 
-/// The checkpoints of a group.
-#[derive(Debug)]
-pub(crate) enum Found {
-    /// There is no file of any.
-    Nothing,
-    /// The newest pass that is complete in all files, and the one before, or why that is not
-    /// complete.
-    Complete(Box<Complete>, Result<Box<Complete>, String>),
-    /// There are files, and no pass is complete in all of them. For each checkpoint, why.
-    Unusable(Vec<String>),
-}
-
-/// A pass that is complete in all files of a group.
-#[derive(Debug)]
-pub(crate) struct Complete {
-    pub side: Side,
-    pub facts: CheckpointFacts,
-    pub named: Copied,
-    /// If the group moved, the files that it moved to.
-    pub next: Option<Copied>,
-}
-
-/// What was copied of the files of one geometry.
-#[derive(Debug)]
-pub(crate) struct Copied {
-    /// The header of file 0.
-    pub header: Header,
-    /// In order of their indexes.
-    pub files: Vec<OpenCheckpoint>,
-}
-
-impl Complete {
-    /// The named files, and those that the group moved to.
-    pub fn copied(&self) -> impl Iterator<Item = (FileSet, &Copied)> {
-        let next = self.next.iter().map(|next| (FileSet::Next, next));
-        std::iter::once((FileSet::Named, &self.named)).chain(next)
-    }
-
-    /// What the group has its geometry from: of one that moved, the files that it moved to.
-    pub fn newest(&self) -> &Copied {
-        self.next.as_ref().unwrap_or(&self.named)
-    }
-}
-
-/// Finds the newest complete pass of a group, and opens its files for reading.
-pub(crate) fn find(data_dir: &Path, name: &str) -> Result<Found, Error> {
-    if !is_any_there(data_dir, name)? {
-        return Ok(Found::Nothing);
-    }
-    let [a, b] = Side::BOTH.map(|side| complete(data_dir, name, side));
-    let number = |found: &Result<Complete, String>| found.as_ref().map_or(0, |c| c.facts.number);
-    let (newest, older) = if number(&a) >= number(&b) { (a, b) } else { (b, a) };
-    match (newest, older) {
-        (Ok(newest), older) => Ok(Found::Complete(Box::new(newest), older.map(Box::new))),
-        (Err(one), Err(two)) => Ok(Found::Unusable(vec![one, two])),
-        (Err(_), Ok(_)) => unreachable!("the one with a number is the newest"),
-    }
-}
-
-fn complete(data_dir: &Path, name: &str, side: Side) -> Result<Complete, String> {
-    let (named, facts) = copied(data_dir, name, Part { set: FileSet::Named, side })?;
-    let part = Part { set: FileSet::Next, side };
-    let first = path_of(data_dir, name, 0, part);
-    let next = first.exists().then(|| copied(data_dir, name, part)).transpose()?;
-    let differs = |field: &str, found: u64, expected: u64| {
-        let path = first.display();
-        format!("{path}: {field}: found {found:016x}, expected {expected:016x}, as in file 0")
-    };
-    let found = next.as_ref().map(|(next, _)| next.header.id);
-    if found != facts.partner {
-        let [found, expected] = [found, facts.partner].map(Option::unwrap_or_default);
-        return Err(differs("group id", found, expected));
-    }
-    if let Some((_, of_next)) = &next
-        && of_next.id != facts.id
-    {
-        return Err(differs("id of the pass", of_next.id, facts.id));
-    }
-    Ok(Complete { side, facts, named, next: next.map(|(next, _)| next) })
-}
-
-fn copied(data_dir: &Path, name: &str, part: Part) -> Result<(Copied, CheckpointFacts), String> {
-    let open = |file| {
-        let options = OpenOptions::new().read(true).clone();
-        let opened = open(data_dir, name, (file, part), &options).map_err(|e| e.to_string())?;
-        match opened.facts.is_complete {
-            true => Ok(opened),
-            false => Err(format!("{}: its last pass was broken off", opened.path.display())),
-        }
-    };
-    let first = open(0)?;
-    let (header, facts) = (first.header.clone(), first.facts);
-    let mut files = vec![first];
-    for index in 1..header.geometry.files {
-        let opened = open(index)?;
-        let differs = |field: &str, found: String, expected: String| {
-            format!("{}: {field}: found {found}, expected {expected}", opened.path.display())
-        };
-        if opened.facts.id != facts.id {
-            let ids = [opened.facts.id, facts.id].map(|id| format!("{id:016x}"));
-            let [found, expected] = ids;
-            return Err(differs("id of the pass", found, format!("{expected}, as in file 0")));
-        }
-        if (Header { file: 0, ..opened.header.clone() }) != header {
-            let (found, expected) = (format!("{:?}", opened.header), format!("{header:?}"));
-            return Err(differs("header", found, format!("that of file 0: {expected}")));
-        }
-        files.push(opened);
-    }
-    Ok((Copied { header, files }, facts))
-}
-
 /// Prepares the checkpoint that is to be written next for the files with these ids. Where a move
 /// has ended, the copies of the next files become those of the named ones, file 0 last; copies of
 /// files that are no more are removed. Whatever this interrupts, the checkpoint is not complete
@@ -376,76 +283,4 @@ pub(super) fn settle(
     remove_numbered(data_dir, name, end_of(of_next), |_| true)?;
     super::fault::point(&first)?;
     remove_numbered(data_dir, name, end_of(of_named), |file| file >= named.geometry.files)
-}
-
-/// The newest complete pass of a group, if there is one, without its files.
-pub fn checkpoint_facts(data_dir: &Path, name: &str) -> Option<CheckpointFacts> {
-    restorable(data_dir, name).ok().flatten()
-}
-
-/// The pass that a start restores a group from which has no live files. `None`: there is no
-/// checkpoint.
-///
-/// # Errors
-/// There are checkpoints, and none is complete.
-pub fn restorable(data_dir: &Path, name: &str) -> Result<Option<CheckpointFacts>, Error> {
-    match find(data_dir, name)? {
-        Found::Nothing => Ok(None),
-        Found::Complete(complete, _) => {
-            // Each file says how many of its own pages were written.
-            let files = complete.copied().flat_map(|(_, copied)| &copied.files);
-            let written_pages = files.map(|file| file.facts.written_pages).sum();
-            Ok(Some(CheckpointFacts { written_pages, ..complete.facts }))
-        }
-        Found::Unusable(why) => Err(Error::Lost { group: name.to_owned(), why }),
-    }
-}
-
-/// The geometry of the newest complete pass of a group, if there is one. Of one that moved, that to
-/// which it moved.
-pub(crate) fn geometry(data_dir: &Path, name: &str) -> Option<Geometry> {
-    match find(data_dir, name) {
-        Ok(Found::Complete(complete, _)) => Some(complete.newest().header.geometry),
-        _ => None,
-    }
-}
-
-/// Whether the group moved in its newest complete pass.
-pub(crate) fn is_checkpoint_of_move(data_dir: &Path, name: &str) -> bool {
-    checkpoint_facts(data_dir, name).is_some_and(|facts| facts.partner.is_some())
-}
-
-/// Removes a checkpoint of a group.
-pub(crate) fn remove(data_dir: &Path, name: &str, side: Side) -> Result<(), Error> {
-    for (part, path) in paths(data_dir, name)? {
-        if part.side == side {
-            remove_if_there(&path)?;
-        }
-    }
-    Ok(())
-}
-
-fn is_any_there(data_dir: &Path, name: &str) -> Result<bool, Error> {
-    Ok(!paths(data_dir, name)?.is_empty())
-}
-
-/// The paths of all checkpoint files of a group, whatever their numbers.
-fn paths(data_dir: &Path, name: &str) -> Result<Vec<(Part, PathBuf)>, Error> {
-    let start = format!("{name}.");
-    let part_of = |file: &str| {
-        let middle = file.strip_prefix(&start)?;
-        let is_its = |part: &Part| {
-            middle.strip_suffix(end_of(*part)).is_some_and(|number| number.parse::<u32>().is_ok())
-        };
-        PARTS.into_iter().find(is_its)
-    };
-    let entries = std::fs::read_dir(data_dir).map_err(io_error(data_dir, "read the directory"))?;
-    let mut found = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(io_error(data_dir, "read the directory"))?.path();
-        if let Some(part) = path.file_name().and_then(|name| name.to_str()).and_then(part_of) {
-            found.push((part, path));
-        }
-    }
-    Ok(found)
 }

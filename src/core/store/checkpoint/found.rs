@@ -279,7 +279,9 @@ pub fn restorable(data_dir: &Path, name: &str) -> Result<Option<CheckpointFacts>
 /// which it moved.
 pub(crate) fn geometry(data_dir: &Path, name: &str) -> Option<Geometry> {
     match find(data_dir, name) {
-        Ok(Found::Complete(complete, _) | Found::Older(complete, _)) => Some(complete.newest().header.geometry),
+        Ok(Found::Complete(complete, _) | Found::Older(complete, _)) => {
+            Some(complete.newest().header.geometry)
+        }
         _ => None,
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! | file | duty |
 //! | --- | --- |
-//! | `file` | the format, and what is there of a group |
+//! | `file` | the format |
+//! | `found` | which passes there are of a group |
 //! | `fault` | faults of the disk, in tests |
 //! | `pass` | copies what has changed in one file |
 //! | `checkpointer` | passes over all groups, for the keeper |
@@ -18,18 +19,21 @@ mod admit;
 mod checkpointer;
 mod fault;
 mod file;
+mod found;
 mod pass;
 mod restore;
 #[cfg(all(test, not(loom), not(miri)))]
 mod tests;
 
-pub(super) use admit::{LiveState, Marking, admit_marks, live_state};
+pub(super) use admit::{LiveState, Marking, admit_marks, awaits_first_pass, live_state};
 pub use checkpointer::{Checkpointer, GroupPass, PassRate, Unpaced};
-pub(crate) use file::is_checkpoint_of_move;
-pub use file::{CheckpointFacts, checkpoint_facts, restorable};
-pub(super) use file::{Complete, Copied, Found, create_empty, find, geometry, remove};
+pub use file::CheckpointFacts;
+pub(super) use file::create_empty;
 #[cfg(all(test, not(loom), not(miri)))]
 use file::{Part, path_of};
+pub(crate) use found::is_checkpoint_of_move;
+pub(super) use found::{Complete, Copied, Found, find, geometry, remove};
+pub use found::{checkpoint_facts, restorable};
 pub use pass::{Pace, Pacer};
 pub use restore::Progress;
 pub(super) use restore::{Restored, restore};

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::fault;
-use super::file::{Complete, Copied, OpenCheckpoint};
+use super::file::OpenCheckpoint;
+use super::found::{Complete, Copied};
 use crate::base::{clock, sys};
 use crate::key::KeyNodeId;
 use crate::store::dirty::Side;

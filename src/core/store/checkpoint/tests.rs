@@ -2,6 +2,8 @@
 
 mod killed;
 mod moving;
+mod newest;
+mod switched;
 mod unreadable;
 
 use std::collections::BTreeMap;
@@ -136,6 +138,12 @@ impl Machine {
 
 fn of(machine: &Machine, name: &str, file: u32, side: Side) -> PathBuf {
     path_of(&machine.data(), name, file, Part { set: FileSet::Named, side })
+}
+
+/// The file of a group that a restore reads next.
+fn newest(machine: &Machine, name: &str) -> Side {
+    let number = |side| std::fs::read(of(machine, name, 0, side)).unwrap()[17 * 8];
+    Side::BOTH.into_iter().max_by_key(|&side| number(side)).unwrap()
 }
 
 fn all_done(passes: &[GroupPass]) -> bool {

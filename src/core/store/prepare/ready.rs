@@ -10,7 +10,7 @@ use crate::conf::{self, Conf, OtherSetting};
 use crate::store::checkpoint::{self, Complete, Found, LiveState, Marking, Restored};
 use crate::store::dirty::Side;
 use crate::store::error::Error;
-use crate::store::group::{self, FileSet, Group};
+use crate::store::group::{self, FileSet, Group, OpenGroup};
 use crate::store::growing;
 use crate::store::runtime::{LINGERING, Runtime};
 
@@ -20,10 +20,18 @@ pub(super) fn mark_changes(
     name: &str,
     runtime: &Runtime,
     markings: &[(FileSet, Marking)],
+    is_restored: bool,
 ) -> Result<(), Error> {
-    for &(set, marking) in markings {
-        let open = group::open_files_of(live_dir(conf), name, set)?;
-        checkpoint::admit_marks(&open, runtime, marking)?;
+    let live = live_dir(conf);
+    let open = |&(set, marking): &(FileSet, Marking)| {
+        Ok((group::open_files_of(live, name, set)?, marking))
+    };
+    let all: Vec<(OpenGroup, Marking)> = markings.iter().map(open).collect::<Result<_, Error>>()?;
+    let ids: Vec<u64> = all.iter().map(|(open, _)| open.header.id).collect();
+    let awaits = !is_restored && checkpoint::awaits_first_pass(live, name, &ids)?;
+    for (open, marking) in &all {
+        let awaits = awaits && *marking == Marking::On;
+        checkpoint::admit_marks(open, runtime, (*marking, awaits))?;
     }
     if conf.srv.data.checkpoint.is_some()
         && let Some(facts) = checkpoint::checkpoint_facts(&conf.srv.data.dir, name)
@@ -84,9 +92,27 @@ pub(super) fn make_ready(
                 Err(why) => why.into_iter().chain(why_no_older).collect(),
             }
         }
+        // What is left of the live files is newer than the other one.
+        Found::Older(_, why) if state == LiveState::Unclean => vec![why],
+        Found::Older(older, why) if !how.accepts_loss => return Err(older.may_be_outdated(why)),
+        Found::Older(older, why) => {
+            tracing::error!(group = name, why, "what this checkpoint held is lost, as accepted");
+            let damaged = older.side.other();
+            match restore_one_of(std::iter::once(older), conf, how, runtime, prepared)? {
+                Ok(markings) => {
+                    checkpoint::remove(data, name, damaged)?;
+                    return Ok(markings);
+                }
+                Err(unread) => unread.into_iter().chain([why]).collect(),
+            }
+        }
     };
     if state == LiveState::Unclean {
         // They are scanned, as without checkpoints.
+        if !why.is_empty() {
+            let why = why.join("; ");
+            tracing::warn!(group = name, why, "no checkpoint is restored, but the files are there");
+        }
         return Ok(Markings::of_named(Marking::On));
     }
     if !why.is_empty() {

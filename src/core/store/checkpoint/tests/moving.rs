@@ -9,7 +9,7 @@ use super::{Machine, NOW, RATE, all_done};
 use crate::conf::Conf;
 use crate::inspect::{Look, Reader, plan_moves};
 use crate::service::{MovePass, MoveStep, Service};
-use crate::store::checkpoint::{Pace, Pacer, fault, file};
+use crate::store::checkpoint::{Pace, Pacer, fault, is_checkpoint_of_move};
 use crate::store::group::Marks;
 use crate::store::{Moves, Preparing, Runtime, end_move, prepare_with};
 
@@ -71,7 +71,7 @@ impl Machine {
     }
 
     fn is_of_move(&self) -> bool {
-        file::is_checkpoint_of_move(&self.data(), "g")
+        is_checkpoint_of_move(&self.data(), "g")
     }
 
     fn has_next_checkpoints(&self) -> bool {

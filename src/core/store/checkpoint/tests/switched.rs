@@ -31,7 +31,8 @@ impl Machine {
     /// Starts again with or without checkpoints.
     fn switch(&mut self, on: bool) {
         let without = self.srv.replace(" checkpoint='60s'", "");
-        let text = if on { without.replace("/></srv>", " checkpoint='60s'/></srv>") } else { without };
+        let text =
+            if on { without.replace("/></srv>", " checkpoint='60s'/></srv>") } else { without };
         self.srv = text;
         self.conf = Conf::parse("srv.xml", &self.srv, "map.xml", &self.map).unwrap();
         assert_eq!(self.conf.srv.data.checkpoint.is_some(), on);

@@ -1,15 +1,9 @@
 //! A disk that does not give back what a checkpoint holds: the file is named, nothing half restored
 //! is served, and the other groups are. Where loss is accepted, the checkpoint before is taken.
 
-use super::{KEYS, Machine, NOW, all_done, of};
+use super::{KEYS, Machine, NOW, all_done, newest, of};
 use crate::store::checkpoint::fault;
 use crate::store::dirty::Side;
-
-/// The file of a group that a restore reads next.
-fn newest(machine: &Machine, name: &str) -> Side {
-    let number = |side| std::fs::read(of(machine, name, 0, side)).unwrap()[17 * 8];
-    Side::BOTH.into_iter().max_by_key(|&side| number(side)).unwrap()
-}
 
 #[test]
 fn a_checkpoint_that_cannot_be_read_is_named_and_nothing_half_restored_is_served() {
