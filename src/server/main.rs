@@ -18,7 +18,6 @@ use frs_server::master::{self, Ended, Forecast, Start, command};
 use frs_server::process::child::ForkedChild;
 use frs_server::process::envoy;
 use frs_server::process::log;
-use frs_server::process::message::Loss;
 use frs_server::process::result_files::Reloaded;
 use frs_server::{courier, keeper, worker};
 
@@ -178,9 +177,7 @@ fn main() -> ExitCode {
     let result = match arguments.command.unwrap_or(Command::Serve(arguments.serve)) {
         Command::Serve(how) => serve(&how),
         Command::Check(conf) => check(&conf),
-        Command::Reload { place, lossy } => {
-            reload(&place, if lossy { Loss::Allowed } else { Loss::Refused })
-        }
+        Command::Reload { place, lossy } => reload(&place, lossy),
         Command::Checkpoint(place) => checkpoint(&place),
         Command::Stop(place) => stop(&place),
         Command::Status(place) => status(&place),
@@ -277,8 +274,8 @@ fn status(place: &Place) -> Result<(), Failed> {
     tell(text.trim_end_matches('\n'))
 }
 
-fn reload(place: &Place, loss: Loss) -> Result<(), Failed> {
-    match say(command::reload(&place.dir.conf, &place.settings()?, loss), |result| result)? {
+fn reload(place: &Place, lossy: bool) -> Result<(), Failed> {
+    match say(command::reload(&place.dir.conf, &place.settings()?, lossy), |result| result)? {
         Reloaded::Taken { generation, laggards } => {
             tell(format_args!("taken: generation {generation}"))?;
             let mut laggards = laggards.iter();

@@ -48,19 +48,19 @@ pub struct Prepared {
 /// What a preparation knows of groups that move to another geometry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Moves {
-    /// Those that move in the configuration in force.
+    /// Those that move in the configuration in force, and how they go on.
     pub in_force: BTreeMap<String, MoveMode>,
     /// Those that may begin to move. Of any other one, another geometry is an error.
     pub begin: BTreeSet<String>,
-    /// How they move from now on.
+    /// Whether these may lose what does not fit.
     pub lossy: bool,
 }
 
 impl Moves {
     fn mode_of(&self, group: &str) -> MoveMode {
         match self.in_force.get(group) {
-            _ if self.lossy => MoveMode::Lossy,
             Some(&mode) => mode,
+            None if self.lossy => MoveMode::Lossy,
             None => MoveMode::Lossless,
         }
     }

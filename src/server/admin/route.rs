@@ -184,7 +184,7 @@ fn which(params: &mut Params) -> Result<Which, Refusal> {
 
 fn put_biz(biz: String, params: &mut Params) -> Result<Route, Refusal> {
     let growth = match [params.flag("grow")?, params.flag("lossy")?] {
-        [true, true] => Growth::Allowed(Loss::Allowed),
+        [true, true] => Growth::Allowed(Loss::OfNewMoves),
         [true, false] => Growth::Allowed(Loss::Refused),
         [false, false] => Growth::Refused,
         [false, true] => return Err(Refusal::bad("lossy=true: expected grow=true beside it")),
@@ -297,7 +297,7 @@ mod tests {
             ("PUT", "/biz/1001", put_biz(Growth::Refused)),
             ("PUT", "/biz/1001?lossy=false", put_biz(Growth::Refused)),
             ("PUT", "/biz/1001?grow=true", put_biz(Growth::Allowed(Loss::Refused))),
-            ("PUT", "/biz/1001?lossy=true&grow=true", put_biz(Growth::Allowed(Loss::Allowed))),
+            ("PUT", "/biz/1001?lossy=true&grow=true", put_biz(Growth::Allowed(Loss::OfNewMoves))),
             ("DELETE", "/biz/1001", change(Change::DeleteBiz("1001".into()))),
             ("POST", "/biz/a/reset", change(Change::Reset("a".into()))),
             ("GET", "/node?biz=b&key=a%26b", Route::Node(which("b", Some("a&b")))),

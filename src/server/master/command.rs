@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use crate::process::lock::{self, LockError};
 use crate::process::lossy_request::LossyRequest;
-use crate::process::message::Loss;
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{self, Pid, Signal};
@@ -94,19 +93,17 @@ pub enum CommandError {
     Active(#[from] ActiveError),
 }
 
-/// Has the master read its configuration again. `loss` says whether what does not fit a changed
-/// geometry may be lost.
+/// Has the master read its configuration again. `lossy`: what does not fit a changed geometry may
+/// be lost.
 ///
 /// # Errors
 /// There is no answer. A refused configuration is an answer.
-pub fn reload(conf_dir: &Path, settings: &Settings, loss: Loss) -> Result<Reloaded, CommandError> {
+pub fn reload(conf_dir: &Path, settings: &Settings, lossy: bool) -> Result<Reloaded, CommandError> {
     let data_dir = Conf::data_dir(conf_dir, settings)?;
     let pid = lock::holder(&data_dir)?;
     // Kept until the answer is there.
-    let _request = match loss {
-        Loss::Refused => None,
-        Loss::Allowed => Some(LossyRequest::make(&data_dir).map_err(CommandError::Lossy)?),
-    };
+    let request = lossy.then(|| LossyRequest::make(&data_dir));
+    let _request = request.transpose().map_err(CommandError::Lossy)?;
     let asked_ns = clock::monotonic_ns();
     signal(pid, Signal::SIGHUP)?;
     wait(&data_dir, pid, RELOAD, || {

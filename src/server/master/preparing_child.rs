@@ -69,8 +69,12 @@ impl Work {
     fn run(self, conf: &Conf, progress: store::Progress<'_>) -> Result<Prepared, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let overlay = Overlay::read(&conf.srv.data.dir).map_err(|error| text(&error))?;
-        let lossy = self.loss == Loss::Allowed;
-        let mut moves = Moves { in_force: overlay.moving().clone(), lossy, ..Moves::default() };
+        let mut in_force = overlay.moving().clone();
+        if self.loss == Loss::Allowed {
+            in_force.values_mut().for_each(|mode| *mode = MoveMode::Lossy);
+        }
+        let lossy = self.loss != Loss::Refused;
+        let mut moves = Moves { in_force, lossy, ..Moves::default() };
         if self.how != How::AfterFault {
             let plans = plan_moves(conf, clock::now()).map_err(|error| text(&error))?;
             let faults: Vec<String> = plans.iter().filter_map(|plan| refusal(plan, self)).collect();

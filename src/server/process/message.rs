@@ -59,8 +59,18 @@ pub enum Loss {
     /// A reload that would is refused.
     #[default]
     Refused,
-    /// It may.
+    /// The groups that begin to move by it may; those that move already go on as they began.
+    OfNewMoves,
+    /// All groups that move may.
     Allowed,
+}
+
+impl Loss {
+    fn of_number(number: u32) -> Option<Loss> {
+        [Loss::Refused, Loss::OfNewMoves, Loss::Allowed]
+            .into_iter()
+            .find(|&loss| loss as u32 == number)
+    }
 }
 
 /// A request of the keeper, under a number that comes back with the answer.
@@ -123,7 +133,7 @@ impl ToMaster {
         let (kind, value, [one, other]) = match self {
             ToMaster::Ready => return READY.to_vec(),
             ToMaster::Ask(NumberedAsk { number, ask }) => match ask {
-                Ask::Reload(loss) => (b'l', u32::from(loss == Loss::Allowed), [number, 0]),
+                Ask::Reload(loss) => (b'l', loss as u32, [number, 0]),
                 Ask::Degrade(on) => (b'd', u32::from(on), [number, 0]),
                 Ask::Reset { biz, cleared } => (b'e', biz, [number, cleared.unwrap_or(NO_EPOCH)]),
             },
@@ -143,7 +153,7 @@ impl ToMaster {
         let one = u64::from_le_bytes(*bytes[5..].first_chunk()?);
         let other = u64::from_le_bytes(*bytes[13..].first_chunk()?);
         let ask = match bytes[0] {
-            b'l' => Ask::Reload(if value != 0 { Loss::Allowed } else { Loss::Refused }),
+            b'l' => Ask::Reload(Loss::of_number(value)?),
             b'd' => Ask::Degrade(value != 0),
             b'e' => {
                 Ask::Reset { biz: value, cleared: Some(other).filter(|&epoch| epoch != NO_EPOCH) }
@@ -314,6 +324,7 @@ mod tests {
             Ask::Degrade(false),
             reset(None),
             reset(Some(127)),
+            Ask::Reload(Loss::OfNewMoves),
             Ask::Reload(Loss::Allowed),
         ];
         for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX, 1, 2]) {

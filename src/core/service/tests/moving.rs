@@ -288,6 +288,19 @@ fn what_finds_no_place_stays_unless_the_move_is_lossy() {
 }
 
 #[test]
+fn a_group_that_moves_already_loses_nothing_by_what_another_one_may_lose() {
+    use crate::conf::MoveMode::{Lossless, Lossy};
+    let mut world = World::new(&map(SMALL));
+    let prepared = world.begin_moves(&map(OTHERS[0]), 2);
+    let begin = ["still".to_owned()].into();
+    let moves = Moves { begin, in_force: prepared.moving, lossy: true };
+    let both = map(OTHERS[0]).replace(r#"key-nodes="64""#, r#"key-nodes="32""#);
+    let prepared = crate::store::prepare(&World::of(&world.dir, &both).conf, &moves).unwrap();
+    let expected = [("g".to_owned(), Lossless), ("still".to_owned(), Lossy)];
+    assert_eq!(prepared.moving, expected.into());
+}
+
+#[test]
 fn a_second_change_waits_and_another_hash_is_refused() {
     let mut world = World::new(&map(SMALL));
     let mut service = world.attach();
