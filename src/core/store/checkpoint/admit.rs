@@ -87,8 +87,8 @@ pub(crate) enum Marking {
     },
 }
 
-/// Gives a registered group its marks: new ones await its first pass or do not. No process of the server has the group mapped, or it has
-/// these marks already.
+/// Gives a registered group its marks: new ones await its first pass, or do not. No process of the
+/// server has the group mapped, or it has these marks already.
 pub(crate) fn admit_marks(
     open: &OpenGroup,
     runtime: &Runtime,

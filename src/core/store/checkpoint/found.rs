@@ -1,6 +1,6 @@
 //! Which passes there are of a group.
 //!
-//! Invariant: a pass counts if the headers of all files of the group name it as complete; of a group
+//! Invariant: a pass counts if the headers of all files of the group name it as complete; of one
 //! that moves, those of the files that it moves to, too. The pass copied these last, so that no
 //! record is missing in both. An older pass takes its place only where the newer one was broken
 //! off: where it is damaged, somebody must say that what it held may be lost.
