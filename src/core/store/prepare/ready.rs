@@ -65,13 +65,13 @@ pub(super) fn make_ready(
     prepared: &mut Prepared,
 ) -> Result<Markings, Error> {
     let (data, live, name) = (&conf.srv.data.dir, live_dir(conf), &configured.name);
-    let state = checkpoint::live_state(live, configured)?;
     if conf.srv.data.checkpoint.is_none() {
         if group::create(live, configured)? {
             prepared.created.push(name.clone());
         }
         return Ok(Markings::of_named(Marking::Off));
     }
+    let state = checkpoint::live_state(live, configured)?;
     if state == LiveState::GoOn {
         return Ok(Markings::of_named(Marking::On));
     }
