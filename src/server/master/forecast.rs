@@ -40,7 +40,8 @@ pub fn forecast(conf: &Conf) -> Forecast {
     match inspect::plan_moves(conf, clock::now()) {
         Ok(plans) => {
             for plan in plans {
-                needed += plan_move(&mut forecast, &plan);
+                let is_restored = store::live_geometry(live, &plan.name).is_none();
+                needed += plan_move(&mut forecast, &plan, is_restored);
             }
         }
         Err(error) => {
@@ -78,21 +79,26 @@ fn make(forecast: &mut Forecast, conf: &Conf, group: &Group, size: &str) {
     }
 }
 
-/// Tells what becomes of a group that would move. Returns the bytes that it needs for a while.
-fn plan_move(forecast: &mut Forecast, plan: &MovePlan) -> u64 {
+/// Tells what becomes of a group that would move, or that a start would restore first. Returns the
+/// bytes that it needs for a while.
+fn plan_move(forecast: &mut Forecast, plan: &MovePlan, is_restored: bool) -> u64 {
+    let (act, cure) = match is_restored {
+        true => ("a start", "write the former settings back, start, and then run"),
+        false => ("a reload", "run"),
+    };
     if let Some(refusal) = &plan.refusal {
-        forecast.warnings.push(format!("a reload is refused: {refusal}"));
+        forecast.warnings.push(format!("{act} is refused: {refusal}"));
         return 0;
     }
     let (name, moved) = (&plan.name, grouped(plan.counts.carried));
     forecast.lines.push(format!(
-        "a reload moves group {name} while it serves: {moved} live nodes, and {} beside the old \
+        "{act} moves group {name} while it serves: {moved} live nodes, and {} beside the old \
          files until they have moved",
         bytes(plan.needed_bytes)
     ));
     let loss = plan.loss();
     let refused =
-        |loss| format!("a reload is refused: {loss}: to lose them, run: frs reload --lossy");
+        |loss| format!("{act} is refused: {loss}: to lose them, {cure}: frs reload --lossy");
     forecast.warnings.extend(loss.map(refused));
     plan.needed_bytes
 }
@@ -125,6 +131,29 @@ mod tests {
         let Forecast { lines, warnings } = forecast(&conf(dir.path(), 10_000_000_000));
         assert!(lines[0].starts_with("creates group g (1"), "{lines:?}");
         assert!(warnings[0].contains(" free, and the new files need "), "{warnings:?}");
+    }
+
+    #[test]
+    fn a_group_that_moves_after_its_restore_does_so_by_a_start() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let conf_of = |chain: u32| {
+            let srv = format!("<srv><data dir='{}' checkpoint='60s'/></srv>", dir.path().display());
+            let map = format!(
+                "<map><group name='g' files='1' key-nodes='8' chain='{chain}' node-size='64'/>
+                 <biz id='1' name='a' key='integer'><limit policy='total' max='1'/></biz></map>"
+            );
+            Conf::parse("srv.xml", &srv, "map.xml", &map).expect("sound")
+        };
+        store::Runtime::create_or_open(dir.path()).expect("made");
+        store::prepare(&conf_of(8), &store::Moves::default()).expect("made");
+        let moves = |act: &str| {
+            let Forecast { lines, warnings } = forecast(&conf_of(16));
+            let words = format!("{act} moves group g while it serves: 0 live nodes");
+            assert!(lines.iter().any(|line| line.starts_with(&words)), "{lines:?} {warnings:?}");
+        };
+        moves("a reload");
+        std::fs::remove_file(store::path_of(dir.path(), "g", 0)).expect("removed");
+        moves("a start");
     }
 
     #[test]
