@@ -23,8 +23,7 @@ pub(super) enum Carried {
     Unnamed,
     /// map.xml has its business in another group.
     Moved,
-    /// Its key does not fit its business's key type; or the cluster's keys are not known, under
-    /// which it or its members are named.
+    /// Its key does not fit its business's key type.
     Keyless,
 }
 
@@ -93,10 +92,6 @@ impl<'a> NodeCopier<'a> {
         let mut old = with_room(words, entry.states_at() + states);
         if self.from.rank(self.index, &mut old.clone(), self.now) == Rank::Expired {
             return Carried::Expired;
-        }
-        if !entry.names_keys() && entry.is_outdated(words[node::CHECK], scope) {
-            // The cluster's keys are not known, and it may hold members hashed under them.
-            return Carried::Keyless;
         }
         entry.adopt(&mut old, scope);
         let biz_id = words[node::KEY] as u32;

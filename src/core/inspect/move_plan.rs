@@ -205,7 +205,7 @@ fn plan_move(
         let refusal = MoveRefusal::Hash { group: name, found, expected };
         return Ok(Some(plan.refused(refusal)));
     }
-    if conf.srv.data.checkpoint.is_some() && is_checkpoint_of_move(&conf.srv.data.dir, &name) {
+    if conf.srv.data.checkpoint.is_some() && is_checkpoint_of_move(&conf.srv.data.dir, &name)? {
         return Ok(Some(plan.refused(MoveRefusal::NoCheckpoint { group: name })));
     }
     let header = Header { geometry: to, ..old.header().clone() };

@@ -565,7 +565,15 @@ impl Entry {
     /// are then void.
     #[inline]
     pub fn is_outdated(&self, check: u64, scope: Scope) -> bool {
-        !self.rules.adopts(scope, node::shape(check)) || node::epoch(check) != self.epoch as u8
+        let is_of_shape = self.rules.adopts(scope, node::shape(check)) || self.cannot_tell(scope);
+        !is_of_shape || node::epoch(check) != self.epoch as u8
+    }
+
+    /// The shape of its nodes says under which key of the cluster their members were hashed, and
+    /// that is not known here.
+    #[inline]
+    fn cannot_tell(&self, scope: Scope) -> bool {
+        !self.names_keys && self.rules.has_members(scope)
     }
 
     /// Converts a working copy to this configuration: another shape or epoch starts fresh, a word
@@ -577,6 +585,9 @@ impl Entry {
         let states = &mut words[self.states_at()..];
         let is_of_shape = node::shape(check) == shape && node::epoch(check) == self.epoch as u8;
         if is_of_shape && self.rules.is_adopted(scope, had_ban, states) {
+            return;
+        }
+        if self.cannot_tell(scope) {
             return;
         }
         if self.is_outdated(check, scope) {

@@ -72,17 +72,18 @@ fn header_of(file_bytes: u64, entry: &FileEntry) -> [u64; CRC] {
 /// the group and of what it moves to: the file may be renamed already.
 pub(crate) fn has_own_checkpoints(group_file: &Path, groups: &[u64]) -> Result<bool, Error> {
     let path = path_of(group_file);
-    let file = match sys::open_regular(OpenOptions::new().read(true), &path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-        opened => opened.map_err(io_error(&path, "open it"))?,
-    };
     let mut head = [0u8; (AWAITS + 1) * 8];
-    match file.read_exact_at(&mut head, 0) {
-        Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(true),
-        read => read.map_err(io_error(&path, "read its header"))?,
+    let opened = sys::open_regular(OpenOptions::new().read(true), &path);
+    match opened.and_then(|file| file.read_exact_at(&mut head, 0)) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(error) => match io_error(&path, "read its header")(error) {
+            error if error.is_transient() => return Err(error),
+            // One that is damaged was there when its machine went down.
+            _ => return Ok(true),
+        },
     }
     let words = words_of(&head);
-    // One that is damaged was there when its machine went down.
     let is_sound = words[CRC] == header_crc(&words[..CRC]);
     Ok(!is_sound || groups.contains(&words[GROUP]) && words[AWAITS] == 0)
 }
@@ -175,9 +176,13 @@ pub(crate) fn open(
     Ok(DirtyPages::new(region, PAGE_WORDS, expected[CRC - 1] as usize))
 }
 
-/// Removes the file: nothing is marked any more.
+/// Removes the file: nothing is marked any more. After a power cut, too, it is not there.
 pub(crate) fn remove(group_file: &Path) -> Result<(), Error> {
-    remove_if_there(&path_of(group_file))
+    let path = path_of(group_file);
+    if remove_if_there(&path)? {
+        sync_directory(&path)?;
+    }
+    Ok(())
 }
 
 /// What is known of a checkpoint: only the keeper writes it.
@@ -207,6 +212,11 @@ impl DirtyPages {
             return Ok(());
         }
         self.region().store_release(AWAITS, 0);
-        self.region().flush_part(0, PAGE_BYTES)
+        let flushed = self.region().flush_part(0, PAGE_BYTES);
+        if flushed.is_err() {
+            // The next pass tries again.
+            self.region().store_release(AWAITS, 1);
+        }
+        flushed
     }
 }

@@ -46,13 +46,12 @@ impl FilePlace {
 /// Permissions of the files.
 pub(crate) const FILE_MODE: u32 = 0o600;
 
-/// Removes a file, if it is there.
-pub(super) fn remove_if_there(path: &Path) -> Result<(), Error> {
+/// Removes a file, if it is there. True if it was.
+pub(super) fn remove_if_there(path: &Path) -> Result<bool, Error> {
     match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(io_error(path, "remove it")(error))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(io_error(path, "remove it")(error)),
     }
 }
 

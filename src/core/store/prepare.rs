@@ -192,7 +192,7 @@ fn prepare_groups(conf: &Conf, how: Preparing<'_>, admit: Admit) -> Result<Prepa
             let Some(next) = next else {
                 admit(live, files(FileSet::Named, Pairing::Alone), &runtime, &mut prepared)?;
                 let named = [(FileSet::Named, markings.named)];
-                return mark_changes(conf, name, &runtime, &named, is_restored);
+                return mark_changes(conf, name, &runtime, &named);
             };
             let former_files = files(FileSet::Named, Pairing::FormerOf(next));
             admit(live, former_files, &runtime, &mut prepared)?;
@@ -200,7 +200,7 @@ fn prepare_groups(conf: &Conf, how: Preparing<'_>, admit: Admit) -> Result<Prepa
             admit(live, next_files, &runtime, &mut prepared)?;
             prepared.moving.insert(name.clone(), moves.mode_of(name));
             let all = [(FileSet::Named, markings.named), (FileSet::Next, markings.next)];
-            mark_changes(conf, name, &runtime, &all, is_restored)
+            mark_changes(conf, name, &runtime, &all)
         });
         match admitted {
             Err(error) if error.is_of_files() => {

@@ -35,6 +35,8 @@ pub(super) struct NodeLayout {
     pub sibling: u16,
     /// A limit keeps a history.
     pub has_past: bool,
+    /// A limit notes members.
+    pub has_members: bool,
     pub life_ms: Option<u64>,
     /// Its ring. None: no limit needs one.
     pub ring: Option<Ring>,
@@ -82,6 +84,7 @@ impl NodeLayout {
             shape,
             sibling,
             has_past,
+            has_members,
             life_ms: own()
                 .map(|rule| policy::life_ms(&rule.policy))
                 .try_fold(ban.life_ms, |longest_ms, life_ms| Some(longest_ms.max(life_ms?))),

@@ -142,6 +142,67 @@ fn a_set_whose_members_were_hashed_under_another_key_begins_anew() {
     world.verify();
 }
 
+/// A group whose members all machines hash alike. The other limit has nothing to do with them.
+fn backed_up(geometry: &str) -> String {
+    format!(
+        r#"<map><group name="g" files="1" {geometry} node-size="512" backup="10s"/>
+        <biz id="1" name="devices" key="string">
+          <limit policy="distinct" precision="exact" max="2"/>
+          <limit policy="total" max="100"/></biz></map>"#
+    )
+}
+
+/// Whoever does not know the cluster's keys cannot tell whether members are known.
+#[test]
+fn who_does_not_know_the_key_of_the_members_takes_them_along_as_they_are() {
+    use super::moving::move_all;
+    use crate::inspect::{Migration, Step};
+    use crate::store::Runtime;
+    let [from, to] = [r#"key-nodes="8" chain="8""#, r#"key-nodes="4" chain="16""#].map(backed_up);
+    let fill = |service: &mut Service| {
+        for member in ["a", "b"] {
+            assert!(!note(service, "devices", "k", member).limited);
+        }
+    };
+    let check = |service: &mut Service| {
+        assert!(!asked(service, "devices", "k", "a").limited);
+        assert!(asked(service, "devices", "k", "c").limited);
+        assert_eq!(asked(service, "devices", "k", "").figures.used, 2);
+    };
+    // While a group moves.
+    let mut world = World::shared(&from);
+    fill(&mut world.attach());
+    world.begin_moves(&to, 2);
+    let keys = world.runtime().cluster_keys().expect("stored");
+    world.runtime().damage_cluster_keys();
+    let mut service = world.attach();
+    move_all(&mut service, NOW);
+    world.runtime().set_cluster_keys(keys);
+    world.end_moves(&to, 3);
+    service.begin_tick();
+    check(&mut service);
+    drop(service);
+    world.verify();
+    // While no server runs.
+    let world = World::shared(&from);
+    fill(&mut world.attach());
+    assert!(crate::store::close_clean(&world.conf).unwrap());
+    let conf = World::shared(&to).conf;
+    let mut srv = conf.srv.clone();
+    srv.data = world.conf.srv.data.clone();
+    let conf = crate::conf::Conf { srv, ..conf };
+    let mut go_on = |_: Step<'_>| true;
+    let migration = Migration::begin(&conf, NOW, &mut go_on).unwrap();
+    let plans = migration.plan(&mut go_on).unwrap();
+    assert_eq!(plans.iter().map(|plan| plan.counts.carried).sum::<u64>(), 1);
+    migration.run(&plans, &mut go_on).unwrap();
+    drop(migration);
+    Runtime::create_or_open(&world.dir).unwrap();
+    crate::store::prepare(&conf, &crate::store::Moves::default()).unwrap();
+    world.publish_shared(&to, 2);
+    check(&mut world.attach());
+}
+
 #[test]
 fn force_notes_up_to_the_largest_max_and_then_no_more() {
     let world = World::new(MAP);

@@ -22,21 +22,25 @@ pub(crate) enum LiveState {
     Absent,
     /// They go on: of this boot, or of a clean end, or newer than any checkpoint. Or they are
     /// damaged, and must be named.
-    GoOn,
+    GoOn {
+        /// No pass has ended since they were changed without checkpoints.
+        awaits: bool,
+    },
     /// Their machine went down under them.
     Unclean,
 }
 
 /// Looks at the live files of a group.
 pub(crate) fn live_state(live_dir: &Path, group: &conf::Group) -> Result<LiveState, Error> {
+    let damaged = LiveState::GoOn { awaits: false };
     if group::is_unfinished(live_dir, &group.name) {
-        return Ok(LiveState::GoOn);
+        return Ok(damaged);
     }
     if !group::is_there(live_dir, &group.name) {
         return Ok(LiveState::Absent);
     }
     let Ok(OpenGroup { header, files }) = group::open_files(live_dir, &group.name) else {
-        return Ok(LiveState::GoOn);
+        return Ok(damaged);
     };
     let (mut files, mut ids) = (files, vec![header.id]);
     if group::is_next_there(live_dir, &group.name) {
@@ -45,7 +49,7 @@ pub(crate) fn live_state(live_dir: &Path, group: &conf::Group) -> Result<LiveSta
                 files.extend(next.files);
                 ids.push(next.header.id);
             }
-            Err(_) => return Ok(LiveState::GoOn),
+            Err(_) => return Ok(damaged),
         }
     }
     let boot = sys::boot_id().map_err(io_error(live_dir, "read this boot's id"))?;
@@ -54,21 +58,11 @@ pub(crate) fn live_state(live_dir: &Path, group: &conf::Group) -> Result<LiveSta
         let marks = group::read_marks(path, file)?;
         is_clean &= marks.boot == boot || marks.clean;
     }
-    if is_clean {
-        return Ok(LiveState::GoOn);
-    }
-    if !dirty_file::has_own_checkpoints(&files[0].path, &ids)? {
+    let awaits = !dirty_file::has_own_checkpoints(&files[0].path, &ids)?;
+    if awaits && !is_clean {
         tracing::warn!(group = group.name, "its files are newer than any checkpoint of it");
-        return Ok(LiveState::GoOn);
     }
-    Ok(LiveState::Unclean)
-}
-
-/// Whether the marks that a group gets await its first pass: its checkpoints, if there are any, are
-/// of a time before it was changed without.
-pub(crate) fn awaits_first_pass(live_dir: &Path, name: &str, ids: &[u64]) -> Result<bool, Error> {
-    let first = group::path_of(live_dir, name, 0);
-    Ok(!dirty_file::has_own_checkpoints(&first, ids)?)
+    Ok(if is_clean || awaits { LiveState::GoOn { awaits } } else { LiveState::Unclean })
 }
 
 /// What marks of changed pages a group gets.
@@ -77,7 +71,10 @@ pub(crate) enum Marking {
     /// None: there are no checkpoints.
     Off,
     /// Those that it has, if they are valid. Else new ones, by which all has changed.
-    On,
+    On {
+        /// The new ones await the first pass: what there is of checkpoints is older than the files.
+        awaits: bool,
+    },
     /// New ones: its live files hold just what these checkpoints hold.
     Holding {
         /// Which checkpoint, or both.
@@ -87,12 +84,12 @@ pub(crate) enum Marking {
     },
 }
 
-/// Gives a registered group its marks: new ones await its first pass, or do not. No process of the
-/// server has the group mapped, or it has these marks already.
+/// Gives a registered group its marks. No process of the server has the group mapped, or it has
+/// these marks already.
 pub(crate) fn admit_marks(
     open: &OpenGroup,
     runtime: &Runtime,
-    (marking, awaits): (Marking, bool),
+    marking: Marking,
 ) -> Result<(), Error> {
     let OpenGroup { header, files } = open;
     let file_bytes = header.geometry.file_bytes();
@@ -109,8 +106,9 @@ pub(crate) fn admit_marks(
                 // They may be of a boot before.
                 dirty_file::remove(path)?;
             }
-            (Marking::On, Some(Ok(_))) => {}
-            (Marking::On | Marking::Holding { .. }, _) => {
+            (Marking::On { .. }, Some(Ok(_))) => {}
+            (Marking::On { .. } | Marking::Holding { .. }, _) => {
+                let awaits = matches!(marking, Marking::On { awaits: true });
                 let place = dirty_file::create(path, file_bytes, &entry, awaits)?;
                 let dirty = dirty_file::open(path, file_bytes, &entry, place)?;
                 for side in Side::BOTH {

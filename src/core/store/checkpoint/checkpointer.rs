@@ -164,13 +164,15 @@ impl Checkpointer {
             return Ok(None);
         }
         // The newest one may be of other files that had the name: it stays until these have one.
-        let Next { side, number, replaces_other } = found::next(&self.data_dir, &named.name)?;
+        let Next { side, number, is_over_damage, replaces_other } =
+            found::next(&self.data_dir, &named.name)?;
         let facts = CheckpointFacts {
             id: file::random_id(&self.data_dir)?,
             number,
             begun_ms: clock::now(),
             written_pages: 0,
             is_complete: false,
+            is_over_damage,
             partner: None,
         };
         file::settle(&self.data_dir, named, side, next)?;
@@ -208,10 +210,10 @@ impl Checkpointer {
             }
         }
         copies.iter().for_each(|copy| copy.end_pass(side, facts.id));
-        copies.iter().try_for_each(Copy::end_wait)?;
         if replaces_other {
             found::remove(&self.data_dir, &named.name, side.other())?;
         }
+        copies.iter().try_for_each(Copy::end_wait)?;
         let written_pages = copies.iter().flat_map(|copy| &copy.written).sum();
         Ok(Some(CheckpointFacts { written_pages, is_complete: true, ..facts }))
     }

@@ -7,10 +7,11 @@
 //! DATA/GROUP.I.checkpoint.a and .b
 //! DATA/GROUP.I.next.checkpoint.a and .b   of the files that the group moves to
 //!   page 0   header     0 magic | 1 version, layout digest | 2..14 as in a group file
-//!                       14 format | 15 complete (1), or a pass is under way (0) | 16 random id of
-//!                       the pass, the same in all files of the group | 17 its number | 18 when it
-//!                       began (ms) | 19 pages that it has written | 20 id of the other
-//!                       files of a group that moves, or 0 | 21 CRC over 0..21
+//!                       14 format | 15 complete (1); or a pass is under way (0), over what was
+//!                       damaged before (2) | 16 random id of the pass, the same in all files of
+//!                       the group | 17 its number | 18 when it began (ms) | 19 pages that it has
+//!                       written | 20 id of the other files of a group that moves, or 0 | 21 CRC
+//!                       over 0..21
 //!   then     key-nodes  as in a group file; semaphores are 0
 //! ```
 
@@ -34,14 +35,19 @@ const MAGIC: u64 = u64::from_le_bytes(*b"FRSCHKPT");
 /// Changes with the meaning or size of any field.
 const FORMAT: u64 = 1;
 const FORMAT_AT: usize = at::NAME + 4;
-const COMPLETE: usize = FORMAT_AT + 1;
-const PASS: usize = COMPLETE + 1;
+const STATE: usize = FORMAT_AT + 1;
+const PASS: usize = STATE + 1;
 const NUMBER: usize = PASS + 1;
 const BEGUN: usize = NUMBER + 1;
 const WRITTEN: usize = BEGUN + 1;
 const PARTNER: usize = WRITTEN + 1;
 const CRC: usize = PARTNER + 1;
 const _: () = assert!(FORMAT_AT == 14 && CRC == 21 && (CRC + 1) * 8 <= layout::PAGE_BYTES);
+
+/// States of a pass.
+const UNDER_WAY: u64 = 0;
+const COMPLETED: u64 = 1;
+const OVER_DAMAGE: u64 = 2;
 
 /// What a header says of its pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +62,8 @@ pub struct CheckpointFacts {
     pub written_pages: u64,
     /// Whether all that it has written is on the disk.
     pub is_complete: bool,
+    /// Of a pass under way: what it writes over was damaged, and perhaps the newest.
+    pub is_over_damage: bool,
     /// Of a group that moves: the id of the other files that belong to this pass.
     pub partner: Option<u64>,
 }
@@ -110,8 +118,13 @@ pub(super) fn write_header(
     super::fault::point(path)?;
     let mut words = header_words(header).to_vec();
     words[at::MAGIC] = MAGIC;
-    let CheckpointFacts { id, number, begun_ms, written_pages, is_complete, partner } = facts;
-    words.extend([FORMAT, u64::from(is_complete), id, number, begun_ms, written_pages]);
+    let CheckpointFacts { id, number, begun_ms, written_pages, partner, .. } = facts;
+    let state = match facts {
+        CheckpointFacts { is_complete: true, .. } => COMPLETED,
+        CheckpointFacts { is_over_damage: true, .. } => OVER_DAMAGE,
+        _ => UNDER_WAY,
+    };
+    words.extend([FORMAT, state, id, number, begun_ms, written_pages]);
     words.push(partner.unwrap_or(0));
     words.push(header_crc(&words));
     debug_assert_eq!(words.len(), CRC + 1);
@@ -161,7 +174,8 @@ fn facts_of(words: &[u64]) -> CheckpointFacts {
         number: words[NUMBER],
         begun_ms: words[BEGUN],
         written_pages: words[WRITTEN],
-        is_complete: words[COMPLETE] == 1,
+        is_complete: words[STATE] == COMPLETED,
+        is_over_damage: words[STATE] == OVER_DAMAGE,
         partner: Some(words[PARTNER]).filter(|&id| id != 0),
     }
 }
@@ -227,6 +241,7 @@ pub(crate) fn create_empty(data_dir: &Path, header: &Header) -> Result<u64, Erro
         begun_ms,
         written_pages: 0,
         is_complete: true,
+        is_over_damage: false,
         partner: None,
     };
     for side in Side::BOTH {

@@ -89,6 +89,8 @@ enum State {
 pub(super) struct Next {
     pub side: Side,
     pub number: u64,
+    /// What it writes over is damaged, and may be the newest.
+    pub is_over_damage: bool,
     /// What there is of the other checkpoint is damaged: it is nothing once this pass is complete.
     pub replaces_other: bool,
 }
@@ -127,8 +129,13 @@ pub(super) fn next(data_dir: &Path, name: &str) -> Result<Next, Error> {
         [a, b] if a >= b => Side::B,
         _ => Side::A,
     };
-    let other = &states[side.other() as usize];
-    Ok(Next { side, number, replaces_other: matches!(other, State::Damaged { .. }) })
+    let [own, other] = [side, side.other()].map(|side| &states[side as usize]);
+    let is_over_damage = match (own, other) {
+        (State::Damaged { .. }, State::Complete(complete)) => !own.is_older_than(complete),
+        _ => false,
+    };
+    let replaces_other = matches!(other, State::Damaged { .. });
+    Ok(Next { side, number, is_over_damage, replaces_other })
 }
 
 impl State {
@@ -170,16 +177,20 @@ fn states(data_dir: &Path, name: &str) -> Result<[State; 2], Error> {
 
 /// What became of the last pass over these files, whose headers do not all name it as complete.
 fn last_pass<'p>(paths: impl Iterator<Item = &'p PathBuf>, why: String) -> Result<State, Error> {
-    let mut known: Vec<(u64, bool)> = Vec::new();
+    let mut known: Vec<CheckpointFacts> = Vec::new();
     for path in paths {
         match read_facts(path) {
-            Ok(facts) => known.push((facts.number, facts.is_complete)),
+            Ok(facts) => known.push(facts),
             Err(error) if error.is_transient() => return Err(error),
             Err(_) => {}
         }
     }
-    let number = known.iter().map(|&(number, _)| number).max();
-    Ok(match known.iter().any(|&(it, is_complete)| Some(it) == number && !is_complete) {
+    let number = known.iter().map(|facts| facts.number).max();
+    let is_broken_off = known.iter().any(|facts| {
+        // What this pass was to replace was damaged, and may have been the newest one.
+        Some(facts.number) == number && !facts.is_complete && !facts.is_over_damage
+    });
+    Ok(match is_broken_off {
         true => State::BrokenOff(why),
         false => State::Damaged { why, number },
     })
@@ -287,8 +298,11 @@ pub(crate) fn geometry(data_dir: &Path, name: &str) -> Option<Geometry> {
 }
 
 /// Whether the group moved in its newest complete pass.
-pub(crate) fn is_checkpoint_of_move(data_dir: &Path, name: &str) -> bool {
-    checkpoint_facts(data_dir, name).is_some_and(|facts| facts.partner.is_some())
+pub(crate) fn is_checkpoint_of_move(data_dir: &Path, name: &str) -> Result<bool, Error> {
+    Ok(match find(data_dir, name)? {
+        Found::Complete(complete, _) | Found::Older(complete, _) => complete.next.is_some(),
+        Found::Nothing | Found::Unusable(_) => false,
+    })
 }
 
 /// Removes a checkpoint of a group.

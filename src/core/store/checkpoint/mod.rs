@@ -25,7 +25,7 @@ mod restore;
 #[cfg(all(test, not(loom), not(miri)))]
 mod tests;
 
-pub(super) use admit::{LiveState, Marking, admit_marks, awaits_first_pass, live_state};
+pub(super) use admit::{LiveState, Marking, admit_marks, live_state};
 pub use checkpointer::{Checkpointer, GroupPass, PassRate, Unpaced};
 pub use file::CheckpointFacts;
 pub(super) use file::create_empty;

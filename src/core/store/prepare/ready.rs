@@ -10,7 +10,7 @@ use crate::conf::{self, Conf, OtherSetting};
 use crate::store::checkpoint::{self, Complete, Found, LiveState, Marking, Restored};
 use crate::store::dirty::Side;
 use crate::store::error::Error;
-use crate::store::group::{self, FileSet, Group, OpenGroup};
+use crate::store::group::{self, FileSet, Group};
 use crate::store::growing;
 use crate::store::runtime::{LINGERING, Runtime};
 
@@ -20,18 +20,10 @@ pub(super) fn mark_changes(
     name: &str,
     runtime: &Runtime,
     markings: &[(FileSet, Marking)],
-    is_restored: bool,
 ) -> Result<(), Error> {
-    let live = live_dir(conf);
-    let open = |&(set, marking): &(FileSet, Marking)| {
-        Ok((group::open_files_of(live, name, set)?, marking))
-    };
-    let all: Vec<(OpenGroup, Marking)> = markings.iter().map(open).collect::<Result<_, Error>>()?;
-    let ids: Vec<u64> = all.iter().map(|(open, _)| open.header.id).collect();
-    let awaits = !is_restored && checkpoint::awaits_first_pass(live, name, &ids)?;
-    for (open, marking) in &all {
-        let awaits = awaits && *marking == Marking::On;
-        checkpoint::admit_marks(open, runtime, (*marking, awaits))?;
+    for &(set, marking) in markings {
+        let open = group::open_files_of(live_dir(conf), name, set)?;
+        checkpoint::admit_marks(&open, runtime, marking)?;
     }
     if conf.srv.data.checkpoint.is_some()
         && let Some(facts) = checkpoint::checkpoint_facts(&conf.srv.data.dir, name)
@@ -50,7 +42,10 @@ pub(super) struct Markings {
 impl Markings {
     /// The group does not move yet. If it begins to, nothing is known of its next files.
     fn of_named(named: Marking) -> Markings {
-        let next = if named == Marking::Off { Marking::Off } else { Marking::On };
+        let next = match named {
+            Marking::Holding { .. } => Marking::On { awaits: false },
+            named => named,
+        };
         Markings { named, next }
     }
 }
@@ -72,8 +67,8 @@ pub(super) fn make_ready(
         return Ok(Markings::of_named(Marking::Off));
     }
     let state = checkpoint::live_state(live, configured)?;
-    if state == LiveState::GoOn {
-        return Ok(Markings::of_named(Marking::On));
+    if let LiveState::GoOn { awaits } = state {
+        return Ok(Markings::of_named(Marking::On { awaits }));
     }
     let why = match checkpoint::find(data, name)? {
         Found::Nothing => Vec::new(),
@@ -113,7 +108,7 @@ pub(super) fn make_ready(
             let why = why.join("; ");
             tracing::warn!(group = name, why, "no checkpoint is restored, but the files are there");
         }
-        return Ok(Markings::of_named(Marking::On));
+        return Ok(Markings::of_named(Marking::On { awaits: true }));
     }
     if !why.is_empty() {
         if !how.accepts_loss {
@@ -132,7 +127,7 @@ pub(super) fn make_ready(
         Ok(pass) => Marking::Holding { side: None, pass },
         Err(error) => {
             tracing::error!(group = name, %error, "no checkpoint can be made yet");
-            Marking::On
+            Marking::On { awaits: true }
         }
     }))
 }
@@ -175,8 +170,10 @@ fn restore_one_of(
             // Otherwise the next pass would be written over the one that can be read.
             checkpoint::remove(data, name, side)?;
         }
-        let marking =
-            holds.map_or(Marking::On, |(side, pass)| Marking::Holding { side: Some(side), pass });
+        let marking = match holds {
+            Some((side, pass)) => Marking::Holding { side: Some(side), pass },
+            None => Marking::On { awaits: false },
+        };
         return Ok(Ok(match complete.next {
             Some(_) => Markings { named: marking, next: marking },
             None => Markings::of_named(marking),

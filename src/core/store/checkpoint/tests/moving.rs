@@ -71,7 +71,7 @@ impl Machine {
     }
 
     fn is_of_move(&self) -> bool {
-        is_checkpoint_of_move(&self.data(), "g")
+        is_checkpoint_of_move(&self.data(), "g").unwrap()
     }
 
     fn has_next_checkpoints(&self) -> bool {

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::{KEYS, Machine, all_done, fault, newest, of};
+use super::{KEYS, Machine, RATE, Unpaced, all_done, fault, newest, of};
 use crate::store::{Moves, Preparing, Runtime, prepare_with};
 
 fn writable(path: &Path) -> std::fs::File {
@@ -23,9 +23,11 @@ fn remove(path: &Path) {
     std::fs::remove_file(path).unwrap();
 }
 
+type Damage = fn(&Path);
+
 /// What may happen to a file that stays, and to any.
-const STAYING: [fn(&Path); 2] = [scribble, cut];
-const DAMAGES: [fn(&Path); 3] = [scribble, cut, remove];
+const STAYING: [Damage; 2] = [scribble, cut];
+const DAMAGES: [Damage; 3] = [scribble, cut, remove];
 /// A file of a group with two, and the only one of the other.
 const FILES: [(&str, u32, usize); 3] = [("small", 0, 0), ("small", 1, 0), ("large", 0, 3)];
 
@@ -109,6 +111,35 @@ fn a_checkpoint_that_is_damaged_beside_its_server_is_whole_after_the_next_pass()
                 machine.go_down();
                 assert_eq!(machine.start(false).restored.len(), 2, "{what}");
                 assert_eq!(machine.used(), vec![3; KEYS.len()], "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_pass_over_a_damaged_newest_checkpoint_that_is_broken_off_hides_no_damage() {
+    for ((name, file, first), damage) in [(FILES[1], STAYING[1]), (FILES[2], STAYING[0])] {
+        let mut nth = 0;
+        loop {
+            nth += 1;
+            let mut machine = after_two_passes();
+            damage(&of(&machine, name, file, newest(&machine, name)));
+            fault::fail_at(nth);
+            let is_done =
+                all_done(&machine.checkpointer().pass(&[name.to_owned()], RATE, &Unpaced));
+            fault::fail_at(0);
+            machine.go_down();
+            let prepared = machine.start(false);
+            if prepared.unserved.is_empty() {
+                // All headers say that it is complete.
+                assert_eq!(machine.used(), twos_but(first, 2), "call {nth}: {name} {file}");
+            } else {
+                machine.start(true);
+                assert_eq!(machine.used(), twos_but(first, 1), "call {nth}: {name} {file}");
+            }
+            if is_done {
+                assert!(prepared.unserved.is_empty() && nth > 4, "{nth}: {prepared:?}");
+                break;
             }
         }
     }

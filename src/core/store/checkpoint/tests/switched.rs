@@ -2,7 +2,7 @@
 //! time before the files were changed without checkpoints.
 
 use super::moving::{LARGE, begun};
-use super::{KEYS, Machine, NOW, all_done};
+use super::{KEYS, Machine, NOW, all_done, fault, newest, of};
 use crate::conf::{Conf, HashKind};
 use crate::inspect::{Migration, Step};
 use crate::store::group::{Marks, write_marks};
@@ -103,6 +103,60 @@ fn a_checkpoint_of_the_boot_before_counts_until_the_next_pass() {
         machine.reboot(End::PowerCut);
         assert_eq!(machine.start(false).restored.len(), 2);
         machine.expect(before + 1);
+    }
+}
+
+#[test]
+fn files_that_went_on_without_a_restore_are_newer_than_the_checkpoint_before() {
+    for [breaks_off, is_put_back] in [[false, false], [true, false], [false, true]] {
+        let mut machine = Machine::new();
+        for _ in 0..2 {
+            machine.use_all(1);
+            assert!(all_done(&machine.pass()));
+        }
+        machine.use_all(1);
+        let side = newest(&machine, "small");
+        let (path, away) = (of(&machine, "small", 1, side), machine.dir.path().join("away"));
+        std::fs::rename(&path, &away).unwrap();
+        machine.reboot(End::PowerCut);
+        let prepared = machine.start(false);
+        assert_eq!(
+            (prepared.restored, prepared.scanned),
+            (vec!["large".into()], vec!["small".into()])
+        );
+        assert_eq!(machine.used(), [3, 3, 3, 2, 2, 2]);
+        machine.use_all(1);
+        if breaks_off {
+            fault::fail_at(4);
+            assert!(!all_done(&machine.pass()));
+            fault::fail_at(0);
+        }
+        if is_put_back {
+            std::fs::rename(&away, &path).unwrap();
+        }
+        machine.reboot(End::PowerCut);
+        let prepared = machine.start(false);
+        assert!(!prepared.restored.contains(&"small".to_owned()), "{prepared:?}");
+        assert_eq!(machine.used()[..3], [4, 4, 4]);
+        assert!(all_done(&machine.pass()));
+        machine.reboot(End::PowerCut);
+        assert_eq!(machine.start(false).restored.len(), 2);
+        assert_eq!(machine.used()[..3], [4, 4, 4]);
+    }
+}
+
+#[test]
+fn marks_that_cannot_be_read_take_no_group_out_of_service() {
+    for on in [false, true] {
+        let mut machine = Machine::new();
+        machine.use_all(1);
+        assert!(all_done(&machine.pass()));
+        let marks = machine.dir.path().join("live/small.0.dirty");
+        std::fs::remove_file(&marks).unwrap();
+        std::os::unix::fs::symlink("/", &marks).unwrap();
+        machine.switch(on);
+        machine.expect(1);
+        assert!(machine.conf.map.groups.len() == 2 && machine.start(false).unserved.is_empty());
     }
 }
 
