@@ -6,7 +6,7 @@ use crate::service::table::{FoundGroup, Table, with_room};
 use crate::store::group::{Header, seal};
 use crate::store::inspect::LiveGroup;
 use crate::store::layout::node;
-use crate::store::{Judge, Rank};
+use crate::store::{Judge, Rank, Runtime};
 
 /// The result for a node.
 pub(super) enum Carried {
@@ -23,7 +23,8 @@ pub(super) enum Carried {
     Unnamed,
     /// map.xml has its business in another group.
     Moved,
-    /// Its key does not fit its business's key type.
+    /// Its key does not fit its business's key type; or its limits have changed, and the cluster's
+    /// keys are not known, under which its members are hashed.
     Keyless,
 }
 
@@ -59,12 +60,14 @@ impl<'a> NodeCopier<'a> {
         now: u64,
     ) -> NodeCopier<'a> {
         let name = &conf.map.groups[index].name;
+        let runtime = Runtime::open(&conf.srv.data.dir).ok();
+        let keys = runtime.and_then(|runtime| runtime.cluster_keys());
         let [mut from, mut to] = [old.header(), new].map(|header| {
-            Table::over(conf, None, |other| {
+            Table::without_leases(conf, keys, |other| {
                 (other == *name).then_some(FoundGroup { index, header, former: None })
             })
         });
-        let mut anywhere = Table::over(conf, None, |_| {
+        let mut anywhere = Table::without_leases(conf, keys, |_| {
             Some(FoundGroup { index, header: old.header(), former: None })
         });
         anywhere.set_now(now);
@@ -92,6 +95,9 @@ impl<'a> NodeCopier<'a> {
         let mut old = with_room(words, entry.states_at() + states);
         if self.from.rank(self.index, &mut old.clone(), self.now) == Rank::Expired {
             return Carried::Expired;
+        }
+        if entry.cannot_tell(scope) && !entry.is_as_written(&old, scope) {
+            return Carried::Keyless;
         }
         entry.adopt(&mut old, scope);
         let biz_id = words[node::KEY] as u32;

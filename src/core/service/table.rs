@@ -106,6 +106,8 @@ pub(crate) struct Entry {
     digest_key: DigestKey,
     /// All machines name its keys alike, or need not.
     names_keys: bool,
+    /// It is known under which key the members of its items are hashed.
+    knows_members: bool,
     /// The longest life of a node of each scope, with any key's limits. None: forever, or it is
     /// shared: what machines share knows no wall clock, so its states alone tell.
     life_ms: [Option<u64>; 2],
@@ -149,9 +151,9 @@ impl Table {
         find: impl Fn(&str) -> Option<FoundGroup<'a>>,
     ) -> Table {
         let clock = Arc::<LeaseClock>::default();
-        let mut table = Self::with_clock(conf, keys, &clock, &find);
+        let mut table = Self::with_clock(conf, [keys; 2], &clock, &find);
         if table.entries.iter().any(|entry| entry.former.is_some()) {
-            let former = Self::with_clock(conf, keys, &clock, &|name| {
+            let former = Self::with_clock(conf, [keys; 2], &clock, &|name| {
                 let FoundFormer { index, header } = find(name)?.former?;
                 Some(FoundGroup { index, header, former: None })
             });
@@ -160,9 +162,19 @@ impl Table {
         table
     }
 
-    fn with_clock<'a>(
+    /// As [`Table::over`], for a tool that cannot judge leases. `keys` tell it only which nodes
+    /// have members that the businesses know.
+    pub fn without_leases<'a>(
         conf: &Conf,
         keys: Option<ClusterKeys>,
+        find: impl Fn(&str) -> Option<FoundGroup<'a>>,
+    ) -> Table {
+        Self::with_clock(conf, [None, keys], &Arc::default(), &find)
+    }
+
+    fn with_clock<'a>(
+        conf: &Conf,
+        [keys, of_members]: [Option<ClusterKeys>; 2],
         clock: &Arc<LeaseClock>,
         find: &dyn Fn(&str) -> Option<FoundGroup<'a>>,
     ) -> Table {
@@ -180,8 +192,11 @@ impl Table {
                 let seed = Seed(seeds);
                 // What the cluster knows is named as on all its machines.
                 let is_known = conf.map.is_known_in_cluster(biz);
-                let alike = keys.filter(|_| is_known).map(|keys| DigestKey(keys.key_seed));
-                let digest_key = alike.unwrap_or(seed.digest_key());
+                let shared = |keys: Option<ClusterKeys>| {
+                    keys.filter(|_| is_known).map(|keys| DigestKey(keys.key_seed))
+                };
+                let alike = shared(of_members);
+                let digest_key = shared(keys).unwrap_or(seed.digest_key());
                 let rules = Rules::with_clock(biz, clock, alike);
                 let whole = group
                     .filter(|_| rules.needs(Scope::Biz))
@@ -217,6 +232,7 @@ impl Table {
                     seed,
                     digest_key,
                     names_keys: !is_known || keys.is_some(),
+                    knows_members: !is_known || of_members.is_some(),
                     whole,
                     rules,
                     former: found.and_then(|found| found.former).map(|former| FormerGroup {
@@ -570,10 +586,16 @@ impl Entry {
     }
 
     /// The shape of its nodes says under which key of the cluster their members were hashed, and
-    /// that is not known here.
+    /// that is not known here. So their words stay as they are.
     #[inline]
-    fn cannot_tell(&self, scope: Scope) -> bool {
-        !self.names_keys && self.rules.has_members(scope)
+    pub fn cannot_tell(&self, scope: Scope) -> bool {
+        !self.knows_members && self.rules.has_members(scope)
+    }
+
+    /// Whether the words of a node, as they are, are what its limits would write.
+    pub fn is_as_written(&self, words: &[u64], scope: Scope) -> bool {
+        let had_ban = node::flags(words[node::CHECK]) & node::FLAG_BAN != 0;
+        self.rules.is_adopted(scope, had_ban, &words[self.states_at()..])
     }
 
     /// Converts a working copy to this configuration: another shape or epoch starts fresh, a word

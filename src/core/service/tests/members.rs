@@ -143,64 +143,87 @@ fn a_set_whose_members_were_hashed_under_another_key_begins_anew() {
 }
 
 /// A group whose members all machines hash alike. The other limit has nothing to do with them.
-fn backed_up(geometry: &str) -> String {
+fn backed_up(geometry: &str, max: u32) -> String {
     format!(
         r#"<map><group name="g" files="1" {geometry} node-size="512" backup="10s"/>
         <biz id="1" name="devices" key="string">
-          <limit policy="distinct" precision="exact" max="2"/>
+          <limit policy="distinct" precision="exact" max="{max}"/>
           <limit policy="total" max="100"/></biz></map>"#
     )
 }
 
-/// Whoever does not know the cluster's keys cannot tell whether members are known.
+const FROM: &str = r#"key-nodes="8" chain="8""#;
+const TO: &str = r#"key-nodes="4" chain="16""#;
+
+fn fill_devices(world: &World) {
+    let mut service = world.attach();
+    for member in ["a", "b"] {
+        assert!(!note(&mut service, "devices", "k", member).limited);
+    }
+}
+
+/// Whether these members are admitted by a key of which a and b were noted.
+fn expect_devices(world: &World, used: u64, admitted: [bool; 3]) {
+    let mut service = world.attach();
+    assert_eq!(asked(&mut service, "devices", "k", "").figures.used, used);
+    let found = ["a", "b", "c"].map(|member| !asked(&mut service, "devices", "k", member).limited);
+    assert_eq!(found, admitted);
+}
+
+/// Whoever does not know the cluster's keys cannot tell under which key members were hashed.
 #[test]
-fn who_does_not_know_the_key_of_the_members_takes_them_along_as_they_are() {
+fn a_mover_that_does_not_know_the_key_of_the_members_waits_until_it_does() {
     use super::moving::move_all;
-    use crate::inspect::{Migration, Step};
-    use crate::store::Runtime;
-    let [from, to] = [r#"key-nodes="8" chain="8""#, r#"key-nodes="4" chain="16""#].map(backed_up);
-    let fill = |service: &mut Service| {
-        for member in ["a", "b"] {
-            assert!(!note(service, "devices", "k", member).limited);
-        }
-    };
-    let check = |service: &mut Service| {
-        assert!(!asked(service, "devices", "k", "a").limited);
-        assert!(asked(service, "devices", "k", "c").limited);
-        assert_eq!(asked(service, "devices", "k", "").figures.used, 2);
-    };
-    // While a group moves.
-    let mut world = World::shared(&from);
-    fill(&mut world.attach());
+    use crate::service::{MovePass, MoveStep};
+    let to = backed_up(TO, 2);
+    let mut world = World::shared(&backed_up(FROM, 2));
+    fill_devices(&world);
     world.begin_moves(&to, 2);
     let keys = world.runtime().cluster_keys().expect("stored");
     world.runtime().damage_cluster_keys();
-    let mut service = world.attach();
-    move_all(&mut service, NOW);
+    let mut without = world.attach();
+    let step = without.move_nodes("g", &mut MovePass::default(), 10_000, NOW).unwrap();
+    assert_eq!(step, MoveStep::Over { left: 1 });
+    drop(without);
     world.runtime().set_cluster_keys(keys);
+    move_all(&mut world.attach(), NOW);
     world.end_moves(&to, 3);
-    service.begin_tick();
-    check(&mut service);
-    drop(service);
+    expect_devices(&world, 2, [true, true, false]);
     world.verify();
-    // While no server runs.
-    let world = World::shared(&from);
-    fill(&mut world.attach());
-    assert!(crate::store::close_clean(&world.conf).unwrap());
-    let conf = World::shared(&to).conf;
-    let mut srv = conf.srv.clone();
-    srv.data = world.conf.srv.data.clone();
-    let conf = crate::conf::Conf { srv, ..conf };
-    let mut go_on = |_: Step<'_>| true;
-    let migration = Migration::begin(&conf, NOW, &mut go_on).unwrap();
-    let plans = migration.plan(&mut go_on).unwrap();
-    assert_eq!(plans.iter().map(|plan| plan.counts.carried).sum::<u64>(), 1);
-    migration.run(&plans, &mut go_on).unwrap();
-    drop(migration);
-    Runtime::create_or_open(&world.dir).unwrap();
-    crate::store::prepare(&conf, &crate::store::Moves::default()).unwrap();
-    world.publish_shared(&to, 2);
-    check(&mut world.attach());
+}
+
+#[test]
+fn a_migration_takes_members_along_that_were_hashed_under_the_clusters_key() {
+    use crate::inspect::{Migration, Step};
+    // A smaller set keeps those that came last. Without the keys only what does not change is kept.
+    for (max, knows_keys, carried, used, admitted) in [
+        (2, true, 1, 2, [true, true, false]),
+        (1, true, 1, 1, [false, true, false]),
+        (2, false, 1, 2, [true, true, false]),
+        (1, false, 0, 0, [true, true, true]),
+    ] {
+        let world = World::shared(&backed_up(FROM, 2));
+        fill_devices(&world);
+        assert!(crate::store::close_clean(&world.conf).unwrap());
+        let keys = world.runtime().cluster_keys().expect("stored");
+        if !knows_keys {
+            world.runtime().damage_cluster_keys();
+        }
+        let to = backed_up(TO, max);
+        let mut conf = World::shared(&to).conf;
+        conf.srv.data = world.conf.srv.data.clone();
+        let mut go_on = |_: Step<'_>| true;
+        let migration = Migration::begin(&conf, NOW, &mut go_on).unwrap();
+        let plans = migration.plan(&mut go_on).unwrap();
+        assert_eq!(plans.iter().map(|plan| plan.counts.carried).sum::<u64>(), carried, "{max}");
+        migration.run(&plans, &mut go_on).unwrap();
+        drop(migration);
+        let runtime = crate::store::Runtime::create_or_open(&world.dir).unwrap();
+        runtime.set_cluster_keys(keys);
+        crate::store::prepare(&conf, &crate::store::Moves::default()).unwrap();
+        world.publish_shared(&to, 2);
+        expect_devices(&world, used, admitted);
+    }
 }
 
 #[test]

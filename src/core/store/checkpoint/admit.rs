@@ -32,7 +32,7 @@ pub(crate) enum LiveState {
 
 /// Looks at the live files of a group.
 pub(crate) fn live_state(live_dir: &Path, group: &conf::Group) -> Result<LiveState, Error> {
-    let damaged = LiveState::GoOn { awaits: false };
+    let damaged = LiveState::GoOn { awaits: true };
     if group::is_unfinished(live_dir, &group.name) {
         return Ok(damaged);
     }

@@ -14,7 +14,7 @@ use super::file::{
 use crate::conf::Geometry;
 use crate::store::dirty::Side;
 use crate::store::error::{Error, expect, io_error};
-use crate::store::file_words::remove_if_there;
+use crate::store::file_words::{remove_if_there, sync_directory};
 use crate::store::group::{FileSet, Header};
 
 /// The checkpoints of a group.
@@ -132,6 +132,7 @@ pub(super) fn next(data_dir: &Path, name: &str) -> Result<Next, Error> {
     let [own, other] = [side, side.other()].map(|side| &states[side as usize]);
     let is_over_damage = match (own, other) {
         (State::Damaged { .. }, State::Complete(complete)) => !own.is_older_than(complete),
+        (State::Damaged { .. }, _) => true,
         _ => false,
     };
     let replaces_other = matches!(other, State::Damaged { .. });
@@ -307,12 +308,13 @@ pub(crate) fn is_checkpoint_of_move(data_dir: &Path, name: &str) -> Result<bool,
 
 /// Removes a checkpoint of a group.
 pub(crate) fn remove(data_dir: &Path, name: &str, side: Side) -> Result<(), Error> {
-    for (part, path) in paths(data_dir, name)? {
-        if part.side == side {
-            remove_if_there(&path)?;
-        }
+    let mut removed = None;
+    for (_, path) in paths(data_dir, name)?.into_iter().filter(|(part, _)| part.side == side) {
+        remove_if_there(&path)?;
+        removed = Some(path);
     }
-    Ok(())
+    // Else it might be there again after a power cut.
+    removed.map_or(Ok(()), |path| sync_directory(&path))
 }
 
 /// The paths of all checkpoint files of a group, whatever their numbers.

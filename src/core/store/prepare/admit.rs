@@ -10,6 +10,7 @@ use super::{ORPHANS, Prepared, live_dir};
 use crate::base::{clock, sys};
 use crate::conf::Conf;
 use crate::store::counter::GroupCounter;
+use crate::store::dirty_file;
 use crate::store::error::{Error, io_error};
 use crate::store::group::{self, FileSet, Group, Header, Marks, OpenFile, OpenGroup};
 use crate::store::growing;
@@ -125,6 +126,8 @@ pub(crate) fn scan_group(conf: &Conf, name: &str) -> Result<Report, Error> {
     let runtime = Runtime::open(&conf.srv.data.dir)?;
     growing::complete(live, name)?;
     let former = group::open_files(live, name)?.header.id;
+    // What is mended is newer than any checkpoint.
+    dirty_file::remove(&group::path_of(live, name, 0))?;
     if !group::is_next_there(live, name) {
         return scan_files(live, name, &runtime, FileSet::Named, Pairing::Alone);
     }

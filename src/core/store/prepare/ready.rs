@@ -9,6 +9,7 @@ use super::{Moves, Prepared, Preparing, live_dir};
 use crate::conf::{self, Conf, OtherSetting};
 use crate::store::checkpoint::{self, Complete, Found, LiveState, Marking, Restored};
 use crate::store::dirty::Side;
+use crate::store::dirty_file;
 use crate::store::error::Error;
 use crate::store::group::{self, FileSet, Group};
 use crate::store::growing;
@@ -81,8 +82,11 @@ pub(super) fn make_ready(
             if let Some(why) = &why_no_older {
                 tracing::warn!(group = name, why, "the other checkpoint is not complete");
             }
+            // What is left of the live files is newer than the older one.
+            let older = older.filter(|_| state == LiveState::Absent);
+            let may_fail = how.accepts_loss || state == LiveState::Unclean;
             let all = std::iter::once(newest).chain(older);
-            match restore_one_of(all, conf, how, runtime, prepared)? {
+            match restore_one_of(all, conf, (how, may_fail), runtime, prepared)? {
                 Ok(markings) => return Ok(markings),
                 Err(why) => why.into_iter().chain(why_no_older).collect(),
             }
@@ -93,7 +97,7 @@ pub(super) fn make_ready(
         Found::Older(older, why) => {
             tracing::error!(group = name, why, "what this checkpoint held is lost, as accepted");
             let damaged = older.side.other();
-            match restore_one_of(std::iter::once(older), conf, how, runtime, prepared)? {
+            match restore_one_of(std::iter::once(older), conf, (how, true), runtime, prepared)? {
                 Ok(markings) => {
                     checkpoint::remove(data, name, damaged)?;
                     return Ok(markings);
@@ -108,6 +112,8 @@ pub(super) fn make_ready(
             let why = why.join("; ");
             tracing::warn!(group = name, why, "no checkpoint is restored, but the files are there");
         }
+        // From now on they are newer than any checkpoint, even if this start breaks off.
+        dirty_file::remove(&group::path_of(live, name, 0))?;
         return Ok(Markings::of_named(Marking::On { awaits: true }));
     }
     if !why.is_empty() {
@@ -132,12 +138,12 @@ pub(super) fn make_ready(
     }))
 }
 
-/// Restores a group from the first one of its complete checkpoints. If what the disk does not give
-/// back may be lost, from the first one that can be read; if there is none, says why.
+/// Restores a group from the first one of its complete checkpoints. If the disk may fail to give it
+/// back, from the first one that can be read; if there is none, says why.
 fn restore_one_of(
     all: impl Iterator<Item = Box<Complete>>,
     conf: &Conf,
-    how: Preparing<'_>,
+    (how, may_fail): (Preparing<'_>, bool),
     runtime: &Runtime,
     prepared: &mut Prepared,
 ) -> Result<Result<Markings, Vec<String>>, Error> {
@@ -153,9 +159,9 @@ fn restore_one_of(
         tracing::warn!(group = name, number, begun_ms, "restoring the group from a checkpoint");
         let Restored { report, holds } = match checkpoint::restore(live, &complete, how.progress) {
             Err(error @ Error::UnreadableCheckpoint { .. })
-                if how.accepts_loss && !error.is_transient() =>
+                if may_fail && !error.is_transient() =>
             {
-                tracing::error!(%error, "what this checkpoint held is lost, as accepted");
+                tracing::error!(%error, "this checkpoint is not restored");
                 unread.push(complete.side);
                 why.push(error.to_string());
                 continue;

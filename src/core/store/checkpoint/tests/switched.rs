@@ -108,7 +108,9 @@ fn a_checkpoint_of_the_boot_before_counts_until_the_next_pass() {
 
 #[test]
 fn files_that_went_on_without_a_restore_are_newer_than_the_checkpoint_before() {
-    for [breaks_off, is_put_back] in [[false, false], [true, false], [false, true]] {
+    for [breaks_off, is_put_back, is_disturbed] in
+        [[false; 3], [true, false, false], [false, true, false], [false, true, true]]
+    {
         let mut machine = Machine::new();
         for _ in 0..2 {
             machine.use_all(1);
@@ -119,11 +121,20 @@ fn files_that_went_on_without_a_restore_are_newer_than_the_checkpoint_before() {
         let (path, away) = (of(&machine, "small", 1, side), machine.dir.path().join("away"));
         std::fs::rename(&path, &away).unwrap();
         machine.reboot(End::PowerCut);
+        // The first start breaks off after its scan: it cannot make the marks.
+        let draft = machine.dir.path().join("live/small.0.dirty.new");
+        if is_disturbed {
+            std::fs::create_dir(&draft).unwrap();
+        }
         let prepared = machine.start(false);
         assert_eq!(
-            (prepared.restored, prepared.scanned),
-            (vec!["large".into()], vec!["small".into()])
+            (prepared.restored, prepared.scanned, prepared.unserved.len()),
+            (vec!["large".into()], vec!["small".into()], usize::from(is_disturbed))
         );
+        if is_disturbed {
+            std::fs::remove_dir(&draft).unwrap();
+            assert!(machine.start(false).unserved.is_empty());
+        }
         assert_eq!(machine.used(), [3, 3, 3, 2, 2, 2]);
         machine.use_all(1);
         if breaks_off {
@@ -142,6 +153,25 @@ fn files_that_went_on_without_a_restore_are_newer_than_the_checkpoint_before() {
         machine.reboot(End::PowerCut);
         assert_eq!(machine.start(false).restored.len(), 2);
         assert_eq!(machine.used()[..3], [4, 4, 4]);
+    }
+}
+
+#[test]
+fn live_files_go_on_where_the_disk_does_not_give_the_newest_checkpoint_back() {
+    for accepts_loss in [false, true] {
+        let mut machine = Machine::new();
+        for _ in 0..2 {
+            machine.use_all(1);
+            assert!(all_done(&machine.pass()));
+        }
+        machine.use_all(1);
+        let path = of(&machine, "small", 1, newest(&machine, "small"));
+        fault::make_unreadable(&path);
+        machine.reboot(End::PowerCut);
+        let prepared = machine.start(accepts_loss);
+        fault::make_readable(&path);
+        assert_eq!((prepared.restored, prepared.unserved), (vec!["large".to_owned()], vec![]));
+        assert_eq!(machine.used(), [3, 3, 3, 2, 2, 2]);
     }
 }
 
