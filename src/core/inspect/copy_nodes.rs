@@ -23,9 +23,11 @@ pub(super) enum Carried {
     Unnamed,
     /// map.xml has its business in another group.
     Moved,
-    /// Its key does not fit its business's key type; or its limits have changed, and the cluster's
-    /// keys are not known, under which its members are hashed.
+    /// Its key does not fit its business's key type.
     Keyless,
+    /// Its limits have changed, and the cluster's keys are not known, under which its members are
+    /// hashed: it cannot be changed with them.
+    Unjudged,
 }
 
 /// What the loss of a node costs. Among equals, the node used later is worth more.
@@ -60,7 +62,7 @@ impl<'a> NodeCopier<'a> {
         now: u64,
     ) -> NodeCopier<'a> {
         let name = &conf.map.groups[index].name;
-        let runtime = Runtime::open(&conf.srv.data.dir).ok();
+        let runtime = Runtime::open_for_reading(&conf.srv.data.dir).ok();
         let keys = runtime.and_then(|runtime| runtime.cluster_keys());
         let [mut from, mut to] = [old.header(), new].map(|header| {
             Table::without_leases(conf, keys, |other| {
@@ -97,7 +99,7 @@ impl<'a> NodeCopier<'a> {
             return Carried::Expired;
         }
         if entry.cannot_tell(scope) && !entry.is_as_written(&old, scope) {
-            return Carried::Keyless;
+            return Carried::Unjudged;
         }
         entry.adopt(&mut old, scope);
         let biz_id = words[node::KEY] as u32;

@@ -337,6 +337,11 @@ pub(super) fn count_copied(
             counts.moved += 1;
             return None;
         }
+        // It is lost, and not for its key.
+        Carried::Unjudged => {
+            counts.crowded += 1;
+            return None;
+        }
         Carried::Keyless => {
             counts.keyless += 1;
             return None;

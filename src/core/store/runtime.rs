@@ -85,13 +85,16 @@ impl Runtime {
 
     /// Creates the file, or opens and checks it. The master calls it once it holds the directory's
     /// lock. A file of another boot is replaced: its undo logs say nothing about files that went
-    /// through the disk.
+    /// through the disk. What it knows of the cluster's keys is kept: who looks at the files before
+    /// the next configuration is published needs them.
     pub fn create_or_open(data_dir: &Path) -> Result<Runtime, Error> {
         let path = Self::path_in(data_dir);
         if !path.exists() {
             return Self::create(&path);
         }
         let file = open_file(&path)?;
+        let former = Self::open_for_reading(data_dir).ok();
+        let keys = former.and_then(|runtime| runtime.cluster_keys());
         let reason = match check_header(&path, &file) {
             Ok(boot) if boot == boot_id(&path)? => return Self::map(path, file),
             Ok(_) => "it is of another boot".to_string(),
@@ -110,14 +113,18 @@ impl Runtime {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         tracing::warn!(path = %path.display(), reason, "created runtime.mmap again");
-        let created = Self::create(&path);
-        if !created.as_ref().is_err_and(Error::is_no_room) {
-            return created;
+        let mut created = Self::create(&path);
+        if created.as_ref().is_err_and(Error::is_no_room) {
+            // The old file is useless now. Free its blocks for the new one.
+            drop(file);
+            std::fs::remove_file(&path).map_err(io_error(&path, "remove it"))?;
+            created = Self::create(&path);
         }
-        // The old file is useless now. Free its blocks for the new one.
-        drop(file);
-        std::fs::remove_file(&path).map_err(io_error(&path, "remove it"))?;
-        Self::create(&path)
+        let created = created?;
+        if let Some(keys) = keys {
+            created.set_cluster_keys(keys);
+        }
+        Ok(created)
     }
 
     fn create(path: &Path) -> Result<Runtime, Error> {

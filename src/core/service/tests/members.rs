@@ -216,6 +216,7 @@ fn a_migration_takes_members_along_that_were_hashed_under_the_clusters_key() {
         let migration = Migration::begin(&conf, NOW, &mut go_on).unwrap();
         let plans = migration.plan(&mut go_on).unwrap();
         assert_eq!(plans.iter().map(|plan| plan.counts.carried).sum::<u64>(), carried, "{max}");
+        assert_eq!(plans.iter().all(|plan| plan.counts.is_lossless()), carried == 1, "{max}");
         migration.run(&plans, &mut go_on).unwrap();
         drop(migration);
         let runtime = crate::store::Runtime::create_or_open(&world.dir).unwrap();

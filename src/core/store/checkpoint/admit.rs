@@ -39,8 +39,10 @@ pub(crate) fn live_state(live_dir: &Path, group: &conf::Group) -> Result<LiveSta
     if !group::is_there(live_dir, &group.name) {
         return Ok(LiveState::Absent);
     }
-    let Ok(OpenGroup { header, files }) = group::open_files(live_dir, &group.name) else {
-        return Ok(damaged);
+    let (header, files) = match group::open_files(live_dir, &group.name) {
+        Ok(OpenGroup { header, files }) => (header, files),
+        Err(error) if error.is_transient() => return Err(error),
+        Err(_) => return Ok(damaged),
     };
     let (mut files, mut ids) = (files, vec![header.id]);
     if group::is_next_there(live_dir, &group.name) {
@@ -49,6 +51,7 @@ pub(crate) fn live_state(live_dir: &Path, group: &conf::Group) -> Result<LiveSta
                 files.extend(next.files);
                 ids.push(next.header.id);
             }
+            Err(error) if error.is_transient() => return Err(error),
             Err(_) => return Ok(damaged),
         }
     }

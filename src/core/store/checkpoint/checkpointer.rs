@@ -200,9 +200,10 @@ impl Checkpointer {
             copies.iter().for_each(|copy| copy.end_pass(side, facts.id));
             return Ok(None);
         }
+        let mut replaced = Ok(());
         if replaces_other {
             // Before the headers: beside a complete one it would be taken for a newer one.
-            found::remove(&self.data_dir, &named.name, side.other())?;
+            replaced = found::remove(&self.data_dir, &named.name, side.other());
         }
         for copy in &copies {
             for (OpenCheckpoint { path, file, header, facts }, &pages) in
@@ -215,6 +216,7 @@ impl Checkpointer {
         }
         copies.iter().for_each(|copy| copy.end_pass(side, facts.id));
         copies.iter().try_for_each(Copy::end_wait)?;
+        replaced?;
         let written_pages = copies.iter().flat_map(|copy| &copy.written).sum();
         Ok(Some(CheckpointFacts { written_pages, is_complete: true, ..facts }))
     }

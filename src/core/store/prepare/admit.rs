@@ -126,8 +126,6 @@ pub(crate) fn scan_group(conf: &Conf, name: &str) -> Result<Report, Error> {
     let runtime = Runtime::open(&conf.srv.data.dir)?;
     growing::complete(live, name)?;
     let former = group::open_files(live, name)?.header.id;
-    // What is mended is newer than any checkpoint.
-    dirty_file::remove(&group::path_of(live, name, 0))?;
     if !group::is_next_there(live, name) {
         return scan_files(live, name, &runtime, FileSet::Named, Pairing::Alone);
     }
@@ -155,6 +153,10 @@ fn scan_files(
         runtime.register_file(entry, pairing)?;
     }
     let report = scan(live, &header, runtime)?;
+    if !matches!(pairing, Pairing::FormerOf(_)) {
+        // All of it is scanned, and newer than any checkpoint.
+        dirty_file::remove(&group::path_of(live, name, 0))?;
+    }
     write_marks(&files, boot)?;
     entries.iter().for_each(|entry| runtime.release_file(entry));
     Ok(report)

@@ -66,4 +66,20 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn keys_outlive_a_boot() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let runtime = Runtime::create_or_open(dir.path()).expect("made");
+        let keys = ClusterKeys { check: 1, key_seed: [2, 3] };
+        runtime.set_cluster_keys(keys);
+        let header: Vec<u64> = (0..at::CRC).map(|word| runtime.region.load(word)).collect();
+        let mut header = header;
+        header[at::BOOT] ^= 1;
+        runtime.region.store(at::BOOT, header[at::BOOT]);
+        runtime.region.store(at::CRC, header_crc(&header));
+        let of_this_boot = Runtime::create_or_open(dir.path()).expect("made again");
+        assert_ne!(of_this_boot.boot(), runtime.boot());
+        assert_eq!(of_this_boot.cluster_keys(), Some(keys));
+    }
 }
