@@ -55,7 +55,8 @@ pub struct Counts {
     pub moved: u64,
     /// Nodes dropped because they are damaged.
     pub damaged: u64,
-    /// Nodes that found their chain full.
+    /// Nodes that found their chain full, and nodes that cannot be changed with their limits,
+    /// because the cluster's keys are not known, under which their members are hashed.
     pub crowded: u64,
     /// Nodes of long keys that are stored as digests. The keys themselves might fit into the larger
     /// key field. That cannot be known, so a look-up might not find them.
@@ -337,7 +338,6 @@ pub(super) fn count_copied(
             counts.moved += 1;
             return None;
         }
-        // It is lost, and not for its key.
         Carried::Unjudged => {
             counts.crowded += 1;
             return None;

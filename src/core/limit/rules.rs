@@ -152,6 +152,11 @@ impl Rule {
         policy::admits(&self.policy, state, now, count, &terms)
     }
 
+    /// It counts distinct members. Machines do not share such a limit.
+    fn notes_members(&self) -> bool {
+        matches!(self.policy, Policy::Distinct(_))
+    }
+
     #[inline]
     fn refuses(&self, state: &[u64], now: u64, count: u32, terms: &Terms) -> bool {
         !self.advises && !self.admits(state, now, count, terms)
@@ -438,8 +443,12 @@ impl Rules {
 
     /// Whether a limit, by its position, counts distinct members.
     pub fn notes_members(&self, position: usize) -> bool {
-        let rule = self.rules.get(position);
-        rule.is_some_and(|rule| matches!(rule.policy, Policy::Distinct(_)))
+        self.rules.get(position).is_some_and(Rule::notes_members)
+    }
+
+    /// Whether a limit of the scope does.
+    pub fn has_members(&self, scope: Scope) -> bool {
+        self.rules.iter().any(|rule| rule.scope == scope && rule.notes_members())
     }
 
     fn charge_one(&self, rule: &Rule, states: &mut States<'_>, now: u64, count: i32) {

@@ -9,7 +9,7 @@ use super::table::{Entry, Table};
 use super::{ItemError, Service};
 use crate::base::clock::Millis;
 use crate::conf::{MoveMode, Scope};
-use crate::key::{KeyField, KeyForm, KeyNodeId, KeyRef, Location};
+use crate::key::{KeyField, KeyNodeId, KeyRef, Location};
 use crate::store::layout::node;
 use crate::store::{FormerPlace, Group, Judge, Rank, Refused, Sought, Transaction, Wanted};
 
@@ -202,8 +202,7 @@ impl Service {
         let biz = table.index_of(key_word as u32);
         let (Some(key), Some(biz)) = (key, biz) else { return Ok(Moved::Gone) };
         let entry = table.entry(biz);
-        let scope = if key.form() == KeyForm::Biz { Scope::Biz } else { Scope::Key };
-        if entry.cannot_tell(scope) {
+        if table.of_key_word(former, key_word).is_some_and(|(of, scope)| of.cannot_tell(scope)) {
             // Until the cluster's keys are there. Its items answer `store` meanwhile.
             return Ok(Moved::Left);
         }

@@ -1,12 +1,14 @@
 //! The businesses of a configuration, prepared: their rules, and where their keys lead.
 
+mod adopt;
+
 use std::sync::Arc;
 
 use crate::conf::{
     Biz, ClusterKeys, Conf, Geometry, KeyType, Mode, OnFull, OnMiss, Scope, Share, Sharing,
 };
 use crate::key::{BadKey, DigestKey, KeyField, KeyForm, KeyRef, Location, Seed};
-use crate::limit::{LeaseClock, List, Listing, Lists, Rules, Span, Spending, Worth, Written};
+use crate::limit::{LeaseClock, List, Listing, Lists, Rules, Span, Spending, Worth};
 use crate::service::call_rate::{self, CallRate};
 use crate::service::members::Members;
 use crate::store::layout::node;
@@ -124,6 +126,15 @@ struct FormerGroup {
     geometry: Geometry,
 }
 
+/// The cluster's keys, for what they are to be used.
+#[derive(Clone, Copy)]
+struct KnownKeys {
+    /// For the names of keys, and for leases.
+    of_keys: Option<ClusterKeys>,
+    /// For the hashes of members.
+    of_members: Option<ClusterKeys>,
+}
+
 impl Table {
     /// Prepares the businesses of `conf`. `handle` has mapped its groups. [`Table::set_now`] must
     /// be called before the table is used.
@@ -151,9 +162,10 @@ impl Table {
         find: impl Fn(&str) -> Option<FoundGroup<'a>>,
     ) -> Table {
         let clock = Arc::<LeaseClock>::default();
-        let mut table = Self::with_clock(conf, [keys; 2], &clock, &find);
+        let known = KnownKeys { of_keys: keys, of_members: keys };
+        let mut table = Self::with_clock(conf, known, &clock, &find);
         if table.entries.iter().any(|entry| entry.former.is_some()) {
-            let former = Self::with_clock(conf, [keys; 2], &clock, &|name| {
+            let former = Self::with_clock(conf, known, &clock, &|name| {
                 let FoundFormer { index, header } = find(name)?.former?;
                 Some(FoundGroup { index, header, former: None })
             });
@@ -169,12 +181,13 @@ impl Table {
         keys: Option<ClusterKeys>,
         find: impl Fn(&str) -> Option<FoundGroup<'a>>,
     ) -> Table {
-        Self::with_clock(conf, [None, keys], &Arc::default(), &find)
+        let known = KnownKeys { of_keys: None, of_members: keys };
+        Self::with_clock(conf, known, &Arc::default(), &find)
     }
 
     fn with_clock<'a>(
         conf: &Conf,
-        [keys, of_members]: [Option<ClusterKeys>; 2],
+        KnownKeys { of_keys: keys, of_members }: KnownKeys,
         clock: &Arc<LeaseClock>,
         find: &dyn Fn(&str) -> Option<FoundGroup<'a>>,
     ) -> Table {
@@ -575,51 +588,6 @@ impl Entry {
         }
         let states = &words[self.states_at()..];
         self.rules_of(words).left_ms(states, words[node::LAST_USE], now)
-    }
-
-    /// Whether a node with this word was written under other limits or before a reset. Its states
-    /// are then void.
-    #[inline]
-    pub fn is_outdated(&self, check: u64, scope: Scope) -> bool {
-        let is_of_shape = self.rules.adopts(scope, node::shape(check)) || self.cannot_tell(scope);
-        !is_of_shape || node::epoch(check) != self.epoch as u8
-    }
-
-    /// The shape of its nodes says under which key of the cluster their members were hashed, and
-    /// that is not known here. So their words stay as they are.
-    #[inline]
-    pub fn cannot_tell(&self, scope: Scope) -> bool {
-        !self.knows_members && self.rules.has_members(scope)
-    }
-
-    /// Whether the words of a node, as they are, are what its limits would write.
-    pub fn is_as_written(&self, words: &[u64], scope: Scope) -> bool {
-        let had_ban = node::flags(words[node::CHECK]) & node::FLAG_BAN != 0;
-        self.rules.is_adopted(scope, had_ban, &words[self.states_at()..])
-    }
-
-    /// Converts a working copy to this configuration: another shape or epoch starts fresh, a word
-    /// for the ban is added or removed, histories and a ring are lengthened or shortened.
-    #[inline(always)]
-    pub fn adopt(&self, words: &mut [u64], scope: Scope) {
-        let (shape, check) = (self.rules.shape(scope), words[node::CHECK]);
-        let had_ban = node::flags(check) & node::FLAG_BAN != 0;
-        let states = &mut words[self.states_at()..];
-        let is_of_shape = node::shape(check) == shape && node::epoch(check) == self.epoch as u8;
-        if is_of_shape && self.rules.is_adopted(scope, had_ban, states) {
-            return;
-        }
-        if self.cannot_tell(scope) {
-            return;
-        }
-        if self.is_outdated(check, scope) {
-            states.fill(0);
-        } else {
-            let written = Written { shape: node::shape(check), has_ban: had_ban };
-            self.rules.adopt(scope, written, states);
-        }
-        let flags = if scope == Scope::Key && self.rules.has_ban() { node::FLAG_BAN } else { 0 };
-        words[node::CHECK] = node::check_word(shape, flags | u16::from(self.epoch as u8));
     }
 }
 

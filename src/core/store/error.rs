@@ -168,9 +168,8 @@ pub enum Error {
     /// What a group would be restored from is complete, and the other checkpoint is damaged, which
     /// may be newer.
     #[error(
-        "group {group}: its live files are not there, and its newest checkpoint may be one that is \
-         damaged: {why}; put that back, or start with --accept-loss, which restores checkpoint \
-         {number}"
+        "group {group}: its live files are not there, and a checkpoint is damaged that may be the \
+         newest: {why}; put it back, or start with --accept-loss, which restores checkpoint {number}"
     )]
     NewestDamaged {
         /// The group.

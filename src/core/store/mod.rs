@@ -104,8 +104,8 @@ pub use runtime::{ChildRole, Damage, LINGERING};
 pub use {
     access::{give_access, give_access_to_generation},
     checkpoint::{
-        CheckpointFacts, Checkpointer, GroupPass, Pace, Pacer, PassRate, Progress, Unpaced,
-        checkpoint_facts, restorable,
+        CheckpointFacts, Checkpointer, GroupPass, Pace, Pacer, PassRate, PassState, Progress,
+        Unpaced, checkpoint_facts, restorable,
     },
     counter::{BizRow, Counter, Counters, GroupCounter, Sums},
     doorbell::{Asking, Bell, EventBell, Rest},

@@ -93,8 +93,6 @@ impl Runtime {
             return Self::create(&path);
         }
         let file = open_file(&path)?;
-        let former = Self::open_for_reading(data_dir).ok();
-        let keys = former.and_then(|runtime| runtime.cluster_keys());
         let reason = match check_header(&path, &file) {
             Ok(boot) if boot == boot_id(&path)? => return Self::map(path, file),
             Ok(_) => "it is of another boot".to_string(),
@@ -112,6 +110,7 @@ impl Runtime {
             }
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
+        let keys = Self::open_for_reading(data_dir).ok().and_then(|old| old.cluster_keys());
         tracing::warn!(path = %path.display(), reason, "created runtime.mmap again");
         let mut created = Self::create(&path);
         if created.as_ref().is_err_and(Error::is_no_room) {

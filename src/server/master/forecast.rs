@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use super::preparing_child::LOSE_AFTER_A_START;
 use frs::base::clock;
 use frs::base::figures::{bytes, grouped};
 use frs::conf::{Conf, Group};
@@ -25,9 +26,9 @@ pub fn forecast(conf: &Conf) -> Forecast {
     let mut forecast = Forecast::default();
     let live = store::live_dir(conf);
     let mut needed = 0;
-    let is_new = |group: &&Group| store::live_geometry(live, &group.name).is_none();
+    let is_new = |name: &str| store::live_geometry(live, name).is_none();
     let has_file = |group: &Group| store::path_of(live, &group.name, 0).exists();
-    for group in conf.map.groups.iter().filter(is_new) {
+    for group in conf.map.groups.iter().filter(|group| is_new(&group.name)) {
         if has_file(group) {
             let path = store::path_of(live, &group.name, 0);
             forecast.warnings.push(format!("{}: not a group file of this version", path.display()));
@@ -40,8 +41,7 @@ pub fn forecast(conf: &Conf) -> Forecast {
     match inspect::plan_moves(conf, clock::now()) {
         Ok(plans) => {
             for plan in plans {
-                let is_restored = store::live_geometry(live, &plan.name).is_none();
-                needed += plan_move(&mut forecast, &plan, is_restored);
+                needed += plan_move(&mut forecast, &plan, is_new(&plan.name));
             }
         }
         Err(error) => {
@@ -83,8 +83,8 @@ fn make(forecast: &mut Forecast, conf: &Conf, group: &Group, size: &str) {
 /// bytes that it needs for a while.
 fn plan_move(forecast: &mut Forecast, plan: &MovePlan, is_restored: bool) -> u64 {
     let (act, cure) = match is_restored {
-        true => ("a start", "write the former settings back, start, and then run"),
-        false => ("a reload", "run"),
+        true => ("a start", LOSE_AFTER_A_START),
+        false => ("a reload", "run: frs reload --lossy"),
     };
     if let Some(refusal) = &plan.refusal {
         forecast.warnings.push(format!("{act} is refused: {refusal}"));
@@ -97,8 +97,7 @@ fn plan_move(forecast: &mut Forecast, plan: &MovePlan, is_restored: bool) -> u64
         bytes(plan.needed_bytes)
     ));
     let loss = plan.loss();
-    let refused =
-        |loss| format!("{act} is refused: {loss}: to lose them, {cure}: frs reload --lossy");
+    let refused = |loss| format!("{act} is refused: {loss}: to lose them, {cure}");
     forecast.warnings.extend(loss.map(refused));
     plan.needed_bytes
 }

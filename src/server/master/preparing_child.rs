@@ -94,6 +94,10 @@ impl Work {
     }
 }
 
+/// How records are lost on purpose where a start refuses to.
+pub(super) const LOSE_AFTER_A_START: &str =
+    "write the former settings back, start, and then run: frs reload --lossy";
+
 /// Why a group does not begin to move.
 fn refusal(plan: &MovePlan, work: Work) -> Option<String> {
     if let Some(refusal) = &plan.refusal {
@@ -101,7 +105,7 @@ fn refusal(plan: &MovePlan, work: Work) -> Option<String> {
     }
     let loss = plan.loss().filter(|_| work.loss == Loss::Refused)?;
     let cure = match work.how {
-        How::AtStart => "write the former settings back, start, and then run: frs reload --lossy",
+        How::AtStart => LOSE_AFTER_A_START,
         How::Beside | How::AfterFault => "run: frs reload --lossy, or say lossy=true with the PUT",
     };
     Some(format!("{loss}: to lose them, {cure}"))

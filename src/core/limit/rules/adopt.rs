@@ -29,12 +29,6 @@ impl Rules {
         self.node(scope).shape
     }
 
-    /// Whether limits of the scope note members.
-    #[inline]
-    pub fn has_members(&self, scope: Scope) -> bool {
-        self.node(scope).has_members
-    }
-
     /// Whether a node of this shape can be adopted: but for histories it was written under limits
     /// of the same kinds and intervals.
     #[inline]

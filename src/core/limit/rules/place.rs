@@ -35,8 +35,6 @@ pub(super) struct NodeLayout {
     pub sibling: u16,
     /// A limit keeps a history.
     pub has_past: bool,
-    /// A limit notes members.
-    pub has_members: bool,
     pub life_ms: Option<u64>,
     /// Its ring. None: no limit needs one.
     pub ring: Option<Ring>,
@@ -67,9 +65,8 @@ impl NodeLayout {
         let own = || rules.iter().filter(|rule| rule.scope == scope);
         let fixed = biz.limits_of(scope).map(|(_, limit)| biz.state_words(limit)).sum();
         let has_past = own().any(|rule| policy::past(&rule.policy).is_some());
-        let is_distinct = |limit: &conf::Limit| matches!(limit.policy, conf::Policy::Distinct(_));
-        let has_members = biz.limits_of(scope).any(|(_, limit)| is_distinct(limit));
-        let hashed = alike.filter(|_| has_members).map(|key| [HASHED_ALIKE, key.mark()]);
+        let notes_members = own().any(Rule::notes_members);
+        let hashed = alike.filter(|_| notes_members).map(|key| [HASHED_ALIKE, key.mark()]);
         let shapes = || own().map(|rule| policy::shape(&rule.policy)).chain(hashed);
         let plain = shape_of(scope, shapes());
         let with_past = shape_of(scope, shapes().chain([WITH_HISTORY]));
@@ -84,7 +81,6 @@ impl NodeLayout {
             shape,
             sibling,
             has_past,
-            has_members,
             life_ms: own()
                 .map(|rule| policy::life_ms(&rule.policy))
                 .try_fold(ban.life_ms, |longest_ms, life_ms| Some(longest_ms.max(life_ms?))),

@@ -9,8 +9,8 @@
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use super::file::{self, CheckpointFacts, OpenCheckpoint, Part};
-use super::found::{self, Next};
+use super::catalog::{self, Next};
+use super::file::{self, CheckpointFacts, OpenCheckpoint, Part, PassState};
 use super::pass::{FilePass, FilePassEnd, Output, Pace, Pacer};
 use crate::base::{clock, sys};
 use crate::store::backing::CHECKPOINT_BYTE;
@@ -164,15 +164,14 @@ impl Checkpointer {
             return Ok(None);
         }
         // The newest one may be of other files that had the name: it stays until these have one.
-        let Next { side, number, is_over_damage, replaces_other } =
-            found::next(&self.data_dir, &named.name)?;
+        let Next { side, number, state, replaces_other } =
+            catalog::next(&self.data_dir, &named.name)?;
         let facts = CheckpointFacts {
             id: file::random_id(&self.data_dir)?,
             number,
             begun_ms: clock::now(),
             written_pages: 0,
-            is_complete: false,
-            is_over_damage,
+            state,
             partner: None,
         };
         file::settle(&self.data_dir, named, side, next)?;
@@ -200,16 +199,17 @@ impl Checkpointer {
             copies.iter().for_each(|copy| copy.end_pass(side, facts.id));
             return Ok(None);
         }
-        let mut replaced = Ok(());
-        if replaces_other {
-            // Before the headers: beside a complete one it would be taken for a newer one.
-            replaced = found::remove(&self.data_dir, &named.name, side.other());
-        }
+        // Before the headers: beside a complete one it would be taken for a newer one.
+        let replaced = match replaces_other {
+            true => catalog::remove(&self.data_dir, &named.name, side.other()),
+            false => Ok(()),
+        };
         for copy in &copies {
             for (OpenCheckpoint { path, file, header, facts }, &pages) in
                 copy.files.iter().zip(&copy.written)
             {
-                let done = CheckpointFacts { written_pages: pages, is_complete: true, ..*facts };
+                let done =
+                    CheckpointFacts { written_pages: pages, state: PassState::Complete, ..*facts };
                 file::write_header(path, file, header, done)?;
                 file::sync(path, file)?;
             }
@@ -218,7 +218,7 @@ impl Checkpointer {
         copies.iter().try_for_each(Copy::end_wait)?;
         replaced?;
         let written_pages = copies.iter().flat_map(|copy| &copy.written).sum();
-        Ok(Some(CheckpointFacts { written_pages, is_complete: true, ..facts }))
+        Ok(Some(CheckpointFacts { written_pages, state: PassState::Complete, ..facts }))
     }
 
     /// Opens or creates the checkpoint files of one side, and says in each that a pass is under

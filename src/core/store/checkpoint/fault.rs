@@ -27,8 +27,7 @@ pub fn open(_: &std::path::Path) -> std::io::Result<()> {
 #[cfg(test)]
 #[allow(unused_imports, reason = "the tests over real files are not run by Miri and loom")]
 pub use played::{
-    calls, die_at, fail_at, give_descriptors, lack_descriptors, make_readable, make_unreadable,
-    open, point, read,
+    calls, die_at, fail_at, lack_descriptors, make_readable, make_unreadable, open, point, read,
 };
 
 #[cfg(test)]
@@ -54,11 +53,8 @@ mod played {
     /// Calls left until this process dies. 0: it does not.
     static LEFT: AtomicU64 = AtomicU64::new(0);
 
-    /// Files whose data the disk does not give back. A restore reads with several threads.
-    static UNREADABLE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-
-    /// Files for which this process has no descriptor left.
-    static UNOPENABLE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+    /// Files that cannot be read or opened, and why. A restore reads with several threads.
+    static UNREADABLE: Mutex<Vec<(PathBuf, Errno)>> = Mutex::new(Vec::new());
 
     /// From here on the `nth` call of this thread fails, and all behind it. 0: none.
     pub fn fail_at(nth: u64) {
@@ -77,34 +73,33 @@ mod played {
         LEFT.store(nth, Ordering::Relaxed);
     }
 
-    /// From here on a restore cannot read this file.
+    /// From here on the disk does not give this file's data back to a restore.
     pub fn make_unreadable(path: &Path) {
-        UNREADABLE.lock().unwrap().push(path.to_owned());
-    }
-
-    /// The disk gives it back again.
-    pub fn make_readable(path: &Path) {
-        UNREADABLE.lock().unwrap().retain(|bad| bad != path);
+        UNREADABLE.lock().unwrap().push((path.to_owned(), Errno::EIO));
     }
 
     /// From here on this process has too many files open when it opens this one.
     pub fn lack_descriptors(path: &Path) {
-        UNOPENABLE.lock().unwrap().push(path.to_owned());
+        UNREADABLE.lock().unwrap().push((path.to_owned(), Errno::EMFILE));
     }
 
-    /// It has descriptors again.
-    pub fn give_descriptors(path: &Path) {
-        UNOPENABLE.lock().unwrap().retain(|bad| bad != path);
-    }
-
-    pub fn open(path: &Path) -> io::Result<()> {
-        let is_bad = UNOPENABLE.lock().unwrap().iter().any(|bad| bad == path);
-        if is_bad { Err(Errno::EMFILE.into()) } else { Ok(()) }
+    /// It can be opened and read again.
+    pub fn make_readable(path: &Path) {
+        UNREADABLE.lock().unwrap().retain(|(bad, _)| bad != path);
     }
 
     pub fn read(path: &Path) -> io::Result<()> {
-        let is_bad = UNREADABLE.lock().unwrap().iter().any(|bad| bad == path);
-        if is_bad { Err(Errno::EIO.into()) } else { Ok(()) }
+        fail(path, Errno::EIO)
+    }
+
+    pub fn open(path: &Path) -> io::Result<()> {
+        fail(path, Errno::EMFILE)
+    }
+
+    fn fail(path: &Path, with: Errno) -> io::Result<()> {
+        let is_bad =
+            UNREADABLE.lock().unwrap().iter().any(|(bad, why)| bad == path && *why == with);
+        if is_bad { Err(with.into()) } else { Ok(()) }
     }
 
     pub fn point(path: &Path) -> Result<(), Error> {

@@ -44,10 +44,26 @@ const PARTNER: usize = WRITTEN + 1;
 const CRC: usize = PARTNER + 1;
 const _: () = assert!(FORMAT_AT == 14 && CRC == 21 && (CRC + 1) * 8 <= layout::PAGE_BYTES);
 
-/// States of a pass.
-const UNDER_WAY: u64 = 0;
-const COMPLETED: u64 = 1;
-const OVER_DAMAGE: u64 = 2;
+/// How far a pass is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PassState {
+    /// It is under way, or was broken off.
+    UnderWay = 0,
+    /// All that it has written is on the disk.
+    Complete = 1,
+    /// As `UnderWay`, and what it writes over was damaged, and perhaps the newest.
+    OverDamage = 2,
+}
+
+impl PassState {
+    fn of_word(word: u64) -> PassState {
+        match word {
+            1 => PassState::Complete,
+            2 => PassState::OverDamage,
+            _ => PassState::UnderWay,
+        }
+    }
+}
 
 /// What a header says of its pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,10 +76,8 @@ pub struct CheckpointFacts {
     pub begun_ms: u64,
     /// Pages that it has written to this file.
     pub written_pages: u64,
-    /// Whether all that it has written is on the disk.
-    pub is_complete: bool,
-    /// Of a pass under way: what it writes over was damaged, and perhaps the newest.
-    pub is_over_damage: bool,
+    /// How far it is.
+    pub state: PassState,
     /// Of a group that moves: the id of the other files that belong to this pass.
     pub partner: Option<u64>,
 }
@@ -118,13 +132,8 @@ pub(super) fn write_header(
     super::fault::point(path)?;
     let mut words = header_words(header).to_vec();
     words[at::MAGIC] = MAGIC;
-    let CheckpointFacts { id, number, begun_ms, written_pages, partner, .. } = facts;
-    let state = match facts {
-        CheckpointFacts { is_complete: true, .. } => COMPLETED,
-        CheckpointFacts { is_over_damage: true, .. } => OVER_DAMAGE,
-        _ => UNDER_WAY,
-    };
-    words.extend([FORMAT, state, id, number, begun_ms, written_pages]);
+    let CheckpointFacts { id, number, begun_ms, written_pages, state, partner } = facts;
+    words.extend([FORMAT, state as u64, id, number, begun_ms, written_pages]);
     words.push(partner.unwrap_or(0));
     words.push(header_crc(&words));
     debug_assert_eq!(words.len(), CRC + 1);
@@ -174,8 +183,7 @@ fn facts_of(words: &[u64]) -> CheckpointFacts {
         number: words[NUMBER],
         begun_ms: words[BEGUN],
         written_pages: words[WRITTEN],
-        is_complete: words[STATE] == COMPLETED,
-        is_over_damage: words[STATE] == OVER_DAMAGE,
+        state: PassState::of_word(words[STATE]),
         partner: Some(words[PARTNER]).filter(|&id| id != 0),
     }
 }
@@ -240,8 +248,7 @@ pub(crate) fn create_empty(data_dir: &Path, header: &Header) -> Result<u64, Erro
         number: 1,
         begun_ms,
         written_pages: 0,
-        is_complete: true,
-        is_over_damage: false,
+        state: PassState::Complete,
         partner: None,
     };
     for side in Side::BOTH {

@@ -8,7 +8,7 @@
 //! | file | duty |
 //! | --- | --- |
 //! | `file` | the format |
-//! | `found` | which passes there are of a group |
+//! | `catalog` | which passes there are of a group |
 //! | `fault` | faults of the disk, in tests |
 //! | `pass` | copies what has changed in one file |
 //! | `checkpointer` | passes over all groups, for the keeper |
@@ -16,24 +16,24 @@
 //! | `admit` | decides at a start what becomes of a group, and which marks are valid |
 
 mod admit;
+mod catalog;
 mod checkpointer;
 mod fault;
 mod file;
-mod found;
 mod pass;
 mod restore;
 #[cfg(all(test, not(loom), not(miri)))]
 mod tests;
 
 pub(super) use admit::{LiveState, Marking, admit_marks, live_state};
+pub(crate) use catalog::is_checkpoint_of_move;
+pub(super) use catalog::{Complete, Copied, Found, find, geometry, remove};
+pub use catalog::{checkpoint_facts, restorable};
 pub use checkpointer::{Checkpointer, GroupPass, PassRate, Unpaced};
-pub use file::CheckpointFacts;
 pub(super) use file::create_empty;
+pub use file::{CheckpointFacts, PassState};
 #[cfg(all(test, not(loom), not(miri)))]
 use file::{Part, path_of};
-pub(crate) use found::is_checkpoint_of_move;
-pub(super) use found::{Complete, Copied, Found, find, geometry, remove};
-pub use found::{checkpoint_facts, restorable};
 pub use pass::{Pace, Pacer};
 pub use restore::Progress;
 pub(super) use restore::{Restored, restore};

@@ -8,9 +8,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::catalog::{Complete, Copied};
 use super::fault;
 use super::file::OpenCheckpoint;
-use super::found::{Complete, Copied};
 use crate::base::{clock, sys};
 use crate::key::KeyNodeId;
 use crate::store::dirty::Side;

@@ -146,6 +146,16 @@ fn newest(machine: &Machine, name: &str) -> Side {
     Side::BOTH.into_iter().max_by_key(|&side| number(side)).unwrap()
 }
 
+/// A machine with two passes, after each of which all counts rose.
+fn after_two_passes() -> Machine {
+    let machine = Machine::new();
+    for _ in 0..2 {
+        machine.use_all(1);
+        assert!(all_done(&machine.pass()));
+    }
+    machine
+}
+
 fn all_done(passes: &[GroupPass]) -> bool {
     passes.iter().all(|pass| matches!(pass.result, Ok(Some(_))))
 }

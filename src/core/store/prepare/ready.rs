@@ -71,40 +71,9 @@ pub(super) fn make_ready(
     if let LiveState::GoOn { awaits } = state {
         return Ok(Markings::of_named(Marking::On { awaits }));
     }
-    let why = match checkpoint::find(data, name)? {
-        Found::Nothing => Vec::new(),
-        Found::Unusable(why) => why,
-        Found::Complete(newest, older) => {
-            let (older, why_no_older) = match older {
-                Ok(older) => (Some(older), None),
-                Err(why) => (None, Some(why)),
-            };
-            if let Some(why) = &why_no_older {
-                tracing::warn!(group = name, why, "the other checkpoint is not complete");
-            }
-            // What is left of the live files is newer than the older one.
-            let older = older.filter(|_| state == LiveState::Absent);
-            let may_fail = how.accepts_loss || state == LiveState::Unclean;
-            let all = std::iter::once(newest).chain(older);
-            match restore_one_of(all, conf, (how, may_fail), runtime, prepared)? {
-                Ok(markings) => return Ok(markings),
-                Err(why) => why.into_iter().chain(why_no_older).collect(),
-            }
-        }
-        // What is left of the live files is newer than the other one.
-        Found::Older(_, why) if state == LiveState::Unclean => vec![why],
-        Found::Older(older, why) if !how.accepts_loss => return Err(older.may_be_outdated(why)),
-        Found::Older(older, why) => {
-            tracing::error!(group = name, why, "what this checkpoint held is lost, as accepted");
-            let damaged = older.side.other();
-            match restore_one_of(std::iter::once(older), conf, (how, true), runtime, prepared)? {
-                Ok(markings) => {
-                    checkpoint::remove(data, name, damaged)?;
-                    return Ok(markings);
-                }
-                Err(unread) => unread.into_iter().chain([why]).collect(),
-            }
-        }
+    let why = match restore_newest(conf, name, state, how, runtime, prepared)? {
+        Ok(markings) => return Ok(markings),
+        Err(why) => why,
     };
     if state == LiveState::Unclean {
         // They are scanned, as without checkpoints.
@@ -136,6 +105,51 @@ pub(super) fn make_ready(
             Marking::On { awaits: true }
         }
     }))
+}
+
+/// Restores a group from its newest checkpoint, or from the one before if the loss is accepted. If
+/// there is none to restore from, says why.
+fn restore_newest(
+    conf: &Conf,
+    name: &str,
+    state: LiveState,
+    how: Preparing<'_>,
+    runtime: &Runtime,
+    prepared: &mut Prepared,
+) -> Result<Result<Markings, Vec<String>>, Error> {
+    let data = &conf.srv.data.dir;
+    Ok(match checkpoint::find(data, name)? {
+        Found::Nothing => Err(Vec::new()),
+        Found::Unusable(why) => Err(why),
+        Found::Complete(newest, older) => {
+            let (older, why_no_older) = match older {
+                Ok(older) => (Some(older), None),
+                Err(why) => (None, Some(why)),
+            };
+            if let Some(why) = &why_no_older {
+                tracing::warn!(group = name, why, "the other checkpoint is not complete");
+            }
+            // What is left of the live files is newer than the older one.
+            let older = older.filter(|_| state == LiveState::Absent);
+            let may_fail = how.accepts_loss || state == LiveState::Unclean;
+            let all = std::iter::once(newest).chain(older);
+            let restored = restore_one_of(all, conf, (how, may_fail), runtime, prepared)?;
+            restored.map_err(|why| why.into_iter().chain(why_no_older).collect())
+        }
+        // What is left of the live files is newer than the other one.
+        Found::Older(_, why) if state == LiveState::Unclean => Err(vec![why]),
+        Found::Older(older, why) if !how.accepts_loss => return Err(older.may_be_outdated(why)),
+        Found::Older(older, why) => {
+            tracing::error!(group = name, why, "what this checkpoint held is lost, as accepted");
+            let damaged = older.side.other();
+            let all = std::iter::once(older);
+            let restored = restore_one_of(all, conf, (how, true), runtime, prepared)?;
+            if restored.is_ok() {
+                checkpoint::remove(data, name, damaged)?;
+            }
+            restored.map_err(|unread| unread.into_iter().chain([why]).collect())
+        }
+    })
 }
 
 /// Restores a group from the first one of its complete checkpoints. If the disk may fail to give it

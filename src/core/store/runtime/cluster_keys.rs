@@ -1,8 +1,8 @@
 //! The cluster's keys in runtime.mmap: what all processes of a host must know of the secret.
 //!
 //! Invariant: only the master reads the secret's file, and it stores these words before it
-//! publishes a configuration with a cluster. Words that fail their CRC are no keys: under wrong
-//! ones this host would name keys as no other machine does.
+//! publishes a configuration with a cluster. They outlive a boot. Words that fail their CRC are no
+//! keys: under wrong ones this host would name keys as no other machine does.
 
 use super::Runtime;
 use crate::conf::ClusterKeys;
@@ -73,8 +73,7 @@ mod tests {
         let runtime = Runtime::create_or_open(dir.path()).expect("made");
         let keys = ClusterKeys { check: 1, key_seed: [2, 3] };
         runtime.set_cluster_keys(keys);
-        let header: Vec<u64> = (0..at::CRC).map(|word| runtime.region.load(word)).collect();
-        let mut header = header;
+        let mut header: Vec<u64> = (0..at::CRC).map(|word| runtime.region.load(word)).collect();
         header[at::BOOT] ^= 1;
         runtime.region.store(at::BOOT, header[at::BOOT]);
         runtime.region.store(at::CRC, header_crc(&header));

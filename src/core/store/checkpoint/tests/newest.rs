@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::{KEYS, Machine, RATE, Unpaced, all_done, fault, newest, of};
+use super::{KEYS, RATE, Unpaced, after_two_passes, all_done, fault, newest, of};
 use crate::store::{Moves, Preparing, Runtime, prepare_with};
 
 fn writable(path: &Path) -> std::fs::File {
@@ -30,16 +30,6 @@ const STAYING: [Damage; 2] = [scribble, cut];
 const DAMAGES: [Damage; 3] = [scribble, cut, remove];
 /// A file of a group with two, and the only one of the other.
 const FILES: [(&str, u32, usize); 3] = [("small", 0, 0), ("small", 1, 0), ("large", 0, 3)];
-
-/// A machine with two passes, after each of which all counts rose.
-fn after_two_passes() -> Machine {
-    let machine = Machine::new();
-    for _ in 0..2 {
-        machine.use_all(1);
-        assert!(all_done(&machine.pass()));
-    }
-    machine
-}
 
 /// All counts are 2, but for those of three keys.
 fn twos_but(first: usize, used: u64) -> Vec<u64> {
@@ -158,7 +148,7 @@ fn what_this_process_lacks_is_no_damage() {
         let error = prepare_with(&machine.conf, how).unwrap_err().to_string();
         assert!(error.contains("Too many open files"), "{error}");
     }
-    fault::give_descriptors(&path);
+    fault::make_readable(&path);
     assert_eq!(machine.start(false).restored.len(), 2);
     assert_eq!(machine.used(), vec![2; KEYS.len()]);
 }

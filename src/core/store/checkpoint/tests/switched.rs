@@ -2,7 +2,7 @@
 //! time before the files were changed without checkpoints.
 
 use super::moving::{LARGE, begun};
-use super::{KEYS, Machine, NOW, all_done, fault, newest, of};
+use super::{KEYS, Machine, NOW, after_two_passes, all_done, fault, newest, of};
 use crate::conf::{Conf, HashKind};
 use crate::inspect::{Migration, Step};
 use crate::store::group::{Marks, write_marks};
@@ -111,11 +111,7 @@ fn files_that_went_on_without_a_restore_are_newer_than_the_checkpoint_before() {
     for [breaks_off, is_put_back, is_disturbed] in
         [[false; 3], [true, false, false], [false, true, false], [false, true, true]]
     {
-        let mut machine = Machine::new();
-        for _ in 0..2 {
-            machine.use_all(1);
-            assert!(all_done(&machine.pass()));
-        }
+        let mut machine = after_two_passes();
         machine.use_all(1);
         let side = newest(&machine, "small");
         let (path, away) = (of(&machine, "small", 1, side), machine.dir.path().join("away"));
@@ -159,11 +155,7 @@ fn files_that_went_on_without_a_restore_are_newer_than_the_checkpoint_before() {
 #[test]
 fn live_files_go_on_where_the_disk_does_not_give_the_newest_checkpoint_back() {
     for accepts_loss in [false, true] {
-        let mut machine = Machine::new();
-        for _ in 0..2 {
-            machine.use_all(1);
-            assert!(all_done(&machine.pass()));
-        }
+        let mut machine = after_two_passes();
         machine.use_all(1);
         let path = of(&machine, "small", 1, newest(&machine, "small"));
         fault::make_unreadable(&path);
@@ -186,7 +178,7 @@ fn marks_that_cannot_be_read_take_no_group_out_of_service() {
         std::os::unix::fs::symlink("/", &marks).unwrap();
         machine.switch(on);
         machine.expect(1);
-        assert!(machine.conf.map.groups.len() == 2 && machine.start(false).unserved.is_empty());
+        assert!(machine.start(false).unserved.is_empty());
     }
 }
 

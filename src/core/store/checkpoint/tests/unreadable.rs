@@ -1,7 +1,7 @@
 //! A disk that does not give back what a checkpoint holds: the file is named, nothing half restored
 //! is served, and the other groups are. Where loss is accepted, the checkpoint before is taken.
 
-use super::{KEYS, Machine, NOW, all_done, newest, of};
+use super::{KEYS, Machine, NOW, after_two_passes, all_done, newest, of};
 use crate::store::checkpoint::fault;
 use crate::store::dirty::Side;
 
@@ -36,11 +36,7 @@ fn a_checkpoint_that_cannot_be_read_is_named_and_nothing_half_restored_is_served
 
 #[test]
 fn where_loss_is_accepted_the_checkpoint_before_is_restored_and_the_next_one_is_whole() {
-    let mut machine = Machine::new();
-    for _ in 0..2 {
-        machine.use_all(1);
-        assert!(all_done(&machine.pass()));
-    }
+    let mut machine = after_two_passes();
     let lost = newest(&machine, "small");
     let path = of(&machine, "small", 1, lost);
     fault::make_unreadable(&path);

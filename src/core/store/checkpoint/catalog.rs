@@ -9,7 +9,7 @@ use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
 use super::file::{
-    CheckpointFacts, FILE_PARTS, OpenCheckpoint, Part, end_of, open, path_of, read_facts,
+    CheckpointFacts, FILE_PARTS, OpenCheckpoint, Part, PassState, end_of, open, path_of, read_facts,
 };
 use crate::conf::Geometry;
 use crate::store::dirty::Side;
@@ -69,28 +69,35 @@ impl Complete {
     }
 }
 
-/// What there is of one checkpoint of a group.
-enum State {
-    Complete(Box<Complete>),
-    /// No file.
-    Absent,
-    /// Its last pass did not end.
-    BrokenOff(String),
-    /// Its last pass may have ended, and something of it is missing or wrong.
-    Damaged {
-        why: String,
-        /// Of its last pass, as far as a header tells.
-        number: Option<u64>,
-    },
+/// A checkpoint of a group that is not complete.
+struct Incomplete {
+    why: String,
+    /// None: there is no file of it, or its last pass was broken off.
+    damage: Option<Damage>,
 }
 
-/// The checkpoint that the next pass writes, and the number of that pass.
+/// The last pass of a checkpoint may have ended, and something of it is missing or wrong.
+#[derive(Clone, Copy)]
+struct Damage {
+    /// Of that pass, as far as a header tells.
+    number: Option<u64>,
+}
+
+impl Damage {
+    fn may_be_newer_than(self, complete: &Complete) -> bool {
+        self.number.is_none_or(|number| number > complete.facts.number)
+    }
+}
+
+type Checkpoint = Result<Box<Complete>, Incomplete>;
+
+/// What the next pass writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Next {
     pub side: Side,
     pub number: u64,
-    /// What it writes over is damaged, and may be the newest.
-    pub is_over_damage: bool,
+    /// Until it is complete.
+    pub state: PassState,
     /// What there is of the other checkpoint is damaged: it is nothing once this pass is complete.
     pub replaces_other: bool,
 }
@@ -100,114 +107,70 @@ pub(super) struct Next {
 /// # Errors
 /// The directory cannot be read, or this process lacks something for now.
 pub(crate) fn find(data_dir: &Path, name: &str) -> Result<Found, Error> {
-    Ok(match states(data_dir, name)? {
-        [State::Absent, State::Absent] => Found::Nothing,
-        [State::Complete(a), State::Complete(b)] => {
+    let files = files(data_dir, name)?;
+    if files.is_empty() {
+        return Ok(Found::Nothing);
+    }
+    Ok(match checkpoints(data_dir, name, &files)? {
+        [Ok(a), Ok(b)] => {
             let (newest, older) = if a.facts.number >= b.facts.number { (a, b) } else { (b, a) };
             Found::Complete(newest, Ok(older))
         }
-        [State::Complete(complete), other] | [other, State::Complete(complete)] => {
-            match other.why(name) {
-                why if other.is_older_than(&complete) => Found::Complete(complete, Err(why)),
-                why => Found::Older(complete, why),
+        [Ok(complete), Err(Incomplete { why, damage })]
+        | [Err(Incomplete { why, damage }), Ok(complete)] => {
+            match damage.is_some_and(|damage| damage.may_be_newer_than(&complete)) {
+                true => Found::Older(complete, why),
+                false => Found::Complete(complete, Err(why)),
             }
         }
-        states => Found::Unusable(states.map(|state| state.why(name)).into()),
+        [Err(a), Err(b)] => Found::Unusable(vec![a.why, b.why]),
     })
 }
 
 /// Finds what the next pass of a group writes: the checkpoint that is not the newest complete one.
 pub(super) fn next(data_dir: &Path, name: &str) -> Result<Next, Error> {
-    let states = states(data_dir, name)?;
-    let number = highest_number(data_dir, name)? + 1;
-    let complete_number = |state: &State| match state {
-        State::Complete(complete) => Some(complete.facts.number),
-        _ => None,
-    };
-    let side = match states.each_ref().map(complete_number) {
-        [None, None] => Side::A,
-        [a, b] if a >= b => Side::B,
+    let files = files(data_dir, name)?;
+    let known = files.iter().filter_map(|file| file.facts);
+    let number = known.map(|facts| facts.number).max().unwrap_or(0) + 1;
+    let checkpoints = checkpoints(data_dir, name, &files)?;
+    let numbers =
+        checkpoints.each_ref().map(|of| of.as_ref().ok().map(|complete| complete.facts.number));
+    let side = match numbers {
+        [Some(a), b] if Some(a) >= b => Side::B,
         _ => Side::A,
     };
-    let [own, other] = [side, side.other()].map(|side| &states[side as usize]);
-    let is_over_damage = match (own, other) {
-        (State::Damaged { .. }, State::Complete(complete)) => !own.is_older_than(complete),
-        (State::Damaged { .. }, _) => true,
-        _ => false,
-    };
-    let replaces_other = matches!(other, State::Damaged { .. });
-    Ok(Next { side, number, is_over_damage, replaces_other })
+    let [own, other] = [side, side.other()].map(|side| &checkpoints[side as usize]);
+    let damage = |of: &Checkpoint| of.as_ref().err().and_then(|incomplete| incomplete.damage);
+    let hides_damage = damage(own).is_some_and(|damage| {
+        other.as_ref().map_or(true, |complete| damage.may_be_newer_than(complete))
+    });
+    let state = if hides_damage { PassState::OverDamage } else { PassState::UnderWay };
+    Ok(Next { side, number, state, replaces_other: damage(other).is_some() })
 }
 
-impl State {
-    /// Whether a complete pass is the newest one beside it.
-    fn is_older_than(&self, complete: &Complete) -> bool {
-        match self {
-            State::Absent | State::BrokenOff(_) => true,
-            State::Damaged { number, .. } => number.is_some_and(|it| it <= complete.facts.number),
-            State::Complete(other) => other.facts.number <= complete.facts.number,
-        }
-    }
-
-    /// Why it is not complete.
-    fn why(&self, name: &str) -> String {
-        match self {
-            State::BrokenOff(why) | State::Damaged { why, .. } => why.clone(),
-            State::Absent => format!("group {name} has no other checkpoint"),
-            State::Complete(_) => String::new(),
-        }
-    }
-}
-
-fn states(data_dir: &Path, name: &str) -> Result<[State; 2], Error> {
-    let paths = paths(data_dir, name)?;
-    let state = |side: Side| {
-        let of_side = || paths.iter().filter(|(part, _)| part.side == side).map(|(_, path)| path);
-        if of_side().next().is_none() {
-            return Ok(State::Absent);
-        }
-        match complete(data_dir, name, side) {
-            Ok(complete) => Ok(State::Complete(Box::new(complete))),
-            Err(error) if error.is_transient() => Err(error),
-            Err(error) => last_pass(of_side(), error.to_string()),
+/// Both checkpoints of a group that has these files.
+fn checkpoints(data_dir: &Path, name: &str, files: &[Known]) -> Result<[Checkpoint; 2], Error> {
+    let checkpoint = |side: Side| match complete(data_dir, name, side) {
+        Ok(complete) => Ok(Ok(Box::new(complete))),
+        Err(error) if error.is_transient() => Err(error),
+        Err(error) => {
+            let of_side = files.iter().filter(|file| file.part.side == side);
+            Ok(Err(Incomplete { why: error.to_string(), damage: damage_of(of_side) }))
         }
     };
-    let [a, b] = Side::BOTH.map(state);
+    let [a, b] = Side::BOTH.map(checkpoint);
     Ok([a?, b?])
 }
 
-/// What became of the last pass over these files, whose headers do not all name it as complete.
-fn last_pass<'p>(paths: impl Iterator<Item = &'p PathBuf>, why: String) -> Result<State, Error> {
-    let mut known: Vec<CheckpointFacts> = Vec::new();
-    for path in paths {
-        match read_facts(path) {
-            Ok(facts) => known.push(facts),
-            Err(error) if error.is_transient() => return Err(error),
-            Err(_) => {}
-        }
-    }
-    let number = known.iter().map(|facts| facts.number).max();
-    let is_broken_off = known.iter().any(|facts| {
-        // What this pass was to replace was damaged, and may have been the newest one.
-        Some(facts.number) == number && !facts.is_complete && !facts.is_over_damage
-    });
-    Ok(match is_broken_off {
-        true => State::BrokenOff(why),
-        false => State::Damaged { why, number },
-    })
-}
-
-/// The highest number of a pass in any header.
-fn highest_number(data_dir: &Path, name: &str) -> Result<u64, Error> {
-    let mut highest = 0;
-    for (_, path) in paths(data_dir, name)? {
-        match read_facts(&path) {
-            Ok(facts) => highest = highest.max(facts.number),
-            Err(error) if error.is_transient() => return Err(error),
-            Err(_) => {}
-        }
-    }
-    Ok(highest)
+/// The damage of a checkpoint with these files, whose headers do not all name its last pass as
+/// complete.
+fn damage_of<'f>(files: impl Iterator<Item = &'f Known> + Clone) -> Option<Damage> {
+    files.clone().next()?;
+    let known = || files.clone().filter_map(|file| file.facts);
+    let number = known().map(|facts| facts.number).max();
+    let is_broken_off =
+        known().any(|facts| Some(facts.number) == number && facts.state == PassState::UnderWay);
+    (!is_broken_off).then_some(Damage { number })
 }
 
 fn complete(data_dir: &Path, name: &str, side: Side) -> Result<Complete, Error> {
@@ -226,9 +189,9 @@ fn complete(data_dir: &Path, name: &str, side: Side) -> Result<Complete, Error> 
 fn copied(data_dir: &Path, name: &str, part: Part) -> Result<(Copied, CheckpointFacts), Error> {
     let open = |file| {
         let opened = open(data_dir, name, (file, part), &reading())?;
-        match opened.facts.is_complete {
-            true => Ok(opened),
-            false => Err(Error::Mismatch {
+        match opened.facts.state {
+            PassState::Complete => Ok(opened),
+            PassState::UnderWay | PassState::OverDamage => Err(Error::Mismatch {
                 path: opened.path,
                 field: "state of its last pass",
                 found: "broken off".to_owned(),
@@ -309,12 +272,31 @@ pub(crate) fn is_checkpoint_of_move(data_dir: &Path, name: &str) -> Result<bool,
 /// Removes a checkpoint of a group.
 pub(crate) fn remove(data_dir: &Path, name: &str, side: Side) -> Result<(), Error> {
     let mut removed = None;
-    for (_, path) in paths(data_dir, name)?.into_iter().filter(|(part, _)| part.side == side) {
-        remove_if_there(&path)?;
-        removed = Some(path);
+    for (part, path) in paths(data_dir, name)? {
+        if part.side == side {
+            remove_if_there(&path)?;
+            removed = Some(path);
+        }
     }
     // Else it might be there again after a power cut.
     removed.map_or(Ok(()), |path| sync_directory(&path))
+}
+
+/// A checkpoint file of a group, whatever its number.
+struct Known {
+    part: Part,
+    /// None: its header is damaged, or cannot be read.
+    facts: Option<CheckpointFacts>,
+}
+
+/// All checkpoint files of a group.
+fn files(data_dir: &Path, name: &str) -> Result<Vec<Known>, Error> {
+    let known = |(part, path): (Part, PathBuf)| match read_facts(&path) {
+        Ok(facts) => Ok(Known { part, facts: Some(facts) }),
+        Err(error) if error.is_transient() => Err(error),
+        Err(_) => Ok(Known { part, facts: None }),
+    };
+    paths(data_dir, name)?.into_iter().map(known).collect()
 }
 
 /// The paths of all checkpoint files of a group, whatever their numbers.
