@@ -27,10 +27,10 @@ use crate::base::clock::{self, Millis};
 use crate::conf::{Conf, active};
 use crate::store::counter::ITEM_ERRORS;
 use crate::store::{
-    Error, Handle, Incarnation, OwnerBell, Places, ROLE_PROGRAM, Runtime, SlotRequest, Sweep,
-    TransactionBuffers, check_boot_clock, live_dir,
+    BizRow, Error, Handle, Incarnation, OwnerBell, Places, ROLE_PROGRAM, Runtime, SlotRequest,
+    Sweep, TransactionBuffers, check_boot_clock, live_dir,
 };
-use execute::{ItemWait, Reports, RequestBuffers, Waits};
+use execute::{ItemWait, Refusals, Reports, RequestBuffers, Waits};
 use identity::Identity;
 use table::Table;
 
@@ -90,6 +90,7 @@ impl ItemError {
 
 pub use call_rate::{CallRate, CallRateText};
 pub use edit_record::{Clearing, RecordError, RecordName};
+pub use execute::RefusedItem;
 pub use leases::{LeaseKey, LeaseMoment, LeasePass, LeasedLimit};
 pub use moving::{MoveCounts, MovePass, MoveStep};
 pub use outcome::Outcome;
@@ -217,6 +218,9 @@ pub struct Service {
     waits_by_futex: bool,
     waits: Waits,
     reports: Reports,
+    refusals: Refusals,
+    /// The business of the last item that was counted.
+    last_row: BizRow,
 }
 
 /// A generation that the service could not take, and when it tried.
@@ -286,6 +290,8 @@ impl Service {
             waits_by_futex: false,
             waits: Waits::default(),
             reports: Reports::default(),
+            refusals: Refusals::default(),
+            last_row: BizRow::UNKNOWN,
         }
     }
 

@@ -56,14 +56,19 @@ pub struct BufferSizes {
 
 /// runtime.mmap without its slots' logs: header, register of files, the states of 256 slots.
 pub const RUNTIME_BYTES: u64 = (129 + 256) * 4096;
-/// Bytes of a used slot in it, without its rows of businesses: counters, intents, undo log.
-pub const SLOT_BYTES: u64 = 411 * 4096;
+/// Bytes of a used slot in it, without its rows of businesses: counters, intents, undo log,
+/// heads of sketches.
+pub const SLOT_BYTES: u64 = 415 * 4096;
 /// Bytes of a slot for the counters of a business. Two more rows exist for all businesses.
-pub const BIZ_ROW_BYTES: u64 = 128;
+pub const BIZ_ROW_BYTES: u64 = 1024;
 /// Bytes of a slot for its ring of wants, where a cluster is configured.
 pub const WANTS_BYTES: u64 = 82 * 4096;
 /// Rows for businesses in a slot.
 pub const BIZ_ROWS: u64 = 4096;
+/// Bytes of a slot for a sketch of refused keys. One more exists for all other businesses.
+pub const SKETCH_BYTES: u64 = 14 * 4096;
+/// Sketches in a slot.
+pub const SKETCHES: u64 = 64;
 
 /// Blocks of a file are whole pages.
 const PAGE_BYTES: u64 = 4096;
@@ -140,7 +145,9 @@ pub fn groups_bytes(map: &Map) -> u64 {
 pub fn slot_bytes(conf: &Conf) -> u64 {
     let rows = (conf.map.bizs.len() as u64).saturating_add(2).min(BIZ_ROWS);
     let wants = if conf.srv.cluster.is_some() { WANTS_BYTES } else { 0 };
-    SLOT_BYTES + (rows * BIZ_ROW_BYTES).next_multiple_of(PAGE_BYTES) + wants
+    let sketches = (conf.map.bizs.len() as u64).saturating_add(1).min(SKETCHES);
+    let rows = (rows * BIZ_ROW_BYTES).next_multiple_of(PAGE_BYTES);
+    SLOT_BYTES + rows + wants + sketches * SKETCH_BYTES
 }
 
 /// Bytes of a process without what is counted separately.

@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::{AccessToken, Authority, Charge, Cidr, Cluster, Domain, HostName, Origin};
+use super::{AccessToken, Authority, Charge, Cidr, Cluster, Domain, HostName, Origin, Rate};
 
 /// srv.xml, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -212,6 +212,8 @@ pub struct Log {
     pub format: LogFormat,
     /// The file that lines are appended to. None: standard error.
     pub file: Option<PathBuf>,
+    /// How many refused Updates are logged, at most. None: none is.
+    pub refusals: Option<Rate>,
 }
 
 /// Log levels.

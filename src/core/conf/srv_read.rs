@@ -17,7 +17,7 @@ use super::srv::{
     AuthzKey, Checkpoint, Data, FileAccess, Http, Log, LogFormat, LogLevel, SLOTS, Srv,
     default_programs, needed_slots,
 };
-use super::value::{Value, boolean, byte_rate, duration, one_of, size, whole32, word};
+use super::value::{Value, boolean, byte_rate, duration, one_of, rate, size, whole32, word};
 use super::walk::Shape;
 use super::xml::Element;
 
@@ -57,10 +57,12 @@ const HTTP: Shape = Shape {
     ],
     ..Shape::EMPTY
 };
-const LOG: Shape = Shape { attributes: &["level", "format", "file"], ..Shape::EMPTY };
+const LOG: Shape = Shape { attributes: &["level", "format", "file", "refusals"], ..Shape::EMPTY };
 const AUTHZ: Shape = Shape { attributes: &["key"], many: &["trusted"], ..Shape::EMPTY };
 /// The most worker processes: they, the keeper and programs need slots.
 const MAX_WORKERS: u16 = 200;
+/// Refused Updates that may be logged in a unit of time.
+const MAX_LOGGED: u64 = 10_000;
 const DEFAULT_DIR: &str = "data";
 const MAX_ATOMIC_ITEMS: u32 = 1024;
 const DEFAULT_ATOMIC_ITEMS: u32 = 64;
@@ -278,7 +280,8 @@ fn atomic_items(notes: &mut Notes<'_>, http: &Element, items: Checked<u32>) -> C
 }
 
 fn log(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<Log> {
-    let default = Log { level: LogLevel::Info, format: LogFormat::Text, file: None };
+    let default =
+        Log { level: LogLevel::Info, format: LogFormat::Text, file: None, refusals: None };
     let Some(element) = element else { return Ok(default) };
     LOG.check(notes, element);
     let levels = word(&[
@@ -292,7 +295,8 @@ fn log(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<Log> {
     let formats = word(&[("text", LogFormat::Text), ("json", LogFormat::Json)]);
     let format = element.or(notes, "format", default.format, formats);
     let file = element.optional(notes, "file", file_path);
-    Ok(Log { level: level?, format: format?, file: file? })
+    let refusals = element.optional(notes, "refusals", rate(|_| MAX_LOGGED));
+    Ok(Log { level: level?, format: format?, file: file?, refusals: refusals? })
 }
 
 fn user(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked<Option<String>> {

@@ -11,8 +11,8 @@ use super::load::LoadedConf;
 use super::memory_bound::BufferSizes;
 use super::{
     AuthzKey, Checkpoint, Cidr, Conf, Data, FileAccess, Geometry, HashKind, Http, Interval,
-    KeyType, Limit, Listen, Log, LogFormat, LogLevel, Machine, OnFull, Policy, Scope, Settings,
-    Total, report,
+    KeyType, Limit, Listen, Log, LogFormat, LogLevel, Machine, OnFull, Policy, Rate, Scope,
+    Settings, Total, report,
 };
 
 mod cluster;
@@ -97,7 +97,10 @@ fn nothing_but_a_group_gives_the_defaults() {
         }
     );
     assert_eq!(conf.srv.http, Http::default());
-    assert_eq!(conf.srv.log, Log { level: LogLevel::Info, format: LogFormat::Text, file: None });
+    assert_eq!(
+        conf.srv.log,
+        Log { level: LogLevel::Info, format: LogFormat::Text, file: None, refusals: None }
+    );
     assert_eq!((conf.srv.user, conf.srv.authz), (None, AuthzKey::Peer));
     assert_eq!(conf.srv.trusted, []);
     assert!(!conf.srv.degrade);
@@ -123,7 +126,7 @@ fn everything_is_taken() {
         <srv>
           <!-- in any order -->
           <trusted>10.0.0.0/8</trusted>
-          <log format='json' level='debug' file='log/frs.log'/>
+          <log format='json' level='debug' file='log/frs.log' refusals='20/m'/>
           <authz key='header:X-User'><trusted>192.0.2.1</trusted></authz>
           <http max-connections='10' max-body='1MiB' max-head='512' max-items='2048'
                 max-atomic-items='1024' idle-timeout='1h' request-timeout='5s' lock-timeout='1ms'/>
@@ -176,7 +179,9 @@ fn everything_is_taken() {
     assert_eq!(conf.srv.http.max_body_bytes, 1 << 20);
     assert_eq!(conf.srv.http.max_atomic_items, 1024);
     let file = Some("log/frs.log".into());
-    assert_eq!(conf.srv.log, Log { level: LogLevel::Debug, format: LogFormat::Json, file });
+    let refusals = Some(Rate { number: 20, per_ms: 60_000 });
+    let (level, format) = (LogLevel::Debug, LogFormat::Json);
+    assert_eq!(conf.srv.log, Log { level, format, file, refusals });
     assert_eq!(conf.srv.authz, AuthzKey::Header("x-user".to_owned()));
     assert_eq!(conf.srv.trusted.len(), 2);
     assert_eq!(conf.srv.user.as_deref(), Some("root"));
@@ -215,7 +220,7 @@ fn all_faults_of_both_files_at_once() {
         &[
             "srv.xml:2:3: found <wrokers> in <srv>, expected one of workers, admin, data, http, log, user, authz, degrade, cluster, rls, listen, resp, allow, trusted (nearest: workers)",
             "srv.xml:3:19: found max-body=\"1KB\", expected a size from 64 to 64MiB, such as 512, 64KiB or 1MiB",
-            "srv.xml:4:8: found attribute levle of <log>, expected one of level, format, file (nearest: level)",
+            "srv.xml:4:8: found attribute levle of <log>, expected one of level, format, file, refusals (nearest: level)",
             "map.xml:2:26: found files=\"0\", expected a whole number from 1 to 4096",
             "map.xml:3:12: found id=\"0\", expected a whole number from 1 to 4294967295",
             "map.xml:3:21: found name=\"7\", expected 1 to 64 of A-Z, a-z, 0-9, ., _ and -, not digits only",

@@ -37,6 +37,9 @@ pub enum Error {
     /// The progress callback broke the migration off.
     #[error("stopped before its end: another run continues it")]
     BrokenOff,
+    /// runtime.mmap cannot be read.
+    #[error("refused keys cannot be read: {0}")]
+    Runtime(String),
     /// The group of the business cannot be read.
     #[error("group {group}: {message}")]
     Group {

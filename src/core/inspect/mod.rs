@@ -29,6 +29,7 @@ mod migrate;
 mod move_plan;
 mod reader;
 mod record;
+mod refused;
 mod repair;
 mod stats;
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub use migrate::{Counts, GroupPlan, Migration, Progress, Step};
 pub use move_plan::{MovePlan, MoveRefusal, plan_moves};
 pub use reader::{Look, Reader};
 pub use record::{LeaseRecord, NodePlace, NodeRecord};
+pub use refused::{RefusedNode, RefusedNodes};
 #[doc(hidden)]
 pub use repair::{Obstacle, Repaired, obstacles, repair, restore_overlay};
 pub use stats::{FileStats, GroupStats};
@@ -50,3 +52,4 @@ pub use top::By;
 pub use walk::{Skipped, Walked};
 
 pub use crate::base::clock::now;
+pub use crate::store::Window;

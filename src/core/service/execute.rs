@@ -2,6 +2,7 @@
 
 mod atomic;
 mod one;
+mod refusals;
 mod reports;
 mod resolved;
 mod steps;
@@ -18,6 +19,8 @@ use one::{ItemTransaction, Unjudged, log_too_large};
 use resolved::{EarlyAnswer, LastBiz, Resolved, WaitState};
 use waiting::Wish;
 
+pub(super) use refusals::Refusals;
+pub use refusals::RefusedItem;
 pub(super) use reports::Reports;
 pub use waiting::ItemWait;
 pub(super) use waiting::Waits;
@@ -66,7 +69,9 @@ impl Service {
         if self.generation != generation {
             self.name_again(request, answers);
         }
-        self.count(request, answers);
+        if self.count(request, answers) {
+            self.count_refusals(request, answers, now, None);
+        }
     }
 
     fn run_uncounted(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
@@ -117,14 +122,16 @@ impl Service {
                 self.end_exchange(exchange);
             }
         }
-        for Exchange { request, answers, stage, has_waited, .. } in exchanges {
+        for Exchange { request, answers, stage, has_waited, lane, .. } in exchanges {
             if *stage != Stage::Answered {
                 continue;
             }
             if std::mem::take(has_waited) || self.generation != generation {
                 self.name_again(request, answers);
             }
-            self.count(request, answers);
+            if self.count(request, answers) {
+                self.count_refusals(request, answers, now, Some(*lane));
+            }
         }
     }
 

@@ -49,6 +49,12 @@ impl Outcome {
         Outcome::Error,
     ];
 
+    /// Whether an Update with this outcome was refused.
+    #[inline]
+    pub const fn is_refusal(self) -> bool {
+        matches!(self, Outcome::Limited | Outcome::Banned)
+    }
+
     /// The outcome's word.
     pub const fn word(self) -> &'static str {
         match self {

@@ -12,6 +12,7 @@ use crate::limit::{LeaseClock, List, Listing, Lists, Rules, Span, Spending, Wort
 use crate::service::call_rate::{self, CallRate};
 use crate::service::members::Members;
 use crate::store::layout::node;
+use crate::store::refused::{KEPT_BYTES, RefusedKey};
 use crate::store::{BizRow, FormerPlace, Handle, Judge, Rank, Sought, Wanted, group};
 
 /// A live node of a key, as a sweep meets it.
@@ -371,6 +372,14 @@ fn fetch_wait_ms(conf: &Conf, biz: &Biz) -> Option<u64> {
 }
 
 impl Entry {
+    /// The key of a refused item, as sketches keep it. An item without a key of the business's type
+    /// counts for the whole business.
+    pub fn refused_key(&self, text: &str, field: &mut KeyField) -> RefusedKey {
+        let is_key = field.encode(self.key_type, text.as_bytes(), KEPT_BYTES, self.digest_key);
+        let key = if is_key.is_ok() { field.key() } else { KeyRef::BIZ };
+        RefusedKey::new(self.id, key.form() as u8, key.bytes(), key.words())
+    }
+
     fn set_now(&mut self, now: u64) -> Span {
         let known = self.rules.set_now(now);
         for rules in self.lists.iter_mut().flat_map(Lists::limits_mut) {

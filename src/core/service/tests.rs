@@ -20,6 +20,7 @@ mod model;
 mod moving;
 mod orphans;
 mod records;
+mod refusals;
 #[cfg(not(miri))]
 mod shared_keys;
 #[cfg(not(miri))]

@@ -20,7 +20,7 @@ pub use cluster::{
     CourierCounters, LeaseCounter, LeaseState, SpillResult,
 };
 pub use histogram::{BUCKETS, Doubling, Histogram, bucket_of, upper_us};
-pub use sums::{BizKey, GroupKey, GroupSums, Nodes, SlotCounts, Sums};
+pub use sums::{BizKey, BizSums, GroupKey, GroupSums, Nodes, SlotCounts, Sums};
 
 /// Events that have a word each. The number is the place of the word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +92,17 @@ pub const OUTCOMES: usize = 7;
 /// Errors of an item that are counted separately.
 pub const ITEM_ERRORS: usize = 8;
 
+/// What refuses Updates of a business, counted separately: a ban, each of the first limits, all
+/// others.
+pub const REFUSERS: usize = 11;
+
+/// The number of what refuses: 0 for a ban, that of a limit, counted from 1. The last one stands
+/// for all limits from there on.
+#[inline]
+pub fn refuser(limit: Option<u16>) -> usize {
+    limit.map_or(0, |limit| usize::from(limit).clamp(1, REFUSERS - 1))
+}
+
 /// Events whose duration is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timed {
@@ -113,7 +124,9 @@ const _: () = {
         at::HISTOGRAMS + (Timed::Cluster as usize + 1) * at::HISTOGRAM_WORDS <= layout::PAGE_WORDS
     );
     assert!(at::GROUP_COUNTS + GROUP_COUNTERS < at::GROUP_NODES);
-    assert!(at::BIZ_COUNTS + 2 * OUTCOMES < at::BIZ_ROW_WORDS);
+    assert!(at::BIZ_COUNTS + 2 * OUTCOMES == at::BIZ_REFUSALS);
+    assert!(at::BIZ_REFUSALS + REFUSERS == at::BIZ_TIMES);
+    assert!(at::BIZ_TIMES + 1 + BUCKETS == at::BIZ_ROW_WORDS);
 };
 
 /// The row of a business in the table of businesses, as its first word in the slot.
@@ -157,8 +170,8 @@ impl GroupRow {
 /// Only its owner counts. All other processes only read.
 #[derive(Debug, Clone, Copy)]
 pub struct Counters<'a> {
-    region: &'a Region,
-    base: usize,
+    pub(super) region: &'a Region,
+    pub(super) base: usize,
 }
 
 impl<'a> Counters<'a> {
@@ -215,6 +228,20 @@ impl<'a> Counters<'a> {
         debug_assert!(outcome < OUTCOMES);
         let column = usize::from(is_update) * OUTCOMES + outcome;
         self.grow(row.word() + at::BIZ_COUNTS + column, 1);
+    }
+
+    /// Counts a refused Update of a business, by what has refused it: see [`refuser`].
+    pub fn count_refusal(self, row: BizRow, refuser: usize) {
+        debug_assert!(refuser < REFUSERS);
+        self.grow(row.word() + at::BIZ_REFUSALS + refuser, 1);
+    }
+
+    /// Counts a duration of a business's requests `times` times.
+    #[inline]
+    pub fn add_biz_time(self, row: BizRow, us: u64, times: u64) {
+        let start = row.word() + at::BIZ_TIMES;
+        self.grow(start, us.wrapping_mul(times));
+        self.grow(start + 1 + bucket_of(us), times);
     }
 
     /// Counts the error of an item. Its number is below [`ITEM_ERRORS`].

@@ -16,10 +16,12 @@ use super::layout::runtime as layout;
 use super::notice::Notice;
 use super::places::{Places, SlotRequest};
 use super::reach::{Reach, recover_slot};
+use super::refused::{RefusedKey, RefusedSketches};
 use super::runtime::{NamedGroup, Runtime, Slot};
 use super::semaphore::{Semaphore, Token};
 use super::slot::SlotWords;
 use super::waiter::Waiter;
+use crate::base::clock::Millis;
 use crate::base::sync::Ordering;
 use crate::base::{clock, sys};
 use crate::conf::{self, Geometry};
@@ -52,6 +54,17 @@ pub struct Handle {
     stalled: RefCell<Vec<Stalled>>,
     /// Log lines to write once no semaphore is held.
     notices: RefCell<Vec<Notice>>,
+}
+
+/// A refused Update.
+#[derive(Debug, Clone, Copy)]
+pub struct Refusal {
+    /// The row of its business.
+    pub row: BizRow,
+    /// What has refused it: see [`refuser`](super::counter::refuser).
+    pub refuser: usize,
+    /// Its key.
+    pub key: RefusedKey,
 }
 
 /// A group that the configuration no longer names.
@@ -373,6 +386,17 @@ impl Handle {
                 0
             }
         })
+    }
+
+    /// Counts a refused Update in the row of its business, and its key in a sketch. A key that the
+    /// disk has no room for is in no sketch.
+    pub fn count_refusal(&self, refusal: &Refusal, sketches: &mut RefusedSketches, now: Millis) {
+        let Some(counters) = self.counters() else { return };
+        counters.count_refusal(refusal.row, refusal.refuser);
+        let slot = self.slot().number();
+        sketches.count(counters, &refusal.key, now, |sketch| {
+            self.runtime.allocate_sketch(slot, sketch).is_ok()
+        });
     }
 
     /// The shared words that all handles read.

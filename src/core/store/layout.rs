@@ -63,9 +63,16 @@
 //!                          then 4096 intents of 2 words: group id | file (32..64), key-node
 //!                          then 65536 undo entries of 3 words: group id |
 //!                          file (48..64), word offset (0..48) | old value
-//!                          then 4096 rows of businesses of 16 words: 0 biz id | 1..8 items of
-//!                          Queries by outcome | 8..15 of Updates; row 0: unknown ones, row 1:
-//!                          all others; sparse, blocks are allocated as rows come into use
+//!                          then heads of 64 sketches of 32 words: 0 biz id (0..32), given
+//!                          (32) | 1 sequence: odd while panes turn | 2 first pane of 10 s that
+//!                          is not folded yet | 3 pane of 10 s in which it was given
+//!                          4..11 numbers of its panes of 10 s | 11..18 of those of 10 min
+//!                          then 4096 rows of businesses of 128 words: 0 biz id | 1..8 items of
+//!                          Queries by outcome | 8..15 of Updates | 15 Updates refused by a ban
+//!                          16..25 by each of nine limits | 25 by all other limits
+//!                          26 times of requests: sum (us) | 27.. buckets; row 0: unknown ones,
+//!                          row 1: all others; sparse, blocks are allocated as rows come into
+//!                          use
 //!                          then the ring of 1024 wants: their states, a word each: state
 //!                          (0..8), result (8..16), sequence (16..64); then their records of 40
 //!                          words: 0 CRC-32C (0..32), kind (32..40) | 1 key, as in a node
@@ -73,6 +80,12 @@
 //!                          5 number (0..48) and wants (48..64) of its atomic request; 0: of none
 //!                          6.. key field; sparse, blocks are allocated where a cluster is
 //!                          configured
+//!                          then the panes of the 64 sketches of refused keys, 7 of 10 s and 7
+//!                          of 10 min each; the last sketch is that of all other businesses; a
+//!                          pane has 64 entries of 8 words: 0 check of the key, 0: free | 1 key,
+//!                          as in a node | 2..5 key field | 5 count | 6 error
+//!                          7 refused last at (ms); sparse, blocks are allocated as a sketch
+//!                          is given
 //! ```
 
 /// A size, for three kinds of build. Miri gets a smaller one, because each word of a list costs it
@@ -97,7 +110,7 @@ pub const GROUP_MAGIC: u64 = u64::from_le_bytes(*b"FRSGROUP");
 /// First word of runtime.mmap: "FRSRUNTM".
 pub const RUNTIME_MAGIC: u64 = u64::from_le_bytes(*b"FRSRUNTM");
 /// Format number. It changes with the meaning or size of any field.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Words of a key-node's head.
 pub const HEAD_WORDS: usize = 8;
@@ -312,11 +325,25 @@ pub mod slot {
     pub(crate) const UNDO_ENTRY_WORDS: usize = 3;
     pub(crate) const UNDO_LOG: usize = INTENT_LIST + INTENTS_MAX * INTENT_WORDS;
 
+    /// Sketches of refused keys. The last one is that of all businesses without one of their own.
+    pub const SKETCHES: usize = of(64, 3, 0);
+    pub(crate) const SKETCH_HEADS: usize = UNDO_LOG + UNDO_MAX * UNDO_ENTRY_WORDS;
+    pub(crate) const SKETCH_HEAD_WORDS: usize = 32;
+    /// Panes of each kind.
+    pub(crate) const SKETCH_PANES: usize = 7;
+    pub(crate) const SKETCH_ENTRIES: usize = 64;
+    pub(crate) const SKETCH_ENTRY_WORDS: usize = 8;
+    pub(crate) const PANE_WORDS: usize = SKETCH_ENTRIES * SKETCH_ENTRY_WORDS;
+    /// Words of the panes of a sketch.
+    pub(crate) const SKETCH_WORDS: usize = 2 * SKETCH_PANES * PANE_WORDS;
+
     /// Rows of businesses. All but two count a single business each.
     pub const BIZ_ROWS: usize = of(4096, 4, 0);
-    pub(crate) const BIZ_ROW_WORDS: usize = 16;
-    pub(crate) const BIZ_ROWS_START: usize = UNDO_LOG + UNDO_MAX * UNDO_ENTRY_WORDS;
+    pub(crate) const BIZ_ROW_WORDS: usize = 128;
+    pub(crate) const BIZ_ROWS_START: usize = SKETCH_HEADS + SKETCHES * SKETCH_HEAD_WORDS;
     pub(crate) const BIZ_COUNTS: usize = 1;
+    pub(crate) const BIZ_REFUSALS: usize = 15;
+    pub(crate) const BIZ_TIMES: usize = 26;
     pub(crate) const BIZ_UNKNOWN: usize = 0;
     pub(crate) const BIZ_OTHERS: usize = 1;
     pub(crate) const BIZ_FIRST: usize = 2;
@@ -335,10 +362,13 @@ pub mod slot {
     /// Words of the longest key field.
     pub const WANT_FIELD_WORDS: usize = of(32, 32, 1);
     pub(crate) const WANT_WORDS: usize = of(40, 40, WANT_FIELD + WANT_FIELD_WORDS);
-    pub(crate) const WANTS_BYTES: u64 = (WORDS - WANT_STATES) as u64 * 8;
+    pub(crate) const WANTS_BYTES: u64 = (SKETCHES_START - WANT_STATES) as u64 * 8;
+
+    pub(crate) const SKETCHES_START: usize =
+        (WANT_RECORDS + WANTS * WANT_WORDS).next_multiple_of(PAGE_WORDS);
 
     /// Words of a slot.
-    pub const WORDS: usize = (WANT_RECORDS + WANTS * WANT_WORDS).next_multiple_of(PAGE_WORDS);
+    pub const WORDS: usize = SKETCHES_START + SKETCHES * SKETCH_WORDS;
 }
 
 #[cfg(not(any(loom, miri)))]
@@ -348,15 +378,16 @@ const _: () = assert!(runtime::CLUSTER_KEYS + runtime::CLUSTER_KEYS_WORDS <= PAG
 #[cfg(not(any(loom, miri)))]
 const _: () = assert!(slot::WORDS.is_multiple_of(PAGE_WORDS));
 #[cfg(not(any(loom, miri)))]
-const _: () = assert!(slot::WORDS * 8 == 622 * PAGE_BYTES);
+const _: () = assert!(slot::WORDS * 8 == 2418 * PAGE_BYTES);
 #[cfg(not(any(loom, miri)))]
-const _: () = assert!(runtime::WORDS * 8 == (129 + 256 * 622) * PAGE_BYTES);
+const _: () = assert!(runtime::WORDS * 8 == (129 + 256 * 2418) * PAGE_BYTES);
 #[cfg(not(any(loom, miri)))]
 const _: () = {
     assert!(slot::HISTOGRAMS + 3 * slot::HISTOGRAM_WORDS == PAGE_WORDS);
     assert!(slot::GROUP_SWEPT < slot::GROUP_ROW_WORDS);
     assert!(slot::BIZ_ROWS_START.is_multiple_of(PAGE_WORDS));
-    assert!(slot::BIZ_ROW_WORDS * 8 == 128);
+    assert!(slot::BIZ_ROW_WORDS * 8 == 1024);
+    assert!(slot::PANE_WORDS == PAGE_WORDS);
     assert!(slot::WANT_STATES.is_multiple_of(PAGE_WORDS) && slot::BELL < PAGE_WORDS);
     assert!(slot::WANT_FIELD + slot::WANT_FIELD_WORDS <= slot::WANT_WORDS);
     assert!(slot::WANT_FIELD_WORDS == crate::key::MAX_KEY_WORDS);
@@ -366,13 +397,16 @@ const _: () = {
 #[cfg(not(any(loom, miri)))]
 const _: () = {
     use crate::conf::memory_bound::{
-        BIZ_ROW_BYTES, BIZ_ROWS, RUNTIME_BYTES, SLOT_BYTES, WANTS_BYTES,
+        BIZ_ROW_BYTES, BIZ_ROWS, RUNTIME_BYTES, SKETCH_BYTES, SKETCHES, SLOT_BYTES, WANTS_BYTES,
     };
     use crate::conf::{SLOTS, UNDO_WORDS};
     assert!(SLOTS as usize == runtime::SLOTS);
     assert!(UNDO_WORDS as usize == slot::UNDO_MAX);
     assert!(SLOT_BYTES as usize == (slot::BIZ_ROWS_START - PAGE_WORDS) * 8);
-    assert!(BIZ_ROWS as usize == slot::BIZ_ROWS && BIZ_ROW_BYTES as usize == 128);
+    assert!(BIZ_ROWS as usize == slot::BIZ_ROWS);
+    assert!(BIZ_ROW_BYTES as usize == slot::BIZ_ROW_WORDS * 8);
+    assert!(SKETCHES as usize == slot::SKETCHES);
+    assert!(SKETCH_BYTES as usize == slot::SKETCH_WORDS * 8);
     assert!(WANTS_BYTES == slot::WANTS_BYTES);
     assert!(RUNTIME_BYTES as usize == (runtime::SLOTS_START + runtime::SLOTS * PAGE_WORDS) * 8);
 };
@@ -403,11 +437,18 @@ pub const fn digest() -> u32 {
         slot::GROUP_SWEPT,
         slot::INTENT_LIST,
         slot::UNDO_LOG,
+        slot::SKETCH_HEADS,
+        slot::SKETCH_HEAD_WORDS,
+        slot::SKETCH_PANES,
+        slot::SKETCH_ENTRY_WORDS,
         slot::BIZ_ROWS_START,
         slot::BIZ_ROW_WORDS,
+        slot::BIZ_REFUSALS,
+        slot::BIZ_TIMES,
         slot::WANT_STATES,
         slot::WANT_FIELD,
         slot::WANT_WORDS,
+        slot::SKETCHES_START,
         slot::WORDS,
     ];
     let mut digest: u32 = 0x811c_9dc5;
@@ -447,6 +488,6 @@ mod tests {
 
     #[test]
     fn the_layout_is_that_of_its_format_number() {
-        assert_eq!((VERSION, digest()), (5, 0x94a9_34be), "a new layout needs a new format number");
+        assert_eq!((VERSION, digest()), (6, 0xb0c5_8330), "a new layout needs a new format number");
     }
 }

@@ -76,6 +76,8 @@ mod prepare;
 #[cfg(not(loom))]
 mod reach;
 #[cfg(not(loom))]
+pub mod refused;
+#[cfg(not(loom))]
 mod runtime;
 #[cfg(not(loom))]
 mod shared_bell;
@@ -117,7 +119,7 @@ pub use {
     flush::Flush,
     group::Group,
     growing::end_move,
-    handle::Handle,
+    handle::{Handle, Refusal},
     incarnation::{ClusterId, HostFacts, Incarnation, check_boot_clock},
     live::{live_geometry, settled},
     pass::Pass,
@@ -126,6 +128,7 @@ pub use {
         Moves, Prepared, Preparing, Unserved, check_files, close_clean, live_dir, prepare,
         prepare_after_fault, prepare_at_start, prepare_with,
     },
+    refused::{RefusedCount, RefusedKey, RefusedKeys, RefusedSketches, Window},
     runtime::{CheckpointCounts, CourierLock, MasterCounts, RequestedPass, Runtime, SlotStatus},
     shared_bell::{Lying, SharedBell},
     sweep::Sweep,

@@ -19,8 +19,10 @@ use super::file_words::{
 };
 use super::layout::runtime::{SLOTS_START_BYTES, slot_base, slot_byte};
 use super::layout::{self, runtime as at};
+use super::refused::{Gathered, RefusedKeys, Window};
 use super::region::Region;
 use super::slot::{SlotOwner, SlotWords};
+use crate::base::clock::Millis;
 use crate::base::sync::{Ordering, fence};
 use crate::base::sys;
 
@@ -338,6 +340,21 @@ impl Runtime {
             .filter(|&slot| self.slot(slot).state().epoch != 0)
             .for_each(|slot| sums.add(self.counters(slot)));
         sums
+    }
+
+    /// The keys of a business, or of all, that were refused most, as all slots have counted them.
+    pub fn refused_keys(
+        &self,
+        biz_id: Option<u32>,
+        window: Window,
+        most: usize,
+        now: Millis,
+    ) -> RefusedKeys {
+        let mut gathered = Gathered::new(window, biz_id, now);
+        (0..at::SLOTS as u32)
+            .filter(|&slot| self.slot(slot).state().epoch != 0)
+            .for_each(|slot| gathered.add(slot, self.counters(slot)));
+        gathered.finish(most)
     }
 
     /// What the courier in a slot sees of the cluster.

@@ -207,7 +207,7 @@ impl Handler {
                 return self.take_change(who, change, body);
             }
             Route::Node(which) => look(Inspection::Node(which)),
-            Route::Top { biz, most, by } => look(Inspection::Top { biz, most, by }),
+            Route::Top { most, of } => look(Inspection::Top { most, of }),
         };
         self.inspections.ask(who, what).err().map(|refusal| Response::refusal(format, &refusal))
     }

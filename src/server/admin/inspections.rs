@@ -11,12 +11,12 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use mio::Waker;
 
 use super::response::{Addressed, Refusal};
-use super::route::Which;
+use super::route::{TopKeys, Which};
 use crate::protocol::Code;
 use crate::protocol::element::Element;
 use frs::base::clock;
 use frs::conf::Scope;
-use frs::inspect::{By, Error, LeaseRecord, Look, NodeRecord, Reader};
+use frs::inspect::{Error, LeaseRecord, Look, NodeRecord, Reader, RefusedNode};
 use frs::key::KeyForm;
 use frs::limit::LimitFigures;
 
@@ -25,7 +25,7 @@ use frs::limit::LimitFigures;
 #[expect(missing_docs)]
 pub enum Inspection {
     Node(Which),
-    Top { biz: String, most: usize, by: By },
+    Top { most: usize, of: TopKeys },
 }
 
 /// The result.
@@ -108,7 +108,7 @@ impl InspectThread {
                 };
                 node(found.map_err(refused)?)
             }
-            Inspection::Top { biz, most, by } => {
+            Inspection::Top { most, of: TopKeys::Kept { biz, by } } => {
                 let found = reader.top(biz, *most, *by, now).map_err(refused)?;
                 let nodes = found.iter().map(|record| {
                     Element::new("node")
@@ -117,6 +117,14 @@ impl InspectThread {
                         .with("last", record.last_use_ms)
                 });
                 Ok(Element::new("top").with("biz", &**biz).holding(nodes))
+            }
+            Inspection::Top { most, of: TopKeys::Refused { biz, window } } => {
+                let found = reader.refused(biz.as_deref(), *window, *most, now);
+                let found = found.map_err(refused)?;
+                Ok(Element::new("top")
+                    .with_some("biz", biz.clone())
+                    .with("since", found.since_ms)
+                    .holding(found.nodes.iter().map(refused_element)))
             }
         }
     }
@@ -130,6 +138,15 @@ impl InspectThread {
         }
         self.reader.as_mut().ok_or(Error::NoConfiguration { data_dir: self.data_dir.clone() })
     }
+}
+
+fn refused_element(node: &RefusedNode) -> Element {
+    Element::new("node")
+        .with("biz", &*node.biz)
+        .with("key", &*node.key)
+        .with("refused", node.refused)
+        .with("error", node.error)
+        .with("last", node.last_ms)
 }
 
 fn node(look: Look) -> Found {

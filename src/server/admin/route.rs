@@ -8,7 +8,7 @@ use super::response::Refusal;
 use crate::process::message::Loss;
 use crate::protocol::form::{self, Decoded};
 use crate::protocol::route::{Local, Target};
-use frs::inspect::By;
+use frs::inspect::{By, Window};
 use frs::service::RecordName;
 
 /// An admin call.
@@ -24,11 +24,29 @@ pub enum Route {
     Biz(String),
     Node(Which),
     Top {
-        biz: String,
         most: usize,
-        by: By,
+        of: TopKeys,
     },
     Change(Change),
+}
+
+/// Which keys come first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TopKeys {
+    /// Those of a business that have records.
+    Kept {
+        /// The business as in the request.
+        biz: String,
+        /// Their order.
+        by: By,
+    },
+    /// Those that were refused most.
+    Refused {
+        /// The business as in the request. None: all of them.
+        biz: Option<String>,
+        /// How far it looks back.
+        window: Window,
+    },
 }
 
 /// A record: of a key, or without a key of the whole business.
@@ -149,7 +167,7 @@ pub const PUT_BIZ: &[&str] = &["grow", "lossy"];
 /// The parameters of a change of a record.
 pub const PUT_NODE: &[&str] = &["biz", "key", "limit", "used"];
 /// The parameters of `/top`.
-pub const TOP_PARAMS: &[&str] = &["biz", "n", "by"];
+pub const TOP_PARAMS: &[&str] = &["biz", "n", "by", "window"];
 /// The parameters of `/degrade`.
 pub const DEGRADE: &[&str] = &["on"];
 
@@ -204,9 +222,24 @@ fn top(params: &mut Params) -> Result<Route, Refusal> {
     let by = match params.take("by").as_deref() {
         None | Some("used") => By::Used,
         Some("last") => By::Last,
-        Some(_) => return Err(Refusal::bad("by: expected used or last")),
+        Some("refused") => {
+            let of = TopKeys::Refused { biz: params.take("biz"), window: window(params)? };
+            return Ok(Route::Top { most, of });
+        }
+        Some(_) => return Err(Refusal::bad("by: expected used, last or refused")),
     };
-    Ok(Route::Top { biz: params.required("biz")?, most, by })
+    if params.take("window").is_some() {
+        return Err(Refusal::bad("window: expected by=refused beside it"));
+    }
+    Ok(Route::Top { most, of: TopKeys::Kept { biz: params.required("biz")?, by } })
+}
+
+fn window(params: &mut Params) -> Result<Window, Refusal> {
+    match params.take("window").as_deref() {
+        None | Some("1m") => Ok(Window::Minute),
+        Some("1h") => Ok(Window::Hour),
+        Some(_) => Err(Refusal::bad("window: expected 1m or 1h")),
+    }
 }
 
 fn degrade(params: &mut Params) -> Result<Route, Refusal> {
@@ -282,6 +315,9 @@ mod tests {
     #[test]
     fn routes() {
         let put_biz = |growth| change(Change::PutBiz { biz: "1001".into(), growth });
+        let kept = |by| TopKeys::Kept { biz: "b".into(), by };
+        let refused =
+            |biz: Option<&str>, window| TopKeys::Refused { biz: biz.map(str::to_owned), window };
         let put = Change::PutNode { which: which("b", Some("a b")), limit: 2, used: 0 };
         for (method, target, expected) in [
             ("GET", "/health", Route::Health),
@@ -304,11 +340,13 @@ mod tests {
             ("GET", "/node?biz=b", Route::Node(which("b", None))),
             ("PUT", "/node?key=a+b&biz=b&limit=2&used=0", change(put)),
             ("DELETE", "/node?biz=b", change(Change::DeleteNode(which("b", None)))),
-            ("GET", "/top?biz=b", Route::Top { biz: "b".into(), most: 20, by: By::Used }),
+            ("GET", "/top?biz=b", Route::Top { most: 20, of: kept(By::Used) }),
+            ("GET", "/top?biz=b&n=1&by=last", Route::Top { most: 1, of: kept(By::Last) }),
+            ("GET", "/top?by=refused", Route::Top { most: 20, of: refused(None, Window::Minute) }),
             (
                 "GET",
-                "/top?biz=b&n=1&by=last",
-                Route::Top { biz: "b".into(), most: 1, by: By::Last },
+                "/top?biz=b&by=refused&window=1h&n=5",
+                Route::Top { most: 5, of: refused(Some("b"), Window::Hour) },
             ),
             ("POST", "/reload", change(Change::Reload)),
             ("POST", "/degrade?on=false", change(Change::Degrade(false))),
@@ -375,6 +413,9 @@ mod tests {
             ("PUT", "/node?biz=a&key=b&used=1&limit=0", 400),
             ("GET", "/top?biz=b&n=1001", 400),
             ("GET", "/top?biz=b&by=key", 400),
+            ("GET", "/top?by=used", 400),
+            ("GET", "/top?biz=b&window=1m", 400),
+            ("GET", "/top?biz=b&by=refused&window=1d", 400),
             ("POST", "/degrade", 400),
             ("POST", "/degrade?on=yes", 400),
         ] {

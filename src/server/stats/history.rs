@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::snapshot::{ProcessSnapshot, Rates, Stats};
 use frs::store::Sums;
-use frs::store::counter::{BizKey, OUTCOMES};
+use frs::store::counter::{BizKey, BizSums, OUTCOMES};
 
 /// The time between two samples.
 pub const EVERY: Duration = Duration::from_secs(1);
@@ -50,11 +50,11 @@ struct Busy {
 impl History {
     /// Adds a sample.
     pub fn note(&mut self, at: Instant, sums: &Sums, processes: &[ProcessSnapshot]) {
-        let all = |counts: &[[u64; OUTCOMES]; 2]| {
-            let [queries, updates] = counts;
+        let all = |sums: &BizSums| {
+            let [queries, updates] = &sums.items;
             std::array::from_fn(|outcome| queries[outcome] + updates[outcome])
         };
-        let items = sums.bizs.iter().take(BIZS_MAX).map(|(key, counts)| (*key, all(counts)));
+        let items = sums.bizs.iter().take(BIZS_MAX).map(|(key, sums)| (*key, all(sums)));
         let busy = |process: &ProcessSnapshot| Busy {
             slot: process.slot,
             pid: process.pid,
@@ -142,7 +142,8 @@ mod tests {
     fn sums(items: u64, bizs: usize) -> Sums {
         let mut sums = Sums::default();
         for id in 1..=bizs as u32 {
-            sums.bizs.insert(BizKey::Id(id), [[items; OUTCOMES], [0; OUTCOMES]]);
+            let items = [[items; OUTCOMES], [0; OUTCOMES]];
+            sums.bizs.insert(BizKey::Id(id), BizSums { items, ..BizSums::default() });
         }
         sums
     }

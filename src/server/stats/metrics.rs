@@ -11,7 +11,7 @@ use crate::protocol::call::{Call, status_word};
 use frs::service::{ItemError, Outcome};
 use frs::store::counter::{
     ClusterFunction, ClusterResult, Doubling, GroupCounter, Histogram, LeaseCounter, LeaseState,
-    SpillResult,
+    REFUSERS, SpillResult,
 };
 use frs::store::{Counter, Sums};
 
@@ -145,10 +145,57 @@ impl Page {
                 }
             }
         }
+        self.refusals(stats);
+        self.biz_times(stats);
         const ERRORS: &str = "frs_item_errors_total";
         self.head(ERRORS, "counter", "Items that failed, by error.");
         for (error, count) in ItemError::ALL.iter().zip(stats.sums.item_errors) {
             self.sample(ERRORS, &[label("error", error.word())], count);
+        }
+    }
+
+    fn refusals(&mut self, stats: &Stats) {
+        const NAME: &str = "frs_limit_refusals_total";
+        let help = "Updates refused, by business and by the limit that refused: its number, `ban`, \
+                    or `others` from the tenth on.";
+        self.head(NAME, "counter", help);
+        for biz in &stats.bizs {
+            let name = biz.label();
+            for (refuser, &count) in biz.refusals.iter().enumerate() {
+                let limit = match refuser {
+                    0 => "ban".to_owned(),
+                    last if last == REFUSERS - 1 => "others".to_owned(),
+                    limit => limit.to_string(),
+                };
+                // Those of its limits that have refused nothing yet are there, too.
+                if count > 0 || (1..=biz.limits.len()).contains(&refuser) {
+                    self.sample(NAME, &[label("biz", &name), label("limit", &limit)], count);
+                }
+            }
+        }
+    }
+
+    fn biz_times(&mut self, stats: &Stats) {
+        const NAME: &str = "frs_biz_request_seconds";
+        // 16 us to 1 s: a business has enough series.
+        const BOUNDS_US: std::ops::RangeInclusive<u64> = 1 << 4..=1 << 20;
+        let help = "Time of a request by business, sampled: a worker's tick counts for the \
+                    business of its last item.";
+        self.head(NAME, "histogram", help);
+        let part = |suffix: &str| format!("{NAME}_{suffix}");
+        let (bucket, sum, total) = (part("bucket"), part("sum"), part("count"));
+        for biz in stats.bizs.iter().filter(|biz| biz.times.count() > 0) {
+            let name = biz.label();
+            let of_biz = label("biz", &name);
+            for Doubling { bound_us, count } in biz.times.doublings() {
+                if BOUNDS_US.contains(&bound_us) {
+                    let bound = Seconds(bound_us).to_string();
+                    self.sample(&bucket, &[of_biz, label("le", &bound)], count);
+                }
+            }
+            self.sample(&bucket, &[of_biz, label("le", "+Inf")], biz.times.count());
+            self.sample(&sum, &[of_biz], Seconds(biz.times.sum_us));
+            self.sample(&total, &[of_biz], biz.times.count());
         }
     }
 

@@ -10,7 +10,9 @@ use frs::base::sys;
 use frs::conf::active::{self, ActiveError};
 use frs::conf::{Biz, Conf, Geometry, MoveMode, limit_words};
 use frs::service::Role;
-use frs::store::counter::{BizKey, ClusterState, GroupKey, GroupSums, OUTCOMES};
+use frs::store::counter::{
+    BizKey, BizSums, ClusterState, GroupKey, GroupSums, Histogram, OUTCOMES, REFUSERS,
+};
 use frs::store::{self, CheckpointCounts, MasterCounts, Runtime, SlotStatus, Sums};
 
 /// Why a server's figures cannot be gathered.
@@ -112,6 +114,10 @@ pub struct Counted {
     pub is_shared: bool,
     /// Items of Queries and of Updates, by [`Outcome`](frs::service::Outcome).
     pub items: [[u64; OUTCOMES]; 2],
+    /// Refused Updates, by what has refused them: see [`refuser`](frs::store::counter::refuser).
+    pub refusals: [u64; REFUSERS],
+    /// Times of requests. A tick's requests all count for the business of the last item in it.
+    pub times: Histogram,
     /// The recent rates of those items.
     pub rates: Rates,
     /// The keys that use most, from the last sweep. The caller that knows them fills this in.
@@ -297,29 +303,37 @@ fn groups(runtime: &Runtime, sums: &Sums, conf: &Conf) -> Vec<GroupSnapshot> {
 }
 
 fn bizs(sums: &Sums, conf: &Conf) -> Vec<Counted> {
-    let mut items = sums.bizs.clone();
+    let mut sums = sums.bizs.clone();
     let mut counted: Vec<Counted> = conf
         .map
         .bizs
         .iter()
         .map(|biz| {
-            let items = items.remove(&BizKey::Id(biz.id)).unwrap_or_default();
+            let key = BizKey::Id(biz.id);
             let name = Some(biz.name.clone());
             let is_shared = biz.sharing.is_some();
-            Counted { name, limits: limits(biz), is_shared, items, ..unnamed(biz.id) }
+            let sums = sums.remove(&key).unwrap_or_default();
+            Counted { name, limits: limits(biz), is_shared, ..counted_of(key, sums) }
         })
         .collect();
-    counted.extend(items.into_iter().map(|(key, items)| Counted { key, items, ..unnamed(0) }));
+    counted.extend(sums.into_iter().map(|(key, sums)| counted_of(key, sums)));
     counted
 }
 
+#[cfg(test)]
 pub(crate) fn unnamed(id: u32) -> Counted {
+    counted_of(BizKey::Id(id), BizSums::default())
+}
+
+fn counted_of(key: BizKey, sums: BizSums) -> Counted {
     Counted {
-        key: BizKey::Id(id),
+        key,
         name: None,
         limits: Vec::new(),
         is_shared: false,
-        items: Default::default(),
+        items: sums.items,
+        refusals: sums.refusals,
+        times: sums.times,
         rates: Rates::default(),
         hottest: Vec::new(),
     }

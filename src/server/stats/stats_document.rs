@@ -10,7 +10,9 @@ use crate::protocol::{Format, xml};
 use frs::conf::MoveMode;
 use frs::service::{ItemError, Outcome};
 use frs::store::Counter;
-use frs::store::counter::{ClusterNodeState, GroupCounter, LeaseCounter, LeaseState, OUTCOMES};
+use frs::store::counter::{
+    ClusterNodeState, GroupCounter, Histogram, LeaseCounter, LeaseState, OUTCOMES, REFUSERS,
+};
 
 /// The reported quantiles of latency: name and thousandths.
 const QUANTILES: [(&str, u64); 4] =
@@ -30,7 +32,7 @@ fn root(stats: &Stats) -> Element {
     let root = Element::new("stats")
         .holding_one(server(stats))
         .holding_one(counters(stats))
-        .holding_one(latency(stats))
+        .holding_one(latency(&stats.sums.request_times))
         .listing("requests", requests(stats))
         .listing("errors", errors(stats))
         .listing("workers", stats.processes.iter().map(process))
@@ -121,8 +123,7 @@ fn counters(stats: &Stats) -> Element {
         .fold(element, |element, (name, counter)| element.with(name, stats.sums.count(counter)))
 }
 
-fn latency(stats: &Stats) -> Element {
-    let times = &stats.sums.request_times;
+fn latency(times: &Histogram) -> Element {
     let element = Element::new("latency").with("count", times.count()).with("sum-us", times.sum_us);
     QUANTILES.into_iter().fold(element, |element, (name, thousandths)| {
         element.with_some(name, times.quantile_us(thousandths))
@@ -212,9 +213,17 @@ fn biz(biz: &Counted) -> Element {
         .with_some("removed", biz.is_removed().then_some(true))
         .holding_one(with_outcomes(Element::new("queries"), queries.iter().copied()))
         .holding_one(with_outcomes(Element::new("updates"), updates.iter().copied()))
+        .holding_one(latency(&biz.times))
+        .numbers("refusals", refusals(biz))
         .listing("limits", biz.limits.iter().map(limit))
         .listing("rates", rates(&biz.rates))
         .listing("hottest", biz.hottest.iter().map(hot))
+}
+
+/// Refused Updates by each limit, the first one first. The tenth figure is that of all limits from
+/// there on.
+fn refusals(biz: &Counted) -> &[u64] {
+    &biz.refusals[1..=biz.limits.len().min(REFUSERS - 1)]
 }
 
 fn with_outcomes(element: Element, counts: impl Iterator<Item = impl Into<Value>>) -> Element {

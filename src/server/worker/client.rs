@@ -51,6 +51,7 @@ pub enum Writing {
 #[derive(Debug)]
 pub struct Client {
     stream: Stream,
+    peer: Option<IpAddr>,
     spoken: Spoken,
     /// Input that waits for more, or for the next tick.
     kept: Vec<u8>,
@@ -127,6 +128,11 @@ impl Moved {
 }
 
 impl Client {
+    /// Its address. None on a unix socket.
+    pub fn peer(&self) -> Option<IpAddr> {
+        self.peer
+    }
+
     /// A new client. `peer` is its address, or `None` on a unix socket.
     pub fn new(stream: Stream, peer: Option<IpAddr>, face: Face) -> Client {
         let spoken = match face {
@@ -135,6 +141,7 @@ impl Client {
         };
         Client {
             stream,
+            peer,
             spoken,
             kept: Vec::new(),
             need: 0,

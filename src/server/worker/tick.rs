@@ -5,6 +5,7 @@
 //! nothing and writes no log line.
 
 mod parking;
+mod refusals;
 
 use std::io;
 use std::net::IpAddr;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
+use self::refusals::RefusalLog;
 use super::accept::{ACCEPTS_PER_TICK, Accepted, Listeners};
 use super::buffers::Buffers;
 use super::client::{Client, Moved, Reading, Writing};
@@ -35,7 +37,7 @@ use frs::base::sys::process::{Channel, Signal, Signals};
 use frs::conf::Srv;
 use frs::service::Service;
 use frs::store::Counter;
-use frs::store::counter::{Counters, Timed};
+use frs::store::counter::Counters;
 
 const SIGNALS: Token = Token(0);
 const CHANNEL: Token = Token(1);
@@ -114,6 +116,7 @@ pub struct Worker {
     moved: Moved,
     unwatched: LogThrottle,
     overloads: OverloadLog,
+    refusals: RefusalLog,
     ending: Option<Ending>,
 }
 
@@ -153,6 +156,7 @@ impl Worker {
                 replaced: false,
                 figures: None,
             },
+            refusals: RefusalLog::of(&conf.srv),
             conf,
             tokens: child.tokens,
             clients: Vec::new(),
@@ -219,6 +223,7 @@ impl Worker {
         self.handler.now = clock::now();
         self.handler.service.begin_tick();
         self.take_configuration();
+        self.refusals.begin_tick(self.now_ms, &mut self.handler.service);
         self.buffers.scratch.set_now(self.handler.now);
         self.answer_clients();
         self.count_answered();
@@ -247,13 +252,11 @@ impl Worker {
     /// Records the tick's duration for each of its requests: one clock read for all.
     fn count_answered(&mut self) {
         let answered = std::mem::take(&mut self.handler.answered);
-        if answered > 0
-            && let Some(counters) = self.counters()
-        {
+        if answered > 0 {
             let took = clock::since(self.origin).saturating_sub(self.begun);
             // Rounded up: a bucket's bound is never less than the time.
             let us = took.as_nanos().div_ceil(1000).min(u64::MAX.into()) as u64;
-            counters.add_time(Timed::Request, us, answered);
+            self.handler.service.count_time(us, answered);
         }
     }
 
@@ -297,6 +300,8 @@ impl Worker {
         if !self.conf.is_of(conf) {
             self.conf = ConfInUse::of(conf, &self.tokens);
             log::set_level(self.conf.srv.log.level);
+            self.refusals = RefusalLog::of(&self.conf.srv);
+            self.handler.service.keep_refusals(0);
             tracing::debug!("took a new configuration");
         }
     }
@@ -472,6 +477,9 @@ impl Worker {
         scratch.flush((&self.conf.srv).into(), &mut self.handler, out);
         if scratch.has_parked() {
             self.park_batch();
+        }
+        if self.handler.service.has_refusals() {
+            self.log_refusals();
         }
         let mut from = 0;
         for batch_index in 0..self.batch.len() {

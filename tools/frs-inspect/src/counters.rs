@@ -44,10 +44,12 @@ impl Items {
 
     /// Items of all businesses together.
     pub fn of_all(sums: &Sums) -> Items {
-        sums.bizs.values().map(Items::of).fold(Items::default(), |all, one| Items {
-            all: all.all + one.all,
-            refused: all.refused + one.refused,
-            errors: all.errors + one.errors,
+        sums.bizs.values().map(|sums| Items::of(&sums.items)).fold(Items::default(), |all, one| {
+            Items {
+                all: all.all + one.all,
+                refused: all.refused + one.refused,
+                errors: all.errors + one.errors,
+            }
         })
     }
 

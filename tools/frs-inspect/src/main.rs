@@ -97,19 +97,22 @@ enum Command {
         #[arg(long, conflicts_with = "key")]
         whole: bool,
     },
-    /// The most used keys of a business
+    /// The most used keys of a business, or the most refused ones
     Top {
         #[command(flatten)]
         source: Source,
-        /// The business, by name or number
+        /// The business, by name or number; with `--by refused`, none stands for all
         #[arg(value_name = "B")]
-        biz: String,
+        biz: Option<String>,
         /// How many keys
         #[arg(short, value_name = "N", default_value_t = 20)]
         n: usize,
         /// What to sort them by
         #[arg(long, value_enum, default_value_t = By::Used)]
         by: By,
+        /// How far `--by refused` looks back
+        #[arg(long, value_enum)]
+        window: Option<Window>,
     },
     /// CRCs, tags, duplicates, misplaced keys; exit status 1 if any is wrong
     Verify {
@@ -144,6 +147,19 @@ enum By {
     Used,
     /// The latest use
     Last,
+    /// Refused Updates
+    Refused,
+}
+
+/// How far `top --by refused` looks back.
+#[derive(Clone, Copy, ValueEnum)]
+enum Window {
+    /// A minute
+    #[value(name = "1m")]
+    Minute,
+    /// An hour
+    #[value(name = "1h")]
+    Hour,
 }
 
 fn main() -> ExitCode {
@@ -165,6 +181,12 @@ fn main() -> ExitCode {
     }
 }
 
+/// Ends with a usage error.
+fn missing(what: &str) -> ! {
+    let words = format!("top lacks {what}");
+    Arguments::command().error(clap::error::ErrorKind::MissingRequiredArgument, words).exit()
+}
+
 fn run(command: Command) -> Result<Done, Failed> {
     match command {
         Command::Stat(source) => stat::run(source.open()?),
@@ -174,11 +196,22 @@ fn run(command: Command) -> Result<Done, Failed> {
         Command::Get { source, biz, key, whole: _ } => {
             get::run(source.open()?, &biz, key.as_deref())
         }
-        Command::Top { source, biz, n, by } => {
+        Command::Top { source, biz, n, by, window } => {
             let by = match by {
                 By::Used => frs::inspect::By::Used,
                 By::Last => frs::inspect::By::Last,
+                By::Refused => {
+                    let window = match window {
+                        None | Some(Window::Minute) => frs::inspect::Window::Minute,
+                        Some(Window::Hour) => frs::inspect::Window::Hour,
+                    };
+                    return top::run_refused(source.open()?, biz.as_deref(), n, window);
+                }
             };
+            let Some(biz) = biz else { missing("<B>: only --by refused takes all businesses") };
+            if window.is_some() {
+                missing("--by refused beside --window");
+            }
             top::run(source.open()?, &biz, n, by)
         }
         Command::Verify { source, repair: false } => verify::run(&source.open()?),

@@ -1,9 +1,9 @@
-//! `top` shows the most used keys of a business.
+//! `top` shows the most used keys of a business, or the most refused ones.
 
 use std::io::Write;
 
 use frs::base::figures::grouped;
-use frs::inspect::{By, NodeRecord, Reader};
+use frs::inspect::{By, NodeRecord, Reader, RefusedNode, Window};
 
 use crate::output::{Done, Failed, finish, out};
 use crate::show;
@@ -20,6 +20,39 @@ pub fn run(mut reader: Reader, biz: &str, n: usize, by: By) -> Result<Done, Fail
         let (count, key) = (grouped(record.used()), show::key(&record.key));
         let (rank, last) = (show::rank(record.rank), show::ago(record.last_use_ms, now));
         writeln!(out, "{nth:>4}  {count:>used$}  {key:keys$}  {rank}, last used {last}")?;
+    }
+    finish(out, Done::Fine)
+}
+
+/// The keys of a business, or of all of them, of which most Updates were refused.
+pub fn run_refused(
+    mut reader: Reader,
+    biz: Option<&str>,
+    n: usize,
+    window: Window,
+) -> Result<Done, Failed> {
+    let now = frs::base::clock::now();
+    let found = reader.refused(biz, window, n, now)?;
+    let mut out = out();
+    let longest = |of: fn(&RefusedNode) -> usize| found.nodes.iter().map(of).max().unwrap_or(0);
+    let keys = longest(|node| show::key(&node.key).chars().count());
+    let bizs = longest(|node| node.biz.chars().count()).max(3);
+    let counts = longest(|node| grouped(node.refused).len()).max(7);
+    let errors = longest(|node| grouped(node.error).len()).max(5);
+    writeln!(out, "refused since {}", show::ago(found.since_ms, now))?;
+    writeln!(
+        out,
+        "{:>4}  {:>counts$}  {:>errors$}  {:bizs$}  {:keys$}  last",
+        "", "refused", "error", "biz", "key"
+    )?;
+    for (node, nth) in found.nodes.iter().zip(1..) {
+        let (count, error) = (grouped(node.refused), grouped(node.error));
+        let (key, last) = (show::key(&node.key), show::ago(node.last_ms, now));
+        let biz = &node.biz;
+        writeln!(
+            out,
+            "{nth:>4}  {count:>counts$}  {error:>errors$}  {biz:bizs$}  {key:keys$}  {last}"
+        )?;
     }
     finish(out, Done::Fine)
 }

@@ -2,6 +2,7 @@
 
 use super::resolved::WaitState;
 use crate::service::{Answer, Answers, Command, Outcome, Request, Service};
+use crate::store::counter::Timed;
 use crate::store::{BizRow, Counter};
 
 /// How an item stopped waiting.
@@ -39,14 +40,16 @@ impl Service {
     }
 
     /// Counts answers by business and outcome: a load and a store each, in the slot's own lines.
-    /// The answers hold indices of the configuration in force now.
+    /// The answers hold indices of the configuration in force now. Returns whether an Update was
+    /// refused.
     #[inline]
-    pub(super) fn count(&self, request: &Request, answers: &Answers) {
-        let Some(counters) = self.handle.counters() else { return };
+    pub(super) fn count(&mut self, request: &Request, answers: &Answers) -> bool {
+        let Some(counters) = self.handle.counters() else { return false };
         let is_update = request.command == Command::Update;
+        let (mut row, mut is_refused) = (self.last_row, false);
         for Answer { biz, result, .. } in &answers.items {
             let entry = biz.and_then(|biz| self.table.get(biz));
-            let row = entry.map_or(BizRow::UNKNOWN, |entry| entry.row);
+            row = entry.map_or(BizRow::UNKNOWN, |entry| entry.row);
             let outcome = match result {
                 Ok(verdict) => Outcome::of(verdict),
                 Err(error) => {
@@ -54,7 +57,19 @@ impl Service {
                     Outcome::Error
                 }
             };
+            is_refused |= outcome.is_refusal();
             counters.count_item(row, is_update, outcome as usize);
+        }
+        self.last_row = row;
+        is_update && is_refused
+    }
+
+    /// Counts the duration of requests for the business of the last item.
+    #[inline]
+    pub fn count_time(&self, us: u64, requests: u64) {
+        if let Some(counters) = self.handle.counters() {
+            counters.add_time(Timed::Request, us, requests);
+            counters.add_biz_time(self.last_row, us, requests);
         }
     }
 }

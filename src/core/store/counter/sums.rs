@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{
     BizRow, COUNTERS, ClusterSums, Counter, Counters, GROUP_COUNTERS, GroupCounter, GroupRow,
-    Histogram, ITEM_ERRORS, OUTCOMES, REQUEST_KINDS, RESPONSE_KINDS, Timed, at,
+    Histogram, ITEM_ERRORS, OUTCOMES, REFUSERS, REQUEST_KINDS, RESPONSE_KINDS, Timed, at,
 };
 use crate::base::sync::Ordering;
 use crate::store::layout::{self, CHAIN_MAX};
@@ -68,6 +68,17 @@ impl GroupSums {
     }
 }
 
+/// The counts of a business.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BizSums {
+    /// Items of Queries and of Updates, by outcome.
+    pub items: [[u64; OUTCOMES]; 2],
+    /// Refused Updates, by what has refused them: see [`refuser`](super::refuser).
+    pub refusals: [u64; REFUSERS],
+    /// Times of requests, each counted for the business of one item of its tick.
+    pub times: Histogram,
+}
+
 /// The main counts of one slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SlotCounts {
@@ -95,8 +106,8 @@ pub struct Sums {
     pub cluster: ClusterSums,
     /// Groups that ever counted something.
     pub groups: BTreeMap<GroupKey, GroupSums>,
-    /// Items of Queries and of Updates, by outcome.
-    pub bizs: BTreeMap<BizKey, [[u64; OUTCOMES]; 2]>,
+    /// Businesses that have a row.
+    pub bizs: BTreeMap<BizKey, BizSums>,
 }
 
 impl Sums {
@@ -185,20 +196,27 @@ impl Counters<'_> {
         Some(Nodes { live, expired, free, chains, swept_ms })
     }
 
-    fn add_biz(self, row: usize, bizs: &mut BTreeMap<BizKey, [[u64; OUTCOMES]; 2]>) {
+    fn add_biz(self, row: usize, bizs: &mut BTreeMap<BizKey, BizSums>) {
         let key = match row {
             at::BIZ_UNKNOWN => BizKey::Unknown,
             at::BIZ_OTHERS => BizKey::Others,
             _ => BizKey::Id(self.biz_id(row)),
         };
-        let start = BizRow::of(row).word() + at::BIZ_COUNTS;
-        let counts: [u64; 2 * OUTCOMES] = std::array::from_fn(|at| self.load(start + at));
+        let row = BizRow::of(row).word();
+        let word = |at: usize| self.load(row + at);
+        let counts: [u64; 2 * OUTCOMES] = std::array::from_fn(|at| word(at::BIZ_COUNTS + at));
         if !matches!(key, BizKey::Id(_)) && counts == [0; 2 * OUTCOMES] {
             return;
         }
         let sums = bizs.entry(key).or_default();
-        for (sum, count) in sums.as_flattened_mut().iter_mut().zip(counts) {
-            *sum += count;
-        }
+        let add = |sums: &mut [u64], from: usize| {
+            for (sum, at) in sums.iter_mut().zip(from..) {
+                *sum += word(at);
+            }
+        };
+        add(sums.items.as_flattened_mut(), at::BIZ_COUNTS);
+        add(&mut sums.refusals, at::BIZ_REFUSALS);
+        sums.times.sum_us = sums.times.sum_us.wrapping_add(word(at::BIZ_TIMES));
+        add(&mut sums.times.buckets, at::BIZ_TIMES + 1);
     }
 }

@@ -20,8 +20,8 @@ use crate::store::semaphore::Token;
 use crate::store::shared_bell::SharedBell;
 use crate::store::slot::{SlotOwner, SlotState, SlotWords};
 
-/// The part of a slot that is always allocated: all but the rows of businesses and the ring of
-/// wants.
+/// The part of a slot that is always allocated: all but the rows of businesses, the ring of wants
+/// and the sketches of refused keys.
 const SLOT_WHOLE_BYTES: u64 = slot::BIZ_ROWS_START as u64 * 8;
 
 /// What a configuration needs blocks for in each slot of the server.
@@ -72,6 +72,13 @@ impl Runtime {
         let start = slot_byte(slot) + SLOT_WHOLE_BYTES;
         let bytes = (rows.min(slot::BIZ_ROWS) * slot::BIZ_ROW_WORDS * 8) as u64;
         self.backing.allocate(start, bytes.next_multiple_of(layout::PAGE_BYTES as u64))
+    }
+
+    /// Allocates the blocks of a sketch of refused keys.
+    pub(crate) fn allocate_sketch(&self, slot: u32, sketch: usize) -> std::io::Result<()> {
+        let bytes = slot::SKETCH_WORDS as u64 * 8;
+        let start = slot_byte(slot) + slot::SKETCHES_START as u64 * 8 + sketch as u64 * bytes;
+        self.backing.allocate(start, bytes)
     }
 
     /// Keeps a slot locked after the descriptor of its map was closed. Returns a descriptor to keep

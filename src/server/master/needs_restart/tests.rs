@@ -44,7 +44,7 @@ fn conf() -> Conf {
                 hosts: Vec::new(),
                 allow_origin: Vec::new(),
             },
-            log: Log { level: LogLevel::Info, format: LogFormat::Text, file: None },
+            log: Log { level: LogLevel::Info, format: LogFormat::Text, file: None, refusals: None },
             user: None,
             authz: AuthzKey::Peer,
             trusted: vec![],

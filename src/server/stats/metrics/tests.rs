@@ -93,11 +93,15 @@ fn stats() -> Stats {
     sums.item_errors[1] = 9;
     let mut group = GroupSums::default();
     group.nodes = Some(Nodes { live: 3, expired: 2, free: 1, swept_ms: 5, ..Nodes::default() });
+    let mut times = Histogram::default();
+    times.add(100, 3);
     let biz = |key, name: Option<&str>| Counted {
         key,
         name: name.map(str::to_owned),
-        limits: Vec::new(),
+        limits: vec!["5 in 60 s".into(), "9 in 1 h".into()],
         is_shared: false,
+        refusals: [4, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1],
+        times: times.clone(),
         items: [[1, 2, 3, 4, 5, 6, 7], [8, 9, 10, 11, 12, 13, 14]],
         rates: Default::default(),
         hottest: vec![snapshot::Hot { key: "alice".into(), used: 5, last_ms: 6 }],
@@ -161,9 +165,11 @@ fn geometry() -> Geometry {
 }
 
 /// Every metric, its type and its labels.
-const TABLE: [(&str, &str, &[&str]); 31] = [
+const TABLE: [(&str, &str, &[&str]); 33] = [
     ("frs_requests_total", "counter", &["command", "status"]),
     ("frs_items_total", "counter", &["biz", "command", "verdict"]),
+    ("frs_limit_refusals_total", "counter", &["biz", "limit"]),
+    ("frs_biz_request_seconds", "histogram", &["biz"]),
     ("frs_item_errors_total", "counter", &["error"]),
     ("frs_request_seconds", "histogram", &[]),
     ("frs_connections", "gauge", &[]),

@@ -31,6 +31,8 @@ fn stats() -> Stats {
         is_shared: true,
         limits: vec!["5 in 60 s".into(), "<&\"'\\>".into()],
         items: [[1; OUTCOMES], [2; OUTCOMES]],
+        refusals: std::array::from_fn(|refuser| refuser as u64),
+        times: Histogram::default(),
         rates: Rates { second: Some([0.5; OUTCOMES]), ..Rates::default() },
         hottest: vec![Hot { key: "al\u{1}ice\n".into(), used: 3, last_ms: 4 }],
     });
@@ -88,8 +90,8 @@ fn from_xml(reader: &mut quick_xml::Reader<&[u8]>, start: &BytesStart<'_>, is_em
     if LISTS.contains(&&*name) {
         return Json::Array(list.into_iter().map(|(_, value)| value).collect());
     }
-    if name == "chains" {
-        let numbers = text.split(' ').map(|number| Json::String(number.into()));
+    if name == "chains" || name == "refusals" {
+        let numbers = text.split_whitespace().map(|number| Json::String(number.into()));
         return Json::Array(numbers.collect());
     }
     for (name, value) in list {

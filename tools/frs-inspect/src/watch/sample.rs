@@ -244,7 +244,7 @@ fn keep_hottest(hottest: &mut Vec<Hot>) {
 }
 
 fn items_of(sums: &Sums, id: u32) -> Items {
-    sums.bizs.get(&BizKey::Id(id)).map_or_else(Items::default, Items::of)
+    sums.bizs.get(&BizKey::Id(id)).map_or_else(Items::default, |sums| Items::of(&sums.items))
 }
 
 fn with_rates(before: Option<&Sums>, sums: &Sums, seconds: f64) -> Vec<CounterRate> {

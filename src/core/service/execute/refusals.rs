@@ -1,0 +1,82 @@
+//! Counts refused Updates: by what has refused them, and by their keys. Keeps some for the log.
+//!
+//! Invariant: where nothing is refused, nothing of this runs. What is kept is bounded.
+
+use crate::base::clock::Millis;
+use crate::key::KeyField;
+use crate::service::{Answer, Answers, Outcome, Request, Service};
+use crate::store::counter::refuser;
+use crate::store::{Refusal, RefusedKey, RefusedSketches};
+
+/// Buffers for it, reused.
+#[derive(Debug, Default)]
+pub(in crate::service) struct Refusals {
+    sketches: RefusedSketches,
+    key: KeyField,
+    kept: Vec<RefusedItem>,
+    room: usize,
+    left_out: u64,
+}
+
+/// A refused Update, for the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefusedItem {
+    /// The index of its business in the configuration in force.
+    pub biz: usize,
+    /// Its key.
+    pub key: RefusedKey,
+    /// The limit that refused it, counted from 1. None: a ban.
+    pub limit: Option<u16>,
+    /// The lane of its exchange, if it was one of several.
+    pub lane: Option<usize>,
+}
+
+impl Service {
+    /// Keeps up to this many of the refused Updates from now on; returns how many there were before
+    /// that were not kept.
+    pub fn keep_refusals(&mut self, most: usize) -> u64 {
+        self.refusals.room = most;
+        std::mem::take(&mut self.refusals.left_out)
+    }
+
+    /// Whether refused Updates are kept.
+    #[inline]
+    pub fn has_refusals(&self) -> bool {
+        !self.refusals.kept.is_empty()
+    }
+
+    /// Takes the refused Updates that are kept.
+    pub fn take_refusals(&mut self) -> Vec<RefusedItem> {
+        std::mem::take(&mut self.refusals.kept)
+    }
+
+    /// Counts the refused ones among the items of an Update.
+    #[inline(never)]
+    pub(super) fn count_refusals(
+        &mut self,
+        request: &Request,
+        answers: &Answers,
+        now: Millis,
+        lane: Option<usize>,
+    ) {
+        let Refusals { sketches, key, kept, room, left_out } = &mut self.refusals;
+        for (item, Answer { biz, result, .. }) in request.items().iter().zip(&answers.items) {
+            let (Some(biz), Ok(verdict)) = (*biz, result) else { continue };
+            // What is forced is charged all the same.
+            if item.force || !Outcome::of(verdict).is_refusal() {
+                continue;
+            }
+            let Some(entry) = self.table.get(biz) else { continue };
+            let limit = (!verdict.banned).then_some(verdict.limit);
+            let key = entry.refused_key(request.key(item), key);
+            let refusal = Refusal { row: entry.row, refuser: refuser(limit), key };
+            self.handle.count_refusal(&refusal, sketches, now);
+            if *room > 0 {
+                *room -= 1;
+                kept.push(RefusedItem { biz, key, limit, lane });
+            } else {
+                *left_out += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Refused Updates. Invariant: each is counted once, by what has refused it and by its key, and
+//! nothing else is.
+
+use crate::service::{Command, Exchange, ItemOptions, Stage};
+use crate::store::counter::{BizKey, REFUSERS};
+use crate::store::{RefusedKeys, Window};
+use crate::testing::{Ask, World, request};
+
+const NOW: u64 = 1_700_000_000_000;
+
+const MAP: &str = "<map>
+  <group name='g' files='1' key-nodes='64' chain='8' node-size='256' key-bytes='16'/>
+  <biz id='1' name='two' key='string'>
+    <limit policy='interval' interval='1m' max='100'/>
+    <limit policy='interval' interval='1h' max='2'/>
+    <deny key='eve'/>
+  </biz>
+  <biz id='2' name='ban' key='string'>
+    <limit policy='interval' interval='1m' max='1' ban='1h'/></biz>
+  <biz id='3' name='shadow' key='string' mode='shadow'>
+    <limit policy='interval' interval='1m' max='1'/></biz>
+  <biz id='4' name='api' key='ip' ipv6-prefix='64'>
+    <limit policy='interval' interval='1m' max='1'/></biz>
+  <biz id='5' name='number' key='integer'>
+    <limit policy='interval' interval='1m' max='1'/></biz>
+  <biz id='6' name='secret' key='digest'>
+    <limit policy='interval' interval='1m' max='1'/></biz>
+</map>";
+
+fn refusals(world: &World, id: u32) -> [u64; REFUSERS] {
+    world.runtime().sums().bizs.get(&BizKey::Id(id)).map(|sums| sums.refusals).unwrap_or_default()
+}
+
+fn refused(world: &World, id: u32) -> RefusedKeys {
+    world.runtime().refused_keys(Some(id), Window::Minute, 10, NOW)
+}
+
+/// The refused keys as text, and how often.
+fn keys(world: &World, id: u32) -> Vec<(String, u64)> {
+    let text = |key: crate::store::RefusedKey| key.key().unwrap().to_string();
+    let found = refused(world, id).keys.into_iter();
+    found.map(|found| (text(found.key), found.refused)).collect()
+}
+
+#[test]
+fn what_refuses_is_counted() {
+    let world = World::new(MAP);
+    let mut service = world.attach();
+    for _ in 0..5 {
+        for (biz, key) in [("two", "a"), ("ban", "a"), ("shadow", "a"), ("two", "eve")] {
+            let _ = service.one(Command::Update, biz, key, 1, NOW);
+            let _ = service.one(Command::Query, biz, key, 1, NOW);
+        }
+    }
+    let _ = service.one(Command::Update, "two", "b", 101, NOW);
+    let two = refusals(&world, 1);
+    assert_eq!((two[1], two[2]), (1, 3), "by the first and the second limit");
+    let ban = refusals(&world, 2);
+    assert_eq!((ban[0], ban[1]), (4, 0), "by the ban, that which starts it included");
+    for id in 1..=6 {
+        let all = refusals(&world, id).iter().sum::<u64>();
+        let of_keys = refused(&world, id).keys.iter().map(|found| found.refused).sum::<u64>();
+        assert_eq!(all, [4, 4, 0, 0, 0, 0][id as usize - 1], "{id}");
+        assert_eq!(of_keys, all, "{id}");
+    }
+    assert_eq!(keys(&world, 1), [("a".to_owned(), 3), ("b".to_owned(), 1)]);
+}
+
+#[test]
+fn all_ways_of_running_count() {
+    let world = World::new(MAP);
+    let mut service = world.attach();
+    let _ = service.one(Command::Update, "two", "k", 2, NOW);
+    // Several in one transaction: what refuses is counted, what it keeps from charging is not.
+    let all = [Ask("two", "free", 1), Ask("two", "k", 1)];
+    service.answers(&request(Command::Update, true, &all), NOW);
+    service.answers(&request(Command::Update, false, &all), NOW);
+    let exchange = |key: &str| Exchange {
+        request: request(Command::Update, false, &[Ask("two", key, 1)]),
+        stage: Stage::Answered,
+        ..Exchange::default()
+    };
+    let mut exchanges = [exchange("k"), exchange("other"), exchange("k")];
+    service.run_all(&mut exchanges, NOW);
+    assert_eq!(keys(&world, 1), [("k".to_owned(), 4)]);
+    assert_eq!(refusals(&world, 1)[2], 4);
+    // With force it is charged.
+    let mut forced = request(Command::Update, false, &[]);
+    forced.push("two", "k", ItemOptions::ONE.forced());
+    service.answers(&forced, NOW);
+    assert_eq!(keys(&world, 1), [("k".to_owned(), 4)]);
+}
+
+#[test]
+fn keys_are_kept_as_text_where_they_fit() {
+    let world = World::new(MAP);
+    let mut service = world.attach();
+    let (fits, long) = ("k".repeat(24), "k".repeat(25));
+    for (biz, key) in [
+        ("two", fits.as_str()),
+        ("two", long.as_str()),
+        ("api", "10.0.0.1"),
+        ("api", "2001:db8::1"),
+        ("number", "7"),
+        ("secret", "s"),
+    ] {
+        for _ in 0..3 {
+            let _ = service.one(Command::Update, biz, key, 1, NOW);
+        }
+    }
+    let two = keys(&world, 1);
+    assert!(two.contains(&(fits, 1)), "{two:?}");
+    let digest = |key: &str| key.starts_with("digest:");
+    assert!(two.iter().any(|(key, _)| digest(key)), "{two:?}");
+    let api = ["10.0.0.1", "2001:db8::"].map(|key| (key.to_owned(), 2));
+    let mut found = keys(&world, 4);
+    found.sort();
+    assert_eq!(found, api);
+    assert_eq!(keys(&world, 5), [("7".to_owned(), 2)]);
+    let secret = keys(&world, 6);
+    assert!(secret.len() == 1 && digest(&secret[0].0), "{secret:?}");
+}

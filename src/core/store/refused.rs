@@ -1,0 +1,190 @@
+//! The refused keys of each slot: which keys of a business are refused most, in the last minute
+//! and in the last hour.
+//!
+//! A sketch keeps the 64 keys that were refused most, with counts that are never too low and at
+//! most too high by their error (space-saving: A. Metwally, D. Agrawal, A. El Abbadi, "Efficient
+//! computation of frequent and top-k elements in data streams", 2005). Its time is cut into panes
+//! of 10 seconds. A pane that has ended is folded into one of 10 minutes. Panes of several
+//! processes are added up by their readers ("Mergeable summaries", P. Agarwal et al., 2012).
+//!
+//! Invariant: only the owner of a slot writes its sketches, and takes no lock. A reader recognises
+//! an entry that is being replaced by its check, and panes that turn by the sequence of the
+//! sketch. The death of an owner loses at most the fold in progress: it counts nothing twice.
+
+mod reader;
+mod summary;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub(super) use reader::Gathered;
+pub use reader::{RefusedCount, RefusedKeys};
+pub use writer::RefusedSketches;
+
+use super::counter::Counters;
+use super::layout::{node, slot as at};
+use super::region::Region;
+use crate::base::clock::Millis;
+use crate::key::KeyRef;
+
+/// The length of a short pane, in milliseconds.
+const SHORT_MS: u64 = 10_000;
+/// Short panes of a long one.
+const SHORT_OF_LONG: u64 = 60;
+/// An hour in short panes.
+const HOUR: u64 = 360;
+/// Bytes of the longest key that a sketch keeps as text.
+pub const KEPT_BYTES: u32 = 24;
+const FIELD_WORDS: usize = KEPT_BYTES as usize / 8;
+
+/// How far a reader looks back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Window {
+    /// 60 to 70 seconds.
+    Minute,
+    /// 60 to 70 minutes.
+    Hour,
+}
+
+/// A key as an entry holds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RefusedKey {
+    /// Biz id, key length and key form, as in word 1 of a node.
+    pub word: u64,
+    /// The key field, padded with zeros.
+    pub field: [u64; FIELD_WORDS],
+}
+
+impl RefusedKey {
+    /// Of the words of a stored key. What is longer than the field is cut: digests are not.
+    #[inline]
+    pub fn new(biz_id: u32, form: u8, bytes: u16, words: &[u64]) -> RefusedKey {
+        let word = |at: usize| words.get(at).copied().unwrap_or(0);
+        let field = std::array::from_fn(word);
+        RefusedKey { word: node::key_word(biz_id, form, bytes), field }
+    }
+
+    /// Id of its business.
+    pub const fn biz_id(&self) -> u32 {
+        self.word as u32
+    }
+
+    /// The key. None: no owner writes such words.
+    pub fn key(&self) -> Option<KeyRef<'_>> {
+        KeyRef::from_stored(&self.field, node::key_bytes(self.word), node::key_form(self.word))
+    }
+
+    /// Tells entries apart, and is never 0. Whoever chooses keys that have the same one only makes
+    /// the comparison of keys slower.
+    #[inline]
+    fn check(&self) -> u64 {
+        const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+        let [first, second, third] = self.field;
+        let mut mixed = self.word;
+        for word in [first, second, third] {
+            mixed = (mixed ^ word).wrapping_mul(MIX);
+            mixed ^= mixed >> 32;
+        }
+        mixed | 1
+    }
+}
+
+/// How often a key was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Tally {
+    key: RefusedKey,
+    /// At most this often.
+    count: u64,
+    /// At least this much less often.
+    error: u64,
+    last_ms: Millis,
+}
+
+/// The two kinds of panes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Short = 0,
+    Long = 1,
+}
+
+// Words of a head.
+const BIZ: usize = 0;
+const SEQUENCE: usize = 1;
+const FOLDED: usize = 2;
+const GIVEN_IN: usize = 3;
+const NUMBERS: usize = 4;
+const GIVEN: u64 = 1 << 32;
+
+const _: () = assert!(NUMBERS + 2 * at::SKETCH_PANES <= at::SKETCH_HEAD_WORDS);
+
+// Words of an entry.
+const CHECK: usize = 0;
+const KEY: usize = 1;
+const FIELD: usize = 2;
+const COUNT: usize = 5;
+const ERROR: usize = 6;
+const LAST: usize = 7;
+const _: () = assert!(FIELD + FIELD_WORDS == COUNT && LAST < at::SKETCH_ENTRY_WORDS);
+
+/// A sketch in a slot.
+#[derive(Debug, Clone, Copy)]
+struct SketchWords<'a> {
+    region: &'a Region,
+    head: usize,
+    panes: usize,
+}
+
+impl<'a> SketchWords<'a> {
+    fn of(counters: Counters<'a>, sketch: usize) -> SketchWords<'a> {
+        let Counters { region, base } = counters;
+        let head = base + at::SKETCH_HEADS + sketch * at::SKETCH_HEAD_WORDS;
+        let panes = base + at::SKETCHES_START + sketch * at::SKETCH_WORDS;
+        SketchWords { region, head, panes }
+    }
+
+    fn head(&self, word: usize) -> u64 {
+        self.region.load(self.head + word)
+    }
+
+    fn set_head(&self, word: usize, value: u64) {
+        self.region.store(self.head + word, value);
+    }
+
+    /// The business that it was given to.
+    fn biz(&self) -> Option<u32> {
+        let word = self.head(BIZ);
+        (word & GIVEN != 0).then_some(word as u32)
+    }
+
+    /// The word with the number of the pane in this place.
+    fn number_word(kind: Kind, place: usize) -> usize {
+        NUMBERS + kind as usize * at::SKETCH_PANES + place
+    }
+
+    /// The place of the pane with this number.
+    fn place(number: u64) -> usize {
+        (number % at::SKETCH_PANES as u64) as usize
+    }
+
+    /// The numbers of its panes. 0: there is none.
+    fn numbers(&self, kind: Kind) -> [u64; at::SKETCH_PANES] {
+        std::array::from_fn(|place| self.head(Self::number_word(kind, place)))
+    }
+
+    /// The first word of an entry.
+    fn entry(&self, kind: Kind, number: u64, entry: usize) -> usize {
+        let pane = kind as usize * at::SKETCH_PANES + Self::place(number);
+        self.panes + pane * at::PANE_WORDS + entry * at::SKETCH_ENTRY_WORDS
+    }
+}
+
+/// The number of the short pane of a time. It is never 0.
+const fn short_pane(now: Millis) -> u64 {
+    now / SHORT_MS + 1
+}
+
+/// The number of the long pane that a short one belongs to.
+const fn long_pane(short: u64) -> u64 {
+    (short - 1) / SHORT_OF_LONG + 1
+}
