@@ -15,12 +15,13 @@ use super::map_edit::{self, BizName};
 use super::map_json;
 use super::page;
 use super::pulse::Pulse;
+use super::recording::Recording;
 use super::response::{Addressed, Refusal, Response, StatusDocument};
 use super::route::{Change, Route};
 use crate::process::void_records::VoidRecords;
 use crate::protocol::element::Element;
 use crate::protocol::{Code, Format};
-use crate::stats::history::{self, History};
+use crate::stats::history::History;
 use crate::stats::hottest::Hottest;
 use crate::stats::metrics;
 use crate::stats::snapshot::{self, Stats};
@@ -33,6 +34,8 @@ use frs::service::{ItemError, RecordError, Role, Service};
 
 /// Key-nodes in which void records are cleared before other requests are served.
 const CLEAR_KEY_NODES: u32 = 512;
+/// After the end of a second, until it is noted.
+const SECOND_IS_OVER_MS: u64 = 5;
 /// A reset waits this long for a key-node that is held.
 const CLEAR_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -62,6 +65,8 @@ pub struct Handler {
     /// Past figures, for rates.
     history: History,
     next_note: Instant,
+    /// The history in the data directory.
+    recording: Recording,
     data_dir: PathBuf,
     master: Pid,
     pulse: Arc<Pulse>,
@@ -109,6 +114,7 @@ impl Handler {
             map: None,
             history: History::default(),
             next_note: clock::instant(),
+            recording: Recording::new(&data_dir),
             data_dir,
             master,
             pulse,
@@ -148,8 +154,12 @@ impl Handler {
             return;
         }
         let runtime = self.service.handle().runtime();
-        self.history.note(now, &runtime.sums(), &snapshot::processes(runtime));
-        self.next_note = now + history::EVERY;
+        let (sums, time) = (runtime.sums(), clock::now());
+        self.history.note(now, &sums, &snapshot::processes(runtime));
+        self.recording.note(now, time, &sums);
+        // A little after each whole second: each has a row of its own.
+        let left_ms = 1000 - time % 1000 + SECOND_IS_OVER_MS;
+        self.next_note = now + Duration::from_millis(left_ms);
     }
 
     /// When to note them next.
@@ -190,10 +200,17 @@ impl Handler {
                 let text = metrics::text(&self.figures());
                 return Some(Response::page(metrics::CONTENT_TYPE, text.into_bytes()));
             }
-            Route::Stats => {
+            Route::Stats { back_ms } => {
+                let mut figures = self.figures();
+                if let Some(back_ms) = back_ms {
+                    match self.recording.past(back_ms, figures.now_ms) {
+                        Ok(past) => figures.past = Some(past),
+                        Err(refusal) => return Some(Response::refusal(format, &refusal)),
+                    }
+                }
                 let text = match format {
-                    Format::Xml => stats_xml(&self.figures()),
-                    Format::Json => stats_json(&self.figures()),
+                    Format::Xml => stats_xml(&figures),
+                    Format::Json => stats_json(&figures),
                 };
                 return Some(Response::text(format, text.into_bytes().into()));
             }

@@ -8,6 +8,8 @@ use super::response::Refusal;
 use crate::process::message::Loss;
 use crate::protocol::form::{self, Decoded};
 use crate::protocol::route::{Local, Target};
+use crate::stats::history_file::Step;
+use frs::conf::duration;
 use frs::inspect::{By, Window};
 use frs::service::RecordName;
 
@@ -18,7 +20,10 @@ pub enum Route {
     Page,
     Health,
     Metrics,
-    Stats,
+    /// With the past of so many milliseconds, where it is asked for.
+    Stats {
+        back_ms: Option<u64>,
+    },
     /// The whole map in force, or one business of it.
     Bizs,
     Biz(String),
@@ -132,7 +137,7 @@ pub fn route(method: &str, target: &Target<'_>) -> Result<Route, Refusal> {
         ([""], "GET" | "HEAD") => none(query, Route::Page),
         (["health"], "GET" | "HEAD") => none(query, Route::Health),
         (["metrics"], "GET" | "HEAD") => none(query, Route::Metrics),
-        (["stats"], "GET" | "HEAD") => none(query, Route::Stats),
+        (["stats"], "GET" | "HEAD") => stats(&mut Params::of(query, STATS)?),
         (["biz"], "GET" | "HEAD") => none(query, Route::Bizs),
         (["biz", name], "GET" | "HEAD") => none(query, Route::Biz(biz(name)?)),
         (["biz", name], "PUT") => put_biz(biz(name)?, &mut Params::of(query, PUT_BIZ)?),
@@ -166,6 +171,8 @@ pub const NODE: &[&str] = &["biz", "key"];
 pub const PUT_BIZ: &[&str] = &["grow", "lossy"];
 /// The parameters of a change of a record.
 pub const PUT_NODE: &[&str] = &["biz", "key", "limit", "used"];
+/// The parameters of `/stats`.
+pub const STATS: &[&str] = &["since"];
 /// The parameters of `/top`.
 pub const TOP_PARAMS: &[&str] = &["biz", "n", "by", "window"];
 /// The parameters of `/degrade`.
@@ -240,6 +247,13 @@ fn window(params: &mut Params) -> Result<Window, Refusal> {
         Some("1h") => Ok(Window::Hour),
         Some(_) => Err(Refusal::bad("window: expected 1m or 1h")),
     }
+}
+
+fn stats(params: &mut Params) -> Result<Route, Refusal> {
+    let since = params.take("since");
+    let back = since.map(|text| duration(1000, Step::Minute.span_ms())(&text)).transpose();
+    let refusal = |expected: String| Refusal::bad(format!("since: expected {expected}"));
+    Ok(Route::Stats { back_ms: back.map_err(refusal)? })
 }
 
 fn degrade(params: &mut Params) -> Result<Route, Refusal> {
@@ -326,7 +340,8 @@ mod tests {
             ("GET", "http://127.0.0.1/biz", Route::Bizs),
             ("HEAD", "/health?", Route::Health),
             ("GET", "/metrics", Route::Metrics),
-            ("HEAD", "/stats", Route::Stats),
+            ("HEAD", "/stats", Route::Stats { back_ms: None }),
+            ("GET", "/stats?since=15m", Route::Stats { back_ms: Some(900_000) }),
             ("GET", "/biz", Route::Bizs),
             ("GET", "/biz/login", Route::Biz("login".into())),
             ("GET", "/biz/%6cogin", Route::Biz("login".into())),
@@ -413,6 +428,9 @@ mod tests {
             ("PUT", "/node?biz=a&key=b&used=1&limit=0", 400),
             ("GET", "/top?biz=b&n=1001", 400),
             ("GET", "/top?biz=b&by=key", 400),
+            ("GET", "/stats?since=0s", 400),
+            ("GET", "/stats?since=25h", 400),
+            ("GET", "/stats?since=yesterday", 400),
             ("GET", "/top?by=used", 400),
             ("GET", "/top?biz=b&window=1m", 400),
             ("GET", "/top?biz=b&by=refused&window=1d", 400),

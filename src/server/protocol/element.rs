@@ -41,6 +41,8 @@ enum Part {
     /// A list with a name of its own, present even if it is empty.
     List(&'static str, Vec<Element>),
     Numbers(&'static str, Vec<u64>),
+    /// Children with a name each, in JSON an object by these names.
+    Named(&'static str, Vec<(String, Element)>),
 }
 
 /// How a document is laid out. Each call of the admin plane keeps its layout, because clients
@@ -166,6 +168,17 @@ impl Element {
         self
     }
 
+    /// Adds children that have the name of this part and a name of their own each. XML has that as
+    /// the attribute `name`, JSON as the member of an object.
+    pub fn by_name(
+        mut self,
+        part: &'static str,
+        children: impl IntoIterator<Item = (String, Element)>,
+    ) -> Element {
+        self.parts.push(Part::Named(part, children.into_iter().collect()));
+        self
+    }
+
     /// The document with this root.
     pub fn document(&self, format: Format, layout: Layout) -> String {
         let mut out = Vec::new();
@@ -258,6 +271,9 @@ impl Element {
                 Part::Numbers(name, numbers) => {
                     members.push(((*name).into(), Member::Numbers(numbers)));
                 }
+                Part::Named(part, children) => {
+                    members.push(((*part).into(), Member::Named(children)));
+                }
                 Part::Child(child) => {
                     let name = format!("{}s", child.name);
                     match members.iter_mut().find(|(known, _)| *known == name) {
@@ -285,6 +301,13 @@ impl Part {
                 let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
                 out.extend_from_slice(numbers.join(" ").as_bytes());
                 end_tag(out, name);
+            }
+            Part::Named(_, children) => {
+                for (name, child) in children {
+                    let mut named = child.clone();
+                    named.attributes.insert(0, ("name", Value::Text(name.clone())));
+                    named.write_xml(out, layout);
+                }
             }
         }
     }
@@ -318,6 +341,7 @@ enum Member<'e> {
     One(&'e Element),
     Many(Vec<&'e Element>),
     Numbers(&'e [u64]),
+    Named(&'e [(String, Element)]),
 }
 
 impl Member<'_> {
@@ -336,6 +360,18 @@ impl Member<'_> {
             Member::Numbers(numbers) => write_array(out, numbers, |out, number| {
                 out.extend_from_slice(number.to_string().as_bytes());
             }),
+            Member::Named(children) => {
+                out.push(b'{');
+                for (nth, (name, child)) in children.iter().enumerate() {
+                    if nth > 0 {
+                        out.push(b',');
+                    }
+                    write_string(out, name);
+                    out.push(b':');
+                    child.write_json(out, layout);
+                }
+                out.push(b'}');
+            }
         }
     }
 }

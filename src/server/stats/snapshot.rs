@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use super::history_document::Past;
 use frs::base::clock::{self, Millis};
 use frs::base::sys;
 use frs::conf::active::{self, ActiveError};
@@ -55,6 +56,8 @@ pub struct Stats {
     pub groups: Vec<GroupSnapshot>,
     /// The businesses of the configuration, then the counts of others.
     pub bizs: Vec<Counted>,
+    /// The past, where it is asked for. The caller that knows it fills this in.
+    pub past: Option<Past>,
 }
 
 /// An attached process.
@@ -225,6 +228,7 @@ pub fn of(runtime: &Runtime, conf: &Conf, now_ms: Millis) -> Stats {
         processes: processes(runtime),
         groups: groups(runtime, &sums, conf),
         bizs: bizs(&sums, conf),
+        past: None,
         sums,
     }
 }

@@ -3,7 +3,10 @@
 //! Invariant: both formats are written from one tree, so they say the same, also of a key: a
 //! character that XML forbids is U+FFFD in both.
 
+use super::history_document::history;
 use super::snapshot::{Counted, GroupSnapshot, Hot, ProcessSnapshot, Rates, Stats};
+use std::collections::BTreeMap;
+
 use crate::protocol::call::{Call, status_word};
 use crate::protocol::element::{Element, Layout, Value};
 use crate::protocol::{Format, xml};
@@ -38,7 +41,11 @@ fn root(stats: &Stats) -> Element {
         .listing("workers", stats.processes.iter().map(process))
         .listing("groups", stats.groups.iter().map(group))
         .listing("bizs", stats.bizs.iter().map(biz));
-    if stats.has_cluster { root.holding_one(cluster(stats)) } else { root }
+    let root = if stats.has_cluster { root.holding_one(cluster(stats)) } else { root };
+    let Some(past) = &stats.past else { return root };
+    let names: BTreeMap<u32, String> =
+        stats.bizs.iter().filter_map(|biz| Some((biz.id()?, biz.label()))).collect();
+    root.holding_one(history(past, |id| names.get(&id).cloned()))
 }
 
 fn server(stats: &Stats) -> Element {

@@ -20,7 +20,7 @@ const PAGES: [(&str, usize); 8] = [
     ("docs/configuration.md", 4),
     ("docs/inspect.md", 5),
     ("docs/limits.md", 3),
-    ("docs/operations.md", 4),
+    ("docs/operations.md", 5),
     ("docs/protocol.md", 12),
 ];
 

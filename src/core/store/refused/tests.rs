@@ -1,3 +1,5 @@
+//! Invariant: no count is wrong by more than its error, whoever writes, dies or steps back.
+
 use std::collections::HashMap;
 
 use proptest::prelude::*;

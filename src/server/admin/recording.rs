@@ -1,0 +1,84 @@
+//! Keeps the history in the data directory, as long as it can.
+//!
+//! Invariant: what goes wrong with the file stops no other duty. It is opened again later, and the
+//! log says why.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::response::Refusal;
+use crate::process::log::LogThrottle;
+use crate::protocol::Code;
+use crate::stats::history_document::Past;
+use crate::stats::history_file::NAME;
+use crate::stats::recorder::Recorder;
+use frs::base::clock::Millis;
+use frs::store::Sums;
+
+/// The pause between two attempts to open the file.
+const RETRY_EVERY: Duration = Duration::from_secs(5);
+/// While another process has the file: that of a server which hands over to this one.
+const TAKE_OVER_EVERY: Duration = Duration::from_secs(1);
+
+/// The recorder, if it is open.
+pub struct Recording {
+    data_dir: PathBuf,
+    recorder: Option<Recorder>,
+    next_attempt: Option<Instant>,
+    complaints: LogThrottle,
+}
+
+impl Recording {
+    /// Of this data directory. It is opened when it is first needed.
+    pub fn new(data_dir: &Path) -> Recording {
+        Recording {
+            data_dir: data_dir.to_path_buf(),
+            recorder: None,
+            next_attempt: None,
+            complaints: LogThrottle::new(Duration::from_secs(60)),
+        }
+    }
+
+    /// Records the second that has just ended.
+    pub fn note(&mut self, now: Instant, time: Millis, sums: &Sums) {
+        if self.recorder.is_none() && self.next_attempt.is_none_or(|at| at <= now) {
+            self.open(now);
+        }
+        let Some(recorder) = &mut self.recorder else { return };
+        if let Err(error) = recorder.note(time, sums) {
+            self.recorder = None;
+            self.fail(now, &error);
+        }
+    }
+
+    fn open(&mut self, now: Instant) {
+        match Recorder::open(&self.data_dir) {
+            Ok(Some(recorder)) => self.recorder = Some(recorder),
+            Ok(None) => self.next_attempt = Some(now + TAKE_OVER_EVERY),
+            Err(error) => self.fail(now, &error),
+        }
+    }
+
+    fn fail(&mut self, now: Instant, error: &std::io::Error) {
+        self.next_attempt = Some(now + RETRY_EVERY);
+        if self.complaints.is_due(now) {
+            let path = self.data_dir.join(NAME);
+            tracing::warn!(%error, path = %path.display(), "no history is kept");
+        }
+    }
+
+    /// The rows of the last `back_ms`.
+    ///
+    /// # Errors
+    /// There is no history, or it cannot be read.
+    pub fn past(&mut self, back_ms: u64, now: Millis) -> Result<Past, Refusal> {
+        let missing = |words: String| Refusal::new(503, Code::Store, words);
+        let Some(recorder) = &mut self.recorder else {
+            return Err(missing("no history is kept at the moment: the log says why".to_owned()));
+        };
+        let (step, rows) = recorder
+            .rows(back_ms, now)
+            .map_err(|error| missing(format!("the history cannot be read: {error}")))?;
+        Ok(Past { step, rows })
+    }
+}

@@ -1,0 +1,264 @@
+//! Records what each second and each minute has counted in the history file.
+//!
+//! Invariant: a second is counted once, also over restarts. Only the latency of the time in which
+//! nobody recorded is missing.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use super::history::BIZS_MAX;
+use super::history_file::{BizTotals, HistoryFile, ROW_BIZS, Row, RowBiz, Step, Totals};
+use frs::base::clock::Millis;
+use frs::service::Outcome;
+use frs::store::Sums;
+use frs::store::counter::{BizKey, BizSums, Histogram};
+
+/// The id under which items of no known business are counted.
+const NO_BIZ: u32 = 0;
+
+/// The recorder.
+#[derive(Debug)]
+pub struct Recorder {
+    file: HistoryFile,
+    last: Option<Totals>,
+    /// Latency up to the last second, and up to the running minute.
+    second: Option<Latency>,
+    minute: Option<Latency>,
+    /// The running minute.
+    running: Running,
+}
+
+/// The counts of latency up to a time.
+#[derive(Debug, Clone, Default)]
+struct Latency {
+    all: Histogram,
+    bizs: BTreeMap<u32, Histogram>,
+}
+
+/// The sum of the seconds of a minute.
+#[derive(Debug, Default)]
+struct Running {
+    begin_ms: Millis,
+    requests: u64,
+    bizs: BTreeMap<u32, BizTotals>,
+    others: BizTotals,
+    /// The minute as it was before a restart. Of latency the worse figure counts.
+    earlier: Option<Row>,
+}
+
+impl Recorder {
+    /// The recorder of a data directory. None: another process records.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or there is no room for it.
+    pub fn open(data_dir: &Path) -> io::Result<Option<Recorder>> {
+        let Some(mut file) = HistoryFile::open(data_dir)? else { return Ok(None) };
+        let last = file.last()?;
+        let mut running = Running::default();
+        if let Some(last) = &last {
+            running.begin_ms = Step::Minute.begin(last.second_ms);
+            for row in file.rows(Step::Second, running.begin_ms, last.second_ms)? {
+                running.add(&row);
+            }
+            running.earlier = file.rows(Step::Minute, running.begin_ms, running.begin_ms)?.pop();
+        }
+        Ok(Some(Recorder { file, last, second: None, minute: None, running }))
+    }
+
+    /// Records the second that has just ended.
+    pub fn note(&mut self, now: Millis, sums: &Sums) -> io::Result<()> {
+        let second_ms = Step::Second.begin(now).saturating_sub(Step::Second.ms());
+        let totals = Totals::of(second_ms, sums);
+        let latency = Latency::of(sums);
+        if let Some(last) = &self.last {
+            let of_second = self.second.as_ref().map(|before| latency.since(before));
+            let row = row(&totals, last, of_second.as_ref());
+            self.file.write_row(Step::Second, &row)?;
+            let minute_ms = Step::Minute.begin(second_ms);
+            if self.running.begin_ms != minute_ms {
+                self.running = Running { begin_ms: minute_ms, ..Running::default() };
+                self.minute.clone_from(&self.second);
+            }
+            self.running.add(&row);
+            let before = self.minute.get_or_insert_with(|| latency.clone());
+            let running = self.running.row(&latency.since(before));
+            self.file.write_row(Step::Minute, &running)?;
+        }
+        self.file.commit(&totals)?;
+        (self.last, self.second) = (Some(totals), Some(latency));
+        Ok(())
+    }
+
+    /// The rows from a time on, by second if they reach back so far, else by minute.
+    pub fn rows(&mut self, back_ms: u64, now: Millis) -> io::Result<(Step, Vec<Row>)> {
+        let step = if back_ms <= Step::Second.span_ms() { Step::Second } else { Step::Minute };
+        Ok((step, self.file.rows(step, now.saturating_sub(back_ms), now)?))
+    }
+}
+
+impl Totals {
+    fn of(second_ms: Millis, sums: &Sums) -> Totals {
+        let requests = sums.requests.as_flattened().iter().sum();
+        let mut bizs: BTreeMap<u32, BizTotals> = BTreeMap::new();
+        for (key, sums) in &sums.bizs {
+            bizs.entry(id_of(*key)).or_default().add(&BizTotals::of(sums));
+        }
+        Totals { second_ms, requests, bizs }
+    }
+}
+
+const fn id_of(key: BizKey) -> u32 {
+    match key {
+        BizKey::Id(id) => id,
+        BizKey::Unknown | BizKey::Others => NO_BIZ,
+    }
+}
+
+impl BizTotals {
+    /// What a list has decided is neither allowed nor limited.
+    fn of(sums: &BizSums) -> BizTotals {
+        let [queries, updates] = &sums.items;
+        let count = |outcomes: &[Outcome]| -> u64 {
+            outcomes.iter().map(|&of| queries[of as usize] + updates[of as usize]).sum()
+        };
+        BizTotals {
+            allowed: count(&[Outcome::Allowed, Outcome::Shadowed, Outcome::Degraded]),
+            limited: count(&[Outcome::Limited, Outcome::Banned]),
+            errors: count(&[Outcome::Error]),
+        }
+    }
+
+    fn add(&mut self, other: &BizTotals) {
+        self.allowed += other.allowed;
+        self.limited += other.limited;
+        self.errors += other.errors;
+    }
+
+    fn since(&self, before: &BizTotals) -> BizTotals {
+        BizTotals {
+            allowed: grown(self.allowed, before.allowed),
+            limited: grown(self.limited, before.limited),
+            errors: grown(self.errors, before.errors),
+        }
+    }
+
+    const fn items(&self) -> u64 {
+        self.allowed + self.limited
+    }
+}
+
+/// What was counted since. Counts that went back began anew.
+const fn grown(now: u64, before: u64) -> u64 {
+    if now >= before { now - before } else { now }
+}
+
+impl Latency {
+    fn of(sums: &Sums) -> Latency {
+        let bizs = sums.bizs.iter().take(BIZS_MAX);
+        let bizs = bizs.map(|(key, sums)| (id_of(*key), sums.times.clone())).collect();
+        Latency { all: sums.request_times.clone(), bizs }
+    }
+
+    fn since(&self, before: &Latency) -> Latency {
+        let bizs = self.bizs.iter().map(|(id, times)| match before.bizs.get(id) {
+            Some(before) => (*id, times_since(times, before)),
+            None => (*id, times.clone()),
+        });
+        Latency { all: times_since(&self.all, &before.all), bizs: bizs.collect() }
+    }
+}
+
+fn times_since(now: &Histogram, before: &Histogram) -> Histogram {
+    let bucket = |at: usize| grown(now.buckets[at], before.buckets[at]);
+    Histogram { sum_us: grown(now.sum_us, before.sum_us), buckets: std::array::from_fn(bucket) }
+}
+
+fn quantile(times: &Histogram, thousandths: u64) -> Option<u32> {
+    times.quantile_us(thousandths).map(|us| u32::try_from(us).unwrap_or(u32::MAX - 1))
+}
+
+/// The row of the second that ended with `now`.
+fn row(now: &Totals, before: &Totals, latency: Option<&Latency>) -> Row {
+    let bizs = now
+        .bizs
+        .iter()
+        .map(|(id, totals)| (*id, totals.since(&before.bizs.get(id).copied().unwrap_or_default())));
+    let requests = grown(now.requests, before.requests);
+    row_of(now.second_ms, requests, bizs.collect(), BizTotals::default(), latency)
+}
+
+/// A row of what these businesses have counted. `others` is what no row named one by one.
+fn row_of(
+    time_ms: Millis,
+    requests: u64,
+    bizs: Vec<(u32, BizTotals)>,
+    mut others: BizTotals,
+    latency: Option<&Latency>,
+) -> Row {
+    let mut all = others;
+    bizs.iter().for_each(|(_, totals)| all.add(totals));
+    let mut named: Vec<(u32, BizTotals)> =
+        bizs.iter().copied().filter(|(id, totals)| *id != NO_BIZ && totals.items() > 0).collect();
+    named.sort_by_key(|(id, totals)| (std::cmp::Reverse(totals.items()), *id));
+    let rest = named.split_off(named.len().min(ROW_BIZS));
+    let unnamed = bizs.iter().filter(|(id, _)| *id == NO_BIZ);
+    rest.iter().chain(unnamed).for_each(|(_, totals)| others.add(totals));
+    let p99_us = |id: &u32| quantile(latency?.bizs.get(id)?, 990);
+    let mut bizs: Vec<RowBiz> = named
+        .iter()
+        .map(|(id, totals)| RowBiz {
+            id: Some(*id),
+            allowed: totals.allowed,
+            limited: totals.limited,
+            p99_us: p99_us(id),
+        })
+        .collect();
+    if others.items() > 0 {
+        let BizTotals { allowed, limited, .. } = others;
+        bizs.push(RowBiz { id: None, allowed, limited, p99_us: None });
+    }
+    Row {
+        time_ms,
+        requests,
+        allowed: all.allowed,
+        limited: all.limited,
+        errors: all.errors,
+        p50_us: latency.and_then(|latency| quantile(&latency.all, 500)),
+        p99_us: latency.and_then(|latency| quantile(&latency.all, 990)),
+        bizs,
+    }
+}
+
+impl Running {
+    fn add(&mut self, row: &Row) {
+        self.requests += row.requests;
+        let (mut allowed, mut limited) = (row.allowed, row.limited);
+        for biz in &row.bizs {
+            let Some(id) = biz.id else { continue };
+            let (named, refused) = (biz.allowed, biz.limited);
+            let totals = BizTotals { allowed: named, limited: refused, errors: 0 };
+            self.bizs.entry(id).or_default().add(&totals);
+            allowed = allowed.saturating_sub(named);
+            limited = limited.saturating_sub(refused);
+        }
+        self.others.add(&BizTotals { allowed, limited, errors: row.errors });
+    }
+
+    fn row(&self, latency: &Latency) -> Row {
+        let bizs = self.bizs.iter().map(|(id, totals)| (*id, *totals)).collect();
+        let mut row = row_of(self.begin_ms, self.requests, bizs, self.others, Some(latency));
+        if let Some(earlier) = &self.earlier {
+            row.p50_us = row.p50_us.max(earlier.p50_us);
+            row.p99_us = row.p99_us.max(earlier.p99_us);
+            for biz in &mut row.bizs {
+                let before = earlier.bizs.iter().find(|before| before.id == biz.id);
+                biz.p99_us = biz.p99_us.max(before.and_then(|before| before.p99_us));
+            }
+        }
+        row
+    }
+}
+
+#[cfg(test)]
+mod tests;

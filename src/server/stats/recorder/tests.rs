@@ -1,0 +1,121 @@
+//! Recorded against what was counted, over a day in fast motion and many restarts.
+
+use super::*;
+use crate::stats::history_file::{BYTES, NAME};
+use frs::store::counter::OUTCOMES;
+
+const T: Millis = 1_700_000_040_000;
+
+/// The counters of a server.
+#[derive(Default)]
+struct Counted(Sums);
+
+impl Counted {
+    fn items(&mut self, id: u32, allowed: u64, limited: u64, us: u64) {
+        let biz = self.0.bizs.entry(BizKey::Id(id)).or_default();
+        biz.items[1][Outcome::Allowed as usize] += allowed;
+        biz.items[0][Outcome::Limited as usize] += limited;
+        biz.times.add(us, allowed + limited);
+        self.0.request_times.add(us, allowed + limited);
+        self.0.requests[1][0] += allowed + limited;
+    }
+}
+
+fn open(dir: &Path) -> Recorder {
+    Recorder::open(dir).unwrap().expect("nobody else records")
+}
+
+fn sum(rows: &[Row]) -> [u64; 3] {
+    let add = |[requests, allowed, limited]: [u64; 3], row: &Row| {
+        [requests + row.requests, allowed + row.allowed, limited + row.limited]
+    };
+    rows.iter().fold([0; 3], add)
+}
+
+#[test]
+fn a_day_with_restarts_is_recorded_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut counted = Counted::default();
+    let mut recorder = open(dir.path());
+    let seconds = 86_400 + 630;
+    recorder.note(T, &counted.0).unwrap();
+    for second in 1..=seconds {
+        counted.items(1, 3, second % 2, 100);
+        counted.items(2, 0, 1, 3000);
+        // Some seconds nobody records, and each hour another process goes on.
+        if second % 3600 == 0 {
+            drop(recorder);
+            recorder = open(dir.path());
+        }
+        if second % 977 != 0 || second == seconds {
+            recorder.note(T + second * 1000, &counted.0).unwrap();
+        }
+    }
+    let now = T + seconds * 1000;
+    let (step, rows) = recorder.rows(Step::Minute.span_ms(), now).unwrap();
+    assert_eq!((step, rows.len()), (Step::Minute, 1440));
+    // The oldest minutes have gone.
+    let first_s = (rows[0].time_ms - T) / 1000 + 1;
+    let recorded = seconds - first_s + 1;
+    let [requests, allowed, limited] = sum(&rows);
+    assert_eq!(allowed, 3 * recorded);
+    assert!(limited.abs_diff(recorded * 3 / 2) <= 1 && requests == allowed + limited);
+    for row in &rows[1..1439] {
+        assert!(row.allowed.abs_diff(180) <= 3, "{row:?}");
+        assert_eq!((row.bizs[0].id, row.bizs[1].id), (Some(1), Some(2)));
+        assert!(row.bizs[1].limited.abs_diff(60) <= 1, "{row:?}");
+        assert!(row.bizs[1].p99_us >= Some(3000) && row.bizs[0].p99_us <= Some(125), "{row:?}");
+        assert!(row.p50_us <= Some(125) && row.p99_us >= Some(3000), "{row:?}");
+    }
+    let (step, rows) = recorder.rows(60_000, now).unwrap();
+    assert_eq!(step, Step::Second);
+    let last: Vec<u64> = rows.iter().rev().take(3).map(|row| row.allowed).collect();
+    assert_eq!(last, [3, 3, 3]);
+    assert_eq!(std::fs::metadata(dir.path().join(NAME)).unwrap().len(), BYTES);
+}
+
+#[test]
+fn what_is_counted_while_nobody_records_is_in_the_next_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut counted = Counted::default();
+    let mut recorder = open(dir.path());
+    recorder.note(T, &counted.0).unwrap();
+    counted.items(1, 5, 0, 10);
+    recorder.note(T + 1000, &counted.0).unwrap();
+    drop(recorder);
+    counted.items(1, 7, 0, 10);
+    let mut recorder = open(dir.path());
+    recorder.note(T + 9000, &counted.0).unwrap();
+    let (_, rows) = recorder.rows(60_000, T + 9000).unwrap();
+    assert_eq!(rows.iter().map(|row| row.allowed).collect::<Vec<_>>(), [5, 7]);
+    let (_, rows) = recorder.rows(600_000, T + 9000).unwrap();
+    assert_eq!(sum(&rows), [12, 12, 0]);
+    // Counters that began anew.
+    let mut anew = Counted::default();
+    anew.items(1, 2, 0, 10);
+    recorder.note(T + 10_000, &anew.0).unwrap();
+    let (_, rows) = recorder.rows(60_000, T + 10_000).unwrap();
+    assert_eq!(rows.last().map(|row| row.allowed), Some(2));
+}
+
+#[test]
+fn the_busiest_have_names_and_the_rest_is_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut counted = Counted::default();
+    let mut recorder = open(dir.path());
+    recorder.note(T, &counted.0).unwrap();
+    (1..=300).for_each(|id| counted.items(id, u64::from(id), 1, 10));
+    counted.0.bizs.entry(BizKey::Unknown).or_default().items = [[0; OUTCOMES], [1; OUTCOMES]];
+    recorder.note(T + 1000, &counted.0).unwrap();
+    for back_ms in [60_000, 600_000] {
+        let (_, rows) = recorder.rows(back_ms, T + 1000).unwrap();
+        let [row] = &rows[..] else { panic!("{rows:?}") };
+        assert_eq!(row.bizs.len(), ROW_BIZS + 1);
+        assert_eq!((row.bizs[0].id, row.bizs[255].id), (Some(300), Some(45)));
+        // 1 to 44, and three outcomes of none that is known that passed.
+        let others = RowBiz { id: None, allowed: 44 * 45 / 2 + 3, limited: 44 + 2, p99_us: None };
+        assert_eq!(row.bizs[256], others);
+        let allowed: u64 = row.bizs.iter().map(|biz| biz.allowed).sum();
+        assert_eq!((row.allowed, row.errors), (allowed, 1));
+    }
+}
