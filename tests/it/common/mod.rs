@@ -12,6 +12,7 @@ pub mod needs;
 pub mod plane;
 pub mod programs;
 pub mod python;
+pub mod terminal;
 pub mod tools;
 pub mod years;
 

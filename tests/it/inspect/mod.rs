@@ -3,3 +3,4 @@
 mod files;
 mod history;
 mod safety;
+mod watch;

@@ -1,17 +1,15 @@
 //! frs-inspect under difficult conditions: counters that were reset, other users' directories,
 //! files cut while it reads them, and a closed output.
 
-use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitStatus, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
-use nix::pty::{Winsize, openpty};
 use nix::sys::signal::Signal;
-use nix::sys::termios::tcgetattr;
 use nix::unistd::Pid;
 
+use crate::common::terminal::{Left, Size, Terminal};
 use crate::common::{Setup, needs, text};
 
 const MAP: &str = r#"<map>
@@ -235,62 +233,33 @@ fn a_start_gives_back_what_a_broken_migration_took() {
     assert!(!draft.exists());
 }
 
-/// Runs `watch` on its own terminal, and ends it by `end` once it has drawn. Returns its exit
-/// status, its output, and whether the terminal's settings were restored.
-fn watched(setup: &Setup, end: impl FnOnce(Pid)) -> (ExitStatus, String, bool) {
-    let size = Winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
-    let terminal = openpty(Some(&size), None).expect("a terminal");
-    let before = tcgetattr(&terminal.slave).expect("its settings");
-    let slave = || terminal.slave.try_clone().expect("another");
-    let mut child = setup
-        .inspector(&["watch", "data"])
-        .stdin(slave())
-        .stdout(slave())
-        .stderr(slave())
-        .spawn()
-        .expect("frs-inspect runs");
-    let mut master = std::fs::File::from(terminal.master);
-    let (sender, receiver) = std::sync::mpsc::channel();
-    let slave = terminal.slave;
-    std::thread::spawn(move || {
-        let mut bytes = [0; 4096];
-        // Ends when the last writer has closed the terminal.
-        while let Ok(read @ 1..) = master.read(&mut bytes) {
-            let _ = sender.send(text(&bytes[..read]));
-        }
+/// Runs `watch` on its own terminal, and ends it by `end` once it has drawn.
+fn watched(setup: &Setup, end: impl FnOnce(Pid)) -> Left {
+    let size = Size { columns: 100, rows: 30 };
+    let mut terminal = Terminal::start(&setup.inspector(&["watch", "data"]), size);
+    terminal.wait_for("what it draws", |lines| {
+        lines.iter().any(|line| line.starts_with("hot keys")).then_some(())
     });
-    let mut said = String::new();
-    crate::common::wait_until("it has drawn", || {
-        said.extend(receiver.try_iter());
-        said.contains("hottest").then_some(())
-    });
-    end(Pid::from_raw(child.id() as i32));
-    let status = crate::common::wait_until("it ends", || child.try_wait().expect("waited"));
-    let is_as_before = tcgetattr(&slave).expect("its settings") == before;
-    drop(slave);
-    said.extend(receiver.iter());
-    (status, said, is_as_before)
+    end(terminal.pid());
+    terminal.left()
 }
 
 #[test]
 fn watch_gives_the_terminal_back_however_it_ends() {
     let setup = Setup::of_map(MAP);
     charged(&setup);
-    let left = |said: &str| said.contains("\x1b[?1049l") && said.contains("\x1b[?25h");
     for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT] {
-        let (status, said, is_as_before) =
-            watched(&setup, |pid| nix::sys::signal::kill(pid, signal).expect("signalled"));
-        assert_eq!(status.signal(), Some(signal as i32));
-        assert!(is_as_before && left(&said), "{signal}: {said:?}");
+        let left = watched(&setup, |pid| nix::sys::signal::kill(pid, signal).expect("signalled"));
+        assert_eq!(left.status.signal(), Some(signal as i32));
+        assert!(left.is_restored, "{signal}: {:?}", left.said);
     }
     for name in ["default.0.mmap", "runtime.mmap"] {
         let file = std::fs::File::options().write(true).open(setup.path("data").join(name));
         let file = file.expect("there");
-        let cut = |_| file.set_len(0).expect("cut");
-        let (status, said, is_as_before) = watched(&setup, cut);
-        assert_eq!(status.code(), Some(86), "{said:?}");
-        assert!(is_as_before && left(&said), "{name}: {said:?}");
-        assert!(said.contains(&format!("cannot read data/{name}")), "{said:?}");
+        let left = watched(&setup, |_| file.set_len(0).expect("cut"));
+        assert_eq!(left.status.code(), Some(86), "{:?}", left.said);
+        assert!(left.is_restored, "{name}: {:?}", left.said);
+        assert!(left.said.contains(&format!("cannot read data/{name}")), "{:?}", left.said);
         std::fs::remove_dir_all(setup.path("data")).expect("removed");
         charged(&setup);
     }

@@ -26,6 +26,8 @@ const OF_PROCESSES: [(&str, Counter); 4] = [
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Items {
     pub all: u64,
+    /// Allowed, also because limits only shadow or are switched off.
+    pub passed: u64,
     /// Refused by a limit or a ban.
     pub refused: u64,
     pub errors: u64,
@@ -37,6 +39,7 @@ impl Items {
         let count = |outcome: Outcome| counts.iter().map(|of| of[outcome as usize]).sum::<u64>();
         Items {
             all: counts.iter().flatten().sum(),
+            passed: count(Outcome::Allowed) + count(Outcome::Shadowed) + count(Outcome::Degraded),
             refused: count(Outcome::Limited) + count(Outcome::Banned),
             errors: count(Outcome::Error),
         }
@@ -44,12 +47,12 @@ impl Items {
 
     /// Items of all businesses together.
     pub fn of_all(sums: &Sums) -> Items {
-        sums.bizs.values().map(|sums| Items::of(&sums.items)).fold(Items::default(), |all, one| {
-            Items {
-                all: all.all + one.all,
-                refused: all.refused + one.refused,
-                errors: all.errors + one.errors,
-            }
+        let items = sums.bizs.values().map(|sums| Items::of(&sums.items));
+        items.fold(Items::default(), |all, one| Items {
+            all: all.all + one.all,
+            passed: all.passed + one.passed,
+            refused: all.refused + one.refused,
+            errors: all.errors + one.errors,
         })
     }
 
@@ -57,6 +60,7 @@ impl Items {
     pub fn since(self, before: Items) -> Items {
         Items {
             all: self.all.saturating_sub(before.all),
+            passed: self.passed.saturating_sub(before.passed),
             refused: self.refused.saturating_sub(before.refused),
             errors: self.errors.saturating_sub(before.errors),
         }

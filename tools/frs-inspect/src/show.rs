@@ -12,6 +12,12 @@ pub fn time(ms: u64) -> String {
     instant.map_or_else(|| format!("{ms} ms"), |instant| format!("{instant:.3}"))
 }
 
+/// The time of day in UTC; a dash if no calendar has it.
+pub fn time_of_day(ms: u64) -> String {
+    let instant = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    instant.map_or_else(|| "–".to_owned(), |instant| instant.strftime("%H:%M:%SZ").to_string())
+}
+
 /// A duration.
 pub fn span(ms: u64) -> String {
     match ms {

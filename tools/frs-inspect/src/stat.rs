@@ -119,7 +119,7 @@ fn write_items(out: &mut Out, stats: &Stats) -> io::Result<()> {
     let width = counted.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(8);
     let (name, items, errors) = ("business", "items", "errors");
     writeln!(out, "\n  {name:<width$} {items:>14} {errors:>14}  limited")?;
-    for (name, Items { all, refused, errors }) in &counted {
+    for (name, Items { all, refused, errors, .. }) in &counted {
         let share = show::share(*refused, *all);
         let [all, refused, errors] = [*all, *refused, *errors].map(grouped);
         writeln!(out, "  {name:<width$} {all:>14} {errors:>14}  {refused} ({share})")?;

@@ -3,9 +3,17 @@
 //! One thread looks into the files, for at most half of the time. The other draws and reads the
 //! keyboard. So a large group does not delay the screen, and a slow terminal does not delay the
 //! looks.
+//!
+//! Invariant: the terminal is given back as it was, whether the program ends by a key, an error, a
+//! signal or a panic.
 
+mod choice;
+mod figures;
+mod health;
 mod sample;
-mod view;
+mod screen;
+mod section;
+mod text;
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -14,11 +22,15 @@ use std::time::Duration;
 
 use frs::inspect::Reader;
 use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{self, Event, KeyEvent};
+use ratatui::layout::Rect;
+use ratatui::widgets::Paragraph;
 
 use crate::output::{Done, Failed};
-use sample::{Rates, Sampler};
-use view::View;
+use choice::{Choice, Pressed};
+use figures::Figures;
+use sample::Sampler;
+use screen::Size;
 
 /// The pause between two looks into the files.
 const EVERY: Duration = Duration::from_secs(1);
@@ -34,15 +46,24 @@ pub fn run(data_dir: &Path) -> Result<Done, Failed> {
     }
     let (sender, receiver) = mpsc::sync_channel(1);
     std::thread::spawn(move || look(reader, &sender));
+    let view = View::new(&data_dir.display().to_string());
+    with_terminal(|terminal| show(terminal, &receiver, view))
+}
+
+/// Gives the terminal back when `show` returns or panics, and when a signal ends the program.
+fn with_terminal(
+    show: impl FnOnce(&mut DefaultTerminal) -> Result<Done, Failed>,
+) -> Result<Done, Failed> {
     frs::base::sys::keep_terminal(LEAVE).map_err(Failed::of)?;
+    // It also sets a hook that restores the terminal before a panic is reported.
     let mut terminal = ratatui::try_init().map_err(Failed::of)?;
-    let result = draw(&mut terminal, &receiver, View::new(&data_dir.display().to_string()));
+    let result = show(&mut terminal);
     ratatui::restore();
     result
 }
 
 /// Looks until the receiver is gone, or the directory cannot be read any more.
-fn look(reader: Reader, sender: &SyncSender<Result<Rates, frs::inspect::Error>>) {
+fn look(reader: Reader, sender: &SyncSender<Result<Figures, frs::inspect::Error>>) {
     let mut sampler = Sampler::new(reader);
     loop {
         let begun = frs::base::clock::instant();
@@ -55,35 +76,67 @@ fn look(reader: Reader, sender: &SyncSender<Result<Rates, frs::inspect::Error>>)
     }
 }
 
-fn draw(
+/// The latest figures, and what the user has chosen of them.
+struct View {
+    title: String,
+    figures: Option<Figures>,
+    choice: Choice,
+}
+
+impl View {
+    fn new(title: &str) -> View {
+        View { title: title.to_owned(), figures: None, choice: Choice::default() }
+    }
+
+    fn press(&mut self, key: KeyEvent, size: Size) -> Pressed {
+        let figures = self.figures.as_ref();
+        let page = figures.map_or(1, |figures| screen::page(figures, &self.choice, size));
+        self.choice.press(key, figures.map_or(&[], |figures| &figures.bizs), page)
+    }
+
+    fn draw(&self, size: Size) -> Paragraph<'static> {
+        Paragraph::new(screen::screen(&self.title, self.figures.as_ref(), &self.choice, size))
+    }
+}
+
+impl From<Rect> for Size {
+    fn from(area: Rect) -> Size {
+        Size { columns: area.width.into(), lines: area.height.into() }
+    }
+}
+
+/// Shows the other thread's figures until the user quits. Each turn takes the size of the terminal
+/// anew.
+fn show(
     terminal: &mut DefaultTerminal,
-    receiver: &Receiver<Result<Rates, frs::inspect::Error>>,
+    receiver: &Receiver<Result<Figures, frs::inspect::Error>>,
     mut view: View,
 ) -> Result<Done, Failed> {
     loop {
-        take_all(receiver, &mut view)?;
-        terminal.draw(|frame| view.draw(frame))?;
+        take_all(receiver, &mut view.figures)?;
+        let drawn = terminal.draw(|frame| {
+            frame.render_widget(view.draw(frame.area().into()), frame.area());
+        })?;
+        let size = drawn.area.into();
         if !event::poll(LISTEN)? {
             continue;
         }
-        match event::read()? {
-            Event::Key(key) if key.kind == KeyEventKind::Release => {}
-            Event::Key(key) if quits(key) => return Ok(Done::Fine),
-            Event::Key(KeyEvent { code: KeyCode::Tab | KeyCode::Right, .. }) => view.next(),
-            Event::Key(KeyEvent { code: KeyCode::BackTab | KeyCode::Left, .. }) => view.previous(),
-            _ => {}
+        if let Event::Key(key) = event::read()?
+            && view.press(key, size) == Pressed::Quit
+        {
+            return Ok(Done::Fine);
         }
     }
 }
 
 /// Takes the other thread's results; an error if that thread has ended.
 fn take_all(
-    receiver: &Receiver<Result<Rates, frs::inspect::Error>>,
-    view: &mut View,
+    receiver: &Receiver<Result<Figures, frs::inspect::Error>>,
+    latest: &mut Option<Figures>,
 ) -> Result<(), Failed> {
     loop {
         match receiver.try_recv() {
-            Ok(rates) => view.take(rates?),
+            Ok(figures) => *latest = Some(figures?),
             Err(TryRecvError::Empty) => return Ok(()),
             Err(TryRecvError::Disconnected) => {
                 return Err(Failed::Said("the thread that reads the files has ended".to_owned()));
@@ -92,24 +145,5 @@ fn take_all(
     }
 }
 
-fn quits(key: KeyEvent) -> bool {
-    let interrupts = key.code == KeyCode::Char('c') && key.modifiers == KeyModifiers::CONTROL;
-    interrupts || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc)
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_looks_no_more_is_missed() {
-        let (sender, receiver) = mpsc::sync_channel(1);
-        let mut view = View::new("data");
-        assert!(take_all(&receiver, &mut view).is_ok());
-        sender.send(Ok(Rates::default())).unwrap();
-        assert!(take_all(&receiver, &mut view).is_ok());
-        // As when the thread panics.
-        drop(sender);
-        assert!(take_all(&receiver, &mut view).is_err());
-    }
-}
+mod tests;

@@ -10,74 +10,17 @@ use std::time::Instant;
 
 use frs::conf::Scope;
 use frs::inspect::{Error, NodePlace, NodeRecord, Reader};
-use frs::store::counter::BizKey;
-use frs::store::{Rank, Runtime, Sums};
+use frs::store::Sums;
+use frs::store::counter::{BizKey, GroupCounter, GroupKey};
+use frs_server::process::lock::{self, LockError};
+use frs_server::stats::snapshot;
 
-use crate::counters::{self, Items, NamedCount};
+use super::figures::{BizLine, Count, Figures, GroupLine, Hot};
+use super::health::{Health, Master};
+use crate::counters::{self, Items};
 
 /// The number of hottest keys kept for a business.
 const HOTTEST: usize = 50;
-
-/// How full a group is.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct GroupLine {
-    pub name: String,
-    pub live: u64,
-    pub limiting: u64,
-    pub expired: u64,
-    pub places: u64,
-    /// Nodes move there from other files, and count.
-    pub is_moving: bool,
-}
-
-/// One of the most used keys.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Hot {
-    pub key: String,
-    pub used: u64,
-    pub uses_per_s: f64,
-    /// Requested since the previous look, even if refused.
-    pub is_fresh: bool,
-    pub rank: Rank,
-    pub last_use_ms: u64,
-}
-
-/// A business.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct BizLine {
-    pub name: String,
-    pub items_per_s: f64,
-    /// Items since the previous look.
-    pub items: Items,
-    /// Keys with a node, and how many of them are limited now.
-    pub keys: u64,
-    pub limited: u64,
-    pub uses_per_s: f64,
-    pub hottest: Vec<Hot>,
-}
-
-/// A counter and its growth.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct CounterRate {
-    pub name: &'static str,
-    pub count: u64,
-    pub per_s: f64,
-}
-
-/// The differences between two looks, per second.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Rates {
-    pub now_ms: u64,
-    pub generation: u64,
-    pub running: Option<i32>,
-    /// Items of all businesses since the previous look.
-    pub items: Items,
-    pub counters: Vec<CounterRate>,
-    pub groups: Vec<GroupLine>,
-    pub bizs: Vec<BizLine>,
-    pub skipped: usize,
-    pub faults: Vec<String>,
-}
 
 /// The place and key of a node. A place given to another key is another node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -115,42 +58,51 @@ impl Sampler {
         Sampler { reader, before: None }
     }
 
-    pub fn sample(&mut self, now: u64, at: Instant) -> Result<Rates, Error> {
+    pub fn sample(&mut self, now: u64, at: Instant) -> Result<Figures, Error> {
         if self.reader.refresh()? {
             self.before = None;
         }
-        let seconds = self.before.as_ref().map_or(f64::INFINITY, |before| {
-            at.saturating_duration_since(before.at).as_secs_f64().max(0.001)
-        });
-        let since = self.before.as_ref().map_or(u64::MAX, |before| before.now_ms);
+        let before = self.before.take();
+        let since = before.as_ref().map_or(u64::MAX, |before| before.now_ms);
         let mut found = Found::default();
-        let used_before = self.before.take();
         let walked = self.reader.for_each_node(now, |record| {
-            let earlier = used_before.as_ref().map(|before| &before.used);
-            found.add(record, since, earlier, seconds);
+            found.add(record, since, before.as_ref().map(|before| &before.used));
             ControlFlow::Continue(())
         });
-        let sums = self.reader.runtime().map_or_else(|_| Sums::default(), Runtime::sums);
-        let sums_before = used_before.as_ref().map(|before| &before.sums);
-        let rates = Rates {
+        let conf = self.reader.conf();
+        let stats = self.reader.runtime().map(|runtime| snapshot::of(runtime, conf, now));
+        let stats = stats.unwrap_or_default();
+        let sums = &stats.sums;
+        let earlier = before.as_ref().map_or(sums, |before| &before.sums);
+        let counted = counts(earlier, sums);
+        let figures = Figures {
             // A walk takes time: no node that it meets is from the future.
             now_ms: frs::base::clock::now().max(now),
             generation: self.reader.generation(),
-            running: frs_server::process::lock::holder(self.reader.data_dir())
-                .ok()
-                .map(|pid| pid.as_raw()),
-            items: Items::of_all(&sums).since(Items::of_all(sums_before.unwrap_or(&sums))),
-            counters: with_rates(sums_before, &sums, seconds),
-            groups: self.group_lines(&mut found),
-            bizs: found.biz_lines(&self.reader, sums_before, &sums, seconds),
-            skipped: walked.skipped.len(),
-            faults: self.reader.faults().map(ToString::to_string).collect(),
+            seconds: before
+                .as_ref()
+                .map(|before| at.saturating_duration_since(before.at).as_secs_f64().max(0.001)),
+            health: Health {
+                master: match lock::holder(self.reader.data_dir()) {
+                    Ok(pid) => Master::Runs(pid.as_raw()),
+                    Err(LockError::Free { .. }) => Master::Ended,
+                    Err(_) => Master::Unknown,
+                },
+                unreadable_nodes: walked.skipped.len() as u64,
+                faults: self.reader.faults().map(ToString::to_string).collect(),
+                ..Health::of(&stats, conf)
+            },
+            requests: counted.first().copied().unwrap_or_default(),
+            items: Items::of_all(sums).since(Items::of_all(earlier)),
+            groups: self.group_lines(&mut found, earlier, sums),
+            bizs: found.biz_lines(&self.reader, earlier, sums),
+            counted,
         };
-        self.before = Some(Before { at, now_ms: now, used: found.used, sums });
-        Ok(rates)
+        self.before = Some(Before { at, now_ms: now, used: found.used, sums: stats.sums });
+        Ok(figures)
     }
 
-    fn group_lines(&self, found: &mut Found) -> Vec<GroupLine> {
+    fn group_lines(&self, found: &mut Found, earlier: &Sums, sums: &Sums) -> Vec<GroupLine> {
         let mut lines: Vec<GroupLine> = Vec::new();
         for (name, group) in self.reader.groups() {
             let Ok(group) = group else { continue };
@@ -160,20 +112,17 @@ impl Sampler {
             }
             let line = found.groups.remove(name).unwrap_or_default();
             let places = group.geometry().nodes();
-            lines.push(GroupLine { name: name.to_owned(), places, ..line });
+            let all = evicted_limiting(sums, name);
+            let more = all.saturating_sub(evicted_limiting(earlier, name));
+            let evicted_limiting = Count { name: "limiting evicted", all, more };
+            lines.push(GroupLine { name: name.to_owned(), places, evicted_limiting, ..line });
         }
         lines
     }
 }
 
 impl Found {
-    fn add(
-        &mut self,
-        record: NodeRecord,
-        since: u64,
-        before: Option<&HashMap<NodeIdentity, u64>>,
-        seconds: f64,
-    ) {
+    fn add(&mut self, record: NodeRecord, since: u64, before: Option<&HashMap<NodeIdentity, u64>>) {
         let group = self.groups.entry(record.group.clone()).or_default();
         if record.is_expired() {
             group.expired += 1;
@@ -198,18 +147,10 @@ impl Found {
             (Some(_), None) if record.last_use_ms >= since => used,
             (Some(_), None) => 0,
         };
-        let uses_per_s = more as f64 / seconds;
-        biz.uses_per_s += uses_per_s;
+        biz.uses += more;
         let (rank, last_use_ms) = (record.rank, record.last_use_ms);
         let is_fresh = before.is_some() && last_use_ms >= since;
-        biz.hottest.push(Hot {
-            key: node.key.clone(),
-            used,
-            uses_per_s,
-            is_fresh,
-            rank,
-            last_use_ms,
-        });
+        biz.hottest.push(Hot { key: node.key.clone(), used, more, is_fresh, rank, last_use_ms });
         if biz.hottest.len() > 4 * HOTTEST {
             keep_hottest(&mut biz.hottest);
         }
@@ -217,18 +158,11 @@ impl Found {
     }
 
     /// The businesses in the order of map.xml.
-    fn biz_lines(
-        &mut self,
-        reader: &Reader,
-        before: Option<&Sums>,
-        sums: &Sums,
-        seconds: f64,
-    ) -> Vec<BizLine> {
+    fn biz_lines(&mut self, reader: &Reader, earlier: &Sums, sums: &Sums) -> Vec<BizLine> {
         let line = |biz: &frs::conf::Biz| {
             let mut line = self.bizs.remove(&biz.id).unwrap_or_default();
             line.name.clone_from(&biz.name);
-            line.items = items_of(sums, biz.id).since(items_of(before.unwrap_or(sums), biz.id));
-            line.items_per_s = line.items.all as f64 / seconds;
+            line.items = items_of(sums, biz.id).since(items_of(earlier, biz.id));
             keep_hottest(&mut line.hottest);
             line
         };
@@ -247,14 +181,20 @@ fn items_of(sums: &Sums, id: u32) -> Items {
     sums.bizs.get(&BizKey::Id(id)).map_or_else(Items::default, |sums| Items::of(&sums.items))
 }
 
-fn with_rates(before: Option<&Sums>, sums: &Sums, seconds: f64) -> Vec<CounterRate> {
-    let now = counters::read(sums);
-    let earlier = counters::read(before.unwrap_or(sums));
-    let rate = |(NamedCount { name, count }, earlier): (NamedCount, NamedCount)| {
-        let per_s = count.saturating_sub(earlier.count) as f64 / seconds;
-        CounterRate { name, count, per_s }
-    };
-    now.into_iter().zip(earlier).map(rate).collect()
+fn evicted_limiting(sums: &Sums, group: &str) -> u64 {
+    let sums = sums.groups.get(&GroupKey::Name(group.to_owned()));
+    sums.map_or(0, |sums| sums.count(GroupCounter::EvictionsLimiting))
+}
+
+/// All counters, the requests first.
+fn counts(earlier: &Sums, sums: &Sums) -> Vec<Count> {
+    let pairs = counters::read(sums).into_iter().zip(counters::read(earlier));
+    pairs
+        .map(|(now, earlier)| {
+            let more = now.count.saturating_sub(earlier.count);
+            Count { name: now.name, all: now.count, more }
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -266,9 +206,9 @@ mod tests {
         let hot = |key: &str, used, is_fresh| Hot {
             key: key.to_owned(),
             used,
-            uses_per_s: 0.0,
+            more: 0,
             is_fresh,
-            rank: Rank::Idle,
+            rank: frs::store::Rank::Idle,
             last_use_ms: 0,
         };
         let refused = hot("refused", 1000, true);

@@ -1,0 +1,286 @@
+//! The screen: figures in, lines out.
+//!
+//! Invariant: pure, and no line is wider, nor are there more lines, than the screen has. What
+//! matters most is at the top, and is left out last.
+
+use frs::base::figures::grouped;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line;
+
+use super::choice::Choice;
+use super::figures::{BizLine, Count, Figures, GroupLine, Hot};
+use super::health::{Master, Remark};
+use super::section::{Row, Section, heights};
+use super::text::{cut, joined};
+use crate::show;
+
+/// The width and height of the terminal.
+#[derive(Debug, Clone, Copy)]
+pub struct Size {
+    pub columns: usize,
+    pub lines: usize,
+}
+
+/// A group that is fuller than this has begun to forget.
+const FULL_PERCENT: u64 = 70;
+/// The lines of the screen for which there is one remark more.
+const LINES_OF_A_REMARK: usize = 4;
+/// The lines that are not of sections and not remarks: two at the top, the keys at the bottom.
+const OTHER_LINES: usize = 3;
+
+/// Draws what was chosen of the figures. `title` names the data directory.
+pub fn screen(
+    title: &str,
+    figures: Option<&Figures>,
+    choice: &Choice,
+    size: Size,
+) -> Vec<Line<'static>> {
+    let mut lines = match figures {
+        None => vec![Line::raw(cut(&format!("looking into {title} …"), size.columns))],
+        Some(figures) => body(title, figures, choice, size),
+    };
+    lines.truncate(size.lines.saturating_sub(1).max(1));
+    let keys = usize::from(size.lines > 1);
+    lines.resize(size.lines.saturating_sub(keys), Line::default());
+    if keys > 0 {
+        lines.push(help(choice, size.columns));
+    }
+    lines
+}
+
+/// The number of businesses that are shown at once.
+pub fn page(figures: &Figures, choice: &Choice, size: Size) -> usize {
+    let sections = sections(figures, choice);
+    let room = room(figures, size);
+    sections[0].page(heights(&sections, room)[0])
+}
+
+fn body(title: &str, figures: &Figures, choice: &Choice, size: Size) -> Vec<Line<'static>> {
+    let mut lines = vec![state(title, figures, size.columns), totals(figures, size.columns)];
+    lines.extend(remarks(figures, size));
+    let sections = sections(figures, choice);
+    let heights = heights(&sections, room(figures, size));
+    let shown = sections.iter().zip(heights).filter(|(_, height)| *height > 0);
+    lines.extend(shown.flat_map(|(section, height)| section.draw(size.columns, height)));
+    lines
+}
+
+/// The lines that sections share.
+fn room(figures: &Figures, size: Size) -> usize {
+    size.lines.saturating_sub(OTHER_LINES + remarks(figures, size).len())
+}
+
+/// Every list of the screen, the most important first. Another list is a line here, and a function
+/// below that makes its rows.
+fn sections(figures: &Figures, choice: &Choice) -> Vec<Section> {
+    let listed = choice.listed(&figures.bizs);
+    let place = choice.place(&listed);
+    vec![
+        businesses(figures, choice, &listed, place),
+        groups(figures),
+        hottest(figures, listed.get(place).copied()),
+        counted(figures),
+    ]
+}
+
+fn state(title: &str, figures: &Figures, columns: usize) -> Line<'static> {
+    let health = &figures.health;
+    let problems = health.remarks(figures.now_ms).iter().filter(|it| it.is_problem).count();
+    let (word, color) = match (problems, health.degraded) {
+        (0, false) => ("healthy".to_owned(), Color::Green),
+        (0, true) => ("healthy, degraded".to_owned(), Color::Yellow),
+        (1, _) => ("1 problem".to_owned(), Color::Red),
+        (more, _) => (format!("{} problems", grouped(more as u64)), Color::Red),
+    };
+    let [workers, wanted] = [health.workers, health.workers_wanted].map(grouped);
+    let mut parts = vec![word, format!("generation {}", grouped(figures.generation))];
+    if let Master::Runs(pid) = health.master {
+        parts.push(format!("{workers} of {wanted} workers"));
+        parts.push(format!("restarts {}", grouped(health.restarts)));
+        parts.push(format!("process {pid}"));
+    }
+    parts.push(show::time_of_day(figures.now_ms));
+    parts.push(title.escape_debug().to_string());
+    Line::styled(joined(&parts, columns), Style::new().fg(color).add_modifier(Modifier::BOLD))
+}
+
+fn totals(figures: &Figures, columns: usize) -> Line<'static> {
+    let items = &figures.items;
+    let parts = [
+        format!("requests {}/s", rate(figures, figures.requests.more)),
+        format!("limited {}", share_or_dash(items.refused, items.all)),
+        format!("errors {}/s", rate(figures, items.errors)),
+        format!("items {}/s", rate(figures, items.all)),
+        format!("connections {}", grouped(figures.health.connections)),
+        format!("requests in all {}", grouped(figures.requests.all)),
+    ];
+    Line::raw(joined(&parts, columns))
+}
+
+/// The remarks for which there is room. The last line says how many there are besides.
+fn remarks(figures: &Figures, size: Size) -> Vec<Line<'static>> {
+    let all = figures.health.remarks(figures.now_ms);
+    let most = (size.lines / LINES_OF_A_REMARK).max(1);
+    let shown = if all.len() > most { most - 1 } else { all.len() };
+    let line = |remark: &Remark| {
+        let color = if remark.is_problem { Color::Red } else { Color::Yellow };
+        // A path in it may have any characters.
+        let text = frs_server::protocol::visible::in_text(&remark.text).replace(['\n', '\t'], " ");
+        Line::styled(cut(&text, size.columns), color)
+    };
+    let mut lines: Vec<Line<'static>> = all.iter().take(shown).map(line).collect();
+    if shown < all.len() {
+        let more = format!("+ {} more remarks", grouped((all.len() - shown) as u64));
+        lines.push(Line::styled(cut(&more, size.columns), Color::Red));
+    }
+    lines
+}
+
+fn businesses(figures: &Figures, choice: &Choice, listed: &[&BizLine], place: usize) -> Section {
+    let mut title = format!("business by {}", choice.order.word());
+    if !choice.filter.is_empty() {
+        title = format!("business with {}", choice.filter.escape_debug());
+    }
+    let row = |biz: &&BizLine| Row {
+        cells: vec![
+            biz.name.escape_debug().to_string(),
+            rate(figures, biz.items.passed),
+            rate(figures, biz.items.refused),
+            share_or_dash(biz.items.refused, biz.items.all),
+            rate(figures, biz.items.errors),
+            grouped(biz.limited),
+            grouped(biz.keys),
+            rate(figures, biz.uses),
+        ],
+        style: Style::new(),
+    };
+    Section {
+        headings: headings([
+            &title,
+            "allowed/s",
+            "limited/s",
+            "limited",
+            "errors/s",
+            "keys limited",
+            "keys",
+            "uses/s",
+        ]),
+        rows: listed.iter().map(row).collect(),
+        chosen: (!listed.is_empty()).then_some(place),
+        nothing: "none",
+        weight: 3,
+    }
+}
+
+fn groups(figures: &Figures) -> Section {
+    let row = |group: &GroupLine| {
+        let taken = group.live + group.expired;
+        let is_full = taken.saturating_mul(100) > group.places.saturating_mul(FULL_PERCENT);
+        let forgets = group.evicted_limiting;
+        let color = match (forgets.more > 0, is_full) {
+            (true, _) => Style::new().fg(Color::Red),
+            (false, true) => Style::new().fg(Color::Yellow),
+            (false, false) => Style::new(),
+        };
+        let moving = if group.is_moving { " (moving)" } else { "" };
+        Row {
+            cells: vec![
+                format!("{}{moving}", group.name.escape_debug()),
+                show::share(taken, group.places),
+                grouped(forgets.all),
+                rate(figures, forgets.more),
+                grouped(group.live),
+                grouped(group.limiting),
+                grouped(group.expired),
+                grouped(group.places),
+            ],
+            style: color,
+        }
+    };
+    Section {
+        headings: headings([
+            "group",
+            "full",
+            "limiting evicted",
+            "per s",
+            "live",
+            "limiting",
+            "expired",
+            "places",
+        ]),
+        rows: figures.groups.iter().map(row).collect(),
+        chosen: None,
+        nothing: "none",
+        weight: 1,
+    }
+}
+
+fn hottest(figures: &Figures, biz: Option<&BizLine>) -> Section {
+    let name = biz.map_or("no business", |biz| &biz.name);
+    let row = |hot: &Hot| Row {
+        cells: vec![
+            show::key(&hot.key),
+            grouped(hot.used),
+            show::rank(hot.rank).to_owned(),
+            rate(figures, hot.more),
+            show::ago(hot.last_use_ms, figures.now_ms),
+        ],
+        style: Style::new(),
+    };
+    let title = format!("hot keys of {}", name.escape_debug());
+    Section {
+        headings: headings([&title, "used", "state", "uses/s", "last used"]),
+        rows: biz.map_or(&[][..], |biz| &biz.hottest).iter().map(row).collect(),
+        chosen: None,
+        nothing: "none",
+        weight: 2,
+    }
+}
+
+fn counted(figures: &Figures) -> Section {
+    let row = |count: &Count| Row {
+        cells: vec![count.name.to_owned(), rate(figures, count.more), grouped(count.all)],
+        style: Style::new(),
+    };
+    Section {
+        headings: headings(["counted", "per s", "in all"]),
+        rows: figures.counted.iter().map(row).collect(),
+        chosen: None,
+        nothing: "none",
+        weight: 0,
+    }
+}
+
+fn help(choice: &Choice, columns: usize) -> Line<'static> {
+    let parts = match choice.is_typing {
+        true => {
+            vec![format!("name has: {}_", choice.filter), "Enter keeps".into(), "Esc ends".into()]
+        }
+        false => ["q quit", "↑↓ choose", "PgUp PgDn page", "s sort", "/ filter", "Home End"]
+            .map(str::to_owned)
+            .to_vec(),
+    };
+    Line::styled(joined(&parts, columns), Modifier::DIM)
+}
+
+fn headings<const N: usize>(words: [&str; N]) -> Vec<String> {
+    words.map(str::to_owned).to_vec()
+}
+
+/// A rate per second: a dash before there is one, one decimal below a thousand.
+fn rate(figures: &Figures, more: u64) -> String {
+    let Some(seconds) = figures.seconds else { return "–".to_owned() };
+    let tenths = (more as f64 * 10.0 / seconds).round() as u64;
+    match tenths {
+        0..10_000 => format!("{}.{}", tenths / 10, tenths % 10),
+        tenths => grouped(tenths / 10),
+    }
+}
+
+/// A share; a dash if there is nothing to have a share of.
+fn share_or_dash(part: u64, whole: u64) -> String {
+    if whole == 0 { "–".to_owned() } else { show::share(part, whole) }
+}
+
+#[cfg(test)]
+mod tests;

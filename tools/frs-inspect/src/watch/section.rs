@@ -1,0 +1,251 @@
+//! A section of the screen: a list with headings, in a number of lines and columns.
+//!
+//! Invariant: it takes no more lines and columns than it is given, and no figure is cut. Where the
+//! screen is narrow, the last columns are left out, and the texts of the first one are shortened.
+
+use frs::base::figures::grouped;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line;
+
+use super::text::{cut, left, right, width};
+
+/// The first column is not made narrower than this to show another one.
+const FIRST_COLUMN: usize = 24;
+/// The columns between two columns.
+const GAP: usize = 2;
+/// The heading, a row, and how many more there are.
+const LEAST_LINES: usize = 3;
+
+/// A list with headings.
+pub struct Section {
+    /// Of the columns, the most important first. The first one has texts, the others figures.
+    pub headings: Vec<String>,
+    pub rows: Vec<Row>,
+    /// The row that is marked, and always shown.
+    pub chosen: Option<usize>,
+    /// Shown if there are no rows.
+    pub nothing: &'static str,
+    /// How many lines it gets in each round, as long as there are lines. 0: only those that all
+    /// others leave.
+    pub weight: usize,
+}
+
+/// A row of a section: a cell for each heading.
+pub struct Row {
+    pub cells: Vec<String>,
+    pub style: Style,
+}
+
+/// The rows that are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shown {
+    first: usize,
+    count: usize,
+}
+
+impl Section {
+    /// The lines with which everything is shown.
+    fn full(&self) -> usize {
+        1 + self.rows.len().max(1)
+    }
+
+    fn least(&self) -> usize {
+        LEAST_LINES.min(self.full())
+    }
+
+    /// The number of rows that a page has in this many lines.
+    pub fn page(&self, lines: usize) -> usize {
+        self.shown(lines).count.max(1)
+    }
+
+    /// The page that has the chosen row.
+    fn shown(&self, lines: usize) -> Shown {
+        let room = lines.saturating_sub(1);
+        let all = self.rows.len();
+        if all <= room {
+            return Shown { first: 0, count: all };
+        }
+        let count = room.saturating_sub(1);
+        let chosen = self.chosen.unwrap_or(0);
+        let first = chosen.checked_div(count).unwrap_or(0) * count;
+        Shown { first: first.min(all - count), count }
+    }
+
+    /// Draws it.
+    pub fn draw(&self, columns: usize, lines: usize) -> Vec<Line<'static>> {
+        let widths = self.widths(columns);
+        let heading = Style::new().fg(Color::Cyan).add_modifier(Modifier::BOLD);
+        let mut out = vec![Line::styled(row(&self.headings, &widths), heading)];
+        if self.rows.is_empty() {
+            out.push(Line::raw(cut(self.nothing, columns)));
+        }
+        let shown = self.shown(lines);
+        for nth in shown.first..shown.first + shown.count {
+            let Row { cells, style } = &self.rows[nth];
+            let text = row(cells, &widths);
+            out.push(match self.chosen == Some(nth) {
+                true => Line::styled(left(&text, columns), style.add_modifier(Modifier::REVERSED)),
+                false => Line::styled(text, *style),
+            });
+        }
+        out.extend(self.more(shown, columns));
+        out.truncate(lines);
+        out
+    }
+
+    /// Says how many rows are not shown.
+    fn more(&self, shown: Shown, columns: usize) -> Option<Line<'static>> {
+        let all = self.rows.len();
+        if shown.count == all {
+            return None;
+        }
+        let [hidden, first, last, all] =
+            [all - shown.count, shown.first + 1, shown.first + shown.count, all]
+                .map(|number| grouped(number as u64));
+        let more = format!("+ {hidden} more");
+        let which = format!("{more} ({first} to {last} of {all})");
+        let text = if width(&which) <= columns { which } else { more };
+        Some(Line::styled(cut(&text, columns), Modifier::DIM))
+    }
+
+    /// The widths of the columns that fit.
+    fn widths(&self, columns: usize) -> Vec<usize> {
+        let wanted: Vec<usize> = (0..self.headings.len()).map(|nth| self.wanted(nth)).collect();
+        let Some((&first, figures)) = wanted.split_first() else { return Vec::new() };
+        let mut taken = first.min(FIRST_COLUMN);
+        let fits = |figure: &&usize| {
+            taken += GAP + **figure;
+            taken <= columns
+        };
+        let figures: Vec<usize> = figures.iter().take_while(fits).copied().collect();
+        let left_over = columns - figures.iter().map(|figure| GAP + figure).sum::<usize>();
+        [first.min(left_over)].into_iter().chain(figures).collect()
+    }
+
+    /// The width of a column's widest cell.
+    fn wanted(&self, nth: usize) -> usize {
+        let cells = self.rows.iter().filter_map(|row| row.cells.get(nth));
+        let texts = self.headings.get(nth).into_iter().chain(cells);
+        texts.map(|text| width(text)).max().unwrap_or(0)
+    }
+}
+
+/// Cells beside each other: the first one to the left, the others to the right.
+fn row(cells: &[String], widths: &[usize]) -> String {
+    let mut cells = cells.iter().zip(widths);
+    let first = cells.next().map_or_else(String::new, |(text, columns)| left(text, *columns));
+    let add = |line: String, (text, columns): (&String, &usize)| {
+        format!("{line}{:GAP$}{}", "", right(text, *columns))
+    };
+    cells.fold(first, add)
+}
+
+/// How many lines each section gets of those that there are: 0 if there are too few for its heading
+/// and a row.
+pub fn heights(sections: &[Section], lines: usize) -> Vec<usize> {
+    let mut heights = vec![0; sections.len()];
+    let rest = open(sections, &mut heights, lines, |section| section.weight > 0);
+    let rest = grow(sections, &mut heights, rest);
+    let rest = open(sections, &mut heights, rest, |section| section.weight == 0);
+    grow(sections, &mut heights, rest);
+    heights
+}
+
+/// Gives sections their least lines. Returns the lines left over.
+fn open(
+    sections: &[Section],
+    heights: &mut [usize],
+    mut rest: usize,
+    which: impl Fn(&Section) -> bool,
+) -> usize {
+    for (section, height) in sections.iter().zip(heights) {
+        if which(section) && section.least() <= rest {
+            *height = section.least();
+            rest -= *height;
+        }
+    }
+    rest
+}
+
+/// Gives lines to the sections that are open, in rounds, by weight. Returns the lines left over.
+fn grow(sections: &[Section], heights: &mut [usize], mut rest: usize) -> usize {
+    loop {
+        let before = rest;
+        for (section, height) in sections.iter().zip(&mut *heights) {
+            if *height > 0 {
+                let more = section.weight.max(1).min(section.full() - *height).min(rest);
+                *height += more;
+                rest -= more;
+            }
+        }
+        if rest == before {
+            return rest;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn section(rows: usize, chosen: Option<usize>, weight: usize) -> Section {
+        let row = |nth: usize| Row {
+            cells: vec![format!("row-{nth}"), "1,234".to_owned(), "5".to_owned()],
+            style: Style::new(),
+        };
+        Section {
+            headings: ["name", "figure", "last"].map(str::to_owned).to_vec(),
+            rows: (0..rows).map(row).collect(),
+            chosen,
+            nothing: "no rows",
+            weight,
+        }
+    }
+
+    fn texts(section: &Section, columns: usize, lines: usize) -> Vec<String> {
+        section.draw(columns, lines).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn the_page_of_the_chosen_row_is_shown() {
+        let shown = |chosen| section(200, Some(chosen), 1).shown(10);
+        assert_eq!(shown(0), Shown { first: 0, count: 8 });
+        assert_eq!(shown(8), Shown { first: 8, count: 8 });
+        assert_eq!(shown(199), Shown { first: 192, count: 8 });
+        for lines in 3..20 {
+            for chosen in 0..200 {
+                let Shown { first, count } = section(200, Some(chosen), 1).shown(lines);
+                assert!((first..first + count).contains(&chosen) && count == lines - 2);
+            }
+        }
+        let last = texts(&section(200, Some(199), 1), 40, 10);
+        assert_eq!(last.last().unwrap(), "+ 192 more (193 to 200 of 200)");
+        assert_eq!(texts(&section(9, None, 1), 40, 10).len(), 10, "all of them fit");
+        assert_eq!(texts(&section(0, None, 1), 40, 10)[1], "no rows");
+    }
+
+    #[test]
+    fn columns_are_left_out_from_the_right_and_figures_are_whole() {
+        let wide = section(1, None, 1);
+        assert_eq!(texts(&wide, 40, 2), ["name   figure  last", "row-0   1,234     5"]);
+        assert_eq!(texts(&wide, 18, 2), ["name   figure", "row-0   1,234"]);
+        assert_eq!(texts(&wide, 12, 2), ["name ", "row-0"]);
+        assert_eq!(texts(&wide, 3, 2), ["na…", "ro…"]);
+        assert_eq!(texts(&wide, 0, 2), ["", ""]);
+    }
+
+    #[test]
+    fn lines_are_shared_by_weight() {
+        let of = |rows, weight| section(rows, None, weight);
+        let many = [of(200, 3), of(2, 1), of(50, 2), of(13, 0)];
+        assert_eq!(heights(&many, 17), [9, 3, 5, 0]);
+        assert_eq!(heights(&many, 8), [5, 3, 0, 0]);
+        assert_eq!(heights(&many, 2), [0, 0, 0, 0]);
+        let few = [of(2, 3), of(0, 1), of(1, 2), of(13, 0)];
+        assert_eq!(heights(&few, 40), [3, 2, 2, 14]);
+        assert_eq!(heights(&few, 12), [3, 2, 2, 5]);
+        for lines in 0..300 {
+            assert!(heights(&many, lines).iter().sum::<usize>() <= lines);
+        }
+    }
+}
