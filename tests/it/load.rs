@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::address::Reserved;
-use crate::common::{Server, Settings, Setup, text};
+use crate::common::{Server, Settings, Setup, needs, text};
 
 const MAP: &str = r#"<map>
   <group name="default" files="2" key-nodes="64" chain="8" node-size="128"/>
@@ -280,6 +280,50 @@ fn a_unix_socket_and_a_drawing() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let svg = std::fs::read_to_string(plot).expect("drawn");
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+}
+
+/// The texts of a drawing, each on its own line.
+fn texts(svg: &str) -> Vec<String> {
+    let text = |part: &str| {
+        let (_, rest) = part.split_once('>')?;
+        let (text, _) = rest.split_once("</text>")?;
+        Some(text.trim().to_owned())
+    };
+    svg.split("<text").skip(1).filter_map(text).collect()
+}
+
+#[test]
+fn a_drawing_is_valid_and_has_the_options_and_the_figures_of_the_summary() {
+    let setup = setup();
+    let _server = setup.start();
+    let plot = setup.path("a&b<c>.svg");
+    let url = format!("http://{}", setup.address);
+    let words = format!("--biz plenty --requests 500 --pipeline 2 --plot {}", plot.display());
+    let output = load(&url, &words);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let svg = std::fs::read_to_string(&plot).expect("drawn");
+    let drawn = texts(&svg);
+    // The options, parted into lines.
+    let all = drawn.concat().replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    let without_spaces = |text: &str| text.split_whitespace().collect::<String>();
+    let options = without_spaces(&format!("options: {url} {words}"));
+    assert!(without_spaces(&all).contains(&options), "{drawn:?}");
+    let summary = text(&output.stdout);
+    let quantiles = summary.lines().find_map(|line| line.strip_prefix("latency µs  "));
+    let quantiles = quantiles.expect("quantiles").replace("   ", ", ");
+    for name in ["p50 ", "p90 ", "p99 ", "p99.9 ", "max "] {
+        assert!(quantiles.contains(name), "{summary}");
+    }
+    assert!(drawn.contains(&format!("latency in µs: {quantiles}")), "{drawn:?}\n{summary}");
+    let begun = drawn[0].split_once(", begun ").expect("a date");
+    assert_eq!(begun.0, format!("frs-load {}", env!("CARGO_PKG_VERSION")));
+    let begun: jiff::Timestamp = begun.1.parse().expect("a date");
+    assert!(drawn[0].ends_with('Z') && begun <= jiff::Timestamp::now(), "{drawn:?}");
+    let mut xmllint = Command::new("xmllint");
+    let Some(checked) = needs::output(xmllint.args(["--noout", "--nonet"]).arg(&plot)) else {
+        return;
+    };
+    assert!(checked.status.success(), "{}", text(&checked.stderr));
 }
 
 #[test]

@@ -96,7 +96,7 @@ pub struct Arguments {
     /// Write how many answers had which latency
     #[arg(long, value_name = "FILE.csv")]
     pub latencies: Option<PathBuf>,
-    /// Draw latency percentiles and throughput over time
+    /// Draw latency percentiles and throughput over time, with options, date and figures
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
 }

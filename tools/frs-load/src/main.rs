@@ -16,6 +16,7 @@ mod resp_request;
 mod ring;
 mod routing;
 mod schedule;
+mod stamp;
 mod summary;
 mod tally;
 mod target;
@@ -33,6 +34,7 @@ use arguments::Arguments;
 use keys::Keys;
 use load::{Failure, Load, Run, Share};
 use schedule::Schedule;
+use stamp::Stamp;
 use summary::Summary;
 use tally::Tally;
 use target::{Stream, Target};
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         return status;
     }
     let arguments = Arguments::from_command_line();
+    let stamp = Stamp::now();
     let Run { tallies, unsent, mut failure } = match run(&arguments) {
         Ok(run) => run,
         Err(failure) => Run { failure: Some(failure), ..nothing(&arguments) },
@@ -55,7 +58,7 @@ fn main() -> ExitCode {
             Summary { arguments: &arguments, tally: &tally, servers: &tallies, elapsed_ns };
         print!("{summary}");
         let drawn = arguments.plot.as_ref().map(|file| {
-            let drawing = plot::draw(&summary).map_err(std::io::Error::other)?;
+            let drawing = plot::draw(&summary, &stamp).map_err(std::io::Error::other)?;
             std::fs::write(file, drawing)
         });
         failure = failure.or(drawn.and_then(Result::err).map(Failure::Plot));

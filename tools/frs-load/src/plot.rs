@@ -1,16 +1,32 @@
-//! Plots a run: latency by percentile, and throughput over time.
+//! Plots a run: what was run, when and by which version; the figures of the summary; latency by
+//! percentile, and throughput over time.
 //!
-//! Invariant: the drawing is well-formed SVG, whatever the counts and the title.
+//! Invariant: the drawing is well-formed SVG, whatever the counts and the texts. Its background and
+//! the colour of each text are its own, so it looks the same in dark and in light viewers. No text
+//! leaves the drawing.
+
+mod caption;
 
 use frs::base::figures::grouped;
 use plotters::coord::Shift;
 use plotters::drawing::DrawingAreaErrorKind;
 use plotters::prelude::*;
 
+use crate::stamp::Stamp;
 use crate::summary::Summary;
 use crate::tally::SLICE_NS;
 
-const SIZE: (u32, u32) = (860, 620);
+const WIDTH: u32 = 860;
+const LATENCY_HEIGHT: u32 = 310;
+const THROUGHPUT_HEIGHT: u32 = 290;
+/// The free space around the caption.
+const MARGIN: u32 = 14;
+/// The height of a line of the caption.
+const LINE_HEIGHT: u32 = 16;
+/// The size of the caption's text. The backend writes a size divided by 1.24 into the drawing.
+const TEXT_SIZE: f64 = 11.0 * 1.24;
+/// The columns of the caption: no monospace font is wider than 0.62 of its size.
+const COLUMNS: usize = ((WIDTH - 2 * MARGIN) as f64 / (11.0 * 0.62)) as usize;
 /// The most points of the throughput.
 const TIMES: usize = 120;
 /// The number of points of the percentiles.
@@ -23,24 +39,31 @@ type Fault = DrawingAreaErrorKind<std::io::Error>;
 ///
 /// # Errors
 /// plotters cannot draw it.
-pub fn draw(summary: &Summary<'_>) -> Result<String, Fault> {
+pub fn draw(summary: &Summary<'_>, stamp: &Stamp) -> Result<String, Fault> {
+    let caption = caption::lines(summary, stamp, COLUMNS);
+    let caption_height = 2 * MARGIN + caption.len() as u32 * LINE_HEIGHT;
+    let size = (WIDTH, caption_height + LATENCY_HEIGHT + THROUGHPUT_HEIGHT);
     let mut out = String::new();
     {
-        let root = SVGBackend::with_string(&mut out, SIZE).into_drawing_area();
+        let root = SVGBackend::with_string(&mut out, size).into_drawing_area();
         root.fill(&WHITE)?;
-        // Characters that XML does not allow, even escaped.
-        let odd = |c: char| match c {
-            '\t' | '\n' | '\r' => false,
-            _ => c < ' ' || matches!(c, '\u{FFFE}' | '\u{FFFF}'),
-        };
-        let title = summary.title().replace(odd, "\u{FFFD}");
-        let root = root.titled(&title, ("sans-serif", 14))?;
-        let (upper, lower) = root.split_vertically(300);
-        latencies(&upper, summary)?;
+        let (upper, rest) = root.split_vertically(caption_height);
+        let (middle, lower) = rest.split_vertically(LATENCY_HEIGHT);
+        write_lines(&upper, &caption)?;
+        latencies(&middle, summary)?;
         throughput(&lower, summary)?;
         root.present()?;
     }
     Ok(out)
+}
+
+fn write_lines(area: &Area<'_>, lines: &[String]) -> Result<(), Fault> {
+    let style = ("monospace", TEXT_SIZE).into_text_style(area).color(&BLACK);
+    for (line, nth) in lines.iter().zip(0..) {
+        let place = (MARGIN as i32, (MARGIN + nth * LINE_HEIGHT) as i32);
+        area.draw_text(line, &style, place)?;
+    }
+    Ok(())
 }
 
 /// Each tenth of the remainder has the same width: 90 %, 99 %, 99.9 % …
@@ -52,17 +75,19 @@ fn latencies(area: &Area<'_>, summary: &Summary<'_>) -> Result<(), Fault> {
     let nines = (latencies_ns.len().max(10) as f64).log10();
     let (rows, columns) = ((highest - lowest) as usize + 1, nines as usize + 1);
     let mut chart = ChartBuilder::on(area)
-        .caption("latency in µs by percentile", ("sans-serif", 12))
+        .caption("latency by percentile", ("sans-serif", 14))
         .margin(10)
-        .margin_right(24)
-        .x_label_area_size(20)
-        .y_label_area_size(74)
+        .margin_right(30)
+        .x_label_area_size(40)
+        .y_label_area_size(96)
         .build_cartesian_2d(0.0..nines, lowest..highest)?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
         .x_labels(columns)
         .y_labels(rows)
+        .x_desc("percentile in %")
+        .y_desc("latency in µs")
         .x_label_formatter(&|nines| {
             let percent = 100.0 - 10f64.powf(2.0 - nines);
             format!("{percent:.0$}", (nines.ceil() - 2.0).max(0.0) as usize)
@@ -86,15 +111,17 @@ fn throughput(area: &Area<'_>, summary: &Summary<'_>) -> Result<(), Fault> {
     let seconds = (summary.elapsed_ns as f64 / 1e9).max(1e-6);
     let highest = rates.iter().map(|rate| rate.y).fold(1.0, f64::max) * 1.1;
     let mut chart = ChartBuilder::on(area)
-        .caption("requests/s over time in s", ("sans-serif", 12))
+        .caption("throughput over time", ("sans-serif", 14))
         .margin(10)
-        .margin_right(24)
-        .x_label_area_size(20)
-        .y_label_area_size(74)
+        .margin_right(30)
+        .x_label_area_size(40)
+        .y_label_area_size(96)
         .build_cartesian_2d(0.0..seconds, 0.0..highest)?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
+        .x_desc("time in s")
+        .y_desc("requests/s")
         .y_label_formatter(&|rate| grouped(*rate as u64))
         .draw()?;
     chart.draw_series(LineSeries::new(rates.into_iter().map(|rate| (rate.x, rate.y)), &BLUE))?;
@@ -126,80 +153,4 @@ fn rates(slices: &[u64], elapsed_ns: u64) -> Vec<Point> {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::Parser;
-    use quick_xml::Reader;
-    use quick_xml::events::Event;
-
-    use super::*;
-    use crate::arguments::Arguments;
-    use crate::tally::Tally;
-
-    fn drawing(url: &str, tally: &Tally, elapsed_ns: u64) -> String {
-        let arguments = Arguments::parse_from(["frs-load", url]);
-        let servers = std::slice::from_ref(tally);
-        draw(&Summary { arguments: &arguments, tally, servers, elapsed_ns }).expect("drawn")
-    }
-
-    /// The points of the curves. Fails if the drawing is not well-formed, or leaves its frame.
-    fn curves(svg: &str) -> Vec<Vec<Point>> {
-        let (mut reader, mut curves, mut depth) = (Reader::from_str(svg), Vec::new(), 0);
-        loop {
-            match reader.read_event().expect(svg) {
-                Event::Start(_) => depth += 1,
-                Event::End(_) => depth -= 1,
-                Event::Empty(tag) if tag.name().into_inner() == "polyline" => {
-                    let stroke = tag.try_get_attribute("stroke").unwrap().unwrap().value;
-                    // The marks of the axes are lines, too.
-                    if !["#FF0000", "#0000FF"].contains(&&*stroke) {
-                        continue;
-                    }
-                    let points = tag.try_get_attribute("points").unwrap().unwrap().value;
-                    let point = |point: &str| {
-                        let (x, y) = point.split_once(',').unwrap();
-                        Point { x: x.parse().unwrap(), y: y.parse().unwrap() }
-                    };
-                    curves.push(points.split_whitespace().map(point).collect::<Vec<_>>());
-                }
-                Event::Eof => break,
-                _ => {}
-            }
-        }
-        assert_eq!(depth, 0);
-        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
-        for Point { x, y } in curves.iter().flatten() {
-            assert!(
-                (0.0..=SIZE.0.into()).contains(x) && (0.0..=SIZE.1.into()).contains(y),
-                "{x},{y}"
-            );
-        }
-        curves
-    }
-
-    #[test]
-    fn a_drawing_of_a_run() {
-        let mut tally = Tally::new();
-        for request in 0..10_000 {
-            tally.answered(200, 100_000 + request * request, request * 300_000);
-        }
-        let curves = curves(&drawing("http://a:1", &tally, 3_000_000_000));
-        assert_eq!(curves.len(), 2);
-        assert!(curves[0].windows(2).all(|two| two[0].y >= two[1].y), "percentiles rise");
-        // 10,000 in 3 s give a level line.
-        let heights: Vec<f64> = curves[1].iter().map(|point| point.y).collect();
-        assert!(heights.len() > 50 && heights.iter().all(|y| (y - heights[0]).abs() < 5.0));
-    }
-
-    #[test]
-    fn drawings_of_odd_runs() {
-        let mut tally = Tally::new();
-        curves(&drawing("unix:a<b>&\"c\"", &tally, 0));
-        let svg = drawing("unix:a\u{1}b\u{1b}[c\u{ffff}\u{b}d", &tally, 0);
-        let is_said = |c: char| (' '..'\u{fffe}').contains(&c) || matches!(c, '\n' | '\t');
-        assert!(svg.chars().all(is_said), "nothing that XML has no word for: {svg:?}");
-        tally.answered(200, 1, 0);
-        curves(&drawing("unix:a", &tally, 1));
-        tally.answered(200, u64::MAX, SLICE_NS * 1000);
-        curves(&drawing("unix:a", &tally, SLICE_NS * 1000));
-    }
-}
+mod tests;

@@ -48,7 +48,8 @@ impl Summary<'_> {
         format!("{targets}, {path}: biz {biz}, {keys} keys, {order}")
     }
 
-    fn manner(&self) -> String {
+    /// How the requests are sent, in one line.
+    pub fn manner(&self) -> String {
         let Arguments { connections, pipeline, items, rate, seed, .. } = self.arguments;
         let threads = self.arguments.threads();
         let count = |number: u64, of: &str| {
@@ -70,20 +71,31 @@ impl Summary<'_> {
         u64::try_from(per_second).unwrap_or(u64::MAX)
     }
 
-    fn amounts(&self, out: &mut String) -> fmt::Result {
-        let (requests, items) = (self.tally.requests(), self.tally.items());
+    /// The number of requests and their rate.
+    pub fn rates(&self) -> String {
+        let requests = self.tally.requests();
         let seconds = self.elapsed_ns as f64 / 1e9;
         let rate = grouped(self.per_second(requests));
-        writeln!(out, "requests    {} in {seconds:.2} s: {rate}/s", grouped(requests))?;
-        if self.arguments.items > 1 {
-            let rate = grouped(self.per_second(items));
-            writeln!(out, "items       {}: {rate}/s", grouped(items))?;
-        }
+        format!("requests    {} in {seconds:.2} s: {rate}/s", grouped(requests))
+    }
+
+    /// The quantiles of latency, in µs, with this between them.
+    pub fn quantiles(&self, between: &str) -> String {
         let latencies_ns = &self.tally.latencies_ns;
         let quantiles = QUANTILES.map(|(name, quantile)| {
             format!("{name} {}", grouped(latencies_ns.value_at_quantile(quantile) / 1000))
         });
-        writeln!(out, "latency µs  {}", quantiles.join("   "))
+        quantiles.join(between)
+    }
+
+    fn amounts(&self, out: &mut String) -> fmt::Result {
+        writeln!(out, "{}", self.rates())?;
+        if self.arguments.items > 1 {
+            let items = self.tally.items();
+            let rate = grouped(self.per_second(items));
+            writeln!(out, "items       {}: {rate}/s", grouped(items))?;
+        }
+        writeln!(out, "latency µs  {}", self.quantiles("   "))
     }
 
     fn outcomes(&self, out: &mut String) -> fmt::Result {

@@ -13,7 +13,7 @@ use frs::inspect::{Error, NodePlace, NodeRecord, Reader};
 use frs::store::Sums;
 use frs::store::counter::{BizKey, GroupCounter, GroupKey};
 use frs_server::process::lock::{self, LockError};
-use frs_server::stats::snapshot;
+use frs_server::stats::snapshot::{self, Stats};
 
 use super::figures::{BizLine, Count, Figures, GroupLine, Hot};
 use super::health::{Health, Master};
@@ -63,35 +63,24 @@ impl Sampler {
             self.before = None;
         }
         let before = self.before.take();
+        // Before the walk, which takes time: the counters are those of `at`.
+        let stats = self.stats(now);
         let since = before.as_ref().map_or(u64::MAX, |before| before.now_ms);
         let mut found = Found::default();
         let walked = self.reader.for_each_node(now, |record| {
             found.add(record, since, before.as_ref().map(|before| &before.used));
             ControlFlow::Continue(())
         });
-        let conf = self.reader.conf();
-        let stats = self.reader.runtime().map(|runtime| snapshot::of(runtime, conf, now));
-        let stats = stats.unwrap_or_default();
         let sums = &stats.sums;
         let earlier = before.as_ref().map_or(sums, |before| &before.sums);
+        let seconds = |before: &Before| at.saturating_duration_since(before.at).as_secs_f64();
         let counted = counts(earlier, sums);
         let figures = Figures {
-            // A walk takes time: no node that it meets is from the future.
+            // No node that the walk met is from the future.
             now_ms: frs::base::clock::now().max(now),
             generation: self.reader.generation(),
-            seconds: before
-                .as_ref()
-                .map(|before| at.saturating_duration_since(before.at).as_secs_f64().max(0.001)),
-            health: Health {
-                master: match lock::holder(self.reader.data_dir()) {
-                    Ok(pid) => Master::Runs(pid.as_raw()),
-                    Err(LockError::Free { .. }) => Master::Ended,
-                    Err(_) => Master::Unknown,
-                },
-                unreadable_nodes: walked.skipped.len() as u64,
-                faults: self.reader.faults().map(ToString::to_string).collect(),
-                ..Health::of(&stats, conf)
-            },
+            seconds: before.as_ref().map(|before| seconds(before).max(0.001)),
+            health: Health { unreadable_nodes: walked.skipped.len() as u64, ..self.health(&stats) },
             requests: counted.first().copied().unwrap_or_default(),
             items: Items::of_all(sums).since(Items::of_all(earlier)),
             groups: self.group_lines(&mut found, earlier, sums),
@@ -100,6 +89,24 @@ impl Sampler {
         };
         self.before = Some(Before { at, now_ms: now, used: found.used, sums: stats.sums });
         Ok(figures)
+    }
+
+    /// The server's counts; none if runtime.mmap cannot be read, which is one of the faults.
+    fn stats(&self, now: u64) -> Stats {
+        let runtime = self.reader.runtime();
+        runtime.map(|runtime| snapshot::of(runtime, self.reader.conf(), now)).unwrap_or_default()
+    }
+
+    fn health(&self, stats: &Stats) -> Health {
+        Health {
+            master: match lock::holder(self.reader.data_dir()) {
+                Ok(pid) => Master::Runs(pid.as_raw()),
+                Err(LockError::Free { .. }) => Master::Ended,
+                Err(_) => Master::Unknown,
+            },
+            faults: self.reader.faults().map(ToString::to_string).collect(),
+            ..Health::of(stats, self.reader.conf())
+        }
     }
 
     fn group_lines(&self, found: &mut Found, earlier: &Sums, sums: &Sums) -> Vec<GroupLine> {

@@ -8,8 +8,8 @@ use super::super::text::width;
 use super::*;
 use crate::counters::Items;
 
-/// The lines of a screen without trailing spaces. Fails if one is wider than the screen, or if there
-/// are not as many as the screen has.
+/// The lines of a screen without trailing spaces. Fails if one is wider than the screen, or if
+/// there are not as many as the screen has.
 #[track_caller]
 fn drawn(figures: Option<&Figures>, choice: &Choice, columns: usize, lines: usize) -> Vec<String> {
     let size = Size { columns, lines };
