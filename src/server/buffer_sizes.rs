@@ -2,7 +2,7 @@
 //!
 //! Invariant: a buffer that clients can fill is in this list, or on the stack.
 
-use crate::admin::server::{HELD_BYTES, MAPS};
+use crate::admin::server::{HELD_BYTES, MAPS, METRICS_HELD_BYTES};
 use crate::protocol::format::{ANSWER_BYTES, ECHO_FACTOR, ITEM_BYTES, WINDOW_BYTES};
 use crate::protocol::response_head::HEAD_BYTES;
 use crate::worker::buffer_pool::{POOL_BUFFERS, POOLED_BYTES};
@@ -34,6 +34,7 @@ pub const BUFFER_SIZES: BufferSizes = BufferSizes {
     waiting_window_bytes: WAITING_WINDOW_BYTES as u64,
     spare_bytes: SPARE_BYTES as u64,
     admin_bytes: HELD_BYTES as u64,
+    metrics_bytes: METRICS_HELD_BYTES as u64,
     admin_maps: MAPS,
 };
 
@@ -64,6 +65,7 @@ mod tests {
             waiting_window_bytes: 4,
             spare_bytes: 2 << 10,
             admin_bytes: 200_877_192,
+            metrics_bytes: 51_904_512,
             admin_maps: 2,
         };
         assert_eq!(BUFFER_SIZES, sizes);

@@ -205,7 +205,7 @@ pub fn placed(mut conf: Conf, data_dir: &Path, directory: &Path) -> Conf {
             *path = directory.join(&path);
         }
     };
-    conf.srv.listen.iter_mut().for_each(absolute);
+    conf.srv.listen.iter_mut().chain(&mut conf.srv.metrics).for_each(absolute);
     for Resp { listen, token_file, .. } in &mut conf.srv.resps {
         absolute(listen);
         *token_file = token_file.take().map(|path| directory.join(path));

@@ -1,6 +1,6 @@
-//! `<listen>` and `<admin>`, read: where the server listens, and files of tokens.
+//! `<listen>`, `<admin>` and `<metrics>`, read: where the server listens, and files of tokens.
 //!
-//! Invariant: no two `<listen>` are one, and only this machine reaches the admin plane.
+//! Invariant: no two addresses are one, and only this machine reaches the admin plane.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,11 +11,43 @@ use super::value::Value;
 use super::walk::Shape;
 use super::xml::Element;
 
-const ADMIN: Shape = Shape { attributes: &["listen", "token-file"], ..Shape::EMPTY };
+const ADMIN: Shape = Shape { attributes: &[LISTEN, "token-file"], ..Shape::EMPTY };
+const METRICS: Shape = Shape { attributes: &[LISTEN], ..Shape::EMPTY };
+const MAX_METRICS: usize = 16;
+const LISTEN: &str = "listen";
 const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7600);
 /// The most bytes of a unix socket's path, without the closing NUL.
 const MAX_SOCKET_PATH: usize = 107;
+
+/// The addresses that were read so far, each with the element that has it. Other code notes the
+/// faults in them.
+#[derive(Default)]
+pub(super) struct Addresses(Vec<(Listen, String)>);
+
+impl Addresses {
+    /// Adds the address of an element.
+    pub fn add(&mut self, address: &Listen, element: impl Into<String>) {
+        self.0.push((address.clone(), element.into()));
+    }
+
+    /// Reads the attribute `listen`: an address that no element before has.
+    pub fn own(
+        &self,
+        notes: &mut Notes<'_>,
+        element: &Element,
+        read: fn(&str) -> Value<Listen>,
+    ) -> Checked<Listen> {
+        let address = element.required(notes, LISTEN, read)?;
+        let Some((_, who)) = self.0.iter().find(|(taken, _)| *taken == address) else {
+            return Ok(address);
+        };
+        let text = element.attribute(LISTEN).map_or("", |attribute| &attribute.value);
+        let found = format!("{LISTEN}=\"{}\" again", shown(text));
+        let expected = format!("an address of its own: {who} has it");
+        Err(notes.note(element.value_at(LISTEN), found, expected))
+    }
+}
 
 /// Reads every `<listen>` and notes its faults.
 pub(super) fn listen(notes: &mut Notes<'_>, root: &Element) -> Checked<Vec<Listen>> {
@@ -61,12 +93,43 @@ pub(super) fn listen_address(text: &str) -> Value<Listen> {
 }
 
 /// Reads `<admin>`, if it is there, and notes its faults.
-pub(super) fn admin(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<Option<Admin>> {
+pub(super) fn admin(
+    notes: &mut Notes<'_>,
+    element: Option<&Element>,
+    taken: &mut Addresses,
+) -> Checked<Option<Admin>> {
     let Some(element) = element else { return Ok(None) };
     ADMIN.check(notes, element);
-    let listen = element.required(notes, "listen", admin_address);
+    let listen = taken.own(notes, element, admin_address);
     let token_file = token_file(notes, element);
-    Ok(Some(Admin { listen: listen?, token_file: token_file? }))
+    let listen = listen?;
+    taken.add(&listen, "<admin>");
+    Ok(Some(Admin { listen, token_file: token_file? }))
+}
+
+/// Reads every `<metrics>` and notes its faults.
+pub(super) fn metrics(
+    notes: &mut Notes<'_>,
+    root: &Element,
+    taken: &mut Addresses,
+) -> Checked<Vec<Listen>> {
+    let (mut found, mut faulty) = (Vec::new(), None);
+    for (nth, element) in root.children_named("metrics").enumerate() {
+        if nth == MAX_METRICS {
+            let expected = format!("at most {MAX_METRICS} of <srv>");
+            faulty = Some(notes.note(element.at, "another <metrics>", expected));
+            break;
+        }
+        METRICS.check(notes, element);
+        match taken.own(notes, element, listen_address) {
+            Err(fault) => faulty = Some(fault),
+            Ok(address) => {
+                taken.add(&address, format!("the <metrics> of {}", notes.place(element.at)));
+                found.push(address);
+            }
+        }
+    }
+    faulty.map_or(Ok(found), Err)
 }
 
 /// Reads the attribute that names the file of a token.

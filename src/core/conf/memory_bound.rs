@@ -50,6 +50,8 @@ pub struct BufferSizes {
     pub spare_bytes: u64,
     /// What the admin plane holds for its clients, and of map.xml.
     pub admin_bytes: u64,
+    /// What it holds for clients of `<metrics>`.
+    pub metrics_bytes: u64,
     /// Attachments of the admin plane that map all groups.
     pub admin_maps: u64,
 }
@@ -101,7 +103,8 @@ pub struct Memory {
     pub clients: u64,
     /// What workers hold of requests that are parked, if there is a cluster.
     pub parked: u64,
-    /// The admin plane, if there is one: its maps of all groups, and what it holds for clients.
+    /// The thread of the admin plane, if it runs: its maps of all groups, and what it holds for
+    /// clients.
     pub admin: u64,
 }
 
@@ -125,7 +128,7 @@ impl Memory {
             parked: conf.srv.cluster.as_ref().map_or(0, |cluster| {
                 workers * u64::from(cluster.max_parked) * sizes.parked_bytes(http, &conf.map)
             }),
-            admin: conf.srv.admin.as_ref().map_or(0, |_| sizes.plane_bytes(groups)),
+            admin: sizes.plane_bytes(&conf.srv, groups),
         }
     }
 
@@ -168,9 +171,12 @@ fn lists_bytes(biz: &Biz) -> u64 {
 }
 
 impl BufferSizes {
-    /// Bytes of the admin plane over groups of this many bytes.
-    fn plane_bytes(&self, groups: u64) -> u64 {
-        groups.div_ceil(PAGE_TABLE_PARTS) * self.admin_maps + self.admin_bytes
+    /// Bytes of the admin plane's thread over groups of this many bytes.
+    fn plane_bytes(&self, srv: &Srv, groups: u64) -> u64 {
+        let maps = if srv.has_plane() { self.admin_maps } else { 0 };
+        let admin = if srv.admin.is_some() { self.admin_bytes } else { 0 };
+        let metrics = if srv.metrics.is_empty() { 0 } else { self.metrics_bytes };
+        groups.div_ceil(PAGE_TABLE_PARTS) * maps + admin + metrics
     }
 
     /// Items that a request can hold.

@@ -54,6 +54,10 @@ pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> Report {
     if let Some(rls) = &conf.srv.rls {
         let _ = writeln!(text, "{}", rls_line(rls));
     }
+    for listen in &conf.srv.metrics {
+        let address = address_text(listen);
+        let _ = writeln!(text, "metrics {address}: /metrics and /health, for peers of <allow>");
+    }
     memory_text(&mut text, conf, sizes);
     let mut warnings: Vec<String> = conf
         .map
@@ -257,7 +261,12 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
     let client = grouped(client_bytes);
     let (needed, reserved) = (conf.srv.needed_slots(), conf.srv.reserved_slots());
     let programs = conf.srv.data.max_programs;
-    let plane = if conf.srv.admin.is_some() { " + admin plane" } else { "" };
+    let plane = match (conf.srv.admin.is_some(), conf.srv.metrics.is_empty()) {
+        (true, true) => "admin plane",
+        (true, false) => "admin plane with metrics",
+        (false, _) => "metrics",
+    };
+    let plane_slot = if conf.srv.has_plane() { format!(" + {plane}") } else { String::new() };
     let courier = match (conf.srv.cluster.is_some(), conf.srv.rls.is_some()) {
         (false, false) => "",
         (true, false) => " + courier",
@@ -271,7 +280,7 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
     let twice = if reserved > needed { ", twice" } else { "" };
     let admin = match memory.admin {
         0 => String::new(),
-        bytes => format!("admin plane at worst: {}\n  ", exact_bytes(bytes)),
+        bytes => format!("{plane} at worst: {}\n  ", exact_bytes(bytes)),
     };
     let _ = writeln!(
         text,
@@ -279,7 +288,7 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
          groups: {}\n  \
          page tables: {} = 0.2 % of that × ({workers} workers + {MAPPING_PROCESSES} keeper{courier})\n  \
          runtime.mmap: {} = {} + {reserved} slots × {}\n    \
-         slots: {SLOTS}, of them {reserved} kept for the server ({workers} workers + keeper{plane}{courier} \
+         slots: {SLOTS}, of them {reserved} kept for the server ({workers} workers + keeper{plane_slot}{courier} \
          + reload{twice}), at most {programs} for programs\n  \
          processes: {} = ({workers} workers + keeper + master{courier}) × {} + {workers} workers × {}\n  \
          clients at worst: {} = workers {workers} × max-connections {} × (input {kept} + answers \

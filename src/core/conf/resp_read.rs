@@ -4,10 +4,10 @@
 //! takes the limits of calls.
 
 use super::access_token::AccessToken;
-use super::fault::{Checked, Faulty, Notes, shown};
-use super::listen_read::{listen_address, token_file};
+use super::fault::{Checked, Notes, shown};
+use super::listen_read::{Addresses, listen_address, token_file};
 use super::map::{Biz, Gcra, Limit, Map, Policy};
-use super::srv::{Admin, Listen, Resp};
+use super::srv::Resp;
 use super::suggest::nearest;
 use super::walk::Shape;
 use super::xml::Element;
@@ -18,61 +18,33 @@ const THROTTLE: &str = "throttle";
 const CALLS_BRING_LIMITS: &str =
     "a biz of map.xml whose only limit is policy=\"gcra\" with per-call=\"true\"";
 
-/// What else of srv.xml listens. Other code notes the faults in it.
-pub(super) struct OtherListeners<'s> {
-    pub listen: &'s Checked<Vec<Listen>>,
-    pub admin: &'s Checked<Option<Admin>>,
-}
-
-impl OtherListeners<'_> {
-    /// The element that listens on an address.
-    pub fn find(&self, address: &Listen) -> Option<&'static str> {
-        let admin = self.admin.as_ref().ok().and_then(Option::as_ref);
-        if self.listen.as_ref().is_ok_and(|listen| listen.contains(address)) {
-            return Some("<listen>");
-        }
-        admin.is_some_and(|admin| admin.listen == *address).then_some("<admin>")
-    }
-}
-
 /// Reads every `<resp>` and notes its faults.
 pub(super) fn resps(
     notes: &mut Notes<'_>,
     root: &Element,
-    others: &OtherListeners<'_>,
+    taken: &mut Addresses,
 ) -> Checked<Vec<Resp>> {
-    let mut found: Vec<(Resp, usize)> = Vec::new();
-    let mut faulty = None;
+    let (mut found, mut faulty) = (Vec::new(), None);
     for (nth, element) in root.children_named("resp").enumerate() {
         if nth == MAX_RESPS {
             let expected = format!("at most {MAX_RESPS} of <srv>");
             faulty = Some(notes.note(element.at, "another <resp>", expected));
             break;
         }
-        let read = resp(notes, element).and_then(|resp| {
-            let earlier = found.iter().find(|(earlier, _)| earlier.listen == resp.listen);
-            let earlier = earlier.map(|&(_, at)| format!("the <resp> of {}", notes.place(at)));
-            let who = others.find(&resp.listen).map(str::to_owned).or(earlier);
-            who.map_or(Ok(resp), |who| Err(taken(notes, element, &who)))
-        });
-        match read {
+        match resp(notes, element, taken) {
             Err(fault) => faulty = Some(fault),
-            Ok(resp) => found.push((resp, element.at)),
+            Ok(resp) => {
+                taken.add(&resp.listen, format!("the <resp> of {}", notes.place(element.at)));
+                found.push(resp);
+            }
         }
     }
-    let resps = || found.into_iter().map(|(resp, _)| resp).collect();
-    faulty.map_or_else(|| Ok(resps()), Err)
+    faulty.map_or(Ok(found), Err)
 }
 
-fn taken(notes: &mut Notes<'_>, element: &Element, who: &str) -> Faulty {
-    let address = element.attribute("listen").map_or("", |attribute| &attribute.value);
-    let found = format!("listen=\"{}\" again", shown(address));
-    notes.note(element.value_at("listen"), found, format!("an address of its own: {who} has it"))
-}
-
-fn resp(notes: &mut Notes<'_>, element: &Element) -> Checked<Resp> {
+fn resp(notes: &mut Notes<'_>, element: &Element, taken: &Addresses) -> Checked<Resp> {
     RESP.check(notes, element);
-    let listen = element.required(notes, "listen", listen_address);
+    let listen = taken.own(notes, element, listen_address);
     let token_file = token_file(notes, element);
     let throttle = element.optional(notes, THROTTLE, |text| match text {
         "" => Err(CALLS_BRING_LIMITS.to_owned()),

@@ -4,11 +4,10 @@
 //! two descriptors of a domain the same entries.
 
 use super::fault::{Checked, Notes, shown};
-use super::listen_read::listen_address;
+use super::listen_read::{Addresses, listen_address};
 use super::map::Map;
-use super::resp_read::OtherListeners;
 use super::rls::{Charge, Descriptor, Domain, Entry, KeyPart, Target, ValuePattern};
-use super::srv::{Resp, Rls};
+use super::srv::Rls;
 use super::suggest::nearest;
 use super::value::{Value, boolean, word};
 use super::walk::Shape;
@@ -33,24 +32,11 @@ const KEY_EXPECTED: &str = "text with {NAME} for the value of an entry, {{ and }
 pub(super) fn rls(
     notes: &mut Notes<'_>,
     element: Option<&Element>,
-    others: &OtherListeners<'_>,
-    resps: &Checked<Vec<Resp>>,
+    taken: &Addresses,
 ) -> Checked<Option<Rls>> {
     let Some(element) = element else { return Ok(None) };
     RLS.check(notes, element);
-    let listen = element.required(notes, "listen", listen_address).and_then(|listen| {
-        let has_resp =
-            resps.as_ref().is_ok_and(|resps| resps.iter().any(|resp| resp.listen == listen));
-        let who = others.find(&listen).or(has_resp.then_some("a <resp>"));
-        who.map_or(Ok(listen), |who| {
-            let found = format!(
-                "listen=\"{}\" again",
-                shown(element.attribute("listen").map_or("", |found| &found.value))
-            );
-            let expected = format!("an address of its own: {who} has it");
-            Err(notes.note(element.value_at("listen"), found, expected))
-        })
-    });
+    let listen = taken.own(notes, element, listen_address);
     let charges = word(&[("all-or-none", Charge::AllOrNone), ("each", Charge::Each)]);
     let charge = element.or(notes, "charge", Charge::AllOrNone, charges);
     let domains = domains(notes, element);

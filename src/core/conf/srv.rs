@@ -22,6 +22,8 @@ pub struct Srv {
     pub allow: Vec<Cidr>,
     /// The admin plane. None: it is off.
     pub admin: Option<Admin>,
+    /// Addresses at which metrics and health are served, and nothing else.
+    pub metrics: Vec<Listen>,
     /// The locations of the files.
     pub data: Data,
     /// Bounds of the data plane.
@@ -135,9 +137,14 @@ pub const SLOTS: u16 = 256;
 const DEFAULT_PROGRAMS: u16 = 192;
 
 impl Srv {
+    /// Whether the thread of the admin plane runs: it serves metrics, too.
+    pub fn has_plane(&self) -> bool {
+        self.admin.is_some() || !self.metrics.is_empty()
+    }
+
     /// Slots that the server's own processes need at once.
     pub fn needed_slots(&self) -> u16 {
-        let others = [self.admin.is_some(), self.cluster.is_some(), self.rls.is_some()];
+        let others = [self.has_plane(), self.cluster.is_some(), self.rls.is_some()];
         needed_slots(self.workers, others.into_iter().filter(|is_there| *is_there).count() as u16)
     }
 

@@ -10,8 +10,8 @@ use super::cidr::Cidr;
 use super::cluster_read::cluster;
 use super::fault::{Checked, Faulty, Notes};
 use super::host::Host;
-use super::listen_read::{admin, listen};
-use super::resp_read::{OtherListeners, resps};
+use super::listen_read::{Addresses, admin, listen, metrics};
+use super::resp_read::resps;
 use super::rls_read::rls;
 use super::srv::{
     AuthzKey, Checkpoint, Data, FileAccess, Http, Log, LogFormat, LogLevel, SLOTS, Srv,
@@ -25,7 +25,7 @@ const SRV: Shape = Shape {
     once: &[
         "workers", "admin", "data", "http", "log", "user", "authz", "degrade", "cluster", "rls",
     ],
-    many: &["listen", "resp", "allow", "trusted"],
+    many: &["listen", "metrics", "resp", "allow", "trusted"],
     ..Shape::EMPTY
 };
 const DATA: Shape = Shape {
@@ -76,12 +76,16 @@ pub(super) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked
     let workers = workers(notes, root, host);
     let listen = listen(notes, root);
     let allow = networks(notes, root, "allow");
-    let admin = admin(notes, root.child("admin"));
-    let others = OtherListeners { listen: &listen, admin: &admin };
-    let resps = resps(notes, root, &others);
-    let rls = rls(notes, root.child("rls"), &others, &resps);
-    let others = ["admin", "cluster", "rls"].map(|name| u16::from(root.child(name).is_some()));
-    let needed = needed_slots(workers.unwrap_or(1), others.iter().sum());
+    let mut taken = Addresses::default();
+    listen.iter().flatten().for_each(|address| taken.add(address, "<listen>"));
+    let admin = admin(notes, root.child("admin"), &mut taken);
+    let metrics = metrics(notes, root, &mut taken);
+    let resps = resps(notes, root, &mut taken);
+    let rls = rls(notes, root.child("rls"), &taken);
+    let is_there = |name| root.child(name).is_some();
+    let others = [is_there("admin") || is_there("metrics"), is_there("cluster"), is_there("rls")];
+    let others = others.into_iter().filter(|is_there| *is_there).count() as u16;
+    let needed = needed_slots(workers.unwrap_or(1), others);
     let data = data(notes, root.child("data"), needed, host);
     let http = http(notes, root.child("http"));
     let log = log(notes, root.child("log"));
@@ -103,6 +107,7 @@ pub(super) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked
         rls: rls?,
         allow: if allow.is_empty() { Cidr::LOCAL.to_vec() } else { allow },
         admin: admin?,
+        metrics: metrics?,
         data: data?,
         http: http?,
         log: log?,

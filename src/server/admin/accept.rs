@@ -1,7 +1,7 @@
-//! Accepts the admin plane's clients from its listener.
+//! Accepts clients from the listeners of the admin plane and of metrics.
 //!
-//! Invariant: the transport of every connection is known, so that a token is required over TCP
-//! only.
+//! Invariant: the listener of every connection is known, so that only the admin plane's clients may
+//! ask for more than metrics. So is its transport, so that a token is required over TCP only.
 
 use std::io;
 use std::net::IpAddr;
@@ -10,65 +10,145 @@ use std::sync::Arc;
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
 
-use super::access::Over;
+use super::access::{Over, Service};
 use crate::net::listeners::PlainListener;
 use crate::net::stream::Stream;
 
 /// Connections accepted in a tick.
 pub(super) const ACCEPTS_PER_TICK: usize = 16;
 
-/// What the plane listens on.
-pub(super) enum Listener {
+/// The listeners of the thread.
+#[derive(Default)]
+pub struct PlaneListeners {
+    /// That of the admin plane.
+    pub admin: Option<PlainListener>,
+    /// Those of metrics.
+    pub metrics: Vec<PlainListener>,
+}
+
+impl PlaneListeners {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.admin.is_none() && self.metrics.is_empty()
+    }
+}
+
+enum Socket {
     Tcp(TcpListener),
     Unix(UnixListener),
+}
+
+struct Listener {
+    socket: Socket,
+    service: Service,
+    /// A connection may be waiting.
+    ready: bool,
+}
+
+/// The listeners, registered in the loop.
+pub(super) struct Listeners {
+    listeners: Vec<Listener>,
+    first_token: usize,
+    /// The listener that was tried last.
+    last: usize,
 }
 
 /// A connection that was just accepted.
 pub(super) struct Arrival {
     pub stream: Stream,
+    /// What its listener serves.
+    pub service: Service,
     pub over: Over,
     /// The peer, as text for the log.
     pub peer: Arc<str>,
-    /// The address for which wrong tokens are counted; none over a unix socket, which needs no
-    /// token.
+    /// The address that `<allow>` must have, and for which wrong tokens are counted; none over a
+    /// unix socket, whose mode decides.
     pub address: Option<IpAddr>,
 }
 
-impl Listener {
-    /// Registers the listener in the loop, as `token`.
+impl Listeners {
+    /// Registers the listeners, with tokens from `first_token` on.
     pub fn register(
-        listener: PlainListener,
+        listeners: PlaneListeners,
         registry: &Registry,
-        token: Token,
-    ) -> io::Result<Listener> {
+        first_token: usize,
+    ) -> io::Result<Listeners> {
+        let PlaneListeners { admin, metrics } = listeners;
+        let admin = admin.into_iter().map(|listener| (listener, Service::Admin));
+        let metrics = metrics.into_iter().map(|listener| (listener, Service::Metrics));
+        let numbered = (first_token..).zip(admin.chain(metrics));
+        let listeners = numbered.map(|(token, (listener, service))| {
+            let socket = Socket::register(listener, registry, Token(token))?;
+            Ok(Listener { socket, service, ready: true })
+        });
+        let listeners = listeners.collect::<io::Result<_>>()?;
+        Ok(Listeners { listeners, first_token, last: 0 })
+    }
+
+    /// The first token behind those of the listeners.
+    pub fn next_token(&self) -> usize {
+        self.first_token + self.listeners.len()
+    }
+
+    /// Notes that a connection waits at this listener. False if the token is no listener's.
+    pub fn mark_ready(&mut self, token: Token) -> bool {
+        let at = token.0.checked_sub(self.first_token);
+        let listener = at.and_then(|at| self.listeners.get_mut(at));
+        listener.map(|listener| listener.ready = true).is_some()
+    }
+
+    /// Whether a connection may be waiting.
+    pub fn is_ready(&self) -> bool {
+        self.listeners.iter().any(|listener| listener.ready)
+    }
+
+    /// Accepts the next client, from the listeners in turn. None: no client waits.
+    pub fn accept(&mut self) -> io::Result<Option<Arrival>> {
+        for _ in 0..self.listeners.len() {
+            self.last = (self.last + 1) % self.listeners.len();
+            let listener = &mut self.listeners[self.last];
+            if !listener.ready {
+                continue;
+            }
+            match listener.socket.accept(listener.service) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => listener.ready = false,
+                result => return result.map(Some),
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Socket {
+    fn register(listener: PlainListener, registry: &Registry, token: Token) -> io::Result<Socket> {
         match listener {
             PlainListener::Tcp(listener) => {
                 let mut listener = TcpListener::from_std(listener);
                 registry.register(&mut listener, token, Interest::READABLE)?;
-                Ok(Listener::Tcp(listener))
+                Ok(Socket::Tcp(listener))
             }
             PlainListener::Unix(listener) => {
                 let mut listener = UnixListener::from_std(listener);
                 registry.register(&mut listener, token, Interest::READABLE)?;
-                Ok(Listener::Unix(listener))
+                Ok(Socket::Unix(listener))
             }
         }
     }
 
-    /// Accepts the next client.
-    pub fn accept(&self) -> io::Result<Arrival> {
+    fn accept(&self, service: Service) -> io::Result<Arrival> {
         match self {
-            Listener::Tcp(listener) => {
+            Socket::Tcp(listener) => {
                 let (stream, address) = listener.accept()?;
                 // This fails only if the connection is gone, which the next read will show.
                 let _ = stream.set_nodelay(true);
                 let (peer, address) = (address.to_string().into(), Some(address.ip()));
-                Ok(Arrival { stream: Stream::Tcp(stream), over: Over::Tcp, peer, address })
+                let stream = Stream::Tcp(stream);
+                Ok(Arrival { stream, service, over: Over::Tcp, peer, address })
             }
-            Listener::Unix(listener) => {
+            Socket::Unix(listener) => {
                 let (stream, _) = listener.accept()?;
-                let peer = peer_of(&stream);
-                Ok(Arrival { stream: Stream::Unix(stream), over: Over::Unix, peer, address: None })
+                let (peer, over, address) = (peer_of(&stream), Over::Unix, None);
+                Ok(Arrival { stream: Stream::Unix(stream), service, over, peer, address })
             }
         }
     }

@@ -3,15 +3,16 @@
 //! Invariant: over TCP a request is served only if its host is a loopback address or name, so no
 //! web page reaches the plane under a name of its own (DNS rebinding). A page of another origin is
 //! never served. Nothing is changed without the token. Over a unix socket the file's mode decides.
+//! Where only metrics are served, the host may be any, and nothing is changed nor any key shown.
 //! The host is that of the target, if it names one, else that of the Host field (RFC 9112, section
 //! 3.2.2). That field must be valid in either case.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::response::Refusal;
-use super::route::{Route, route};
+use super::route::{Route, route, scrape_route};
 use crate::protocol::Error;
-use crate::protocol::request_head::{Head, Lone};
+use crate::protocol::request_head::{Body, Head, Lone};
 use crate::protocol::route::Target;
 use frs::conf::{AccessToken, Authority};
 
@@ -23,12 +24,50 @@ pub enum Over {
     Unix,
 }
 
-/// Finds the route of a request, if its sender has access.
+/// What a listener serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// The whole admin plane.
+    Admin,
+    /// Metrics and health.
+    Metrics,
+}
+
+/// Finds the route of a request to the admin plane, if its sender has access.
 pub fn admit(
     head: &Head<'_, '_>,
     over: Over,
     token: Option<&AccessToken>,
 ) -> Result<Route, Refusal> {
+    let (target, host) = of_no_other_site(head)?;
+    if over == Over::Tcp && !host.is_some_and(is_loopback) {
+        let words = match target.authority {
+            Some(_) => "the target's host: expected a loopback name or address",
+            None => "Host: expected a loopback name or address",
+        };
+        return Err(Refusal::forbidden(words));
+    }
+    let route = route(head.method, &target)?;
+    if let (Route::Change(_), Over::Tcp) = (&route, over) {
+        check_token(head, token)?;
+    }
+    Ok(route)
+}
+
+/// Finds the route of a request where only metrics are served. Its body would be of no use.
+pub fn admit_scrape(head: &Head<'_, '_>) -> Result<Route, Refusal> {
+    let (target, _) = of_no_other_site(head)?;
+    let route = scrape_route(head.method, &target)?;
+    match head.body {
+        Body::Length(0) => Ok(route),
+        _ => Err(Error::TooLarge { max_bytes: 0 }.into()),
+    }
+}
+
+/// The target of a request that no page of another site has sent, and the host that it names.
+fn of_no_other_site<'b>(
+    head: &Head<'_, 'b>,
+) -> Result<(Target<'b>, Option<Authority<'b>>), Refusal> {
     if head.cross_site {
         return Err(Error::CrossSite.into());
     }
@@ -42,18 +81,7 @@ pub fn admit(
     if !is_own {
         return Err(Refusal::forbidden("Origin: expected none, or this server's own"));
     }
-    if over == Over::Tcp && !host.is_some_and(is_loopback) {
-        let words = match target.authority {
-            Some(_) => "the target's host: expected a loopback name or address",
-            None => "Host: expected a loopback name or address",
-        };
-        return Err(Refusal::forbidden(words));
-    }
-    let route = route(head.method, &target)?;
-    if let (Route::Change(_), Over::Tcp) = (&route, over) {
-        check_token(head, token)?;
-    }
-    Ok(route)
+    Ok((target, host))
 }
 
 fn check_token(head: &Head<'_, '_>, token: Option<&AccessToken>) -> Result<(), Refusal> {

@@ -6,10 +6,12 @@
 
 use std::time::{Duration, Instant};
 
-/// The number of connections. When all places are taken, a new connection is still accepted, and
+/// The number of connections to the admin plane. When all places are taken, a new connection is still accepted, and
 /// another one is closed.
 pub const MAX_CLIENTS: usize = 64;
-/// At most this many of them hold a body, or an answer that is not completely written.
+/// The same of the connections of those that read metrics, and of those that may not.
+pub const MAX_SCRAPERS: usize = 16;
+/// At most this many of each of them hold a body, or an answer that is not completely written.
 pub const MAX_HOLDING: usize = 16;
 /// The grace period: it begins when a client arrives, and with each request and answer.
 pub const GRACE: Duration = Duration::from_secs(1);

@@ -267,6 +267,12 @@ impl AdminConnection {
         says
     }
 
+    /// The client may ask for nothing. Answers that before it has asked.
+    pub fn forbid(&mut self, now: Millis) {
+        self.options = CLOSING;
+        self.answer(&Response::refusal(Format::Xml, &Error::PeerForbidden.into()), now);
+    }
+
     /// Gives the answer to the current request.
     pub fn answer(&mut self, response: &Response, now: Millis) {
         self.out.extend_from_slice(&head(response, self.options, now));

@@ -3,6 +3,7 @@
 //! Invariant: nothing here waits. A change is in progress while other requests are served. An
 //! inspection of the files runs on its own thread. Void records are cleared in pieces.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,6 +32,7 @@ use frs::base::sys::process::Pid;
 use frs::conf::{AccessToken, EpochStep, TokenError};
 use frs::conf::{active, outline};
 use frs::service::{ItemError, RecordError, Role, Service};
+use frs::store::Counter;
 
 /// Key-nodes in which void records are cleared before other requests are served.
 const CLEAR_KEY_NODES: u32 = 512;
@@ -38,6 +40,10 @@ const CLEAR_KEY_NODES: u32 = 512;
 const SECOND_IS_OVER_MS: u64 = 5;
 /// A reset waits this long for a key-node that is held.
 const CLEAR_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The text of the metrics is made anew for those that scrape it when it is this old, so that a
+/// flood of them costs the plane no more than one.
+pub const SCRAPE_AGE: Duration = Duration::from_secs(1);
 
 /// The receiver of an answer, and its request for the log.
 #[derive(Debug, Clone)]
@@ -62,6 +68,8 @@ pub struct Handler {
     token: Option<AccessToken>,
     waiting_reset: Option<WaitingReset>,
     map: Option<MapText>,
+    /// The metrics as they were scraped last.
+    scraped: Option<Scraped>,
     /// Past figures, for rates.
     history: History,
     next_note: Instant,
@@ -79,6 +87,12 @@ struct MapText {
     xml: Arc<[u8]>,
     /// Made when first asked for.
     json: Option<Arc<[u8]>>,
+}
+
+/// The text of the metrics.
+struct Scraped {
+    made: Instant,
+    text: Arc<[u8]>,
 }
 
 /// A reset that waits until the void records of its biz are cleared.
@@ -112,6 +126,7 @@ impl Handler {
             token: None,
             waiting_reset: None,
             map: None,
+            scraped: None,
             history: History::default(),
             next_note: clock::instant(),
             recording: Recording::new(&data_dir),
@@ -175,6 +190,31 @@ impl Handler {
         figures
     }
 
+    /// The metrics, at most [`SCRAPE_AGE`] old.
+    fn scrape(&mut self) -> Arc<[u8]> {
+        let now = clock::instant();
+        let is_fresh = |scraped: &&Scraped| now.duration_since(scraped.made) < SCRAPE_AGE;
+        if let Some(scraped) = self.scraped.as_ref().filter(is_fresh) {
+            return Arc::clone(&scraped.text);
+        }
+        let text: Arc<[u8]> = metrics::text(&self.figures()).into_bytes().into();
+        self.scraped = Some(Scraped { made: now, text: Arc::clone(&text) });
+        text
+    }
+
+    /// Whether a client from this address may read metrics. None: it came over a unix socket.
+    /// Counts it if not.
+    pub fn allows(&self, address: Option<IpAddr>) -> bool {
+        let allow = &self.service.conf().srv.allow;
+        let is_allowed =
+            address.is_none_or(|address| allow.iter().any(|block| block.contains(address)));
+        if let (false, Some(counters)) = (is_allowed, self.service.handle().counters()) {
+            counters.count(Counter::Connections);
+            counters.count(Counter::ConnectionsRefused);
+        }
+        is_allowed
+    }
+
     /// Whether something in progress needs attention.
     pub fn is_busy(&self) -> bool {
         self.waiting_reset.is_some() || self.changes.is_busy()
@@ -200,6 +240,7 @@ impl Handler {
                 let text = metrics::text(&self.figures());
                 return Some(Response::page(metrics::CONTENT_TYPE, text.into_bytes()));
             }
+            Route::Scrape => return Some(Response::page(metrics::CONTENT_TYPE, self.scrape())),
             Route::Stats { back_ms } => {
                 let mut figures = self.figures();
                 if let Some(back_ms) = back_ms {

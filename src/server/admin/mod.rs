@@ -1,4 +1,5 @@
-//! The admin plane shows and changes the limits while the server runs.
+//! The admin plane shows and changes the limits while the server runs. The same thread serves
+//! metrics to other machines.
 //!
 //! It is a thread of the keeper's process with its own attachment. So a disk that hangs in a flush
 //! delays no answer, and an answer delays no flush or recovery. The master publishes the plane's
@@ -7,7 +8,7 @@
 //! | file | duty |
 //! | --- | --- |
 //! | [`plane`] | the thread: started, woken, ended |
-//! | `accept` | its listener and new clients |
+//! | [`accept`] | its listener, those of metrics, and new clients |
 //! | `client` | one client: its socket and its stage |
 //! | [`pulse`] | the keeper's flush in progress |
 //! | [`access`] | which clients may make which requests |
@@ -30,7 +31,7 @@
 //! | [`server`] | sockets and time |
 //! | [`error`] | why the plane does not start |
 
-mod accept;
+pub mod accept;
 pub mod access;
 pub mod brake;
 pub mod change_queue;
@@ -54,6 +55,7 @@ pub mod response;
 pub mod route;
 pub mod server;
 
+pub use accept::PlaneListeners;
 pub use error::AdminError;
 pub use plane::{Admin, AdminArgs};
 pub use pulse::Pulse;

@@ -20,7 +20,7 @@ const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
 /// The page, for clients that may see the figures.
 pub fn response() -> Response {
     let field = Some(HeaderField::new("Content-Security-Policy", POLICY));
-    Response { field, ..Response::page("text/html; charset=utf-8", PAGE.into()) }
+    Response { field, ..Response::page("text/html; charset=utf-8", PAGE.as_bytes()) }
 }
 
 #[cfg(test)]

@@ -11,13 +11,13 @@ use std::thread::JoinHandle;
 
 use mio::{Poll, Waker};
 
+use super::accept::PlaneListeners;
 use super::change_queue::MapChanges;
 use super::error::AdminError;
 use super::handler::{Handler, HandlerParts};
 use super::inspections::InspectQueue;
 use super::pulse::Pulse;
 use super::server::{self, Server};
-use crate::net::listeners::PlainListener;
 use crate::process::log;
 use crate::stats::hottest::Hottest;
 use frs::base::sys::process::{Channel, Pid};
@@ -25,8 +25,8 @@ use frs::service::{Role, Service};
 
 /// What the plane needs from the keeper.
 pub struct AdminArgs {
-    /// Its listener.
-    pub listener: PlainListener,
+    /// Its listener, and those of metrics.
+    pub listeners: PlaneListeners,
     /// The channel to the master.
     pub channel: Channel,
     /// The master's process id.
@@ -54,7 +54,7 @@ impl Admin {
     /// # Errors
     /// It cannot attach, or the kernel lacks the resources.
     pub fn start(args: AdminArgs) -> Result<Admin, AdminError> {
-        let AdminArgs { listener, channel, master, conf_dir, data_dir, hottest } = args;
+        let AdminArgs { listeners, channel, master, conf_dir, data_dir, hottest } = args;
         let service = Service::attach(&data_dir, Role::Admin)?;
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), server::WAKER)?);
@@ -67,7 +67,7 @@ impl Admin {
         let is_ending = Arc::clone(&ending);
         let thread = std::thread::Builder::new().name("frs-admin".to_owned()).spawn(move || {
             let _name = log::name_process("admin");
-            Server::new(poll, listener, Handler::new(parts), is_ending)?.run()
+            Server::new(poll, listeners, Handler::new(parts), is_ending)?.run()
         })?;
         Ok(Admin { thread: Some(thread), waker, ending, pulse })
     }

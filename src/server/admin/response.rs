@@ -79,7 +79,7 @@ impl Response {
     }
 
     /// A page of another kind.
-    pub fn page(kind: &'static str, body: Vec<u8>) -> Response {
+    pub fn page(kind: &'static str, body: impl Into<Arc<[u8]>>) -> Response {
         Response { status: 200, kind, body: body.into(), field: None }
     }
 

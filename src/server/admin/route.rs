@@ -20,6 +20,8 @@ pub enum Route {
     Page,
     Health,
     Metrics,
+    /// The metrics, at most a second old.
+    Scrape,
     /// With the past of so many milliseconds, where it is asked for.
     Stats {
         back_ms: Option<u64>,
@@ -152,6 +154,15 @@ pub fn route(method: &str, target: &Target<'_>) -> Result<Route, Refusal> {
         (["reload"], "POST") => none(query, change(Change::Reload)),
         (["degrade"], "POST") => degrade(&mut Params::of(query, DEGRADE)?),
         _ => Err(allow(&segments).map_or_else(unknown, Refusal::method)),
+    }
+}
+
+/// Finds the route of `method` on `target` where only metrics and health are served.
+pub fn scrape_route(method: &str, target: &Target<'_>) -> Result<Route, Refusal> {
+    match target.local.map(|local| local.path) {
+        Some("/metrics") => route(method, target).map(|_| Route::Scrape),
+        Some("/health") => route(method, target),
+        _ => Err(Refusal::not_found("no such path: expected /metrics or /health")),
     }
 }
 

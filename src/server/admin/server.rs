@@ -1,9 +1,9 @@
-//! The admin plane's loop: a listener, a few connections, a handler.
+//! The admin plane's loop: its listener, those of metrics, a few connections, a handler.
 //!
 //! Invariant: it waits only for events and its clock. A slow client has a time limit and a bounded
 //! buffer. It is closed at that limit, or sooner if others need its place, and delays no other
 //! client. Every connection is accepted at once, and a client that has made a request is answered
-//! before it must leave.
+//! before it must leave. Clients of metrics take no places of the admin plane's.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,19 +13,21 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
 
-use super::accept::{ACCEPTS_PER_TICK, Arrival, Listener};
+use super::accept::{ACCEPTS_PER_TICK, Arrival, Listeners, PlaneListeners};
 use super::access;
 use super::brake::{Brake, DELAY};
-use super::client::{AdminClient, ClientStage, IDLE, READ_BYTES};
-use super::client_eviction::{Candidate, ClientState, MAX_CLIENTS, MAX_HOLDING, client_to_evict};
+use super::client::{AdminClient, ClientKind, ClientStage, IDLE, READ_BYTES};
+use super::client_eviction::{
+    Candidate, ClientState, MAX_CLIENTS, MAX_HOLDING, MAX_SCRAPERS, client_to_evict,
+};
 use super::connection::{MAX_BODY_BYTES, MAX_HEAD_BYTES, Step};
 use super::files;
-use super::handler::{Handler, Who};
+use super::handler::{Handler, SCRAPE_AGE, Who};
 use super::map_json;
 use super::ration::Ration;
 use super::response::{Addressed, Refusal, Response};
-use crate::net::listeners::PlainListener;
 use crate::process::log::LogThrottle;
+use crate::protocol::Error;
 use frs::base::clock;
 
 /// Time limit for a request, and for an answer.
@@ -43,6 +45,12 @@ pub const HELD_BYTES: usize = MAX_CLIENTS * 2 * (MAX_HEAD_BYTES as usize + READ_
     + MAX_HOLDING * 2 * MAX_BODY_BYTES as usize
     + 8 * files::MAX_BYTES as usize
     + map_json::HELD_BYTES;
+/// The memory for clients of metrics: a head for each connection, also of those that may not ask;
+/// and the texts that they have not taken yet, for all that are made while one of them may wait.
+pub const METRICS_HELD_BYTES: usize = 2 * MAX_SCRAPERS * 2 * (MAX_HEAD_BYTES as usize + READ_BYTES)
+    + (BUSY.as_millis() / SCRAPE_AGE.as_millis() + 2) as usize * METRICS_BYTES;
+/// The text of the metrics of ten thousand businesses.
+const METRICS_BYTES: usize = 4 << 20;
 /// The attachments that map all groups: the plane's own, and that of the inspections.
 pub const MAPS: u64 = 2;
 /// The number of requests of one client in a tick.
@@ -54,15 +62,12 @@ const TURNED_AWAY_TOLD: u32 = 1;
 
 /// What wakes the loop.
 pub const WAKER: Token = Token(0);
-const LISTENER: Token = Token(1);
-const FIRST_CLIENT: usize = 2;
+const FIRST_LISTENER: usize = 1;
 
 /// The server.
 pub struct Server {
     poll: Poll,
-    listener: Listener,
-    /// A connection may be waiting.
-    listener_ready: bool,
+    listeners: Listeners,
     paused_until: Option<Instant>,
     clients: BTreeMap<usize, AdminClient>,
     next_client: usize,
@@ -78,18 +83,17 @@ impl Server {
     /// A server that [`Self::run`] starts.
     pub fn new(
         poll: Poll,
-        listener: PlainListener,
+        listeners: PlaneListeners,
         handler: Handler,
         ending: Arc<AtomicBool>,
     ) -> io::Result<Server> {
-        let listener = Listener::register(listener, poll.registry(), LISTENER)?;
+        let listeners = Listeners::register(listeners, poll.registry(), FIRST_LISTENER)?;
         Ok(Server {
             poll,
-            listener,
-            listener_ready: true,
+            next_client: listeners.next_token(),
+            listeners,
             paused_until: None,
             clients: BTreeMap::new(),
-            next_client: FIRST_CLIENT,
             handler,
             ending,
             complaints: LogThrottle::new(Duration::from_secs(60)),
@@ -109,14 +113,11 @@ impl Server {
                 result => result?,
             }
             for event in &events {
-                match event.token() {
-                    WAKER => {}
-                    LISTENER => self.listener_ready = true,
-                    Token(client) => {
-                        if let Some(client) = self.clients.get_mut(&client) {
-                            client.readable |= event.is_readable() || event.is_error();
-                        }
-                    }
+                let Token(token) = event.token();
+                if !self.listeners.mark_ready(Token(token))
+                    && let Some(client) = self.clients.get_mut(&token)
+                {
+                    client.readable |= event.is_readable() || event.is_error();
                 }
             }
             self.tick()?;
@@ -146,8 +147,8 @@ impl Server {
 
     fn timeout(&self) -> Option<Duration> {
         let now = clock::instant();
-        let paused = self.paused_until.filter(|_| self.listener_ready);
-        let accepts = self.listener_ready && paused.is_none();
+        let paused = self.paused_until.filter(|_| self.listeners.is_ready());
+        let accepts = self.listeners.is_ready() && paused.is_none();
         if accepts || self.handler.has_work() || self.clients.values().any(AdminClient::has_work) {
             return Some(Duration::ZERO);
         }
@@ -164,8 +165,9 @@ impl Server {
 
     /// Advances a client, and bounds what all of them hold.
     fn serve(&mut self, id: usize, now: Instant) {
+        let Some(kind) = self.clients.get(&id).map(|client| client.kind) else { return };
         self.go_on(id, now);
-        self.make_room(MAX_HOLDING, AdminClient::holds, now);
+        self.make_room(MAX_HOLDING, |client| client.kind == kind && client.holds(), now);
     }
 
     fn go_on(&mut self, id: usize, now: Instant) {
@@ -204,13 +206,18 @@ impl Server {
             return false;
         }
         let token = self.handler.token();
-        let over = client.over;
-        let step = client.connection.step(clock::now(), |head| access::admit(head, over, token));
+        let (kind, over) = (client.kind, client.over);
+        let step = client.connection.step(clock::now(), |head| match kind {
+            ClientKind::Admin => access::admit(head, over, token),
+            ClientKind::Metrics => access::admit_scrape(head),
+            ClientKind::Stranger => Err(Error::PeerForbidden.into()),
+        });
         client.is_known |= !matches!(step, Step::Wait);
         match step {
             Step::Wait => return false,
             Step::Refused(line, refusal) => {
-                if self.refusals.take(now) {
+                // Where nothing can be changed, no refusal is worth a line.
+                if kind == ClientKind::Admin && self.refusals.take(now) {
                     let (peer, status, words) = (&client.peer, refusal.status, &refusal.words);
                     tracing::warn!(%peer, request = line, status, "admin: refused: {words}");
                 }
@@ -228,7 +235,8 @@ impl Server {
                     self.brake.note_right(address);
                 }
                 client.enter(ClientStage::Waiting, BUSY, now);
-                let waiting = self.clients.values().filter(|client| client.is_waiting());
+                let is_waiting = |client: &&AdminClient| client.kind == kind && client.is_waiting();
+                let waiting = self.clients.values().filter(is_waiting);
                 let response = match waiting.count() > MAX_HOLDING {
                     true => Some(Response::refusal(format, &Refusal::overloaded())),
                     false => self.handler.take(who.clone(), *asked),
@@ -307,21 +315,15 @@ impl Server {
     }
 
     fn accept(&mut self, now: Instant) {
-        if !self.listener_ready || self.paused_until.is_some_and(|until| until > now) {
+        if self.paused_until.is_some_and(|until| until > now) {
             return;
         }
         self.paused_until = None;
         for _ in 0..ACCEPTS_PER_TICK {
-            match self.listener.accept() {
-                Ok(arrival) => {
-                    self.make_room(MAX_CLIENTS - 1, |_| true, now);
-                    self.add_client(arrival, now);
-                }
+            match self.listeners.accept() {
+                Ok(None) => return,
+                Ok(Some(arrival)) => self.add_client(arrival, now),
                 Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => {
-                        self.listener_ready = false;
-                        return;
-                    }
                     io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
                     _ => {
                         if self.complaints.is_due(now) {
@@ -338,7 +340,7 @@ impl Server {
     /// Turns clients away until at most `most` of those that `count` selects remain. Each gets one
     /// more look first: a request that has arrived is answered, and work in progress may have
     /// completed.
-    fn make_room(&mut self, most: usize, count: fn(&AdminClient) -> bool, now: Instant) {
+    fn make_room(&mut self, most: usize, count: impl Fn(&AdminClient) -> bool, now: Instant) {
         let mut heard = Vec::new();
         loop {
             let counted = self.clients.iter().filter(|(_, client)| count(client));
@@ -373,8 +375,8 @@ impl Server {
             return;
         }
         if self.turned_away.take(now) {
-            let peer = &client.peer;
-            tracing::warn!(%peer, "admin: a client was refused: all connections are in use");
+            let (peer, plane) = (&client.peer, client.kind.name());
+            tracing::warn!(%peer, "{plane}: a client was refused: all connections are in use");
         }
         if client.connection.turn_away(clock::now()) {
             client.stage = ClientStage::Writing;
@@ -399,7 +401,13 @@ impl Server {
         if arrival.stream.register(self.poll.registry(), Token(id)).is_err() {
             return;
         }
-        let client = AdminClient::new(arrival, now);
+        let mut client = AdminClient::new(arrival, now);
+        if client.kind == ClientKind::Metrics && !self.handler.allows(client.address) {
+            client.kind = ClientKind::Stranger;
+            client.connection.forbid(clock::now());
+        }
+        let kind = client.kind;
+        self.make_room(kind.places() - 1, |client| client.kind == kind, now);
         self.clients.insert(id, client);
         self.serve(id, now);
     }

@@ -11,7 +11,7 @@ use super::checkpoints::{Checkpoints, Plan};
 use super::flusher::Flusher;
 use super::mover::Mover;
 use super::sweeper::Sweeper;
-use crate::admin::{Admin, AdminArgs, AdminError};
+use crate::admin::{Admin, AdminArgs, AdminError, PlaneListeners};
 use crate::process::child::ChildContext;
 use crate::process::log;
 use crate::process::message::{self, Received, ToChild};
@@ -54,16 +54,20 @@ pub fn run(child: ChildContext) -> Result<(), KeeperError> {
     let mut child = child;
     let service = Service::attach(&child.data_dir, Role::Keeper)?;
     let sweeper = Sweeper::new(clock::instant());
-    let admin = match child.share.admin.take() {
-        Some(listener) => Some(Admin::start(AdminArgs {
-            listener,
+    let listeners = PlaneListeners {
+        admin: child.share.admin.take(),
+        metrics: std::mem::take(&mut child.share.metrics),
+    };
+    let admin = match listeners.is_empty() {
+        true => None,
+        false => Some(Admin::start(AdminArgs {
+            listeners,
             channel: child.channel.try_clone()?,
             master: child.master,
             conf_dir: child.conf_dir.clone(),
             data_dir: child.data_dir.clone(),
             hottest: sweeper.hottest(),
         })?),
-        None => None,
     };
     message::send_ready(&child.channel)?;
     Keeper::new(child, service, admin, sweeper).run()?;

@@ -15,7 +15,7 @@ use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{self, Pid, Signal};
 use frs::conf::active::{self, ActiveError};
-use frs::conf::{Conf, Faults, Listen, Settings};
+use frs::conf::{Conf, Faults, Listen, Settings, Srv};
 use frs::service::Role;
 use frs::store::{self, CheckpointFacts, RequestedPass, Runtime, SlotStatus};
 
@@ -204,32 +204,24 @@ pub fn status(conf_dir: &Path, settings: &Settings) -> Result<String, CommandErr
     // Its addresses may differ from those in the files now.
     let conf = active::read(&data_dir, generation)?;
     let mut text = format!("master       process {pid}\ngeneration   {generation}\n");
-    for listen in &conf.srv.listen {
+    addresses(&conf.srv).for_each(|(what, listen)| {
         text += &match listen {
-            Listen::Tcp(address) => format!("listens on   {address}\n"),
-            Listen::Unix(path) => format!("listens on   unix:{}\n", path.display()),
+            Listen::Tcp(address) => format!("{what:<12} {address}\n"),
+            Listen::Unix(path) => format!("{what:<12} unix:{}\n", path.display()),
         };
-    }
-    for resp in &conf.srv.resps {
-        text += &match &resp.listen {
-            Listen::Tcp(address) => format!("RESP on      {address}\n"),
-            Listen::Unix(path) => format!("RESP on      unix:{}\n", path.display()),
-        };
-    }
-    if let Some(rls) = &conf.srv.rls {
-        text += &match &rls.listen {
-            Listen::Tcp(address) => format!("Envoy on     {address}\n"),
-            Listen::Unix(path) => format!("Envoy on     unix:{}\n", path.display()),
-        };
-    }
-    if let Some(admin) = &conf.srv.admin {
-        text += &match &admin.listen {
-            Listen::Tcp(address) => format!("admin plane  {address}\n"),
-            Listen::Unix(path) => format!("admin plane  unix:{}\n", path.display()),
-        };
-    }
+    });
     runtime.slots().iter().for_each(|slot| text += &slot_line(slot, generation));
     Ok(text)
+}
+
+/// All addresses, and what is at each.
+fn addresses(srv: &Srv) -> impl Iterator<Item = (&'static str, &Listen)> {
+    let listens = srv.listen.iter().map(|listen| ("listens on", listen));
+    let resps = srv.resps.iter().map(|resp| ("RESP on", &resp.listen));
+    let rls = srv.rls.iter().map(|rls| ("Envoy on", &rls.listen));
+    let admin = srv.admin.iter().map(|admin| ("admin plane", &admin.listen));
+    let metrics = srv.metrics.iter().map(|listen| ("metrics", listen));
+    listens.chain(resps).chain(rls).chain(admin).chain(metrics)
 }
 
 /// The line of an attached process. `generation` is the one in force.

@@ -6,6 +6,7 @@
 use frs::conf::{Conf, Group, Listen, OtherSetting, Srv};
 
 const ADMIN: &str = "<admin listen>";
+const METRICS: &str = "<metrics listen>";
 const RESP: &str = "<resp listen>";
 const RLS: &str = "<rls listen>";
 const HASH: &str = "hash";
@@ -76,6 +77,7 @@ pub fn refused(old: &Conf, new: &Conf) -> Vec<RestartNeed> {
         (was.log.file != is.log.file, "<log file>"),
         // Other changes of these are checked below.
         (admin(old).is_none() && admin(new).is_some(), ADMIN),
+        (has_all(&is.metrics, &was.metrics) && !has_all(&was.metrics, &is.metrics), METRICS),
         (rls(old).is_none() && rls(new).is_some(), RLS),
         (resps(new).len() > resps(old).len() && resps(new).starts_with(&resps(old)), RESP),
     ];
@@ -115,8 +117,8 @@ fn changed_groups<'c>(
 }
 
 /// All changes from `old` to `new` that a new binary cannot make while processes of the older one
-/// still serve. The new binary gets the admin plane's listener and cannot close it: if it fails
-/// late, the older one needs that listener.
+/// still serve. The new binary gets the listeners of the admin plane and of metrics and cannot close
+/// them: if it fails late, the older one needs them.
 pub fn refused_to_a_new_binary(old: &Conf, new: &Conf) -> Vec<RestartNeed> {
     // Of a group that is to move, the older master must know.
     let geometry = changed_groups(old, new).flat_map(|(live, group)| geometry_changes(live, group));
@@ -127,6 +129,7 @@ fn settings_of_a_server(old: &Conf, new: &Conf) -> impl Iterator<Item = (bool, &
     let (was, is) = (&old.srv, &new.srv);
     let settings = [
         (admin(old).is_some() && admin(old) != admin(new), ADMIN),
+        (!has_all(&is.metrics, &was.metrics), METRICS),
         (rls(old).is_some() && rls(old) != rls(new), RLS),
         // Clients of older processes know theirs by its number.
         (!resps(new).starts_with(&resps(old)), RESP),
@@ -165,6 +168,10 @@ fn restarts(
 
 fn admin(conf: &Conf) -> Option<&Listen> {
     conf.srv.admin.as_ref().map(|admin| &admin.listen)
+}
+
+fn has_all(addresses: &[Listen], named: &[Listen]) -> bool {
+    named.iter().all(|address| addresses.contains(address))
 }
 
 fn rls(conf: &Conf) -> Option<&Listen> {

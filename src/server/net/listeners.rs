@@ -72,17 +72,24 @@ impl ServedAddress<'_> {
 pub struct OtherAddresses<'c> {
     /// The admin plane's.
     pub admin: Option<&'c Listen>,
+    /// Those of metrics, which the admin plane's thread serves.
+    pub metrics: &'c [Listen],
     /// That of frs-envoy.
     pub envoy: Option<&'c Listen>,
 }
 
-impl OtherAddresses<'_> {
+impl<'c> OtherAddresses<'c> {
     /// Those of a configuration.
-    pub fn of(srv: &Srv) -> OtherAddresses<'_> {
+    pub fn of(srv: &'c Srv) -> OtherAddresses<'c> {
         OtherAddresses {
             admin: srv.admin.as_ref().map(|admin| &admin.listen),
+            metrics: &srv.metrics,
             envoy: srv.rls.as_ref().map(|rls| &rls.listen),
         }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &'c Listen> {
+        self.admin.into_iter().chain(self.metrics).chain(self.envoy)
     }
 }
 
@@ -124,6 +131,8 @@ pub struct Share {
     pub shared: Vec<SharedListener>,
     /// The admin plane's listener, which belongs to the keeper.
     pub admin: Option<PlainListener>,
+    /// The listeners of metrics, which do, too.
+    pub metrics: Vec<PlainListener>,
     /// Where frs-envoy serves Envoy.
     pub envoy: Option<PlainListener>,
 }
@@ -136,7 +145,7 @@ pub struct SharedListener {
     pub face: Face,
 }
 
-/// A listener that one process has: that of the admin plane, or of frs-envoy.
+/// A listener that one process has: that of the admin plane, of metrics, or of frs-envoy.
 #[derive(Debug)]
 pub enum PlainListener {
     /// On a TCP address.
@@ -163,6 +172,7 @@ pub struct ListeningSockets {
     sets: Vec<Vec<TcpListener>>,
     unix: Vec<UnixSocket>,
     admin: Option<PlainSocket>,
+    metrics: Vec<PlainSocket>,
     envoy: Option<PlainSocket>,
 }
 
@@ -223,13 +233,19 @@ impl ListeningSockets {
             }
         }
         listeners.make_sets(columns, sets)?;
-        let OtherAddresses { admin, envoy } = others;
-        let open = |listen: Option<&Listen>, given, mode| {
-            listen.map(|listen| open_plain(listen, given, mode)).transpose()
-        };
-        listeners.admin = open(admin, sorted.admin, ADMIN_MODE)?;
-        listeners.envoy = open(envoy, sorted.envoy, OPEN_MODE)?;
+        let mut open = |listen, mode| open_plain(listen, sorted.take_plain(listen), mode);
+        let OtherAddresses { admin, metrics, envoy } = others;
+        listeners.admin = admin.map(|listen| open(listen, ADMIN_MODE)).transpose()?;
+        for listen in metrics {
+            listeners.metrics.push(open(listen, OPEN_MODE)?);
+        }
+        listeners.envoy = envoy.map(|listen| open(listen, OPEN_MODE)).transpose()?;
         Ok(listeners)
+    }
+
+    /// The sockets that one process each has.
+    fn plain(&self) -> impl Iterator<Item = &PlainSocket> {
+        self.admin.iter().chain(&self.metrics).chain(&self.envoy)
     }
 
     /// Makes listener sets from the listeners of each address, as many as the longest column has.
@@ -263,14 +279,13 @@ impl ListeningSockets {
     pub fn all(&self) -> AllSockets<'_> {
         let tcp = self.sets.iter().flatten().map(AsFd::as_fd);
         let unix = self.unix.iter().map(|socket| (socket.lent, socket.shared.listener.as_fd()));
-        let plain = self.admin.iter().chain(&self.envoy);
-        let plain = plain.map(|socket| (socket.lent, socket.listener.as_fd()));
+        let plain = self.plain().map(|socket| (socket.lent, socket.listener.as_fd()));
         let (lent, own): (Vec<_>, Vec<_>) = unix.chain(plain).partition(|(lent, _)| *lent);
         let own = tcp.chain(own.into_iter().map(|(_, fd)| fd)).collect();
         AllSockets { own, lent: lent.into_iter().map(|(_, fd)| fd).collect() }
     }
 
-    /// The addresses as text, those of RESP with `resp:` before them.
+    /// The addresses that workers serve, as text, those of RESP with `resp:` before them.
     pub fn addresses(&self) -> Vec<String> {
         let tcp = self.addresses.iter().map(SocketAddr::to_string).zip(&self.faces);
         let unix = self
@@ -303,8 +318,7 @@ impl ListeningSockets {
             sets: numbered.filter(|set| sets.contains(&set.number)).collect(),
             faces: self.faces,
             shared: self.unix.into_iter().map(|socket| socket.shared).collect(),
-            admin: None,
-            envoy: None,
+            ..Share::default()
         }
     }
 
@@ -315,16 +329,19 @@ impl ListeningSockets {
 
     /// Keeps only the share of the keeper.
     pub fn into_admin_share(self) -> Share {
-        Share { admin: self.admin.map(|socket| socket.listener), ..Share::default() }
+        Share {
+            admin: self.admin.map(|socket| socket.listener),
+            metrics: self.metrics.into_iter().map(|socket| socket.listener).collect(),
+            ..Share::default()
+        }
     }
 
     /// Removes the files of the server's own unix sockets, at its end.
     pub fn remove_files(&self) {
-        let plain =
-            self.admin.iter().chain(&self.envoy).filter_map(|socket| match &socket.listen {
-                Listen::Unix(path) if !socket.lent => Some(path),
-                _ => None,
-            });
+        let plain = self.plain().filter_map(|socket| match &socket.listen {
+            Listen::Unix(path) if !socket.lent => Some(path),
+            _ => None,
+        });
         let unix = self.unix.iter().filter(|socket| !socket.lent).map(|socket| &socket.path);
         for path in unix.chain(plain) {
             if let Err(error) = std::fs::remove_file(path) {
@@ -339,8 +356,8 @@ impl ListeningSockets {
 struct Sorted {
     tcp: BTreeMap<SocketAddr, Vec<TcpListener>>,
     unix: BTreeMap<PathBuf, Given<UnixListener>>,
-    admin: Option<Given<Socket>>,
-    envoy: Option<Given<Socket>>,
+    /// Those that one process each has.
+    plain: Vec<(Listen, Given<Socket>)>,
 }
 
 impl Sorted {
@@ -364,7 +381,7 @@ impl Sorted {
         &mut self,
         Given { socket, lent }: Given<Socket>,
         served: &[ServedAddress<'_>],
-        OtherAddresses { admin, envoy }: OtherAddresses<'_>,
+        others: OtherAddresses<'_>,
     ) -> io::Result<()> {
         let local = socket.local_addr()?;
         let address = local.as_socket();
@@ -394,22 +411,24 @@ impl Sorted {
                     None => Ok(()),
                 }
             }
-            None if admin.as_ref().is_some_and(is_its) => {
-                match self.admin.replace(Given { socket, lent }) {
-                    Some(_) => Err(invalid(format!("{shown}: given twice"))),
-                    None => Ok(()),
+            None => {
+                let Some(named) = others.all().find(is_its) else {
+                    return Err(invalid(format!(
+                        "no <listen> names {shown}, nor does a <resp>, <rls>, <admin> or <metrics>"
+                    )));
+                };
+                if self.plain.iter().any(|(taken, _)| taken == named) {
+                    return Err(invalid(format!("{shown}: given twice")));
                 }
+                self.plain.push((named.clone(), Given { socket, lent }));
+                Ok(())
             }
-            None if envoy.as_ref().is_some_and(is_its) => {
-                match self.envoy.replace(Given { socket, lent }) {
-                    Some(_) => Err(invalid(format!("{shown}: given twice"))),
-                    None => Ok(()),
-                }
-            }
-            None => Err(invalid(format!(
-                "no <listen> names {shown}, nor does a <resp>, <rls> or <admin>"
-            ))),
         }
+    }
+
+    fn take_plain(&mut self, listen: &Listen) -> Option<Given<Socket>> {
+        let at = self.plain.iter().position(|(named, _)| named == listen)?;
+        Some(self.plain.swap_remove(at).1)
     }
 }
 

@@ -5,6 +5,8 @@ mod changes;
 mod checkpoints;
 mod growing;
 mod logs;
+mod metrics_listeners;
+mod network;
 mod resp_listeners;
 mod settings;
 mod systemd;

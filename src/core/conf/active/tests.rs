@@ -54,13 +54,15 @@ fn what_was_switched_and_reset_lies_over_it() {
     let map = "<map><group name='g' files='1' key-nodes='1' node-size='64'/>\
         <biz id='8' name='a' key='integer'><limit policy='total' max='1'/></biz>\
         <biz id='9' name='b' key='integer'><limit policy='total' max='1'/></biz></map>";
-    let srv = "<srv><admin listen='unix:run/admin' token-file='t'/></srv>";
+    let srv = "<srv><admin listen='unix:run/admin' token-file='t'/>\
+               <metrics listen='unix:run/metrics'/></srv>";
     let texts = Texts { srv: srv.to_owned(), map: map.to_owned(), ..texts() };
     write_overlaid(dir.path(), 1, &texts, &overlay()).unwrap();
     let conf = read(dir.path(), 1).unwrap();
     assert!(conf.srv.degrade);
     assert_eq!(conf.map.bizs.iter().map(|biz| biz.epoch).collect::<Vec<_>>(), [0, 200]);
     let here = std::env::current_dir().unwrap();
+    assert_eq!(conf.srv.metrics, [Listen::Unix(here.join("run/metrics"))]);
     let admin = conf.srv.admin.unwrap();
     assert_eq!(admin.listen, Listen::Unix(here.join("run/admin")));
     assert_eq!(admin.token_file, Some(here.join("t")));

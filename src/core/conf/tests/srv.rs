@@ -157,6 +157,42 @@ fn faulty_srv_values() {
              127.0.0.1:7601 or [::1]:7601, or unix:PATH",
         ),
         (
+            "<srv><listen>[::1]:1</listen>\n<admin listen='[::1]:1'/></srv>",
+            "2:16: found listen=\"[::1]:1\" again, expected an address of its own: <listen> has it",
+        ),
+        (
+            "<srv>\n<metrics/></srv>",
+            "2:1: found <metrics> without listen, expected listen: ADDRESS:PORT, [ADDRESS]:PORT or unix:PATH",
+        ),
+        (
+            "<srv>\n<metrics listen='localhost:7602'/></srv>",
+            "2:18: found listen=\"localhost:7602\", expected ADDRESS:PORT, [ADDRESS]:PORT or unix:PATH",
+        ),
+        (
+            "<srv>\n<metrics listen='0.0.0.0:7602' token-file='t'/></srv>",
+            "2:32: found attribute token-file of <metrics>, expected listen",
+        ),
+        (
+            "<srv>\n<metrics listen='127.0.0.1:7600'/></srv>",
+            "2:18: found listen=\"127.0.0.1:7600\" again, expected an address of its own: <listen> has it",
+        ),
+        (
+            "<srv>\n<metrics listen='[::1]:1'/><admin listen='[::1]:1'/></srv>",
+            "2:18: found listen=\"[::1]:1\" again, expected an address of its own: <admin> has it",
+        ),
+        (
+            "<srv>\n<metrics listen='[::1]:1'/>\n<metrics listen='[::1]:1'/></srv>",
+            "3:18: found listen=\"[::1]:1\" again, expected an address of its own: the <metrics> of line 2 has it",
+        ),
+        (
+            "<srv>\n<resp listen='[::1]:1'/><metrics listen='[::1]:1'/></srv>",
+            "2:15: found listen=\"[::1]:1\" again, expected an address of its own: the <metrics> of line 2 has it",
+        ),
+        (
+            "<srv>\n<rls listen='[::1]:1'/><metrics listen='[::1]:1'/></srv>",
+            "2:14: found listen=\"[::1]:1\" again, expected an address of its own: the <metrics> of line 2 has it",
+        ),
+        (
             "<srv><degrade>of</degrade></srv>",
             "1:15: found <degrade>of</degrade>, expected one of true, false",
         ),
@@ -167,7 +203,7 @@ fn faulty_srv_values() {
         ),
         (
             "<srv><degarde>true</degarde></srv>",
-            "1:6: found <degarde> in <srv>, expected one of workers, admin, data, http, log, user, authz, degrade, cluster, rls, listen, resp, allow, trusted (nearest: degrade)",
+            "1:6: found <degarde> in <srv>, expected one of workers, admin, data, http, log, user, authz, degrade, cluster, rls, listen, metrics, resp, allow, trusted (nearest: degrade)",
         ),
         (
             "<srv><log/>\n<log/></srv>",
@@ -195,4 +231,23 @@ fn faulty_srv_values() {
 fn fewer_items_lower_the_default_of_atomic_items() {
     let conf = good("<srv><http max-items='10'/></srv>", &format!("<map>{GROUP}</map>"));
     assert_eq!(conf.srv.http.max_atomic_items, 10);
+}
+
+#[test]
+fn metrics_listen_beside_an_admin_plane_or_without_one() {
+    let map = format!("<map>{GROUP}</map>");
+    let metrics = "<metrics listen='0.0.0.0:7602'/><metrics listen='[::]:7602'/>\
+                   <metrics listen='unix:run/metrics.sock'/>";
+    let admin = "<admin listen='127.0.0.1:7601'/>";
+    let srv =
+        |elements: &str| good(&format!("<srv><workers>3</workers>{elements}</srv>"), &map).srv;
+    assert_eq!(srv(metrics).metrics.len(), 3);
+    let slots = ["", metrics, admin, &format!("{metrics}{admin}")].map(|elements| {
+        let srv = srv(elements);
+        (srv.has_plane(), srv.needed_slots())
+    });
+    assert_eq!(slots, [(false, 5), (true, 6), (true, 6), (true, 6)]);
+    let many: String = (1..=17).map(|port| format!("\n<metrics listen='[::1]:{port}'/>")).collect();
+    let expected = "srv.xml:18:1: found another <metrics>, expected at most 16 of <srv>";
+    srv_faults(&format!("<srv>{many}</srv>"), &[expected]);
 }

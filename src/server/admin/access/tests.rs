@@ -151,6 +151,56 @@ fn pages_of_others_are_refused() {
     assert_eq!(status(Over::Tcp, cross), 403);
 }
 
+fn scrape_status(request: &str) -> u16 {
+    let bytes = format!("{}\r\n\r\n", request.replace('\n', "\r\n"));
+    let mut room = fields();
+    let head = Head::parse(bytes.as_bytes(), &mut room, 8192).unwrap();
+    admit_scrape(&head).map_or_else(|refusal| refusal.status, |_| 200)
+}
+
+#[test]
+fn where_metrics_are_served_nothing_else_is() {
+    for host in ["10.0.0.5:7602", "frs.example", "[fd00::1]:7602", "localhost"] {
+        for method in ["GET", "HEAD"] {
+            for path in ["/metrics", "/health"] {
+                let request = format!("{method} {path} HTTP/1.1\nHost: {host}");
+                assert_eq!(scrape_status(&request), 200, "{request}");
+            }
+        }
+    }
+    assert_eq!(scrape_status("GET /metrics HTTP/1.0"), 200);
+    for (path, methods) in crate::admin::route::PATHS {
+        let is_served = ["/metrics", "/health"].contains(&path);
+        for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"] {
+            let target = path.replace("{biz}", "login");
+            let request = format!(
+                "{method} {target} HTTP/1.1\nHost: a.example\nAuthorization: Bearer {TOKEN}"
+            );
+            let expected = match (is_served, methods.split(", ").any(|taken| taken == method)) {
+                (false, _) => 404,
+                (true, false) => 405,
+                (true, true) => 200,
+            };
+            assert_eq!(scrape_status(&request), expected, "{request}");
+        }
+    }
+    for (rest, expected) in [
+        ("/metrics?x=1 HTTP/1.1\nHost: a", 400),
+        ("/metrics/ HTTP/1.1\nHost: a", 404),
+        ("/%6detrics HTTP/1.1\nHost: a", 404),
+        ("/metrics HTTP/1.1\nHost: a b", 400),
+        ("/metrics HTTP/1.1", 400),
+        ("/metrics HTTP/1.1\nHost: a\nContent-Length: 1", 413),
+        ("/metrics HTTP/1.1\nHost: a\nTransfer-Encoding: chunked", 413),
+        ("/metrics HTTP/1.1\nHost: a\nOrigin: http://b.example", 403),
+        ("/metrics HTTP/1.1\nHost: a\nOrigin: null", 403),
+        ("/metrics HTTP/1.1\nHost: a\nSec-Fetch-Site: cross-site", 403),
+        ("/metrics HTTP/1.1\nHost: a\nSec-Fetch-Site: none", 200),
+    ] {
+        assert_eq!(scrape_status(&format!("GET {rest}")), expected, "{rest}");
+    }
+}
+
 #[test]
 fn changes_need_the_token() {
     let ask =

@@ -49,6 +49,7 @@ fn conf() -> Conf {
             authz: AuthzKey::Peer,
             trusted: vec![],
             admin: None,
+            metrics: vec![],
             degrade: false,
             cluster: None,
         },
@@ -113,6 +114,26 @@ fn the_admin_plane_moves_and_goes_with_a_restart_only() {
         let expected = [RestartNeed::NeedsRestart { setting: "<admin listen>" }];
         assert_eq!(refused(&old, &new), expected);
         assert_eq!(refused_to_a_new_binary(&old, &new), expected);
+    }
+}
+
+#[test]
+fn addresses_of_metrics_may_be_added_by_a_new_binary_and_change_their_order() {
+    let of = |paths: &[&str]| {
+        let mut conf = conf();
+        conf.srv.metrics = paths.iter().map(|path| Listen::Unix(path.into())).collect();
+        conf
+    };
+    assert_eq!(refused(&of(&["a", "b"]), &of(&["b", "a"])), []);
+    let expected = [RestartNeed::NeedsRestart { setting: "<metrics listen>" }];
+    for (old, new, is_fit) in [
+        (of(&[]), of(&["a"]), true),
+        (of(&["a"]), of(&["b", "a"]), true),
+        (of(&["a"]), of(&["b"]), false),
+        (of(&["a"]), of(&[]), false),
+    ] {
+        assert_eq!(refused(&old, &new), expected);
+        assert_eq!(refused_to_a_new_binary(&old, &new).is_empty(), is_fit);
     }
 }
 

@@ -93,6 +93,39 @@ fn each_listener_knows_what_is_spoken_there_in_every_process_that_gets_it() {
 }
 
 #[test]
+fn those_of_metrics_are_handed_over_each_to_its_address() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let unix = |name: &str| Listen::Unix(dir.path().join(name));
+    let metrics = [unix("a"), unix("b")];
+    let opened = |metrics: &[Listen], given: &[Given]| {
+        let others = OtherAddresses { metrics, ..OtherAddresses::default() };
+        ListeningSockets::open(&[], others, 1, given)
+    };
+    let of = |listeners: ListeningSockets| {
+        let metrics = listeners.into_admin_share().metrics;
+        metrics.iter().map(|listener| inode(listener.as_fd().as_raw_fd())).collect::<Vec<_>>()
+    };
+    let first = opened(&metrics, &[]).expect("opened");
+    for name in ["a", "b"] {
+        let mode = std::fs::metadata(dir.path().join(name)).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, OPEN_MODE);
+    }
+    let given = handed_over(&first);
+    let turned = [unix("b"), unix("new"), unix("a")];
+    let second = opened(&turned, &given).expect("matched");
+    let lacking = opened(&metrics[..1], &given).expect_err("not named").to_string();
+    assert!(lacking.contains("no <listen> names unix:"), "{lacking}");
+    assert!(lacking.contains("nor does a <resp>, <rls>, <admin> or <metrics>"), "{lacking}");
+    let twice: Vec<Given> = handed_over(&first).into_iter().chain(given).collect();
+    let twice = opened(&metrics, &twice).expect_err("twice").to_string();
+    assert!(twice.contains("given twice"), "{twice}");
+    second.remove_files();
+    assert_eq!(std::fs::read_dir(dir.path()).expect("readable").count(), 0);
+    let (first, second) = (of(first), of(second));
+    assert_eq!([&second[2], &second[0]], [&first[0], &first[1]]);
+}
+
+#[test]
 fn the_admin_planes_is_handed_over_with_the_others() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("admin.sock");
@@ -103,7 +136,7 @@ fn the_admin_planes_is_handed_over_with_the_others() {
     for admin in [Listen::Unix(path.clone()), Listen::Tcp(address)] {
         let first = ListeningSockets::open(
             &http(&[any_port()]),
-            OtherAddresses { admin: Some(&admin), envoy: None },
+            OtherAddresses { admin: Some(&admin), ..OtherAddresses::default() },
             1,
             &[],
         )
@@ -119,7 +152,7 @@ fn the_admin_planes_is_handed_over_with_the_others() {
         .expect_err("not named");
         let second = ListeningSockets::open(
             &http(&[named]),
-            OtherAddresses { admin: Some(&admin), envoy: None },
+            OtherAddresses { admin: Some(&admin), ..OtherAddresses::default() },
             1,
             &given,
         )
