@@ -456,6 +456,25 @@ impl Policy {
         })
     }
 
+    /// The time in which a key may make `max` uses again and again, in microseconds, rounded down:
+    /// the interval, or the time in which a bucket fills. None for calendar windows, whose length
+    /// differs, and for what never begins again.
+    pub fn period_us(&self) -> Option<u64> {
+        let (ms, parts) = match *self {
+            Policy::Interval(Interval { interval_ms, .. })
+            | Policy::Sliding(Sliding { interval_ms, .. })
+            | Policy::SlidingCounter(SlidingCounter { interval_ms, .. }) => (interval_ms.into(), 1),
+            Policy::Token(Token { rate, per_ms, burst })
+            | Policy::Gcra(Gcra { rate, per_ms, burst, .. }) => {
+                (u128::from(burst) * u128::from(per_ms), rate)
+            }
+            Policy::Calendar(_) | Policy::Total(_) | Policy::Count(_) | Policy::Distinct(_) => {
+                return None;
+            }
+        };
+        Some((ms.saturating_mul(1000) / u128::from(parts)).try_into().unwrap_or(u64::MAX))
+    }
+
     /// The same policy with another max, which is the burst of a bucket. None if it has no max.
     pub fn with_max(&self, max: u64) -> Option<Policy> {
         Some(match self.clone() {

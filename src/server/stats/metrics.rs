@@ -6,7 +6,7 @@
 
 use std::fmt::{self, Display, Write};
 
-use super::snapshot::{GroupSnapshot, Stats};
+use super::snapshot::{GroupSnapshot, LimitBounds, Stats};
 use crate::protocol::call::{Call, status_word};
 use frs::service::{ItemError, Outcome};
 use frs::store::counter::{
@@ -18,11 +18,15 @@ use frs::store::{Counter, Sums};
 /// The media type of [`text`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
+/// The most limits whose settings are shown.
+const MAX_LIMITS: usize = 16_384;
+
 /// All metrics of a server.
 pub fn text(stats: &Stats) -> String {
     let mut page = Page::default();
     page.requests(&stats.sums);
     page.items(stats);
+    page.limits(stats);
     page.connections(stats);
     page.groups(stats);
     page.semaphores(&stats.sums);
@@ -196,6 +200,38 @@ impl Page {
             self.sample(&bucket, &[of_biz, label("le", "+Inf")], biz.times.count());
             self.sample(&sum, &[of_biz], Seconds(biz.times.sum_us));
             self.sample(&total, &[of_biz], biz.times.count());
+        }
+    }
+
+    fn limits(&mut self, stats: &Stats) {
+        let help = "Maximum of a limit, or the burst of a bucket, for keys without an override.";
+        self.by_limit(stats, "frs_limit_max", help, |bounds| bounds.max);
+        let help = "Time in which a key may use that again and again: the interval, or the time in \
+                    which a bucket fills.";
+        self.by_limit(stats, "frs_limit_period_seconds", help, |bounds| {
+            bounds.period_us.map(Seconds)
+        });
+    }
+
+    /// One sample of each limit that has a value.
+    fn by_limit<V: Display>(
+        &mut self,
+        stats: &Stats,
+        name: &str,
+        help: &str,
+        value: impl Fn(&LimitBounds) -> Option<V>,
+    ) {
+        self.head(name, "gauge", help);
+        let all = stats.bizs.iter().flat_map(|biz| {
+            let numbered = (1..).zip(&biz.bounds);
+            numbered.map(move |(number, bounds): (usize, _)| (biz, number, bounds))
+        });
+        for (biz, number, bounds) in all.take(MAX_LIMITS) {
+            if let Some(value) = value(bounds) {
+                let (biz, number) = (biz.label(), number.to_string());
+                let labels = [label("biz", &biz), label("limit", &number)];
+                self.sample(name, &labels, value);
+            }
         }
     }
 

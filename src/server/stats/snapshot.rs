@@ -9,7 +9,7 @@ use super::history_document::Past;
 use frs::base::clock::{self, Millis};
 use frs::base::sys;
 use frs::conf::active::{self, ActiveError};
-use frs::conf::{Biz, Conf, Geometry, MoveMode, limit_words};
+use frs::conf::{Biz, Conf, Geometry, MoveMode, Policy, limit_words};
 use frs::service::Role;
 use frs::store::counter::{
     BizKey, BizSums, ClusterState, GroupKey, GroupSums, Histogram, OUTCOMES, REFUSERS,
@@ -113,6 +113,8 @@ pub struct Counted {
     pub name: Option<String>,
     /// Its limits as text.
     pub limits: Vec<String>,
+    /// What its limits allow, in the order of their numbers.
+    pub bounds: Vec<LimitBounds>,
     /// Machines share its limits.
     pub is_shared: bool,
     /// Items of Queries and of Updates, by [`Outcome`](frs::service::Outcome).
@@ -125,6 +127,16 @@ pub struct Counted {
     pub rates: Rates,
     /// The keys that use most, from the last sweep. The caller that knows them fills this in.
     pub hottest: Vec<Hot>,
+}
+
+/// What a limit allows a key that has no rule of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LimitBounds {
+    /// Its max, or the burst of its bucket. None: it only counts.
+    pub max: Option<u64>,
+    /// The time in which a key may use that again and again, in microseconds. None: it has none
+    /// that is always the same.
+    pub period_us: Option<u64>,
 }
 
 /// Items per second by [`Outcome`](frs::service::Outcome), Queries and Updates together. Each is
@@ -317,7 +329,8 @@ fn bizs(sums: &Sums, conf: &Conf) -> Vec<Counted> {
             let name = Some(biz.name.clone());
             let is_shared = biz.sharing.is_some();
             let sums = sums.remove(&key).unwrap_or_default();
-            Counted { name, limits: limits(biz), is_shared, ..counted_of(key, sums) }
+            let (limits, bounds) = (limits(biz), bounds(biz));
+            Counted { name, limits, bounds, is_shared, ..counted_of(key, sums) }
         })
         .collect();
     counted.extend(sums.into_iter().map(|(key, sums)| counted_of(key, sums)));
@@ -334,6 +347,7 @@ fn counted_of(key: BizKey, sums: BizSums) -> Counted {
         key,
         name: None,
         limits: Vec::new(),
+        bounds: Vec::new(),
         is_shared: false,
         items: sums.items,
         refusals: sums.refusals,
@@ -341,6 +355,12 @@ fn counted_of(key: BizKey, sums: BizSums) -> Counted {
         rates: Rates::default(),
         hottest: Vec::new(),
     }
+}
+
+fn bounds(biz: &Biz) -> Vec<LimitBounds> {
+    let policies = biz.limits.iter().map(|limit| &limit.policy);
+    let of = |policy: &Policy| LimitBounds { max: policy.max(), period_us: policy.period_us() };
+    policies.map(of).collect()
 }
 
 fn limits(biz: &Biz) -> Vec<String> {
@@ -385,6 +405,8 @@ mod tests {
         let expected = [("b", [1, 0]), ("1", [1, 0]), ("(unknown)", [0, 1])];
         assert_eq!(bizs, expected.map(|(label, counts)| (label.to_owned(), counts)));
         assert_eq!(stats.bizs[0].limits, ["9 in 1 h from the first use"]);
+        let bounds = LimitBounds { max: Some(9), period_us: Some(3_600_000_000) };
+        assert_eq!(stats.bizs[0].bounds, [bounds]);
         let groups: Vec<(&str, bool)> =
             stats.groups.iter().map(|group| (group.name(), group.geometry.is_some())).collect();
         assert_eq!(groups, [("two", true), ("one", false)]);

@@ -604,3 +604,23 @@ fn limits_of_a_biz_are_bounded() {
         &["map.xml:1:192604: found another <limit>, expected at most 4096 of a biz"],
     );
 }
+
+#[test]
+fn a_period_is_the_interval_or_the_time_in_which_a_bucket_fills() {
+    for (settings, expected) in [
+        ("policy='interval' interval='60s' max='5'", Some(60_000_000)),
+        ("policy='sliding' interval='1s' max='5'", Some(1_000_000)),
+        ("policy='sliding-counter' interval='1ms' max='5'", Some(1000)),
+        ("policy='token' rate='10/s' burst='20'", Some(2_000_000)),
+        ("policy='token' rate='3/ms' burst='1'", Some(333)),
+        ("policy='gcra' rate='1/m' burst='2' per-call='true'", Some(120_000_000)),
+        ("policy='calendar' unit='day' max='5'", None),
+        ("policy='total' max='5'", None),
+        ("policy='count'", None),
+        ("policy='distinct' precision='exact' max='5'", None),
+    ] {
+        assert_eq!(limit(settings, "").policy.period_us(), expected, "{settings}");
+    }
+    let slow = Policy::Token(Token { rate: 1, per_ms: u64::MAX, burst: u64::MAX });
+    assert_eq!(slow.period_us(), Some(u64::MAX));
+}

@@ -99,6 +99,10 @@ fn stats() -> Stats {
         key,
         name: name.map(str::to_owned),
         limits: vec!["5 in 60 s".into(), "9 in 1 h".into()],
+        bounds: name.map_or(Vec::new(), |_| {
+            let bounds = |max, period_us| LimitBounds { max, period_us };
+            vec![bounds(Some(5), Some(60_000_000)), bounds(None, None), bounds(Some(7), None)]
+        }),
         is_shared: false,
         refusals: [4, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1],
         times: times.clone(),
@@ -165,12 +169,14 @@ fn geometry() -> Geometry {
 }
 
 /// Every metric, its type and its labels.
-const TABLE: [(&str, &str, &[&str]); 33] = [
+const TABLE: [(&str, &str, &[&str]); 35] = [
     ("frs_requests_total", "counter", &["command", "status"]),
     ("frs_items_total", "counter", &["biz", "command", "verdict"]),
     ("frs_limit_refusals_total", "counter", &["biz", "limit"]),
     ("frs_biz_request_seconds", "histogram", &["biz"]),
     ("frs_item_errors_total", "counter", &["error"]),
+    ("frs_limit_max", "gauge", &["biz", "limit"]),
+    ("frs_limit_period_seconds", "gauge", &["biz", "limit"]),
     ("frs_request_seconds", "histogram", &[]),
     ("frs_connections", "gauge", &[]),
     ("frs_connections_total", "counter", &[]),
@@ -249,6 +255,11 @@ fn figures_stand_where_they_belong() {
     assert_eq!(items("(unknown)", "query", "shadowed"), Some(4.0));
     assert_eq!(items("(others)", "update", "banned"), Some(10.0));
     assert_eq!(of("frs_item_errors_total", &[("error", "bad-key")]), Some(9.0));
+    let limit = |name, number| of(name, &[("biz", "a\"b\\c\nd"), ("limit", number)]);
+    let maxima = ["1", "2", "3", "4"].map(|number| limit("frs_limit_max", number));
+    assert_eq!(maxima, [Some(5.0), None, Some(7.0), None]);
+    let periods = ["1", "3"].map(|number| limit("frs_limit_period_seconds", number));
+    assert_eq!(periods, [Some(60.0), None]);
     assert_eq!(of("frs_connections", &[]), Some(5.0));
     assert_eq!(of("frs_processes", &[("role", "worker")]), Some(2.0));
     assert_eq!(of("frs_process_restarts_total", &[("role", "keeper")]), Some(6.0));
@@ -299,6 +310,14 @@ fn a_server_that_has_just_begun_shows_every_series_that_needs_no_name() {
         let named = labels.iter().any(|label| matches!(*label, "group" | "biz"));
         assert_eq!(families[name].samples.is_empty(), named, "{name}");
     }
+}
+
+#[test]
+fn limits_are_shown_up_to_a_bound() {
+    let mut stats = stats();
+    let bounds = LimitBounds { max: Some(1), period_us: None };
+    stats.bizs[0].bounds = vec![bounds; MAX_LIMITS + 1];
+    assert_eq!(text(&stats).matches("frs_limit_max{").count(), MAX_LIMITS);
 }
 
 /// What a courier asks nodes.

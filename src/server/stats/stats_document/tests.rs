@@ -29,6 +29,7 @@ fn stats() -> Stats {
         key: BizKey::Id(9),
         name: Some("login".into()),
         is_shared: true,
+        bounds: Vec::new(),
         limits: vec!["5 in 60 s".into(), "<&\"'\\>".into()],
         items: [[1; OUTCOMES], [2; OUTCOMES]],
         refusals: std::array::from_fn(|refuser| refuser as u64),
