@@ -8,6 +8,7 @@ pub mod c_library;
 pub mod files;
 pub mod items;
 pub mod load;
+pub mod metrics;
 pub mod needs;
 pub mod plane;
 pub mod programs;

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::common::metrics::{self, Scrape};
 use crate::common::{Client, Server, Settings, Setup, files, needs, text, tools};
 use frs::conf::{Conf, duration};
 use frs::service::{ItemOptions, Request, Service};
@@ -492,13 +493,13 @@ fn every_metric_is_described_and_no_other() {
     files::write_secret(&setup.path("conf/cluster.secret"), [7; 32]);
     let _server = setup.start();
     let address = admin_address(&setup).parse().expect("an address");
-    let metrics = crate::common::wait_until("the admin plane answers", || {
+    let answer = crate::common::wait_until("the admin plane answers", || {
         let mut client = Client::try_connect(address)?;
         client.send("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
         client.try_answer().ok()
     });
-    let families = metrics.body.lines().filter_map(|line| line.strip_prefix("# TYPE "));
-    let families = families.filter_map(|family| family.split(' ').next());
+    let scrape = Scrape::read(&answer.body);
+    let families = scrape.families.keys().map(String::as_str);
     let page = read("docs/operations.md");
     let described = quoted(&page).into_iter().filter(|name| {
         name.starts_with("frs_") && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
@@ -509,55 +510,23 @@ fn every_metric_is_described_and_no_other() {
         let name = name.split('{').next().unwrap_or_default();
         assert!(!name.starts_with("frs_") || families.contains(name), "{name} in docs/cluster.md");
     }
-    labels_are_described(&page, &metrics.body);
-}
-
-/// The labels of a metric in the table: each with its values, or with none if they are not listed.
-fn described_labels(cell: &str) -> BTreeMap<&str, BTreeSet<&str>> {
-    let parts = cell.split("; ").flat_map(|part| match part.split_once(": ") {
-        Some((label, values)) => vec![(label, values.split(", ").collect())],
-        None => part.split(", ").map(|label| (label, BTreeSet::new())).collect(),
-    });
-    let is_label = |label: &&str| label.starts_with('`');
-    let parts = parts.filter(|(label, _)| is_label(label));
-    parts.map(|(label, values)| (label.trim_matches('`'), values)).collect()
+    labels_are_described(&page, &answer.body);
 }
 
 /// The table names the labels that samples have, and of labels with a list of values each value.
-fn labels_are_described(page: &str, metrics: &str) {
-    let mut table = BTreeMap::new();
-    for row in page.lines().filter(|line| line.starts_with("| `frs_")) {
-        let cells: Vec<&str> = row.split(" | ").collect();
-        let labels = described_labels(cells.get(1).unwrap_or(&""));
-        quoted(cells[0]).into_iter().for_each(|name| {
-            table.entry(name).or_insert_with(|| labels.clone());
-        });
-    }
-    let mut functions = BTreeSet::new();
-    for line in metrics.lines().filter(|line| !line.starts_with('#')) {
-        let (name, labels) = line
-            .rsplit_once(' ')
-            .expect("a value")
-            .0
-            .split_once('{')
-            .unwrap_or((line.split(' ').next().expect("a name"), ""));
-        let parts = ["_bucket", "_sum", "_count"];
-        let family = parts.iter().find_map(|part| name.strip_suffix(part));
-        let family = family.filter(|family| table.contains_key(family)).unwrap_or(name);
-        let described = &table[family];
-        let labels = labels.trim_end_matches('}').split("\",").filter(|label| !label.is_empty());
-        let labels = labels.map(|label| label.split_once("=\"").expect("a label"));
-        let labels: BTreeMap<&str, &str> =
-            labels.map(|(label, value)| (label, value.trim_end_matches('"'))).collect();
-        let names = labels.keys().copied().filter(|label| *label != "le");
-        assert!(names.eq(described.keys().copied()), "{line}: {described:?}");
-        for (label, value) in &labels {
-            let values = described.get(label).filter(|values| !values.is_empty());
-            assert!(values.is_none_or(|values| values.contains(value)), "{line}: {described:?}");
+fn labels_are_described(page: &str, scraped: &str) {
+    let table = metrics::described(page);
+    let scrape = Scrape::read(scraped);
+    for (name, (_, labels)) in &scrape.families {
+        let (Some(labels), described) = (labels, &table[name]) else { continue };
+        assert!(labels.keys().eq(described.keys()), "{name}: {labels:?} {described:?}");
+        for (label, values) in labels {
+            let listed = &described[label];
+            assert!(listed.is_empty() || values.is_subset(listed), "{name}: {values:?} {listed:?}");
         }
-        functions.extend(labels.get("function").copied());
     }
-    assert_eq!(table["frs_cluster_requests_total"]["function"], functions);
+    let functions = scrape.families["frs_cluster_requests_total"].1.as_ref().expect("samples");
+    assert_eq!(table["frs_cluster_requests_total"]["function"], functions["function"]);
 }
 
 /// The anchor of a heading, as repository hosts form it.

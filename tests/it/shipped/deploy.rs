@@ -28,6 +28,7 @@ fn the_packaged_configuration_is_the_shipped_one_in_a_directory_of_its_own() {
     let (mut packaged, shipped) = (parse(&deploy("srv.xml")), parse(&shipped("srv.xml")));
     assert_eq!(packaged.srv.data.dir, Path::new("/var/lib/frs"));
     packaged.srv.data.dir = shipped.srv.data.dir.clone();
+    assert_eq!(std::mem::take(&mut packaged.srv.metrics), [metrics()]);
     // The administrator who installs the package decides about an admin plane.
     assert_eq!(packaged.srv.admin, None);
     packaged.srv.admin = shipped.srv.admin.clone();
@@ -36,6 +37,24 @@ fn the_packaged_configuration_is_the_shipped_one_in_a_directory_of_its_own() {
         deploy("srv.xml").replace("  <admin", "  --><admin").replace("sock\"/>\n  -->", "sock\"/>");
     let admin = parse(&proposed).srv.admin.expect("the proposed one");
     assert_eq!(admin.listen, Listen::Unix("/run/frs/admin.sock".into()));
+    checked("srv.xml", &map);
+}
+
+/// The address at which the package and the image serve metrics.
+fn metrics() -> Listen {
+    Listen::Tcp("0.0.0.0:7602".parse().expect("an address"))
+}
+
+/// `frs check` finds no fault in a packaged srv.xml, and says who reads metrics.
+fn checked(srv: &str, map: &str) {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("srv.xml"), deploy(srv)).expect("written");
+    std::fs::write(dir.path().join("map.xml"), map).expect("written");
+    let mut check = Command::new(env!("CARGO_BIN_EXE_frs"));
+    let output = check.args(["check", "--conf"]).arg(dir.path()).output().expect("frs runs");
+    assert!(output.status.success(), "{}", said(&output));
+    let line = "\nmetrics 0.0.0.0:7602: /metrics and /health, for peers of <allow>\n";
+    assert!(said(&output).contains(line), "{}", said(&output));
 }
 
 #[test]
@@ -116,30 +135,34 @@ fn the_configuration_of_the_image_is_the_shipped_one_for_a_container() {
     let admin = image.srv.admin.take().expect("an admin plane");
     assert_eq!(admin.listen, Listen::Unix("/run/frs/admin.sock".into()));
     assert_eq!(admin.token_file, None, "its socket needs none");
+    assert_eq!(std::mem::take(&mut image.srv.metrics), [metrics()]);
     image.srv.data.dir = shipped.srv.data.dir.clone();
     (image.srv.listen, image.srv.admin) = (shipped.srv.listen.clone(), shipped.srv.admin.clone());
     assert_eq!(image.srv, shipped.srv);
-    let dir = tempfile::tempdir().expect("a directory");
-    std::fs::write(dir.path().join("srv.xml"), deploy("container/srv.xml")).expect("written");
-    std::fs::write(dir.path().join("map.xml"), map).expect("written");
-    let mut check = Command::new(env!("CARGO_BIN_EXE_frs"));
-    let output = check.args(["check", "--conf"]).arg(dir.path()).output().expect("frs runs");
-    assert!(output.status.success(), "{}", said(&output));
+    checked("container/srv.xml", &map);
 }
 
 #[test]
 fn the_manifests_fit_their_schemas() {
     let path = |name: &str| format!("{}/../../deploy/{name}", env!("CARGO_MANIFEST_DIR"));
+    // Prometheus finds the rules beside its configuration, as the compose file mounts them.
+    let dir = tempfile::tempdir().expect("a directory");
+    let beside = |name: &str| dir.path().join(name).display().to_string();
+    for (name, from) in [
+        ("prometheus.yml", "container/prometheus.yml"),
+        ("frs.rules.yml", "prometheus/frs.rules.yml"),
+    ] {
+        std::fs::write(dir.path().join(name), deploy(from)).expect("written");
+        let mount = format!("./{from}:/etc/prometheus/{name}:ro");
+        assert!(deploy("compose.yaml").contains(&mount), "{mount}");
+    }
     for (program, arguments) in [
         ("kubernetes-validate", vec!["--strict".to_owned(), path("kubernetes/frs.yaml")]),
         (
             "check-jsonschema",
             vec!["--builtin-schema=vendor.compose-spec".to_owned(), path("compose.yaml")],
         ),
-        (
-            "promtool",
-            vec!["check".to_owned(), "config".to_owned(), path("container/prometheus.yml")],
-        ),
+        ("promtool", vec!["check".to_owned(), "config".to_owned(), beside("prometheus.yml")]),
     ] {
         let Some(output) = needs::output(Command::new(program).args(arguments)) else { continue };
         assert!(output.status.success(), "{program}: {}", said(&output));
@@ -163,6 +186,13 @@ fn the_manifests_speak_of_what_the_image_has() {
     let count = |text: &str, part: &str| text.matches(part).count();
     assert_eq!(count(&kubernetes, "10001"), 3, "user, group and that of volumes");
     assert_eq!(count(&kubernetes, "mountPath: /data"), 1);
+    // The port of the image's <metrics>, wherever somebody asks for it.
+    assert!(dockerfile.contains("\nEXPOSE 7600 7602\n"));
+    for line in ["containerPort: 7602", "port: 7602", "prometheus.io/port: \"7602\""] {
+        let lines = kubernetes.lines().filter(|found| found.trim() == line).count();
+        assert_eq!(lines, 1, "{line}");
+    }
+    assert!(deploy("container/prometheus.yml").contains("- targets: [\"frs:7602\"]\n"));
     assert_eq!(count(&kubernetes, &format!("image: frs:{}\n", env!("CARGO_PKG_VERSION"))), 1);
     assert_eq!(count(&deploy("compose.yaml"), "data:/data"), 1);
 }

@@ -2,4 +2,6 @@
 
 mod cluster;
 mod deploy;
+mod observed;
+mod queries;
 mod schema;

@@ -123,6 +123,12 @@ fn schemas_take_and_refuse_what_the_check_does() {
         ("<srv><admin token-file='conf/t'/></srv>", false),
         ("<srv><admin listen='10.0.0.1:1'/></srv>", false),
         ("<srv><admin listen='[::]:1'/></srv>", false),
+        ("<srv><metrics listen='0.0.0.0:7602'/><metrics listen='[::]:7602'/></srv>", true),
+        ("<srv><metrics listen='unix:run/metrics.sock'/></srv>", true),
+        ("<srv><metrics/></srv>", false),
+        ("<srv><metrics listen='localhost:7602'/></srv>", false),
+        ("<srv><metrics listen='[::]:7602' token-file='t'/></srv>", false),
+        ("<srv><metrics>0.0.0.0:7602</metrics></srv>", false),
         ("<srv><resp listen='10.0.0.1:6380'/><resp listen='unix:run/a b'/></srv>", true),
         ("<srv><resp listen='[::1]:6380' token-file='conf/t' throttle='a'/></srv>", true),
         ("<srv><resp listen='[::1]:6380' token-file='conf/t' throttle='1'/></srv>", true),
@@ -191,6 +197,21 @@ fn the_shipped_resp_is_valid() {
     let [resp] = conf.srv.resps.as_slice() else { panic!("{:?}", conf.srv.resps) };
     assert!(resp.token_file.is_some() && resp.throttle.is_some());
     assert_ne!(valid("srv.xsd", &srv), Some(false));
+}
+
+/// The `<metrics>` that srv.xml has in a comment is that of the package and of the image.
+#[test]
+fn the_shipped_metrics_are_those_of_the_package() {
+    let metrics = |text: &str| {
+        let line = text.lines().find(|line| line.starts_with("  <metrics "));
+        line.expect("an example").to_owned()
+    };
+    let shipped = metrics(&read("srv.xml"));
+    assert_eq!(shipped, "  <metrics listen=\"0.0.0.0:7602\"/>");
+    for packaged in ["../deploy/srv.xml", "../deploy/container/srv.xml"] {
+        assert_eq!(metrics(&read(packaged)), shipped, "{packaged}");
+    }
+    assert_ne!(valid("srv.xsd", &format!("<srv>{shipped}</srv>")), Some(false));
 }
 
 /// Both the check and the schema of map.xml accept the text, or both reject it.

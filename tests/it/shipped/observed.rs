@@ -1,0 +1,260 @@
+//! The alert rules and the dashboard in deploy/ ask for metrics that exist, by labels and values
+//! that they have, and promtool takes every query.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use saphyr::{LoadableYamlNode, Yaml};
+use serde_json::Value;
+
+use super::queries::{Query, Selector};
+use crate::common::address::Reserved;
+use crate::common::metrics::{Labels, Scrape, described};
+use crate::common::{Client, Settings, Setup, files, needs, text, wait_until};
+
+/// Metrics that the rules and the dashboard ask for before servers have them.
+const TO_COME: [(&str, &[&str]); 2] =
+    [("frs_limit_refusals_total", &["biz", "limit"]), ("frs_biz_request_seconds", &["biz"])];
+
+/// What Prometheus itself adds.
+const OF_PROMETHEUS: [&str; 2] = ["up", "ALERTS"];
+const LABELS_OF_PROMETHEUS: [&str; 5] = ["job", "instance", "alertname", "alertstate", "severity"];
+
+/// A query, where it is, and the labels that texts about its answer name.
+struct Asked {
+    place: String,
+    query: String,
+    named: Vec<String>,
+}
+
+fn deploy(name: &str) -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy")).join(name)
+}
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(deploy(name)).expect("readable")
+}
+
+/// The words between `{{` and `}}` that begin with `before`, without it.
+fn templates(text: &str, before: &str) -> Vec<String> {
+    let parts = text.split("{{").skip(1).filter_map(|rest| rest.split("}}").next());
+    let words = parts.filter_map(|part| part.trim().strip_prefix(before));
+    words.map(|word| word.split(' ').next().unwrap_or_default().to_owned()).collect()
+}
+
+/// The rules, and the names that some of them record.
+fn rules() -> (Vec<Asked>, BTreeSet<String>) {
+    let text = read("prometheus/frs.rules.yml");
+    let documents = Yaml::load_from_str(&text).expect("YAML");
+    let (mut asked, mut recorded) = (Vec::new(), BTreeSet::new());
+    for group in documents[0]["groups"].as_vec().expect("groups") {
+        for rule in group["rules"].as_vec().expect("rules") {
+            let of = |name: &str| rule.as_mapping_get(name).and_then(Yaml::as_str);
+            let place = of("alert").or(of("record")).expect("a name").to_owned();
+            recorded.extend(of("record").map(str::to_owned));
+            let mut named = Vec::new();
+            if of("alert").is_some() {
+                for annotation in ["summary", "description"] {
+                    let words = rule["annotations"][annotation].as_str().expect(annotation);
+                    assert!(words.len() > 10, "{place}: {annotation}");
+                    named.extend(templates(words, "$labels."));
+                }
+                let severity = rule["labels"]["severity"].as_str().expect("a severity");
+                assert!(["warning", "critical"].contains(&severity), "{place}: {severity}");
+            }
+            asked.push(Asked { place, query: of("expr").expect("a query").to_owned(), named });
+        }
+    }
+    (asked, recorded)
+}
+
+fn dashboard() -> Value {
+    serde_json::from_str(&read("grafana/frs.json")).expect("JSON")
+}
+
+/// The queries of the dashboard, with values in place of its variables.
+fn panels(dashboard: &Value) -> Vec<Asked> {
+    let mut asked = Vec::new();
+    for panel in dashboard["panels"].as_array().expect("panels") {
+        let place = panel["title"].as_str().expect("a title").to_owned();
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            let query = target["expr"].as_str().expect("a query");
+            let query = query.replace("$__rate_interval", "5m").replace("$instance", ".*");
+            assert!(!query.contains('$'), "{place}: an unknown variable: {query}");
+            let named = templates(target["legendFormat"].as_str().expect("a legend"), "");
+            asked.push(Asked { place: place.clone(), query, named });
+        }
+    }
+    asked
+}
+
+/// The metrics of a server with all that has metrics of its own, under a little traffic.
+fn scraped() -> String {
+    let reserved = Reserved::new();
+    let address = reserved.address;
+    let more = format!(
+        "<metrics listen=\"{address}\"/><data checkpoint=\"100ms\"/>\
+         <cluster name=\"c\" secret-file=\"conf/secret\"><node>127.0.0.1:1</node></cluster>"
+    );
+    let setup = Setup::new(&Settings { more, ..Settings::default() });
+    files::write_secret(&setup.path("conf/secret"), [7; 32]);
+    let server = setup.start();
+    let mut client = server.client();
+    client.charge("three", "alice", 3);
+    for (target, status) in [
+        ("/update?biz=three&key=alice", 429),
+        ("/query?biz=three&key=alice", 429),
+        ("/update?biz=none&key=alice", 400),
+        ("/none", 404),
+    ] {
+        let answer = client.get(target);
+        assert_eq!(answer.status, status, "{target} {answer:?}");
+    }
+    let all = [
+        "frs_items_total{biz=\"three\",command=\"update\",verdict=\"limited\"} 1\n",
+        // The keeper has looked at all records.
+        "frs_nodes{group=\"default\",state=\"live\"}",
+    ];
+    wait_until("everything is counted", || {
+        let metrics = Client::connect(address).get("/metrics").body;
+        all.iter().all(|part| metrics.contains(part)).then_some(metrics)
+    })
+}
+
+/// The names and labels that may be asked for.
+struct Known {
+    scrape: Scrape,
+    described: BTreeMap<String, Labels>,
+    recorded: BTreeSet<String>,
+}
+
+impl Known {
+    /// The labels of a metric, with their values where those are known. A metric without a sample
+    /// has those that the documents describe.
+    fn labels(&self, metric: &str, place: &str) -> Labels {
+        let unlisted = |labels: &[&str]| {
+            labels.iter().map(|label| ((*label).to_owned(), BTreeSet::new())).collect()
+        };
+        let come = |name: &str| metric.strip_suffix("_bucket").unwrap_or(metric) == name;
+        if let Some((_, labels)) = TO_COME.iter().find(|(name, _)| come(name)) {
+            return unlisted(labels);
+        }
+        if OF_PROMETHEUS.contains(&metric) {
+            return Labels::new();
+        }
+        if self.recorded.contains(metric) {
+            return unlisted(&["biz"]);
+        }
+        let family = self.scrape.family(metric);
+        let family = family.unwrap_or_else(|| panic!("{place}: no metric {metric} is scraped"));
+        let (_, scraped) = &self.scrape.families[family];
+        let described = &self.described[family];
+        let names = scraped.as_ref().unwrap_or(described).keys();
+        names.map(|name| (name.clone(), described.get(name).cloned().unwrap_or_default())).collect()
+    }
+
+    fn check(&self, Asked { place, query, named }: &Asked) {
+        let read = Query::read(query);
+        assert!(!read.selectors.is_empty(), "{place}: it asks for nothing: {query}");
+        let mut all = BTreeSet::new();
+        for Selector { metric, matchers } in &read.selectors {
+            let labels = self.labels(metric, place);
+            for matcher in matchers {
+                let label = matcher.label.as_str();
+                if LABELS_OF_PROMETHEUS.contains(&label) {
+                    continue;
+                }
+                let values = labels.get(label);
+                let values = values.unwrap_or_else(|| panic!("{place}: {metric} has no {label}"));
+                let is_known = |value: &&String| values.is_empty() || values.contains(*value);
+                let unknown = matcher.values.iter().find(|value| !is_known(value));
+                assert_eq!(unknown, None, "{place}: {metric}: {label} is one of {values:?}");
+            }
+            all.extend(labels.into_keys());
+            all.extend(metric.ends_with("_bucket").then(|| "le".to_owned()));
+        }
+        for label in read.grouped.iter().chain(named) {
+            let is_known = all.contains(label) || LABELS_OF_PROMETHEUS.contains(&label.as_str());
+            // `{{ $value }}` and the like are no labels.
+            assert!(is_known, "{place}: none of its metrics has {label}: {query}");
+        }
+    }
+}
+
+/// Runs promtool; false if it is not installed.
+fn promtool(arguments: &[&str], input: &str) -> bool {
+    let mut command = Command::new("promtool");
+    command.args(arguments).current_dir(deploy("prometheus"));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let Some(mut child) = needs::spawn(&mut command) else { return false };
+    child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("promtool reads");
+    let output = child.wait_with_output().expect("promtool ends");
+    let said = text(&output.stdout) + &text(&output.stderr);
+    assert!(output.status.success(), "promtool {arguments:?}: {said}");
+    true
+}
+
+#[test]
+fn rules_and_dashboard_ask_for_metrics_that_exist() {
+    let text = scraped();
+    let scrape = Scrape::read(&text);
+    for (name, _) in TO_COME {
+        assert!(!scrape.families.contains_key(name), "{name} is there: take it from TO_COME");
+    }
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+    let described = described(&std::fs::read_to_string(page).expect("readable"));
+    let (rules, recorded) = rules();
+    let known = Known { scrape, described, recorded };
+    rules.iter().chain(&panels(&dashboard())).for_each(|asked| known.check(asked));
+    promtool(&["check", "metrics"], &text);
+}
+
+#[test]
+fn alerts_are_raised_when_they_should_be() {
+    promtool(&["check", "rules", "frs.rules.yml"], "");
+    promtool(&["test", "rules", "frs.rules.test.yml"], "");
+}
+
+/// Which version of Grafana takes what else is its own business: it keeps what it knows.
+#[test]
+fn the_dashboard_is_whole() {
+    let dashboard = dashboard();
+    assert_eq!(dashboard["id"], Value::Null, "Grafana gives it one");
+    assert!(
+        dashboard["schemaVersion"].as_u64().is_some_and(|version| (36..=39).contains(&version))
+    );
+    let variables = dashboard["templating"]["list"].as_array().expect("variables");
+    let kinds = variables.iter().map(|it| (it["name"].as_str(), it["type"].as_str()));
+    let expected = [(Some("datasource"), Some("datasource")), (Some("instance"), Some("query"))];
+    assert_eq!(kinds.collect::<Vec<_>>(), expected);
+    let (mut ids, mut cells, mut rows) = (BTreeSet::new(), BTreeSet::new(), 0);
+    for panel in dashboard["panels"].as_array().expect("panels") {
+        let title = panel["title"].as_str().expect("a title");
+        assert!(ids.insert(panel["id"].as_u64().expect("an id")), "{title}: its id is another's");
+        let place = |name: &str| panel["gridPos"][name].as_u64().expect("a place");
+        for (x, y) in (place("x")..place("x") + place("w"))
+            .flat_map(|x| (place("y")..place("y") + place("h")).map(move |y| (x, y)))
+        {
+            assert!(x < 24 && cells.insert((x, y)), "{title}: it lies over another one");
+        }
+        rows += u32::from(panel["type"] == "row");
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            assert_eq!(target["datasource"]["uid"], "${datasource}", "{title}");
+            let query = target["expr"].as_str().expect("a query");
+            assert!(query.contains("$instance") || query.contains("ALERTS"), "{title}: {query}");
+        }
+    }
+    assert_eq!(rows, 6);
+    // Each query as the expression of a rule, which promtool reads.
+    let rules = panels(&dashboard).into_iter().enumerate().map(|(nth, asked)| {
+        let query = serde_json::to_string(&asked.query).expect("text");
+        format!("      - record: panel:{nth}\n        expr: {query}\n")
+    });
+    let rules = rules.collect::<String>();
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("queries.yml");
+    std::fs::write(&file, format!("groups:\n  - name: frs\n    rules:\n{rules}")).expect("written");
+    promtool(&["check", "rules", file.to_str().expect("a path")], "");
+}
