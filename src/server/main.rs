@@ -198,7 +198,7 @@ fn serve(how: &Serve) -> Result<(), Failed> {
     };
     match say(master::serve(how), |ended| ended)? {
         Ended::Stopped => Ok(()),
-        Ended::Child(child) => become_child(child),
+        Ended::Child(child) => become_child(*child),
     }
 }
 

@@ -55,7 +55,7 @@ pub enum Ended {
     /// In the master: it stopped as requested.
     Stopped,
     /// In a child that was just forked.
-    Child(ForkedChild),
+    Child(Box<ForkedChild>),
 }
 
 /// What start-up passes to the master.
@@ -139,7 +139,7 @@ impl Master {
             child = self.tick()?;
         }
         match child {
-            Some(child) => Ok(Ended::Child(self.into_forked_child(child))),
+            Some(child) => Ok(Ended::Child(Box::new(self.into_forked_child(child)))),
             None => {
                 self.reloads.break_off()?;
                 let failure = self.failure.take();
