@@ -6,8 +6,8 @@
 
 use std::time::{Duration, Instant};
 
-/// The number of connections to the admin plane. When all places are taken, a new connection is still accepted, and
-/// another one is closed.
+/// The number of connections to the admin plane. When all places are taken, a new connection is
+/// still accepted, and another one is closed.
 pub const MAX_CLIENTS: usize = 64;
 /// The same of the connections of those that read metrics, and of those that may not.
 pub const MAX_SCRAPERS: usize = 16;

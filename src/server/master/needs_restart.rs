@@ -117,8 +117,8 @@ fn changed_groups<'c>(
 }
 
 /// All changes from `old` to `new` that a new binary cannot make while processes of the older one
-/// still serve. The new binary gets the listeners of the admin plane and of metrics and cannot close
-/// them: if it fails late, the older one needs them.
+/// still serve. The new binary gets the listeners of the admin plane and of metrics and cannot
+/// close them: if it fails late, the older one needs them.
 pub fn refused_to_a_new_binary(old: &Conf, new: &Conf) -> Vec<RestartNeed> {
     // Of a group that is to move, the older master must know.
     let geometry = changed_groups(old, new).flat_map(|(live, group)| geometry_changes(live, group));

@@ -56,6 +56,7 @@ fn metrics_and_health_are_read_there_and_nothing_else() {
     let address = reserved.address;
     let setup = Setup::new(&settings(&format!("<metrics listen=\"{address}\"/>")));
     let server = setup.start();
+    server.wait_for_workers(2);
     assert!(text(&setup.frs(&["status"]).stdout).contains(&format!("\nmetrics      {address}\n")));
     let metrics = ask(address, "GET /metrics", "");
     assert_eq!(metrics.status, 200, "{metrics:?}");
@@ -155,7 +156,7 @@ fn no_flood_of_clients_takes_a_place_of_the_admin_plane_or_keeps_a_scrape_out() 
     let setup = Setup::new(&settings(&more));
     let _server = setup.start();
     let admin_asks = |client: &mut Client| {
-        client.send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        client.send("GET /biz HTTP/1.1\r\nHost: localhost\r\n\r\n");
         client.answer().status
     };
     let mut operators: Vec<Client> = (0..50).map(|_| Client::connect(admin)).collect();
@@ -230,7 +231,7 @@ fn its_addresses_stay_over_reloads_and_new_binaries_add_some() {
         kill(master, Signal::SIGUSR2).expect("signalled");
         life.wait_for_log("<metrics listen> differs from the one in force");
         assert_eq!(life.master(), master, "{what}");
-        assert_eq!(ask(first.address, "GET /health", "").status, 200, "{what}");
+        assert_eq!(ask(first.address, "GET /metrics", "").status, 200, "{what}");
     }
     life.stop();
     assert!(!socket.exists());
