@@ -77,15 +77,18 @@ fn put(input: &[u8]) {
     let written = edit::elements(&put.text, Some(meant), NAMES.map).expect("well-formed as before");
     let written = written.expect("it was put there");
     assert!(body.contains(written.trim_end()), "{written:?} of {body:?}");
-    assert_eq!(put.is_new, edit::elements(map, Some(meant), NAMES.map).unwrap().is_none());
-    if put.is_new {
-        let removed = edit::remove(&put.text, meant, NAMES.map).expect("it is there");
+    assert_eq!(put.old.is_none(), edit::elements(map, Some(meant), NAMES.map).unwrap().is_none());
+    let undone = edit::Undone { old: put.old.as_deref(), new: put.new.as_deref() };
+    let back = edit::revert(&put.text, undone, NAMES.map);
+    if put.old.is_none() {
+        let removed = edit::remove(&put.text, meant, NAMES.map).expect("it is there").text;
         // One that is a single tag is opened for it, and stays so.
         let is_tag = map.contains("/>") && !map.contains("</map");
         assert!(removed == map || is_tag, "{:?}", put.text);
+        assert_eq!(back.expect("nothing has changed").text, removed);
     } else {
         let again = edit::put(&put.text, body, meant, NAMES).expect("as before");
-        assert_eq!((again.text, again.is_new), (put.text, false));
+        assert_eq!((again.text, again.old.is_none()), (put.text, false));
     }
 }
 
@@ -93,7 +96,7 @@ fn remove(input: &[u8]) {
     let Some(Edit { meant, map, .. }) = parts(input) else { return };
     let all = edit::elements(map, None, NAMES.map);
     match edit::remove(map, meant, NAMES.map) {
-        Ok(removed) => {
+        Ok(edit::Edit { text: removed, .. }) => {
             assert!(removed.len() < map.len());
             edit::elements(&removed, None, NAMES.map).expect("well-formed as before");
         }

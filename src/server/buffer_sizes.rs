@@ -64,7 +64,7 @@ mod tests {
             waiting_limit_bytes: 88,
             waiting_window_bytes: 4,
             spare_bytes: 2 << 10,
-            admin_bytes: 200_877_192,
+            admin_bytes: 209_265_800,
             metrics_bytes: 51_904_512,
             admin_maps: 2,
         };

@@ -1,4 +1,4 @@
-//! The tokens that changes over TCP and clients of `<resp>` must carry, and their files.
+//! A token that clients must carry, and the file that holds it.
 //!
 //! Invariant: a comparison takes the same time for a wrong token as for the right one, and no
 //! message ever shows a token.
@@ -8,8 +8,6 @@ use std::hint::black_box;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-use super::Conf;
 
 /// A shorter one can be guessed.
 const MIN_BYTES: usize = 16;
@@ -42,6 +40,18 @@ pub enum TokenError {
         /// The file.
         path: PathBuf,
     },
+    /// A line of the file is no token with its name.
+    #[error("token-file {}:{line}: found {found}, expected {expected}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line's number, from 1.
+        line: usize,
+        /// What is there, without a token.
+        found: String,
+        /// What should be there.
+        expected: String,
+    },
     /// Others can read the file.
     #[error("token-file {}: mode is {mode:03o}, expected {PRIVATE}", path.display())]
     Open {
@@ -57,10 +67,19 @@ const PRIVATE: &str = "600: others can read it";
 
 /// What a token's file holds.
 fn shape() -> String {
-    format!("one line of {MIN_BYTES} to {MAX_BYTES} characters, letters, digits and -._~+/=")
+    format!("one line of {}", AccessToken::words())
 }
 
 impl TokenError {
+    /// The file cannot be read for this reason.
+    pub(super) fn of_io(path: &Path, source: io::Error) -> TokenError {
+        let path = path.to_owned();
+        match source.kind() {
+            io::ErrorKind::NotFound => TokenError::Missing { path },
+            _ => TokenError::Io { path, source },
+        }
+    }
+
     /// The error, and what it means for the admin plane.
     pub fn in_admin_words(&self) -> String {
         let until = if matches!(self, TokenError::Missing { .. }) { " until it does" } else { "" };
@@ -73,6 +92,7 @@ impl TokenError {
             TokenError::Missing { .. } => ", which does not exist".to_owned(),
             TokenError::Io { source, .. } => format!(": {source}"),
             TokenError::Unfit { .. } => ", which holds no token".to_owned(),
+            TokenError::Line { line, found, .. } => format!(", line {line}: {found}"),
             TokenError::Open { mode, .. } => format!(" of mode {mode:03o}"),
         }
     }
@@ -110,10 +130,7 @@ impl AccessToken {
     /// # Errors
     /// The file cannot be read, or its content cannot be used.
     pub fn read(path: &Path) -> Result<AccessToken, TokenError> {
-        let failed = |source: io::Error| match source.kind() {
-            io::ErrorKind::NotFound => TokenError::Missing { path: path.to_owned() },
-            _ => TokenError::Io { path: path.to_owned(), source },
-        };
+        let failed = |error| TokenError::of_io(path, error);
         // Check the kind before opening: to open a pipe is to wait for its writer.
         if !std::fs::metadata(path).map_err(failed)?.is_file() {
             return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is no file")));
@@ -130,6 +147,11 @@ impl AccessToken {
         let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(byte);
         let sized = (MIN_BYTES..=MAX_BYTES).contains(&token.len());
         (sized && token.iter().all(fits)).then(|| AccessToken(token.to_vec()))
+    }
+
+    /// What a token is, for messages.
+    pub(super) fn words() -> String {
+        format!("{MIN_BYTES} to {MAX_BYTES} characters, letters, digits and -._~+/=")
     }
 
     /// Its text, for the master's workers alone.
@@ -149,30 +171,8 @@ impl AccessToken {
     }
 }
 
-impl Conf {
-    /// The token of the admin plane. None: the configuration names no token file.
-    ///
-    /// # Errors
-    /// It names a file without a usable token.
-    pub fn token(&self) -> Result<Option<AccessToken>, TokenError> {
-        let file = self.srv.admin.as_ref().and_then(|admin| admin.token_file.as_deref());
-        file.map(AccessToken::read).transpose()
-    }
-
-    /// Warnings for an operator before the admin plane is used, one line each.
-    pub fn token_warnings(&self) -> Vec<String> {
-        let Some(path) = self.srv.admin.as_ref().and_then(|admin| admin.token_file.as_deref())
-        else {
-            return Vec::new();
-        };
-        match AccessToken::read(path) {
-            Err(error) => vec![error.in_admin_words()],
-            Ok(_) => open_error(path).iter().map(TokenError::to_string).collect(),
-        }
-    }
-}
-
-fn open_error(path: &Path) -> Option<TokenError> {
+/// Reports a file that others can read.
+pub(super) fn open_error(path: &Path) -> Option<TokenError> {
     let mode = std::fs::metadata(path).ok()?.mode() & 0o777;
     (mode & 0o077 != 0).then(|| TokenError::Open { path: path.to_owned(), mode })
 }

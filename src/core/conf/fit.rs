@@ -59,6 +59,7 @@ fn biz(raw: &RawBiz<'_>) -> Option<Biz> {
         listed: listed?,
         sharing: raw.sharing.ok()?,
         epoch: 0,
+        lifts: 0,
     })
 }
 

@@ -161,6 +161,9 @@ pub struct Biz {
     /// The epoch of its counters, which each reset raises: nodes of another epoch start fresh. 0
     /// unless published otherwise.
     pub epoch: u64,
+    /// How often its bans were lifted since the last reset: an earlier ban is none. 0 unless
+    /// published otherwise.
+    pub lifts: u16,
 }
 
 /// What the judgements of a biz do.
@@ -215,7 +218,7 @@ impl Biz {
     /// A business of the first group that enforces its limits and lists no key.
     pub fn new(id: u32, name: &str, key: KeyType, limits: Vec<Limit>) -> Biz {
         let (name, mode, listed) = (name.to_owned(), Mode::Enforce, Vec::new());
-        Biz { id, name, group: 0, key, mode, limits, listed, sharing: None, epoch: 0 }
+        Biz { id, name, group: 0, key, mode, limits, listed, sharing: None, epoch: 0, lifts: 0 }
     }
 
     /// Whether any of its limits bans. Then each key's node holds the end of its ban.

@@ -21,6 +21,7 @@
 // together (bounds.rs, fit.rs). `active::read` returns absolute paths.
 
 mod access_token;
+mod admin_tokens;
 mod authority;
 mod bounds;
 mod calendar_read;
@@ -77,6 +78,8 @@ pub mod report;
 
 #[doc(hidden)]
 pub use access_token::{AccessToken, TokenError};
+#[doc(hidden)]
+pub use admin_tokens::{AdminTokens, Grant, NamedToken};
 #[doc(hidden)]
 pub use authority::{Authority, HostName, Origin};
 #[doc(hidden)]

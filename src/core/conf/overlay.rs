@@ -1,16 +1,17 @@
 //! The overlay: what was switched, reset and begun while the server runs, and is in neither file.
-//! It holds the degrade switch, the epochs of businesses whose counters were reset, and the groups
-//! that move to another geometry.
+//! It holds the degrade switch, the epochs of businesses whose counters were reset, how often the
+//! bans of businesses were lifted since, and the groups that move to another geometry.
 //!
 //! Invariant: every published generation carries it, so all processes that work with one generation
-//! see the same overlay. It is on disk before it is published, so no restart forgets a reset: the
-//! nodes that the reset made fresh would count again.
+//! see the same overlay. It is on disk before it is published, so no restart forgets a reset or a
+//! lift: the nodes that the reset made fresh would count again, and the bans would run on.
 //!
 //! As text, in `data/overlay` and in `conf.active.G`:
 //!
 //! ```text
 //! degrade true
 //! epoch 1001 3
+//! lifts 1001 1
 //! moving default
 //! moving users lossy
 //! ```
@@ -35,6 +36,8 @@ pub struct Overlay {
     pub degrade: bool,
     /// Epochs other than 0, by the id of their biz, including those that map.xml does not name.
     epochs: BTreeMap<u32, u64>,
+    /// How often bans were lifted, if not 0, by the id of their biz.
+    lifts: BTreeMap<u32, u16>,
     /// The groups that move, by their names.
     moving: BTreeMap<String, MoveMode>,
 }
@@ -65,6 +68,12 @@ pub enum EpochError {
         /// The biz.
         biz: u32,
     },
+    /// Its bans were lifted too often since the last reset.
+    #[error("biz {biz}: its bans were lifted {} times: reset it, which lifts them, too", u16::MAX)]
+    Lifted {
+        /// The biz.
+        biz: u32,
+    },
 }
 
 /// Why the overlay cannot be read or written.
@@ -79,7 +88,7 @@ pub enum OverlayError {
         source: io::Error,
     },
     /// Its text is not what was written.
-    #[error("{}:{line}: found {found:?}, expected `degrade true`, `epoch BIZ NUMBER` or `moving GROUP`", path.display())]
+    #[error("{}:{line}: found {found:?}, expected `degrade true`, `epoch BIZ NUMBER`, `lifts BIZ NUMBER` or `moving GROUP`", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -116,7 +125,28 @@ impl Overlay {
         if step.must_clear && cleared != Some(from) {
             return Err(EpochError::Moved { biz });
         }
-        self.epochs.insert(biz, step.to);
+        self.begin_epoch(biz, step.to);
+        Ok(())
+    }
+
+    /// All nodes of the biz are void with it, and so are their bans.
+    fn begin_epoch(&mut self, biz: u32, epoch: u64) {
+        self.epochs.insert(biz, epoch);
+        self.lifts.remove(&biz);
+    }
+
+    /// How often the bans of a biz were lifted since its last reset.
+    pub fn lifts(&self, biz: u32) -> u16 {
+        self.lifts.get(&biz).copied().unwrap_or(0)
+    }
+
+    /// Lifts the bans of a biz: those that have been started by now are none.
+    ///
+    /// # Errors
+    /// They were lifted too often.
+    pub fn lift_bans(&mut self, biz: u32) -> Result<(), EpochError> {
+        let lifts = self.lifts(biz).checked_add(1).ok_or(EpochError::Lifted { biz })?;
+        self.lifts.insert(biz, lifts);
         Ok(())
     }
 
@@ -127,7 +157,7 @@ impl Overlay {
         let step = EpochStep::towards(from, to);
         let is_next = self.epoch(biz) == from && step.is_some_and(|step| step.to == to);
         if is_next {
-            self.epochs.insert(biz, to);
+            self.begin_epoch(biz, to);
         }
         is_next
     }
@@ -151,7 +181,7 @@ impl Overlay {
     pub fn lay_over(&self, conf: &mut Conf) {
         conf.srv.degrade |= self.degrade;
         for biz in &mut conf.map.bizs {
-            biz.epoch = self.epoch(biz.id);
+            (biz.epoch, biz.lifts) = (self.epoch(biz.id), self.lifts(biz.id));
         }
         for group in &mut conf.map.groups {
             group.moving = self.moving.get(&group.name).copied();
@@ -199,6 +229,9 @@ impl Overlay {
         for (biz, epoch) in &self.epochs {
             let _ = writeln!(text, "epoch {biz} {epoch}");
         }
+        for (biz, lifts) in &self.lifts {
+            let _ = writeln!(text, "lifts {biz} {lifts}");
+        }
         for (group, mode) in &self.moving {
             let lossy = if *mode == MoveMode::Lossy { " lossy" } else { "" };
             let _ = writeln!(text, "moving {group}{lossy}");
@@ -231,6 +264,11 @@ impl Overlay {
             }
             return is_name.then_some(());
         }
+        if let Some(lifts) = line.strip_prefix("lifts ") {
+            let (biz, lifts) = lifts.split_once(' ')?;
+            let (biz, lifts) = (biz.parse().ok()?, lifts.parse().ok().filter(|&lifts| lifts > 0)?);
+            return self.lifts.insert(biz, lifts).is_none().then_some(());
+        }
         let (biz, epoch) = line.strip_prefix("epoch ")?.split_once(' ')?;
         let (biz, epoch) = (biz.parse().ok()?, epoch.parse().ok()?);
         let is_one = (1..=MAX_EPOCH).contains(&epoch);
@@ -256,6 +294,10 @@ mod tests {
         overlay.reset(4_294_967_295, None).unwrap();
         overlay.reset(7, None).unwrap();
         assert_eq!((overlay.epoch(7), overlay.epoch(4_294_967_295), overlay.epoch(8)), (2, 1, 0));
+        overlay.lift_bans(7).unwrap();
+        overlay.lift_bans(7).unwrap();
+        overlay.lift_bans(3).unwrap();
+        assert_eq!((overlay.lifts(7), overlay.lifts(3), overlay.lifts(8)), (2, 1, 0));
         assert!(overlay.follow(EpochRaise { biz: 9, from: 0, to: MAX_EPOCH - 1 }));
         assert!(overlay.follow(EpochRaise { biz: 9, from: MAX_EPOCH - 1, to: MAX_EPOCH }));
         overlay.set_moving(
@@ -288,6 +330,28 @@ mod tests {
     }
 
     #[test]
+    fn lifts_are_counted_until_a_reset_and_never_twice_the_same() {
+        let mut overlay = Overlay::from_text("lifts 1 65534\nlifts 2 9\nlifts 3 4\n").unwrap();
+        overlay.lift_bans(1).unwrap();
+        assert_eq!(overlay.lift_bans(1), Err(EpochError::Lifted { biz: 1 }));
+        assert_eq!(overlay.lifts(1), u16::MAX);
+        overlay.reset(1, None).unwrap();
+        assert!(overlay.follow(EpochRaise { biz: 2, from: 0, to: 1 }));
+        overlay.lift_bans(1).unwrap();
+        assert_eq!(overlay.to_text(), "epoch 1 1\nepoch 2 1\nlifts 1 1\nlifts 3 4\n");
+        let mut conf = Conf::parse(
+            "srv.xml",
+            "<srv/>",
+            "map.xml",
+            "<map><group name='g' keys='9'/><biz id='3' name='c' key='integer'>\
+             <limit policy='total' max='1'/></biz></map>",
+        )
+        .unwrap();
+        overlay.lay_over(&mut conf);
+        assert_eq!(conf.map.bizs[0].lifts, 4);
+    }
+
+    #[test]
     fn only_a_step_from_the_epoch_in_force_is_followed() {
         let mut overlay = Overlay::from_text("epoch 1 3\n").unwrap();
         let raise = |from, to| EpochRaise { biz: 1, from, to };
@@ -315,6 +379,11 @@ mod tests {
             "epoch 1 1\nepoch 1 2",
             "\n",
             " degrade true",
+            "lifts 1",
+            "lifts 1 0",
+            "lifts 1 65536",
+            "lifts x 1",
+            "lifts 1 1\nlifts 1 2",
             "moving ",
             "moving A",
             "moving a b",

@@ -17,6 +17,7 @@
 //! Between 2 and 4 any number of other items may be judged and charged on the same words. So an
 //! atomic request is judged item by item and answered with the figures as stored.
 
+mod ban;
 mod calendar;
 mod calendar_windows;
 mod count;
@@ -40,6 +41,7 @@ mod weight;
 
 use crate::base::hash;
 
+pub use ban::Ban;
 pub use calendar_windows::Span;
 pub use gcra::Pace;
 pub use leased::{LeaseClock, Spending};

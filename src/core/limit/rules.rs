@@ -4,17 +4,19 @@
 //! change unless the caller charges them or starts a ban.
 //!
 //! The words of a node are, in this order: the states of the scope's limits; in a key's node, if
-//! any limit bans, the end of its ban (milliseconds since the epoch; 0: none); the histories of
+//! any limit bans, its [`Ban`] (0: none); the histories of
 //! limits that keep one; the ring of the sliding limits, or the set of members of the exact
 //! `distinct` limit.
 
 mod adopt;
+mod by_hand;
 mod inspect;
 mod leases;
 mod place;
 
 use std::sync::Arc;
 
+use super::ban::Ban;
 use super::calendar_windows::Span;
 use super::leased::{LeaseClock, Spending};
 use super::policy::{self, Passed, Policy};
@@ -176,6 +178,8 @@ pub struct Rules {
     mode: Mode,
     /// 0: no limit has a ban.
     longest_ban_ms: u64,
+    /// How often the bans of the biz were lifted. An earlier ban is none.
+    lifts: u16,
     /// Position of the first limit with a ban.
     first_ban: u16,
     weights: Option<Box<Weights>>,
@@ -211,6 +215,7 @@ impl Rules {
             biz: NodeLayout::new(biz, &rules, Scope::Biz, BanRoom::NONE, alike),
             mode: biz.mode,
             longest_ban_ms,
+            lifts: biz.lifts,
             first_ban: rules.iter().position(|rule| rule.ban_ms > 0).unwrap_or(0) as u16,
             weights,
             clock: biz.sharing.is_some().then(|| Arc::clone(clock)),
@@ -305,17 +310,17 @@ impl Rules {
         Some(end_ms.saturating_sub(now))
     }
 
-    /// The end of the key's ban. 0: none was started.
+    /// The end of the key's ban. 0: none was started, or it was lifted.
     #[inline]
     pub fn ban_until(&self, states: &States<'_>) -> u64 {
-        if self.has_ban() { states.key[self.key.fixed] } else { 0 }
+        if self.has_ban() { Ban::of(states.key[self.key.fixed]).until(self.lifts) } else { 0 }
     }
 
     /// Sets the end of the key's ban, if there is a word for it.
     #[inline]
     pub fn set_ban_until(&self, states: &mut States<'_>, until: u64) {
         if self.has_ban() {
-            states.key[self.key.fixed] = until;
+            states.key[self.key.fixed] = Ban { until_ms: until, lifts: self.lifts }.word();
         }
     }
 
@@ -422,25 +427,6 @@ impl Rules {
         }
     }
 
-    /// Sets what one limit, by its position, has used in its current window. The states are rolled.
-    /// False: it cannot have used so much, and the states are no longer valid.
-    pub fn set_used(&self, states: &mut States<'_>, now: u64, position: usize, used: u32) -> bool {
-        let Some(rule) = self.rules.get(position) else { return false };
-        let shown = |states: &States<'_>| self.figures_of(rule, states, now).used;
-        let differing = i128::from(used) - i128::from(shown(states));
-        let count = differing.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
-        self.charge_one(rule, states, now, count);
-        let is_logged = matches!(rule.policy, Policy::Sliding(_) | Policy::Leased(_));
-        if shown(states) != u64::from(used) && !is_logged {
-            // Uses left over from earlier windows cannot be given back one by one.
-            policy::clear(&rule.policy, states.of_mut(rule));
-            let terms = states.terms;
-            policy::roll(&rule.policy, states.of_mut(rule), now, terms);
-            self.charge_one(rule, states, now, used.min(i32::MAX as u32) as i32);
-        }
-        shown(states) == u64::from(used)
-    }
-
     /// Whether a limit, by its position, counts distinct members.
     pub fn notes_members(&self, position: usize) -> bool {
         self.rules.get(position).is_some_and(Rule::notes_members)
@@ -449,21 +435,6 @@ impl Rules {
     /// Whether a limit of the scope does.
     pub fn has_members(&self, scope: Scope) -> bool {
         self.rules.iter().any(|rule| rule.scope == scope && rule.notes_members())
-    }
-
-    fn charge_one(&self, rule: &Rule, states: &mut States<'_>, now: u64, count: i32) {
-        let terms = states.terms;
-        policy::charge(&rule.policy, states.of_mut(rule), now, count, terms);
-        let is_logged = match &rule.policy {
-            Policy::Sliding(_) => true,
-            Policy::Leased(limit) => limit.is_logged(),
-            _ => false,
-        };
-        let node = self.node(rule.scope);
-        if let Some(ring) = node.ring.filter(|_| is_logged) {
-            let logged = self.log_now(now);
-            ring::charge(ring, &mut states.node_mut(rule.scope)[node.ring_at()..], logged, count);
-        }
     }
 
     /// Starts the ban that the judgement asks for, and updates the judgement to one under that ban.

@@ -10,6 +10,8 @@ pub enum WordUnit {
     Time,
     /// Milliseconds since the machine's boot. 0: not yet; 2^64 - 1: never.
     BootTime,
+    /// The end of a [`Ban`](super::Ban) and the lifts before it. 0: none.
+    Ban,
     /// A plain number.
     Number,
     /// Uses, or if negative uses given back.

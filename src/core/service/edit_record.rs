@@ -9,7 +9,7 @@ use super::{ItemError, Service};
 use crate::base::clock::Millis;
 use crate::conf::Scope;
 use crate::key::{KeyField, KeyNodeId, KeyRef};
-use crate::limit::{Spending, States, Terms};
+use crate::limit::{Rules, Spending, States, Terms};
 use crate::store::layout::{TAG_WORDS, node, tag};
 use crate::store::{NodeIndex, Refused, Transaction, Wanted};
 
@@ -50,6 +50,64 @@ pub struct Clearing {
     key_node: u32,
     /// Records erased.
     pub erased: u64,
+}
+
+/// What a limit has used in a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LimitUse {
+    /// The limit's index, from 1.
+    pub limit: u16,
+    /// Its uses.
+    pub used: u64,
+}
+
+/// A record for people: what its limits have used, and the end of a ban.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecordFigures {
+    /// Of each limit of its scope.
+    pub uses: Vec<LimitUse>,
+    /// The end of its ban, in milliseconds since the epoch.
+    pub banned_until_ms: Option<u64>,
+}
+
+/// A record before and after a change by hand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordEdit {
+    /// Before. Uses are 0 where there was none.
+    pub old: RecordFigures,
+    /// After.
+    pub new: RecordFigures,
+}
+
+fn figures(rules: &Rules, states: &States<'_>, scope: Scope, now: Millis) -> RecordFigures {
+    let uses = rules.used_by_limit(states, scope, now);
+    let banned_until_ms = match scope {
+        Scope::Key => Some(rules.ban_until(states)).filter(|&until| until > now),
+        Scope::Biz => None,
+    };
+    RecordFigures {
+        uses: uses.map(|(limit, used)| LimitUse { limit, used }).collect(),
+        banned_until_ms,
+    }
+}
+
+/// The states of the scope that a record is not of.
+fn fresh_other(rules: &Rules, scope: Scope) -> Vec<u64> {
+    let other = if scope == Scope::Key { Scope::Biz } else { Scope::Key };
+    vec![0; rules.words(other)]
+}
+
+/// The words of a record as the states of an item. `other` are those of the other scope, fresh.
+fn states_of<'s>(
+    scope: Scope,
+    own: &'s mut [u64],
+    other: &'s mut [u64],
+    terms: &'s Terms,
+) -> States<'s> {
+    match scope {
+        Scope::Key => States { key: own, biz: other, terms },
+        Scope::Biz => States { key: other, biz: own, terms },
+    }
 }
 
 /// A record and its place.
@@ -108,7 +166,8 @@ impl<'n> RecordName<'n> {
 
 impl Service {
     /// Sets what a limit, counted from 1, has used: in the key's record or, if the limit counts for
-    /// the whole business, in that of the business.
+    /// the whole business, in that of the business. A ban of the record ends if no limit of it
+    /// refuses one more use any longer.
     ///
     /// # Errors
     /// There is no such record or limit, it is unavailable now, or it cannot have used so much.
@@ -118,7 +177,7 @@ impl Service {
         limit: usize,
         used: u32,
         now: Millis,
-    ) -> Result<(), RecordError> {
+    ) -> Result<RecordEdit, RecordError> {
         let RecordName { biz, key } = record;
         let index = self.conf.map.find_biz(biz).ok_or(ItemError::UnknownBiz)?;
         let position = limit.checked_sub(1).ok_or(RecordError::UnknownLimit)?;
@@ -131,47 +190,54 @@ impl Service {
         self.on_record(RecordName { biz, key }, now, |entry, target, transaction, index, place| {
             let rules = entry.rules(target.listing);
             entry.adopt(transaction.words(index), scope);
-            let mut other = vec![0; rules.words(Scope::Key).max(rules.words(Scope::Biz))];
+            let mut other = fresh_other(rules, scope);
             let [own, _] = transaction.states([Some(index), None]);
-            let own = &mut own[..rules.words(scope)];
             let terms = &Terms::of(Spending::Ask);
-            let mut states = match scope {
-                Scope::Key => {
-                    States { key: own, biz: &mut other[..rules.words(Scope::Biz)], terms }
-                }
-                Scope::Biz => {
-                    States { key: &mut other[..rules.words(Scope::Key)], biz: own, terms }
-                }
-            };
+            let mut states = states_of(scope, &mut own[..rules.words(scope)], &mut other, terms);
             rules.roll(&mut states, now);
+            let old = figures(rules, &states, scope, now);
             if !rules.set_used(&mut states, now, position, used) {
                 return Err(match rules.notes_members(position) {
                     true => RecordError::Members,
                     false => RecordError::TooMuch,
                 });
             }
-            if !transaction.is_there(index) && used == 0 {
-                return Ok(());
+            rules.forgive(&mut states, now);
+            let new = figures(rules, &states, scope, now);
+            if transaction.is_there(index) || used > 0 {
+                place(transaction, index)?;
+                transaction.touch(index, now);
             }
-            place(transaction, index)?;
-            transaction.touch(index, now);
-            Ok(())
+            Ok(RecordEdit { old, new })
         })
     }
 
-    /// Erases a record, and returns whether there was one.
+    /// Erases a record, and returns what it was. None: there was none.
     ///
     /// # Errors
     /// There can be no such record, or it is unavailable now.
-    pub fn erase(&mut self, record: RecordName<'_>, now: Millis) -> Result<bool, RecordError> {
+    pub fn erase(
+        &mut self,
+        record: RecordName<'_>,
+        now: Millis,
+    ) -> Result<Option<RecordFigures>, RecordError> {
         self.on_record(record, now, |entry, target, transaction, index, place| {
-            let there = transaction.is_there(index);
+            let there = transaction.is_there(index).then(|| {
+                let (rules, scope) = (entry.rules(target.listing), target.scope);
+                let mut words = transaction.words(index).to_vec();
+                entry.adopt(&mut words, scope);
+                let (mut other, terms) = (fresh_other(rules, scope), Terms::of(Spending::Ask));
+                let own = &mut words[entry.states_at()..][..rules.words(scope)];
+                let mut states = states_of(scope, own, &mut other, &terms);
+                rules.roll(&mut states, now);
+                figures(rules, &states, scope, now)
+            });
             if entry.fetch_wait_ms.is_none() || target.scope == Scope::Biz {
                 transaction.erase(index);
                 return Ok(there);
             }
-            if !there && !entry.backs_up && !transaction.may_be_spilled(index) {
-                return Ok(false);
+            if there.is_none() && !entry.backs_up && !transaction.may_be_spilled(index) {
+                return Ok(None);
             }
             // A fresh record: without one the cluster's copy would come back.
             entry.adopt(transaction.words(index), Scope::Key);

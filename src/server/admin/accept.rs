@@ -61,6 +61,8 @@ pub(super) struct Arrival {
     pub over: Over,
     /// The peer, as text for the log.
     pub peer: Arc<str>,
+    /// Who it is, over a unix socket: the user of the peer's process, `uid:N`.
+    pub user: Option<Arc<str>>,
     /// The address that `<allow>` must have, and for which wrong tokens are counted; none over a
     /// unix socket, whose mode decides.
     pub address: Option<IpAddr>,
@@ -143,21 +145,31 @@ impl Socket {
                 let _ = stream.set_nodelay(true);
                 let (peer, address) = (address.to_string().into(), Some(address.ip()));
                 let stream = Stream::Tcp(stream);
-                Ok(Arrival { stream, service, over: Over::Tcp, peer, address })
+                Ok(Arrival { stream, service, over: Over::Tcp, peer, user: None, address })
             }
             Socket::Unix(listener) => {
                 let (stream, _) = listener.accept()?;
-                let (peer, over, address) = (peer_of(&stream), Over::Unix, None);
-                Ok(Arrival { stream: Stream::Unix(stream), service, over, peer, address })
+                let Peer { words: peer, user } = peer_of(&stream);
+                let (stream, user) = (Stream::Unix(stream), Some(user));
+                Ok(Arrival { stream, service, over: Over::Unix, peer, user, address: None })
             }
         }
     }
 }
 
-fn peer_of(stream: &mio::net::UnixStream) -> Arc<str> {
+/// The process at the other end of a unix socket.
+struct Peer {
+    words: Arc<str>,
+    user: Arc<str>,
+}
+
+fn peer_of(stream: &mio::net::UnixStream) -> Peer {
     use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
     match getsockopt(stream, PeerCredentials) {
-        Ok(peer) => format!("unix (process {}, user {})", peer.pid(), peer.uid()).into(),
-        Err(_) => "unix".into(),
+        Ok(peer) => Peer {
+            words: format!("unix (process {}, user {})", peer.pid(), peer.uid()).into(),
+            user: format!("uid:{}", peer.uid()).into(),
+        },
+        Err(_) => Peer { words: "unix".into(), user: "uid:unknown".into() },
     }
 }

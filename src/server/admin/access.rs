@@ -2,19 +2,21 @@
 //!
 //! Invariant: over TCP a request is served only if its host is a loopback address or name, so no
 //! web page reaches the plane under a name of its own (DNS rebinding). A page of another origin is
-//! never served. Nothing is changed without the token. Over a unix socket the file's mode decides.
+//! never served. Over TCP nothing is changed without a token that may change things. Over a unix
+//! socket the file's mode decides. Each change has an author.
 //! Where only metrics are served, the host may be any, and nothing is changed nor any key shown.
 //! The host is that of the target, if it names one, else that of the Host field (RFC 9112, section
 //! 3.2.2). That field must be valid in either case.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use super::response::Refusal;
 use super::route::{Route, route, scrape_route};
 use crate::protocol::Error;
 use crate::protocol::request_head::{Body, Head, Lone};
 use crate::protocol::route::Target;
-use frs::conf::{AccessToken, Authority};
+use frs::conf::{AdminTokens, Authority, Grant, NamedToken};
 
 /// The transport of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,12 +35,21 @@ pub enum Service {
     Metrics,
 }
 
+/// A request that may be served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admitted {
+    /// Its route.
+    pub route: Route,
+    /// The name of its token. None: it has none, and needs none.
+    pub name: Option<Arc<str>>,
+}
+
 /// Finds the route of a request to the admin plane, if its sender has access.
 pub fn admit(
     head: &Head<'_, '_>,
     over: Over,
-    token: Option<&AccessToken>,
-) -> Result<Route, Refusal> {
+    tokens: Option<&AdminTokens>,
+) -> Result<Admitted, Refusal> {
     let (target, host) = of_no_other_site(head)?;
     if over == Over::Tcp && !host.is_some_and(is_loopback) {
         let words = match target.authority {
@@ -48,18 +59,27 @@ pub fn admit(
         return Err(Refusal::forbidden(words));
     }
     let route = route(head.method, &target)?;
-    if let (Route::Change(_), Over::Tcp) = (&route, over) {
-        check_token(head, token)?;
-    }
-    Ok(route)
+    let name = match (&route, over, tokens) {
+        (_, Over::Unix, _) => None,
+        (Route::Change(_), Over::Tcp, None) => {
+            return Err(Refusal::forbidden(
+                "changes over TCP need a token: <admin> of srv.xml names no token-file that holds \
+                 one",
+            ));
+        }
+        (Route::Change(_), Over::Tcp, Some(tokens)) => Some(changer(head, tokens)?),
+        (_, Over::Tcp, Some(tokens)) => looker(head, tokens)?,
+        (_, Over::Tcp, None) => None,
+    };
+    Ok(Admitted { route, name })
 }
 
 /// Finds the route of a request where only metrics are served. Its body would be of no use.
-pub fn admit_scrape(head: &Head<'_, '_>) -> Result<Route, Refusal> {
+pub fn admit_scrape(head: &Head<'_, '_>) -> Result<Admitted, Refusal> {
     let (target, _) = of_no_other_site(head)?;
     let route = scrape_route(head.method, &target)?;
     match head.body {
-        Body::Length(0) => Ok(route),
+        Body::Length(0) => Ok(Admitted { route, name: None }),
         _ => Err(Error::TooLarge { max_bytes: 0 }.into()),
     }
 }
@@ -84,21 +104,32 @@ fn of_no_other_site<'b>(
     Ok((target, host))
 }
 
-fn check_token(head: &Head<'_, '_>, token: Option<&AccessToken>) -> Result<(), Refusal> {
-    let Some(token) = token else {
-        return Err(Refusal::forbidden(
-            "changes over TCP need a token: <admin> of srv.xml names no token-file that holds one",
-        ));
-    };
+/// The name of the token of a change.
+fn changer(head: &Head<'_, '_>, tokens: &AdminTokens) -> Result<Arc<str>, Refusal> {
     let Some(given) = field(head, "authorization")? else {
         return Err(Refusal::unauthorized("expected Authorization: Bearer TOKEN"));
     };
-    let bearer =
-        given.split_at_checked(7).filter(|(scheme, _)| scheme.eq_ignore_ascii_case(b"bearer "));
-    match bearer {
-        Some((_, given)) if token.is(given.trim_ascii()) => Ok(()),
-        _ => Err(Refusal::wrong_token()),
+    let token = bearer(given).and_then(|given| tokens.find(given));
+    let NamedToken { name, grant, .. } = token.ok_or_else(Refusal::wrong_token)?;
+    match grant {
+        Grant::Change => Ok(Arc::clone(name)),
+        Grant::ReadOnly => {
+            Err(Refusal::forbidden(format!("the token of {name} is read-only: it changes nothing")))
+        }
     }
+}
+
+/// The name of the token of another request. It needs none, but a wrong one is told.
+fn looker(head: &Head<'_, '_>, tokens: &AdminTokens) -> Result<Option<Arc<str>>, Refusal> {
+    let given = field(head, "authorization")?.and_then(bearer);
+    let found = given.map(|given| tokens.find(given).ok_or_else(Refusal::wrong_token));
+    Ok(found.transpose()?.map(|token| Arc::clone(&token.name)))
+}
+
+/// The token of an Authorization field of that scheme.
+fn bearer(given: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = given.split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
 }
 
 /// The value of a field that may occur at most once.

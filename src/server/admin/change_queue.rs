@@ -2,18 +2,22 @@
 //! living processes use the change.
 //!
 //! Invariant: a change begins only after the one before has ended. So each is whole and the last
-//! one wins. A map.xml that the master refuses is put back, and a new binary never takes it.
+//! one wins. A map.xml that the master refuses is put back, and a new binary never takes it. A
+//! change that is not in the log does not begin, and its outcome is there before its answer.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::files::{self, ReplaceError};
 use super::growth;
-use super::map_edit::{self, BizName, EditError, TextNames};
+use super::map_edit::{self, BizName, Edit, EditError, TextNames};
 use super::response::{Addressed, Refusal, StatusDocument};
-use super::route::{Change, Growth};
+use super::route::{BizPut, Change, Growth};
+use super::subject;
+use crate::process::change_log::{self, Author, ChangeLog, Conclusion, Outcome, Subject, What};
 use crate::process::conf_guard::Guard;
-use crate::process::message::{self, Ask, Loss};
+use crate::process::message::{self, Ask, Loss, ReloadOptions};
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use crate::protocol::Code;
 use crate::protocol::element::Element;
@@ -23,12 +27,18 @@ use frs::store::Runtime;
 
 /// Time limit for the master's answer: two seconds for laggards, the rest for a busy disk.
 const BOUND_NS: u64 = 60_000_000_000;
+/// How long to wait for another process that writes to the log.
+const LOG_PATIENCE: Duration = Duration::from_secs(1);
+/// The pause before outcomes are written again that could not be written.
+const PAY_AGAIN_NS: u64 = 1_000_000_000;
 
 /// A change that a client waits for.
 #[derive(Debug)]
 pub struct WantedChange<W> {
     /// The client.
     pub who: W,
+    /// Its name, for the log.
+    pub author: Author,
     /// The change.
     pub change: Change,
     /// The `<biz>` of a PUT.
@@ -48,6 +58,8 @@ pub struct MapChanges<W> {
     last_number: u64,
     queue: VecDeque<WantedChange<W>>,
     asked: Option<PendingAsk<W>>,
+    log: ChangeLog,
+    pay_at_ns: u64,
 }
 
 /// A request to the master that has no answer yet.
@@ -59,6 +71,10 @@ struct PendingAsk<W> {
     /// The status of the answer if the master accepts.
     status: u16,
     files: Option<MapTexts>,
+    /// The ids of the change in the log.
+    ids: Vec<u64>,
+    /// It is a reload, whose result is a generation.
+    reloads: bool,
 }
 
 /// map.xml before and after the change.
@@ -73,8 +89,31 @@ struct MapTexts {
 impl<W> MapChanges<W> {
     /// An empty queue.
     pub fn new(conf_dir: PathBuf, data_dir: PathBuf, channel: Channel) -> MapChanges<W> {
-        let (queue, asked) = (VecDeque::new(), None);
-        MapChanges { conf_dir, data_dir, channel, last_number: 0, queue, asked }
+        let log = ChangeLog::new(&data_dir, LOG_PATIENCE);
+        MapChanges {
+            conf_dir,
+            data_dir,
+            channel,
+            last_number: 0,
+            queue: VecDeque::new(),
+            asked: None,
+            log,
+            pay_at_ns: 0,
+        }
+    }
+
+    /// The log of all changes.
+    pub fn log(&mut self) -> &mut ChangeLog {
+        &mut self.log
+    }
+
+    /// Writes the outcomes that could not be written, from time to time.
+    pub fn pay_log(&mut self, now_ns: u64) {
+        if self.log.owes() && self.pay_at_ns <= now_ns {
+            self.pay_at_ns = now_ns + PAY_AGAIN_NS;
+            // It was reported when the outcome came.
+            let _ = self.log.pay();
+        }
     }
 
     /// Queues a change.
@@ -99,37 +138,57 @@ impl<W> MapChanges<W> {
         runtime: &Runtime,
         now_ns: u64,
     ) -> Option<Addressed<W, Done>> {
-        let made = self.make(&wanted, runtime);
+        let begun = self.make(&wanted, runtime).and_then(|ready| {
+            let ids = self.log.begin(&wanted.author, &ready.subjects).map_err(unlogged)?;
+            let asked = self.ask(&ready, now_ns);
+            let asked = asked.inspect_err(|_| self.log.conclude(&ids, &Outcome::Failed.into()));
+            Ok(Begun { number: asked?, ids, ready })
+        });
         let who = wanted.who;
-        match made {
-            Ok(Made { ask, status, files }) => {
-                let number = now_ns.max(self.last_number + 1);
-                self.last_number = number;
-                match message::send_ask(&self.channel, number, ask) {
-                    Ok(()) => {
-                        let begun_ns = now_ns;
-                        self.asked = Some(PendingAsk { who, number, begun_ns, status, files });
-                        None
-                    }
-                    Err(error) => {
-                        let undone = self.undo(files.as_ref());
-                        let words = format!("cannot ask the master: {error}{undone}");
-                        Some(Addressed { who, what: Err(Refusal::io(words)) })
-                    }
-                }
+        match begun {
+            Ok(Begun { number, ids, ready: ReadyChange { status, files, .. } }) => {
+                let (begun_ns, reloads) = (now_ns, wanted.change == Change::Reload);
+                self.asked =
+                    Some(PendingAsk { who, number, begun_ns, status, files, ids, reloads });
+                None
             }
             Err(refusal) => Some(Addressed { who, what: Err(refusal) }),
         }
     }
 
+    /// Writes the changed map.xml, and asks the master under the number that it returns.
+    fn ask(&mut self, ready: &ReadyChange, now_ns: u64) -> Result<u64, Refusal> {
+        let files = ready.files.as_ref();
+        if let Some(MapTexts { old, new, .. }) = files {
+            let path = self.conf_dir.join("map.xml");
+            files::replace(&path, old, new).map_err(|error| match error {
+                ReplaceError::Changed => differs(&path),
+                ReplaceError::Io(error) => Refusal::io(format!("{}: {error}", path.display())),
+            })?;
+        }
+        let number = now_ns.max(self.last_number + 1);
+        self.last_number = number;
+        message::send_ask(&self.channel, number, ready.ask).map_err(|error| {
+            let undone = self.undo(files);
+            Refusal::io(format!("cannot ask the master: {error}{undone}"))
+        })?;
+        Ok(number)
+    }
+
     /// Breaks off the change in progress, since this keeper ends and cannot receive its result.
     /// Puts map.xml back unless the change is in force by now.
     pub fn end(&mut self, runtime: &Runtime) {
-        let Some(PendingAsk { files: Some(files), .. }) = self.asked.take() else { return };
-        if self.is_another(runtime.generation(), Some(&files)) {
-            let undone = self.undo(Some(&files));
-            tracing::warn!("admin: a change was not finished.{undone}");
-        }
+        let Some(PendingAsk { files, ids, .. }) = self.asked.take() else { return };
+        let outcome = match &files {
+            None => Outcome::Unknown,
+            Some(_) if !self.is_another(runtime.generation(), files.as_ref()) => Outcome::Done,
+            Some(_) => {
+                let undone = self.undo(files.as_ref());
+                tracing::warn!("admin: a change was not finished.{undone}");
+                Outcome::Failed
+            }
+        };
+        self.log.conclude(&ids, &outcome.into());
     }
 
     /// The answer to the change in progress, once there is one.
@@ -138,13 +197,20 @@ impl<W> MapChanges<W> {
         let outcome = ReloadOutcome::read_asked(&self.data_dir).ok().flatten();
         let result = outcome.filter(|outcome| outcome.begun_ns == number);
         if let Some(outcome) = result {
-            let PendingAsk { who, status, files, .. } = self.asked.take()?;
+            let PendingAsk { who, status, files, ids, reloads, .. } = self.asked.take()?;
+            let generation = match outcome.result {
+                Reloaded::Taken { generation, .. } if reloads => Some(generation.to_string()),
+                _ => None,
+            };
             let what = self.done(outcome.result, status, files.as_ref());
+            let outcome = if what.is_ok() { Outcome::Done } else { Outcome::Failed };
+            self.log.conclude(&ids, &Conclusion { new: generation, ..outcome.into() });
             return Some(Addressed { who, what });
         }
         if now_ns.saturating_sub(self.asked.as_ref()?.begun_ns) > BOUND_NS {
             let words = "the master has not answered for 60 s: it may still make the change";
-            let who = self.asked.take()?.who;
+            let PendingAsk { who, ids, .. } = self.asked.take()?;
+            self.log.conclude(&ids, &Outcome::Unknown.into());
             return Some(Addressed { who, what: Err(Refusal::new(504, Code::NoAnswer, words)) });
         }
         None
@@ -190,52 +256,70 @@ impl<W> MapChanges<W> {
         }
     }
 
-    fn make(&self, wanted: &WantedChange<W>, runtime: &Runtime) -> Result<Made, Refusal> {
-        let made = |ask| Made { ask, status: 200, files: None };
+    fn make(&self, wanted: &WantedChange<W>, runtime: &Runtime) -> Result<ReadyChange, Refusal> {
+        let made = |ask, subject| {
+            let subjects = vec![subject];
+            ReadyChange { ask, status: 200, files: None, subjects }
+        };
         match &wanted.change {
-            Change::Reload => Ok(made(Ask::Reload(Loss::Refused))),
-            Change::Degrade(on) => self.degrade(*on, runtime).map(|()| made(Ask::Degrade(*on))),
-            Change::Reset(biz) => {
-                let (biz, cleared) = (self.reset(biz, runtime)?, wanted.cleared);
-                Ok(made(Ask::Reset { biz, cleared }))
+            Change::Reload => {
+                let old = Some(runtime.generation().to_string());
+                let subject = Subject { old, ..Subject::of(What::Reload, None) };
+                Ok(made(Ask::Reload(Loss::Refused.into()), subject))
             }
-            Change::PutBiz { biz, growth } => self.put(biz, &wanted.body, runtime, *growth),
+            Change::Degrade(on) => {
+                let old = Some(self.degrade(*on, runtime)?.to_string());
+                let new = Some(on.to_string());
+                let subject = Subject { old, new, ..Subject::of(What::Degrade, None) };
+                Ok(made(Ask::Degrade(*on), subject))
+            }
+            Change::Reset(biz) => {
+                let (NamedBiz { id: biz, name }, cleared) =
+                    (self.reset(biz, runtime)?, wanted.cleared);
+                Ok(made(Ask::Reset { biz, cleared }, Subject::of(What::Reset, Some(name))))
+            }
+            Change::PutBiz(put) => self.put(put, &wanted.body, runtime),
             Change::DeleteBiz(name) => {
                 let guard = self.guard()?;
                 let texts = self.texts_in_force(runtime)?;
                 let removed = map_edit::remove(&texts.map, biz_name(name)?, &texts.map_name);
-                // What is left may need shorter nodes, and nothing is lost with them.
-                let growth = Growth::Allowed(Loss::Refused);
-                let edit = MapEdit { map: removed.map_err(refused)?, status: 200, growth };
-                self.write(texts, edit, runtime, guard)
+                let edit = MapEdit::of(What::Biz, removed.map_err(refused)?);
+                self.check(texts, edit, runtime, guard)
             }
+            Change::Undo(id) => self.undo_change(*id, runtime),
             Change::PutNode { .. } | Change::DeleteNode(_) => {
                 Err(Refusal::bad("a record is no part of the configuration"))
             }
         }
     }
 
-    fn put(
-        &self,
-        name: &str,
-        body: &[u8],
-        runtime: &Runtime,
-        growth: Growth,
-    ) -> Result<Made, Refusal> {
+    /// Puts back what was there before a change of a biz.
+    fn undo_change(&self, id: u64, runtime: &Runtime) -> Result<ReadyChange, Refusal> {
+        let found = change_log::find(&self.data_dir, id)
+            .map_err(|error| Refusal::io(format!("changes.log: {error}")))?;
+        let change = found.ok_or_else(|| Refusal::not_found("the log has no such change"))?;
+        let undone = subject::undone(&change)?;
+        let guard = self.guard()?;
+        let texts = self.texts_in_force(runtime)?;
+        let edit = map_edit::revert(&texts.map, undone, &texts.map_name);
+        let edit = MapEdit::of(What::Undo, edit.map_err(refused)?);
+        self.check(texts, edit, runtime, guard)
+    }
+
+    fn put(&self, put: &BizPut, body: &[u8], runtime: &Runtime) -> Result<ReadyChange, Refusal> {
+        let BizPut { biz: name, growth, lifts_bans } = put;
         let body = std::str::from_utf8(body)
             .map_err(|_| Refusal::new(415, Code::BadContentType, "expected a document in UTF-8"))?;
         let guard = self.guard()?;
         let texts = self.texts_in_force(runtime)?;
         let names = TextNames { map: &texts.map_name, biz: "body" };
         let biz = biz_name(name)?;
-        let put = map_edit::put(&texts.map, body, biz, names).map_err(refused)?;
-        let status = if put.is_new { 201 } else { 200 };
-        let mut map = put.text;
-        let new = Texts { map: map.clone(), ..texts.clone() };
+        let mut edit = map_edit::put(&texts.map, body, biz, names).map_err(refused)?;
+        let new = Texts { map: edit.text.clone(), ..texts.clone() };
         if let Err(faults) = new.parse()
             && let Some(raised) = growth::raise_node_size(&new, biz).map_err(refused)?
         {
-            if growth == Growth::Refused {
+            if *growth == Growth::Refused {
                 let words = format!(
                     "{faults}\n?grow=true writes node-size=\"{}\" and moves the group {} to such \
                      nodes while it serves",
@@ -243,9 +327,11 @@ impl<W> MapChanges<W> {
                 );
                 return Err(Refusal::new(422, Code::Faulty, words));
             }
-            map = raised.map;
+            edit.text = raised.map;
         }
-        self.write(texts, MapEdit { map, status, growth }, runtime, guard)
+        let edit =
+            MapEdit { growth: *growth, lifts_bans: *lifts_bans, ..MapEdit::of(What::Biz, edit) };
+        self.check(texts, edit, runtime, guard)
     }
 
     /// Held from before the files are read until the fate of the change is known.
@@ -256,12 +342,16 @@ impl<W> MapChanges<W> {
         guard.ok_or_else(|| Refusal::busy("a new binary reads the configuration: try again"))
     }
 
-    /// Checks a new value of the switch. It cannot turn off what srv.xml has turned on.
-    fn degrade(&self, on: bool, runtime: &Runtime) -> Result<(), Refusal> {
+    /// Checks a new value of the switch; returns the one in force. It cannot turn off what srv.xml
+    /// has turned on.
+    fn degrade(&self, on: bool, runtime: &Runtime) -> Result<bool, Refusal> {
+        let generation = runtime.generation();
+        let in_force = active::read(&self.data_dir, generation)
+            .map_err(|error| Refusal::io(error.to_string()))?;
         if on {
-            return Ok(());
+            return Ok(in_force.srv.degrade);
         }
-        let texts = active::read_texts(&self.data_dir, runtime.generation())
+        let texts = active::read_texts(&self.data_dir, generation)
             .map_err(|error| Refusal::io(error.to_string()))?;
         let conf = texts.parse().map_err(|faults| Refusal::io(faults.to_string()))?;
         if conf.srv.degrade {
@@ -275,14 +365,15 @@ impl<W> MapChanges<W> {
             };
             return Err(Refusal::new(409, Code::Conflict, words));
         }
-        Ok(())
+        Ok(in_force.srv.degrade)
     }
 
-    fn reset(&self, biz: &str, runtime: &Runtime) -> Result<u32, Refusal> {
+    fn reset(&self, biz: &str, runtime: &Runtime) -> Result<NamedBiz, Refusal> {
         let conf = active::read(&self.data_dir, runtime.generation())
             .map_err(|error| Refusal::io(error.to_string()))?;
         let index = conf.map.find_biz(biz).ok_or_else(|| Refusal::not_found(UNKNOWN))?;
-        Ok(conf.map.bizs[index].id)
+        let biz = &conf.map.bizs[index];
+        Ok(NamedBiz { id: biz.id, name: biz.name.clone() })
     }
 
     /// Both texts in force, which must equal the files.
@@ -300,16 +391,18 @@ impl<W> MapChanges<W> {
         Ok(texts)
     }
 
-    /// Checks a new map as `frs check` does, and writes it.
-    fn write(
+    /// Checks a new map as `frs check` does. Nothing is written yet.
+    fn check(
         &self,
         texts: Texts,
-        MapEdit { map, status, growth }: MapEdit,
+        MapEdit { what, edit, growth, lifts_bans }: MapEdit,
         runtime: &Runtime,
         guard: Guard,
-    ) -> Result<Made, Refusal> {
+    ) -> Result<ReadyChange, Refusal> {
         let faulty = |words: String| Refusal::new(422, Code::Faulty, words);
-        let new = Texts { map, ..texts.clone() };
+        let subjects = subject::of_edit(what, &edit, lifts_bans);
+        let status = if edit.old.is_none() { 201 } else { 200 };
+        let new = Texts { map: edit.text, ..texts.clone() };
         let conf = new.parse().map_err(|faults| faulty(faults.to_string()))?;
         let faults = report::faults(&Machine::look(&conf));
         if !faults.is_empty() {
@@ -317,33 +410,55 @@ impl<W> MapChanges<W> {
         }
         let in_force = active::read(&self.data_dir, runtime.generation())
             .map_err(|error| Refusal::io(error.to_string()))?;
+        let put = lifts_bans.then(|| conf.map.find_biz(&edit.name)).flatten();
+        let lift_bans = put.map(|index| conf.map.bizs[index].id);
         growth::check(LoadedConf { conf, texts: new.clone() }, &in_force, growth)?;
-        let path = self.conf_dir.join("map.xml");
-        files::replace(&path, &texts.map, &new.map).map_err(|error| match error {
-            ReplaceError::Changed => differs(&path),
-            ReplaceError::Io(error) => Refusal::io(format!("{}: {error}", path.display())),
-        })?;
         let files = MapTexts { old: texts.map, new: new.map, _guard: guard };
         let loss = match growth {
             Growth::Allowed(loss) => loss,
             Growth::Refused => Loss::Refused,
         };
-        Ok(Made { ask: Ask::Reload(loss), status, files: Some(files) })
+        let ask = Ask::Reload(ReloadOptions { loss, lift_bans });
+        Ok(ReadyChange { ask, status, files: Some(files), subjects })
     }
 }
 
 /// A changed map, and what may come of it.
 struct MapEdit {
-    map: String,
-    /// The status of the answer if it is taken.
-    status: u16,
+    what: What,
+    edit: Edit,
     growth: Growth,
+    lifts_bans: bool,
 }
 
-struct Made {
+impl MapEdit {
+    /// An edit after which the group may need shorter nodes, or longer ones again. Nothing is lost
+    /// with them.
+    fn of(what: What, edit: Edit) -> MapEdit {
+        MapEdit { what, edit, growth: Growth::Allowed(Loss::Refused), lifts_bans: false }
+    }
+}
+
+/// A change that is checked, and not begun.
+struct ReadyChange {
     ask: Ask,
+    /// The status of the answer if it is taken.
     status: u16,
     files: Option<MapTexts>,
+    /// What it is in the log.
+    subjects: Vec<Subject>,
+}
+
+/// A change that the master was asked for.
+struct Begun {
+    number: u64,
+    ids: Vec<u64>,
+    ready: ReadyChange,
+}
+
+struct NamedBiz {
+    id: u32,
+    name: String,
 }
 
 pub(super) const UNKNOWN: &str = "map.xml has no such biz";
@@ -357,11 +472,21 @@ fn differs(path: &Path) -> Refusal {
     Refusal::new(409, Code::Conflict, format!("{} {words}", path.display()))
 }
 
+/// A change must not begin that the log does not have.
+pub(super) fn unlogged(error: std::io::Error) -> Refusal {
+    if error.kind() == std::io::ErrorKind::WouldBlock {
+        return Refusal::busy("another process writes to changes.log: try again");
+    }
+    tracing::error!(%error, "changes.log: cannot write: changes are refused");
+    Refusal::io(format!("changes.log: {error}: nothing was changed"))
+}
+
 fn refused(error: EditError) -> Refusal {
     match error {
         EditError::Faults(faults) => Refusal::new(422, Code::Faulty, faults.to_string()),
         EditError::Another => Refusal::bad(error.to_string()),
         EditError::Unknown => Refusal::not_found(error.to_string()),
+        EditError::Changed => Refusal::new(409, Code::Conflict, error.to_string()),
     }
 }
 
@@ -398,11 +523,17 @@ mod tests {
 
         /// Puts a biz; the number of the reload request to the master.
         fn put(&mut self) -> u64 {
-            let change = Change::PutBiz { biz: "1".into(), growth: Growth::Refused };
-            let wanted = WantedChange { who: (), change, body: BIZ.to_vec(), cleared: None };
+            let put = BizPut { biz: "1".into(), growth: Growth::Refused, lifts_bans: false };
+            self.begin(Change::PutBiz(put), BIZ)
+        }
+
+        /// Begins a change; the number of the reload request to the master.
+        fn begin(&mut self, change: Change, body: &[u8]) -> u64 {
+            let (author, body) = (Author::named("alice"), body.to_vec());
+            let wanted = WantedChange { who: (), author, change, body, cleared: None };
             let runtime = self.world.runtime();
             assert!(self.changes.begin(wanted, &runtime, 7).is_none());
-            let Some(ToMaster::Ask(NumberedAsk { number, ask: Ask::Reload(Loss::Refused) })) =
+            let Some(ToMaster::Ask(NumberedAsk { number, ask: Ask::Reload(_) })) =
                 self.master.receive()
             else {
                 panic!("the master is asked for nothing");
@@ -462,7 +593,9 @@ mod tests {
         let soon = std::time::Duration::from_millis(10);
         let read = Guard::to_read(&handler.world.dir, soon).unwrap();
         let change = || Change::DeleteBiz("1".into());
-        let wanted = WantedChange { who: (), change: change(), body: Vec::new(), cleared: None };
+        let author = Author::named("alice");
+        let wanted =
+            WantedChange { who: (), author, change: change(), body: Vec::new(), cleared: None };
         let runtime = handler.world.runtime();
         let done = handler.changes.begin(wanted, &runtime, 7).expect("an answer").what;
         assert_eq!(done.unwrap_err().status, 503);

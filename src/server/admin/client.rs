@@ -27,6 +27,7 @@ pub(super) struct AdminClient {
     pub kind: ClientKind,
     pub over: Over,
     pub peer: Arc<str>,
+    pub user: Option<Arc<str>>,
     pub address: Option<IpAddr>,
     pub deadline: Instant,
     pub stage: ClientStage,
@@ -94,13 +95,14 @@ pub(super) enum ClientStage {
 impl AdminClient {
     /// A new client that has made no request.
     pub fn new(arrival: Arrival, now: Instant) -> AdminClient {
-        let Arrival { stream, service, over, peer, address } = arrival;
+        let Arrival { stream, service, over, peer, user, address } = arrival;
         AdminClient {
             stream,
             connection: AdminConnection::default(),
             kind: service.into(),
             over,
             peer,
+            user,
             address,
             deadline: now + IDLE,
             stage: ClientStage::Idle,
@@ -194,7 +196,7 @@ mod tests {
         let now = clock::instant();
         let (stream, peer) = (Stream::Unix(near), "unix".into());
         let (service, over) = (Service::Admin, Over::Unix);
-        let arrival = Arrival { stream, service, over, peer, address: None };
+        let arrival = Arrival { stream, service, over, peer, user: None, address: None };
         let mut client = AdminClient::new(arrival, now);
         let request = b"GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n";
         let (mut sent, mut taken) = (0, 0);

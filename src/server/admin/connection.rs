@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::access::Admitted;
 use super::response::{HeadOptions, Refusal, Response, head};
 use super::route::Route;
 use crate::protocol::chunked::Chunked;
@@ -22,6 +23,8 @@ pub const MAX_BODY_BYTES: u32 = 1 << 20;
 pub struct AdminRequest {
     /// The route.
     pub route: Route,
+    /// The name of its token, if it has one.
+    pub name: Option<Arc<str>>,
     /// The format of the answer.
     pub format: Format,
     /// Empty unless the route takes a body.
@@ -136,7 +139,7 @@ impl AdminConnection {
     pub fn step(
         &mut self,
         now: Millis,
-        admit: impl Fn(&Head<'_, '_>) -> Result<Route, Refusal>,
+        admit: impl Fn(&Head<'_, '_>) -> Result<Admitted, Refusal>,
     ) -> Step {
         if let RequestStage::Head(search) = &mut self.stage {
             // Empty lines before a request line are skipped (RFC 9112, section 2.2).
@@ -171,7 +174,7 @@ impl AdminConnection {
     fn begin(
         &mut self,
         bytes: &[u8],
-        admit: impl Fn(&Head<'_, '_>) -> Result<Route, Refusal>,
+        admit: impl Fn(&Head<'_, '_>) -> Result<Admitted, Refusal>,
     ) -> Result<(), RefusedRequest> {
         self.options = CLOSING;
         let mut room = request_head::fields();
@@ -185,7 +188,7 @@ impl AdminConnection {
             closes: !head.keep_alive || head.body != Body::Length(0),
         };
         let refused = |refusal: Refusal| RefusedRequest { line: line.clone(), refusal, format };
-        let route = admit(&head).map_err(refused)?;
+        let Admitted { route, name } = admit(&head).map_err(refused)?;
         let body_format = match route.takes_body() {
             true => head.content().map_err(|error| refused(error.into()))?,
             false => Format::Xml,
@@ -201,7 +204,8 @@ impl AdminConnection {
         if head.expects_continue {
             self.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
-        let asked = AdminRequest { route, format, body: Vec::new(), body_format, line };
+        let body = Vec::new();
+        let asked = AdminRequest { route, name, format, body, body_format, line };
         self.stage = RequestStage::Body(Box::new(asked), framed);
         Ok(())
     }
@@ -326,7 +330,7 @@ impl AdminConnection {
 }
 
 /// Parameters that the log shows.
-const SHOWN: [&str; 6] = ["biz", "limit", "used", "on", "n", "by"];
+const SHOWN: [&str; 8] = ["biz", "limit", "used", "on", "n", "by", "before", "lift-bans"];
 
 /// Method, path and parameters for the log, without the key, which is private.
 fn shown(head: &Head<'_, '_>) -> String {

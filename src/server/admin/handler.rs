@@ -1,6 +1,7 @@
 //! The handler answers requests, at once or when their result has come.
 //!
-//! Invariant: nothing here waits. A change is in progress while other requests are served. An
+//! Invariant: nothing here waits but for the disk, where a change is written to map.xml and to the
+//! log of changes. A change is in progress while other requests are served. An
 //! inspection of the files runs on its own thread. Void records are cleared in pieces.
 
 use std::net::IpAddr;
@@ -8,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::change_queue::{Done, MapChanges, UNKNOWN, WantedChange};
+use super::change_queue::{Done, MapChanges, UNKNOWN, WantedChange, unlogged};
 use super::connection::AdminRequest;
 use super::health::{ClusterHealth, HealthReport, MasterHealth, WorkerCounts};
 use super::inspections::{InspectQueue, Inspection};
@@ -19,6 +20,8 @@ use super::pulse::Pulse;
 use super::recording::Recording;
 use super::response::{Addressed, Refusal, Response, StatusDocument};
 use super::route::{Change, Route};
+use super::subject;
+use crate::process::change_log::{self, Author, Conclusion, Outcome, What};
 use crate::process::void_records::VoidRecords;
 use crate::protocol::element::Element;
 use crate::protocol::{Code, Format};
@@ -29,9 +32,9 @@ use crate::stats::snapshot::{self, Stats};
 use crate::stats::stats_document::{stats_json, stats_xml};
 use frs::base::clock;
 use frs::base::sys::process::Pid;
-use frs::conf::{AccessToken, EpochStep, TokenError};
+use frs::conf::{AdminTokens, EpochStep, TokenError};
 use frs::conf::{active, outline};
-use frs::service::{ItemError, RecordError, Role, Service};
+use frs::service::{ItemError, RecordError, RecordFigures, Role, Service};
 use frs::store::Counter;
 
 /// Key-nodes in which void records are cleared before other requests are served.
@@ -54,10 +57,20 @@ pub struct Who {
     pub format: Format,
     /// The peer, as text for the log.
     pub peer: Arc<str>,
+    /// The name of its token, or its user. None: it has none, and changes nothing.
+    pub name: Option<Arc<str>>,
     /// Method, path and parameters without a key.
     pub line: String,
     /// Whether the request is a change.
     pub changes: bool,
+}
+
+impl Who {
+    /// Its name, for the log of changes.
+    fn author(&self) -> Author {
+        let who = self.name.clone().unwrap_or_else(|| "unknown".into());
+        Author { who, peer: Some(Arc::clone(&self.peer)) }
+    }
 }
 
 /// The handler.
@@ -65,7 +78,7 @@ pub struct Handler {
     service: Service,
     changes: MapChanges<Who>,
     inspections: InspectQueue<Who>,
-    token: Option<AccessToken>,
+    tokens: Option<AdminTokens>,
     waiting_reset: Option<WaitingReset>,
     map: Option<MapText>,
     /// The metrics as they were scraped last.
@@ -115,7 +128,7 @@ pub struct HandlerParts {
 }
 
 impl Handler {
-    /// A handler that has read the token.
+    /// A handler that has read the tokens.
     pub fn new(parts: HandlerParts) -> Handler {
         let HandlerParts { service, changes, inspections, data_dir, master, pulse, hottest } =
             parts;
@@ -123,7 +136,7 @@ impl Handler {
             service,
             changes,
             inspections,
-            token: None,
+            tokens: None,
             waiting_reset: None,
             map: None,
             scraped: None,
@@ -135,32 +148,47 @@ impl Handler {
             pulse,
             hottest,
         };
-        handler.read_token();
+        handler.read_tokens();
+        handler.conclude_orphans();
         handler
     }
 
-    /// The token that changes over TCP must carry.
-    pub fn token(&self) -> Option<&AccessToken> {
-        self.token.as_ref()
+    /// Notes how the changes have ended that a keeper had begun before it died. A biz that is as
+    /// such a change would have it is changed; of the others nobody can tell.
+    fn conclude_orphans(&mut self) {
+        let map = self.elements(None).ok().flatten().unwrap_or_default();
+        let is_made = |change: &change_log::Change| {
+            let is_edit = matches!(change.what, What::Biz | What::Undo);
+            let new = change.new.as_deref().filter(|_| is_edit)?;
+            map_edit::holds(&map, new).then_some(true)
+        };
+        if let Err(error) = self.changes.log().conclude_orphans(is_made) {
+            tracing::error!(%error, "changes.log: cannot look for changes that have not ended");
+        }
+    }
+
+    /// The tokens of which a change over TCP must carry one.
+    pub fn tokens(&self) -> Option<&AdminTokens> {
+        self.tokens.as_ref()
     }
 
     /// Starts a tick: takes a newer configuration, if there is one.
     pub fn begin_tick(&mut self) {
         if self.service.begin_tick() {
-            self.read_token();
+            self.read_tokens();
         }
     }
 
-    fn read_token(&mut self) {
+    fn read_tokens(&mut self) {
         let conf = self.service.conf();
-        let token = conf.token();
-        if let Err(missing @ TokenError::Missing { .. }) = &token {
+        let tokens = conf.admin_tokens();
+        if let Err(missing @ TokenError::Missing { .. }) = &tokens {
             // As shipped, there is no token: this is no error.
             tracing::info!("{}", missing.in_admin_words());
         } else {
             conf.token_warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         }
-        self.token = token.unwrap_or(None);
+        self.tokens = tokens.unwrap_or(None);
     }
 
     /// Notes the figures once a second, since a rate needs two samples.
@@ -266,28 +294,52 @@ impl Handler {
             }
             Route::Node(which) => look(Inspection::Node(which)),
             Route::Top { most, of } => look(Inspection::Top { most, of }),
+            Route::Changes { before, most } => look(Inspection::Changes { before, most }),
         };
         self.inspections.ask(who, what).err().map(|refusal| Response::refusal(format, &refusal))
     }
 
     fn take_change(&mut self, who: Who, change: Change, body: Vec<u8>) -> Option<Response> {
+        let author = who.author();
+        if let Change::PutNode { which, .. } | Change::DeleteNode(which) = &change {
+            let map = &self.service.conf().map;
+            let biz = map.find_biz(&which.biz).map(|index| &*map.bizs[index].name);
+            let subject = subject::of_record(which, biz);
+            let begun = self.changes.log().begin(&author, &[subject]).map_err(unlogged);
+            let done = begun.and_then(|ids| {
+                let changed = self.change_record(&change);
+                let failed = Conclusion::from(Outcome::Failed);
+                let conclusion = changed.as_ref().map_or(failed, Conclusion::clone);
+                self.changes.log().conclude(&ids, &conclusion);
+                changed
+            });
+            let root = Element::new("done");
+            return Some(answer(&who, done.map(|_| StatusDocument { status: 200, root })));
+        }
+        self.changes.push(WantedChange { who, author, change, body, cleared: None });
+        None
+    }
+
+    /// Changes a record; returns what it was, and what it is.
+    fn change_record(&mut self, change: &Change) -> Result<Conclusion, Refusal> {
         let now = clock::now();
-        let done = match &change {
+        let text = |figures: &RecordFigures| Some(subject::record_text(figures));
+        let changed = match change {
             Change::PutNode { which, limit, used } => {
-                self.service.set_used(which.name(), *limit, *used as u32, now).map(|()| true)
+                let edit = self.service.set_used(which.name(), *limit, *used as u32, now);
+                edit.map(|edit| Some((text(&edit.old), text(&edit.new))))
             }
-            Change::DeleteNode(which) => self.service.erase(which.name(), now),
-            _ => {
-                self.changes.push(WantedChange { who, change, body, cleared: None });
-                return None;
+            Change::DeleteNode(which) => {
+                let erased = self.service.erase(which.name(), now);
+                erased.map(|erased| erased.map(|old| (text(&old), None)))
             }
+            _ => Ok(None),
         };
-        let done = match done {
-            Ok(true) => Ok(StatusDocument { status: 200, root: Element::new("done") }),
-            Ok(false) => Err(Refusal::not_found("no such record")),
+        match changed {
+            Ok(Some((old, new))) => Ok(Conclusion { outcome: Outcome::Done, old, new }),
+            Ok(None) => Err(Refusal::not_found("no such record")),
             Err(error) => Err(record_refusal(error)),
-        };
-        Some(answer(&who, done))
+        }
     }
 
     /// Advances the work in progress; appends every answer that is ready.
@@ -301,6 +353,7 @@ impl Handler {
         }
         self.go_on_clearing(tell);
         let now_ns = clock::monotonic_ns();
+        self.changes.pay_log(now_ns);
         if let Some(Addressed { who, what: done }) = self.changes.poll(now_ns) {
             let response = answer(&who, done);
             tell.push(Addressed { who, what: response });

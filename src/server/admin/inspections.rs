@@ -12,6 +12,8 @@ use mio::Waker;
 
 use super::response::{Addressed, Refusal};
 use super::route::{TopKeys, Which};
+use super::subject;
+use crate::process::change_log;
 use crate::protocol::Code;
 use crate::protocol::element::Element;
 use frs::base::clock;
@@ -26,7 +28,11 @@ use frs::limit::LimitFigures;
 pub enum Inspection {
     Node(Which),
     Top { most: usize, of: TopKeys },
+    Changes { before: u64, most: usize },
 }
+
+/// The texts of changes in one answer, in bytes: one goes beyond it at most.
+const LISTED_BYTES: usize = 512 << 10;
 
 /// The result.
 pub type Found = Result<Element, Refusal>;
@@ -98,10 +104,10 @@ struct InspectThread {
 
 impl InspectThread {
     fn look(&mut self, what: &Inspection) -> Found {
-        let reader = self.reader().map_err(refused)?;
         let now = clock::now();
         match what {
             Inspection::Node(Which { biz, key }) => {
+                let reader = self.reader().map_err(refused)?;
                 let found = match key {
                     Some(key) => reader.node(biz, key, now),
                     None => reader.whole(biz, now),
@@ -109,6 +115,7 @@ impl InspectThread {
                 node(found.map_err(refused)?)
             }
             Inspection::Top { most, of: TopKeys::Kept { biz, by } } => {
+                let reader = self.reader().map_err(refused)?;
                 let found = reader.top(biz, *most, *by, now).map_err(refused)?;
                 let nodes = found.iter().map(|record| {
                     Element::new("node")
@@ -119,12 +126,18 @@ impl InspectThread {
                 Ok(Element::new("top").with("biz", &**biz).holding(nodes))
             }
             Inspection::Top { most, of: TopKeys::Refused { biz, window } } => {
+                let reader = self.reader().map_err(refused)?;
                 let found = reader.refused(biz.as_deref(), *window, *most, now);
                 let found = found.map_err(refused)?;
                 Ok(Element::new("top")
                     .with_some("biz", biz.clone())
                     .with("since", found.since_ms)
                     .holding(found.nodes.iter().map(refused_element)))
+            }
+            Inspection::Changes { before, most } => {
+                let found = change_log::list(&self.data_dir, *before, *most, LISTED_BYTES);
+                let found = found.map_err(|error| Refusal::io(format!("changes.log: {error}")))?;
+                Ok(subject::document(found))
             }
         }
     }

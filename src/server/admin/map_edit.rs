@@ -53,15 +53,22 @@ pub enum EditError {
     /// There is no such business.
     #[error("map.xml has no such biz")]
     Unknown,
+    /// The business is no longer what it became by the change.
+    #[error("the biz has changed since")]
+    Changed,
 }
 
-/// The result of putting a `<biz>` into a text.
+/// An edited text, and what was edited.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Put {
+pub struct Edit {
     /// The text.
     pub text: String,
-    /// There was no such business before.
-    pub is_new: bool,
+    /// The name of the business, or its number if it has none.
+    pub name: String,
+    /// Its element before. None: there was no such business.
+    pub old: Option<String>,
+    /// Its element now. None: it is removed.
+    pub new: Option<String>,
 }
 
 /// The names of the two texts of an edit in fault messages.
@@ -82,7 +89,7 @@ pub fn put(
     biz: &str,
     meant: BizName<'_>,
     names: TextNames<'_>,
-) -> Result<Put, EditError> {
+) -> Result<Edit, EditError> {
     let biz_text = biz.strip_prefix(MARK).unwrap_or(biz);
     let biz = outline::read(names.biz, biz_text, "biz")?.root;
     if !meant.names(&biz) {
@@ -96,20 +103,99 @@ pub fn put(
         Some(old) => splice(map_text, old.at..old.end, new),
         None => append(map_text, &outline, new),
     };
-    Ok(Put { text: format!("{mark}{text}"), is_new: old.is_none() })
+    Ok(Edit {
+        text: format!("{mark}{text}"),
+        name: name_of(&biz),
+        old: old.map(|old| map_text[old.at..old.end].to_owned()),
+        new: Some(new.to_owned()),
+    })
 }
 
 /// Removes a `<biz>`, and its line if nothing else is on it.
 ///
 /// # Errors
 /// The text is not well-formed, or has no such business.
-pub fn remove(map: &str, meant: BizName<'_>, name: &str) -> Result<String, EditError> {
+pub fn remove(map: &str, meant: BizName<'_>, name: &str) -> Result<Edit, EditError> {
     let Marked { mark, text } = split_mark(map);
     let outline = outline::read(name, text, "map")?;
     let old = outline.children_named("biz").find(|old| meant.names(old));
     let old = old.ok_or(EditError::Unknown)?;
     let lines = lines_of(text, old.at..old.end).unwrap_or(old.at..old.end);
-    Ok(format!("{mark}{}", splice(text, lines, "")))
+    Ok(Edit {
+        text: format!("{mark}{}", splice(text, lines, "")),
+        name: name_of(old),
+        old: Some(text[old.at..old.end].to_owned()),
+        new: None,
+    })
+}
+
+/// An edit that is taken back, by the elements before and after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Undone<'t> {
+    /// The element before. None: there was none.
+    pub old: Option<&'t str>,
+    /// The element that it became. None: it was removed.
+    pub new: Option<&'t str>,
+}
+
+/// Takes an edit back, if the business is still what it became by it.
+///
+/// # Errors
+/// The map is not well-formed, or the business has changed since.
+pub fn revert(map: &str, undone: Undone<'_>, name: &str) -> Result<Edit, EditError> {
+    let Marked { mark, text: map_text } = split_mark(map);
+    let outline = outline::read(name, map_text, "map")?;
+    let written = |biz: &Stretch| &map_text[biz.at..biz.end];
+    let mut bizs = outline.children_named("biz");
+    let found = undone.new.and_then(|new| bizs.find(|biz| written(biz) == new));
+    if found.is_none() && undone.new.is_some() {
+        return Err(EditError::Changed);
+    }
+    let old = match undone.old {
+        Some(old) => Some(outline::read("old", old, "biz")?.root),
+        None => None,
+    };
+    let is_same = |biz: &&Stretch| {
+        let same = |name| old.as_ref().is_some_and(|old| same_value(old, biz, name));
+        same("id") || same("name")
+    };
+    // Another business has its place: to put it back beside that one would be a fault.
+    if outline.children_named("biz").filter(|biz| Some(*biz) != found).any(|biz| is_same(&biz)) {
+        return Err(EditError::Changed);
+    }
+    let text = match (undone.old, found) {
+        (Some(old), Some(found)) => splice(map_text, found.at..found.end, old),
+        (Some(old), None) => append(map_text, &outline, old),
+        (None, Some(found)) => {
+            let whole = found.at..found.end;
+            splice(map_text, lines_of(map_text, whole.clone()).unwrap_or(whole), "")
+        }
+        (None, None) => return Err(EditError::Unknown),
+    };
+    Ok(Edit {
+        text: format!("{mark}{text}"),
+        name: old.as_ref().or(found).map(name_of).unwrap_or_default(),
+        old: undone.new.map(str::to_owned),
+        new: undone.old.map(str::to_owned),
+    })
+}
+
+/// Whether a map has a business that is written like this.
+pub fn holds(map: &str, biz: &str) -> bool {
+    let Marked { text, .. } = split_mark(map);
+    outline::read("map", text, "map").is_ok_and(|outline| {
+        outline.children_named("biz").any(|element| text[element.at..element.end] == *biz)
+    })
+}
+
+fn same_value(one: &Stretch, other: &Stretch, name: &str) -> bool {
+    let value = |biz: &Stretch| biz.attribute(name).map(|value| value.trim().to_owned());
+    value(one).is_some_and(|own| Some(own) == value(other))
+}
+
+fn name_of(biz: &Stretch) -> String {
+    let value = |name| biz.attribute(name).map(str::trim).filter(|value| !value.is_empty());
+    value("name").or(value("id")).unwrap_or_default().to_owned()
 }
 
 /// The `<group>`s and `<biz>`s of a map as written, in order and concatenated, or only those of one

@@ -23,6 +23,7 @@
 //! | [`page`] | the dashboard |
 //! | [`change_queue`] | changes of the configuration, one at a time |
 //! | [`files`] | map.xml on the disk |
+//! | [`subject`] | what a change is in the log of changes |
 //! | [`map_edit`] | map.xml as text: puts or removes a business |
 //! | `growth` | which groups a changed map moves, and the node-size that holds a business |
 //! | [`map_json`] | map.xml in JSON, both directions |
@@ -54,6 +55,7 @@ mod recording;
 pub mod response;
 pub mod route;
 pub mod server;
+pub mod subject;
 
 pub use accept::PlaneListeners;
 pub use error::AdminError;

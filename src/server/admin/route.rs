@@ -34,6 +34,11 @@ pub enum Route {
         most: usize,
         of: TopKeys,
     },
+    /// The changes before an id, newest first.
+    Changes {
+        before: u64,
+        most: usize,
+    },
     Change(Change),
 }
 
@@ -77,10 +82,7 @@ impl Which {
 #[expect(missing_docs)]
 pub enum Change {
     /// The body is the `<biz>`.
-    PutBiz {
-        biz: String,
-        growth: Growth,
-    },
+    PutBiz(BizPut),
     DeleteBiz(String),
     Reset(String),
     PutNode {
@@ -91,6 +93,19 @@ pub enum Change {
     DeleteNode(Which),
     Reload,
     Degrade(bool),
+    /// A change of a biz, by its id.
+    Undo(u64),
+}
+
+/// How a business is put.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BizPut {
+    /// The business as in the request.
+    pub biz: String,
+    /// Whether its group may move.
+    pub growth: Growth,
+    /// Whether its bans end.
+    pub lifts_bans: bool,
 }
 
 /// Whether the group of a business that is put may move to nodes that hold it.
@@ -105,18 +120,21 @@ pub enum Growth {
 impl Route {
     /// Whether the request has a body.
     pub fn takes_body(&self) -> bool {
-        matches!(self, Route::Change(Change::PutBiz { .. }))
+        matches!(self, Route::Change(Change::PutBiz(_)))
     }
 }
 
 /// The most keys in an answer of `/top`, and the default.
 const TOP_MOST: usize = 1000;
 const TOP: usize = 20;
+/// The most changes in an answer of `/changes`, and the default.
+const CHANGES_MOST: usize = 1000;
+const CHANGES: usize = 50;
 /// The largest use that a limit can be set to: what one Update can charge.
 const USED_MOST: u64 = i32::MAX as u64;
 
 /// All paths, and the methods that each takes.
-pub const PATHS: [(&str, &str); 11] = [
+pub const PATHS: [(&str, &str); 13] = [
     ("/", "GET, HEAD"),
     ("/health", "GET, HEAD"),
     ("/metrics", "GET, HEAD"),
@@ -128,6 +146,8 @@ pub const PATHS: [(&str, &str); 11] = [
     ("/top", "GET, HEAD"),
     ("/reload", "POST"),
     ("/degrade", "POST"),
+    ("/changes", "GET, HEAD"),
+    ("/changes/{id}/undo", "POST"),
 ];
 
 /// Finds the route of `method` on `target`.
@@ -152,6 +172,8 @@ pub fn route(method: &str, target: &Target<'_>) -> Result<Route, Refusal> {
         }
         (["top"], "GET" | "HEAD") => top(&mut Params::of(query, TOP_PARAMS)?),
         (["reload"], "POST") => none(query, change(Change::Reload)),
+        (["changes"], "GET" | "HEAD") => changes(&mut Params::of(query, CHANGES_PARAMS)?),
+        (["changes", id, "undo"], "POST") => none(query, change(Change::Undo(change_id(id)?))),
         (["degrade"], "POST") => degrade(&mut Params::of(query, DEGRADE)?),
         _ => Err(allow(&segments).map_or_else(unknown, Refusal::method)),
     }
@@ -171,7 +193,7 @@ fn allow(segments: &[&str]) -> Option<&'static str> {
     let is_this = |path: &str| {
         let named = path[1..].split('/');
         named.clone().count() == segments.len()
-            && named.zip(segments).all(|(name, segment)| name == "{biz}" || name == *segment)
+            && named.zip(segments).all(|(name, segment)| name.starts_with('{') || name == *segment)
     };
     PATHS.iter().find(|(path, _)| is_this(path)).map(|(_, allow)| *allow)
 }
@@ -179,20 +201,22 @@ fn allow(segments: &[&str]) -> Option<&'static str> {
 /// The parameters of a record.
 pub const NODE: &[&str] = &["biz", "key"];
 /// The parameters of a `PUT` of a business.
-pub const PUT_BIZ: &[&str] = &["grow", "lossy"];
+pub const PUT_BIZ: &[&str] = &["grow", "lossy", "lift-bans"];
 /// The parameters of a change of a record.
 pub const PUT_NODE: &[&str] = &["biz", "key", "limit", "used"];
 /// The parameters of `/stats`.
 pub const STATS: &[&str] = &["since"];
 /// The parameters of `/top`.
 pub const TOP_PARAMS: &[&str] = &["biz", "n", "by", "window"];
+/// The parameters of `/changes`.
+pub const CHANGES_PARAMS: &[&str] = &["n", "before"];
 /// The parameters of `/degrade`.
 pub const DEGRADE: &[&str] = &["on"];
 
 fn unknown() -> Refusal {
     Refusal::not_found(
         "no such path: expected /, /health, /metrics, /stats, /biz, /biz/BIZ, /biz/BIZ/reset, /node, \
-         /top, /reload or /degrade",
+         /top, /reload, /degrade, /changes or /changes/ID/undo",
     )
 }
 
@@ -225,7 +249,21 @@ fn put_biz(biz: String, params: &mut Params) -> Result<Route, Refusal> {
         [false, false] => Growth::Refused,
         [false, true] => return Err(Refusal::bad("lossy=true: expected grow=true beside it")),
     };
-    Ok(change(Change::PutBiz { biz, growth }))
+    let lifts_bans = params.flag("lift-bans")?;
+    Ok(change(Change::PutBiz(BizPut { biz, growth, lifts_bans })))
+}
+
+fn changes(params: &mut Params) -> Result<Route, Refusal> {
+    let most = params.number("n", 1, CHANGES_MOST as u64)?;
+    let before = params.number("before", 1, u64::MAX)?.unwrap_or(u64::MAX);
+    Ok(Route::Changes { before, most: most.map_or(CHANGES, |most| most as usize) })
+}
+
+/// The id of a change in a path.
+fn change_id(segment: &str) -> Result<u64, Refusal> {
+    let digits = !segment.starts_with('0') && segment.bytes().all(|byte| byte.is_ascii_digit());
+    let id = segment.parse().ok().filter(|_| digits);
+    id.ok_or_else(|| Refusal::not_found("no such change: expected the id of one"))
 }
 
 fn put_node(params: &mut Params) -> Result<Route, Refusal> {
@@ -339,11 +377,16 @@ mod tests {
 
     #[test]
     fn routes() {
-        let put_biz = |growth| change(Change::PutBiz { biz: "1001".into(), growth });
         let kept = |by| TopKeys::Kept { biz: "b".into(), by };
         let refused =
             |biz: Option<&str>, window| TopKeys::Refused { biz: biz.map(str::to_owned), window };
-        let put = Change::PutNode { which: which("b", Some("a b")), limit: 2, used: 0 };
+        let put = |growth, lifts_bans| {
+            let biz = "1001".into();
+            change(Change::PutBiz(BizPut { biz, growth, lifts_bans }))
+        };
+        let put_biz = |growth| put(growth, false);
+        let changes = |before, most| Route::Changes { before, most };
+        let put_node = Change::PutNode { which: which("b", Some("a b")), limit: 2, used: 0 };
         for (method, target, expected) in [
             ("GET", "/health", Route::Health),
             ("GET", "/", Route::Page),
@@ -360,11 +403,15 @@ mod tests {
             ("PUT", "/biz/1001?lossy=false", put_biz(Growth::Refused)),
             ("PUT", "/biz/1001?grow=true", put_biz(Growth::Allowed(Loss::Refused))),
             ("PUT", "/biz/1001?lossy=true&grow=true", put_biz(Growth::Allowed(Loss::OfNewMoves))),
+            ("PUT", "/biz/1001?lift-bans=true", put(Growth::Refused, true)),
+            ("GET", "/changes", changes(u64::MAX, 50)),
+            ("GET", "/changes?before=17&n=1000", changes(17, 1000)),
+            ("POST", "/changes/17/undo", change(Change::Undo(17))),
             ("DELETE", "/biz/1001", change(Change::DeleteBiz("1001".into()))),
             ("POST", "/biz/a/reset", change(Change::Reset("a".into()))),
             ("GET", "/node?biz=b&key=a%26b", Route::Node(which("b", Some("a&b")))),
             ("GET", "/node?biz=b", Route::Node(which("b", None))),
-            ("PUT", "/node?key=a+b&biz=b&limit=2&used=0", change(put)),
+            ("PUT", "/node?key=a+b&biz=b&limit=2&used=0", change(put_node)),
             ("DELETE", "/node?biz=b", change(Change::DeleteNode(which("b", None)))),
             ("GET", "/top?biz=b", Route::Top { most: 20, of: kept(By::Used) }),
             ("GET", "/top?biz=b&n=1&by=last", Route::Top { most: 1, of: kept(By::Last) }),
@@ -385,7 +432,7 @@ mod tests {
     fn each_path_takes_its_methods_and_no_others() {
         for (path, allow) in PATHS {
             let allow: Vec<&str> = allow.split(", ").collect();
-            let path = path.replace("{biz}", "b");
+            let path = path.replace("{biz}", "b").replace("{id}", "1");
             for method in ["GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS", "TRACE"] {
                 let status = match route(method, &path) {
                     // It may lack parameters.
@@ -396,7 +443,9 @@ mod tests {
             }
             let words = unknown().words;
             assert!(
-                words.contains(&path.replace("/b/", "/BIZ/").replace("z/b", "z/BIZ")),
+                words.contains(
+                    &path.replace("/b/", "/BIZ/").replace("z/b", "z/BIZ").replace("/1/", "/ID/")
+                ),
                 "{path}"
             );
         }
@@ -445,6 +494,17 @@ mod tests {
             ("GET", "/top?by=used", 400),
             ("GET", "/top?biz=b&window=1m", 400),
             ("GET", "/top?biz=b&by=refused&window=1d", 400),
+            ("GET", "/changes?n=0", 400),
+            ("GET", "/changes?n=1001", 400),
+            ("GET", "/changes?before=0", 400),
+            ("POST", "/changes", 405),
+            ("GET", "/changes/17/undo", 405),
+            ("POST", "/changes/17", 404),
+            ("POST", "/changes/x/undo", 404),
+            ("POST", "/changes/017/undo", 404),
+            ("POST", "/changes/+7/undo", 404),
+            ("POST", "/changes/18446744073709551616/undo", 404),
+            ("PUT", "/biz/a?lift-bans=yes", 400),
             ("POST", "/degrade", 400),
             ("POST", "/degrade?on=yes", 400),
         ] {

@@ -26,6 +26,7 @@ use super::handler::{Handler, SCRAPE_AGE, Who};
 use super::map_json;
 use super::ration::Ration;
 use super::response::{Addressed, Refusal, Response};
+use crate::process::change_log;
 use crate::process::log::LogThrottle;
 use crate::protocol::Error;
 use frs::base::clock;
@@ -40,11 +41,12 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 const PAUSE: Duration = Duration::from_millis(100);
 /// The memory of the admin plane: for each connection a head, for some of them a body, doubled as
 /// they grow; map.xml before, after and as answered in each format, each parsed once; a business in
-/// JSON.
+/// JSON; a file of the changes, and what is shown of it.
 pub const HELD_BYTES: usize = MAX_CLIENTS * 2 * (MAX_HEAD_BYTES as usize + READ_BYTES)
     + MAX_HOLDING * 2 * MAX_BODY_BYTES as usize
     + 8 * files::MAX_BYTES as usize
-    + map_json::HELD_BYTES;
+    + map_json::HELD_BYTES
+    + change_log::HELD_BYTES;
 /// The memory for clients of metrics: a head for each connection, also of those that may not ask;
 /// and the texts that they have not taken yet, for all that are made while one of them may wait.
 pub const METRICS_HELD_BYTES: usize = 2 * MAX_SCRAPERS * 2 * (MAX_HEAD_BYTES as usize + READ_BYTES)
@@ -136,7 +138,7 @@ impl Server {
         let mut told = Vec::new();
         self.handler.go_on(&mut told)?;
         for Addressed { who, what: response } in told {
-            note(&who, &response);
+            self.note(&who, &response, now);
             self.answer(who.client, &response, now);
             self.serve(who.client, now);
         }
@@ -205,10 +207,10 @@ impl Server {
         if !client.connection.wants_input() || client.is_lingering() {
             return false;
         }
-        let token = self.handler.token();
+        let tokens = self.handler.tokens();
         let (kind, over) = (client.kind, client.over);
         let step = client.connection.step(clock::now(), |head| match kind {
-            ClientKind::Admin => access::admit(head, over, token),
+            ClientKind::Admin => access::admit(head, over, tokens),
             ClientKind::Metrics => access::admit_scrape(head),
             ClientKind::Stranger => Err(Error::PeerForbidden.into()),
         });
@@ -230,10 +232,12 @@ impl Server {
             Step::Run(asked) => {
                 let changes = matches!(asked.route, super::route::Route::Change(_));
                 let (format, line) = (asked.format, asked.line.clone());
-                let who = Who { client: id, format, peer: Arc::clone(&client.peer), line, changes };
-                if let (true, Some(address)) = (changes, client.address) {
+                if let (Some(_), Some(address)) = (&asked.name, client.address) {
                     self.brake.note_right(address);
                 }
+                let peer = Arc::clone(&client.peer);
+                let name = asked.name.clone().or_else(|| client.user.clone());
+                let who = Who { client: id, format, peer, name, line, changes };
                 client.enter(ClientStage::Waiting, BUSY, now);
                 let is_waiting = |client: &&AdminClient| client.kind == kind && client.is_waiting();
                 let waiting = self.clients.values().filter(is_waiting);
@@ -242,7 +246,7 @@ impl Server {
                     false => self.handler.take(who.clone(), *asked),
                 };
                 if let Some(response) = response {
-                    note(&who, &response);
+                    self.note(&who, &response, now);
                     self.answer(id, &response, now);
                 }
             }
@@ -411,17 +415,20 @@ impl Server {
         self.clients.insert(id, client);
         self.serve(id, now);
     }
-}
 
-/// Logs changes and refused changes.
-fn note(who: &Who, response: &Response) {
-    let Who { peer, line, .. } = who;
-    let status = response.status;
-    if who.changes && status < 400 {
-        tracing::info!(%peer, request = line, status, "admin: changed");
-    } else if who.changes {
-        let words: String = String::from_utf8_lossy(&response.body).chars().take(500).collect();
-        let words = words.trim_end().replace('\n', "; ");
-        tracing::warn!(%peer, request = line, status, "admin: not changed: {words}");
+    /// Logs a change, or one that was refused.
+    fn note(&mut self, who: &Who, response: &Response, now: Instant) {
+        if !who.changes {
+            return;
+        }
+        let Who { peer, line, .. } = who;
+        let (status, name) = (response.status, who.name.as_deref().unwrap_or_default());
+        if status < 400 {
+            tracing::info!(%peer, who = name, request = line, status, "admin: changed");
+        } else if self.refusals.take(now) {
+            let words: String = String::from_utf8_lossy(&response.body).chars().take(500).collect();
+            let words = words.trim_end().replace('\n', "; ");
+            tracing::warn!(%peer, who = name, request = line, status, "admin: not changed: {words}");
+        }
     }
 }

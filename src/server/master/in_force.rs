@@ -4,7 +4,6 @@
 //! Invariant: a generation is published only after its file is completely on disk. A failure on the
 //! way leaves everything unchanged.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use super::error::{ReloadError, with_sources};
 use crate::process::token_board::TokenBoard;
 use frs::base::clock;
 use frs::conf::active::{self, ActiveError};
-use frs::conf::{Conf, MoveMode, Overlay, RespTokens, Settings, Texts};
+use frs::conf::{Conf, Overlay, RespTokens, Settings, Texts};
 use frs::store::{self, Runtime};
 
 /// The configuration that this master published last, and runtime.mmap.
@@ -73,20 +72,19 @@ impl InForce {
         &self.runtime
     }
 
-    /// Publishes a checked configuration, the tokens that were read with it, and the groups that
-    /// move in it; returns its generation.
+    /// Publishes a checked configuration, the tokens that were read with it, and what is laid over
+    /// it; returns its generation.
     pub fn publish(
         &mut self,
         conf: Conf,
         texts: Texts,
         tokens: &RespTokens,
-        moving: BTreeMap<String, MoveMode>,
+        overlay: Overlay,
     ) -> Result<u64, ReloadError> {
         let next = self.generation + 1;
-        let mut overlay = self.overlay.clone();
-        overlay.set_moving(moving);
         if overlay != self.overlay {
-            // On disk first: a group must not go on without what has not moved.
+            // On disk first: a group must not go on without what has not moved, and a restart must
+            // not forget that bans were lifted.
             overlay.write(self.data_dir())?;
         }
         let written = active::write_overlaid(&conf.srv.data.dir, next, &texts, &overlay);

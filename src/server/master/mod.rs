@@ -3,6 +3,7 @@
 //! It forks, reaps and sends messages; it serves no request and maps no group. Its decisions are
 //! values in, values out ([`supervise`]); the other files carry them out. It stays a single thread.
 
+mod change_notes;
 mod children;
 pub mod command;
 mod detached;

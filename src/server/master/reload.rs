@@ -16,7 +16,7 @@ use super::in_force::InForce;
 use super::needs_restart;
 use super::preparing_child::{How, Preparation, Work};
 use crate::process::account::Account;
-use crate::process::message::{Loss, NumberedAsk};
+use crate::process::message::{NumberedAsk, ReloadOptions};
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{Exit, Pid};
@@ -42,8 +42,8 @@ pub(super) struct ReportTo {
 pub(super) struct AskedReload {
     /// The number of the request.
     pub number: u64,
-    /// Whether it may lose what does not fit.
-    pub loss: Loss,
+    /// What it may do, and what it is to do besides.
+    pub options: ReloadOptions,
 }
 
 /// The result to report.
@@ -78,6 +78,8 @@ pub(super) struct PreparedConf {
     pub secrets: Option<ClusterSecrets>,
     /// What the files of its `<resp>` hold.
     pub tokens: RespTokens,
+    /// The biz whose bans end with it.
+    pub lift_bans: Option<u32>,
 }
 
 /// A reload that is not published yet. A child makes new groups and checks the others.
@@ -87,6 +89,7 @@ pub(super) struct ReloadCandidate {
     checked: Box<LoadedConf>,
     secrets: Option<ClusterSecrets>,
     tokens: RespTokens,
+    lift_bans: Option<u32>,
     /// Another reload was requested while this one was prepared.
     pub again: bool,
 }
@@ -100,8 +103,8 @@ impl ReloadCandidate {
         let unserved = prepared.unserved.iter().filter(|unserved| !is_old(&unserved.group));
         let unserved: Vec<Unserved> = unserved.cloned().collect();
         if unserved.is_empty() {
-            let ReloadCandidate { checked, secrets, tokens, .. } = self;
-            Ok(PreparedConf { prepared, loaded: *checked, secrets, tokens })
+            let ReloadCandidate { checked, secrets, tokens, lift_bans, .. } = self;
+            Ok(PreparedConf { prepared, loaded: *checked, secrets, tokens, lift_bans })
         } else {
             Err(ReloadError::Unserved(unserved))
         }
@@ -201,7 +204,7 @@ impl Reloads {
         conf_dir: &Path,
         in_force: &InForce,
         account: Option<&Account>,
-        loss: Loss,
+        options: ReloadOptions,
     ) -> Result<(), ReloadError> {
         let (checked, secrets) = Account::as_root(account, || {
             let checked = Conf::load_texts(conf_dir, in_force.settings())?;
@@ -217,11 +220,19 @@ impl Reloads {
         if !refused.is_empty() {
             return Err(ReloadError::Changes(refused));
         }
+        let ReloadOptions { loss, lift_bans } = options;
         let work = Work { how: How::Beside, loss, accepts_loss: false };
         let preparation = Preparation::start(&checked.conf, work, account)?;
         let checked = Box::new(checked);
-        self.candidate =
-            Some(ReloadCandidate { report, preparation, checked, secrets, tokens, again: false });
+        self.candidate = Some(ReloadCandidate {
+            report,
+            preparation,
+            checked,
+            secrets,
+            tokens,
+            lift_bans,
+            again: false,
+        });
         Ok(())
     }
 

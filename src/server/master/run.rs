@@ -9,6 +9,7 @@
 //! | [`Moves`] | groups that have moved, and the end of their moves |
 //! | [`Upgrades`] | the new binary that is taking over |
 //! | [`OlderMaster`] | the channel to the master that this one takes over from |
+//! | [`ChangeNotes`] | changes for the log that do not come over the admin plane |
 //! | [`Files`] | the last check of the files, and its time |
 //! | [`Notifier`] | messages to systemd |
 //!
@@ -17,6 +18,7 @@
 
 mod moves;
 mod overlays;
+mod publish;
 
 use std::collections::VecDeque;
 use std::io;
@@ -26,14 +28,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use self::moves::Moves;
+use super::change_notes::{ChangeNotes, GenerationChange};
 use super::children::{Children, NewChild, Spawned};
 use super::error::{MasterError, ReloadError, with_sources};
 use super::files::{self, Files, Watched};
 use super::in_force::InForce;
 use super::notify::Notifier;
-use super::preparing_child::log_prepared;
-use super::reload::{AskedReload, PreparedConf, ReloadAnswer, ReloadCandidate, Reloads, ReportTo};
-use super::supervise::{ClusterChange, Ending, Event, Order};
+use super::reload::{AskedReload, ReloadAnswer, Reloads, ReportTo};
+use super::supervise::{Ending, Event, Order};
 use super::take_over::OlderMaster;
 use super::upgrade::{Estate, Program, UpgradeEnd, Upgrades};
 use crate::net::listeners::{ListeningSockets, Share};
@@ -43,11 +45,11 @@ use crate::process::child::ForkedChild;
 use crate::process::lock::DataLock;
 use crate::process::log;
 use crate::process::lossy_request;
-use crate::process::message::{Loss, ToChild};
+use crate::process::message::{ReloadOptions, ToChild};
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{self, ChildChange, Pid, PollFd, PollFlags, Signal, Signals};
-use frs::conf::{ClusterSecrets, Conf, LoadedConf};
+use frs::conf::ClusterSecrets;
 use frs::store::{ChildRole, Damage};
 
 /// How [`serve`](super::serve) returned.
@@ -87,6 +89,7 @@ pub(super) struct Master {
     in_force: InForce,
     children: Children,
     reloads: Reloads,
+    changes: ChangeNotes,
     moves: Moves,
     upgrades: Upgrades,
     /// Present until the older master has released the server.
@@ -115,6 +118,7 @@ impl Master {
             lock: Some(parts.lock),
             listeners: parts.listeners,
             children: Children::new(&parts.in_force.conf().srv, now),
+            changes: ChangeNotes::new(parts.in_force.data_dir()),
             in_force: parts.in_force,
             reloads: Reloads::new(parts.reload_wanted),
             moves: Moves::default(),
@@ -155,7 +159,7 @@ impl Master {
         let times = notify.into_iter().chain(self.upgrades.until()).chain(self.next_look());
         let waits = times.map(|until| until.saturating_duration_since(now));
         let timeout = waits.chain(self.children.due()).chain(self.reloads.due());
-        let timeout = timeout.chain(self.moves.due()).min();
+        let timeout = timeout.chain(self.moves.due()).chain(self.changes.due()).min();
         let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
         let mut fds = vec![readable(self.signals.as_fd())];
         fds.extend(self.children.fds());
@@ -198,6 +202,7 @@ impl Master {
         self.begin_asked();
         self.follow_resets();
         self.follow_moves();
+        self.changes.flush();
         Ok(None)
     }
 
@@ -394,7 +399,7 @@ impl Master {
 
     /// Begins to take the configuration from the files.
     fn begin_reload(&mut self, asked: Option<AskedReload>) {
-        let (asked, loss) = (asked.map(|asked| asked.number), asked.map(|asked| asked.loss));
+        let (asked, options) = (asked.map(|asked| asked.number), asked.map(|asked| asked.options));
         if self.children.is_ending() {
             tracing::warn!("not reloaded: this master is about to stop");
             let report = ReportTo { begun_ns: None, asked };
@@ -416,18 +421,23 @@ impl Master {
         }
         let report = ReportTo { begun_ns: Some(begun_ns), asked };
         // The request of a command is taken with the reload that answers it, and not before.
-        let loss = loss.unwrap_or_else(|| lossy_request::take(self.in_force.data_dir()));
-        if let Err(error) = self.prepare_reload(report, loss) {
+        let options =
+            options.unwrap_or_else(|| lossy_request::take(self.in_force.data_dir()).into());
+        if let Err(error) = self.prepare_reload(report, options) {
             self.refuse(report, &error);
         }
     }
 
-    fn prepare_reload(&mut self, report: ReportTo, loss: Loss) -> Result<(), ReloadError> {
+    fn prepare_reload(
+        &mut self,
+        report: ReportTo,
+        options: ReloadOptions,
+    ) -> Result<(), ReloadError> {
         if self.upgrades.is_begun() {
             return Err(ReloadError::TakingOver);
         }
         let account = self.account.as_ref();
-        self.reloads.prepare(report, &self.conf_dir, &self.in_force, account, loss)
+        self.reloads.prepare(report, &self.conf_dir, &self.in_force, account, options)
     }
 
     /// Begins a reload that was requested too early.
@@ -441,8 +451,14 @@ impl Master {
     fn follow_reload(&mut self, events: &mut VecDeque<Event>) -> io::Result<()> {
         if let Some(candidate) = self.reloads.take_prepared()? {
             let (report, again) = (candidate.report, candidate.again);
+            let old = self.in_force.generation();
             match self.publish(candidate, events) {
-                Ok(generation) => self.reloads.wait_for(report, generation),
+                Ok(generation) => {
+                    if report.asked.is_none() {
+                        self.changes.note_reload(GenerationChange { old, new: generation });
+                    }
+                    self.reloads.wait_for(report, generation);
+                }
                 Err(error) => self.refuse(report, &error),
             }
             if again {
@@ -454,70 +470,6 @@ impl Master {
         let answers = self.reloads.answer_acknowledged(laggards);
         answers.into_iter().for_each(|answer| self.answer(answer));
         Ok(())
-    }
-
-    fn publish(
-        &mut self,
-        candidate: ReloadCandidate,
-        events: &mut VecDeque<Event>,
-    ) -> Result<u64, ReloadError> {
-        let PreparedConf { prepared, loaded, secrets, tokens } =
-            candidate.answer(&self.in_force.conf().map.groups)?;
-        let LoadedConf { conf, texts } = loaded;
-        let (workers, level) = (conf.srv.workers, conf.srv.log.level);
-        let listeners = &mut self.listeners;
-        let grown = Account::as_root(self.account.as_ref(), || {
-            Ok::<_, ReloadError>(listeners.grow(workers)?)
-        });
-        // Opened listeners are served, even if the rest is refused.
-        events.push_back(Event::ListenerSets(self.listeners.sets()));
-        grown?;
-        let change = self.cluster_change(&conf, secrets.as_ref());
-        let is_added = change == Some(ClusterChange::Added);
-        let bells = is_added.then(Bells::new).transpose()?;
-        if let Some(secrets) = secrets.as_ref().filter(|_| is_added) {
-            self.in_force.runtime().set_cluster_keys(secrets.secret.keys());
-        }
-        let moving = prepared.moving.clone();
-        let generation = self.in_force.publish(conf, texts, &tokens, moving)?;
-        log_prepared(&prepared);
-        log::set_level(level);
-        self.children.say_all(ToChild::Generation);
-        match change {
-            Some(ClusterChange::Added | ClusterChange::Removed) => {
-                (self.bells, self.secrets) = (bells, secrets);
-            }
-            // The secret in force stays: who serves names keys by it.
-            Some(ClusterChange::Login) => {
-                if let (Some(own), Some(secrets)) = (&mut self.secrets, secrets) {
-                    own.password = secrets.password;
-                }
-            }
-            None => {}
-        }
-        events.push_back(Event::Resize(workers));
-        events.extend(change.map(Event::Cluster));
-        Ok(generation)
-    }
-
-    /// What a new configuration changes of the cluster, if anything that its processes do not take
-    /// by themselves.
-    fn cluster_change(
-        &self,
-        conf: &Conf,
-        secrets: Option<&ClusterSecrets>,
-    ) -> Option<ClusterChange> {
-        let login_of = |conf: &Conf| conf.srv.cluster.as_ref()?.login.clone();
-        match (&self.secrets, secrets) {
-            (None, None) => None,
-            (None, Some(_)) => Some(ClusterChange::Added),
-            (Some(_), None) => Some(ClusterChange::Removed),
-            (Some(own), Some(secrets)) => {
-                let is_same = own.password == secrets.password
-                    && login_of(self.in_force.conf()) == login_of(conf);
-                (!is_same).then_some(ClusterChange::Login)
-            }
-        }
     }
 
     fn refuse(&mut self, report: ReportTo, error: &ReloadError) {

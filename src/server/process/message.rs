@@ -73,6 +73,21 @@ impl Loss {
     }
 }
 
+/// What a reload may do, and what it is to do besides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReloadOptions {
+    /// Whether it may lose something.
+    pub loss: Loss,
+    /// The biz whose bans end with it.
+    pub lift_bans: Option<u32>,
+}
+
+impl From<Loss> for ReloadOptions {
+    fn from(loss: Loss) -> ReloadOptions {
+        ReloadOptions { loss, lift_bans: None }
+    }
+}
+
 /// A request of the keeper, under a number that comes back with the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NumberedAsk {
@@ -86,7 +101,7 @@ pub struct NumberedAsk {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
     /// Take the files as they are now.
-    Reload(Loss),
+    Reload(ReloadOptions),
     /// Limit nothing, or limit again.
     Degrade(bool),
     /// Reset the counters of a biz.
@@ -102,8 +117,8 @@ const READY: &[u8] = b"ready";
 /// A kind, a number or two epochs, and a biz, a switch or what may be lost.
 const MESSAGE_BYTES: usize = 1 + 4 + 8 + 8;
 const _: () = assert!(MESSAGE_BYTES <= MESSAGE_BYTES_MAX);
-/// In place of an epoch: none.
-const NO_EPOCH: u64 = u64::MAX;
+/// In place of an epoch or a biz: none.
+const NONE: u64 = u64::MAX;
 
 /// Sends the master a request under a number that is used once.
 pub fn send_ask(channel: &Channel, number: u64, ask: Ask) -> io::Result<()> {
@@ -133,9 +148,11 @@ impl ToMaster {
         let (kind, value, [one, other]) = match self {
             ToMaster::Ready => return READY.to_vec(),
             ToMaster::Ask(NumberedAsk { number, ask }) => match ask {
-                Ask::Reload(loss) => (b'l', loss as u32, [number, 0]),
+                Ask::Reload(ReloadOptions { loss, lift_bans }) => {
+                    (b'l', loss as u32, [number, lift_bans.map_or(NONE, u64::from)])
+                }
                 Ask::Degrade(on) => (b'd', u32::from(on), [number, 0]),
-                Ask::Reset { biz, cleared } => (b'e', biz, [number, cleared.unwrap_or(NO_EPOCH)]),
+                Ask::Reset { biz, cleared } => (b'e', biz, [number, cleared.unwrap_or(NONE)]),
             },
             ToMaster::Follow(EpochRaise { biz, from, to }) => (b'f', biz, [from, to]),
             ToMaster::Moved(MovedGroup { generation, group }) => (b'm', group, [generation, 0]),
@@ -153,11 +170,15 @@ impl ToMaster {
         let one = u64::from_le_bytes(*bytes[5..].first_chunk()?);
         let other = u64::from_le_bytes(*bytes[13..].first_chunk()?);
         let ask = match bytes[0] {
-            b'l' => Ask::Reload(Loss::of_number(value)?),
+            b'l' => Ask::Reload(ReloadOptions {
+                loss: Loss::of_number(value)?,
+                lift_bans: match other {
+                    NONE => None,
+                    biz => Some(biz.try_into().ok()?),
+                },
+            }),
             b'd' => Ask::Degrade(value != 0),
-            b'e' => {
-                Ask::Reset { biz: value, cleared: Some(other).filter(|&epoch| epoch != NO_EPOCH) }
-            }
+            b'e' => Ask::Reset { biz: value, cleared: Some(other).filter(|&epoch| epoch != NONE) },
             b'm' => return Some(ToMaster::Moved(MovedGroup { generation: one, group: value })),
             b'f' => {
                 return Some(ToMaster::Follow(EpochRaise { biz: value, from: one, to: other }));
@@ -319,21 +340,22 @@ mod tests {
         send_ready(&child).expect("sent");
         let reset = |cleared| Ask::Reset { biz: u32::MAX, cleared };
         let asks = [
-            Ask::Reload(Loss::Refused),
+            Ask::Reload(Loss::Refused.into()),
             Ask::Degrade(true),
             Ask::Degrade(false),
             reset(None),
             reset(Some(127)),
-            Ask::Reload(Loss::OfNewMoves),
-            Ask::Reload(Loss::Allowed),
+            Ask::Reload(Loss::OfNewMoves.into()),
+            Ask::Reload(Loss::Allowed.into()),
+            Ask::Reload(ReloadOptions { loss: Loss::Refused, lift_bans: Some(u32::MAX) }),
         ];
-        for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX, 1, 2]) {
+        for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX, 1, 2, 3, 4]) {
             send_ask(&child, number, ask).expect("sent");
         }
         let raise = EpochRaise { biz: u32::MAX, from: 3, to: 1 << 50 };
         send_follow(&child, raise).expect("sent");
         assert_eq!(channel.receive(), Some(ToMaster::Ready));
-        for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX, 1, 2]) {
+        for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX, 1, 2, 3, 4]) {
             assert_eq!(channel.receive(), Some(ToMaster::Ask(NumberedAsk { number, ask })));
         }
         assert_eq!(channel.receive(), Some(ToMaster::Follow(raise)));

@@ -4,6 +4,7 @@
 
 pub mod account;
 pub mod bells;
+pub mod change_log;
 pub mod child;
 pub mod conf_guard;
 pub mod envoy;

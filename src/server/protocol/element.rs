@@ -43,6 +43,8 @@ enum Part {
     Numbers(&'static str, Vec<u64>),
     /// Children with a name each, in JSON an object by these names.
     Named(&'static str, Vec<(String, Element)>),
+    /// A child that holds an element as text, which XML takes as it is.
+    Markup(&'static str, String),
 }
 
 /// How a document is laid out. Each call of the admin plane keeps its layout, because clients
@@ -162,6 +164,12 @@ impl Element {
         self
     }
 
+    /// Adds a child that holds an element, if there is one, as well-formed text.
+    pub fn holding_markup(mut self, name: &'static str, text: Option<String>) -> Element {
+        self.parts.extend(text.map(|text| Part::Markup(name, text)));
+        self
+    }
+
     /// Adds a list of numbers.
     pub fn numbers(mut self, name: &'static str, numbers: &[u64]) -> Element {
         self.parts.push(Part::Numbers(name, numbers.to_vec()));
@@ -274,6 +282,7 @@ impl Element {
                 Part::Named(part, children) => {
                     members.push(((*part).into(), Member::Named(children)));
                 }
+                Part::Markup(name, text) => members.push(((*name).into(), Member::Text(text))),
                 Part::Child(child) => {
                     let name = format!("{}s", child.name);
                     match members.iter_mut().find(|(known, _)| *known == name) {
@@ -294,6 +303,11 @@ impl Part {
             Part::List(name, children) => {
                 begin_tag(out, name);
                 children.iter().for_each(|child| child.write_xml(out, layout));
+                end_tag(out, name);
+            }
+            Part::Markup(name, text) => {
+                begin_tag(out, name);
+                out.extend_from_slice(text.as_bytes());
                 end_tag(out, name);
             }
             Part::Numbers(name, numbers) => {

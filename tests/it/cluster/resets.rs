@@ -116,6 +116,9 @@ fn the_other_machine_follows_a_reset_while_clients_use_both() {
     let before = granted(&nodes, 2001, 0)[0];
     assert!(before <= MAX && all <= before + MAX, "{all} admitted, {before} of them before");
     assert_eq!(ask::<u64>(&nodes, cmd("GET").arg(epoch_key(2001))), 1);
+    let changes = std::fs::read_to_string(hosts.setups[1].path("data/changes.log"));
+    let follows = "\"who\":\"cluster\",\"what\":\"reset\",\"target\":\"b0\"";
+    assert_eq!(changes.expect("a log").matches(follows).count(), 1);
     // The other business is not meant.
     assert_eq!(histories[1].admitted.len(), 300);
     assert_eq!(epoch(&hosts.setups[1], 2002), 0);

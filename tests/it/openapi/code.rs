@@ -11,6 +11,7 @@ use crate::common::plane::{Plane, TOKEN, ask};
 use frs::service::{ItemError, Outcome};
 use frs_server::admin::map_json::{ALL, Kind};
 use frs_server::admin::route as admin;
+use frs_server::process::change_log::What;
 use frs_server::protocol::call::Call;
 use frs_server::protocol::{Code, form, json, route};
 
@@ -74,6 +75,8 @@ fn the_parameters_are_those_of_the_code() {
         ("/node", "delete", admin::NODE),
         ("/top", "get", admin::TOP_PARAMS),
         ("/degrade", "post", admin::DEGRADE),
+        ("/changes", "get", admin::CHANGES_PARAMS),
+        ("/changes/{id}/undo", "post", &[]),
         ("/biz", "get", &[]),
         ("/biz/{biz}", "put", admin::PUT_BIZ),
         ("/stats", "get", &[]),
@@ -123,6 +126,10 @@ fn the_words_are_those_of_the_code() {
         let members = &document.schema("StatsBiz")["properties"][member]["properties"];
         assert_eq!(set(members.as_object().expect("members").keys()), outcomes);
     }
+    assert_eq!(
+        words(&document.schema("Change")["properties"]["what"]),
+        set(What::ALL.map(What::word))
+    );
     let requests = &document.schema("Stats")["properties"]["requests"]["items"]["properties"];
     assert_eq!(words(&requests["command"]), set(Call::ALL.map(Call::word)));
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use frs::base::figures::grouped;
 use frs::conf::limit_words;
 use frs::inspect::{Look, NodeRecord, Reader};
-use frs::limit::{StateWord, WordUnit};
+use frs::limit::{Ban, StateWord, WordUnit};
 use frs::store::layout::node;
 
 use crate::output::{Done, Failed, Out, finish, out};
@@ -125,10 +125,19 @@ fn key_meaning(record: &NodeRecord, word: u64) -> String {
     format!("business {biz}, key of {bytes} bytes: {}", show::form(record.form))
 }
 
+fn ban_meaning(Ban { until_ms, lifts }: Ban) -> String {
+    let times = if lifts == 1 { "" } else { "s" };
+    match lifts {
+        0 => show::time(until_ms),
+        _ => format!("{}, started after {lifts} lift{times} of the bans", show::time(until_ms)),
+    }
+}
+
 fn state_meaning(state: &StateWord, word: u64, uses: usize) -> String {
     let value = match state.unit {
-        WordUnit::Time if word == 0 => "none".to_owned(),
+        WordUnit::Time | WordUnit::Ban if word == 0 => "none".to_owned(),
         WordUnit::Time => show::time(word),
+        WordUnit::Ban => ban_meaning(Ban::of(word)),
         WordUnit::BootTime if word == u64::MAX => "never".to_owned(),
         WordUnit::BootTime => format!("{} ms after the boot", grouped(word)),
         WordUnit::Number => format!("{word:#x}"),

@@ -18,7 +18,7 @@ impl Rules {
             |rule: &Rule| policy::members_word(&rule.policy) == Some(WordUnit::Fingerprint);
         own().filter(|(rule, _)| !is_set(rule)).for_each(|named| name_words(named, &mut words));
         if scope == Scope::Key && self.has_ban() {
-            words.push(StateWord { limit: 0, name: "ban-until", unit: WordUnit::Time });
+            words.push(StateWord { limit: 0, name: "ban-until", unit: WordUnit::Ban });
         }
         for (rule, limit) in self.rules.iter().zip(1..).filter(|(rule, _)| rule.scope == scope) {
             let past = rule.placed_past().map_or(0, |past| past.at.len());

@@ -287,12 +287,12 @@ fn an_erased_record_does_not_come_back_and_a_forgotten_one_does() {
     (0..5).for_each(|_| assert!(host.update("minute", "k", &[])));
     let kept = host.round();
     let name = RecordName::of_key("minute", "k");
-    assert_eq!(host.courier.erase(name, clock::now()), Ok(true));
+    assert!(matches!(host.courier.erase(name, clock::now()), Ok(Some(_))));
     assert!(host.update("minute", "k", &kept), "erased, and still here");
     assert_eq!((host.service.used("minute", "k", clock::now()), host.round().len()), (1, 1));
     // It is erased in the cluster as well if it is not here.
     host.courier.forget_record(&kept[0].0, clock::now()).unwrap();
-    assert_eq!(host.courier.erase(name, clock::now()), Ok(false));
+    assert_eq!(host.courier.erase(name, clock::now()), Ok(None));
     assert_eq!(host.round().len(), 1);
     host.courier.forget_record(&kept[0].0, clock::now()).unwrap();
     assert!(!host.update("minute", "k", &kept), "5 of 5");

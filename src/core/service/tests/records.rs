@@ -1,7 +1,7 @@
 //! Single records changed by hand, and counters that were reset.
 
 use crate::conf::{EpochRaise, EpochStep, Overlay};
-use crate::service::{Clearing, Command, ItemError, RecordError, RecordName, Service};
+use crate::service::{Clearing, Command, ItemError, LimitUse, RecordError, RecordName, Service};
 use crate::testing::World;
 
 const NOW: u64 = 1_700_000_000_000;
@@ -30,7 +30,7 @@ const NAMES: [&str; 7] = ["interval", "calendar", "sliding", "counter", "token",
 
 fn set(service: &mut Service, biz: &str, used: u32, now: u64) -> Result<(), RecordError> {
     service.begin_tick();
-    service.set_used(RecordName::of_key(biz, "k"), 1, used, now)
+    service.set_used(RecordName::of_key(biz, "k"), 1, used, now).map(drop)
 }
 
 fn reset(world: &World, overlay: &mut Overlay, biz: u32, generation: u64) {
@@ -65,7 +65,7 @@ fn what_cannot_be_is_refused_and_nothing_is_changed() {
         assert_eq!(service.used(biz, "k", NOW), 5, "{biz}");
     }
     service.set_used(RecordName::of_key("sliding", "k"), 2, 7, NOW).unwrap();
-    let of = |which, limit| world.attach().set_used(which, limit, 1, NOW);
+    let of = |which, limit| world.attach().set_used(which, limit, 1, NOW).map(drop);
     assert_eq!(of(RecordName::of_biz("nope"), 1), Err(ItemError::UnknownBiz.into()));
     assert_eq!(of(RecordName::of_key("total", ""), 1), Err(ItemError::BadKey.into()));
     assert_eq!(of(RecordName::of_biz("total"), 1), Err(RecordError::NoKey));
@@ -80,13 +80,15 @@ fn a_record_is_erased_and_leaves_its_place() {
     let world = World::new(MAP);
     let mut service = world.attach();
     for biz in NAMES {
-        assert_eq!(service.erase(RecordName::of_key(biz, "k"), NOW), Ok(false));
+        assert_eq!(service.erase(RecordName::of_key(biz, "k"), NOW), Ok(None));
         service.update(biz, "k", NOW);
-        assert_eq!(service.erase(RecordName::of_key(biz, "k"), NOW), Ok(true));
+        let was = service.erase(RecordName::of_key(biz, "k"), NOW).unwrap().unwrap();
+        assert_eq!(was.uses[0], LimitUse { limit: 1, used: 1 }, "{biz}");
         assert_eq!(service.used(biz, "k", NOW), 0);
     }
     service.update("both", "k", NOW);
-    assert_eq!(service.erase(RecordName::of_biz("both"), NOW), Ok(true));
+    let was = service.erase(RecordName::of_biz("both"), NOW).unwrap().unwrap();
+    assert_eq!(was.uses, [LimitUse { limit: 2, used: 1 }]);
     service.set_used(RecordName::of_biz("both"), 2, 20, NOW).unwrap();
     assert!(service.update("both", "k", NOW).limited, "20 for all");
     assert_eq!(service.erase(RecordName::of_biz("total"), NOW), Err(RecordError::NoRecord));
@@ -116,6 +118,68 @@ fn a_reset_makes_counters_and_bans_of_one_biz_fresh() {
         }
     }
     assert_eq!(world.attach().used("total", "k", NOW), 2, "who comes later sees the same");
+    world.verify();
+}
+
+#[test]
+fn a_lift_ends_the_bans_of_one_biz_and_its_counts_stay() {
+    let map = MAP.replace("id=\"9\" name=\"both\"", "id=\"9\" name=\"twin\"").replace(
+        "<limit policy=\"total\" max=\"10\"/><limit policy=\"total\" scope=\"biz\" max=\"20\"/>",
+        "<limit policy=\"interval\" interval=\"1h\" max=\"1\" ban=\"1h\"/>",
+    );
+    let world = World::new(&map);
+    let (mut service, mut other) = (world.attach(), world.attach());
+    for biz in ["banned", "twin"] {
+        for key in ["a", "b"] {
+            service.update(biz, key, NOW);
+            assert!(service.update(biz, key, NOW).banned, "{biz} {key}");
+        }
+    }
+    let mut overlay = Overlay::default();
+    let raised = map.replacen("max=\"1\" ban", "max=\"3\" ban", 1);
+    for generation in 2..5 {
+        overlay.lift_bans(8).unwrap();
+        world.publish_overlaid(&raised, generation, &overlay);
+        for (service, key) in [(&mut service, "a"), (&mut other, "b")] {
+            service.begin_tick();
+            // The limit is 3 now: each lift leaves room for one use, and the counts go on.
+            let verdict = service.update("banned", key, NOW);
+            let used = generation.min(3);
+            assert_eq!((verdict.banned, verdict.figures.used), (generation == 4, used), "{key}");
+            assert!(service.update("twin", key, NOW).banned, "it is not meant");
+        }
+        if generation == 3 {
+            assert!(service.update("banned", "a", NOW).banned, "a new ban after the lift holds");
+            assert!(other.update("banned", "a", NOW).banned);
+        }
+    }
+    // A reset voids the nodes: the count of lifts begins again, and no old ban comes back.
+    overlay.reset(8, None).unwrap();
+    world.publish_overlaid(&raised, 5, &overlay);
+    service.begin_tick();
+    assert_eq!(overlay.lifts(8), 0);
+    assert_eq!(service.update("banned", "a", NOW).figures.used, 1);
+    world.verify();
+}
+
+#[test]
+fn who_is_set_below_the_limit_is_no_longer_banned() {
+    let world = World::new(MAP);
+    let mut service = world.attach();
+    service.update("banned", "k", NOW);
+    let until = NOW + HOUR;
+    assert!(service.update("banned", "k", NOW).banned);
+    let mut set = |used| service.set_used(RecordName::of_key("banned", "k"), 1, used, NOW).unwrap();
+    let edit = set(1);
+    assert_eq!(edit.old.uses, [LimitUse { limit: 1, used: 1 }]);
+    assert_eq!((edit.old.banned_until_ms, edit.new.banned_until_ms), (Some(until), Some(until)));
+    let edit = set(0);
+    assert_eq!((edit.old.banned_until_ms, edit.new.banned_until_ms), (Some(until), None));
+    assert_eq!(edit.new.uses, [LimitUse { limit: 1, used: 0 }]);
+    assert!(!service.update("banned", "k", NOW).limited);
+    assert!(service.update("banned", "k", NOW).banned, "and again");
+    let was = service.erase(RecordName::of_key("banned", "k"), NOW).unwrap().unwrap();
+    assert_eq!(was.banned_until_ms, Some(until));
     world.verify();
 }
 

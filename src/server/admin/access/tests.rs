@@ -9,14 +9,14 @@ fn status(over: Over, request: &str) -> u16 {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("token");
     std::fs::write(&path, TOKEN).unwrap();
-    status_by(over, Some(&AccessToken::read(&path).unwrap()), request)
+    status_by(over, Some(&AdminTokens::read(&path).unwrap()), request)
 }
 
 fn status_without_token(over: Over, request: &str) -> u16 {
     status_by(over, None, request)
 }
 
-fn status_by(over: Over, token: Option<&AccessToken>, request: &str) -> u16 {
+fn status_by(over: Over, token: Option<&AdminTokens>, request: &str) -> u16 {
     let bytes = format!("{}\r\n\r\n", request.replace('\n', "\r\n"));
     let mut room = fields();
     let head = Head::parse(bytes.as_bytes(), &mut room, 8192).unwrap();
@@ -216,4 +216,33 @@ fn changes_need_the_token() {
     assert_eq!(status_without_token(Over::Tcp, &bearer(TOKEN)), 403);
     assert_eq!(status_without_token(Over::Unix, &ask("")), 200);
     assert_eq!(status_without_token(Over::Tcp, "GET /health HTTP/1.1\nHost: localhost"), 200);
+}
+
+#[test]
+fn a_change_has_the_name_of_its_token_and_who_may_only_look_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("token");
+    let other = "fedcba9876543210";
+    std::fs::write(&path, format!("alice {TOKEN}\ngrafana {other} read-only\n")).unwrap();
+    let tokens = AdminTokens::read(&path).unwrap();
+    let admitted = |method: &str, target: &str, authorization: &str| {
+        let request =
+            format!("{method} {target} HTTP/1.1\r\nHost: localhost{authorization}\r\n\r\n");
+        let mut room = fields();
+        let head = Head::parse(request.as_bytes(), &mut room, 8192).unwrap();
+        let admitted = admit(&head, Over::Tcp, Some(&tokens));
+        admitted.map(|admitted| admitted.name.map(|name| name.to_string()))
+    };
+    let bearer = |token: &str| format!("\r\nAuthorization: Bearer {token}");
+    let name = |name: &str| Ok(Some(name.to_owned()));
+    assert_eq!(admitted("POST", "/reload", &bearer(TOKEN)), name("alice"));
+    let refusal = admitted("POST", "/reload", &bearer(other)).unwrap_err();
+    assert_eq!((refusal.status, refusal.wrong_token), (403, false));
+    assert_eq!(refusal.words, "the token of grafana is read-only: it changes nothing");
+    // To look, no token is needed; a wrong one is told.
+    assert_eq!(admitted("GET", "/stats", ""), Ok(None));
+    assert_eq!(admitted("GET", "/stats", "\r\nAuthorization: Basic eDp5"), Ok(None));
+    assert_eq!(admitted("GET", "/stats", &bearer(other)), name("grafana"));
+    let refusal = admitted("GET", "/stats", &bearer("0123456789abcdeg")).unwrap_err();
+    assert_eq!((refusal.status, refusal.wrong_token), (401, true));
 }

@@ -3,8 +3,9 @@
 use super::*;
 use crate::protocol::route::Target;
 
-fn admit(head: &Head<'_, '_>) -> Result<Route, Refusal> {
-    super::super::route::route(head.method, &Target::parse(head.target)?)
+fn admit(head: &Head<'_, '_>) -> Result<Admitted, Refusal> {
+    let route = super::super::route::route(head.method, &Target::parse(head.target)?)?;
+    Ok(Admitted { route, name: None })
 }
 
 /// Feeds the pieces and answers each request at once; returns the requests and the output.

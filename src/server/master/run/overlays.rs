@@ -19,8 +19,8 @@ impl Master {
         {
             let (mut overlay, mut reset) = (self.in_force.overlay().clone(), Ok(()));
             match ask {
-                Ask::Reload(loss) => {
-                    self.begin_reload(Some(AskedReload { number, loss }));
+                Ask::Reload(options) => {
+                    self.begin_reload(Some(AskedReload { number, options }));
                     continue;
                 }
                 Ask::Degrade(on) => overlay.degrade = on,
@@ -50,6 +50,10 @@ impl Master {
             Ok(generation) => {
                 for EpochRaise { biz, to, .. } in raises {
                     tracing::info!(biz, epoch = to, "follows a reset of another machine");
+                    let bizs = &self.in_force.conf().map.bizs;
+                    let named = bizs.iter().find(|known| known.id == biz);
+                    let name = named.map_or_else(|| biz.to_string(), |named| named.name.clone());
+                    self.changes.note_reset(name);
                 }
                 self.reloads.wait_for(ReportTo { begun_ns: None, asked: None }, generation);
             }

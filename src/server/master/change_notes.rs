@@ -1,0 +1,117 @@
+//! The changes that do not come over the admin plane, for the log of changes: reloads by a signal,
+//! and resets of other machines.
+//!
+//! Invariant: the master does not wait for another process that writes to the log. What cannot be
+//! written meanwhile waits, within a bound. A change is in force by then, so what the disk refuses
+//! is reported and dropped.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::process::change_log::{Author, ChangeLog, Subject, What};
+
+/// The name of who sends a signal: a signal carries no other.
+const SIGNAL: &str = "signal";
+/// The name of the other machines.
+const CLUSTER: &str = "cluster";
+/// The most changes that wait.
+const MOST: usize = 64;
+/// The pause before the log is tried again.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// The master's end of the log.
+pub(super) struct ChangeNotes {
+    log: ChangeLog,
+    waiting: VecDeque<Note>,
+}
+
+struct Note {
+    author: Author,
+    subject: Subject,
+}
+
+/// Two generations of the configuration, one after the other.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GenerationChange {
+    pub old: u64,
+    pub new: u64,
+}
+
+impl ChangeNotes {
+    /// An end that has noted nothing.
+    pub fn new(data_dir: &Path) -> ChangeNotes {
+        ChangeNotes { log: ChangeLog::new(data_dir, Duration::ZERO), waiting: VecDeque::new() }
+    }
+
+    /// Notes a reload that a signal has asked for.
+    pub fn note_reload(&mut self, GenerationChange { old, new }: GenerationChange) {
+        let (old, new) = (Some(old.to_string()), Some(new.to_string()));
+        self.note(SIGNAL, Subject { old, new, ..Subject::of(What::Reload, None) });
+    }
+
+    /// Notes that a biz follows a reset of another machine.
+    pub fn note_reset(&mut self, biz: String) {
+        self.note(CLUSTER, Subject::of(What::Reset, Some(biz)));
+    }
+
+    fn note(&mut self, who: &str, subject: Subject) {
+        if self.waiting.len() == MOST {
+            tracing::error!(who, what = subject.what.word(), "changes.log: lost: too many wait");
+            return;
+        }
+        self.waiting.push_back(Note { author: Author::named(who), subject });
+        self.flush();
+    }
+
+    /// Writes what waits, unless another process writes to the log.
+    pub fn flush(&mut self) {
+        while let Some(Note { author, subject }) = self.waiting.front() {
+            match self.log.note_made(author, subject) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    let what = subject.what.word();
+                    tracing::error!(%error, who = %author.who, what, "changes.log: cannot write");
+                }
+            }
+            self.waiting.pop_front();
+        }
+    }
+
+    /// When to try again.
+    pub fn due(&self) -> Option<Duration> {
+        (!self.waiting.is_empty()).then_some(LOOK_AGAIN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::change_log::{Outcome, list};
+    use nix::fcntl::{Flock, FlockArg};
+
+    #[test]
+    fn what_waits_for_the_log_is_written_in_order_and_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut notes = ChangeNotes::new(dir.path());
+        notes.note_reload(GenerationChange { old: 1, new: 2 });
+        let file = std::fs::File::open(dir.path().join("changes.log")).unwrap();
+        let held = Flock::lock(file, FlockArg::LockExclusive).unwrap();
+        for new in 3..3 + MOST as u64 + 9 {
+            notes.note_reset(new.to_string());
+        }
+        assert_eq!(notes.due(), Some(LOOK_AGAIN));
+        drop(held);
+        notes.flush();
+        assert_eq!(notes.due(), None);
+        let changes = list(dir.path(), u64::MAX, 1000, usize::MAX).unwrap();
+        assert_eq!(changes.len(), 1 + MOST);
+        let (first, last) = (&changes[MOST], &changes[0]);
+        assert_eq!((&*first.who, first.what, first.outcome), (SIGNAL, What::Reload, Outcome::Done));
+        assert_eq!((first.old.as_deref(), first.new.as_deref()), (Some("1"), Some("2")));
+        assert_eq!((&*last.who, last.target.as_deref()), (CLUSTER, Some("66")));
+        assert_eq!(last.peer, None);
+    }
+}

@@ -1,0 +1,406 @@
+//! data/changes.log: who has changed what, and when. The admin plane and the master append to it.
+//!
+//! Invariant: a line is on disk when the call that appends it returns. A change that may fail has a
+//! line before it begins and another one with its outcome, so no death hides it. Ids grow, also
+//! after a death or a full disk in the middle of a line. Two files hold all of it: one that is full
+//! becomes `changes.log.1`, in place of the one before.
+//!
+//! ```text
+//! {"id":17,"time":"2026-11-22T12:00:00.123Z","who":"alice","peer":"…","what":"biz",
+//!  "target":"login","old":"<biz …/>","new":"<biz …/>","begun":true}
+//! {"id":17,"outcome":"done"}
+//! ```
+//!
+//! Each is one line. Without `begun` the change was made before its line. An outcome is `done`,
+//! `failed`, or `unknown` if the server died in between; it may hold `old` and `new`, too.
+
+mod read;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use serde_json::Value;
+
+use frs::base::clock::{self, Millis};
+
+pub use read::{Change, find, list};
+
+/// The most bytes of a file.
+pub const MAX_FILE_BYTES: u64 = 4 << 20;
+/// The most bytes of a text that is kept. Two of them, escaped, are less than half of a file.
+pub const MAX_TEXT_BYTES: usize = 256 << 10;
+/// The memory to read it: a file, and what is shown of it.
+pub const HELD_BYTES: usize = 2 * MAX_FILE_BYTES as usize;
+/// The most bytes of outcomes that wait for room on the disk.
+const MAX_OWED_BYTES: usize = 1 << 20;
+/// The pause between two looks whether another process has finished its line.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// How often a file is opened again because it became full meanwhile.
+const ATTEMPTS: usize = 8;
+
+/// The kind of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs)]
+pub enum What {
+    Biz,
+    Node,
+    Reset,
+    Reload,
+    Degrade,
+    LiftBans,
+    Undo,
+}
+
+impl What {
+    /// All kinds.
+    pub const ALL: [What; 7] = [
+        What::Biz,
+        What::Node,
+        What::Reset,
+        What::Reload,
+        What::Degrade,
+        What::LiftBans,
+        What::Undo,
+    ];
+
+    /// Its word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            What::Biz => "biz",
+            What::Node => "node",
+            What::Reset => "reset",
+            What::Reload => "reload",
+            What::Degrade => "degrade",
+            What::LiftBans => "lift-bans",
+            What::Undo => "undo",
+        }
+    }
+
+    fn of(word: &str) -> Option<What> {
+        What::ALL.into_iter().find(|what| what.word() == word)
+    }
+}
+
+/// The one that changes something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Author {
+    /// The name of its token, `uid:N`, or what of the server has made the change.
+    pub who: Arc<str>,
+    /// Its address. None: it is no client.
+    pub peer: Option<Arc<str>>,
+}
+
+impl Author {
+    /// A part of the server, or somebody that is known to it by a signal alone.
+    pub fn named(who: &str) -> Author {
+        Author { who: who.into(), peer: None }
+    }
+}
+
+/// What changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// The kind.
+    pub what: What,
+    /// A biz, or `BIZ/KEY`. None: the whole server.
+    pub target: Option<String>,
+    /// What is there before.
+    pub old: Option<String>,
+    /// What is there after.
+    pub new: Option<String>,
+}
+
+impl Subject {
+    /// A change without texts.
+    pub fn of(what: What, target: Option<String>) -> Subject {
+        Subject { what, target, old: None, new: None }
+    }
+}
+
+/// How a change ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is in force.
+    Done,
+    /// Nothing was changed.
+    Failed,
+    /// Nobody can tell.
+    Unknown,
+}
+
+impl Outcome {
+    /// Whether nobody can tell.
+    pub const fn is_unknown(self) -> bool {
+        matches!(self, Outcome::Unknown)
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Outcome::Done => "done",
+            Outcome::Failed => "failed",
+            Outcome::Unknown => "unknown",
+        }
+    }
+
+    fn of(word: &str) -> Option<Outcome> {
+        [Outcome::Done, Outcome::Failed, Outcome::Unknown]
+            .into_iter()
+            .find(|outcome| outcome.word() == word)
+    }
+}
+
+/// The end of a change, with the texts that were not known before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conclusion {
+    /// The outcome.
+    pub outcome: Outcome,
+    /// What was there before.
+    pub old: Option<String>,
+    /// What is there after.
+    pub new: Option<String>,
+}
+
+impl From<Outcome> for Conclusion {
+    fn from(outcome: Outcome) -> Conclusion {
+        Conclusion { outcome, old: None, new: None }
+    }
+}
+
+/// A process's end of the log.
+#[derive(Debug)]
+pub struct ChangeLog {
+    data_dir: PathBuf,
+    patience: Duration,
+    last_id: u64,
+    /// The file as this process has left it. If it is another one, its last id is read again.
+    seen: Option<Extent>,
+    /// Outcomes that could not be written yet.
+    owed: String,
+}
+
+/// A file and its length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Extent {
+    inode: u64,
+    bytes: u64,
+}
+
+impl ChangeLog {
+    /// The log of a data directory. Nothing is read or written yet. `patience`: how long to wait
+    /// for another process that writes a line.
+    pub fn new(data_dir: &Path, patience: Duration) -> ChangeLog {
+        let data_dir = data_dir.to_owned();
+        ChangeLog { data_dir, patience, last_id: 0, seen: None, owed: String::new() }
+    }
+
+    /// Notes that changes begin; returns their ids.
+    ///
+    /// # Errors
+    /// They are not on disk, and must not begin.
+    pub fn begin(&mut self, author: &Author, subjects: &[Subject]) -> io::Result<Vec<u64>> {
+        self.note(author, subjects, true)
+    }
+
+    /// Notes a change that was made.
+    ///
+    /// # Errors
+    /// It is not on disk. `WouldBlock`: another process writes a line.
+    pub fn note_made(&mut self, author: &Author, subject: &Subject) -> io::Result<()> {
+        self.note(author, std::slice::from_ref(subject), false).map(drop)
+    }
+
+    fn note(&mut self, author: &Author, subjects: &[Subject], begun: bool) -> io::Result<Vec<u64>> {
+        let now = clock::now();
+        let mut ids = Vec::new();
+        self.append(|last_id| {
+            ids = (last_id + 1..).take(subjects.len()).collect();
+            let lines = ids.iter().zip(subjects);
+            lines.map(|(&id, subject)| line(id, now, author, subject, begun)).collect()
+        })?;
+        self.last_id = ids.last().copied().unwrap_or(self.last_id);
+        Ok(ids)
+    }
+
+    /// Notes how changes have ended. What cannot be written now is written with the next line, or
+    /// by [`Self::pay`].
+    pub fn conclude(&mut self, ids: &[u64], conclusion: &Conclusion) {
+        let lines: String = ids.iter().map(|&id| outcome_line(id, conclusion)).collect();
+        if self.owed.len() + lines.len() > MAX_OWED_BYTES {
+            tracing::error!(?ids, "changes.log: too many outcomes wait: this one is lost");
+            return;
+        }
+        self.owed.push_str(&lines);
+        if let Err(error) = self.pay() {
+            tracing::error!(%error, ?ids, "changes.log: cannot write the outcome of a change");
+        }
+    }
+
+    /// Whether outcomes wait for room.
+    pub fn owes(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
+    /// Writes the outcomes that wait.
+    ///
+    /// # Errors
+    /// They wait on.
+    pub fn pay(&mut self) -> io::Result<()> {
+        if self.owes() { self.append(|_| String::new()) } else { Ok(()) }
+    }
+
+    /// Gives an outcome to the changes that a dead process has begun. `is_made` tells of each
+    /// whether it is in force.
+    ///
+    /// # Errors
+    /// The log cannot be read or written.
+    pub fn conclude_orphans(
+        &mut self,
+        is_made: impl Fn(&Change) -> Option<bool>,
+    ) -> io::Result<()> {
+        for orphan in read::unfinished(&self.data_dir)? {
+            let outcome = match is_made(&orphan) {
+                Some(true) => Outcome::Done,
+                Some(false) => Outcome::Failed,
+                None => Outcome::Unknown,
+            };
+            let (id, word) = (orphan.id, outcome.word());
+            tracing::warn!(id, outcome = word, "changes.log: the server died in a change");
+            self.owed.push_str(&outcome_line(id, &outcome.into()));
+        }
+        self.pay()
+    }
+
+    /// Appends the owed outcomes and these lines, for which it tells the last id. All of it is on
+    /// disk, or nothing is there.
+    fn append(&mut self, lines: impl FnOnce(u64) -> String) -> io::Result<()> {
+        let mut log = self.open()?;
+        let here = extent(&log)?;
+        if self.seen != Some(here) {
+            self.last_id = read::last_id(&self.data_dir)?.max(self.last_id);
+        }
+        let mut text = self.owed.clone();
+        text.push_str(&lines(self.last_id));
+        if here.bytes > 0 && here.bytes + text.len() as u64 > MAX_FILE_BYTES {
+            fs::rename(path_in(&self.data_dir), former_in(&self.data_dir))?;
+            log = self.open()?;
+        }
+        let before = extent(&log)?.bytes;
+        if let Err(error) = write(&mut log, before, &text) {
+            // A line that is cut off here is ended by the next one.
+            let _ = log.set_len(before);
+            return Err(error);
+        }
+        if before == 0 {
+            File::open(&self.data_dir)?.sync_all()?;
+        }
+        self.owed.clear();
+        self.seen = Some(extent(&log)?);
+        Ok(())
+    }
+
+    /// Opens and locks the file that has the name.
+    fn open(&self) -> io::Result<Flock<File>> {
+        let path = path_in(&self.data_dir);
+        for _ in 0..ATTEMPTS {
+            let mut options = OpenOptions::new();
+            options.read(true).append(true).create(true).mode(0o600);
+            let log = lock(frs::base::sys::open_regular(&options, &path)?, self.patience)?;
+            match fs::metadata(&path) {
+                Ok(named) if named.ino() == log.metadata()?.ino() => return Ok(log),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                // It became full, or was removed.
+                _ => {}
+            }
+        }
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+}
+
+fn lock(mut file: File, patience: Duration) -> io::Result<Flock<File>> {
+    let until = clock::instant() + patience;
+    loop {
+        file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => return Ok(lock),
+            Err((file, Errno::EWOULDBLOCK)) => file,
+            Err((_, error)) => return Err(error.into()),
+        };
+        if clock::instant() >= until {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+fn write(log: &mut File, at: u64, text: &str) -> io::Result<()> {
+    let mut last = [b'\n'];
+    if at > 0 {
+        log.read_exact_at(&mut last, at - 1)?;
+    }
+    if last != *b"\n" {
+        log.write_all(b"\n")?;
+    }
+    log.write_all(text.as_bytes())?;
+    log.sync_data()
+}
+
+fn extent(log: &File) -> io::Result<Extent> {
+    let metadata = log.metadata()?;
+    Ok(Extent { inode: metadata.ino(), bytes: metadata.len() })
+}
+
+fn line(id: u64, now: Millis, author: &Author, subject: &Subject, begun: bool) -> String {
+    let mut line = format!("{{\"id\":{id}");
+    let mut member = |name: &str, value: Option<&str>| {
+        if let Some(value) = value {
+            line += &format!(",\"{name}\":{}", Value::from(value));
+        }
+    };
+    member("time", Some(&time(now)));
+    member("who", Some(&author.who));
+    member("peer", author.peer.as_deref());
+    member("what", Some(subject.what.word()));
+    member("target", subject.target.as_deref());
+    member("old", kept(subject.old.as_ref()));
+    member("new", kept(subject.new.as_ref()));
+    line + if begun { ",\"begun\":true}\n" } else { "}\n" }
+}
+
+fn outcome_line(id: u64, conclusion: &Conclusion) -> String {
+    let mut line = format!("{{\"id\":{id},\"outcome\":\"{}\"", conclusion.outcome.word());
+    for (name, text) in [("old", &conclusion.old), ("new", &conclusion.new)] {
+        if let Some(text) = kept(text.as_ref()) {
+            line += &format!(",\"{name}\":{}", Value::from(text));
+        }
+    }
+    line + "}\n"
+}
+
+/// In place of a text that is too long: nothing equals it, and it is no element.
+const TOO_LONG: &str = "(too long)";
+
+fn kept(text: Option<&String>) -> Option<&str> {
+    text.map(|text| if text.len() > MAX_TEXT_BYTES { TOO_LONG } else { text })
+}
+
+/// A time as RFC 3339 in UTC, with milliseconds.
+fn time(ms: Millis) -> String {
+    let instant = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    instant.map_or_else(|| format!("{ms} ms"), |instant| format!("{instant:.3}"))
+}
+
+fn path_in(data_dir: &Path) -> PathBuf {
+    data_dir.join("changes.log")
+}
+
+fn former_in(data_dir: &Path) -> PathBuf {
+    data_dir.join("changes.log.1")
+}
+
+#[cfg(test)]
+mod tests;

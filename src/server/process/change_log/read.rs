@@ -1,0 +1,186 @@
+//! Reads the log of changes.
+//!
+//! Invariant: nothing is written, and no lock is taken. A line that is cut off or is none of these
+//! is passed over. At most one file is held at a time.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{Conclusion, MAX_FILE_BYTES, Outcome, TOO_LONG, What, former_in, path_in};
+use frs::base::sys;
+
+/// A change that was made, or of which nobody can tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Its number.
+    pub id: u64,
+    /// When it began: RFC 3339.
+    pub time: String,
+    /// Who has made it.
+    pub who: String,
+    /// From where.
+    pub peer: Option<String>,
+    /// Its kind.
+    pub what: What,
+    /// What was changed.
+    pub target: Option<String>,
+    /// What was there before.
+    pub old: Option<String>,
+    /// What was there after.
+    pub new: Option<String>,
+    /// Not [`Outcome::Failed`].
+    pub outcome: Outcome,
+}
+
+impl Change {
+    /// Whether a text was too long to be kept.
+    pub fn is_cut(&self) -> bool {
+        [&self.old, &self.new].into_iter().any(|text| text.as_deref() == Some(TOO_LONG))
+    }
+
+    fn text_bytes(&self) -> usize {
+        [&self.old, &self.new].into_iter().flatten().map(String::len).sum()
+    }
+}
+
+/// What a line says.
+enum Line {
+    /// A change; whether its outcome is another line.
+    Change(Change, bool),
+    Outcome(u64, Conclusion),
+}
+
+/// The changes before an id, newest first: at most `most`, and no more than one whose texts go
+/// beyond `text_bytes`.
+///
+/// # Errors
+/// The log cannot be read.
+pub fn list(
+    data_dir: &Path,
+    before: u64,
+    most: usize,
+    text_bytes: usize,
+) -> io::Result<Vec<Change>> {
+    let (mut found, mut left) = (Vec::new(), text_bytes);
+    visit(data_dir, |change| {
+        if change.id < before {
+            left = left.saturating_sub(change.text_bytes());
+            found.push(change);
+        }
+        found.len() < most && left > 0
+    })?;
+    Ok(found)
+}
+
+/// A change by its id.
+///
+/// # Errors
+/// The log cannot be read.
+pub fn find(data_dir: &Path, id: u64) -> io::Result<Option<Change>> {
+    let mut found = None;
+    visit(data_dir, |change| {
+        let goes_on = change.id > id;
+        found = Some(change).filter(|change| change.id == id);
+        goes_on
+    })?;
+    Ok(found)
+}
+
+/// Visits the changes that have an outcome other than failed, newest first, as long as `visit`
+/// wants more.
+fn visit(data_dir: &Path, mut visit: impl FnMut(Change) -> bool) -> io::Result<()> {
+    let mut outcomes = BTreeMap::new();
+    for path in [path_in(data_dir), former_in(data_dir)] {
+        for line in text_of(&path)?.lines().rev() {
+            let (change, begun) = match parse(line) {
+                Some(Line::Change(change, begun)) => (change, begun),
+                Some(Line::Outcome(id, conclusion)) => {
+                    outcomes.entry(id).or_insert(conclusion);
+                    continue;
+                }
+                None => continue,
+            };
+            let conclusion = outcomes.remove(&change.id);
+            let ended = match (begun, conclusion) {
+                (false, _) => Some(change),
+                (true, Some(Conclusion { outcome, old, new })) if outcome != Outcome::Failed => {
+                    let (old, new) = (old.or(change.old), new.or(change.new));
+                    Some(Change { outcome, old, new, ..change })
+                }
+                (true, _) => None,
+            };
+            if ended.is_some_and(|change| !visit(change)) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The changes that have begun and have no outcome.
+pub(super) fn unfinished(data_dir: &Path) -> io::Result<Vec<Change>> {
+    let mut begun = BTreeMap::new();
+    for path in [former_in(data_dir), path_in(data_dir)] {
+        for line in text_of(&path)?.lines() {
+            match parse(line) {
+                Some(Line::Change(change, true)) => drop(begun.insert(change.id, change)),
+                Some(Line::Outcome(id, _)) => drop(begun.remove(&id)),
+                _ => {}
+            }
+        }
+    }
+    Ok(begun.into_values().collect())
+}
+
+/// The largest id, also of a line that is cut off behind it. 0: there is none.
+pub(super) fn last_id(data_dir: &Path) -> io::Result<u64> {
+    for path in [path_in(data_dir), former_in(data_dir)] {
+        let largest = text_of(&path)?.lines().filter_map(id_of).max();
+        if let Some(id) = largest {
+            return Ok(id);
+        }
+    }
+    Ok(0)
+}
+
+fn id_of(line: &str) -> Option<u64> {
+    line.strip_prefix("{\"id\":")?.split_once(',')?.0.parse().ok()
+}
+
+/// The text of a file. What is beyond its bound was not written here.
+fn text_of(path: &Path) -> io::Result<String> {
+    let file = match sys::open_to_read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
+        file => file?,
+    };
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE_BYTES).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
+fn parse(line: &str) -> Option<Line> {
+    let value: Value = serde_json::from_str(line).ok()?;
+    let id = value["id"].as_u64()?;
+    let text = |name: &str| value[name].as_str().map(str::to_owned);
+    let (old, new) = (text("old"), text("new"));
+    if let Some(word) = value["outcome"].as_str() {
+        let outcome = Outcome::of(word)?;
+        return Some(Line::Outcome(id, Conclusion { outcome, old, new }));
+    }
+    let change = Change {
+        id,
+        time: text("time")?,
+        who: text("who")?,
+        peer: text("peer"),
+        what: What::of(value["what"].as_str()?)?,
+        target: text("target"),
+        old,
+        new,
+        outcome: Outcome::Done,
+    };
+    Some(Line::Change(change, value["begun"].as_bool().unwrap_or(false)))
+}

@@ -1,0 +1,206 @@
+//! The log of changes: ids, outcomes, torn lines, full files and full disks.
+
+use super::*;
+use std::os::unix::fs::PermissionsExt;
+
+struct Log {
+    dir: tempfile::TempDir,
+    log: ChangeLog,
+}
+
+impl Log {
+    fn new() -> Log {
+        let dir = tempfile::tempdir().unwrap();
+        let log = ChangeLog::new(dir.path(), Duration::ZERO);
+        Log { dir, log }
+    }
+
+    /// As after the death of its process.
+    fn reopen(&mut self) {
+        self.log = ChangeLog::new(self.dir.path(), Duration::ZERO);
+    }
+
+    fn begin(&mut self, new: &str) -> u64 {
+        let author = Author { who: "alice".into(), peer: Some("127.0.0.1:9".into()) };
+        let subject = Subject {
+            new: Some(new.to_owned()),
+            old: Some("<biz name=\"a\"/>\n".into()),
+            ..Subject::of(What::Biz, Some("a".into()))
+        };
+        self.log.begin(&author, &[subject]).unwrap()[0]
+    }
+
+    fn make(&mut self, new: &str) -> u64 {
+        let id = self.begin(new);
+        self.log.conclude(&[id], &Outcome::Done.into());
+        id
+    }
+
+    fn list(&self) -> Vec<Change> {
+        list(self.dir.path(), u64::MAX, 1000, usize::MAX).unwrap()
+    }
+
+    fn ids(&self) -> Vec<u64> {
+        self.list().iter().map(|change| change.id).collect()
+    }
+
+    fn text(&self) -> String {
+        fs::read_to_string(path_in(self.dir.path())).unwrap()
+    }
+}
+
+#[test]
+fn what_was_made_is_listed_newest_first_and_by_pages() {
+    let mut log = Log::new();
+    assert!(log.list().is_empty());
+    for nth in 1..=200 {
+        assert_eq!(log.make(&format!("\"{nth}\"\n<&\u{2028}")), nth);
+    }
+    let all = log.list();
+    let first = &all[199];
+    assert_eq!((first.id, &*first.who, first.what), (1, "alice", What::Biz));
+    assert_eq!(first.peer.as_deref(), Some("127.0.0.1:9"));
+    assert_eq!(first.target.as_deref(), Some("a"));
+    assert_eq!(first.old.as_deref(), Some("<biz name=\"a\"/>\n"));
+    assert_eq!(first.new.as_deref(), Some("\"1\"\n<&\u{2028}"));
+    assert!(first.time.len() == "2026-11-22T12:00:00.123Z".len() && first.time.ends_with('Z'));
+    let (mut before, mut paged) = (u64::MAX, Vec::new());
+    loop {
+        let page = list(log.dir.path(), before, 30, usize::MAX).unwrap();
+        let Some(last) = page.last() else { break };
+        before = last.id;
+        paged.extend(page);
+    }
+    assert_eq!(paged, all);
+    assert_eq!(log.ids(), (1..=200).rev().collect::<Vec<_>>());
+    assert_eq!(find(log.dir.path(), 77).unwrap().unwrap().id, 77);
+    assert_eq!(find(log.dir.path(), 201).unwrap(), None);
+    let few = list(log.dir.path(), u64::MAX, 1000, 50).unwrap();
+    assert_eq!(few.len(), 2, "the one that goes beyond the bound is the last");
+    assert_eq!(fs::metadata(path_in(log.dir.path())).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn only_what_took_effect_is_listed() {
+    let mut log = Log::new();
+    let failed = log.begin("failed");
+    log.log.conclude(&[failed], &Outcome::Failed.into());
+    let made = log.begin("made");
+    log.begin("in progress");
+    let conclusion = Conclusion { old: Some("was".into()), ..Outcome::Done.into() };
+    log.log.conclude(&[made], &conclusion);
+    let signal = Subject::of(What::Reload, None);
+    log.log.note_made(&Author::named("signal"), &signal).unwrap();
+    assert_eq!(log.ids(), [4, 2]);
+    assert_eq!(log.list()[1].old.as_deref(), Some("was"));
+    assert_eq!(find(log.dir.path(), failed).unwrap(), None);
+}
+
+#[test]
+fn what_a_dead_process_has_begun_gets_an_outcome() {
+    let mut log = Log::new();
+    for new in ["in force", "not in force", "who knows"] {
+        log.begin(new);
+    }
+    log.reopen();
+    let tell = |change: &Change| match change.new.as_deref() {
+        Some("in force") => Some(true),
+        Some("not in force") => Some(false),
+        _ => None,
+    };
+    log.log.conclude_orphans(tell).unwrap();
+    let found: Vec<_> = log.list().iter().map(|change| (change.id, change.outcome)).collect();
+    assert_eq!(found, [(3, Outcome::Unknown), (1, Outcome::Done)]);
+    let text = log.text();
+    log.log.conclude_orphans(tell).unwrap();
+    assert_eq!(log.text(), text, "once");
+    // The process lived after all.
+    log.log.conclude(&[3], &Outcome::Done.into());
+    assert_eq!(log.list()[0].outcome, Outcome::Done);
+}
+
+#[test]
+fn a_torn_end_hides_one_line_and_no_id_comes_again() {
+    let mut whole = Log::new();
+    whole.make("one");
+    whole.begin("two");
+    let text = whole.text();
+    let last_at = text.trim_end().rfind('\n').unwrap() + 1;
+    for cut in last_at..text.len() {
+        let mut log = Log::new();
+        fs::write(path_in(log.dir.path()), &text.as_bytes()[..cut]).unwrap();
+        assert_eq!(log.ids(), [1], "{cut}");
+        let next = log.make("three");
+        // Where the id itself is cut off, nobody has seen it.
+        assert_eq!(next, if text[last_at..cut].contains(',') { 3 } else { 2 }, "{cut}");
+        assert_eq!(log.ids(), [next, 1], "{cut}");
+    }
+}
+
+#[test]
+fn a_full_file_gives_way_to_the_next_and_both_are_read() {
+    let mut log = Log::new();
+    let long = "\"".repeat(MAX_TEXT_BYTES);
+    let first = log.begin(&long);
+    let mut made = Vec::new();
+    while !former_in(log.dir.path()).exists() {
+        made.push(log.make(&long));
+    }
+    log.log.conclude(&[first], &Outcome::Done.into());
+    log.reopen();
+    made.push(log.make("last"));
+    let all: Vec<u64> = made.iter().rev().copied().chain([first]).collect();
+    assert_eq!(log.ids(), all);
+    for _ in 0..2 * all.len() {
+        log.make(&long);
+        for path in [path_in(log.dir.path()), former_in(log.dir.path())] {
+            assert!(fs::metadata(path).unwrap().len() <= MAX_FILE_BYTES);
+        }
+    }
+    // Right after a file became full, the ids are in the one before.
+    fs::remove_file(path_in(log.dir.path())).unwrap();
+    log.reopen();
+    let last = log.ids()[0];
+    assert_eq!(log.make("more"), last + 1);
+}
+
+#[test]
+fn a_text_that_is_too_long_is_not_kept() {
+    let mut log = Log::new();
+    log.make(&"x".repeat(MAX_TEXT_BYTES + 1));
+    log.make(&"x".repeat(MAX_TEXT_BYTES));
+    let cut: Vec<bool> = log.list().iter().map(Change::is_cut).collect();
+    assert_eq!(cut, [false, true]);
+}
+
+#[test]
+fn two_processes_share_the_ids() {
+    let mut log = Log::new();
+    let mut other = ChangeLog::new(log.dir.path(), Duration::ZERO);
+    let subject = Subject::of(What::Reload, None);
+    for nth in 0..10 {
+        assert_eq!(log.make("x"), 2 * nth + 1);
+        other.note_made(&Author::named("signal"), &subject).unwrap();
+    }
+    assert_eq!(log.ids(), (1..=20).rev().collect::<Vec<_>>());
+    let file = OpenOptions::new().read(true).open(path_in(log.dir.path())).unwrap();
+    let held = Flock::lock(file, FlockArg::LockExclusive).unwrap();
+    let error = other.note_made(&Author::named("signal"), &subject).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "it does not wait");
+    drop(held);
+    other.note_made(&Author::named("signal"), &subject).unwrap();
+}
+
+#[test]
+fn an_outcome_that_cannot_be_written_is_owed() {
+    let mut log = Log::new();
+    let id = log.begin("x");
+    let file = OpenOptions::new().read(true).open(path_in(log.dir.path())).unwrap();
+    let held = Flock::lock(file, FlockArg::LockExclusive).unwrap();
+    log.log.conclude(&[id], &Outcome::Done.into());
+    assert!(log.log.owes() && log.log.pay().is_err() && log.list().is_empty());
+    drop(held);
+    log.make("y");
+    assert!(!log.log.owes());
+    assert_eq!(log.ids(), [2, 1]);
+}
