@@ -14,10 +14,6 @@ use crate::common::address::Reserved;
 use crate::common::metrics::{Labels, Scrape, described};
 use crate::common::{Client, Settings, Setup, files, needs, text, wait_until};
 
-/// Metrics that the rules and the dashboard ask for before servers have them.
-const TO_COME: [(&str, &[&str]); 2] =
-    [("frs_limit_refusals_total", &["biz", "limit"]), ("frs_biz_request_seconds", &["biz"])];
-
 /// What Prometheus itself adds.
 const OF_PROMETHEUS: [&str; 2] = ["up", "ALERTS"];
 const LABELS_OF_PROMETHEUS: [&str; 5] = ["job", "instance", "alertname", "alertstate", "severity"];
@@ -137,10 +133,6 @@ impl Known {
         let unlisted = |labels: &[&str]| {
             labels.iter().map(|label| ((*label).to_owned(), BTreeSet::new())).collect()
         };
-        let come = |name: &str| metric.strip_suffix("_bucket").unwrap_or(metric) == name;
-        if let Some((_, labels)) = TO_COME.iter().find(|(name, _)| come(name)) {
-            return unlisted(labels);
-        }
         if OF_PROMETHEUS.contains(&metric) {
             return Labels::new();
         }
@@ -200,9 +192,6 @@ fn promtool(arguments: &[&str], input: &str) -> bool {
 fn rules_and_dashboard_ask_for_metrics_that_exist() {
     let text = scraped();
     let scrape = Scrape::read(&text);
-    for (name, _) in TO_COME {
-        assert!(!scrape.families.contains_key(name), "{name} is there: take it from TO_COME");
-    }
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
     let described = described(&std::fs::read_to_string(page).expect("readable"));
     let (rules, recorded) = rules();
