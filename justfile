@@ -43,6 +43,10 @@ distinct members="10000000" sketches="1000":
     FRS_DISTINCT={{ members }} FRS_DISTINCT_SKETCHES={{ sketches }} \
         cargo test --release --target-dir target/model -p frs --lib limit::sketch -- --nocapture
 
+# the picture of the dashboard in docs/, of a server after five minutes of traffic
+picture:
+    FRS_PICTURE="$PWD/docs/dashboard.png" cargo test --test it dashboard::picture -- --ignored
+
 # a month of an open platform in fast motion, with so many applications; needs libfaketime
 days apps="10000":
     FRS_APPS={{ apps }} cargo test --release --test it days:: -- --nocapture

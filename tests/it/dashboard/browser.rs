@@ -59,6 +59,7 @@ impl Browser {
             .arg(program)
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
             .args(["--no-first-run", "--disable-background-networking", "--remote-debugging-pipe"])
+            .arg("--hide-scrollbars")
             .arg(format!("--user-data-dir={}", dir.path().join("profile").display()))
             .arg("about:blank")
             .env("HOME", dir.path())
@@ -91,7 +92,14 @@ impl Browser {
         for domain in ["Runtime.enable", "Log.enable", "Page.enable"] {
             browser.call(domain, json!({}));
         }
+        // As a window that somebody looks at: what has the focus there gets the keys.
+        browser.call("Emulation.setFocusEmulationEnabled", json!({"enabled": true}));
         browser
+    }
+
+    /// Runs a script on each page before its own.
+    pub fn run_first(&mut self, script: &str) {
+        self.call("Page.addScriptToEvaluateOnNewDocument", json!({"source": script}));
     }
 
     /// Sends a command and waits for its answer.
@@ -154,6 +162,59 @@ impl Browser {
         let button = format!("document.querySelector({})", json!(selector));
         self.wait(&format!("!!{button} && !{button}.disabled"));
         self.value(&format!("{button}.click()"));
+    }
+
+    /// Presses and releases a key: `Tab`, `Enter`, `Escape`, `ArrowLeft`; `Shift+Tab`.
+    pub fn strike(&mut self, key: &str) {
+        let (modifiers, name) = key.strip_prefix("Shift+").map_or((0, key), |name| (8, name));
+        let (code, text) = match name {
+            "Tab" => (9, ""),
+            "Enter" => (13, "\r"),
+            "Escape" => (27, ""),
+            "ArrowLeft" => (37, ""),
+            "ArrowRight" => (39, ""),
+            _ => panic!("found {name}, expected a key of the list"),
+        };
+        for kind in ["keyDown", "keyUp"] {
+            let text = if kind == "keyDown" { text } else { "" };
+            let event = json!({"type": kind, "key": name, "code": name, "text": text,
+                "windowsVirtualKeyCode": code, "modifiers": modifiers});
+            self.call("Input.dispatchKeyEvent", event);
+        }
+    }
+
+    /// Types a text where the focus is.
+    pub fn type_text(&mut self, text: &str) {
+        self.call("Input.insertText", json!({"text": text}));
+    }
+
+    /// Moves the focus by Tab until an expression is true of the element `at` that has it.
+    #[track_caller]
+    pub fn tab_to(&mut self, expression: &str) {
+        const MOST: usize = 200;
+        let found = format!("((at) => {expression})(document.activeElement)");
+        for _ in 0..MOST {
+            if self.value(&found) == json!(true) {
+                return;
+            }
+            self.strike("Tab");
+        }
+        panic!("no Tab leads to {expression}");
+    }
+
+    /// Writes a picture of the whole page.
+    pub fn picture(&mut self, path: &Path) {
+        let asked = json!({"format": "png", "captureBeyondViewport": true});
+        let shot = self.call("Page.captureScreenshot", asked);
+        let mut decoder = Command::new("base64")
+            .arg("-d")
+            .stdin(Stdio::piped())
+            .stdout(File::create(path).expect("created"))
+            .spawn()
+            .expect("base64 runs");
+        let data = shot["data"].as_str().expect("a picture").as_bytes();
+        decoder.stdin.take().expect("a pipe").write_all(data).expect("written");
+        assert!(decoder.wait().expect("ended").success());
     }
 
     /// Sets the width of the window and the color scheme, light or dark.

@@ -4,15 +4,17 @@
 use serde_json::{Value, json};
 
 use super::browser::{Browser, chromium};
-use super::{fits_any_screen, open, stats, texts};
+use super::looks::fits_any_screen;
+use super::{assert_no_complaints, grouped, open, stats, texts, visit};
 use crate::cluster::hosts::{self, Shared};
 use crate::cluster::nodes::{MASTERS, Nodes};
+use crate::common::Client;
 use crate::common::plane::Plane;
 use crate::common::wait_until;
 
 /// A figure in the section of the cluster.
 fn figure(browser: &mut Browser, id: &str) -> String {
-    texts(browser, &format!("#cluster #{id}")).remove(0)
+    texts(browser, &format!("main #{id}")).remove(0)
 }
 
 /// The rows of the nodes: address and state.
@@ -43,7 +45,8 @@ fn the_page_shows_a_cluster_where_there_is_one() {
     });
     let more = (0..99).filter(|_| client.get("/update?biz=b0&key=alice").status == 200).count();
     let mut browser = open(&plane, &program);
-    browser.wait("!document.getElementById('cluster').hidden");
+    browser.wait("!document.getElementById('nav-cluster').hidden");
+    visit(&mut browser, "cluster");
     let up = |i| format!("{}up", nodes.node(i));
     let mut expected: Vec<String> = (0..MASTERS).map(up).collect();
     expected.sort();
@@ -69,28 +72,36 @@ fn the_page_shows_a_cluster_where_there_is_one() {
     let percent: f64 = local.strip_suffix(" %").expect("a share").parse().expect("a number");
     let expected = 100.0 * (items - asked) as f64 / items as f64;
     assert!((percent - expected).abs() <= 0.5, "{local} of {told}");
-    shows_a_lease(&mut browser, 5 + more);
+    shows_a_lease(&mut browser, &mut client, 5 + more);
+    visit(&mut browser, "cluster");
     // The uses go back when nobody uses the key for a while.
     browser.wait("Number(document.getElementById('lease-returns').textContent) > 0");
     assert_eq!(figure(&mut browser, "lease-recalls"), "0");
     fits_any_screen(&mut browser);
     tells_colors_apart(&mut browser);
     shows_what_is_down(&mut browser, &plane, &mut nodes);
-    browser.complaints.retain(|words| !words.contains("the server responded with a status of"));
-    assert_eq!(browser.complaints, Vec::<String>::new());
+    assert_no_complaints(&mut browser);
 }
 
 /// A key that is looked for shows its allowance here, and what was left besides, as last heard.
-fn shows_a_lease(browser: &mut Browser, used: usize) {
-    browser.value("document.querySelector('[data-biz=b0] input').value = 'alice'");
-    browser.press("[data-biz=b0] .row:has(input) button:nth-of-type(1)");
-    let shown = "document.querySelector('[data-biz=b0] pre').textContent";
-    browser.wait(&format!(
-        "/here: {used} of \\d+ allowed used, ends in \\d+ m\\n +elsewhere: \\d+ left, heard \\d+ m?s ago/\
-         .test({shown})"
-    ));
-    let shown = browser.value(shown);
-    assert!(shown.as_str().expect("a text").contains(&format!("{used} of 1,000 used")), "{shown}");
+/// A lease of a key that nobody uses goes back, so it is used before each look.
+fn shows_a_lease(browser: &mut Browser, client: &mut Client, mut used: usize) {
+    visit(browser, "biz/b0");
+    browser.value("document.getElementById('key').value = 'alice'");
+    let said = "document.getElementById('key-said')";
+    let expected = format!(
+        "/here: \\d+ of \\d+ allowed used, ends in \\d+ min\\n +elsewhere: \\d+ left, heard \\d+ m?s ago/\
+         .test({said}.textContent)"
+    );
+    wait_until("a lease on the page", || {
+        used += usize::from(client.get("/update?biz=b0&key=alice").status == 200);
+        browser.press("#key-show");
+        browser.value(&format!("showKey(bizNamed('b0'), 'alice', {said})"));
+        (browser.value(&expected) == json!(true)).then_some(())
+    });
+    let shown = browser.value(&format!("{said}.textContent"));
+    let shown = shown.as_str().expect("a text");
+    assert!(shown.contains(&format!("{} of 1,000 used", grouped(used as u64))), "{used}: {shown}");
 }
 
 /// The states of nodes are words, and their marks are seen in light and dark.
@@ -114,8 +125,7 @@ fn shows_what_is_down(browser: &mut Browser, plane: &Plane, nodes: &mut Nodes) {
     browser.wait(&format!("{alerts}.includes('cluster: no node answers')"));
     assert_eq!(cluster(plane)["nodes"].as_array().expect("a list").len(), MASTERS);
     // Without a courier nobody knows the nodes.
-    let gone = "(() => { const gone = structuredClone(stats); gone.cluster.nodes = []; \
-                gone.cluster.courier = false; showCluster(gone); \
+    let gone = "(() => { stats.cluster.nodes = []; stats.cluster.courier = false; view.show(); \
                 return document.getElementById('no-nodes').textContent })()";
     assert_eq!(browser.value(gone), json!("The courier is not there."));
 }

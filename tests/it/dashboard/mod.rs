@@ -1,20 +1,28 @@
 //! The dashboard in a real browser: it shows the values of /stats, its changes take effect in the
-//! workers, and it reports when a process is down.
+//! workers, it can be used by keyboard, and it reports when a process is down.
 
+mod access;
 mod browser;
+mod changes;
 mod cluster;
+mod history;
+mod looks;
+mod picture;
 
 use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
 
-use crate::common::plane::{Plane, TOKEN, ask};
-use crate::common::{Answer, Client, Server, wait_until};
+use crate::common::Server;
+use crate::common::plane::{Plane, ask};
 use browser::{Browser, chromium};
 
 /// A key that would become an element if it were not treated as text. The files keep it unchanged.
 const HOSTILE: &str = "<img src onerror=h=1>\u{202E}";
 /// The key as the page shows it.
 const SHOWN: &str = "<img src onerror=h=1>\\u{202e}";
+/// The views that every server has, by their addresses.
+const VIEWS: [&str; 7] =
+    ["", "businesses", "biz/three", "key/alice", "changes", "room", "processes"];
 
 fn stats(plane: &Plane) -> Value {
     let mut client = plane.client();
@@ -25,9 +33,23 @@ fn stats(plane: &Plane) -> Value {
 /// Opens a browser, and waits until it shows figures.
 fn open(plane: &Plane, program: &std::path::Path) -> Browser {
     let mut browser = Browser::start(program);
+    go(&mut browser, plane);
+    browser
+}
+
+fn go(browser: &mut Browser, plane: &Plane) {
     browser.go(&format!("http://{}/", plane.address));
     browser.wait("document.getElementById('state')?.textContent == 'live'");
-    browser
+}
+
+/// Opens a view by its address, and waits for its figures.
+fn visit(browser: &mut Browser, view: &str) {
+    browser.value(&format!("location.hash = {}", json!(format!("#/{view}"))));
+    browser.wait(&format!(
+        "view.node.isConnected && parts().join('/') == decodeURIComponent({}) && \
+         document.activeElement === document.querySelector('h1')",
+        json!(view)
+    ));
 }
 
 /// Percent-encodes every byte of a text.
@@ -35,17 +57,21 @@ fn encoded(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02x}")).collect()
 }
 
-/// The text of an element on the card of a business.
-fn shown(browser: &mut Browser, biz: &str, of: &str) -> String {
-    let selector = json!(format!("[data-biz={biz:?}] [data-of={of:?}]"));
-    let text = browser.value(&format!("document.querySelector({selector}).textContent"));
-    text.as_str().expect("a text").to_owned()
-}
-
 fn texts(browser: &mut Browser, selector: &str) -> Vec<String> {
     let all = format!("[...document.querySelectorAll({})]", json!(selector));
     let texts = browser.value(&format!("{all}.map(one => one.textContent)"));
     serde_json::from_value(texts).expect("texts")
+}
+
+/// The cells of the row of a table that begins with a text.
+fn row(browser: &mut Browser, table: &str, first: &str) -> Vec<String> {
+    let rows = format!("[...document.querySelectorAll({})]", json!(format!("{table} tr")));
+    let cells = browser.value(&format!(
+        "[...({rows}.find(row => row.children[0].textContent == {})?.children ?? [])]\
+         .map(one => one.textContent)",
+        json!(first)
+    ));
+    serde_json::from_value(cells).expect("texts")
 }
 
 /// Digits in groups of three.
@@ -82,6 +108,13 @@ fn make_load(server: &Server<'_>) {
     client.get("/update?biz=nope&key=x");
 }
 
+/// The page itself threw nothing. The browser also records each refusal of the server.
+#[track_caller]
+fn assert_no_complaints(browser: &mut Browser) {
+    browser.complaints.retain(|words| !words.contains("the server responded with a status of"));
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
 #[test]
 fn the_page_shows_what_stats_tells() {
     let Some(program) = chromium() else { return };
@@ -93,54 +126,55 @@ fn the_page_shows_what_stats_tells() {
     assert_eq!(items(&stats["bizs"][1], &["allowed"]), 3);
     assert_eq!(items(&stats["bizs"][1], &["limited"]), 7);
     for biz in stats["bizs"].as_array().expect("a list") {
-        let name = biz["name"].as_str().expect("a name");
-        for (kind, outcomes) in [
-            ("passed", &["allowed", "shadowed", "degraded", "listed"][..]),
-            ("refused", &["limited", "banned"]),
-            ("errors", &["error"]),
-        ] {
-            let expected = grouped(items(biz, outcomes));
-            assert_eq!(shown(&mut browser, name, kind), expected, "{kind} of {name}");
-        }
-        let words: Vec<&str> = biz["limits"]
-            .as_array()
-            .expect("a list")
-            .iter()
-            .flat_map(|l| l["words"].as_str())
-            .collect();
-        assert_eq!(texts(&mut browser, &format!("[data-biz={name:?}] .limits li")), words);
+        shows_a_business(&mut browser, biz);
     }
-    assert_eq!(shown(&mut browser, "three", "errors"), "1");
-    assert!(shown(&mut browser, "three", "share").contains("refused 64 % of all"));
+    visit(&mut browser, "businesses");
+    browser.wait("document.querySelectorAll('#bizs tr').length == 3");
+    assert_eq!(row(&mut browser, "#bizs", "three")[6], "7");
+    assert_eq!(row(&mut browser, "#bizs", "(unknown)")[7], "not in map.xml");
     shows_processes_and_groups(&mut browser, &stats);
     shows_hostile_keys_as_text(&mut browser);
+    finds_a_key_in_all_businesses(&mut browser);
     takes_a_clock_that_steps_back(&mut browser);
-    fits_any_screen(&mut browser);
     // The complaint comes from the page's own attempt, which was blocked.
     browser.complaints.retain(|words| !words.contains("TrustedHTML"));
-    assert_eq!(browser.complaints, Vec::<String>::new());
+    assert_no_complaints(&mut browser);
+}
+
+/// Its page: counters by verdict, and its limits in words.
+fn shows_a_business(browser: &mut Browser, biz: &Value) {
+    let name = biz["name"].as_str().expect("a name");
+    visit(browser, &format!("biz/{}", encoded(name)));
+    browser.wait("document.querySelectorAll('#biz-rates tr').length >= 2");
+    assert_eq!(texts(browser, "h1"), [name]);
+    for (label, outcomes) in [
+        ("Passed", &["allowed", "shadowed", "degraded", "listed"][..]),
+        ("Refused", &["limited", "banned"]),
+        ("Errors", &["error"]),
+    ] {
+        let cells = row(browser, "#biz-rates", label);
+        let expected = items(biz, outcomes);
+        let shown = cells.get(4).map_or("0", String::as_str);
+        assert_eq!(shown, grouped(expected), "{label} of {name}");
+    }
+    let limits = biz["limits"].as_array().expect("a list").iter().enumerate();
+    let words: Vec<String> = limits
+        .map(|(nth, limit)| format!("{}. {}", nth + 1, limit["words"].as_str().expect("words")))
+        .collect();
+    assert_eq!(texts(browser, "#limits th"), words);
 }
 
 fn shows_processes_and_groups(browser: &mut Browser, stats: &Value) {
-    let pids = texts(browser, "#processes td:nth-child(2)");
+    visit(browser, "processes");
+    browser.wait("document.querySelectorAll('#processes tr').length > 0");
     let expected: Vec<String> = stats["workers"]
         .as_array()
         .expect("a list")
         .iter()
-        .map(|worker| worker["pid"].to_string())
+        .map(|worker| format!("{} {}", worker["role"].as_str().expect("a role"), worker["pid"]))
         .collect();
-    assert_eq!(pids, expected);
+    assert_eq!(texts(browser, "#processes th"), expected);
     assert!(texts(browser, "#restarts")[0].contains("0 of workers"));
-    let group = &stats["groups"][0];
-    let evictions = texts(browser, "[data-group=default] [data-of=evictions]");
-    assert!(evictions[0].ends_with(&format!("{} created", group["creates"])), "{evictions:?}");
-    let chain = group["chain"].as_u64().expect("a number") as usize;
-    browser.wait(&format!(
-        "document.querySelectorAll('[data-group=default] rect').length == {}",
-        chain + 1
-    ));
-    // The result of the first look at all nodes, or of a later one.
-    browser.wait("/ 42 live,/.test(document.querySelector('[data-of=nodes]').textContent)");
     let requests = texts(browser, "#requests tr");
     for expected in ["update200", "update429", "update400", "query200"] {
         let found = requests.iter().any(|row| row.starts_with(expected));
@@ -148,21 +182,28 @@ fn shows_processes_and_groups(browser: &mut Browser, stats: &Value) {
     }
     assert!(texts(browser, "#errors tr").contains(&"unknown-biz1".to_owned()));
     assert_eq!(texts(browser, "#latency .tile").len(), 5);
-    assert_eq!(browser.value("document.getElementById('cluster').offsetHeight"), 0, "no cluster");
-}
-
-/// The chart starts again, and nothing else changes.
-fn takes_a_clock_that_steps_back(browser: &mut Browser) {
-    let stepped = "(() => { const back = structuredClone(stats); back.server.now -= 3600000; \
-                   note(back); return looks.length })()";
-    assert_eq!(browser.value(stepped), 1);
-    browser.wait("looks.length > 1");
+    assert_eq!(browser.value("document.getElementById('nav-cluster').hidden"), true);
+    visit(browser, "room");
+    // The result of the first look at all nodes, or of a later one.
+    browser.wait("/ 42 live,/.test(document.querySelector('[data-of=nodes]')?.textContent)");
+    let figures = texts(browser, "[data-group=default] .figures div");
+    let created = format!("Created{}", stats["groups"][0]["creates"]);
+    assert!(figures.contains(&created), "{figures:?}");
+    // The chains of each length are drawn, and told.
+    browser.wait("!!document.querySelector('[data-group=default] canvas')");
+    let told = "document.querySelector('[data-group=default] .plot').ariaLabel";
+    browser.wait(&format!("/^Chains by length: \\d+ of 0, \\d+ of 1/.test({told})"));
 }
 
 fn shows_hostile_keys_as_text(browser: &mut Browser) {
-    let first = "document.querySelector('[data-biz=plenty] td.key')";
-    browser.wait(&format!("!!{first} && {first}.textContent == {}", json!(SHOWN)));
+    visit(browser, "biz/plenty");
+    let first = "document.querySelector('#hot-keys th')";
+    browser.wait(&format!("{first}?.textContent == {}", json!(SHOWN)));
     assert_eq!(browser.value(&format!("{first}.nextSibling.textContent")), "1,500");
+    // Its link leads to the key itself.
+    browser.press("#hot-keys th a");
+    browser.wait("document.querySelectorAll('#key-found tr').length == 1");
+    assert_eq!(texts(browser, "#key-name"), [SHOWN]);
     assert_eq!(browser.value("document.querySelectorAll('img').length"), 0);
     assert_eq!(browser.value("typeof h"), "undefined");
     // Not even the page itself can: its policy forbids it.
@@ -173,120 +214,22 @@ fn shows_hostile_keys_as_text(browser: &mut Browser) {
     assert_eq!(injected, "TypeError");
 }
 
-fn fits_any_screen(browser: &mut Browser) {
-    let mut backs = Vec::new();
-    for scheme in ["light", "dark"] {
-        for width in [320, 800, 1400] {
-            browser.look_like(width, scheme);
-            let wide = browser.value("document.documentElement.scrollWidth");
-            assert!(wide.as_u64().expect("a number") <= u64::from(width), "{wide} of {width}");
-        }
-        backs.push(browser.value("getComputedStyle(document.body).backgroundColor"));
-    }
-    assert_ne!(backs[0], backs[1]);
-    let nameless = "[...document.querySelectorAll('main button, main input')].filter(one => \
-        !(one.textContent || one.ariaLabel || one.labels[0]).length && !one.labels?.length && \
-        !one.ariaLabel).length";
-    assert_eq!(browser.value(nameless), 0, "controls without a name");
+/// A key is typed once, and looked for in each business.
+fn finds_a_key_in_all_businesses(browser: &mut Browser) {
+    browser.value("document.getElementById('find-key').value = 'alice'");
+    browser.press("#find button");
+    let told = "document.getElementById('key-told').textContent";
+    browser.wait(&format!("{told} == 'Looked in 2 of 2 businesses: 1 has a record.'"));
+    let cells = row(browser, "#key-found", "three");
+    assert!(cells[1].starts_with("1. interval: 3 of 3 used, limited"), "{cells:?}");
 }
 
-/// The figures of one item in the answers on some connections, at least one of each worker.
-fn answers(server: &Server<'_>, target: &str) -> Vec<Answer> {
-    let mut clients: Vec<Client> = (0..16).map(|_| server.client()).collect();
-    clients.iter_mut().map(|client| client.get(target)).collect()
-}
-
-fn give_token(browser: &mut Browser, token: &str) {
-    browser.wait("document.getElementById('ask').open");
-    browser.value(&format!("document.getElementById('ask-token').value = {}", json!(token)));
-    browser.press("#ask-yes");
-}
-
-#[test]
-fn what_is_changed_on_the_page_is_in_force() {
-    let Some(program) = chromium() else { return };
-    let plane = Plane::new(2);
-    let server = plane.start(2);
-    make_load(&server);
-    let mut browser = open(&plane, &program);
-    changes_a_limit(&mut browser, &server);
-    let map = std::fs::read_to_string(plane.setup.path("conf/map.xml")).expect("readable");
-    assert!(map.contains("max=\"5\"") && map.contains("max=\"1000000\""), "{map}");
-
-    // A single key becomes fresh again, and no other.
-    let key = "[data-biz=three] input";
-    browser.value(&format!("document.querySelector('{key}').value = 'alice'"));
-    let buttons = "[data-biz=three] .row:has(input) button";
-    browser.press(&format!("{buttons}:nth-of-type(1)"));
-    browser.wait("document.querySelector('[data-biz=three] pre').textContent.includes('3 of 5')");
-    browser.press(&format!("{buttons}:nth-of-type(2)"));
-    browser.press("#ask-yes");
-    wait_until("the key is fresh", || {
-        let answer = server.client().get("/query?biz=three&key=alice");
-        (answer.attribute("used") == Some("0")).then_some(())
-    });
-    // Into shadow, and back.
-    server.client().get("/update?biz=three&key=bob&count=5");
-    flips(&mut browser, "To shadow", "shadow: refuses nothing");
-    for answer in answers(&server, "/update?biz=three&key=bob") {
-        assert_eq!((answer.status, answer.attribute("shadow")), (200, Some("true")));
-    }
-    flips(&mut browser, "Enforce", "");
-    assert!(
-        answers(&server, "/update?biz=three&key=bob").iter().all(|answer| answer.status == 429)
-    );
-    // The whole business.
-    browser.press("[data-biz=three] > .row:last-child button:nth-of-type(3)");
-    browser.press("#ask-yes");
-    browser.wait("document.getElementById('toast').textContent.includes('all counters are fresh')");
-    for answer in answers(&server, "/query?biz=three&key=bob") {
-        assert_eq!((answer.attribute("used"), answer.attribute("max")), (Some("0"), Some("5")));
-    }
-    // A business that is gone leaves its counters, and no buttons.
-    let map = std::fs::read_to_string(plane.setup.path("conf/map.xml")).expect("readable");
-    let (rest, _) = map.split_once("<biz id=\"2\"").expect("it is the last one");
-    plane.setup.write_map(&format!("{rest}</map>"));
-    assert!(plane.setup.frs(&["reload"]).status.success());
-    browser.wait("!!document.querySelector('[data-biz=\"2\"]')");
-    assert_eq!(browser.value("document.querySelector('[data-biz=\"2\"] button')"), Value::Null);
-    assert_eq!(browser.value("document.querySelector('[data-biz=three]')"), Value::Null);
-    // The browser records each refusal of the server. The page itself threw nothing.
-    browser.complaints.retain(|words| !words.contains("the server responded with a status of"));
-    assert_eq!(browser.complaints, Vec::<String>::new());
-}
-
-/// Changes the limit of `three` from 3 to 5: with a fault, then with wrong tokens, then correctly.
-fn changes_a_limit(browser: &mut Browser, server: &Server<'_>) {
-    let text = "document.getElementById('edit-text').value";
-    browser.press("[data-biz=three] > .row:last-child button:nth-of-type(1)");
-    browser.wait("document.getElementById('edit').open");
-    assert!(browser.value(text).as_str().expect("a text").contains("max=\"3\""));
-    browser.value(&format!("{text} = {text}.replace('max=\"3\"', 'max=\"many\"')"));
-    browser.press("#edit-save");
-    give_token(browser, "not-the-token-0123456789");
-    browser.wait("document.getElementById('ask-words').textContent == 'The token is wrong.'");
-    give_token(browser, TOKEN);
-    browser.wait("!document.getElementById('edit-fault').hidden");
-    let fault = texts(browser, "#edit-fault").remove(0);
-    assert!(fault.contains("many"), "{fault}");
-    assert!(answers(server, "/query?biz=three&key=x")[0].body.contains("max=\"3\""));
-    browser.value(&format!("{text} = {text}.replace('max=\"many\"', 'max=\"5\"')"));
-    browser.press("#edit-save");
-    browser.wait("!document.getElementById('edit').open");
-    for answer in answers(server, "/query?biz=three&key=new") {
-        assert_eq!(answer.attribute("max"), Some("5"));
-    }
-    browser.wait("/^5 in /.test(document.querySelector('[data-biz=three] .limits').textContent)");
-    assert_eq!(browser.value("localStorage.length + sessionStorage.length"), 0, "no token is kept");
-}
-
-fn flips(browser: &mut Browser, label: &str, badge: &str) {
-    let button = "document.querySelector('[data-biz=three] [data-of=flip]')";
-    browser.wait(&format!("{button}.textContent == {} && !{button}.disabled", json!(label)));
-    browser.press("[data-biz=three] [data-of=flip]");
-    browser.press("#ask-yes");
-    let shown = "document.querySelector('[data-biz=three] .badge').textContent";
-    browser.wait(&format!("{shown} == {}", json!(badge)));
+/// The rows that this page has seen begin again, and nothing else changes.
+fn takes_a_clock_that_steps_back(browser: &mut Browser) {
+    let stepped = "(() => { past.served = false; const back = structuredClone(stats); \
+                   back.server.now -= 3600000; note(back); return past.seconds.length })()";
+    assert_eq!(browser.value(stepped), 0);
+    browser.wait("past.seconds.length > 0");
 }
 
 #[test]
@@ -295,14 +238,15 @@ fn the_page_says_that_a_group_moves() {
     let plane = Plane::new(1);
     let server = plane.start(1);
     let mut browser = open(&plane, &program);
-    let geometry = "document.querySelector('[data-of=geometry]').textContent";
-    browser.wait(&format!("{geometry}.includes('nodes of 128 bytes')"));
+    visit(&mut browser, "room");
+    let geometry = "document.querySelector('[data-of=geometry]')?.textContent";
+    browser.wait(&format!("{geometry}?.includes('nodes of 128 bytes')"));
     plane.begin_move(&server);
     let moves = "startsWith('moves to ')";
     browser.wait(&format!("{geometry}.{moves} && {geometry}.includes('nodes of 192 bytes')"));
     server.signal(Signal::SIGCONT);
     browser.wait(&format!("!{geometry}.{moves} && {geometry}.includes('nodes of 192 bytes')"));
-    assert_eq!(browser.complaints, Vec::<String>::new());
+    assert_no_complaints(&mut browser);
 }
 
 #[test]
@@ -312,12 +256,15 @@ fn the_page_says_what_is_down() {
     let mut server = plane.start(2);
     let mut browser = open(&plane, &program);
     let alerts = "document.getElementById('alerts').textContent";
+    let verdict = "document.getElementById('verdict').textContent";
     assert_eq!(browser.value(alerts), "");
+    browser.wait(&format!("{verdict} == 'Healthy: 2 of 2 workers, 0 restarted since the start.'"));
     // A stopped master does not replace a worker.
     server.signal(Signal::SIGSTOP);
     kill(server.workers()[0], Signal::SIGKILL).expect("killed");
     browser.wait(&format!("{alerts}.includes('A worker is down.')"));
     assert_eq!(browser.value("document.title"), "frs: not well");
+    assert!(browser.value(verdict).as_str().expect("a text").starts_with("Not well: "));
     server.signal(Signal::SIGCONT);
     browser.wait("document.getElementById('state').textContent == 'live'");
     browser.wait(&format!("{alerts} == 'Workers restarted since this page was opened: 1.'"));

@@ -79,6 +79,35 @@ fn wide(text: &str) -> Vec<usize> {
     found
 }
 
+/// What is wrong with a part of the dashboard. What others wrote is below `vendor/`.
+fn faults_of_the_page(source: &Source) -> Vec<String> {
+    const MAX_LINES: usize = 700;
+    let mut found = Vec::new();
+    if source.text.lines().count() > MAX_LINES {
+        found.push(format!("{}: more than {MAX_LINES} lines", source.path));
+    }
+    let is_code = !source.path.ends_with(".html");
+    if is_code && !source.text.starts_with("//") && !source.text.starts_with("/*") {
+        found.push(format!("{}: does not open with what it is for", source.path));
+    }
+    let wide = source.text.lines().enumerate();
+    let wide = wide.filter(|(_, line)| line.chars().count() > MAX_COLUMNS);
+    found.extend(wide.map(|(nth, _)| format!("{}:{}: too wide", source.path, nth + 1)));
+    found
+}
+
+#[test]
+fn the_parts_of_the_dashboard_are_short_and_say_what_they_are_for() {
+    let parts = all().into_iter().filter(|source| {
+        source.path.starts_with("src/server/admin/page/") && !source.path.contains("/vendor/")
+    });
+    let parts: Vec<Source> = parts.collect();
+    assert!(parts.len() > 15, "the parts are found");
+    assert_none("parts of the dashboard", parts.iter().flat_map(faults_of_the_page), Allowed(&[]));
+    let bad = Source { path: "a.js".into(), text: format!("let a;\n{}", "x\n".repeat(700)) };
+    assert_eq!(faults_of_the_page(&bad).len(), 2);
+}
+
 #[test]
 fn prose_fits_a_window() {
     let sources = all().into_iter().filter(|source| source.path.ends_with(".md"));

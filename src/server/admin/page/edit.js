@@ -1,0 +1,311 @@
+// The dialog that adds and edits a business: a form for the usual settings beside the XML. The text
+// is the truth: the form reads it and changes it in place.
+
+// The settings of each policy, in the order of the form.
+const POLICIES = {
+  interval: ['interval', 'max', 'debt', 'ban', 'on-exceed'],
+  sliding: ['interval', 'max', 'ban', 'on-exceed'],
+  'sliding-counter': ['interval', 'max', 'ban', 'on-exceed'],
+  calendar: ['unit', 'max', 'tz', 'at', 'debt', 'history', 'ban', 'on-exceed'],
+  token: ['rate', 'burst', 'ban', 'on-exceed'],
+  gcra: ['rate', 'burst', 'per-call', 'max-period', 'ban', 'on-exceed'],
+  total: ['max', 'ban', 'on-exceed'],
+  count: ['unit', 'tz', 'at', 'history'],
+  distinct: ['precision', 'max', 'unit', 'tz', 'at', 'history', 'ban', 'on-exceed'],
+};
+const NEEDED = { interval: '60s', max: '10', unit: 'day', rate: '10/s' };
+const HINTS = {
+  interval: '60s, 24h',
+  max: 'uses',
+  rate: '10/s',
+  burst: 'as the rate',
+  tz: 'UTC',
+  at: '00:00',
+  debt: 'none',
+  ban: 'none, 10m',
+  'on-exceed': 'refuse',
+  history: 'none',
+  'per-call': 'false',
+  'max-period': '1d',
+  precision: '12',
+};
+const CHOICES = {
+  unit: ['minute', 'hour', 'day', 'week', 'month', 'year'],
+  scope: ['', 'biz'],
+  mode: ['', 'shadow', 'off'],
+  key: ['string', 'integer', 'ip', 'digest'],
+};
+const CHOICE_WORDS = {
+  scope: { '': 'each key', biz: 'all keys together' },
+  mode: { '': 'enforce', shadow: 'shadow: refuse nothing', off: 'off: judge nothing' },
+};
+const LABELS = { unit: 'window', tz: 'time zone', at: 'begins at', key: 'keys', scope: 'counts' };
+
+const editing = { biz: null, before: '' };
+
+async function editBiz(biz) {
+  let text;
+  try {
+    text = await get(bizPath(biz), 'application/xml');
+  } catch (error) {
+    return toast(error.message);
+  }
+  openEditor(biz, text.trim(), 'Edit ' + biz.name);
+}
+function addBiz() {
+  const id = Math.max(0, ...stats.bizs.map(biz => biz.id || 0)) + 1;
+  openEditor(
+    null,
+    `<biz id="${id}" name="" key="string">\n` +
+      '  <limit policy="interval" interval="60s" max="10"/>\n</biz>',
+    'Add a business',
+  );
+}
+function openEditor(biz, text, title) {
+  Object.assign(editing, { biz, before: text });
+  put($('edit-title'), title);
+  $('edit-text').value = text;
+  $('edit-lift').checked = $('edit-grow').checked = false;
+  fault('');
+  buildForm();
+  $('edit').showModal();
+  const first = biz ? $('limit-0-max') : $('biz-name');
+  (first || $('edit-form').querySelector('select') || $('edit-text')).focus();
+}
+
+// The form.
+
+function buildForm() {
+  const found = bizTags($('edit-text').value);
+  const form = $('edit-form');
+  showLift();
+  if (!found) {
+    return form.replaceChildren(
+      el('p', { class: 'soft' }, 'The text has no <biz> that the form can read.'),
+    );
+  }
+  const isNew = !editing.biz;
+  form.replaceChildren(
+    el(
+      'div',
+      { class: 'fields' },
+      isNew ? field('name', found.biz, -1) : null,
+      isNew ? field('id', found.biz, -1) : null,
+      field('key', found.biz, -1),
+      groupField(found.biz),
+      field('mode', found.biz, -1),
+    ),
+    ...found.limits.map((tag, nth) => limitFields(tag, nth, found.limits.length)),
+    button('Add a limit', () => addLimit(), { id: 'add-limit' }),
+    el('p', { class: 'soft' }, 'Lists, weights and sharing are in the XML.'),
+  );
+}
+
+function limitFields(tag, nth, all) {
+  const policy = tag.attributes.get('policy')?.value;
+  const names = POLICIES[policy] || [];
+  const remove =
+    all > 1
+      ? button('Remove', () => removeLimit(nth), {
+          class: 'small push',
+          'aria-label': `Remove limit ${nth + 1}`,
+        })
+      : null;
+  return el(
+    'fieldset',
+    { class: 'fields' },
+    el('legend', {}, `Limit ${nth + 1}`),
+    choice(
+      'policy',
+      Object.keys(POLICIES),
+      policy,
+      value => changePolicy(nth, value),
+      `limit-${nth}-policy`,
+    ),
+    names.map(name => field(name, tag, nth)),
+    field('scope', tag, nth),
+    remove,
+  );
+}
+
+/** One setting: of the business, or of its limit `nth`. */
+function field(name, tag, nth) {
+  const value = tag.attributes.get(name)?.value ?? '';
+  const id = nth < 0 ? 'biz-' + name : `limit-${nth}-${name}`;
+  const set = text => {
+    const found = bizTags($('edit-text').value);
+    const now = nth < 0 ? found.biz : found.limits[nth];
+    setText(withAttribute($('edit-text').value, now, name, text.trim()));
+  };
+  if (CHOICES[name]) return choice(name, CHOICES[name], value, set, id);
+  return labelled(
+    name,
+    el('input', {
+      id,
+      value,
+      placeholder: HINTS[name],
+      autocomplete: 'off',
+      spellcheck: 'false',
+      size: 9,
+      oninput: event => set(event.target.value),
+    }),
+  );
+}
+function groupField(tag) {
+  const groups = ((map && map.groups) || []).map((name, nth) => (nth ? name : ''));
+  if (groups.length < 2) return null;
+  const words = { '': map.groups[0] };
+  const known = tag.attributes.get('group')?.value;
+  return choice(
+    'group',
+    groups,
+    known === map.groups[0] ? '' : (known ?? ''),
+    text => {
+      const found = bizTags($('edit-text').value);
+      setText(withAttribute($('edit-text').value, found.biz, 'group', text));
+    },
+    'biz-group',
+    words,
+  );
+}
+function choice(name, values, value, set, id, words = CHOICE_WORDS[name] || {}) {
+  const all = values.includes(value) ? values : [value, ...values];
+  const select = el(
+    'select',
+    { id, onchange: event => set(event.target.value) },
+    all.map(one => el('option', { value: one ?? '' }, words[one] || one || '–')),
+  );
+  select.value = value ?? '';
+  return labelled(name, select);
+}
+const labelled = (name, input) =>
+  el('label', { class: 'field' }, el('span', {}, LABELS[name] || name), input);
+
+/** Changes the text from the form, which stays as it is: the focus is in it. */
+function setText(text) {
+  $('edit-text').value = text;
+  showLift();
+}
+/** Changes the text and the form. */
+function rebuild(text, focus) {
+  $('edit-text').value = text;
+  buildForm();
+  const next = $(focus);
+  if (next) next.focus();
+}
+
+function changePolicy(nth, policy) {
+  let text = $('edit-text').value;
+  const limit = () => bizTags(text).limits[nth];
+  const known = [...new Set(Object.values(POLICIES).flat())];
+  for (const name of known.filter(name => !POLICIES[policy].includes(name))) {
+    text = withAttribute(text, limit(), name, '');
+  }
+  text = withAttribute(text, limit(), 'policy', policy);
+  const needed = policy === 'count' || policy === 'distinct' ? [] : POLICIES[policy];
+  for (const name of needed.filter(name => NEEDED[name] && !limit().attributes.has(name))) {
+    text = withAttribute(text, limit(), name, NEEDED[name]);
+  }
+  rebuild(text, `limit-${nth}-policy`);
+}
+function addLimit() {
+  const text = $('edit-text').value;
+  const { tags, biz, limits } = bizTags(text);
+  const made = '<limit policy="interval" interval="60s" max="10"/>';
+  const last = limits.at(-1);
+  const at = last ? xmlEnd(tags, last) : biz.to;
+  const indent = last ? text.slice(0, last.from).match(/[ \t]*$/)[0] : '  ';
+  if (biz.closed) return toast('Write <biz …></biz> first.');
+  rebuild(
+    `${text.slice(0, at)}\n${indent}${made}${text.slice(at)}`,
+    `limit-${limits.length}-policy`,
+  );
+}
+function removeLimit(nth) {
+  const text = $('edit-text').value;
+  const { tags, limits } = bizTags(text);
+  const from = text.slice(0, limits[nth].from).trimEnd().length;
+  rebuild(text.slice(0, from) + text.slice(xmlEnd(tags, limits[nth])), 'limit-0-policy');
+}
+$('edit-text').addEventListener('input', buildForm);
+
+// Saving.
+
+/** Whether a limit that is there before and after admits more than before. */
+function isRaised(before, after) {
+  const [old, now] = [before, after].map(text => bizTags(text)?.limits || []);
+  return now.some(
+    (limit, nth) =>
+      old[nth] &&
+      ['max', 'burst', 'rate', 'debt'].some(
+        name =>
+          parseFloat(limit.attributes.get(name)?.value) >
+          parseFloat(old[nth].attributes.get(name)?.value),
+      ),
+  );
+}
+function showLift() {
+  const bans = text => (bizTags(text)?.limits || []).some(limit => limit.attributes.has('ban'));
+  const text = $('edit-text').value;
+  const mayBan = editing.biz && (bans(editing.before) || bans(text));
+  $('edit-lift-row').hidden = !mayBan;
+  if (!mayBan) $('edit-lift').checked = false;
+  put(
+    $('edit-lift-words'),
+    isRaised(editing.before, text)
+      ? 'A limit is raised. Lift the bans that it has caused, too.'
+      : 'Lift the bans of this business.',
+  );
+}
+
+$('edit-save').onclick = async () => {
+  const text = $('edit-text').value;
+  const found = bizTags(text);
+  const name = editing.biz ? editing.biz.id : found?.biz.attributes.get('id')?.value;
+  if (!name) return fault('Give the business a name and an id first.');
+  const more = [
+    ['grow', $('edit-grow')],
+    ['lift-bans', $('edit-lift')],
+  ]
+    .filter(([, box]) => box.checked)
+    .map(([what]) => what + '=true')
+    .join('&');
+  $('edit-save').disabled = true;
+  fault('');
+  try {
+    const status = await change(
+      'PUT',
+      `biz/${encodeURIComponent(name)}${more ? '?' + more : ''}`,
+      text,
+    );
+    $('edit').close();
+    toast(
+      status === 202
+        ? 'In force, except in a process that lags behind.'
+        : `${found?.biz.attributes.get('name')?.value || editing.biz.name}: in force.`,
+    );
+    if (!editing.biz) location.hash = hrefOf('biz', found.biz.attributes.get('name').value);
+  } catch (error) {
+    fault(error.message, error.status === 409);
+  }
+  $('edit-save').disabled = false;
+};
+$('edit-reload').onclick = async () => {
+  try {
+    await change('POST', 'reload');
+    if (editing.biz) {
+      editing.before = (await get(bizPath(editing.biz), 'application/xml')).trim();
+      rebuild(editing.before, 'edit-text');
+    }
+    fault('');
+  } catch (error) {
+    fault(error.message);
+  }
+};
+$('edit-close').onclick = () => $('edit').close();
+
+function fault(told, conflict) {
+  put($('edit-fault'), told);
+  $('edit-fault').hidden = !told;
+  $('edit-reload').hidden = !conflict;
+}

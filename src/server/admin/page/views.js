@@ -1,0 +1,142 @@
+// The views, one for each address behind `#`. A view is made when it is opened and dropped when it
+// is left: {name, title, node, show(), close()}. `show` is called with each look.
+
+const VIEWS = {}; // By the first part of the address: arguments to a view.
+const NAV = [
+  ['', 'Overview'],
+  ['businesses', 'Businesses'],
+  ['changes', 'Changes'],
+  ['room', 'Room'],
+  ['processes', 'Processes'],
+  ['cluster', 'Cluster'],
+];
+let view = { name: 'none', title: '', show() {} };
+
+function buildNav() {
+  $('nav').append(
+    ...NAV.map(([name, label]) =>
+      el(
+        'li',
+        { id: 'nav-' + (name || 'overview'), hidden: name === 'cluster' ? '' : undefined },
+        link(label, '#/' + name),
+      ),
+    ),
+  );
+}
+
+/** The parts of the address, decoded. */
+function parts() {
+  return location.hash
+    .replace(/^#\/?/, '')
+    .split('/')
+    .map(part => {
+      try {
+        return decodeURIComponent(part);
+      } catch {
+        return part;
+      }
+    });
+}
+const hrefOf = (...names) => '#/' + names.map(encodeURIComponent).join('/');
+
+function openView() {
+  const [name, ...rest] = parts();
+  endCharts();
+  if (view.close) view.close();
+  view = (VIEWS[name] || VIEWS[''])(...rest);
+  $('view').replaceChildren(view.node);
+  const section = { biz: 'businesses', overview: '' }[view.name] ?? view.name;
+  for (const item of $('nav').children) {
+    const isThis = item.firstChild.getAttribute('href') === '#/' + section;
+    if (isThis) item.firstChild.setAttribute('aria-current', 'page');
+    else item.firstChild.removeAttribute('aria-current');
+  }
+  if (stats) show();
+  // What a view needs is asked at once.
+  hurry('minutes', 'changes', 'refused', 'keys');
+  look();
+}
+window.addEventListener('hashchange', () => {
+  openView();
+  scrollTo(0, 0);
+  const head = $('view').querySelector('h1');
+  if (head) head.focus();
+});
+const heading = text => el('h1', { tabindex: -1 }, text);
+
+$('skip').onclick = event => {
+  event.preventDefault();
+  $('view').focus();
+};
+$('find').onsubmit = event => {
+  event.preventDefault();
+  const key = $('find-key').value;
+  if (!key) return;
+  const href = hrefOf('key', key);
+  if (location.hash === href) openView();
+  else location.hash = href;
+};
+
+// What views share.
+
+// Of some nothing but counters is left: map.xml does not name them, or they are many together.
+const isNamed = biz => biz.id !== undefined && !biz.removed;
+const keyOfBiz = biz => (isNamed(biz) ? biz.id : 'was ' + biz.name);
+const modeOf = biz => {
+  const known = map && map.bizs.get(biz.id);
+  return known ? known.mode || 'enforce' : undefined;
+};
+const MODES = { shadow: 'shadow: refuses nothing', off: 'off: judges nothing' };
+const bizLink = name => link(name, hrefOf('biz', name));
+const keyLink = key => el('a', { href: hrefOf('key', key), class: 'key' }, key);
+
+/** What a business did over a period of its rates: passed, refused and errors a second. */
+function over(biz, ms) {
+  const rates = biz.rates.find(one => one.over === ms);
+  if (!rates) return null;
+  const passed = sum(rates, PASSED);
+  const refused = sum(rates, REFUSED);
+  const errors = rates.error;
+  return { passed, refused, errors, all: passed + refused + errors };
+}
+/** Over the last minute; of a server that is younger, since its start. */
+const lately = biz =>
+  over(biz, 60000) ||
+  sinceStart(biz) ||
+  over(biz, 1000) || { passed: 0, refused: 0, errors: 0, all: 0 };
+function sinceStart(biz) {
+  const seconds = (stats.server.now - stats.server.start) / 1000;
+  if (seconds > 90) return null;
+  const of = names => bizTotal(biz, names) / Math.max(1, seconds);
+  const [passed, refused, errors] = [of(PASSED), of(REFUSED), of(['error'])];
+  return { passed, refused, errors, all: passed + refused + errors };
+}
+
+function bar(parts, label) {
+  const all = parts.reduce((sum, [, part]) => sum + part, 0);
+  const node = el(
+    'div',
+    { class: 'bar', role: 'img' },
+    parts.map(([kind]) => el('span', { class: kind })),
+  );
+  return {
+    node,
+    show: (values, told) => {
+      const whole = values.reduce((sum, part) => sum + part, 0);
+      values.forEach((part, nth) => {
+        node.children[nth].style.width = whole ? (100 * part) / whole + '%' : '0';
+      });
+      node.setAttribute('aria-label', told);
+    },
+  };
+}
+
+function tile(id, name, note) {
+  return el(
+    'div',
+    { class: 'tile' },
+    el('span', { class: 'soft' }, name),
+    el('b', { id }, '–'),
+    el('span', { class: 'soft', id: id + '-note' }, note),
+  );
+}

@@ -1,0 +1,323 @@
+//! What is changed on the page is in force in the workers when the page says so: by its buttons, by
+//! its form, by the text, and by keyboard alone.
+
+use serde_json::json;
+
+use super::browser::{Browser, chromium};
+use super::{assert_no_complaints, make_load, open, texts, visit};
+use crate::common::plane::{Plane, TOKEN};
+use crate::common::{Answer, Client, Server, wait_until};
+
+/// The figures of one item in the answers on some connections, at least one of each worker.
+fn answers(server: &Server<'_>, target: &str) -> Vec<Answer> {
+    let mut clients: Vec<Client> = (0..16).map(|_| server.client()).collect();
+    clients.iter_mut().map(|client| client.get(target)).collect()
+}
+
+fn give_token(browser: &mut Browser, token: &str) {
+    browser.wait("document.getElementById('ask').open");
+    browser.value(&format!("document.getElementById('ask-token').value = {}", json!(token)));
+    browser.press("#ask-yes");
+}
+
+/// Presses a button that asks, and says yes.
+fn confirm(browser: &mut Browser, button: &str) {
+    browser.press(button);
+    browser.wait("document.getElementById('ask').open");
+    browser.press("#ask-yes");
+}
+
+fn wait_for_toast(browser: &mut Browser, words: &str) {
+    let toast = "document.getElementById('toast').textContent";
+    browser.wait(&format!("{toast}.includes({})", json!(words)));
+}
+
+/// Sets a field of the form as somebody who types.
+fn set(browser: &mut Browser, id: &str, value: &str) {
+    let field = format!("document.getElementById({})", json!(id));
+    browser.wait(&format!("!!{field}"));
+    browser.value(&format!(
+        "{field}.value = {}; for (const kind of ['input', 'change']) \
+         {field}.dispatchEvent(new Event(kind, {{ bubbles: true }}))",
+        json!(value)
+    ));
+}
+
+const TEXT: &str = "document.getElementById('edit-text').value";
+
+#[test]
+fn what_is_changed_on_the_page_is_in_force() {
+    let Some(program) = chromium() else { return };
+    let plane = Plane::new(2);
+    let server = plane.start(2);
+    make_load(&server);
+    let mut browser = open(&plane, &program);
+    visit(&mut browser, "biz/three");
+    changes_a_limit(&mut browser, &server);
+    let map = plane.map();
+    assert!(map.contains("max=\"5\"") && map.contains("max=\"1000000\""), "{map}");
+
+    // A single key becomes fresh again, and no other.
+    browser.value("document.getElementById('key').value = 'alice'");
+    browser.press("#key-show");
+    browser.wait("document.getElementById('key-said').textContent.includes('3 of 5')");
+    confirm(&mut browser, "#key-reset");
+    wait_until("the key is fresh", || {
+        let answer = server.client().get("/query?biz=three&key=alice");
+        (answer.attribute("used") == Some("0")).then_some(())
+    });
+    // Into shadow, and back.
+    server.client().get("/update?biz=three&key=bob&count=5");
+    flips(&mut browser, "To shadow", "shadow: refuses nothing");
+    for answer in answers(&server, "/update?biz=three&key=bob") {
+        assert_eq!((answer.status, answer.attribute("shadow")), (200, Some("true")));
+    }
+    flips(&mut browser, "Enforce", "");
+    assert!(
+        answers(&server, "/update?biz=three&key=bob").iter().all(|answer| answer.status == 429)
+    );
+    // The whole business.
+    confirm(&mut browser, "#reset-biz");
+    wait_for_toast(&mut browser, "all counters are fresh");
+    for answer in answers(&server, "/query?biz=three&key=bob") {
+        assert_eq!((answer.attribute("used"), answer.attribute("max")), (Some("0"), Some("5")));
+    }
+    // A business that is gone leaves its counters, and no buttons.
+    confirm(&mut browser, "#remove-biz");
+    browser.wait("location.hash == '#/businesses'");
+    assert!(answers(&server, "/query?biz=three&key=x").iter().all(|answer| answer.status == 400));
+    assert!(!plane.map().contains("three"));
+    visit(&mut browser, "biz/2");
+    browser.wait("document.getElementById('biz-told').textContent.includes('not in map.xml')");
+    assert_eq!(browser.value("document.getElementById('biz-actions').hidden"), true);
+    assert_no_complaints(&mut browser);
+}
+
+/// Changes the limit of `three` from 3 to 5: with a fault, then with wrong tokens, then correctly.
+fn changes_a_limit(browser: &mut Browser, server: &Server<'_>) {
+    browser.press("#edit-biz");
+    browser.wait("document.getElementById('edit').open");
+    assert!(browser.value(TEXT).as_str().expect("a text").contains("max=\"3\""));
+    set(browser, "limit-0-max", "many");
+    assert!(browser.value(TEXT).as_str().expect("a text").contains("max=\"many\""));
+    browser.press("#edit-save");
+    give_token(browser, "not-the-token-0123456789");
+    browser.wait("document.getElementById('ask-words').textContent == 'The token is wrong.'");
+    give_token(browser, TOKEN);
+    browser.wait("!document.getElementById('edit-fault').hidden");
+    let fault = texts(browser, "#edit-fault").remove(0);
+    assert!(fault.contains("many"), "{fault}");
+    assert!(answers(server, "/query?biz=three&key=x")[0].body.contains("max=\"3\""));
+    set(browser, "limit-0-max", "5");
+    browser.press("#edit-save");
+    browser.wait("!document.getElementById('edit').open");
+    for answer in answers(server, "/query?biz=three&key=new") {
+        assert_eq!(answer.attribute("max"), Some("5"));
+    }
+    browser.wait("/^1. 5 in /.test(document.querySelector('#limits th').textContent)");
+    assert_eq!(browser.value("localStorage.length + sessionStorage.length"), 0, "no token is kept");
+}
+
+fn flips(browser: &mut Browser, label: &str, badge: &str) {
+    let button = "document.getElementById('flip')";
+    browser.wait(&format!("{button}.textContent == {} && !{button}.disabled", json!(label)));
+    confirm(browser, "#flip");
+    let shown = "document.getElementById('badge').textContent";
+    browser.wait(&format!("{shown} == {}", json!(badge)));
+}
+
+/// A map with what the form does not show: it must stay as it is.
+const MAP: &str = r#"<map>
+  <group name="default" files="2" key-nodes="64" chain="8" node-size="256"/>
+  <group name="other" files="1" key-nodes="64" chain="8" node-size="256"/>
+  <biz id="7" name="login" key="string">
+    <!-- of <limit max="9"/> and such -->
+    <limit policy="interval" interval="1h" max="3" ban="2h"><weight at="2" value="0.5"/></limit>
+    <allow key="root&amp;co"/>
+  </biz>
+</map>
+"#;
+
+#[test]
+fn the_form_changes_the_text_in_place() {
+    let Some(program) = chromium() else { return };
+    let plane = Plane::new(1);
+    plane.setup.write_map(MAP);
+    let server = plane.start(1);
+    let mut browser = open(&plane, &program);
+    visit(&mut browser, "biz/login");
+    browser.press("#edit-biz");
+    browser.wait("document.getElementById('edit').open");
+    // The focus is where a limit is changed most.
+    assert_eq!(browser.value("document.activeElement.id"), "limit-0-max");
+    set(&mut browser, "limit-0-max", "30");
+    let lift = "document.getElementById('edit-lift-words').textContent";
+    browser.wait(&format!("{lift}.startsWith('A limit is raised.')"));
+    set(&mut browser, "limit-0-scope", "biz");
+    set(&mut browser, "biz-mode", "shadow");
+    browser.press("#add-limit");
+    set(&mut browser, "limit-1-policy", "token");
+    set(&mut browser, "limit-1-burst", "20");
+    set(&mut browser, "limit-1-on-exceed", "slow");
+    browser.press("#edit-save");
+    give_token(&mut browser, TOKEN);
+    browser.wait("!document.getElementById('edit').open");
+    let changed = MAP
+        .replace("key=\"string\">", "key=\"string\" mode=\"shadow\">")
+        .replace("max=\"3\" ban=\"2h\">", "max=\"30\" ban=\"2h\" scope=\"biz\">")
+        .replace(
+            "</limit>\n",
+            "</limit>\n    <limit policy=\"token\" rate=\"10/s\" burst=\"20\" on-exceed=\"slow\"/>\n",
+        );
+    assert_eq!(plane.map(), changed);
+    // The other way: what is written in the text is in the form, and a limit is removed.
+    browser.press("#edit-biz");
+    browser.wait("document.getElementById('edit').open");
+    browser.value(&format!(
+        "{TEXT} = {TEXT}.replace('burst=\"20\"', 'burst=\"25\"'); \
+         document.getElementById('edit-text').dispatchEvent(new Event('input'))"
+    ));
+    assert_eq!(browser.value("document.getElementById('limit-1-burst').value"), "25");
+    browser.press("[aria-label='Remove limit 2']");
+    set(&mut browser, "biz-mode", "");
+    set(&mut browser, "limit-0-scope", "");
+    set(&mut browser, "limit-0-max", "3");
+    browser.press("#edit-save");
+    browser.wait("!document.getElementById('edit').open");
+    assert_eq!(plane.map(), MAP);
+    drop(server);
+    assert_no_complaints(&mut browser);
+}
+
+#[test]
+fn a_business_is_added_and_a_banned_key_goes_on() {
+    let Some(program) = chromium() else { return };
+    let plane = Plane::new(1);
+    plane.setup.write_map(MAP);
+    let server = plane.start(1);
+    let mut browser = open(&plane, &program);
+    visit(&mut browser, "businesses");
+    browser.press("#add-biz");
+    set(&mut browser, "biz-name", "sms");
+    assert_eq!(browser.value("document.getElementById('biz-id').value"), "8", "one above the last");
+    set(&mut browser, "biz-group", "other");
+    set(&mut browser, "limit-0-policy", "calendar");
+    set(&mut browser, "limit-0-max", "2");
+    set(&mut browser, "limit-0-ban", "1h");
+    browser.press("#edit-save");
+    give_token(&mut browser, TOKEN);
+    // Its page is opened.
+    browser.wait("document.querySelector('h1')?.textContent == 'sms'");
+    let expected = "<biz id=\"8\" name=\"sms\" key=\"string\" group=\"other\">\n  \
+                    <limit policy=\"calendar\" max=\"2\" unit=\"day\" ban=\"1h\"/>";
+    assert!(plane.map().contains(expected), "{}", plane.map());
+    // The third use bans the key.
+    let mut client = server.client();
+    let statuses = [0; 3].map(|_| client.get("/update?biz=sms&key=eve").status);
+    assert_eq!(statuses, [200, 200, 429]);
+    browser.wait("!!document.getElementById('key')");
+    browser.value("document.getElementById('key').value = 'eve'");
+    browser.press("#key-show");
+    let said = "document.getElementById('key-said').textContent";
+    browser.wait(&format!("{said}.includes('banned until')"));
+    // The switch for all limits, and a reload.
+    visit(&mut browser, "");
+    confirm(&mut browser, "#degrade");
+    browser.wait("document.getElementById('degrade').textContent == 'Switch limits on'");
+    assert_eq!(client.get("/update?biz=sms&key=eve").attribute("degraded"), Some("true"));
+    let alerts = "document.getElementById('alerts').textContent";
+    browser.wait(&format!("{alerts}.startsWith('Degraded: ')"));
+    confirm(&mut browser, "#degrade");
+    browser.wait("document.getElementById('degrade').textContent == 'Switch limits off'");
+    assert_eq!(client.get("/update?biz=sms&key=eve").status, 429);
+    plane.setup.write_map(&plane.map().replace("max=\"2\" unit", "max=\"4\" unit"));
+    confirm(&mut browser, "#reload");
+    wait_for_toast(&mut browser, "The files are in force.");
+    assert_eq!(client.get("/query?biz=sms&key=new").attribute("max"), Some("4"));
+    // A file that was changed and not reloaded: the page offers to reload it first.
+    plane.setup.write_map(&plane.map().replace("max=\"4\" unit", "max=\"6\" unit"));
+    visit(&mut browser, "biz/sms");
+    browser.press("#edit-biz");
+    set(&mut browser, "limit-0-max", "9");
+    browser.press("#edit-save");
+    browser.wait("!document.getElementById('edit-reload').hidden");
+    browser.press("#edit-reload");
+    browser.wait("document.getElementById('limit-0-max').value == '6'");
+    browser.press("#edit-close");
+    assert_no_complaints(&mut browser);
+}
+
+#[test]
+fn all_can_be_done_by_keyboard() {
+    let Some(program) = chromium() else { return };
+    let plane = Plane::new(1);
+    let server = plane.start(1);
+    make_load(&server);
+    let mut browser = open(&plane, &program);
+    // Past the navigation, and into it.
+    browser.strike("Tab");
+    assert_eq!(browser.value("document.activeElement.id"), "skip");
+    browser.strike("Enter");
+    assert_eq!(browser.value("document.activeElement.id"), "view");
+    browser.value("document.activeElement.blur()");
+    browser.tab_to("at.textContent == 'Businesses'");
+    browser.strike("Enter");
+    browser.wait("document.activeElement.tagName == 'H1' && view.name == 'businesses'");
+    // A table is sorted by a button in its heading.
+    browser.tab_to("at.textContent == 'Refused in all'");
+    browser.strike("Enter");
+    let first = "document.querySelector('#bizs th').textContent";
+    browser.wait(&format!("{first} == 'three'"));
+    let sort = "document.activeElement.closest('th').ariaSort";
+    assert_eq!(browser.value(sort), "descending");
+    browser.strike("Enter");
+    assert_eq!(browser.value(sort), "ascending");
+    browser.tab_to("at.textContent == 'three'");
+    browser.strike("Enter");
+    browser.wait("document.activeElement.textContent == 'three' && view.name == 'biz'");
+    // A question has the focus on the safe answer, and Escape is that answer.
+    browser.tab_to("at.id == 'flip'");
+    browser.strike("Enter");
+    browser.wait("document.activeElement.id == 'ask-no'");
+    browser.strike("Escape");
+    browser.wait("!document.getElementById('ask').open && document.activeElement.id == 'flip'");
+    browser.strike("Enter");
+    browser.wait("document.activeElement.id == 'ask-no'");
+    browser.strike("Shift+Tab");
+    assert_eq!(browser.value("document.activeElement.id"), "ask-yes");
+    browser.strike("Enter");
+    browser.wait("document.activeElement.id == 'ask-token'");
+    browser.type_text(TOKEN);
+    browser.strike("Enter");
+    browser.wait("document.getElementById('badge').textContent.startsWith('shadow')");
+    // Back where it was asked, and the form.
+    browser.wait("document.activeElement.id == 'flip'");
+    browser.strike("Shift+Tab");
+    assert_eq!(browser.value("document.activeElement.id"), "edit-biz");
+    browser.strike("Enter");
+    browser.wait("document.activeElement.id == 'limit-0-max'");
+    browser.value("document.activeElement.select()");
+    browser.type_text("8");
+    browser.tab_to("at.id == 'edit-save'");
+    browser.strike("Enter");
+    browser.wait("!document.getElementById('edit').open");
+    assert_eq!(server.client().get("/query?biz=three&key=new").attribute("max"), Some("8"));
+    reads_a_chart(&mut browser);
+    assert_no_complaints(&mut browser);
+}
+
+/// The arrow keys move through a chart, and its value is told.
+fn reads_a_chart(browser: &mut Browser) {
+    browser.wait("past.seconds.length > 3 && !!document.querySelector('.plot canvas')");
+    browser.tab_to("at.role == 'slider'");
+    let value = "document.activeElement.ariaValueText";
+    browser.strike("ArrowLeft");
+    browser.wait(&format!("/^\\d\\d:\\d\\d:\\d\\d: refused /.test({value})"));
+    let now = "Number(document.activeElement.ariaValueNow)";
+    let at = browser.value(now).as_i64().expect("a number");
+    browser.strike("ArrowLeft");
+    browser.strike("ArrowLeft");
+    assert!(browser.value(now).as_i64().expect("a number") < at);
+    browser.strike("Tab");
+    browser.wait("[...document.querySelectorAll('.at')].some(one => one.textContent == 'now')");
+}
