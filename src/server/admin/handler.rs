@@ -125,13 +125,22 @@ pub struct HandlerParts {
     pub master: Pid,
     pub pulse: Arc<Pulse>,
     pub hottest: Arc<Mutex<Hottest>>,
+    pub recording: Recording,
 }
 
 impl Handler {
     /// A handler that has read the tokens.
     pub fn new(parts: HandlerParts) -> Handler {
-        let HandlerParts { service, changes, inspections, data_dir, master, pulse, hottest } =
-            parts;
+        let HandlerParts {
+            service,
+            changes,
+            inspections,
+            data_dir,
+            master,
+            pulse,
+            hottest,
+            recording,
+        } = parts;
         let mut handler = Handler {
             service,
             changes,
@@ -142,7 +151,7 @@ impl Handler {
             scraped: None,
             history: History::default(),
             next_note: clock::instant(),
-            recording: Recording::new(&data_dir),
+            recording,
             data_dir,
             master,
             pulse,

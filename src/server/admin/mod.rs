@@ -14,7 +14,7 @@
 //! | [`access`] | which clients may make which requests |
 //! | [`brake`] | wrong tokens |
 //! | [`client_eviction`] | which client must leave |
-//! | `recording` | the history in the data directory |
+//! | [`recording`] | the history in the data directory |
 //! | [`ration`] | log lines that clients can cause |
 //! | [`route`] | method and target to a route |
 //! | [`connection`] | bytes in, a request out; an answer in, bytes out |
@@ -51,7 +51,7 @@ pub mod page;
 pub mod plane;
 pub mod pulse;
 pub mod ration;
-mod recording;
+pub mod recording;
 pub mod response;
 pub mod route;
 pub mod server;

@@ -17,9 +17,11 @@ use super::error::AdminError;
 use super::handler::{Handler, HandlerParts};
 use super::inspections::InspectQueue;
 use super::pulse::Pulse;
+use super::recording::Recording;
 use super::server::{self, Server};
 use crate::process::log;
 use crate::stats::hottest::Hottest;
+use frs::base::clock;
 use frs::base::sys::process::{Channel, Pid};
 use frs::service::{Role, Service};
 
@@ -61,9 +63,19 @@ impl Admin {
         let (ending, pulse) = (Arc::new(AtomicBool::new(false)), Arc::new(Pulse::default()));
         let changes = MapChanges::new(conf_dir, data_dir.clone(), channel);
         let inspections = InspectQueue::start(data_dir.clone(), Arc::clone(&waker))?;
+        // Before anybody hears that the plane is ready: the file takes its blocks now.
+        let recording = Recording::open(&data_dir, clock::instant());
         let told = Arc::clone(&pulse);
-        let parts =
-            HandlerParts { service, changes, inspections, data_dir, master, pulse: told, hottest };
+        let parts = HandlerParts {
+            service,
+            changes,
+            inspections,
+            data_dir,
+            master,
+            pulse: told,
+            hottest,
+            recording,
+        };
         let is_ending = Arc::clone(&ending);
         let thread = std::thread::Builder::new().name("frs-admin".to_owned()).spawn(move || {
             let _name = log::name_process("admin");

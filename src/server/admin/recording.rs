@@ -24,25 +24,27 @@ const TAKE_OVER_EVERY: Duration = Duration::from_secs(1);
 pub struct Recording {
     data_dir: PathBuf,
     recorder: Option<Recorder>,
-    next_attempt: Option<Instant>,
+    next_attempt: Instant,
     complaints: LogThrottle,
 }
 
 impl Recording {
-    /// Of this data directory. It is opened when it is first needed.
-    pub fn new(data_dir: &Path) -> Recording {
-        Recording {
+    /// Opens the history of this data directory, or makes it.
+    pub fn open(data_dir: &Path, now: Instant) -> Recording {
+        let mut recording = Recording {
             data_dir: data_dir.to_path_buf(),
             recorder: None,
-            next_attempt: None,
+            next_attempt: now,
             complaints: LogThrottle::new(Duration::from_secs(60)),
-        }
+        };
+        recording.try_open(now);
+        recording
     }
 
     /// Records the second that has just ended.
     pub fn note(&mut self, now: Instant, time: Millis, sums: &Sums) {
-        if self.recorder.is_none() && self.next_attempt.is_none_or(|at| at <= now) {
-            self.open(now);
+        if self.recorder.is_none() && self.next_attempt <= now {
+            self.try_open(now);
         }
         let Some(recorder) = &mut self.recorder else { return };
         if let Err(error) = recorder.note(time, sums) {
@@ -51,16 +53,16 @@ impl Recording {
         }
     }
 
-    fn open(&mut self, now: Instant) {
+    fn try_open(&mut self, now: Instant) {
         match Recorder::open(&self.data_dir) {
             Ok(Some(recorder)) => self.recorder = Some(recorder),
-            Ok(None) => self.next_attempt = Some(now + TAKE_OVER_EVERY),
+            Ok(None) => self.next_attempt = now + TAKE_OVER_EVERY,
             Err(error) => self.fail(now, &error),
         }
     }
 
     fn fail(&mut self, now: Instant, error: &std::io::Error) {
-        self.next_attempt = Some(now + RETRY_EVERY);
+        self.next_attempt = now + RETRY_EVERY;
         if self.complaints.is_due(now) {
             let path = self.data_dir.join(NAME);
             tracing::warn!(%error, path = %path.display(), "no history is kept");

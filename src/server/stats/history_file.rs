@@ -157,8 +157,8 @@ pub struct HistoryFile {
 }
 
 impl HistoryFile {
-    /// Opens the file of a data directory, or makes it. What is not whole is made anew. None: another
-    /// process has it.
+    /// Opens the file of a data directory, or makes it. What is not whole is made anew. None:
+    /// another process has it.
     ///
     /// # Errors
     /// It cannot be read or made.

@@ -69,6 +69,10 @@ impl Recorder {
     /// Records the second that has just ended.
     pub fn note(&mut self, now: Millis, sums: &Sums) -> io::Result<()> {
         let second_ms = Step::Second.begin(now).saturating_sub(Step::Second.ms());
+        if self.last.as_ref().is_some_and(|last| last.second_ms == second_ms) {
+            // Another process has just recorded it. What was counted since is in the next row.
+            return Ok(());
+        }
         let totals = Totals::of(second_ms, sums);
         let latency = Latency::of(sums);
         if let Some(last) = &self.last {

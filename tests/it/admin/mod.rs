@@ -3,4 +3,5 @@
 mod calls;
 mod changes;
 mod clients;
+mod history;
 mod refused;

@@ -16,7 +16,7 @@ use frs::testing::World;
 /// The pages with commands, and the number of answers that each shows.
 const PAGES: [(&str, usize); 8] = [
     ("README.md", 7),
-    ("docs/admin.md", 11),
+    ("docs/admin.md", 12),
     ("docs/cluster.md", 1),
     ("docs/configuration.md", 4),
     ("docs/inspect.md", 5),

@@ -85,6 +85,7 @@ fn what_is_counted_while_nobody_records_is_in_the_next_row() {
     drop(recorder);
     counted.items(1, 7, 0, 10);
     let mut recorder = open(dir.path());
+    recorder.note(T + 1500, &counted.0).unwrap();
     recorder.note(T + 9000, &counted.0).unwrap();
     let (_, rows) = recorder.rows(60_000, T + 9000).unwrap();
     assert_eq!(rows.iter().map(|row| row.allowed).collect::<Vec<_>>(), [5, 7]);
