@@ -73,7 +73,7 @@ fn each_result_of_a_message_is_counted() {
     let claim = frs::lease::Claim { window: 0, floor: 0, spent: 0, extra: 0 };
     let host_number = std::process::id().into();
     let old = frs::lease::Take { host: host_number, seq: 1, claim, need: 1, want: 1 };
-    answered(&mut host, |host| host.send(&ledger, old.clone())).expect("an answer");
+    answered(&mut host, |host| host.send(&ledger, old)).expect("an answer");
     interval_is_counted(&host, ClusterResult::Stale);
     // A key that is no ledger.
     let other = ledger_in(1, 2);
