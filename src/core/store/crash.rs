@@ -8,7 +8,8 @@
 pub(crate) use modelled::{die_after, lives, look, point};
 #[cfg(not(loom))]
 pub(crate) use real::{
-    Step, arm, arm_stop, die_after, disarm, instant, lives, look, play, point, set_instant, sleeps,
+    Step, arm, arm_stop, die_after, disarm, figure, instant, lives, look, play, point, set_instant,
+    sleeps,
 };
 
 #[cfg(not(loom))]
@@ -82,6 +83,15 @@ mod real {
     /// The monotonic clock of this thread, if it is played.
     pub(crate) fn instant() -> Option<Instant> {
         INSTANT.get()
+    }
+
+    /// Called before each store of a figure that no transaction holds. Only [`die_after`] ends
+    /// there.
+    pub(crate) fn figure() -> bool {
+        match EFFECTIVE.get() {
+            None => true,
+            Some(_) => point(),
+        }
     }
 
     /// Called before each store to shared memory. Returns whether it has an effect.

@@ -63,6 +63,11 @@ impl Map {
         self.room.advise(Advice::DontFork)
     }
 
+    /// Reads no page ahead: most of the file is holes, and each page of one would take memory.
+    pub fn read_nothing_ahead(&self) -> io::Result<()> {
+        self.room.advise_range(Advice::Random, self.from, self.bytes)
+    }
+
     /// Populates the page tables.
     pub fn populate(&self, access: PageAccess) -> io::Result<()> {
         let advice = match access {

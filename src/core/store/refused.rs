@@ -26,6 +26,7 @@ use super::counter::Counters;
 use super::layout::{node, slot as at};
 use super::region::Region;
 use crate::base::clock::Millis;
+use crate::base::sync::Ordering;
 use crate::key::KeyRef;
 
 /// The length of a short pane, in milliseconds.
@@ -101,6 +102,14 @@ struct Tally {
     last_ms: Millis,
 }
 
+/// The tallies of a pane.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Pane {
+    tallies: Vec<Tally>,
+    /// No entry is free: what has no tally was counted as often as the least one at most.
+    is_full: bool,
+}
+
 /// The two kinds of panes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -148,7 +157,21 @@ impl<'a> SketchWords<'a> {
     }
 
     fn set_head(&self, word: usize, value: u64) {
-        self.region.store(self.head + word, value);
+        self.store(self.head + word, value);
+    }
+
+    #[inline]
+    fn store(&self, at: usize, value: u64) {
+        self.store_with(at, value, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn store_with(&self, at: usize, value: u64, order: Ordering) {
+        #[cfg(test)]
+        if !super::crash::figure() {
+            return;
+        }
+        self.region.word(at).store(value, order);
     }
 
     /// The business that it was given to.

@@ -284,6 +284,11 @@ mod mapped {
             self.backing_map().map_or(Ok(()), Map::dont_fork)
         }
 
+        /// Reads only pages that are asked for: for a file of holes.
+        pub(in crate::store) fn read_nothing_ahead(&self) -> io::Result<()> {
+            self.backing_map().map_or(Ok(()), Map::read_nothing_ahead)
+        }
+
         /// Populates the page tables.
         pub(in crate::store) fn populate(&self, access: PageAccess) -> io::Result<()> {
             self.backing_map().map_or(Ok(()), |map| map.populate(access))

@@ -190,12 +190,14 @@ impl Runtime {
         check_header(&path, &file)?;
         let region =
             Region::map_for_reading(&file, at::WORDS).map_err(io_error(&path, "map it"))?;
+        region.read_nothing_ahead().map_err(io_error(&path, "map it"))?;
         let watch = sys::watch_reading(region.span(), &path);
         Ok(Runtime { _watch: watch, region, backing: Backing::File(file), path })
     }
 
     fn map(path: PathBuf, file: File) -> Result<Runtime, Error> {
         let region = Region::map(&file, 0, at::WORDS).map_err(io_error(&path, "map it"))?;
+        region.read_nothing_ahead().map_err(io_error(&path, "map it"))?;
         let watch = sys::watch_reading(region.span(), &path);
         Ok(Runtime { _watch: watch, region, backing: Backing::File(file), path })
     }

@@ -34,6 +34,8 @@ const PAGE_BYTES: usize = 4096;
 pub const ROW_BIZS: usize = 256;
 /// Businesses whose totals are kept.
 const STATE_BIZS: usize = 4098;
+/// No clock shows a later time. (In milliseconds: far from overflow.)
+const LATEST_MS: Millis = 1 << 53;
 /// The id of all others. No business has it: ids begin at 1.
 const OTHERS: u64 = 0;
 
@@ -193,7 +195,7 @@ impl HistoryFile {
         self.write(0, &[MAGIC, VERSION])
     }
 
-    /// The state that counts, if there is one. Rows of later seconds are removed: they were not
+    /// The state that counts, if there is one. Rows that begin later are removed: they were not
     /// committed.
     pub fn last(&mut self) -> io::Result<Option<Totals>> {
         let mut newest = None;
@@ -212,10 +214,12 @@ impl HistoryFile {
     }
 
     fn remove_later(&mut self, last_ms: Millis) -> io::Result<()> {
-        for nth in 0..Step::Second.rows() {
-            let byte = Step::Second.byte(nth * Step::Second.ms());
-            if self.read_row(byte)?.is_some_and(|row| row.time_ms > last_ms) {
-                self.write(byte, &[0; ROW_HEAD])?;
+        for step in [Step::Second, Step::Minute] {
+            for nth in 0..step.rows() {
+                let byte = step.byte(nth * step.ms());
+                if self.read_row(byte)?.is_some_and(|row| row.time_ms > last_ms) {
+                    self.write(byte, &[0; ROW_HEAD])?;
+                }
             }
         }
         Ok(())
@@ -223,7 +227,7 @@ impl HistoryFile {
 
     /// Makes these totals those from which the next second is counted.
     pub fn commit(&mut self, totals: &Totals) -> io::Result<()> {
-        self.sequence += 1;
+        self.sequence = self.sequence.wrapping_add(1).max(1);
         let count = totals.bizs.len().min(STATE_BIZS);
         let mut words = vec![0, self.sequence, totals.second_ms, totals.requests, count as u64];
         for (id, biz) in totals.bizs.iter().take(count) {
@@ -236,7 +240,7 @@ impl HistoryFile {
     fn read_state(&mut self, copy: u64) -> io::Result<Option<(u64, Totals)>> {
         self.read(state_byte(copy), STATE_HEAD)?;
         let bizs = self.words[4] as usize;
-        if self.words[1] == 0 || bizs > STATE_BIZS {
+        if self.words[1] == 0 || bizs > STATE_BIZS || self.words[2] > LATEST_MS {
             return Ok(None);
         }
         self.read(state_byte(copy), STATE_HEAD + bizs * BIZ_WORDS)?;

@@ -62,6 +62,8 @@ impl Recorder {
                 running.add(&row);
             }
             running.earlier = file.rows(Step::Minute, running.begin_ms, running.begin_ms)?.pop();
+            // As it was before a second that was not committed.
+            file.write_row(Step::Minute, &running.row(&Latency::default()))?;
         }
         Ok(Some(Recorder { file, last, second: None, minute: None, running }))
     }
@@ -81,7 +83,7 @@ impl Recorder {
             self.file.write_row(Step::Second, &row)?;
             let minute_ms = Step::Minute.begin(second_ms);
             if self.running.begin_ms != minute_ms {
-                self.running = Running { begin_ms: minute_ms, ..Running::default() };
+                self.running = Running::of(minute_ms, &mut self.file)?;
                 self.minute.clone_from(&self.second);
             }
             self.running.add(&row);
@@ -235,6 +237,16 @@ fn row_of(
 }
 
 impl Running {
+    /// A minute that begins, or goes on after the clock has stepped back into it.
+    fn of(begin_ms: Millis, file: &mut HistoryFile) -> io::Result<Running> {
+        let mut running = Running { begin_ms, ..Running::default() };
+        if let Some(earlier) = file.rows(Step::Minute, begin_ms, begin_ms)?.pop() {
+            running.add(&earlier);
+            running.earlier = Some(earlier);
+        }
+        Ok(running)
+    }
+
     fn add(&mut self, row: &Row) {
         self.requests += row.requests;
         let (mut allowed, mut limited) = (row.allowed, row.limited);

@@ -69,13 +69,13 @@ group strict: files 1, key-nodes 10, chain 56, node-size 64, key-bytes 8, hash s
 memory
   groups: 118,547,712 bytes (113.1 MiB)
   page tables: 711,288 bytes (694.6 KiB) = 0.2 % of that × (2 workers + 1 keeper)
-  runtime.mmap: 15,077,376 bytes (14.4 MiB) = 1,576,960 + 8 slots × 1,687,552
+  runtime.mmap: 17,993,728 bytes (17.2 MiB) = 1,576,960 + 8 slots × 2,052,096
     slots: 256, of them 8 kept for the server (2 workers + keeper + reload, twice), at most 192 for programs
   processes: 159,475,440 bytes (152.1 MiB) = (2 workers + keeper + master) × 8 MiB + 2 workers × 62,960,504
   clients at worst: 23,197,840,000 bytes (21.6 GiB) = workers 2 × max-connections 10,000 × (input 64 KiB + answers 64 KiB + queue 88,788 + reply 939,008 + 1,024)
     input: the largest of max-head, max-body and 64 KiB
     reply, the longest to one request: 1,024 items × 320 × (1 + limits of a biz) + 6 × the rest of max-body (echoed, escaped)
-  all at worst: 23,491,651,816 bytes (21.9 GiB), and the kernel's socket buffers
+  all at worst: 23,494,568,168 bytes (21.9 GiB), and the kernel's socket buffers
 largest atomic request: 2,304 of 65,536 words of the undo log
 ";
     assert!(text.ends_with(memory), "{text}");

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use super::writer::read_pane;
 use super::{
-    FOLDED, GIVEN_IN, Kind, RefusedKey, SEQUENCE, SHORT_MS, SHORT_OF_LONG, SketchWords, Tally,
-    Window, long_pane, short_pane, summary,
+    FOLDED, GIVEN_IN, Kind, Pane, RefusedKey, SEQUENCE, SHORT_MS, SHORT_OF_LONG, SketchWords,
+    Tally, Window, long_pane, short_pane, summary,
 };
 use crate::base::clock::Millis;
 use crate::base::sync::{Ordering, fence};
@@ -51,7 +51,6 @@ pub(in crate::store) struct Gathered {
     others: Vec<OthersFloor>,
     /// In which pane a business got a sketch of its own in a slot.
     given: HashMap<Owned, u64>,
-    tallies: Vec<Tally>,
 }
 
 /// A sum over panes, above the floors of those panes.
@@ -73,8 +72,8 @@ struct Owned {
 #[derive(Debug)]
 struct OthersFloor {
     slot: u32,
-    /// The last short pane in it.
-    until: u64,
+    /// The first short pane in it.
+    from: u64,
     floor: u64,
 }
 
@@ -95,7 +94,6 @@ impl Gathered {
             floors: HashMap::new(),
             others: Vec::new(),
             given: HashMap::new(),
-            tallies: Vec::new(),
         }
     }
 
@@ -119,8 +117,9 @@ impl Gathered {
             let sequence = words.region.word(words.head + SEQUENCE).load(Ordering::Acquire);
             found.clear();
             for pane in self.panes(words) {
-                read_pane(words, pane.kind, pane.number, &mut self.tallies);
-                found.push((pane, std::mem::take(&mut self.tallies)));
+                let mut read = Pane::default();
+                read_pane(words, pane.kind, pane.number, &mut read);
+                found.push((pane, read));
             }
             // Acquire: pairs with the fence that begins a turn.
             fence(Ordering::Acquire);
@@ -134,13 +133,16 @@ impl Gathered {
         if let Some(biz_id) = biz_id {
             self.given.insert(Owned { slot, biz_id }, words.head(GIVEN_IN));
         }
-        for (pane, tallies) in found {
-            let floor = summary::floor(&tallies, at::SKETCH_ENTRIES);
+        for (pane, read) in found {
+            let floor = summary::floor(&read);
             match biz_id {
-                Some(biz_id) => *self.floors.entry(biz_id).or_default() += floor,
-                None => self.others.push(OthersFloor { slot, until: pane.until(), floor }),
+                Some(biz_id) => {
+                    let sum = self.floors.entry(biz_id).or_default();
+                    *sum = sum.saturating_add(floor);
+                }
+                None => self.others.push(OthersFloor { slot, from: pane.from(), floor }),
             }
-            tallies.iter().for_each(|tally| self.add_tally(tally, floor));
+            read.tallies.iter().for_each(|tally| self.add_tally(tally, floor));
         }
     }
 
@@ -149,8 +151,9 @@ impl Gathered {
             return;
         }
         let above = self.keys.entry(tally.key).or_default();
-        above.count += tally.count.saturating_sub(floor);
-        above.error += tally.error as i64 - floor as i64;
+        above.count = above.count.saturating_add(tally.count.saturating_sub(floor));
+        let error = (tally.error as i64).saturating_sub(floor as i64);
+        above.error = above.error.saturating_add(error);
         above.last_ms = above.last_ms.max(tally.last_ms);
     }
 
@@ -166,9 +169,9 @@ impl Gathered {
         };
         let kept = at::SKETCH_PANES as u64;
         match self.window {
-            Window::Minute => held(Kind::Short, &|number| number + kept > now),
+            Window::Minute => held(Kind::Short, &|number| number.saturating_add(kept) > now),
             Window::Hour => {
-                let mut panes = held(Kind::Long, &|number| number + kept > long_now);
+                let mut panes = held(Kind::Long, &|number| number.saturating_add(kept) > long_now);
                 let before = long_now.saturating_sub(kept) * SHORT_OF_LONG;
                 panes.extend(held(Kind::Short, &|number| number >= folded && number > before));
                 panes
@@ -181,18 +184,19 @@ impl Gathered {
         let others = |biz_id: u32| -> u64 {
             let counts = |floor: &&OthersFloor| {
                 let given = self.given.get(&Owned { slot: floor.slot, biz_id });
-                given.is_none_or(|&given| given <= floor.until)
+                given.is_none_or(|&given| floor.from <= given)
             };
-            self.others.iter().filter(counts).map(|floor| floor.floor).sum()
+            let floors = self.others.iter().filter(counts).map(|floor| floor.floor);
+            floors.fold(0, u64::saturating_add)
         };
         let mut floors: HashMap<u32, u64> = HashMap::new();
         let mut keys = Vec::with_capacity(self.keys.len());
         for (key, above) in &self.keys {
             let biz_id = key.biz_id();
             let own = self.floors.get(&biz_id).copied().unwrap_or(0);
-            let floor = *floors.entry(biz_id).or_insert_with(|| own + others(biz_id));
-            let error = (above.error + floor as i64).max(0) as u64;
-            let refused = above.count + floor;
+            let floor = *floors.entry(biz_id).or_insert_with(|| own.saturating_add(others(biz_id)));
+            let error = above.error.saturating_add(floor as i64).max(0) as u64;
+            let refused = above.count.saturating_add(floor);
             keys.push(RefusedCount { key: *key, refused, error, last_ms: above.last_ms });
         }
         keys.sort_unstable_by_key(|refused| {
@@ -215,11 +219,11 @@ impl Gathered {
 }
 
 impl PaneAt {
-    /// The last short pane in it.
-    fn until(&self) -> u64 {
+    /// The first short pane in it.
+    fn from(&self) -> u64 {
         match self.kind {
             Kind::Short => self.number,
-            Kind::Long => self.number * SHORT_OF_LONG,
+            Kind::Long => (self.number - 1).saturating_mul(SHORT_OF_LONG) + 1,
         }
     }
 }

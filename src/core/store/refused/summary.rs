@@ -3,41 +3,42 @@
 //! Invariant: a count of the result is never too low, and too high by at most its error. That of a
 //! key that is not in it is at most the least count in it, if it is full.
 
-use super::{RefusedKey, Tally};
+use super::{Pane, RefusedKey, Tally};
 
 /// What a key that is not in a pane was counted there at most.
-pub(super) fn floor(tallies: &[Tally], room: usize) -> u64 {
-    if tallies.len() < room {
+pub(super) fn floor(pane: &Pane) -> u64 {
+    if !pane.is_full {
         return 0;
     }
-    tallies.iter().map(|tally| tally.count).min().unwrap_or(0)
+    pane.tallies.iter().map(|tally| tally.count).min().unwrap_or(0)
 }
 
 /// Adds the tallies of another pane. Those with the largest counts stay.
-pub(super) fn fold(into: &mut Vec<Tally>, other: &[Tally], room: usize) {
-    let (own_floor, other_floor) = (floor(into, room), floor(other, room));
-    let own = into.len();
-    for tally in into.iter_mut() {
-        match find(other, &tally.key) {
+pub(super) fn fold(into: &mut Pane, other: &Pane, room: usize) {
+    let (own_floor, other_floor) = (floor(into), floor(other));
+    let own = into.tallies.len();
+    for tally in &mut into.tallies {
+        let (count, error) = match find(&other.tallies, &tally.key) {
             Some(found) => {
-                tally.count += found.count;
-                tally.error += found.error;
                 tally.last_ms = tally.last_ms.max(found.last_ms);
+                (found.count, found.error)
             }
-            None => {
-                tally.count += other_floor;
-                tally.error += other_floor;
-            }
+            None => (other_floor, other_floor),
+        };
+        tally.count = tally.count.saturating_add(count);
+        tally.error = tally.error.saturating_add(error);
+    }
+    for tally in &other.tallies {
+        if find(&into.tallies[..own], &tally.key).is_none() {
+            let count = tally.count.saturating_add(own_floor);
+            let error = tally.error.saturating_add(own_floor);
+            into.tallies.push(Tally { count, error, ..*tally });
         }
     }
-    for tally in other {
-        if find(&into[..own], &tally.key).is_none() {
-            let (count, error) = (tally.count + own_floor, tally.error + own_floor);
-            into.push(Tally { count, error, ..*tally });
-        }
-    }
-    into.sort_unstable_by_key(|tally| (std::cmp::Reverse(tally.count), tally.error, tally.key));
-    into.truncate(room);
+    into.tallies
+        .sort_unstable_by_key(|tally| (std::cmp::Reverse(tally.count), tally.error, tally.key));
+    into.tallies.truncate(room);
+    into.is_full |= other.is_full || into.tallies.len() == room;
 }
 
 fn find<'a>(tallies: &'a [Tally], key: &RefusedKey) -> Option<&'a Tally> {

@@ -6,8 +6,8 @@
 
 use super::summary;
 use super::{
-    BIZ, CHECK, COUNT, ERROR, FIELD, FOLDED, GIVEN, GIVEN_IN, HOUR, KEY, Kind, LAST, RefusedKey,
-    SEQUENCE, SketchWords, Tally, long_pane, short_pane,
+    BIZ, CHECK, COUNT, ERROR, FIELD, FOLDED, GIVEN, GIVEN_IN, HOUR, KEY, Kind, LAST, Pane,
+    RefusedKey, SEQUENCE, SketchWords, Tally, long_pane, short_pane,
 };
 use crate::base::clock::Millis;
 use crate::base::sync::{Ordering, fence};
@@ -23,13 +23,17 @@ const AT_ONCE: usize = 8;
 /// What the owner of a slot knows of its sketches.
 #[derive(Debug, Default)]
 pub struct RefusedSketches {
+    /// The sketches of earlier owners are known.
+    has_adopted: bool,
     known: Vec<Index>,
     /// The sketch that was used last.
     last: usize,
     /// In this pane no sketch was free.
     full_in: u64,
+    /// In this pane there was no room for the sketch of all others.
+    no_others_in: u64,
     /// A pane that is folded, and that into which it is.
-    folded: [Vec<Tally>; 2],
+    folded: [Pane; 2],
 }
 
 /// The current pane of a sketch, as its owner knows it.
@@ -99,23 +103,47 @@ impl RefusedSketches {
         pane: u64,
         mut allocate: impl FnMut(usize) -> bool,
     ) -> Option<usize> {
+        if !std::mem::replace(&mut self.has_adopted, true)
+            && let Some(own) = self.adopt(counters, biz_id, &mut allocate)
+        {
+            return Some(own);
+        }
         if self.full_in != pane {
-            if let Some(sketch) = choose(counters, biz_id, pane)
+            if let Some(sketch) = choose(counters, pane)
                 && allocate(sketch)
             {
-                let words = SketchWords::of(counters, sketch);
-                if words.biz() != Some(biz_id) {
-                    give(&words, biz_id, pane);
-                }
+                give(&SketchWords::of(counters, sketch), biz_id, pane);
                 return Some(self.know(biz_id, sketch));
             }
             self.full_in = pane;
         }
         let others = self.known.iter().position(|index| index.sketch == OTHERS);
-        if others.is_some() || at::SKETCHES == 0 || !allocate(OTHERS) {
+        if others.is_some() || at::SKETCHES == 0 || self.no_others_in == pane {
             return others;
         }
+        if !allocate(OTHERS) {
+            self.no_others_in = pane;
+            return None;
+        }
         Some(self.know(0, OTHERS))
+    }
+
+    /// Takes the sketches that earlier owners have given. Returns that of a business.
+    fn adopt(
+        &mut self,
+        counters: Counters<'_>,
+        biz_id: u32,
+        allocate: &mut impl FnMut(usize) -> bool,
+    ) -> Option<usize> {
+        for sketch in 0..OTHERS {
+            // A copy of the file may lack blocks that it had.
+            if let Some(given) = SketchWords::of(counters, sketch).biz()
+                && allocate(sketch)
+            {
+                self.know(given, sketch);
+            }
+        }
+        self.known.iter().position(|index| index.biz_id == biz_id)
     }
 
     fn know(&mut self, biz_id: u32, sketch: usize) -> usize {
@@ -133,18 +161,16 @@ impl RefusedSketches {
     }
 }
 
-/// The sketch that a business has in a slot, else one that is free, else one whose business was
-/// not refused for an hour.
-fn choose(counters: Counters<'_>, biz_id: u32, pane: u64) -> Option<usize> {
+/// A sketch that is free, else one whose business was not refused for an hour.
+fn choose(counters: Counters<'_>, pane: u64) -> Option<usize> {
     let all = || (0..OTHERS).map(|sketch| (sketch, SketchWords::of(counters, sketch)));
-    let own = all().find(|(_, words)| words.biz() == Some(biz_id));
-    let free = || all().find(|(_, words)| words.biz().is_none());
+    let free = all().find(|(_, words)| words.biz().is_none());
     let is_idle = |words: &SketchWords<'_>| {
         let newest = words.numbers(Kind::Short).into_iter().max().unwrap_or(0);
         newest.abs_diff(pane) > HOUR + HOUR / 6
     };
     let idle = || all().find(|(_, words)| is_idle(words));
-    own.or_else(free).or_else(idle).map(|(sketch, _)| sketch)
+    free.or_else(idle).map(|(sketch, _)| sketch)
 }
 
 /// Gives a sketch to a business. It keeps nothing of another one.
@@ -178,7 +204,7 @@ fn begin(words: &SketchWords<'_>) -> u64 {
 
 fn end(words: &SketchWords<'_>, sequence: u64) {
     // Release: pairs with the reader's Acquire load of the sequence.
-    words.region.store_release(words.head + SEQUENCE, sequence.wrapping_add(1));
+    words.store_with(words.head + SEQUENCE, sequence.wrapping_add(1), Ordering::Release);
 }
 
 impl Index {
@@ -199,7 +225,7 @@ impl Index {
     /// Goes on to a pane; folds those that have ended. A clock that steps back by less than an hour
     /// stays in the newest pane, so that no pane is folded twice.
     #[cold]
-    fn turn(&mut self, words: &SketchWords<'_>, pane: u64, [short, long]: &mut [Vec<Tally>; 2]) {
+    fn turn(&mut self, words: &SketchWords<'_>, pane: u64, [short, long]: &mut [Pane; 2]) {
         let newest = words.numbers(Kind::Short).into_iter().max().unwrap_or(0);
         let newest = newest.max(words.head(FOLDED));
         let is_back = pane < newest;
@@ -223,15 +249,14 @@ impl Index {
     /// Takes a pane as it stands in the file: an earlier owner may have begun it.
     fn open(&mut self, words: &SketchWords<'_>, pane: u64) {
         *self = Index { pane, ..Index::new(self.biz_id, self.sketch) };
-        while self.used < ENTRIES {
-            let entry = words.entry(Kind::Short, pane, self.used);
-            let check = words.region.load(entry + CHECK);
-            if check == 0 {
-                break;
+        for at in 0..ENTRIES {
+            let entry = words.entry(Kind::Short, pane, at);
+            let [check, count] = [CHECK, COUNT].map(|word| words.region.load(entry + word));
+            if check != 0 || count != 0 {
+                self.checks[at] = upper(check);
+                self.counts[at] = count;
+                self.used = at + 1;
             }
-            self.checks[self.used] = upper(check);
-            self.counts[self.used] = words.region.load(entry + COUNT);
-            self.used += 1;
         }
         self.least = self.counts[..self.used].iter().copied().min().unwrap_or(0);
     }
@@ -242,10 +267,10 @@ impl Index {
         match self.entry_of(words, key, check) {
             Some(at) => {
                 self.last = at;
-                self.counts[at] += 1;
+                self.counts[at] = self.counts[at].saturating_add(1);
                 let entry = words.entry(Kind::Short, self.pane, at);
-                words.region.store(entry + COUNT, self.counts[at]);
-                words.region.store(entry + LAST, now);
+                words.store(entry + COUNT, self.counts[at]);
+                words.store(entry + LAST, now);
             }
             None => self.insert(words, key, now),
         }
@@ -286,7 +311,7 @@ impl Index {
             let at = self.lowest();
             (at, self.counts[at])
         };
-        let count = error + 1;
+        let count = error.saturating_add(1);
         (self.checks[at], self.counts[at], self.last) = (upper(key.check()), count, at);
         let entry = words.entry(Kind::Short, self.pane, at);
         write(words, entry, &Tally { key: *key, count, error, last_ms: now });
@@ -312,7 +337,7 @@ const fn upper(check: u64) -> u32 {
 
 /// Folds each short pane that has ended into its long one. One whose fold has begun is never
 /// folded again.
-fn fold_ended(words: &SketchWords<'_>, pane: u64, short: &mut Vec<Tally>, long: &mut Vec<Tally>) {
+fn fold_ended(words: &SketchWords<'_>, pane: u64, short: &mut Pane, long: &mut Pane) {
     let mut numbers = words.numbers(Kind::Short);
     numbers.sort_unstable();
     let from = words.head(FOLDED).max(1);
@@ -325,9 +350,7 @@ fn fold_ended(words: &SketchWords<'_>, pane: u64, short: &mut Vec<Tally>, long: 
         read_pane(words, Kind::Short, number, short);
         read_pane(words, Kind::Long, to, long);
         summary::fold(long, short, ENTRIES);
-        for (at, tally) in long.iter().enumerate() {
-            write(words, words.entry(Kind::Long, to, at), tally);
-        }
+        write_pane(words, to, &long.tallies);
     }
     words.set_head(FOLDED, pane.max(from));
 }
@@ -336,25 +359,45 @@ fn fold_ended(words: &SketchWords<'_>, pane: u64, short: &mut Vec<Tally>, long: 
 fn clear(words: &SketchWords<'_>, kind: Kind, number: u64) {
     let word = SketchWords::number_word(kind, SketchWords::place(number));
     words.set_head(word, 0);
-    (0..ENTRIES).for_each(|at| words.region.store(words.entry(kind, number, at) + CHECK, 0));
+    (0..ENTRIES).for_each(|at| free(words, words.entry(kind, number, at)));
+    words.set_head(word, number);
+}
+
+/// Makes an entry one that was never taken: it has no count, unlike one that is being replaced.
+fn free(words: &SketchWords<'_>, entry: usize) {
+    words.store(entry + CHECK, 0);
+    words.store(entry + COUNT, 0);
+}
+
+/// Writes a long pane. It has no number until it is whole, so whoever dies here loses it and leaves
+/// no key in it twice.
+fn write_pane(words: &SketchWords<'_>, number: u64, tallies: &[Tally]) {
+    let word = SketchWords::number_word(Kind::Long, SketchWords::place(number));
+    words.set_head(word, 0);
+    for at in 0..ENTRIES {
+        let entry = words.entry(Kind::Long, number, at);
+        match tallies.get(at) {
+            Some(tally) => write(words, entry, tally),
+            None => free(words, entry),
+        }
+    }
     words.set_head(word, number);
 }
 
 fn write(words: &SketchWords<'_>, entry: usize, tally: &Tally) {
-    let region = words.region;
-    region.store(entry + CHECK, 0);
+    words.store(entry + CHECK, 0);
     // Release: a reader that sees a word of the new key sees that the old one has gone. Pairs with
     // the reader's Acquire fence.
     fence(Ordering::Release);
-    region.store(entry + KEY, tally.key.word);
+    words.store(entry + KEY, tally.key.word);
     for (word, part) in (entry + FIELD..).zip(tally.key.field) {
-        region.store(word, part);
+        words.store(word, part);
     }
-    region.store(entry + COUNT, tally.count);
-    region.store(entry + ERROR, tally.error);
-    region.store(entry + LAST, tally.last_ms);
+    words.store(entry + COUNT, tally.count);
+    words.store(entry + ERROR, tally.error);
+    words.store(entry + LAST, tally.last_ms);
     // Release: pairs with the reader's Acquire load of the check.
-    region.store_release(entry + CHECK, tally.key.check());
+    words.store_with(entry + CHECK, tally.key.check(), Ordering::Release);
 }
 
 pub(super) fn read_key(words: &SketchWords<'_>, entry: usize) -> RefusedKey {
@@ -362,14 +405,11 @@ pub(super) fn read_key(words: &SketchWords<'_>, entry: usize) -> RefusedKey {
     RefusedKey { word: word(KEY), field: std::array::from_fn(|part| word(FIELD + part)) }
 }
 
-/// The tallies of a pane. An entry that is being replaced is left out.
-pub(super) fn read_pane(
-    words: &SketchWords<'_>,
-    kind: Kind,
-    number: u64,
-    tallies: &mut Vec<Tally>,
-) {
-    tallies.clear();
+/// Reads a pane. An entry that is being replaced is left out, and the pane is full all the same:
+/// none is replaced while another one is free.
+pub(super) fn read_pane(words: &SketchWords<'_>, kind: Kind, number: u64, pane: &mut Pane) {
+    pane.tallies.clear();
+    let mut free = 0;
     let region = words.region;
     for at in 0..ENTRIES {
         let entry = words.entry(kind, number, at);
@@ -380,7 +420,9 @@ pub(super) fn read_pane(
         // Acquire: pairs with the writer's fence.
         fence(Ordering::Acquire);
         if check != 0 && check == key.check() && region.load(entry + CHECK) == check {
-            tallies.push(Tally { key, count, error: error.min(count), last_ms });
+            pane.tallies.push(Tally { key, count, error: error.min(count), last_ms });
         }
+        free += usize::from(check == 0 && count == 0);
     }
+    pane.is_full = free == 0;
 }

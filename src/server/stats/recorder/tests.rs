@@ -100,6 +100,45 @@ fn what_is_counted_while_nobody_records_is_in_the_next_row() {
 }
 
 #[test]
+fn a_second_that_was_not_committed_is_in_no_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut counted = Counted::default();
+    let mut recorder = open(dir.path());
+    for second in 1..=90 {
+        counted.items(1, 2, 0, 10);
+        recorder.note(T + second * 1000, &counted.0).unwrap();
+        // Another process goes on, as if this one had died before its commit.
+        let last = recorder.last.clone().unwrap();
+        counted.items(1, 1, 0, 10);
+        if recorder.note(T + second * 1000 + 1000, &counted.0).is_ok() {
+            recorder.file.commit(&last).unwrap();
+        }
+        drop(recorder);
+        recorder = open(dir.path());
+    }
+    counted.items(1, 2, 0, 10);
+    recorder.note(T + 92_000, &counted.0).unwrap();
+    // But for those of the first look.
+    for back_ms in [200_000, 600_000] {
+        let (_, rows) = recorder.rows(back_ms, T + 92_000).unwrap();
+        assert_eq!(sum(&rows)[1], 90 * 3, "{back_ms}");
+    }
+}
+
+#[test]
+fn a_clock_that_steps_back_a_minute_loses_none_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut counted = Counted::default();
+    let mut recorder = open(dir.path());
+    for second in (0..90).chain(30..120) {
+        counted.items(1, 1, 0, 10);
+        recorder.note(T + second * 1000, &counted.0).unwrap();
+    }
+    let (_, rows) = recorder.rows(600_000, T + 120_000).unwrap();
+    assert_eq!(sum(&rows)[1], 179, "all but the first look's");
+}
+
+#[test]
 fn the_busiest_have_names_and_the_rest_is_together() {
     let dir = tempfile::tempdir().unwrap();
     let mut counted = Counted::default();
