@@ -1,8 +1,7 @@
 //! The owner's side: counts a refusal in the sketch of its business.
 //!
 //! Invariant: what was counted for the same key before costs a comparison and two stores. Nothing
-//! is allocated but at a business's first refusal, and no block of the file is written before it
-//! is allocated.
+//! is allocated after the begin, and no block of the file is written before it is allocated.
 
 use super::summary;
 use super::{
@@ -21,7 +20,7 @@ const OTHERS: usize = at::SKETCHES.saturating_sub(1);
 const AT_ONCE: usize = 8;
 
 /// What the owner of a slot knows of its sketches.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct RefusedSketches {
     /// The sketches of earlier owners are known.
     has_adopted: bool,
@@ -53,6 +52,21 @@ struct Index {
     /// The upper halves of the checks.
     checks: [u32; ENTRIES],
     counts: [u64; ENTRIES],
+}
+
+impl Default for RefusedSketches {
+    /// With memory for all that there may be.
+    fn default() -> RefusedSketches {
+        let pane = || Pane { tallies: Vec::with_capacity(2 * ENTRIES), is_full: false };
+        RefusedSketches {
+            has_adopted: false,
+            known: Vec::with_capacity(at::SKETCHES),
+            last: 0,
+            full_in: 0,
+            no_others_in: 0,
+            folded: [pane(), pane()],
+        }
+    }
 }
 
 impl RefusedSketches {
