@@ -15,7 +15,8 @@ mod reader;
 mod summary;
 mod writer;
 
-#[cfg(test)]
+// Not under Miri: there is nothing unsafe here, and they take long.
+#[cfg(all(test, not(miri)))]
 mod tests;
 
 pub(super) use reader::Gathered;
