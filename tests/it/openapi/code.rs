@@ -79,7 +79,7 @@ fn the_parameters_are_those_of_the_code() {
         ("/changes/{id}/undo", "post", &[]),
         ("/biz", "get", &[]),
         ("/biz/{biz}", "put", admin::PUT_BIZ),
-        ("/stats", "get", &[]),
+        ("/stats", "get", admin::STATS),
     ] {
         assert_eq!(parameters(path, method), set(names), "{method} {path}");
     }

@@ -17,6 +17,8 @@ NOT_KNOWN_TO_THE_SCHEMA = {"unknown-biz", "bad-key", "bad-member", "bad-rate", "
 # What the admin plane says of a call that is written as the schema says, and is wrong all the same:
 # its key is none of the business's type, or settings do not go together.
 NOT_KNOWN_TO_THE_SCHEMA_OF_ADMIN = {
+    "/top": ["expected by=refused beside it", "expected the parameter biz"],
+    "/changes/{id}/undo": ["only a change of a biz is undone", "cannot be undone"],
     "/node": [
         "a key of the business's type",
         "is no key of the business",

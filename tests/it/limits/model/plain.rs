@@ -209,7 +209,8 @@ impl Model {
 
     fn start_ban(&mut self, key: usize, now: i128, refusing: &[usize]) -> Option<i128> {
         let longest = refusing.iter().filter_map(|&index| self.limit(index).ban_ms).max()?;
-        self.bans.insert(key, now + i128::from(longest));
+        // No ban ends later: its record has 48 bits for that.
+        self.bans.insert(key, (now + i128::from(longest)).min((1 << 48) - 1));
         Some(longest.into())
     }
 
