@@ -2,9 +2,12 @@
 //!
 //! Invariant: a buffer that clients can fill is in this list, or on the stack.
 
-use crate::admin::server::{HELD_BYTES, MAPS, METRICS_HELD_BYTES};
+use crate::admin::server::{
+    HELD_BYTES, HISTORY_BIZ_BYTES, MAPS, METRICS_BIZ_HELD_BYTES, METRICS_HELD_BYTES,
+};
 use crate::protocol::format::{ANSWER_BYTES, ECHO_FACTOR, ITEM_BYTES, WINDOW_BYTES};
 use crate::protocol::response_head::HEAD_BYTES;
+use crate::stats::history_file::ROW_BIZS;
 use crate::worker::buffer_pool::{POOL_BUFFERS, POOLED_BYTES};
 use crate::worker::buffers::ARENA_BYTES;
 use crate::worker::client::CLIENT_BYTES;
@@ -34,7 +37,10 @@ pub const BUFFER_SIZES: BufferSizes = BufferSizes {
     waiting_window_bytes: WAITING_WINDOW_BYTES as u64,
     spare_bytes: SPARE_BYTES as u64,
     admin_bytes: HELD_BYTES as u64,
+    history_biz_bytes: HISTORY_BIZ_BYTES as u64,
+    history_bizs: ROW_BIZS as u64 + 1,
     metrics_bytes: METRICS_HELD_BYTES as u64,
+    metrics_biz_bytes: METRICS_BIZ_HELD_BYTES as u64,
     admin_maps: MAPS,
 };
 
@@ -64,8 +70,11 @@ mod tests {
             waiting_limit_bytes: 88,
             waiting_window_bytes: 4,
             spare_bytes: 2 << 10,
-            admin_bytes: 209_265_800,
+            admin_bytes: 213_551_240,
+            history_biz_bytes: 4_285_440,
+            history_bizs: 257,
             metrics_bytes: 51_904_512,
+            metrics_biz_bytes: 49_152,
             admin_maps: 2,
         };
         assert_eq!(BUFFER_SIZES, sizes);

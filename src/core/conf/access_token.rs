@@ -106,6 +106,19 @@ impl TokenError {
     }
 }
 
+/// The first bytes of a file of tokens, `most` of them at most.
+pub(super) fn read_bytes(path: &Path, most: u64) -> Result<Vec<u8>, TokenError> {
+    let failed = |error| TokenError::of_io(path, error);
+    // Check the kind before opening: to open a pipe is to wait for its writer.
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is no file")));
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(most).read_to_end(&mut bytes).map_err(failed)?;
+    Ok(bytes)
+}
+
 impl std::fmt::Debug for AccessToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("AccessToken(…)")
@@ -130,14 +143,7 @@ impl AccessToken {
     /// # Errors
     /// The file cannot be read, or its content cannot be used.
     pub fn read(path: &Path) -> Result<AccessToken, TokenError> {
-        let failed = |error| TokenError::of_io(path, error);
-        // Check the kind before opening: to open a pipe is to wait for its writer.
-        if !std::fs::metadata(path).map_err(failed)?.is_file() {
-            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is no file")));
-        }
-        let mut bytes = Vec::new();
-        let file = File::open(path).map_err(failed)?;
-        file.take(2 * MAX_BYTES as u64).read_to_end(&mut bytes).map_err(failed)?;
+        let bytes = read_bytes(path, 2 * MAX_BYTES as u64)?;
         AccessToken::of(&bytes).ok_or_else(|| TokenError::Unfit { path: path.to_owned() })
     }
 

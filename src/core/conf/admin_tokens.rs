@@ -10,13 +10,12 @@
 //!
 //! A file with nothing but a token holds that of `admin`.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::Conf;
-use super::access_token::{AccessToken, TokenError, open_error};
+use super::access_token::{AccessToken, TokenError, open_error, read_bytes};
 
 /// The name of a token that has none of its own.
 const LONE_NAME: &str = "admin";
@@ -69,17 +68,10 @@ impl AdminTokens {
     /// # Errors
     /// The file cannot be read, or its content cannot be used.
     pub fn read(path: &Path) -> Result<AdminTokens, TokenError> {
-        let failed = |error| TokenError::of_io(path, error);
-        // Check the kind before opening: to open a pipe is to wait for its writer.
-        if !std::fs::metadata(path).map_err(failed)?.is_file() {
-            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is no file")));
-        }
-        let mut bytes = Vec::new();
-        let file = File::open(path).map_err(failed)?;
-        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+        let bytes = read_bytes(path, MAX_FILE_BYTES + 1)?;
         if bytes.len() as u64 > MAX_FILE_BYTES {
             let words = format!("it is longer than {MAX_FILE_BYTES} bytes");
-            return Err(failed(io::Error::new(io::ErrorKind::InvalidData, words)));
+            return Err(TokenError::of_io(path, io::Error::new(io::ErrorKind::InvalidData, words)));
         }
         AdminTokens::of(path, &bytes)
     }

@@ -20,8 +20,7 @@ const DEFAULT_LISTEN: SocketAddr =
 /// The most bytes of a unix socket's path, without the closing NUL.
 const MAX_SOCKET_PATH: usize = 107;
 
-/// The addresses that were read so far, each with the element that has it. Other code notes the
-/// faults in them.
+/// The addresses that were read so far, each with the element that has it.
 #[derive(Default)]
 pub(super) struct Addresses(Vec<(Listen, String)>);
 
@@ -31,15 +30,18 @@ impl Addresses {
         self.0.push((address.clone(), element.into()));
     }
 
-    /// Reads the attribute `listen`: an address that no element before has.
-    pub fn own(
-        &self,
+    /// Reads the attribute `listen`: an address that no element before has. From then on `name` has
+    /// it.
+    pub fn take(
+        &mut self,
         notes: &mut Notes<'_>,
         element: &Element,
         read: fn(&str) -> Value<Listen>,
+        name: impl Into<String>,
     ) -> Checked<Listen> {
         let address = element.required(notes, LISTEN, read)?;
         let Some((_, who)) = self.0.iter().find(|(taken, _)| *taken == address) else {
+            self.add(&address, name);
             return Ok(address);
         };
         let text = element.attribute(LISTEN).map_or("", |attribute| &attribute.value);
@@ -100,11 +102,9 @@ pub(super) fn admin(
 ) -> Checked<Option<Admin>> {
     let Some(element) = element else { return Ok(None) };
     ADMIN.check(notes, element);
-    let listen = taken.own(notes, element, admin_address);
+    let listen = taken.take(notes, element, admin_address, "<admin>");
     let token_file = token_file(notes, element);
-    let listen = listen?;
-    taken.add(&listen, "<admin>");
-    Ok(Some(Admin { listen, token_file: token_file? }))
+    Ok(Some(Admin { listen: listen?, token_file: token_file? }))
 }
 
 /// Reads every `<metrics>` and notes its faults.
@@ -121,12 +121,10 @@ pub(super) fn metrics(
             break;
         }
         METRICS.check(notes, element);
-        match taken.own(notes, element, listen_address) {
+        let name = format!("the <metrics> of {}", notes.place(element.at));
+        match taken.take(notes, element, listen_address, name) {
             Err(fault) => faulty = Some(fault),
-            Ok(address) => {
-                taken.add(&address, format!("the <metrics> of {}", notes.place(element.at)));
-                found.push(address);
-            }
+            Ok(address) => found.push(address),
         }
     }
     faulty.map_or(Ok(found), Err)

@@ -50,8 +50,14 @@ pub struct BufferSizes {
     pub spare_bytes: u64,
     /// What the admin plane holds for its clients, and of map.xml.
     pub admin_bytes: u64,
+    /// Besides, for each business in histories that are answered.
+    pub history_biz_bytes: u64,
+    /// The most businesses of a history.
+    pub history_bizs: u64,
     /// What it holds for clients of `<metrics>`.
     pub metrics_bytes: u64,
+    /// Besides, for each business in their texts.
+    pub metrics_biz_bytes: u64,
     /// Attachments of the admin plane that map all groups.
     pub admin_maps: u64,
 }
@@ -128,7 +134,7 @@ impl Memory {
             parked: conf.srv.cluster.as_ref().map_or(0, |cluster| {
                 workers * u64::from(cluster.max_parked) * sizes.parked_bytes(http, &conf.map)
             }),
-            admin: sizes.plane_bytes(&conf.srv, groups),
+            admin: sizes.plane_bytes(conf, groups),
         }
     }
 
@@ -172,10 +178,17 @@ fn lists_bytes(biz: &Biz) -> u64 {
 
 impl BufferSizes {
     /// Bytes of the admin plane's thread over groups of this many bytes.
-    fn plane_bytes(&self, srv: &Srv, groups: u64) -> u64 {
+    fn plane_bytes(&self, conf: &Conf, groups: u64) -> u64 {
+        let (srv, bizs) = (&conf.srv, conf.map.bizs.len() as u64);
         let maps = if srv.has_plane() { self.admin_maps } else { 0 };
-        let admin = if srv.admin.is_some() { self.admin_bytes } else { 0 };
-        let metrics = if srv.metrics.is_empty() { 0 } else { self.metrics_bytes };
+        let admin = match srv.admin {
+            Some(_) => self.admin_bytes + bizs.min(self.history_bizs) * self.history_biz_bytes,
+            None => 0,
+        };
+        let metrics = match srv.metrics[..] {
+            [] => 0,
+            _ => self.metrics_bytes + bizs * self.metrics_biz_bytes,
+        };
         groups.div_ceil(PAGE_TABLE_PARTS) * maps + admin + metrics
     }
 

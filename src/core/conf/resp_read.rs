@@ -33,18 +33,16 @@ pub(super) fn resps(
         }
         match resp(notes, element, taken) {
             Err(fault) => faulty = Some(fault),
-            Ok(resp) => {
-                taken.add(&resp.listen, format!("the <resp> of {}", notes.place(element.at)));
-                found.push(resp);
-            }
+            Ok(resp) => found.push(resp),
         }
     }
     faulty.map_or(Ok(found), Err)
 }
 
-fn resp(notes: &mut Notes<'_>, element: &Element, taken: &Addresses) -> Checked<Resp> {
+fn resp(notes: &mut Notes<'_>, element: &Element, taken: &mut Addresses) -> Checked<Resp> {
     RESP.check(notes, element);
-    let listen = taken.own(notes, element, listen_address);
+    let name = format!("the <resp> of {}", notes.place(element.at));
+    let listen = taken.take(notes, element, listen_address, name);
     let token_file = token_file(notes, element);
     let throttle = element.optional(notes, THROTTLE, |text| match text {
         "" => Err(CALLS_BRING_LIMITS.to_owned()),

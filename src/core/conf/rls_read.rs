@@ -32,11 +32,11 @@ const KEY_EXPECTED: &str = "text with {NAME} for the value of an entry, {{ and }
 pub(super) fn rls(
     notes: &mut Notes<'_>,
     element: Option<&Element>,
-    taken: &Addresses,
+    taken: &mut Addresses,
 ) -> Checked<Option<Rls>> {
     let Some(element) = element else { return Ok(None) };
     RLS.check(notes, element);
-    let listen = taken.own(notes, element, listen_address);
+    let listen = taken.take(notes, element, listen_address, "<rls>");
     let charges = word(&[("all-or-none", Charge::AllOrNone), ("each", Charge::Each)]);
     let charge = element.or(notes, "charge", Charge::AllOrNone, charges);
     let domains = domains(notes, element);

@@ -2,7 +2,7 @@
 //!
 //! Invariant: every value is within the bounds that srv_read.rs sets.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use super::{AccessToken, Authority, Charge, Cidr, Cluster, Domain, HostName, Origin, Rate};
@@ -137,6 +137,12 @@ pub const SLOTS: u16 = 256;
 const DEFAULT_PROGRAMS: u16 = 192;
 
 impl Srv {
+    /// Whether `<allow>` lets a client from this address in. None: it came over a unix socket, whose
+    /// mode decides.
+    pub fn allows(&self, peer: Option<IpAddr>) -> bool {
+        peer.is_none_or(|peer| self.allow.iter().any(|block| block.contains(peer)))
+    }
+
     /// Whether the thread of the admin plane runs: it serves metrics, too.
     pub fn has_plane(&self) -> bool {
         self.admin.is_some() || !self.metrics.is_empty()

@@ -81,7 +81,7 @@ pub(super) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked
     let admin = admin(notes, root.child("admin"), &mut taken);
     let metrics = metrics(notes, root, &mut taken);
     let resps = resps(notes, root, &mut taken);
-    let rls = rls(notes, root.child("rls"), &taken);
+    let rls = rls(notes, root.child("rls"), &mut taken);
     let is_there = |name| root.child(name).is_some();
     let others = [is_there("admin") || is_there("metrics"), is_there("cluster"), is_there("rls")];
     let others = others.into_iter().filter(|is_there| *is_there).count() as u16;

@@ -73,8 +73,11 @@ pub(super) const SIZES: BufferSizes = BufferSizes {
     waiting_limit_bytes: 88,
     waiting_window_bytes: 4,
     spare_bytes: 2 << 10,
-    admin_bytes: 209_265_800,
+    admin_bytes: 213_551_240,
+    history_biz_bytes: 4_285_440,
+    history_bizs: 257,
     metrics_bytes: 51_904_512,
+    metrics_biz_bytes: 49_152,
     admin_maps: 2,
 };
 

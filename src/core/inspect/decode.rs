@@ -70,16 +70,10 @@ impl Reader {
         record.rank = self.rank_of(group, &record.words, now);
         let mut words = with_room(&record.words, record.states_at + rules.words(scope));
         entry.adopt(&mut words, scope);
-        let mut other = match scope {
-            Scope::Key => vec![0; rules.words(Scope::Biz)],
-            Scope::Biz => vec![0; rules.words(Scope::Key)],
-        };
+        let mut other = rules.fresh_other(scope);
         let own = &mut words[record.states_at..][..rules.words(scope)];
-        let (key, biz_states) = match scope {
-            Scope::Key => (own, &mut other[..]),
-            Scope::Biz => (&mut other[..], own),
-        };
-        let mut states = States { key, biz: biz_states, terms: &Terms::of(Spending::Ask) };
+        let terms = Terms::of(Spending::Ask);
+        let mut states = States::of_record(scope, own, &mut other, &terms);
         rules.roll(&mut states, now);
         record.banned_until_ms = Some(rules.ban_until(&states)).filter(|&until| until > now);
         let mut details = Details::default();

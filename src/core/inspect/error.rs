@@ -38,7 +38,7 @@ pub enum Error {
     #[error("stopped before its end: another run continues it")]
     BrokenOff,
     /// runtime.mmap cannot be read.
-    #[error("refused keys cannot be read: {0}")]
+    #[error("runtime.mmap cannot be read: {0}")]
     Runtime(String),
     /// The group of the business cannot be read.
     #[error("group {group}: {message}")]

@@ -43,6 +43,22 @@ pub struct States<'a> {
     pub terms: &'a Terms,
 }
 
+impl<'a> States<'a> {
+    /// The words of a record of this scope, as the states of an item. `other` are those of the other
+    /// scope: [`Rules::fresh_other`].
+    pub fn of_record(
+        scope: Scope,
+        own: &'a mut [u64],
+        other: &'a mut [u64],
+        terms: &'a Terms,
+    ) -> States<'a> {
+        match scope {
+            Scope::Key => States { key: own, biz: other, terms },
+            Scope::Biz => States { key: other, biz: own, terms },
+        }
+    }
+}
+
 impl States<'_> {
     #[inline]
     fn of(&self, rule: &Rule) -> &[u64] {
@@ -435,6 +451,12 @@ impl Rules {
     /// Whether a limit of the scope does.
     pub fn has_members(&self, scope: Scope) -> bool {
         self.rules.iter().any(|rule| rule.scope == scope && rule.notes_members())
+    }
+
+    /// The states of the scope that a record of this scope is not of, fresh.
+    pub fn fresh_other(&self, scope: Scope) -> Vec<u64> {
+        let other = if scope == Scope::Key { Scope::Biz } else { Scope::Key };
+        vec![0; self.words(other)]
     }
 
     /// Starts the ban that the judgement asks for, and updates the judgement to one under that ban.

@@ -81,32 +81,9 @@ pub struct RecordEdit {
 
 fn figures(rules: &Rules, states: &States<'_>, scope: Scope, now: Millis) -> RecordFigures {
     let uses = rules.used_by_limit(states, scope, now);
-    let banned_until_ms = match scope {
-        Scope::Key => Some(rules.ban_until(states)).filter(|&until| until > now),
-        Scope::Biz => None,
-    };
     RecordFigures {
         uses: uses.map(|(limit, used)| LimitUse { limit, used }).collect(),
-        banned_until_ms,
-    }
-}
-
-/// The states of the scope that a record is not of.
-fn fresh_other(rules: &Rules, scope: Scope) -> Vec<u64> {
-    let other = if scope == Scope::Key { Scope::Biz } else { Scope::Key };
-    vec![0; rules.words(other)]
-}
-
-/// The words of a record as the states of an item. `other` are those of the other scope, fresh.
-fn states_of<'s>(
-    scope: Scope,
-    own: &'s mut [u64],
-    other: &'s mut [u64],
-    terms: &'s Terms,
-) -> States<'s> {
-    match scope {
-        Scope::Key => States { key: own, biz: other, terms },
-        Scope::Biz => States { key: other, biz: own, terms },
+        banned_until_ms: Some(rules.ban_until(states)).filter(|&until| until > now),
     }
 }
 
@@ -190,10 +167,11 @@ impl Service {
         self.on_record(RecordName { biz, key }, now, |entry, target, transaction, index, place| {
             let rules = entry.rules(target.listing);
             entry.adopt(transaction.words(index), scope);
-            let mut other = fresh_other(rules, scope);
+            let mut other = rules.fresh_other(scope);
             let [own, _] = transaction.states([Some(index), None]);
             let terms = &Terms::of(Spending::Ask);
-            let mut states = states_of(scope, &mut own[..rules.words(scope)], &mut other, terms);
+            let mut states =
+                States::of_record(scope, &mut own[..rules.words(scope)], &mut other, terms);
             rules.roll(&mut states, now);
             let old = figures(rules, &states, scope, now);
             if !rules.set_used(&mut states, now, position, used) {
@@ -226,9 +204,9 @@ impl Service {
                 let (rules, scope) = (entry.rules(target.listing), target.scope);
                 let mut words = transaction.words(index).to_vec();
                 entry.adopt(&mut words, scope);
-                let (mut other, terms) = (fresh_other(rules, scope), Terms::of(Spending::Ask));
+                let (mut other, terms) = (rules.fresh_other(scope), Terms::of(Spending::Ask));
                 let own = &mut words[entry.states_at()..][..rules.words(scope)];
-                let mut states = states_of(scope, own, &mut other, &terms);
+                let mut states = States::of_record(scope, own, &mut other, &terms);
                 rules.roll(&mut states, now);
                 figures(rules, &states, scope, now)
             });

@@ -69,9 +69,7 @@ impl Service {
         if self.generation != generation {
             self.name_again(request, answers);
         }
-        if self.count(request, answers) {
-            self.count_refusals(request, answers, now, None);
-        }
+        self.count(request, answers, now, None);
     }
 
     fn run_uncounted(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
@@ -129,9 +127,7 @@ impl Service {
             if std::mem::take(has_waited) || self.generation != generation {
                 self.name_again(request, answers);
             }
-            if self.count(request, answers) {
-                self.count_refusals(request, answers, now, Some(*lane));
-            }
+            self.count(request, answers, now, Some(*lane));
         }
     }
 

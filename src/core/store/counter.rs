@@ -239,9 +239,7 @@ impl<'a> Counters<'a> {
     /// Counts a duration of a business's requests `times` times.
     #[inline]
     pub fn add_biz_time(self, row: BizRow, us: u64, times: u64) {
-        let start = row.word() + at::BIZ_TIMES;
-        self.grow(start, us.wrapping_mul(times));
-        self.grow(start + 1 + bucket_of(us), times);
+        self.grow_time(row.word() + at::BIZ_TIMES, us, times);
     }
 
     /// Counts the error of an item. Its number is below [`ITEM_ERRORS`].
@@ -253,14 +251,24 @@ impl<'a> Counters<'a> {
     /// Counts a duration `times` times.
     #[inline]
     pub fn add_time(self, timed: Timed, us: u64, times: u64) {
-        let start = at::COUNTERS + at::HISTOGRAMS + timed as usize * at::HISTOGRAM_WORDS;
+        self.grow_time(Self::histogram(timed), us, times);
+    }
+
+    /// Counts a duration in the histogram that begins with this word.
+    #[inline]
+    fn grow_time(self, start: usize, us: u64, times: u64) {
         self.grow(start, us.wrapping_mul(times));
         self.grow(start + 1 + bucket_of(us), times);
     }
 
+    /// The first word of a histogram.
+    const fn histogram(timed: Timed) -> usize {
+        at::COUNTERS + at::HISTOGRAMS + timed as usize * at::HISTOGRAM_WORDS
+    }
+
     /// Counts durations.
     pub(super) fn grow_times(self, timed: Timed, times: &Histogram) {
-        let start = at::COUNTERS + at::HISTOGRAMS + timed as usize * at::HISTOGRAM_WORDS;
+        let start = Self::histogram(timed);
         self.grow(start, times.sum_us);
         for (word, &count) in (start + 1..).zip(&times.buckets).filter(|(_, count)| **count > 0) {
             self.grow(word, count);

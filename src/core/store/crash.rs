@@ -85,8 +85,8 @@ mod real {
         INSTANT.get()
     }
 
-    /// Called before each store of a figure that no transaction holds. Only [`die_after`] ends
-    /// there.
+    /// Called before each store of a figure that no transaction holds. Only [`die_after`] counts
+    /// such stores: players and kills do not.
     pub(crate) fn figure() -> bool {
         match EFFECTIVE.get() {
             None => true,

@@ -63,8 +63,8 @@ impl Map {
         self.room.advise(Advice::DontFork)
     }
 
-    /// Reads no page ahead: most of the file is holes, and each page of one would take memory.
-    pub fn read_nothing_ahead(&self) -> io::Result<()> {
+    /// Reads no page ahead: most of the file is holes, and each page read ahead would take memory.
+    pub fn dont_read_ahead(&self) -> io::Result<()> {
         self.room.advise_range(Advice::Random, self.from, self.bytes)
     }
 

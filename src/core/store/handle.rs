@@ -58,7 +58,7 @@ pub struct Handle {
 
 /// A refused Update.
 #[derive(Debug, Clone, Copy)]
-pub struct Refusal {
+pub struct RefusedUpdate {
     /// The row of its business.
     pub row: BizRow,
     /// What has refused it: see [`refuser`](super::counter::refuser).
@@ -390,7 +390,12 @@ impl Handle {
 
     /// Counts a refused Update in the row of its business, and its key in a sketch. A key that the
     /// disk has no room for is in no sketch.
-    pub fn count_refusal(&self, refusal: &Refusal, sketches: &mut RefusedSketches, now: Millis) {
+    pub fn count_refusal(
+        &self,
+        refusal: &RefusedUpdate,
+        sketches: &mut RefusedSketches,
+        now: Millis,
+    ) {
         let Some(counters) = self.counters() else { return };
         counters.count_refusal(refusal.row, refusal.refuser);
         let slot = self.slot().number();

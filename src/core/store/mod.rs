@@ -119,7 +119,7 @@ pub use {
     flush::Flush,
     group::Group,
     growing::end_move,
-    handle::{Handle, Refusal},
+    handle::{Handle, RefusedUpdate},
     incarnation::{ClusterId, HostFacts, Incarnation, check_boot_clock},
     live::{live_geometry, settled},
     pass::Pass,

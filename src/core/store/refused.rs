@@ -9,7 +9,8 @@
 //!
 //! Invariant: only the owner of a slot writes its sketches, and takes no lock. A reader recognises
 //! an entry that is being replaced by its check, and panes that turn by the sequence of the
-//! sketch. The death of an owner loses at most the fold in progress: it counts nothing twice.
+//! sketch. The death of an owner counts nothing twice, and loses at most the pane of 10 minutes
+//! into which it folds.
 
 mod reader;
 mod summary;
@@ -19,7 +20,7 @@ mod writer;
 #[cfg(all(test, not(miri)))]
 mod tests;
 
-pub(super) use reader::Gathered;
+pub(super) use reader::RefusedSums;
 pub use reader::{RefusedCount, RefusedKeys};
 pub use writer::RefusedSketches;
 
@@ -27,7 +28,7 @@ use super::counter::Counters;
 use super::layout::{node, slot as at};
 use super::region::Region;
 use crate::base::clock::Millis;
-use crate::base::sync::Ordering;
+use crate::base::sync::{Ordering, fence};
 use crate::key::KeyRef;
 
 /// The length of a short pane, in milliseconds.
@@ -37,8 +38,7 @@ const SHORT_OF_LONG: u64 = 60;
 /// An hour in short panes.
 const HOUR: u64 = 360;
 /// Bytes of the longest key that a sketch keeps as text.
-pub const KEPT_BYTES: u32 = 24;
-const FIELD_WORDS: usize = KEPT_BYTES as usize / 8;
+pub const KEPT_BYTES: u32 = at::ENTRY_FIELD_WORDS as u32 * 8;
 
 /// How far a reader looks back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub struct RefusedKey {
     /// Biz id, key length and key form, as in word 1 of a node.
     pub word: u64,
     /// The key field, padded with zeros.
-    pub field: [u64; FIELD_WORDS],
+    pub field: [u64; at::ENTRY_FIELD_WORDS],
 }
 
 impl RefusedKey {
@@ -98,7 +98,7 @@ struct Tally {
     key: RefusedKey,
     /// At most this often.
     count: u64,
-    /// At least this much less often.
+    /// At most this much less often.
     error: u64,
     last_ms: Millis,
 }
@@ -118,24 +118,8 @@ enum Kind {
     Long = 1,
 }
 
-// Words of a head.
-const BIZ: usize = 0;
-const SEQUENCE: usize = 1;
-const FOLDED: usize = 2;
-const GIVEN_IN: usize = 3;
-const NUMBERS: usize = 4;
-const GIVEN: u64 = 1 << 32;
-
-const _: () = assert!(NUMBERS + 2 * at::SKETCH_PANES <= at::SKETCH_HEAD_WORDS);
-
-// Words of an entry.
-const CHECK: usize = 0;
-const KEY: usize = 1;
-const FIELD: usize = 2;
-const COUNT: usize = 5;
-const ERROR: usize = 6;
-const LAST: usize = 7;
-const _: () = assert!(FIELD + FIELD_WORDS == COUNT && LAST < at::SKETCH_ENTRY_WORDS);
+/// The sketch of all businesses without one of their own.
+const OTHERS: usize = at::SKETCHES.saturating_sub(1);
 
 /// A sketch in a slot.
 #[derive(Debug, Clone, Copy)]
@@ -177,13 +161,13 @@ impl<'a> SketchWords<'a> {
 
     /// The business that it was given to.
     fn biz(&self) -> Option<u32> {
-        let word = self.head(BIZ);
-        (word & GIVEN != 0).then_some(word as u32)
+        let word = self.head(at::SKETCH_BIZ);
+        (word & at::SKETCH_GIVEN != 0).then_some(word as u32)
     }
 
     /// The word with the number of the pane in this place.
     fn number_word(kind: Kind, place: usize) -> usize {
-        NUMBERS + kind as usize * at::SKETCH_PANES + place
+        at::SKETCH_NUMBERS + kind as usize * at::SKETCH_PANES + place
     }
 
     /// The place of the pane with this number.
@@ -194,6 +178,40 @@ impl<'a> SketchWords<'a> {
     /// The numbers of its panes. 0: there is none.
     fn numbers(&self, kind: Kind) -> [u64; at::SKETCH_PANES] {
         std::array::from_fn(|place| self.head(Self::number_word(kind, place)))
+    }
+
+    /// The key of the entry at this word.
+    fn key_at(&self, entry: usize) -> RefusedKey {
+        let word = |at: usize| self.region.load(entry + at);
+        RefusedKey {
+            word: word(at::ENTRY_KEY),
+            field: std::array::from_fn(|part| word(at::ENTRY_FIELD + part)),
+        }
+    }
+
+    /// Reads a pane. An entry that is being replaced is left out, and the pane is full all the
+    /// same: none is replaced while another one is free.
+    fn read_pane(&self, kind: Kind, number: u64, pane: &mut Pane) {
+        pane.tallies.clear();
+        let mut free = 0;
+        for at in 0..at::SKETCH_ENTRIES {
+            let entry = self.entry(kind, number, at);
+            // Acquire: pairs with the writer's last store of an entry.
+            let check = self.region.word(entry + at::ENTRY_CHECK).load(Ordering::Acquire);
+            let key = self.key_at(entry);
+            let [count, error, last_ms] = [at::ENTRY_COUNT, at::ENTRY_ERROR, at::ENTRY_LAST]
+                .map(|word| self.region.load(entry + word));
+            // Acquire: pairs with the writer's fence.
+            fence(Ordering::Acquire);
+            if check != 0
+                && check == key.check()
+                && self.region.load(entry + at::ENTRY_CHECK) == check
+            {
+                pane.tallies.push(Tally { key, count, error: error.min(count), last_ms });
+            }
+            free += usize::from(check == 0 && count == 0);
+        }
+        pane.is_full = free == 0;
     }
 
     /// The first word of an entry.

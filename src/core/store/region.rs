@@ -285,8 +285,8 @@ mod mapped {
         }
 
         /// Reads only pages that are asked for: for a file of holes.
-        pub(in crate::store) fn read_nothing_ahead(&self) -> io::Result<()> {
-            self.backing_map().map_or(Ok(()), Map::read_nothing_ahead)
+        pub(in crate::store) fn dont_read_ahead(&self) -> io::Result<()> {
+            self.backing_map().map_or(Ok(()), Map::dont_read_ahead)
         }
 
         /// Populates the page tables.

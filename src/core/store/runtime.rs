@@ -19,7 +19,7 @@ use super::file_words::{
 };
 use super::layout::runtime::{SLOTS_START_BYTES, slot_base, slot_byte};
 use super::layout::{self, runtime as at};
-use super::refused::{Gathered, RefusedKeys, Window};
+use super::refused::{RefusedKeys, RefusedSums, Window};
 use super::region::Region;
 use super::slot::{SlotOwner, SlotWords};
 use crate::base::clock::Millis;
@@ -190,14 +190,14 @@ impl Runtime {
         check_header(&path, &file)?;
         let region =
             Region::map_for_reading(&file, at::WORDS).map_err(io_error(&path, "map it"))?;
-        region.read_nothing_ahead().map_err(io_error(&path, "map it"))?;
+        region.dont_read_ahead().map_err(io_error(&path, "map it"))?;
         let watch = sys::watch_reading(region.span(), &path);
         Ok(Runtime { _watch: watch, region, backing: Backing::File(file), path })
     }
 
     fn map(path: PathBuf, file: File) -> Result<Runtime, Error> {
         let region = Region::map(&file, 0, at::WORDS).map_err(io_error(&path, "map it"))?;
-        region.read_nothing_ahead().map_err(io_error(&path, "map it"))?;
+        region.dont_read_ahead().map_err(io_error(&path, "map it"))?;
         let watch = sys::watch_reading(region.span(), &path);
         Ok(Runtime { _watch: watch, region, backing: Backing::File(file), path })
     }
@@ -337,10 +337,7 @@ impl Runtime {
     /// The counts of all slots, free ones included.
     pub fn sums(&self) -> Sums {
         let mut sums = Sums::default();
-        // A slot that was never used has counted nothing, and reading it would cost blocks.
-        (0..at::SLOTS as u32)
-            .filter(|&slot| self.slot(slot).state().epoch != 0)
-            .for_each(|slot| sums.add(self.counters(slot)));
+        self.counting_slots().for_each(|slot| sums.add(self.counters(slot)));
         sums
     }
 
@@ -352,11 +349,15 @@ impl Runtime {
         most: usize,
         now: Millis,
     ) -> RefusedKeys {
-        let mut gathered = Gathered::new(window, biz_id, now);
-        (0..at::SLOTS as u32)
-            .filter(|&slot| self.slot(slot).state().epoch != 0)
-            .for_each(|slot| gathered.add(slot, self.counters(slot)));
-        gathered.finish(most)
+        let mut sums = RefusedSums::new(window, biz_id, now);
+        self.counting_slots().for_each(|slot| sums.add(slot, self.counters(slot)));
+        sums.finish(most)
+    }
+
+    /// The slots that were ever used. Another one has counted nothing, and reading it would cost
+    /// blocks.
+    fn counting_slots(&self) -> impl Iterator<Item = u32> {
+        (0..at::SLOTS as u32).filter(|&slot| self.slot(slot).state().epoch != 0)
     }
 
     /// What the courier in a slot sees of the cluster.

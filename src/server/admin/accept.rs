@@ -10,7 +10,8 @@ use std::sync::Arc;
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
 
-use super::access::{Over, Service};
+use super::access::Over;
+use super::client_eviction::{MAX_CLIENTS, MAX_SCRAPERS};
 use crate::net::listeners::PlainListener;
 use crate::net::stream::Stream;
 
@@ -33,6 +34,34 @@ impl PlaneListeners {
     }
 }
 
+/// What a client gets. Those of each kind have places of their own, so that no machine of the
+/// network takes a place of the admin plane, nor a stranger one of those that may ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ClientKind {
+    Admin,
+    Metrics,
+    /// No `<allow>` has its address: it gets a refusal.
+    Stranger,
+}
+
+impl ClientKind {
+    /// The number of connections of this kind.
+    pub const fn places(self) -> usize {
+        match self {
+            ClientKind::Admin => MAX_CLIENTS,
+            ClientKind::Metrics | ClientKind::Stranger => MAX_SCRAPERS,
+        }
+    }
+
+    /// Its name in the log.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ClientKind::Admin => "admin",
+            ClientKind::Metrics | ClientKind::Stranger => "metrics",
+        }
+    }
+}
+
 enum Socket {
     Tcp(TcpListener),
     Unix(UnixListener),
@@ -40,7 +69,7 @@ enum Socket {
 
 struct Listener {
     socket: Socket,
-    service: Service,
+    kind: ClientKind,
     /// A connection may be waiting.
     ready: bool,
 }
@@ -56,8 +85,7 @@ pub(super) struct Listeners {
 /// A connection that was just accepted.
 pub(super) struct Arrival {
     pub stream: Stream,
-    /// What its listener serves.
-    pub service: Service,
+    pub kind: ClientKind,
     pub over: Over,
     /// The peer, as text for the log.
     pub peer: Arc<str>,
@@ -76,12 +104,12 @@ impl Listeners {
         first_token: usize,
     ) -> io::Result<Listeners> {
         let PlaneListeners { admin, metrics } = listeners;
-        let admin = admin.into_iter().map(|listener| (listener, Service::Admin));
-        let metrics = metrics.into_iter().map(|listener| (listener, Service::Metrics));
+        let admin = admin.into_iter().map(|listener| (listener, ClientKind::Admin));
+        let metrics = metrics.into_iter().map(|listener| (listener, ClientKind::Metrics));
         let numbered = (first_token..).zip(admin.chain(metrics));
-        let listeners = numbered.map(|(token, (listener, service))| {
+        let listeners = numbered.map(|(token, (listener, kind))| {
             let socket = Socket::register(listener, registry, Token(token))?;
-            Ok(Listener { socket, service, ready: true })
+            Ok(Listener { socket, kind, ready: true })
         });
         let listeners = listeners.collect::<io::Result<_>>()?;
         Ok(Listeners { listeners, first_token, last: 0 })
@@ -112,7 +140,7 @@ impl Listeners {
             if !listener.ready {
                 continue;
             }
-            match listener.socket.accept(listener.service) {
+            match listener.socket.accept(listener.kind) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => listener.ready = false,
                 result => return result.map(Some),
             }
@@ -137,7 +165,7 @@ impl Socket {
         }
     }
 
-    fn accept(&self, service: Service) -> io::Result<Arrival> {
+    fn accept(&self, kind: ClientKind) -> io::Result<Arrival> {
         match self {
             Socket::Tcp(listener) => {
                 let (stream, address) = listener.accept()?;
@@ -145,13 +173,13 @@ impl Socket {
                 let _ = stream.set_nodelay(true);
                 let (peer, address) = (address.to_string().into(), Some(address.ip()));
                 let stream = Stream::Tcp(stream);
-                Ok(Arrival { stream, service, over: Over::Tcp, peer, user: None, address })
+                Ok(Arrival { stream, kind, over: Over::Tcp, peer, user: None, address })
             }
             Socket::Unix(listener) => {
                 let (stream, _) = listener.accept()?;
                 let Peer { words: peer, user } = peer_of(&stream);
                 let (stream, user) = (Stream::Unix(stream), Some(user));
-                Ok(Arrival { stream, service, over: Over::Unix, peer, user, address: None })
+                Ok(Arrival { stream, kind, over: Over::Unix, peer, user, address: None })
             }
         }
     }

@@ -26,15 +26,6 @@ pub enum Over {
     Unix,
 }
 
-/// What a listener serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Service {
-    /// The whole admin plane.
-    Admin,
-    /// Metrics and health.
-    Metrics,
-}
-
 /// A request that may be served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admitted {

@@ -30,7 +30,7 @@ const BOUND_NS: u64 = 60_000_000_000;
 /// How long to wait for another process that writes to the log.
 const LOG_PATIENCE: Duration = Duration::from_secs(1);
 /// The pause before outcomes are written again that could not be written.
-const PAY_AGAIN_NS: u64 = 1_000_000_000;
+const RETRY_NS: u64 = 1_000_000_000;
 
 /// A change that a client waits for.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub struct MapChanges<W> {
     queue: VecDeque<WantedChange<W>>,
     asked: Option<PendingAsk<W>>,
     log: ChangeLog,
-    pay_at_ns: u64,
+    retry_at_ns: u64,
 }
 
 /// A request to the master that has no answer yet.
@@ -98,7 +98,7 @@ impl<W> MapChanges<W> {
             queue: VecDeque::new(),
             asked: None,
             log,
-            pay_at_ns: 0,
+            retry_at_ns: 0,
         }
     }
 
@@ -108,11 +108,11 @@ impl<W> MapChanges<W> {
     }
 
     /// Writes the outcomes that could not be written, from time to time.
-    pub fn pay_log(&mut self, now_ns: u64) {
-        if self.log.owes() && self.pay_at_ns <= now_ns {
-            self.pay_at_ns = now_ns + PAY_AGAIN_NS;
+    pub fn retry_pending(&mut self, now_ns: u64) {
+        if self.log.has_pending() && self.retry_at_ns <= now_ns {
+            self.retry_at_ns = now_ns + RETRY_NS;
             // It was reported when the outcome came.
-            let _ = self.log.pay();
+            let _ = self.log.write_pending();
         }
     }
 

@@ -7,9 +7,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::accept::Arrival;
-use super::access::{Over, Service};
-use super::client_eviction::{Candidate, ClientState, MAX_CLIENTS, MAX_SCRAPERS};
+use super::accept::{Arrival, ClientKind};
+use super::access::Over;
+use super::client_eviction::{Candidate, ClientState};
 use super::connection::AdminConnection;
 use crate::net::stream::Stream;
 
@@ -42,43 +42,6 @@ pub(super) struct AdminClient {
     pub ended: bool,
 }
 
-/// What a client gets. Those of each kind have places of their own, so that no machine of the
-/// network takes a place of the admin plane, nor a stranger one of those that may ask.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ClientKind {
-    Admin,
-    Metrics,
-    /// No `<allow>` has its address: it gets a refusal.
-    Stranger,
-}
-
-impl ClientKind {
-    /// The number of connections of this kind.
-    pub const fn places(self) -> usize {
-        match self {
-            ClientKind::Admin => MAX_CLIENTS,
-            ClientKind::Metrics | ClientKind::Stranger => MAX_SCRAPERS,
-        }
-    }
-
-    /// Its name in the log.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ClientKind::Admin => "admin",
-            ClientKind::Metrics | ClientKind::Stranger => "metrics",
-        }
-    }
-}
-
-impl From<Service> for ClientKind {
-    fn from(service: Service) -> ClientKind {
-        match service {
-            Service::Admin => ClientKind::Admin,
-            Service::Metrics => ClientKind::Metrics,
-        }
-    }
-}
-
 /// The stage of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientStage {
@@ -95,11 +58,11 @@ pub(super) enum ClientStage {
 impl AdminClient {
     /// A new client that has made no request.
     pub fn new(arrival: Arrival, now: Instant) -> AdminClient {
-        let Arrival { stream, service, over, peer, user, address } = arrival;
+        let Arrival { stream, kind, over, peer, user, address } = arrival;
         AdminClient {
             stream,
             connection: AdminConnection::default(),
-            kind: service.into(),
+            kind,
             over,
             peer,
             user,
@@ -195,8 +158,8 @@ mod tests {
         let (mut far, near) = mio::net::UnixStream::pair().expect("a pair");
         let now = clock::instant();
         let (stream, peer) = (Stream::Unix(near), "unix".into());
-        let (service, over) = (Service::Admin, Over::Unix);
-        let arrival = Arrival { stream, service, over, peer, user: None, address: None };
+        let (kind, over) = (ClientKind::Admin, Over::Unix);
+        let arrival = Arrival { stream, kind, over, peer, user: None, address: None };
         let mut client = AdminClient::new(arrival, now);
         let request = b"GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n";
         let (mut sent, mut taken) = (0, 0);

@@ -330,7 +330,20 @@ impl AdminConnection {
 }
 
 /// Parameters that the log shows.
-const SHOWN: [&str; 8] = ["biz", "limit", "used", "on", "n", "by", "before", "lift-bans"];
+const SHOWN: [&str; 12] = [
+    "biz",
+    "limit",
+    "used",
+    "on",
+    "n",
+    "by",
+    "window",
+    "since",
+    "before",
+    "grow",
+    "lossy",
+    "lift-bans",
+];
 
 /// Method, path and parameters for the log, without the key, which is private.
 fn shown(head: &Head<'_, '_>) -> String {

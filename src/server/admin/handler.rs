@@ -1,8 +1,9 @@
 //! The handler answers requests, at once or when their result has come.
 //!
 //! Invariant: nothing here waits but for the disk, where a change is written to map.xml and to the
-//! log of changes. A change is in progress while other requests are served. An
-//! inspection of the files runs on its own thread. Void records are cleared in pieces.
+//! log of changes, and at most a second for the master's line in that log. A change is in progress
+//! while other requests are served. An inspection of the files runs on its own thread. Void records
+//! are cleared in pieces.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ use super::recording::Recording;
 use super::response::{Addressed, Refusal, Response, StatusDocument};
 use super::route::{Change, Route};
 use super::subject;
-use crate::process::change_log::{self, Author, Conclusion, Outcome, What};
+use crate::process::change_log::{Author, Conclusion, LoggedChange, Outcome, What};
 use crate::process::void_records::VoidRecords;
 use crate::protocol::element::Element;
 use crate::protocol::{Code, Format};
@@ -86,8 +87,8 @@ pub struct Handler {
     /// Past figures, for rates.
     history: History,
     next_note: Instant,
-    /// The history in the data directory.
-    recording: Recording,
+    /// The history in the data directory. None: there is only `<metrics>`, which does not serve it.
+    recording: Option<Recording>,
     data_dir: PathBuf,
     master: Pid,
     pulse: Arc<Pulse>,
@@ -125,7 +126,7 @@ pub struct HandlerParts {
     pub master: Pid,
     pub pulse: Arc<Pulse>,
     pub hottest: Arc<Mutex<Hottest>>,
-    pub recording: Recording,
+    pub recording: Option<Recording>,
 }
 
 impl Handler {
@@ -166,10 +167,10 @@ impl Handler {
     /// such a change would have it is changed; of the others nobody can tell.
     fn conclude_orphans(&mut self) {
         let map = self.elements(None).ok().flatten().unwrap_or_default();
-        let is_made = |change: &change_log::Change| {
+        let is_made = |change: &LoggedChange| {
             let is_edit = matches!(change.what, What::Biz | What::Undo);
-            let new = change.new.as_deref().filter(|_| is_edit)?;
-            map_edit::holds(&map, new).then_some(true)
+            let new = change.new.as_deref().filter(|_| is_edit);
+            new.is_some_and(|new| map_edit::holds(&map, new))
         };
         if let Err(error) = self.changes.log().conclude_orphans(is_made) {
             tracing::error!(%error, "changes.log: cannot look for changes that have not ended");
@@ -208,7 +209,9 @@ impl Handler {
         let runtime = self.service.handle().runtime();
         let (sums, time) = (runtime.sums(), clock::now());
         self.history.note(now, &sums, &snapshot::processes(runtime));
-        self.recording.note(now, time, &sums);
+        if let Some(recording) = &mut self.recording {
+            recording.note(now, time, &sums);
+        }
         // A little after each whole second: each has a row of its own.
         let left_ms = 1000 - time % 1000 + SECOND_IS_OVER_MS;
         self.next_note = now + Duration::from_millis(left_ms);
@@ -240,16 +243,16 @@ impl Handler {
     }
 
     /// Whether a client from this address may read metrics. None: it came over a unix socket.
-    /// Counts it if not.
     pub fn allows(&self, address: Option<IpAddr>) -> bool {
-        let allow = &self.service.conf().srv.allow;
-        let is_allowed =
-            address.is_none_or(|address| allow.iter().any(|block| block.contains(address)));
-        if let (false, Some(counters)) = (is_allowed, self.service.handle().counters()) {
+        self.service.conf().srv.allows(address)
+    }
+
+    /// Counts a client that may not.
+    pub fn count_refused(&self) {
+        if let Some(counters) = self.service.handle().counters() {
             counters.count(Counter::Connections);
             counters.count(Counter::ConnectionsRefused);
         }
-        is_allowed
     }
 
     /// Whether something in progress needs attention.
@@ -280,8 +283,8 @@ impl Handler {
             Route::Scrape => return Some(Response::page(metrics::CONTENT_TYPE, self.scrape())),
             Route::Stats { back_ms } => {
                 let mut figures = self.figures();
-                if let Some(back_ms) = back_ms {
-                    match self.recording.past(back_ms, figures.now_ms) {
+                if let (Some(back_ms), Some(recording)) = (back_ms, &mut self.recording) {
+                    match recording.past(back_ms, figures.now_ms) {
                         Ok(past) => figures.past = Some(past),
                         Err(refusal) => return Some(Response::refusal(format, &refusal)),
                     }
@@ -362,7 +365,7 @@ impl Handler {
         }
         self.go_on_clearing(tell);
         let now_ns = clock::monotonic_ns();
-        self.changes.pay_log(now_ns);
+        self.changes.retry_pending(now_ns);
         if let Some(Addressed { who, what: done }) = self.changes.poll(now_ns) {
             let response = answer(&who, done);
             tell.push(Addressed { who, what: response });

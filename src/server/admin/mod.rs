@@ -8,7 +8,7 @@
 //! | file | duty |
 //! | --- | --- |
 //! | [`plane`] | the thread: started, woken, ended |
-//! | [`accept`] | its listener, those of metrics, and new clients |
+//! | `accept` | its listener, those of metrics, and new clients |
 //! | `client` | one client: its socket and its stage |
 //! | [`pulse`] | the keeper's flush in progress |
 //! | [`access`] | which clients may make which requests |
@@ -32,7 +32,7 @@
 //! | [`server`] | sockets and time |
 //! | [`error`] | why the plane does not start |
 
-pub mod accept;
+mod accept;
 pub mod access;
 pub mod brake;
 pub mod change_queue;

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
 
-use super::accept::{ACCEPTS_PER_TICK, Arrival, Listeners, PlaneListeners};
+use super::accept::{ACCEPTS_PER_TICK, Arrival, ClientKind, Listeners, PlaneListeners};
 use super::access;
 use super::brake::{Brake, DELAY};
-use super::client::{AdminClient, ClientKind, ClientStage, IDLE, READ_BYTES};
+use super::client::{AdminClient, ClientStage, IDLE, READ_BYTES};
 use super::client_eviction::{
     Candidate, ClientState, MAX_CLIENTS, MAX_HOLDING, MAX_SCRAPERS, client_to_evict,
 };
@@ -29,6 +29,8 @@ use super::response::{Addressed, Refusal, Response};
 use crate::process::change_log;
 use crate::process::log::LogThrottle;
 use crate::protocol::Error;
+use crate::protocol::element::Element;
+use crate::stats::{history_document, history_file, metrics};
 use frs::base::clock;
 
 /// Time limit for a request, and for an answer.
@@ -41,17 +43,26 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 const PAUSE: Duration = Duration::from_millis(100);
 /// The memory of the admin plane: for each connection a head, for some of them a body, doubled as
 /// they grow; map.xml before, after and as answered in each format, each parsed once; a business in
-/// JSON; a file of the changes, and what is shown of it.
+/// JSON; a file of the changes, and what is shown of it; the rows of histories that are answered.
 pub const HELD_BYTES: usize = MAX_CLIENTS * 2 * (MAX_HEAD_BYTES as usize + READ_BYTES)
     + MAX_HOLDING * 2 * MAX_BODY_BYTES as usize
     + 8 * files::MAX_BYTES as usize
     + map_json::HELD_BYTES
-    + change_log::HELD_BYTES;
+    + change_log::HELD_BYTES
+    + HISTORY_BIZ_BYTES;
+/// The memory for a business in histories: in each answer, and in the one that is being made. A row
+/// itself takes as much.
+pub const HISTORY_BIZ_BYTES: usize =
+    history_file::MAX_ROWS * (MAX_HOLDING * history_document::BIZ_BYTES + size_of::<Element>() * 4);
 /// The memory for clients of metrics: a head for each connection, also of those that may not ask;
-/// and the texts that they have not taken yet, for all that are made while one of them may wait.
-pub const METRICS_HELD_BYTES: usize = 2 * MAX_SCRAPERS * 2 * (MAX_HEAD_BYTES as usize + READ_BYTES)
-    + (BUSY.as_millis() / SCRAPE_AGE.as_millis() + 2) as usize * METRICS_BYTES;
-/// The text of the metrics of ten thousand businesses.
+/// and the texts without businesses.
+pub const METRICS_HELD_BYTES: usize =
+    2 * MAX_SCRAPERS * 2 * (MAX_HEAD_BYTES as usize + READ_BYTES) + TEXTS * METRICS_BYTES;
+/// The memory for a business in these texts.
+pub const METRICS_BIZ_HELD_BYTES: usize = TEXTS * metrics::BIZ_BYTES;
+/// The texts that clients have not taken yet: all that are made while one of them may wait.
+const TEXTS: usize = (BUSY.as_millis() / SCRAPE_AGE.as_millis() + 2) as usize;
+/// The metrics without those of businesses, but with their limits.
 const METRICS_BYTES: usize = 4 << 20;
 /// The attachments that map all groups: the plane's own, and that of the inspections.
 pub const MAPS: u64 = 2;
@@ -408,6 +419,7 @@ impl Server {
         let mut client = AdminClient::new(arrival, now);
         if client.kind == ClientKind::Metrics && !self.handler.allows(client.address) {
             client.kind = ClientKind::Stranger;
+            self.handler.count_refused();
             client.connection.forbid(clock::now());
         }
         let kind = client.kind;

@@ -5,7 +5,7 @@
 use super::map_edit::{Edit, Undone};
 use super::response::Refusal;
 use super::route::Which;
-use crate::process::change_log::{Change, Subject, What};
+use crate::process::change_log::{LoggedChange, Subject, What};
 use crate::protocol::element::{Element, Layout};
 use crate::protocol::{Code, Format};
 use frs::service::RecordFigures;
@@ -44,7 +44,7 @@ pub fn record_text(figures: &RecordFigures) -> String {
 ///
 /// # Errors
 /// It has made none, or the log does not have all of it.
-pub fn undone(change: &Change) -> Result<Undone<'_>, Refusal> {
+pub fn undone(change: &LoggedChange) -> Result<Undone<'_>, Refusal> {
     let no = |words: &str| {
         let words = format!("change {} {words}", change.id);
         Err(Refusal::new(422, Code::Refused, words))
@@ -65,11 +65,11 @@ pub fn undone(change: &Change) -> Result<Undone<'_>, Refusal> {
 }
 
 /// The changes as a document.
-pub fn document(changes: Vec<Change>) -> Element {
+pub fn document(changes: Vec<LoggedChange>) -> Element {
     Element::new("changes").holding(changes.into_iter().map(element))
 }
 
-fn element(change: Change) -> Element {
+fn element(change: LoggedChange) -> Element {
     Element::new("change")
         .with("id", change.id)
         .with("time", change.time)
@@ -88,8 +88,8 @@ mod tests {
     use crate::process::change_log::Outcome;
     use frs::service::LimitUse;
 
-    fn change(what: What, outcome: Outcome) -> Change {
-        Change {
+    fn change(what: What, outcome: Outcome) -> LoggedChange {
+        LoggedChange {
             id: 17,
             time: "2026-11-22T12:00:00.123Z".into(),
             who: "alice".into(),
@@ -125,7 +125,8 @@ mod tests {
     fn only_what_was_an_edit_and_is_kept_can_be_undone() {
         for what in [What::Biz, What::Undo] {
             assert!(undone(&change(what, Outcome::Done)).is_ok());
-            let long = Change { old: Some("(too long)".into()), ..change(what, Outcome::Done) };
+            let long =
+                LoggedChange { old: Some("(too long)".into()), ..change(what, Outcome::Done) };
             assert_eq!(undone(&long).unwrap_err().status, 422);
         }
         for what in [What::Node, What::Reset, What::Reload, What::Degrade, What::LiftBans] {

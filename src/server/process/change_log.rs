@@ -28,8 +28,9 @@ use nix::fcntl::{Flock, FlockArg};
 use serde_json::Value;
 
 use frs::base::clock::{self, Millis};
+use frs::base::figures;
 
-pub use read::{Change, find, list};
+pub use read::{LoggedChange, find, list};
 
 /// The most bytes of a file.
 pub const MAX_FILE_BYTES: u64 = 4 << 20;
@@ -38,7 +39,7 @@ pub const MAX_TEXT_BYTES: usize = 256 << 10;
 /// The memory to read it: a file, and what is shown of it.
 pub const HELD_BYTES: usize = 2 * MAX_FILE_BYTES as usize;
 /// The most bytes of outcomes that wait for room on the disk.
-const MAX_OWED_BYTES: usize = 1 << 20;
+const MAX_PENDING_BYTES: usize = 1 << 20;
 /// The pause between two looks whether another process has finished its line.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// How often a file is opened again because it became full meanwhile.
@@ -181,7 +182,7 @@ pub struct ChangeLog {
     /// The file as this process has left it. If it is another one, its last id is read again.
     seen: Option<Extent>,
     /// Outcomes that could not be written yet.
-    owed: String,
+    pending: String,
 }
 
 /// A file and its length.
@@ -196,7 +197,7 @@ impl ChangeLog {
     /// for another process that writes a line.
     pub fn new(data_dir: &Path, patience: Duration) -> ChangeLog {
         let data_dir = data_dir.to_owned();
-        ChangeLog { data_dir, patience, last_id: 0, seen: None, owed: String::new() }
+        ChangeLog { data_dir, patience, last_id: 0, seen: None, pending: String::new() }
     }
 
     /// Notes that changes begin; returns their ids.
@@ -228,55 +229,52 @@ impl ChangeLog {
     }
 
     /// Notes how changes have ended. What cannot be written now is written with the next line, or
-    /// by [`Self::pay`].
+    /// by [`Self::write_pending`].
     pub fn conclude(&mut self, ids: &[u64], conclusion: &Conclusion) {
         let lines: String = ids.iter().map(|&id| outcome_line(id, conclusion)).collect();
-        if self.owed.len() + lines.len() > MAX_OWED_BYTES {
+        if self.pending.len() + lines.len() > MAX_PENDING_BYTES {
             tracing::error!(?ids, "changes.log: too many outcomes wait: this one is lost");
             return;
         }
-        self.owed.push_str(&lines);
-        if let Err(error) = self.pay() {
+        self.pending.push_str(&lines);
+        if let Err(error) = self.write_pending() {
             tracing::error!(%error, ?ids, "changes.log: cannot write the outcome of a change");
         }
     }
 
     /// Whether outcomes wait for room.
-    pub fn owes(&self) -> bool {
-        !self.owed.is_empty()
+    pub fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
     }
 
     /// Writes the outcomes that wait.
     ///
     /// # Errors
     /// They wait on.
-    pub fn pay(&mut self) -> io::Result<()> {
-        if self.owes() { self.append(|_| String::new()) } else { Ok(()) }
+    pub fn write_pending(&mut self) -> io::Result<()> {
+        if self.has_pending() { self.append(|_| String::new()) } else { Ok(()) }
     }
 
-    /// Gives an outcome to the changes that a dead process has begun. `is_made` tells of each
-    /// whether it is in force.
+    /// Gives an outcome to the changes that a dead process has begun. `is_made` tells which are in
+    /// force; of the others nobody can tell.
     ///
     /// # Errors
     /// The log cannot be read or written.
-    pub fn conclude_orphans(
-        &mut self,
-        is_made: impl Fn(&Change) -> Option<bool>,
-    ) -> io::Result<()> {
+    pub fn conclude_orphans(&mut self, is_made: impl Fn(&LoggedChange) -> bool) -> io::Result<()> {
         for orphan in read::unfinished(&self.data_dir)? {
-            let outcome = match is_made(&orphan) {
-                Some(true) => Outcome::Done,
-                Some(false) => Outcome::Failed,
-                None => Outcome::Unknown,
-            };
+            let outcome = if is_made(&orphan) { Outcome::Done } else { Outcome::Unknown };
             let (id, word) = (orphan.id, outcome.word());
-            tracing::warn!(id, outcome = word, "changes.log: the server died in a change");
-            self.owed.push_str(&outcome_line(id, &outcome.into()));
+            tracing::warn!(
+                id,
+                outcome = word,
+                "changes.log: a change has begun and has no outcome"
+            );
+            self.pending.push_str(&outcome_line(id, &outcome.into()));
         }
-        self.pay()
+        self.write_pending()
     }
 
-    /// Appends the owed outcomes and these lines, for which it tells the last id. All of it is on
+    /// Appends the pending outcomes and these lines, for which it tells the last id. All of it is on
     /// disk, or nothing is there.
     fn append(&mut self, lines: impl FnOnce(u64) -> String) -> io::Result<()> {
         let mut log = self.open()?;
@@ -284,7 +282,7 @@ impl ChangeLog {
         if self.seen != Some(here) {
             self.last_id = read::last_id(&self.data_dir)?.max(self.last_id);
         }
-        let mut text = self.owed.clone();
+        let mut text = self.pending.clone();
         text.push_str(&lines(self.last_id));
         if here.bytes > 0 && here.bytes + text.len() as u64 > MAX_FILE_BYTES {
             fs::rename(path_in(&self.data_dir), former_in(&self.data_dir))?;
@@ -299,7 +297,7 @@ impl ChangeLog {
         if before == 0 {
             File::open(&self.data_dir)?.sync_all()?;
         }
-        self.owed.clear();
+        self.pending.clear();
         self.seen = Some(extent(&log)?);
         Ok(())
     }
@@ -361,7 +359,7 @@ fn line(id: u64, now: Millis, author: &Author, subject: &Subject, begun: bool) -
             line += &format!(",\"{name}\":{}", Value::from(value));
         }
     };
-    member("time", Some(&time(now)));
+    member("time", Some(&figures::time(now, 3)));
     member("who", Some(&author.who));
     member("peer", author.peer.as_deref());
     member("what", Some(subject.what.word()));
@@ -386,12 +384,6 @@ const TOO_LONG: &str = "(too long)";
 
 fn kept(text: Option<&String>) -> Option<&str> {
     text.map(|text| if text.len() > MAX_TEXT_BYTES { TOO_LONG } else { text })
-}
-
-/// A time as RFC 3339 in UTC, with milliseconds.
-fn time(ms: Millis) -> String {
-    let instant = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-    instant.map_or_else(|| format!("{ms} ms"), |instant| format!("{instant:.3}"))
 }
 
 fn path_in(data_dir: &Path) -> PathBuf {

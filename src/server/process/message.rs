@@ -114,7 +114,8 @@ pub enum Ask {
 }
 
 const READY: &[u8] = b"ready";
-/// A kind, a number or two epochs, and a biz, a switch or what may be lost.
+/// A kind; a biz, a switch or what may be lost; and two numbers: that of the request, an epoch or a
+/// biz.
 const MESSAGE_BYTES: usize = 1 + 4 + 8 + 8;
 const _: () = assert!(MESSAGE_BYTES <= MESSAGE_BYTES_MAX);
 /// In place of an epoch or a biz: none.

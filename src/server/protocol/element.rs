@@ -203,8 +203,18 @@ impl Element {
     }
 
     fn write_xml(&self, out: &mut Vec<u8>, layout: Layout) {
+        self.write_named(out, layout, None);
+    }
+
+    /// Writes it with the attribute `name`, if it has a name of its own.
+    fn write_named(&self, out: &mut Vec<u8>, layout: Layout, name: Option<&str>) {
         out.push(b'<');
         out.extend_from_slice(self.name.as_bytes());
+        if let Some(name) = name {
+            out.extend_from_slice(b" name=\"");
+            write_escaped(out, name);
+            out.push(b'"');
+        }
         for (name, value) in &self.attributes {
             out.push(b' ');
             out.extend_from_slice(name.as_bytes());
@@ -317,11 +327,9 @@ impl Part {
                 end_tag(out, name);
             }
             Part::Named(_, children) => {
-                for (name, child) in children {
-                    let mut named = child.clone();
-                    named.attributes.insert(0, ("name", Value::Text(name.clone())));
-                    named.write_xml(out, layout);
-                }
+                children
+                    .iter()
+                    .for_each(|(name, child)| child.write_named(out, layout, Some(name)));
             }
         }
     }
@@ -375,14 +383,13 @@ impl Member<'_> {
                 out.extend_from_slice(number.to_string().as_bytes());
             }),
             Member::Named(children) => {
-                out.push(b'{');
-                for (nth, (name, child)) in children.iter().enumerate() {
-                    if nth > 0 {
-                        out.push(b',');
-                    }
-                    write_string(out, name);
-                    out.push(b':');
+                let mut before = b'{';
+                for (name, child) in *children {
+                    write_name(out, std::mem::replace(&mut before, b','), name);
                     child.write_json(out, layout);
+                }
+                if children.is_empty() {
+                    out.push(b'{');
                 }
                 out.push(b'}');
             }

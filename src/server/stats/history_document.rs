@@ -1,8 +1,12 @@
 //! The history as a part of the document of figures: `history`, with a row for each step.
 
+use std::collections::BTreeMap;
+
 use super::history_file::{Row, RowBiz, Step};
 use crate::protocol::element::Element;
-use crate::protocol::xml;
+
+/// The most bytes of a business in a row: its name, and three figures with their names.
+pub const BIZ_BYTES: usize = 64 + 3 * 20 + 40;
 
 /// Rows of the past, the oldest one first.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,24 +17,24 @@ pub struct Past {
     pub rows: Vec<Row>,
 }
 
-/// Their element. `name_of` knows the names of businesses.
-pub fn history(past: &Past, name_of: impl Fn(u32) -> Option<String>) -> Element {
+/// Their element. `names` are those of businesses, fit for a document.
+pub fn history(past: &Past, names: &BTreeMap<u32, String>) -> Element {
     Element::new("history")
         .with("step-s", past.step.ms() / 1000)
-        .listing("rows", past.rows.iter().map(|of| row(of, &name_of)))
+        .listing("rows", past.rows.iter().map(|of| row(of, names)))
 }
 
-fn row(row: &Row, name_of: &impl Fn(u32) -> Option<String>) -> Element {
+fn row(row: &Row, names: &BTreeMap<u32, String>) -> Element {
     let biz = |biz: &RowBiz| {
-        let name = biz.id.map_or_else(
-            || "others".to_owned(),
-            |id| name_of(id).unwrap_or_else(|| id.to_string()),
-        );
+        let name = match biz.id {
+            Some(id) => names.get(&id).cloned().unwrap_or_else(|| id.to_string()),
+            None => "others".to_owned(),
+        };
         let element = Element::new("biz")
             .with("allowed", biz.allowed)
             .with("limited", biz.limited)
             .with_some("p99-us", biz.p99_us);
-        (xml::replace_forbidden(&name).into_owned(), element)
+        (name, element)
     };
     Element::new("row")
         .with("time", row.time_ms)

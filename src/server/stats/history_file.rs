@@ -91,6 +91,9 @@ impl Step {
     }
 }
 
+/// The most rows of a kind.
+pub const MAX_ROWS: usize = Step::Minute.rows() as usize;
+
 /// The size of the file.
 pub const BYTES: u64 =
     ROWS_START as u64 + (Step::Second.rows() + Step::Minute.rows()) * ROW_BYTES as u64;
@@ -168,7 +171,7 @@ impl HistoryFile {
         let path = data_dir.join(NAME);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o640);
-        let file = options.open(path)?;
+        let file = sys::open_regular(&options, &path)?;
         if !sys::try_lock_range(&file, 0, 1)? {
             return Ok(None);
         }
@@ -195,9 +198,9 @@ impl HistoryFile {
         self.write(0, &[MAGIC, VERSION])
     }
 
-    /// The state that counts, if there is one. Rows that begin later are removed: they were not
-    /// committed.
-    pub fn last(&mut self) -> io::Result<Option<Totals>> {
+    /// Returns the state that counts, if there is one, and removes rows that begin later: they were
+    /// not committed.
+    pub fn recover(&mut self) -> io::Result<Option<Totals>> {
         let mut newest = None;
         for copy in 0..2 {
             if let Some((sequence, totals)) = self.read_state(copy)?

@@ -5,6 +5,7 @@
 //! its labels. Names are escaped, and a key is never a label.
 
 use std::fmt::{self, Display, Write};
+use std::ops::RangeInclusive;
 
 use super::snapshot::{GroupSnapshot, LimitBounds, Stats};
 use crate::protocol::call::{Call, status_word};
@@ -20,6 +21,9 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The most limits whose settings are shown.
 const MAX_LIMITS: usize = 16_384;
+
+/// The most bytes of a business's metrics, without those of its limits.
+pub const BIZ_BYTES: usize = 4 << 10;
 
 /// All metrics of a server.
 pub fn text(stats: &Stats) -> String {
@@ -51,6 +55,11 @@ struct Label<'a> {
 
 fn label<'a>(name: &'a str, value: &'a str) -> Label<'a> {
     Label { name, value }
+}
+
+/// The labels of a bucket.
+fn with_bound<'a>(own: Option<Label<'a>>, bound: &'a str) -> Vec<Label<'a>> {
+    own.into_iter().chain([label("le", bound)]).collect()
 }
 
 /// The value of a label, escaped.
@@ -104,13 +113,27 @@ impl Page {
 
     fn histogram(&mut self, name: &str, help: &str, times: &Histogram) {
         self.head(name, "histogram", help);
+        self.histogram_samples(name, None, times, 0..=u64::MAX);
+    }
+
+    /// The samples of a histogram, with the buckets of these bounds in microseconds.
+    fn histogram_samples(
+        &mut self,
+        name: &str,
+        own: Option<Label<'_>>,
+        times: &Histogram,
+        bounds_us: RangeInclusive<u64>,
+    ) {
         let bucket = format!("{name}_bucket");
         for Doubling { bound_us, count } in times.doublings() {
-            self.sample(&bucket, &[label("le", &Seconds(bound_us).to_string())], count);
+            if bounds_us.contains(&bound_us) {
+                let bound = Seconds(bound_us).to_string();
+                self.sample(&bucket, &with_bound(own, &bound), count);
+            }
         }
-        self.sample(&bucket, &[label("le", "+Inf")], times.count());
-        self.sample(&format!("{name}_sum"), &[], Seconds(times.sum_us));
-        self.sample(&format!("{name}_count"), &[], times.count());
+        self.sample(&bucket, &with_bound(own, "+Inf"), times.count());
+        self.sample(&format!("{name}_sum"), own.as_slice(), Seconds(times.sum_us));
+        self.sample(&format!("{name}_count"), own.as_slice(), times.count());
     }
 
     fn requests(&mut self, sums: &Sums) {
@@ -182,24 +205,13 @@ impl Page {
     fn biz_times(&mut self, stats: &Stats) {
         const NAME: &str = "frs_biz_request_seconds";
         // 16 us to 1 s: a business has enough series.
-        const BOUNDS_US: std::ops::RangeInclusive<u64> = 1 << 4..=1 << 20;
+        const BOUNDS_US: RangeInclusive<u64> = 1 << 4..=1 << 20;
         let help = "Time of a request by business, sampled: a worker's tick counts for the \
                     business of its last item.";
         self.head(NAME, "histogram", help);
-        let part = |suffix: &str| format!("{NAME}_{suffix}");
-        let (bucket, sum, total) = (part("bucket"), part("sum"), part("count"));
         for biz in stats.bizs.iter().filter(|biz| biz.times.count() > 0) {
             let name = biz.label();
-            let of_biz = label("biz", &name);
-            for Doubling { bound_us, count } in biz.times.doublings() {
-                if BOUNDS_US.contains(&bound_us) {
-                    let bound = Seconds(bound_us).to_string();
-                    self.sample(&bucket, &[of_biz, label("le", &bound)], count);
-                }
-            }
-            self.sample(&bucket, &[of_biz, label("le", "+Inf")], biz.times.count());
-            self.sample(&sum, &[of_biz], Seconds(biz.times.sum_us));
-            self.sample(&total, &[of_biz], biz.times.count());
+            self.histogram_samples(NAME, Some(label("biz", &name)), &biz.times, BOUNDS_US);
         }
     }
 

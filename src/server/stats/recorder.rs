@@ -54,7 +54,7 @@ impl Recorder {
     /// The file cannot be opened, or there is no room for it.
     pub fn open(data_dir: &Path) -> io::Result<Option<Recorder>> {
         let Some(mut file) = HistoryFile::open(data_dir)? else { return Ok(None) };
-        let last = file.last()?;
+        let last = file.recover()?;
         let mut running = Running::default();
         if let Some(last) = &last {
             running.begin_ms = Step::Minute.begin(last.second_ms);
@@ -63,7 +63,7 @@ impl Recorder {
             }
             running.earlier = file.rows(Step::Minute, running.begin_ms, running.begin_ms)?.pop();
             // As it was before a second that was not committed.
-            file.write_row(Step::Minute, &running.row(&Latency::default()))?;
+            file.write_row(Step::Minute, &running.row(None))?;
         }
         Ok(Some(Recorder { file, last, second: None, minute: None, running }))
     }
@@ -79,7 +79,7 @@ impl Recorder {
         let latency = Latency::of(sums);
         if let Some(last) = &self.last {
             let of_second = self.second.as_ref().map(|before| latency.since(before));
-            let row = row(&totals, last, of_second.as_ref());
+            let row = row(&totals, last, of_second);
             self.file.write_row(Step::Second, &row)?;
             let minute_ms = Step::Minute.begin(second_ms);
             if self.running.begin_ms != minute_ms {
@@ -88,7 +88,7 @@ impl Recorder {
             }
             self.running.add(&row);
             let before = self.minute.get_or_insert_with(|| latency.clone());
-            let running = self.running.row(&latency.since(before));
+            let running = self.running.row(Some(latency.since(before)));
             self.file.write_row(Step::Minute, &running)?;
         }
         self.file.commit(&totals)?;
@@ -166,12 +166,28 @@ impl Latency {
         Latency { all: sums.request_times.clone(), bizs }
     }
 
-    fn since(&self, before: &Latency) -> Latency {
-        let bizs = self.bizs.iter().map(|(id, times)| match before.bizs.get(id) {
-            Some(before) => (*id, times_since(times, before)),
-            None => (*id, times.clone()),
-        });
-        Latency { all: times_since(&self.all, &before.all), bizs: bizs.collect() }
+    fn since<'a>(&'a self, before: &'a Latency) -> LatencySpan<'a> {
+        LatencySpan { now: self, before }
+    }
+}
+
+/// The latency between two times.
+#[derive(Debug, Clone, Copy)]
+struct LatencySpan<'a> {
+    now: &'a Latency,
+    before: &'a Latency,
+}
+
+impl LatencySpan<'_> {
+    fn of_all(self) -> Histogram {
+        times_since(&self.now.all, &self.before.all)
+    }
+
+    /// That of a business, of which it is known.
+    fn of_biz(self, id: u32) -> Option<Histogram> {
+        let now = self.now.bizs.get(&id)?;
+        let before = self.before.bizs.get(&id);
+        Some(before.map_or_else(|| now.clone(), |before| times_since(now, before)))
     }
 }
 
@@ -185,7 +201,7 @@ fn quantile(times: &Histogram, thousandths: u64) -> Option<u32> {
 }
 
 /// The row of the second that ended with `now`.
-fn row(now: &Totals, before: &Totals, latency: Option<&Latency>) -> Row {
+fn row(now: &Totals, before: &Totals, latency: Option<LatencySpan<'_>>) -> Row {
     let bizs = now
         .bizs
         .iter()
@@ -200,7 +216,7 @@ fn row_of(
     requests: u64,
     bizs: Vec<(u32, BizTotals)>,
     mut others: BizTotals,
-    latency: Option<&Latency>,
+    latency: Option<LatencySpan<'_>>,
 ) -> Row {
     let mut all = others;
     bizs.iter().for_each(|(_, totals)| all.add(totals));
@@ -210,14 +226,16 @@ fn row_of(
     let rest = named.split_off(named.len().min(ROW_BIZS));
     let unnamed = bizs.iter().filter(|(id, _)| *id == NO_BIZ);
     rest.iter().chain(unnamed).for_each(|(_, totals)| others.add(totals));
-    let p99_us = |id: &u32| quantile(latency?.bizs.get(id)?, 990);
+    let of_all = latency.map(LatencySpan::of_all);
+    let of_all = |thousandths| quantile(of_all.as_ref()?, thousandths);
+    let p99_us = |id: u32| quantile(&latency?.of_biz(id)?, 990);
     let mut bizs: Vec<RowBiz> = named
         .iter()
         .map(|(id, totals)| RowBiz {
             id: Some(*id),
             allowed: totals.allowed,
             limited: totals.limited,
-            p99_us: p99_us(id),
+            p99_us: p99_us(*id),
         })
         .collect();
     if others.items() > 0 {
@@ -230,8 +248,8 @@ fn row_of(
         allowed: all.allowed,
         limited: all.limited,
         errors: all.errors,
-        p50_us: latency.and_then(|latency| quantile(&latency.all, 500)),
-        p99_us: latency.and_then(|latency| quantile(&latency.all, 990)),
+        p50_us: of_all(500),
+        p99_us: of_all(990),
         bizs,
     }
 }
@@ -261,9 +279,9 @@ impl Running {
         self.others.add(&BizTotals { allowed, limited, errors: row.errors });
     }
 
-    fn row(&self, latency: &Latency) -> Row {
+    fn row(&self, latency: Option<LatencySpan<'_>>) -> Row {
         let bizs = self.bizs.iter().map(|(id, totals)| (*id, *totals)).collect();
-        let mut row = row_of(self.begin_ms, self.requests, bizs, self.others, Some(latency));
+        let mut row = row_of(self.begin_ms, self.requests, bizs, self.others, latency);
         if let Some(earlier) = &self.earlier {
             row.p50_us = row.p50_us.max(earlier.p50_us);
             row.p99_us = row.p99_us.max(earlier.p99_us);

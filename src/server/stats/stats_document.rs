@@ -43,9 +43,9 @@ fn root(stats: &Stats) -> Element {
         .listing("bizs", stats.bizs.iter().map(biz));
     let root = if stats.has_cluster { root.holding_one(cluster(stats)) } else { root };
     let Some(past) = &stats.past else { return root };
-    let names: BTreeMap<u32, String> =
-        stats.bizs.iter().filter_map(|biz| Some((biz.id()?, biz.label()))).collect();
-    root.holding_one(history(past, |id| names.get(&id).cloned()))
+    let name = |biz: &Counted| Some((biz.id()?, xml::replace_forbidden(&biz.label()).into_owned()));
+    let names: BTreeMap<u32, String> = stats.bizs.iter().filter_map(name).collect();
+    root.holding_one(history(past, &names))
 }
 
 fn server(stats: &Stats) -> Element {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a tick does a bounded amount of work for each client. It waits for nothing but its
 //! share of semaphores, so a stalled client delays no other. In the steady state it allocates
-//! nothing and writes no log line.
+//! nothing and writes no log line, unless `<log refusals>` asks for some.
 
 mod parking;
 mod refusals;
@@ -631,13 +631,11 @@ impl Worker {
     fn refusal_of(&self, peer: Option<IpAddr>) -> Option<protocol::Error> {
         let srv: &Srv = &self.conf.srv;
         let served = self.clients.len() - self.free.len() - self.refused;
-        match peer {
-            Some(peer) if !srv.allow.iter().any(|block| block.contains(peer)) => {
-                Some(protocol::Error::PeerForbidden)
-            }
-            _ if served >= srv.http.max_connections as usize => Some(protocol::Error::Overloaded),
-            _ => None,
+        if !srv.allows(peer) {
+            return Some(protocol::Error::PeerForbidden);
         }
+        let is_full = served >= srv.http.max_connections as usize;
+        is_full.then_some(protocol::Error::Overloaded)
     }
 
     /// Answers a client that is not served.

@@ -88,7 +88,7 @@ fn another_machine_reads_metrics_and_nothing_else() {
     let get = |source, port: u16, path: &str| {
         other.get(source, &format!("http://10.99.0.1:{port}{path}"))
     };
-    let (status, metrics) = wait_until("metrics are read", || get(known, 7602, "/metrics")).clone();
+    let (status, metrics) = wait_until("metrics are read", || get(known, 7602, "/metrics"));
     assert_eq!(status, "200", "{metrics}");
     assert!(metrics.contains("\nfrs_processes{role=\"worker\"} "), "{metrics}");
     let status = |source, port, path| get(source, port, path).map(|(status, _)| status);
@@ -103,6 +103,6 @@ fn another_machine_reads_metrics_and_nothing_else() {
     assert_eq!(status(known, 7601, "/metrics"), None, "the admin plane is the machine's own");
     let own = server.get("127.0.0.1", "http://127.0.0.1:7601/biz").expect("an answer");
     assert_eq!(own.0, "200");
-    let by_name = server.get("127.0.0.1", "http://127.0.0.1:7602/metrics").expect("an answer");
-    assert_eq!(by_name.0, "403", "of no allowed network");
+    let loopback = server.get("127.0.0.1", "http://127.0.0.1:7602/metrics").expect("an answer");
+    assert_eq!(loopback.0, "403", "the loopback is in no network of <allow>");
 }

@@ -1,10 +1,7 @@
 //! Rules for each Rust source: clocks, unsafe, length, columns, openings, tests, parameters.
 
-use super::source::{Code, Token, group, rust};
+use super::source::{Code, MAX_COLUMNS, MAX_LINES, Token, group, rust};
 use super::{Allowed, assert_none};
-
-const MAX_LINES: usize = 700;
-const MAX_COLUMNS: usize = 100;
 
 /// The files that read a clock. Everywhere else time is an argument, or comes from these files.
 const CLOCKS: [&str; 3] = [

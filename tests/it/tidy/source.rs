@@ -3,6 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+/// The most lines of a file of code.
+pub const MAX_LINES: usize = 700;
+/// The most columns of a line, of code and of prose.
+pub const MAX_COLUMNS: usize = 100;
+
 /// A text file of the repository.
 pub struct Source {
     /// The path from the root, with `/` as separator.

@@ -1,10 +1,8 @@
 //! Rules for every text of the repository: no host of a registry, no path of a particular machine,
 //! and prose that fits a window.
 
-use super::source::{Source, all};
+use super::source::{MAX_COLUMNS, MAX_LINES, Source, all};
 use super::{Allowed, assert_none};
-
-const MAX_COLUMNS: usize = 100;
 
 /// Hosts of registries, which builds from a mirror never reach. They are written in parts, or this
 /// file would contain them.
@@ -81,7 +79,6 @@ fn wide(text: &str) -> Vec<usize> {
 
 /// What is wrong with a part of the dashboard. What others wrote is below `vendor/`.
 fn faults_of_the_page(source: &Source) -> Vec<String> {
-    const MAX_LINES: usize = 700;
     let mut found = Vec::new();
     if source.text.lines().count() > MAX_LINES {
         found.push(format!("{}: more than {MAX_LINES} lines", source.path));

@@ -126,10 +126,11 @@ fn key_meaning(record: &NodeRecord, word: u64) -> String {
 }
 
 fn ban_meaning(Ban { until_ms, lifts }: Ban) -> String {
-    let times = if lifts == 1 { "" } else { "s" };
+    let until = show::time(until_ms);
     match lifts {
-        0 => show::time(until_ms),
-        _ => format!("{}, started after {lifts} lift{times} of the bans", show::time(until_ms)),
+        0 => until,
+        1 => format!("{until}, begun after bans were lifted once"),
+        _ => format!("{until}, begun after bans were lifted {lifts} times"),
     }
 }
 

@@ -110,7 +110,7 @@ enum Command {
         /// What to sort them by
         #[arg(long, value_enum, default_value_t = By::Used)]
         by: By,
-        /// How far `--by refused` looks back
+        /// How far `--by refused` looks back; 1m if left out
         #[arg(long, value_enum)]
         window: Option<Window>,
     },
@@ -182,9 +182,8 @@ fn main() -> ExitCode {
 }
 
 /// Ends with a usage error.
-fn missing(what: &str) -> ! {
-    let words = format!("top lacks {what}");
-    Arguments::command().error(clap::error::ErrorKind::MissingRequiredArgument, words).exit()
+fn refuse(words: &str) -> ! {
+    Arguments::command().error(clap::error::ErrorKind::ArgumentConflict, words).exit()
 }
 
 fn run(command: Command) -> Result<Done, Failed> {
@@ -208,10 +207,10 @@ fn run(command: Command) -> Result<Done, Failed> {
                     return top::run_refused(source.open()?, biz.as_deref(), n, window);
                 }
             };
-            let Some(biz) = biz else { missing("<B>: only --by refused takes all businesses") };
             if window.is_some() {
-                missing("--by refused beside --window");
+                refuse("--window goes only with --by refused");
             }
+            let Some(biz) = biz else { refuse("top needs a business, except with --by refused") };
             top::run(source.open()?, &biz, n, by)
         }
         Command::Verify { source, repair: false } => verify::run(&source.open()?),

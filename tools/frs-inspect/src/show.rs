@@ -1,6 +1,6 @@
 //! Shows values to people: times, durations, bytes, ranks, keys.
 
-use frs::base::figures::grouped;
+use frs::base::figures::{self, grouped};
 use frs::inspect::{LeaseRecord, NodePlace, Skipped};
 use frs::key::KeyForm;
 use frs::limit::LimitFigures;
@@ -8,14 +8,13 @@ use frs::store::{Fault, Rank};
 
 /// A time in milliseconds since the epoch, as RFC 3339 in UTC; as a number if no calendar has it.
 pub fn time(ms: u64) -> String {
-    let instant = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-    instant.map_or_else(|| format!("{ms} ms"), |instant| format!("{instant:.3}"))
+    figures::time(ms, 3)
 }
 
-/// The time of day in UTC; a dash if no calendar has it.
+/// The time of day in UTC.
 pub fn time_of_day(ms: u64) -> String {
-    let instant = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-    instant.map_or_else(|| "–".to_owned(), |instant| instant.strftime("%H:%M:%SZ").to_string())
+    let time = figures::time(ms, 0);
+    time.split_once('T').map_or(time.clone(), |(_, of_day)| of_day.to_owned())
 }
 
 /// A duration.

@@ -1,5 +1,5 @@
-//! Plots a run: what was run, when and by which version; the figures of the summary; latency by
-//! percentile, and throughput over time.
+//! Plots a run: what was run, when and by which version; the request rate and the latencies of the
+//! summary; latency by percentile, and throughput over time.
 //!
 //! Invariant: the drawing is well-formed SVG, whatever the counts and the texts. Its background and
 //! the colour of each text are its own, so it looks the same in dark and in light viewers. No text

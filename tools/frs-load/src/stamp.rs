@@ -3,6 +3,7 @@
 use std::fmt;
 
 use frs::base::clock::{self, Millis};
+use frs::base::figures::time;
 
 /// What tells a run from others.
 #[derive(Debug, Clone)]
@@ -23,18 +24,10 @@ impl Stamp {
             version: env!("CARGO_PKG_VERSION"),
         }
     }
-
-    /// When the run began, as RFC 3339 in UTC; in milliseconds if no calendar has it.
-    fn began(&self) -> String {
-        let ms = i64::try_from(self.began_ms).ok();
-        let instant = ms.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-        let text = instant.map(|instant| format!("{instant:.0}"));
-        text.unwrap_or_else(|| format!("{} ms", self.began_ms))
-    }
 }
 
 impl fmt::Display for Stamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "frs-load {}, begun {}", self.version, self.began())
+        write!(f, "frs-load {}, begun {}", self.version, time(self.began_ms, 0))
     }
 }

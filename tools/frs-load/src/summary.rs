@@ -76,7 +76,7 @@ impl Summary<'_> {
         let requests = self.tally.requests();
         let seconds = self.elapsed_ns as f64 / 1e9;
         let rate = grouped(self.per_second(requests));
-        format!("requests    {} in {seconds:.2} s: {rate}/s", grouped(requests))
+        format!("{} in {seconds:.2} s: {rate}/s", grouped(requests))
     }
 
     /// The quantiles of latency, in µs, with this between them.
@@ -89,7 +89,7 @@ impl Summary<'_> {
     }
 
     fn amounts(&self, out: &mut String) -> fmt::Result {
-        writeln!(out, "{}", self.rates())?;
+        writeln!(out, "requests    {}", self.rates())?;
         if self.arguments.items > 1 {
             let items = self.tally.items();
             let rate = grouped(self.per_second(items));

@@ -51,8 +51,8 @@ impl Rules {
         copy[..len].copy_from_slice(&rest[..len]);
         rest.fill(0);
         let (ban, old) = copy.split_at_mut(usize::from(written.has_ban));
-        if let (true, Some(&ban_until)) = (has_ban, ban.first()) {
-            rest[0] = ban_until;
+        if let (true, Some(&ban)) = (has_ban, ban.first()) {
+            rest[0] = ban;
         }
         let with_past = if node.has_past { node.shape } else { node.sibling };
         let (pasts, uses) = match written.shape == with_past {

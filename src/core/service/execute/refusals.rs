@@ -6,7 +6,7 @@ use crate::base::clock::Millis;
 use crate::key::KeyField;
 use crate::service::{Answer, Answers, Outcome, Request, Service};
 use crate::store::counter::refuser;
-use crate::store::{Refusal, RefusedKey, RefusedSketches};
+use crate::store::{RefusedKey, RefusedSketches, RefusedUpdate};
 
 /// Buffers for it, reused.
 #[derive(Debug, Default)]
@@ -69,7 +69,7 @@ impl Service {
             let Some(entry) = self.table.get(biz) else { continue };
             let limit = (!verdict.banned).then_some(verdict.limit);
             let key = entry.refused_key(request.key(item), key);
-            let refusal = Refusal { row: entry.row, refuser: refuser(limit), key };
+            let refusal = RefusedUpdate { row: entry.row, refuser: refuser(limit), key };
             self.handle.count_refusal(&refusal, sketches, now);
             if *room > 0 {
                 *room -= 1;

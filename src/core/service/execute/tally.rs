@@ -1,6 +1,7 @@
 //! Counts the outcomes of items, in the slot's own lines.
 
 use super::resolved::WaitState;
+use crate::base::clock::Millis;
 use crate::service::{Answer, Answers, Command, Outcome, Request, Service};
 use crate::store::counter::Timed;
 use crate::store::{BizRow, Counter};
@@ -40,11 +41,16 @@ impl Service {
     }
 
     /// Counts answers by business and outcome: a load and a store each, in the slot's own lines.
-    /// The answers hold indices of the configuration in force now. Returns whether an Update was
-    /// refused.
+    /// The answers hold indices of the configuration in force now.
     #[inline]
-    pub(super) fn count(&mut self, request: &Request, answers: &Answers) -> bool {
-        let Some(counters) = self.handle.counters() else { return false };
+    pub(super) fn count(
+        &mut self,
+        request: &Request,
+        answers: &Answers,
+        now: Millis,
+        lane: Option<usize>,
+    ) {
+        let Some(counters) = self.handle.counters() else { return };
         let is_update = request.command == Command::Update;
         let (mut row, mut is_refused) = (self.last_row, false);
         for Answer { biz, result, .. } in &answers.items {
@@ -61,7 +67,9 @@ impl Service {
             counters.count_item(row, is_update, outcome as usize);
         }
         self.last_row = row;
-        is_update && is_refused
+        if is_update && is_refused {
+            self.count_refusals(request, answers, now, lane);
+        }
     }
 
     /// Counts the duration of requests for the business of the last item.

@@ -155,9 +155,16 @@ impl Counters<'_> {
     }
 
     pub(super) fn add_times(self, timed: Timed, sum: &mut Histogram) {
-        let start = at::COUNTERS + at::HISTOGRAMS + timed as usize * at::HISTOGRAM_WORDS;
+        self.add_histogram(Self::histogram(timed), sum);
+    }
+
+    fn add_histogram(self, start: usize, sum: &mut Histogram) {
         sum.sum_us = sum.sum_us.wrapping_add(self.load(start));
-        for (word, sum) in (start + 1..).zip(&mut sum.buckets) {
+        self.add_words(start + 1, &mut sum.buckets);
+    }
+
+    fn add_words(self, start: usize, sums: &mut [u64]) {
+        for (word, sum) in (start..).zip(sums) {
             *sum += self.load(word);
         }
     }
@@ -203,20 +210,14 @@ impl Counters<'_> {
             _ => BizKey::Id(self.biz_id(row)),
         };
         let row = BizRow::of(row).word();
-        let word = |at: usize| self.load(row + at);
-        let counts: [u64; 2 * OUTCOMES] = std::array::from_fn(|at| word(at::BIZ_COUNTS + at));
-        if !matches!(key, BizKey::Id(_)) && counts == [0; 2 * OUTCOMES] {
+        let mut items = [[0; OUTCOMES]; 2];
+        self.add_words(row + at::BIZ_COUNTS, items.as_flattened_mut());
+        if !matches!(key, BizKey::Id(_)) && items == [[0; OUTCOMES]; 2] {
             return;
         }
         let sums = bizs.entry(key).or_default();
-        let add = |sums: &mut [u64], from: usize| {
-            for (sum, at) in sums.iter_mut().zip(from..) {
-                *sum += word(at);
-            }
-        };
-        add(sums.items.as_flattened_mut(), at::BIZ_COUNTS);
-        add(&mut sums.refusals, at::BIZ_REFUSALS);
-        sums.times.sum_us = sums.times.sum_us.wrapping_add(word(at::BIZ_TIMES));
-        add(&mut sums.times.buckets, at::BIZ_TIMES + 1);
+        self.add_words(row + at::BIZ_COUNTS, sums.items.as_flattened_mut());
+        self.add_words(row + at::BIZ_REFUSALS, &mut sums.refusals);
+        self.add_histogram(row + at::BIZ_TIMES, &mut sums.times);
     }
 }

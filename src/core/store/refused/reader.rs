@@ -5,10 +5,9 @@
 
 use std::collections::HashMap;
 
-use super::writer::read_pane;
 use super::{
-    FOLDED, GIVEN_IN, Kind, Pane, RefusedKey, SEQUENCE, SHORT_MS, SHORT_OF_LONG, SketchWords,
-    Tally, Window, long_pane, short_pane, summary,
+    Kind, OTHERS, Pane, RefusedKey, SHORT_MS, SHORT_OF_LONG, SketchWords, Tally, Window, long_pane,
+    short_pane, summary,
 };
 use crate::base::clock::Millis;
 use crate::base::sync::{Ordering, fence};
@@ -41,11 +40,12 @@ pub struct RefusedKeys {
 }
 
 /// The sums of the panes that have been read.
-pub(in crate::store) struct Gathered {
+pub(in crate::store) struct RefusedSums {
     window: Window,
     biz_id: Option<u32>,
-    now_pane: u64,
-    keys: HashMap<RefusedKey, Above>,
+    /// The last short pane before the window.
+    before: u64,
+    keys: HashMap<RefusedKey, AboveFloor>,
     /// What a key of a business was counted at most in the panes that it is not in.
     floors: HashMap<u32, u64>,
     others: Vec<OthersFloor>,
@@ -55,7 +55,7 @@ pub(in crate::store) struct Gathered {
 
 /// A sum over panes, above the floors of those panes.
 #[derive(Debug, Default)]
-struct Above {
+struct AboveFloor {
     count: u64,
     error: i64,
     last_ms: Millis,
@@ -73,8 +73,17 @@ struct Owned {
 struct OthersFloor {
     slot: u32,
     /// The first short pane in it.
-    from: u64,
+    first: u64,
     floor: u64,
+}
+
+/// A sketch as it was read.
+#[derive(Debug, Default)]
+struct ReadSketch {
+    /// Its business. None: it is that of all others.
+    biz_id: Option<u32>,
+    given_in: u64,
+    panes: Vec<(PaneAt, Pane)>,
 }
 
 /// A pane to be read.
@@ -84,12 +93,17 @@ struct PaneAt {
     number: u64,
 }
 
-impl Gathered {
-    pub fn new(window: Window, biz_id: Option<u32>, now: Millis) -> Gathered {
-        Gathered {
+impl RefusedSums {
+    pub fn new(window: Window, biz_id: Option<u32>, now: Millis) -> RefusedSums {
+        let (now, kept) = (short_pane(now), at::SKETCH_PANES as u64);
+        let before = match window {
+            Window::Minute => now.saturating_sub(kept),
+            Window::Hour => long_pane(now).saturating_sub(kept) * SHORT_OF_LONG,
+        };
+        RefusedSums {
             window,
             biz_id,
-            now_pane: short_pane(now),
+            before,
             keys: HashMap::new(),
             floors: HashMap::new(),
             others: Vec::new(),
@@ -101,53 +115,63 @@ impl Gathered {
     pub fn add(&mut self, slot: u32, counters: Counters<'_>) {
         for sketch in 0..at::SKETCHES {
             let words = SketchWords::of(counters, sketch);
-            let is_others = sketch == at::SKETCHES - 1;
-            let biz_id = words.biz();
-            let is_asked = self.biz_id.is_none_or(|asked| biz_id == Some(asked));
-            if is_others || (biz_id.is_some() && is_asked) {
-                self.add_sketch(slot, &words, biz_id.filter(|_| !is_others));
+            if sketch == OTHERS || words.biz().is_some_and(|biz_id| self.is_asked(biz_id)) {
+                self.add_sketch(slot, &words);
             }
         }
     }
 
-    fn add_sketch(&mut self, slot: u32, words: &SketchWords<'_>, biz_id: Option<u32>) {
-        let mut found = Vec::new();
+    fn is_asked(&self, biz_id: u32) -> bool {
+        self.biz_id.is_none_or(|asked| asked == biz_id)
+    }
+
+    fn add_sketch(&mut self, slot: u32, words: &SketchWords<'_>) {
+        let ReadSketch { biz_id, given_in, panes } = self.read(words);
+        if let Some(biz_id) = biz_id {
+            self.given.insert(Owned { slot, biz_id }, given_in);
+        }
+        for (at, pane) in panes {
+            let floor = summary::floor(&pane);
+            match biz_id {
+                Some(biz_id) => {
+                    let sum = self.floors.entry(biz_id).or_default();
+                    *sum = sum.saturating_add(floor);
+                }
+                None => self.others.push(OthersFloor { slot, first: at.first(), floor }),
+            }
+            pane.tallies.iter().for_each(|tally| self.add_tally(tally, floor));
+        }
+    }
+
+    /// Reads a sketch between two turns of its panes.
+    fn read(&self, words: &SketchWords<'_>) -> ReadSketch {
+        let mut read = ReadSketch::default();
         for look in 1..=LOOKS {
             // Acquire: pairs with the store that ends a turn.
-            let sequence = words.region.word(words.head + SEQUENCE).load(Ordering::Acquire);
-            found.clear();
-            for pane in self.panes(words) {
-                let mut read = Pane::default();
-                read_pane(words, pane.kind, pane.number, &mut read);
-                found.push((pane, read));
+            let sequence = words.region.word(words.head + at::SKETCH_SEQUENCE);
+            let before = sequence.load(Ordering::Acquire);
+            read.biz_id = words.biz();
+            read.given_in = words.head(at::SKETCH_GIVEN_IN);
+            read.panes.clear();
+            for at in self.panes(words) {
+                let mut pane = Pane::default();
+                words.read_pane(at.kind, at.number, &mut pane);
+                read.panes.push((at, pane));
             }
             // Acquire: pairs with the fence that begins a turn.
             fence(Ordering::Acquire);
-            if sequence.is_multiple_of(2) && words.head(SEQUENCE) == sequence {
+            if before.is_multiple_of(2) && sequence.load(Ordering::Relaxed) == before {
                 break;
             }
             if look % 10 == 0 {
                 std::thread::yield_now();
             }
         }
-        if let Some(biz_id) = biz_id {
-            self.given.insert(Owned { slot, biz_id }, words.head(GIVEN_IN));
-        }
-        for (pane, read) in found {
-            let floor = summary::floor(&read);
-            match biz_id {
-                Some(biz_id) => {
-                    let sum = self.floors.entry(biz_id).or_default();
-                    *sum = sum.saturating_add(floor);
-                }
-                None => self.others.push(OthersFloor { slot, from: pane.from(), floor }),
-            }
-            read.tallies.iter().for_each(|tally| self.add_tally(tally, floor));
-        }
+        read
     }
 
     fn add_tally(&mut self, tally: &Tally, floor: u64) {
-        if self.biz_id.is_some_and(|asked| asked != tally.key.biz_id()) {
+        if !self.is_asked(tally.key.biz_id()) {
             return;
         }
         let above = self.keys.entry(tally.key).or_default();
@@ -160,21 +184,17 @@ impl Gathered {
     /// The panes of the window that a sketch has: for an hour the long ones, and what is not
     /// folded into one yet.
     fn panes(&self, words: &SketchWords<'_>) -> Vec<PaneAt> {
-        let now = self.now_pane;
-        let (folded, long_now) = (words.head(FOLDED), long_pane(now));
-        let held = |kind: Kind, is_in: &dyn Fn(u64) -> bool| {
-            let numbers = words.numbers(kind).into_iter();
-            let numbers = numbers.filter(|&number| number != 0 && is_in(number));
-            numbers.map(|number| PaneAt { kind, number }).collect::<Vec<_>>()
+        let held = |kind: Kind| {
+            let numbers = words.numbers(kind).into_iter().filter(|&number| number != 0);
+            let panes = numbers.map(move |number| PaneAt { kind, number });
+            panes.filter(|pane| pane.first() > self.before)
         };
-        let kept = at::SKETCH_PANES as u64;
         match self.window {
-            Window::Minute => held(Kind::Short, &|number| number.saturating_add(kept) > now),
+            Window::Minute => held(Kind::Short).collect(),
             Window::Hour => {
-                let mut panes = held(Kind::Long, &|number| number.saturating_add(kept) > long_now);
-                let before = long_now.saturating_sub(kept) * SHORT_OF_LONG;
-                panes.extend(held(Kind::Short, &|number| number >= folded && number > before));
-                panes
+                let folded = words.head(at::SKETCH_FOLDED);
+                let short = held(Kind::Short).filter(|pane| pane.number >= folded);
+                held(Kind::Long).chain(short).collect()
             }
         }
     }
@@ -184,7 +204,7 @@ impl Gathered {
         let others = |biz_id: u32| -> u64 {
             let counts = |floor: &&OthersFloor| {
                 let given = self.given.get(&Owned { slot: floor.slot, biz_id });
-                given.is_none_or(|&given| floor.from <= given)
+                given.is_none_or(|&given| floor.first <= given)
             };
             let floors = self.others.iter().filter(counts).map(|floor| floor.floor);
             floors.fold(0, u64::saturating_add)
@@ -204,23 +224,13 @@ impl Gathered {
             (std::cmp::Reverse(refused), error, key)
         });
         keys.truncate(most);
-        RefusedKeys { since_ms: self.since_ms(), keys }
-    }
-
-    fn since_ms(&self) -> Millis {
-        let before = at::SKETCH_PANES as u64;
-        match self.window {
-            Window::Minute => self.now_pane.saturating_sub(before) * SHORT_MS,
-            Window::Hour => {
-                long_pane(self.now_pane).saturating_sub(before) * SHORT_OF_LONG * SHORT_MS
-            }
-        }
+        RefusedKeys { since_ms: self.before.saturating_mul(SHORT_MS), keys }
     }
 }
 
 impl PaneAt {
     /// The first short pane in it.
-    fn from(&self) -> u64 {
+    fn first(&self) -> u64 {
         match self.kind {
             Kind::Short => self.number,
             Kind::Long => (self.number - 1).saturating_mul(SHORT_OF_LONG) + 1,

@@ -5,8 +5,7 @@
 
 use super::summary;
 use super::{
-    BIZ, CHECK, COUNT, ERROR, FIELD, FOLDED, GIVEN, GIVEN_IN, HOUR, KEY, Kind, LAST, Pane,
-    RefusedKey, SEQUENCE, SketchWords, Tally, long_pane, short_pane,
+    HOUR, Kind, OTHERS, Pane, RefusedKey, SHORT_OF_LONG, SketchWords, Tally, long_pane, short_pane,
 };
 use crate::base::clock::Millis;
 use crate::base::sync::{Ordering, fence};
@@ -14,8 +13,8 @@ use crate::store::counter::Counters;
 use crate::store::layout::slot as at;
 
 const ENTRIES: usize = at::SKETCH_ENTRIES;
-/// The sketch of all businesses without one of their own.
-const OTHERS: usize = at::SKETCHES.saturating_sub(1);
+/// In place of the id of a business, which is never 0: the sketch of all others.
+const NO_BIZ: u32 = 0;
 /// Checks that are compared at once.
 const AT_ONCE: usize = 8;
 
@@ -25,7 +24,9 @@ pub struct RefusedSketches {
     /// The sketches of earlier owners are known.
     has_adopted: bool,
     known: Vec<Index>,
-    /// The sketch that was used last.
+    /// Their businesses, at the same places: read for each refusal. 0 for that of all others.
+    bizs: Vec<u32>,
+    /// The place of the sketch that was used last.
     last: usize,
     /// In this pane no sketch was free.
     full_in: u64,
@@ -38,7 +39,6 @@ pub struct RefusedSketches {
 /// The current pane of a sketch, as its owner knows it.
 #[derive(Debug)]
 struct Index {
-    biz_id: u32,
     sketch: usize,
     /// Number of the pane. 0: it is not known yet.
     pane: u64,
@@ -61,6 +61,7 @@ impl Default for RefusedSketches {
         RefusedSketches {
             has_adopted: false,
             known: Vec::with_capacity(at::SKETCHES),
+            bizs: Vec::with_capacity(at::SKETCHES),
             last: 0,
             full_in: 0,
             no_others_in: 0,
@@ -96,21 +97,23 @@ impl RefusedSketches {
         pane: u64,
         allocate: impl FnMut(usize) -> bool,
     ) -> Option<usize> {
-        let is_its = |index: &Index| index.biz_id == biz_id && index.sketch != OTHERS;
-        if self.known.get(self.last).is_some_and(is_its) {
+        if self.bizs.get(self.last) == Some(&biz_id) {
             return Some(self.last);
         }
-        let found = self.known.iter().position(is_its);
-        self.last = match found {
-            Some(found) => found,
-            None => self.meet(counters, biz_id, pane, allocate)?,
+        self.last = match self.place_of(biz_id) {
+            Some(place) => place,
+            None => self.assign(counters, biz_id, pane, allocate)?,
         };
         Some(self.last)
     }
 
-    /// Finds or gives a business its sketch.
+    fn place_of(&self, biz_id: u32) -> Option<usize> {
+        self.bizs.iter().position(|&known| known == biz_id)
+    }
+
+    /// Assigns a sketch to a business: its own, a new one, or that of all others.
     #[cold]
-    fn meet(
+    fn assign(
         &mut self,
         counters: Counters<'_>,
         biz_id: u32,
@@ -127,11 +130,11 @@ impl RefusedSketches {
                 && allocate(sketch)
             {
                 give(&SketchWords::of(counters, sketch), biz_id, pane);
-                return Some(self.know(biz_id, sketch));
+                return Some(self.insert(biz_id, sketch));
             }
             self.full_in = pane;
         }
-        let others = self.known.iter().position(|index| index.sketch == OTHERS);
+        let others = self.place_of(NO_BIZ);
         if others.is_some() || at::SKETCHES == 0 || self.no_others_in == pane {
             return others;
         }
@@ -139,7 +142,7 @@ impl RefusedSketches {
             self.no_others_in = pane;
             return None;
         }
-        Some(self.know(0, OTHERS))
+        Some(self.insert(NO_BIZ, OTHERS))
     }
 
     /// Takes the sketches that earlier owners have given. Returns that of a business.
@@ -154,34 +157,35 @@ impl RefusedSketches {
             if let Some(given) = SketchWords::of(counters, sketch).biz()
                 && allocate(sketch)
             {
-                self.know(given, sketch);
+                self.insert(given, sketch);
             }
         }
-        self.known.iter().position(|index| index.biz_id == biz_id)
+        self.place_of(biz_id)
     }
 
-    fn know(&mut self, biz_id: u32, sketch: usize) -> usize {
-        let index = Index::new(biz_id, sketch);
+    fn insert(&mut self, biz_id: u32, sketch: usize) -> usize {
+        let index = Index::new(sketch);
         match self.known.iter().position(|known| known.sketch == sketch) {
-            Some(known) => {
-                self.known[known] = index;
-                known
+            Some(place) => {
+                (self.known[place], self.bizs[place]) = (index, biz_id);
+                place
             }
             None => {
                 self.known.push(index);
+                self.bizs.push(biz_id);
                 self.known.len() - 1
             }
         }
     }
 }
 
-/// A sketch that is free, else one whose business was not refused for an hour.
+/// A sketch that is free, else one whose panes are out of all windows.
 fn choose(counters: Counters<'_>, pane: u64) -> Option<usize> {
     let all = || (0..OTHERS).map(|sketch| (sketch, SketchWords::of(counters, sketch)));
     let free = all().find(|(_, words)| words.biz().is_none());
     let is_idle = |words: &SketchWords<'_>| {
         let newest = words.numbers(Kind::Short).into_iter().max().unwrap_or(0);
-        newest.abs_diff(pane) > HOUR + HOUR / 6
+        newest.abs_diff(pane) > at::SKETCH_PANES as u64 * SHORT_OF_LONG
     };
     let idle = || all().find(|(_, words)| is_idle(words));
     free.or_else(idle).map(|(sketch, _)| sketch)
@@ -190,10 +194,10 @@ fn choose(counters: Counters<'_>, pane: u64) -> Option<usize> {
 /// Gives a sketch to a business. It keeps nothing of another one.
 fn give(words: &SketchWords<'_>, biz_id: u32, pane: u64) {
     let sequence = begin(words);
-    words.set_head(BIZ, 0);
+    words.set_head(at::SKETCH_BIZ, 0);
     forget(words);
-    words.set_head(GIVEN_IN, pane);
-    words.set_head(BIZ, u64::from(biz_id) | GIVEN);
+    words.set_head(at::SKETCH_GIVEN_IN, pane);
+    words.set_head(at::SKETCH_BIZ, u64::from(biz_id) | at::SKETCH_GIVEN);
     end(words, sequence);
 }
 
@@ -203,13 +207,13 @@ fn forget(words: &SketchWords<'_>) {
         (0..at::SKETCH_PANES)
             .for_each(|place| words.set_head(SketchWords::number_word(kind, place), 0));
     }
-    words.set_head(FOLDED, 0);
+    words.set_head(at::SKETCH_FOLDED, 0);
 }
 
 /// Makes the sequence odd: panes turn.
 fn begin(words: &SketchWords<'_>) -> u64 {
-    let sequence = words.head(SEQUENCE) | 1;
-    words.set_head(SEQUENCE, sequence);
+    let sequence = words.head(at::SKETCH_SEQUENCE) | 1;
+    words.set_head(at::SKETCH_SEQUENCE, sequence);
     // Release: a reader that sees what is written after this sees the odd sequence, too. Pairs with
     // the reader's Acquire fence.
     fence(Ordering::Release);
@@ -218,13 +222,12 @@ fn begin(words: &SketchWords<'_>) -> u64 {
 
 fn end(words: &SketchWords<'_>, sequence: u64) {
     // Release: pairs with the reader's Acquire load of the sequence.
-    words.store_with(words.head + SEQUENCE, sequence.wrapping_add(1), Ordering::Release);
+    words.store_with(words.head + at::SKETCH_SEQUENCE, sequence.wrapping_add(1), Ordering::Release);
 }
 
 impl Index {
-    fn new(biz_id: u32, sketch: usize) -> Index {
+    fn new(sketch: usize) -> Index {
         Index {
-            biz_id,
             sketch,
             pane: 0,
             used: 0,
@@ -241,7 +244,7 @@ impl Index {
     #[cold]
     fn turn(&mut self, words: &SketchWords<'_>, pane: u64, [short, long]: &mut [Pane; 2]) {
         let newest = words.numbers(Kind::Short).into_iter().max().unwrap_or(0);
-        let newest = newest.max(words.head(FOLDED));
+        let newest = newest.max(words.head(at::SKETCH_FOLDED));
         let is_back = pane < newest;
         let has_jumped = is_back && newest - pane > HOUR;
         let pane = if is_back && !has_jumped { newest } else { pane };
@@ -262,10 +265,11 @@ impl Index {
 
     /// Takes a pane as it stands in the file: an earlier owner may have begun it.
     fn open(&mut self, words: &SketchWords<'_>, pane: u64) {
-        *self = Index { pane, ..Index::new(self.biz_id, self.sketch) };
+        *self = Index { pane, ..Index::new(self.sketch) };
         for at in 0..ENTRIES {
             let entry = words.entry(Kind::Short, pane, at);
-            let [check, count] = [CHECK, COUNT].map(|word| words.region.load(entry + word));
+            let [check, count] =
+                [at::ENTRY_CHECK, at::ENTRY_COUNT].map(|word| words.region.load(entry + word));
             if check != 0 || count != 0 {
                 self.checks[at] = upper(check);
                 self.counts[at] = count;
@@ -283,8 +287,8 @@ impl Index {
                 self.last = at;
                 self.counts[at] = self.counts[at].saturating_add(1);
                 let entry = words.entry(Kind::Short, self.pane, at);
-                words.store(entry + COUNT, self.counts[at]);
-                words.store(entry + LAST, now);
+                words.store(entry + at::ENTRY_COUNT, self.counts[at]);
+                words.store(entry + at::ENTRY_LAST, now);
             }
             None => self.insert(words, key, now),
         }
@@ -294,7 +298,7 @@ impl Index {
     fn entry_of(&self, words: &SketchWords<'_>, key: &RefusedKey, check: u64) -> Option<usize> {
         let is_it = |at: usize| {
             let entry = words.entry(Kind::Short, self.pane, at);
-            self.checks[at] == upper(check) && read_key(words, entry) == *key
+            self.checks[at] == upper(check) && words.key_at(entry) == *key
         };
         if self.last < self.used && is_it(self.last) {
             return Some(self.last);
@@ -354,19 +358,19 @@ const fn upper(check: u64) -> u32 {
 fn fold_ended(words: &SketchWords<'_>, pane: u64, short: &mut Pane, long: &mut Pane) {
     let mut numbers = words.numbers(Kind::Short);
     numbers.sort_unstable();
-    let from = words.head(FOLDED).max(1);
+    let from = words.head(at::SKETCH_FOLDED).max(1);
     for number in numbers.into_iter().filter(|number| (from..pane).contains(number)) {
-        words.set_head(FOLDED, number + 1);
+        words.set_head(at::SKETCH_FOLDED, number + 1);
         let to = long_pane(number);
         if words.numbers(Kind::Long)[SketchWords::place(to)] != to {
             clear(words, Kind::Long, to);
         }
-        read_pane(words, Kind::Short, number, short);
-        read_pane(words, Kind::Long, to, long);
+        words.read_pane(Kind::Short, number, short);
+        words.read_pane(Kind::Long, to, long);
         summary::fold(long, short, ENTRIES);
         write_pane(words, to, &long.tallies);
     }
-    words.set_head(FOLDED, pane.max(from));
+    words.set_head(at::SKETCH_FOLDED, pane.max(from));
 }
 
 /// Empties the place of a pane, and gives it this number.
@@ -379,8 +383,8 @@ fn clear(words: &SketchWords<'_>, kind: Kind, number: u64) {
 
 /// Makes an entry one that was never taken: it has no count, unlike one that is being replaced.
 fn free(words: &SketchWords<'_>, entry: usize) {
-    words.store(entry + CHECK, 0);
-    words.store(entry + COUNT, 0);
+    words.store(entry + at::ENTRY_CHECK, 0);
+    words.store(entry + at::ENTRY_COUNT, 0);
 }
 
 /// Writes a long pane. It has no number until it is whole, so whoever dies here loses it and leaves
@@ -399,44 +403,17 @@ fn write_pane(words: &SketchWords<'_>, number: u64, tallies: &[Tally]) {
 }
 
 fn write(words: &SketchWords<'_>, entry: usize, tally: &Tally) {
-    words.store(entry + CHECK, 0);
+    words.store(entry + at::ENTRY_CHECK, 0);
     // Release: a reader that sees a word of the new key sees that the old one has gone. Pairs with
     // the reader's Acquire fence.
     fence(Ordering::Release);
-    words.store(entry + KEY, tally.key.word);
-    for (word, part) in (entry + FIELD..).zip(tally.key.field) {
+    words.store(entry + at::ENTRY_KEY, tally.key.word);
+    for (word, part) in (entry + at::ENTRY_FIELD..).zip(tally.key.field) {
         words.store(word, part);
     }
-    words.store(entry + COUNT, tally.count);
-    words.store(entry + ERROR, tally.error);
-    words.store(entry + LAST, tally.last_ms);
+    words.store(entry + at::ENTRY_COUNT, tally.count);
+    words.store(entry + at::ENTRY_ERROR, tally.error);
+    words.store(entry + at::ENTRY_LAST, tally.last_ms);
     // Release: pairs with the reader's Acquire load of the check.
-    words.store_with(entry + CHECK, tally.key.check(), Ordering::Release);
-}
-
-pub(super) fn read_key(words: &SketchWords<'_>, entry: usize) -> RefusedKey {
-    let word = |at: usize| words.region.load(entry + at);
-    RefusedKey { word: word(KEY), field: std::array::from_fn(|part| word(FIELD + part)) }
-}
-
-/// Reads a pane. An entry that is being replaced is left out, and the pane is full all the same:
-/// none is replaced while another one is free.
-pub(super) fn read_pane(words: &SketchWords<'_>, kind: Kind, number: u64, pane: &mut Pane) {
-    pane.tallies.clear();
-    let mut free = 0;
-    let region = words.region;
-    for at in 0..ENTRIES {
-        let entry = words.entry(kind, number, at);
-        // Acquire: pairs with the writer's last store of an entry.
-        let check = region.word(entry + CHECK).load(Ordering::Acquire);
-        let key = read_key(words, entry);
-        let [count, error, last_ms] = [COUNT, ERROR, LAST].map(|at| region.load(entry + at));
-        // Acquire: pairs with the writer's fence.
-        fence(Ordering::Acquire);
-        if check != 0 && check == key.check() && region.load(entry + CHECK) == check {
-            pane.tallies.push(Tally { key, count, error: error.min(count), last_ms });
-        }
-        free += usize::from(check == 0 && count == 0);
-    }
-    pane.is_full = free == 0;
+    words.store_with(entry + at::ENTRY_CHECK, tally.key.check(), Ordering::Release);
 }

@@ -14,7 +14,7 @@ use frs::base::sys;
 
 /// A change that was made, or of which nobody can tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct LoggedChange {
     /// Its number.
     pub id: u64,
     /// When it began: RFC 3339.
@@ -35,7 +35,7 @@ pub struct Change {
     pub outcome: Outcome,
 }
 
-impl Change {
+impl LoggedChange {
     /// Whether a text was too long to be kept.
     pub fn is_cut(&self) -> bool {
         [&self.old, &self.new].into_iter().any(|text| text.as_deref() == Some(TOO_LONG))
@@ -49,7 +49,7 @@ impl Change {
 /// What a line says.
 enum Line {
     /// A change; whether its outcome is another line.
-    Change(Change, bool),
+    Change(LoggedChange, bool),
     Outcome(u64, Conclusion),
 }
 
@@ -63,7 +63,7 @@ pub fn list(
     before: u64,
     most: usize,
     text_bytes: usize,
-) -> io::Result<Vec<Change>> {
+) -> io::Result<Vec<LoggedChange>> {
     let (mut found, mut left) = (Vec::new(), text_bytes);
     visit(data_dir, |change| {
         if change.id < before {
@@ -79,7 +79,7 @@ pub fn list(
 ///
 /// # Errors
 /// The log cannot be read.
-pub fn find(data_dir: &Path, id: u64) -> io::Result<Option<Change>> {
+pub fn find(data_dir: &Path, id: u64) -> io::Result<Option<LoggedChange>> {
     let mut found = None;
     visit(data_dir, |change| {
         let goes_on = change.id > id;
@@ -91,7 +91,7 @@ pub fn find(data_dir: &Path, id: u64) -> io::Result<Option<Change>> {
 
 /// Visits the changes that have an outcome other than failed, newest first, as long as `visit`
 /// wants more.
-fn visit(data_dir: &Path, mut visit: impl FnMut(Change) -> bool) -> io::Result<()> {
+fn visit(data_dir: &Path, mut visit: impl FnMut(LoggedChange) -> bool) -> io::Result<()> {
     let mut outcomes = BTreeMap::new();
     for path in [path_in(data_dir), former_in(data_dir)] {
         for line in text_of(&path)?.lines().rev() {
@@ -108,7 +108,7 @@ fn visit(data_dir: &Path, mut visit: impl FnMut(Change) -> bool) -> io::Result<(
                 (false, _) => Some(change),
                 (true, Some(Conclusion { outcome, old, new })) if outcome != Outcome::Failed => {
                     let (old, new) = (old.or(change.old), new.or(change.new));
-                    Some(Change { outcome, old, new, ..change })
+                    Some(LoggedChange { outcome, old, new, ..change })
                 }
                 (true, _) => None,
             };
@@ -121,7 +121,7 @@ fn visit(data_dir: &Path, mut visit: impl FnMut(Change) -> bool) -> io::Result<(
 }
 
 /// The changes that have begun and have no outcome.
-pub(super) fn unfinished(data_dir: &Path) -> io::Result<Vec<Change>> {
+pub(super) fn unfinished(data_dir: &Path) -> io::Result<Vec<LoggedChange>> {
     let mut begun = BTreeMap::new();
     for path in [former_in(data_dir), path_in(data_dir)] {
         for line in text_of(&path)?.lines() {
@@ -171,7 +171,7 @@ fn parse(line: &str) -> Option<Line> {
         let outcome = Outcome::of(word)?;
         return Some(Line::Outcome(id, Conclusion { outcome, old, new }));
     }
-    let change = Change {
+    let change = LoggedChange {
         id,
         time: text("time")?,
         who: text("who")?,

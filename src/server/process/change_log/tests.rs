@@ -36,7 +36,7 @@ impl Log {
         id
     }
 
-    fn list(&self) -> Vec<Change> {
+    fn list(&self) -> Vec<LoggedChange> {
         list(self.dir.path(), u64::MAX, 1000, usize::MAX).unwrap()
     }
 
@@ -99,23 +99,19 @@ fn only_what_took_effect_is_listed() {
 #[test]
 fn what_a_dead_process_has_begun_gets_an_outcome() {
     let mut log = Log::new();
-    for new in ["in force", "not in force", "who knows"] {
+    for new in ["in force", "who knows"] {
         log.begin(new);
     }
     log.reopen();
-    let tell = |change: &Change| match change.new.as_deref() {
-        Some("in force") => Some(true),
-        Some("not in force") => Some(false),
-        _ => None,
-    };
+    let tell = |change: &LoggedChange| change.new.as_deref() == Some("in force");
     log.log.conclude_orphans(tell).unwrap();
     let found: Vec<_> = log.list().iter().map(|change| (change.id, change.outcome)).collect();
-    assert_eq!(found, [(3, Outcome::Unknown), (1, Outcome::Done)]);
+    assert_eq!(found, [(2, Outcome::Unknown), (1, Outcome::Done)]);
     let text = log.text();
     log.log.conclude_orphans(tell).unwrap();
     assert_eq!(log.text(), text, "once");
     // The process lived after all.
-    log.log.conclude(&[3], &Outcome::Done.into());
+    log.log.conclude(&[2], &Outcome::Done.into());
     assert_eq!(log.list()[0].outcome, Outcome::Done);
 }
 
@@ -169,7 +165,7 @@ fn a_text_that_is_too_long_is_not_kept() {
     let mut log = Log::new();
     log.make(&"x".repeat(MAX_TEXT_BYTES + 1));
     log.make(&"x".repeat(MAX_TEXT_BYTES));
-    let cut: Vec<bool> = log.list().iter().map(Change::is_cut).collect();
+    let cut: Vec<bool> = log.list().iter().map(LoggedChange::is_cut).collect();
     assert_eq!(cut, [false, true]);
 }
 
@@ -198,9 +194,9 @@ fn an_outcome_that_cannot_be_written_is_owed() {
     let file = OpenOptions::new().read(true).open(path_in(log.dir.path())).unwrap();
     let held = Flock::lock(file, FlockArg::LockExclusive).unwrap();
     log.log.conclude(&[id], &Outcome::Done.into());
-    assert!(log.log.owes() && log.log.pay().is_err() && log.list().is_empty());
+    assert!(log.log.has_pending() && log.log.write_pending().is_err() && log.list().is_empty());
     drop(held);
     log.make("y");
-    assert!(!log.log.owes());
+    assert!(!log.log.has_pending());
     assert_eq!(log.ids(), [2, 1]);
 }

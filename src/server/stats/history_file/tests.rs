@@ -32,7 +32,7 @@ fn open(dir: &Path) -> HistoryFile {
 fn rows_and_totals_are_read_as_they_were_written() {
     let dir = tempfile::tempdir().unwrap();
     let mut file = open(dir.path());
-    assert_eq!(file.last().unwrap(), None);
+    assert_eq!(file.recover().unwrap(), None);
     for nth in 0..400 {
         file.write_row(Step::Second, &row(T + nth * 1000, nth)).unwrap();
         file.commit(&totals(T + nth * 1000, nth)).unwrap();
@@ -41,7 +41,7 @@ fn rows_and_totals_are_read_as_they_were_written() {
     drop(file);
     let mut file = open(dir.path());
     let now = T + 399_000;
-    assert_eq!(file.last().unwrap(), Some(totals(now, 399)));
+    assert_eq!(file.recover().unwrap(), Some(totals(now, 399)));
     let rows = file.rows(Step::Second, 0, now).unwrap();
     let expected: Vec<Row> = (100..400).map(|nth| row(T + nth * 1000, nth)).collect();
     assert_eq!(rows, expected);
@@ -61,7 +61,7 @@ fn seconds_that_were_not_committed_are_not_there() {
     file.write_row(Step::Second, &row(T + 1000, 2)).unwrap();
     drop(file);
     let mut file = open(dir.path());
-    assert_eq!(file.last().unwrap(), Some(totals(T, 1)));
+    assert_eq!(file.recover().unwrap(), Some(totals(T, 1)));
     assert_eq!(file.rows(Step::Second, 0, T + 2000).unwrap(), [row(T, 1)]);
 }
 
@@ -77,7 +77,7 @@ fn a_write_that_was_cut_off_leaves_what_was_there_before() {
     file.write(newest + 24, &[99]).unwrap();
     file.write(Step::Second.byte(T) + 16, &[99]).unwrap();
     file.sequence = 0;
-    assert_eq!(file.last().unwrap(), Some(totals(T, 1)));
+    assert_eq!(file.recover().unwrap(), Some(totals(T, 1)));
     assert_eq!(file.rows(Step::Second, 0, T).unwrap(), []);
 }
 
@@ -87,7 +87,7 @@ fn another_file_in_its_place_is_made_anew() {
     for text in ["", "no history", &"x".repeat(BYTES as usize)] {
         std::fs::write(dir.path().join(NAME), text).unwrap();
         let mut file = open(dir.path());
-        assert_eq!(file.last().unwrap(), None);
+        assert_eq!(file.recover().unwrap(), None);
         assert_eq!(file.rows(Step::Minute, 0, T).unwrap(), []);
     }
 }

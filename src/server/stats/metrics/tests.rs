@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::*;
 use crate::stats::snapshot::{self, Counted, ProcessSnapshot};
 use frs::conf::{Geometry, HashKind};
-use frs::store::counter::{BizKey, GroupKey, GroupSums, Nodes};
+use frs::store::counter::{BizKey, GroupKey, GroupSums, Nodes, OUTCOMES};
 use frs::store::counter::{ClusterNodeState, ClusterState};
 
 /// A family of samples.
@@ -380,4 +380,21 @@ fn a_cluster_is_shown_only_where_there_is_one() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
+}
+
+#[test]
+fn a_business_takes_no_more_than_is_counted_for_it() {
+    let mut stats = stats();
+    let mut biz = stats.bizs[0].clone();
+    for us in [1, 100, 10_000, 1 << 30] {
+        biz.times.add(us, 1 << 40);
+    }
+    (biz.items, biz.refusals) = ([[1 << 40; OUTCOMES]; 2], [1 << 40; REFUSERS]);
+    let mut length = |bizs| {
+        let named = |nth| Counted { name: Some(format!("business-{nth:08}")), ..biz.clone() };
+        stats.bizs = (0..bizs).map(named).collect();
+        text(&stats).len()
+    };
+    let bytes = (length(1100) - length(100)) / 1000;
+    assert!((BIZ_BYTES / 2..=BIZ_BYTES).contains(&bytes), "{bytes}");
 }

@@ -4,6 +4,8 @@ use quick_xml::events::{BytesStart, Event};
 use serde_json::{Map, Value as Json};
 
 use super::*;
+use crate::stats::history_document::{BIZ_BYTES, Past};
+use crate::stats::history_file::{Row, RowBiz, Step};
 use crate::stats::snapshot::{Hot, Rates};
 use frs::store::counter::{BizKey, ClusterNodeState, ClusterState};
 use frs::store::counter::{GroupKey, GroupSums, Nodes};
@@ -39,6 +41,18 @@ fn stats() -> Stats {
     });
     stats.bizs.push(Counted { key: BizKey::Id(10), ..crate::stats::snapshot::unnamed(10) });
     stats.bizs.push(Counted { key: BizKey::Unknown, ..crate::stats::snapshot::unnamed(0) });
+    let biz = |id, p99_us| RowBiz { id, allowed: 7, limited: 8, p99_us };
+    let row = Row {
+        time_ms: 60_000,
+        requests: 9,
+        allowed: 14,
+        limited: 16,
+        errors: 1,
+        p50_us: Some(3),
+        p99_us: None,
+        bizs: vec![biz(Some(9), Some(5)), biz(Some(77), None), biz(None, None)],
+    };
+    stats.past = Some(Past { step: Step::Minute, rows: vec![row] });
     stats.processes.push(ProcessSnapshot {
         slot: 1,
         pid: 2,
@@ -56,8 +70,10 @@ fn stats() -> Stats {
 }
 
 /// Names of lists. JSON has their elements in an array.
-const LISTS: [&str; 9] =
-    ["requests", "errors", "workers", "groups", "bizs", "limits", "rates", "hottest", "nodes"];
+const LISTS: [&str; 10] = [
+    "rows", "requests", "errors", "workers", "groups", "bizs", "limits", "rates", "hottest",
+    "nodes",
+];
 
 /// The content of an XML document as JSON: attributes as members, lists as arrays.
 fn from_xml(reader: &mut quick_xml::Reader<&[u8]>, start: &BytesStart<'_>, is_empty: bool) -> Json {
@@ -94,6 +110,14 @@ fn from_xml(reader: &mut quick_xml::Reader<&[u8]>, start: &BytesStart<'_>, is_em
     if name == "chains" || name == "refusals" {
         let numbers = text.split_whitespace().map(|number| Json::String(number.into()));
         return Json::Array(numbers.collect());
+    }
+    if name == "row" {
+        let by_name = list.into_iter().map(|(_, mut child)| {
+            let own = child.as_object_mut().and_then(|child| child.remove("name"));
+            (own.as_ref().and_then(Json::as_str).expect("a name").to_owned(), child)
+        });
+        object.insert("biz".to_owned(), Json::Object(by_name.collect()));
+        return Json::Object(object);
     }
     for (name, value) in list {
         assert!(object.insert(name, value).is_none());
@@ -197,4 +221,21 @@ fn documents_are_the_same_byte_for_byte() {
     assert_eq!(stats_xml(&full), include_str!("tests/full.xml"));
     assert_eq!(stats_json(&Stats::default()), include_str!("tests/empty.json"));
     assert_eq!(stats_xml(&Stats::default()), include_str!("tests/empty.xml"));
+}
+
+#[test]
+fn a_business_of_a_row_takes_no_more_than_is_counted_for_it() {
+    let name = "n".repeat(64);
+    let length = |bizs: u32| {
+        let mut stats = Stats::default();
+        let biz =
+            RowBiz { id: Some(1), allowed: u64::MAX, limited: u64::MAX, p99_us: Some(u32::MAX) };
+        stats.bizs =
+            vec![Counted { name: Some(name.clone()), ..crate::stats::snapshot::unnamed(1) }];
+        let row = Row { bizs: vec![biz; bizs as usize], ..Row::default() };
+        stats.past = Some(Past { step: Step::Minute, rows: vec![row] });
+        [stats_json(&stats).len(), stats_xml(&stats).len()]
+    };
+    let ([json, xml], [more_json, more_xml]) = (length(1), length(2));
+    assert!(more_json - json <= BIZ_BYTES && more_xml - xml <= BIZ_BYTES, "{}", more_xml - xml);
 }

@@ -57,9 +57,8 @@ impl Worker {
     fn log_refusal(&self, item: &RefusedItem) {
         let bizs = &self.handler.service.conf().map.bizs;
         let (Some(biz), Some(key)) = (bizs.get(item.biz), item.key.key()) else { return };
-        // What is not one of several is run as its client is read, the last of the batch.
-        let lane = item.lane.unwrap_or(self.batch.len().saturating_sub(1));
-        let client = self.batch.get(lane).map(|&index| &self.clients[index as usize]);
+        let index = item.lane.and_then(|lane| self.batch.get(lane));
+        let client = index.map(|&index| &self.clients[index as usize]);
         let peer = client.and_then(|client| client.as_ref()?.peer());
         let peer = peer.map_or_else(|| "unix".to_owned(), |peer| peer.to_string());
         let limit = item.limit.map_or_else(|| "ban".to_owned(), |limit| limit.to_string());

@@ -1,6 +1,7 @@
 //! Whether the server is healthy: the facts, and the remarks on them.
 //!
-//! Pure: all facts come in as values. What is healthy is what `/health` calls so.
+//! Pure: all facts come in as values. It is stricter than `/health` about processes and files that
+//! cannot be read, and does not see a flush that hangs.
 
 use frs::base::clock::Millis;
 use frs::base::figures::grouped;

@@ -17,7 +17,7 @@ pub fn lines(summary: &Summary<'_>, stamp: &Stamp, columns: usize) -> Vec<String
         format!("options: {}", stamp.words.join(" ")),
         summary.title(),
         summary.manner(),
-        summary.rates(),
+        format!("requests {}", summary.rates()),
         format!("latency in µs: {}", summary.quantiles(", ")),
     ];
     parts.iter().flat_map(|part| wrap(&plain(part), columns, LINES)).collect()
