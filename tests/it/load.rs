@@ -309,6 +309,9 @@ fn a_drawing_is_valid_and_has_the_options_and_the_figures_of_the_summary() {
     let options = without_spaces(&format!("options: {url} {words}"));
     assert!(without_spaces(&all).contains(&options), "{drawn:?}");
     let summary = text(&output.stdout);
+    let requests = summary.lines().find(|line| line.starts_with("requests ")).expect("a line");
+    assert!(without_spaces(&all).contains(&without_spaces(requests)), "{requests}: {drawn:?}");
+    let summary = text(&output.stdout);
     let quantiles = summary.lines().find_map(|line| line.strip_prefix("latency µs  "));
     let quantiles = quantiles.expect("quantiles").replace("   ", ", ");
     for name in ["p50 ", "p90 ", "p99 ", "p99.9 ", "max "] {

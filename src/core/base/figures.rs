@@ -33,8 +33,8 @@ pub fn exact_bytes(bytes: u64) -> String {
     format!("{} bytes ({})", grouped(bytes), self::bytes(bytes))
 }
 
-/// A time in milliseconds since the epoch, as RFC 3339 in UTC, with as many decimals of a second; as
-/// a number if no calendar has it.
+/// A time in milliseconds since the epoch, as RFC 3339 in UTC, with as many decimals of a second;
+/// as a number if no calendar has it.
 pub fn time(ms: u64, decimals: usize) -> String {
     let instant = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     instant.map_or_else(|| format!("{ms} ms"), |instant| format!("{instant:.decimals$}"))

@@ -137,8 +137,8 @@ pub const SLOTS: u16 = 256;
 const DEFAULT_PROGRAMS: u16 = 192;
 
 impl Srv {
-    /// Whether `<allow>` lets a client from this address in. None: it came over a unix socket, whose
-    /// mode decides.
+    /// Whether `<allow>` lets a client from this address in. None: it came over a unix socket,
+    /// whose mode decides.
     pub fn allows(&self, peer: Option<IpAddr>) -> bool {
         peer.is_none_or(|peer| self.allow.iter().any(|block| block.contains(peer)))
     }

@@ -44,8 +44,8 @@ pub struct States<'a> {
 }
 
 impl<'a> States<'a> {
-    /// The words of a record of this scope, as the states of an item. `other` are those of the other
-    /// scope: [`Rules::fresh_other`].
+    /// The words of a record of this scope, as the states of an item. `other` are those of the
+    /// other scope: [`Rules::fresh_other`].
     pub fn of_record(
         scope: Scope,
         own: &'a mut [u64],

@@ -326,7 +326,7 @@ pub mod slot {
     pub(crate) const UNDO_LOG: usize = INTENT_LIST + INTENTS_MAX * INTENT_WORDS;
 
     /// Sketches of refused keys. The last one is that of all businesses without one of their own.
-    pub const SKETCHES: usize = of(64, 3, 0);
+    pub const SKETCHES: usize = of(64, 0, 0);
     pub(crate) const SKETCH_HEADS: usize = UNDO_LOG + UNDO_MAX * UNDO_ENTRY_WORDS;
     pub(crate) const SKETCH_HEAD_WORDS: usize = 32;
     pub(crate) const SKETCH_BIZ: usize = 0;

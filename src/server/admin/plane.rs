@@ -63,8 +63,8 @@ impl Admin {
         let (ending, pulse) = (Arc::new(AtomicBool::new(false)), Arc::new(Pulse::default()));
         let changes = MapChanges::new(conf_dir, data_dir.clone(), channel);
         let inspections = InspectQueue::start(data_dir.clone(), Arc::clone(&waker))?;
-        // Before anybody hears that the plane is ready: the file takes its blocks now. Only the plane
-        // serves it.
+        // Before anybody hears that the plane is ready: the file takes its blocks now. Only the
+        // plane serves it.
         let has_plane = listeners.admin.is_some();
         let recording = has_plane.then(|| Recording::open(&data_dir, clock::instant()));
         let told = Arc::clone(&pulse);

@@ -274,8 +274,8 @@ impl ChangeLog {
         self.write_pending()
     }
 
-    /// Appends the pending outcomes and these lines, for which it tells the last id. All of it is on
-    /// disk, or nothing is there.
+    /// Appends the pending outcomes and these lines, for which it tells the last id. All of it is
+    /// on disk, or nothing is there.
     fn append(&mut self, lines: impl FnOnce(u64) -> String) -> io::Result<()> {
         let mut log = self.open()?;
         let here = extent(&log)?;

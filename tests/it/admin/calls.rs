@@ -4,12 +4,12 @@
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::common::metrics::promtool;
 use crate::common::plane::{Plane, TOKEN, ask};
-use crate::common::{Answer, Client, Server, Settings, Setup, needs, text, wait_until};
+use crate::common::{Answer, Client, Server, Settings, Setup, text, wait_until};
 use frs::conf::Conf;
 use nix::sys::signal::Signal;
 
@@ -24,17 +24,6 @@ fn biz(id: u32, max: u64) -> String {
 fn of_all_workers(server: &Server<'_>, target: &str) -> Vec<Answer> {
     let mut clients: Vec<Client> = (0..24).map(|_| server.client()).collect();
     clients.iter_mut().map(|client| client.get(target)).collect()
-}
-
-/// Checks the text with the tool of the format's authors.
-fn check_metrics(text: &str) {
-    let mut promtool = Command::new("promtool");
-    promtool.args(["check", "metrics"]).stdin(Stdio::piped());
-    promtool.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let Some(mut child) = needs::spawn(&mut promtool) else { return };
-    child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("promtool reads");
-    let output = child.wait_with_output().expect("promtool ends");
-    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 
 #[test]
@@ -79,7 +68,7 @@ fn what_is_there_can_be_looked_at() {
     assert!(metrics.body.contains("frs_config_generation 1\n"), "{metrics:?}");
     let counted = "frs_items_total{biz=\"three\",command=\"update\",verdict=\"allowed\"} 3";
     assert!(metrics.body.contains(counted), "{metrics:?}");
-    check_metrics(&metrics.body);
+    promtool(plane.setup.dir.path(), &["check", "metrics"], &metrics.body);
     let json = ask(&mut plane.client(), "GET", "/stats", "Accept: application/json\r\n", "");
     assert!(json.expect("answered").body.starts_with('{'));
     assert!(plane.get("/stats").body.starts_with("<stats"));

@@ -4,14 +4,16 @@ use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 
 use crate::common::plane::{Plane, ask};
-use crate::common::{Server, wait_until};
+use crate::common::{Client, Server, wait_until};
 
 /// The rows of the last five minutes, or of a longer time.
 fn rows(plane: &Plane, since: &str) -> Option<Vec<Value>> {
+    let accept = "Accept: application/json\r\n";
     let target = format!("/stats?since={since}");
-    let json = "Accept: application/json\r\n";
-    let answer = ask(&mut plane.client(), "GET", &target, json, "").ok()?;
-    let document: Value = serde_json::from_str(&answer.body).ok()?;
+    // A keeper may have died, and the next one not be ready.
+    let answer = ask(&mut Client::try_connect(plane.address)?, "GET", &target, accept, "").ok()?;
+    assert!([200, 503].contains(&answer.status), "{answer:?}");
+    let document: Value = serde_json::from_str(&answer.body).expect("JSON");
     document["history"]["rows"].as_array().cloned()
 }
 

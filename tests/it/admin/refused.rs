@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde_json::Value;
 
-use crate::common::plane::{Plane, ask};
+use crate::common::plane::Plane;
 use crate::common::{Client, Server, Settings, text, wait_until};
 
 /// A client of business `three`, which allows three uses an hour.
@@ -36,11 +36,7 @@ fn attack(server: &Server<'_>) {
 }
 
 fn top(plane: &Plane, target: &str) -> Vec<Value> {
-    let json = "Accept: application/json\r\n";
-    let answer = ask(&mut plane.client(), "GET", target, json, "").expect("an answer");
-    assert_eq!(answer.status, 200, "{answer:?}");
-    let document: Value = serde_json::from_str(&answer.body).expect("JSON");
-    document["top"]["nodes"].as_array().cloned().unwrap_or_default()
+    plane.json(target)["top"]["nodes"].as_array().cloned().unwrap_or_default()
 }
 
 /// The value of a metric.
@@ -85,9 +81,7 @@ fn an_attacker_is_first_in_every_view() {
         assert!(first.contains(ATTACKER) && first.contains("three"), "{shown}");
     }
     // The figures of all views are the same.
-    let json = "Accept: application/json\r\n";
-    let stats = ask(&mut plane.client(), "GET", "/stats", json, "").expect("an answer");
-    let stats: Value = serde_json::from_str(&stats.body).expect("JSON");
+    let stats = plane.json("/stats");
     let bizs = stats["bizs"].as_array().expect("a list");
     let three = bizs.iter().find(|biz| biz["name"] == "three").expect("it is there");
     assert_eq!(three["refusals"], serde_json::json!([counted]));

@@ -284,13 +284,18 @@ impl Drop for Server<'_> {
 
 /// Looks until there is an answer. Panics if that takes too long.
 #[track_caller]
-pub fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn wait_until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    try_wait(look).unwrap_or_else(|| panic!("waited too long until {what}"))
+}
+
+/// Looks until there is an answer. None: that took too long.
+pub fn try_wait<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let begun = Instant::now();
     loop {
-        if let Some(answer) = look() {
-            return answer;
+        let found = look();
+        if found.is_some() || begun.elapsed() >= BOUND {
+            return found;
         }
-        assert!(begun.elapsed() < BOUND, "waited too long until {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

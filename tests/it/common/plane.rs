@@ -4,6 +4,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 
 use nix::sys::signal::{Signal, kill};
+use serde_json::Value;
 
 use super::address::Reserved;
 use super::{Answer, Client, Server, Settings, Setup, wait_until};
@@ -55,6 +56,15 @@ impl Plane {
 
     pub fn get(&self, target: &str) -> Answer {
         ask(&mut self.client(), "GET", target, "", "").expect("an answer")
+    }
+
+    /// The JSON of a GET that is answered 200.
+    #[track_caller]
+    pub fn json(&self, target: &str) -> Value {
+        let accept = "Accept: application/json\r\n";
+        let answer = ask(&mut self.client(), "GET", target, accept, "").expect("an answer");
+        assert_eq!(answer.status, 200, "{answer:?}");
+        serde_json::from_str(&answer.body).expect("JSON")
     }
 
     /// Begins a move of the group to nodes of 192 bytes, and stops the master before it can end it:

@@ -14,7 +14,7 @@ use nix::pty::{Winsize, openpty};
 use nix::sys::termios::{Termios, tcgetattr};
 use nix::unistd::Pid;
 
-use super::wait_until;
+use super::{try_wait, wait_until};
 
 /// The size of a terminal.
 #[derive(Debug, Clone, Copy)]
@@ -94,13 +94,11 @@ impl Terminal {
     #[track_caller]
     pub fn wait_for<T>(&mut self, what: &str, look: impl Fn(&[String]) -> Option<T>) -> T {
         let mut last = Vec::new();
-        let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            wait_until(what, || {
-                last = self.lines();
-                look(&last)
-            })
-        }));
-        waited.unwrap_or_else(|_| panic!("not on the screen: {what}\n{}", last.join("\n")))
+        let found = try_wait(|| {
+            last = self.lines();
+            look(&last)
+        });
+        found.unwrap_or_else(|| panic!("not on the screen: {what}\n{}", last.join("\n")))
     }
 
     /// The lines that the screen shows now, without trailing spaces.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::browser::{Browser, chromium};
 use super::looks::fits_any_screen;
-use super::{assert_no_complaints, grouped, open, stats, texts, visit};
+use super::{assert_no_complaints, grouped, open, texts, visit};
 use crate::cluster::hosts::{self, Shared};
 use crate::cluster::nodes::{MASTERS, Nodes};
 use crate::common::Client;
@@ -26,7 +26,7 @@ fn nodes_shown(browser: &mut Browser) -> Vec<String> {
 
 /// The cluster in /stats, once the courier has told all of its figures.
 fn cluster(plane: &Plane) -> Value {
-    stats(plane)["cluster"].clone()
+    plane.json("/stats")["cluster"].clone()
 }
 
 #[test]

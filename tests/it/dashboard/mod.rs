@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
 
 use crate::common::Server;
-use crate::common::plane::{Plane, ask};
+use crate::common::plane::Plane;
 use browser::{Browser, chromium};
 
 /// A key that would become an element if it were not treated as text. The files keep it unchanged.
@@ -23,12 +23,6 @@ const SHOWN: &str = "<img src onerror=h=1>\\u{202e}";
 /// The views that every server has, by their addresses.
 const VIEWS: [&str; 7] =
     ["", "businesses", "biz/three", "key/alice", "changes", "room", "processes"];
-
-fn stats(plane: &Plane) -> Value {
-    let mut client = plane.client();
-    let answer = ask(&mut client, "GET", "/stats", "Accept: application/json\r\n", "");
-    serde_json::from_str(&answer.expect("an answer").body).expect("JSON")
-}
 
 /// Opens a browser, and waits until it shows figures.
 fn open(plane: &Plane, program: &std::path::Path) -> Browser {
@@ -122,7 +116,7 @@ fn the_page_shows_what_stats_tells() {
     let server = plane.start(2);
     make_load(&server);
     let mut browser = open(&plane, &program);
-    let stats = stats(&plane);
+    let stats = plane.json("/stats");
     assert_eq!(items(&stats["bizs"][1], &["allowed"]), 3);
     assert_eq!(items(&stats["bizs"][1], &["limited"]), 7);
     for biz in stats["bizs"].as_array().expect("a list") {

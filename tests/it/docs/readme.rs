@@ -517,15 +517,15 @@ fn every_metric_is_described_and_no_other() {
 fn labels_are_described(page: &str, scraped: &str) {
     let table = metrics::described(page);
     let scrape = Scrape::read(scraped);
-    for (name, (_, labels)) in &scrape.families {
-        let (Some(labels), described) = (labels, &table[name]) else { continue };
+    for (name, family) in &scrape.families {
+        let (Some(labels), described) = (&family.labels, &table[name]) else { continue };
         assert!(labels.keys().eq(described.keys()), "{name}: {labels:?} {described:?}");
         for (label, values) in labels {
             let listed = &described[label];
             assert!(listed.is_empty() || values.is_subset(listed), "{name}: {values:?} {listed:?}");
         }
     }
-    let functions = scrape.families["frs_cluster_requests_total"].1.as_ref().expect("samples");
+    let functions = scrape.families["frs_cluster_requests_total"].labels.as_ref().expect("samples");
     assert_eq!(table["frs_cluster_requests_total"]["function"], functions["function"]);
 }
 

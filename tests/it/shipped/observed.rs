@@ -2,17 +2,15 @@
 //! that they have, and promtool takes every query.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use saphyr::{LoadableYamlNode, Yaml};
 use serde_json::Value;
 
 use super::queries::{Query, Selector};
 use crate::common::address::Reserved;
-use crate::common::metrics::{Labels, Scrape, described};
-use crate::common::{Client, Settings, Setup, files, needs, text, wait_until};
+use crate::common::metrics::{Labels, Scrape, described, promtool};
+use crate::common::{Client, Settings, Setup, files, wait_until};
 
 /// What Prometheus itself adds.
 const OF_PROMETHEUS: [&str; 2] = ["up", "ALERTS"];
@@ -33,23 +31,26 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(deploy(name)).expect("readable")
 }
 
-/// The words between `{{` and `}}` that begin with `before`, without it.
+/// The words between `{{` and `}}` that begin with `before`, without it: of `{{ $labels.biz }}` the
+/// label, of `{{ $value }}` none.
 fn templates(text: &str, before: &str) -> Vec<String> {
     let parts = text.split("{{").skip(1).filter_map(|rest| rest.split("}}").next());
     let words = parts.filter_map(|part| part.trim().strip_prefix(before));
     words.map(|word| word.split(' ').next().unwrap_or_default().to_owned()).collect()
 }
 
-/// The rules, and the names that some of them record.
-fn rules() -> (Vec<Asked>, BTreeSet<String>) {
+/// The rules, and what some of them record, with its labels.
+fn rules() -> (Vec<Asked>, BTreeMap<String, Vec<String>>) {
     let text = read("prometheus/frs.rules.yml");
     let documents = Yaml::load_from_str(&text).expect("YAML");
-    let (mut asked, mut recorded) = (Vec::new(), BTreeSet::new());
+    let (mut asked, mut recorded) = (Vec::new(), BTreeMap::new());
     for group in documents[0]["groups"].as_vec().expect("groups") {
         for rule in group["rules"].as_vec().expect("rules") {
             let of = |name: &str| rule.as_mapping_get(name).and_then(Yaml::as_str);
             let place = of("alert").or(of("record")).expect("a name").to_owned();
-            recorded.extend(of("record").map(str::to_owned));
+            let query = of("expr").expect("a query").to_owned();
+            let labels = Query::read(&query).grouped;
+            recorded.extend(of("record").map(|name| (name.to_owned(), labels)));
             let mut named = Vec::new();
             if of("alert").is_some() {
                 for annotation in ["summary", "description"] {
@@ -60,7 +61,7 @@ fn rules() -> (Vec<Asked>, BTreeSet<String>) {
                 let severity = rule["labels"]["severity"].as_str().expect("a severity");
                 assert!(["warning", "critical"].contains(&severity), "{place}: {severity}");
             }
-            asked.push(Asked { place, query: of("expr").expect("a query").to_owned(), named });
+            asked.push(Asked { place, query, named });
         }
     }
     (asked, recorded)
@@ -123,25 +124,22 @@ fn scraped() -> String {
 struct Known {
     scrape: Scrape,
     described: BTreeMap<String, Labels>,
-    recorded: BTreeSet<String>,
+    recorded: BTreeMap<String, Vec<String>>,
 }
 
 impl Known {
     /// The labels of a metric, with their values where those are known. A metric without a sample
     /// has those that the documents describe.
     fn labels(&self, metric: &str, place: &str) -> Labels {
-        let unlisted = |labels: &[&str]| {
-            labels.iter().map(|label| ((*label).to_owned(), BTreeSet::new())).collect()
-        };
         if OF_PROMETHEUS.contains(&metric) {
             return Labels::new();
         }
-        if self.recorded.contains(metric) {
-            return unlisted(&["biz"]);
+        if let Some(labels) = self.recorded.get(metric) {
+            return labels.iter().map(|label| (label.clone(), BTreeSet::new())).collect();
         }
         let family = self.scrape.family(metric);
         let family = family.unwrap_or_else(|| panic!("{place}: no metric {metric} is scraped"));
-        let (_, scraped) = &self.scrape.families[family];
+        let scraped = &self.scrape.families[family].labels;
         let described = &self.described[family];
         let names = scraped.as_ref().unwrap_or(described).keys();
         names.map(|name| (name.clone(), described.get(name).cloned().unwrap_or_default())).collect()
@@ -169,41 +167,26 @@ impl Known {
         }
         for label in read.grouped.iter().chain(named) {
             let is_known = all.contains(label) || LABELS_OF_PROMETHEUS.contains(&label.as_str());
-            // `{{ $value }}` and the like are no labels.
             assert!(is_known, "{place}: none of its metrics has {label}: {query}");
         }
     }
 }
 
-/// Runs promtool; false if it is not installed.
-fn promtool(arguments: &[&str], input: &str) -> bool {
-    let mut command = Command::new("promtool");
-    command.args(arguments).current_dir(deploy("prometheus"));
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let Some(mut child) = needs::spawn(&mut command) else { return false };
-    child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("promtool reads");
-    let output = child.wait_with_output().expect("promtool ends");
-    let said = text(&output.stdout) + &text(&output.stderr);
-    assert!(output.status.success(), "promtool {arguments:?}: {said}");
-    true
-}
-
 #[test]
 fn rules_and_dashboard_ask_for_metrics_that_exist() {
-    let text = scraped();
-    let scrape = Scrape::read(&text);
+    let scrape = Scrape::read(&scraped());
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
     let described = described(&std::fs::read_to_string(page).expect("readable"));
     let (rules, recorded) = rules();
     let known = Known { scrape, described, recorded };
     rules.iter().chain(&panels(&dashboard())).for_each(|asked| known.check(asked));
-    promtool(&["check", "metrics"], &text);
 }
 
 #[test]
 fn alerts_are_raised_when_they_should_be() {
-    promtool(&["check", "rules", "frs.rules.yml"], "");
-    promtool(&["test", "rules", "frs.rules.test.yml"], "");
+    let dir = deploy("prometheus");
+    promtool(&dir, &["check", "rules", "frs.rules.yml"], "");
+    promtool(&dir, &["test", "rules", "frs.rules.test.yml"], "");
 }
 
 /// Which version of Grafana takes what else is its own business: it keeps what it knows.
@@ -245,5 +228,5 @@ fn the_dashboard_is_whole() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("queries.yml");
     std::fs::write(&file, format!("groups:\n  - name: frs\n    rules:\n{rules}")).expect("written");
-    promtool(&["check", "rules", file.to_str().expect("a path")], "");
+    promtool(dir.path(), &["check", "rules", "queries.yml"], "");
 }

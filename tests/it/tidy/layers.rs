@@ -39,7 +39,7 @@ const FLOORS: [Floor; 7] = [
             ("worker", &["net", "process", "protocol", "stats"]),
             ("admin", &["net", "process", "protocol", "stats"]),
             // The sizes of all buffers, from the rooms that own them.
-            ("buffer_sizes", &["protocol", "worker", "admin"]),
+            ("buffer_sizes", &["protocol", "stats", "worker", "admin"]),
             ("keeper", &["net", "process", "protocol", "stats", "admin"]),
             ("courier", &["process"]),
             (

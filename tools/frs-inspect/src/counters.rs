@@ -74,9 +74,14 @@ pub struct NamedCount {
     pub count: u64,
 }
 
+/// Requests answered.
+pub fn requests(sums: &Sums) -> u64 {
+    sums.requests.iter().flatten().sum()
+}
+
 /// All counters.
 pub fn read(sums: &Sums) -> Vec<NamedCount> {
-    let requests = NamedCount { name: "requests", count: sums.requests.iter().flatten().sum() };
+    let requests = NamedCount { name: "requests", count: requests(sums) };
     let items = NamedCount { name: "items", count: Items::of_all(sums).all };
     let of_groups = OF_GROUPS
         .iter()

@@ -67,7 +67,11 @@ fn look(reader: Reader, sender: &SyncSender<Result<Figures, frs::inspect::Error>
     let mut sampler = Sampler::new(reader);
     loop {
         let begun = frs::base::clock::instant();
-        let sampled = sampler.sample(frs::base::clock::now(), begun);
+        let mut sampled = sampler.sample(frs::base::clock::now(), begun);
+        if let Ok(figures) = &mut sampled {
+            // The walk took time: no node that it met is from the future.
+            figures.now_ms = figures.now_ms.max(frs::base::clock::now());
+        }
         let is_over = sampled.is_err();
         if sender.send(sampled).is_err() || is_over {
             return;

@@ -2,6 +2,7 @@
 //!
 //! Plain values, so that the screen can be drawn from any figures.
 
+use frs::inspect::RefusedNode;
 use frs::store::Rank;
 
 use super::health::Health;
@@ -15,20 +16,34 @@ pub struct Figures {
     /// The time since the look before. None: there is none, so nothing has a rate yet.
     pub seconds: Option<f64>,
     pub health: Health,
-    pub requests: Count,
+    pub requests: Growth,
     /// Items of all businesses since the look before.
     pub items: Items,
     pub groups: Vec<GroupLine>,
     pub bizs: Vec<BizLine>,
     pub counted: Vec<Count>,
+    /// The keys that were refused most in the last minute, of all businesses.
+    pub refused: Vec<RefusedNode>,
 }
 
-/// A counter, and by how much it grew since the look before.
+/// A sum, and by how much it grew since the look before.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Growth {
+    pub all: u64,
+    pub more: u64,
+}
+
+impl Growth {
+    pub fn since(earlier: u64, all: u64) -> Growth {
+        Growth { all, more: all.saturating_sub(earlier) }
+    }
+}
+
+/// A counter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count {
     pub name: &'static str,
-    pub all: u64,
-    pub more: u64,
+    pub growth: Growth,
 }
 
 /// How full a group is, and what it had to forget.
@@ -40,7 +55,7 @@ pub struct GroupLine {
     pub expired: u64,
     pub places: u64,
     /// Evictions of nodes that limited their key.
-    pub evicted_limiting: Count,
+    pub evicted_limiting: Growth,
     /// Nodes move there from other files, and count.
     pub is_moving: bool,
 }

@@ -72,7 +72,6 @@ impl Health {
         let [taken_ms, refused_ms] = stats.master.reloaded_ms;
         let groups = stats.groups.iter().filter(|group| group.geometry.is_some() && !group.served);
         Health {
-            master: Master::Ended,
             workers: workers().count() as u64,
             workers_wanted: conf.srv.workers.into(),
             workers_behind: workers().filter(|worker| worker.generation < stats.generation).count()
@@ -88,8 +87,7 @@ impl Health {
                 .and_then(|counts| counts.failing_since_ms),
             not_served: groups.map(|group| group.name().to_owned()).collect(),
             reload_refused_ms: (refused_ms > taken_ms).then_some(refused_ms),
-            unreadable_nodes: 0,
-            faults: Vec::new(),
+            ..Health::default()
         }
     }
 

@@ -9,13 +9,13 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use frs::conf::Scope;
-use frs::inspect::{Error, NodePlace, NodeRecord, Reader};
+use frs::inspect::{Error, NodePlace, NodeRecord, Reader, RefusedNode, Window};
 use frs::store::Sums;
 use frs::store::counter::{BizKey, GroupCounter, GroupKey};
 use frs_server::process::lock::{self, LockError};
 use frs_server::stats::snapshot::{self, Stats};
 
-use super::figures::{BizLine, Count, Figures, GroupLine, Hot};
+use super::figures::{BizLine, Count, Figures, GroupLine, Growth, Hot};
 use super::health::{Health, Master};
 use crate::counters::{self, Items};
 
@@ -74,18 +74,17 @@ impl Sampler {
         let sums = &stats.sums;
         let earlier = before.as_ref().map_or(sums, |before| &before.sums);
         let seconds = |before: &Before| at.saturating_duration_since(before.at).as_secs_f64();
-        let counted = counts(earlier, sums);
         let figures = Figures {
-            // No node that the walk met is from the future.
-            now_ms: frs::base::clock::now().max(now),
+            now_ms: now,
             generation: self.reader.generation(),
             seconds: before.as_ref().map(|before| seconds(before).max(0.001)),
-            health: Health { unreadable_nodes: walked.skipped.len() as u64, ..self.health(&stats) },
-            requests: counted.first().copied().unwrap_or_default(),
+            health: self.health(&stats, walked.skipped.len() as u64),
+            requests: Growth::since(counters::requests(earlier), counters::requests(sums)),
             items: Items::of_all(sums).since(Items::of_all(earlier)),
             groups: self.group_lines(&mut found, earlier, sums),
             bizs: found.biz_lines(&self.reader, earlier, sums),
-            counted,
+            counted: counts(earlier, sums),
+            refused: self.refused(now),
         };
         self.before = Some(Before { at, now_ms: now, used: found.used, sums: stats.sums });
         Ok(figures)
@@ -97,7 +96,13 @@ impl Sampler {
         runtime.map(|runtime| snapshot::of(runtime, self.reader.conf(), now)).unwrap_or_default()
     }
 
-    fn health(&self, stats: &Stats) -> Health {
+    /// None if runtime.mmap cannot be read.
+    fn refused(&mut self, now: u64) -> Vec<RefusedNode> {
+        let found = self.reader.refused(None, Window::Minute, HOTTEST, now);
+        found.map(|found| found.nodes).unwrap_or_default()
+    }
+
+    fn health(&self, stats: &Stats, unreadable_nodes: u64) -> Health {
         Health {
             master: match lock::holder(self.reader.data_dir()) {
                 Ok(pid) => Master::Runs(pid.as_raw()),
@@ -105,6 +110,7 @@ impl Sampler {
                 Err(_) => Master::Unknown,
             },
             faults: self.reader.faults().map(ToString::to_string).collect(),
+            unreadable_nodes,
             ..Health::of(stats, self.reader.conf())
         }
     }
@@ -119,9 +125,8 @@ impl Sampler {
             }
             let line = found.groups.remove(name).unwrap_or_default();
             let places = group.geometry().nodes();
-            let all = evicted_limiting(sums, name);
-            let more = all.saturating_sub(evicted_limiting(earlier, name));
-            let evicted_limiting = Count { name: "limiting evicted", all, more };
+            let evicted = [earlier, sums].map(|sums| evicted_limiting(sums, name));
+            let evicted_limiting = Growth::since(evicted[0], evicted[1]);
             lines.push(GroupLine { name: name.to_owned(), places, evicted_limiting, ..line });
         }
         lines
@@ -193,13 +198,13 @@ fn evicted_limiting(sums: &Sums, group: &str) -> u64 {
     sums.map_or(0, |sums| sums.count(GroupCounter::EvictionsLimiting))
 }
 
-/// All counters, the requests first.
+/// All counters.
 fn counts(earlier: &Sums, sums: &Sums) -> Vec<Count> {
     let pairs = counters::read(sums).into_iter().zip(counters::read(earlier));
     pairs
-        .map(|(now, earlier)| {
-            let more = now.count.saturating_sub(earlier.count);
-            Count { name: now.name, all: now.count, more }
+        .map(|(now, earlier)| Count {
+            name: now.name,
+            growth: Growth::since(earlier.count, now.count),
         })
         .collect()
 }

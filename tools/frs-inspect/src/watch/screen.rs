@@ -4,6 +4,7 @@
 //! matters most is at the top, and is left out last.
 
 use frs::base::figures::grouped;
+use frs::inspect::RefusedNode;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 
@@ -51,23 +52,30 @@ pub fn screen(
 /// The number of businesses that are shown at once.
 pub fn page(figures: &Figures, choice: &Choice, size: Size) -> usize {
     let sections = sections(figures, choice);
-    let room = room(figures, size);
-    sections[0].page(heights(&sections, room)[0])
+    let remarks = figures.health.remarks(figures.now_ms);
+    sections[0].page(heights(&sections, room(&remarks, size))[0])
 }
 
 fn body(title: &str, figures: &Figures, choice: &Choice, size: Size) -> Vec<Line<'static>> {
-    let mut lines = vec![state(title, figures, size.columns), totals(figures, size.columns)];
-    lines.extend(remarks(figures, size));
+    let remarks = figures.health.remarks(figures.now_ms);
+    let mut lines =
+        vec![state(title, figures, &remarks, size.columns), totals(figures, size.columns)];
+    lines.extend(remark_lines(&remarks, size));
     let sections = sections(figures, choice);
-    let heights = heights(&sections, room(figures, size));
+    let heights = heights(&sections, room(&remarks, size));
     let shown = sections.iter().zip(heights).filter(|(_, height)| *height > 0);
     lines.extend(shown.flat_map(|(section, height)| section.draw(size.columns, height)));
     lines
 }
 
 /// The lines that sections share.
-fn room(figures: &Figures, size: Size) -> usize {
-    size.lines.saturating_sub(OTHER_LINES + remarks(figures, size).len())
+fn room(remarks: &[Remark], size: Size) -> usize {
+    size.lines.saturating_sub(OTHER_LINES + remarks.len().min(most_remarks(size)))
+}
+
+/// The most lines of remarks.
+fn most_remarks(size: Size) -> usize {
+    (size.lines / LINES_OF_A_REMARK).max(1)
 }
 
 /// Every list of the screen, the most important first. Another list is a line here, and a function
@@ -75,17 +83,19 @@ fn room(figures: &Figures, size: Size) -> usize {
 fn sections(figures: &Figures, choice: &Choice) -> Vec<Section> {
     let listed = choice.listed(&figures.bizs);
     let place = choice.place(&listed);
-    vec![
-        businesses(figures, choice, &listed, place),
+    let mut sections = vec![businesses(figures, choice, &listed, place)];
+    sections.extend((!figures.refused.is_empty()).then(|| refused(figures)));
+    sections.extend([
         groups(figures),
         hottest(figures, listed.get(place).copied()),
         counted(figures),
-    ]
+    ]);
+    sections
 }
 
-fn state(title: &str, figures: &Figures, columns: usize) -> Line<'static> {
+fn state(title: &str, figures: &Figures, remarks: &[Remark], columns: usize) -> Line<'static> {
     let health = &figures.health;
-    let problems = health.remarks(figures.now_ms).iter().filter(|it| it.is_problem).count();
+    let problems = remarks.iter().filter(|it| it.is_problem).count();
     let (word, color) = match (problems, health.degraded) {
         (0, false) => ("healthy".to_owned(), Color::Green),
         (0, true) => ("healthy, degraded".to_owned(), Color::Yellow),
@@ -118,9 +128,8 @@ fn totals(figures: &Figures, columns: usize) -> Line<'static> {
 }
 
 /// The remarks for which there is room. The last line says how many there are besides.
-fn remarks(figures: &Figures, size: Size) -> Vec<Line<'static>> {
-    let all = figures.health.remarks(figures.now_ms);
-    let most = (size.lines / LINES_OF_A_REMARK).max(1);
+fn remark_lines(all: &[Remark], size: Size) -> Vec<Line<'static>> {
+    let most = most_remarks(size);
     let shown = if all.len() > most { most - 1 } else { all.len() };
     let line = |remark: &Remark| {
         let color = if remark.is_problem { Color::Red } else { Color::Yellow };
@@ -169,6 +178,26 @@ fn businesses(figures: &Figures, choice: &Choice, listed: &[&BizLine], place: us
         chosen: (!listed.is_empty()).then_some(place),
         nothing: "none",
         weight: 3,
+    }
+}
+
+fn refused(figures: &Figures) -> Section {
+    let row = |node: &RefusedNode| Row {
+        cells: vec![
+            show::key(&node.key),
+            node.biz.escape_debug().to_string(),
+            grouped(node.refused),
+            grouped(node.error),
+            show::ago(node.last_ms, figures.now_ms),
+        ],
+        style: Style::new(),
+    };
+    Section {
+        headings: headings(["refused in 1 m", "business", "refused", "error", "last"]),
+        rows: figures.refused.iter().map(row).collect(),
+        chosen: None,
+        nothing: "none",
+        weight: 2,
     }
 }
 
@@ -239,7 +268,11 @@ fn hottest(figures: &Figures, biz: Option<&BizLine>) -> Section {
 
 fn counted(figures: &Figures) -> Section {
     let row = |count: &Count| Row {
-        cells: vec![count.name.to_owned(), rate(figures, count.more), grouped(count.all)],
+        cells: vec![
+            count.name.to_owned(),
+            rate(figures, count.growth.more),
+            grouped(count.growth.all),
+        ],
         style: Style::new(),
     };
     Section {

@@ -3,6 +3,7 @@
 use frs::store::Rank;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
+use super::super::figures::Growth;
 use super::super::health::Health;
 use super::super::text::width;
 use super::*;
@@ -24,10 +25,15 @@ fn drawn(figures: Option<&Figures>, choice: &Choice, columns: usize, lines: usiz
     found.iter().map(text).collect()
 }
 
+/// Draws a busy server: these lines, none, and the last one.
 #[track_caller]
-fn assert_drawn(figures: &Figures, columns: usize, lines: usize, expected: &str) {
-    let found = drawn(Some(figures), &Choice::default(), columns, lines).join("\n");
-    assert_eq!(found, expected.trim_matches('\n'), "found:\n{found}\n");
+fn assert_drawn(figures: &Figures, size: Size, [head, lists, keys]: [&str; 3]) {
+    let parts = [head, lists].into_iter().flat_map(|part| part.trim_matches('\n').lines());
+    let mut expected: Vec<&str> = parts.collect();
+    expected.resize(size.lines - 1, "");
+    expected.push(keys);
+    let found = drawn(Some(figures), &Choice::default(), size.columns, size.lines);
+    assert_eq!(found, expected, "found:\n{}\n", found.join("\n"));
 }
 
 /// A healthy server with traffic.
@@ -55,7 +61,7 @@ fn busy() -> Figures {
         limiting: 12,
         expired: 96,
         places: 8_192,
-        evicted_limiting: Count { name: "", all: 1, more: 0 },
+        evicted_limiting: Growth { all: 1, more: 0 },
         is_moving: false,
     };
     Figures {
@@ -69,14 +75,15 @@ fn busy() -> Figures {
             connections: 64,
             ..Health::default()
         },
-        requests: Count { name: "requests", all: 1_234_567, more: 12_345 },
+        requests: Growth { all: 1_234_567, more: 12_345 },
         items: Items { all: 12_400, passed: 11_000, refused: 1_400, errors: 0 },
         groups: vec![group],
         bizs: [("api", 10_000, 0), ("login", 100, 1_400), ("sms", 900, 0)].map(biz).to_vec(),
         counted: vec![
-            Count { name: "items", all: 1_300_000, more: 12_400 },
-            Count { name: "nodes created", all: 4_096, more: 5 },
+            Count { name: "items", growth: Growth { all: 1_300_000, more: 12_400 } },
+            Count { name: "nodes created", growth: Growth { all: 4_096, more: 5 } },
         ],
+        refused: Vec::new(),
     }
 }
 
@@ -92,121 +99,78 @@ fn crowd(bizs: u64) -> Figures {
     figures
 }
 
+/// From 80 columns on.
+const LISTS: &str = r#"
+group       full  limiting evicted  per s   live  limiting  expired  places
+default  50.00 %                 1    0.0  4,000        12       96   8,192
+hot keys of api   used     state  uses/s  last used
+"alice"          1,000  limiting   100.0  1.0 s ago
+"bob\n"            120      idle    12.0  1.0 s ago
+counted         per s     in all
+items          12,400  1,300,000
+nodes created     5.0      4,096
+"#;
+const KEYS: &str = "q quit  ↑↓ choose  PgUp PgDn page  s sort  / filter  Home End";
+
 #[test]
 fn at_60_by_20() {
-    assert_drawn(
-        &busy(),
-        60,
-        20,
-        r#"
+    let head = r#"
 healthy  generation 3  2 of 2 workers  restarts 0
 requests 12,345/s  limited 11.29 %  errors 0.0/s
 business by traffic  allowed/s  limited/s  limited  errors/s
 api                     10,000        0.0      0 %       0.0
 login                    100.0      1,400  93.33 %       0.0
 sms                      900.0        0.0      0 %       0.0
-group       full  limiting evicted  per s   live  limiting
-default  50.00 %                 1    0.0  4,000        12
-hot keys of api   used     state  uses/s  last used
-"alice"          1,000  limiting   100.0  1.0 s ago
-"bob\n"            120      idle    12.0  1.0 s ago
-counted         per s     in all
-items          12,400  1,300,000
-nodes created     5.0      4,096
-
-
-
-
-
-q quit  ↑↓ choose  PgUp PgDn page  s sort  / filter
-"#,
-    );
+"#;
+    let lists = LISTS.replace("  expired  places", "").replace("       96   8,192", "");
+    let keys = KEYS.trim_end_matches("  Home End");
+    assert_drawn(&busy(), Size { columns: 60, lines: 20 }, [head, &lists, keys]);
 }
 
 #[test]
 fn at_80_by_24() {
-    assert_drawn(
-        &busy(),
-        80,
-        24,
-        r#"
+    let head = r#"
 healthy  generation 3  2 of 2 workers  restarts 0  process 4711  00:01:02Z  data
 requests 12,345/s  limited 11.29 %  errors 0.0/s  items 12,400/s  connections 64
 business by traffic  allowed/s  limited/s  limited  errors/s  keys limited
 api                     10,000        0.0      0 %       0.0            12
 login                    100.0      1,400  93.33 %       0.0            12
 sms                      900.0        0.0      0 %       0.0            12
-group       full  limiting evicted  per s   live  limiting  expired  places
-default  50.00 %                 1    0.0  4,000        12       96   8,192
-hot keys of api   used     state  uses/s  last used
-"alice"          1,000  limiting   100.0  1.0 s ago
-"bob\n"            120      idle    12.0  1.0 s ago
-counted         per s     in all
-items          12,400  1,300,000
-nodes created     5.0      4,096
-
-
-
-
-
-
-
-
-
-q quit  ↑↓ choose  PgUp PgDn page  s sort  / filter  Home End
-"#,
-    );
+"#;
+    assert_drawn(&busy(), Size { columns: 80, lines: 24 }, [head, LISTS, KEYS]);
 }
 
 #[test]
 fn at_120_by_40() {
-    assert_drawn(
-        &busy(),
-        120,
-        40,
-        r#"
+    let head = r#"
 healthy  generation 3  2 of 2 workers  restarts 0  process 4711  00:01:02Z  data
 requests 12,345/s  limited 11.29 %  errors 0.0/s  items 12,400/s  connections 64  requests in all 1,234,567
 business by traffic  allowed/s  limited/s  limited  errors/s  keys limited   keys  uses/s
 api                     10,000        0.0      0 %       0.0            12  4,000  10,000
 login                    100.0      1,400  93.33 %       0.0            12  4,000   100.0
 sms                      900.0        0.0      0 %       0.0            12  4,000   900.0
-group       full  limiting evicted  per s   live  limiting  expired  places
-default  50.00 %                 1    0.0  4,000        12       96   8,192
-hot keys of api   used     state  uses/s  last used
-"alice"          1,000  limiting   100.0  1.0 s ago
-"bob\n"            120      idle    12.0  1.0 s ago
-counted         per s     in all
-items          12,400  1,300,000
-nodes created     5.0      4,096
+"#;
+    assert_drawn(&busy(), Size { columns: 120, lines: 40 }, [head, LISTS, KEYS]);
+}
 
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-q quit  ↑↓ choose  PgUp PgDn page  s sort  / filter  Home End
-"#,
-    );
+#[test]
+fn who_is_refused_stands_below_the_businesses() {
+    let mut figures = busy();
+    let node = |(key, refused): (&str, u64)| RefusedNode {
+        biz: "login".to_owned(),
+        key: key.to_owned(),
+        refused,
+        error: 3,
+        last_ms: 61_000,
+    };
+    figures.refused = [("203.0.113.66", 12_000), ("mal\n", 7)].map(node).to_vec();
+    let found = drawn(Some(&figures), &Choice::default(), 60, 20);
+    let expected = [
+        r#"refused in 1 m  business  refused  error       last"#,
+        r#""203.0.113.66"     login   12,000      3  1.0 s ago"#,
+        r#""mal\n"            login        7      3  1.0 s ago"#,
+    ];
+    assert_eq!(found[6..9], expected, "found:\n{}", found.join("\n"));
 }
 
 #[test]
