@@ -243,7 +243,8 @@ impl Server {
             Step::Run(asked) => {
                 let changes = matches!(asked.route, super::route::Route::Change(_));
                 let (format, line) = (asked.format, asked.line.clone());
-                if let (Some(_), Some(address)) = (&asked.name, client.address) {
+                // A token that may only look says nothing of who guesses the other ones.
+                if let (true, Some(_), Some(address)) = (changes, &asked.name, client.address) {
                     self.brake.note_right(address);
                 }
                 let peer = Arc::clone(&client.peer);

@@ -276,19 +276,20 @@ impl ChangeLog {
 
     /// Appends the pending outcomes and these lines, for which it tells the last id. All of it is
     /// on disk, or nothing is there.
-    fn append(&mut self, lines: impl FnOnce(u64) -> String) -> io::Result<()> {
-        let mut log = self.open()?;
-        let here = extent(&log)?;
-        if self.seen != Some(here) {
-            self.last_id = read::last_id(&self.data_dir)?.max(self.last_id);
-        }
-        let mut text = self.pending.clone();
-        text.push_str(&lines(self.last_id));
-        if here.bytes > 0 && here.bytes + text.len() as u64 > MAX_FILE_BYTES {
+    fn append(&mut self, mut lines: impl FnMut(u64) -> String) -> io::Result<()> {
+        let (mut log, before, text) = loop {
+            let log = self.open()?;
+            let here = extent(&log)?;
+            if self.seen != Some(here) {
+                self.last_id = read::last_id(&self.data_dir)?.max(self.last_id);
+            }
+            let text = self.pending.clone() + &lines(self.last_id);
+            if here.bytes == 0 || here.bytes + text.len() as u64 <= MAX_FILE_BYTES {
+                break (log, here.bytes, text);
+            }
+            // Another process may be the first to write in the next file, and takes ids.
             fs::rename(path_in(&self.data_dir), former_in(&self.data_dir))?;
-            log = self.open()?;
-        }
-        let before = extent(&log)?.bytes;
+        };
         if let Err(error) = write(&mut log, before, &text) {
             // A line that is cut off here is ended by the next one.
             let _ = log.set_len(before);

@@ -107,6 +107,7 @@ fn changes_a_limit(browser: &mut Browser, server: &Server<'_>) {
     browser.wait("!document.getElementById('edit-fault').hidden");
     let fault = texts(browser, "#edit-fault").remove(0);
     assert!(fault.contains("many"), "{fault}");
+    assert_eq!(browser.value("document.getElementById('forget').hidden"), false, "it is kept");
     assert!(answers(server, "/query?biz=three&key=x")[0].body.contains("max=\"3\""));
     set(browser, "limit-0-max", "5");
     browser.press("#edit-save");

@@ -199,6 +199,27 @@ fn what_a_server_does_not_have_is_said_and_the_rest_works() {
 }
 
 #[test]
+fn while_the_history_cannot_be_read_the_figures_go_on() {
+    let Some(program) = chromium() else { return };
+    let plane = Plane::new(1);
+    let server = plane.start(1);
+    let mut browser = Browser::start(&program);
+    browser.run_first(
+        "{ const real = fetch; window.isDenied = true; window.fetch = async (path, options) => \
+         isDenied && /since=/.test(path) ? new Response('{}', { status: 503 }) \
+         : real(path, options); }",
+    );
+    go(&mut browser, &plane);
+    make_load(&server);
+    browser.wait("past.served === false && past.seconds.length > 2");
+    browser.wait("document.querySelectorAll('.plot canvas').length == 2");
+    // A minute later it is asked again.
+    browser.value("isDenied = false; past.deniedAt -= ASK_AGAIN_MS; 0");
+    browser.wait("past.served === true");
+    assert_no_complaints(&mut browser);
+}
+
+#[test]
 fn the_page_asks_once_a_second_while_it_is_seen_and_stays_small() {
     let Some(program) = chromium() else { return };
     let plane = Plane::new(1);

@@ -67,6 +67,8 @@ async function change(method, path, body) {
       return answer.status;
     }
     if (answer.status !== 401) {
+      // A token that may only look is kept, too, until it is forgotten.
+      $('forget').hidden = !token;
       throw refusal(answer.status, text);
     }
     if (!token && told !== first) throw new Error('Nothing was changed.');

@@ -56,8 +56,9 @@ document.addEventListener('visibilitychange', () => {
 async function lookAtStats() {
   const path = statsPath(stats ? stats.server.now + Date.now() - reachedAt : 0);
   const { status, body } = await ask(path);
-  if (status === 400 && path !== 'stats') {
+  if ((status === 400 || status === 503) && path !== 'stats') {
     past.served = false;
+    past.deniedAt = Date.now();
     return get('stats');
   }
   if (status !== 200) throw refusal(status, body);

@@ -10,8 +10,10 @@ const RANGES = [
   [360, '6 h'],
   [1440, '24 h'],
 ];
+const ASK_AGAIN_MS = 60000;
 const past = {
   served: undefined, // Whether the server keeps a history; unknown before the first answer.
+  deniedAt: 0, // When it said that it has none, for good (400) or for now (503).
   seconds: [],
   minutes: [],
   loaded: 0, // The minutes that were asked for.
@@ -24,7 +26,7 @@ const sum = (outcomes, names) => names.reduce((all, name) => all + (outcomes[nam
 
 /** The path of the next look: with what the rows lack. */
 function statsPath(now) {
-  if (past.served === false) return 'stats';
+  if (past.served === false && Date.now() - past.deniedAt < ASK_AGAIN_MS) return 'stats';
   const last = past.seconds[past.seconds.length - 1];
   const lacking = last ? Math.ceil((now - last.time) / 1000) + 2 : SECOND_ROWS;
   return `stats?since=${Math.min(SECOND_ROWS, Math.max(3, lacking))}s`;

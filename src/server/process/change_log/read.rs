@@ -135,15 +135,11 @@ pub(super) fn unfinished(data_dir: &Path) -> io::Result<Vec<LoggedChange>> {
     Ok(begun.into_values().collect())
 }
 
-/// The largest id, also of a line that is cut off behind it. 0: there is none.
+/// The largest id, also of a line that is cut off behind it. 0: there is none. Both files are
+/// looked at: a new one may begin with the outcome of an earlier change.
 pub(super) fn last_id(data_dir: &Path) -> io::Result<u64> {
-    for path in [path_in(data_dir), former_in(data_dir)] {
-        let largest = text_of(&path)?.lines().filter_map(id_of).max();
-        if let Some(id) = largest {
-            return Ok(id);
-        }
-    }
-    Ok(0)
+    let texts = [text_of(&path_in(data_dir))?, text_of(&former_in(data_dir))?];
+    Ok(texts.iter().flat_map(|text| text.lines()).filter_map(id_of).max().unwrap_or(0))
 }
 
 fn id_of(line: &str) -> Option<u64> {

@@ -188,6 +188,38 @@ fn two_processes_share_the_ids() {
 }
 
 #[test]
+fn a_file_that_begins_with_an_earlier_outcome_repeats_no_id() {
+    let mut log = Log::new();
+    let first = log.begin("first");
+    let last = log.make("last");
+    fs::rename(path_in(log.dir.path()), former_in(log.dir.path())).unwrap();
+    log.reopen();
+    log.log.conclude(&[first], &Outcome::Done.into());
+    log.reopen();
+    assert_eq!(log.make("next"), last + 1);
+}
+
+#[test]
+fn two_processes_that_fill_files_at_once_share_the_ids() {
+    const EACH: usize = 60;
+    let log = Log::new();
+    let long = "x".repeat(MAX_TEXT_BYTES);
+    let make_some = || {
+        let mut log = ChangeLog::new(log.dir.path(), Duration::from_secs(60));
+        let subject = Subject { new: Some(long.clone()), ..Subject::of(What::Biz, None) };
+        let author = Author::named("alice");
+        let make = |_| log.begin(&author, std::slice::from_ref(&subject)).unwrap()[0];
+        (0..EACH).map(make).collect::<Vec<u64>>()
+    };
+    let mut ids = std::thread::scope(|scope| {
+        let makers = [(); 2].map(|()| scope.spawn(make_some));
+        makers.map(|maker| maker.join().unwrap()).concat()
+    });
+    ids.sort_unstable();
+    assert_eq!(ids, (1..=2 * EACH as u64).collect::<Vec<_>>());
+}
+
+#[test]
 fn an_outcome_that_cannot_be_written_is_owed() {
     let mut log = Log::new();
     let id = log.begin("x");
