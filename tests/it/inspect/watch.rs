@@ -109,11 +109,13 @@ fn watch_shows_what_the_server_counts_on_small_screens() {
     let mut terminal = watch(setup, SMALL);
     let used = server.client().get("/query?biz=plenty&key=k0");
     let used = used.attribute("used").expect("used").to_owned();
-    terminal.wait_for("no traffic, and the uses of a key", |lines| {
-        let key = row(lines, "\"k0\"")?;
+    terminal.wait_for("no traffic, who was refused, and the uses of a key", |lines| {
+        let begins = |heading: &str| lines.iter().position(|line| line.starts_with(heading));
+        let refused = row(&lines[begins("refused in 1 m")?..], "\"k0\"")?;
+        let key = row(&lines[begins("hot keys of plenty")?..], "\"k0\"")?;
         let is_so = key[1].replace(',', "") == used
-            && lines[1].starts_with("requests 0.0/s  limited –")
-            && lines.iter().any(|line| line.starts_with("hot keys of plenty"));
+            && refused[1] == "three"
+            && lines[1].starts_with("requests 0.0/s  limited –");
         is_so.then_some(())
     });
 }
