@@ -46,7 +46,7 @@ const PAGE: &str = concat!(
 /// <https://www.w3.org/TR/trusted-types/>)
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
     style-src 'sha256-gW122n6+QqR862v80+ggOYQuRuo46WvijeN6Te73+S8='; \
-    script-src 'sha256-upbJywuF27QVA1bm0W9lBOd8E+rv9RK+Foqfp+3CGzM='; \
+    script-src 'sha256-Tp/rT7I3u8AXN/lGg14C7jaRErzNJGLViXLJwfqH3ok='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";
 
