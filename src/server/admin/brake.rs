@@ -1,8 +1,9 @@
 //! The brake delays answers to an address that sends many wrong tokens.
 //!
-//! Invariant: a right token is answered at once, even if others have sent wrong ones, and clears
-//! its address's count. The table is bounded. While it is full, an address that is not in it counts
-//! as one with too many wrong tokens.
+//! Invariant: a right token is answered at once, even if others have sent wrong ones. That of a
+//! change clears its address's count: one that may only look does not help to guess the others.
+//! The table is bounded. While it is full, an address that is not in it counts as one with too many
+//! wrong tokens.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -44,7 +45,7 @@ impl Brake {
         !has_room
     }
 
-    /// Notes a right token.
+    /// Notes a right token of a change.
     pub fn note_right(&mut self, address: IpAddr) {
         self.addresses.retain(|wrong| wrong.address != address);
     }

@@ -243,7 +243,6 @@ impl Server {
             Step::Run(asked) => {
                 let changes = matches!(asked.route, super::route::Route::Change(_));
                 let (format, line) = (asked.format, asked.line.clone());
-                // A token that may only look says nothing of who guesses the other ones.
                 if let (true, Some(_), Some(address)) = (changes, &asked.name, client.address) {
                     self.brake.note_right(address);
                 }

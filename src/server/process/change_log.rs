@@ -287,7 +287,7 @@ impl ChangeLog {
             if here.bytes == 0 || here.bytes + text.len() as u64 <= MAX_FILE_BYTES {
                 break (log, here.bytes, text);
             }
-            // Another process may be the first to write in the next file, and takes ids.
+            // Another process may write in the next file first, and take these ids.
             fs::rename(path_in(&self.data_dir), former_in(&self.data_dir))?;
         };
         if let Err(error) = write(&mut log, before, &text) {

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use crate::common::plane::{Plane, TOKEN, ask};
 use crate::common::{Answer, Server, Settings, Setup, wait_until};
@@ -183,6 +184,20 @@ fn names_come_from_tokens_and_one_that_only_looks_changes_nothing() {
     assert_eq!(plane.ask("PUT", put, "").status, 403);
     drop(server);
     assert!(!plane.setup.log().contains(TOKEN));
+}
+
+#[test]
+fn a_token_that_only_looks_releases_no_brake() {
+    let plane = Plane::new(1);
+    let tokens = format!("alice {TOKEN}\ngrafana {READER} read-only\n");
+    std::fs::write(plane.setup.path("conf/token"), tokens).expect("written");
+    let _server = plane.start(1);
+    let guess = || plane.ask_as("0123456789abcdefg", "POST", "/reload", "").status;
+    assert_eq!([(); 5].map(|()| guess()), [401; 5]);
+    assert_eq!(plane.ask_as(READER, "GET", "/changes", "").status, 200);
+    let begun = Instant::now();
+    assert_eq!(guess(), 401);
+    assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
 }
 
 #[test]
