@@ -239,6 +239,8 @@ fn a_business_is_added_and_a_banned_key_goes_on() {
     plane.setup.write_map(&plane.map().replace("max=\"4\" unit", "max=\"6\" unit"));
     visit(&mut browser, "biz/sms");
     browser.press("#edit-biz");
+    // Until it is open, the fields of the editor before are still there.
+    browser.wait("document.getElementById('edit').open");
     set(&mut browser, "limit-0-max", "9");
     browser.press("#edit-save");
     browser.wait("!document.getElementById('edit-reload').hidden");
