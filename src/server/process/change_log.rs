@@ -21,7 +21,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -185,11 +185,13 @@ pub struct ChangeLog {
     pending: String,
 }
 
-/// A file and its length.
+/// A file, its length and when it was written. The inode of a file that is gone may be that of a
+/// new one, which soon has the same length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Extent {
     inode: u64,
     bytes: u64,
+    written: SystemTime,
 }
 
 impl ChangeLog {
@@ -350,7 +352,7 @@ fn write(log: &mut File, at: u64, text: &str) -> io::Result<()> {
 
 fn extent(log: &File) -> io::Result<Extent> {
     let metadata = log.metadata()?;
-    Ok(Extent { inode: metadata.ino(), bytes: metadata.len() })
+    Ok(Extent { inode: metadata.ino(), bytes: metadata.len(), written: metadata.modified()? })
 }
 
 fn line(id: u64, now: Millis, author: &Author, subject: &Subject, begun: bool) -> String {

@@ -200,6 +200,25 @@ fn a_file_that_begins_with_an_earlier_outcome_repeats_no_id() {
 }
 
 #[test]
+fn a_file_of_the_same_inode_and_length_is_another_one() {
+    let mut log = Log::new();
+    let id = log.begin("x");
+    let (path, text) = (path_in(log.dir.path()), log.text());
+    let before = fs::metadata(&path).unwrap();
+    // As others leave it that have filled files meanwhile.
+    let later = text.replacen(&format!("{{\"id\":{id},"), "{\"id\":7,", 1);
+    let after = loop {
+        fs::write(&path, &later).unwrap();
+        let after = fs::metadata(&path).unwrap();
+        if after.modified().unwrap() != before.modified().unwrap() {
+            break after;
+        }
+    };
+    assert_eq!((after.ino(), after.len()), (before.ino(), before.len()));
+    assert_eq!(log.begin("y"), 8);
+}
+
+#[test]
 fn two_processes_that_fill_files_at_once_share_the_ids() {
     const EACH: usize = 60;
     let log = Log::new();
