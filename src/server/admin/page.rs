@@ -45,8 +45,8 @@ const PAGE: &str = concat!(
 /// After a change the test below prints the new ones. (<https://www.w3.org/TR/CSP3/>,
 /// <https://www.w3.org/TR/trusted-types/>)
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
-    style-src 'sha256-gW122n6+QqR862v80+ggOYQuRuo46WvijeN6Te73+S8='; \
-    script-src 'sha256-Tp/rT7I3u8AXN/lGg14C7jaRErzNJGLViXLJwfqH3ok='; \
+    style-src 'sha256-H2oHhdBtOoTEO8jHbMZCettfopLLJXujxNR+/cGkzMM='; \
+    script-src 'sha256-9mfaqjdFAh8/T+ySbUYFNQNGDyPMAIuDyvENFieKAlw='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";
 

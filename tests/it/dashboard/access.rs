@@ -7,8 +7,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::browser::{Browser, chromium};
-use super::history::open_stubbed;
-use super::{VIEWS, assert_no_complaints, make_load, visit};
+use super::{VIEWS, assert_no_complaints, make_load, open, visit};
 use crate::common::needs;
 use crate::common::plane::Plane;
 
@@ -52,8 +51,8 @@ fn axe_finds_nothing_serious() {
     let plane = Plane::new(1);
     let mut server = plane.start(1);
     make_load(&server);
-    let mut browser = open_stubbed(&plane, &program);
-    browser.wait("document.querySelectorAll('#refused-keys tr').length == 2");
+    let mut browser = open(&plane, &program);
+    browser.wait("document.querySelectorAll('#refused-keys tr').length > 0");
     // It does find: the check is not an empty one.
     browser.value("document.querySelector('main').append(document.createElement('select'))");
     assert!(!findings(&mut browser, &axe).is_empty());

@@ -2,12 +2,16 @@
 //! workers, it can be used by keyboard, and it reports when a process is down.
 
 mod access;
+mod attack;
 mod browser;
 mod changes;
 mod cluster;
 mod history;
+mod keyboard;
+mod late;
 mod looks;
 mod picture;
+mod written;
 
 use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
@@ -142,7 +146,7 @@ fn shows_a_business(browser: &mut Browser, biz: &Value) {
     browser.wait("document.querySelectorAll('#biz-rates tr').length >= 2");
     assert_eq!(texts(browser, "h1"), [name]);
     for (label, outcomes) in [
-        ("Passed", &["allowed", "shadowed", "degraded", "listed"][..]),
+        ("Passed", &["allowed", "shadowed", "degraded"][..]),
         ("Refused", &["limited", "banned"]),
         ("Errors", &["error"]),
     ] {

@@ -48,13 +48,17 @@ function words(status, body) {
   }
 }
 
-/** Makes a change, and asks for the token where it is wanted; its error has `status` and words. */
-async function change(method, path, body) {
+/**
+ * Makes a change, and asks for the token where it is wanted; its error has `status` and words.
+ * `check` is asked before each attempt, as typing a token takes its time. Null: it said no.
+ */
+async function change(method, path, body, check) {
   const first = 'This change needs the token.';
   for (let told = first; ; told = 'The token is wrong.') {
     const headers = { Accept: 'application/json' };
     if (token) headers.Authorization = 'Bearer ' + token;
     if (body !== undefined) headers['Content-Type'] = 'application/xml';
+    if (check && !(await check())) return null;
     let answer, text;
     try {
       answer = await fetch(path, { method, headers, body, cache: 'no-store' });
@@ -81,7 +85,7 @@ async function change(method, path, body) {
 
 function changed() {
   $('forget').hidden = !token;
-  hurry('changes', 'keys');
+  hurry('changes', 'biz-used');
   look();
 }
 

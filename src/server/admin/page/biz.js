@@ -7,7 +7,7 @@ VIEWS.biz = name => {
   const charts = bizCharts(name);
   const limits = table(
     'Limits',
-    [['Limit'], ['Refused, last minute', 'num'], ['Since the start', 'num'], ['Share', 'num']],
+    [['Limit'], ['Refused of late', 'num'], ['Since the start', 'num'], ['Share', 'num']],
     { id: 'limits' },
   );
   const rates = table(
@@ -100,7 +100,9 @@ VIEWS.biz = name => {
     showRates(rates, biz);
     showKeys(hot, most, state, biz);
   };
-  return { name: 'biz', title: name, node, show, lookAtKeys: () => lookAtKeys(state) };
+  const lookAtUsed = () => readUsed(state);
+  const lookAtRefused = () => readRefused(state);
+  return { name: 'biz', title: name, node, show, lookAtUsed, lookAtRefused };
 };
 
 const groupOf = known => (known && known.group) || (map && map.groups[0]) || '–';
@@ -127,6 +129,7 @@ function showBizHead(biz) {
 
 function showLimits(into, biz) {
   const all = biz.refusals;
+  put(into.node.querySelectorAll('th')[1], 'Refused ' + recentWords());
   const recent = recentRefusals(biz);
   const bans = bansOf(biz);
   const whole = (all || []).reduce((sum, one) => sum + one, bans);
@@ -153,8 +156,8 @@ const OUTCOMES = [
   ['of these banned', ['banned']],
   ['Errors', ['error']],
   ['would be refused', ['shadowed']],
-  ['by a list', ['listed']],
   ['degraded', ['degraded']],
+  ['Decided by a list', ['listed']],
 ];
 function showRates(into, biz) {
   const found = OUTCOMES.filter(([, names], nth) => nth < 2 || bizTotal(biz, names) > 0);
@@ -193,8 +196,8 @@ async function flip(biz, pressed) {
       : 'It refuses what its limits do not admit.';
   const yes = mode === 'shadow' ? 'To shadow' : 'Enforce';
   if (!(await confirmed(`${biz.name}: ${mode}`, told, yes))) return;
-  await act(pressed, `${biz.name}: ${mode}.`, async () =>
-    change('PUT', bizPath(biz), withMode(await get(bizPath(biz), 'application/xml'), mode)),
+  await act(pressed, `${biz.name}: ${mode}.`, () =>
+    changeText(biz, '', text => withMode(text, mode)),
   );
 }
 async function resetBiz(biz, pressed) {
@@ -208,9 +211,8 @@ async function liftBans(biz, pressed) {
   const told = 'Keys that are banned may go on. What they have used stays counted.';
   if (!(await confirmed(`Lift all bans of ${biz.name}`, told, 'Lift bans'))) return;
   await act(pressed, `${biz.name}: no key is banned.`, async () => {
-    const text = await get(bizPath(biz), 'application/xml');
     try {
-      return await change('PUT', bizPath(biz) + '?lift-bans=true', text);
+      return await changeText(biz, '?lift-bans=true', text => text);
     } catch (error) {
       if (error.status !== 400) throw error;
       throw new Error('Not available: this server lifts bans by a reset only.');
@@ -228,12 +230,17 @@ async function removeBiz(biz, pressed) {
 
 // Its keys.
 
-async function lookAtKeys(state) {
+async function readUsed(state) {
   const biz = bizNamed(state.name);
   if (!biz || !isNamed(biz)) return;
   state.used = listIn(await get(`top?biz=${biz.id}&n=${HOT}`), 'top', 'nodes');
-  if (state.refusedGone) return;
-  const told = await getIfThere(`top?biz=${biz.id}&by=refused&window=${state.window}&n=${HOT}`);
+}
+async function readRefused(state) {
+  const biz = bizNamed(state.name);
+  if (!biz || !isNamed(biz) || state.refusedGone) return;
+  const { window } = state;
+  const told = await getIfThere(`top?biz=${biz.id}&by=refused&window=${window}&n=${HOT}`);
+  if (window !== state.window) return;
   state.refused = told ? listIn(told, 'top', 'nodes') : null;
   state.refusedGone = !told;
 }
@@ -252,7 +259,7 @@ const keyWindow = state =>
         value,
         onchange: () => {
           state.window = value;
-          hurry('keys');
+          hurry('biz-refused');
           look();
         },
       });
@@ -273,28 +280,30 @@ function showKeys(hot, most, state, biz) {
   hot.node.hidden = !state.used || !state.used.length;
   most.node.hidden = !state.refused || !state.refused.length;
   const act = key =>
-    el(
-      'span',
-      { class: 'acts' },
-      button('Show', () => state.showKey(key), {
-        class: 'small',
-        'aria-label': 'Show the key ' + key,
-      }),
-      button('Reset', pressed => resetKey(biz, key, pressed), {
-        class: 'small',
-        'aria-label': 'Reset the key ' + key,
-      }),
-    );
+    isDigest(key)
+      ? null
+      : el(
+          'span',
+          { class: 'acts' },
+          button('Show', () => state.showKey(key), {
+            class: 'small',
+            'aria-label': 'Show the key ' + key,
+          }),
+          button('Reset', pressed => resetKey(biz, key, pressed), {
+            class: 'small',
+            'aria-label': 'Reset the key ' + key,
+          }),
+        );
   fill(
     hot,
     state.used || [],
     one => one.key,
-    one => [keyLink(one.key), count(one.used), agoWords(one.last), act(one.key)],
+    one => [keyName(one.key), count(one.used), agoWords(one.last), act(one.key)],
   );
   fill(
     most,
     state.refused || [],
     one => one.key,
-    one => [keyLink(one.key), refusedWords(one), agoWords(one.last), act(one.key)],
+    one => [keyName(one.key), refusedWords(one), agoWords(one.last), act(one.key)],
   );
 }

@@ -36,7 +36,7 @@ const bizTotal = (biz, names) => sum(biz.queries, names) + sum(biz.updates, name
 /** Now, of the history; or what the server says of it. */
 function p99Of(biz) {
   for (const row of past.seconds.slice(-10).reverse()) {
-    const one = row.biz && row.biz[biz.name];
+    const one = bizIn(row, biz.name);
     if (one && one['p99-us'] !== undefined) return one['p99-us'];
   }
   return biz.latency && biz.latency['p99-us'];
@@ -79,7 +79,7 @@ VIEWS.businesses = () => {
         el(
           'caption',
           { class: 'hide' },
-          'Rates are of the last minute. The buttons in the headings sort.',
+          'Rates are of the last five seconds. The buttons in the headings sort.',
         ),
         el('thead', {}, el('tr', {}, heads)),
         body,

@@ -92,7 +92,8 @@ function draw(made, range, marks) {
   made.data = columns(range, made.series);
   const has = made.data.slice(1).some(column => column.some(value => value !== null));
   made.canvas.hidden = !has;
-  put(made.none, has ? '' : made.empty ? made.empty() : 'No figures of this time yet.');
+  const why = made.empty && range.rows.length ? made.empty() : 'No figures of this time yet.';
+  put(made.none, has ? '' : why);
   if (!has) return point(made, null);
   if (made.plot) made.plot.setData(made.data);
   else build(made);
@@ -229,7 +230,7 @@ matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
 
 // The charts that views share.
 
-const perSecond = name => row => row[name] / row.step;
+const perSecond = name => row => row[name] / row.seconds;
 const itemsChart = () =>
   chart({
     label: 'Allowed a second',
@@ -254,9 +255,11 @@ const latencyOf = (label, series) =>
     axis: micros,
     series,
     empty: () =>
-      past.served === false
-        ? 'Not available: this server keeps no history of latency.'
-        : 'No request in this time.',
+      past.served !== false
+        ? 'No request in this time.'
+        : past.denied === 503
+          ? 'The history of latency cannot be read now.'
+          : 'Not available: this server keeps no history of latency.',
   });
 const latencyChart = () =>
   latencyOf('Latency', [
@@ -264,27 +267,31 @@ const latencyChart = () =>
     { name: 'p99', color: 'allowed', value: row => row['p99-us'] },
   ]);
 const ofBiz = (name, field) => row => {
-  const one = row.biz && row.biz[name];
-  return one ? one[field] / row.step : 0;
+  const one = bizIn(row, name);
+  return one && one[field] / row.seconds;
 };
+// A row names the 256 busiest businesses.
+const noneOfBiz = () => 'Not known: in this time it was counted together with others.';
 const bizCharts = name => [
   chart({
     label: 'Refused a second',
     format: rate,
     axis: short,
     series: [{ name: 'refused', color: 'refused', fill: true, value: ofBiz(name, 'limited') }],
+    empty: noneOfBiz,
   }),
   chart({
     label: 'Allowed a second',
     format: rate,
     axis: short,
     series: [{ name: 'allowed', color: 'allowed', fill: true, value: ofBiz(name, 'allowed') }],
+    empty: noneOfBiz,
   }),
   latencyOf('Latency', [
     {
       name: 'p99',
       color: 'allowed',
-      value: row => row.biz && row.biz[name] && row.biz[name]['p99-us'],
+      value: row => bizIn(row, name)?.['p99-us'],
     },
   ]),
 ];

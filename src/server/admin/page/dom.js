@@ -29,6 +29,7 @@ function put(node, text) {
 function sync(parent, items, keyOf, make, update) {
   const known = parent.known || (parent.known = new Map());
   const seen = new Set();
+  const focused = parent.contains(document.activeElement) ? document.activeElement : null;
   let at = parent.firstChild;
   for (const item of items) {
     const key = String(keyOf(item));
@@ -45,6 +46,10 @@ function sync(parent, items, keyOf, make, update) {
     node.remove();
     known.delete(key);
   }
+  // What is moved loses the focus; what is gone leaves it to what is around.
+  if (!focused || document.activeElement === focused) return;
+  const next = focused.isConnected ? focused : parent.closest('[tabindex]');
+  if (next) next.focus({ preventScroll: true });
 }
 
 const link = (text, href) => el('a', { href }, text);

@@ -41,16 +41,36 @@ const CHOICE_WORDS = {
 };
 const LABELS = { unit: 'window', tz: 'time zone', at: 'begins at', key: 'keys', scope: 'counts' };
 
-const editing = { biz: null, before: '' };
+// `before` is the text that this one is to replace; null: there is none.
+const editing = { biz: null, before: null, turn: 0 };
 
 async function editBiz(biz) {
-  let text;
+  const from = view;
   try {
-    text = await get(bizPath(biz), 'application/xml');
+    const text = await textOf(biz.id);
+    // Somebody may have gone on meanwhile.
+    if (view !== from || $('edit').open) return;
+    if (text === null) toast(`${biz.name} is not there any more.`);
+    else openEditor(biz, text, 'Edit ' + biz.name);
   } catch (error) {
-    return toast(error.message);
+    if (view === from) toast(error.message);
   }
-  openEditor(biz, text.trim(), 'Edit ' + biz.name);
+}
+/** The text of a business; null: there is none. */
+async function textOf(name) {
+  const { status, body } = await ask('biz/' + encodeURIComponent(name), 'application/xml');
+  if (status === 404) return null;
+  if (status !== 200) throw refusal(status, body);
+  return body.trim();
+}
+/** Replaces the text of a business, unless somebody else has done so while the token was typed. */
+async function changeText(biz, query, make) {
+  const text = await textOf(biz.id);
+  if (text === null) throw new Error(`${biz.name} is not there any more.`);
+  const isSame = async () => (await textOf(biz.id)) === text;
+  const status = await change('PUT', bizPath(biz) + query, make(text), isSame);
+  if (status === null) throw new Error(`Somebody changed ${biz.name} meanwhile: look again.`);
+  return status;
 }
 function addBiz() {
   const id = Math.max(0, ...stats.bizs.map(biz => biz.id || 0)) + 1;
@@ -62,7 +82,8 @@ function addBiz() {
   );
 }
 function openEditor(biz, text, title) {
-  Object.assign(editing, { biz, before: text });
+  if ($('edit').open) return;
+  Object.assign(editing, { biz, before: biz ? text : null, turn: editing.turn + 1 });
   put($('edit-title'), title);
   $('edit-text').value = text;
   $('edit-lift').checked = $('edit-grow').checked = false;
@@ -247,12 +268,12 @@ function isRaised(before, after) {
 function showLift() {
   const bans = text => (bizTags(text)?.limits || []).some(limit => limit.attributes.has('ban'));
   const text = $('edit-text').value;
-  const mayBan = editing.biz && (bans(editing.before) || bans(text));
+  const mayBan = editing.biz && (bans(editing.before || '') || bans(text));
   $('edit-lift-row').hidden = !mayBan;
   if (!mayBan) $('edit-lift').checked = false;
   put(
     $('edit-lift-words'),
-    isRaised(editing.before, text)
+    isRaised(editing.before || '', text)
       ? 'A limit is raised. Lift the bans that it has caused, too.'
       : 'Lift the bans of this business.',
   );
@@ -270,42 +291,66 @@ $('edit-save').onclick = async () => {
     .filter(([, box]) => box.checked)
     .map(([what]) => what + '=true')
     .join('&');
+  const { turn } = editing;
+  // Another editor may be open when the answer comes.
+  const isHere = () => $('edit').open && editing.turn === turn;
   $('edit-save').disabled = true;
   fault('');
   try {
-    const status = await change(
-      'PUT',
-      `biz/${encodeURIComponent(name)}${more ? '?' + more : ''}`,
-      text,
-    );
-    $('edit').close();
-    toast(
-      status === 202
-        ? 'In force, except in a process that lags behind.'
-        : `${found?.biz.attributes.get('name')?.value || editing.biz.name}: in force.`,
-    );
-    if (!editing.biz) location.hash = hrefOf('biz', found.biz.attributes.get('name').value);
+    const path = `biz/${encodeURIComponent(name)}${more ? '?' + more : ''}`;
+    const status = await change('PUT', path, text, () => isStillThat(name));
+    if (status === null) return;
+    const shown = found?.biz.attributes.get('name')?.value || editing.biz?.name || name;
+    if (isHere()) $('edit').close();
+    const lags = 'In force, except in a process that lags behind.';
+    toast(status === 202 ? lags : `${shown}: in force.`);
+    if (!editing.biz) location.hash = hrefOf('biz', shown);
   } catch (error) {
-    fault(error.message, error.status === 409);
+    if (isHere()) fault(error.message, error.status === 409 ? 'reload' : '');
+    else toast(error.message);
+  } finally {
+    $('edit-save').disabled = false;
+    // A button that cannot be pressed has lost the focus.
+    if (isHere() && document.activeElement === document.body) $('edit-save').focus();
   }
-  $('edit-save').disabled = false;
+};
+
+/** Whether what the text replaces is still there; if not, says what is, and keeps what is typed. */
+async function isStillThat(name) {
+  const now = await textOf(name);
+  if (now === editing.before) return true;
+  if (!editing.biz) {
+    fault(`Another business has the id ${name}. Choose one that is free.`);
+    return false;
+  }
+  editing.before = now;
+  showLift();
+  if (now === null) fault('Meanwhile it was removed. Put in force again to add it anew.');
+  else {
+    const told = 'Meanwhile somebody changed it. The text in force is now\n';
+    fault(`${told}${now}\nPut in force again to write yours over it.`, 'theirs');
+  }
+  return false;
+}
+$('edit-theirs').onclick = () => {
+  rebuild(editing.before, 'edit-text');
+  fault('');
 };
 $('edit-reload').onclick = async () => {
   try {
     await change('POST', 'reload');
-    if (editing.biz) {
-      editing.before = (await get(bizPath(editing.biz), 'application/xml')).trim();
-      rebuild(editing.before, 'edit-text');
-    }
     fault('');
+    if (editing.biz) await isStillThat(editing.biz.id);
   } catch (error) {
-    fault(error.message);
+    fault(error.message, error.status === 409 ? 'reload' : '');
   }
 };
 $('edit-close').onclick = () => $('edit').close();
 
-function fault(told, conflict) {
+/** Says what is wrong, and offers what helps: 'reload' or 'theirs'. */
+function fault(told, help) {
   put($('edit-fault'), told);
   $('edit-fault').hidden = !told;
-  $('edit-reload').hidden = !conflict;
+  $('edit-reload').hidden = help !== 'reload';
+  $('edit-theirs').hidden = help !== 'theirs';
 }

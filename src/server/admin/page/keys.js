@@ -75,13 +75,18 @@ function keyForm(state) {
     said,
   );
 }
+let shownLast = 0;
 async function showKey(biz, key, into) {
+  const turn = ++shownLast;
+  let told;
   try {
     const { node: found } = await get(nodePath(biz, key));
-    put(into, `last used ${moment(found.last)}\n${nodeLines(found).join('\n')}`);
+    told = `last used ${moment(found.last)}\n${nodeLines(found).join('\n')}`;
   } catch (error) {
-    put(into, error.status === 404 ? 'This key has no record here.' : error.message);
+    told = error.status === 404 ? 'This key has no record here.' : error.message;
   }
+  // Another key may be asked for by now.
+  if (turn === shownLast) put(into, told);
 }
 async function resetKey(biz, key, pressed) {
   const told = `${biz.name}: the counters of “${key}” start afresh.`;

@@ -1,6 +1,6 @@
 // Looking at the server: once a second while somebody can see the page, and not at all otherwise.
-// With a look goes at most one other question, the one that has waited longest; those that a view
-// lacks when it is opened go with the first one.
+// After a look at most one other question is asked, the one that has waited longest; those that a
+// view lacks when it is opened are asked after the first one. No look waits for their answers.
 
 const EVERY_MS = 1000;
 let stats = null; // What /stats said last, what /health said, and what map.xml says.
@@ -24,7 +24,7 @@ async function look() {
   try {
     if (await isReached()) {
       show();
-      await doChores();
+      startChores();
     }
   } finally {
     looking = false;
@@ -57,8 +57,7 @@ async function lookAtStats() {
   const path = statsPath(stats ? stats.server.now + Date.now() - reachedAt : 0);
   const { status, body } = await ask(path);
   if ((status === 400 || status === 503) && path !== 'stats') {
-    past.served = false;
-    past.deniedAt = Date.now();
+    denyHistory(status);
     return get('stats');
   }
   if (status !== 200) throw refusal(status, body);
@@ -68,7 +67,7 @@ async function lookAtStats() {
     if (changes === false) changes = null;
     if (refusedKeys === false) refusedKeys = null;
   } else if (path !== 'stats') past.served = body.history !== undefined;
-  if (body.history) takeRows(body.history, body.server.now);
+  if (body.history) takeRows(body.history, body.server);
   delete body.history;
   return body;
 }
@@ -80,31 +79,39 @@ async function readMap({ server, groups: all }) {
   map = { generation: server.generation, groups, bizs: new Map(bizs.map(biz => [biz.id, biz])) };
 }
 
-// Less often than a look, and only where a view shows it.
+// Less often than a look, and only where a view shows it. Who is refused is asked soon: an attack
+// is to be seen within five seconds.
 const CHORES = [
   { name: 'minutes', every: 5000, run: readMinutes },
   { name: 'changes', every: 10000, run: readChanges },
-  { name: 'refused', every: 5000, run: readRefusedKeys, views: ['overview'] },
-  { name: 'keys', every: 10000, run: () => view.lookAtKeys?.(), views: ['biz'] },
+  { name: 'refused', every: 2000, run: readRefusedKeys, views: ['overview'] },
+  { name: 'biz-refused', every: 2000, run: () => view.lookAtRefused?.(), views: ['biz'] },
+  { name: 'biz-used', every: 10000, run: () => view.lookAtUsed?.(), views: ['biz'] },
 ];
 
-async function doChores() {
+function startChores() {
   const now = Date.now();
-  const isDue = ({ views, every, at = 0 }) =>
-    (!views || views.includes(view.name)) && now - at >= every;
+  // One that still waits for its answer is not asked again, except for another view.
+  const isDue = ({ views, every, at = 0, of }) =>
+    (!views || views.includes(view.name)) && of !== (views ? view : CHORES) && now - at >= every;
   const due = CHORES.filter(isDue).sort((one, other) => (one.at || 0) - (other.at || 0));
   const hurried = due.filter(chore => !chore.at);
-  for (const chore of hurried.length ? hurried : due.slice(0, 1)) {
-    chore.at = now;
-    try {
-      await chore.run();
-    } catch (error) {
-      // The next look tells what is not reached.
-      if (error.status === undefined) throw error;
-    }
-  }
-  if (due.length) view.show();
+  for (const chore of hurried.length ? hurried : due.slice(0, 1)) doChore(chore, now);
 }
+async function doChore(chore, now) {
+  const of = chore.views ? view : CHORES;
+  Object.assign(chore, { at: now, of });
+  try {
+    await chore.run();
+    view.show();
+  } catch (error) {
+    // The next look tells what is not reached.
+    if (error.status === undefined) throw error;
+  } finally {
+    if (chore.of === of) chore.of = null;
+  }
+}
+const isQuiet = () => !looking && CHORES.every(chore => !chore.of);
 /** Does chores with the next look. */
 function hurry(...names) {
   for (const chore of CHORES) if (names.includes(chore.name)) chore.at = 0;
@@ -116,7 +123,7 @@ async function readMinutes() {
   if (!path) return;
   const { history } = await get(path);
   if (!history) return;
-  takeRows(history, stats.server.now);
+  takeRows(history, stats.server);
   past.loaded = Math.max(past.loaded, range);
 }
 
@@ -128,7 +135,9 @@ async function readChanges() {
 
 async function readRefusedKeys() {
   if (refusedKeys === false) return;
-  const body = await getIfThere(`top?by=refused&window=${refusedWindow}&n=10`);
+  const window = refusedWindow;
+  const body = await getIfThere(`top?by=refused&window=${window}&n=10`);
+  if (window !== refusedWindow) return;
   refusedKeys = body ? listIn(body, 'top', 'nodes') : false;
 }
 
@@ -162,7 +171,7 @@ function warnings() {
       list.push([
         '',
         `Group ${group.name}: ${count(all)} counters that limited were ` +
-          `evicted, ${now > 0 ? count(now) + ' in the last minute' : 'none in the last minute'}. ` +
+          `evicted, ${now > 0 ? count(now) : 'none'} ${recentWords()}. ` +
           'The group is too small, or under attack.',
       ]);
   }

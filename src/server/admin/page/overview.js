@@ -186,30 +186,38 @@ function verdict() {
 
 function showNow() {
   const { server, counters, latency } = stats;
-  const now = past.now;
   const [kind, told] = verdict();
   put($('verdict'), told);
   $('verdict').className = kind;
   put($('connections'), count(counters.connections));
   put($('degrade'), server.degraded ? 'Switch limits on' : 'Switch limits off');
-  const row = past.served && past.seconds[past.seconds.length - 1];
+  // The last row of the charts, so that both say the same.
+  const row = past.seconds[past.seconds.length - 1];
   for (const name of ['p50', 'p99']) {
-    put($('now-' + name), micros(row ? row[name + '-us'] : latency[name + '-us']));
-    put($(`now-${name}-note`), row ? 'now' : 'since the start');
+    const us = name + '-us';
+    put($('now-' + name), micros(past.served && row ? row[us] : latency[us]));
+    put($(`now-${name}-note`), past.served && row ? 'now' : 'since the start');
   }
-  if (!now) return;
-  put($('now-passed'), rate(now.allowed));
-  put($('now-refused'), rate(now.limited));
-  put($('now-errors'), rate(now.errors));
-  put($('now-requests'), rate(now.requests));
-  put($('now-share'), share(now.limited, now.allowed + now.limited + now.errors));
+  if (!row) return;
+  for (const [id, name] of [
+    ['passed', 'allowed'],
+    ['refused', 'limited'],
+    ['errors', 'errors'],
+    ['requests', 'requests'],
+  ])
+    put($('now-' + id), rate(perSecond(name)(row)));
+  put($('now-share'), share(row.limited, row.allowed + row.limited + row.errors));
 }
 
 function showRefusing(into) {
   const found = stats.bizs
-    .map(biz => ({ biz, now: lately(biz) }))
-    .filter(one => one.now.refused > 0)
-    .sort((one, other) => other.now.refused - one.now.refused);
+    .map(biz => ({ biz, now: lately(biz), minute: over(biz, 60000) || sinceStart(biz) }))
+    .filter(one => one.now.refused > 0 || one.minute?.refused > 0)
+    .sort(
+      (one, other) =>
+        other.now.refused - one.now.refused ||
+        (other.minute?.refused || 0) - (one.minute?.refused || 0),
+    );
   into.node.hidden = !found.length;
   put(
     $('no-refusing'),
@@ -266,7 +274,7 @@ function showRefusedKeys(into) {
     into,
     list,
     one => one.biz + '\n' + one.key,
-    one => [keyLink(one.key), bizLink(one.biz), refusedWords(one), agoWords(one.last)],
+    one => [keyName(one.key), bizLink(one.biz), refusedWords(one), agoWords(one.last)],
   );
 }
 const refusedWords = one => count(one.refused) + (one.error ? ` (± ${count(one.error)})` : '');
@@ -325,4 +333,4 @@ function showRoom(into) {
 const placesOf = group => (group.live === undefined ? 0 : group.live + group.expired + group.free);
 const evictedWords = group =>
   count(group['evictions-limiting']) +
-  (recentEvictions(group) > 0 ? ` (${count(recentEvictions(group))} in the last minute)` : '');
+  (recentEvictions(group) > 0 ? ` (${count(recentEvictions(group))} ${recentWords()})` : '');

@@ -10,37 +10,75 @@ const RANGES = [
   [360, '6 h'],
   [1440, '24 h'],
 ];
-const ASK_AGAIN_MS = 60000;
+const LATELY_MS = 5000; // What a rate of now is over: an attack is seen at once.
 const past = {
   served: undefined, // Whether the server keeps a history; unknown before the first answer.
-  deniedAt: 0, // When it said that it has none, for good (400) or for now (503).
+  denied: 0, // How it said that there is none: for good (400), or for now (503).
+  askAgainAt: 0,
   seconds: [],
   minutes: [],
   loaded: 0, // The minutes that were asked for.
   range: 5,
+  looks: [], // The totals of the looks of the last seconds.
   recent: [], // Each ten seconds, of the last minute: what has no history.
 };
-const PASSED = ['allowed', 'shadowed', 'degraded', 'listed'];
+// As the history counts: what a list decides is neither.
+const PASSED = ['allowed', 'shadowed', 'degraded'];
 const REFUSED = ['limited', 'banned'];
 const sum = (outcomes, names) => names.reduce((all, name) => all + (outcomes[name] || 0), 0);
 
+/** What `now` lacks of a list, in steps; all of it after the clock was set back. */
+function lackingOf(list, now, stepMs, all) {
+  const last = list[list.length - 1];
+  return last && last.time <= now ? Math.ceil((now - last.time) / stepMs) : all;
+}
+
 /** The path of the next look: with what the rows lack. */
 function statsPath(now) {
-  if (past.served === false && Date.now() - past.deniedAt < ASK_AGAIN_MS) return 'stats';
-  const last = past.seconds[past.seconds.length - 1];
-  const lacking = last ? Math.ceil((now - last.time) / 1000) + 2 : SECOND_ROWS;
-  return `stats?since=${Math.min(SECOND_ROWS, Math.max(3, lacking))}s`;
+  if (past.served === false && Date.now() < past.askAgainAt) return 'stats';
+  const lacking = lackingOf(past.seconds, now, 1000, SECOND_ROWS) + 2;
+  return `stats?since=${Math.min(SECOND_ROWS, lacking)}s`;
+}
+
+/** There is no history: for good, or for now. */
+function denyHistory(status) {
+  past.served = false;
+  past.denied = status;
+  past.askAgainAt = Date.now() + (status === 503 ? 10000 : 60000);
 }
 
 /** Takes rows of the server: they replace those of the same time and later. */
-function takeRows({ 'step-s': step, rows = [] }, now) {
+function takeRows({ 'step-s': step, rows = [] }, { now, start }) {
   const list = step === 1 ? past.seconds : past.minutes;
   const whole = rows.filter(row => row.time + step * 1000 <= now);
   if (!whole.length) return;
+  let before = list.find(row => row.time === whole[0].time);
   while (list.length && list[list.length - 1].time >= whole[0].time) list.pop();
-  for (const row of whole) list.push({ ...row, step });
+  for (const row of whole) {
+    const isKnown = before && before.time === row.time;
+    const seconds = isKnown ? before.seconds : secondsOf(row, before, step, start);
+    list.push((before = { ...row, step, seconds }));
+  }
   trim();
 }
+
+/**
+ * The seconds in which a row was counted: it has all since the row before, also where nobody
+ * recorded for a while.
+ */
+function secondsOf(row, before, step, start) {
+  const end = row.time + step * 1000;
+  const from = before ? before.time + step * 1000 : row.time;
+  const begin = start < end ? Math.max(from, start) : from;
+  return Math.max(1, (end - begin) / 1000);
+}
+
+/** A business in a row. Undefined: it is not known, as it is counted with others there. */
+function bizIn(row, name) {
+  if (row.biz && Object.hasOwn(row.biz, name)) return row.biz[name];
+  return row.biz && row.biz.others ? undefined : NOTHING;
+}
+const NOTHING = { allowed: 0, limited: 0 };
 
 function trim() {
   past.seconds.splice(0, past.seconds.length - SECOND_ROWS);
@@ -51,9 +89,9 @@ function trim() {
 function minutesPath(now) {
   if (!past.served || past.range <= 5) return null;
   if (past.range > past.loaded) return `stats?since=${past.range}m`;
-  const last = past.minutes[past.minutes.length - 1];
-  const lacking = last ? Math.ceil((now - last.time) / 60000) + 1 : past.range;
-  return lacking > 2 ? `stats?since=${Math.min(past.range, Math.max(6, lacking))}m` : null;
+  // As much as was loaded once is kept whole.
+  const lacking = lackingOf(past.minutes, now, 60000, past.loaded) + 1;
+  return lacking > 2 ? `stats?since=${Math.min(past.loaded, Math.max(6, lacking))}m` : null;
 }
 
 /** The totals of a document, and of each business. */
@@ -86,7 +124,7 @@ function rowBetween(before, after) {
   const seconds = (after.time - before.time) / 1000;
   if (before.start !== after.start || seconds <= 0 || after.requests < before.requests) return null;
   const of = (one, other, name) => Math.max(0, one[name] - (other ? other[name] : 0)) / seconds;
-  const row = { time: after.time, step: 1, biz: {} };
+  const row = { time: after.time, step: 1, seconds: 1, biz: Object.create(null) };
   for (const name of ['requests', 'allowed', 'limited', 'errors']) {
     row[name] = of(after, before, name);
   }
@@ -102,10 +140,12 @@ function rowBetween(before, after) {
 /** Notes a look: the row of now, and without a history of the server the rows of this page. */
 function note(next) {
   const totals = totalsOf(next);
-  const before = past.totals;
-  past.totals = totals;
+  const before = past.looks[past.looks.length - 1];
   noteRecent(next);
   past.now = before ? rowBetween(before, totals) : null;
+  if (!past.now) past.looks = [];
+  past.looks = past.looks.filter(look => totals.time - look.time <= LATELY_MS + 500);
+  past.looks.push(totals);
   if (past.served) return;
   if (before && !past.now && before.time !== totals.time) [past.seconds, past.minutes] = [[], []];
   if (!past.now) return;
@@ -118,9 +158,11 @@ function addToMinute(row, seconds) {
   const time = row.time - (row.time % 60000);
   let minute = past.minutes[past.minutes.length - 1];
   if (!minute || minute.time !== time) {
-    minute = { time, step: 60, requests: 0, allowed: 0, limited: 0, errors: 0, biz: {} };
+    const biz = Object.create(null);
+    minute = { time, step: 60, seconds: 0, requests: 0, allowed: 0, limited: 0, errors: 0, biz };
     past.minutes.push(minute);
   }
+  minute.seconds += seconds;
   for (const name of ['requests', 'allowed', 'limited', 'errors'])
     minute[name] += row[name] * seconds;
   for (const [name, one] of Object.entries(row.biz)) {
@@ -143,21 +185,29 @@ function noteRecent(next) {
     bans: new Map(next.bizs.map(biz => [biz.name, bansOf(biz)])),
     evictions: new Map(next.groups.map(group => [group.name, group['evictions-limiting']])),
   });
-  past.recent.splice(0, past.recent.length - 7);
+  // After a while in which nobody looked the older ones are not recent.
+  past.recent = past.recent.filter(one => now - one.time < 70000);
 }
 
-/** What was refused by each limit of a business in the last minute, as far as this page saw it. */
-function recentRefusals(biz) {
-  const before = past.recent.length && past.recent[0].refusals.get(biz.name);
-  return (biz.refusals || []).map((number, nth) => number - ((before && before[nth]) || 0));
+/** The time that the recent figures are of: this page may not have seen a minute yet. */
+function recentWords() {
+  const ms = past.recent.length ? stats.server.now - past.recent[0].time : 0;
+  return ms >= 50000 ? 'in the last minute' : `in the last ${lasting(Math.max(1000, ms))}`;
 }
+
+/** What a counter has grown by of late: `of` finds it in what was noted then. */
+const grownBy = (now, of) =>
+  past.recent.length ? Math.max(0, now - (of(past.recent[0]) || 0)) : 0;
+
+/** What was refused of late by each limit of a business. */
+const recentRefusals = biz =>
+  (biz.refusals || []).map((number, nth) =>
+    grownBy(number, then => (then.refusals.get(biz.name) || [])[nth]),
+  );
 const bansOf = biz => biz.updates.banned || 0;
-const recentBans = biz =>
-  bansOf(biz) - ((past.recent.length && past.recent[0].bans.get(biz.name)) || 0);
+const recentBans = biz => grownBy(bansOf(biz), then => then.bans.get(biz.name));
 const recentEvictions = group =>
-  past.recent.length
-    ? group['evictions-limiting'] - (past.recent[0].evictions.get(group.name) || 0)
-    : 0;
+  grownBy(group['evictions-limiting'], then => then.evictions.get(group.name));
 
 /** The rows of the range, oldest first. */
 function rowsInRange() {
@@ -179,7 +229,7 @@ function refusingSince(name) {
   let since = null;
   let end = to;
   for (let nth = rows.length - 1; nth >= 0 && end - rows[nth].time <= pause + step * 1000; nth--) {
-    const one = rows[nth].biz && rows[nth].biz[name];
+    const one = bizIn(rows[nth], name);
     if (one && one.limited > 0) since = end = rows[nth].time;
   }
   if (since === null) return null;

@@ -53,7 +53,7 @@ function openView() {
   }
   if (stats) show();
   // What a view needs is asked at once.
-  hurry('minutes', 'changes', 'refused', 'keys');
+  hurry('minutes', 'changes', 'refused', 'biz-refused', 'biz-used');
   look();
 }
 window.addEventListener('hashchange', () => {
@@ -88,7 +88,12 @@ const modeOf = biz => {
 };
 const MODES = { shadow: 'shadow: refuses nothing', off: 'off: judges nothing' };
 const bizLink = name => link(name, hrefOf('biz', name));
-const keyLink = key => el('a', { href: hrefOf('key', key), class: 'key' }, key);
+// A long key that is refused is known by its digest only: no question can name it.
+const isDigest = key => /^digest:[0-9a-f]{32}$/.test(key);
+const keyName = key =>
+  isDigest(key)
+    ? el('span', { class: 'key' }, key)
+    : el('a', { href: hrefOf('key', key), class: 'key' }, key);
 
 /** What a business did over a period of its rates: passed, refused and errors a second. */
 function over(biz, ms) {
@@ -99,11 +104,21 @@ function over(biz, ms) {
   const errors = rates.error;
   return { passed, refused, errors, all: passed + refused + errors };
 }
-/** Over the last minute; of a server that is younger, since its start. */
+/** Over the last seconds that this page has seen; at its first look, over the last minute. */
 const lately = biz =>
+  sinceLooks(biz) ||
   over(biz, 60000) ||
   sinceStart(biz) ||
   over(biz, 1000) || { passed: 0, refused: 0, errors: 0, all: 0 };
+function sinceLooks(biz) {
+  const [then, now] = [past.looks[0], past.looks.at(-1)];
+  const totals = now && now !== then && now.biz.get(biz.name);
+  if (!totals) return null;
+  const before = then.biz.get(biz.name) || { allowed: 0, limited: 0, errors: 0 };
+  const of = name => (1000 * Math.max(0, totals[name] - before[name])) / (now.time - then.time);
+  const [passed, refused, errors] = [of('allowed'), of('limited'), of('errors')];
+  return { passed, refused, errors, all: passed + refused + errors };
+}
 function sinceStart(biz) {
   const seconds = (stats.server.now - stats.server.start) / 1000;
   if (seconds > 90) return null;

@@ -1,0 +1,119 @@
+//! An attack as somebody on call sees it: one address of 10,000 is refused 200 times a second, and is
+//! soon first wherever the page shows who is refused.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::browser::chromium;
+use super::{assert_no_complaints, go, grouped, open, row, texts, visit};
+use crate::common::Server;
+use crate::common::plane::Plane;
+
+const ATTACKER: &str = "203.0.113.66";
+const ADDRESSES: f64 = 10_000.0;
+/// What it may be refused until it is seen: 200 times a second for five seconds.
+const SEEN_BY: u64 = 1000;
+
+/// Refusals of another business before the attack.
+const EARLIER: usize = 4000;
+
+/// `search` refuses all the time, before the attack more than `api`.
+const MAP: &str = r#"<map>
+  <group name="default" keys="50000"/>
+  <biz id="1" name="api" key="ip">
+    <limit policy="interval" interval="1h" max="100"/>
+  </biz>
+  <biz id="2" name="search" key="string">
+    <limit policy="interval" interval="1h" max="1"/>
+  </biz>
+</map>
+"#;
+
+/// Traffic until `ends`. Counts what the attacker sends.
+fn make_traffic(server: &Server<'_>, attacks: &AtomicBool, ends: &AtomicBool, sent: &AtomicU64) {
+    let mut client = server.client();
+    for nth in (1_u64..).take_while(|_| !ends.load(Ordering::Relaxed)) {
+        // Numbers that look like chance, the same in each run; of Zipf's law: the second address
+        // comes half as often as the first.
+        let chance = (nth.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11) as f64 / (1_u64 << 53) as f64;
+        let rank = ADDRESSES.powf(chance) as u64;
+        client.get(&format!("/update?biz=api&key=10.0.{}.{}", rank / 250, rank % 250));
+        if nth.is_multiple_of(4) {
+            client.get(&format!("/update?biz=search&key=user{}", rank % 20));
+        }
+        if attacks.load(Ordering::Relaxed) {
+            client.get(&format!("/update?biz=api&key={ATTACKER}"));
+            sent.fetch_add(1, Ordering::Relaxed);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Ends the traffic, also when a test fails.
+struct OnDrop<'a>(&'a AtomicBool);
+
+impl Drop for OnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn an_attacker_is_soon_first_on_the_page() {
+    let Some(program) = chromium() else { return };
+    let plane = Plane::new(2);
+    plane.setup.write_map(MAP);
+    let server = plane.start(2);
+    let (attacks, ends) = (AtomicBool::new(false), AtomicBool::new(false));
+    let sent = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let traffic = scope.spawn(|| make_traffic(&server, &attacks, &ends, &sent));
+        let ended = OnDrop(&ends);
+        let mut browser = open(&plane, &program);
+        browser.wait("document.querySelector('#refusing th')?.textContent == 'search'");
+        browser.wait("document.querySelectorAll('#refused-keys tr').length > 3");
+        // Much was refused a while ago: what is refused now comes first all the same.
+        let mut client = server.client();
+        for nth in 0..EARLIER {
+            client.get(&format!("/update?biz=search&key=user{}", nth % 20));
+        }
+        let refused = "[...document.querySelectorAll('#refusing td')][0].textContent";
+        browser.wait(&format!("Number({refused}.replace(',', '')) > 200"));
+        browser.wait(&format!("Number({refused}.replace(',', '')) < 100"));
+        attacks.store(true, Ordering::Relaxed);
+        browser.wait(&format!(
+            "document.querySelector('#refused-keys th').textContent == '{ATTACKER}' && \
+             document.querySelector('#refusing th').textContent == 'api'"
+        ));
+        let sent_by_then = sent.load(Ordering::Relaxed);
+        assert!(sent_by_then <= SEEN_BY, "seen after {sent_by_then} of its requests");
+        visit(&mut browser, "businesses");
+        browser.wait("document.querySelector('#bizs th').textContent == 'api'");
+        visit(&mut browser, "biz/api");
+        browser.wait(&format!(
+            "document.querySelector('#biz-refused-keys th')?.textContent == '{ATTACKER}'"
+        ));
+        // When it has ended, all views say the same.
+        drop(ended);
+        traffic.join().expect("ended");
+        let refused = sent.load(Ordering::Relaxed) - 100;
+        let shown = grouped(refused);
+        let in_row = format!(
+            "[...document.querySelectorAll('#biz-refused-keys tr')]\
+             .find(row => row.children[0].textContent == '{ATTACKER}')?.children[1].textContent"
+        );
+        browser.wait(&format!("{in_row} == '{shown}'"));
+        let all = plane.json("/stats")["bizs"][0]["refusals"][0].as_u64().expect("a number");
+        let metric = format!("frs_limit_refusals_total{{biz=\"api\",limit=\"1\"}} {all}\n");
+        assert!(plane.get("/metrics").body.contains(&metric), "{metric}");
+        let limit = texts(&mut browser, "#limits th").remove(0);
+        browser.wait("isQuiet()");
+        assert_eq!(row(&mut browser, "#limits", &limit)[2], grouped(all));
+        go(&mut browser, &plane);
+        browser.wait("document.querySelectorAll('#refused-keys tr').length > 3");
+        assert_eq!(row(&mut browser, "#refused-keys", ATTACKER)[..3], [ATTACKER, "api", &shown]);
+        visit(&mut browser, "businesses");
+        assert_eq!(row(&mut browser, "#bizs", "api")[6], grouped(all));
+        assert_no_complaints(&mut browser);
+    });
+}

@@ -1,0 +1,55 @@
+//! A history file of a day, as a server that has run so long has written it.
+
+use frs::base::clock;
+use frs_server::stats::history_file::{HistoryFile, Row, RowBiz, Step, Totals};
+
+use crate::common::plane::Plane;
+
+/// Each second of the day has so many items that pass, one of them of `three`.
+pub const ALLOWED: u64 = 10;
+/// And so many that are refused: always of `plenty`, and of `three` for a minute by the second, and
+/// for ten minutes by the minute.
+pub const REFUSED: u64 = 5;
+/// Microseconds.
+pub const P50_US: u32 = 40;
+pub const P99_US: u32 = 300;
+const SECOND_MS: u64 = 1000;
+
+/// Writes 24 hours up to now into the data directory of a server that does not run.
+pub fn write_day(plane: &Plane) {
+    let now_ms = clock::now();
+    let dir = plane.setup.path("data");
+    std::fs::create_dir_all(&dir).expect("created");
+    let mut file = HistoryFile::open(&dir).expect("opened").expect("nobody else writes it");
+    for (step, of_three_ms) in [(Step::Second, 60 * SECOND_MS), (Step::Minute, 600 * SECOND_MS)] {
+        let last = step.begin(now_ms - SECOND_MS);
+        let begins = (0..step.span_ms() / step.ms()).map(|nth| last - nth * step.ms());
+        for time_ms in begins {
+            file.write_row(step, &row(time_ms, step, now_ms - time_ms < of_three_ms))
+                .expect("written");
+        }
+    }
+    let second_ms = Step::Second.begin(now_ms - SECOND_MS);
+    file.commit(&Totals { second_ms, ..Totals::default() }).expect("written");
+}
+
+fn row(time_ms: u64, step: Step, three_is_refused: bool) -> Row {
+    let seconds = step.ms() / SECOND_MS;
+    let (three, plenty) = if three_is_refused { (REFUSED - 1, 1) } else { (0, REFUSED) };
+    let biz = |id, allowed: u64, limited: u64| RowBiz {
+        id: Some(id),
+        allowed: allowed * seconds,
+        limited: limited * seconds,
+        p99_us: Some(P99_US),
+    };
+    Row {
+        time_ms,
+        requests: (ALLOWED + REFUSED) * seconds,
+        allowed: ALLOWED * seconds,
+        limited: REFUSED * seconds,
+        errors: 0,
+        p50_us: Some(P50_US),
+        p99_us: Some(P99_US),
+        bizs: vec![biz(1, ALLOWED - 1, plenty), biz(2, 1, three)],
+    }
+}
