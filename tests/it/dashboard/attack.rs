@@ -1,5 +1,5 @@
-//! An attack as somebody on call sees it: one address of 10,000 is refused 200 times a second, and is
-//! soon first wherever the page shows who is refused.
+//! An attack as somebody on call sees it: one address of 10,000 is refused 200 times a second, and
+//! is soon first wherever the page shows who is refused.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;

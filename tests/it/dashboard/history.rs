@@ -133,10 +133,12 @@ fn rows_with_gaps_and_others_are_told_as_they_are() {
           const row = (time, allowed, biz) => ({ time, requests: allowed, allowed, limited: 0, \
             errors: 0, biz }); \
           takeRows({ 'step-s': 1, rows: [row(1990000, 10, {}), row(1991000, 10, {}), \
-            row(1997000, 60, { others: { allowed: 60, limited: 0 } }), row(1998000, 10, {})] }, server); \
+            row(1997000, 60, { others: { allowed: 60, limited: 0 } }), \
+            row(1998000, 10, {})] }, server); \
           const [, allowed] = columns({ rows: past.seconds, step: 1 }, \
             [{ value: perSecond('allowed') }]); \
-          const of = name => past.seconds.map(ofBiz(name, 'allowed')).map(one => one ?? 'unknown'); \
+          const of = name => past.seconds.map(ofBiz(name, 'allowed')) \
+            .map(one => one ?? 'unknown'); \
           return [allowed, of('three'), of('constructor')] })()",
     );
     let three = json!([0, 0, "unknown", 0]);
@@ -178,7 +180,8 @@ fn who_is_refused_by_which_limit_is_shown() {
     // An answer of the window before comes late.
     browser.value(
         "{ const real = fetch; const node = { biz: 'three', key: 'late', refused: 1, last: 1 }; \
-         window.fetch = (path, ...all) => window.late || !/window=1m/.test(path) ? real(path, ...all) : \
+         window.fetch = (path, ...all) => window.late || !/window=1m/.test(path) \
+         ? real(path, ...all) : \
          new Promise(done => window.late = () => \
          done(new Response(JSON.stringify({ top: { nodes: [node] } })))); }",
     );

@@ -1,4 +1,5 @@
-//! Answers that come late: they hold up nothing else, and nothing is shown where it does not belong.
+//! Answers that come late: they hold up nothing else, and nothing is shown where it does not
+//! belong.
 
 use super::browser::{Browser, chromium};
 use super::{assert_no_complaints, go, make_load, texts, visit};
