@@ -46,7 +46,7 @@ const PAGE: &str = concat!(
 /// <https://www.w3.org/TR/trusted-types/>)
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
     style-src 'sha256-H2oHhdBtOoTEO8jHbMZCettfopLLJXujxNR+/cGkzMM='; \
-    script-src 'sha256-9mfaqjdFAh8/T+ySbUYFNQNGDyPMAIuDyvENFieKAlw='; \
+    script-src 'sha256-wI9HEWO4XjxwP7C7EXYqCys9sZd8pyVFaHx+eGjfw1k='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";
 

@@ -280,17 +280,22 @@ fn what_somebody_else_changes_meanwhile_is_not_lost() {
     change_max(&plane, 4);
     browser.press("#edit-save");
     browser.wait(&meanwhile);
+    // Pressed twice, it still writes over nothing.
     browser.press("#edit-save");
+    browser.wait(&meanwhile);
+    browser.press("#edit-over");
     browser.wait("document.getElementById('ask').open");
     change_max(&plane, 5);
     give_token(&mut browser, TOKEN);
     browser.wait(&format!("{fault}.includes('max=\"5\"')"));
     assert!(plane.map().contains("max=\"5\""), "{}", plane.map());
     // It is removed: what was typed makes it anew.
+    browser.press("#edit-theirs");
+    set(&mut browser, "limit-0-max", "9");
     assert!(plane.ask("DELETE", "/biz/2", "").status < 300);
     browser.press("#edit-save");
     browser.wait(&format!("{fault}.startsWith('Meanwhile it was removed.')"));
-    browser.press("#edit-save");
+    browser.press("#edit-over");
     browser.wait("!document.getElementById('edit').open");
     assert!(plane.map().contains("max=\"9\""), "{}", plane.map());
     // Somebody takes the number of a business that is added.

@@ -51,6 +51,7 @@ fn a_history_is_shown_for_each_range() {
     let plane = Plane::new(1);
     write_day(&plane);
     let server = plane.start(1);
+    refuse(&server);
     let mut browser = open_noting(&plane, &program);
     browser.wait("past.seconds.length >= 290");
     browser.wait("document.querySelectorAll('.plot canvas').length == 3");
@@ -72,6 +73,7 @@ fn a_history_is_shown_for_each_range() {
     assert_eq!(browser.value(rising), true);
     // Longer ranges are by minute, and values are still those of a second.
     for (minutes, label) in [(15, "15 min"), (60, "1 h"), (360, "6 h"), (1440, "24 h")] {
+        refuse(&server);
         browser.press(&format!("input[name=range][value='{minutes}']"));
         browser.wait(&format!("rowsInRange().rows.length >= {}", minutes - 3));
         browser.wait("past.loaded >= past.range");
@@ -84,14 +86,19 @@ fn a_history_is_shown_for_each_range() {
     assert_no_complaints(&mut browser);
 }
 
-/// The last minute is by second, ten minutes by minute. Who is refused all the time is said to be.
-fn tells_since_when(browser: &mut Browser, server: &Server<'_>) {
+/// Both businesses refuse, without a long pause since the history that was written.
+fn refuse(server: &Server<'_>) {
     make_load(server);
     server.client().get("/update?biz=plenty&key=much&count=1000001");
+}
+
+/// The last minute is by second, ten minutes by minute. Who is refused all the time is said to be.
+fn tells_since_when(browser: &mut Browser, server: &Server<'_>) {
+    refuse(server);
     browser.wait("document.querySelectorAll('#refusing tr').length == 2");
     for (range, three, plenty) in [
-        (1440, "/^\\d\\d:\\d\\d:00$/", "/^over 23 h$|^over 24 h$/"),
-        (5, "/^\\d\\d:\\d\\d:\\d\\d$/", "/^over (5 min|4 min|\\d+ s)$/"),
+        (1440, "/(^| )\\d\\d:\\d\\d:00$/", "/^over 23 h$|^over 24 h$/"),
+        (5, "/(^| )\\d\\d:\\d\\d:\\d\\d$/", "/^over (5 min|4 min|\\d+ s)$/"),
     ] {
         browser.press(&format!("input[name=range][value='{range}']"));
         let since = |name: &str| {
@@ -111,7 +118,8 @@ fn says_the_same_in_tiles_and_charts(browser: &mut Browser, server: &Server<'_>)
     visit(browser, "room");
     visit(browser, "");
     for _ in 0..3 {
-        make_load(server);
+        refuse(server);
+        browser.wait("!['0', '–'].includes(document.getElementById('now-refused').textContent)");
         let same = "(() => { show(); const [refused, allowed] = [...charts].map(one => \
             one.values[0].textContent); const of = id => document.getElementById(id).textContent; \
             return of('now-refused') == refused && of('now-passed') == allowed })()";
@@ -134,7 +142,7 @@ fn rows_with_gaps_and_others_are_told_as_they_are() {
             errors: 0, biz }); \
           takeRows({ 'step-s': 1, rows: [row(1990000, 10, {}), row(1991000, 10, {}), \
             row(1997000, 60, { others: { allowed: 60, limited: 0 } }), \
-            row(1998000, 10, {})] }, server); \
+            row(1998000, 10, {})] }, server, 'since=300s'); \
           const [, allowed] = columns({ rows: past.seconds, step: 1 }, \
             [{ value: perSecond('allowed') }]); \
           const of = name => past.seconds.map(ofBiz(name, 'allowed')) \
@@ -143,13 +151,31 @@ fn rows_with_gaps_and_others_are_told_as_they_are() {
     );
     let three = json!([0, 0, "unknown", 0]);
     assert_eq!(told, json!([[10, 10, null, 10, 10], three, three]));
-    // A server that has just begun: its first row is not that of the time when there was none.
-    let begun = browser.value(
-        "(() => { past.minutes = []; takeRows({ 'step-s': 60, rows: [{ time: 0, allowed: 600 }, \
-          { time: 600000, allowed: 600 }] }, { now: 660000, start: 650000 }); \
-          return past.minutes.map(perSecond('allowed')) })()",
-    );
-    assert_eq!(begun, json!([10, 60]));
+    // A server that has just begun: its first row is not that of the time when there was none. One
+    // that begins again in a minute goes on with what it has of it.
+    for (times, start, expected) in [
+        ([0, 600_000], 650_000, [10, 60]),
+        ([0, 600_000], 0, [10, 1]),
+        ([540_000, 600_000], 650_000, [10, 10]),
+    ] {
+        let told = browser.value(&format!(
+            "(() => {{ past.minutes = []; const rows = {times:?}.map(time => \
+              ({{ time, allowed: 600 }})); takeRows({{ 'step-s': 60, rows }}, \
+              {{ now: 660000, start: {start} }}, 'since=15m'); \
+              return past.minutes.map(perSecond('allowed')) }})()"
+        ));
+        assert_eq!(told, json!(expected), "{times:?} {start}");
+    }
+    // A gap longer than what is asked for, and a page that was hidden: its first row is whole.
+    for (first, expected) in [(700_000, [10, 10]), (640_000, [10, 600])] {
+        let told = browser.value(&format!(
+            "(() => {{ past.seconds = []; const take = (time, now, path) => takeRows({{ \
+              'step-s': 1, rows: [{{ time, allowed: time ? 600 : 10 }}] }}, {{ now, start: 0 }}, \
+              path); take(0, 1000, 'since=3s'); take({first}, 940000, 'since=300s'); \
+              return past.seconds.map(perSecond('allowed')).map(Math.round) }})()"
+        ));
+        assert_eq!(told, json!(expected), "{first}");
+    }
     // A clock that is set back: all is asked for again.
     assert_eq!(browser.value("past.served = true; statsPath(1000)"), "stats?since=300s");
     assert_no_complaints(&mut browser);
@@ -388,8 +414,9 @@ fn the_page_asks_once_a_second_while_it_is_seen_and_stays_small() {
     let days = "(() => { past.served = false; const next = structuredClone(stats); \
         for (let second = 0; second < 260000; second++) { next.server.now += 1000; \
         next.requests[0] = { command: 'query', status: '200', count: 1e9 + second }; note(next); } \
-        return [past.seconds.length, past.minutes.length, past.recent.length] })()";
-    assert_eq!(browser.value(days), json!([300, 1440, 7]));
+        return [past.seconds.length, past.minutes.length, past.recent.length, \
+        past.looks.length] })()";
+    assert_eq!(browser.value(days), json!([300, 1440, 7, 6]));
     let views = "(async () => { for (let turn = 0; turn < 20; turn++) for (const name of \
         ['', 'businesses', 'biz/three', 'room']) { location.hash = '#/' + name; \
         await new Promise(done => setTimeout(done, 20)); } return charts.size })()";

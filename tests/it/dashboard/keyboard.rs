@@ -124,20 +124,20 @@ fn each_change_is_made_by_keyboard() {
     browser.strike("Enter");
     browser.wait("document.activeElement.textContent == 'sms'");
     assert_eq!(client.get("/query?biz=sms&key=new").attribute("max"), Some("2"));
-    // The XML itself is edited.
+    // An edit that is given up; and the XML itself.
     browser.tab_to("at.id == 'edit-biz'");
+    browser.strike("Enter");
+    browser.wait("document.activeElement.id == 'limit-0-max'");
+    retype(&mut browser, "9");
+    browser.strike("Escape");
+    browser
+        .wait("!document.getElementById('edit').open && document.activeElement.id == 'edit-biz'");
     browser.strike("Enter");
     browser.wait("document.activeElement.id == 'limit-0-max'");
     browser.tab_to("at.id == 'edit-text'");
     let text = browser.value("document.activeElement.value");
     let text = text.as_str().expect("a text").replace("max=\"2\"", "max=\"4\"");
     retype(&mut browser, &text);
-    browser.strike("Escape");
-    browser
-        .wait("!document.getElementById('edit').open && document.activeElement.id == 'edit-biz'");
-    browser.strike("Enter");
-    browser.wait("document.activeElement.id == 'limit-0-max'");
-    retype(&mut browser, "4");
     browser.tab_to("at.id == 'edit-save'");
     browser.strike("Enter");
     browser.wait("!document.getElementById('edit').open");
@@ -145,21 +145,36 @@ fn each_change_is_made_by_keyboard() {
     // One key: shown, reset, unbanned.
     visit(&mut browser, "biz/three");
     browser.wait("!!document.getElementById('biz-actions').offsetWidth");
-    let mut use_up = |key: &str| client.get(&format!("/update?biz=three&key={key}&count=4")).status;
-    assert_eq!(use_up("eve"), 429);
+    let mut ban = || {
+        assert_eq!(client.get("/update?biz=three&key=eve&count=3").status, 200);
+        assert_eq!(client.get("/update?biz=three&key=eve").status, 429);
+        let answer = client.get("/query?biz=three&key=eve");
+        assert_eq!((answer.status, answer.attribute("banned")), (429, Some("true")), "{answer:?}");
+    };
+    let used = || {
+        let answer = server.client().get("/query?biz=three&key=eve");
+        (answer.status, answer.attribute("used").map(str::to_owned))
+    };
+    let fresh = (200, Some("0".to_owned()));
+    ban();
     browser.tab_to("at.id == 'key'");
     browser.type_text("eve");
     browser.strike("Enter");
     browser.wait("document.getElementById('key-said').textContent.includes('banned until')");
     make(&mut browser, "at.id == 'key-unban'", "“eve” is not banned");
-    assert_eq!(use_up("eve"), 429);
+    assert_eq!(used(), fresh);
+    ban();
     make(&mut browser, "at.id == 'key-reset'", "“eve” is fresh");
+    assert_eq!(used(), fresh);
     // All keys.
-    assert_eq!(use_up("eve"), 429);
+    ban();
     make(&mut browser, "at.id == 'lift-bans'", "no key is banned");
-    assert_eq!(use_up("eve"), 429);
+    assert_eq!(used().1.as_deref(), Some("3"), "what is used stays");
+    let banned = server.client().get("/query?biz=three&key=eve").attribute("banned").is_some();
+    assert!(!banned);
     make(&mut browser, "at.id == 'reset-biz'", "all counters are fresh");
-    assert_eq!(use_up("eve"), 429);
+    assert_eq!(used(), fresh);
+    ban();
     make(&mut browser, "at.id == 'flip'", "three: shadow");
     browser.wait("document.activeElement.textContent == 'Enforce'");
     make(&mut browser, "at.id == 'flip'", "three: enforce");
@@ -169,8 +184,10 @@ fn each_change_is_made_by_keyboard() {
     browser.strike("Enter");
     browser.wait("document.querySelectorAll('#key-found tr').length == 1");
     make(&mut browser, "at.ariaLabel == 'Unban in three'", "“eve” is not banned");
-    assert_eq!(use_up("eve"), 429);
+    assert_eq!(used(), fresh);
+    ban();
     make(&mut browser, "at.ariaLabel == 'Reset in three'", "“eve” is fresh");
+    assert_eq!(used(), fresh);
     // The whole server.
     visit(&mut browser, "");
     make(&mut browser, "at.id == 'degrade'", "Limits are off.");

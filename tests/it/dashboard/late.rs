@@ -26,7 +26,7 @@ fn answers_that_come_late_hold_up_nothing_and_disturb_nothing() {
     browser.run_first(HOLDS);
     go(&mut browser, &plane);
     // The figures go on while keys and changes are waited for, and each is asked for once.
-    hold(&mut browser, "^(top|changes)");
+    hold(&mut browser, "^(top.biz=|changes)");
     visit(&mut browser, "biz/three");
     for _ in 0..3 {
         browser.wait("(window.seen ??= stats) !== stats && (seen = stats, true)");

@@ -58,7 +58,7 @@ async function change(method, path, body, check) {
     const headers = { Accept: 'application/json' };
     if (token) headers.Authorization = 'Bearer ' + token;
     if (body !== undefined) headers['Content-Type'] = 'application/xml';
-    if (check && !(await check())) return null;
+    if (check && !(await isAllowed(check))) return null;
     let answer, text;
     try {
       answer = await fetch(path, { method, headers, body, cache: 'no-store' });
@@ -80,6 +80,15 @@ async function change(method, path, body, check) {
     if (!(await confirmed('Token', told, 'Go on', true))) throw new Error('Nothing was changed.');
     token = $('ask-token').value.trim();
     $('ask-token').value = '';
+  }
+}
+
+async function isAllowed(check) {
+  try {
+    return await check();
+  } catch (error) {
+    if (error.status !== 0) throw error;
+    throw new Error('The keeper does not answer: nothing was changed.');
   }
 }
 

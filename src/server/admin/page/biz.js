@@ -7,7 +7,7 @@ VIEWS.biz = name => {
   const charts = bizCharts(name);
   const limits = table(
     'Limits',
-    [['Limit'], ['Refused of late', 'num'], ['Since the start', 'num'], ['Share', 'num']],
+    [['Limit'], ['Refused recently', 'num'], ['Since the start', 'num'], ['Share', 'num']],
     { id: 'limits' },
   );
   const rates = table(

@@ -87,24 +87,11 @@ VIEWS.businesses = () => {
     ),
     more,
   );
-  let order = [];
-  let sortedAt = 0;
+  const ordered = settled(body, SETTLED_MS, keyOfBiz);
   const sortBy = nth => {
     sorting.down = sorting.column === nth ? !sorting.down : nth > 0 && nth < 7;
     sorting.column = nth;
     show(true);
-  };
-  /** The order is kept for a while, and while somebody is in the table. */
-  const ordered = (bizs, now) => {
-    const isUsed = body.contains(document.activeElement) || body.matches(':hover');
-    if (now || !order.length || (!isUsed && Date.now() - sortedAt > SETTLED_MS)) {
-      order = sorted(bizs).map(keyOfBiz);
-      sortedAt = Date.now();
-    }
-    const known = new Map(bizs.map(biz => [keyOfBiz(biz), biz]));
-    const kept = order.filter(key => known.has(key));
-    const added = [...known.keys()].filter(key => !kept.includes(key));
-    return [...kept, ...added].map(key => known.get(key));
   };
   const show = now => {
     if (!stats) return;
@@ -115,7 +102,7 @@ VIEWS.businesses = () => {
       ),
     );
     const wanted = filter.value.trim().toLowerCase();
-    const found = ordered(stats.bizs, now === true).filter(
+    const found = ordered(stats.bizs, sorted, now === true).filter(
       biz => !wanted || biz.name.toLowerCase().includes(wanted) || String(biz.id) === wanted,
     );
     put($('bizs-count'), plural(found.length, 'business', 'businesses'));

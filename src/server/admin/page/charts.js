@@ -180,7 +180,8 @@ function point(made, nth) {
   const time = data[0][idx] * 1000;
   const step = made.range.step * 1000;
   const near = made.marks.find(one => Math.abs(one.time - time) <= step);
-  put(made.at, there ? clock(time) + (near ? ` · ${near.words}` : '') : 'now');
+  const when = there ? clock(time) : made.range.step === 1 ? 'now' : 'last minute';
+  put(made.at, when + (there && near ? ` · ${near.words}` : ''));
   made.canvas.setAttribute('aria-valuemin', 0);
   made.canvas.setAttribute('aria-valuemax', Math.max(0, last));
   made.canvas.setAttribute('aria-valuenow', idx);
@@ -188,7 +189,7 @@ function point(made, nth) {
   if (!there && document.activeElement === made.canvas) return;
   made.canvas.setAttribute(
     'aria-valuetext',
-    `${there ? clock(time) : 'now'}: ` +
+    `${when}: ` +
       made.series.map((one, at) => `${one.name} ${told[at]}`).join(', ') +
       (there && near ? `; ${near.words}` : ''),
   );

@@ -40,7 +40,7 @@ function showCluster(cluster, nodes) {
   const items = cluster.items - (isRecent ? first.items : 0);
   const asked = waited(cluster) - (isRecent ? first.waited : 0);
   put($('shared-local'), share(Math.max(0, items - asked), items));
-  put($('shared-local-note'), isRecent ? 'of shared items, last minute' : 'of shared items');
+  put($('shared-local-note'), isRecent ? 'of shared items ' + recentWords() : 'of shared items');
   put($('waits-now'), count(cluster.waits.now));
   for (const name of ['answered', 'missed', 'unreachable'])
     put($('waits-' + name), count(cluster.waits[name]));

@@ -46,10 +46,11 @@ function sync(parent, items, keyOf, make, update) {
     node.remove();
     known.delete(key);
   }
-  // What is moved loses the focus; what is gone leaves it to what is around.
+  // What is moved loses the focus; what is gone leaves it to what is around, which is hidden if
+  // nothing is left in it.
   if (!focused || document.activeElement === focused) return;
-  const next = focused.isConnected ? focused : parent.closest('[tabindex]');
-  if (next) next.focus({ preventScroll: true });
+  const around = items.length ? parent.closest('[tabindex]') : $('view');
+  (focused.isConnected ? focused : around || $('view')).focus({ preventScroll: true });
 }
 
 const link = (text, href) => el('a', { href }, text);

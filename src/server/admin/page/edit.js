@@ -41,8 +41,9 @@ const CHOICE_WORDS = {
 };
 const LABELS = { unit: 'window', tz: 'time zone', at: 'begins at', key: 'keys', scope: 'counts' };
 
-// `before` is the text that this one is to replace; null: there is none.
-const editing = { biz: null, before: null, turn: 0 };
+// `before` is the text that this one is to replace, and `theirs` what somebody else has put in its
+// place; null: there is none.
+const editing = { biz: null, before: null, theirs: null, turn: 0 };
 
 async function editBiz(biz) {
   const from = view;
@@ -291,66 +292,81 @@ $('edit-save').onclick = async () => {
     .filter(([, box]) => box.checked)
     .map(([what]) => what + '=true')
     .join('&');
-  const { turn } = editing;
-  // Another editor may be open when the answer comes.
+  const { biz, turn } = editing;
+  // Another editor may be open when an answer comes, or none.
   const isHere = () => $('edit').open && editing.turn === turn;
   $('edit-save').disabled = true;
   fault('');
   try {
     const path = `biz/${encodeURIComponent(name)}${more ? '?' + more : ''}`;
-    const status = await change('PUT', path, text, () => isStillThat(name));
+    const status = await change('PUT', path, text, async () => {
+      const now = await textOf(name);
+      return isHere() && isStillThat(name, now);
+    });
     if (status === null) return;
-    const shown = found?.biz.attributes.get('name')?.value || editing.biz?.name || name;
+    const shown = found?.biz.attributes.get('name')?.value || biz?.name || name;
     if (isHere()) $('edit').close();
     const lags = 'In force, except in a process that lags behind.';
     toast(status === 202 ? lags : `${shown}: in force.`);
-    if (!editing.biz) location.hash = hrefOf('biz', shown);
+    if (!biz) location.hash = hrefOf('biz', shown);
   } catch (error) {
     if (isHere()) fault(error.message, error.status === 409 ? 'reload' : '');
     else toast(error.message);
   } finally {
     $('edit-save').disabled = false;
-    // A button that cannot be pressed has lost the focus.
-    if (isHere() && document.activeElement === document.body) $('edit-save').focus();
+    focusSave();
   }
 };
+/** A button that is gone or cannot be pressed has lost the focus. */
+function focusSave() {
+  const at = document.activeElement;
+  if ($('edit').open && (at === document.body || at.hidden)) $('edit-save').focus();
+}
 
-/** Whether what the text replaces is still there; if not, says what is, and keeps what is typed. */
-async function isStillThat(name) {
-  const now = await textOf(name);
+/** Whether what the text is to replace is what is there now; if not, says so. */
+function isStillThat(name, now) {
   if (now === editing.before) return true;
   if (!editing.biz) {
     fault(`Another business has the id ${name}. Choose one that is free.`);
     return false;
   }
-  editing.before = now;
-  showLift();
-  if (now === null) fault('Meanwhile it was removed. Put in force again to add it anew.');
-  else {
-    const told = 'Meanwhile somebody changed it. The text in force is now\n';
-    fault(`${told}${now}\nPut in force again to write yours over it.`, 'theirs');
-  }
+  editing.theirs = now;
+  if (now === null) fault('Meanwhile it was removed.', 'over');
+  else fault(`Meanwhile somebody changed it. The text in force is now\n${now}`, 'theirs');
   return false;
 }
-$('edit-theirs').onclick = () => {
-  rebuild(editing.before, 'edit-text');
+/** Goes on from the text that is in force now. */
+function takeTheirs(text) {
+  editing.before = editing.theirs;
   fault('');
+  rebuild(text, 'edit-text');
+}
+$('edit-theirs').onclick = () => takeTheirs(editing.theirs);
+$('edit-over').onclick = () => {
+  takeTheirs($('edit-text').value);
+  $('edit-save').focus();
+  $('edit-save').click();
 };
 $('edit-reload').onclick = async () => {
+  const { biz, turn } = editing;
   try {
     await change('POST', 'reload');
+    if (editing.turn !== turn) return;
     fault('');
-    if (editing.biz) await isStillThat(editing.biz.id);
+    if (biz) isStillThat(biz.id, await textOf(biz.id));
   } catch (error) {
     fault(error.message, error.status === 409 ? 'reload' : '');
+  } finally {
+    focusSave();
   }
 };
 $('edit-close').onclick = () => $('edit').close();
 
-/** Says what is wrong, and offers what helps: 'reload' or 'theirs'. */
+/** Says what is wrong, and offers what helps: 'reload', 'theirs' and 'over', or 'over'. */
 function fault(told, help) {
   put($('edit-fault'), told);
   $('edit-fault').hidden = !told;
   $('edit-reload').hidden = help !== 'reload';
   $('edit-theirs').hidden = help !== 'theirs';
+  $('edit-over').hidden = help !== 'theirs' && help !== 'over';
 }

@@ -63,11 +63,11 @@ async function lookAtStats() {
   if (status !== 200) throw refusal(status, body);
   // Another server, perhaps a newer one: it is asked again what it keeps.
   if (stats && body.server.start !== stats.server.start) {
-    if (past.served === false) past.served = undefined;
+    if (past.served === false) past.askAgainAt = 0;
     if (changes === false) changes = null;
     if (refusedKeys === false) refusedKeys = null;
   } else if (path !== 'stats') past.served = body.history !== undefined;
-  if (body.history) takeRows(body.history, body.server);
+  if (body.history) takeRows(body.history, body.server, path);
   delete body.history;
   return body;
 }
@@ -82,7 +82,7 @@ async function readMap({ server, groups: all }) {
 // Less often than a look, and only where a view shows it. Who is refused is asked soon: an attack
 // is to be seen within five seconds.
 const CHORES = [
-  { name: 'minutes', every: 5000, run: readMinutes },
+  { name: 'minutes', every: 5000, run: readMinutes, lacks: () => minutesPath(stats.server.now) },
   { name: 'changes', every: 10000, run: readChanges },
   { name: 'refused', every: 2000, run: readRefusedKeys, views: ['overview'] },
   { name: 'biz-refused', every: 2000, run: () => view.lookAtRefused?.(), views: ['biz'] },
@@ -91,9 +91,13 @@ const CHORES = [
 
 function startChores() {
   const now = Date.now();
-  // One that still waits for its answer is not asked again, except for another view.
-  const isDue = ({ views, every, at = 0, of }) =>
-    (!views || views.includes(view.name)) && of !== (views ? view : CHORES) && now - at >= every;
+  // One that still waits for its answer is not asked again, except for another view. Looks are not
+  // an exact second apart.
+  const isDue = ({ views, lacks, every, at = 0, of }) =>
+    (!views || views.includes(view.name)) &&
+    of !== (views ? view : CHORES) &&
+    now - at >= every - EVERY_MS / 2 &&
+    (!lacks || lacks());
   const due = CHORES.filter(isDue).sort((one, other) => (one.at || 0) - (other.at || 0));
   const hurried = due.filter(chore => !chore.at);
   for (const chore of hurried.length ? hurried : due.slice(0, 1)) doChore(chore, now);
@@ -112,9 +116,13 @@ async function doChore(chore, now) {
   }
 }
 const isQuiet = () => !looking && CHORES.every(chore => !chore.of);
-/** Does chores with the next look. */
+/** Does chores with the next look; what belongs to a view does not wait for the answer before. */
 function hurry(...names) {
-  for (const chore of CHORES) if (names.includes(chore.name)) chore.at = 0;
+  for (const chore of CHORES) {
+    if (!names.includes(chore.name)) continue;
+    chore.at = 0;
+    if (chore.views) chore.of = null;
+  }
 }
 
 async function readMinutes() {
@@ -123,7 +131,7 @@ async function readMinutes() {
   if (!path) return;
   const { history } = await get(path);
   if (!history) return;
-  takeRows(history, stats.server);
+  takeRows(history, stats.server, path);
   past.loaded = Math.max(past.loaded, range);
 }
 
@@ -171,7 +179,7 @@ function warnings() {
       list.push([
         '',
         `Group ${group.name}: ${count(all)} counters that limited were ` +
-          `evicted, ${now > 0 ? count(now) : 'none'} ${recentWords()}. ` +
+          `evicted, ${now > 0 ? count(now) : 'none'} of them lately. ` +
           'The group is too small, or under attack.',
       ]);
   }

@@ -2,6 +2,7 @@
 // whom, since when; what changed just before; is there room.
 
 const MOST_ROWS = 8;
+const REFUSING_MS = 2000; // Between two sortings of who refuses: an attack is soon first.
 
 VIEWS[''] = () => {
   const charts = [refusedChart(), itemsChart(), latencyChart()];
@@ -38,6 +39,7 @@ VIEWS[''] = () => {
     ],
     { id: 'room-short' },
   );
+  const ordered = settled(refusing.body, REFUSING_MS, ({ biz }) => keyOfBiz(biz));
   const told = name => el('p', { class: 'soft', id: name });
   const node = el(
     'div',
@@ -84,7 +86,7 @@ VIEWS[''] = () => {
     showNow();
     const range = rowsInRange();
     charts.forEach(one => draw(one, range, marksOf()));
-    showRefusing(refusing);
+    showRefusing(refusing, ordered);
     showRefusedKeys(keys);
     showLatestChanges(changed);
     showRoom(room);
@@ -209,15 +211,17 @@ function showNow() {
   put($('now-share'), share(row.limited, row.allowed + row.limited + row.errors));
 }
 
-function showRefusing(into) {
-  const found = stats.bizs
+function showRefusing(into, ordered) {
+  const refusing = stats.bizs
     .map(biz => ({ biz, now: lately(biz), minute: over(biz, 60000) || sinceStart(biz) }))
-    .filter(one => one.now.refused > 0 || one.minute?.refused > 0)
-    .sort(
+    .filter(one => one.now.refused > 0 || one.minute?.refused > 0);
+  const byRate = list =>
+    list.sort(
       (one, other) =>
         other.now.refused - one.now.refused ||
         (other.minute?.refused || 0) - (one.minute?.refused || 0),
     );
+  const found = ordered(refusing, byRate);
   into.node.hidden = !found.length;
   put(
     $('no-refusing'),

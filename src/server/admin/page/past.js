@@ -36,7 +36,9 @@ function lackingOf(list, now, stepMs, all) {
 /** The path of the next look: with what the rows lack. */
 function statsPath(now) {
   if (past.served === false && Date.now() < past.askAgainAt) return 'stats';
-  const lacking = lackingOf(past.seconds, now, 1000, SECOND_ROWS) + 2;
+  // Rows of this page are not those of the server.
+  const isKnown = past.served === true;
+  const lacking = isKnown ? lackingOf(past.seconds, now, 1000, SECOND_ROWS) + 2 : SECOND_ROWS;
   return `stats?since=${Math.min(SECOND_ROWS, lacking)}s`;
 }
 
@@ -44,16 +46,22 @@ function statsPath(now) {
 function denyHistory(status) {
   past.served = false;
   past.denied = status;
+  past.loaded = 0;
   past.askAgainAt = Date.now() + (status === 503 ? 10000 : 60000);
 }
 
 /** Takes rows of the server: they replace those of the same time and later. */
-function takeRows({ 'step-s': step, rows = [] }, { now, start }) {
+function takeRows({ 'step-s': step, rows = [] }, { now, start }, path) {
   const list = step === 1 ? past.seconds : past.minutes;
   const whole = rows.filter(row => row.time + step * 1000 <= now);
   if (!whole.length) return;
-  let before = list.find(row => row.time === whole[0].time);
+  let before = list.find(row => row.time === whole[0].time && !row.isOwn);
   while (list.length && list[list.length - 1].time >= whole[0].time) list.pop();
+  // Where the answer begins with a gap, nobody recorded since the row before or even longer.
+  const asked = now - Number(/since=(\d+)/.exec(path)[1]) * step * 1000;
+  const last = list[list.length - 1];
+  if (!before && last && whole[0].time > asked + 2 * step * 1000)
+    before = { time: Math.max(last.time, asked) };
   for (const row of whole) {
     const isKnown = before && before.time === row.time;
     const seconds = isKnown ? before.seconds : secondsOf(row, before, step, start);
@@ -64,12 +72,12 @@ function takeRows({ 'step-s': step, rows = [] }, { now, start }) {
 
 /**
  * The seconds in which a row was counted: it has all since the row before, also where nobody
- * recorded for a while.
+ * recorded for a while. Where the server did not run, it is counted since its start.
  */
 function secondsOf(row, before, step, start) {
   const end = row.time + step * 1000;
   const from = before ? before.time + step * 1000 : row.time;
-  const begin = start < end ? Math.max(from, start) : from;
+  const begin = from < row.time && start < end ? Math.max(from, start) : from;
   return Math.max(1, (end - begin) / 1000);
 }
 
@@ -90,8 +98,8 @@ function minutesPath(now) {
   if (!past.served || past.range <= 5) return null;
   if (past.range > past.loaded) return `stats?since=${past.range}m`;
   // As much as was loaded once is kept whole.
-  const lacking = lackingOf(past.minutes, now, 60000, past.loaded) + 1;
-  return lacking > 2 ? `stats?since=${Math.min(past.loaded, Math.max(6, lacking))}m` : null;
+  const lacking = lackingOf(past.minutes, now, 60000, past.loaded);
+  return lacking > 2 ? `stats?since=${Math.min(past.loaded, Math.max(6, lacking + 1))}m` : null;
 }
 
 /** The totals of a document, and of each business. */
@@ -123,13 +131,15 @@ function totalsOf(next) {
 function rowBetween(before, after) {
   const seconds = (after.time - before.time) / 1000;
   if (before.start !== after.start || seconds <= 0 || after.requests < before.requests) return null;
-  const of = (one, other, name) => Math.max(0, one[name] - (other ? other[name] : 0)) / seconds;
-  const row = { time: after.time, step: 1, seconds: 1, biz: Object.create(null) };
+  const of = (one, other, name) => Math.max(0, one[name] - other[name]) / seconds;
+  const row = { time: after.time, step: 1, seconds: 1, isOwn: true, biz: Object.create(null) };
   for (const name of ['requests', 'allowed', 'limited', 'errors']) {
     row[name] = of(after, before, name);
   }
   for (const [name, one] of after.biz) {
     const other = before.biz.get(name);
+    // Under another name it was counted before: it is new, and its counters may not be.
+    if (!other) continue;
     const allowed = of(one, other, 'allowed');
     const limited = of(one, other, 'limited');
     if (allowed || limited) row.biz[name] = { allowed, limited };
@@ -159,7 +169,8 @@ function addToMinute(row, seconds) {
   let minute = past.minutes[past.minutes.length - 1];
   if (!minute || minute.time !== time) {
     const biz = Object.create(null);
-    minute = { time, step: 60, seconds: 0, requests: 0, allowed: 0, limited: 0, errors: 0, biz };
+    const none = { requests: 0, allowed: 0, limited: 0, errors: 0 };
+    minute = { time, step: 60, seconds: 0, isOwn: true, ...none, biz };
     past.minutes.push(minute);
   }
   minute.seconds += seconds;
@@ -195,11 +206,13 @@ function recentWords() {
   return ms >= 50000 ? 'in the last minute' : `in the last ${lasting(Math.max(1000, ms))}`;
 }
 
-/** What a counter has grown by of late: `of` finds it in what was noted then. */
-const grownBy = (now, of) =>
-  past.recent.length ? Math.max(0, now - (of(past.recent[0]) || 0)) : 0;
+/** What a counter has grown by recently: `of` finds it in what was noted then. */
+function grownBy(now, of) {
+  const then = past.recent.map(of).find(value => value !== undefined);
+  return then === undefined ? 0 : Math.max(0, now - then);
+}
 
-/** What was refused of late by each limit of a business. */
+/** What was refused recently by each limit of a business. */
 const recentRefusals = biz =>
   (biz.refusals || []).map((number, nth) =>
     grownBy(number, then => (then.refusals.get(biz.name) || [])[nth]),

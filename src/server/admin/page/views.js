@@ -110,11 +110,28 @@ const lately = biz =>
   over(biz, 60000) ||
   sinceStart(biz) ||
   over(biz, 1000) || { passed: 0, refused: 0, errors: 0, all: 0 };
+// The rows of a table in an order by figures: it is kept for a while, and while somebody is in it.
+function settled(body, ms, keyOf) {
+  let order = [];
+  let sortedAt = 0;
+  return (items, sort, now) => {
+    const isUsed = body.contains(document.activeElement) || body.matches(':hover');
+    if (now || !order.length || (!isUsed && Date.now() - sortedAt >= ms)) {
+      order = sort(items).map(keyOf);
+      sortedAt = Date.now();
+    }
+    const known = new Map(items.map(item => [keyOf(item), item]));
+    const kept = order.filter(key => known.has(key));
+    const added = [...known.keys()].filter(key => !kept.includes(key));
+    return [...kept, ...added].map(key => known.get(key));
+  };
+}
+
 function sinceLooks(biz) {
   const [then, now] = [past.looks[0], past.looks.at(-1)];
   const totals = now && now !== then && now.biz.get(biz.name);
-  if (!totals) return null;
-  const before = then.biz.get(biz.name) || { allowed: 0, limited: 0, errors: 0 };
+  const before = totals && then.biz.get(biz.name);
+  if (!before) return null;
   const of = name => (1000 * Math.max(0, totals[name] - before[name])) / (now.time - then.time);
   const [passed, refused, errors] = [of('allowed'), of('limited'), of('errors')];
   return { passed, refused, errors, all: passed + refused + errors };
