@@ -1,5 +1,6 @@
 //! The admin plane: its calls, and the clients that make them.
 
+mod attack;
 mod calls;
 mod changes;
 mod clients;
