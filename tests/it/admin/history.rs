@@ -1,10 +1,13 @@
-//! The history of a server that is killed, and stopped, and started again.
+//! The history of a server that is killed, and stopped, and started again, or replaced while it
+//! serves.
 
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 
+use crate::common::load::{under_load, wait_for_more};
 use crate::common::plane::{Plane, ask};
 use crate::common::{Client, Server, wait_until};
+use crate::life::Life;
 
 /// The rows of the last five minutes, or of a longer time.
 fn rows(plane: &Plane, since: &str) -> Option<Vec<Value>> {
@@ -25,18 +28,37 @@ fn sum(rows: &[Value], of: &str, name: &str) -> u64 {
 /// so many that were refused.
 #[track_caller]
 fn expect(plane: &Plane, allowed: u64, limited: u64) {
+    expect_of(plane, "three", [allowed, limited]);
+}
+
+#[track_caller]
+fn expect_of(plane: &Plane, biz: &str, expected: [u64; 2]) {
     for since in ["2m", "1h"] {
-        wait_until(&format!("the history of {since} has {allowed} and {limited}"), || {
+        wait_until(&format!("the history of {since} has {expected:?} of {biz}"), || {
             let rows = rows(plane, since)?;
-            let counted = ["allowed", "limited"].map(|name| sum(&rows, "three", name));
-            (counted == [allowed, limited]).then_some(())
+            let counted = ["allowed", "limited"].map(|name| sum(&rows, biz, name));
+            (counted == expected).then_some(())
         });
     }
 }
 
 fn update(server: &Server<'_>, key: &str) {
-    let mut client = server.client();
+    update_over(server.client(), key);
+}
+
+fn update_over(mut client: Client, key: &str) {
     (0..5).for_each(|_| drop(client.get(&format!("/update?biz=three&key={key}"))));
+}
+
+/// The Updates of a business that passed, and those that were refused, by `/metrics`.
+fn counted(plane: &Plane, biz: &str) -> [u64; 2] {
+    let metrics = plane.get("/metrics").body;
+    ["allowed", "limited"].map(|verdict| {
+        let start =
+            format!("frs_items_total{{biz=\"{biz}\",command=\"update\",verdict=\"{verdict}\"}} ");
+        let value = metrics.lines().find_map(|line| line.strip_prefix(&start));
+        value.map_or(0, |value| value.parse().expect("a number"))
+    })
 }
 
 #[test]
@@ -61,4 +83,32 @@ fn nothing_of_the_history_is_lost_or_counted_twice() {
     assert!(rows.iter().all(|row| row["time"].as_u64().is_some_and(|time| time % 1000 == 0)));
     assert!(rows.iter().any(|row| row["p99-us"].as_u64() > Some(0)), "{rows:?}");
     assert!(rows.iter().any(|row| row["biz"]["three"]["p99-us"].as_u64() > Some(0)), "{rows:?}");
+}
+
+#[test]
+fn upgrades_lose_nothing_of_the_history() {
+    const UPGRADES: u64 = 3;
+    let plane = Plane::new(2);
+    let life = Life::start(&plane.setup);
+    wait_until("the first second has a row", || rows(&plane, "1m").filter(|rows| !rows.is_empty()));
+    let answered = under_load(plane.setup.address, |answered| {
+        for nth in 0..UPGRADES {
+            life.upgrade();
+            update_over(Client::connect(plane.setup.address), &format!("k{nth}"));
+            wait_for_more(answered, 200);
+        }
+    });
+    let answered: u64 = answered.iter().sum();
+    for (biz, expected) in [("plenty", [answered, 0]), ("three", [UPGRADES * 3, UPGRADES * 2])] {
+        expect_of(&plane, biz, expected);
+        wait_until("the counters say the same", || {
+            (counted(&plane, biz) == expected).then_some(())
+        });
+    }
+    // Each second that was recorded has one row, before and after.
+    let rows = rows(&plane, "2m").expect("rows");
+    let times: Vec<u64> = rows.iter().filter_map(|row| row["time"].as_u64()).collect();
+    assert!(times.is_sorted_by(|one, other| one < other), "{times:?}");
+    assert!(!plane.setup.log().contains("no history is kept"), "{}", plane.setup.log());
+    life.stop();
 }
