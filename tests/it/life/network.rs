@@ -7,6 +7,7 @@ use std::io::Read;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use super::Life;
+use crate::common::metrics::promtool;
 use crate::common::{Setup, needs, text, wait_until};
 
 /// A network namespace with its loopback interface.
@@ -91,6 +92,7 @@ fn another_machine_reads_metrics_and_nothing_else() {
     let (status, metrics) = wait_until("metrics are read", || get(known, 7602, "/metrics"));
     assert_eq!(status, "200", "{metrics}");
     assert!(metrics.contains("\nfrs_processes{role=\"worker\"} "), "{metrics}");
+    promtool(setup.dir.path(), &["check", "metrics"], &metrics);
     let status = |source, port, path| get(source, port, path).map(|(status, _)| status);
     wait_until("it is healthy", || status(known, 7602, "/health").filter(|status| status == "200"));
     for path in ["/", "/biz", "/biz/three", "/stats", "/node?biz=three&key=k", "/top?biz=three"] {
