@@ -280,6 +280,62 @@ fn what_has_changed_since_or_is_no_biz_is_not_taken_back() {
     assert_eq!(plane.biz_text("nine"), Some(biz(9, "nine", 2)));
 }
 
+#[test]
+fn an_undo_puts_the_old_text_back_or_says_why_it_does_not_apply() {
+    let plane = Plane::new(1);
+    let _server = plane.start(1);
+    let id = || plane.changes("?n=1")[0]["id"].as_u64().expect("an id");
+    let undo = |id: u64| plane.ask("POST", &format!("/changes/{id}/undo"), "");
+    let refused = |id: u64, status: u16, words: &str| {
+        let (before, count) = (plane.map(), plane.changes("").len());
+        let answer = undo(id);
+        assert!(answer.status == status && answer.body.contains(words), "{words}: {answer:?}");
+        assert_eq!((plane.map(), plane.changes("").len()), (before, count), "{words}");
+    };
+    let first = biz(9, "nine", 1).replace("max=\"1\" ban", "max = '1'  ban");
+    plane.put(9, &first);
+    let added = id();
+    plane.put(9, &biz(9, "nine", 2));
+    let changed = id();
+    refused(added, 409, "the biz has changed since");
+    assert_eq!(undo(changed).status, 200);
+    assert_eq!(plane.biz_text("nine").as_ref(), Some(&first), "to the letter");
+    let undone = &plane.changes("?n=1")[0];
+    let old_and_new = [biz(9, "nine", 2), first].map(Value::from);
+    assert_eq!([&undone["old"], &undone["new"]], [&old_and_new[0], &old_and_new[1]]);
+    refused(changed, 409, "the biz has changed since");
+
+    assert_eq!(plane.ask("DELETE", "/biz/9", "").status, 200);
+    let removed = id();
+    refused(changed, 409, "the biz has changed since");
+    // Another one has its name.
+    plane.put(10, &biz(10, "nine", 3));
+    refused(removed, 409, "the biz has changed since");
+
+    for (method, target, kind) in [
+        ("POST", "/biz/nine/reset", "reset"),
+        ("POST", "/reload", "reload"),
+        ("POST", "/degrade?on=true", "degrade"),
+        ("PUT", "/node?biz=nine&key=k&used=1", "node"),
+    ] {
+        assert_eq!(plane.ask(method, target, "").status, 200, "{target}");
+        refused(id(), 422, &format!("is of the kind {kind}: only a change of a biz is undone"));
+    }
+
+    // It would be in a group that is no longer there.
+    let map = plane.map();
+    let group =
+        "<group name=\"other\" files=\"1\" key-nodes=\"64\" chain=\"8\" node-size=\"128\"/>";
+    plane.setup.write_map(&map.replace("<map>", &format!("<map>\n  {group}")));
+    assert_eq!(plane.ask("POST", "/reload", "").status, 200);
+    plane.put(11, &biz(11, "eleven", 1).replace("key=", "group=\"other\" key="));
+    assert_eq!(plane.ask("DELETE", "/biz/11", "").status, 200);
+    let removed = id();
+    plane.setup.write_map(&map);
+    assert_eq!(plane.ask("POST", "/reload", "").status, 200);
+    refused(removed, 422, "the name of a &lt;group&gt;");
+}
+
 /// The server dies when the change is begun, and before its outcome is in the log.
 #[test]
 fn a_change_that_a_death_interrupts_is_listed_if_it_took_effect() {
