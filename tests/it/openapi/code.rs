@@ -262,3 +262,33 @@ fn answers_have_the_members_that_the_document_names() {
     of_admin("DELETE", "/biz/new", "", "DoneDocument", 200);
     of_admin("GET", "/biz/new", "", "ErrorDocument", 404);
 }
+
+/// To look, no token is needed; a wrong one is told on every path.
+#[test]
+fn a_wrong_token_is_answered_as_the_document_says() {
+    let document = Document::read();
+    let plane = Plane::new(1);
+    let _server = plane.start(1);
+    for (path, methods) in documented(&document, "admin plane") {
+        for method in methods {
+            let answers = &document.0["paths"][&path][&method]["responses"];
+            let answer = document.resolve(&answers["401"]);
+            assert!(answer["headers"]["WWW-Authenticate"].is_object(), "{method} {path}");
+        }
+        let query = match path.as_str() {
+            "/node" => "?biz=three&key=k",
+            "/top" => "?biz=three",
+            _ => "",
+        };
+        if !document.0["paths"][&path]["get"].is_object() {
+            continue;
+        }
+        let target = path.replace("{biz}", "three") + query;
+        let wrong = "Authorization: Bearer another-token-0123456789\r\n";
+        let answer = ask(&mut plane.client(), "GET", &target, wrong, "").expect("answered");
+        assert_eq!(answer.status, 401, "{target}");
+        assert!(answer.head.contains("WWW-Authenticate: Bearer"), "{target}: {answer:?}");
+        // With the right one the brake is released.
+        assert_ne!(plane.ask("GET", &target, "").status, 401, "{target}");
+    }
+}
