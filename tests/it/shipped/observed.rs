@@ -182,6 +182,97 @@ fn rules_and_dashboard_ask_for_metrics_that_exist() {
     rules.iter().chain(&panels(&dashboard())).for_each(|asked| known.check(asked));
 }
 
+/// An alert, as the rules or the documents have it.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Alert {
+    name: String,
+    /// What it asks for, with the words that it names of each.
+    metrics: BTreeSet<String>,
+    words: BTreeSet<String>,
+    /// The times and figures of its condition.
+    figures: BTreeSet<String>,
+    lasting: String,
+}
+
+/// Those of the rules. What a rule records is read as what it asks.
+fn alerts() -> Vec<Alert> {
+    let text = read("prometheus/frs.rules.yml");
+    let documents = Yaml::load_from_str(&text).expect("YAML");
+    let groups = documents[0]["groups"].as_vec().expect("groups");
+    let rules = groups.iter().flat_map(|group| group["rules"].as_vec().expect("rules"));
+    let (mut recorded, mut found) = (Vec::new(), Vec::new());
+    for rule in rules {
+        let of = |name: &str| rule.as_mapping_get(name).and_then(Yaml::as_str);
+        let mut query = of("expr").expect("a query").to_owned();
+        if let Some(name) = of("record") {
+            recorded.push((name.to_owned(), query));
+            continue;
+        }
+        recorded.iter().for_each(|(name, asked)| query = query.replace(name, asked));
+        let selectors = Query::read(&query).selectors;
+        let matchers = selectors.iter().flat_map(|selector| &selector.matchers);
+        let mut figures = figures(&query);
+        // Of what grows.
+        if query.contains("> 0") {
+            figures.remove("0");
+        }
+        found.push(Alert {
+            name: of("alert").expect("a name").to_owned(),
+            metrics: selectors.iter().map(|selector| selector.metric.clone()).collect(),
+            words: matchers.flat_map(|matcher| matcher.values.clone()).collect(),
+            figures,
+            lasting: of("for").unwrap_or("at once").to_owned(),
+        });
+    }
+    found.sort();
+    found
+}
+
+/// Those of the table in docs/operations.md.
+fn described_alerts() -> Vec<Alert> {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+    let page = std::fs::read_to_string(page).expect("readable");
+    let rows = page.lines().filter(|line| line.starts_with("| Frs"));
+    let alert = |row: &str| {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [name, condition, lasting, means] = cells[..] else { panic!("{row}") };
+        assert!(means.len() > 10, "{row}");
+        let (mut metrics, mut words) = (BTreeSet::new(), BTreeSet::new());
+        for quoted in condition.split('`').skip(1).step_by(2) {
+            let selectors = Query::read(quoted).selectors;
+            let [Selector { metric, matchers }] = &selectors[..] else { panic!("{row}") };
+            match metric == "up" || metric.starts_with("frs_") {
+                true => metrics.insert(metric.clone()),
+                false => words.insert(metric.clone()),
+            };
+            words.extend(matchers.iter().flat_map(|matcher| matcher.values.clone()));
+        }
+        let (name, lasting) = (name.to_owned(), lasting.to_owned());
+        Alert { name, metrics, words, figures: figures(condition), lasting }
+    };
+    let mut found: Vec<Alert> = rows.map(alert).collect();
+    found.sort();
+    found
+}
+
+/// The numbers in a text, with their units, but for what is in quotation marks.
+fn figures(text: &str) -> BTreeSet<String> {
+    let unquoted: String = text.split('"').step_by(2).collect();
+    let words = unquoted.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '.');
+    let figures = words.filter(|word| word.starts_with(|first: char| first.is_ascii_digit()));
+    figures.map(str::to_owned).collect()
+}
+
+#[test]
+fn each_alert_is_described_with_its_condition() {
+    let (ruled, described) = (alerts(), described_alerts());
+    assert!(ruled.len() > 10, "{ruled:?}");
+    for (rule, row) in ruled.iter().zip(&described) {
+        assert_eq!(rule, row);
+    }
+    assert_eq!(ruled.len(), described.len());
+}
+
 #[test]
 fn alerts_are_raised_when_they_should_be() {
     let dir = deploy("prometheus");
