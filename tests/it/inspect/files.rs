@@ -287,6 +287,28 @@ const KEYS: usize = 40;
 const PROGRAMS: usize = 2;
 
 #[test]
+fn a_checkpoint_is_not_asked_for_refused_keys() {
+    let setup = setup();
+    let more = "<data live=\"live\" checkpoint=\"24h\"/>".to_owned();
+    setup.write_srv(&Settings { more, ..Settings::default() });
+    let server = setup.start();
+    server.client().charge("three", "alice", 3);
+    assert!(setup.frs(&["checkpoint"]).status.success());
+    let used = fine(&setup, &["top", "data", "three", "--checkpoint"]);
+    assert!(used.contains("\"alice\""), "{used}");
+    assert_eq!(server.client().get("/update?biz=three&key=alice").status, 429);
+    let refused = fine(&setup, &["top", "data", "three", "--by", "refused"]);
+    assert!(refused.contains("\"alice\""), "{refused}");
+    for biz in [&["three"][..], &[]] {
+        let words = [&["top", "data"], biz, &["--by", "refused", "--checkpoint"]].concat();
+        let output = setup.inspect(&words);
+        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""));
+        let said = text(&output.stderr);
+        assert!(said.contains("--checkpoint does not go with --by refused"), "{said}");
+    }
+}
+
+#[test]
 fn a_dump_under_load_shows_every_node_whole_and_every_count_right() {
     let setup = setup();
     setup.write_map(&MAP.replace("max=\"1000000\"", "max=\"1000000000000\""));

@@ -199,6 +199,9 @@ fn run(command: Command) -> Result<Done, Failed> {
             let by = match by {
                 By::Used => frs::inspect::By::Used,
                 By::Last => frs::inspect::By::Last,
+                By::Refused if source.checkpoint => {
+                    refuse("--checkpoint does not go with --by refused: it holds no refused keys")
+                }
                 By::Refused => {
                     let window = match window {
                         None | Some(Window::Minute) => frs::inspect::Window::Minute,
