@@ -150,11 +150,16 @@ impl Case {
 #[track_caller]
 fn check_bucket(told: &str, history: &History, burst: u64, rate: u64, load: Window) {
     assert_eq!(history.overdrawn(burst, rate, 1_000), 0, "{told}");
-    let flowed = (load.end_ms - load.start_ms).saturating_sub(2_000) * rate / 1_000;
+    let flowed = flowed(rate, load);
     // A bucket of one is full, and gets nothing more, from each token to the next question.
     let least = burst + if burst == 1 { flowed / 2 } else { flowed * 9 / 10 };
     let admitted = history.admitted.len() as u64;
     assert!(admitted >= least, "{told} of {burst} and {flowed}");
+}
+
+/// Tokens that have flowed back for certain.
+fn flowed(rate: u64, load: Window) -> u64 {
+    (load.end_ms - load.start_ms).saturating_sub(2_000) * rate / 1_000
 }
 
 #[track_caller]
@@ -228,7 +233,15 @@ fn ten_thousand(routing: Routing) {
     for history in &histories[..3] {
         assert_eq!(history.admitted.len() as u64, MAX);
     }
-    check_bucket(&shared[3].limit, &histories[3], MAX, RATE, whole);
+    let (bucket, told) = (&histories[3], &shared[3].limit);
+    assert_eq!(bucket.overdrawn(MAX, RATE, 1_000), 0, "{told}");
+    // How much flows back depends on how busy this machine is: nothing does while hosts hold all
+    // that is left, until they report what they have spent, and what a lease has left at its end
+    // counts as spent. Of what is recalled a host keeps a quarter.
+    let [admitted, refused] = [bucket.admitted.len() as u64, bucket.refused];
+    let asked = admitted + refused;
+    let least = asked.min(MAX + flowed(RATE, whole)) * 3 / 4;
+    assert!(admitted >= least, "{told}: {admitted} admitted, {refused} refused");
     drop(servers);
 }
 
