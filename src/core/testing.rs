@@ -163,7 +163,7 @@ impl World {
 
     /// Like [`World::publish`], with an overlay.
     pub fn publish_overlaid(&self, map: &str, generation: u64, overlay: &Overlay) {
-        let srv = srv(&self.dir, self.lock_timeout);
+        let srv = self.srv();
         active::write_overlaid(&self.dir, generation, &Texts::of(srv, map), overlay).unwrap();
         self.runtime().publish(generation);
     }

@@ -7,8 +7,8 @@ use super::derive::WrittenGroup;
 use super::fault::{Checked, Faulty, Notes};
 use super::geometry::Written;
 use super::map::{
-    BAN_BYTES, Biz, Distinct, Group, KeyType, Limit, MAX_FILES, Map, NODE_HEADER_BYTES, Policy,
-    Scope, Tally, UNDO_WORDS,
+    BAN_BYTES, Biz, Distinct, Group, KeyType, Lifts, Limit, MAX_FILES, Map, NODE_HEADER_BYTES,
+    Policy, Scope, Tally, UNDO_WORDS,
 };
 use super::map_read::{RawBiz, RawGroup, RawMap};
 use super::srv::Srv;
@@ -59,7 +59,7 @@ fn biz(raw: &RawBiz<'_>) -> Option<Biz> {
         listed: listed?,
         sharing: raw.sharing.ok()?,
         epoch: 0,
-        lifts: 0,
+        lifts: Lifts::default(),
     })
 }
 

@@ -161,9 +161,19 @@ pub struct Biz {
     /// The epoch of its counters, which each reset raises: nodes of another epoch start fresh. 0
     /// unless published otherwise.
     pub epoch: u64,
-    /// How often its bans were lifted since the last reset: an earlier ban is none. 0 unless
+    /// How often its bans were lifted since the last reset: an earlier ban is none. None unless
     /// published otherwise.
-    pub lifts: u16,
+    pub lifts: Lifts,
+}
+
+/// The lifts of a biz's bans since its last reset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lifts {
+    /// How many there were.
+    pub count: u16,
+    /// When the last one was, in milliseconds since the epoch. 0: there was none, or its time is
+    /// not known.
+    pub last_ms: u64,
 }
 
 /// What the judgements of a biz do.
@@ -218,7 +228,8 @@ impl Biz {
     /// A business of the first group that enforces its limits and lists no key.
     pub fn new(id: u32, name: &str, key: KeyType, limits: Vec<Limit>) -> Biz {
         let (name, mode, listed) = (name.to_owned(), Mode::Enforce, Vec::new());
-        Biz { id, name, group: 0, key, mode, limits, listed, sharing: None, epoch: 0, lifts: 0 }
+        let lifts = Lifts::default();
+        Biz { id, name, group: 0, key, mode, limits, listed, sharing: None, epoch: 0, lifts }
     }
 
     /// Whether any of its limits bans. Then each key's node holds the end of its ban.

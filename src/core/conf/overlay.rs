@@ -11,10 +11,13 @@
 //! ```text
 //! degrade true
 //! epoch 1001 3
-//! lifts 1001 1
+//! lifts 1001 1 1795000000000
 //! moving default
 //! moving users lossy
 //! ```
+//!
+//! A lift has a time: it tells which bans of records that come from the cluster began before it. An
+//! overlay of an earlier build has none.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,7 +27,8 @@ use std::path::{Path, PathBuf};
 
 use super::durable::write_durably;
 use super::epoch::{EpochStep, MAX_EPOCH};
-use super::{Conf, MoveMode};
+use super::{Conf, Lifts, MoveMode};
+use crate::base::clock::Millis;
 use crate::base::sys;
 
 const NAME: &str = "overlay";
@@ -36,8 +40,8 @@ pub struct Overlay {
     pub degrade: bool,
     /// Epochs other than 0, by the id of their biz, including those that map.xml does not name.
     epochs: BTreeMap<u32, u64>,
-    /// How often bans were lifted, if not 0, by the id of their biz.
-    lifts: BTreeMap<u32, u16>,
+    /// Lifts, if there are any, by the id of their biz.
+    lifts: BTreeMap<u32, Lifts>,
     /// The groups that move, by their names.
     moving: BTreeMap<String, MoveMode>,
 }
@@ -88,7 +92,7 @@ pub enum OverlayError {
         source: io::Error,
     },
     /// Its text is not what was written.
-    #[error("{}:{line}: found {found:?}, expected `degrade true`, `epoch BIZ NUMBER`, `lifts BIZ NUMBER` or `moving GROUP`", path.display())]
+    #[error("{}:{line}: found {found:?}, expected `degrade true`, `epoch BIZ NUMBER`, `lifts BIZ NUMBER TIME` or `moving GROUP`", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -135,18 +139,21 @@ impl Overlay {
         self.lifts.remove(&biz);
     }
 
-    /// How often the bans of a biz were lifted since its last reset.
-    pub fn lifts(&self, biz: u32) -> u16 {
-        self.lifts.get(&biz).copied().unwrap_or(0)
+    /// The lifts of a biz since its last reset.
+    pub fn lifts(&self, biz: u32) -> Lifts {
+        self.lifts.get(&biz).copied().unwrap_or_default()
     }
 
-    /// Lifts the bans of a biz: those that have been started by now are none.
+    /// Lifts the bans of a biz: those that have been started by now are none. The time of a lift is
+    /// after that of the one before, whatever the clock says.
     ///
     /// # Errors
     /// They were lifted too often.
-    pub fn lift_bans(&mut self, biz: u32) -> Result<(), EpochError> {
-        let lifts = self.lifts(biz).checked_add(1).ok_or(EpochError::Lifted { biz })?;
-        self.lifts.insert(biz, lifts);
+    pub fn lift_bans(&mut self, biz: u32, now: Millis) -> Result<(), EpochError> {
+        let Lifts { count, last_ms } = self.lifts(biz);
+        let count = count.checked_add(1).ok_or(EpochError::Lifted { biz })?;
+        let last_ms = now.max(last_ms.saturating_add(1));
+        self.lifts.insert(biz, Lifts { count, last_ms });
         Ok(())
     }
 
@@ -229,8 +236,11 @@ impl Overlay {
         for (biz, epoch) in &self.epochs {
             let _ = writeln!(text, "epoch {biz} {epoch}");
         }
-        for (biz, lifts) in &self.lifts {
-            let _ = writeln!(text, "lifts {biz} {lifts}");
+        for (biz, Lifts { count, last_ms }) in &self.lifts {
+            let _ = match last_ms {
+                0 => writeln!(text, "lifts {biz} {count}"),
+                _ => writeln!(text, "lifts {biz} {count} {last_ms}"),
+            };
         }
         for (group, mode) in &self.moving {
             let lossy = if *mode == MoveMode::Lossy { " lossy" } else { "" };
@@ -266,7 +276,7 @@ impl Overlay {
         }
         if let Some(lifts) = line.strip_prefix("lifts ") {
             let (biz, lifts) = lifts.split_once(' ')?;
-            let (biz, lifts) = (biz.parse().ok()?, lifts.parse().ok().filter(|&lifts| lifts > 0)?);
+            let (biz, lifts) = (biz.parse().ok()?, lifts_of(lifts)?);
             return self.lifts.insert(biz, lifts).is_none().then_some(());
         }
         let (biz, epoch) = line.strip_prefix("epoch ")?.split_once(' ')?;
@@ -274,6 +284,17 @@ impl Overlay {
         let is_one = (1..=MAX_EPOCH).contains(&epoch);
         (is_one && self.epochs.insert(biz, epoch).is_none()).then_some(())
     }
+}
+
+/// The lifts in `COUNT TIME`, or in the `COUNT` of an earlier build. Neither is 0.
+fn lifts_of(text: &str) -> Option<Lifts> {
+    let (count, time) = match text.split_once(' ') {
+        Some((count, time)) => (count, Some(time)),
+        None => (text, None),
+    };
+    let count = count.parse().ok().filter(|&count| count > 0)?;
+    let last_ms = time.map_or(Some(0), |time| time.parse().ok().filter(|&ms| ms > 0))?;
+    Some(Lifts { count, last_ms })
 }
 
 fn is_group_name(name: &str) -> bool {
@@ -285,6 +306,12 @@ fn is_group_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
+    const NOW: Millis = 1_795_000_000_000;
+
+    fn lifts_at(count: u16, last_ms: Millis) -> Lifts {
+        Lifts { count, last_ms }
+    }
+
     #[test]
     fn what_was_written_is_read() {
         let dir = tempfile::tempdir().unwrap();
@@ -294,10 +321,11 @@ mod tests {
         overlay.reset(4_294_967_295, None).unwrap();
         overlay.reset(7, None).unwrap();
         assert_eq!((overlay.epoch(7), overlay.epoch(4_294_967_295), overlay.epoch(8)), (2, 1, 0));
-        overlay.lift_bans(7).unwrap();
-        overlay.lift_bans(7).unwrap();
-        overlay.lift_bans(3).unwrap();
-        assert_eq!((overlay.lifts(7), overlay.lifts(3), overlay.lifts(8)), (2, 1, 0));
+        overlay.lift_bans(7, NOW).unwrap();
+        overlay.lift_bans(7, NOW + 5).unwrap();
+        overlay.lift_bans(3, NOW).unwrap();
+        let lifts = [7, 3, 8].map(|biz| overlay.lifts(biz));
+        assert_eq!(lifts, [lifts_at(2, NOW + 5), lifts_at(1, NOW), Lifts::default()]);
         assert!(overlay.follow(EpochRaise { biz: 9, from: 0, to: MAX_EPOCH - 1 }));
         assert!(overlay.follow(EpochRaise { biz: 9, from: MAX_EPOCH - 1, to: MAX_EPOCH }));
         overlay.set_moving(
@@ -331,14 +359,18 @@ mod tests {
 
     #[test]
     fn lifts_are_counted_until_a_reset_and_never_twice_the_same() {
-        let mut overlay = Overlay::from_text("lifts 1 65534\nlifts 2 9\nlifts 3 4\n").unwrap();
-        overlay.lift_bans(1).unwrap();
-        assert_eq!(overlay.lift_bans(1), Err(EpochError::Lifted { biz: 1 }));
-        assert_eq!(overlay.lifts(1), u16::MAX);
+        let text = "lifts 1 65534\nlifts 2 9 17\nlifts 3 4 17\n";
+        let mut overlay = Overlay::from_text(text).unwrap();
+        assert_eq!(overlay.lifts(1), lifts_at(65_534, 0), "of an earlier build");
+        assert_eq!(overlay.to_text(), text);
+        overlay.lift_bans(1, NOW).unwrap();
+        assert_eq!(overlay.lift_bans(1, NOW + 1), Err(EpochError::Lifted { biz: 1 }));
+        assert_eq!(overlay.lifts(1), lifts_at(u16::MAX, NOW));
         overlay.reset(1, None).unwrap();
         assert!(overlay.follow(EpochRaise { biz: 2, from: 0, to: 1 }));
-        overlay.lift_bans(1).unwrap();
-        assert_eq!(overlay.to_text(), "epoch 1 1\nepoch 2 1\nlifts 1 1\nlifts 3 4\n");
+        overlay.lift_bans(1, NOW).unwrap();
+        let lifted = format!("epoch 1 1\nepoch 2 1\nlifts 1 1 {NOW}\nlifts 3 4 17\n");
+        assert_eq!(overlay.to_text(), lifted);
         let mut conf = Conf::parse(
             "srv.xml",
             "<srv/>",
@@ -348,7 +380,16 @@ mod tests {
         )
         .unwrap();
         overlay.lay_over(&mut conf);
-        assert_eq!(conf.map.bizs[0].lifts, 4);
+        assert_eq!(conf.map.bizs[0].lifts, lifts_at(4, 17));
+    }
+
+    #[test]
+    fn a_later_lift_has_a_later_time_also_by_a_clock_that_was_set_back() {
+        let mut overlay = Overlay::default();
+        for (now, last_ms) in [(NOW, NOW), (NOW, NOW + 1), (7, NOW + 2), (NOW + 9, NOW + 9)] {
+            overlay.lift_bans(1, now).unwrap();
+            assert_eq!(overlay.lifts(1).last_ms, last_ms);
+        }
     }
 
     #[test]
@@ -382,6 +423,9 @@ mod tests {
             "lifts 1",
             "lifts 1 0",
             "lifts 1 65536",
+            "lifts 1 1 0",
+            "lifts 1 1 x",
+            "lifts 1 1 1 1",
             "lifts x 1",
             "lifts 1 1\nlifts 1 2",
             "moving ",

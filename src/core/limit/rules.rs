@@ -11,6 +11,7 @@
 mod adopt;
 mod by_hand;
 mod inspect;
+mod kept_ban;
 mod leases;
 mod place;
 
@@ -25,7 +26,7 @@ use super::weight::Weights;
 use super::{
     Demand, Details, Figures, Heard, HistorySpan, LimitFigures, Member, Terms, Verdict, Worth,
 };
-use crate::conf::{self, Biz, Mode, Scope};
+use crate::conf::{self, Biz, Lifts, Mode, Scope};
 use crate::key::DigestKey;
 
 /// By how much a tick may have read its clock after another tick, and yet be the first to reach a
@@ -194,8 +195,8 @@ pub struct Rules {
     mode: Mode,
     /// 0: no limit has a ban.
     longest_ban_ms: u64,
-    /// How often the bans of the biz were lifted. An earlier ban is none.
-    lifts: u16,
+    /// Lifts of the biz's bans. An earlier ban is none.
+    lifts: Lifts,
     /// Position of the first limit with a ban.
     first_ban: u16,
     weights: Option<Box<Weights>>,
@@ -329,14 +330,15 @@ impl Rules {
     /// The end of the key's ban. 0: none was started, or it was lifted.
     #[inline]
     pub fn ban_until(&self, states: &States<'_>) -> u64 {
-        if self.has_ban() { Ban::of(states.key[self.key.fixed]).until(self.lifts) } else { 0 }
+        if self.has_ban() { Ban::of(states.key[self.key.fixed]).until(self.lifts.count) } else { 0 }
     }
 
     /// Sets the end of the key's ban, if there is a word for it.
     #[inline]
     pub fn set_ban_until(&self, states: &mut States<'_>, until: u64) {
         if self.has_ban() {
-            states.key[self.key.fixed] = Ban { until_ms: until, lifts: self.lifts }.word();
+            let ban = Ban { until_ms: until, lifts: self.lifts.count };
+            states.key[self.key.fixed] = ban.word();
         }
     }
 

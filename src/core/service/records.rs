@@ -20,8 +20,10 @@ use crate::store::{Group, NodeIndex, Rank, Refused, Transaction, Wanted, group};
 const RETRIES: usize = 3;
 /// Copies of a node that is being written, until one is whole.
 const COPIES_MAX: usize = 100;
-/// Words before the states of a record.
+/// Words before the states of a record, or before the time at which its ban began.
 const HEAD_WORDS: usize = 3;
+/// In the first word of a record: such a time follows.
+const BEGUN: u64 = node::check_word(0, node::FLAG_BEGUN);
 
 /// A key's node without what is this machine's own: its place and its key field.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,43 +34,52 @@ pub struct Record {
     pub epoch: u64,
     /// Milliseconds by the clock of the machine that used it.
     pub last_use_ms: u64,
+    /// When its ban began, at the earliest. Then the word of the ban has no lifts.
+    pub ban_begun_ms: Option<u64>,
     /// Without the zeros at the end.
     pub states: Vec<u64>,
 }
 
 impl Record {
-    /// Its bytes, for the cluster: CRC, shape and flags | epoch | last use | states.
+    /// Its bytes, for the cluster: CRC, shape and flags | epoch | last use | begin of the ban, if
+    /// the flags say so | states.
     pub fn encode(&self, key: &LeaseKey) -> Vec<u8> {
-        let first = self.check | u64::from(self.crc(key));
-        let words =
-            [first, self.epoch, self.last_use_ms].into_iter().chain(self.states.iter().copied());
-        words.flat_map(u64::to_le_bytes).collect()
+        let begun = if self.ban_begun_ms.is_some() { BEGUN } else { 0 };
+        let first = self.check | begun | u64::from(self.crc(key));
+        let head = [first, self.epoch, self.last_use_ms].into_iter().chain(self.ban_begun_ms);
+        head.chain(self.states.iter().copied()).flat_map(u64::to_le_bytes).collect()
     }
 
     /// The record of this key in these bytes. None: they are none of it.
     pub fn decode(bytes: &[u8], key: &LeaseKey) -> Option<Record> {
         let (words, []) = bytes.as_chunks::<8>() else { return None };
         let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
-        let &[first, epoch, last_use_ms] = words.first_chunk::<HEAD_WORDS>()?;
-        let states = words[HEAD_WORDS..].to_vec();
-        let record = Record { check: first & !0xffff_ffff, epoch, last_use_ms, states };
+        let (&[first, epoch, last_use_ms], mut states) = words.split_first_chunk::<HEAD_WORDS>()?;
+        let mut ban_begun_ms = None;
+        if first & BEGUN != 0 {
+            let (&begun_ms, rest) = states.split_first()?;
+            (ban_begun_ms, states) = (Some(begun_ms), rest);
+        }
+        let check = first & !0xffff_ffff & !BEGUN;
+        let record = Record { check, epoch, last_use_ms, ban_begun_ms, states: states.to_vec() };
         (record.crc(key) == first as u32).then_some(record)
     }
 
     pub(super) fn of_node(words: &[u64], entry: &Entry) -> Record {
-        let check = words[node::CHECK];
-        let states = &words[entry.states_at()..];
-        let used = states.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1);
-        Record {
-            check: node::check_word(node::shape(check), node::flags(check)),
-            epoch: entry.epoch,
-            last_use_ms: words[node::LAST_USE],
-            states: states[..used].to_vec(),
-        }
+        let (check, last_use_ms) = (words[node::CHECK], words[node::LAST_USE]);
+        let (shape, flags) = (node::shape(check), node::flags(check));
+        let mut states = words[entry.states_at()..].to_vec();
+        let has_ban = flags & node::FLAG_BAN != 0;
+        let ban_begun_ms =
+            has_ban.then(|| entry.rules.keep_ban(&mut states, last_use_ms)).flatten();
+        states.truncate(states.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1));
+        let check = node::check_word(shape, flags);
+        Record { check, epoch: entry.epoch, last_use_ms, ban_begun_ms, states }
     }
 
     fn crc(&self, key: &LeaseKey) -> u32 {
         let rest = key.field.iter().chain([&self.epoch]).chain(&self.states);
+        let rest = rest.chain(&self.ban_begun_ms);
         let rest: Vec<u64> = rest.copied().collect();
         crc32c_words([self.check, key.key_word, self.last_use_ms], &rest)
     }
@@ -120,7 +131,7 @@ pub struct ChangedRecord {
     pub place: RecordPlace,
 }
 
-/// What the cluster has of each place: the CRC of the node there. 0: nothing is known.
+/// What the cluster has of each place: the [mark](mark_of) of the node there. 0: nothing is known.
 #[derive(Debug, Default)]
 pub struct SentRecords(HashMap<u64, Vec<u32>>);
 
@@ -203,14 +214,17 @@ impl Service {
                     continue;
                 }
                 let first = group.node(in_file, place);
-                if group.file(file).load(first + node::CHECK) as u32 == *known {
+                let is_within = |word: &usize| *word < group.node_words();
+                let load = |word| group.file(file).load(first + word);
+                if mark_of(&self.table, at, |word| Some(word).filter(is_within).map(load)) == *known
+                {
                     continue;
                 }
                 if !copy_whole(group, file, first, &mut words) {
                     step.torn += 1;
                     continue;
                 }
-                *known = words[node::CHECK] as u32;
+                *known = mark_of(&self.table, at, |word| words.get(word).copied());
                 let place =
                     RecordPlace { group: group.header().id, place: key_node * chain + place };
                 step.changed.extend(changed(&self.table, at, &words, place, now));
@@ -264,7 +278,7 @@ impl Service {
             if record.epoch != entry.epoch || entry.is_outdated(record.check, Scope::Key) {
                 return Ok(Inserted::Void);
             }
-            entry.take_states(transaction.words(index), record.check, &record.states);
+            entry.take_states(transaction.words(index), record);
             if transaction.place(index, table, entry.evicts(false), now).is_err() {
                 return crowded(entry);
             }
@@ -370,6 +384,16 @@ fn is_whole(key: &LeaseKey) -> bool {
 
 fn crowded(entry: &Entry) -> Result<Inserted, ItemError> {
     if entry.spills { Ok(Inserted::Crowded) } else { Err(ItemError::Full) }
+}
+
+/// What tells a node from one that was sent before: its CRC, until its ban is lifted. That changes
+/// its record, and nothing of the node. `read` returns a word of the node, if it is so long.
+fn mark_of(table: &Table, group: usize, read: impl Fn(usize) -> Option<u64>) -> u32 {
+    let check = read(node::CHECK).unwrap_or(0);
+    let has_ban = node::flags(check) & node::FLAG_BAN != 0;
+    let entry = || Some(table.of_key_word(group, read(node::KEY)?)?.0);
+    let is_lifted = has_ban && entry().is_some_and(|entry| entry.has_lifted(&read));
+    if is_lifted { !(check as u32) } else { check as u32 }
 }
 
 /// Copies a node without its semaphore; false: it was being written during all copies.

@@ -388,18 +388,6 @@ impl Entry {
         known
     }
 
-    /// Puts the states of a record into a new node of a key. It may have been written where nodes
-    /// are longer, or under other limits.
-    pub fn take_states(&self, words: &mut [u64], check: u64, states: &[u64]) {
-        let (at, needed) = (self.states_at(), self.rules.words(Scope::Key));
-        let mut whole = with_room(words, at + states.len());
-        whole[at..][..states.len()].copy_from_slice(states);
-        whole[node::CHECK] = check;
-        self.adopt(&mut whole, Scope::Key);
-        words[node::CHECK] = whole[node::CHECK];
-        words[at..][..needed].copy_from_slice(&whole[at..][..needed]);
-    }
-
     /// Stores the key that a text names.
     #[inline]
     pub fn encode(&self, text: &[u8], key: &mut KeyField) -> Result<(), BadKey> {

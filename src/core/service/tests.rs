@@ -11,6 +11,7 @@ mod crash;
 #[cfg(not(miri))]
 mod host;
 #[cfg(not(miri))]
+mod kept_bans;
 mod kept_records;
 #[cfg(not(miri))]
 mod leases;

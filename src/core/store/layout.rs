@@ -166,6 +166,8 @@ pub mod node {
     pub const FIELD: usize = 3;
     /// Flag: a word with a ban follows the states.
     pub const FLAG_BAN: u16 = 1 << 8;
+    /// Flag of a record in the cluster, and of no node: it tells when its ban began.
+    pub const FLAG_BEGUN: u16 = 1 << 9;
 
     /// The low 8 bits of the reset epoch of the node's business: those of the flags.
     pub const fn epoch(check: u64) -> u8 {

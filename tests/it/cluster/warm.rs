@@ -14,8 +14,9 @@ use redis::{Value, cmd};
 
 use super::history::now_ms;
 use super::host;
-use super::hosts::{Hosts, Random};
+use super::hosts::{self, Hosts, Random};
 use super::nodes::Nodes;
+use crate::common::plane::Plane;
 use crate::common::{Client, Setup, wait_until};
 
 const MAX: u64 = 300;
@@ -167,6 +168,43 @@ fn a_key_that_moves_takes_its_record_along_and_is_forgotten_where_it_was() {
         (used(&mut here, "k") == 7).then_some(())
     });
     assert_eq!([0; 4].map(|_| charge(&mut here)), [200, 200, 200, 429]);
+}
+
+#[test]
+fn a_ban_goes_to_a_machine_with_other_lifts_and_not_past_a_later_one() {
+    let Some(nodes) = Nodes::start() else { return };
+    let map = map("policy=\"interval\" interval=\"1h\" max=\"3\" ban=\"1h\"");
+    let planes = [(); 2].map(|()| hosts::plane(&nodes.seeds(), "timeout=\"500ms\"", &map));
+    let _servers = planes.each_ref().map(|plane| plane.start(2));
+    let [mut here, mut there] = [0, 1].map(|nth| Client::connect(planes[nth].setup.address));
+    let lift = |plane: &Plane| {
+        let biz = plane.get("/biz/b").body;
+        assert_eq!(plane.ask("PUT", "/biz/b?lift-bans=true", &biz).status, 200);
+    };
+    let ban = |client: &mut Client, key: &str| {
+        let updates = [0; 4].map(|_| client.get(&format!("/update?biz=b&key={key}")));
+        assert_eq!(updates[3].attribute("banned"), Some("true"), "{updates:?}");
+    };
+    let is_banned = |client: &mut Client, key: &str| {
+        let answer = client.get(&format!("/query?biz=b&key={key}"));
+        assert_eq!(answer.attribute("used"), Some("3"), "{answer:?}");
+        answer.attribute("banned") == Some("true")
+    };
+    (0..2).for_each(|_| lift(&planes[0]));
+    for key in ["a", "b"] {
+        ban(&mut here, key);
+    }
+    wait_for_round(&planes[0].setup);
+    assert!(is_banned(&mut there, "a"), "bans were lifted here and not there");
+    lift(&planes[1]);
+    let lifted_ms = now_ms();
+    assert!(!is_banned(&mut there, "a"));
+    assert!(!is_banned(&mut there, "b"), "it comes after the lift, and began before it");
+    // What begins within a second of the lift may have begun before it.
+    wait_until("a second is over", || (now_ms() > lifted_ms + 1_100).then_some(()));
+    ban(&mut here, "c");
+    wait_for_round(&planes[0].setup);
+    assert!(is_banned(&mut there, "c"), "a ban after both lifts");
 }
 
 /// Charges keys on one host, lets the cluster lose something, and takes the keys over.

@@ -3,12 +3,35 @@
 //! Invariant: what a node holds is kept, converted or void. Where that cannot be told, nothing is
 //! changed.
 
-use super::Entry;
+use super::{Entry, with_room};
 use crate::conf::Scope;
 use crate::limit::Written;
+use crate::service::Record;
 use crate::store::layout::node;
 
 impl Entry {
+    /// Puts the states of a record that the cluster has kept into a new node of a key. It may have
+    /// been written where nodes are longer, or under other limits.
+    pub fn take_states(&self, words: &mut [u64], record: &Record) {
+        let (at, needed) = (self.states_at(), self.rules.words(Scope::Key));
+        let mut whole = with_room(words, at + record.states.len());
+        whole[at..][..record.states.len()].copy_from_slice(&record.states);
+        whole[node::CHECK] = record.check;
+        if let Some(begun_ms) = record.ban_begun_ms {
+            self.rules.take_ban(&mut whole[at..], begun_ms);
+        }
+        self.adopt(&mut whole, Scope::Key);
+        words[node::CHECK] = whole[node::CHECK];
+        words[at..][..needed].copy_from_slice(&whole[at..][..needed]);
+    }
+
+    /// Whether the ban of a key's node, which has a word for one, was lifted. `read` returns a word
+    /// of the node, if it is so long. Where none was ever lifted nothing is read.
+    pub fn has_lifted(&self, read: impl Fn(usize) -> Option<u64>) -> bool {
+        let ban = || read(self.states_at() + self.rules.ban_at());
+        self.rules.has_lifts() && ban().is_some_and(|word| self.rules.is_lifted(word))
+    }
+
     /// Whether a node with this word was written under other limits or before a reset. Its states
     /// are then void.
     #[inline]

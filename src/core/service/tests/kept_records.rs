@@ -2,6 +2,7 @@
 
 use super::host::{Host, limited, update};
 use crate::base::clock;
+use crate::limit::Verdict;
 use crate::service::{
     CallRate, Command, Inserted, ItemError, ItemOptions, LeaseKey, Record, RecordName, Request,
     Stage, StepBounds, Whereabouts,
@@ -27,7 +28,7 @@ const MAP: &str = r#"<map>
 
 impl Host {
     /// What has changed since the last round.
-    fn round(&mut self) -> Vec<(LeaseKey, Vec<u8>)> {
+    pub(super) fn round(&mut self) -> Vec<(LeaseKey, Vec<u8>)> {
         let (mut found, mut from) = (Vec::new(), Some(0));
         while let Some(at) = from {
             let sent = &mut self.sent;
@@ -43,7 +44,12 @@ impl Host {
 
     /// Updates until the cluster, which keeps these records, has been asked.
     fn update(&mut self, biz: &str, key: &str, kept: &[(LeaseKey, Vec<u8>)]) -> bool {
-        let mut exchange = self.begin(update(&[Ask(biz, key, 1)]));
+        !self.verdict(update(&[Ask(biz, key, 1)]), kept).limited
+    }
+
+    /// The verdict on a request of one item, once the cluster has been asked.
+    pub(super) fn verdict(&mut self, request: Request, kept: &[(LeaseKey, Vec<u8>)]) -> Verdict {
+        let mut exchange = self.begin(request);
         if exchange.stage == Stage::Waiting {
             let want = self.wants().remove(0);
             assert_eq!(want.want.kind, WantKind::Fetch);
@@ -60,7 +66,7 @@ impl Host {
             assert!(self.finish(&want, WantResult::Answered));
             assert_eq!(self.run(&mut exchange), Stage::Answered);
         }
-        !limited(&exchange)[0].unwrap()
+        exchange.answers.items[0].result.unwrap()
     }
 }
 
@@ -268,17 +274,21 @@ fn a_record_longer_than_nodes_are_here_counts_in_all_but_the_oldest_windows() {
 fn bytes_that_are_not_the_record_of_the_key_are_noticed() {
     let mut host = Host::of(MAP);
     host.update("log", "k", &[]);
-    let (key, bytes) = host.round().remove(0);
-    assert!(Record::decode(&bytes, &key).is_some());
-    for at in 0..bytes.len() {
-        let mut other = bytes.clone();
-        other[at] ^= 1;
-        assert_eq!(Record::decode(&other, &key), None, "{at}");
-        assert_eq!(Record::decode(&bytes[..at], &key), None, "{at}");
+    assert_eq!((0..6).filter(|_| host.update("total", "k", &[])).count(), 5, "and a ban");
+    for (key, bytes) in host.round() {
+        assert!(Record::decode(&bytes, &key).is_some());
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut other = bytes.clone();
+                other[at] ^= 1 << bit;
+                assert_eq!(Record::decode(&other, &key), None, "{at}");
+            }
+            assert_eq!(Record::decode(&bytes[..at], &key), None, "{at}");
+        }
+        let mut other = key;
+        other.field[0] ^= 1;
+        assert_eq!(Record::decode(&bytes, &other), None);
     }
-    let mut other = key;
-    other.field[0] ^= 1;
-    assert_eq!(Record::decode(&bytes, &other), None);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Single records changed by hand, and counters that were reset.
 
-use crate::conf::{EpochRaise, EpochStep, Overlay};
+use crate::conf::{EpochRaise, EpochStep, Lifts, Overlay};
 use crate::service::{Clearing, Command, ItemError, LimitUse, RecordError, RecordName, Service};
 use crate::testing::World;
 
@@ -138,7 +138,7 @@ fn a_lift_ends_the_bans_of_one_biz_and_its_counts_stay() {
     let mut overlay = Overlay::default();
     let raised = map.replacen("max=\"1\" ban", "max=\"3\" ban", 1);
     for generation in 2..5 {
-        overlay.lift_bans(8).unwrap();
+        overlay.lift_bans(8, NOW).unwrap();
         world.publish_overlaid(&raised, generation, &overlay);
         for (service, key) in [(&mut service, "a"), (&mut other, "b")] {
             service.begin_tick();
@@ -157,7 +157,7 @@ fn a_lift_ends_the_bans_of_one_biz_and_its_counts_stay() {
     overlay.reset(8, None).unwrap();
     world.publish_overlaid(&raised, 5, &overlay);
     service.begin_tick();
-    assert_eq!(overlay.lifts(8), 0);
+    assert_eq!(overlay.lifts(8), Lifts::default());
     assert_eq!(service.update("banned", "a", NOW).figures.used, 1);
     world.verify();
 }

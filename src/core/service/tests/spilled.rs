@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::host::{Host, limited};
 use super::moving::move_all;
 use crate::base::clock;
+use crate::conf::Overlay;
 use crate::service::{
     Command, Exchange, Inserted, ItemError, LeaseKey, Record, RecordName, Request, Stage,
     Whereabouts,
@@ -262,6 +263,39 @@ fn a_ban_gets_room_as_well() {
         assert_eq!(machine.update("minute", "new"), Ok(false), "atomic: {atomic}");
         machine.host.world.verify();
     }
+}
+
+#[test]
+fn a_ban_that_is_lifted_while_it_is_spilled_does_not_come_back() {
+    let bans = MAP.replace("interval=\"1m\" max=\"3\"", "interval=\"1h\" max=\"3\" ban=\"1h\"");
+    let mut machine = Clustered::of(&bans);
+    let is_banned = |machine: &mut Clustered| {
+        let query = machine.run(request(Command::Query, false, &[Ask("minute", "0", 1)]));
+        let verdict = query.answers.items[0].result.unwrap();
+        assert_eq!(verdict.figures.used, 3, "counts stay");
+        verdict.banned
+    };
+    let spill = |machine: &mut Clustered, round: u32| {
+        let mut others = (0..100).map(|nth| format!("{round}-{nth}"));
+        while !machine.cluster.contains_key(&key_0()) {
+            let _ = machine.update("minute", &others.next().expect("it goes before"));
+        }
+    };
+    (0..4).for_each(|nth| assert_eq!(machine.update("minute", "0"), Ok(nth < 3)));
+    let mut overlay = Overlay::default();
+    for (round, generation) in (0..3).zip(2..) {
+        assert!(is_banned(&mut machine));
+        spill(&mut machine, 2 * round);
+        assert!(is_banned(&mut machine), "it comes back as it went");
+        spill(&mut machine, 2 * round + 1);
+        overlay.lift_bans(1, clock::now()).unwrap();
+        machine.host.world.publish_overlaid(&bans, generation, &overlay);
+        machine.host.courier.begin_tick();
+        assert!(!is_banned(&mut machine), "lifted {} times", round + 1);
+        // The next one, in the same second, is not from before the lift.
+        assert_eq!(machine.update("minute", "0"), Ok(false));
+    }
+    machine.host.world.verify();
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::process::account::Account;
 use crate::process::bells::Bells;
 use crate::process::log;
 use crate::process::message::ToChild;
+use frs::base::clock;
 use frs::conf::{ClusterSecrets, Conf, LoadedConf};
 
 impl Master {
@@ -42,7 +43,7 @@ impl Master {
         }
         let mut overlay = self.in_force.overlay().clone();
         overlay.set_moving(prepared.moving.clone());
-        lift_bans.map_or(Ok(()), |biz| overlay.lift_bans(biz))?;
+        lift_bans.map_or(Ok(()), |biz| overlay.lift_bans(biz, clock::now()))?;
         let generation = self.in_force.publish(conf, texts, &tokens, overlay)?;
         log_prepared(&prepared);
         log::set_level(level);

@@ -112,7 +112,7 @@ fn key(number: u64) -> LeaseKey {
 }
 
 fn record(used: u64) -> Record {
-    Record { epoch: 0, check: 0, last_use_ms: 1, states: vec![used] }
+    Record { epoch: 0, check: 0, last_use_ms: 1, ban_begun_ms: None, states: vec![used] }
 }
 
 fn place(number: u64) -> RecordPlace {
