@@ -90,7 +90,7 @@ impl ItemError {
 
 pub use call_rate::{CallRate, CallRateText};
 pub use edit_record::{Clearing, LimitUse, RecordEdit, RecordError, RecordFigures, RecordName};
-pub use execute::RefusedItem;
+pub use execute::{RefusalSample, RefusedItem};
 pub use leases::{LeaseKey, LeaseMoment, LeasePass, LeasedLimit};
 pub use moving::{MoveCounts, MovePass, MoveStep};
 pub use outcome::Outcome;

@@ -20,7 +20,7 @@ use resolved::{EarlyAnswer, LastBiz, Resolved, WaitState};
 use waiting::Wish;
 
 pub(super) use refusals::Refusals;
-pub use refusals::RefusedItem;
+pub use refusals::{RefusalSample, RefusedItem};
 pub(super) use reports::Reports;
 pub use waiting::ItemWait;
 pub(super) use waiting::Waits;

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
-use self::refusals::RefusalLog;
+use self::refusals::{RefusalLog, log_left_out};
 use super::accept::{ACCEPTS_PER_TICK, Accepted, Listeners};
 use super::buffers::Buffers;
 use super::client::{Client, Moved, Reading, Writing};
@@ -215,6 +215,7 @@ impl Worker {
         }
         let rest = self.overloads.take_rest();
         self.log_overloads(rest);
+        log_left_out(self.refusals.take_rest(self.handler.service.refusal_sample_mut()));
         Ok(())
     }
 
@@ -223,7 +224,8 @@ impl Worker {
         self.handler.now = clock::now();
         self.handler.service.begin_tick();
         self.take_configuration();
-        self.refusals.begin_tick(self.now_ms, &mut self.handler.service);
+        let sample = self.handler.service.refusal_sample_mut();
+        log_left_out(self.refusals.begin_tick(self.now_ms, sample));
         self.buffers.scratch.set_now(self.handler.now);
         self.answer_clients();
         self.count_answered();
@@ -281,7 +283,9 @@ impl Worker {
         let due_ms = self.timers.due_ms(&self.lengths());
         let log_ms = self.overloads.due_ms();
         let parked_ms = self.parked.due_ms();
-        let next_ms = [due_ms, paused, ending, log_ms, parked_ms].into_iter().flatten().min()?;
+        let left_out_ms = self.refusals.due_ms(self.handler.service.refusal_sample());
+        let all = [due_ms, paused, ending, log_ms, parked_ms, left_out_ms];
+        let next_ms = all.into_iter().flatten().min()?;
         Some(Duration::from_millis(next_ms.saturating_sub(self.now_ms)))
     }
 
@@ -300,8 +304,8 @@ impl Worker {
         if !self.conf.is_of(conf) {
             self.conf = ConfInUse::of(conf, &self.tokens);
             log::set_level(self.conf.srv.log.level);
-            self.refusals = RefusalLog::of(&self.conf.srv);
-            self.handler.service.keep_refusals(0);
+            let sample = self.handler.service.refusal_sample_mut();
+            log_left_out(self.refusals.reload(&self.conf.srv, sample));
             tracing::debug!("took a new configuration");
         }
     }

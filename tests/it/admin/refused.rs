@@ -52,7 +52,7 @@ fn a_sample_of_refusals_is_logged() {
     update(&mut client, (0..4).map(|_| long.clone()));
     let lines = wait_until("they are logged", || {
         let log = plane.setup.log();
-        let lines = log.lines().filter(|line| line.contains(" refused "));
+        let lines = log.lines().filter(|line| line.contains(" refused biz="));
         let lines: Vec<String> = lines.map(str::to_owned).collect();
         (lines.len() >= 3).then_some(lines)
     });
@@ -62,14 +62,50 @@ fn a_sample_of_refusals_is_logged() {
         assert!(line.contains("limit=\"1\"") && line.contains("peer=\"127.0.0.1\""), "{line}");
         assert!(line.contains("key=\"k0\\n\"") || line.contains("key=\"k1\\n\""), "{line}");
     }
-    // With a reload another sample begins.
-    let more = format!("<admin listen=\"{}\"/><log refusals=\"1/d\"/>", plane.address);
-    plane.setup.write_srv(&Settings { workers: 1, more, ..Settings::default() });
-    plane.setup.frs(&["reload"]);
-    wait_until("a long key is logged by its digest", || {
-        update(&mut client, std::iter::once(long.clone()));
-        let log = plane.setup.log();
-        log.lines().any(|line| line.contains("key=\"digest:")).then_some(())
-    });
+    // A reload of the same rate begins no other sample; a larger one has room for the difference.
+    let reload = |rate: &str| {
+        let more = format!("<admin listen=\"{}\"/>{rate}", plane.address);
+        plane.setup.write_srv(&Settings { workers: 1, more, ..Settings::default() });
+        plane.setup.frs(&["reload"]);
+    };
+    let count = |what: &str| plane.setup.log().lines().filter(|line| line.contains(what)).count();
+    reload("<log refusals=\"3/d\"/>");
+    update(&mut client, (0..4).map(|_| long.clone()));
+    reload("<log refusals=\"4/d\"/>");
+    update(&mut client, (0..4).map(|_| long.clone()));
+    wait_until("a long key is logged by its digest", || (count("key=\"digest:") > 0).then_some(()));
+    assert_eq!((count(" refused biz="), count("more items were refused")), (4, 0));
     assert!(!plane.setup.log().contains(&long));
+    // 2 were left out at first, 4 after a reload and 3 after the other one: all are told of where
+    // the sample ends.
+    reload("");
+    wait_until("those that were left out are told of", || {
+        (count("more items were refused") > 0).then_some(())
+    });
+    assert_eq!(count("more items were refused left_out=9"), 1, "{}", plane.setup.log());
+}
+
+#[test]
+fn those_that_were_left_out_are_told_of_when_the_load_stops_and_when_the_worker_does() {
+    let plane = Plane::new(1);
+    let more = format!("<admin listen=\"{}\"/><log refusals=\"2/s\"/>", plane.address);
+    plane.setup.write_srv(&Settings { workers: 1, more, ..Settings::default() });
+    let mut server = plane.start(1);
+    let mut client = server.client();
+    let left_out = || -> u64 {
+        let log = plane.setup.log();
+        let lines = log.lines().filter(|line| line.contains("more items were refused"));
+        let figures = lines.filter_map(|line| line.rsplit_once("left_out="));
+        figures.map(|(_, figure)| figure.parse::<u64>().expect("a number")).sum()
+    };
+    let logged =
+        || plane.setup.log().lines().filter(|line| line.contains(" refused biz=")).count() as u64;
+    update(&mut client, (0..23).map(|_| "k".to_owned()));
+    // Nothing is sent meanwhile.
+    wait_until("the rest is told of", || (left_out() + logged() == 20).then_some(()));
+    assert!(logged() >= 2);
+    update(&mut client, (0..20).map(|_| "k".to_owned()));
+    plane.setup.frs(&["stop"]);
+    server.wait();
+    assert_eq!(left_out() + logged(), 40, "{}", plane.setup.log());
 }

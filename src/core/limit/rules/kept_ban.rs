@@ -2,8 +2,8 @@
 //! number of lifts before it: another machine, or another data directory, has had others.
 //!
 //! Invariant: a ban that began before the last lift of a machine never holds there again, and one
-//! that a machine has kept itself since its last lift does. A node does not tell when its ban began.
-//! What is kept is the earliest time at which it can have begun.
+//! that a machine has kept itself since its last lift does. A node does not tell when its ban
+//! began. What is kept is the earliest time at which it can have begun.
 
 use super::{Rules, TURN_SKEW_MS};
 use crate::base::clock::Millis;

@@ -14,8 +14,16 @@ pub(in crate::service) struct Refusals {
     sketches: RefusedSketches,
     key: KeyField,
     kept: Vec<RefusedItem>,
-    room: usize,
-    left_out: u64,
+    sample: RefusalSample,
+}
+
+/// What is kept of the refused Updates, for a log that does not take all.
+#[derive(Debug, Default)]
+pub struct RefusalSample {
+    /// How many more are kept.
+    pub room: usize,
+    /// How many there were for which there was no room.
+    pub left_out: u64,
 }
 
 /// A refused Update, for the log.
@@ -32,11 +40,15 @@ pub struct RefusedItem {
 }
 
 impl Service {
-    /// Keeps up to this many of the refused Updates from now on; returns how many there were before
-    /// that were not kept.
-    pub fn keep_refusals(&mut self, most: usize) -> u64 {
-        self.refusals.room = most;
-        std::mem::take(&mut self.refusals.left_out)
+    /// How many of the refused Updates are kept. There is no room at first.
+    pub fn refusal_sample(&self) -> &RefusalSample {
+        &self.refusals.sample
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub fn refusal_sample_mut(&mut self) -> &mut RefusalSample {
+        &mut self.refusals.sample
     }
 
     /// Whether refused Updates are kept.
@@ -59,7 +71,7 @@ impl Service {
         now: Millis,
         lane: Option<usize>,
     ) {
-        let Refusals { sketches, key, kept, room, left_out } = &mut self.refusals;
+        let Refusals { sketches, key, kept, sample } = &mut self.refusals;
         for (item, Answer { biz, result, .. }) in request.items().iter().zip(&answers.items) {
             let (Some(biz), Ok(verdict)) = (*biz, result) else { continue };
             // What is forced is charged all the same.
@@ -71,11 +83,11 @@ impl Service {
             let key = entry.refused_key(request.key(item), key);
             let refusal = RefusedUpdate { row: entry.row, refuser: refuser(limit), key };
             self.handle.count_refusal(&refusal, sketches, now);
-            if *room > 0 {
-                *room -= 1;
+            if sample.room > 0 {
+                sample.room -= 1;
                 kept.push(RefusedItem { biz, key, limit, lane });
             } else {
-                *left_out += 1;
+                sample.left_out += 1;
             }
         }
     }
