@@ -39,6 +39,7 @@ const SHORT_OF_LONG: u64 = 60;
 const HOUR: u64 = 360;
 /// Bytes of the longest key that a sketch keeps as text.
 pub const KEPT_BYTES: u32 = at::ENTRY_FIELD_WORDS as u32 * 8;
+const _: () = assert!(at::ENTRY_FIELD == at::ENTRY_KEY + 1);
 
 /// How far a reader looks back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,14 +82,15 @@ impl RefusedKey {
     /// the comparison of keys slower.
     #[inline]
     fn check(&self) -> u64 {
-        const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+        // A factor for each word, so that no product waits for another one.
+        const FACTORS: [u64; 3] =
+            [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0xd6e8_feb8_6659_fd93];
         let [first, second, third] = self.field;
-        let mut mixed = self.word;
-        for word in [first, second, third] {
-            mixed = (mixed ^ word).wrapping_mul(MIX);
-            mixed ^= mixed >> 32;
-        }
-        mixed | 1
+        let of_biz = self.word.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let start = first.wrapping_mul(FACTORS[0]);
+        let middle = second.wrapping_mul(FACTORS[1]);
+        let end = third.wrapping_mul(FACTORS[2]);
+        of_biz.wrapping_add(start).wrapping_add(middle.wrapping_add(end)) | 1
     }
 }
 
@@ -189,6 +191,15 @@ impl<'a> SketchWords<'a> {
         }
     }
 
+    /// Whether the entry at this word holds this key.
+    #[inline]
+    fn holds(&self, entry: usize, key: &RefusedKey) -> bool {
+        let words = self.region.words(entry + at::ENTRY_KEY, 1 + at::ENTRY_FIELD_WORDS);
+        let differs = |word: usize, of: u64| words[word].load(Ordering::Relaxed) ^ of;
+        let [first, second, third] = key.field;
+        differs(0, key.word) | differs(1, first) | differs(2, second) | differs(3, third) == 0
+    }
+
     /// Reads a pane. An entry that is being replaced is left out, and the pane is full all the
     /// same: none is replaced while another one is free.
     fn read_pane(&self, kind: Kind, number: u64, pane: &mut Pane) {
@@ -216,8 +227,18 @@ impl<'a> SketchWords<'a> {
 
     /// The first word of an entry.
     fn entry(&self, kind: Kind, number: u64, entry: usize) -> usize {
-        let pane = kind as usize * at::SKETCH_PANES + Self::place(number);
-        self.panes + pane * at::PANE_WORDS + entry * at::SKETCH_ENTRY_WORDS
+        self.entry_of(Self::pane_start(kind, number), entry)
+    }
+
+    /// The first word of an entry of the pane that starts there.
+    #[inline]
+    fn entry_of(&self, pane_start: usize, entry: usize) -> usize {
+        self.panes + pane_start + entry * at::SKETCH_ENTRY_WORDS
+    }
+
+    /// The first word of a pane, from the first one of its sketch on.
+    fn pane_start(kind: Kind, number: u64) -> usize {
+        (kind as usize * at::SKETCH_PANES + Self::place(number)) * at::PANE_WORDS
     }
 }
 

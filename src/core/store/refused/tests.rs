@@ -81,6 +81,22 @@ fn few_keys_are_counted_exactly() {
 }
 
 #[test]
+fn keys_of_the_same_tag_are_told_apart() {
+    let tag = |key: u64| key_of(1, key).check() >> 48;
+    let same: Vec<u64> = (0..).filter(|&key| tag(key) == tag(0)).take(3).collect();
+    let mut slot = Slot::new();
+    for nth in 0..6 {
+        // Each stands before the others, and behind them.
+        (0..3).for_each(|key| slot.refuse(1, same[(nth + key) % 3], T));
+        slot.refuse(1, same[0], T);
+    }
+    let found = read(&[&slot], Some(1), Window::Minute, T);
+    let mut expected = vec![(1, same[0], 12, 0), (1, same[1], 6, 0), (1, same[2], 6, 0)];
+    expected.sort_unstable_by_key(|&(_, key, refused, _)| (std::cmp::Reverse(refused), key));
+    assert_eq!(counts(&found), expected);
+}
+
+#[test]
 fn an_attacker_is_first_among_many() {
     let mut slots = [Slot::new(), Slot::new()];
     // In 5 seconds: 200 refusals a second of one key, 2000 a second of 10,000 others.

@@ -1,7 +1,8 @@
 //! The owner's side: counts a refusal in the sketch of its business.
 //!
-//! Invariant: what was counted for the same key before costs a comparison and two stores. Nothing
-//! is allocated after the begin, and no block of the file is written before it is allocated.
+//! Invariant: for a key that has an entry, the tags of all entries are compared at once, then its
+//! words, and two words are stored. Only a new key searches for the least entry. Nothing is
+//! allocated after the begin, and no block of the file is written before it is allocated.
 
 use super::summary;
 use super::{
@@ -15,8 +16,9 @@ use crate::store::layout::slot as at;
 const ENTRIES: usize = at::SKETCH_ENTRIES;
 /// In place of the id of a business, which is never 0: the sketch of all others.
 const NO_BIZ: u32 = 0;
-/// Checks that are compared at once.
-const AT_ONCE: usize = 8;
+/// Tags of a row, and rows of all tags: a bit of a word for each tag.
+const ROW: usize = 8;
+const _: () = assert!(ENTRIES == ROW * ROW && ENTRIES == u64::BITS as usize);
 
 /// What the owner of a slot knows of its sketches.
 #[derive(Debug)]
@@ -42,6 +44,8 @@ struct Index {
     sketch: usize,
     /// Number of the pane. 0: it is not known yet.
     pane: u64,
+    /// The first word of the pane, in its sketch.
+    start: usize,
     used: usize,
     /// Where the last count was.
     last: usize,
@@ -49,8 +53,8 @@ struct Index {
     least: u64,
     /// All entries before it have counted more.
     cursor: usize,
-    /// The upper halves of the checks.
-    checks: [u32; ENTRIES],
+    /// Tags of the checks. 0: the entry has no check, or is free.
+    tags: [u16; ENTRIES],
     counts: [u64; ENTRIES],
 }
 
@@ -230,11 +234,12 @@ impl Index {
         Index {
             sketch,
             pane: 0,
+            start: 0,
             used: 0,
             last: 0,
             least: 0,
             cursor: 0,
-            checks: [0; ENTRIES],
+            tags: [0; ENTRIES],
             counts: [0; ENTRIES],
         }
     }
@@ -265,62 +270,57 @@ impl Index {
 
     /// Takes a pane as it stands in the file: an earlier owner may have begun it.
     fn open(&mut self, words: &SketchWords<'_>, pane: u64) {
-        *self = Index { pane, ..Index::new(self.sketch) };
+        let start = SketchWords::pane_start(Kind::Short, pane);
+        *self = Index { pane, start, ..Index::new(self.sketch) };
         for at in 0..ENTRIES {
             let entry = words.entry(Kind::Short, pane, at);
             let [check, count] =
                 [at::ENTRY_CHECK, at::ENTRY_COUNT].map(|word| words.region.load(entry + word));
             if check != 0 || count != 0 {
-                self.checks[at] = upper(check);
+                self.tags[at] = if check == 0 { 0 } else { tag(check) };
                 self.counts[at] = count;
                 self.used = at + 1;
             }
         }
-        self.least = self.counts[..self.used].iter().copied().min().unwrap_or(0);
+        self.least = self.find_least();
     }
 
     #[inline]
     fn count(&mut self, words: &SketchWords<'_>, key: &RefusedKey, now: Millis) {
         let check = key.check();
-        match self.entry_of(words, key, check) {
+        match self.entry_of(words, key, tag(check)) {
             Some(at) => {
                 self.last = at;
                 self.counts[at] = self.counts[at].saturating_add(1);
-                let entry = words.entry(Kind::Short, self.pane, at);
+                let entry = words.entry_of(self.start, at);
                 words.store(entry + at::ENTRY_COUNT, self.counts[at]);
                 words.store(entry + at::ENTRY_LAST, now);
             }
-            None => self.insert(words, key, now),
+            None => self.insert(words, key, check, now),
         }
     }
 
     #[inline]
-    fn entry_of(&self, words: &SketchWords<'_>, key: &RefusedKey, check: u64) -> Option<usize> {
-        let is_it = |at: usize| {
-            let entry = words.entry(Kind::Short, self.pane, at);
-            self.checks[at] == upper(check) && words.key_at(entry) == *key
-        };
-        if self.last < self.used && is_it(self.last) {
+    fn entry_of(&self, words: &SketchWords<'_>, key: &RefusedKey, tag: u16) -> Option<usize> {
+        let is_it = |at: usize| words.holds(words.entry_of(self.start, at), key);
+        if self.tags[self.last] == tag && is_it(self.last) {
             return Some(self.last);
         }
-        let wanted = upper(check);
-        let (parts, _) = self.checks.as_chunks::<AT_ONCE>();
-        for (part, checks) in parts.iter().enumerate().take(self.used.div_ceil(AT_ONCE)) {
-            // Without a branch inside, the compiler compares them together.
-            if !checks.iter().fold(false, |found, check| found | (*check == wanted)) {
-                continue;
+        let mut found = bits_of(&self.tags, tag);
+        while found != 0 {
+            let at = place_of(found);
+            if is_it(at) {
+                return Some(at);
             }
-            let first = part * AT_ONCE;
-            let found = (first..self.used.min(first + AT_ONCE)).find(|at| is_it(*at));
-            if found.is_some() {
-                return found;
-            }
+            found &= found - 1;
         }
         None
     }
 
-    /// Takes a free entry, or that with the lowest count.
-    fn insert(&mut self, words: &SketchWords<'_>, key: &RefusedKey, now: Millis) {
+    /// Takes a free entry, or that with the lowest count. Out of line: a key that has an entry does
+    /// without.
+    #[inline(never)]
+    fn insert(&mut self, words: &SketchWords<'_>, key: &RefusedKey, check: u64, now: Millis) {
         let (at, error) = if self.used < ENTRIES {
             self.used += 1;
             self.least = 1;
@@ -330,8 +330,8 @@ impl Index {
             (at, self.counts[at])
         };
         let count = error.saturating_add(1);
-        (self.checks[at], self.counts[at], self.last) = (upper(key.check()), count, at);
-        let entry = words.entry(Kind::Short, self.pane, at);
+        (self.tags[at], self.counts[at], self.last) = (tag(check), count, at);
+        let entry = words.entry_of(self.start, at);
         write(words, entry, &Tally { key: *key, count, error, last_ms: now });
     }
 
@@ -344,13 +344,39 @@ impl Index {
                 return self.cursor - 1;
             }
             self.cursor = 0;
-            self.least = self.counts.iter().copied().min().unwrap_or(0);
+            self.least = self.find_least();
         }
+    }
+
+    /// Out of line: else the compiler finds it before the loop, for every new key.
+    #[cold]
+    #[inline(never)]
+    fn find_least(&self) -> u64 {
+        self.counts[..self.used].iter().copied().min().unwrap_or(0)
     }
 }
 
-const fn upper(check: u64) -> u32 {
-    (check >> 32) as u32
+/// Its upper bits. It is never 0, so that no key has the tag of an entry without a check.
+const fn tag(check: u64) -> u16 {
+    let upper = (check >> 48) as u16;
+    if upper == 0 { 1 } else { upper }
+}
+
+/// The entries with this tag, a bit each. Byte c has those at place c of a row, its bit r that of
+/// row r. Without a branch the compiler compares whole rows.
+#[inline]
+fn bits_of(tags: &[u16; ENTRIES], wanted: u16) -> u64 {
+    let mut is_it = [0_u8; ENTRIES];
+    is_it.iter_mut().zip(tags).for_each(|(is_it, tag)| *is_it = u8::from(*tag == wanted));
+    let (rows, _) = is_it.as_chunks::<ROW>();
+    (0..).zip(rows).fold(0, |bits, (row, is_it)| bits | u64::from_le_bytes(*is_it) << row)
+}
+
+/// The entry of the lowest bit.
+#[inline]
+fn place_of(bits: u64) -> usize {
+    let bit = bits.trailing_zeros() as usize;
+    bit % ROW * ROW + bit / ROW
 }
 
 /// Folds each short pane that has ended into its long one. One whose fold has begun is never
