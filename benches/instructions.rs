@@ -26,6 +26,9 @@ const MAP: &str = r#"<map>
   <biz id="2" name="full" group="full" key="string">
     <limit policy="interval" interval="24h" max="9007199254740991"/>
   </biz>
+  <biz id="3" name="spent" group="some" key="string">
+    <limit policy="interval" interval="24h" max="1"/>
+  </biz>
 </map>"#;
 
 /// What is counted: its name, its business, items in a request, requests handed over together.
@@ -35,6 +38,8 @@ struct Case {
     items: usize,
     together: usize,
     is_atomic: bool,
+    /// How many keys are asked for.
+    keys: u64,
     /// Of keys that are not there.
     is_new: bool,
     /// In groups that have checkpoints.
@@ -47,11 +52,15 @@ const HIT: Case = Case {
     items: 1,
     together: 1,
     is_atomic: false,
+    keys: KEYS,
     is_new: false,
     is_marked: false,
 };
 
-const CASES: [Case; 9] = [
+/// What refuses all of them: each key has used its limit before.
+const REFUSED: Case = Case { name: "refused, of many keys", biz: "spent", ..HIT };
+
+const CASES: [Case; 12] = [
     HIT,
     Case { name: "hit, with checkpoints", is_marked: true, ..HIT },
     Case { name: "16 requests of a hit, together", together: 16, ..HIT },
@@ -61,6 +70,9 @@ const CASES: [Case; 9] = [
     Case { name: "create", is_new: true, ..HIT },
     Case { name: "64 creates in a request", items: 64, is_new: true, ..HIT },
     Case { name: "evict", biz: "full", is_new: true, ..HIT },
+    REFUSED,
+    Case { name: "64 refused, of many keys", items: 64, ..REFUSED },
+    Case { name: "64 refused, of 16 keys", items: 64, keys: 16, ..REFUSED },
 ];
 
 /// Names the case to a child.
@@ -121,8 +133,11 @@ fn run(case: &Case, items: u64) {
         for Exchange { request, .. } in &mut exchanges {
             request.begin(Command::Update);
             for _ in 0..case.items {
-                let number =
-                    if case.is_new { next } else { next.wrapping_mul(0x9e37_79b9) % first };
+                let number = if case.is_new {
+                    next
+                } else {
+                    next.wrapping_mul(0x9e37_79b9) % first % case.keys
+                };
                 request.push(case.biz, &keys[number as usize], ItemOptions::ONE);
                 next += 1;
             }
