@@ -65,7 +65,7 @@ model-courier seeds="2000":
 bench *args:
     cargo bench -- {{ args }}
 
-# frs against a bare loop, memcached and Redis, on real sockets; needs wrk and memcached, or Redis: just bench-serve --only resp
+# frs against a bare loop, memcached and Redis, on real sockets; needs wrk and memcached, or Redis: just bench-serve --only resp; against a version before: --only versions --before PROGRAM
 bench-serve *args:
     cargo build --release --bin frs --example bare_loop
     cargo bench --bench serve -- {{ args }}

@@ -7,6 +7,7 @@
 
 mod bench_store;
 mod random;
+mod zipf;
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -18,6 +19,7 @@ use frs::service::{Answers, Command, ItemError, ItemOptions, Request, Role, Serv
 use frs::store::{Counter, Runtime};
 
 use random::Random;
+use zipf::Zipf;
 
 const NOW: u64 = 1_700_000_000_000;
 /// Keys of one program, if it has its own.
@@ -80,19 +82,10 @@ impl Keys {
     /// The keys of a program, in the order in which it asks for them.
     fn ready(self, program: usize) -> Vec<String> {
         let mut random = Random(0x9e37_79b9 + program as u64);
-        let mut unit = || (random.next() >> 11) as f64 / (1u64 << 53) as f64;
-        let weights: Vec<f64> = (1..=HOT_KEYS).map(|k| (k as f64).powf(-EXPONENT)).collect();
-        let all: f64 = weights.iter().sum();
-        let drawn = |mut left: f64| {
-            let at = weights.iter().position(|weight| {
-                left -= weight;
-                left < 0.0
-            });
-            at.unwrap_or(HOT_KEYS - 1)
-        };
+        let hot = Zipf::new(HOT_KEYS, EXPONENT);
         let key = |_| match self {
-            Keys::Own => format!("own-{program}-{}", (unit() * OWN_KEYS as f64) as usize),
-            Keys::Hot => format!("hot-{}", drawn(unit() * all)),
+            Keys::Own => format!("own-{program}-{}", random.next() % OWN_KEYS as u64),
+            Keys::Hot => format!("hot-{}", hot.draw(random.next())),
             Keys::One => "one".to_owned(),
         };
         (0..READY).map(key).collect()

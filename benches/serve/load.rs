@@ -6,6 +6,8 @@
 
 #[path = "../random.rs"]
 mod random;
+#[path = "../zipf.rs"]
+mod zipf;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream as Blocking};
@@ -15,8 +17,9 @@ use memchr::memmem;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 
-use crate::{CONNECTIONS, KEYS, Result};
+use crate::{KEYS, Result};
 use random::Random;
+use zipf::Zipf;
 
 /// Bytes of replies that a connection can hold: a whole batch.
 const REPLY_BYTES: usize = 256 * 1024;
@@ -37,10 +40,12 @@ pub enum Protocol {
     Http,
     /// HTTP, in which an item may be refused.
     HttpRefusing,
+    /// HTTP, in which every item must be refused.
+    HttpRefused,
     Memcached,
 }
 
-/// Requests of one length in a row, over all keys in random order.
+/// Requests of one length in a row.
 pub struct Requests {
     bytes: Vec<u8>,
     one: usize,
@@ -54,19 +59,17 @@ impl Requests {
 
     /// The same on another biz, whose id has one digit.
     pub fn updates_of(biz: u32, items: usize, all: usize) -> Requests {
-        let mut random = Random(0x5eed);
-        // Few keys per request make many requests. Many keys must not make too few.
-        let passes = if items == 1 { 1 } else { 4 };
-        let mut keys: Vec<usize> = Vec::new();
-        for _ in 0..passes {
-            keys.extend(permutation(&mut random, all));
-        }
+        Requests::of("update", biz, items, &shuffled(items, all))
+    }
+
+    /// Requests of `items` items each, for these keys in turn.
+    pub fn of(command: &str, biz: u32, items: usize, keys: &[usize]) -> Requests {
         Requests::new(keys.chunks_exact(items).map(|keys| {
             let item = |key| format!("<item biz=\"{biz}\" key=\"k{key:06}\"/>");
             let items: String = keys.iter().map(item).collect();
             let body = format!("<request>{items}</request>");
             format!(
-                "POST /update HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/xml\r\n\
+                "POST /{command} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/xml\r\n\
                  Content-Length: {}\r\n\r\n{body}",
                 body.len()
             )
@@ -98,29 +101,57 @@ impl Requests {
     }
 }
 
+/// All keys in random order, for requests of so many.
+pub fn shuffled(items: usize, all: usize) -> Vec<usize> {
+    let mut random = Random(0x5eed);
+    // Few keys per request make many requests. Many keys must not make too few.
+    let passes = if items == 1 { 1 } else { 4 };
+    (0..passes).flat_map(|_| permutation(&mut random, all)).collect()
+}
+
+/// `draws` keys by Zipf's law.
+pub fn drawn(draws: usize, all: usize, exponent: f64) -> Vec<usize> {
+    let mut random = Random(0x5eed);
+    let zipf = Zipf::new(all, exponent);
+    (0..draws).map(|_| zipf.draw(random.next())).collect()
+}
+
 /// Bytes of the reply to one request, head and body.
 pub fn reply_bytes(address: SocketAddr, requests: &Requests) -> Result<usize> {
+    let first = Requests { bytes: requests.bytes[..requests.one].to_vec(), one: requests.one };
+    pass(address, &first)
+}
+
+/// Sends each request once, one after the other. Returns the bytes of the last reply.
+pub fn pass(address: SocketAddr, requests: &Requests) -> Result<usize> {
     let mut stream = Blocking::connect(address)?;
+    stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(SILENCE))?;
-    stream.write_all(&requests.bytes[..requests.one])?;
-    let mut buffer = vec![0; REPLY_BYTES];
-    let mut filled = 0;
-    loop {
-        let read = stream.read(&mut buffer[filled..])?;
-        if read == 0 {
-            return Err("closed instead of a reply".into());
-        }
-        filled += read;
-        if let Some(bytes) = Checker::new().http_reply(&buffer[..filled], Verdicts::Any)? {
-            return Ok(bytes);
-        }
+    let (checker, mut buffer) = (Checker::new(), vec![0; REPLY_BYTES]);
+    let mut bytes = 0;
+    for request in requests.bytes.chunks_exact(requests.one) {
+        stream.write_all(request)?;
+        let mut filled = 0;
+        bytes = loop {
+            let read = stream.read(&mut buffer[filled..])?;
+            if read == 0 {
+                return Err("closed instead of a reply".into());
+            }
+            filled += read;
+            if let Some(bytes) = checker.http_reply(&buffer[..filled], Verdicts::Any)? {
+                break bytes;
+            }
+        };
     }
+    Ok(bytes)
 }
 
 /// One run of the client.
 pub struct Load {
     pub address: SocketAddr,
     pub protocol: Protocol,
+    pub connections: usize,
+    /// Requests in flight on each of them.
     pub depth: usize,
 }
 
@@ -138,7 +169,7 @@ impl Load {
     pub fn run(&self, requests: &Requests, duration: Duration) -> Result<Measured> {
         let mut poll = Poll::new()?;
         let mut connections = self.connect(&poll)?;
-        let mut events = Events::with_capacity(CONNECTIONS);
+        let mut events = Events::with_capacity(self.connections);
         let mut random = Random(0xfeed);
         let checker = Checker::new();
         let mut latencies: Vec<u32> = Vec::with_capacity(1 << 20);
@@ -176,7 +207,7 @@ impl Load {
 
     fn connect(&self, poll: &Poll) -> Result<Vec<Connection>> {
         let mut connections = Vec::new();
-        for place in 0..CONNECTIONS {
+        for place in 0..self.connections {
             let stream = Blocking::connect(self.address)?;
             stream.set_nodelay(true)?;
             stream.set_nonblocking(true)?;
@@ -235,6 +266,7 @@ impl Connection {
             let reply = match protocol {
                 Protocol::Http => checker.http_reply(rest, Verdicts::Allowed)?,
                 Protocol::HttpRefusing => checker.http_reply(rest, Verdicts::Any)?,
+                Protocol::HttpRefused => checker.http_reply(rest, Verdicts::Refused)?,
                 Protocol::Memcached => checker.memcached_reply(rest)?,
             };
             let Some(bytes) = reply else { break };
@@ -248,8 +280,9 @@ impl Connection {
     }
 }
 
-/// Checks replies. Wrong are another status, an item in error, and a refusal where none is allowed.
+/// Checks replies. Wrong are another status, an item in error, and a verdict that is not expected.
 struct Checker {
+    passed: memmem::Finder<'static>,
     limited: memmem::Finder<'static>,
     error: memmem::Finder<'static>,
 }
@@ -258,12 +291,14 @@ struct Checker {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdicts {
     Allowed,
+    Refused,
     Any,
 }
 
 impl Checker {
     fn new() -> Checker {
         Checker {
+            passed: memmem::Finder::new(b"limited=\"false\""),
             limited: memmem::Finder::new(b"limited=\"true\""),
             error: memmem::Finder::new(b" error=\""),
         }
@@ -282,10 +317,12 @@ impl Checker {
             return Err(format!("a reply of {end} bytes").into());
         }
         let Some(body) = bytes.get(head..end) else { return Ok(None) };
-        if response.code != Some(200)
-            || verdicts == Verdicts::Allowed && self.limited.find(body).is_some()
-            || self.error.find(body).is_some()
-        {
+        let is_wrong = match verdicts {
+            Verdicts::Allowed => self.limited.find(body).is_some(),
+            Verdicts::Refused => self.passed.find(body).is_some(),
+            Verdicts::Any => false,
+        };
+        if response.code != Some(200) || is_wrong || self.error.find(body).is_some() {
             return Err(format!("not a success: {}", bytes[..end].escape_ascii()).into());
         }
         Ok(Some(end))

@@ -13,9 +13,11 @@ mod resp;
 mod servers;
 #[path = "../../tests/it/common/tools.rs"]
 mod tools;
+mod versions;
 mod wrk;
 
 use std::error::Error;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -27,7 +29,7 @@ use servers::{Bare, Frs, Memcached, Server};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Connections of every client.
+/// Connections of a client.
 const CONNECTIONS: usize = 64;
 /// Different keys in the requests.
 const KEYS: usize = 100_000;
@@ -48,6 +50,9 @@ struct Options {
     /// Only these servers
     #[arg(long, value_enum, value_delimiter = ',', default_value = "frs,bare,memcached")]
     servers: Vec<Kind>,
+    /// frs of the version before, for the scenario `versions`
+    #[arg(long, value_name = "PROGRAM")]
+    before: Option<PathBuf>,
     /// Bytes of the bare loop's replies when frs is not there to be measured
     #[arg(long, default_value_t = 400)]
     reply_bytes: usize,
@@ -77,6 +82,8 @@ enum Scenario {
     Inspected,
     /// Commands of RESP against Redis, asked by redis-benchmark
     Resp,
+    /// This version, with all that it counts, against the one before; needs --before
+    Versions,
 }
 
 impl Scenario {
@@ -88,6 +95,7 @@ impl Scenario {
             Scenario::Policies => "one request per round trip, of each policy",
             Scenario::Inspected => "one request per round trip, beside frs-inspect",
             Scenario::Resp => "commands of RESP against Redis",
+            Scenario::Versions => "this version against the one before",
         }
     }
 
@@ -142,7 +150,16 @@ fn run(options: &Options) -> Result<()> {
     if runs(Scenario::Inspected) {
         inspected::run(options)?;
     }
-    if runs(Scenario::Resp) { resp::run(options) } else { Ok(()) }
+    if runs(Scenario::Resp) {
+        resp::run(options)?;
+    }
+    match &options.before {
+        Some(before) if runs(Scenario::Versions) => versions::run(options, before),
+        None if options.only.contains(&Scenario::Versions) => {
+            Err("--only versions needs --before PROGRAM: frs of the version before".into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// frs, the bare loop and memcached, in all scenarios that run.
@@ -217,7 +234,8 @@ impl Bench<'_> {
     /// Creates every key before anything is measured.
     fn warm_up(&self, updates: &Requests) -> Result<()> {
         if let Some(frs) = &self.frs {
-            Load { address: frs.address(), protocol: Protocol::Http, depth: 16 }
+            let (address, protocol) = (frs.address(), Protocol::Http);
+            Load { address, protocol, connections: CONNECTIONS, depth: 16 }
                 .run(updates, Duration::from_secs(2))?;
         }
         Ok(())
@@ -241,7 +259,8 @@ impl Bench<'_> {
                     servers::MEMCACHED => Protocol::Memcached,
                     _ => Protocol::Http,
                 };
-                Load { address: server.address(), protocol, depth: scenario.depth() }
+                let (address, depth) = (server.address(), scenario.depth());
+                Load { address, protocol, connections: CONNECTIONS, depth }
                     .run(requests, self.options.seconds)
             }
         };

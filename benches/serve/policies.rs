@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::load::{Load, Protocol, Requests};
 use crate::report::{self, Sample};
 use crate::servers::{Frs, Server};
-use crate::{Options, Result};
+use crate::{CONNECTIONS, Options, Result};
 
 /// Keys of each biz. The load of one connection uses each about ten times a second.
 const KEYS: usize = 10_000;
@@ -64,7 +64,8 @@ const MAP: &str = r#"<map>
 pub fn run(options: &Options) -> Result<()> {
     let frs = Frs::start(MAP)?;
     let load = |seconds, requests: &Requests| {
-        let load = Load { address: frs.address(), protocol: Protocol::HttpRefusing, depth: 1 };
+        let (address, protocol) = (frs.address(), Protocol::HttpRefusing);
+        let load = Load { address, protocol, connections: CONNECTIONS, depth: 1 };
         load.run(requests, seconds)
     };
     let requests = |id| Requests::updates_of(id, 1, KEYS);

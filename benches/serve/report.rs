@@ -127,7 +127,7 @@ pub fn print_over_peers(
 ) {
     println!("\n{title}; medians (min-max)");
     print!("{:<32}{:>12}{:>8}{:>8}", "", "1000 req/s", "p50 µs", "p99 µs");
-    print!("{:>22}", "CPU µs/request");
+    print!("{:>26}", "CPU µs/request");
     for (_, peer) in peers {
         print!("{:>22}", format!("over {peer}"));
     }
@@ -135,7 +135,7 @@ pub fn print_over_peers(
     for (name, samples) in names.iter().zip(rows) {
         let spread = |figure: fn(&Sample) -> f64| Spread::new(samples.iter().map(figure).collect());
         print!(
-            "{name:<32}{:>12.0}{:>8}{:>8}{:>22}",
+            "{name:<32}{:>12.0}{:>8}{:>8}{:>26}",
             spread(|sample| sample.requests_per_second / 1e3).median,
             spread(|sample| sample.p50_micros).show_median(),
             spread(|sample| sample.p99_micros).show_median(),

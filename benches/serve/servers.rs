@@ -91,6 +91,11 @@ impl Frs {
 
     /// With more elements of srv.xml.
     pub fn start_with(map: &str, more: &str) -> Result<Frs> {
+        Frs::start_program(Path::new(env!("CARGO_BIN_EXE_frs")), map, more)
+    }
+
+    /// Of another version.
+    pub fn start_program(program: &Path, map: &str, more: &str) -> Result<Frs> {
         let directory = tempfile::tempdir()?;
         let address = free_address()?;
         let data = directory.path().join("data");
@@ -109,12 +114,13 @@ impl Frs {
             ),
         )?;
         fs::write(directory.path().join("map.xml"), map)?;
-        let child = Command::new(env!("CARGO_BIN_EXE_frs"))
+        let child = Command::new(program)
             .arg("serve")
             .arg("--conf")
             .arg(directory.path())
             .stdin(Stdio::null())
-            .spawn()?;
+            .spawn()
+            .map_err(|error| format!("{}: {error}", program.display()))?;
         let mut process = Process(child);
         process.await_ready(FRS, || healthy(address).unwrap_or(false))?;
         Ok(Frs { process, address, data, _directory: directory })
