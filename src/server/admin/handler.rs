@@ -2,8 +2,8 @@
 //!
 //! Invariant: nothing here waits but for the disk, where a change is written to map.xml and to the
 //! log of changes, and at most a second for the master's line in that log. A change is in progress
-//! while other requests are served. An inspection of the files runs on its own thread. Void records
-//! are cleared in pieces.
+//! while other requests are served. An inspection of the files runs on its own thread, and a
+//! long history is written there. Void records are cleared in pieces.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::change_queue::{Done, MapChanges, UNKNOWN, WantedChange, unlogged};
 use super::connection::AdminRequest;
 use super::health::{ClusterHealth, HealthReport, MasterHealth, WorkerCounts};
-use super::inspections::{InspectQueue, Inspection};
+use super::inspections::{Finding, InspectQueue, Inspection};
 use super::map_edit::{self, BizName};
 use super::map_json;
 use super::page;
@@ -30,7 +30,7 @@ use crate::stats::history::History;
 use crate::stats::hottest::Hottest;
 use crate::stats::metrics;
 use crate::stats::snapshot::{self, Stats};
-use crate::stats::stats_document::{stats_json, stats_xml};
+use crate::stats::stats_document::stats_text;
 use frs::base::clock;
 use frs::base::sys::process::Pid;
 use frs::conf::{AdminTokens, EpochStep, TokenError};
@@ -44,6 +44,10 @@ const CLEAR_KEY_NODES: u32 = 512;
 const SECOND_IS_OVER_MS: u64 = 5;
 /// A reset waits this long for a key-node that is held.
 const CLEAR_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The most businesses in the rows of a history that is written at once: that takes 10 to 30 ms.
+/// The dashboard's questions of each second have fewer.
+const CELLS_AT_ONCE: usize = 10_000;
 
 /// The text of the metrics is made anew for those that scrape it when it is this old, so that a
 /// flood of them costs the plane no more than one.
@@ -289,11 +293,11 @@ impl Handler {
                         Err(refusal) => return Some(Response::refusal(format, &refusal)),
                     }
                 }
-                let text = match format {
-                    Format::Xml => stats_xml(&figures),
-                    Format::Json => stats_json(&figures),
-                };
-                return Some(Response::text(format, text.into_bytes().into()));
+                if figures.past.as_ref().is_none_or(|past| past.cells() <= CELLS_AT_ONCE) {
+                    let text = stats_text(&figures, format);
+                    return Some(Response::text(format, text.into_bytes().into()));
+                }
+                look(Inspection::Figures { figures: Box::new(figures), format })
             }
             Route::Bizs => return Some(response(format, self.map_in_force(format))),
             Route::Biz(name) => return Some(response(format, self.biz_in_force(&name, format))),
@@ -358,7 +362,8 @@ impl Handler {
     pub fn go_on(&mut self, tell: &mut Vec<Addressed<Who, Response>>) -> std::io::Result<()> {
         while let Some(Addressed { who, what: found }) = self.inspections.found()? {
             let response = match found {
-                Ok(root) => Response::document(200, who.format, &root),
+                Ok(Finding::Document(root)) => Response::document(200, who.format, &root),
+                Ok(Finding::Text(text)) => Response::text(who.format, text.into_bytes().into()),
                 Err(refusal) => Response::refusal(who.format, &refusal),
             };
             tell.push(Addressed { who, what: response });

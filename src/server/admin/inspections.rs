@@ -1,4 +1,5 @@
-//! Inspections of the files, on a thread of their own, since a walk over a large group takes long.
+//! Inspections of the files, on a thread of their own, since a walk over a large group takes long;
+//! and the documents of long histories, since to write them takes long, too.
 //!
 //! Invariant: an inspection takes no semaphore and writes nothing. A request waits only for the
 //! inspections before it, and delays no other client. The number that wait is bounded, so that
@@ -6,7 +7,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel, sync_channel};
 
 use mio::Waker;
 
@@ -14,8 +15,10 @@ use super::response::{Addressed, Refusal};
 use super::route::{TopKeys, Which};
 use super::subject;
 use crate::process::change_log;
-use crate::protocol::Code;
 use crate::protocol::element::Element;
+use crate::protocol::{Code, Format};
+use crate::stats::snapshot::Stats;
+use crate::stats::stats_document::stats_text;
 use frs::base::clock;
 use frs::conf::Scope;
 use frs::inspect::{Error, LeaseRecord, Look, NodeRecord, Reader, RefusedNode};
@@ -29,16 +32,28 @@ pub enum Inspection {
     Node(Which),
     Top { most: usize, of: TopKeys },
     Changes { before: u64, most: usize },
+    Figures { figures: Box<Stats>, format: Format },
 }
 
 /// The texts of changes in one answer, in bytes: one goes beyond it at most.
 const LISTED_BYTES: usize = 512 << 10;
 
+/// A document, or the text of one that is written already.
+#[derive(Debug)]
+#[expect(missing_docs)]
+pub enum Finding {
+    Document(Element),
+    Text(String),
+}
+
 /// The result.
-pub type Found = Result<Element, Refusal>;
+pub type Found = Result<Finding, Refusal>;
 
 /// The most inspections requested and not answered: half of those that may wait.
 pub const MOST: usize = super::client_eviction::MAX_HOLDING / 2;
+
+/// Results that the caller has not taken: one that waits, and one that waits behind it.
+pub const READY: usize = 2;
 
 /// The caller's end of the thread.
 pub struct InspectQueue<W> {
@@ -51,7 +66,7 @@ impl<W: Send + 'static> InspectQueue<W> {
     /// Starts the thread. It ends when the value is dropped.
     pub fn start(data_dir: PathBuf, waker: Arc<Waker>) -> std::io::Result<InspectQueue<W>> {
         let (ask, asked) = channel::<Addressed<W, Inspection>>();
-        let (tell, found) = channel();
+        let (tell, found) = sync_channel(READY - 1);
         std::thread::Builder::new().name("frs-inspections".to_owned()).spawn(move || {
             let _name = crate::process::log::name_process("admin");
             let mut thread = InspectThread { data_dir, reader: None };
@@ -112,7 +127,7 @@ impl InspectThread {
                     Some(key) => reader.node(biz, key, now),
                     None => reader.whole(biz, now),
                 };
-                node(found.map_err(refused)?)
+                node(found.map_err(refused)?).map(Finding::Document)
             }
             Inspection::Top { most, of: TopKeys::Kept { biz, by } } => {
                 let reader = self.reader().map_err(refused)?;
@@ -123,21 +138,25 @@ impl InspectThread {
                         .with("used", record.used())
                         .with("last", record.last_use_ms)
                 });
-                Ok(Element::new("top").with("biz", &**biz).holding(nodes))
+                Ok(Finding::Document(Element::new("top").with("biz", &**biz).holding(nodes)))
             }
             Inspection::Top { most, of: TopKeys::Refused { biz, window } } => {
                 let reader = self.reader().map_err(refused)?;
                 let found = reader.refused(biz.as_deref(), *window, *most, now);
                 let found = found.map_err(refused)?;
-                Ok(Element::new("top")
+                let top = Element::new("top")
                     .with_some("biz", biz.clone())
                     .with("since", found.since_ms)
-                    .holding(found.nodes.iter().map(refused_element)))
+                    .holding(found.nodes.iter().map(refused_element));
+                Ok(Finding::Document(top))
             }
             Inspection::Changes { before, most } => {
                 let found = change_log::list(&self.data_dir, *before, *most, LISTED_BYTES);
                 let found = found.map_err(|error| Refusal::io(format!("changes.log: {error}")))?;
-                Ok(subject::document(found))
+                Ok(Finding::Document(subject::document(found)))
+            }
+            Inspection::Figures { figures, format } => {
+                Ok(Finding::Text(stats_text(figures, *format)))
             }
         }
     }
@@ -162,7 +181,7 @@ fn refused_element(node: &RefusedNode) -> Element {
         .with("last", node.last_ms)
 }
 
-fn node(look: Look) -> Found {
+fn node(look: Look) -> Result<Element, Refusal> {
     match look {
         Look::At(record) => Ok(record_element(&record)),
         Look::Absent { .. } => Err(Refusal::not_found("no such record")),

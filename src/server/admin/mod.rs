@@ -27,7 +27,7 @@
 //! | [`map_edit`] | map.xml as text: puts or removes a business |
 //! | `growth` | which groups a changed map moves, and the node-size that holds a business |
 //! | [`map_json`] | map.xml in JSON, both directions |
-//! | [`inspections`] | inspections of the group files, on a thread of their own |
+//! | [`inspections`] | looks into the files and long histories, on a thread of their own |
 //! | [`handler`] | answers to requests |
 //! | [`server`] | sockets and time |
 //! | [`error`] | why the plane does not start |

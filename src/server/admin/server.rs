@@ -23,9 +23,9 @@ use super::client_eviction::{
 use super::connection::{MAX_BODY_BYTES, MAX_HEAD_BYTES, Step};
 use super::files;
 use super::handler::{Handler, SCRAPE_AGE, Who};
-use super::map_json;
 use super::ration::Ration;
 use super::response::{Addressed, Refusal, Response};
+use super::{inspections, map_json};
 use crate::process::change_log;
 use crate::process::log::LogThrottle;
 use crate::protocol::Error;
@@ -50,10 +50,12 @@ pub const HELD_BYTES: usize = MAX_CLIENTS * 2 * (MAX_HEAD_BYTES as usize + READ_
     + map_json::HELD_BYTES
     + change_log::HELD_BYTES
     + HISTORY_BIZ_BYTES;
-/// The memory for a business in histories: in each answer, and in the one that is being made. A row
-/// itself takes as much.
-pub const HISTORY_BIZ_BYTES: usize =
-    history_file::MAX_ROWS * (MAX_HOLDING * history_document::BIZ_BYTES + size_of::<Element>() * 4);
+/// The memory for a business in histories: in each answer, in those whose clients may have gone, in
+/// the one that is being made, and in those that wait to be made. A row itself takes as much.
+pub const HISTORY_BIZ_BYTES: usize = history_file::MAX_ROWS
+    * ((MAX_HOLDING + inspections::READY) * history_document::BIZ_BYTES
+        + size_of::<Element>() * 4
+        + (inspections::MOST + 1) * size_of::<history_file::RowBiz>());
 /// The memory for clients of metrics: a head for each connection, also of those that may not ask;
 /// and the texts without businesses.
 pub const METRICS_HELD_BYTES: usize =

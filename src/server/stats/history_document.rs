@@ -17,6 +17,13 @@ pub struct Past {
     pub rows: Vec<Row>,
 }
 
+impl Past {
+    /// The businesses of all rows together: to write them takes time.
+    pub fn cells(&self) -> usize {
+        self.rows.iter().map(|row| row.bizs.len()).sum()
+    }
+}
+
 /// Their element. `names` are those of businesses, fit for a document.
 pub fn history(past: &Past, names: &BTreeMap<u32, String>) -> Element {
     Element::new("history")

@@ -21,14 +21,19 @@ use frs::store::counter::{
 const QUANTILES: [(&str, u64); 4] =
     [("p50-us", 500), ("p90-us", 900), ("p99-us", 990), ("p999-us", 999)];
 
+/// The document in a format.
+pub fn stats_text(stats: &Stats, format: Format) -> String {
+    root(stats).document(format, Layout::Dense)
+}
+
 /// The document in JSON.
 pub fn stats_json(stats: &Stats) -> String {
-    root(stats).document(Format::Json, Layout::Dense)
+    stats_text(stats, Format::Json)
 }
 
 /// The document in XML: `<stats>`.
 pub fn stats_xml(stats: &Stats) -> String {
-    root(stats).document(Format::Xml, Layout::Dense)
+    stats_text(stats, Format::Xml)
 }
 
 fn root(stats: &Stats) -> Element {

@@ -1,6 +1,10 @@
 //! The history of a server that is killed, and stopped, and started again, or replaced while it
 //! serves.
 
+use std::io::{ErrorKind, Read};
+
+use frs::base::clock;
+use frs_server::stats::history_file::{HistoryFile, ROW_BIZS, Row, RowBiz, Step, Totals};
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 
@@ -111,4 +115,46 @@ fn upgrades_lose_nothing_of_the_history() {
     assert!(times.is_sorted_by(|one, other| one < other), "{times:?}");
     assert!(!plane.setup.log().contains("no history is kept"), "{}", plane.setup.log());
     life.stop();
+}
+
+/// The minutes of six hours.
+const MINUTES: u64 = 360;
+
+/// Writes the history of six hours, in which 256 businesses had traffic all the time.
+fn write_hours(plane: &Plane) {
+    let data = plane.setup.path("data");
+    std::fs::create_dir_all(&data).expect("created");
+    let mut file = HistoryFile::open(&data).expect("opened").expect("nobody else has it");
+    let biz = |id: u32| RowBiz { id: Some(id), allowed: 70_000, limited: 900, p99_us: Some(90) };
+    let bizs: Vec<RowBiz> = (1..=ROW_BIZS as u32).map(biz).collect();
+    let now = clock::now();
+    for back in 0..MINUTES {
+        let time_ms = Step::Minute.begin(now - back * Step::Minute.ms());
+        let row = Row { time_ms, requests: 18_000_000, bizs: bizs.clone(), ..Row::default() };
+        file.write_row(Step::Minute, &row).expect("written");
+    }
+    let totals = Totals { second_ms: Step::Second.begin(now) - 1000, ..Totals::default() };
+    file.commit(&totals).expect("written");
+}
+
+#[test]
+fn a_long_history_keeps_no_other_client_waiting() {
+    let plane = Plane::new(1);
+    write_hours(&plane);
+    let _server = plane.start(1);
+    let request = "GET /stats?since=6h HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let mut asks = plane.client();
+    asks.send(request);
+    for target in ["/health", "/metrics", "/stats", "/stats?since=3s", "/biz/three"] {
+        assert_eq!(plane.get(target).status, 200, "{target}");
+    }
+    asks.stream.set_nonblocking(true).expect("set");
+    let read = asks.stream.read(&mut [0]).map_err(|error| error.kind());
+    assert_eq!(read, Err(ErrorKind::WouldBlock), "the others were answered before");
+    asks.stream.set_nonblocking(false).expect("set");
+    let answer = asks.answer();
+    assert_eq!(answer.status, 200);
+    // One of them may be six hours old by now.
+    let rows = answer.body.matches("name=\"256\"").count() as u64;
+    assert!(rows >= MINUTES - 1, "{rows} in {} bytes", answer.body.len());
 }
