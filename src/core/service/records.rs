@@ -131,7 +131,7 @@ pub struct ChangedRecord {
     pub place: RecordPlace,
 }
 
-/// What the cluster has of each place: the [mark](mark_of) of the node there. 0: nothing is known.
+/// What the cluster has of each place: the mark of the node there. 0: nothing is known.
 #[derive(Debug, Default)]
 pub struct SentRecords(HashMap<u64, Vec<u32>>);
 
