@@ -50,9 +50,10 @@ fn open_groups(conf: &Conf) -> (Vec<Result<LiveGroup, store::Error>>, Vec<usize>
     let mut all: Vec<_> = (0..groups.len()).map(|index| open(index, set(index))).collect();
     let mut grown = Vec::new();
     for index in (0..groups.len()).filter(|&index| is_moving[index]) {
-        // It has moved where its last files are just being renamed: then the former is gone.
         let former = open(index, FileSet::Named);
-        if former.is_ok() || store::group::is_next_there(live, &groups[index].name) {
+        // Its files may just have been renamed: then one of the two was gone, and it has moved.
+        let is_whole = former.is_ok() && all[index].is_ok();
+        if is_whole || store::group::is_next_there(live, &groups[index].name) {
             all.push(former);
             grown.push(index);
         } else {

@@ -430,7 +430,7 @@ impl Group {
         let of_marks =
             of_marks.map(|(file, dirty)| watch(dirty.region(), &dirty_file::path_of(&file.path)));
         let watches = of_files.chain(of_marks).flatten().collect();
-        let in_memory = sys::is_in_memory(&files[0].path)
+        let in_memory = sys::is_file_in_memory(&files[0].file)
             .map_err(io_error(&files[0].path, "look at its disk"))?;
         let files = MappedFiles { regions, entries, watches, in_memory, dirty, dirty_places };
         Ok(Group::of_files(header, mark, files))

@@ -166,7 +166,7 @@ impl LiveGroup {
             marks.push(group::read_marks(path, file)?);
             regions.push(region);
         }
-        let in_memory = sys::is_in_memory(&files[0].path)
+        let in_memory = sys::is_file_in_memory(&files[0].file)
             .map_err(io_error(&files[0].path, "look at its disk"))?;
         let identity =
             |entry: &FileEntry| FileIdentity { device: entry.device, inode: entry.inode };

@@ -30,10 +30,16 @@ pub fn open_to_read(path: &Path) -> io::Result<File> {
     open_regular(std::fs::OpenOptions::new().read(true), path)
 }
 
+const TMPFS_MAGIC: i64 = 0x0102_1994;
+
 /// Whether the file system of this path is in memory (tmpfs).
 pub fn is_in_memory(path: &Path) -> io::Result<bool> {
-    const TMPFS_MAGIC: i64 = 0x0102_1994;
     Ok(rustix::fs::statfs(path)?.f_type as i64 == TMPFS_MAGIC)
+}
+
+/// Whether that of this open file is, which may have another name by now.
+pub fn is_file_in_memory(file: &File) -> io::Result<bool> {
+    Ok(rustix::fs::fstatfs(file)?.f_type as i64 == TMPFS_MAGIC)
 }
 
 /// Allocates the blocks of a byte range, so that a full disk is an error now and not a SIGBUS

@@ -17,7 +17,7 @@ mod range_lock;
 pub use crc::crc32c_words;
 pub use fatal_signals::{EXIT_SIGBUS, keep_terminal};
 pub(crate) use fatal_signals::{Watch, watch, watch_reading};
-pub use file::{allocate, is_in_memory, open_regular, open_to_read};
+pub use file::{allocate, is_file_in_memory, is_in_memory, open_regular, open_to_read};
 pub use fork_count::{count_forks, forks};
 pub use futex::{futex_wait, futex_wake_all, futex_wake_one};
 pub use machine::{boot_id, cpu_ms, random};
