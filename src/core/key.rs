@@ -241,6 +241,20 @@ fn tail_word(tail: &[u8]) -> u64 {
     }
 }
 
+/// The words of a key field with this text, which is a key. None: it has more than 24 bytes.
+#[inline(always)]
+pub fn words_of_short_text(text: &[u8]) -> Option<[u64; 3]> {
+    let (whole, tail) = text.as_chunks::<8>();
+    let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
+    Some(match (whole, tail.is_empty()) {
+        ([], _) => [tail_word(tail), 0, 0],
+        ([first], _) => [word(first), tail_word(tail), 0],
+        ([first, second], _) => [word(first), word(second), tail_word(tail)],
+        ([first, second, third], true) => [word(first), word(second), word(third)],
+        _ => return None,
+    })
+}
+
 /// A word of which only the first 0 to 7 bytes are text, with spaces in the others.
 #[inline(always)]
 const fn padded(word: u64, bytes: usize) -> u64 {

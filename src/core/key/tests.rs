@@ -275,3 +275,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_words_of_a_short_text_are_those_of_its_key_field() {
+    let text = b"0123456789abcdefghijklmnop";
+    for length in 1..=text.len() {
+        let mut field = KeyField::default();
+        field.encode(KeyType::String, &text[..length], 32, DigestKey([1, 2])).unwrap();
+        let words = words_of_short_text(&text[..length]);
+        let expected = (length <= 24)
+            .then(|| std::array::from_fn(|at| field.key().words().get(at).copied().unwrap_or(0)));
+        assert_eq!(words, expected, "{length}");
+    }
+}

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use crate::conf::{
     Biz, ClusterKeys, Conf, Geometry, KeyType, Mode, OnFull, OnMiss, Scope, Share, Sharing,
 };
-use crate::key::{BadKey, DigestKey, KeyField, KeyForm, KeyRef, Location, Seed};
+use crate::key::{
+    BadKey, DigestKey, KeyField, KeyForm, KeyRef, Location, Seed, words_of_short_text,
+};
 use crate::limit::{LeaseClock, List, Listing, Lists, Rules, Span, Spending, Worth};
 use crate::service::call_rate::{self, CallRate};
 use crate::service::members::Members;
@@ -374,8 +376,20 @@ fn fetch_wait_ms(conf: &Conf, biz: &Biz) -> Option<u64> {
 impl Entry {
     /// The key of a refused item, as sketches keep it. An item without a key of the business's type
     /// counts for the whole business.
-    pub fn refused_key(&self, text: &str, field: &mut KeyField) -> RefusedKey {
-        let is_key = field.encode(self.key_type, text.as_bytes(), KEPT_BYTES, self.digest_key);
+    #[inline]
+    pub fn refused_key(&self, text: &[u8], field: &mut KeyField) -> RefusedKey {
+        // What was judged as a key is one: most are short texts, of which nothing is to be checked.
+        if self.key_type == KeyType::String
+            && let Some(words) = words_of_short_text(text)
+        {
+            return RefusedKey::new(self.id, KeyForm::Text as u8, text.len() as u16, &words);
+        }
+        self.longer_refused_key(text, field)
+    }
+
+    #[inline(never)]
+    fn longer_refused_key(&self, text: &[u8], field: &mut KeyField) -> RefusedKey {
+        let is_key = field.encode(self.key_type, text, KEPT_BYTES, self.digest_key);
         let key = if is_key.is_ok() { field.key() } else { KeyRef::BIZ };
         RefusedKey::new(self.id, key.form() as u8, key.bytes(), key.words())
     }

@@ -56,15 +56,15 @@ pub struct Handle {
     notices: RefCell<Vec<Notice>>,
 }
 
-/// A refused Update.
+/// A refused Update. A copy of its key would wait for the stores of its words.
 #[derive(Debug, Clone, Copy)]
-pub struct RefusedUpdate {
+pub struct RefusedUpdate<'k> {
     /// The row of its business.
     pub row: BizRow,
     /// What has refused it: see [`refuser`](super::counter::refuser).
     pub refuser: usize,
     /// Its key.
-    pub key: RefusedKey,
+    pub key: &'k RefusedKey,
 }
 
 /// A group that the configuration no longer names.
@@ -392,14 +392,14 @@ impl Handle {
     /// disk has no room for is in no sketch.
     pub fn count_refusal(
         &self,
-        refusal: &RefusedUpdate,
+        refusal: &RefusedUpdate<'_>,
         sketches: &mut RefusedSketches,
         now: Millis,
     ) {
         let Some(counters) = self.counters() else { return };
         counters.count_refusal(refusal.row, refusal.refuser);
         let slot = self.slot().number();
-        sketches.count(counters, &refusal.key, now, |sketch| {
+        sketches.count(counters, refusal.key, now, |sketch| {
             self.runtime.allocate_sketch(slot, sketch).is_ok()
         });
     }

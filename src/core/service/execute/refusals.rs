@@ -80,8 +80,8 @@ impl Service {
             }
             let Some(entry) = self.table.get(biz) else { continue };
             let limit = (!verdict.banned).then_some(verdict.limit);
-            let key = entry.refused_key(request.key(item), key);
-            let refusal = RefusedUpdate { row: entry.row, refuser: refuser(limit), key };
+            let key = entry.refused_key(request.bytes(item).key, key);
+            let refusal = RefusedUpdate { row: entry.row, refuser: refuser(limit), key: &key };
             self.handle.count_refusal(&refusal, sketches, now);
             if sample.room > 0 {
                 sample.room -= 1;
