@@ -11,7 +11,7 @@ use clap::Args;
 use crate::load::{Load, Protocol, Requests};
 use crate::report::{self, Sample};
 use crate::servers::{Frs, ONE_BIZ, Server};
-use crate::{Result, hosts};
+use crate::{CONNECTIONS, Result, hosts};
 
 const NAMES: [&str; 3] =
     ["no cluster", "a cluster, share=\"host\"", "a cluster, share=\"cluster\""];
@@ -62,13 +62,13 @@ pub fn run(options: &Options) -> Result<()> {
     let requests = Requests::updates(1, KEYS);
     // While a lease is on its way an item may be refused.
     for server in &servers {
-        let protocol = Protocol::HttpRefusing;
-        Load { address: server.address(), protocol, depth: 1 }.run(&requests, WARM_UP)?;
+        let (address, protocol) = (server.address(), Protocol::HttpRefusing);
+        Load { address, protocol, connections: CONNECTIONS, depth: 1 }.run(&requests, WARM_UP)?;
     }
     let measure = |server: &Frs, duration| -> Result<Sample> {
         let before = server.cpu()?;
-        let load =
-            Load { address: server.address(), protocol: Protocol::Http, depth: options.depth };
+        let (address, depth) = (server.address(), options.depth);
+        let load = Load { address, protocol: Protocol::Http, connections: CONNECTIONS, depth };
         let measured = load.run(&requests, duration)?;
         Ok(Sample::new(measured, server.cpu()?.saturating_sub(before)))
     };

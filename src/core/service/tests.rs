@@ -12,6 +12,7 @@ mod crash;
 mod host;
 #[cfg(not(miri))]
 mod kept_bans;
+#[cfg(not(miri))]
 mod kept_records;
 #[cfg(not(miri))]
 mod leases;
