@@ -116,6 +116,15 @@ torture kills="10000":
 reloads times="999":
     FRS_RELOADS={{ times }} cargo test --test it process::reloads -- --nocapture
 
+# faults of all kinds while some machines share limits over a real cluster: just faults-cluster 1800 7 2; needs redis-server
+faults-cluster seconds="1800" seed="1" hosts="3":
+    FRS_FAULTS={{ seconds }}:{{ seed }}:{{ hosts }} cargo test --test it cluster::campaign -- --nocapture
+
+# forks beside threads that attach, in Rust, C and Python, so many children each: just forks 10000
+forks count="10000":
+    FRS_FORKS={{ count }} cargo test --test library_fork
+    FRS_FORKS={{ count }} cargo test --test it forks -- --nocapture
+
 # the Python package, for its tests, and what it costs beside Rust: just python bench; needs python3 with pip
 python *args:
     .ci/python {{ args }}

@@ -7,6 +7,8 @@
 
 mod bench_store;
 mod random;
+#[allow(dead_code, reason = "the tests need the rest")]
+#[path = "../tests/it/common/zipf.rs"]
 mod zipf;
 
 use std::io::{Read, Write};

@@ -60,6 +60,7 @@ const HTTP: Http = Http {
     lock_timeout_ms: 50,
     hosts: Vec::new(),
     allow_origin: Vec::new(),
+    unknown_biz: frs::conf::UnknownBiz::Error,
 };
 
 struct Fixed;

@@ -16,6 +16,18 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getpid};
 
+/// A business with a time zone: the first calls read the database of zones.
+const MAP: &str = r#"<map>
+  <group name="default" files="2" key-nodes="64" chain="8" node-size="192"/>
+  <biz id="1" name="plenty" key="string">
+    <limit policy="interval" interval="1h" max="1000000"/>
+    <limit policy="calendar" unit="day" tz="Asia/Shanghai" max="1000000"/>
+  </biz>
+</map>"#;
+
+/// Seconds after which a child that waits for a lock of its parent's is ended.
+const ALARM_S: u32 = 60;
+
 fn main() {
     // As in a harness, a filter selects the tests.
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
@@ -25,12 +37,15 @@ fn main() {
     // No key-node is busy, however slow the machine is.
     let http = "lock-timeout=\"10s\"".to_owned();
     let setup = Setup::new(&Settings { http, ..Settings::default() });
+    setup.write_map(MAP);
     let server = setup.start();
+    children_forked_amid_first_calls_of_threads_attach_and_end(&setup);
     let client = Client::attach(setup.path("data")).expect("attached");
     a_child_attaches_anew(&server, &client);
     a_child_that_never_asks_takes_and_releases_nothing(&server, &client);
     a_killed_child_costs_its_parent_nothing(&client);
     children_forked_amid_calls_of_threads_are_answered(&server, &client);
+    children_forked_beside_threads_that_attach_and_detach_are_answered(&setup, &client);
     drop(client);
     assert_eq!(programs(&server), []);
     println!("library_fork: ok");
@@ -53,6 +68,7 @@ fn forked(work: impl FnOnce()) -> Pid {
     match unsafe { fork() }.expect("forked") {
         ForkResult::Parent { child } => child,
         ForkResult::Child => {
+            nix::unistd::alarm::set(ALARM_S);
             let work = std::panic::AssertUnwindSafe(work);
             let done = std::panic::catch_unwind(work);
             // Nothing of the parent's is dropped: neither the server nor its directory.
@@ -145,4 +161,60 @@ fn children_forked_amid_calls_of_threads_are_answered(server: &Server<'_>, clien
     wait_until("no child is attached", || {
         programs(server).iter().all(|&pid| pid == getpid()).then_some(())
     });
+}
+
+/// How many children the storms fork.
+fn forks() -> u64 {
+    std::env::var("FRS_FORKS").map_or(100, |count| count.parse().expect("a number"))
+}
+
+/// Attaches, charges and detaches.
+fn charge_once(setup: &Setup, key: &str) {
+    charge(&Client::attach(setup.path("data")).expect("attached"), key);
+}
+
+/// This process has attached to nothing yet, so each child makes the first calls of a process, and
+/// forks amid them.
+fn children_forked_amid_first_calls_of_threads_attach_and_end(setup: &Setup) {
+    for nth in 0..forks() {
+        expect_done(forked(|| {
+            std::thread::scope(|scope| {
+                for _ in 0..2 {
+                    scope.spawn(|| charge_once(setup, "first"));
+                }
+                (0..nth % 64 * 500).for_each(|_| std::hint::spin_loop());
+                expect_done(forked(|| charge_once(setup, "first")));
+            });
+        }));
+    }
+}
+
+fn children_forked_beside_threads_that_attach_and_detach_are_answered(
+    setup: &Setup,
+    client: &Client,
+) {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    charge_once(setup, "beside");
+                }
+            });
+        }
+        for nth in 0..forks() {
+            expect_done(forked(|| {
+                charge_once(setup, "children");
+                charge(client, "children");
+                if nth % 4 == 0 {
+                    expect_done(forked(|| charge_once(setup, "children")));
+                }
+            }));
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let used = client.query(Item::new("plenty", "children")).expect("judged").used();
+    assert_eq!(used, Some(2 * forks() + forks().div_ceil(4)));
+    let used = client.query(Item::new("plenty", "first")).expect("judged").used();
+    assert_eq!(used, Some(3 * forks()));
 }

@@ -18,6 +18,9 @@ use crate::{Result, hosts};
 const SETTINGS: Settings =
     Settings { kind: Kind::Interval { interval_ms: 3_600_000 }, max: 1000, hosts: 3 };
 
+/// The key of the slot of all ledgers.
+const SLOT: &str = "frs:{bench:1:0123456789abcdef0123456789abcdef}:slot";
+
 /// What a run is like
 #[derive(Args)]
 pub struct Options {
@@ -84,11 +87,12 @@ fn ledger(round: u32, nth: u32) -> String {
 }
 
 fn take(ledger: &str, host: u64) -> Result<redis::Cmd> {
-    let claim = Claim { window: 0, floor: 0, spent: 0, extra: 0 };
+    let claim = Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
     let host = host.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let take = Take { host, seq: 1, claim, need: 1, want: SETTINGS.max };
     let mut call = cmd("FCALL");
-    call.arg(function(&SETTINGS.kind)).arg(1).arg(ledger).arg(arguments(&SETTINGS, &take, 0)?);
+    call.arg(function(&SETTINGS.kind)).arg(1).arg(ledger);
+    call.arg(arguments(&SETTINGS, &take, 0, SLOT)?);
     Ok(call)
 }
 

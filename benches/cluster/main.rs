@@ -35,6 +35,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use common::zipf;
+
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Connections of the client of bench-serve, and the keys of its memcached.

@@ -6,8 +6,6 @@
 
 #[path = "../random.rs"]
 mod random;
-#[path = "../zipf.rs"]
-mod zipf;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream as Blocking};
@@ -17,9 +15,9 @@ use memchr::memmem;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 
+use crate::zipf::Zipf;
 use crate::{KEYS, Result};
 use random::Random;
-use zipf::Zipf;
 
 /// Bytes of replies that a connection can hold: a whole batch.
 const REPLY_BYTES: usize = 256 * 1024;

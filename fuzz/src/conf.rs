@@ -43,6 +43,7 @@ fn check(srv: &[u8], map: &[u8]) {
     let filesystems = filesystems
         .map(|kind| DirFilesystem { dir: Path::new("data").to_owned(), filesystem: Ok(kind) });
     let machine = Machine {
+        shm_free_bytes: None,
         ram_bytes: Some(1 << 30),
         filesystems: filesystems.into(),
         missing_program: None,

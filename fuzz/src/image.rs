@@ -17,14 +17,11 @@ use frs::store::{Runtime, close_clean, prepare};
 
 use super::world::{
     BizKey, CHAIN, FILE_WORDS, FILES, KEY_NODES, KEYS, NODE_WORDS, NOW, PAGE_WORDS, World, ask,
-    bytes_of, head, node, slot_byte,
+    bytes_of, head, node, slot_byte, write_pieces,
 };
 
 const RUNTIME: usize = FILES;
 const CONF: usize = FILES + 1;
-
-/// Bytes of one piece, at most.
-const PIECE_MAX: usize = 64;
 
 thread_local! {
     static WORLD: RefCell<World> = RefCell::new(World::new());
@@ -63,19 +60,12 @@ pub fn run(data: &[u8]) {
 
 /// Writes the pieces over a file. Of runtime.mmap, which is large, the parts that are read come one
 /// behind the other.
-fn write(world: &World, which: usize, mut pieces: &[u8]) {
-    let file = &world.files[which].file;
-    while let Some(([low, high, len], rest)) = pieces.split_first_chunk::<3>() {
-        let at = u64::from(u16::from_le_bytes([*low, *high]));
-        let (piece, rest) = rest.split_at(rest.len().min(usize::from(*len) % PIECE_MAX));
-        pieces = rest;
-        let at = match which {
-            RUNTIME => runtime_byte(at),
-            CONF => at % 2048,
-            _ => at % (FILE_WORDS as u64 * 8),
-        };
-        file.write_all_at(piece, at).expect("written");
-    }
+fn write(world: &World, which: usize, pieces: &[u8]) {
+    write_pieces(&world.files[which].file, pieces, |at| match which {
+        RUNTIME => runtime_byte(at),
+        CONF => at % 2048,
+        _ => at % (FILE_WORDS as u64 * 8),
+    });
 }
 
 fn runtime_byte(at: u64) -> u64 {

@@ -4,6 +4,7 @@
 //! The targets in fuzz_targets/ call these functions with ever new inputs; tests/it/corpus.rs calls
 //! them with those that are kept in tests/corpus.
 
+pub mod checkpoint;
 pub mod conf;
 pub mod http;
 pub mod image;
@@ -24,7 +25,8 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
+    Target { name: "checkpoint", run: checkpoint::run },
     Target { name: "conf", run: conf::run },
     Target { name: "http", run: http::run },
     Target { name: "image", run: image::run },

@@ -22,6 +22,8 @@ pub const KEY_NODES: usize = 2;
 pub const CHAIN: usize = 4;
 /// Words of a node.
 pub const NODE_WORDS: usize = 24;
+/// Bytes of one piece that an input writes, at most.
+const PIECE_MAX: usize = 64;
 /// Words of a page.
 pub const PAGE_WORDS: usize = 512;
 /// Words of a group file.
@@ -29,7 +31,7 @@ pub const FILE_WORDS: usize = PAGE_WORDS + KEY_NODES * KEY_NODE_WORDS;
 const KEY_NODE_WORDS: usize = at::HEAD_WORDS + CHAIN * NODE_WORDS;
 
 /// Every policy, in nodes of keys and of a whole business.
-const MAP: &str = r#"<map>
+pub const MAP: &str = r#"<map>
   <group name="g" files="2" key-nodes="2" chain="4" node-size="192"/>
   <biz id="1" name="login" key="string">
     <limit policy="interval" interval="60s" max="5" debt="3" ban="10m"/>
@@ -122,13 +124,14 @@ impl Kept {
         Kept { path, file, len, inode, parts }
     }
 
-    fn whole(path: PathBuf) -> Kept {
+    /// All of a file.
+    pub fn whole(path: PathBuf) -> Kept {
         let bytes = std::fs::metadata(&path).expect("it is there").len();
         Kept::of(path, &[Part { from: 0, len: bytes as usize }])
     }
 
     /// Puts it back; false where the directory holds another file by now.
-    fn restore(&self) -> bool {
+    pub fn restore(&self) -> bool {
         let there = std::fs::metadata(&self.path);
         if there.map_or(true, |there| there.ino() != self.inode) {
             return false;
@@ -145,9 +148,7 @@ impl Kept {
 impl World {
     /// Makes it.
     pub fn new() -> World {
-        let memory = Path::new("/dev/shm");
-        let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
-        let dir = dir.expect("a directory");
+        let dir = directory();
         let data = dir.path();
         let srv = format!(
             "<srv><workers>1</workers><listen>127.0.0.1:1</listen><data dir=\"{}\"/>\
@@ -196,6 +197,23 @@ impl World {
         if !self.files.iter().all(Kept::restore) {
             *self = World::new();
         }
+    }
+}
+
+/// A new directory, in memory where that is to be had.
+pub fn directory() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    dir.expect("a directory")
+}
+
+/// Writes the pieces of an input over a file: an offset, a length and so many bytes each.
+pub fn write_pieces(file: &File, mut pieces: &[u8], place: impl Fn(u64) -> u64) {
+    while let Some(([low, high, len], rest)) = pieces.split_first_chunk::<3>() {
+        let at = u64::from(u16::from_le_bytes([*low, *high]));
+        let (piece, rest) = rest.split_at(rest.len().min(usize::from(*len) % PIECE_MAX));
+        pieces = rest;
+        file.write_all_at(piece, place(at)).expect("written");
     }
 }
 

@@ -15,6 +15,13 @@ pub const GROUP_CREATED: usize = group::CREATED;
 /// Word of the CRC there, over all words before it.
 pub const GROUP_CRC: usize = group::CRC;
 
+/// Word of the format in the header of a checkpoint.
+pub const CHECKPOINT_FORMAT: usize = crate::store::CHECKPOINT_FORMAT;
+/// Word of the CRC there, over all words before it.
+pub const CHECKPOINT_CRC: usize = crate::store::CHECKPOINT_CRC;
+/// The same in the format before.
+pub const CHECKPOINT_FORMER_CRC: usize = crate::store::CHECKPOINT_FORMER_CRC;
+
 /// First word of runtime.mmap's slots.
 pub const SLOTS_START: usize = layout::runtime::SLOTS_START;
 /// Words of a slot.

@@ -6,12 +6,15 @@
 mod call_rate;
 mod edit_record;
 mod execute;
+mod flushing;
+mod former_limits;
 pub(crate) mod identity;
 mod leases;
 mod members;
 mod moving;
 mod outcome;
 mod parked_bytes;
+mod quotas;
 mod records;
 mod request;
 mod room;
@@ -90,13 +93,16 @@ impl ItemError {
 
 pub use call_rate::{CallRate, CallRateText};
 pub use edit_record::{Clearing, LimitUse, RecordEdit, RecordError, RecordFigures, RecordName};
-pub use execute::{RefusalSample, RefusedItem};
+pub use execute::{RefusalSample, RefusedItem, Refuser};
+pub use flushing::Flushing;
+pub use former_limits::{note_former_limits, note_limits_in_force};
 pub use leases::{LeaseKey, LeaseMoment, LeasePass, LeasedLimit};
 pub use moving::{MoveCounts, MovePass, MoveStep};
 pub use outcome::Outcome;
 pub use parked_bytes::{
     SPARE_BYTES, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES, WAITING_WINDOW_BYTES,
 };
+pub use quotas::QUOTAS_MAX;
 pub use records::{
     ChangedRecord, Inserted, Record, RecordPlace, SentRecords, Step, StepBounds, Whereabouts,
 };
@@ -104,7 +110,7 @@ pub use request::{Command, Item, ItemNames, ItemOptions, Request};
 pub use room::{Chain, ChainPlace, SpillingGroup};
 pub use table::Seen;
 
-pub use crate::limit::{Details, Figures, Heard, HistorySpan, LimitFigures, List, Verdict};
+pub use crate::limit::{Details, Figures, Heard, HistorySpan, LimitFigures, List, Quota, Verdict};
 
 /// The answer on one item.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -333,8 +339,8 @@ impl Service {
         self.table.set_now(now);
         self.table.lease_clock().set_now(boot_ms);
         if let Some(incarnation) = &mut self.incarnation {
-            let now = incarnation.now(self.handle.runtime());
-            self.table.lease_clock().set_incarnation(now);
+            let own = incarnation.now(self.handle.runtime());
+            self.table.lease_clock().set_incarnation(own, incarnation.is_unproven());
         }
     }
 

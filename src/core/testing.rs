@@ -1,5 +1,6 @@
 //! A data directory for the unit tests of store and service, prepared as a master does it.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::base::sync::Ordering;
@@ -7,6 +8,7 @@ use crate::base::sys;
 use crate::conf::{ClusterSecret, Conf, Overlay, Texts, active};
 use crate::service::{
     Answer, Answers, Command, ItemError, ItemOptions, Request, Role, Service, Verdict,
+    note_former_limits,
 };
 use crate::store::layout::runtime::FILE_QUARANTINE;
 use crate::store::{self, Group, Prepared, Runtime};
@@ -15,6 +17,31 @@ use crate::store::{self, Group, Prepared, Runtime};
 pub fn told(name: &str) -> String {
     std::env::var(name)
         .unwrap_or_else(|_| panic!("no test: {name} is set by the one that starts it"))
+}
+
+/// Reports that this thread's test cannot run, and why. With FRS_REQUIRE_ALL=1 it fails instead.
+#[track_caller]
+pub fn skip(why: &str) {
+    let all_must_run = std::env::var_os("FRS_REQUIRE_ALL").is_some_and(|value| value == "1");
+    assert!(!all_must_run, "{why}");
+    say_skipped(why);
+}
+
+/// Reports that this thread's test leaves out what this machine cannot do. This never fails.
+pub fn say_skipped(why: &str) {
+    let thread = std::thread::current();
+    // Not by a macro: the harness shows a macro's output for failed tests only.
+    let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", thread.name().unwrap_or("a test"));
+}
+
+/// Whether this process can act as other users. Reports it if not.
+#[track_caller]
+pub fn is_root() -> bool {
+    let is_root = nix::unistd::Uid::effective().is_root();
+    if !is_root {
+        skip("it needs root, to act as other users");
+    }
+    is_root
 }
 
 /// Room in a file system in memory for all tests that run at once.
@@ -76,6 +103,7 @@ impl World {
         let program = std::env::current_exe().unwrap();
         let owned = tempfile::tempdir_in(program.parent().unwrap()).unwrap();
         if sys::is_in_memory(owned.path()).unwrap() {
+            skip("nothing is on disk");
             return None;
         }
         let dir = owned.path().to_path_buf();
@@ -109,12 +137,16 @@ impl World {
     /// Puts a map.xml in force whose groups have another geometry: they begin to move.
     pub fn begin_moves(&mut self, map: &str, generation: u64) -> Prepared {
         let srv = self.srv();
+        let before = active::read(&self.dir, generation - 1);
         self.conf = Conf::parse("srv.xml", &srv, "map.xml", map)
             .unwrap_or_else(|faults| panic!("{faults}"));
         let begin = self.conf.map.groups.iter().map(|group| group.name.clone()).collect();
         let moves = store::Moves { begin, ..store::Moves::default() };
         let prepared = self.prepare_moving(&moves);
-        let mut overlay = Overlay::default();
+        let mut overlay = active::read_overlay(&self.dir, generation - 1).unwrap_or_default();
+        if let Ok(before) = before {
+            note_former_limits(&mut overlay, &before, &self.conf);
+        }
         overlay.set_moving(prepared.moving.clone());
         active::write_overlaid(&self.dir, generation, &Texts::of(srv, map), &overlay).unwrap();
         self.runtime().publish(generation);
@@ -145,6 +177,20 @@ impl World {
     /// Like [`World::publish`], with a cluster.
     pub fn publish_shared(&self, map: &str, generation: u64) {
         self.publish_both(shared_srv(&self.dir), map, generation);
+    }
+
+    /// Like [`World::publish_shared`], after the generation before, as a reload does it.
+    pub fn reload_shared(&self, map: &str, generation: u64) {
+        let before = active::read(&self.dir, generation - 1).unwrap();
+        let mut overlay = active::read_overlay(&self.dir, generation - 1).unwrap();
+        note_former_limits(&mut overlay, &before, &self.shared_conf(map));
+        self.publish_overlaid(map, generation, &overlay);
+    }
+
+    /// A configuration with a cluster that is not in force.
+    pub fn shared_conf(&self, map: &str) -> Conf {
+        let conf = Conf::parse("srv.xml", &shared_srv(&self.dir), "map.xml", map);
+        conf.unwrap_or_else(|faults| panic!("{faults}"))
     }
 
     /// Like [`World::publish`], with no limit enforced.
@@ -249,6 +295,13 @@ pub fn request(command: Command, atomic: bool, items: &[Ask<'_>]) -> Request {
 }
 
 impl Service {
+    /// Writes all groups on disk back, as the keeper does.
+    pub fn flush(&mut self) {
+        let mut flushing = self.begin_flush();
+        let over = std::iter::from_fn(|| Some(self.flush_part(&mut flushing))).flatten().next();
+        over.expect("it ends").expect("written");
+    }
+
     pub fn answers(&mut self, request: &Request, now: u64) -> Answers {
         let mut answers = Answers::default();
         self.begin_tick();

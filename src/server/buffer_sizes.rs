@@ -61,7 +61,7 @@ mod tests {
             in_hand_buffers: 38,
             refused_clients: 1024,
             client_bytes: 1 << 10,
-            head_bytes: 1 << 10,
+            head_bytes: 2 << 10,
             answer_bytes: 320,
             window_bytes: 13,
             echo_factor: 6,

@@ -2,6 +2,7 @@
 //!
 //! | room | what it does |
 //! | --- | --- |
+//! | [`account`] | the user that a server started as root acts as |
 //! | [`protocol`] | XML, JSON and HTTP: bytes to requests, answers to bytes |
 //! | [`net`] | listeners, streams, timers |
 //! | [`process`] | messages, locks, the log: what processes share |
@@ -13,6 +14,7 @@
 //! | [`master`] | starts, reloads, upgrades and replaces the others |
 //! | [`buffer_sizes`] | the sizes of all buffers, for `frs check` |
 
+pub mod account;
 pub mod admin;
 pub mod buffer_sizes;
 pub mod courier;

@@ -4,10 +4,11 @@
 //! Exit status: 0 as asked; 1 faulty configuration or data, or something is in use; 2 wrong usage.
 
 use std::fmt::Display;
-use std::io::{self, ErrorKind, Write};
-use std::path::PathBuf;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use frs::base::figures::grouped;
 use frs::conf::Machine;
@@ -19,6 +20,7 @@ use frs_server::process::child::ForkedChild;
 use frs_server::process::envoy;
 use frs_server::process::log;
 use frs_server::process::result_files::Reloaded;
+use frs_server::protocol::visible;
 use frs_server::{courier, keeper, worker};
 
 /// What the manual page says beside the options.
@@ -36,7 +38,7 @@ or an address is in use; 2 wrong usage.";
 
 /// A frequency-limit server on shared memory.
 #[derive(Parser)]
-#[command(name = "frs", version, args_conflicts_with_subcommands = true, after_long_help = MORE)]
+#[command(name = "frs", version, after_long_help = MORE)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
@@ -59,9 +61,9 @@ struct Serve {
 
 #[derive(Args)]
 struct ConfDir {
-    /// Directory of srv.xml and map.xml
-    #[arg(long, value_name = "DIR", default_value = "conf")]
-    conf: PathBuf,
+    /// Directory of srv.xml and map.xml, before or behind the command [default: conf]
+    #[arg(long, value_name = "DIR")]
+    conf: Option<PathBuf>,
 }
 
 /// The files of the configuration, and what replaces settings of srv.xml.
@@ -126,6 +128,42 @@ fn parse_set(text: &str) -> Result<Setting, SettingError> {
     Setting::parse(text, "--set")
 }
 
+impl ConfDir {
+    fn path(&self) -> &Path {
+        self.conf.as_deref().unwrap_or(Path::new("conf"))
+    }
+}
+
+impl Command {
+    /// The command with the options that stand before it: `--conf` alone may.
+    fn after(mut self, before: Serve) -> Result<Command, &'static str> {
+        let Serve { conf: WholeConf { dir, data, listen, workers, set }, strict, accept_loss } =
+            before;
+        let is_alone =
+            data.data.is_none() && listen.is_empty() && workers.is_none() && set.is_empty();
+        if strict || accept_loss || !is_alone {
+            return Err(
+                "only --conf may stand before a command: write the other options behind it",
+            );
+        }
+        let own = match &mut self {
+            Command::Serve(Serve { conf, .. }) | Command::Check(conf) => &mut conf.dir.conf,
+            Command::Reload { place, .. }
+            | Command::Checkpoint(place)
+            | Command::Stop(place)
+            | Command::Status(place) => &mut place.dir.conf,
+        };
+        match (own.is_some(), dir.conf) {
+            (true, Some(_)) => {
+                return Err("--conf stands before the command and behind it: expected it once");
+            }
+            (false, Some(conf)) => *own = Some(conf),
+            (_, None) => {}
+        }
+        Ok(self)
+    }
+}
+
 impl DataDir {
     fn settings(&self) -> impl Iterator<Item = Setting> {
         self.data.iter().map(|dir| Setting::named("data.dir", dir, "--data"))
@@ -173,8 +211,15 @@ fn main() -> ExitCode {
     if let Some(status) = frs_pages::write_if_asked(Arguments::command) {
         return status;
     }
-    let arguments = Arguments::parse();
-    let result = match arguments.command.unwrap_or(Command::Serve(arguments.serve)) {
+    let Arguments { command, serve: before } = Arguments::parse();
+    let command = match command {
+        None => Ok(Command::Serve(before)),
+        Some(command) => command.after(before),
+    };
+    let command = command.unwrap_or_else(|words| {
+        Arguments::command().error(ErrorKind::ArgumentConflict, words).exit()
+    });
+    let result = match command {
         Command::Serve(how) => serve(&how),
         Command::Check(conf) => check(&conf),
         Command::Reload { place, lossy } => reload(&place, lossy),
@@ -191,7 +236,7 @@ fn main() -> ExitCode {
 fn serve(how: &Serve) -> Result<(), Failed> {
     let settings = how.conf.settings()?;
     let how = Start {
-        conf_dir: &how.conf.dir.conf,
+        conf_dir: how.conf.dir.path(),
         settings: &settings,
         strict: how.strict,
         accepts_loss: how.accept_loss,
@@ -221,7 +266,8 @@ fn become_child(child: ForkedChild) -> Result<(), Failed> {
 
 fn check(of: &WholeConf) -> Result<(), Failed> {
     let settings = of.settings()?;
-    let loaded = Conf::load_texts(&of.dir.conf, &settings);
+    say(master::conf_trust::look(of.dir.path()), |()| ())?;
+    let loaded = Conf::load_texts(of.dir.path(), &settings);
     let loaded = loaded.and_then(|loaded| store::settled(loaded, &[]));
     let LoadedConf { conf, .. } = loaded.map_err(|faults| {
         for fault in faults.iter() {
@@ -239,17 +285,27 @@ fn check(of: &WholeConf) -> Result<(), Failed> {
         tell(format_args!("{name} is \"{value}\" ({origin}), whatever srv.xml says"))?;
     }
     tell(report.text.trim_end_matches('\n'))?;
-    let Forecast { lines, warnings: refused } = master::forecast(&conf);
+    let Forecast { lines, warnings, refusals } = master::forecast(&conf);
+    let restarts = master::restart_needs(&conf.srv.data.dir, of.dir.path());
     lines.iter().try_for_each(tell)?;
-    let mut warnings = report.warnings.iter().chain(&token_warnings).chain(&refused);
+    let mut warnings = report.warnings.iter().chain(&token_warnings).chain(&warnings);
     warnings.try_for_each(|warning| tell(format_args!("warning: {warning}")))?;
-    report.faults.iter().for_each(|fault| eprintln!("{fault}"));
-    if report.faults.is_empty() {
-        tell("ok")
-    } else {
+    let refused = |need| tell(format_args!("warning: a reload is refused: {need}"));
+    restarts.iter().try_for_each(refused)?;
+    report.faults.iter().chain(&refusals).for_each(|fault| eprintln!("{fault}"));
+    if !report.faults.is_empty() {
         eprintln!("{}", count_words(report.faults.len()));
-        Err(Failed)
+        return Err(Failed);
     }
+    if !refusals.is_empty() {
+        eprintln!("refused: a start or a reload would fail");
+        return Err(Failed);
+    }
+    if !restarts.is_empty() {
+        tell("ok for a start; the running server refuses a reload")?;
+        return Err(Failed);
+    }
+    tell("ok")
 }
 
 fn count_words(faults: usize) -> String {
@@ -257,7 +313,7 @@ fn count_words(faults: usize) -> String {
 }
 
 fn checkpoint(place: &Place) -> Result<(), Failed> {
-    let made = say(command::checkpoint(&place.dir.conf, &place.settings()?), |made| made)?;
+    let made = say(command::checkpoint(place.dir.path(), &place.settings()?), |made| made)?;
     made.iter().try_for_each(|group| {
         let (name, pages) = (&group.name, grouped(group.written_pages));
         tell(format_args!("group {name}: checkpoint {}, {pages} pages written", group.number))
@@ -265,35 +321,37 @@ fn checkpoint(place: &Place) -> Result<(), Failed> {
 }
 
 fn stop(place: &Place) -> Result<(), Failed> {
-    let pid = say(command::stop(&place.dir.conf, &place.settings()?), |pid| pid)?;
+    let pid = say(command::stop(place.dir.path(), &place.settings()?), |pid| pid)?;
     tell(format_args!("stopped (process {pid})"))
 }
 
 fn status(place: &Place) -> Result<(), Failed> {
-    let text = say(command::status(&place.dir.conf, &place.settings()?), |text| text)?;
+    let text = say(command::status(place.dir.path(), &place.settings()?), |text| text)?;
     tell(text.trim_end_matches('\n'))
 }
 
 fn reload(place: &Place, lossy: bool) -> Result<(), Failed> {
-    match say(command::reload(&place.dir.conf, &place.settings()?, lossy), |result| result)? {
-        Reloaded::Taken { generation, laggards } => {
+    match say(command::reload(place.dir.path(), &place.settings()?, lossy), |result| result)? {
+        Reloaded::Taken { generation, laggards, fresh } => {
             tell(format_args!("taken: generation {generation}"))?;
+            fresh.iter().try_for_each(tell)?;
             let mut laggards = laggards.iter();
             laggards.try_for_each(|laggard| tell(format_args!("not yet acknowledged by {laggard}")))
         }
-        Reloaded::Refused { faults } => {
-            faults.iter().for_each(|fault| eprintln!("{fault}"));
+        Reloaded::Refused { faults, .. } => {
+            faults.iter().for_each(|fault| eprintln!("{}", visible::in_text(&fault.to_string())));
             eprintln!("refused: the old configuration stays in force");
             Err(Failed)
         }
     }
 }
 
-/// Writes lines to standard output. A reader that has closed the pipe, as `head` does, wants no
-/// more, and that is no failure.
+/// Writes lines to standard output. They may name what others have written into files: characters
+/// that a terminal would act on are shown by number. A reader that has closed the pipe, as `head`
+/// does, wants no more, and that is no failure.
 fn tell(lines: impl Display) -> Result<(), Failed> {
-    match writeln!(io::stdout(), "{lines}") {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+    match writeln!(io::stdout(), "{}", visible::in_text(&lines.to_string())) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             eprintln!("cannot write the output: {error}");
             Err(Failed)
         }

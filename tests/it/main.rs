@@ -25,6 +25,7 @@ mod life;
 mod limits;
 mod load;
 mod openapi;
+mod power_cut;
 mod process;
 mod python;
 mod resp;

@@ -14,6 +14,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyInt, PyString, PyTuple, PyType};
 
+use crate::errors::once;
+
 /// The longest ints that are a key as digits, in bits: 1024 digits, the most that a key has.
 const KEY_BITS: u64 = 3402;
 /// The longest ints that a message shows as digits, in bits.
@@ -71,8 +73,9 @@ impl<'a> Text<'a> {
         static KINDS: [PyOnceLock<Py<PyType>>; 2] = [PyOnceLock::new(), PyOnceLock::new()];
         let py = object.py();
         let [four, six] = &KINDS;
-        let four = four.import(py, "ipaddress", "IPv4Address")?;
-        let six = six.import(py, "ipaddress", "IPv6Address")?;
+        let kind = |name: &str| Ok(py.import("ipaddress")?.getattr(name)?.cast_into()?.unbind());
+        let four = once(py, four, || kind("IPv4Address"))?.bind(py);
+        let six = once(py, six, || kind("IPv6Address"))?.bind(py);
         if !object.is_instance(four)? && !object.is_instance(six)? {
             return Ok(None);
         }

@@ -126,9 +126,25 @@ fn shortened(text: &str) -> String {
 
 fn new(py: Python<'_>, class: &str, text: &str) -> PyErr {
     static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
-    let module = ERRORS.get_or_try_init(py, || py.import("frs._errors").map(Bound::unbind));
+    let module = once(py, &ERRORS, || py.import("frs._errors").map(Bound::unbind));
     let raised = module
         .and_then(|module| module.bind(py).getattr(class))
         .and_then(|class| class.call1((text,)));
     raised.map_or_else(|error| error, PyErr::from_value)
+}
+
+/// What a cell holds, made at first use. It is made before the cell is touched, and the cell is set
+/// in one step: `get_or_init` gives the interpreter away while the cell is being initialized, maybe
+/// to a thread that forks, whose child would wait for that cell for ever.
+pub fn once<'c, T>(
+    py: Python<'_>,
+    cell: &'c PyOnceLock<T>,
+    make: impl FnOnce() -> PyResult<T>,
+) -> PyResult<&'c T> {
+    if let Some(value) = cell.get(py) {
+        return Ok(value);
+    }
+    // Another thread may have been first.
+    let _ = cell.set(py, make()?);
+    Ok(cell.get(py).expect("it is set"))
 }

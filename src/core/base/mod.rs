@@ -1,6 +1,8 @@
 //! The lowest layer. It knows nothing of limits, files or requests.
 
 #[cfg(not(loom))]
+pub mod causes;
+#[cfg(not(loom))]
 pub mod clock;
 #[cfg(not(loom))]
 pub mod figures;

@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use crate::base::causes::with_causes;
 use crate::service::ItemError;
 use crate::store;
 
@@ -33,6 +34,12 @@ pub enum Error {
 
 /// An error of the layers below.
 type Source = Box<dyn std::error::Error + Send + Sync>;
+
+/// An error of the store with its causes. It has no source besides, so nothing is said twice where
+/// a program shows the sources of an error.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", with_causes(.0))]
+struct Told(store::Error);
 
 /// Why a program could not attach.
 #[derive(Debug, thiserror::Error)]
@@ -101,12 +108,12 @@ impl AttachError {
         match error {
             store::Error::Programs { most, .. } => AttachError::Full { data_dir, most },
             error if none || matches!(error, store::Error::Unpublished { .. }) => {
-                AttachError::NoServer { data_dir, source: error.into() }
+                AttachError::NoServer { data_dir, source: Told(error).into() }
             }
             error if kind == Some(ErrorKind::PermissionDenied) => {
-                AttachError::Denied { data_dir, source: error.into() }
+                AttachError::Denied { data_dir, source: Told(error).into() }
             }
-            error => AttachError::Failed { data_dir, source: error.into() },
+            error => AttachError::Failed { data_dir, source: Told(error).into() },
         }
     }
 }

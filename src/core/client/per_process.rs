@@ -3,12 +3,10 @@
 //! Invariant: a process uses only the pool of its own generation, which no ancestor has ever
 //! touched. So a process never meets a lock or a half-done change that a fork has copied.
 
-use std::sync::OnceLock;
-
 use super::attachment::Attachment;
 use super::error::AttachError;
 use super::pool::Pool;
-use crate::base::sys;
+use crate::base::sys::{self, SetOnce};
 
 /// Generations of forked children that a client works in.
 const GENERATIONS: usize = 64;
@@ -19,16 +17,17 @@ pub(super) struct Pools {
     made_at: u64,
     /// Places in each pool.
     size: usize,
-    /// By the number of forks since then. Boxed, because most are never made.
-    generations: [OnceLock<Box<Pool>>; GENERATIONS],
+    /// By the number of forks since then. Most are never made. Each is made by one exchange, so no
+    /// fork comes amid it.
+    generations: [SetOnce<Pool>; GENERATIONS],
 }
 
 impl Pools {
     /// The pools of a client made at this count of forks.
     pub fn new(forks: u64, size: usize, first: Attachment) -> Pools {
         let pools =
-            Pools { made_at: forks, size, generations: [const { OnceLock::new() }; GENERATIONS] };
-        let _ = pools.generations[0].set(Box::new(Pool::new(size, Some(first))));
+            Pools { made_at: forks, size, generations: [const { SetOnce::new() }; GENERATIONS] };
+        pools.generations[0].get_or_set(|| Box::new(Pool::new(size, Some(first))));
         pools
     }
 
@@ -37,8 +36,8 @@ impl Pools {
     pub fn set_size(&mut self, size: usize) {
         self.size = size;
         let own = sys::forks().wrapping_sub(self.made_at) as usize;
-        if let Some(pool) = self.generations.get_mut(own).and_then(OnceLock::take) {
-            let _ = self.generations[own].set(Box::new(pool.resized(size)));
+        if let Some(pool) = self.generations.get_mut(own).and_then(SetOnce::take) {
+            self.generations[own].get_or_set(|| Box::new(pool.resized(size)));
         }
     }
 
@@ -46,7 +45,7 @@ impl Pools {
     #[inline]
     pub fn of(&self, forks: u64) -> Result<&Pool, AttachError> {
         let generation = forks.wrapping_sub(self.made_at) as usize;
-        match self.generations.get(generation).and_then(OnceLock::get) {
+        match self.generations.get(generation).and_then(SetOnce::get) {
             Some(pool) => Ok(pool),
             None => self.make(generation),
         }
@@ -57,7 +56,7 @@ impl Pools {
         let Some(pool) = self.generations.get(generation) else {
             return Err(AttachError::Forked { most: GENERATIONS - 1 });
         };
-        Ok(pool.get_or_init(|| {
+        Ok(pool.get_or_set(|| {
             self.ancestors(generation).for_each(Pool::leave);
             Box::new(Pool::new(self.size, None))
         }))
@@ -65,7 +64,7 @@ impl Pools {
 
     fn ancestors(&self, generation: usize) -> impl Iterator<Item = &Pool> {
         let older = &self.generations[..generation.min(GENERATIONS)];
-        older.iter().filter_map(OnceLock::get).map(|pool| &**pool)
+        older.iter().filter_map(SetOnce::get)
     }
 
     /// Leaks the pools of ancestors instead of dropping them: an ancestor may have been using them

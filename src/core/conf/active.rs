@@ -176,6 +176,21 @@ pub fn read(data_dir: &Path, generation: u64) -> Result<Conf, ActiveError> {
     Ok(placed(conf, data_dir, &active.directory))
 }
 
+/// Reads `srv.xml` and `map.xml` of `conf_dir` as a reload of the server of this generation does:
+/// with what was laid over srv.xml when it started. Paths in the result are those of [`read()`].
+///
+/// # Errors
+/// A damaged file; inside, all faults of the configuration.
+pub fn reread(
+    data_dir: &Path,
+    generation: u64,
+    conf_dir: &Path,
+) -> Result<Result<Conf, Faults>, ActiveError> {
+    let active = load(data_dir, generation)?;
+    let loaded = Conf::load_texts(conf_dir, &active.texts.settings);
+    Ok(loaded.map(|loaded| placed(loaded.conf, data_dir, &active.directory)))
+}
+
 /// Whether a generation is exactly what [`write_overlaid()`] would write here and now for these
 /// texts and this overlay.
 ///
@@ -199,6 +214,7 @@ pub fn placed(mut conf: Conf, data_dir: &Path, directory: &Path) -> Conf {
     let data = &mut conf.srv.data;
     data.dir = data_dir.to_owned();
     data.live = data.live.take().map(|live| directory.join(live));
+    conf.srv.map_file = conf.srv.map_file.take().map(|file| directory.join(file));
     conf.srv.log.file = conf.srv.log.file.take().map(|file| directory.join(file));
     let absolute = |listen: &mut Listen| {
         if let Listen::Unix(path) = listen {
@@ -230,6 +246,12 @@ pub fn placed(mut conf: Conf, data_dir: &Path, directory: &Path) -> Conf {
 /// A damaged file: the error names the field, what was found and what was expected.
 pub fn read_texts(data_dir: &Path, generation: u64) -> Result<Texts, ActiveError> {
     load(data_dir, generation).map(|active| active.texts)
+}
+
+/// What differs between the files of two generations. None: one of them cannot be read any more.
+pub fn differences(data_dir: &Path, old: u64, new: u64) -> Option<String> {
+    let texts = |generation| read_texts(data_dir, generation).ok();
+    super::differences(&texts(old)?, &texts(new)?)
 }
 
 /// The overlay that was published with a generation.

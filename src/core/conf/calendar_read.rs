@@ -7,6 +7,7 @@ use super::map::{Turns, Unit};
 use super::suggest::nearest;
 use super::value::{Value, only_with, time_of_day, word};
 use super::xml::Element;
+use crate::base::sys;
 
 const UNITS: [(&str, Unit); 6] = [
     ("minute", Unit::Minute),
@@ -57,6 +58,11 @@ fn unit(text: &str) -> Value<Unit> {
 }
 
 fn zone(text: &str) -> Value<TimeZone> {
+    // The database of zones is behind locks of its own, which a forked child would find held.
+    sys::between_forks(|| known_zone(text))
+}
+
+fn known_zone(text: &str) -> Value<TimeZone> {
     match TimeZone::get(text) {
         Ok(zone) if !zone.is_unknown() => Ok(zone),
         _ => Err(zone_expected(text)),

@@ -60,6 +60,7 @@ fn biz(raw: &RawBiz<'_>) -> Option<Biz> {
         sharing: raw.sharing.ok()?,
         epoch: 0,
         lifts: Lifts::default(),
+        former: Vec::new(),
     })
 }
 
@@ -99,7 +100,7 @@ fn geometry_holds(
 }
 
 /// Bytes of the larger of the two nodes of a biz.
-fn node_bytes(biz: &Biz, key_bytes: u32) -> u32 {
+pub(super) fn node_bytes(biz: &Biz, key_bytes: u32) -> u32 {
     let scopes = [Scope::Key, Scope::Biz].map(|scope| biz.node_bytes(scope, key_bytes));
     scopes.into_iter().max().unwrap_or(0)
 }

@@ -61,6 +61,17 @@ impl Geometry {
         self.files as u64 * self.file_bytes()
     }
 
+    /// Bytes of a checkpoint of one file: as much, and from the next page on a checksum for each
+    /// key-node.
+    pub const fn checkpoint_file_bytes(&self) -> u64 {
+        self.file_bytes().next_multiple_of(4096) + self.key_nodes as u64 * 8
+    }
+
+    /// Bytes of both checkpoints of all files.
+    pub const fn checkpoint_bytes(&self) -> u64 {
+        2 * self.files as u64 * self.checkpoint_file_bytes()
+    }
+
     /// Nodes of all files.
     pub const fn nodes(&self) -> u64 {
         self.files as u64 * self.key_nodes as u64 * self.chain as u64

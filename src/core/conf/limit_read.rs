@@ -55,6 +55,23 @@ const POLICIES: [&str; 9] = [
     "count",
     "distinct",
 ];
+/// What others call them, and what they are here.
+const OTHER_NAMES: [(&[&str], &str); 6] = [
+    (
+        &["fixed-window", "fixed", "window", "fixed-window-counter"],
+        "policy=\"interval\", whose window opens at the first use, or policy=\"calendar\", whose \
+         windows turn by the clock",
+    ),
+    (
+        &["sliding-window", "sliding-window-log", "sliding-log", "rolling-window", "moving-window"],
+        "policy=\"sliding\", which is exact, or policy=\"sliding-counter\", which needs 24 bytes \
+         whatever its max is",
+    ),
+    (&["sliding-window-counter"], "policy=\"sliding-counter\""),
+    (&["token-bucket", "bucket"], "policy=\"token\""),
+    (&["leaky-bucket", "cell", "throttle"], "policy=\"gcra\", or policy=\"token\""),
+    (&["quota", "daily", "monthly"], "policy=\"calendar\" with unit, or policy=\"total\""),
+];
 const REFUSING: &[&str] =
     &["interval", "calendar", "sliding", "sliding-counter", "token", "gcra", "total", "distinct"];
 /// The policies with natural windows, which may be remembered.
@@ -85,7 +102,7 @@ pub(super) fn limit(notes: &mut Notes<'_>, element: &Element) -> Checked<Limit> 
     LIMIT.check(notes, element);
     let scopes = word(&[("key", Scope::Key), ("biz", Scope::Biz)]);
     let scope = element.or(notes, "scope", Scope::Key, scopes);
-    let name = element.required(notes, "policy", word(&POLICIES.map(|name| (name, name))));
+    let name = element.required(notes, "policy", policy_name);
     if let Ok(name) = name {
         no_others(notes, element, name);
     }
@@ -107,6 +124,16 @@ pub(super) fn limit(notes: &mut Notes<'_>, element: &Element) -> Checked<Limit> 
     let Exceeded { ban_ms, advice } = exceeded?;
     let (weights, history) = (weights?, history?);
     Ok(Limit { ban_ms, advice, weights, history, ..Limit::new(scope?, policy?) })
+}
+
+fn policy_name(text: &str) -> Value<&'static str> {
+    word(&POLICIES.map(|name| (name, name)))(text).map_err(|expected| {
+        let plain = text.trim().to_lowercase().replace(['_', ' '], "-");
+        match OTHER_NAMES.iter().find(|(names, _)| names.contains(&plain.as_str())) {
+            Some((_, ours)) => format!("{ours} (all: {})", POLICIES.join(", ")),
+            None => expected,
+        }
+    })
 }
 
 /// Notes each setting that belongs to another policy.

@@ -8,6 +8,9 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use nix::unistd::Uid;
+use rustix::fs::{Mode, OFlags, open, openat};
+
 use super::fault::{Checked, Fault, Faults, Faulty, Notes, Source, shown};
 use super::host::Host;
 use super::xml::{Document, Element};
@@ -18,6 +21,8 @@ use super::{
 
 /// The most bytes of a configuration file.
 const MAX_BYTES: u64 = 16 << 20;
+/// Others than the owner may write.
+const FOREIGN_WRITES: u32 = 0o022;
 
 /// The texts of both files, as they were checked, with the names that messages use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,17 +92,16 @@ impl Conf {
     /// All faults of the settings and of both files. A file that cannot be read is a fault.
     #[doc(hidden)]
     pub fn load_texts(dir: &Path, settings: &Settings) -> Result<LoadedConf, Faults> {
-        let [srv, map] = ["srv.xml", "map.xml"].map(|name| {
-            let path = dir.join(name);
-            let name = path.display().to_string();
-            let bytes = read_file(&name, &path);
-            (name, bytes)
-        });
+        let path = dir.join("srv.xml");
+        let name = path.display().to_string();
+        let srv = (name.clone(), read_file(&name, &path));
+        let path = map_path(dir, NamedBytes::read(&srv).with(settings));
+        let name = path.display().to_string();
+        let map = (name.clone(), read_map(&name, &path));
         let named = NamedBytes::read(&srv).with(settings);
         let conf = check(named, NamedBytes::read(&map), &Kept::default(), &Host::this())?;
         if is_same_directory(dir, &conf.srv.data.dir) {
-            // The server holds the lock of the data directory as long as it runs, a change that of
-            // the configuration directory.
+            // The server's user writes the data directory, and should write no srv.xml.
             let outside = settings.iter().find(|setting| setting.name() == "data.dir");
             return Err(Faults::new(vec![Fault {
                 file: outside.map_or(srv.0, |setting| setting.origin().to_owned()),
@@ -133,13 +137,19 @@ impl Conf {
         if let Some(data_dir) = settings.data_dir() {
             return data_dir.map_err(|fault| Faults::new(vec![fault]));
         }
-        let path = dir.join("srv.xml");
-        let name = path.display().to_string();
-        let source = read_file(&name, &path).and_then(|bytes| Source::new(&name, &bytes));
-        let source = source.map(|source| Layered::of(source, Settings::default()));
-        let mut faults = Vec::new();
-        rooted(&source, "srv", &mut faults, srv_read::data_dir)
-            .map_err(|Faulty| Faults::new(faults))
+        read_srv(dir, srv_read::data_dir)
+    }
+
+    /// The user that `srv.xml` of a directory names, whatever else is wrong in the file.
+    ///
+    /// # Errors
+    /// The faults that leave the user unknown.
+    #[doc(hidden)]
+    pub fn user(dir: &Path) -> Result<Option<String>, Faults> {
+        read_srv(dir, |notes, root, complete| {
+            let user = srv_read::user(notes, root, &Host::this())?;
+            if user.is_some() || complete { Ok(user) } else { Err(Faulty) }
+        })
     }
 
     /// Checks two texts. The names are for messages.
@@ -173,6 +183,28 @@ impl Texts {
     }
 }
 
+/// Where map.xml is: beside srv.xml, unless that names another place. Its faults are noted with
+/// those of the whole file.
+fn map_path(dir: &Path, srv: NamedBytes<'_>) -> PathBuf {
+    let named = rooted(&srv.source(), "srv", &mut Vec::new(), |notes, root, _| {
+        srv_read::map_file(notes, root)
+    });
+    named.ok().flatten().unwrap_or_else(|| dir.join("map.xml"))
+}
+
+/// Reads a part of srv.xml.
+fn read_srv<T>(
+    dir: &Path,
+    read: impl FnOnce(&mut Notes<'_>, &Element, bool) -> Checked<T>,
+) -> Result<T, Faults> {
+    let path = dir.join("srv.xml");
+    let name = path.display().to_string();
+    let source = read_file(&name, &path).and_then(|bytes| Source::new(&name, &bytes));
+    let source = source.map(|source| Layered::of(source, Settings::default()));
+    let mut faults = Vec::new();
+    rooted(&source, "srv", &mut faults, read).map_err(|Faulty| Faults::new(faults))
+}
+
 /// What is wrong with the files of the tokens of `<resp>`.
 fn token_faults(file: NamedBytes<'_>, srv: &Srv) -> Vec<Fault> {
     let mut faults = Vec::new();
@@ -190,25 +222,64 @@ fn is_same_directory(one: &Path, other: &Path) -> bool {
     place(one).is_some_and(|one| place(other) == Some(one))
 }
 
-fn read_file(name: &str, path: &Path) -> Result<Vec<u8>, Fault> {
-    let fault = |found: String| Fault {
+/// Reads map.xml. Its directory may be another user's, who changes limits there. That user must not
+/// lead root to a file that only root reads: a fault would quote it. So root opens the directory
+/// once, and follows a link only in one that nobody else writes.
+fn read_map(name: &str, path: &Path) -> Result<Vec<u8>, Fault> {
+    let (parent, Some(file)) = (path.parent(), path.file_name()) else {
+        return read_file(name, path);
+    };
+    if !Uid::effective().is_root() {
+        return read_file(name, path);
+    }
+    let parent = parent.filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    let fault = |error: std::io::Error| unreadable(name, error.to_string());
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let directory = open(parent, flags | OFlags::DIRECTORY, Mode::empty());
+    let directory = File::from(directory.map_err(|errno| fault(errno.into()))?);
+    let of = directory.metadata().map_err(fault)?;
+    let is_roots = of.uid() == 0 && of.mode() & FOREIGN_WRITES == 0;
+    let links = if is_roots { OFlags::empty() } else { OFlags::NOFOLLOW };
+    let opened = openat(&directory, file, flags | links, Mode::empty());
+    let file = File::from(opened.map_err(|errno| fault(errno.into()))?);
+    let found = file.metadata().map_err(fault)?;
+    if !found.is_file() {
+        return Err(unreadable(name, "something that is no file".to_owned()));
+    }
+    let is_its_owners = found.nlink() == 1 && (found.uid() == 0 || found.uid() == of.uid());
+    if !is_roots && !is_its_owners {
+        let found = "a link, or a file of another user than its directory".to_owned();
+        return Err(unreadable(name, found));
+    }
+    read_all(name, file)
+}
+
+fn unreadable(name: &str, found: String) -> Fault {
+    Fault {
         file: name.to_owned(),
         position: None,
         found,
         expected: format!("a readable file of at most {} MiB", MAX_BYTES >> 20),
         line: None,
         count: 1,
-    };
+    }
+}
+
+fn read_file(name: &str, path: &Path) -> Result<Vec<u8>, Fault> {
+    let fault = |found: String| unreadable(name, found);
     // Check the kind before opening: to open a pipe is to wait for its writer.
     let kind = std::fs::metadata(path).map_err(|error| fault(error.to_string()))?;
     if !kind.is_file() {
         return Err(fault("something that is no file".to_owned()));
     }
+    read_all(name, File::open(path).map_err(|error| fault(error.to_string()))?)
+}
+
+fn read_all(name: &str, file: File) -> Result<Vec<u8>, Fault> {
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes));
-    match read {
-        Err(error) => Err(fault(error.to_string())),
-        Ok(length) if length as u64 > MAX_BYTES => Err(fault("a larger one".to_owned())),
+    match file.take(MAX_BYTES + 1).read_to_end(&mut bytes) {
+        Err(error) => Err(unreadable(name, error.to_string())),
+        Ok(length) if length as u64 > MAX_BYTES => Err(unreadable(name, "a larger one".to_owned())),
         Ok(_) => Ok(bytes),
     }
 }
@@ -328,4 +399,37 @@ fn rooted<T>(
     };
     faults.extend(notes.into_faults());
     value
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    use super::*;
+
+    #[test]
+    fn root_follows_a_link_to_map_xml_only_where_nobody_else_makes_one() {
+        if !crate::testing::is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().expect("a directory");
+        let [maps, secret] = ["maps", "secret"].map(|name| dir.path().join(name));
+        std::fs::create_dir(&maps).expect("made");
+        std::fs::write(&secret, "root's").expect("written");
+        let [link, plain] = ["link.xml", "plain.xml"].map(|name| maps.join(name));
+        symlink(&secret, &link).expect("linked");
+        std::fs::write(&plain, "<map/>").expect("written");
+        let read = |path: &Path| read_map("map.xml", path).ok();
+        for (owner, mode, is_followed) in
+            [(0, 0o755, true), (0, 0o777, false), (0, 0o1775, false), (12345, 0o700, false)]
+        {
+            chown(&maps, Some(owner), None).expect("given");
+            std::fs::set_permissions(&maps, PermissionsExt::from_mode(mode)).expect("set");
+            assert_eq!(read(&link).is_some(), is_followed, "{owner} {mode:o}");
+            assert_eq!(read(&plain), Some(b"<map/>".to_vec()), "{owner} {mode:o}");
+        }
+        chown(&plain, Some(54321), None).expect("given");
+        assert_eq!(read(&plain), None, "neither root's nor the directory's owner's");
+        assert_eq!(read(&maps), None, "no file");
+    }
 }

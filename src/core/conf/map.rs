@@ -9,8 +9,10 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 
 use super::cidr::Cidr;
+use super::former::SharedLimits;
 use super::geometry::{Geometry, Written};
 use super::index::BizIndex;
+pub use super::scope::Scope;
 use super::share::{LEASED_WORDS, Sharing};
 
 /// Bytes of a node before its key field.
@@ -164,6 +166,9 @@ pub struct Biz {
     /// How often its bans were lifted since the last reset: an earlier ban is none. None unless
     /// published otherwise.
     pub lifts: Lifts,
+    /// Limits that it had before and machines shared, those that were left last at the end: its
+    /// nodes may still be written under them. None unless published otherwise.
+    pub former: Vec<SharedLimits>,
 }
 
 /// The lifts of a biz's bans since its last reset.
@@ -228,8 +233,20 @@ impl Biz {
     /// A business of the first group that enforces its limits and lists no key.
     pub fn new(id: u32, name: &str, key: KeyType, limits: Vec<Limit>) -> Biz {
         let (name, mode, listed) = (name.to_owned(), Mode::Enforce, Vec::new());
-        let lifts = Lifts::default();
-        Biz { id, name, group: 0, key, mode, limits, listed, sharing: None, epoch: 0, lifts }
+        let (lifts, former) = (Lifts::default(), Vec::new());
+        Biz {
+            id,
+            name,
+            group: 0,
+            key,
+            mode,
+            limits,
+            listed,
+            sharing: None,
+            epoch: 0,
+            lifts,
+            former,
+        }
     }
 
     /// Whether any of its limits bans. Then each key's node holds the end of its ban.
@@ -387,15 +404,6 @@ pub struct Weight {
     pub at: u64,
     /// In thousandths, 0..=1000000.
     pub thousandths: u32,
-}
-
-/// Whose uses a limit counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
-    /// Those of each key.
-    Key,
-    /// Those of the whole biz, in a separate node.
-    Biz,
 }
 
 /// How a limit counts. The limit layer computes it.

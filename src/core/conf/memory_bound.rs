@@ -74,7 +74,7 @@ pub const WANTS_BYTES: u64 = 82 * 4096;
 /// Rows for businesses in a slot.
 pub const BIZ_ROWS: u64 = 4096;
 /// Bytes of a slot for a sketch of refused keys. One more exists for all other businesses.
-pub const SKETCH_BYTES: u64 = 14 * 4096;
+pub const SKETCH_BYTES: u64 = 21 * 4096;
 /// Sketches in a slot.
 pub const SKETCHES: u64 = 64;
 
@@ -150,13 +150,22 @@ pub fn groups_bytes(map: &Map) -> u64 {
     map.groups.iter().map(|group| group.geometry.group_bytes()).sum()
 }
 
+/// Bytes of runtime.mmap with the slots reserved for this server's processes, without their
+/// sketches of refused keys, which get blocks when they are used.
+pub fn places_bytes(conf: &Conf) -> u64 {
+    RUNTIME_BYTES + u64::from(conf.srv.reserved_slots()) * (slot_bytes(conf) - sketches_bytes(conf))
+}
+
+fn sketches_bytes(conf: &Conf) -> u64 {
+    (conf.map.bizs.len() as u64).saturating_add(1).min(SKETCHES) * SKETCH_BYTES
+}
+
 /// Bytes of a slot of runtime.mmap that counts the businesses of `conf`, and may ask its cluster.
 pub fn slot_bytes(conf: &Conf) -> u64 {
     let rows = (conf.map.bizs.len() as u64).saturating_add(2).min(BIZ_ROWS);
     let wants = if conf.srv.cluster.is_some() { WANTS_BYTES } else { 0 };
-    let sketches = (conf.map.bizs.len() as u64).saturating_add(1).min(SKETCHES);
     let rows = (rows * BIZ_ROW_BYTES).next_multiple_of(PAGE_BYTES);
-    SLOT_BYTES + rows + wants + sketches * SKETCH_BYTES
+    SLOT_BYTES + rows + wants + sketches_bytes(conf)
 }
 
 /// Bytes of a process without what is counted separately.

@@ -30,11 +30,13 @@ mod cluster;
 mod cluster_read;
 mod derive;
 mod describe;
+mod differences;
 mod distinct_read;
 mod durable;
 mod epoch;
 mod fault;
 mod fit;
+mod former;
 mod geometry;
 mod host;
 mod index;
@@ -52,6 +54,7 @@ mod resp_read;
 mod resp_tokens;
 mod rls;
 mod rls_read;
+mod scope;
 mod secret_file;
 mod settings;
 mod share;
@@ -89,8 +92,12 @@ pub use cluster::{Cluster, ClusterNode, Login};
 #[doc(hidden)]
 pub use describe::{biz_words, limit_words};
 #[doc(hidden)]
+pub use differences::differences;
+#[doc(hidden)]
 pub use epoch::{EpochStep, MAX_EPOCH};
 pub use fault::{Fault, Faults, Position, SourceLine};
+#[doc(hidden)]
+pub use former::{SharedLimit, SharedLimits};
 pub use geometry::{Geometry, HashKind, OtherSetting};
 #[doc(hidden)]
 pub use geometry::{Room, Written};
@@ -126,7 +133,7 @@ pub use share::{
 #[doc(hidden)]
 pub use srv::{
     Admin, AuthzKey, Checkpoint, Data, FileAccess, Http, Listen, Log, LogFormat, LogLevel, Resp,
-    Rls, SLOTS, Srv,
+    Rls, SLOTS, Srv, UnknownBiz,
 };
 #[doc(hidden)]
 pub use value::{MAX_COUNT, Rate, duration};

@@ -61,6 +61,8 @@ pub struct Tree {
     pub attributes: Vec<(String, String)>,
     /// In the order of the text.
     pub children: Vec<Tree>,
+    /// Its own text, without white space around it.
+    pub text: String,
 }
 
 impl Tree {
@@ -71,6 +73,7 @@ impl Tree {
             name: element.name,
             attributes: attributes.map(|it| (it.name, it.value)).collect(),
             children: element.children.into_iter().map(Tree::of).collect(),
+            text: element.text.trim_matches(xml::white).to_owned(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The overlay: what was switched, reset and begun while the server runs, and is in neither file.
 //! It holds the degrade switch, the epochs of businesses whose counters were reset, how often the
-//! bans of businesses were lifted since, and the groups that move to another geometry.
+//! bans of businesses were lifted since, the limits that shared businesses had before, and the
+//! groups that move to another geometry.
 //!
 //! Invariant: every published generation carries it, so all processes that work with one generation
 //! see the same overlay. It is on disk before it is published, so no restart forgets a reset or a
@@ -12,6 +13,7 @@
 //! degrade true
 //! epoch 1001 3
 //! lifts 1001 1 1795000000000
+//! former 2001 8a41 0e93 key:00f3 biz:1c2d
 //! moving default
 //! moving users lossy
 //! ```
@@ -27,7 +29,8 @@ use std::path::{Path, PathBuf};
 
 use super::durable::write_durably;
 use super::epoch::{EpochStep, MAX_EPOCH};
-use super::{Conf, Lifts, MoveMode};
+use super::former::FormerLimits;
+use super::{Conf, Lifts, MoveMode, SharedLimits};
 use crate::base::clock::Millis;
 use crate::base::sys;
 
@@ -42,6 +45,8 @@ pub struct Overlay {
     epochs: BTreeMap<u32, u64>,
     /// Lifts, if there are any, by the id of their biz.
     lifts: BTreeMap<u32, Lifts>,
+    /// Limits that shared bizs had before.
+    former: FormerLimits,
     /// The groups that move, by their names.
     moving: BTreeMap<String, MoveMode>,
 }
@@ -92,7 +97,7 @@ pub enum OverlayError {
         source: io::Error,
     },
     /// Its text is not what was written.
-    #[error("{}:{line}: found {found:?}, expected `degrade true`, `epoch BIZ NUMBER`, `lifts BIZ NUMBER TIME` or `moving GROUP`", path.display())]
+    #[error("{}:{line}: found {found:?}, expected `degrade true`, `epoch BIZ NUMBER`, `lifts BIZ NUMBER TIME`, `former BIZ SHAPE SHAPE LIMIT` or `moving GROUP`", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -118,6 +123,17 @@ impl Overlay {
         self.epochs.get(&biz).copied().unwrap_or(0)
     }
 
+    /// The businesses that were reset once, and their epochs.
+    pub fn epochs(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.epochs.iter().map(|(&biz, &epoch)| (biz, epoch))
+    }
+
+    /// Whether void nodes of a biz were cleared since an overlay of before.
+    pub(crate) fn has_cleared_since(&self, before: &Overlay) -> bool {
+        let step = |(biz, epoch)| EpochStep::towards(before.epoch(biz), epoch);
+        self.epochs().filter_map(step).any(|step| step.must_clear)
+    }
+
     /// Gives a biz the next epoch. The content of its nodes is then void. `cleared` is the epoch
     /// under which void nodes were cleared last, where the step needs that.
     ///
@@ -137,6 +153,22 @@ impl Overlay {
     fn begin_epoch(&mut self, biz: u32, epoch: u64) {
         self.epochs.insert(biz, epoch);
         self.lifts.remove(&biz);
+        self.former.forget(biz);
+    }
+
+    /// The limits that a shared biz had before, those that were left last at the end.
+    pub fn former(&self, biz: u32) -> &[SharedLimits] {
+        self.former.of(biz)
+    }
+
+    /// A shared biz has other limits than these from now on.
+    pub fn leave_limits(&mut self, biz: u32, limits: SharedLimits) {
+        self.former.leave(biz, limits);
+    }
+
+    /// Forgets the former limits of all bizs but these.
+    pub fn keep_former(&mut self, stays: impl Fn(u32) -> bool) {
+        self.former.retain(stays);
     }
 
     /// The lifts of a biz since its last reset.
@@ -189,6 +221,7 @@ impl Overlay {
         conf.srv.degrade |= self.degrade;
         for biz in &mut conf.map.bizs {
             (biz.epoch, biz.lifts) = (self.epoch(biz.id), self.lifts(biz.id));
+            biz.former = self.former(biz.id).to_vec();
         }
         for group in &mut conf.map.groups {
             group.moving = self.moving.get(&group.name).copied();
@@ -242,6 +275,7 @@ impl Overlay {
                 _ => writeln!(text, "lifts {biz} {count} {last_ms}"),
             };
         }
+        self.former.add_text(&mut text);
         for (group, mode) in &self.moving {
             let lossy = if *mode == MoveMode::Lossy { " lossy" } else { "" };
             let _ = writeln!(text, "moving {group}{lossy}");
@@ -279,6 +313,9 @@ impl Overlay {
             let (biz, lifts) = (biz.parse().ok()?, lifts_of(lifts)?);
             return self.lifts.insert(biz, lifts).is_none().then_some(());
         }
+        if let Some(former) = line.strip_prefix("former ") {
+            return self.former.take(former);
+        }
         let (biz, epoch) = line.strip_prefix("epoch ")?.split_once(' ')?;
         let (biz, epoch) = (biz.parse().ok()?, epoch.parse().ok()?);
         let is_one = (1..=MAX_EPOCH).contains(&epoch);
@@ -305,6 +342,7 @@ fn is_group_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conf::{Scope, SharedLimit};
 
     const NOW: Millis = 1_795_000_000_000;
 
@@ -328,6 +366,9 @@ mod tests {
         assert_eq!(lifts, [lifts_at(2, NOW + 5), lifts_at(1, NOW), Lifts::default()]);
         assert!(overlay.follow(EpochRaise { biz: 9, from: 0, to: MAX_EPOCH - 1 }));
         assert!(overlay.follow(EpochRaise { biz: 9, from: MAX_EPOCH - 1, to: MAX_EPOCH }));
+        let limits = [SharedLimit { scope: Scope::Key, ledger: 0xf3 }].into();
+        overlay.leave_limits(3, SharedLimits { shapes: [0x8a41, 1], limits });
+        assert_eq!((overlay.former(3).len(), overlay.former(7).len()), (1, 0));
         overlay.set_moving(
             [("a-1".to_owned(), MoveMode::Lossy), ("lossy".to_owned(), MoveMode::Lossless)].into(),
         );
@@ -432,6 +473,8 @@ mod tests {
             "moving A",
             "moving a b",
             "moving a\nmoving a lossy",
+            "former 1",
+            "former 1 0001 0002",
         ] {
             fs::write(dir.path().join(NAME), text).unwrap();
             let error = Overlay::read(dir.path()).unwrap_err().to_string();

@@ -38,6 +38,9 @@ pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> Report {
     let mut text = String::new();
     for (at, group) in conf.map.groups.iter().enumerate() {
         group_text(&mut text, group);
+        if let Some(line) = longest_line(&conf.map, at) {
+            let _ = writeln!(text, "  {line}");
+        }
         for biz in conf.map.bizs.iter().filter(|biz| biz.group == at) {
             biz_text(&mut text, biz, group);
         }
@@ -66,6 +69,8 @@ pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> Report {
         .filter_map(|biz| choosers_warning(biz, conf.map.groups.get(biz.group)?))
         .collect();
     warnings.extend(conf.srv.cluster.as_ref().and_then(promises::cluster_warning));
+    let groups = 0..conf.map.groups.len();
+    warnings.extend(groups.filter_map(|group| promises::group_warning(&conf.map, group)));
     warnings.extend(conf.map.bizs.iter().flat_map(promises::biz_warnings));
     if conf.srv.degrade {
         warnings.push("<degrade>true</degrade>: nothing is limited".to_owned());
@@ -159,6 +164,39 @@ fn group_text(text: &mut String, group: &Group) {
     for line in warm::group_lines(group) {
         let _ = writeln!(text, "  {line}");
     }
+}
+
+/// The bytes of one biz's records that make those of all others in its group longer, from which on
+/// it is said.
+const LENGTHENING_BYTES: u64 = 1 << 20;
+
+/// Which biz makes the records of its group more than twice as long as the others need, and how to
+/// part them.
+fn longest_line(map: &Map, at: usize) -> Option<String> {
+    let group = &map.groups[at];
+    let g = &group.geometry;
+    let size = |biz: &Biz| fit::node_bytes(biz, g.key_bytes).next_multiple_of(64);
+    let mut sizes: Vec<(u32, &Biz)> =
+        map.bizs.iter().filter(|biz| biz.group == at).map(|biz| (size(biz), biz)).collect();
+    sizes.sort_by_key(|&(bytes, _)| std::cmp::Reverse(bytes));
+    // Where the records grow most from one biz to the next.
+    let parted = sizes.windows(2).position(|pair| pair[0].0 > 2 * pair[1].0)?;
+    let others = sizes[parted + 1].0;
+    let longer = g.nodes() * u64::from(g.node_bytes.saturating_sub(others));
+    if longer < LENGTHENING_BYTES {
+        return None;
+    }
+    let names = sizes[..=parted].iter().map(|(_, biz)| biz.name.as_str());
+    let names = names.collect::<Vec<_>>().join(", ");
+    let (verb, them, s) = if parted == 0 { ("makes", "it", "") } else { ("make", "them", "s") };
+    Some(format!(
+        "biz{s} {names} {verb} its records {} bytes long; the others need {others}: a <group> of \
+         {them_own} for {them}, with keys=\"…\" for {their} keys, takes {} off this one",
+        grouped(g.node_bytes.into()),
+        bytes(longer),
+        them_own = if parted == 0 { "its own" } else { "their own" },
+        their = if parted == 0 { "its" } else { "their" },
+    ))
 }
 
 /// Which of the numbers are not in map.xml, and where they are from.
@@ -296,7 +334,10 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
          input: the largest of max-head, max-body and {}{resp}\n    \
          reply, the longest to one request: {} items × {answer_bytes} × (1 + limits of a biz) + \
          {echo_factor} × the rest of max-body (echoed, escaped)\n  \
-         {parked}{admin}all at worst: {}, and the kernel's socket buffers\n\
+         {parked}{admin}all at worst: {}, and the kernel's socket buffers\n    \
+         worst: each of the connections sends the longest request, and nobody reads the answers; \
+         max-connections, max-body and max-items of <http> bound it\n    \
+         at rest: {}, and {client} bytes for each idle connection\n\
          largest atomic request: {words} of {} words of the undo log",
         exact_bytes(memory.groups),
         exact_bytes(memory.page_tables),
@@ -313,11 +354,12 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
         bytes(sizes.pooled_bytes),
         grouped(sizes.items(http)),
         exact_bytes(memory.total()),
+        exact_bytes(memory.groups + memory.page_tables + memory.runtime + memory.processes),
         grouped(UNDO_WORDS),
     );
     if let Some(Checkpoint { every_ms, bytes_per_second }) = conf.srv.data.checkpoint {
         let every = duration_text(every_ms);
-        let (disk, marks) = (2 * memory.groups, marks_bytes(map));
+        let (disk, marks) = (checkpoint_bytes(map), marks_bytes(map));
         let dir = conf.srv.data.dir.display();
         let _ = writeln!(
             text,
@@ -328,6 +370,11 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
             exact_bytes(marks),
         );
     }
+}
+
+/// Bytes of both checkpoints of all groups.
+fn checkpoint_bytes(map: &Map) -> u64 {
+    map.groups.iter().map(|group| group.geometry.checkpoint_bytes()).sum()
 }
 
 /// Bytes of the files that mark changed pages: two bits for each, and a header.
@@ -397,11 +444,26 @@ fn disk_warning(conf: &Conf, machine: &Machine) -> Option<String> {
     (groups > ram / DISK_PARTS_OF_RAM).then(|| {
         format!(
             "{dir}: groups of {} on disk are more than 10 % of the memory, {}: the kernel will \
-             throttle every writer; write <data live=\"/dev/shm/frs\">",
+             throttle every writer; {}",
             exact_bytes(groups),
-            exact_bytes(ram)
+            exact_bytes(ram),
+            memory_cure(groups, ram, machine.shm_free_bytes)
         )
     })
+}
+
+/// What helps where groups on disk are too large: memory, if it holds them.
+fn memory_cure(groups: u64, ram: u64, shm_free: Option<u64>) -> String {
+    match shm_free {
+        _ if groups > ram / 2 => "a larger machine or smaller groups".to_owned(),
+        Some(free) if free >= groups => "write <data live=\"/dev/shm/frs\">".to_owned(),
+        free => format!(
+            "write <data live=\"DIR\"> with a DIR on a tmpfs of at least {} (/dev/shm has {} free; \
+             mount -o remount,size=… makes it larger), or make the groups smaller",
+            bytes(groups),
+            free.map_or("nothing".to_owned(), bytes),
+        ),
+    }
 }
 
 enum Judged {

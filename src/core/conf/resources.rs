@@ -70,6 +70,8 @@ pub struct DirFilesystem {
 pub struct Machine {
     /// Bytes of memory, if known.
     pub ram_bytes: Option<u64>,
+    /// Bytes that are free in /dev/shm, if it is a tmpfs.
+    pub shm_free_bytes: Option<u64>,
     /// One for each directory of the configuration.
     pub filesystems: Vec<DirFilesystem>,
     /// Where frs-envoy is looked for and is not, if `<rls>` needs it.
@@ -88,6 +90,7 @@ impl Machine {
         let missing_program = conf.srv.rls.as_ref().map(|_| envoy_program());
         Machine {
             ram_bytes: total_bytes(&meminfo),
+            shm_free_bytes: shm_free_bytes(Path::new("/dev/shm")),
             filesystems,
             missing_program: missing_program.filter(|path| !is_executable(path)),
         }
@@ -103,6 +106,12 @@ pub fn envoy_program() -> PathBuf {
 fn is_executable(path: &Path) -> bool {
     let access = rustix::fs::Access::EXEC_OK;
     path.is_file() && rustix::fs::access(path, access).is_ok()
+}
+
+fn shm_free_bytes(dir: &Path) -> Option<u64> {
+    Filesystem::of(dir).ok().filter(|&kind| kind == Filesystem::Tmpfs)?;
+    let disk = rustix::fs::statvfs(dir).ok()?;
+    Some(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 fn total_bytes(meminfo: &str) -> Option<u64> {

@@ -1,7 +1,8 @@
 //! `<rls>`: what frs-envoy answers on, as checked types.
 //!
 //! Invariant: a descriptor that is limited names a biz of map.xml. Its key is made of names that
-//! each occur once in its entries.
+//! each occur once in its entries. Text stands between two values of a key, and begins with an
+//! ASCII character that is no per cent sign.
 
 /// What a call charges if one of its descriptors is over its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +40,29 @@ pub struct Target {
     pub key: Vec<KeyPart>,
     /// Charge even what is over a limit.
     pub force: bool,
+}
+
+impl Target {
+    /// The bytes that are written `%XX` in the values of the key, so that no two rows of values
+    /// make one key: the per cent sign, and what each text between two values begins with. None in
+    /// a key of one value.
+    pub fn escaped(&self) -> Vec<u8> {
+        let is_value = |part: &KeyPart| matches!(part, KeyPart::Value(_));
+        let first = self.key.iter().position(is_value);
+        let (Some(first), Some(last)) = (first, self.key.iter().rposition(is_value)) else {
+            return Vec::new();
+        };
+        let mut escaped = Vec::new();
+        for part in &self.key[first..last] {
+            if let KeyPart::Text(text) = part {
+                escaped.extend(text.bytes().next());
+            }
+        }
+        if !escaped.is_empty() {
+            escaped.push(b'%');
+        }
+        escaped
+    }
 }
 
 /// One word of `entries`.

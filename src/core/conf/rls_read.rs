@@ -26,7 +26,10 @@ const MAX_ENTRIES: usize = 16;
 const MAX_NAME: usize = 255;
 const ENTRIES_EXPECTED: &str =
     "1 to 16 words: NAME, NAME=VALUE or NAME=PREFIX*, where %20 is a space and %2A a star";
-const KEY_EXPECTED: &str = "text with {NAME} for the value of an entry, {{ and }} for braces";
+const KEY_EXPECTED: &str = "text with {NAME} for the value of an entry, where NAME is as in entries \
+     and %7B, %7D are its braces; {{ and }} for braces";
+const BETWEEN_EXPECTED: &str = "text between two values that begins with an ASCII character other \
+     than %, as in {A}|{B}: without it two rows of values make one key";
 
 /// Reads `<rls>`, if it is there, and notes its faults.
 pub(super) fn rls(
@@ -187,19 +190,24 @@ fn key(text: &str, entries: &[Entry]) -> Value<Vec<KeyPart>> {
             "{" => after.split_once('}').ok_or_else(expected)?,
             _ => return Err(expected()),
         };
+        let name = unescaped(name).ok_or_else(expected)?;
         let mut found = (0..).zip(entries).filter(|(_, entry)| entry.name == name);
         let value = match (found.next(), found.next()) {
             (Some((at, _)), None) => KeyPart::Value(at),
             (Some(_), Some(_)) => {
-                return Err(format!("names that entries has once, not {{{}}}", shown(name)));
+                return Err(format!("names that entries has once, not {{{}}}", shown(&name)));
             }
             _ => {
                 let names = entries.iter().map(|entry| entry.name.as_str());
-                let near = nearest(name, names);
+                let near = nearest(&name, names);
                 let near = near.map_or(String::new(), |near| format!(" (nearest: {near})"));
-                return Err(format!("names of entries, not {{{}}}{near}", shown(name)));
+                return Err(format!("names of entries, not {{{}}}{near}", shown(&name)));
             }
         };
+        let is_between = parts.iter().any(|part| matches!(part, KeyPart::Value(_)));
+        if is_between && !plain.starts_with(|first: char| first.is_ascii() && first != '%') {
+            return Err(BETWEEN_EXPECTED.to_owned());
+        }
         if !plain.is_empty() {
             parts.push(KeyPart::Text(std::mem::take(&mut plain)));
         }
@@ -285,5 +293,36 @@ mod tests {
             assert!(parts(wrong).is_err(), "{wrong}");
         }
         assert!(parts("{usr}").is_err_and(|expected| expected.contains("(nearest: user)")));
+        for joined in ["{user}{path}", "{user}%{path}", "{user}\u{e9}{path}", "a{user}{path}"] {
+            let fault = parts(joined).expect_err(joined);
+            assert!(fault.contains("two rows of values make one key"), "{fault}");
+        }
+    }
+
+    #[test]
+    fn names_in_keys_are_written_as_in_entries() {
+        let entries = entries("{x} a%2Ab c%25d").expect("understood");
+        let parts = |text: &str| key(text, &entries);
+        assert_eq!(parts("{%7Bx%7D}"), Ok(vec![KeyPart::Value(0)]));
+        assert_eq!(parts("{{x}}"), Ok(vec![KeyPart::Text("{x}".to_owned())]));
+        assert_eq!(parts("{a%2Ab}"), Ok(vec![KeyPart::Value(1)]));
+        assert_eq!(parts("{c%25d}"), Ok(vec![KeyPart::Value(2)]));
+        for wrong in ["{a*b}", "{c%d}", "{{x}", "{c%2}"] {
+            assert!(parts(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn keys_of_several_values_escape_what_stands_between_them() {
+        let entries = entries("a b c").expect("understood");
+        let escaped = |text: &str| {
+            let key = key(text, &entries).expect("understood");
+            String::from_utf8(Target { biz: String::new(), key, force: false }.escaped())
+        };
+        let cases =
+            [("all", ""), ("app|{a}|x", ""), ("app/{a}|{b}!", "|%"), ("{a}|x{b}:{c}", "|:%")];
+        for (text, expected) in cases {
+            assert_eq!(escaped(text).as_deref(), Ok(expected), "{text}");
+        }
     }
 }

@@ -14,6 +14,9 @@ use crate::base::hash::siphash_digest;
 
 /// Bytes of a cluster's secret.
 const SECRET_BYTES: usize = 32;
+/// What the seed of keys in nodes is computed of, under the secret. It never changes: under another
+/// seed a host would name keys as no other machine does.
+const KEY_SEED: &[u8] = b"frs: the seed of keys in nodes, 1";
 /// Bytes of the longest password.
 const MAX_PASSWORD_BYTES: usize = 1024;
 /// Bytes that are read of a file: more than any secret has.
@@ -30,7 +33,7 @@ pub struct ClusterKeys {
     /// Tells whether two machines have the same secret, and nothing else of it.
     pub check: u64,
     /// Keys the digests that nodes of shared bizs hold instead of long keys: all machines must name
-    /// a key alike.
+    /// a key alike. It is computed of the secret and tells nothing of it.
     pub key_seed: [u64; 2],
 }
 
@@ -40,17 +43,20 @@ impl ClusterSecret {
         ClusterSecret(bytes)
     }
 
-    /// The first half names keys in the cluster, the second one in nodes.
+    /// The first half names keys in the cluster. Of the second one follows how nodes name them.
     pub fn halves(&self) -> [[u64; 2]; 2] {
         let (words, _) = self.0.as_chunks::<8>();
         let word = |at: usize| u64::from_le_bytes(words[at]);
         [[word(0), word(1)], [word(2), word(3)]]
     }
 
-    /// What processes of a host need of it.
+    /// What processes of a host need of it. Each process with access to the host's files reads
+    /// this, so nothing of the secret stands in it: SipHash is a pseudorandom function (Aumasson
+    /// and Bernstein 2012), and who knows its values does not know its key.
     pub fn keys(&self) -> ClusterKeys {
-        let [first, key_seed] = self.halves();
+        let [first, second] = self.halves();
         let [check, _] = siphash_digest(&self.0[SECRET_BYTES / 2..], first);
+        let key_seed = siphash_digest(KEY_SEED, second);
         ClusterKeys { check, key_seed }
     }
 

@@ -38,6 +38,8 @@ pub struct Srv {
     pub trusted: Vec<Cidr>,
     /// Limit nothing at all, whatever the map says.
     pub degrade: bool,
+    /// Where map.xml is. None: beside srv.xml.
+    pub map_file: Option<PathBuf>,
     /// The cluster of the limits that several machines share; none: every limit is this machine's.
     pub cluster: Option<Cluster>,
 }
@@ -200,6 +202,18 @@ pub struct Http {
     pub hosts: Vec<HostName>,
     /// Sites whose pages may send requests.
     pub allow_origin: Vec<Origin>,
+    /// What an item answers whose biz map.xml does not name.
+    pub unknown_biz: UnknownBiz,
+}
+
+/// What an item answers whose biz is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnknownBiz {
+    /// The error `unknown-biz`.
+    #[default]
+    Error,
+    /// That it is limited, for clients that look at nothing else.
+    Refuse,
 }
 
 impl Http {

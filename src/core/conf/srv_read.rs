@@ -14,7 +14,7 @@ use super::listen_read::{Addresses, admin, listen, metrics};
 use super::resp_read::resps;
 use super::rls_read::rls;
 use super::srv::{
-    AuthzKey, Checkpoint, Data, FileAccess, Http, Log, LogFormat, LogLevel, SLOTS, Srv,
+    AuthzKey, Checkpoint, Data, FileAccess, Http, Log, LogFormat, LogLevel, SLOTS, Srv, UnknownBiz,
     default_programs, needed_slots,
 };
 use super::value::{Value, boolean, byte_rate, duration, one_of, rate, size, whole32, word};
@@ -24,6 +24,7 @@ use super::xml::Element;
 const SRV: Shape = Shape {
     once: &[
         "workers", "admin", "data", "http", "log", "user", "authz", "degrade", "cluster", "rls",
+        "map",
     ],
     many: &["listen", "metrics", "resp", "allow", "trusted"],
     ..Shape::EMPTY
@@ -54,10 +55,12 @@ const HTTP: Shape = Shape {
         "lock-timeout",
         "hosts",
         "allow-origin",
+        "unknown-biz",
     ],
     ..Shape::EMPTY
 };
 const LOG: Shape = Shape { attributes: &["level", "format", "file", "refusals"], ..Shape::EMPTY };
+const MAP: Shape = Shape { attributes: &["file"], ..Shape::EMPTY };
 const AUTHZ: Shape = Shape { attributes: &["key"], many: &["trusted"], ..Shape::EMPTY };
 /// The most worker processes: they, the keeper and programs need slots.
 const MAX_WORKERS: u16 = 200;
@@ -91,6 +94,7 @@ pub(super) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked
     let log = log(notes, root.child("log"));
     let user = user(notes, root, host);
     let degrade = degrade(notes, root);
+    let map_file = map(notes, root);
     let cluster = cluster(notes, root.child("cluster"));
     let authz = root.child("authz");
     let key = authz_key(notes, authz);
@@ -115,6 +119,7 @@ pub(super) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked
         authz: key?,
         trusted: trusted?,
         degrade: degrade?,
+        map_file: map_file?,
         cluster: cluster?,
     })
 }
@@ -154,6 +159,19 @@ pub(super) fn data_dir(notes: &mut Notes<'_>, root: &Element, complete: bool) ->
         None if complete => Ok(DEFAULT_DIR.into()),
         None => Err(Faulty),
     }
+}
+
+/// Reads only the location of map.xml. None: it is beside srv.xml.
+pub(super) fn map_file(notes: &mut Notes<'_>, root: &Element) -> Checked<Option<PathBuf>> {
+    let Some(element) = root.child("map") else { return Ok(None) };
+    element.optional(notes, "file", file_path)
+}
+
+fn map(notes: &mut Notes<'_>, root: &Element) -> Checked<Option<PathBuf>> {
+    if let Some(element) = root.child("map") {
+        MAP.check(notes, element);
+    }
+    map_file(notes, root)
 }
 
 /// `needed` is the number of slots for the server's own processes, which programs must leave free.
@@ -258,6 +276,8 @@ fn http(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<Http> {
     let lock = element.or(notes, "lock-timeout", d.lock_timeout_ms, duration(1, 60_000));
     let hosts = element.or(notes, "hosts", Vec::new(), hosts);
     let allow_origin = element.or(notes, "allow-origin", Vec::new(), origins);
+    let answers = word(&[("error", UnknownBiz::Error), ("refuse", UnknownBiz::Refuse)]);
+    let unknown_biz = element.or(notes, "unknown-biz", d.unknown_biz, answers);
     Ok(Http {
         max_connections: connections?,
         max_body_bytes: body?,
@@ -269,6 +289,7 @@ fn http(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<Http> {
         lock_timeout_ms: lock?,
         hosts: hosts?,
         allow_origin: allow_origin?,
+        unknown_biz: unknown_biz?,
     })
 }
 
@@ -304,7 +325,8 @@ fn log(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<Log> {
     Ok(Log { level: level?, format: format?, file: file?, refusals: refusals? })
 }
 
-fn user(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked<Option<String>> {
+/// Reads only the server's user. None: the server stays who it is.
+pub(super) fn user(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked<Option<String>> {
     let Some(element) = root.child("user") else { return Ok(None) };
     Shape::TEXT.check(notes, element);
     let known = |name: &str| match (host.knows_user)(name) {
@@ -347,6 +369,7 @@ impl Default for Http {
             lock_timeout_ms: 50,
             hosts: Vec::new(),
             allow_origin: Vec::new(),
+            unknown_biz: UnknownBiz::Error,
         }
     }
 }

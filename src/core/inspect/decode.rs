@@ -7,7 +7,7 @@ use super::record::{LeaseRecord, NodePlace, NodeRecord};
 use crate::conf::{Biz, Scope};
 use crate::key::KeyForm;
 use crate::limit::{
-    Details, LeasedState, LimitFigures, Spending, StateField, StateWord, States, Terms,
+    Details, LeasedState, LimitFigures, Rules, Spending, StateField, StateWord, States, Terms,
 };
 use crate::service::table::with_room;
 use crate::store::layout::node;
@@ -127,35 +127,30 @@ impl Reader {
     /// if its limits have changed since.
     #[doc(hidden)]
     pub fn state_words(&self, record: &NodeRecord) -> Vec<StateWord> {
-        match self.table.index_of(record.biz_id) {
-            Some(index) if record.biz.is_some() && !record.outdated => {
-                self.table.entry(index).rules.state_words(record.scope)
-            }
-            _ => Vec::new(),
-        }
+        self.rules_of(record).map_or_else(Vec::new, |rules| rules.state_words(record.scope))
     }
 
     /// The fields of a record's leases. Empty if its limits have changed since.
     #[doc(hidden)]
     pub fn lease_fields(&self, record: &NodeRecord) -> Vec<StateField> {
-        match self.table.index_of(record.biz_id) {
-            Some(index) if record.biz.is_some() && !record.outdated => {
-                let states = record.words.get(record.states_at..).unwrap_or(&[]);
-                self.table.entry(index).rules.lease_fields(record.scope, states)
-            }
-            _ => Vec::new(),
-        }
+        let states = record.words.get(record.states_at..).unwrap_or(&[]);
+        self.rules_of(record)
+            .map_or_else(Vec::new, |rules| rules.lease_fields(record.scope, states))
     }
 
     /// The times of the uses in a record's ring, in order of arrival.
     #[doc(hidden)]
     pub fn ring_times(&self, record: &NodeRecord) -> Vec<u64> {
-        match self.table.index_of(record.biz_id) {
-            Some(index) if record.biz.is_some() && !record.outdated => {
-                let states = record.words.get(record.states_at..).unwrap_or(&[]);
-                self.table.entry(index).rules.ring_times(record.scope, states)
-            }
-            _ => Vec::new(),
-        }
+        let states = record.words.get(record.states_at..).unwrap_or(&[]);
+        self.rules_of(record).map_or_else(Vec::new, |rules| rules.ring_times(record.scope, states))
+    }
+
+    /// The limits that give a record's words, as they are stored, their meaning. None: they were
+    /// written under others.
+    fn rules_of(&self, record: &NodeRecord) -> Option<&Rules> {
+        let entry = self.table.entry(self.table.index_of(record.biz_id)?);
+        let shape = node::shape(record.words[node::CHECK]);
+        let is_of_former = entry.rules.is_former(record.scope, shape);
+        (record.biz.is_some() && !record.outdated && !is_of_former).then_some(&entry.rules)
     }
 }

@@ -1,5 +1,6 @@
 //! Why a data directory, or a key in it, cannot be read.
 
+use crate::base::causes::with_causes;
 use std::path::PathBuf;
 
 use crate::conf::OverlayError;
@@ -20,7 +21,7 @@ pub enum Error {
         data_dir: PathBuf,
     },
     /// The published configuration cannot be read.
-    #[error("{}", with_sources(.0))]
+    #[error("{}", with_causes(.0))]
     Active(#[from] ActiveError),
     /// The overlay cannot be read. It determines which nodes count.
     #[error(transparent)]
@@ -48,10 +49,4 @@ pub enum Error {
         /// The reason.
         message: String,
     },
-}
-
-/// An error and its sources on one line.
-pub(super) fn with_sources(error: &dyn std::error::Error) -> String {
-    let sources = std::iter::successors(error.source(), |error| error.source());
-    sources.fold(error.to_string(), |text, source| format!("{text}: {source}"))
 }

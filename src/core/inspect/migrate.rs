@@ -12,6 +12,7 @@ use super::error::Error;
 use crate::base::sys;
 use crate::conf::{Conf, Geometry, Group, Overlay};
 use crate::key::KeyNodeId;
+use crate::service::note_limits_in_force;
 use crate::store::group::Header;
 use crate::store::growing;
 use crate::store::inspect::{LiveGroup, SoundNodes};
@@ -108,7 +109,9 @@ impl Migration {
     pub fn begin(conf: &Conf, now: u64, progress: &mut Progress<'_>) -> Result<Migration, Error> {
         let mut conf = conf.clone();
         // After a reset, the nodes of a business that count are those of its current epoch.
-        Overlay::read(&conf.srv.data.dir)?.lay_over(&mut conf);
+        let mut overlay = Overlay::read(&conf.srv.data.dir)?;
+        note_limits_in_force(&mut overlay, &conf.srv.data.dir, &conf);
+        overlay.lay_over(&mut conf);
         let runtime = Runtime::create_or_open(&conf.srv.data.dir)?;
         store::recover_alone(&conf)?;
         let Some(alone) = runtime.keep_alone()? else {
@@ -124,7 +127,7 @@ impl Migration {
         let live = live_dir(&self.conf);
         for group in &self.conf.map.groups {
             let name = &group.name;
-            growing::complete(live, name)?;
+            growing::complete(live, name, &self.runtime)?;
             if group::is_next_there(live, name) {
                 let message =
                     "it is moving to another geometry: start the server with the map.xml \

@@ -25,6 +25,7 @@
 mod copy_nodes;
 mod decode;
 mod error;
+mod fresh;
 mod migrate;
 mod move_plan;
 mod reader;
@@ -38,6 +39,8 @@ mod top;
 mod walk;
 
 pub use error::Error;
+#[doc(hidden)]
+pub use fresh::{FreshBiz, fresh_records};
 #[doc(hidden)]
 pub use migrate::{Counts, GroupPlan, Migration, Progress, Step};
 #[doc(hidden)]

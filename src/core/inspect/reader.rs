@@ -36,7 +36,7 @@ pub struct Reader {
     /// out of.
     pub(super) groups: Vec<Result<LiveGroup, store::Error>>,
     /// Of the latter, the index of the group that grows.
-    grown: Vec<usize>,
+    pub(super) grown: Vec<usize>,
 }
 
 /// Opens the groups of a configuration: of one that moves, that to which it moves. Then those from
@@ -54,7 +54,7 @@ fn open_groups(conf: &Conf) -> (Vec<Result<LiveGroup, store::Error>>, Vec<usize>
         // Its files may just have been renamed: then one of the two was gone, and it has moved.
         let is_whole = former.is_ok() && all[index].is_ok();
         if is_whole || store::group::is_next_there(live, &groups[index].name) {
-            all.push(former);
+            all.push(former.map(LiveGroup::into_former));
             grown.push(index);
         } else {
             all[index] = open(index, FileSet::Named);
@@ -393,6 +393,11 @@ impl Reader {
             Found::HalfWritten { slot } => Look::HalfWritten { slot },
             Found::Damaged(nth, fault) => Look::Damaged { place: place(nth), fault },
         })
+    }
+
+    /// The indices of the files of a configured group: its own, and those from which it moves.
+    pub(super) fn files_of(&self, group: usize) -> impl Iterator<Item = usize> {
+        std::iter::once(group).chain(self.former_of(group))
     }
 
     /// The group with this index, if it can be read.

@@ -19,8 +19,10 @@ pub struct RefusedNodes {
 pub struct RefusedNode {
     /// The name of its business, or its id where map.xml names none.
     pub biz: String,
-    /// The key as text; one of more than 24 bytes as a digest.
+    /// The key as text; one of more than 40 bytes, or of the type `digest`, as a digest.
     pub key: String,
+    /// How a text of more than 40 bytes begins.
+    pub begins: Option<String>,
     /// At most so many refusals.
     pub refused: u64,
     /// At most so many less.
@@ -55,6 +57,7 @@ impl Reader {
         Some(RefusedNode {
             biz: named.map_or_else(|| id.to_string(), |biz| biz.name.clone()),
             key: found.key.key()?.to_string(),
+            begins: found.key.begins(),
             refused: found.refused,
             error: found.error,
             last_ms: found.last_ms,

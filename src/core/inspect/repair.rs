@@ -3,11 +3,11 @@
 //! Invariant: afterwards a start succeeds, or every obstacle is named, with the cost of its
 //! removal.
 
+use crate::base::causes::with_causes;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::Error;
-use super::error::with_sources;
 use crate::conf::{Conf, Overlay, active};
 use crate::store::{self, Report, Runtime};
 
@@ -45,11 +45,9 @@ pub fn repair(conf: &Conf) -> Result<Repaired, Error> {
         let reason = "the files are to be repaired".to_owned();
         return Err(store::Error::Attached { path: runtime.path().to_owned(), reason }.into());
     };
-    let exists = |name: &str| {
-        let first: &Path = &store::group::path_of(store::live_dir(conf), name, 0);
-        first.exists()
-    };
-    let named = conf.map.groups.iter().filter(|group| exists(&group.name));
+    // Anything that has the name of its first file, be it a link to nowhere.
+    let is_there = |name: &str| store::group::is_there(store::live_dir(conf), name);
+    let named = conf.map.groups.iter().filter(|group| is_there(&group.name));
     let scan =
         |group: &crate::conf::Group| (group.name.clone(), store::scan_group(conf, &group.name));
     Ok(Repaired { recovered_slots, groups: named.map(scan).collect() })
@@ -132,7 +130,7 @@ fn not_regular(path: &Path) -> Option<String> {
 
 /// The words of an error about a file, without the path at their beginning.
 fn without_path(error: &dyn std::error::Error, data_dir: &Path) -> String {
-    let words = with_sources(error);
+    let words = with_causes(error);
     let behind = words.strip_prefix(&*data_dir.to_string_lossy());
     let behind = behind.and_then(|words| Some(words.split_once(':')?.1.trim_start().to_owned()));
     behind.unwrap_or(words)

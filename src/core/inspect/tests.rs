@@ -15,6 +15,7 @@ use crate::store::slot::{Intent, SlotState};
 use crate::store::{self, Fault, Rank};
 use crate::testing::World;
 
+mod fresh;
 mod image;
 
 const MAP: &str = r#"<map>

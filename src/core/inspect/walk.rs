@@ -1,12 +1,15 @@
 //! Visits all nodes, one after another.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use super::reader::Reader;
 use super::record::{NodePlace, NodeRecord};
-use crate::key::KeyNodeId;
-use crate::store::inspect::{Copied, LiveGroup};
-use crate::store::{Fault, Pass};
+use crate::base::hash::siphash_digest;
+use crate::key::{KeyField, KeyNodeId, KeyRef};
+use crate::store::inspect::{Copied, Found, LiveGroup};
+use crate::store::layout::node;
+use crate::store::{Fault, Pass, live_dir};
 
 /// A place whose node could not be returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,11 +50,18 @@ pub struct Walked {
     pub nodes: u64,
     /// Places that were skipped.
     pub skipped: Vec<Skipped>,
+    /// Groups that began to move to another geometry meanwhile: of their nodes some may have been
+    /// missed or visited twice.
+    pub changed: Vec<String>,
 }
+
+/// A key as its group stores it, of fixed length.
+type KeyPrint = [u64; 2];
 
 impl Reader {
     /// Calls `each` with every node of every readable group, including expired ones. Nodes that are
-    /// created, dropped or moved meanwhile may be missed or visited twice.
+    /// created or dropped meanwhile may be missed. A node that moves meanwhile is visited once,
+    /// where it is found first, unless its group is among those that have changed.
     pub fn for_each_node(
         &mut self,
         now: u64,
@@ -59,16 +69,30 @@ impl Reader {
     ) -> Walked {
         self.set_now(now);
         let mut walked = Walked::default();
-        let Walked { nodes, skipped } = &mut walked;
+        let Walked { nodes, skipped, changed } = &mut walked;
         let pass = self.pass();
-        // Nodes move on from the last ones: what is visited twice is better than what is missed.
+        // Nodes move on from the last ones, so none is missed. Those that were visited there are
+        // known, and are left out where they are afterwards.
         let named = self.conf.map.groups.len();
+        let mut visited: HashSet<KeyPrint> = HashSet::new();
         for index in (named..self.groups.len()).chain(0..named) {
             let flow = self.walk_group(
                 &pass,
                 index,
                 |place| skipped.push(place),
                 |place, words| {
+                    let is_known = match index < named {
+                        true => {
+                            !visited.is_empty()
+                                && self
+                                    .print_of(index, words)
+                                    .is_some_and(|at| visited.contains(&at))
+                        }
+                        false => self.note_former(&pass, index, words, &mut visited),
+                    };
+                    if is_known {
+                        return ControlFlow::Continue(());
+                    }
                     *nodes += 1;
                     each(self.record(index, place, words.to_vec(), now))
                 },
@@ -77,7 +101,43 @@ impl Reader {
                 break;
             }
         }
+        let all = self.groups[..named].iter().zip(&self.conf.map.groups);
+        let has_changed = |group: &LiveGroup| group.begins_to_move(live_dir(&self.conf));
+        let now_moving = all.filter(|(group, _)| group.as_ref().is_ok_and(has_changed));
+        changed.extend(now_moving.map(|(_, conf)| conf.name.clone()));
         walked
+    }
+
+    /// Notes a node of what a group moves from. True if its key has a node where it moves to: that
+    /// one counts.
+    fn note_former(
+        &self,
+        pass: &Pass<'_>,
+        index: usize,
+        words: &[u64],
+        visited: &mut HashSet<KeyPrint>,
+    ) -> bool {
+        let next = self.grown[index - self.conf.map.groups.len()];
+        let (Ok(former), Ok(group)) = (&self.groups[index], &self.groups[next]) else {
+            return false;
+        };
+        let entry = self.table.of_key_word(index, words[node::KEY]).map(|(entry, _)| entry);
+        let mut field = KeyField::default();
+        let key = former.key_of(words).and_then(|key| entry?.moved_key(key, &mut field));
+        // No request can name a key that the new geometry cannot store.
+        let Some(key) = key else { return false };
+        let biz_id = words[node::KEY] as u32;
+        let found = group.find(pass, biz_id, &key, &mut vec![0; group.node_words()]);
+        let is_there = matches!(found, Found::At(_));
+        if !is_there {
+            visited.insert(print_of(next, biz_id, &key));
+        }
+        is_there
+    }
+
+    fn print_of(&self, index: usize, words: &[u64]) -> Option<KeyPrint> {
+        let key = self.groups[index].as_ref().ok()?.key_of(words)?;
+        Some(print_of(index, words[node::KEY] as u32, &key))
     }
 
     /// Calls `each` with the words of every node of a group, and `skip` with every place whose node
@@ -101,7 +161,7 @@ impl Reader {
     }
 }
 
-fn walk_chain(
+pub(super) fn walk_chain(
     group: &LiveGroup,
     pass: &Pass<'_>,
     at: KeyNodeId,
@@ -127,4 +187,11 @@ fn walk_chain(
         }
     }
     ControlFlow::Continue(())
+}
+
+fn print_of(group: usize, biz_id: u32, key: &KeyRef<'_>) -> KeyPrint {
+    let head = [group as u64, node::key_word(biz_id, key.form() as u8, key.bytes())];
+    let bytes: Vec<u8> =
+        head.iter().chain(key.words()).flat_map(|word| word.to_le_bytes()).collect();
+    siphash_digest(&bytes, head)
 }

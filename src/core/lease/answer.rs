@@ -53,7 +53,8 @@ impl Holding {
                 Next::Copied
             }
             Taken::Nothing => {
-                // It has counted nothing.
+                // It has counted nothing. The message may come once more and be granted then, so
+                // since when nothing was heard stays.
                 let unheard = std::mem::take(&mut lease.sent_extra).max(0);
                 lease.extra = lease.extra.max(0).saturating_add(unheard);
                 self.pause(heard);
@@ -77,6 +78,7 @@ impl Holding {
     fn enter(&mut self, settings: &Settings, heard: &Heard, granted: &Granted) {
         let reported = self.lease.sent_extra.max(0) as u64;
         if granted.window != self.lease.window {
+            self.lease.noted = self.used_before(settings, granted.window);
             self.forget_given_back();
         }
         self.used = match granted.base {
@@ -87,18 +89,38 @@ impl Holding {
             None => self.used.saturating_add(reported),
             Some(base) => base,
         };
+        if matches!(settings.kind, Kind::Sliding { .. }) {
+            self.take_back(granted.back);
+        }
         let lease = &mut self.lease;
         let after = |from_ms: u64| match granted.turn_ms {
             Some(turn_ms) => from_ms.saturating_add(turn_ms),
             None => u64::MAX,
         };
         lease.sent_extra = 0;
+        lease.unheard_since = 0;
         lease.window = granted.window;
         lease.allowance = granted.allowance;
         lease.end_ms = after(lease.sent_ms);
         lease.gone_ms = after(heard.now_ms).saturating_add(rest_ms(settings, granted));
         lease.elsewhere = (granted.pool.max(0) as u64).saturating_add(granted.others);
         lease.heard_ms = heard.now_ms;
+        if settings.kind.has_turns() && heard.now_ms < lease.alone_end_ms {
+            // What the host allowed itself without a lease counts in the window that it now knows.
+            lease.alone_end_ms = lease.end_ms;
+        }
+    }
+
+    /// What was used in the window before this one, if that is the one that the host knows.
+    fn used_before(&self, settings: &Settings, window: u64) -> u64 {
+        match settings.kind {
+            Kind::SlidingCounter { interval_ms }
+                if self.lease.window != 0 && self.lease.window + interval_ms == window =>
+            {
+                self.used
+            }
+            _ => 0,
+        }
     }
 
     /// What to do about a need that was not granted.

@@ -126,11 +126,8 @@ impl Holding {
     /// have to ask again.
     pub fn is_idle(&self, settings: &Settings, now_ms: u64) -> bool {
         let since = now_ms.saturating_sub(self.lease.used_ms.max(self.lease.heard_ms));
-        let turns = match settings.kind {
-            Kind::Interval { .. } | Kind::Calendar { .. } | Kind::SlidingCounter { .. } => true,
-            Kind::Total | Kind::Sliding { .. } | Kind::Token { .. } => false,
-        };
-        let turns_soon = turns && self.lease.end_ms.saturating_sub(now_ms) <= SOON_MS;
+        let turns_soon =
+            settings.kind.has_turns() && self.lease.end_ms.saturating_sub(now_ms) <= SOON_MS;
         let is_unused = !self.lease.in_flight && self.unspent(now_ms) > self.held(now_ms);
         is_unused && since >= IDLE_MS && !turns_soon
     }

@@ -41,24 +41,27 @@ impl Holding {
         assert!(binding.seq > self.lease.seq, "{binding:?} after {self:?}");
         self.forget_flowed_back(settings, binding.now_ms);
         let floor = self.floor(binding);
-        if !self.is_live(binding.now_ms) {
+        if !self.counts(binding.now_ms) {
             self.forget_given_back();
         }
         let lease = &mut self.lease;
         if lease.window != 0 && matches!(settings.kind, Kind::Sliding { .. }) {
-            // The log holds them, so the floor says it.
-            (lease.extra, lease.sent_extra) = (0, 0);
+            // The log holds what was used, so the floor says it.
+            (lease.extra, lease.sent_extra) = (lease.extra.min(0), 0);
         }
         // What is used beyond the allowance is claimed and not allowed: of a log it will leave.
         lease.allowance = lease.allowance.min(floor);
         lease.seq = binding.seq;
+        if lease.window == 0 && lease.unheard_since == 0 {
+            lease.unheard_since = binding.seq;
+        }
         lease.sent_ms = binding.now_ms;
         // What is used beyond leases is counted twice rather than never; what is given back is
         // counted once at most.
         lease.sent_extra = lease.sent_extra.max(0).saturating_add(lease.extra);
         lease.extra = 0;
         lease.in_flight = true;
-        lease.is_exhausted = false;
+        (lease.is_exhausted, lease.has_given_back) = (false, false);
         lease.tries = lease.tries.saturating_add(1);
         lease.again_ms = binding.now_ms.saturating_add(lease.pause_ms());
         self.message(self.lease.sent_extra, binding)
@@ -70,7 +73,9 @@ impl Holding {
         self.lease.again_ms = now_ms.saturating_add(self.lease.pause_ms());
         let binding = Binding { seq: self.lease.seq, now_ms, keep: Keep::All, need, want };
         // The first one may have been counted in a window that has turned since.
-        self.message(self.lease.sent_extra.max(0), &binding)
+        let is_known = self.counts(now_ms);
+        let extra = self.lease.sent_extra;
+        self.message(if is_known { extra } else { extra.max(0) }, &binding)
     }
 
     /// Claims the lease from a new master; none if there is nothing to claim. An answer of the old
@@ -107,8 +112,12 @@ impl Holding {
 
     fn message(&self, extra: i64, binding: &Binding) -> Take {
         let Holding { lease, used } = *self;
-        let spent = if lease.window == 0 { 0 } else { used };
-        let claim = Claim { window: lease.window, floor: lease.allowance.max(spent), spent, extra };
+        let (floor, spent) = match lease.window {
+            0 => (lease.unheard_since, 0),
+            _ => (lease.allowance.max(used), used),
+        };
+        let noted = if lease.window == 0 { 0 } else { lease.noted };
+        let claim = Claim { window: lease.window, floor, spent, extra, noted };
         let Binding { seq, need, want, .. } = *binding;
         Take { host: lease.incarnation, seq, claim, need, want: want.max(need) }
     }

@@ -17,6 +17,9 @@ pub struct Lease {
     pub window: u64,
     /// The host may spend up to this in the window.
     pub allowance: u64,
+    /// While the window is not known: the first seq since which no answer was heard; 0: none was
+    /// sent.
+    pub unheard_since: u64,
     /// When the lease ends; `u64::MAX`: never.
     pub end_ms: u64,
     /// When the last binding was first sent.
@@ -48,10 +51,18 @@ pub struct Lease {
     /// When the ledger's window is over for certain, and the uses in it count no more;
     /// `u64::MAX`: never.
     pub gone_ms: u64,
-    /// When the window ends in which the host allows itself some uses while it is cut off.
-    pub cut_off_end_ms: u64,
-    /// Uses in that window.
-    pub cut_off_used: u64,
+    /// When the window ends in which the host allows itself some uses without a lease: while it is
+    /// cut off, or where an answer is late.
+    pub alone_end_ms: u64,
+    /// These uses.
+    pub alone_used: u64,
+    /// Of a sliding counter: uses in the window before. Of a sliding limit: uses that the ledger
+    /// has had taken out of its log. A ledger that has lost it is told.
+    pub noted: u64,
+    /// Uses were given back where none were unspent: other hosts may have been refused for it.
+    pub has_given_back: bool,
+    /// It is not known whether the host's directory is the newest of its copies. In no word.
+    pub is_unproven: bool,
 }
 
 /// A lease, and what the policy in front of it has counted.
@@ -91,7 +102,8 @@ impl Holding {
     /// Uses of the allowance that are left.
     #[inline(always)]
     pub fn unspent(&self, now_ms: u64) -> u64 {
-        if self.is_live(now_ms) { self.lease.allowance.saturating_sub(self.used) } else { 0 }
+        let may_spend = self.is_live(now_ms) && !self.lease.is_unproven;
+        if may_spend { self.lease.allowance.saturating_sub(self.used) } else { 0 }
     }
 
     /// Uses that are for parked requests.
@@ -149,18 +161,55 @@ impl Holding {
         self.lease.used_ms = now_ms;
     }
 
+    /// Counts uses that the host allows itself without a lease, in a window that ends then if none
+    /// runs.
+    pub fn note_alone(&mut self, count: u64, end_ms: u64, now_ms: u64) {
+        let lease = &mut self.lease;
+        if now_ms >= lease.alone_end_ms {
+            (lease.alone_end_ms, lease.alone_used) = (end_ms, 0);
+        }
+        lease.alone_used = lease.alone_used.saturating_add(count);
+    }
+
     /// Gives uses back: own ones of this window first, then those of other hosts.
     pub fn give_back(&mut self, kind: &Kind, count: u64, now_ms: u64) {
-        if self.is_live(now_ms) {
+        let is_live = self.is_live(now_ms);
+        let has_own = match kind {
             // Tokens that the ledger knows to be spent flow back already.
-            let is_token = matches!(kind, Kind::Token { .. });
-            let own = if is_token { 0 } else { count.min(self.used) };
-            self.used -= own;
+            Kind::Token { .. } => false,
+            // The log holds them without a lease, too.
+            Kind::Sliding { .. } => true,
+            _ => is_live,
+        };
+        let own = if has_own { count.min(self.used) } else { 0 };
+        self.lease.has_given_back |= own > 0 && self.unspent(now_ms) == 0;
+        self.used -= own;
+        if is_live {
             self.lease.extra = self.lease.extra.saturating_sub_unsigned(count - own);
         } else {
-            // Of a window that is over nothing can be given back.
-            self.lease.extra = self.lease.extra.saturating_sub_unsigned(count).max(0);
+            // The window is over: only uses that the ledger has not heard of can be given back.
+            let untold = count.min(self.lease.extra.max(0).unsigned_abs());
+            self.lease.extra = self.lease.extra.max(0).saturating_sub_unsigned(untold);
+            self.lease.alone_used = self.lease.alone_used.saturating_sub(untold);
         }
+    }
+
+    /// Can the host give back so many uses without asking the ledger first which window it is?
+    pub fn takes_back(&self, kind: &Kind, count: u64, now_ms: u64) -> bool {
+        let is_logged = matches!(kind, Kind::Sliding { .. }) && count <= self.used;
+        self.is_live(now_ms) || is_logged || count <= self.lease.extra.max(0).unsigned_abs()
+    }
+
+    /// Takes uses out of the log that other hosts have given back: `count` since the ledger has
+    /// known this one.
+    pub(super) fn take_back(&mut self, count: u64) {
+        let new = count.saturating_sub(self.lease.noted);
+        let taken = new.min(self.used);
+        self.used -= taken;
+        self.lease.noted = count.max(self.lease.noted);
+        self.lease.has_given_back |= taken > 0;
+        // Uses that have left the log since are another host's.
+        self.lease.extra = self.lease.extra.saturating_sub_unsigned(new - taken);
     }
 
     /// What was given back in a window counts in no other.
@@ -178,7 +227,7 @@ impl Holding {
     pub fn is_evictable(&self, now_ms: u64) -> bool {
         let lease = &self.lease;
         let is_over = !self.counts(now_ms);
-        let is_empty = lease.allowance == 0 && self.used == 0;
+        let is_empty = lease.allowance == 0 && self.used == 0 && lease.extra == 0;
         !lease.in_flight && lease.extra <= 0 && (is_over || is_empty)
     }
 }

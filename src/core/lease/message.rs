@@ -25,6 +25,16 @@ pub enum Kind {
     SlidingCounter { interval_ms: u64 },
 }
 
+impl Kind {
+    /// Does the ledger have one window after the other, the same for all hosts?
+    pub fn has_turns(&self) -> bool {
+        match self {
+            Kind::Interval { .. } | Kind::Calendar { .. } | Kind::SlidingCounter { .. } => true,
+            Kind::Total | Kind::Sliding { .. } | Kind::Token { .. } => false,
+        }
+    }
+}
+
 /// The settings of one shared limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Settings {
@@ -41,12 +51,17 @@ pub struct Settings {
 pub struct Claim {
     /// The window's start by the ledger's clock; 0: the host does not know any more.
     pub window: u64,
-    /// The host has bound itself to spend at most this many uses in the window.
+    /// The host has bound itself to spend at most this many uses in the window. Of a window that it
+    /// does not know: the first seq since which it has heard no answer; 0: it does not know that
+    /// either.
     pub floor: u64,
     /// How many of these are used.
     pub spent: u64,
     /// Used beyond any lease since the last message that was answered; negative: given back.
     pub extra: i64,
+    /// Of a sliding counter: used in the window before this one. Of a sliding limit: uses that the
+    /// ledger has had taken out of the host's log.
+    pub noted: u64,
 }
 
 /// *In this window I have bound myself to at most FLOOR, of which SPENT are used, and used EXTRA
@@ -93,4 +108,9 @@ pub struct Granted {
     pub others: u64,
     /// Uses beyond the maximum.
     pub over: u64,
+    /// Uses that the message has given back, and that no host has told to have used.
+    pub left: u64,
+    /// Of a sliding limit: uses that the host is to take out of its log, since the ledger has known
+    /// it. Other hosts have given them back.
+    pub back: u64,
 }

@@ -19,7 +19,17 @@ fn asks(need: u64) -> Binding {
 
 fn grants(base: Option<u64>, allowance: u64) -> Granted {
     let turn_ms = Some(30_000);
-    Granted { window: WINDOW, base, allowance, pool: 0, turn_ms, others: 0, over: 0 }
+    Granted {
+        window: WINDOW,
+        base,
+        allowance,
+        pool: 0,
+        turn_ms,
+        others: 0,
+        over: 0,
+        left: 0,
+        back: 0,
+    }
 }
 
 fn hears(holding: &mut Holding, settings: &Settings, take: Take, taken: Taken) -> Next {
@@ -62,7 +72,7 @@ fn a_lease_is_spent_until_it_ends_by_the_time_of_its_sending() {
 fn what_was_granted_is_measured_by_the_answer_and_not_by_what_is_unspent() {
     let mut holding = leased(&INTERVAL, 1);
     let take = holding.bind(&INTERVAL, &Binding { seq: 2, ..asks(1) });
-    assert_eq!(take.claim, Claim { window: WINDOW, floor: 1, spent: 0, extra: 0 });
+    assert_eq!(take.claim, Claim { window: WINDOW, floor: 1, spent: 0, extra: 0, noted: 0 });
     let short = Granted { others: 5, ..grants(None, 1) };
     assert_eq!(hears(&mut holding, &INTERVAL, take, Taken::Granted(short)), Next::Recall);
 }
@@ -201,12 +211,12 @@ fn uses_by_force_raise_the_floor_or_go_as_extra() {
     holding.overspend(&INTERVAL.kind, 3, NOW_MS);
     assert!(holding.must_report(NOW_MS));
     let take = binds(&mut holding, &INTERVAL, Keep::All);
-    assert_eq!(take.claim, Claim { window: WINDOW, floor: 3, spent: 3, extra: 0 });
+    assert_eq!(take.claim, Claim { window: WINDOW, floor: 3, spent: 3, extra: 0, noted: 0 });
     let mut ended = leased(&INTERVAL, 1);
     ended.overspend(&INTERVAL.kind, 2, NOW_MS + 30_000);
     let binding = Binding { seq: 2, now_ms: NOW_MS + 30_001, ..asks(0) };
     let take = ended.bind(&INTERVAL, &binding);
-    assert_eq!(take.claim, Claim { window: WINDOW, floor: 0, spent: 0, extra: 2 });
+    assert_eq!(take.claim, Claim { window: WINDOW, floor: 0, spent: 0, extra: 2, noted: 0 });
     let entered = Granted { window: WINDOW + 60_000, ..grants(Some(2), 2) };
     let heard =
         Heard { take, taken: Taken::Granted(entered), learning_ms: 0, now_ms: NOW_MS + 30_010 };
@@ -215,14 +225,46 @@ fn uses_by_force_raise_the_floor_or_go_as_extra() {
 }
 
 #[test]
-fn what_is_given_back_beyond_ones_own_use_goes_as_negative_extra_once() {
+fn what_a_host_allowed_itself_before_it_knew_the_window_counts_until_that_turns() {
+    for (settings, end_ms) in [(INTERVAL, NOW_MS + 30_000), (TOKEN, NOW_MS + 60_000)] {
+        let mut holding = Holding::default().of_host(7);
+        holding.note_alone(2, NOW_MS + 60_000, NOW_MS);
+        let take = holding.bind(&settings, &asks(0));
+        hears(&mut holding, &settings, take, Taken::Granted(grants(Some(0), 0)));
+        assert_eq!((holding.lease.alone_end_ms, holding.lease.alone_used), (end_ms, 2));
+        holding.note_alone(1, end_ms + 7, end_ms);
+        assert_eq!((holding.lease.alone_end_ms, holding.lease.alone_used), (end_ms + 7, 1));
+    }
+}
+
+#[test]
+fn what_is_given_back_beyond_ones_own_use_goes_as_negative_extra_under_one_number() {
     let mut holding = leased(&INTERVAL, 5);
     holding.spend(1, NOW_MS);
     holding.give_back(&INTERVAL.kind, 3, NOW_MS);
     assert_eq!((holding.used, holding.lease.extra), (0, -2));
     assert_eq!(binds(&mut holding, &INTERVAL, Keep::All).claim.extra, -2);
-    assert_eq!(holding.repeat(NOW_MS + 30, 0, 0).claim.extra, 0);
+    // The ledger knows the number as long as the window lasts.
+    let over_ms = holding.lease.gone_ms;
+    assert_eq!(holding.repeat(over_ms - 1, 0, 0).claim.extra, -2);
+    assert_eq!(holding.repeat(over_ms, 0, 0).claim.extra, 0);
     assert_eq!(binds(&mut holding, &INTERVAL, Keep::All).claim.extra, 0);
+}
+
+#[test]
+fn what_is_given_back_where_nothing_was_left_is_news_until_the_host_binds_itself() {
+    for settings in [INTERVAL, SLIDING, TOKEN] {
+        let mut holding = leased(&settings, 5);
+        holding.used = 4;
+        holding.give_back(&settings.kind, 1, NOW_MS);
+        assert!(!holding.lease.has_given_back, "one was left");
+        holding.used = 5;
+        holding.give_back(&settings.kind, 1, NOW_MS);
+        let is_token = matches!(settings.kind, Kind::Token { .. });
+        assert_eq!(holding.lease.has_given_back, !is_token, "tokens go as negative extra");
+        binds(&mut holding, &settings, Keep::Held);
+        assert!(!holding.lease.has_given_back);
+    }
 }
 
 #[test]
@@ -238,9 +280,28 @@ fn of_a_sliding_limit_only_unused_shares_go_back_and_a_lost_log_counts_as_of_now
     let mut lost = Holding::default().of_host(7);
     lost.overspend(&SLIDING.kind, 2, NOW_MS);
     let take = lost.bind(&SLIDING, &asks(0));
-    assert_eq!(take.claim, Claim { window: 0, floor: 0, spent: 0, extra: 2 });
+    assert_eq!(take.claim, Claim { window: 0, floor: take.seq, spent: 0, extra: 2, noted: 0 });
     hears(&mut lost, &SLIDING, take, Taken::Granted(grants(Some(8 + 2), 10)));
     assert_eq!(lost.used, 2 + 8, "two are in the log already");
+}
+
+#[test]
+fn what_others_give_back_leaves_a_log_once() {
+    let mut holding = leased(&SLIDING, 8);
+    holding.used = 5;
+    // What the ledger has had taken out since it knows the host, what is known of it when the host
+    // asks, and what the log holds then.
+    for (back, noted, used) in [(2, 0, 3), (2, 2, 3), (3, 2, 2), (9, 3, 0), (9, 9, 0)] {
+        let take = binds(&mut holding, &SLIDING, Keep::All);
+        assert_eq!(take.claim.noted, noted);
+        let has_more = back > noted;
+        hears(&mut holding, &SLIDING, take, Taken::Granted(Granted { back, ..grants(None, 8) }));
+        assert_eq!((holding.used, holding.lease.has_given_back), (used, has_more), "{back}");
+    }
+    assert_eq!(holding.lease.sent_extra, 0);
+    let take = binds(&mut holding, &SLIDING, Keep::All);
+    assert_eq!(take.claim.extra, 0, "told already: those that had left the log are another host's");
+    assert_eq!(holding.of_host(8).lease.noted, 0, "another incarnation has another row");
 }
 
 #[test]
@@ -253,7 +314,7 @@ fn spent_tokens_are_reported_and_unspent_ones_end_with_their_lease() {
     assert_eq!((holding.used, holding.lease.extra), (3, -1), "a spent token flows back already");
     let binding = Binding { seq: 2, now_ms: NOW_MS + 30_000, ..asks(1) };
     let claim = holding.bind(&TOKEN, &binding).claim;
-    assert_eq!(claim, Claim { window: WINDOW, floor: 3, spent: 3, extra: 0 });
+    assert_eq!(claim, Claim { window: WINDOW, floor: 3, spent: 3, extra: -1, noted: 0 });
 }
 
 #[test]
@@ -271,7 +332,7 @@ fn what_refuses_nothing_is_told_each_second_until_all_is_known() {
     holding.overspend(&INTERVAL.kind, 2, NOW_MS);
     assert!(holding.is_tell_due(NOW_MS), "the first use");
     let take = holding.tell(&INTERVAL, 1, NOW_MS);
-    assert_eq!(take.claim, Claim { window: 0, floor: 0, spent: 0, extra: 2 });
+    assert_eq!(take.claim, Claim { window: 0, floor: 1, spent: 0, extra: 2, noted: 0 });
     assert!(!holding.is_tell_due(NOW_MS + 5000), "it is repeated under its number");
     assert_eq!(hears_told(&mut holding, take, grants(Some(2), 2)), Next::Run);
     assert!(!holding.is_untold(NOW_MS + 10));
@@ -279,7 +340,7 @@ fn what_refuses_nothing_is_told_each_second_until_all_is_known() {
     assert!(holding.is_untold(NOW_MS + 10) && !holding.is_tell_due(NOW_MS + 999));
     assert!(holding.is_tell_due(NOW_MS + 1000));
     let take = holding.tell(&INTERVAL, 2, NOW_MS + 20);
-    assert_eq!(take.claim, Claim { window: WINDOW, floor: 5, spent: 5, extra: 0 });
+    assert_eq!(take.claim, Claim { window: WINDOW, floor: 5, spent: 5, extra: 0, noted: 0 });
     hears_told(&mut holding, take, grants(None, 5));
     // One that gives back tells it as well.
     holding.give_back(&INTERVAL.kind, 4, NOW_MS + 30);
@@ -357,6 +418,28 @@ fn tokens_that_have_flowed_back_are_not_claimed_again() {
         let claimed = |take: Take| (take.claim.window, take.claim.floor, take.claim.spent);
         assert_eq!(claimed(bind(&mut holding.clone(), gone_ms - 1)), (WINDOW, 9, 9), "{is_told}");
         // A ledger that has forgotten the host would take them out of a full bucket.
-        assert_eq!(claimed(bind(&mut holding, gone_ms)), (0, 0, 0), "{is_told}");
+        let seq = 1 + holding.lease.seq;
+        assert_eq!(claimed(bind(&mut holding, gone_ms)), (0, seq, 0), "{is_told}");
     }
+}
+
+#[test]
+fn a_message_tells_since_when_nothing_was_heard_of_an_unknown_window() {
+    let mut holding = Holding::default().of_host(7);
+    let since = |take: Take| (take.seq, take.claim.window, take.claim.floor);
+    let binding = |seq| Binding { seq, ..asks(1) };
+    assert_eq!(since(holding.bind(&INTERVAL, &binding(3))), (3, 0, 3));
+    assert_eq!(since(holding.repeat(NOW_MS, 1, 1)), (3, 0, 3));
+    assert_eq!(since(holding.claim(&INTERVAL, 5, NOW_MS).unwrap()), (5, 0, 3));
+    // It may come once more and be granted then.
+    let take = holding.repeat(NOW_MS, 1, 1);
+    hears(&mut holding, &INTERVAL, take, Taken::Nothing);
+    holding = Holding::decode(&holding.encode());
+    let take = holding.bind(&INTERVAL, &binding(6));
+    assert_eq!(since(take), (6, 0, 3));
+    hears(&mut holding, &INTERVAL, take, Taken::Granted(grants(Some(0), 4)));
+    assert_eq!(holding.lease.unheard_since, 0);
+    // What another incarnation has not heard is not this one's.
+    let mut other = holding.of_host(8);
+    assert_eq!(since(other.bind(&INTERVAL, &binding(9))), (9, 0, 9));
 }

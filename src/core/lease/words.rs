@@ -13,7 +13,8 @@
 //!        4  tries
 //!       40  time of the last use
 //!       64  incarnation: whose lease this is
-//!       53  allowance: the host may spend up to this in the window
+//!       53  allowance: the host may spend up to this in the window; while the window is not known:
+//!           the first seq since which no answer was heard
 //!       40  end of the lease
 //!       42  window's start by the ledger's clock; 0: not known
 //!       51  uses that the host does not have, as last heard: the pool, and unspent ones of others
@@ -27,8 +28,11 @@
 //!       40  time of the first sending under this seq
 //!       40  when to ask, or to repeat the message
 //!       40  when the uses count no more for certain
-//!       40  end of the window in which the host allows itself some while it is cut off
+//!       40  end of the window in which the host allows itself some without a lease
 //!       51  uses in that window
+//!       63  of a sliding counter: uses in the window before; of a sliding limit: uses that the
+//!           ledger has had taken out of its log
+//!        1  uses were given back where none were unspent
 //! ```
 //! All times are milliseconds of CLOCK_BOOTTIME, except for the window's start. All bits set:
 //! never. What a hit changes comes first, to be on the line of the key.
@@ -36,7 +40,7 @@
 use super::{Holding, Incarnation, Lease};
 
 /// Words of a node for one leased limit.
-pub const HOLDING_WORDS: usize = 13;
+pub const HOLDING_WORDS: usize = 14;
 
 /// The words as they are stored.
 pub type HoldingWords = [u64; HOLDING_WORDS];
@@ -124,9 +128,11 @@ const SEQ: Field = HEARD_MS.next(64);
 const SENT_MS: Field = SEQ.next(40);
 const AGAIN_MS: Field = SENT_MS.next(40);
 const GONE_MS: Field = AGAIN_MS.next(40);
-const CUT_OFF_END_MS: Field = GONE_MS.next(40);
-const CUT_OFF_USED: Field = CUT_OFF_END_MS.next(51);
-const _: () = assert!(CUT_OFF_USED.at + CUT_OFF_USED.bits == HOLDING_WORDS * 64);
+const ALONE_END_MS: Field = GONE_MS.next(40);
+const ALONE_USED: Field = ALONE_END_MS.next(51);
+const NOTED: Field = ALONE_USED.next(63);
+const GIVEN_BACK: Field = NOTED.next(1);
+const _: () = assert!(GIVEN_BACK.at + GIVEN_BACK.bits == HOLDING_WORDS * 64);
 // What a hit changes.
 const _: () = assert!(USED_MS.at + USED_MS.bits <= 2 * 64);
 
@@ -134,11 +140,13 @@ impl Holding {
     /// Reads the words of a node.
     #[inline(always)]
     pub fn decode(words: &HoldingWords) -> Holding {
+        let (window, allowance) = (WINDOW.get(words), ALLOWANCE.get(words));
         let lease = Lease {
             incarnation: INCARNATION.get(words),
             seq: SEQ.get(words),
-            window: WINDOW.get(words),
-            allowance: ALLOWANCE.get(words),
+            window,
+            allowance: if window == 0 { 0 } else { allowance },
+            unheard_since: if window == 0 { allowance } else { 0 },
             end_ms: END_MS.time(words),
             sent_ms: SENT_MS.time(words),
             again_ms: AGAIN_MS.time(words),
@@ -153,8 +161,11 @@ impl Holding {
             held_until_ms: HELD_UNTIL_MS.time(words),
             heard_ms: HEARD_MS.time(words),
             gone_ms: GONE_MS.time(words),
-            cut_off_end_ms: CUT_OFF_END_MS.time(words),
-            cut_off_used: CUT_OFF_USED.get(words),
+            alone_end_ms: ALONE_END_MS.time(words),
+            alone_used: ALONE_USED.get(words),
+            noted: NOTED.get(words),
+            has_given_back: GIVEN_BACK.get(words) != 0,
+            is_unproven: false,
         };
         Holding { lease, used: USED.get(words) }
     }
@@ -169,7 +180,8 @@ impl Holding {
         TRIES.put(words, lease.tries.into());
         USED_MS.put(words, lease.used_ms);
         INCARNATION.put(words, lease.incarnation);
-        ALLOWANCE.put(words, lease.allowance);
+        let is_known = lease.window != 0;
+        ALLOWANCE.put(words, if is_known { lease.allowance } else { lease.unheard_since });
         END_MS.put(words, lease.end_ms);
         WINDOW.put(words, lease.window);
         ELSEWHERE.put(words, lease.elsewhere);
@@ -182,8 +194,10 @@ impl Holding {
         SENT_MS.put(words, lease.sent_ms);
         AGAIN_MS.put(words, lease.again_ms);
         GONE_MS.put(words, lease.gone_ms);
-        CUT_OFF_END_MS.put(words, lease.cut_off_end_ms);
-        CUT_OFF_USED.put(words, lease.cut_off_used);
+        ALONE_END_MS.put(words, lease.alone_end_ms);
+        ALONE_USED.put(words, lease.alone_used);
+        NOTED.put(words, lease.noted);
+        GIVEN_BACK.put(words, lease.has_given_back.into());
         *words
     }
 
@@ -227,14 +241,15 @@ mod tests {
             marks in (any::<bool>(), any::<bool>(), 0..16u8),
             at in prop::array::uniform8(times()),
         ) {
-            let (used, allowance, elsewhere, cut_off_used, held) = counts;
+            let (used, allowance, elsewhere, alone_used, held) = counts;
             let [end_ms, sent_ms, again_ms, used_ms, ..] = at;
-            let [.., held_until_ms, heard_ms, gone_ms, cut_off_end_ms] = at;
+            let [.., held_until_ms, heard_ms, gone_ms, alone_end_ms] = at;
             let lease = Lease {
                 incarnation: ids.0,
                 seq: ids.1,
                 window: ids.2,
-                allowance,
+                allowance: if ids.2 == 0 { 0 } else { allowance },
+                unheard_since: if ids.2 == 0 { allowance } else { 0 },
                 end_ms,
                 sent_ms,
                 again_ms,
@@ -249,8 +264,11 @@ mod tests {
                 held_until_ms,
                 heard_ms,
                 gone_ms,
-                cut_off_end_ms,
-                cut_off_used,
+                alone_end_ms,
+                alone_used,
+                noted: counts.1,
+                has_given_back: marks.1,
+                is_unproven: false,
             };
             let holding = Holding { lease, used };
             let mut words = holding.encode();
@@ -271,19 +289,20 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_stored_as_the_nearest_value() {
         let lease = Lease {
+            window: 1,
             allowance: u64::MAX,
             end_ms: TIME,
             elsewhere: u64::MAX,
             extra: i64::MIN,
             sent_extra: i64::MAX,
             tries: 200,
-            cut_off_used: u64::MAX,
+            alone_used: u64::MAX,
             ..Lease::default()
         };
         let Holding { lease, used } = Holding::decode(&Holding { lease, used: u64::MAX }.encode());
         // Nothing is left to spend.
         assert_eq!((used, lease.allowance), ((1 << 53) - 1, (1 << 53) - 1));
-        assert_eq!((lease.elsewhere, lease.cut_off_used), ((1 << 51) - 1, (1 << 51) - 1));
+        assert_eq!((lease.elsewhere, lease.alone_used), ((1 << 51) - 1, (1 << 51) - 1));
         assert_eq!((lease.extra, lease.sent_extra), (-1 << 47, (1 << 47) - 1));
         assert_eq!((lease.end_ms, lease.tries), (u64::MAX, 15));
     }

@@ -63,8 +63,19 @@ impl Calendar {
         self.current.from
     }
 
+    /// The length of the window of the time set last.
+    pub const fn current_ms(&self) -> u64 {
+        self.current.length_ms()
+    }
+
+    /// Whether it lends uses beyond its maximum.
+    pub const fn lends(&self) -> bool {
+        self.limit.debt > 0
+    }
+
+    /// The most uses of a window: the maximum and what is lent.
     #[inline]
-    const fn ceiling(&self) -> u64 {
+    pub const fn ceiling(&self) -> u64 {
         self.limit.max.saturating_add(self.limit.debt)
     }
 

@@ -108,7 +108,8 @@ impl Distinct {
         self.precision().map(sketch::error_thousandths)
     }
 
-    const fn max(&self) -> u64 {
+    /// The most members. 0: there is no bound.
+    pub const fn max(&self) -> u64 {
         match self.tally {
             Tally::Exact { max } | Tally::Sketch { max: Some(max), .. } => max,
             Tally::Sketch { max: None, .. } => 0,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::calendar_windows::window_at;
-use super::ring::{self, Ring, Uses};
+use super::ring::{self, Ring};
 use super::{Demand, Figures, Heard, Terms};
 use crate::conf::{self, LEASED_WORDS, MAX_SHARED, Share, Sharing, Turns};
 use crate::lease::{
@@ -22,7 +22,9 @@ use crate::lease::{
 const _: () = assert!(HOLDING_WORDS == LEASED_WORDS);
 const _: () = assert!(TOLD_MAX == MAX_SHARED);
 
+mod alone;
 mod fields;
+mod log;
 mod told;
 
 pub(super) use fields::LeaseField;
@@ -43,12 +45,18 @@ pub enum Spending {
     Ask,
 }
 
+/// In place of an incarnation, while it is not known whether the host's directory is the newest of
+/// its copies: no lease may be spent.
+const UNPROVEN: Incarnation = Incarnation::MAX;
+
 /// The time and the incarnation of the host, for all leased limits of a table.
 #[derive(Debug, Default)]
 pub struct LeaseClock {
     boot_ms: AtomicU64,
     incarnation: AtomicU64,
-    has_overspent: AtomicBool,
+    /// The same, while its leases are unproven, too.
+    own: AtomicU64,
+    has_news: AtomicBool,
 }
 
 impl LeaseClock {
@@ -59,9 +67,11 @@ impl LeaseClock {
         self.boot_ms.store(boot_ms, Ordering::Relaxed);
     }
 
-    /// Sets whose leases count; 0: those of any, for tools.
-    pub fn set_incarnation(&self, incarnation: Incarnation) {
+    /// Sets whose leases count, and whether they are unproven; 0: those of any, for tools.
+    pub fn set_incarnation(&self, own: Incarnation, is_unproven: bool) {
+        let incarnation = if is_unproven { UNPROVEN } else { own };
         self.incarnation.store(incarnation, Ordering::Relaxed);
+        self.own.store(own, Ordering::Relaxed);
     }
 
     /// Milliseconds of CLOCK_BOOTTIME.
@@ -70,21 +80,29 @@ impl LeaseClock {
         self.boot_ms.load(Ordering::Relaxed)
     }
 
+    /// Whose leases may be spent.
     #[inline]
     fn incarnation(&self) -> Incarnation {
         self.incarnation.load(Ordering::Relaxed)
     }
 
-    /// Whether an item has used something without a lease since this was last taken, which no
-    /// message on its way will tell the ledger.
+    /// Whose leases are not void.
     #[inline]
-    pub fn has_overspent(&self) -> bool {
-        self.has_overspent.load(Ordering::Relaxed)
+    fn own(&self) -> Incarnation {
+        self.own.load(Ordering::Relaxed)
+    }
+
+    /// Whether the ledger is to hear at once of an item since this was last taken: it has used
+    /// something without a lease, which no message on its way will tell, or has given back what
+    /// others may wait for.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.has_news.load(Ordering::Relaxed)
     }
 
     /// The same; from now on none has.
-    pub fn take_overspent(&self) -> bool {
-        self.has_overspent.swap(false, Ordering::Relaxed)
+    pub fn take_news(&self) -> bool {
+        self.has_news.swap(false, Ordering::Relaxed)
     }
 }
 
@@ -125,13 +143,16 @@ pub(super) struct Leased {
     settings: Settings,
     role: Role,
     /// The maximum that answers show, if it refuses nothing; 0: none.
-    shown_max: u64,
+    pub(super) shown_max: u64,
     /// A new item spends what is leased.
     spends_new: bool,
     sharing: Sharing,
     clock: Arc<LeaseClock>,
     /// The log of a sliding limit.
     ring: Option<Ring>,
+    /// It tells its ledger what is given back beyond what the host has used. Of several limits with
+    /// one log only one does: the others follow the log.
+    tells_back: bool,
     /// The windows of a calendar.
     turns: Option<Turns>,
     window_ms: Option<u64>,
@@ -194,6 +215,7 @@ impl Leased {
             sharing,
             clock: Arc::clone(clock),
             ring: ring.filter(|_| matches!(kind, Kind::Sliding { .. })),
+            tells_back: true,
             turns,
             window_ms: None,
         };
@@ -203,7 +225,9 @@ impl Leased {
 
     /// The same limit with another maximum.
     pub fn with_policy(&self, policy: &conf::Policy) -> Leased {
-        Leased::new(policy, self.role == Role::Advises, self.sharing, self.ring, &self.clock)
+        let advises = self.role == Role::Advises;
+        let with = Leased::new(policy, advises, self.sharing, self.ring, &self.clock);
+        Leased { tells_back: self.tells_back, ..with }
     }
 
     /// Whether its uses are only told to the ledger: it needs no lease.
@@ -226,33 +250,12 @@ impl Leased {
         Settings { kind, ..self.settings }
     }
 
-    /// Whether a log holds its uses.
-    pub fn is_logged(&self) -> bool {
-        self.ring.is_some()
-    }
-
-    fn log<'s>(&self, state: &'s [u64]) -> &'s [u64] {
-        let words = self.ring.map_or(0, ring::words);
-        &state[state.len() - words..]
-    }
-
-    fn log_mut<'s>(&self, state: &'s mut [u64]) -> &'s mut [u64] {
-        let words = self.ring.map_or(0, ring::words);
-        let from = state.len() - words;
-        &mut state[from..]
-    }
-
-    /// The uses in the log.
-    fn logged(&self, state: &[u64]) -> u64 {
-        let Kind::Sliding { interval_ms } = self.settings.kind else { return 0 };
-        Uses::of(self.log(state)).count(self.clock.boot_ms(), interval_ms) as u64
-    }
-
     /// What the host holds. Of a share that the log has no room for, as after a reload with a
     /// smaller max, the rest is not spent: the log would forget uses before they are over.
     #[inline]
     pub fn holding(&self, state: &[u64]) -> Holding {
         let mut holding = Holding::decode(words_of(state));
+        holding.lease.is_unproven = self.clock.incarnation() == UNPROVEN;
         if let Some(ring) = self.ring {
             holding.lease.allowance = holding.lease.allowance.min(ring.uses.into());
             holding.used = self.logged(state);
@@ -278,7 +281,7 @@ impl Leased {
     /// Voids what another incarnation has left.
     #[inline]
     pub fn roll(&self, state: &mut [u64]) {
-        let (own, stored) = (self.clock.incarnation(), Holding::incarnation_in(words_of(state)));
+        let (own, stored) = (self.clock.own(), Holding::incarnation_in(words_of(state)));
         if stored != own && stored != 0 && own != 0 {
             self.void(state, own);
         }
@@ -339,7 +342,8 @@ impl Leased {
                 count <= holding.unspent(now_ms) || count <= self.cut_off_left(holding)
             }
             Spending::Admit => {
-                count <= holding.unspent(now_ms) || self.may_be_granted(holding, count)
+                count <= holding.unspent(now_ms)
+                    || count <= self.missed_left(holding) && self.may_be_granted(holding, count)
             }
             Spending::Ask => count <= self.remaining_of(holding),
         }
@@ -372,6 +376,9 @@ impl Leased {
         self.roll(state);
         let Demand { count, charges, terms: &Terms { spending, .. } } = demand;
         let mut holding = self.holding(state);
+        if charges && count < 0 && !self.holding_takes_back(&holding, count) {
+            return None;
+        }
         let admits = |count| self.holding_admits(&holding, u64::from(count), spending);
         if !u32::try_from(count).map_or(true, admits) {
             return None;
@@ -397,57 +404,23 @@ impl Leased {
         self.may_be_granted(&self.holding(state), count.into())
     }
 
+    /// Whether it is known what `count`, which is negative, gives back.
+    pub fn takes_back(&self, state: &[u64], count: i32) -> bool {
+        self.holding_takes_back(&self.holding(state), count)
+    }
+
+    fn holding_takes_back(&self, holding: &Holding, count: i32) -> bool {
+        let (kind, magnitude) = (&self.settings.kind, u64::from(count.unsigned_abs()));
+        self.refuses_nothing()
+            || !self.tells_back
+            || holding.takes_back(kind, magnitude, self.clock.boot_ms())
+    }
+
     fn may_be_granted(&self, holding: &Holding, count: u64) -> bool {
         let now_ms = self.clock.boot_ms();
         let need = count.saturating_sub(holding.unspent(now_ms));
         let is_refused = matches!(holding.asking(need, now_ms), Asking::Refuse { .. });
         count <= self.settings.max && !is_refused
-    }
-
-    /// Uses that the host allows itself while it is cut off, of which some are left.
-    fn cut_off_left(&self, holding: &Holding) -> u64 {
-        let now_ms = self.clock.boot_ms();
-        let used = if !self.has_own_window(holding) {
-            holding.used
-        } else if now_ms < holding.lease.cut_off_end_ms {
-            holding.lease.cut_off_used
-        } else {
-            0
-        };
-        self.sharing.cut_off_max(self.settings.max).saturating_sub(used)
-    }
-
-    /// Whether a host that is cut off counts in a window of its own: it knows no window of the
-    /// ledger, and no log tells.
-    fn has_own_window(&self, holding: &Holding) -> bool {
-        let is_token = matches!(self.settings.kind, Kind::Token { .. });
-        self.ring.is_none() && (is_token || !holding.is_live(self.clock.boot_ms()))
-    }
-
-    /// When a window that begins now ends, for what the host allows itself while it is cut off.
-    fn cut_off_end_ms(&self, wall_ms: u64) -> u64 {
-        let now_ms = self.clock.boot_ms();
-        let length_ms = match (self.settings.kind, &self.turns) {
-            (Kind::Calendar { .. }, Some(turns)) => {
-                window_at(turns, wall_ms).until.saturating_sub(wall_ms)
-            }
-            (Kind::Total | Kind::Calendar { .. }, _) => return u64::MAX,
-            (
-                Kind::Interval { interval_ms }
-                | Kind::Sliding { interval_ms }
-                | Kind::SlidingCounter { interval_ms },
-                _,
-            ) => interval_ms,
-            (Kind::Token { .. }, _) => self.tokens_ms(self.settings.max),
-        };
-        now_ms.saturating_add(length_ms)
-    }
-
-    /// Milliseconds in which so many tokens flow back.
-    fn tokens_ms(&self, tokens: u64) -> u64 {
-        let Kind::Token { rate, period_ms } = self.settings.kind else { return 0 };
-        let all_ms = u128::from(tokens) * u128::from(period_ms);
-        u64::try_from(all_ms.div_ceil(u128::from(rate.max(1)))).unwrap_or(u64::MAX)
     }
 
     /// Charges `count`, admitted or not; a negative count gives back. The log of a sliding limit is
@@ -480,13 +453,22 @@ impl Leased {
             // No use: neither does an idle lease stay for it, nor a node for nothing.
             return;
         }
-        holding.lease.incarnation = match self.clock.incarnation() {
+        holding.lease.incarnation = match self.clock.own() {
             0 => holding.lease.incarnation,
             own => own,
         };
         let magnitude = u64::from(count.unsigned_abs());
         if count < 0 {
+            let extra = holding.lease.extra;
             holding.give_back(&self.settings.kind, magnitude, now_ms);
+            if let (Some(ring), true) = (self.ring, holding.is_live(now_ms)) {
+                holding.lease.extra = extra - self.beyond_log(ring, state, magnitude) as i64;
+            }
+            let is_news = holding.lease.extra < 0 || holding.lease.has_given_back;
+            if is_news && !self.refuses_nothing() {
+                // Relaxed: as the time.
+                self.clock.has_news.store(true, Ordering::Relaxed);
+            }
         } else if self.refuses_nothing() {
             self.charge_untold(holding, wall_ms, magnitude);
         } else if magnitude <= holding.unspent(now_ms) {
@@ -496,19 +478,23 @@ impl Leased {
             }
             holding.spend(magnitude, now_ms);
         } else {
-            if spending == Spending::CutOff && self.has_own_window(holding) {
-                let end_ms = self.cut_off_end_ms(wall_ms);
-                let lease = &mut holding.lease;
-                if now_ms >= lease.cut_off_end_ms {
-                    (lease.cut_off_end_ms, lease.cut_off_used) = (end_ms, 0);
+            match spending {
+                Spending::CutOff if self.has_own_window(holding) => {
+                    holding.note_alone(magnitude, self.own_end_ms(wall_ms), now_ms);
                 }
-                lease.cut_off_used = lease.cut_off_used.saturating_add(magnitude);
+                Spending::Admit => {
+                    let has_turn = holding.is_live(now_ms) && self.settings.kind.has_turns();
+                    let turn_ms = holding.lease.end_ms;
+                    let end_ms = if has_turn { turn_ms } else { self.own_end_ms(wall_ms) };
+                    holding.note_alone(magnitude, end_ms, now_ms);
+                }
+                _ => {}
             }
             let was_told = holding.lease.extra <= 0 && !holding.lease.in_flight;
             holding.overspend(&self.settings.kind, magnitude, now_ms);
             if was_told && holding.lease.extra > 0 {
                 // Relaxed: as the time.
-                self.clock.has_overspent.store(true, Ordering::Relaxed);
+                self.clock.has_news.store(true, Ordering::Relaxed);
             }
         }
         self.store_words(state, holding);
@@ -625,7 +611,7 @@ impl Leased {
     /// What the meaning of the words depends on: another number than that of the policy alone, so
     /// that a limit starts fresh when machines begin or cease to share it.
     pub fn shape(&self) -> [u64; 2] {
-        const LEASED: u64 = 16;
+        const LEASED: u64 = 64;
         let [kind, span] = self.ledger_shape();
         [LEASED + kind, span]
     }

@@ -284,6 +284,17 @@ pub enum List {
     Deny,
 }
 
+/// What a limit grants to a key in a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// Index of the limit, from 1.
+    pub limit: u16,
+    /// The most uses: the maximum and what is lent.
+    pub uses: u64,
+    /// The length of the window, if it has one.
+    pub window_ms: Option<u64>,
+}
+
 /// A judged item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
@@ -291,6 +302,8 @@ pub struct Verdict {
     pub limited: bool,
     /// A ban refuses.
     pub banned: bool,
+    /// Index, from 1, of the limit whose ban ran already. 0: none, or the item starts it.
+    pub banned_by: u16,
     /// It would be refused if its biz enforced its limits.
     pub shadow: bool,
     /// Nothing was judged: the server limits nothing at the moment.
@@ -339,6 +352,7 @@ impl Verdict {
     pub const UNJUDGED: Verdict = Verdict {
         limited: false,
         banned: false,
+        banned_by: 0,
         shadow: false,
         degraded: false,
         list: None,

@@ -187,9 +187,9 @@ pub(super) fn charge(policy: &Policy, state: &mut [u64], now: u64, count: i32, t
     }
 }
 
-/// What is told of an item that a limit lets pass.
+/// What is told of an item that a lone limit has decided.
 #[derive(Debug)]
-pub(super) struct Passed {
+pub(super) struct Told {
     pub figures: Figures,
     pub window_ms: Option<u64>,
     pub level_ns: u64,
@@ -204,7 +204,7 @@ pub(super) fn pass(
     state: &mut [u64],
     now: u64,
     demand: Demand<'_>,
-    tell: impl FnOnce(Passed),
+    tell: impl FnOnce(Told),
 ) -> bool {
     debug_assert!(!matches!(policy, Policy::Sliding(_)), "a ring is more than its limit");
     let Policy::Interval(limit) = policy else {
@@ -221,19 +221,14 @@ pub(super) fn pass(
     store(window, state);
     if admitted {
         let figures = interval::figures(limit, window, now);
-        tell(Passed { figures, window_ms: Some(limit.interval_ms), level_ns: 0 });
+        tell(Told { figures, window_ms: Some(limit.interval_ms), level_ns: 0 });
     }
     admitted
 }
 
 /// As [`pass`], for any policy, with a dispatch at each step.
 #[inline(never)]
-fn step_by_step(
-    policy: &Policy,
-    state: &mut [u64],
-    now: u64,
-    demand: Demand<'_>,
-) -> Option<Passed> {
+fn step_by_step(policy: &Policy, state: &mut [u64], now: u64, demand: Demand<'_>) -> Option<Told> {
     let Demand { count, charges, terms } = demand;
     roll(policy, state, now, terms);
     if u32::try_from(count).is_ok_and(|count| !admits(policy, state, now, count, terms)) {
@@ -242,11 +237,34 @@ fn step_by_step(
     if charges {
         charge(policy, state, now, count, terms);
     }
-    Some(Passed {
+    Some(told(policy, state, now, terms))
+}
+
+fn told(policy: &Policy, state: &[u64], now: u64, terms: &Terms) -> Told {
+    Told {
         figures: figures(policy, state, now, terms),
         window_ms: window_ms(policy, state, terms),
         level_ns: level_ns(policy, state),
-    })
+    }
+}
+
+/// What is told of an item that [`pass`] does not admit, and how long it has to wait, if that
+/// helps.
+#[inline]
+pub(super) fn refused(
+    policy: &Policy,
+    state: &[u64],
+    now: u64,
+    count: u32,
+    terms: &Terms,
+) -> (Told, Option<u64>) {
+    let Policy::Interval(limit) = policy else {
+        return (told(policy, state, now, terms), retry_ms(policy, state, now, count, terms));
+    };
+    let window = window(state);
+    let figures = interval::figures(limit, window, now);
+    let told = Told { figures, window_ms: Some(limit.interval_ms), level_ns: 0 };
+    (told, interval::retry_ms(limit, window, now, count))
 }
 
 /// The figures of the limit.
@@ -306,6 +324,41 @@ pub(super) fn retry_ms(
         Policy::Distinct(limit) => distinct::retry_ms(limit, state, now),
         Policy::History(limit) => history::retry_ms(limit, state, now, count),
         Policy::Leased(limit) => limit.retry_ms(state, count),
+    }
+}
+
+/// What the limit grants in a window, in uses, and how long that is. What a calendar limit lends is
+/// granted, too. None: it only counts.
+pub(super) fn quota(policy: &Policy, terms: &Terms) -> Option<(u64, Option<u64>)> {
+    let turning = |calendar: &Calendar| Some(calendar.current_ms());
+    Some(match policy {
+        Policy::Interval(limit) => (limit.max.saturating_add(limit.debt), Some(limit.interval_ms)),
+        Policy::Calendar(limit) => (limit.ceiling(), turning(limit)),
+        Policy::Sliding(limit) => (limit.max, Some(limit.interval_ms)),
+        Policy::SlidingCounter(limit) => (limit.max, Some(limit.interval_ms)),
+        Policy::Token(limit) => (limit.burst(), Some(token::fill_ms(limit))),
+        Policy::Gcra(limit) => {
+            let pace = limit.pace(terms.pace);
+            (pace.burst(), Some(gcra::fill_ms(&pace)))
+        }
+        Policy::Total(limit) => (limit.max, None),
+        Policy::Count(_) => return None,
+        Policy::Distinct(limit) if limit.only_counts() => return None,
+        Policy::Distinct(limit) => (limit.max(), limit.turns().and_then(turning)),
+        Policy::History(limit) if limit.only_counts => return None,
+        Policy::History(limit) => (limit.calendar.ceiling(), turning(&limit.calendar)),
+        Policy::Leased(limit) if limit.only_counts() => return None,
+        Policy::Leased(limit) => (limit.shown_max, limit.window_ms()),
+    })
+}
+
+/// Whether it lends uses beyond its maximum.
+pub(super) fn lends(policy: &Policy) -> bool {
+    match policy {
+        Policy::Interval(limit) => limit.debt > 0,
+        Policy::Calendar(limit) => limit.lends(),
+        Policy::History(limit) => limit.calendar.lends(),
+        _ => false,
     }
 }
 

@@ -10,22 +10,23 @@
 
 mod adopt;
 mod by_hand;
+mod former;
 mod inspect;
 mod kept_ban;
 mod leases;
+mod lone;
 mod place;
+mod worth;
 
 use std::sync::Arc;
 
 use super::ban::Ban;
 use super::calendar_windows::Span;
 use super::leased::{LeaseClock, Spending};
-use super::policy::{self, Passed, Policy};
+use super::policy::{self, Policy};
 use super::ring;
 use super::weight::Weights;
-use super::{
-    Demand, Details, Figures, Heard, HistorySpan, LimitFigures, Member, Terms, Verdict, Worth,
-};
+use super::{Details, Figures, Heard, HistorySpan, LimitFigures, Quota, Terms, Verdict, Worth};
 use crate::conf::{self, Biz, Lifts, Mode, Scope};
 use crate::key::DigestKey;
 
@@ -95,11 +96,15 @@ pub struct Judgement {
     pub limited: bool,
     /// A ban refuses.
     pub banned: bool,
+    /// Index, from 1, of the limit whose ban ran when the item was judged. 0: none ran.
+    pub banned_by: u16,
     /// The longest wait among the refusing limits and the ban. None: for one of them waiting never
     /// helps, or nothing refuses.
     pub retry_ms: Option<u64>,
     /// The ban that an Update starts if it is refused like this. None if a ban already runs.
     pub ban_ms: Option<u64>,
+    /// Index, from 1, of the limit that starts that ban.
+    ban_limit: u16,
     /// Position of the limit that decides a limited item.
     decider: u16,
     /// Index, from 1, of the limit whose advice the item carries. 0: none.
@@ -111,8 +116,10 @@ impl Judgement {
     pub const ADMITTED: Judgement = Judgement {
         limited: false,
         banned: false,
+        banned_by: 0,
         retry_ms: None,
         ban_ms: None,
+        ban_limit: 0,
         decider: 0,
         advised: 0,
     };
@@ -183,6 +190,7 @@ impl Rule {
 }
 
 pub use adopt::Written;
+use former::FormerNode;
 pub use leases::LeasedState;
 use place::{BanRoom, NodeLayout, place};
 
@@ -204,6 +212,8 @@ pub struct Rules {
     lone: bool,
     /// The time of limits that machines share.
     clock: Option<Arc<LeaseClock>>,
+    /// What is known of nodes that were written under former limits.
+    former: Arc<[FormerNode]>,
 }
 
 impl Rules {
@@ -223,13 +233,15 @@ impl Rules {
         };
         let weights = Weights::new(&biz.limits).map(Box::new);
         let key = NodeLayout::new(biz, &rules, Scope::Key, ban, alike);
+        let biz_node = NodeLayout::new(biz, &rules, Scope::Biz, BanRoom::NONE, alike);
         let is_lone = |rule: &Rule| rule.scope == Scope::Key && rule.ban_ms == 0;
         Rules {
+            former: FormerNode::all(biz, &rules, [&key, &biz_node]),
             lone: matches!(&*rules, [rule] if is_lone(rule))
                 && key.ring.is_none()
                 && weights.is_none(),
             key,
-            biz: NodeLayout::new(biz, &rules, Scope::Biz, BanRoom::NONE, alike),
+            biz: biz_node,
             mode: biz.mode,
             longest_ban_ms,
             lifts: biz.lifts,
@@ -333,32 +345,26 @@ impl Rules {
         if self.has_ban() { Ban::of(states.key[self.key.fixed]).until(self.lifts.count) } else { 0 }
     }
 
-    /// Sets the end of the key's ban, if there is a word for it.
+    /// The word of the key's ban. 0: there is none, or no word for it.
     #[inline]
-    pub fn set_ban_until(&self, states: &mut States<'_>, until: u64) {
+    pub fn ban_word(&self, states: &States<'_>) -> u64 {
+        if self.has_ban() { states.key[self.key.fixed] } else { 0 }
+    }
+
+    /// Sets the word of the key's ban, if there is one. 0 ends the ban.
+    #[inline]
+    pub fn set_ban_word(&self, states: &mut States<'_>, word: u64) {
         if self.has_ban() {
-            let ban = Ban { until_ms: until, lifts: self.lifts.count };
-            states.key[self.key.fixed] = ban.word();
+            states.key[self.key.fixed] = word;
         }
     }
 
-    /// Handles the most common item: it passes, and the key's only limit is all there is. Does the
-    /// same as [`Rules::roll`], [`Rules::judge`], [`Rules::charge`] if the demand charges, and
-    /// [`Rules::verdict`], which it reports. False: there is more to do, and it has only rolled.
-    /// Limits that machines share have [`Rules::pass_shared`].
-    #[inline(always)]
-    pub fn pass(
-        &self,
-        words: &mut [u64],
-        now: u64,
-        demand: Demand<'_>,
-        tell: impl FnOnce(Verdict),
-    ) -> bool {
-        let Some(rule) = self.rules.first().filter(|_| self.lone) else { return false };
-        let state = &mut words[rule.state()];
-        policy::pass(&rule.policy, state, now, demand, |Passed { figures, window_ms, level_ns }| {
-            tell(Verdict { limit: 1, figures, window_ms, level_ns, ..Verdict::UNJUDGED });
-        })
+    /// Position of the limit that started the ban that runs. Where that is not known any longer, it
+    /// is the first one with a ban.
+    fn banning(&self, states: &States<'_>) -> u16 {
+        let known = Ban::of(self.ban_word(states)).limit.checked_sub(1);
+        let bans = |&at: &u16| self.rules.get(usize::from(at)).is_some_and(|rule| rule.ban_ms > 0);
+        known.filter(bans).unwrap_or(self.first_ban)
     }
 
     /// Brings states and ban to `now`.
@@ -376,7 +382,7 @@ impl Rules {
             }
         }
         if self.has_ban() && self.ban_left_ms(self.ban_until(states), now) == 0 {
-            self.set_ban_until(states, 0);
+            self.set_ban_word(states, 0);
         }
     }
 
@@ -398,7 +404,7 @@ impl Rules {
     #[cold]
     fn exceeded(&self, states: &States<'_>, now: u64, count: u32, ban_left_ms: u64) -> Judgement {
         let banned = ban_left_ms > 0;
-        let (mut retry_ms, mut ban_ms) = (Some(ban_left_ms), 0);
+        let (mut retry_ms, mut ban_ms, mut ban_limit) = (Some(ban_left_ms), 0, 0);
         let (mut first, mut advised) = (None, 0);
         for (rule, index) in self.rules.iter().zip(0..) {
             let state = states.of(rule);
@@ -412,14 +418,26 @@ impl Rules {
             first = first.or(Some(index));
             let own_ms = policy::retry_ms(&rule.policy, state, now, count, states.terms);
             retry_ms = retry_ms.zip(own_ms).map(|(all_ms, own_ms)| all_ms.max(own_ms));
-            ban_ms = rule.ban_ms.max(ban_ms);
+            if rule.ban_ms > ban_ms {
+                (ban_ms, ban_limit) = (rule.ban_ms, index + 1);
+            }
         }
         if first.is_none() && !banned {
             return Judgement { advised, ..Judgement::ADMITTED };
         }
         let ban_ms = (ban_ms > 0 && !banned).then_some(ban_ms);
-        let decider = first.unwrap_or(self.first_ban);
-        Judgement { limited: true, banned, retry_ms, ban_ms, decider, advised }
+        let banned_by = if banned { self.banning(states) + 1 } else { 0 };
+        let decider = first.unwrap_or(banned_by.saturating_sub(1));
+        Judgement {
+            limited: true,
+            banned,
+            banned_by,
+            retry_ms,
+            ban_ms,
+            ban_limit,
+            decider,
+            advised,
+        }
     }
 
     /// Whether the judgement of an unforced item refuses an atomic request. In shadow mode none
@@ -462,7 +480,7 @@ impl Rules {
     }
 
     /// Starts the ban that the judgement asks for, and updates the judgement to one under that ban.
-    /// Returns its end, if there is one: then the key's node must be written. Not for Query and
+    /// Returns its word, if there is one: then the key's node must be written. Not for Query and
     /// forced items: they start none.
     #[inline]
     pub fn start_ban(
@@ -473,12 +491,16 @@ impl Rules {
     ) -> Option<u64> {
         // Another item of the same request may have started a longer one since this item was
         // judged.
-        let ban_ms = judgement.ban_ms.take()?.max(self.ban_left_ms(self.ban_until(states), now));
-        let until = now.saturating_add(ban_ms);
-        self.set_ban_until(states, until);
+        let own_ms = judgement.ban_ms.take()?;
+        let left_ms = self.ban_left_ms(self.ban_until(states), now);
+        let limit = if left_ms > own_ms { self.banning(states) + 1 } else { judgement.ban_limit };
+        let ban_ms = own_ms.max(left_ms);
+        let until_ms = now.saturating_add(ban_ms);
+        let word = Ban { until_ms, limit, lifts: self.lifts.count }.word();
+        self.set_ban_word(states, word);
         judgement.banned = true;
         judgement.retry_ms = judgement.retry_ms.map(|retry_ms| retry_ms.max(ban_ms));
-        Some(until)
+        Some(word)
     }
 
     /// The answer: the deciding limit, with its figures by the current states.
@@ -495,6 +517,7 @@ impl Rules {
         Verdict {
             limited: judgement.limited && enforced,
             banned: judgement.banned && enforced,
+            banned_by: if enforced { judgement.banned_by } else { 0 },
             shadow: judgement.limited && !enforced,
             degraded: false,
             list: None,
@@ -526,6 +549,24 @@ impl Rules {
     #[inline]
     fn figures_of(&self, rule: &Rule, states: &States<'_>, now: u64) -> Figures {
         policy::figures(&rule.policy, states.of(rule), now, states.terms)
+    }
+
+    /// Whether the quotas are more than the figures of the deciding limit tell: there are several
+    /// limits, or one lends.
+    #[inline]
+    pub fn have_more_quotas(&self) -> bool {
+        match &*self.rules {
+            [rule] => policy::lends(&rule.policy),
+            _ => true,
+        }
+    }
+
+    /// What each limit grants, for those that have a maximum.
+    pub fn quotas(&self, terms: &Terms) -> impl Iterator<Item = Quota> {
+        self.rules.iter().zip(1..).filter_map(|(rule, limit)| {
+            let (uses, window_ms) = policy::quota(&rule.policy, terms)?;
+            Some(Quota { limit, uses, window_ms })
+        })
     }
 
     /// Appends the judgement of each limit on the item. Must be called when the item is judged. A
@@ -626,26 +667,6 @@ impl Rules {
             self.longest_ban_ms
         } else {
             0
-        }
-    }
-}
-
-/// What refuses one more use refuses one of a member that is not known.
-const STRANGERS: Terms = Terms { member: Some(Member::STRANGER), ..Terms::of(Spending::Ask) };
-
-impl Rule {
-    /// The worth that the rolled state alone gives its node.
-    fn worth(&self, state: &[u64], now: u64) -> Worth {
-        let is_over = || policy::leased(&self.policy).is_some_and(|limit| limit.is_over(state));
-        let is_untold = || policy::leased(&self.policy).is_some_and(|limit| limit.is_untold(state));
-        if policy::is_fresh(&self.policy, state) || is_over() {
-            Worth::Expired
-        } else if self.scope == Scope::Biz || policy::is_kept(&self.policy, state) {
-            Worth::Kept
-        } else if is_untold() || self.refuses(state, now, 1, &STRANGERS) {
-            Worth::Limiting
-        } else {
-            Worth::Idle
         }
     }
 }

@@ -40,6 +40,11 @@ impl Bucket {
         Bucket { burst: limit.burst.min(u64::MAX / UNITS), drain: drain.max(1) }
     }
 
+    /// Tokens of a full bucket.
+    pub const fn burst(&self) -> u64 {
+        self.burst
+    }
+
     /// Units of a full bucket.
     const fn capacity(&self) -> u64 {
         self.burst * UNITS

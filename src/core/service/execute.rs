@@ -20,7 +20,7 @@ use resolved::{EarlyAnswer, LastBiz, Resolved, WaitState};
 use waiting::Wish;
 
 pub(super) use refusals::Refusals;
-pub use refusals::{RefusalSample, RefusedItem};
+pub use refusals::{RefusalSample, RefusedItem, Refuser};
 pub(super) use reports::Reports;
 pub use waiting::ItemWait;
 pub(super) use waiting::Waits;
@@ -321,7 +321,7 @@ impl Service {
     fn resolve_all(&mut self, request: &Request) {
         self.scratch.make_room(request.items().len());
         self.fetch_step(0, request.items().iter().map(|item| (request, item)));
-        self.note_cut_off();
+        self.note_ended();
         self.fetch_nodes(0..request.items().len());
         let RequestBuffers { resolved, wanted, .. } = &mut self.scratch;
         wanted.clear();

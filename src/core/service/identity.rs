@@ -42,8 +42,8 @@ impl Identity {
 
 /// The incarnation of the host with these files, in this cluster. Groups without a shared biz take
 /// no part: only leases stand in the files, and a record in the cluster names its owner itself.
-/// `id_of` returns the id of an open group. Of a group that grows it is the one that it grows to:
-/// so the incarnation changes once, when the move begins, and leases of before are void.
+/// `id_of` returns the id of an open group. Of a group that grows it is the one that it grows to,
+/// which has the same lineage: so the incarnation stays.
 ///
 /// # Errors
 /// As [`Runtime::incarnation`].

@@ -18,6 +18,8 @@ const RETRIES: usize = 3;
 /// After so many passes the next one looks at all key-nodes. What was used by force, where the host
 /// has asked for nothing, is found then.
 const PASSES: u32 = 64;
+/// How often a node is read that is being written.
+const READS: usize = 100;
 
 /// A biz and a key as a node holds them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -65,7 +67,8 @@ pub struct LeasedLimit {
 #[derive(Debug, Default)]
 pub struct LeasePass {
     generation: u64,
-    group: usize,
+    /// The group, by its place in the order of the pass.
+    nth: usize,
     at: usize,
     /// Key-nodes that may hold leases, a bit each, by group.
     marked: Vec<Vec<u64>>,
@@ -189,7 +192,7 @@ impl Service {
         let result = work(&mut limits);
         for (limit, was) in limits.iter().zip(&found) {
             if limit.holding != was.holding {
-                rules.set_lease(states, was.position, &limit.holding);
+                rules.set_lease(states, was.position, [&was.holding, &limit.holding]);
                 changed[was.scope as usize] = true;
             }
         }
@@ -199,9 +202,12 @@ impl Service {
             if transaction.is_there(index) {
                 last_use_ms = transaction.words(index)[node::LAST_USE];
             }
-            let placed = transaction.place(index, &self.table, entry.evicts(false), moment.wall_ms);
-            placed.map_err(|_| ItemError::Full)?;
-            transaction.touch(index, last_use_ms);
+            match transaction.place(index, &self.table, entry.evicts(false), moment.wall_ms) {
+                Ok(()) => transaction.touch(index, last_use_ms),
+                // A lease that cannot move yet is claimed, reported and given back all the same.
+                Err(_) if transaction.stay(index, last_use_ms) => {}
+                Err(_) => return Err(ItemError::Full),
+            }
         }
         transaction.commit(moment.wall_ms).map_err(|_| ItemError::Store)?;
         Ok(Ok(result))
@@ -220,18 +226,18 @@ impl Service {
         }
         let mut looked = 0;
         while looked < most {
-            if pass.group >= self.handle.groups().len() {
+            let Some(group) = self.nth_of_pass(pass.nth) else {
                 pass.end();
                 return true;
-            }
-            if !self.holds_leases(pass.group) {
-                (pass.group, pass.at) = (pass.group + 1, 0);
+            };
+            if !self.holds_leases(group) {
+                (pass.nth, pass.at) = (pass.nth + 1, 0);
                 continue;
             }
-            let geometry = *self.handle.groups()[pass.group].geometry();
+            let geometry = *self.handle.groups()[group].geometry();
             let key_nodes = geometry.files as usize * geometry.key_nodes as usize;
-            let Some(at) = pass.next_marked(key_nodes) else {
-                (pass.group, pass.at) = (pass.group + 1, 0);
+            let Some(at) = pass.next_marked(group, key_nodes) else {
+                (pass.nth, pass.at) = (pass.nth + 1, 0);
                 continue;
             };
             looked += 1;
@@ -239,17 +245,24 @@ impl Service {
                 file: (at / geometry.key_nodes as usize) as u32,
                 key_node: (at % geometry.key_nodes as usize) as u32,
             };
-            let mut stays = false;
-            for key in self.leased_keys(pass.group, id) {
+            let (keys, mut stays) = self.leased_keys(group, id);
+            for key in keys {
                 stays |= each(self, &key);
             }
             // Nodes move on to key-nodes that the pass has come by.
             if !stays && self.handle.formers().is_empty() {
-                pass.unmark(at);
+                pass.unmark(group, at);
             }
             pass.at = at + 1;
         }
         false
+    }
+
+    /// The group that a pass looks at as this one. Those that others grow out of come first: nodes
+    /// only move on, so the pass misses none.
+    fn nth_of_pass(&self, nth: usize) -> Option<usize> {
+        let (formers, all) = (self.handle.formers(), self.handle.groups().len());
+        (nth < all).then(|| (formers.start + nth) % all)
     }
 
     /// An item holds a lease, or is about to: the next pass looks at it.
@@ -271,8 +284,8 @@ impl Service {
     }
 
     /// The items with leases in a key-node, read without its semaphore: a torn copy is in use, and
-    /// is looked at in the next pass.
-    fn leased_keys(&self, at: usize, id: KeyNodeId) -> Vec<LeaseKey> {
+    /// is read again. Whether one stays torn: the next pass looks at the key-node once more.
+    fn leased_keys(&self, at: usize, id: KeyNodeId) -> (Vec<LeaseKey>, bool) {
         let group = &self.handle.groups()[at];
         let KeyNodeId { file, key_node } = id;
         let mut tags = [0; TAG_WORDS];
@@ -280,12 +293,17 @@ impl Service {
         let chain = group.geometry().chain as usize;
         let taken = (0..chain).filter(|&place| tag::of(tags[place / 8], place) != 0);
         let mut words = vec![0; group.node_words()];
-        taken
+        let mut is_torn = false;
+        let keys = taken
             .filter_map(|place| {
-                group.file(file).read(group.node(key_node, place), &mut words);
+                let is_whole = (0..READS).any(|_| {
+                    group.file(file).read(group.node(key_node, place), &mut words);
+                    group::is_whole(&words)
+                });
+                is_torn |= !is_whole;
                 let (entry, scope) = self.table.of_key_word(at, words[node::KEY])?;
                 entry.sharing?;
-                let is_lost = !group::is_whole(&words)
+                let is_lost = !is_whole
                     || entry.is_outdated(words[node::CHECK], scope)
                     || !has_lease(entry, scope, &words);
                 if is_lost {
@@ -296,28 +314,35 @@ impl Service {
                 field[..stored.len()].copy_from_slice(stored);
                 Some(LeaseKey { key_word: words[node::KEY], field })
             })
-            .collect()
+            .collect();
+        (keys, is_torn)
     }
 }
 
 fn has_lease(entry: &Entry, scope: Scope, words: &[u64]) -> bool {
     // A node of a group that another one grows out of may be shorter than these limits need.
-    let words = with_room(words, entry.states_at() + entry.rules.words(scope));
+    let mut words = with_room(words, entry.states_at() + entry.rules.words(scope));
+    // The leases of former limits may be elsewhere.
+    entry.adopt(&mut words, scope);
     entry.rules.has_lease(scope, &words[entry.states_at()..])
 }
 
 impl LeasePass {
+    /// The next step is the first one of a pass.
+    pub fn begin_anew(&mut self) {
+        (self.nth, self.at) = (0, 0);
+    }
+
     fn end(&mut self) {
-        (self.group, self.at, self.passes) = (0, 0, self.passes + 1);
+        (self.nth, self.at, self.passes) = (0, 0, self.passes + 1);
         if self.passes >= PASSES {
             self.passes = 0;
             self.marked.iter_mut().for_each(|marked| marked.fill(u64::MAX));
         }
     }
 
-    /// The next key-node of this group that may hold leases.
-    fn next_marked(&mut self, key_nodes: usize) -> Option<usize> {
-        let group = self.group;
+    /// The next key-node of a group that may hold leases.
+    fn next_marked(&mut self, group: usize, key_nodes: usize) -> Option<usize> {
         if self.marked.len() <= group {
             self.marked.resize_with(group + 1, Vec::new);
         }
@@ -345,8 +370,8 @@ impl LeasePass {
         }
     }
 
-    fn unmark(&mut self, at: usize) {
-        if let Some(word) = self.marked[self.group].get_mut(at / 64) {
+    fn unmark(&mut self, group: usize, at: usize) {
+        if let Some(word) = self.marked[group].get_mut(at / 64) {
             *word &= !(1 << (at % 64));
         }
     }

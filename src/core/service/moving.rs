@@ -1,9 +1,11 @@
 //! Moves the nodes of a group that grows, key-node by key-node, by ordinary transactions.
 //!
 //! Invariant: a node is moved, or dropped because its loss costs nothing or less than any other, or
-//! it stays where it is and is counted as left. Each key-node is looked at under its semaphore, and
-//! in this generation nobody puts a node into the former group. So once a pass has left nothing,
-//! nothing is there any more, and nothing will be.
+//! it stays where it is and is counted as left. On a disk what has moved stays in the former files
+//! until a flush has written its copy (flushing.rs), and is counted as awaiting that. Each key-node
+//! is looked at under its semaphore, and in this generation nobody puts a node into the former
+//! group. So once a pass has left nothing and nothing awaits a flush, nothing is there any more,
+//! and nothing will be.
 
 use super::table::{Entry, Table};
 use super::{ItemError, Service};
@@ -11,7 +13,7 @@ use crate::base::clock::Millis;
 use crate::conf::{MoveMode, Scope};
 use crate::key::{KeyField, KeyNodeId, KeyRef, Location};
 use crate::store::layout::node;
-use crate::store::{FormerPlace, Group, Judge, Rank, Refused, Sought, Transaction, Wanted};
+use crate::store::{FormerPlace, Judge, Rank, Refused, Sought, Transaction, Wanted};
 
 /// A pass over what a group grows out of.
 #[derive(Debug, Default)]
@@ -22,6 +24,8 @@ pub struct MovePass {
     at: usize,
     /// Nodes that this pass has left where they are.
     left: u64,
+    /// Nodes that have moved, but are still in the former files.
+    awaiting: u64,
     /// What became of nodes, over all passes.
     pub counts: MoveCounts,
 }
@@ -46,6 +50,9 @@ pub enum MoveStep {
     Over {
         /// Nodes that stay for now: they found no place, or their key-node was busy.
         left: u64,
+        /// Nodes that have moved. They leave the former files once a flush has written their
+        /// copies.
+        awaiting: u64,
     },
     /// Processes may still work with the generation before. Nothing has moved.
     Unsettled,
@@ -55,6 +62,8 @@ pub enum MoveStep {
 enum Moved {
     Yes,
     Expired,
+    /// It is there already, and counts there.
+    Twice,
     Dropped,
     /// It has no place.
     Left,
@@ -74,14 +83,10 @@ impl MovePass {
         let index = service.handle.index_of(group);
         let former = index.and_then(|index| service.handle.former_of(index));
         former.map_or(1000, |former| {
-            let all = key_nodes(&service.handle.groups()[former]) as u64;
+            let all = service.handle.groups()[former].all_key_nodes() as u64;
             self.at as u64 * 1000 / all.max(1)
         })
     }
-}
-
-fn key_nodes(group: &Group) -> usize {
-    group.geometry().files as usize * group.geometry().key_nodes as usize
 }
 
 impl Service {
@@ -116,13 +121,13 @@ impl Service {
                 new.fill_filters();
             }
         }
-        let (all, in_file) = (key_nodes(old), old.geometry().key_nodes as usize);
+        let (all, in_file) = (old.all_key_nodes(), old.geometry().key_nodes as usize);
         let mut looked = 0;
         while looked < most {
             if pass.at >= all {
-                let left = pass.left;
-                (pass.at, pass.left) = (0, 0);
-                return Ok(MoveStep::Over { left });
+                let (left, awaiting) = (pass.left, pass.awaiting);
+                (pass.at, pass.left, pass.awaiting) = (0, 0, 0);
+                return Ok(MoveStep::Over { left, awaiting });
             }
             let file = (pass.at / in_file) as u32;
             let id = KeyNodeId { file, key_node: (pass.at % in_file) as u32 };
@@ -148,10 +153,18 @@ impl Service {
         pass: &mut MovePass,
         now: Millis,
     ) -> Result<usize, Refused> {
+        let is_in_memory = self.handle.groups()[former].is_in_memory();
         let nodes = self.former_nodes(former, id, pass, now)?;
         for node in &nodes {
             match self.move_node(former, node, now)? {
-                Moved::Yes => pass.counts.moved += 1,
+                Moved::Yes => {
+                    pass.counts.moved += 1;
+                    pass.awaiting += u64::from(!is_in_memory);
+                }
+                Moved::Twice => {
+                    pass.counts.expired += 1;
+                    pass.awaiting += u64::from(!is_in_memory);
+                }
                 Moved::Expired => pass.counts.expired += 1,
                 Moved::Dropped => pass.counts.dropped += 1,
                 Moved::Left => pass.left += 1,
@@ -174,7 +187,7 @@ impl Service {
         let (table, mut found) = (&self.table, Vec::new());
         let begun = self.handle.begin(&mut self.buffers, &[wanted], self.generation);
         let mut transaction = begun?;
-        transaction.keep_stored(&wanted, |words, at| {
+        pass.awaiting += transaction.keep_stored(&wanted, |words, at| {
             if table.rank(former, &mut words.to_vec(), now) == Rank::Expired {
                 pass.counts.expired += 1;
                 return false;
@@ -223,15 +236,15 @@ impl Service {
         let mut transaction = handle.begin(buffers, &[wanted, there], *generation)?;
         let here = transaction.node(&wanted, entry.id, &new_key);
         if transaction.is_there(here) {
-            // Two of a key: a digest whose text has come since. The newer one counts.
-            drop(transaction);
-            return drop_node(
-                handle.begin(buffers, &[there], *generation)?,
-                entry,
-                there,
-                key,
-                now,
-            );
+            let old = transaction.node(&there, entry.id, &key);
+            if !transaction.is_there(old) {
+                return Ok(Moved::Gone);
+            }
+            // Two of a key: a digest whose text has come since, or it had moved and the power
+            // failed. The newer one counts.
+            transaction.leave(old);
+            transaction.commit(now).map_err(|_| Refused::Unavailable)?;
+            return Ok(Moved::Twice);
         }
         let index = transaction.sought(&sought, entry.id, table);
         if !transaction.is_there(index) {

@@ -389,9 +389,13 @@ impl Entry {
 
     #[inline(never)]
     fn longer_refused_key(&self, text: &[u8], field: &mut KeyField) -> RefusedKey {
-        let is_key = field.encode(self.key_type, text, KEPT_BYTES, self.digest_key);
+        let is_key = field.encode(self.key_type, text, KEPT_BYTES as u32, self.digest_key);
         let key = if is_key.is_ok() { field.key() } else { KeyRef::BIZ };
-        RefusedKey::new(self.id, key.form() as u8, key.bytes(), key.words())
+        match (key.form(), self.key_type) {
+            // A business with key="digest" wants its keys to be known nowhere.
+            (KeyForm::Digest, KeyType::String) => RefusedKey::cut(self.id, key.words(), text),
+            (form, _) => RefusedKey::new(self.id, form as u8, key.bytes(), key.words()),
+        }
     }
 
     fn set_now(&mut self, now: u64) -> Span {

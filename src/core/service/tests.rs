@@ -9,6 +9,10 @@ mod contention;
 mod counters;
 mod crash;
 #[cfg(not(miri))]
+mod former_limits;
+#[cfg(not(miri))]
+mod giving_back;
+#[cfg(not(miri))]
 mod host;
 #[cfg(not(miri))]
 mod kept_bans;
@@ -20,6 +24,8 @@ mod listed;
 mod members;
 mod model;
 mod moving;
+#[cfg(not(miri))]
+mod moving_on_disk;
 mod orphans;
 mod records;
 mod refusals;

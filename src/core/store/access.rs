@@ -1,9 +1,10 @@
 //! Gives the files that programs need the mode and the group that srv.xml names.
 //!
-//! Invariant: only a plain file of one name, in its place, is changed: never the target of a link.
-//! All of it is done as the server's user, so it changes nothing that this user could not.
+//! Invariant: only a plain file of one name, in its place, is changed, by a descriptor: never the
+//! target of a link. All of it is done as the server's user, so it changes nothing that this user
+//! could not.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
@@ -12,11 +13,14 @@ use nix::fcntl::OFlag;
 use nix::unistd::Group;
 
 use super::dirty_file;
+use super::file_owner::writers_of;
 use super::group;
 use super::prepare::live_dir;
 use super::runtime::Runtime;
 use crate::conf::{Conf, FileAccess, active};
 
+/// The server's history by second and minute, whose writer locks it.
+const HISTORY: &str = "history.mmap";
 /// Rights to write of all but the owner.
 const FOREIGN_WRITES: u32 = 0o022;
 /// The right of a directory's group to open files in it by name.
@@ -68,8 +72,13 @@ pub fn give_access(conf: &Conf) {
             let dirty = all.clone().map(|path| dirty_file::path_of(&path));
             all.chain(dirty)
         });
-        for path in std::iter::once(Runtime::path_in(data)).chain(files) {
+        for path in files {
             all.push(give(&path, wanted));
+            paths.push(path);
+        }
+        let locked = Wanted { mode: writers_of(wanted.mode), ..wanted };
+        for path in [Runtime::path_in(data), data.join(HISTORY)] {
+            all.push(give(&path, locked));
             paths.push(path);
         }
         all_given(paths, all, &conf.srv.data.access)
@@ -79,10 +88,23 @@ pub fn give_access(conf: &Conf) {
 /// Gives a published configuration what `conf` says, but for rights to write: only the server
 /// writes it. Programs read it as soon as it is in force, so this comes before.
 pub fn give_access_to_generation(conf: &Conf, generation: u64) {
-    let path = active::path(&conf.srv.data.dir, generation);
+    give_access_to_read(conf, &active::path(&conf.srv.data.dir, generation));
+}
+
+/// Gives a file that only the server writes what `conf` says, but for rights to write.
+pub fn give_access_to_read(conf: &Conf, path: &Path) {
     log_refusal(wanted(&conf.srv.data.access).and_then(|Wanted { mode, gid }| {
-        let given = give(&path, Wanted { mode: mode & !FOREIGN_WRITES, gid });
-        all_given(vec![path], vec![given], &conf.srv.data.access)
+        let given = give(path, Wanted { mode: mode & !FOREIGN_WRITES, gid });
+        all_given(vec![path.to_owned()], vec![given], &conf.srv.data.access)
+    }));
+}
+
+/// Gives the history what `conf` says, once there is one. Its writer locks it.
+pub fn give_access_to_history(conf: &Conf) {
+    let path = conf.srv.data.dir.join(HISTORY);
+    log_refusal(wanted(&conf.srv.data.access).and_then(|Wanted { mode, gid }| {
+        let given = give(&path, Wanted { mode: writers_of(mode), gid });
+        all_given(vec![path.clone()], vec![given], &conf.srv.data.access)
     }));
 }
 
@@ -145,10 +167,11 @@ fn give(path: &Path, Wanted { mode, gid }: Wanted) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets those into a directory who may open its files. They need not read it: who reads a directory
-/// can lock it, and the server would find it locked.
+/// Lets those into a directory who may open its files. They need not read it.
 fn open_directory(path: &Path, Wanted { mode, gid }: Wanted) -> io::Result<()> {
-    let found = fs::metadata(path)?;
+    let directory = OFlag::O_DIRECTORY.bits();
+    let opened = OpenOptions::new().read(true).custom_flags(directory).open(path)?;
+    let found = opened.metadata()?;
     let was = found.mode() & 0o7777;
     let is_for = |rights: u32| mode & rights != 0;
     let (mut rights, mut given) = (was, None);
@@ -166,10 +189,10 @@ fn open_directory(path: &Path, Wanted { mode, gid }: Wanted) -> io::Result<()> {
         }
     }
     if let Some(gid) = given {
-        std::os::unix::fs::chown(path, None, Some(gid))?;
+        fchown(&opened, None, Some(gid))?;
     }
     if rights != was {
-        fs::set_permissions(path, Permissions::from_mode(rights))?;
+        opened.set_permissions(Permissions::from_mode(rights))?;
     }
     Ok(())
 }
@@ -181,6 +204,8 @@ fn open_itself(path: &Path) -> io::Result<File> {
 
 #[cfg(all(test, not(miri)))]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const OPEN: Wanted = Wanted { mode: 0o660, gid: None };

@@ -111,6 +111,9 @@ pub(super) const COURIER_BYTE: u64 = WORDS as u64 * 8 + SLOTS as u64;
 /// The byte that the keeper locks who makes checkpoints, beyond the courier's.
 pub(super) const CHECKPOINT_BYTE: u64 = COURIER_BYTE + 1;
 
+/// The byte that the master locks, beyond that of checkpoints.
+pub(super) const MASTER_BYTE: u64 = CHECKPOINT_BYTE + 1;
+
 /// A byte for each slot, beyond the end of the file. Nothing else locks it.
 fn freeing_byte(slot: u32) -> u64 {
     WORDS as u64 * 8 + u64::from(slot)

@@ -281,6 +281,12 @@ impl<'a> Counters<'a> {
         self.set(at::COUNTERS + at::OPEN, connections);
     }
 
+    /// A new owner has no connection yet.
+    pub fn forget_clients(self) {
+        self.set_open(0);
+        self.set_parked(0);
+    }
+
     /// Stores the number of clients with a request that waits for a lease.
     #[inline]
     pub fn set_parked(self, clients: u64) {

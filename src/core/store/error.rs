@@ -125,6 +125,16 @@ pub enum Error {
         /// The group.
         group: String,
     },
+    /// A file cannot be written as a whole beside a process that may store into it.
+    #[error(
+        "{}: a part of it could not be written to the disk before, and it is not written again \
+         while a process is attached",
+        path.display()
+    )]
+    InDoubt {
+        /// The file.
+        path: PathBuf,
+    },
     /// A process holds a key-node for so long that no checkpoint can be made.
     #[error(
         "group {group}: no checkpoint: key-node {key_node} of file {file} is held{} for a long time: \
@@ -257,7 +267,7 @@ impl Error {
     }
 
     /// Whether the disk is full, or the user's quota is used up.
-    pub(crate) fn is_no_room(&self) -> bool {
+    pub fn is_no_room(&self) -> bool {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         let Error::Io { source, .. } = self else { return false };
         matches!(source.kind(), StorageFull | QuotaExceeded)

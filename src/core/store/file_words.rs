@@ -3,7 +3,8 @@
 //! Invariant: a draft is a new file of ours. Any file with its name is removed first.
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::error::{Error, io_error};
@@ -11,7 +12,7 @@ use super::error::{Error, io_error};
 /// A file, as far as it names a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileFacts {
-    /// The random id in it; of a group file: id of the group, number of the file.
+    /// The random id in it.
     pub id: [u64; 2],
     /// Where it is, and since when.
     pub place: FilePlace,
@@ -98,4 +99,19 @@ pub(crate) fn sync_directory(path: &Path) -> Result<(), Error> {
     File::open(directory)
         .and_then(|directory| directory.sync_all())
         .map_err(io_error(directory, "sync the directory"))
+}
+
+/// Bytes that are written at once.
+const ZERO_BYTES: usize = 1 << 20;
+
+/// Writes zeros to all of a new file.
+pub(super) fn write_zeros(file: &File, len: u64) -> io::Result<()> {
+    let zeros = vec![0; ZERO_BYTES];
+    let mut at = 0;
+    while at < len {
+        let part = &zeros[..ZERO_BYTES.min((len - at) as usize)];
+        file.write_all_at(part, at)?;
+        at += part.len() as u64;
+    }
+    Ok(())
 }

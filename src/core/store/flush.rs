@@ -1,23 +1,24 @@
 //! A flush writes the groups on disk back, in parts.
 //!
 //! Invariant: a flush that ends without an error has written everything that was stored before it
-//! began. A part is small, because a process that stores into a page that is being written back
-//! waits for it.
+//! began, and no file of it is left in doubt. A part is small, because a process that stores into a
+//! page that is being written back waits for it.
 
+#[cfg(test)]
 use std::io;
+#[cfg(test)]
+use std::path::Path;
 
 use super::error::{Error, io_error};
 use super::file_set::FileSet;
 use super::handle::Handle;
 use super::region::Region;
+use super::write_back::{SyncPart, WriteBack};
 
 /// The least bytes of a part. Each part waits for the disk's own cache, too.
 const PART_BYTES: usize = 1 << 20;
 /// Larger groups have larger parts, so that all together have about this many.
 const PARTS: usize = 256;
-
-/// Writes a part of a file back: its first byte and the number of bytes.
-type Write<'a> = &'a mut dyn FnMut(&Region, usize, usize) -> io::Result<()>;
 
 /// A flush of the groups that a handle had mapped when it began.
 #[derive(Debug)]
@@ -25,8 +26,8 @@ pub struct Flush {
     /// The ids of groups that are not written back yet, the next one last.
     groups: Vec<u64>,
     /// The next part, in the last one of them.
-    file: usize,
-    from: usize,
+    file: u32,
+    under_way: WriteBack,
     part_bytes: usize,
     parts: usize,
     /// The first error.
@@ -43,11 +44,25 @@ impl Flush {
         Flush {
             groups: on_disk().map(|group| group.header().id).rev().collect(),
             file: 0,
-            from: 0,
+            under_way: WriteBack::default(),
             part_bytes,
             parts: sizes().map(|bytes| bytes.div_ceil(part_bytes)).sum(),
             error: None,
         }
+    }
+
+    /// Like [`Flush::new`], of the groups that others grow out of.
+    pub fn of_formers(handle: &Handle) -> Flush {
+        let is_former = |id| handle.formers().any(|at| handle.groups()[at].header().id == id);
+        let mut flush = Flush::new(handle);
+        flush.groups.retain(|&id| is_former(id));
+        flush
+    }
+
+    /// It ends with an error.
+    #[cfg(test)]
+    pub(crate) fn fail(&mut self) {
+        self.error = Some(io_error(Path::new("disk"), "flush it")(io::ErrorKind::Other.into()));
     }
 
     /// How many parts it has in all.
@@ -56,7 +71,7 @@ impl Flush {
     }
 
     /// Writes the next part back and waits for it (msync). None: there are more. A group that
-    /// fails is left, and the others are tried.
+    /// fails is left, and the others are tried. That a part failed is noted at once.
     ///
     /// # Errors
     /// At the end, the first error of any part.
@@ -64,14 +79,19 @@ impl Flush {
         self.step_by(handle, &mut |file, from, bytes| file.flush_part(from, bytes))
     }
 
-    fn step_by(&mut self, handle: &Handle, write: Write<'_>) -> Option<Result<(), Error>> {
+    pub(super) fn step_by(
+        &mut self,
+        handle: &Handle,
+        sync: SyncPart<'_>,
+    ) -> Option<Result<(), Error>> {
         if let Some(&id) = self.groups.last() {
-            let is_over = self.write_part(handle, id, write).unwrap_or_else(|error| {
+            let is_over = self.write_part(handle, id, sync).unwrap_or_else(|error| {
+                handle.runtime().set_flush_failed(true);
                 self.error.get_or_insert(error);
                 true
             });
             if is_over {
-                (self.file, self.from) = (0, 0);
+                (self.file, self.under_way) = (0, WriteBack::default());
                 self.groups.pop();
             }
         }
@@ -79,24 +99,23 @@ impl Flush {
     }
 
     /// Writes the next part of a group. Whether it was the last one.
-    fn write_part(&mut self, handle: &Handle, id: u64, write: Write<'_>) -> Result<bool, Error> {
+    fn write_part(&mut self, handle: &Handle, id: u64, sync: SyncPart<'_>) -> Result<bool, Error> {
         let position = handle.groups().iter().position(|group| group.header().id == id);
         // No answer depends on a group that is no longer there.
         let Some(index) = position else { return Ok(true) };
-        let group = &handle.groups()[index];
-        let file = &group.files()[self.file];
-        let bytes = self.part_bytes.min(file.bytes() - self.from);
-        write(file, self.from, bytes).map_err(|error| {
+        let (group, file) = (&handle.groups()[index], self.file);
+        let part = (self.part_bytes, sync);
+        let written = self.under_way.step(group, file, handle.runtime(), part);
+        let is_over = written.map_err(|error| {
             let is_next = handle.former_of(index).is_some();
             let set = if is_next { FileSet::Next } else { FileSet::Named };
-            let path = set.path_of(handle.live_dir(), &group.header().name, self.file as u32);
+            let path = set.path_of(handle.live_dir(), &group.header().name, file);
             io_error(&path, "flush it")(error)
         })?;
-        self.from += bytes;
-        if self.from == file.bytes() {
-            (self.file, self.from) = (self.file + 1, 0);
+        if is_over {
+            (self.file, self.under_way) = (file + 1, WriteBack::default());
         }
-        Ok(self.file == group.files().len())
+        Ok(self.file == group.geometry().files)
     }
 }
 

@@ -14,13 +14,16 @@ use super::error::{Error, expect, io_error};
 use super::file_map::PageAccess;
 pub use super::file_set::{FileSet, next_path_of, path_of};
 pub(crate) use super::file_set::{committed_path, is_next_there, is_there, is_unfinished};
-use super::file_words::{FilePlace, bytes_of, create_draft, header_crc, sync_directory, words_of};
+use super::file_words::{
+    FilePlace, bytes_of, create_draft, header_crc, sync_directory, words_of, write_zeros,
+};
 use super::layout::{self, HEAD_WORDS, PAGE_WORDS, group as at, runtime};
 pub use super::node_check::{is_whole, node_crc, seal};
 use super::region::Region;
 use super::runtime::{FileEntry, Runtime};
 use super::semaphore::Semaphore;
 use super::spill_filter::SpillFilter;
+use super::tags::moved_tag;
 use crate::base::sync::Ordering;
 use crate::base::sys;
 use crate::conf::{self, Geometry, HashKind};
@@ -47,6 +50,8 @@ pub struct Group {
     huge_asked: usize,
     node_words: usize,
     key_node_words: usize,
+    /// Another group grows out of it.
+    is_former: bool,
 }
 
 /// The header of a group file.
@@ -126,6 +131,9 @@ pub(super) fn create_file(path: &Path, header: &Header) -> Result<(), Error> {
     let file = create_draft(path)?;
     let len = header.geometry.file_bytes();
     sys::allocate(&file, 0, len).map_err(io_error(path, "allocate its blocks"))?;
+    if sys::must_be_filled(&file).map_err(io_error(path, "look at its disk"))? {
+        write_zeros(&file, len).map_err(io_error(path, "write its blocks"))?;
+    }
     let mut words = [0u64; at::QUARANTINE + 1];
     words[..at::NAME + 4].copy_from_slice(&header_words(header));
     // What these words open is what was created. (A geometry out of bounds is an error there.)
@@ -142,7 +150,7 @@ pub(super) fn header_words(header: &Header) -> [u64; at::NAME + 4] {
     let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
     let mut words = [0u64; at::NAME + 4];
     words[at::MAGIC] = layout::GROUP_MAGIC;
-    words[at::VERSION] = layout::version_word();
+    words[at::VERSION] = layout::group_version_word();
     words[at::ID] = header.id;
     words[at::FILES] = pair(geometry.files, header.file);
     words[at::KEY_NODES] = pair(geometry.key_nodes, geometry.chain);
@@ -168,7 +176,7 @@ pub fn read_header(path: &Path, file: &File) -> Result<Header, Error> {
     file.read_exact_at(&mut bytes, 0).map_err(io_error(path, "read its header"))?;
     let words = words_of(&bytes);
     expect(path, "magic", words[at::MAGIC], layout::GROUP_MAGIC)?;
-    expect(path, "version and layout", words[at::VERSION], layout::version_word())?;
+    expect(path, "version and layout", words[at::VERSION], layout::group_version_word())?;
     expect(path, "header CRC", words[at::CRC], header_crc(&words[..at::CRC]))?;
     let header = parse_header(path, &words)?;
     expect(path, "length", len, header.geometry.file_bytes())?;
@@ -433,7 +441,8 @@ impl Group {
         let in_memory = sys::is_file_in_memory(&files[0].file)
             .map_err(io_error(&files[0].path, "look at its disk"))?;
         let files = MappedFiles { regions, entries, watches, in_memory, dirty, dirty_places };
-        Ok(Group::of_files(header, mark, files))
+        let is_former = runtime.is_former(&header.name, header.id);
+        Ok(Group { is_former, ..Group::of_files(header, mark, files) })
     }
 
     /// A group over its files. `mark` is the index of the first file in the register.
@@ -455,7 +464,25 @@ impl Group {
             huge_asked: 0,
             node_words,
             key_node_words,
+            is_former: false,
         }
+    }
+
+    /// Says whether another group grows out of it.
+    pub(crate) fn set_former(&mut self, is_former: bool) {
+        self.is_former = is_former;
+    }
+
+    /// Whether a place with this tag, whose node should have the tag `expected`, holds what has
+    /// moved to the group that grows out of this one. It stays until its copy is on disk.
+    #[inline]
+    pub(super) fn is_moved(&self, tag: u8, expected: u8) -> bool {
+        self.is_former && tag == moved_tag(expected)
+    }
+
+    /// The same of a place with this tag and a copy of its node.
+    pub(super) fn has_moved(&self, tag: u8, words: &[u64]) -> bool {
+        self.is_former && self.locate(words).is_some_and(|at| self.is_moved(tag, at.tag))
     }
 
     /// Whether the mapped files are still the registered ones, and those that mark their changes.
@@ -478,6 +505,11 @@ impl Group {
     #[inline]
     pub fn geometry(&self) -> &Geometry {
         &self.header.geometry
+    }
+
+    /// Key-nodes over all files.
+    pub fn all_key_nodes(&self) -> usize {
+        self.header.geometry.files as usize * self.header.geometry.key_nodes as usize
     }
 
     /// Words of a node.
@@ -623,15 +655,6 @@ impl Group {
     /// Whether its files are in memory. Such files are not flushed.
     pub fn is_in_memory(&self) -> bool {
         self.in_memory
-    }
-
-    /// Writes its dirty pages back and waits until that is done.
-    pub fn flush(&self, live_dir: &Path) -> Result<(), Error> {
-        for (index, region) in self.files.iter().enumerate() {
-            let path = path_of(live_dir, &self.header.name, index as u32);
-            region.flush().map_err(io_error(&path, "flush it"))?;
-        }
-        Ok(())
     }
 
     /// Asks for huge pages under the next part of its files, if they are in memory. On disk, each

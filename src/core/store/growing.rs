@@ -93,10 +93,33 @@ pub(crate) fn remove_files(live_dir: &Path, name: &str) -> Result<(), Error> {
     remove_numbered(live_dir, name, ".next.dirty", |_| true)
 }
 
-/// Gives the next files the plain names, file 0 last, and removes the files that the group no
-/// longer has. Nothing is left in the former ones.
-pub(crate) fn put_in_place(live_dir: &Path, name: &str) -> Result<(), Error> {
-    let OpenGroup { header, .. } = open_files_of(live_dir, name, FileSet::Next)?;
+/// Writes next files to the disk before they get the plain names: after a power cut they are all
+/// there is.
+fn sync(open: &OpenGroup, runtime: &Runtime) -> Result<(), Error> {
+    for (index, OpenFile { path, file }) in (0..).zip(&open.files) {
+        let sync = || file.sync_all().map_err(io_error(path, "sync it"));
+        match runtime.find_file(open.header.id, index) {
+            Some(known) => runtime.sync_file(known.index, sync)?,
+            None => sync()?,
+        }
+    }
+    Ok(())
+}
+
+/// A sync of a file in doubt proves nothing. Processes that serve from it write it again.
+fn expect_no_doubt(open: &OpenGroup, runtime: &Runtime) -> Result<(), Error> {
+    for (index, OpenFile { path, .. }) in (0..).zip(&open.files) {
+        let known = runtime.find_file(open.header.id, index);
+        if known.is_some_and(|known| runtime.doubts(known.index) > 0) {
+            return Err(Error::InDoubt { path: path.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// Gives the next files, which are on disk, the plain names, file 0 last, and removes the files
+/// that the group no longer has. Nothing is left in the former ones.
+fn put_in_place(live_dir: &Path, name: &str, header: &Header) -> Result<(), Error> {
     let first = path_of(live_dir, name, 0);
     for file in (0..header.geometry.files).rev() {
         let (next, path) = (next_path_of(live_dir, name, file), path_of(live_dir, name, file));
@@ -125,15 +148,27 @@ fn rename_if_there(from: &Path, to: &Path) -> Result<(), Error> {
 }
 
 /// Does the rest of [`put_in_place`] where it was interrupted: some of the next files have the
-/// plain names already.
-pub(crate) fn complete(live_dir: &Path, name: &str) -> Result<(), Error> {
+/// plain names already, or the move has ended and none has. So nothing is in the former ones, and a
+/// file in doubt is no reason to wait: it is written again before it is served.
+pub(crate) fn complete(live_dir: &Path, name: &str, runtime: &Runtime) -> Result<(), Error> {
     if !is_next_there(live_dir, name) {
         return Ok(());
     }
-    let OpenGroup { header, files } = open_files_of(live_dir, name, FileSet::Next)?;
-    let all = (0..header.geometry.files).map(|file| next_path_of(live_dir, name, file));
-    let is_begun = all.zip(&files).any(|(next, open)| open.path != next);
-    if is_begun { put_in_place(live_dir, name) } else { Ok(()) }
+    let open = open_files_of(live_dir, name, FileSet::Next)?;
+    let all = (0..open.header.geometry.files).map(|file| next_path_of(live_dir, name, file));
+    let is_begun = all.zip(&open.files).any(|(next, open)| open.path != next);
+    if !is_begun && !has_ended(live_dir, name, &open.header, runtime)? {
+        return Ok(());
+    }
+    sync(&open, runtime)?;
+    put_in_place(live_dir, name, &open.header)
+}
+
+/// Whether [`end_move`] has forgotten the former group, in which nothing is left.
+fn has_ended(live: &Path, name: &str, next: &Header, runtime: &Runtime) -> Result<bool, Error> {
+    let is_known = |header: &Header| runtime.find_file(header.id, 0).is_some();
+    let Ok(former) = open_files_of(live, name, FileSet::Named) else { return Ok(false) };
+    Ok(is_known(next) && !is_known(&former.header) && is_empty(&former)?)
 }
 
 /// Whether a group has no node.
@@ -159,8 +194,17 @@ pub(crate) fn is_empty(open: &OpenGroup) -> Result<bool, Error> {
 /// get the plain names. With calls on files only: the master maps no group.
 ///
 /// # Errors
-/// A file cannot be renamed. It can be repeated, now or at the next start.
+/// A file cannot be renamed, or is in doubt: then nothing has changed. It can be repeated, now or
+/// at the next start.
 pub fn end_move(live_dir: &Path, name: &str, runtime: &Runtime) -> Result<(), Error> {
+    let next = match is_next_there(live_dir, name) {
+        true => Some(open_files_of(live_dir, name, FileSet::Next)?),
+        false => None,
+    };
+    if let Some(next) = &next {
+        expect_no_doubt(next, runtime)?;
+        sync(next, runtime)?;
+    }
     // First, so that nobody opens files that are about to be others.
     for group in runtime.named_groups(name) {
         if let Some(former) = group.former {
@@ -168,5 +212,5 @@ pub fn end_move(live_dir: &Path, name: &str, runtime: &Runtime) -> Result<(), Er
             runtime.forget_former(group.id);
         }
     }
-    if is_next_there(live_dir, name) { put_in_place(live_dir, name) } else { Ok(()) }
+    next.map_or(Ok(()), |next| put_in_place(live_dir, name, &next.header))
 }

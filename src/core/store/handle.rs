@@ -103,7 +103,7 @@ struct Stalled {
 /// Most notices kept until they are logged. Further ones are dropped.
 const NOTICES_MAX: usize = 64;
 /// Time between two checks of the retired groups.
-const RETIRED_EVERY: Duration = Duration::from_secs(1);
+pub const RETIRED_EVERY: Duration = Duration::from_secs(1);
 
 impl Handle {
     /// Attaches to a data directory at any slot. Group files are in `live_dir`. No group is mapped.
@@ -138,6 +138,7 @@ impl Handle {
             recover_slot(&runtime, slot, &groups, live_dir, &mut notices);
         };
         let slot = take_slot(&runtime, &mut recover)?;
+        slot.words().set_retired(0);
         let recoveries = notices.iter().filter(|n| matches!(n, Notice::Recovery { .. })).count();
         (0..recoveries).for_each(|_| slot.count(Counter::Recoveries));
         notices.drain(..).for_each(|notice| notice.log(&groups));
@@ -160,8 +161,8 @@ impl Handle {
 
     /// Maps the groups of a configuration and acknowledges its generation: those that it names,
     /// then those that some of them grow out of. A group already mapped stays mapped if its files
-    /// are still the registered ones. A group no longer meant is unmapped when every living slot
-    /// has acknowledged a generation without it. A group with damaged files is left out and
+    /// are still the registered ones. A group no longer meant is unmapped when no process is in a
+    /// transaction of a generation with it. A group with damaged files is left out and
     /// quarantined. On any other error nothing has changed.
     pub fn take_groups(
         &mut self,
@@ -198,8 +199,12 @@ impl Handle {
             Meant::Opened(group) => Some(*group),
         };
         self.groups = meant.into_iter().chain(formers).filter_map(&mut take).collect();
+        for (index, group) in self.groups.iter_mut().enumerate() {
+            group.set_former(index >= self.named);
+        }
         let retired = old.into_iter().flatten();
         self.retired.extend(retired.map(|group| Retired { generation, _group: group }));
+        self.tell_retired();
         let counters = self.slot().counters();
         let row = |group: &Group| counters.group_row(&group.header().name);
         self.group_rows = self.groups.iter().map(row).collect();
@@ -300,10 +305,20 @@ impl Handle {
         let due = self.retired_looked.is_none_or(|last| now - last >= RETIRED_EVERY);
         if due && !self.retired.is_empty() {
             self.retired_looked = Some(now);
-            let slots = self.runtime.slots();
-            let oldest = slots.iter().filter(|slot| slot.alive).map(|slot| slot.generation).min();
-            self.retired.retain(|group| oldest.is_some_and(|oldest| oldest < group.generation));
+            let runtime = &self.runtime;
+            self.retired.retain(|group| !runtime.has_settled(group.generation));
+            self.tell_retired();
         }
+    }
+
+    /// Whether it has groups mapped that its configuration no longer names. Then a tick is due
+    /// within [`RETIRED_EVERY`].
+    pub fn has_retired(&self) -> bool {
+        !self.retired.is_empty()
+    }
+
+    fn tell_retired(&self) {
+        self.slot().words().set_retired(self.retired.len() as u64);
     }
 
     #[cold]

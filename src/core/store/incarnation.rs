@@ -1,17 +1,18 @@
 //! The incarnation: the number by which the ledger knows this host.
 //!
-//! Invariant: it is never 0, and it changes with every fact it is made of. So leases that a
-//! restored or copied file still holds are void: nobody spends them twice. Which files:
-//! runtime.mmap, and the files of the groups that hold a shared biz. No other group can hold a
-//! lease, and a reload that adds one costs no host its leases.
+//! Invariant: it is never 0 and never `u64::MAX`, and it changes with every fact it is made of. So
+//! leases that a copied file still holds are void: nobody spends them twice.
 //!
-//! A group file needs no other id than that of its group, which is random: with it go device, inode
-//! and birth of the file, so an inode that is used again is another file.
+//! The facts are those of runtime.mmap, and the lineages of the groups that hold a shared biz. A
+//! lineage changes when a file of its group is replaced, and not when the group moves: so leases
+//! move along (`runtime/lineage.rs`). No other group can hold a lease, and a reload that adds one
+//! costs no host its leases.
 
 use std::path::Path;
 
 use super::error::{Error, io_error};
 use super::file_words::{FileFacts, FilePlace};
+use super::layout::runtime::UNPROVEN_BIT;
 use super::runtime::Runtime;
 use crate::base::hash::siphash_digest;
 
@@ -36,29 +37,29 @@ pub struct HostFacts {
     pub boot: [u64; 2],
     /// runtime.mmap.
     pub runtime: FileFacts,
-    /// The files of groups with a shared biz, in any order.
-    pub group_files: Vec<FileFacts>,
+    /// The lineages of the groups with a shared biz, in any order.
+    pub lineages: Vec<u64>,
     /// The cluster.
     pub cluster: ClusterId,
 }
 
 impl HostFacts {
-    /// The incarnation with a salt. Never 0.
+    /// The incarnation with a salt.
     pub fn incarnation(&self, salt: u64) -> u64 {
-        let mut files = self.group_files.clone();
-        files.sort_unstable();
+        let mut lineages = self.lineages.clone();
+        lineages.sort_unstable();
+        lineages.dedup();
         let mut bytes = Vec::new();
         let mut add = |words: &[u64]| {
             bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
         };
-        add(&[salt, self.boot[0], self.boot[1], self.cluster.secret_check, files.len() as u64]);
-        for file in std::iter::once(&self.runtime).chain(&files) {
-            let FilePlace { device, inode, birth_ns } = file.place;
-            add(&[file.id[0], file.id[1], device, inode, birth_ns]);
-        }
+        add(&[salt, self.boot[0], self.boot[1], self.cluster.secret_check, lineages.len() as u64]);
+        let FileFacts { id, place: FilePlace { device, inode, birth_ns } } = self.runtime;
+        add(&[id[0], id[1], device, inode, birth_ns]);
+        add(&lineages);
         // The name is last, so that its length needs no word.
         bytes.extend(self.cluster.name.as_bytes());
-        siphash_digest(&bytes, HASH_KEY)[0].max(1)
+        siphash_digest(&bytes, HASH_KEY)[0].clamp(1, u64::MAX - 1)
     }
 }
 
@@ -73,7 +74,7 @@ pub struct Incarnation {
 impl Incarnation {
     /// The incarnation over these facts.
     fn new(facts: HostFacts, salt: u64) -> Incarnation {
-        Incarnation { value: facts.incarnation(salt), salt, facts }
+        Incarnation { value: facts.incarnation(salt & !UNPROVEN_BIT), salt, facts }
     }
 
     /// The incarnation now: one relaxed load, once a batch.
@@ -81,9 +82,15 @@ impl Incarnation {
     pub fn now(&mut self, runtime: &Runtime) -> u64 {
         let salt = runtime.incarnation_salt();
         if salt != self.salt {
-            (self.salt, self.value) = (salt, self.facts.incarnation(salt));
+            self.value = self.facts.incarnation(salt & !UNPROVEN_BIT);
+            self.salt = salt;
         }
         self.value
+    }
+
+    /// Whether the leases of what [`Incarnation::now`] said last are unproven.
+    pub fn is_unproven(&self) -> bool {
+        self.salt & UNPROVEN_BIT != 0
     }
 
     /// The salt of what [`Incarnation::now`] said last.
@@ -108,7 +115,7 @@ impl Runtime {
         let facts = HostFacts {
             boot: self.boot(),
             runtime: self.file_facts()?,
-            group_files: self.group_files(is_shared),
+            lineages: self.lineages(is_shared),
             cluster,
         };
         Ok(Incarnation::new(facts, self.incarnation_salt()))
@@ -159,7 +166,7 @@ mod tests {
         HostFacts {
             boot: [1, 2],
             runtime: file(10),
-            group_files: vec![file(20), file(30)],
+            lineages: vec![20, 30],
             cluster: ClusterId { name: "prod".into(), secret_check: 3 },
         }
     }
@@ -185,12 +192,12 @@ mod tests {
         with(&|facts| facts.boot[1] ^= 1);
         with(&|facts| facts.cluster.secret_check ^= 1);
         with(&|facts| facts.cluster.name.push('2'));
-        with(&|facts| facts.group_files.truncate(1));
-        with(&|facts| facts.group_files.push(file(40)));
+        with(&|facts| facts.lineages.truncate(1));
+        with(&|facts| facts.lineages.push(40));
+        with(&|facts| facts.lineages[0] ^= 1);
+        with(&|facts| facts.lineages[1] ^= 1 << 63);
         for change in CHANGES_OF_FILES {
             with(&|facts| change(&mut facts.runtime));
-            with(&|facts| change(&mut facts.group_files[0]));
-            with(&|facts| change(&mut facts.group_files[1]));
         }
         let count = all.len();
         all.sort_unstable();
@@ -199,9 +206,10 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_files_is_none_of_the_facts() {
+    fn the_order_of_groups_is_none_of_the_facts() {
         let mut turned = facts();
-        turned.group_files.reverse();
+        turned.lineages.reverse();
+        turned.lineages.push(20);
         assert_eq!(turned.incarnation(5), facts().incarnation(5));
     }
 

@@ -8,6 +8,7 @@ use std::fs::OpenOptions;
 use std::path::Path;
 
 use super::checkpoint;
+use super::checkpoint::{Checks, OpenCheckpoint};
 use super::error::{Error, io_error};
 use super::group::{self, FileSet, Group, Header, MappedFiles, Marks, OpenFile, OpenGroup};
 use super::layout::{TAG_WORDS, node, tag};
@@ -17,7 +18,7 @@ use super::runtime::FileEntry;
 use super::semaphore::Token;
 use super::tags::places_of;
 use super::transaction::holds;
-use super::verify::{Fault, Finding, Report};
+use super::verify::{Fault, Finding, Report, Unproven};
 use crate::base::sys;
 use crate::conf::Geometry;
 use crate::key::{KeyNodeId, KeyRef};
@@ -39,6 +40,8 @@ pub struct LiveGroup {
     marks: Vec<Marks>,
     identities: Vec<FileIdentity>,
     set: FileSet,
+    /// Those that were opened instead of live files, or none.
+    checkpoints: Vec<OpenCheckpoint>,
 }
 
 /// The identity of a file, whatever its name.
@@ -110,6 +113,8 @@ pub struct LiveReport {
     pub half_written: Vec<NamedKeyNode>,
     /// Key-nodes whose semaphore names a slot that does not hold it.
     pub orphans: Vec<NamedKeyNode>,
+    /// Files of a checkpoint whose checksums are damaged, and why.
+    pub unread_checks: Vec<String>,
     /// Semaphores that dead processes held. They are freed when they are needed.
     pub held_by_dead: u64,
 }
@@ -174,7 +179,7 @@ impl LiveGroup {
         // Reads through it never use its index in the register.
         let files = MappedFiles { regions, entries, watches, in_memory, ..MappedFiles::default() };
         let group = Group::of_files(header, 0, files);
-        Ok(LiveGroup { group, marks, identities, set })
+        Ok(LiveGroup { group, marks, identities, set, checkpoints: Vec::new() })
     }
 
     /// Opens the newest complete checkpoint of a group for reading. Of a group that moved: what it
@@ -199,17 +204,17 @@ impl LiveGroup {
         };
         let named = Self::of_copies(complete.named)?;
         Ok(match complete.next {
-            Some(next) => (Self::of_copies(next)?, Some(named)),
+            Some(next) => (Self::of_copies(next)?, Some(named.into_former())),
             None => (named, None),
         })
     }
 
     fn of_copies(
-        checkpoint::Copied { header, files }: checkpoint::Copied,
+        checkpoint::Copied { header, files: checkpoints }: checkpoint::Copied,
     ) -> Result<LiveGroup, Error> {
         let words = header.geometry.file_bytes() as usize / 8;
         let (mut regions, mut watches, mut entries) = (Vec::new(), Vec::new(), Vec::new());
-        for (index, file) in (0..).zip(&files) {
+        for (index, file) in (0..).zip(&checkpoints) {
             let (path, file) = (&file.path, &file.file);
             let region = Region::map_for_reading(file, words).map_err(io_error(path, "map it"))?;
             watches.extend(sys::watch_reading(region.span(), path));
@@ -220,12 +225,18 @@ impl LiveGroup {
         let group = Group::of_files(header, 0, files);
         // Nobody replaces it under a reader, and no server marks it.
         let (marks, identities) = (Vec::new(), Vec::new());
-        Ok(LiveGroup { group, marks, identities, set: FileSet::Named })
+        Ok(LiveGroup { group, marks, identities, set: FileSet::Named, checkpoints })
     }
 
     /// The group's header.
     pub fn header(&self) -> &Header {
         self.group.header()
+    }
+
+    /// Says that another group grows out of it: what has moved there is none of its nodes.
+    pub(crate) fn into_former(mut self) -> LiveGroup {
+        self.group.set_former(true);
+        self
     }
 
     /// Whether it has no node.
@@ -267,13 +278,35 @@ impl LiveGroup {
 
     /// Whether the directory now has other files of this name.
     pub fn is_replaced(&self, live_dir: &Path) -> bool {
+        self.is_replaced_in(live_dir, self.set)
+    }
+
+    fn is_replaced_in(&self, live_dir: &Path, set: FileSet) -> bool {
         use std::os::unix::fs::MetadataExt;
         self.identities.iter().zip(0..).any(|(&identity, file)| {
-            let path = self.set.path_of(live_dir, &self.header().name, file);
+            let path = set.path_of(live_dir, &self.header().name, file);
             let now = std::fs::metadata(path);
             let now = now.map(|now| FileIdentity { device: now.dev(), inode: now.ino() });
             now.map_or(true, |now| now != identity)
         })
+    }
+
+    /// Whether its nodes move, or have moved, to files that were not there when it was opened.
+    pub(crate) fn begins_to_move(&self, live_dir: &Path) -> bool {
+        if self.marks.is_empty() {
+            // A checkpoint.
+            return false;
+        }
+        let name = &self.header().name;
+        match self.set {
+            FileSet::Named => group::is_next_there(live_dir, name) || self.is_replaced(live_dir),
+            FileSet::Next if !self.is_replaced(live_dir) => false,
+            // It has its names now.
+            FileSet::Next => {
+                group::is_next_there(live_dir, name)
+                    || self.is_replaced_in(live_dir, FileSet::Named)
+            }
+        }
     }
 
     /// The key in a node's words, if it is valid.
@@ -308,6 +341,9 @@ impl LiveGroup {
                 return Ok(Copied::Free);
             }
             let copied = self.copy_once(at, place, tag, words);
+            if self.is_moved(tag, copied) {
+                return Ok(Copied::Free);
+            }
             let off = |fault| Off { fault, print: print_of(u64::from(tag), words) };
             copied.map(|()| Copied::Whole).map_err(off)
         });
@@ -333,6 +369,7 @@ impl LiveGroup {
                 match self.copy_once(at, place, tag, words) {
                     Ok(()) if holds(words, key_word, key) => return Ok(Found::At(place)),
                     Ok(()) => {}
+                    copied if self.is_moved(tag, copied) => {}
                     Err(fault) => {
                         let print = print_of(place as u64, words);
                         damaged = Some(Off { fault: (place, fault), print });
@@ -363,6 +400,11 @@ impl LiveGroup {
             expected if expected != tag => Err(Fault::Tag { expected }),
             _ => Ok(()),
         }
+    }
+
+    /// Whether a place with this tag was copied as something that has moved.
+    fn is_moved(&self, tag: u8, copied: Result<(), Fault>) -> bool {
+        matches!(copied, Err(Fault::Tag { expected }) if self.group.is_moved(tag, expected))
     }
 
     /// Looks until there is no fault. Otherwise returns the last fault and the process that works
@@ -409,15 +451,34 @@ impl LiveGroup {
         unreachable!("the loop ends after LOOKS")
     }
 
-    /// Checks every key-node, as [`Group::verify`] does where no process writes.
+    /// Checks every key-node, as [`Group::verify`] does where no process writes. Those of a
+    /// checkpoint are also compared with their checksums.
     pub fn verify(&self, pass: &Pass<'_>) -> LiveReport {
         let mut live = LiveReport::default();
         for file in 0..self.geometry().files {
+            let checks = match self.checkpoints.get(file as usize).map(Checks::read) {
+                Some(Ok(checks)) => checks,
+                Some(Err(error)) => {
+                    live.unread_checks.push(error.to_string());
+                    None
+                }
+                None => None,
+            };
             for key_node in 0..self.geometry().key_nodes {
-                self.verify_one(pass, KeyNodeId { file, key_node }, &mut live);
+                let at = KeyNodeId { file, key_node };
+                let check = checks.as_ref().map(|checks| checks.of(key_node));
+                if let Some(check) = check.filter(|&check| !self.group.holds(at, check)) {
+                    live.report.unproven.push(Unproven { at, records: check.records() });
+                }
+                self.verify_one(pass, at, &mut live);
             }
         }
         live
+    }
+
+    /// Whether it is a checkpoint of the format before, which has no checksums.
+    pub fn lacks_checks(&self) -> bool {
+        self.checkpoints.iter().any(|checkpoint| checkpoint.tail.is_none())
     }
 
     /// Checks one key-node and adds the result to `live`.

@@ -1,7 +1,7 @@
 //! The word map of the files: the place of every field, in 64-bit little-endian words.
 //!
 //! Invariant: each offset derives from the one before it, and the sizes are asserted below. Each
-//! header holds a digest of all of them, so a file of another layout is refused.
+//! header holds the mark of its file's layout, so a file of another layout is refused.
 //!
 //! ```text
 //! GROUP.I.mmap
@@ -21,14 +21,18 @@
 //! runtime.mmap
 //!   page 0   header        0 magic | 1 version, layout digest | 2..4 boot id | 4 created ms
 //!                          5..7 random id | 7 CRC over 0..7 | 64 generation of the configuration
-//!                          65 salt of the host's incarnation
+//!                          65 salt of the host's incarnation (0..63), unproven (63)
 //!                          72 the last flush failed (0, 1) | 80 this server's start (ms)
 //!                          81 restarts of workers | 82 of keepers | 83 reloads taken
 //!                          84 refused | 85 last one taken (ms) | 86 last one refused (ms)
-//!                          87 restarts of couriers
+//!                          87 restarts of couriers | 88 of frs-envoys
+//!                          89 the last reload of the files was refused (0, 1)
 //!                          128..384 the keeper and workers 0.. by their places, last the
 //!                          courier: process id (0..32), how often it was replaced (32..64)
 //!                          384 last number of a binding to the ledger (host seq)
+//!                          385 the start that the ledger knows | 386 the one before | 387 one
+//!                          that it may know, 0: none | 388 how often it was told of 385.
+//!                          Older binaries leave them 0
 //!                          392 programs' doorbell to the courier (u32), spare (u32)
 //!                          400 workers' doorbell to the courier (u32), spare (u32)
 //!                          408..412 slots with new wants, a bit each
@@ -43,7 +47,9 @@
 //!                          8 birth of the file (ns) | 9 id of the group that this one grows
 //!                          out of; 0: of none | 10 inode and 11 birth of the file that marks
 //!                          its changed pages; 0: none | 12, of file 0: when the newest
-//!                          complete checkpoint began (ms). Older binaries leave them 0
+//!                          complete checkpoint began (ms) | 13 syncs of the file that failed,
+//!                          or whose end nobody saw | 14 lineage, xor the digest of 0..4 and 8.
+//!                          Older binaries leave them 0
 //!   then     256 slots     page 0: 0 state (0..32), epoch (32..64) | 1 pid, role | 2 generation
 //!                          acknowledged | 3 phase | 4 intents | 5 transactions begun
 //!                          6 epoch of the owner whose wants stand in the ring (0..32), how
@@ -82,9 +88,10 @@
 //!                          configured
 //!                          then the panes of the 64 sketches of refused keys, 7 of 10 s and 7
 //!                          of 10 min each; the last sketch is that of all other businesses; a
-//!                          pane has 64 entries of 8 words: 0 check of the key, 0: free | 1 key,
-//!                          as in a node | 2..5 key field | 5 count | 6 error
-//!                          7 refused last at (ms); sparse, blocks are allocated as a sketch
+//!                          pane has 64 entries of 12 words: 0 check of the key, 0: free | 1 key,
+//!                          as in a node | 2..9 key field; of a key that was cut: digest,
+//!                          then its first 40 bytes | 9 count | 10 error
+//!                          11 refused last at (ms); sparse, blocks are allocated as a sketch
 //!                          is given
 //! ```
 
@@ -109,8 +116,11 @@ pub const PAGE_WORDS: usize = PAGE_BYTES / 8;
 pub const GROUP_MAGIC: u64 = u64::from_le_bytes(*b"FRSGROUP");
 /// First word of runtime.mmap: "FRSRUNTM".
 pub const RUNTIME_MAGIC: u64 = u64::from_le_bytes(*b"FRSRUNTM");
-/// Format number. It changes with the meaning or size of any field.
-pub const VERSION: u32 = 6;
+/// Format number of group files and their checkpoints. It changes with the meaning or size of any
+/// field.
+pub const GROUP_VERSION: u32 = 6;
+/// The same of runtime.mmap.
+pub const RUNTIME_VERSION: u32 = 7;
 
 /// Words of a key-node's head.
 pub const HEAD_WORDS: usize = 8;
@@ -218,6 +228,7 @@ pub mod runtime {
     pub(crate) const GENERATION: usize = 64;
     /// On the same line: both are read often and hardly ever written.
     pub(crate) const INCARNATION_SALT: usize = GENERATION + 1;
+    pub(crate) const UNPROVEN_BIT: u64 = 1 << 63;
     /// On a cache line of its own.
     pub(crate) const FLUSH_FAILED: usize = GENERATION + 8;
     /// Also on a line of its own: words that only the master writes.
@@ -228,6 +239,7 @@ pub mod runtime {
     pub(crate) const COURIER_RESTARTS: usize = RELOADED + 2;
     /// Older binaries leave it 0.
     pub(crate) const ENVOY_RESTARTS: usize = COURIER_RESTARTS + 1;
+    pub(crate) const RELOAD_REFUSED: usize = ENVOY_RESTARTS + 1;
     /// The keeper, then the workers. The last one is the courier's, the one before frs-envoy's.
     pub(crate) const PLACES: usize = 128;
     pub(crate) const PLACES_MAX: usize = SLOTS;
@@ -235,6 +247,10 @@ pub mod runtime {
     pub(crate) const ENVOY_PLACE: usize = COURIER_PLACE - 1;
     /// Each on a line of its own: the first two are written by couriers and whoever rings.
     pub(crate) const HOST_SEQ: usize = PLACES + PLACES_MAX;
+    pub(crate) const START_KNOWN: usize = HOST_SEQ + 1;
+    pub(crate) const START_BEFORE: usize = START_KNOWN + 1;
+    pub(crate) const START_NEXT: usize = START_BEFORE + 1;
+    pub(crate) const START_TOLD: usize = START_NEXT + 1;
     pub(crate) const PROGRAMS_BELL: usize = HOST_SEQ + 8;
     pub(crate) const WORKERS_BELL: usize = PROGRAMS_BELL + 8;
     pub(crate) const ASKING: usize = WORKERS_BELL + 8;
@@ -254,6 +270,8 @@ pub mod runtime {
     pub const FILES_MAX: usize = 4096;
     pub(crate) const FILE_WORDS: usize = 16;
     pub(crate) const FILE_CHECKPOINT: usize = 12;
+    pub(crate) const FILE_DOUBTS: usize = 13;
+    pub(crate) const FILE_LINEAGE: usize = 14;
     pub(crate) const FILES: usize = PAGE_WORDS;
     pub(crate) const FILE_FORMER: usize = 9;
     pub(crate) const FILE_USED: u64 = 1 << 32;
@@ -291,6 +309,8 @@ pub mod slot {
     pub(crate) const SEQUENCE: usize = 5;
     pub(crate) const RING_EPOCH: usize = 6;
     pub(crate) const RING_TAIL: usize = 7;
+    #[cfg(not(loom))]
+    pub(crate) const RETIRED: usize = 8;
     /// On a line of its own.
     #[cfg(not(loom))]
     pub(crate) const BELL: usize = 16;
@@ -340,12 +360,12 @@ pub mod slot {
     /// Panes of each kind.
     pub(crate) const SKETCH_PANES: usize = 7;
     pub(crate) const SKETCH_ENTRIES: usize = 64;
-    pub(crate) const SKETCH_ENTRY_WORDS: usize = 8;
+    pub(crate) const SKETCH_ENTRY_WORDS: usize = 12;
     pub(crate) const ENTRY_CHECK: usize = 0;
     pub(crate) const ENTRY_KEY: usize = 1;
     pub(crate) const ENTRY_FIELD: usize = 2;
     /// Words of the key field of an entry.
-    pub(crate) const ENTRY_FIELD_WORDS: usize = 3;
+    pub(crate) const ENTRY_FIELD_WORDS: usize = 7;
     pub(crate) const ENTRY_COUNT: usize = ENTRY_FIELD + ENTRY_FIELD_WORDS;
     pub(crate) const ENTRY_ERROR: usize = ENTRY_COUNT + 1;
     pub(crate) const ENTRY_LAST: usize = ENTRY_ERROR + 1;
@@ -394,16 +414,16 @@ const _: () = assert!(runtime::CLUSTER_KEYS + runtime::CLUSTER_KEYS_WORDS <= PAG
 #[cfg(not(any(loom, miri)))]
 const _: () = assert!(slot::WORDS.is_multiple_of(PAGE_WORDS));
 #[cfg(not(any(loom, miri)))]
-const _: () = assert!(slot::WORDS * 8 == 2418 * PAGE_BYTES);
+const _: () = assert!(slot::WORDS * 8 == 2866 * PAGE_BYTES);
 #[cfg(not(any(loom, miri)))]
-const _: () = assert!(runtime::WORDS * 8 == (129 + 256 * 2418) * PAGE_BYTES);
+const _: () = assert!(runtime::WORDS * 8 == (129 + 256 * 2866) * PAGE_BYTES);
 #[cfg(not(any(loom, miri)))]
 const _: () = {
     assert!(slot::HISTOGRAMS + 3 * slot::HISTOGRAM_WORDS == PAGE_WORDS);
     assert!(slot::GROUP_SWEPT < slot::GROUP_ROW_WORDS);
     assert!(slot::BIZ_ROWS_START.is_multiple_of(PAGE_WORDS));
     assert!(slot::BIZ_ROW_WORDS * 8 == 1024);
-    assert!(slot::PANE_WORDS == PAGE_WORDS);
+    assert!(slot::SKETCH_WORDS.is_multiple_of(PAGE_WORDS));
     assert!(slot::SKETCH_NUMBERS + 2 * slot::SKETCH_PANES <= slot::SKETCH_HEAD_WORDS);
     assert!(slot::ENTRY_LAST + 1 == slot::SKETCH_ENTRY_WORDS);
     assert!(slot::WANT_STATES.is_multiple_of(PAGE_WORDS) && slot::BELL < PAGE_WORDS);
@@ -429,15 +449,18 @@ const _: () = {
     assert!(RUNTIME_BYTES as usize == (runtime::SLOTS_START + runtime::SLOTS * PAGE_WORDS) * 8);
 };
 
-/// Digest of the field sizes. It differs between builds that would misread each other's files.
-pub const fn digest() -> u32 {
+/// Digest of the field sizes of a group file: a test holds it against the format number.
+#[cfg(all(test, not(any(loom, miri))))]
+const fn group_digest() -> u32 {
+    digest_of(&[HEAD_WORDS, TAG_WORDS, PAGE_BYTES, node::FIELD, group::CRC, group::QUARANTINE])
+}
+
+/// Digest of the field sizes of runtime.mmap. It differs between builds that would misread each
+/// other's file.
+const fn runtime_digest() -> u32 {
     let parts = [
-        HEAD_WORDS,
-        TAG_WORDS,
         PAGE_BYTES,
         node::FIELD,
-        group::CRC,
-        group::QUARANTINE,
         runtime::FILES_MAX,
         runtime::FILE_WORDS,
         runtime::CRC,
@@ -471,6 +494,10 @@ pub const fn digest() -> u32 {
         slot::SKETCHES_START,
         slot::WORDS,
     ];
+    digest_of(&parts)
+}
+
+const fn digest_of(parts: &[usize]) -> u32 {
     let mut digest: u32 = 0x811c_9dc5;
     let mut at = 0;
     while at < parts.len() {
@@ -480,9 +507,17 @@ pub const fn digest() -> u32 {
     digest
 }
 
-/// The version word of both kinds of header.
-pub const fn version_word() -> u64 {
-    VERSION as u64 | (digest() as u64) << 32
+/// The mark of format 6, from a time when one digest covered runtime.mmap as well.
+const GROUP_MARK: u32 = 0x21a6_a911;
+
+/// The version word of a group file and of a checkpoint.
+pub const fn group_version_word() -> u64 {
+    GROUP_VERSION as u64 | (GROUP_MARK as u64) << 32
+}
+
+/// The version word of runtime.mmap.
+pub const fn runtime_version_word() -> u64 {
+    RUNTIME_VERSION as u64 | (runtime_digest() as u64) << 32
 }
 
 /// Packs a name of up to 32 bytes, padded with zeros.
@@ -508,6 +543,8 @@ mod tests {
 
     #[test]
     fn the_layout_is_that_of_its_format_number() {
-        assert_eq!((VERSION, digest()), (6, 0x21a6_a911), "a new layout needs a new format number");
+        const NEW: &str = "a new layout needs a new format number";
+        assert_eq!((GROUP_VERSION, group_digest()), (6, 0xb934_a0e2), "{NEW}");
+        assert_eq!((RUNTIME_VERSION, runtime_digest()), (7, 0x763c_67eb), "{NEW}");
     }
 }

@@ -42,6 +42,8 @@ mod fast_path;
 #[cfg(not(loom))]
 mod file_map;
 #[cfg(not(loom))]
+mod file_owner;
+#[cfg(not(loom))]
 mod file_set;
 #[cfg(not(loom))]
 mod file_words;
@@ -99,12 +101,14 @@ mod verify;
 mod waiter;
 #[cfg(not(loom))]
 mod wants;
+#[cfg(not(loom))]
+mod write_back;
 
 #[cfg(not(loom))]
 pub use runtime::{ChildRole, Damage, LINGERING};
 #[cfg(not(loom))]
 pub use {
-    access::{give_access, give_access_to_generation},
+    access::{give_access, give_access_to_generation, give_access_to_history, give_access_to_read},
     checkpoint::{
         CheckpointFacts, Checkpointer, GroupPass, Pace, Pacer, PassRate, PassState, Progress,
         Unpaced, checkpoint_facts, restorable,
@@ -119,24 +123,28 @@ pub use {
     flush::Flush,
     group::Group,
     growing::end_move,
-    handle::{Handle, RefusedUpdate},
+    handle::{Handle, RETIRED_EVERY, RefusedUpdate},
     incarnation::{ClusterId, HostFacts, Incarnation, check_boot_clock},
     live::{live_geometry, settled},
     pass::Pass,
     places::{Places, ROLE_PREPARE, ROLE_PROGRAM, SlotRequest},
     prepare::{
-        Moves, Prepared, Preparing, Unserved, check_files, close_clean, live_dir, prepare,
-        prepare_after_fault, prepare_at_start, prepare_with,
+        Closed, FilesBefore, Moves, Prepared, Preparing, Unserved, check_files, close_clean,
+        left_bytes, live_dir, prepare, prepare_after_fault, prepare_at_start, prepare_beside,
+        prepare_with,
     },
     refused::{RefusedCount, RefusedKey, RefusedKeys, RefusedSketches, Window},
-    runtime::{CheckpointCounts, CourierLock, MasterCounts, RequestedPass, Runtime, SlotStatus},
+    runtime::{
+        CheckpointCounts, CourierLock, MasterCounts, MasterLock, RequestedPass, Runtime,
+        SlotStatus, Starts,
+    },
     shared_bell::{Lying, SharedBell},
     sweep::Sweep,
     transaction::{
         FormerPlace, Full, NodeIndex, Refused, Sought, TooLarge, Transaction, TransactionBuffers,
         Wanted,
     },
-    verify::{Fault, Finding, Report},
+    verify::{Fault, Finding, Report, Unproven},
     want::{Want, WantKind, WantResult, WantedTogether},
     want_queue::{TakenWant, WantQueue},
     want_ring::{Full as RingFull, OwnerBell, Ticket},
@@ -144,7 +152,9 @@ pub use {
 };
 
 #[cfg(not(loom))]
-pub(crate) use checkpoint::is_checkpoint_of_move;
+pub(crate) use checkpoint::{
+    CHECKPOINT_CRC, CHECKPOINT_FORMAT, CHECKPOINT_FORMER_CRC, is_checkpoint_of_move,
+};
 #[cfg(all(test, not(loom)))]
 pub(crate) use orphan::pose;
 #[cfg(not(loom))]

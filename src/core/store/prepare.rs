@@ -15,16 +15,20 @@ use super::places::{Places, ROLE_PREPARE, ROLE_PROGRAM, SlotRequest};
 use super::runtime::{Pairing, Runtime, SlotBlocks};
 use super::staging;
 use crate::base::clock;
-use crate::conf::{Conf, MoveMode};
+use crate::conf::{self, Conf, MoveMode};
 use admit::{Admitting, admit};
-use ready::{Pair, begin_or_go_on, make_ready, mark_changes};
+use ready::{NextFiles, Pair, begin_or_go_on, make_ready, mark_changes};
 
 mod admit;
 mod close;
 mod ready;
+mod take_back;
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests;
 
 pub(crate) use admit::{recover_alone, scan_group};
-pub use close::{check_files, close_clean};
+pub use close::{Closed, check_files, close_clean};
+pub use take_back::{FilesBefore, left_bytes};
 
 /// What [`prepare`] found and did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -113,13 +117,70 @@ pub fn prepare(conf: &Conf, moves: &Moves) -> Result<Prepared, Error> {
 
 /// Like [`prepare`], as told.
 pub fn prepare_with(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, Error> {
-    prepare_groups(conf, how, admit)
+    prepare_groups(conf, how, Unmade::CostsGroup, admit)
+}
+
+/// Like [`prepare`], beside a server that serves from the directory. Files of a group that are
+/// damaged cost that group. New files that cannot be made are an error, and cost none: the
+/// configuration in force needs them not. [`FilesBefore`] removes what was made by then.
+pub fn prepare_beside(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, Error> {
+    prepare_groups(conf, how, Unmade::IsRefused, admit)
+}
+
+/// What becomes of a configuration whose new files cannot be made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unmade {
+    /// It is in force without the group.
+    CostsGroup,
+    /// It is in force without the group, if that has no files yet. One that has some, and cannot
+    /// move, is sound: the configuration is refused.
+    CostsNewGroup,
+    /// It is refused.
+    IsRefused,
+}
+
+/// Why a group is not ready.
+struct Unready {
+    error: Error,
+    /// It is of files that were to be made, and not of those that the group has.
+    is_of_making: bool,
+    /// The group has files.
+    has_files: bool,
+}
+
+impl Unready {
+    fn of_making(error: Error) -> Unready {
+        Unready { error, is_of_making: true, has_files: false }
+    }
+
+    fn beside_files(self) -> Unready {
+        Unready { has_files: true, ..self }
+    }
+
+    /// Whether it refuses the configuration, and costs no group.
+    fn refuses(&self, unmade: Unmade) -> bool {
+        let refuses = match unmade {
+            Unmade::CostsGroup => false,
+            Unmade::CostsNewGroup => self.is_of_making && self.has_files,
+            Unmade::IsRefused => self.is_of_making,
+        };
+        refuses || !self.error.is_of_files()
+    }
+}
+
+impl From<Error> for Unready {
+    fn from(error: Error) -> Unready {
+        // What is there needs no room.
+        let is_of_making = error.is_no_room();
+        Unready { error, is_of_making, has_files: false }
+    }
 }
 
 /// Like [`prepare`], when no other server has the directory. The processes of a killed server end
-/// by themselves; a group that must be scanned waits for that.
+/// by themselves; a group that must be scanned waits for that. Files that a group is to move to and
+/// that cannot be made are an error.
 pub fn prepare_at_start(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, Error> {
-    prepare_groups(conf, how, |live, files, runtime, prepared| {
+    prepare_groups(conf, how, Unmade::CostsNewGroup, |live, files, runtime, prepared| {
         let begun = clock::instant();
         loop {
             let admitted = admit(live, files, runtime, prepared);
@@ -139,7 +200,7 @@ fn has_orphans_only(runtime: &Runtime) -> bool {
 /// Like [`prepare`], after a run whose process hit a page that could not be read. The group of that
 /// file is marked. It is given up, and not scanned again before the next start.
 pub fn prepare_after_fault(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, Error> {
-    prepare_groups(conf, how, |live, admitting, runtime, prepared| {
+    prepare_groups(conf, how, Unmade::CostsGroup, |live, admitting, runtime, prepared| {
         let OpenGroup { files, .. } = group::open_files_of(live, admitting.name, admitting.set)?;
         // The mark is in the first file, for all files.
         if group::read_marks(&files[0].path, &files[0].file)?.quarantined {
@@ -152,8 +213,12 @@ pub fn prepare_after_fault(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, 
 /// Makes one group ready. Arguments: directory of the live files, its files, register, results.
 type Admit = fn(&Path, Admitting<'_>, &Runtime, &mut Prepared) -> Result<(), Error>;
 
-fn prepare_groups(conf: &Conf, how: Preparing<'_>, admit: Admit) -> Result<Prepared, Error> {
-    let moves = how.moves;
+fn prepare_groups(
+    conf: &Conf,
+    how: Preparing<'_>,
+    unmade: Unmade,
+    admit: Admit,
+) -> Result<Prepared, Error> {
     let live = live_dir(conf);
     std::fs::create_dir_all(live).map_err(io_error(live, "create the directory"))?;
     let mut prepared = Prepared::default();
@@ -178,40 +243,55 @@ fn prepare_groups(conf: &Conf, how: Preparing<'_>, admit: Admit) -> Result<Prepa
         {
             tracing::warn!(group = name, %error, "cannot remove the files that a migration left");
         }
-        let made = make_ready(conf, configured, how, &runtime, &mut prepared);
-        let is_restored = prepared.restored.contains(name);
-        let admitted = made.and_then(|markings| {
-            let may_begin = moves.begin.contains(name)
-                // It moved when its machine went down.
-                || moves.in_force.contains_key(name)
-                // The move was planned from another checkpoint, which is lost.
-                || how.accepts_loss && is_restored;
-            let Pair { next, former } =
-                begin_or_go_on(live, configured, &runtime, moves, may_begin)?;
-            let files = |set, pairing| Admitting { name, set, pairing };
-            let Some(next) = next else {
-                admit(live, files(FileSet::Named, Pairing::Alone), &runtime, &mut prepared)?;
-                let named = [(FileSet::Named, markings.named)];
-                return mark_changes(conf, name, &runtime, &named);
-            };
-            let former_files = files(FileSet::Named, Pairing::FormerOf(next));
-            admit(live, former_files, &runtime, &mut prepared)?;
-            let next_files = files(FileSet::Next, Pairing::NextOf(former));
-            admit(live, next_files, &runtime, &mut prepared)?;
-            prepared.moving.insert(name.clone(), moves.mode_of(name));
-            let all = [(FileSet::Named, markings.named), (FileSet::Next, markings.next)];
-            mark_changes(conf, name, &runtime, &all)
-        });
-        match admitted {
-            Err(error) if error.is_of_files() => {
+        match prepare_group(conf, configured, how, admit, &runtime, &mut prepared) {
+            Err(unready) if !unready.refuses(unmade) => {
                 quarantine(&runtime, name);
-                let (group, reason) = (name.clone(), error.to_string());
+                let (group, reason) = (name.clone(), unready.error.to_string());
                 prepared.unserved.push(Unserved { group, reason });
             }
-            admitted => admitted?,
+            ready => ready.map_err(|unready| unready.error)?,
         }
     }
     Ok(prepared)
+}
+
+/// Makes one group ready, and the files that it moves to.
+fn prepare_group(
+    conf: &Conf,
+    configured: &conf::Group,
+    how: Preparing<'_>,
+    admit: Admit,
+    runtime: &Runtime,
+    prepared: &mut Prepared,
+) -> Result<(), Unready> {
+    let (live, moves, name) = (live_dir(conf), how.moves, &configured.name);
+    let markings = make_ready(conf, configured, how, runtime, prepared)?;
+    let is_restored = prepared.restored.contains(name);
+    let may_begin = moves.begin.contains(name)
+        // It moved when its machine went down.
+        || moves.in_force.contains_key(name)
+        // The move was planned from another checkpoint, which is lost.
+        || how.accepts_loss && is_restored;
+    let Pair { next, former } = begin_or_go_on(live, configured, runtime, moves, may_begin)
+        .map_err(Unready::beside_files)?;
+    let has_moved = matches!(next, NextFiles::There(_));
+    let files = |set, pairing| Admitting { name, set, pairing, has_moved };
+    let (pairing, next) = match next {
+        NextFiles::None => (Pairing::Alone, None),
+        NextFiles::There(id) | NextFiles::Made(id) => (Pairing::FormerOf(id), Some(next)),
+    };
+    admit(live, files(FileSet::Named, pairing), runtime, prepared)?;
+    let mut marked = vec![(FileSet::Named, markings.named)];
+    if let Some(next) = next {
+        let next_files = files(FileSet::Next, Pairing::NextOf(former));
+        admit(live, next_files, runtime, prepared).map_err(|error| match next {
+            NextFiles::Made(_) => Unready::of_making(error).beside_files(),
+            _ => error.into(),
+        })?;
+        prepared.moving.insert(name.clone(), moves.mode_of(name));
+        marked.push((FileSet::Next, markings.next));
+    }
+    mark_changes(conf, name, runtime, &marked)
 }
 
 /// Quarantines a group until a start has found its files sound. Until then no process serves from

@@ -29,7 +29,7 @@ use super::layout::{node, slot as at};
 use super::region::Region;
 use crate::base::clock::Millis;
 use crate::base::sync::{Ordering, fence};
-use crate::key::KeyRef;
+use crate::key::{KeyForm, KeyRef};
 
 /// The length of a short pane, in milliseconds.
 const SHORT_MS: u64 = 10_000;
@@ -37,8 +37,14 @@ const SHORT_MS: u64 = 10_000;
 const SHORT_OF_LONG: u64 = 60;
 /// An hour in short panes.
 const HOUR: u64 = 360;
-/// Bytes of the longest key that a sketch keeps as text.
-pub const KEPT_BYTES: u32 = at::ENTRY_FIELD_WORDS as u32 * 8;
+/// Words of the longest text that a sketch keeps.
+const KEPT_WORDS: usize = 5;
+/// Bytes of the longest key that a sketch keeps whole. Of a longer one it keeps as much beside the
+/// digest.
+pub const KEPT_BYTES: usize = KEPT_WORDS * 8;
+/// Words of a digest.
+const DIGEST_WORDS: usize = 2;
+const _: () = assert!(at::ENTRY_FIELD_WORDS == DIGEST_WORDS + KEPT_WORDS);
 const _: () = assert!(at::ENTRY_FIELD == at::ENTRY_KEY + 1);
 
 /// How far a reader looks back.
@@ -55,17 +61,31 @@ pub enum Window {
 pub struct RefusedKey {
     /// Biz id, key length and key form, as in word 1 of a node.
     pub word: u64,
-    /// The key field, padded with zeros.
+    /// The key field, padded with zeros. Of a key that was cut: its digest, and how it begins.
     pub field: [u64; at::ENTRY_FIELD_WORDS],
 }
 
 impl RefusedKey {
-    /// Of the words of a stored key. What is longer than the field is cut: digests are not.
+    /// Of the words of a stored key, of at most [`KEPT_BYTES`].
     #[inline]
     pub fn new(biz_id: u32, form: u8, bytes: u16, words: &[u64]) -> RefusedKey {
         let word = |at: usize| words.get(at).copied().unwrap_or(0);
         let field = std::array::from_fn(word);
         RefusedKey { word: node::key_word(biz_id, form, bytes), field }
+    }
+
+    /// Of a text that is longer: its digest, and the whole characters among its first bytes.
+    pub fn cut(biz_id: u32, digest: &[u64], text: &[u8]) -> RefusedKey {
+        let bytes = 8 * DIGEST_WORDS as u16;
+        let mut key = RefusedKey::new(biz_id, KeyForm::Digest as u8, bytes, digest);
+        let first = &text[..text.len().min(KEPT_BYTES)];
+        let end = std::str::from_utf8(first).map_or_else(|error| error.valid_up_to(), str::len);
+        let mut kept = [0; KEPT_BYTES];
+        kept[..end].copy_from_slice(&first[..end]);
+        for (word, bytes) in key.field[DIGEST_WORDS..].iter_mut().zip(kept.as_chunks().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        key
     }
 
     /// Id of its business.
@@ -75,22 +95,38 @@ impl RefusedKey {
 
     /// The key. None: no owner writes such words.
     pub fn key(&self) -> Option<KeyRef<'_>> {
-        KeyRef::from_stored(&self.field, node::key_bytes(self.word), node::key_form(self.word))
+        let (bytes, form) = (node::key_bytes(self.word), node::key_form(self.word));
+        let is_cut = form == KeyForm::Digest as u8;
+        let field = if is_cut { &self.field[..DIGEST_WORDS] } else { &self.field[..] };
+        KeyRef::from_stored(field, bytes, form)
+    }
+
+    /// How a key begins that was cut. None: the key is whole, or nothing else than its digest is
+    /// kept.
+    pub fn begins(&self) -> Option<String> {
+        let is_digest = node::key_form(self.word) == KeyForm::Digest as u8;
+        let bytes: Vec<u8> =
+            self.field[DIGEST_WORDS..].iter().flat_map(|word| word.to_le_bytes()).collect();
+        let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+        (is_digest && !text.is_empty()).then(|| String::from_utf8_lossy(text).into_owned())
     }
 
     /// Tells entries apart, and is never 0. Whoever chooses keys that have the same one only makes
     /// the comparison of keys slower.
     #[inline]
     fn check(&self) -> u64 {
-        // A factor for each word, so that no product waits for another one.
-        const FACTORS: [u64; 3] =
-            [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0xd6e8_feb8_6659_fd93];
-        let [first, second, third] = self.field;
-        let of_biz = self.word.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let start = first.wrapping_mul(FACTORS[0]);
-        let middle = second.wrapping_mul(FACTORS[1]);
-        let end = third.wrapping_mul(FACTORS[2]);
-        of_biz.wrapping_add(start).wrapping_add(middle.wrapping_add(end)) | 1
+        // A factor for each word, so that no product waits for another one. Most keys end before
+        // the last four words: these have none of their own.
+        const FACTORS: [u64; 4] = [
+            0x9e37_79b9_7f4a_7c15,
+            0xbf58_476d_1ce4_e5b9,
+            0x94d0_49bb_1331_11eb,
+            0xd6e8_feb8_6659_fd93,
+        ];
+        let [first, second, third, last @ ..] = self.field;
+        let words = [self.word, first, second, third];
+        let product = |at: usize| (words[at] ^ last[at].rotate_left(32)).wrapping_mul(FACTORS[at]);
+        product(0).wrapping_add(product(1)).wrapping_add(product(2)).wrapping_add(product(3)) | 1
     }
 }
 
@@ -195,9 +231,11 @@ impl<'a> SketchWords<'a> {
     #[inline]
     fn holds(&self, entry: usize, key: &RefusedKey) -> bool {
         let words = self.region.words(entry + at::ENTRY_KEY, 1 + at::ENTRY_FIELD_WORDS);
-        let differs = |word: usize, of: u64| words[word].load(Ordering::Relaxed) ^ of;
-        let [first, second, third] = key.field;
-        differs(0, key.word) | differs(1, first) | differs(2, second) | differs(3, third) == 0
+        let differs = |at: usize, of: u64| words[at].load(Ordering::Relaxed) ^ of;
+        let [first, second, third, fourth, fifth, sixth, seventh] = key.field;
+        let one = differs(0, key.word) | differs(1, first) | differs(2, second);
+        let other = differs(3, third) | differs(4, fourth) | differs(5, fifth);
+        one | other | differs(6, sixth) | differs(7, seventh) == 0
     }
 
     /// Reads a pane. An entry that is being replaced is left out, and the pane is full all the

@@ -33,6 +33,19 @@ impl Region {
         put_release(self.word(at), value);
     }
 
+    /// Writes one word with its own value, so that the kernel takes its page for changed. What
+    /// another process stores meanwhile stays. A compare-exchange: the compiler makes a load of an
+    /// addition of 0, and a load followed by a store would undo what is stored in between.
+    pub fn touch(&self, at: usize) {
+        let word = self.word(at);
+        let mut value = word.load(Ordering::Relaxed);
+        while let Err(found) =
+            word.compare_exchange_weak(value, value, Ordering::Relaxed, Ordering::Relaxed)
+        {
+            value = found;
+        }
+    }
+
     /// Copies words out.
     #[inline(always)]
     pub fn read(&self, at: usize, out: &mut [u64]) {

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use super::backing::Backing;
 use super::counter::{ClusterState, Counter, Counters, GroupCounter, SlotCounts, Sums};
 use super::error::{Error, expect, io_error};
+use super::file_owner;
 use super::file_words::{
     FileFacts, FilePlace, bytes_of, create_draft, header_crc, sync_directory, words_of,
 };
@@ -30,8 +31,12 @@ mod attach;
 mod checkpoints;
 mod cluster_keys;
 mod courier;
+mod doubts;
 mod files;
+mod lineage;
 mod master;
+mod master_lock;
+mod newest;
 mod probe;
 
 pub(crate) use attach::{Slot, SlotBlocks};
@@ -39,6 +44,8 @@ pub use checkpoints::{CheckpointCounts, RequestedPass};
 pub use courier::CourierLock;
 pub(crate) use files::{FileEntry, NamedGroup, Pairing, Registered};
 pub use master::{ChildRole, MasterCounts};
+pub use master_lock::MasterLock;
+pub use newest::Starts;
 pub use probe::Damage;
 
 /// How long locks and sockets of a killed process may remain.
@@ -67,6 +74,8 @@ pub struct SlotStatus {
     pub generation: u64,
     /// Whether the owner is alive. While the slot of a dead one is recovered, it counts as alive.
     pub alive: bool,
+    /// Groups that the owner has mapped though its configuration no longer names them.
+    pub retired: u64,
 }
 
 /// Bytes of the file.
@@ -95,6 +104,7 @@ impl Runtime {
             return Self::create(&path);
         }
         let file = open_file(&path)?;
+        file_owner::expect_own(&path, &file)?;
         let reason = match check_header(&path, &file) {
             Ok(boot) if boot == boot_id(&path)? => return Self::map(path, file),
             Ok(_) => "it is of another boot".to_string(),
@@ -159,7 +169,7 @@ impl Runtime {
         let boot = boot_id(draft)?;
         let mut words = [0u64; at::CRC + 1];
         words[at::MAGIC] = layout::RUNTIME_MAGIC;
-        words[at::VERSION] = layout::version_word();
+        words[at::VERSION] = layout::runtime_version_word();
         words[at::BOOT] = boot[0];
         words[at::BOOT + 1] = boot[1];
         words[at::CREATED] = crate::base::clock::now();
@@ -259,7 +269,8 @@ impl Runtime {
                 let words = self.slot(slot);
                 let SlotOwner { pid, role } = words.owner();
                 let alive = self.is_locked(slot);
-                SlotStatus { slot, pid, role, generation: words.generation(), alive }
+                let (generation, retired) = (words.generation(), words.retired());
+                SlotStatus { slot, pid, role, generation, alive, retired }
             })
             .collect()
     }
@@ -395,8 +406,15 @@ impl Runtime {
     }
 }
 
+/// Opens it to write, and closes it to readers. Whoever may write the directory leads nobody to
+/// another file: a link is refused, and the mode of what is no runtime.mmap stays.
 fn open_file(path: &Path) -> Result<File, Error> {
-    open_with(OpenOptions::new().read(true).write(true), path)
+    let file = sys::open_unlinked(OpenOptions::new().read(true).write(true), path)
+        .map_err(io_error(path, "open it"))?;
+    if check_header(path, &file).is_ok() {
+        file_owner::close_to_readers(&file).map_err(io_error(path, "close it to readers"))?;
+    }
+    Ok(file)
 }
 
 fn open_file_for_reading(path: &Path) -> Result<File, Error> {
@@ -419,7 +437,7 @@ fn check_header(path: &Path, file: &File) -> Result<[u64; 2], Error> {
     file.read_exact_at(&mut bytes, 0).map_err(io_error(path, "read its header"))?;
     let words = words_of(&bytes);
     expect(path, "magic", words[at::MAGIC], layout::RUNTIME_MAGIC)?;
-    expect(path, "version and layout", words[at::VERSION], layout::version_word())?;
+    expect(path, "version and layout", words[at::VERSION], layout::runtime_version_word())?;
     expect(path, "header CRC", words[at::CRC], header_crc(&words[..at::CRC]))?;
     Ok([words[at::BOOT], words[at::BOOT + 1]])
 }

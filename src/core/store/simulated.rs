@@ -268,7 +268,7 @@ impl Slot {
             let region = words.part(slot_base(number), slot::WORDS);
             let words = SlotWords::at(&region, 0);
             let epoch = Token::next_epoch(words.state().epoch);
-            Counters::at(&region, 0).set_open(0);
+            Counters::at(&region, 0).forget_clients();
             words.claim(SlotOwner { pid: locks.process, role }, epoch);
             return Ok(Slot::of_parts(region, number, epoch, None));
         }

@@ -113,6 +113,18 @@ impl<'a> SlotWords<'a> {
         put_release(&self.words[GENERATION], generation);
     }
 
+    /// How many groups the owner has mapped that its configuration no longer names.
+    #[cfg(not(loom))]
+    pub fn retired(self) -> u64 {
+        self.load(super::layout::slot::RETIRED)
+    }
+
+    /// Stores that number.
+    #[cfg(not(loom))]
+    pub fn set_retired(self, groups: u64) {
+        put(&self.words[super::layout::slot::RETIRED], groups);
+    }
+
     /// Announces the key-nodes of a transaction, before it takes any of their semaphores.
     #[inline]
     pub(super) fn announce(self, count: usize, intent: impl Fn(usize) -> Intent) {

@@ -103,13 +103,17 @@ impl Sweep {
         let is_taken = |&place: &usize| tag::of(tags[place / 8], place) != 0;
         let (mut live, mut taken) = (0, 0);
         for place in (0..chain).filter(is_taken) {
-            taken += 1;
-            match self.copy_live(index, group, place, judge, now) {
-                Copied::Expired => continue,
+            match self.copy_live(index, (group, place, tag::of(tags[place / 8], place)), judge, now)
+            {
+                Copied::Moved => continue,
+                Copied::Expired => {
+                    taken += 1;
+                    continue;
+                }
                 Copied::Live => each(index, &self.copy),
                 Copied::Torn => {}
             }
-            live += 1;
+            (taken, live) = (taken + 1, live + 1);
         }
         self.nodes.live += live;
         self.nodes.expired += taken as u64 - live;
@@ -124,8 +128,7 @@ impl Sweep {
     fn copy_live(
         &mut self,
         index: usize,
-        group: &Group,
-        place: usize,
+        (group, place, tag): (&Group, usize, u8),
         judge: &dyn Judge,
         now: u64,
     ) -> Copied {
@@ -139,6 +142,9 @@ impl Sweep {
         if !copies.any(|whole| whole) {
             return Copied::Torn;
         }
+        if group.has_moved(tag, copy) {
+            return Copied::Moved;
+        }
         // A last use in the future counts as now.
         copy[node::LAST_USE] = copy[node::LAST_USE].min(now);
         let is_expired = judge.is_expired(index, copy[node::KEY], copy[node::LAST_USE], now)
@@ -149,6 +155,8 @@ impl Sweep {
 
 /// The result of copying a node.
 enum Copied {
+    /// It is no longer there: it has moved.
+    Moved,
     Live,
     Expired,
     /// Being written during all copies.

@@ -39,6 +39,13 @@ pub(super) fn bytes_equal(word: u64, tag: u8) -> u64 {
     !((x & LOW).wrapping_add(LOW) | x | LOW)
 }
 
+/// The tag of a place whose node has moved to where its group grows to: a wrong one. So no look-up
+/// finds the node, and a scan that mends tags finds it again if its copy is lost.
+#[inline]
+pub(super) const fn moved_tag(tag: u8) -> u8 {
+    tag % u8::MAX + 1
+}
+
 /// Gives a place another tag.
 #[inline]
 pub(super) fn set_tag(tags: &mut [u64; TAG_WORDS], place: usize, tag: u8) {

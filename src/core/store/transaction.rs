@@ -459,7 +459,7 @@ impl<'h> Transaction<'h> {
     #[inline]
     pub fn touch(&mut self, index: NodeIndex, now: u64) {
         if let Some(former) = self.former(index) {
-            self.erase(former);
+            self.leave(former);
         }
         let WorkingCopies { nodes, words, .. } = &mut *self.copies;
         let node = &mut nodes[index.0];
@@ -505,8 +505,8 @@ impl<'h> Transaction<'h> {
     /// Stores the last use of a found node at once: a refused Update changes nothing else. It is
     /// one word, outside the CRC, and nothing depends on it.
     pub fn stamp(&mut self, index: NodeIndex, now: u64) {
-        let index = self.former(index).unwrap_or(index);
-        let node = &self.copies.nodes[index.0];
+        let former = self.former(index).filter(|_| !self.is_placed(index));
+        let node = &self.copies.nodes[former.unwrap_or(index).0];
         if let (true, Some(place)) = (node.found, node.place) {
             let KeyNodeAt { intent, group, .. } = self.list()[node.key_node];
             let group = &self.groups()[group];

@@ -23,6 +23,12 @@ pub enum Fault {
     },
     /// A tag behind the end of the chain.
     Beyond,
+    /// In what a group grows out of: the node has moved, and its copy may not be on disk. This is
+    /// no fault, and no report has it.
+    Moved {
+        /// The tag that it had.
+        expected: u8,
+    },
 }
 
 /// A fault and where it is.
@@ -38,6 +44,15 @@ pub struct Finding {
     pub fault: Fault,
 }
 
+/// A key-node of a checkpoint that is not what its checksum covers. It was restored empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unproven {
+    /// The key-node.
+    pub at: KeyNodeId,
+    /// The records that it had, or that were found in it, if these are more.
+    pub records: u64,
+}
+
 /// The result of checking a whole group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
@@ -47,12 +62,24 @@ pub struct Report {
     pub taken: u64,
     /// All faults.
     pub findings: Vec<Finding>,
+    /// Of a checkpoint: key-nodes that are not what a pass wrote.
+    pub unproven: Vec<Unproven>,
+    /// Of a checkpoint: records of businesses that were reset since.
+    pub void: u64,
+    /// In what a group grows out of: nodes that have moved, and stay until their copies are on
+    /// disk. Of a scan: those that it has found.
+    pub moved: u64,
 }
 
 impl Report {
     /// Whether there is no fault and no semaphore is taken.
     pub fn is_clean(&self) -> bool {
-        self.findings.is_empty() && self.taken == 0
+        self.has_changed_nothing() && self.taken == 0
+    }
+
+    /// Whether a scan had nothing to mend or to drop.
+    pub(crate) fn has_changed_nothing(&self) -> bool {
+        self.findings.is_empty() && self.unproven.is_empty() && self.void == 0
     }
 
     /// Adds what was found in other files.
@@ -60,13 +87,45 @@ impl Report {
         self.nodes += more.nodes;
         self.taken += more.taken;
         self.findings.extend(more.findings);
+        self.unproven.extend(more.unproven);
+        self.void += more.void;
+        self.moved += more.moved;
     }
 
-    /// Nodes that a scan drops.
+    /// Counts what has moved among the findings from this one on, and leaves it out of them: a
+    /// group may have as many of those as it has nodes.
+    fn forget_moved(&mut self, from: usize) {
+        let mut at = from;
+        while at < self.findings.len() {
+            match self.findings[at].fault {
+                Fault::Moved { .. } => {
+                    self.findings.remove(at);
+                    self.moved += 1;
+                }
+                _ => at += 1,
+            }
+        }
+    }
+
+    /// Nodes that a scan drops. Void ones are none of them.
     pub fn dropped(&self) -> u64 {
         let dropped = |finding: &&Finding| !matches!(finding.fault, Fault::Tag { .. });
-        self.findings.iter().filter(dropped).count() as u64
+        self.findings.iter().filter(dropped).count() as u64 + self.unproven_records()
     }
+
+    /// Records of key-nodes that are not what a pass wrote.
+    pub fn unproven_records(&self) -> u64 {
+        self.unproven.iter().map(|unproven| unproven.records).sum()
+    }
+}
+
+/// What a scan makes of a node that has moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moved {
+    /// A node again: its copy may not be there. The next move finds both, or this one.
+    ComesBack,
+    /// Nothing: its copy is there, or was erased.
+    IsDropped,
 }
 
 /// Words of a node, and its place in the chain.
@@ -89,18 +148,50 @@ impl Group {
     /// trusted, writes the tags of sound nodes again. No other process is attached.
     pub(crate) fn scan(&self) -> Report {
         let mut report = Report::default();
-        self.for_each_key_node(|at| self.scan_one(at, &mut report));
+        self.for_each_key_node(|at| self.scan_one(at, Moved::ComesBack, &mut report));
         report
     }
 
-    /// Does to one key-node what [`Group::scan`] does to all.
-    pub(super) fn scan_one(&self, at: KeyNodeId, report: &mut Report) {
+    /// Does to one key-node what [`Group::scan`] does to all, or drops what has moved.
+    pub(super) fn scan_one(&self, at: KeyNodeId, moved: Moved, report: &mut Report) {
         let before = report.findings.len();
-        self.examine(at, report);
+        self.examine_all(at, report);
         self.semaphore(at.file, at.key_node).release();
         for finding in &report.findings[before..] {
-            self.mend(finding);
+            self.mend(finding, moved);
         }
+        report.forget_moved(before);
+    }
+
+    /// Frees all places of a key-node. Returns how many were taken.
+    pub(super) fn drop_all(&self, at: KeyNodeId) -> u64 {
+        let first = self.head(at.key_node) + 1;
+        let region = self.file(at.file);
+        let words = (first..first + TAG_WORDS).map(|word| (word, region.load(word)));
+        let mut taken = 0;
+        for (word, tags) in words.filter(|&(_, tags)| tags != 0) {
+            taken += (0..8).filter(|&place| tag::of(tags, place) != 0).count() as u64;
+            region.store(word, 0);
+            self.mark_dirty(at.file, word);
+        }
+        taken
+    }
+
+    /// Frees the places of a key-node whose nodes are of these businesses. Returns how many.
+    pub(super) fn drop_of_bizs(&self, at: KeyNodeId, bizs: &[u32]) -> u64 {
+        let (first, region) = (self.head(at.key_node) + 1, self.file(at.file));
+        let mut dropped = 0;
+        for place in 0..self.geometry().chain as usize {
+            let word = first + place / 8;
+            let tags = region.load(word);
+            let biz = || region.load(self.node(at.key_node, place) + node::KEY) as u32;
+            if tag::of(tags, place) != 0 && bizs.contains(&biz()) {
+                region.store(word, tag::with(tags, place, 0));
+                self.mark_dirty(at.file, word);
+                dropped += 1;
+            }
+        }
+        dropped
     }
 
     fn for_each_key_node(&self, mut look: impl FnMut(KeyNodeId)) {
@@ -113,6 +204,13 @@ impl Group {
 
     /// Checks one key-node and adds what it finds.
     pub(super) fn examine(&self, at: KeyNodeId, report: &mut Report) {
+        let before = report.findings.len();
+        self.examine_all(at, report);
+        report.forget_moved(before);
+    }
+
+    /// Like [`Group::examine`]. What has moved is in the findings, too, and not among the nodes.
+    fn examine_all(&self, at: KeyNodeId, report: &mut Report) {
         let KeyNodeId { file, key_node } = at;
         report.taken += u64::from(self.semaphore(file, key_node).word() != 0);
         let mut tags = [0u64; TAG_WORDS];
@@ -136,6 +234,9 @@ impl Group {
             self.file(file).read(self.node(key_node, place), &mut words);
             match self.judge_node(&words, file, key_node) {
                 Err(fault) => report.findings.push(at(fault)),
+                Ok(expected) if self.is_moved(tag, expected) => {
+                    report.findings.push(at(Fault::Moved { expected }));
+                }
                 Ok(expected) => {
                     if expected != tag {
                         report.findings.push(at(Fault::Tag { expected }));
@@ -196,9 +297,10 @@ impl Group {
         }
     }
 
-    fn mend(&self, finding: &Finding) {
+    fn mend(&self, finding: &Finding, moved: Moved) {
         let tag = match finding.fault {
             Fault::Tag { expected } => expected,
+            Fault::Moved { expected } if moved == Moved::ComesBack => expected,
             _ => 0,
         };
         let at = self.head(finding.key_node) + 1 + finding.place / 8;

@@ -28,6 +28,8 @@ pub enum WantKind {
     Update = 2,
     /// To have the record of its key that the cluster keeps.
     Fetch = 3,
+    /// To know which window it is, and to give back in it.
+    Window = 4,
 }
 
 /// What an item needs of the ledger.
@@ -91,6 +93,8 @@ pub enum WantResult {
     /// The entry is not this want's any more: a stray write. As [`WantResult::Unserved`]. No
     /// courier says so.
     Lost = 4,
+    /// The item's node has no room: leases fill its chain.
+    Full = 5,
 }
 
 impl WantResult {
@@ -100,6 +104,7 @@ impl WantResult {
             1 => WantResult::Answered,
             2 => WantResult::Unreachable,
             3 => WantResult::Unserved,
+            5 => WantResult::Full,
             _ => return None,
         })
     }
@@ -111,6 +116,7 @@ impl WantKind {
             1 => WantKind::Query,
             2 => WantKind::Update,
             3 => WantKind::Fetch,
+            4 => WantKind::Window,
             _ => return None,
         })
     }
@@ -203,8 +209,12 @@ mod tests {
     use super::*;
 
     fn want() -> impl Strategy<Value = Want> {
-        let kind =
-            prop_oneof![Just(WantKind::Query), Just(WantKind::Update), Just(WantKind::Fetch)];
+        let kind = prop::sample::select(vec![
+            WantKind::Query,
+            WantKind::Update,
+            WantKind::Fetch,
+            WantKind::Window,
+        ]);
         let key = proptest::collection::vec(any::<u64>(), 0..=WANT_FIELD_WORDS);
         let request = any::<Option<(u64, u16)>>();
         (kind, any::<[u64; 3]>(), any::<u32>(), any::<u8>(), (key, request), 0..8u16).prop_map(

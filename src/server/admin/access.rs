@@ -4,7 +4,8 @@
 //! web page reaches the plane under a name of its own (DNS rebinding). A page of another origin is
 //! never served. Over TCP nothing is changed without a token that may change things. Over a unix
 //! socket the file's mode decides. Each change has an author.
-//! Where only metrics are served, the host may be any, and nothing is changed nor any key shown.
+//! Where only metrics are served, the host is one of `<http hosts>`, and nothing is changed nor any
+//! key shown.
 //! The host is that of the target, if it names one, else that of the Host field (RFC 9112, section
 //! 3.2.2). That field must be valid in either case.
 
@@ -16,7 +17,7 @@ use super::route::{Route, route, scrape_route};
 use crate::protocol::Error;
 use crate::protocol::request_head::{Body, Head, Lone};
 use crate::protocol::route::Target;
-use frs::conf::{AdminTokens, Authority, Grant, NamedToken};
+use frs::conf::{AdminTokens, Authority, Grant, Http, NamedToken};
 
 /// The transport of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,9 +66,18 @@ pub fn admit(
     Ok(Admitted { route, name })
 }
 
-/// Finds the route of a request where only metrics are served. Its body would be of no use.
-pub fn admit_scrape(head: &Head<'_, '_>) -> Result<Admitted, Refusal> {
-    let (target, _) = of_no_other_site(head)?;
+/// Whether a request shows a token.
+pub fn shows_token(head: &Head<'_, '_>) -> bool {
+    head.fields.iter().any(|field| field.name.eq_ignore_ascii_case("authorization"))
+}
+
+/// Finds the route of a request where only metrics are served. Its host must be one of
+/// `<http hosts>`. Its body would be of no use.
+pub fn admit_scrape(head: &Head<'_, '_>, http: &Http) -> Result<Admitted, Refusal> {
+    let (target, host) = of_no_other_site(head)?;
+    if !http.takes_host(host) {
+        return Err(Error::HostForbidden.into());
+    }
     let route = scrape_route(head.method, &target)?;
     match head.body {
         Body::Length(0) => Ok(Admitted { route, name: None }),

@@ -1,18 +1,24 @@
-//! The brake delays answers to an address that sends many wrong tokens.
+//! The brake makes an address wait that has sent many wrong tokens.
 //!
-//! Invariant: a right token is answered at once, even if others have sent wrong ones. That of a
-//! change clears its address's count: one that may only look does not help to guess the others.
-//! The table is bounded. While it is full, an address that is not in it counts as one with too many
-//! wrong tokens.
+//! Invariant: while an address waits, no token from it is looked at, so that no number of
+//! connections makes guesses faster. A connection that has shown a right token does not wait: one
+//! guesser behind the same address must not lock the others out. Nor does a right token from the
+//! loopback, which all local users share: only the answers to wrong ones say nothing then. A right
+//! token of a change clears its address's count: one that may only look does not help to guess the
+//! others. The table is bounded. All addresses that find no place in it are counted together.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// The number of wrong tokens of an address that are answered at once.
-const FREE: u32 = 5;
-/// The delay of the answer to each further one.
-pub const DELAY: Duration = Duration::from_secs(1);
-/// An address without a wrong token for this long has its count cleared.
+/// The number of wrong tokens of an address after which it waits.
+const FREE: u32 = 10;
+/// The first wait. Each further wrong token doubles it.
+const FIRST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(60);
+/// The longest wait of the loopback's address, which all local users share: one of them must not
+/// lock the operators out.
+const LONGEST_LOCAL: Duration = FIRST;
+/// An address that has sent no wrong token for this long, beside its wait, has its count cleared.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 /// The number of addresses in the table.
 const MAX_ADDRESSES: usize = 64;
@@ -25,29 +31,57 @@ pub struct Brake {
 
 #[derive(Debug)]
 struct Wrong {
-    address: IpAddr,
+    /// None: all that found no place.
+    address: Option<IpAddr>,
     count: u32,
-    last: Instant,
+    /// No token is looked at before.
+    until: Instant,
+}
+
+impl Wrong {
+    fn is_forgotten(&self, now: Instant) -> bool {
+        now >= self.until + FORGOTTEN_AFTER
+    }
 }
 
 impl Brake {
-    /// Notes a wrong token; returns whether to delay the answer.
-    pub fn note_wrong(&mut self, address: IpAddr, now: Instant) -> bool {
-        self.addresses.retain(|wrong| now < wrong.last + FORGOTTEN_AFTER);
-        if let Some(wrong) = self.addresses.iter_mut().find(|wrong| wrong.address == address) {
-            (wrong.count, wrong.last) = (wrong.count.saturating_add(1), now);
-            return wrong.count > FREE;
-        }
-        let has_room = self.addresses.len() < MAX_ADDRESSES;
-        if has_room {
-            self.addresses.push(Wrong { address, count: 1, last: now });
-        }
-        !has_room
+    /// How long this address has to wait. `None`: its tokens are looked at.
+    pub fn wait(&self, address: IpAddr, now: Instant) -> Option<Duration> {
+        let of = |address| self.addresses.iter().find(move |wrong| wrong.address == address);
+        let wrong = of(Some(address)).or_else(|| if self.is_full() { of(None) } else { None })?;
+        let left = wrong.until.saturating_duration_since(now);
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// Whether another address finds no place.
+    fn is_full(&self) -> bool {
+        self.addresses.iter().filter(|wrong| wrong.address.is_some()).count() >= MAX_ADDRESSES
+    }
+
+    /// Notes a wrong token that was looked at.
+    pub fn note_wrong(&mut self, address: IpAddr, now: Instant) {
+        self.addresses.retain(|wrong| !wrong.is_forgotten(now));
+        let is_known = self.addresses.iter().any(|wrong| wrong.address == Some(address));
+        let address = (is_known || !self.is_full()).then_some(address);
+        let at = match self.addresses.iter().position(|wrong| wrong.address == address) {
+            Some(at) => at,
+            None => {
+                self.addresses.push(Wrong { address, count: 0, until: now });
+                self.addresses.len() - 1
+            }
+        };
+        let wrong = &mut self.addresses[at];
+        wrong.count = wrong.count.saturating_add(1);
+        let is_local = address.is_some_and(|address| address.is_loopback());
+        let longest = if is_local { LONGEST_LOCAL } else { LONGEST };
+        let doublings = wrong.count.checked_sub(FREE);
+        let wait = doublings.map(|doublings| (FIRST * (1 << doublings.min(6))).min(longest));
+        wrong.until = now + wait.unwrap_or_default();
     }
 
     /// Notes a right token of a change.
     pub fn note_right(&mut self, address: IpAddr) {
-        self.addresses.retain(|wrong| wrong.address != address);
+        self.addresses.retain(|wrong| wrong.address != Some(address));
     }
 }
 
@@ -58,44 +92,65 @@ mod tests {
     use super::*;
 
     fn address(nth: u32) -> IpAddr {
-        Ipv4Addr::from(0x7F00_0001 + nth).into()
+        Ipv4Addr::from(0xC000_0201 + nth).into()
     }
 
-    /// How many of `wrong` wrong tokens are answered at once.
-    fn at_once(brake: &mut Brake, address: IpAddr, wrong: usize, now: Instant) -> usize {
-        (0..wrong).filter(|_| !brake.note_wrong(address, now)).count()
+    /// How many of `tries` tokens are looked at, all at once: a wait keeps out those behind it.
+    fn looked_at(brake: &mut Brake, address: IpAddr, tries: usize, now: Instant) -> usize {
+        let mut look = |_: &usize| {
+            let is_free = brake.wait(address, now).is_none();
+            if is_free {
+                brake.note_wrong(address, now);
+            }
+            is_free
+        };
+        (0..tries).filter(&mut look).count()
     }
 
     #[test]
-    fn after_five_wrong_tokens_an_address_is_answered_late() {
-        let (mut brake, now) = (Brake::default(), frs::base::clock::instant());
-        assert_eq!(at_once(&mut brake, address(0), 20, now), 5);
-        assert_eq!(at_once(&mut brake, address(1), 20, now), 5, "each address has its own");
-        // An address that continues is not forgotten; one that pauses is.
-        for minute in 1..5 {
-            let later = now + Duration::from_secs(59 * minute);
-            assert_eq!(at_once(&mut brake, address(0), 1, later), 0);
+    fn after_ten_wrong_tokens_an_address_waits_twice_as_long_each_time() {
+        let (mut brake, mut now) = (Brake::default(), frs::base::clock::instant());
+        assert_eq!(looked_at(&mut brake, address(0), 1000, now), 10);
+        assert_eq!(looked_at(&mut brake, address(1), 1000, now), 10, "each address has its own");
+        for seconds in [1, 2, 4, 8, 16, 32, 60, 60, 60] {
+            let wait = Duration::from_secs(seconds);
+            assert_eq!(brake.wait(address(0), now), Some(wait));
+            now += wait;
+            assert_eq!(looked_at(&mut brake, address(0), 1000, now), 1, "{seconds} s");
         }
-        assert_eq!(at_once(&mut brake, address(1), 20, now + FORGOTTEN_AFTER), 5);
+        assert_eq!(looked_at(&mut brake, address(1), 1000, now), 10, "it is forgotten");
+    }
+
+    #[test]
+    fn who_shares_the_loopback_never_waits_longer_than_a_second() {
+        let (mut brake, mut now) = (Brake::default(), frs::base::clock::instant());
+        let local = Ipv4Addr::LOCALHOST.into();
+        assert_eq!(looked_at(&mut brake, local, 1000, now), 10);
+        for _ in 0..9 {
+            assert_eq!(brake.wait(local, now), Some(FIRST));
+            now += FIRST;
+            assert_eq!(looked_at(&mut brake, local, 1000, now), 1);
+        }
     }
 
     #[test]
     fn a_right_token_makes_good_the_wrong_ones_of_its_address() {
         let (mut brake, now) = (Brake::default(), frs::base::clock::instant());
         for nth in 0..2 {
-            at_once(&mut brake, address(nth), 6, now);
+            looked_at(&mut brake, address(nth), 11, now);
         }
         brake.note_right(address(0));
-        assert_eq!(at_once(&mut brake, address(0), 6, now), 5);
-        assert_eq!(at_once(&mut brake, address(1), 6, now), 0);
+        assert_eq!(looked_at(&mut brake, address(0), 11, now), 10);
+        assert_eq!(looked_at(&mut brake, address(1), 11, now), 0);
     }
 
     #[test]
     fn the_table_is_bounded_and_many_addresses_are_no_way_around_it() {
         let (mut brake, now) = (Brake::default(), frs::base::clock::instant());
-        let free: usize = (0..10_000).map(|nth| at_once(&mut brake, address(nth), 6, now)).sum();
-        assert_eq!(free, MAX_ADDRESSES * FREE as usize);
-        assert_eq!(brake.addresses.len(), MAX_ADDRESSES);
-        assert_eq!(at_once(&mut brake, address(20_000), 1, now + FORGOTTEN_AFTER), 1);
+        let all: usize = (0..10_000).map(|nth| looked_at(&mut brake, address(nth), 11, now)).sum();
+        assert_eq!(all, (MAX_ADDRESSES + 1) * FREE as usize);
+        assert_eq!(brake.addresses.len(), MAX_ADDRESSES + 1);
+        let later = now + FORGOTTEN_AFTER + FIRST;
+        assert_eq!(looked_at(&mut brake, address(20_000), 11, later), 10);
     }
 }

@@ -3,12 +3,16 @@
 //!
 //! Invariant: a change begins only after the one before has ended. So each is whole and the last
 //! one wins. A map.xml that the master refuses is put back, and a new binary never takes it. A
-//! change that is not in the log does not begin, and its outcome is there before its answer.
+//! change that is not in the log does not begin, and its outcome is there before its answer. What a
+//! keeper leaves when it dies, the next one finishes or takes back.
+
+mod left;
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use self::left::LeftEdit;
 use super::files::{self, ReplaceError};
 use super::growth;
 use super::map_edit::{self, BizName, Edit, EditError, TextNames};
@@ -18,11 +22,14 @@ use super::subject;
 use crate::process::change_log::{self, Author, ChangeLog, Conclusion, Outcome, Subject, What};
 use crate::process::conf_guard::Guard;
 use crate::process::message::{self, Ask, Loss, ReloadOptions};
-use crate::process::result_files::{ReloadOutcome, Reloaded};
+use crate::process::pending_edit::PendingEdit;
+use crate::process::result_files::{Cause, ReloadOutcome, Reloaded};
 use crate::protocol::Code;
 use crate::protocol::element::Element;
+use frs::base::clock;
 use frs::base::sys::process::Channel;
-use frs::conf::{LoadedConf, Machine, Texts, active, report};
+use frs::conf::{Conf, LoadedConf, Machine, Texts, active, report};
+use frs::inspect;
 use frs::store::Runtime;
 
 /// Time limit for the master's answer: two seconds for laggards, the rest for a busy disk.
@@ -58,6 +65,9 @@ pub struct MapChanges<W> {
     last_number: u64,
     queue: VecDeque<WantedChange<W>>,
     asked: Option<PendingAsk<W>>,
+    /// An edit whose fate is not known.
+    left: Option<LeftEdit>,
+    resume_at_ns: u64,
     log: ChangeLog,
     retry_at_ns: u64,
 }
@@ -65,7 +75,8 @@ pub struct MapChanges<W> {
 /// A request to the master that has no answer yet.
 #[derive(Debug)]
 struct PendingAsk<W> {
-    who: W,
+    /// None: a keeper that has died began it.
+    who: Option<W>,
     number: u64,
     begun_ns: u64,
     /// The status of the answer if the master accepts.
@@ -73,15 +84,18 @@ struct PendingAsk<W> {
     files: Option<MapTexts>,
     /// The ids of the change in the log.
     ids: Vec<u64>,
-    /// It is a reload, whose result is a generation.
-    reloads: bool,
+    /// Of a reload, whose result is a generation: the one before.
+    old_generation: Option<u64>,
 }
 
 /// map.xml before and after the change.
 #[derive(Debug)]
 struct MapTexts {
+    path: PathBuf,
     old: String,
     new: String,
+    /// What the master is asked for.
+    options: ReloadOptions,
     /// Held until the fate of the change is known.
     _guard: Guard,
 }
@@ -90,6 +104,10 @@ impl<W> MapChanges<W> {
     /// An empty queue.
     pub fn new(conf_dir: PathBuf, data_dir: PathBuf, channel: Channel) -> MapChanges<W> {
         let log = ChangeLog::new(&data_dir, LOG_PATIENCE);
+        let left = PendingEdit::read(&data_dir).unwrap_or_else(|error| {
+            tracing::error!(%error, "cannot read data/map.pending");
+            None
+        });
         MapChanges {
             conf_dir,
             data_dir,
@@ -97,6 +115,8 @@ impl<W> MapChanges<W> {
             last_number: 0,
             queue: VecDeque::new(),
             asked: None,
+            left: left.map(|edit| LeftEdit { edit, is_refused: false }),
+            resume_at_ns: 0,
             log,
             retry_at_ns: 0,
         }
@@ -116,6 +136,16 @@ impl<W> MapChanges<W> {
         }
     }
 
+    /// Notes the outcome of a change. Its edit of map.xml, if it is one, is in force or taken back.
+    fn conclude(&mut self, ids: &[u64], conclusion: &Conclusion) {
+        self.log.conclude(ids, conclusion);
+        if self.left.is_none()
+            && let Err(error) = PendingEdit::remove(&self.data_dir)
+        {
+            tracing::error!(%error, "cannot remove data/map.pending");
+        }
+    }
+
     /// Queues a change.
     pub fn push(&mut self, wanted: WantedChange<W>) {
         self.queue.push_back(wanted);
@@ -123,7 +153,7 @@ impl<W> MapChanges<W> {
 
     /// Whether a change is in progress or queued.
     pub fn is_busy(&self) -> bool {
-        self.asked.is_some() || !self.queue.is_empty()
+        self.asked.is_some() || self.left.is_some() || !self.queue.is_empty()
     }
 
     /// Takes the next change, if none is in progress.
@@ -138,18 +168,20 @@ impl<W> MapChanges<W> {
         runtime: &Runtime,
         now_ns: u64,
     ) -> Option<Addressed<W, Done>> {
+        // Not later: the master may have published the next one by then.
+        let old = (wanted.change == Change::Reload).then(|| runtime.generation());
         let begun = self.make(&wanted, runtime).and_then(|ready| {
             let ids = self.log.begin(&wanted.author, &ready.subjects).map_err(unlogged)?;
-            let asked = self.ask(&ready, now_ns);
-            let asked = asked.inspect_err(|_| self.log.conclude(&ids, &Outcome::Failed.into()));
+            let asked = self.ask(&ready, &ids, now_ns);
+            let asked = asked.inspect_err(|_| self.conclude(&ids, &Outcome::Failed.into()));
             Ok(Begun { number: asked?, ids, ready })
         });
         let who = wanted.who;
         match begun {
             Ok(Begun { number, ids, ready: ReadyChange { status, files, .. } }) => {
-                let (begun_ns, reloads) = (now_ns, wanted.change == Change::Reload);
-                self.asked =
-                    Some(PendingAsk { who, number, begun_ns, status, files, ids, reloads });
+                let (who, begun_ns, old_generation) = (Some(who), now_ns, old);
+                let ask = PendingAsk { who, number, begun_ns, status, files, ids, old_generation };
+                self.asked = Some(ask);
                 None
             }
             Err(refusal) => Some(Addressed { who, what: Err(refusal) }),
@@ -157,21 +189,30 @@ impl<W> MapChanges<W> {
     }
 
     /// Writes the changed map.xml, and asks the master under the number that it returns.
-    fn ask(&mut self, ready: &ReadyChange, now_ns: u64) -> Result<u64, Refusal> {
+    fn ask(&mut self, ready: &ReadyChange, ids: &[u64], now_ns: u64) -> Result<u64, Refusal> {
         let files = ready.files.as_ref();
-        if let Some(MapTexts { old, new, .. }) = files {
-            let path = self.conf_dir.join("map.xml");
-            files::replace(&path, old, new).map_err(|error| match error {
-                ReplaceError::Changed => differs(&path),
-                ReplaceError::Io(error) => Refusal::io(format!("{}: {error}", path.display())),
+        if let Some(files @ MapTexts { path, old, new, .. }) = files {
+            files.pending(ids).write(&self.data_dir).map_err(|error| {
+                Refusal::of_io(&error, format!("map.pending: {error}: nothing was changed"))
+            })?;
+            files::replace(path, old, new).map_err(|error| match error {
+                ReplaceError::Changed => differs(path),
+                ReplaceError::Io(error) => {
+                    Refusal::of_io(&error, format!("{}: {error}", path.display()))
+                }
             })?;
         }
+        self.send(ready.ask, now_ns).map_err(|error| {
+            let undone = self.undo(files).words;
+            Refusal::io(format!("cannot ask the master: {error}{undone}"))
+        })
+    }
+
+    /// Asks the master under the number that it returns.
+    fn send(&mut self, ask: Ask, now_ns: u64) -> std::io::Result<u64> {
         let number = now_ns.max(self.last_number + 1);
         self.last_number = number;
-        message::send_ask(&self.channel, number, ready.ask).map_err(|error| {
-            let undone = self.undo(files);
-            Refusal::io(format!("cannot ask the master: {error}{undone}"))
-        })?;
+        message::send_ask(&self.channel, number, ask)?;
         Ok(number)
     }
 
@@ -183,58 +224,89 @@ impl<W> MapChanges<W> {
             None => Outcome::Unknown,
             Some(_) if !self.is_another(runtime.generation(), files.as_ref()) => Outcome::Done,
             Some(_) => {
-                let undone = self.undo(files.as_ref());
-                tracing::warn!("admin: a change was not finished.{undone}");
+                let Undone { words, is_io } = self.undo(files.as_ref());
+                tracing::warn!("admin: a change was not finished.{words}");
+                if is_io {
+                    // The next keeper goes on with it.
+                    return;
+                }
                 Outcome::Failed
             }
         };
-        self.log.conclude(&ids, &outcome.into());
+        self.conclude(&ids, &outcome.into());
     }
 
     /// The answer to the change in progress, once there is one.
     pub fn poll(&mut self, now_ns: u64) -> Option<Addressed<W, Done>> {
+        let Addressed { who, what } = self.poll_asked(now_ns)?;
+        if who.is_none() {
+            match &what {
+                Ok(_) => tracing::warn!("the change of map.xml is in force"),
+                Err(refusal) => {
+                    tracing::error!(error = refusal.words, "the change of map.xml is taken back");
+                }
+            }
+        }
+        Some(Addressed { who: who?, what })
+    }
+
+    fn poll_asked(&mut self, now_ns: u64) -> Option<Addressed<Option<W>, Done>> {
         let number = self.asked.as_ref()?.number;
         let outcome = ReloadOutcome::read_asked(&self.data_dir).ok().flatten();
         let result = outcome.filter(|outcome| outcome.begun_ns == number);
         if let Some(outcome) = result {
-            let PendingAsk { who, status, files, ids, reloads, .. } = self.asked.take()?;
-            let generation = match outcome.result {
-                Reloaded::Taken { generation, .. } if reloads => Some(generation.to_string()),
+            let PendingAsk { who, status, files, ids, old_generation, .. } = self.asked.take()?;
+            let generation = match (&outcome.result, old_generation) {
+                (Reloaded::Taken { generation, .. }, Some(old)) => {
+                    Some(self.log.tell_generation(old, *generation))
+                }
                 _ => None,
             };
-            let what = self.done(outcome.result, status, files.as_ref());
+            let (what, undone) = self.done(outcome.result, status, files.as_ref());
+            if let Some(files) = files.filter(|_| undone.is_io) {
+                // It is tried again: map.xml must not stay what is not in force.
+                self.leave(&files, &ids, true);
+                return Some(Addressed { who, what });
+            }
             let outcome = if what.is_ok() { Outcome::Done } else { Outcome::Failed };
-            self.log.conclude(&ids, &Conclusion { new: generation, ..outcome.into() });
+            self.conclude(&ids, &Conclusion { new: generation, ..outcome.into() });
             return Some(Addressed { who, what });
         }
         if now_ns.saturating_sub(self.asked.as_ref()?.begun_ns) > BOUND_NS {
             let words = "the master has not answered for 60 s: it may still make the change";
-            let PendingAsk { who, ids, .. } = self.asked.take()?;
-            self.log.conclude(&ids, &Outcome::Unknown.into());
+            let PendingAsk { who, ids, files, .. } = self.asked.take()?;
+            match files {
+                Some(files) => self.leave(&files, &ids, false),
+                None => self.log.conclude(&ids, &Outcome::Unknown.into()),
+            }
             return Some(Addressed { who, what: Err(Refusal::new(504, Code::NoAnswer, words)) });
         }
         None
     }
 
-    fn done(&self, result: Reloaded, status: u16, files: Option<&MapTexts>) -> Done {
-        match result {
+    fn done(&self, result: Reloaded, status: u16, files: Option<&MapTexts>) -> (Done, Undone) {
+        let done = match result {
             Reloaded::Taken { generation, .. } if self.is_another(generation, files) => {
                 let words = "map.xml has changed meanwhile: the file as it is now is in force, \
                              without this change";
                 Err(Refusal::new(409, Code::Conflict, words))
             }
-            Reloaded::Taken { generation, laggards } => {
+            Reloaded::Taken { generation, laggards, fresh } => {
                 let status = if laggards.is_empty() { status } else { 202 };
                 let laggards = laggards.into_iter().map(|who| Element::text("laggard", who));
-                let root = Element::new("done").with("generation", generation).holding(laggards);
+                let fresh = fresh.into_iter().map(|words| Element::text("note", words));
+                let root = Element::new("done").with("generation", generation);
+                let root = root.holding(laggards.chain(fresh));
                 Ok(StatusDocument { status, root })
             }
-            Reloaded::Refused { mut faults } => {
+            Reloaded::Refused { cause, mut faults } => {
                 let undone = self.undo(files);
-                faults.extend((!undone.is_empty()).then(|| undone.trim_start().to_owned()));
-                Err(Refusal::new(422, Code::Refused, faults.join("\n")))
+                let words = undone.words.trim_start();
+                faults.extend((!words.is_empty()).then(|| words.to_owned()));
+                return (Err(by_master(cause, faults.join("\n"))), undone);
             }
-        }
+        };
+        (done, Undone::default())
     }
 
     /// Whether a map.xml other than `new` is in force. If the generation's file is gone, the answer
@@ -245,14 +317,18 @@ impl<W> MapChanges<W> {
     }
 
     /// Puts map.xml back unless another process has written it since. Returns what went wrong.
-    fn undo(&self, files: Option<&MapTexts>) -> String {
-        let Some(MapTexts { old, new, .. }) = files else { return String::new() };
-        match files::replace(&self.conf_dir.join("map.xml"), new, old) {
-            Ok(()) => String::new(),
+    fn undo(&self, files: Option<&MapTexts>) -> Undone {
+        let Some(MapTexts { path, old, new, .. }) = files else { return Undone::default() };
+        match files::replace(path, new, old) {
+            Ok(()) => Undone::default(),
             Err(ReplaceError::Changed) => {
-                " map.xml has changed meanwhile: it stays as it is".to_owned()
+                let words = " map.xml has changed meanwhile: it stays as it is".to_owned();
+                Undone { words, is_io: false }
             }
-            Err(error) => format!(" map.xml cannot be put back as it was: {error}"),
+            Err(ReplaceError::Io(error)) => {
+                let words = format!(" map.xml cannot be put back as it was yet: {error}");
+                Undone { words, is_io: true }
+            }
         }
     }
 
@@ -307,7 +383,7 @@ impl<W> MapChanges<W> {
     }
 
     fn put(&self, put: &BizPut, body: &[u8], runtime: &Runtime) -> Result<ReadyChange, Refusal> {
-        let BizPut { biz: name, growth, lifts_bans } = put;
+        let BizPut { biz: name, growth, lifts_bans, begins_anew } = put;
         let body = std::str::from_utf8(body)
             .map_err(|_| Refusal::new(415, Code::BadContentType, "expected a document in UTF-8"))?;
         let guard = self.guard()?;
@@ -329,16 +405,20 @@ impl<W> MapChanges<W> {
             }
             edit.text = raised.map;
         }
-        let edit =
-            MapEdit { growth: *growth, lifts_bans: *lifts_bans, ..MapEdit::of(What::Biz, edit) };
+        let edit = MapEdit {
+            growth: *growth,
+            lifts_bans: *lifts_bans,
+            begins_anew: *begins_anew,
+            ..MapEdit::of(What::Biz, edit)
+        };
         self.check(texts, edit, runtime, guard)
     }
 
     /// Held from before the files are read until the fate of the change is known.
     fn guard(&self) -> Result<Guard, Refusal> {
-        let guard = Guard::to_change(&self.conf_dir);
+        let guard = Guard::to_change(&self.data_dir);
         let guard =
-            guard.map_err(|error| Refusal::io(format!("{}: {error}", self.conf_dir.display())))?;
+            guard.map_err(|error| Refusal::io(format!("{}: {error}", self.data_dir.display())))?;
         guard.ok_or_else(|| Refusal::busy("a new binary reads the configuration: try again"))
     }
 
@@ -380,8 +460,8 @@ impl<W> MapChanges<W> {
     fn texts_in_force(&self, runtime: &Runtime) -> Result<Texts, Refusal> {
         let texts = active::read_texts(&self.data_dir, runtime.generation())
             .map_err(|error| Refusal::io(error.to_string()))?;
-        for (name, text) in [("srv.xml", &texts.srv), ("map.xml", &texts.map)] {
-            let path = self.conf_dir.join(name);
+        let map = self.map_path(&texts)?;
+        for (path, text) in [(self.conf_dir.join("srv.xml"), &texts.srv), (map, &texts.map)] {
             let found = files::read(&path)
                 .map_err(|error| Refusal::io(format!("{}: {error}", path.display())))?;
             if found != *text {
@@ -391,11 +471,17 @@ impl<W> MapChanges<W> {
         Ok(texts)
     }
 
+    /// Where the map.xml of these texts is.
+    fn map_path(&self, texts: &Texts) -> Result<PathBuf, Refusal> {
+        let conf = texts.parse().map_err(|faults| Refusal::io(faults.to_string()))?;
+        Ok(conf.srv.map_file.unwrap_or_else(|| self.conf_dir.join("map.xml")))
+    }
+
     /// Checks a new map as `frs check` does. Nothing is written yet.
     fn check(
         &self,
         texts: Texts,
-        MapEdit { what, edit, growth, lifts_bans }: MapEdit,
+        MapEdit { what, edit, growth, lifts_bans, begins_anew }: MapEdit,
         runtime: &Runtime,
         guard: Guard,
     ) -> Result<ReadyChange, Refusal> {
@@ -412,15 +498,37 @@ impl<W> MapChanges<W> {
             .map_err(|error| Refusal::io(error.to_string()))?;
         let put = lifts_bans.then(|| conf.map.find_biz(&edit.name)).flatten();
         let lift_bans = put.map(|index| conf.map.bizs[index].id);
+        if !begins_anew {
+            keeps_records(&conf)?;
+        }
         growth::check(LoadedConf { conf, texts: new.clone() }, &in_force, growth)?;
-        let files = MapTexts { old: texts.map, new: new.map, _guard: guard };
+        let path = self.map_path(&texts)?;
         let loss = match growth {
             Growth::Allowed(loss) => loss,
             Growth::Refused => Loss::Refused,
         };
-        let ask = Ask::Reload(ReloadOptions { loss, lift_bans });
+        let options = ReloadOptions { loss, lift_bans, is_edit: true };
+        let files = MapTexts { path, old: texts.map, new: new.map, options, _guard: guard };
+        let ask = Ask::Reload(options);
         Ok(ReadyChange { ask, status, files: Some(files), subjects })
     }
+}
+
+impl MapTexts {
+    fn pending(&self, ids: &[u64]) -> PendingEdit {
+        let MapTexts { old, new, options, .. } = self;
+        let (options, old, new) = (*options, old.clone(), new.clone());
+        PendingEdit { options, ids: ids.to_vec(), old, new }
+    }
+}
+
+/// What became of taking an edit back.
+#[derive(Debug, Default)]
+struct Undone {
+    /// What went wrong.
+    words: String,
+    /// map.xml still has the edit: a file could not be written.
+    is_io: bool,
 }
 
 /// A changed map, and what may come of it.
@@ -429,14 +537,33 @@ struct MapEdit {
     edit: Edit,
     growth: Growth,
     lifts_bans: bool,
+    begins_anew: bool,
 }
 
 impl MapEdit {
-    /// An edit after which the group may need shorter nodes, or longer ones again. Nothing is lost
-    /// with them.
+    /// An edit after which the group may need shorter nodes, or longer ones again, and records may
+    /// begin anew. Nothing else is lost.
     fn of(what: What, edit: Edit) -> MapEdit {
-        MapEdit { what, edit, growth: Growth::Allowed(Loss::Refused), lifts_bans: false }
+        MapEdit {
+            what,
+            edit,
+            growth: Growth::Allowed(Loss::Refused),
+            lifts_bans: false,
+            begins_anew: true,
+        }
     }
+}
+
+/// Refuses a map by which live records would begin anew.
+fn keeps_records(conf: &Conf) -> Result<(), Refusal> {
+    let fresh = inspect::fresh_records(conf, clock::now())
+        .map_err(|error| Refusal::io(error.to_string()))?;
+    if fresh.is_empty() {
+        return Ok(());
+    }
+    let mut words: Vec<String> = fresh.iter().map(ToString::to_string).collect();
+    words.push("?fresh=true begins them anew".to_owned());
+    Err(Refusal::new(409, Code::Conflict, words.join("\n")))
 }
 
 /// A change that is checked, and not begun.
@@ -472,13 +599,23 @@ fn differs(path: &Path) -> Refusal {
     Refusal::new(409, Code::Conflict, format!("{} {words}", path.display()))
 }
 
+/// What the master has refused.
+fn by_master(cause: Cause, words: String) -> Refusal {
+    match cause {
+        Cause::Fault => Refusal::new(422, Code::Refused, words),
+        Cause::NoRoom => Refusal::new(507, Code::NoRoom, words),
+        Cause::Moving => Refusal::new(409, Code::Conflict, words),
+        Cause::NotNow => Refusal::busy(words),
+    }
+}
+
 /// A change must not begin that the log does not have.
 pub(super) fn unlogged(error: std::io::Error) -> Refusal {
     if error.kind() == std::io::ErrorKind::WouldBlock {
         return Refusal::busy("another process writes to changes.log: try again");
     }
     tracing::error!(%error, "changes.log: cannot write: changes are refused");
-    Refusal::io(format!("changes.log: {error}: nothing was changed"))
+    Refusal::of_io(&error, format!("changes.log: {error}: nothing was changed"))
 }
 
 fn refused(error: EditError) -> Refusal {
@@ -491,134 +628,4 @@ fn refused(error: EditError) -> Refusal {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::process::message::{ChildChannel, NumberedAsk, ToMaster};
-    use frs::testing::World;
-
-    const MAP: &str =
-        "<map><group name='g' files='1' key-nodes='1' chain='1' node-size='64'/></map>";
-    const BIZ: &[u8] = b"<biz id='1' name='a' key='integer'><limit policy='total' max='1'/></biz>";
-
-    struct Handler {
-        world: World,
-        changes: MapChanges<()>,
-        master: ChildChannel,
-    }
-
-    impl Handler {
-        fn new() -> Handler {
-            let world = World::new(MAP);
-            let texts = active::read_texts(&world.dir, 1).unwrap();
-            std::fs::write(world.dir.join("srv.xml"), texts.srv).unwrap();
-            std::fs::write(world.dir.join("map.xml"), MAP).unwrap();
-            let (master, channel) = Channel::pair().unwrap();
-            let changes = MapChanges::new(world.dir.clone(), world.dir.clone(), channel);
-            Handler { world, changes, master: ChildChannel::new(master) }
-        }
-
-        fn map(&self) -> String {
-            std::fs::read_to_string(self.world.dir.join("map.xml")).unwrap()
-        }
-
-        /// Puts a biz; the number of the reload request to the master.
-        fn put(&mut self) -> u64 {
-            let put = BizPut { biz: "1".into(), growth: Growth::Refused, lifts_bans: false };
-            self.begin(Change::PutBiz(put), BIZ)
-        }
-
-        /// Begins a change; the number of the reload request to the master.
-        fn begin(&mut self, change: Change, body: &[u8]) -> u64 {
-            let (author, body) = (Author::named("alice"), body.to_vec());
-            let wanted = WantedChange { who: (), author, change, body, cleared: None };
-            let runtime = self.world.runtime();
-            assert!(self.changes.begin(wanted, &runtime, 7).is_none());
-            let Some(ToMaster::Ask(NumberedAsk { number, ask: Ask::Reload(_) })) =
-                self.master.receive()
-            else {
-                panic!("the master is asked for nothing");
-            };
-            number
-        }
-
-        fn answer(&mut self, begun_ns: u64, result: Reloaded) -> Done {
-            assert!(self.changes.poll(8).is_none(), "there is no answer yet");
-            ReloadOutcome { master: 1, begun_ns, result }.write_asked(&self.world.dir).unwrap();
-            self.changes.poll(9).expect("an answer").what
-        }
-    }
-
-    #[test]
-    fn what_is_in_force_is_said_to_be() {
-        let mut handler = Handler::new();
-        let number = handler.put();
-        let made = handler.map();
-        assert_ne!(made, MAP);
-        handler.world.publish(&made, 2);
-        let done = handler.answer(number, Reloaded::Taken { generation: 2, laggards: vec![] });
-        assert_eq!(done.unwrap().status, 201);
-    }
-
-    #[test]
-    fn a_change_that_somebody_wrote_over_is_not_said_to_be_in_force() {
-        let mut handler = Handler::new();
-        let number = handler.put();
-        // An edit by hand, before the master has read the file.
-        let other = MAP.replace("<map>", "<map><!-- by hand -->");
-        std::fs::write(handler.world.dir.join("map.xml"), &other).unwrap();
-        handler.world.publish(&other, 2);
-        let done = handler.answer(number, Reloaded::Taken { generation: 2, laggards: vec![] });
-        assert_eq!(done.unwrap_err().status, 409);
-        assert_eq!(handler.map(), other);
-    }
-
-    #[test]
-    fn a_change_that_nobody_will_hear_of_is_undone_unless_it_is_in_force() {
-        for in_force in [false, true] {
-            let mut handler = Handler::new();
-            handler.put();
-            let made = handler.map();
-            if in_force {
-                handler.world.publish(&made, 2);
-            }
-            let runtime = handler.world.runtime();
-            handler.changes.end(&runtime);
-            assert_eq!(handler.map(), if in_force { &*made } else { MAP });
-        }
-    }
-
-    #[test]
-    fn nothing_is_written_while_a_new_binary_reads_and_none_reads_in_the_middle() {
-        let mut handler = Handler::new();
-        let soon = std::time::Duration::from_millis(10);
-        let read = Guard::to_read(&handler.world.dir, soon).unwrap();
-        let change = || Change::DeleteBiz("1".into());
-        let author = Author::named("alice");
-        let wanted =
-            WantedChange { who: (), author, change: change(), body: Vec::new(), cleared: None };
-        let runtime = handler.world.runtime();
-        let done = handler.changes.begin(wanted, &runtime, 7).expect("an answer").what;
-        assert_eq!(done.unwrap_err().status, 503);
-        drop(read);
-        let number = handler.put();
-        assert!(Guard::to_read(&handler.world.dir, soon).is_err());
-        handler.answer(number, Reloaded::Refused { faults: vec!["no".into()] }).unwrap_err();
-        assert!(Guard::to_read(&handler.world.dir, soon).is_ok());
-    }
-
-    #[test]
-    fn a_refused_change_is_undone_but_not_what_somebody_wrote_over_it() {
-        for by_hand in [None, Some("<map><!-- half -->")] {
-            let mut handler = Handler::new();
-            let number = handler.put();
-            if let Some(text) = by_hand {
-                std::fs::write(handler.world.dir.join("map.xml"), text).unwrap();
-            }
-            let done = handler.answer(number, Reloaded::Refused { faults: vec!["no".into()] });
-            let refusal = done.unwrap_err();
-            assert_eq!(refusal.status, 422);
-            assert_eq!(refusal.words.contains("has changed meanwhile"), by_hand.is_some());
-            assert_eq!(handler.map(), by_hand.unwrap_or(MAP));
-        }
-    }
-}
+mod tests;

@@ -35,6 +35,8 @@ pub(super) struct AdminClient {
     pub since: Instant,
     /// It has received an answer before.
     pub is_known: bool,
+    /// It has shown a right token, and no wrong one since.
+    pub is_proven: bool,
     pub readable: bool,
     /// There is input that no tick has processed.
     pub more: bool,
@@ -49,8 +51,6 @@ pub(super) enum ClientStage {
     Begun,
     /// An answer is not ready. The time is not the client's fault.
     Waiting,
-    /// Its answer is delayed: it sent too many wrong tokens.
-    Held,
     Writing,
     Lingering,
 }
@@ -71,6 +71,7 @@ impl AdminClient {
             stage: ClientStage::Idle,
             since: now,
             is_known: false,
+            is_proven: false,
             readable: true,
             more: false,
             ended: false,
@@ -85,7 +86,7 @@ impl AdminClient {
     /// Describes the client to the choice of which client must leave.
     pub fn candidate(&self, id: usize) -> Candidate {
         let state = match self.stage {
-            ClientStage::Held | ClientStage::Lingering => ClientState::Done,
+            ClientStage::Lingering => ClientState::Done,
             ClientStage::Idle if self.is_known => ClientState::Idle,
             ClientStage::Idle | ClientStage::Begun | ClientStage::Writing => ClientState::Busy,
             ClientStage::Waiting => ClientState::Waiting,
@@ -134,7 +135,7 @@ impl AdminClient {
 
     /// Writes what the socket takes, unless the answer is delayed.
     pub fn write(&mut self) -> io::Result<()> {
-        while self.connection.has_output() && self.stage != ClientStage::Held {
+        while self.connection.has_output() {
             match self.stream.write(self.connection.output()) {
                 Ok(written) => self.connection.note_sent(written),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),

@@ -33,7 +33,7 @@ use crate::stats::snapshot::{self, Stats};
 use crate::stats::stats_document::stats_text;
 use frs::base::clock;
 use frs::base::sys::process::Pid;
-use frs::conf::{AdminTokens, EpochStep, TokenError};
+use frs::conf::{AdminTokens, EpochStep, Http, TokenError};
 use frs::conf::{active, outline};
 use frs::service::{ItemError, RecordError, RecordFigures, Role, Service};
 use frs::store::Counter;
@@ -176,7 +176,8 @@ impl Handler {
             let new = change.new.as_deref().filter(|_| is_edit);
             new.is_some_and(|new| map_edit::holds(&map, new))
         };
-        if let Err(error) = self.changes.log().conclude_orphans(is_made) {
+        let pending = self.changes.pending_ids();
+        if let Err(error) = self.changes.log().conclude_orphans(&pending, is_made) {
             tracing::error!(%error, "changes.log: cannot look for changes that have not ended");
         }
     }
@@ -184,6 +185,11 @@ impl Handler {
     /// The tokens of which a change over TCP must carry one.
     pub fn tokens(&self) -> Option<&AdminTokens> {
         self.tokens.as_ref()
+    }
+
+    /// `<http>` of the configuration in force.
+    pub fn http(&self) -> &Http {
+        &self.service.conf().srv.http
     }
 
     /// Starts a tick: takes a newer configuration, if there is one.
@@ -371,6 +377,7 @@ impl Handler {
         self.go_on_clearing(tell);
         let now_ns = clock::monotonic_ns();
         self.changes.retry_pending(now_ns);
+        self.changes.resume(self.service.handle().runtime(), now_ns);
         if let Some(Addressed { who, what: done }) = self.changes.poll(now_ns) {
             let response = answer(&who, done);
             tell.push(Addressed { who, what: response });
@@ -505,6 +512,7 @@ impl Handler {
                     nodes: nodes.len() as u64,
                 }
             }),
+            reload_refused: runtime.is_reload_refused(),
             generation,
             degraded: conf.srv.degrade,
         }

@@ -53,6 +53,8 @@ pub struct HealthReport {
     pub quarantined: Vec<String>,
     /// The cluster, if there is one.
     pub cluster: Option<ClusterHealth>,
+    /// The files are others than those in force: the last reload of them was refused.
+    pub reload_refused: bool,
     /// The generation in force.
     pub generation: u64,
     /// Nothing is limited.
@@ -111,6 +113,14 @@ impl HealthReport {
         }
     }
 
+    /// What is wrong with the files of the configuration, in words. The one in force serves on.
+    fn reload_problem(&self) -> Option<&'static str> {
+        self.reload_refused.then_some(
+            "configuration: the last reload was refused, and the configuration before it is in \
+             force: frs status and frs check name the faults",
+        )
+    }
+
     /// The document that answers a request.
     pub fn document(&self) -> StatusDocument {
         let problems = self.problems();
@@ -135,11 +145,13 @@ impl HealthReport {
                     .with("behind", self.behind),
             )
             .holding_one(part("keeper"))
-            .holding_one(part("store"));
+            .holding_one(part("store"))
+            .holding_one(Element::new("configuration").with("ok", !self.reload_refused));
         if let Some(cluster) = cluster {
             root = root.holding_one(cluster);
         }
-        let words = problems.iter().map(String::as_str).chain(cluster_problem);
+        let words = problems.iter().map(String::as_str);
+        let words = words.chain(self.reload_problem()).chain(cluster_problem);
         let root = root.holding(words.map(|words| Element::text("fault", words)));
         StatusDocument { status: if problems.is_empty() { 200 } else { 503 }, root }
     }
@@ -173,6 +185,23 @@ mod tests {
             let fault = text.split("<fault>cluster: ").nth(1).expect("a fault");
             assert!(text.contains("<cluster ok=\"false\"") && fault.contains(words), "{text}");
         }
+    }
+
+    #[test]
+    fn a_refused_reload_is_a_problem_and_the_server_is_well() {
+        let master = MasterHealth { pid: 7, is_there: true };
+        let well = HealthReport { master, ..HealthReport::default() };
+        let of = |report: HealthReport| {
+            let StatusDocument { status, root } = report.document();
+            assert_eq!(status, 200);
+            root.document(Format::Xml, Layout::Lines)
+        };
+        let text = of(well.clone());
+        assert!(text.contains("<configuration ok=\"true\"") && !text.contains("fault"), "{text}");
+        let text = of(HealthReport { reload_refused: true, ..well });
+        assert!(text.contains("<health ok=\"true\""), "{text}");
+        assert!(text.contains("<configuration ok=\"false\""), "{text}");
+        assert!(text.contains("<fault>configuration: the last reload was refused"), "{text}");
     }
 
     #[test]

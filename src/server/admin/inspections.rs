@@ -176,6 +176,7 @@ fn refused_element(node: &RefusedNode) -> Element {
     Element::new("node")
         .with("biz", &*node.biz)
         .with("key", &*node.key)
+        .with_some("begins", node.begins.as_deref())
         .with("refused", node.refused)
         .with("error", node.error)
         .with("last", node.last_ms)

@@ -45,8 +45,8 @@ const PAGE: &str = concat!(
 /// After a change the test below prints the new ones. (<https://www.w3.org/TR/CSP3/>,
 /// <https://www.w3.org/TR/trusted-types/>)
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
-    style-src 'sha256-H2oHhdBtOoTEO8jHbMZCettfopLLJXujxNR+/cGkzMM='; \
-    script-src 'sha256-wI9HEWO4XjxwP7C7EXYqCys9sZd8pyVFaHx+eGjfw1k='; \
+    style-src 'sha256-+buOO+yq6lBjlGAumAflenP//+1NkmhqP1PXUAufcVM='; \
+    script-src 'sha256-//W3wZyCBN0gM75+bhioUQ4WE5uo1i8pgCc5YG8k16E='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";
 

@@ -24,6 +24,7 @@ use crate::stats::hottest::Hottest;
 use frs::base::clock;
 use frs::base::sys::process::{Channel, Pid};
 use frs::service::{Role, Service};
+use frs::store;
 
 /// What the plane needs from the keeper.
 pub struct AdminArgs {
@@ -67,6 +68,7 @@ impl Admin {
         // plane serves it.
         let has_plane = listeners.admin.is_some();
         let recording = has_plane.then(|| Recording::open(&data_dir, clock::instant()));
+        store::give_access_to_history(service.conf());
         let told = Arc::clone(&pulse);
         let parts = HandlerParts {
             service,

@@ -1,6 +1,7 @@
 //! Answers of the admin plane: a status, fields and a body, or a refusal in words.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::protocol::element::{Element, Layout};
 use crate::protocol::response_head::reason;
@@ -152,12 +153,36 @@ impl Refusal {
         Refusal::new(500, Code::Io, words)
     }
 
+    /// A file could not be written, which a full disk may have caused.
+    pub fn of_io(error: &std::io::Error, words: impl Into<String>) -> Refusal {
+        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+        match error.kind() {
+            StorageFull | QuotaExceeded => Refusal::new(507, Code::NoRoom, words),
+            _ => Refusal::io(words),
+        }
+    }
+
     /// It is not available at the moment.
     pub fn busy(words: impl Into<String>) -> Refusal {
         Refusal {
             field: Some(HeaderField::new("Retry-After", "1")),
             ..Refusal::new(503, Code::Busy, words)
         }
+    }
+
+    /// Its address has sent too many wrong tokens: this one was not looked at.
+    pub fn braked(wait: Duration) -> Refusal {
+        const WAITS: [(u64, &str); 7] =
+            [(1, "1"), (2, "2"), (4, "4"), (8, "8"), (16, "16"), (32, "32"), (u64::MAX, "60")];
+        let seconds = wait.as_millis().div_ceil(1000) as u64;
+        let fits = |(most, _): &&(u64, &'static str)| seconds <= *most;
+        let words = WAITS.iter().find(fits).map_or("60", |(_, words)| words);
+        let field = Some(HeaderField::new("Retry-After", words));
+        let said = format!(
+            "this address has sent too many wrong tokens: the one shown was not looked at: wait \
+             {seconds} s"
+        );
+        Refusal { field, ..Refusal::new(503, Code::Busy, said) }
     }
 
     /// Other clients need the place.

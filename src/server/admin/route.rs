@@ -106,6 +106,8 @@ pub struct BizPut {
     pub growth: Growth,
     /// Whether its bans end.
     pub lifts_bans: bool,
+    /// Whether its records may begin anew.
+    pub begins_anew: bool,
 }
 
 /// Whether the group of a business that is put may move to nodes that hold it.
@@ -201,7 +203,7 @@ fn allow(segments: &[&str]) -> Option<&'static str> {
 /// The parameters of a record.
 pub const NODE: &[&str] = &["biz", "key"];
 /// The parameters of a `PUT` of a business.
-pub const PUT_BIZ: &[&str] = &["grow", "lossy", "lift-bans"];
+pub const PUT_BIZ: &[&str] = &["grow", "lossy", "lift-bans", "fresh"];
 /// The parameters of a change of a record.
 pub const PUT_NODE: &[&str] = &["biz", "key", "limit", "used"];
 /// The parameters of `/stats`.
@@ -250,7 +252,8 @@ fn put_biz(biz: String, params: &mut Params) -> Result<Route, Refusal> {
         [false, true] => return Err(Refusal::bad("lossy=true: expected grow=true beside it")),
     };
     let lifts_bans = params.flag("lift-bans")?;
-    Ok(change(Change::PutBiz(BizPut { biz, growth, lifts_bans })))
+    let begins_anew = params.flag("fresh")?;
+    Ok(change(Change::PutBiz(BizPut { biz, growth, lifts_bans, begins_anew })))
 }
 
 fn changes(params: &mut Params) -> Result<Route, Refusal> {
@@ -382,7 +385,7 @@ mod tests {
             |biz: Option<&str>, window| TopKeys::Refused { biz: biz.map(str::to_owned), window };
         let put = |growth, lifts_bans| {
             let biz = "1001".into();
-            change(Change::PutBiz(BizPut { biz, growth, lifts_bans }))
+            change(Change::PutBiz(BizPut { biz, growth, lifts_bans, begins_anew: false }))
         };
         let put_biz = |growth| put(growth, false);
         let changes = |before, most| Route::Changes { before, most };

@@ -15,7 +15,7 @@ use mio::{Events, Poll, Token};
 
 use super::accept::{ACCEPTS_PER_TICK, Arrival, ClientKind, Listeners, PlaneListeners};
 use super::access;
-use super::brake::{Brake, DELAY};
+use super::brake::Brake;
 use super::client::{AdminClient, ClientStage, IDLE, READ_BYTES};
 use super::client_eviction::{
     Candidate, ClientState, MAX_CLIENTS, MAX_HOLDING, MAX_SCRAPERS, client_to_evict,
@@ -220,11 +220,21 @@ impl Server {
         if !client.connection.wants_input() || client.is_lingering() {
             return false;
         }
-        let tokens = self.handler.tokens();
-        let (kind, over) = (client.kind, client.over);
+        let (tokens, http) = (self.handler.tokens(), self.handler.http());
+        let (kind, over, is_proven) = (client.kind, client.over, client.is_proven);
+        let is_local = client.address.is_some_and(|address| address.is_loopback());
+        let wait = client.address.filter(|_| !is_proven);
+        let wait = wait.and_then(|address| self.brake.wait(address, now));
         let step = client.connection.step(clock::now(), |head| match kind {
-            ClientKind::Admin => access::admit(head, over, tokens),
-            ClientKind::Metrics => access::admit_scrape(head),
+            ClientKind::Admin => match wait.filter(|_| access::shows_token(head)) {
+                Some(wait) if is_local => match access::admit(head, over, tokens) {
+                    Err(refusal) if refusal.wrong_token => Err(Refusal::braked(wait)),
+                    admitted => admitted,
+                },
+                Some(wait) => Err(Refusal::braked(wait)),
+                None => access::admit(head, over, tokens),
+            },
+            ClientKind::Metrics => access::admit_scrape(head, http),
             ClientKind::Stranger => Err(Error::PeerForbidden.into()),
         });
         client.is_known |= !matches!(step, Step::Wait);
@@ -236,15 +246,15 @@ impl Server {
                     let (peer, status, words) = (&client.peer, refusal.status, &refusal.words);
                     tracing::warn!(%peer, request = line, status, "admin: refused: {words}");
                 }
-                if let (true, Some(address)) = (refusal.wrong_token, client.address)
-                    && self.brake.note_wrong(address, now)
-                {
-                    client.enter(ClientStage::Held, DELAY, now);
+                if let (true, Some(address)) = (refusal.wrong_token, client.address) {
+                    client.is_proven = false;
+                    self.brake.note_wrong(address, now);
                 }
             }
             Step::Run(asked) => {
                 let changes = matches!(asked.route, super::route::Route::Change(_));
                 let (format, line) = (asked.format, asked.line.clone());
+                client.is_proven |= asked.name.is_some();
                 if let (true, Some(_), Some(address)) = (changes, &asked.name, client.address) {
                     self.brake.note_right(address);
                 }
@@ -277,9 +287,6 @@ impl Server {
     /// Writes the pending output, and sets the client's stage.
     fn settle(&mut self, id: usize, now: Instant) {
         let Some(client) = self.clients.get_mut(&id) else { return };
-        if client.stage == ClientStage::Held {
-            return;
-        }
         if client.write().is_err() {
             self.clients.remove(&id);
             return;
@@ -319,10 +326,6 @@ impl Server {
                     client.connection.time_out(clock::now());
                     client.enter(ClientStage::Writing, LINGER, now);
                     self.settle(id, now);
-                }
-                Some(client) if client.stage == ClientStage::Held => {
-                    client.enter(ClientStage::Writing, BUSY, now);
-                    self.serve(id, now);
                 }
                 _ => {
                     self.clients.remove(&id);

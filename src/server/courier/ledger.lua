@@ -9,29 +9,43 @@
 --
 -- The library's name ends in its version, and so do the functions' names: two versions live side
 -- by side. A version that reads or writes the hash in another way names its keys in another way.
--- A library that is loaded again with REPLACE keeps all ledgers, and learns again.
 --
--- FCALL frs_1_KIND 1 LEDGER HOST SEQ WIN FLOOR SPENT EXTRA NEED WANT MAX HOSTS LEARN, and
+-- FCALL frs_1_KIND 1 LEDGER HOST SEQ WIN FLOOR SPENT EXTRA NEED WANT MAX HOSTS LEARN SLOT, and
 --   KIND = interval         INTERVAL
 --          calendar         START END NEXT_END
 --          total
---          sliding          INTERVAL
+--          sliding          INTERVAL BACK
 --          token            RATE PERIOD
---          sliding_counter  INTERVAL
+--          sliding_counter  INTERVAL BEFORE
 --   HOST and SEQ are u64 as 16 lower-case hex digits. The others are decimal: times in ms, WIN = 0
 --   for "I do not know any more", amounts of at most 2^50, MAX the maximum (token: the burst),
---   LEARN how many ms a new master learns before it grants.
+--   LEARN how many ms a new master learns before it grants. FLOOR is with WIN = 0 the first SEQ since
+--   which the host has heard no answer about the key: what these have granted it cannot have used.
+--   BEFORE is what HOST has used in the window before WIN; BACK what it has taken out of its log
+--   because other hosts have given it back.
+--   SLOT is a key in the ledger's slot which says since when the slot is this master's. It is lost
+--   with the slot's ledgers. Empty: the slot is on its way to this server, and is not its own yet.
 --   An array of integers answers, the first one is what the call has met:
 --     0 LEARNING                                    nothing: no window, and nothing to grant
 --     1 LEARNING                                    stale: a later number of this host is known
---     2 LEARNING WIN BASE ALLOWANCE POOL TURN OTHERS OVER MAX HOLDERS
+--     2 LEARNING WIN BASE ALLOWANCE POOL TURN OTHERS OVER MAX HOLDERS LEFT    sliding: and BACK
 --     3 LEARNING NOW                                elsewhere: NOW is in neither calendar window
 --   LEARNING: ms for which the server grants nothing; BASE: -1 for none; TURN: ms, -1 for never;
---   MAX: the least one seen, which decides; HOLDERS: rows of the hash.
+--   MAX: the least one seen, which decides; HOLDERS: rows of the hash; LEFT: what of EXTRA < 0 no
+--   host has told to have used; BACK: what HOST is to have taken out of its log.
 -- FCALL frs_1_holders 1 LEDGER        the hosts with unspent uses, each as 16 hex digits
--- FCALL frs_1_heartbeat 0 LEARN       LEARNING NOW: looks whether the server is a new master
+-- FCALL frs_1_heartbeat 1 SLOT LEARN CLAIMS
+--   LEARNING NOW SINCE: looks since when SLOT is this master's. CLAIMS = 1: the host has more to
+--   claim. A server that learns in SLOT then learns on, in all slots, up to LEARN_MAX_MS after
+--   SINCE. With 0 for 1 SLOT, of a server that has no slot, LEARNING and SINCE are 0.
+-- FCALL frs_1_slots 1 SLOT SLOT…      begins to learn in each of these slots that is new
 -- FCALL frs_1_epoch 1 KEY EPOCH       the reset epoch: the larger of what is known and EPOCH
 -- FCALL frs_1_secret 1 KEY CHECK      the check of the secret: what is known, or else CHECK
+-- FCALL frs_1_start 1 KEY NEXT KNOWN TOLD BEFORE MISSING LIFE
+--   1: the host's directory is the newest of its copies, and NEXT is kept for LIFE ms as the last
+--   start of its server; 0: it is an older copy, and nothing has changed. NEXT, KNOWN and BEFORE
+--   are starts, as 16 lower-case hex digits: the one to be known, the one that the host takes for
+--   known, and the one before. NEXT = KNOWN: told the TOLDth time. MISSING = 1: also if none is kept.
 --
 -- Records of keys whose limits are each machine's own, kept for the machine that takes a key over:
 -- FCALL frs_1_put 1 RECORD HOST VERSION LIFE BYTES
@@ -50,11 +64,13 @@
 --   p   sliding_counter: u of the window before this one
 --   x   sliding, token: nothing ends before     t, f   token: filled up to t, and parts of a token
 --   h<HOST> = seq u64, allowance u64, spent u64, base + 1 or 0 u64, big-endian, and
---             sliding, token: ends of the lease and of the row; sliding_counter: start of the
---             window, what of the host is in p
+--             sliding, token: ends of the lease and of the row; sliding: BACK; sliding_counter:
+--             start of the window, what of the host is in p
 
 local LOOK_MS = 100              -- between two looks at whose master this is
+local LEARN_MAX_MS = 10000       -- so long the server learns at most while hosts claim
 local LEAST_MAX_MS = 10000       -- so long the least max decides
+local BACK_MS = 1000             -- a clock this far before a window's start was set back
 local SMALL_MAX = 64             -- below it slices go by holders, not by hosts
 local TOKEN_PARTS = 86400000     -- parts of a token: a whole number flows back in a ms
 local SHARE_MIN_MS = 1000        -- lease of a share: its interval, within these
@@ -69,25 +85,47 @@ local function now_ms()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- What changes when the server becomes a master, or is emptied.
-local function identity()
-  local info = redis.call('INFO', 'replication', 'commandstats')
-  local function found(pattern) return string.match(info, pattern) or '0' end
-  return found('master_replid:(%x+)') .. ':' .. found('cmdstat_flushall:calls=(%d+)')
-    .. ':' .. found('cmdstat_flushdb:calls=(%d+)')
-end
-
-local id, at, born
--- For how many ms the server grants nothing: it may have lost what its forerunner granted, and
--- lets the holders claim it first.
-local function learning_ms(now, learn)
+local id, at
+-- By slot: what its key says, and since when the slot is this master's.
+local says, begun = {}, {}
+-- What changes when the server becomes a master, or starts again.
+local function identity(now)
   if not at or now < at or now - at >= LOOK_MS then
-    local seen = identity()
-    if seen ~= id then id, born = seen, now end
+    local seen = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)') or '0'
+    if seen ~= id then id, says, begun = seen, {}, {} end
     at = now
   end
-  born = math.min(born, now)
-  return math.max(0, born + learn - now)
+  return id
+end
+
+-- Since when a slot is this master's. Its key is new where the server has become the master, has
+-- been emptied, or was given the slot. None: the slot is on its way to another server, and its key
+-- is there.
+local function since(now, slot)
+  local known, own = redis.pcall('GET', slot), identity(now)
+  if known and known == says[slot] and begun[slot] <= now then return begun[slot] end
+  if type(known) == 'table' then
+    if not string.find(known.err, 'non local key', 1, true) then error(known.err) end
+    return nil
+  end
+  local of, born = string.match(known or '', '^(%x+) (%d+)$')
+  born = tonumber(born)
+  if of ~= own or born > now then
+    known, born = string.format('%s %d', own, now), now
+    redis.call('SET', slot, known)
+  end
+  says[slot], begun[slot] = known, born
+  return born
+end
+
+local held_until = 0
+-- For how many ms the server grants nothing in a slot, and since when the slot is its own: it may
+-- have lost what its forerunner granted, and lets the holders claim it first.
+local function learning_ms(now, learn, slot)
+  if slot == '' then return 0, 0 end
+  local born = since(now, slot)
+  if held_until > now + LEARN_MAX_MS then held_until = 0 end
+  return math.max(0, born and born + learn - now or 0, held_until - now), born or 0
 end
 
 -- (whole, parts) of (a * b + rest) / by without a rounding, for a < 2^56 and b, rest <= by <= 2^44:
@@ -107,7 +145,7 @@ end
 local NAMES = {'win', 'floor', 'spent', 'extra', 'need', 'want', 'max', 'hosts', 'learn'}
 
 local function read(args, policy)
-  local expected = 11 + #policy.own
+  local expected = 12 + #policy.own
   if #args ~= expected then
     return nil, 'expected ' .. expected .. ' arguments, found ' .. #args
   end
@@ -119,8 +157,13 @@ local function read(args, policy)
   end
   for i = 3, #args do
     local value = tonumber(args[i])
-    if not value then return nil, 'expected a number, found "' .. args[i] .. '"' end
-    call[NAMES[i - 2] or policy.own[i - 11]] = value
+    if i == 12 then
+      call.slot = args[i]
+    elseif value then
+      call[NAMES[i - 2] or policy.own[i - 12]] = value
+    else
+      return nil, 'expected a number, found "' .. args[i] .. '"'
+    end
   end
   call.floor = math.max(call.floor, call.spent)
   return call
@@ -133,23 +176,28 @@ local function clear(row)
   for field, value in pairs(no_row()) do row[field] = value end
 end
 
--- Two more words of some policies.
+-- More words of some policies.
 local LEASE = {'until_ms', 'ends_ms'}
+local SHARE = {'until_ms', 'ends_ms', 'back'}
 local WINDOW = {'s', 'of_p'}
+local WORDS = {[2] = '>I8I8', [3] = '>I8I8I8'}
 
 local function unpack_row(packed, words)
   local row = no_row()
   row.is_known = true
   row.high, row.low, row.mine, row.was, row.base = struct.unpack(ROW, packed)
   row.base = row.base - 1
-  if words then row[words[1]], row[words[2]] = struct.unpack('>I8I8', packed, 33) end
+  if words then
+    local read = {struct.unpack(WORDS[#words], packed, 33)}
+    for i, word in ipairs(words) do row[word] = read[i] end
+  end
   return row
 end
 
 local function pack_row(row, words)
   local packed = struct.pack(ROW, row.high, row.low, row.mine, row.was, row.base + 1)
   if not words then return packed end
-  return packed .. struct.pack('>I8I8', row[words[1]], row[words[2]])
+  return packed .. struct.pack(WORDS[#words], row[words[1]], row[words[2]], row[words[3]])
 end
 
 local function each_row(key, words, visit)
@@ -205,15 +253,21 @@ local function asks(call) return call.need + call.want > 0 or call.extra ~= 0 en
 -- window that is not this one may count in it; `turn`, until when a grant holds. Some have:
 -- `fields` and `words`, what their hashes and rows have more; `roll`, which brings a ledger to now;
 -- `prepare`, which looks at a message first; `limit`, for the max; `claim`, for what a host claims;
--- `hold`, which renews the row; `told`, for what a host is told to hold once the server has learnt.
+-- `hold`, which renews the row; `told`, for what a host is told to hold once the server has learnt;
+-- `over`, for what of the uses beyond the max is told as such.
 
 local interval = {own = {'interval'}}
 function interval.open(call, now, ledger)
   local is_claim = call.win > 0 and now < call.win + call.interval
   if not is_claim and not asks(call) then return nil end
-  ledger.s = is_claim and call.win or now
+  -- A window that begins in the future is from before the clock was set back: it counts in this one.
+  ledger.s = is_claim and call.win <= now + BACK_MS and call.win or now
   ledger.e = ledger.s + call.interval
   return true
+end
+-- A window that the clock was set back before ends when one that begins now does.
+function interval.roll(call, now, ledger)
+  if now < ledger.s - BACK_MS then ledger.e = math.min(ledger.e, now + call.interval) end
 end
 function interval.overlaps(call, ledger) return call.win + call.interval > ledger.s end
 function interval.turn(call, ledger) return ledger.e end
@@ -241,7 +295,7 @@ function total.turn() return nil end
 
 -- Windows start at multiples of the interval. What was granted in the one before weighs as much
 -- as of it is still within an interval from now.
-local counter = {own = {'interval'}, fields = COUNTER_FIELDS, words = WINDOW,
+local counter = {own = {'interval', 'before'}, fields = COUNTER_FIELDS, words = WINDOW,
   overlaps = interval.overlaps}
 function counter.turn(call, ledger) return ledger.s + call.interval end
 function counter.open(call, now, ledger)
@@ -249,13 +303,23 @@ function counter.open(call, now, ledger)
   local is_lately = is_aligned and now < call.win + 2 * call.interval
   if not is_lately and not asks(call) then return nil end
   local is_claim = is_lately and now < call.win + call.interval
+    and call.win <= now + call.interval + BACK_MS
   ledger.s = is_claim and call.win or now - now % call.interval
   ledger.p, ledger.e = 0, ledger.s + 2 * call.interval
   return true
 end
--- A row of the window before is of p; an older one is of nothing, and goes.
+-- A row of the window before is of p; an older one is of nothing, and goes. Where the clock was set
+-- back by more than a window the next one begins, and all that is known weighs as the one before.
 function counter.roll(call, now, ledger, row, key)
-  if now >= ledger.s + call.interval then
+  if now < ledger.s - call.interval - BACK_MS then
+    ledger.dead = {}
+    each_row(key, WINDOW, function(host) ledger.dead[host] = true end)
+    ledger.dead[call.host] = nil
+    clear(row)
+    ledger.s = now - now % call.interval + call.interval
+    ledger.p, ledger.u, ledger.o, ledger.n = ledger.p + ledger.u, 0, 0, 0
+    ledger.e = ledger.s + 2 * call.interval
+  elseif now >= ledger.s + call.interval then
     ledger.dead = {}
     each_row(key, WINDOW, function(host, other)
       if other.s ~= ledger.s then ledger.dead[host] = true end
@@ -271,13 +335,17 @@ function counter.roll(call, now, ledger, row, key)
   end
 end
 function counter.hold(call, now, ledger, row) row.s = ledger.s end
--- A host that names the window before is believed if it held more than is known.
+-- What a host says of the window before is believed if it held more than is known.
 function counter.prepare(call, ledger, row)
-  row.of_p = row.of_p or 0
-  if call.win == ledger.s - call.interval and call.floor > row.of_p then
-    ledger.p = ledger.p + call.floor - row.of_p
-    row.of_p = call.floor
+  local of_p = 0
+  if call.win == ledger.s then
+    of_p = call.before
+  elseif call.win > 0 and call.win == ledger.s - call.interval then
+    of_p = call.floor
   end
+  row.of_p = row.of_p or 0
+  ledger.p = ledger.p + math.max(0, of_p - row.of_p)
+  row.of_p = math.max(of_p, row.of_p)
 end
 function counter.limit(call, now, ledger)
   local ahead = math.min(call.interval, ledger.s + call.interval - now)
@@ -287,10 +355,10 @@ end
 
 -- Visits the rows when one may have ended: `judge` may change a row, and says when to look at it
 -- again, or nil: it has ended.
-local function sweep(now, ledger, row, key, host, judge)
+local function sweep(now, ledger, row, key, host, words, judge)
   if now < ledger.x then return end
   ledger.dead, ledger.void, ledger.x = {}, {}, nil
-  each_row(key, LEASE, function(name, other)
+  each_row(key, words, function(name, other)
     local is_own = name == host
     if is_own then other = row end
     local next_ms = judge(other, name)
@@ -311,7 +379,7 @@ end
 
 -- Each host runs the exact log under its share. The one window has the name 1. A share lives for
 -- its lease, in which the host admits, and an interval, in which its last uses leave the log.
-local sliding = {own = {'interval'}, fields = SHARE_FIELDS, words = LEASE,
+local sliding = {own = {'interval', 'back'}, fields = SHARE_FIELDS, words = SHARE,
   overlaps = total.overlaps}
 local function share_ms(call)
   return math.max(SHARE_MIN_MS, math.min(call.interval, SHARE_MAX_MS))
@@ -322,12 +390,42 @@ function sliding.open(call, now, ledger)
   return true
 end
 function sliding.roll(call, now, ledger, row, key)
-  sweep(now, ledger, row, key, call.host, function(other)
+  sweep(now, ledger, row, key, call.host, SHARE, function(other)
     if now < other.ends_ms then return other.ends_ms end
     ledger.u, ledger.o = ledger.u - other.mine, ledger.o - (other.mine - other.was)
   end)
 end
-function sliding.prepare(call) if call.win > 0 then call.win = 1 end end
+-- What a host gives back beyond its own uses others have in their logs: some of what each has spent
+-- is unspent again, and BACK tells it so. A host that knows nothing of its log has nothing to take
+-- out of it.
+function sliding.prepare(call, ledger, row, key)
+  local left = row.is_known and call.win > 0 and -call.extra or 0
+  call.extra = math.max(0, call.extra)
+  row.back = math.max(call.win > 0 and row.back or 0, call.back)
+  if call.win > 0 then call.win = 1 end
+  if left <= 0 then return end
+  local names, rows = {}, {}
+  each_row(key, SHARE, function(name, other)
+    if name ~= call.host and not (ledger.dead and ledger.dead[name]) then
+      names[#names + 1], rows[name] = name, other
+    end
+  end)
+  -- Those that were heard last first: the others may be gone.
+  table.sort(names, function(a, b)
+    local a_ms, b_ms = rows[a].until_ms, rows[b].until_ms
+    return a_ms > b_ms or a_ms == b_ms and a < b
+  end)
+  ledger.void = {}
+  for _, name in ipairs(names) do
+    local other = rows[name]
+    local taken = math.min(left, other.was)
+    if taken > 0 then
+      other.was, other.back, ledger.void[name] = other.was - taken, other.back + taken, other
+      ledger.o, left = ledger.o + taken, left - taken
+    end
+  end
+  call.left = left
+end
 function sliding.hold(call, now, ledger, row)
   local until_ms = now + share_ms(call)
   local ends_ms = until_ms + call.interval
@@ -368,7 +466,7 @@ end
 -- host may have spent them in its last ms.
 function token.roll(call, now, ledger, row, key)
   local ended = {}
-  sweep(now, ledger, row, key, call.host, function(other, name)
+  sweep(now, ledger, row, key, call.host, LEASE, function(other, name)
     local left = other.mine - other.was
     if now >= other.until_ms and left > 0 then
       ended[#ended + 1] = {at = other.until_ms, left = left}
@@ -395,6 +493,8 @@ function token.claim(call, now, ledger, row, claimed)
   if now >= row.until_ms then return math.max(0, claimed) end
   return claimed
 end
+-- What is claimed may have flowed back already. Only uses without a lease are over for certain.
+function token.over(call, over) return math.min(over, math.max(0, call.extra)) end
 function token.hold(call, now, ledger, row)
   local until_ms = now + fill_ms(call)
   renew(ledger, row, until_ms, until_ms + fill_ms(call), until_ms)
@@ -404,15 +504,23 @@ local function granted(call, now, ledger, row, policy, learning)
   local limit = policy.limit and policy.limit(call, now, ledger) or ledger.m
   local turn, mine = policy.turn(call, ledger, row), row.mine
   if policy.told and learning == 0 then mine = policy.told(ledger, mine) end
+  local over = math.max(0, ledger.u - limit)
+  if policy.over then over = policy.over(call, over) end
   return {GRANTED, learning, ledger.s, row.base, mine, limit - ledger.u,
     turn and math.max(0, turn - now) or -1, ledger.o - (row.mine - row.was),
-    math.max(0, ledger.u - limit), ledger.m, ledger.n}
+    over, ledger.m, ledger.n, call.left or 0, row.back}
 end
 
 -- What a message says of this window: (floor, spent, base).
 local function bound(call, ledger, row, policy)
   if call.win == ledger.s then return call.floor, call.spent, -1 end
-  if call.win == 0 then return row.mine, row.mine, row.mine end
+  if call.win == 0 then
+    local known = row.mine
+    if call.floor > 0 and row.high * 2 ^ 32 + row.low >= call.floor then
+      known = math.max(0, row.base)
+    end
+    return known, known, known
+  end
   if policy.overlaps(call, ledger) then return call.floor, call.floor, call.floor end
   return 0, 0, 0
 end
@@ -447,7 +555,10 @@ local function settle(call, now, ledger, row, policy)
   if base >= 0 then base = base + extra end
   ledger.o = ledger.o + (floor - spent) - (row.mine - row.was)
   -- What is given back is given back in the window that the host knows, and in no other.
-  ledger.u = math.max(ledger.o, ledger.u + claimed + (base < 0 and call.extra or extra))
+  local granted = ledger.u + claimed + extra
+  local given_back = base < 0 and math.max(0, -call.extra) or 0
+  ledger.u = math.max(ledger.o, granted - given_back)
+  call.left = call.left or math.min(given_back, ledger.u - granted + given_back)
   if not row.is_known then ledger.n = ledger.n + 1 end
   local more = grant(call, ledger, policy.limit and policy.limit(call, now, ledger) or ledger.m)
   ledger.u, ledger.o = ledger.u + more, ledger.o + more
@@ -459,9 +570,11 @@ local function take(policy)
     local call, fault = read(args, policy)
     if not call then return redis.error_reply('ERR frs: ' .. fault) end
     local key, now = keys[1], now_ms()
-    local learning = learning_ms(now, call.learn)
-    if learning > 0 then call.need, call.want = 0, 0 end
+    local learning = learning_ms(now, call.learn, call.slot)
     local ledger, row = load(key, call.host, policy.fields or FIELDS, policy.words)
+    -- Of a slot on its way here only what is there is known.
+    if call.slot == '' and not ledger.s then return {NOTHING, call.learn} end
+    if learning > 0 then call.need, call.want = 0, 0 end
     if ledger.e and now >= ledger.e then
       redis.call('DEL', key)
       ledger, row = new_ledger(), no_row()
@@ -481,7 +594,7 @@ local function take(policy)
       redis.call('HSET', key, 's', ledger.found[1])
       return granted(call, now, ledger, row, policy, learning)
     end
-    if policy.prepare then policy.prepare(call, ledger, row) end
+    if policy.prepare then policy.prepare(call, ledger, row, key) end
     settle(call, now, ledger, row, policy)
     if policy.hold then policy.hold(call, now, ledger, row) end
     save(key, call.host, ledger, row, policy)
@@ -492,23 +605,37 @@ end
 -- A recall names them.
 local function holders(keys)
   local now, found = now_ms(), {}
-  local head = redis.call('HMGET', keys[1], 's', 'e', 'p', 'x')
+  local head = redis.call('HMGET', keys[1], 's', 'e', 'p', 'x', 't')
   local words = head[3] and WINDOW or head[4] and LEASE or nil
   local s, ends_ms = tonumber(head[1] or '0'), tonumber(head[2] or now + 1)
   -- Of a sliding counter half of it is the window before.
   if head[3] then ends_ms = (s + ends_ms) / 2 end
   each_row(keys[1], words, function(host, row)
     local is_of_now = not row.s or row.s == s
-    local is_held = is_of_now and row.mine > row.was and now < (row.until_ms or ends_ms)
+    -- A share outlives its lease, with what others have given back of it.
+    local row_ends_ms = head[5] and row.until_ms or row.ends_ms or ends_ms
+    local is_held = is_of_now and row.mine > row.was and now < row_ends_ms
     if is_held then found[#found + 1] = host end
   end)
   table.sort(found)
   return found
 end
 
-local function heartbeat(_, args)
+local function heartbeat(keys, args)
+  local now, learn = now_ms(), tonumber(args[1])
+  local learning, born = learning_ms(now, learn, keys[1] or '')
+  if args[2] == '1' and learning > 0 and born > 0 then
+    held_until = math.min(now + learn, born + LEARN_MAX_MS)
+    learning = math.max(learning, held_until - now)
+  end
+  return {learning, now, born}
+end
+
+local function slots(keys, args)
   local now = now_ms()
-  return {learning_ms(now, tonumber(args[1])), now}
+  since(now, keys[1])
+  for i = 1, #args do since(now, args[i]) end
+  return 1 + #args
 end
 
 local function epoch(keys, args)
@@ -522,6 +649,25 @@ end
 local function secret(keys, args)
   redis.call('SET', keys[1], args[1], 'NX')
   return redis.call('GET', keys[1])
+end
+
+-- What is kept of a start was in the host's directory first. So a directory that knows less of it
+-- is an older copy. A host that has told of a start again has heard that it is known.
+local function start(keys, args)
+  local next_start, known_start, told, before = args[1], args[2], tonumber(args[3]), args[4]
+  local found = redis.call('GET', keys[1])
+  local start, found_told = string.match(found or '', '^(%x+) (%d+)$')
+  local is_again, may_be_missing = next_start == known_start, args[5] == '1'
+  local is_newest = not found and may_be_missing
+    or start == known_start and tonumber(found_told) <= told
+    or start == before
+    or start == next_start and not is_again and tonumber(found_told) == 0
+  if not is_newest then return 0 end
+  if is_again or start ~= next_start then
+    local kept = string.format('%s %d', next_start, is_again and told or 0)
+    redis.call('SET', keys[1], kept, 'PX', args[6])
+  end
+  return 1
 end
 
 -- Whether the last version of this host is later than this one, or as late.
@@ -583,8 +729,10 @@ register('token', take(token), {'allow-oom'})
 register('sliding_counter', take(counter), {'allow-oom'})
 register('holders', holders, {'no-writes', 'allow-oom'})
 register('heartbeat', heartbeat, {'allow-oom'})
+register('slots', slots, {'allow-oom', 'allow-cross-slot-keys'})
 register('epoch', epoch, {'allow-oom'})
 register('secret', secret, {'allow-oom'})
+register('start', start, {'allow-oom'})
 register('put', put, {'allow-oom'})
 register('fetch', fetch, {'allow-oom'})
 register('drop', drop, {'allow-oom'})

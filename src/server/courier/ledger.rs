@@ -4,8 +4,11 @@
 //! number of a host travels as text, and amounts beyond 2^50 are sent as 2^50, which is as much as
 //! any limit allows.
 
+use std::time::Duration;
+
 use frs::conf::{MAX_SHARED, MAX_SHARED_COUNTER_MS, MAX_SHARED_MS};
 use frs::lease::{Granted, Incarnation, Kind, Settings, Take, Taken};
+use frs::store::Starts;
 
 /// The source of the library: its head says what the functions take and answer.
 pub const LIBRARY: &str = include_str!("ledger.lua");
@@ -15,8 +18,12 @@ pub const LIBRARY_NAME: &str = "frs_1";
 
 /// Names the hosts with unspent uses. Key: the ledger.
 pub const HOLDERS: &str = "frs_1_holders";
-/// Looks whether the server is a new master. No key; see [`heartbeat_arguments`].
+/// Looks since when a slot is the master's. Key: the [`SlotKeys`](super::name::SlotKeys)' of the
+/// slot, or none of a master without slots; see [`heartbeat_arguments`].
 pub const HEARTBEAT: &str = "frs_1_heartbeat";
+/// Begins to learn in slots that are new. Keys: that of one of the slots; arguments: those of the
+/// others of the same master.
+pub const SLOTS: &str = "frs_1_slots";
 /// Keeps the reset epoch of a biz. Key: [`epoch_key`](super::name::epoch_key); argument: the epoch
 /// that the host knows, which wins if it is the larger one; answer: the epoch.
 pub const EPOCH: &str = "frs_1_epoch";
@@ -25,6 +32,11 @@ pub const NO_EPOCH: &str = "ERR frs: the epoch is no number";
 /// Keeps the check of the secret. Key: [`secret_key`](super::name::secret_key); argument:
 /// [`check`](super::name::Secret::check); answer: the check that is known.
 pub const SECRET: &str = "frs_1_secret";
+/// Looks whether a host's directory is the newest of its copies, and keeps which start of its
+/// server is the last. Key: [`start_key`](super::name::start_key); see [`start_arguments`].
+pub const START: &str = "frs_1_start";
+/// For how long a start is kept after it was told last.
+const START_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The largest amount: sums over some hosts stay whole in a double.
 pub const MAX_AMOUNT: u64 = MAX_SHARED;
@@ -96,10 +108,12 @@ pub enum Answer {
 /// What a master answers to a heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// For how many milliseconds it grants nothing.
+    /// For how many milliseconds it grants nothing in the slot.
     pub learning_ms: u64,
     /// Its time.
     pub now_ms: u64,
+    /// Since when the slot is its own, by its time; 0 of a master without slots.
+    pub since_ms: u64,
 }
 
 /// An answer that this version of the library never gives.
@@ -121,6 +135,19 @@ pub enum BadReply {
     Other(String),
 }
 
+/// The arguments of [`START`].
+pub fn start_arguments(starts: &Starts) -> [String; 6] {
+    let hex = |number: u64| format!("{number:016x}");
+    [
+        hex(starts.next),
+        hex(starts.known),
+        starts.told.to_string(),
+        hex(starts.before),
+        u8::from(starts.may_be_missing()).to_string(),
+        START_LIFE.as_millis().to_string(),
+    ]
+}
+
 /// The function for messages about a limit of this kind. Key: the ledger.
 pub const fn function(kind: &Kind) -> &'static str {
     match kind {
@@ -133,7 +160,8 @@ pub const fn function(kind: &Kind) -> &'static str {
     }
 }
 
-/// The arguments of a message, after the key.
+/// The arguments of a message, after the key. `slot` is the key of the ledger's slot, or empty
+/// where the slot is on its way to the server.
 ///
 /// # Errors
 /// The settings are none that a ledger can keep.
@@ -141,6 +169,7 @@ pub fn arguments(
     settings: &Settings,
     take: &Take,
     learn_ms: u64,
+    slot: &str,
 ) -> Result<Vec<String>, BadSettings> {
     let amount = |amount: u64| amount.min(MAX_AMOUNT).to_string();
     let most = MAX_AMOUNT as i64;
@@ -149,11 +178,14 @@ pub fn arguments(
         return Err(BadSettings::Max(settings.max));
     }
     let claim = &take.claim;
+    // A seq that is too large for the ledger to compare is not known.
+    let is_seq_beyond = claim.window == 0 && claim.floor > MAX_AMOUNT;
+    let floor = if is_seq_beyond { 0 } else { claim.floor };
     let mut arguments = vec![
         host_name(take.host),
         format!("{:016x}", take.seq),
         claim.window.to_string(),
-        amount(claim.floor),
+        amount(floor),
         amount(claim.spent),
         claim.extra.clamp(-most, most).to_string(),
         amount(take.need),
@@ -161,8 +193,12 @@ pub fn arguments(
         settings.max.to_string(),
         amount(settings.hosts),
         learn_ms.to_string(),
+        slot.to_owned(),
     ];
     arguments.extend(own.into_iter().map(|number| number.to_string()));
+    if matches!(settings.kind, Kind::Sliding { .. } | Kind::SlidingCounter { .. }) {
+        arguments.push(amount(claim.noted));
+    }
     Ok(arguments)
 }
 
@@ -190,9 +226,10 @@ fn arguments_of_kind(kind: &Kind) -> Result<Vec<u64>, BadSettings> {
     }
 }
 
-/// The argument of a heartbeat.
-pub fn heartbeat_arguments(learn_ms: u64) -> [String; 1] {
-    [learn_ms.to_string()]
+/// The arguments of a heartbeat, after the key. A master that learns goes on while hosts have
+/// `claims` to send.
+pub fn heartbeat_arguments(learn_ms: u64, claims: bool) -> [String; 2] {
+    [learn_ms.to_string(), u8::from(claims).to_string()]
 }
 
 /// A host as the library names it.
@@ -226,14 +263,22 @@ pub fn decode(settings: &Settings, numbers: &[i64]) -> Result<Reply, BadReply> {
         _ => None,
     };
     decoded.ok_or_else(|| BadReply::Numbers {
-        expected: "2 numbers (0 or 1), 3 (3) or 11 (2)",
+        expected: "2 numbers (0 or 1), 3 (3), 12 (2) or 13 (2, sliding)",
         found: numbers.to_vec(),
     })
 }
 
 fn granted(settings: &Settings, held: &[i64]) -> Option<Answer> {
-    let &[window, base, allowance, pool, turn, others, over, max, _holders] = held else {
+    let &[window, base, allowance, pool, turn, others, over, max, _holders, left, ref back @ ..] =
+        held
+    else {
         return None;
+    };
+    let back = match (settings.kind, back) {
+        (Kind::Sliding { .. }, &[back]) => back,
+        (Kind::Sliding { .. }, _) => return None,
+        (_, []) => 0,
+        _ => return None,
     };
     let read = |number: i64| u64::try_from(number).ok();
     // -1 is none.
@@ -246,6 +291,8 @@ fn granted(settings: &Settings, held: &[i64]) -> Option<Answer> {
         turn_ms: optional(turn)?,
         others: read(others)?,
         over: read(over)?,
+        left: read(left)?,
+        back: read(back)?,
     });
     let max = read(max)?;
     let is_own = max == settings.max;
@@ -257,10 +304,10 @@ fn granted(settings: &Settings, held: &[i64]) -> Option<Answer> {
 /// # Errors
 /// Nothing that this version of the library answers.
 pub fn decode_heartbeat(numbers: &[i64]) -> Result<Heartbeat, BadReply> {
-    let bad = || BadReply::Numbers { expected: "2 numbers", found: numbers.to_vec() };
-    let &[learning, now] = numbers else { return Err(bad()) };
+    let bad = || BadReply::Numbers { expected: "3 numbers", found: numbers.to_vec() };
+    let &[learning, now, since] = numbers else { return Err(bad()) };
     let read = |number: i64| u64::try_from(number).map_err(|_| bad());
-    Ok(Heartbeat { learning_ms: read(learning)?, now_ms: read(now)? })
+    Ok(Heartbeat { learning_ms: read(learning)?, now_ms: read(now)?, since_ms: read(since)? })
 }
 
 /// A host that [`HOLDERS`] names.

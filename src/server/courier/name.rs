@@ -4,10 +4,12 @@
 //! and secret, from the configuration and from the key as a node stores it, and from nothing else.
 
 use std::fmt;
+use std::sync::Arc;
 
 use frs::base::hash;
 use frs::conf::ClusterSecret;
 use frs::key::{KeyForm, KeyRef};
+use frs::lease::Incarnation;
 
 /// Slots of a cluster.
 const SLOTS: u16 = 1 << 14;
@@ -46,7 +48,12 @@ impl Secret {
 
     /// Tells whether two machines have the same secret: 16 hex digits that tell nothing else of it.
     pub fn check(&self) -> String {
-        format!("{:016x}", ClusterSecret::new(self.0).keys().check.swap_bytes())
+        format!("{:016x}", self.check_word().swap_bytes())
+    }
+
+    /// The same as the files have it.
+    pub fn check_word(&self) -> u64 {
+        ClusterSecret::new(self.0).keys().check
     }
 }
 
@@ -144,6 +151,61 @@ pub fn epoch_key(cluster: &str, biz: u64) -> String {
     format!("frs:{{{cluster}}}:epoch:{biz}")
 }
 
+/// The key that holds the last start of a host's server.
+pub fn start_key(cluster: &str, host: Incarnation) -> String {
+    format!("frs:{{{cluster}}}:start:{host:016x}")
+}
+
+/// A key in each slot of the cluster, which says whose the slot is: a master that has lost it has
+/// lost the slot's ledgers.
+#[derive(Debug, Clone)]
+pub struct SlotKeys {
+    cluster: Arc<str>,
+    /// The number in the braces, by slot.
+    numbers: Arc<[u32]>,
+}
+
+impl SlotKeys {
+    /// Those of a cluster of this name.
+    pub fn new(cluster: &str) -> SlotKeys {
+        let begun = crc16(format!("{cluster}#").as_bytes());
+        let mut numbers = vec![None; SLOTS.into()];
+        let mut missing = numbers.len();
+        let (mut number, mut digits) = (0, vec![b'0']);
+        while missing > 0 {
+            let place = &mut numbers[usize::from(digits.iter().fold(begun, add_to_crc16) % SLOTS)];
+            if place.is_none() {
+                *place = Some(number);
+                missing -= 1;
+            }
+            number += 1;
+            add_one(&mut digits);
+        }
+        SlotKeys { cluster: cluster.into(), numbers: numbers.into_iter().flatten().collect() }
+    }
+
+    /// The key of a slot below 2^14.
+    pub fn of(&self, slot: u16) -> String {
+        slot_key(&self.cluster, self.numbers[usize::from(slot)])
+    }
+}
+
+/// The next decimal number.
+fn add_one(digits: &mut Vec<u8>) {
+    for digit in digits.iter_mut().rev() {
+        if *digit < b'9' {
+            *digit += 1;
+            return;
+        }
+        *digit = b'0';
+    }
+    digits.insert(0, b'1');
+}
+
+fn slot_key(cluster: &str, number: u32) -> String {
+    format!("frs:{{{cluster}#{number}}}:slot")
+}
+
 /// The channel for recalls and news of a key.
 pub fn channel(cluster: &str, key: &[u8]) -> String {
     format!("frs:{cluster}:{}", slot(key) % CHANNELS)
@@ -163,7 +225,11 @@ pub fn slot(key: &[u8]) -> u16 {
 /// CRC-16/XMODEM: polynomial 0x1021, begins with 0, nothing reflected (Redis Cluster specification,
 /// appendix A).
 fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc: u16, &byte| crc << 8 ^ CRC16[usize::from((crc >> 8) as u8 ^ byte)])
+    bytes.iter().fold(0, add_to_crc16)
+}
+
+fn add_to_crc16(crc: u16, byte: &u8) -> u16 {
+    crc << 8 ^ CRC16[usize::from((crc >> 8) as u8 ^ byte)]
 }
 
 /// What each byte adds.
@@ -268,6 +334,14 @@ mod tests {
         assert_eq!(channel("prod", b"foo"), format!("frs:prod:{}", 12182 % 64));
         assert_eq!(secret_key("prod"), "frs:{prod}:secret");
         assert_eq!(epoch_key("prod", 2001), "frs:{prod}:epoch:2001");
+        assert_eq!(start_key("prod", 0xab), "frs:{prod}:start:00000000000000ab");
+    }
+
+    #[test]
+    fn each_slot_has_a_key() {
+        let keys = SlotKeys::new("prod");
+        assert!((0..SLOTS).all(|slot| super::slot(keys.of(slot).as_bytes()) == slot));
+        assert!(LedgerName::parse("prod", &keys.of(0)).is_none());
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 mod events;
 mod host_nodes;
+mod newest;
 mod programs;
 mod resets;
 mod rings;
@@ -26,6 +27,7 @@ use frs::service::{Role, Service};
 use frs::store::CourierLock;
 
 use self::host_nodes::HostNodes;
+use self::newest::Newest;
 use self::programs::Programs;
 use self::resets::Resets;
 use self::rings::Rings;
@@ -106,6 +108,7 @@ pub fn run(args: CourierArgs) -> Result<(), CourierError> {
         rounds: Rounds::new(clock::instant()),
         warm: WarmTier::default(),
         resets: Resets::default(),
+        newest: Newest::default(),
         complaints: LogThrottle::new(COMPLAIN_EVERY),
         warned: Figures::default(),
     };
@@ -172,6 +175,7 @@ struct Courier {
     rounds: Rounds,
     warm: WarmTier,
     resets: Resets,
+    newest: Newest,
     complaints: LogThrottle,
     /// What was counted when the log last told of it.
     warned: Figures,
@@ -194,12 +198,17 @@ impl Courier {
             self.nodes.begin(clock::now());
             self.hear(now);
             self.follow_resets();
-            self.drain(now);
-            self.round(now);
-            self.carry_records(now.boot_ms);
-            self.core.settle(&mut self.nodes, now);
+            self.tell_if_due();
+            if self.prove_newest() {
+                self.drain(now);
+                self.round(now);
+                self.carry_records(now.boot_ms);
+                self.core.settle(&mut self.nodes, now);
+            }
             self.act();
-            self.programs.wake();
+            if self.takes_wants() {
+                self.programs.wake();
+            }
             is_told = self.sleep()?;
         }
     }
@@ -230,6 +239,7 @@ impl Courier {
             self.telemetry.forget_nodes();
             self.core = Core::new(&cluster.name, Bounds::default());
             self.warm = WarmTier::default();
+            self.newest.forget_asked();
             self.cluster = cluster;
             self.rings = Rings::default();
             self.rings.take_all(self.nodes.service.handle().runtime());
@@ -277,17 +287,22 @@ impl Courier {
         let runtime = self.nodes.service.handle().runtime();
         let bell = runtime.workers_bell();
         bell.lie_down();
-        let boot_ms = clock::boot_ms();
-        let due = self.core.next_due_ms().map(|due_ms| due_ms.saturating_sub(boot_ms));
-        let round = self.rounds.due().saturating_duration_since(clock::instant());
-        let mut longest = LONGEST_SLEEP.min(round).min(self.warm.pause());
+        let until = |due: Instant| due.saturating_duration_since(clock::instant());
+        let mut longest = LONGEST_SLEEP.min(until(self.rounds.tell_due()));
         if let Some(due) = self.resets.due() {
-            longest = longest.min(due.saturating_duration_since(clock::instant()));
+            longest = longest.min(until(due));
         }
-        if let Some(due_ms) = due {
-            longest = longest.min(Duration::from_millis(due_ms));
+        // Nothing else is done before leases are proven.
+        if self.nodes.are_leases_unproven() {
+            longest = longest.min(self.newest.due().map_or(LONGEST_SLEEP, until));
+        } else {
+            longest = longest.min(until(self.rounds.due())).min(self.warm.pause());
+            if let Some(due_ms) = self.core.next_due_ms() {
+                let pause_ms = due_ms.saturating_sub(clock::boot_ms());
+                longest = longest.min(Duration::from_millis(pause_ms));
+            }
         }
-        if !self.waker.lie_down() || runtime.asking().is_any() {
+        if !self.waker.lie_down() || self.takes_wants() && runtime.asking().is_any() {
             longest = Duration::ZERO;
         }
         let mut fds = [

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use frs::conf::ClusterNode;
 use frs::lease::Holding;
 use frs::store::counter::{
     ClusterFunction, ClusterNodeState, ClusterResult, Counters, CourierCounters, LeaseCounter,
@@ -19,6 +20,8 @@ use super::warm::SpillFigures;
 pub struct Telemetry {
     told: Figures,
     nodes: Vec<ClusterNodeState>,
+    /// The addresses of those that have slots. None: not known yet.
+    masters: Option<Vec<String>>,
     uses: LeaseUses,
     tally: Arc<Tally>,
 }
@@ -56,6 +59,12 @@ impl Telemetry {
         }
     }
 
+    /// The masters that have slots. Only these are told of: nobody has to reach replicas, nodes
+    /// that gave their slots away, and dead ones that a replica has followed.
+    pub fn set_masters(&mut self, masters: &[ClusterNode]) {
+        self.masters = Some(masters.iter().map(ToString::to_string).collect());
+    }
+
     /// Where messages are counted.
     pub fn tally(&self) -> Arc<Tally> {
         Arc::clone(&self.tally)
@@ -66,6 +75,13 @@ impl Telemetry {
         self.tally.count(function, ClusterResult::Unreachable);
     }
 
+    /// A ledger has called a message stale. Where nobody has heard that, a later message of this
+    /// host had overtaken it.
+    pub fn note_stale(&self, function: ClusterFunction, is_heard: bool) {
+        let result = if is_heard { ClusterResult::Stale } else { ClusterResult::Ok };
+        self.tally.count(function, result);
+    }
+
     /// All leases have been seen, with these uses.
     pub fn set_uses(&mut self, uses: LeaseUses) {
         self.uses = uses;
@@ -74,6 +90,7 @@ impl Telemetry {
     /// The links are new: nothing is known of the nodes.
     pub fn forget_nodes(&mut self) {
         self.nodes.clear();
+        self.masters = None;
     }
 
     /// Tells what became of records since the last time.
@@ -115,7 +132,11 @@ impl Telemetry {
         ] {
             counters.add(counter, now - then);
         }
-        counters.set_nodes(&self.nodes);
+        let has_slots = |node: &&ClusterNodeState| {
+            self.masters.as_ref().is_none_or(|masters| masters.contains(&node.address))
+        };
+        let nodes: Vec<ClusterNodeState> = self.nodes.iter().filter(has_slots).cloned().collect();
+        counters.set_nodes(&nodes);
         for (state, uses) in [
             (LeaseState::Unspent, self.uses.unspent),
             (LeaseState::Held, self.uses.held),

@@ -2,7 +2,8 @@
 //!
 //! Invariant: a thread of its own does it, so no flush, no recovery and no answer waits for the
 //! disk. Without `<data checkpoint>` it sleeps until the configuration changes. A pass that fails
-//! is told to all processes until another one is complete, and is tried again when it is due.
+//! is told to all processes until another one is complete, and is tried again soon, however long
+//! the interval is.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -22,6 +23,10 @@ const LOOK: Duration = Duration::from_millis(50);
 const TRY_AGAIN: Duration = Duration::from_millis(100);
 /// How long the last pass waits for that.
 const LAST_TRIES: Duration = Duration::from_secs(5);
+/// The pause before a failed pass is tried again. It doubles with each failure in a row.
+const RETRY: Duration = Duration::from_secs(1);
+/// The longest such pause.
+const RETRY_MAX: Duration = Duration::from_secs(60);
 /// The interval between two log lines about repeated failures.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
@@ -88,6 +93,7 @@ impl Checkpoints {
             data_dir: data_dir.to_owned(),
             checkpointer: None,
             failing: false,
+            retry: RETRY,
             complaints: LogThrottle::new(COMPLAIN_EVERY),
         };
         let thread = std::thread::Builder::new().name("checkpoints".to_owned());
@@ -176,7 +182,22 @@ struct Maker {
     /// None until it is needed, and while another process makes checkpoints here.
     checkpointer: Option<Checkpointer>,
     failing: bool,
+    /// The pause before the next try, if the next pass fails.
+    retry: Duration,
     complaints: LogThrottle,
+}
+
+/// What became of a try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tried {
+    /// Another process makes checkpoints here.
+    Elsewhere,
+    /// All groups are on the disk.
+    Made,
+    /// It was broken off, for another pass or for files that are being made.
+    BrokenOff,
+    /// A group has none.
+    Failed,
 }
 
 /// A pass that is to begin.
@@ -190,17 +211,47 @@ impl Maker {
         let mut next = None;
         while let Some(Due { plan, wish }) = self.next_due(&mut next) {
             let begun = clock::instant();
-            let mut is_tried = self.make(&plan, wish);
+            let mut tried = self.make(&plan, wish);
             if wish == Wish::Last {
-                while !is_tried && clock::since(begun) < LAST_TRIES {
+                let is_to_go_on = |tried| matches!(tried, Tried::Elsewhere | Tried::BrokenOff);
+                while is_to_go_on(tried)
+                    && clock::since(begun) < LAST_TRIES
+                    && self.shared.lock().wish == wish
+                {
                     std::thread::sleep(TRY_AGAIN);
-                    is_tried = self.make(&plan, wish);
+                    tried = self.make(&plan, wish);
+                }
+                if let (Tried::BrokenOff, Some(made)) = (tried, &self.checkpointer) {
+                    note_result(made.runtime(), RequestedPass::Failed, clock::now());
                 }
                 self.shared.change(|state| state.is_last_done = true);
                 return;
             }
-            next = Some(if is_tried { begun + plan.every } else { begun + TRY_AGAIN });
+            next = Some(match tried {
+                Tried::Elsewhere => begun + TRY_AGAIN,
+                Tried::Made => {
+                    self.retry = RETRY;
+                    begun + plan.every
+                }
+                Tried::BrokenOff | Tried::Failed => {
+                    clock::instant() + self.next_retry().min(plan.every)
+                }
+            });
         }
+    }
+
+    fn next_retry(&mut self) -> Duration {
+        let pause = self.retry;
+        self.retry = (pause * 2).min(RETRY_MAX);
+        pause
+    }
+
+    /// When the first pass is due: soon, if those of the keeper before failed.
+    fn first_due(&mut self, plan: &Plan) -> Instant {
+        self.open(plan);
+        let runtime = self.checkpointer.as_ref().map(Checkpointer::runtime);
+        let fails = runtime.is_some_and(|runtime| runtime.checkpoints_failing_since().is_some());
+        clock::instant() + if fails { RETRY.min(plan.every) } else { plan.every }
     }
 
     /// Waits until a pass is due. None: this thread is to end.
@@ -220,7 +271,7 @@ impl Maker {
             };
             let now = clock::instant();
             // A changed interval counts from now on.
-            let due = next.map_or(now + plan.every, |next| next.min(now + plan.every));
+            let due = next.unwrap_or_else(|| self.first_due(plan)).min(now + plan.every);
             *next = Some(due);
             let is_asked = wish == Wish::Serve && self.is_asked(plan);
             match wish {
@@ -252,10 +303,10 @@ impl Maker {
         }
     }
 
-    /// Makes a pass over all groups. False if another process makes checkpoints here.
-    fn make(&mut self, plan: &Plan, wish: Wish) -> bool {
+    /// Makes a pass over all groups.
+    fn make(&mut self, plan: &Plan, wish: Wish) -> Tried {
         self.open(plan);
-        let Some(checkpointer) = &mut self.checkpointer else { return false };
+        let Some(checkpointer) = &mut self.checkpointer else { return Tried::Elsewhere };
         let (begun, begun_ms) = (clock::instant(), clock::now());
         let requests = checkpointer.runtime().checkpoint_requests();
         let bytes_per_second = if wish == Wish::Last { u64::MAX } else { plan.bytes_per_second };
@@ -263,7 +314,11 @@ impl Maker {
         let passes = checkpointer.pass(&plan.groups, PassRate { bytes_per_second }, &pacer);
         let took = clock::since(begun);
         self.note(&passes, (begun_ms, took, requests));
-        true
+        match passes.iter().any(|pass| pass.result.is_err()) {
+            true => Tried::Failed,
+            false if passes.iter().any(|pass| matches!(pass.result, Ok(None))) => Tried::BrokenOff,
+            false => Tried::Made,
+        }
     }
 
     fn note(&mut self, passes: &[GroupPass], (begun_ms, took, requests): (u64, Duration, u64)) {

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use crate::admin::Pulse;
 use crate::process::log::LogThrottle;
 use frs::base::{clock, sys};
-use frs::service::Service;
+use frs::service::{Flushing, Service};
 use frs::store::counter::Timed;
-use frs::store::{Counter, Error, Flush, live_dir};
+use frs::store::{Counter, Error, live_dir};
 
 /// The longest pause between two parts. Whoever stores into pages of a part may have to wait for
 /// the disk, so parts in a row would delay many requests.
@@ -27,13 +27,24 @@ pub struct Flusher {
     /// When the next part is due. None: no file is on disk.
     due: Option<Instant>,
     under_way: Option<UnderWay>,
+    flushes: Flushes,
     complaints: LogThrottle,
+}
+
+/// Flushes by their numbers, from 1 on.
+#[derive(Debug, Default)]
+struct Flushes {
+    /// The last one that has begun.
+    begun: u64,
+    /// The last one that has ended without an error.
+    written: u64,
+    has_failed: bool,
 }
 
 /// A flush that has begun.
 #[derive(Debug)]
 struct UnderWay {
-    flush: Flush,
+    flush: Flushing,
     begun: Instant,
     pause: Duration,
     /// How long it has waited for the disk.
@@ -54,6 +65,7 @@ impl Flusher {
             every,
             due: (!in_memory).then(|| now + every),
             under_way: None,
+            flushes: Flushes::default(),
             complaints: LogThrottle::new(COMPLAIN_EVERY),
         }
     }
@@ -69,16 +81,34 @@ impl Flusher {
         self.due
     }
 
+    /// The number of the next flush that begins.
+    pub fn next(&self) -> u64 {
+        self.flushes.begun + 1
+    }
+
+    /// Whether the flush with this number, or a later one, has written all files.
+    pub fn has_written(&self, number: u64) -> bool {
+        self.due.is_none() || self.flushes.written >= number
+    }
+
+    /// Somebody waits for the next flush. After one that failed the interval holds.
+    pub fn hasten(&mut self, now: Instant) {
+        if self.under_way.is_none() && !self.flushes.has_failed {
+            self.due = self.due.map(|due| due.min(now));
+        }
+    }
+
     /// Writes a part back, if it is due.
-    pub fn tick(&mut self, service: &Service, pulse: Option<&Pulse>, now: Instant) {
+    pub fn tick(&mut self, service: &mut Service, pulse: Option<&Pulse>, now: Instant) {
         if self.due.is_none_or(|due| due > now) {
             return;
         }
         let under_way = self.under_way.get_or_insert_with(|| {
             tell(pulse, true);
-            UnderWay::new(Flush::new(service.handle()), self.every, now)
+            self.flushes.begun += 1;
+            UnderWay::new(service.begin_flush(), self.every, now)
         });
-        let result = under_way.flush.step(service.handle());
+        let result = service.flush_part(&mut under_way.flush);
         let over = clock::instant().max(now);
         under_way.waited += over - now;
         let Some(result) = result else {
@@ -86,6 +116,10 @@ impl Flusher {
             return;
         };
         tell(pulse, false);
+        self.flushes.has_failed = result.is_err();
+        if result.is_ok() {
+            self.flushes.written = self.flushes.begun;
+        }
         count(service, &result, under_way.waited);
         note(service, result, &mut self.complaints, over);
         // A slow disk gets a pause, too.
@@ -95,7 +129,7 @@ impl Flusher {
 }
 
 impl UnderWay {
-    fn new(flush: Flush, every: Duration, now: Instant) -> UnderWay {
+    fn new(flush: Flushing, every: Duration, now: Instant) -> UnderWay {
         let pause = pause(every, flush.parts());
         UnderWay { flush, begun: now, pause, waited: Duration::ZERO }
     }
@@ -143,7 +177,6 @@ fn note(service: &Service, result: Result<(), Error>, complaints: &mut LogThrott
 
 #[cfg(test)]
 mod tests {
-    use std::io::{self, Write};
 
     use super::*;
     use frs::service::Role;
@@ -175,24 +208,21 @@ mod tests {
 
     #[test]
     fn it_writes_parts_with_pauses_and_holds_the_interval() {
-        let Some(world) = World::on_disk(MAP) else {
-            let _ = writeln!(io::stderr(), "SKIPPED the flusher: nothing is on disk");
-            return;
-        };
+        let Some(world) = World::on_disk(MAP) else { return };
         let (every, start) = (Duration::from_secs(5), clock::instant());
-        let keeper = Service::attach(&world.dir, Role::Keeper).unwrap();
+        let mut keeper = Service::attach(&world.dir, Role::Keeper).unwrap();
         let (pulse, mut flusher) = (Pulse::default(), Flusher::new(&keeper, start));
         keeper.set_flush_failed(true);
         let mut begins = Vec::new();
         // Far ahead of the clock, so that each part takes no time.
         for _ in 0..2 {
             let begun = flusher.due().unwrap();
-            flusher.tick(&keeper, Some(&pulse), begun - Duration::from_millis(1));
+            flusher.tick(&mut keeper, Some(&pulse), begun - Duration::from_millis(1));
             assert_eq!((flusher.due(), pulse.flushing_ms()), (Some(begun), None), "not yet");
             let mut parts = 0;
             loop {
                 let now = flusher.due().unwrap();
-                flusher.tick(&keeper, Some(&pulse), now);
+                flusher.tick(&mut keeper, Some(&pulse), now);
                 parts += 1;
                 if pulse.flushing_ms().is_none() {
                     break;
@@ -213,7 +243,7 @@ mod tests {
     fn files_in_memory_are_not_written_back() {
         let world = World::new(MAP);
         if !sys::is_in_memory(&world.dir).unwrap() {
-            let _ = writeln!(io::stderr(), "SKIPPED files in memory: /dev/shm has no room");
+            frs::testing::say_skipped("/dev/shm has no room");
             return;
         }
         let keeper = Service::attach(&world.dir, Role::Keeper).unwrap();

@@ -2,10 +2,12 @@
 //!
 //! Invariant: a portion takes about half a millisecond, and most of the time is pause. So requests
 //! find free semaphores and processors, however large a group is. What is moved is in the files:
-//! another keeper goes on where this one died.
+//! another keeper goes on where this one died. A group on disk has moved only when a flush has
+//! written what moved, and after that one that found nothing in the former files.
 
 use std::time::{Duration, Instant};
 
+use super::flusher::Flusher;
 use crate::process::log::LogThrottle;
 use crate::process::message::MovedGroup;
 use frs::base::clock::Millis;
@@ -16,7 +18,7 @@ use frs::service::{MoveCounts, MovePass, MoveStep, Service};
 const PORTION: usize = 256;
 /// The pause between two portions.
 const PAUSE: Duration = Duration::from_millis(2);
-/// The pause before another look at processes that have not taken the generation.
+/// The pause before another look at processes that have not taken the generation, or at a flush.
 const SETTLE_PAUSE: Duration = Duration::from_millis(10);
 /// The pause before another pass over what found no place, and before the master is told again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -40,6 +42,8 @@ struct Moving {
     pass: MovePass,
     /// When its next portion is due.
     due: Instant,
+    /// The flush that writes what has moved.
+    flush: Option<u64>,
     tells: LogThrottle,
 }
 
@@ -65,6 +69,7 @@ impl Mover {
                         index,
                         pass: MovePass::default(),
                         due: now,
+                        flush: None,
                         tells: LogThrottle::new(TELL_EVERY),
                     }
                 }
@@ -82,6 +87,7 @@ impl Mover {
     pub fn tick(
         &mut self,
         service: &mut Service,
+        flusher: &mut Flusher,
         now: Instant,
         now_ms: Millis,
     ) -> Option<MovedGroup> {
@@ -94,14 +100,25 @@ impl Mover {
             return None;
         }
         self.rests_until = now + PAUSE;
-        let is_over = next.tick(service, now, now_ms);
+        let is_over = next.tick(service, flusher, now, now_ms);
         is_over.then_some(MovedGroup { generation: service.generation(), group: next.index })
     }
 }
 
 impl Moving {
     /// Moves a portion. Whether all nodes have moved.
-    fn tick(&mut self, service: &mut Service, now: Instant, now_ms: Millis) -> bool {
+    fn tick(
+        &mut self,
+        service: &mut Service,
+        flusher: &mut Flusher,
+        now: Instant,
+        now_ms: Millis,
+    ) -> bool {
+        if self.flush.is_some_and(|flush| !flusher.has_written(flush)) {
+            flusher.hasten(now);
+            self.due = now + SETTLE_PAUSE;
+            return false;
+        }
         let name = &self.name;
         let step = service.move_nodes(name, &mut self.pass, PORTION, now_ms);
         let MoveCounts { moved, expired, dropped } = self.pass.counts;
@@ -114,11 +131,19 @@ impl Moving {
                 }
                 (PAUSE, false)
             }
-            Ok(MoveStep::Over { left: 0 }) => {
-                tracing::info!(group = name, moved, expired, dropped, "all nodes have moved");
-                (AGAIN, true)
+            Ok(MoveStep::Over { left: 0, awaiting }) => {
+                // The former files are not needed any more once a flush has found nothing in them.
+                let known = self.flush.filter(|_| awaiting == 0);
+                let flush = known.unwrap_or_else(|| flusher.next());
+                self.flush = Some(flush);
+                if awaiting == 0 && flusher.has_written(flush) {
+                    tracing::info!(group = name, moved, expired, dropped, "all nodes have moved");
+                    (AGAIN, true)
+                } else {
+                    (SETTLE_PAUSE, false)
+                }
             }
-            Ok(MoveStep::Over { left }) => {
+            Ok(MoveStep::Over { left, .. }) => {
                 if self.tells.is_due(now) {
                     tracing::warn!(
                         group = name,
@@ -170,11 +195,12 @@ mod tests {
         let mut world = World::new(&map(128));
         let (start, mut worker) = (clock::instant(), world.attach());
         let mut keeper = Service::attach(&world.dir, Role::Keeper).unwrap();
+        let mut flusher = Flusher::new(&keeper, start);
         for key in 0..800 {
             worker.update("a", &key.to_string(), NOW);
         }
         let mut mover = Mover::new(&groups(&keeper), start);
-        assert_eq!((mover.due(), mover.tick(&mut keeper, start, NOW)), (None, None));
+        assert_eq!((mover.due(), mover.tick(&mut keeper, &mut flusher, start, NOW)), (None, None));
 
         world.begin_moves(&map(256), 2);
         keeper.begin_tick();
@@ -182,11 +208,11 @@ mod tests {
         assert_eq!(mover.due(), Some(start));
         let (mut now, mut portions) = (start, 0);
         let moved = loop {
-            let moved = mover.tick(&mut keeper, now, NOW);
+            let moved = mover.tick(&mut keeper, &mut flusher, now, NOW);
             if let Some(moved) = moved {
                 break moved;
             }
-            assert_eq!(mover.tick(&mut keeper, now, NOW), None, "it pauses");
+            assert_eq!(mover.tick(&mut keeper, &mut flusher, now, NOW), None, "it pauses");
             assert_eq!(mover.due(), Some(now + PAUSE));
             now += PAUSE;
             portions += 1;
@@ -199,7 +225,7 @@ mod tests {
         assert!(portions >= 2, "{portions}");
         assert_eq!(moved, MovedGroup { generation: 2, group: 1 });
         assert_eq!(mover.due(), Some(now + AGAIN));
-        assert_eq!(mover.tick(&mut keeper, now + AGAIN, NOW), Some(moved));
+        assert_eq!(mover.tick(&mut keeper, &mut flusher, now + AGAIN, NOW), Some(moved));
         for key in 0..800 {
             assert_eq!(worker.used("a", &key.to_string(), NOW), 1);
         }
@@ -227,6 +253,7 @@ mod tests {
         let mut world = World::new(&map([8, 128]));
         let (mut now, mut worker) = (clock::instant(), world.attach());
         let mut keeper = Service::attach(&world.dir, Role::Keeper).unwrap();
+        let mut flusher = Flusher::new(&keeper, now);
         for key in 0..800 {
             worker.update("a", &key.to_string(), NOW);
             if key < 8 {
@@ -237,7 +264,7 @@ mod tests {
         keeper.begin_tick();
         let mut mover = Mover::new(&groups(&keeper), now);
         for _ in 0..10_000 {
-            let moved = mover.tick(&mut keeper, now, NOW);
+            let moved = mover.tick(&mut keeper, &mut flusher, now, NOW);
             assert_ne!(moved.map(|moved| moved.group), Some(0), "four of its nodes have no place");
             if moved.is_some() {
                 return;

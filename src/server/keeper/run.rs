@@ -135,7 +135,7 @@ impl Keeper {
             self.admin.as_ref().map_or(Ok(()), Admin::check)?;
             self.recover();
             let pulse = self.admin.as_ref().map(|admin| &*admin.pulse);
-            self.flusher.tick(&self.service, pulse, clock::instant());
+            self.flusher.tick(&mut self.service, pulse, clock::instant());
             self.ask_for_huge_pages();
             self.sweeper.tick(&mut self.service, clock::instant(), clock::now());
             self.move_nodes()?;
@@ -205,7 +205,8 @@ impl Keeper {
     }
 
     fn move_nodes(&mut self) -> io::Result<()> {
-        let moved = self.mover.tick(&mut self.service, clock::instant(), clock::now());
+        let (service, flusher) = (&mut self.service, &mut self.flusher);
+        let moved = self.mover.tick(service, flusher, clock::instant(), clock::now());
         match moved.map(|moved| message::send_moved(&self.child.channel, moved)) {
             // It is said again.
             Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),

@@ -47,7 +47,7 @@ impl ChangeNotes {
 
     /// Notes a reload that a signal has asked for.
     pub fn note_reload(&mut self, GenerationChange { old, new }: GenerationChange) {
-        let (old, new) = (Some(old.to_string()), Some(new.to_string()));
+        let (old, new) = (Some(old.to_string()), Some(self.log.tell_generation(old, new)));
         self.note(SIGNAL, Subject { old, new, ..Subject::of(What::Reload, None) });
     }
 

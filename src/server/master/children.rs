@@ -78,6 +78,11 @@ impl Children {
         self.supervisor.forgo_last_pass();
     }
 
+    /// Whether the keeper died before its last checkpoint was made.
+    pub fn lost_last_pass(&self) -> bool {
+        self.supervisor.lost_last_pass()
+    }
+
     /// Whether all processes serve.
     pub fn is_complete(&self) -> bool {
         self.supervisor.is_complete()

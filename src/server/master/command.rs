@@ -1,19 +1,23 @@
 //! The commands that ask a running master: reload, stop, status.
 //!
 //! Invariant: a command finds its master by the data directory's lock, never by a process id in a
-//! stale file. From the configuration it reads only the path of that directory, unless a setting
-//! from outside names it. So a server can be stopped, inspected and reloaded whatever else the
-//! files contain.
+//! file, and signals only the process that it has looked at. From the configuration it reads only
+//! the path of that directory, unless a setting from outside names it. So a server can be stopped,
+//! inspected and reloaded whatever else the files contain.
 
+use frs::base::causes::with_causes;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::stale_processes;
 use crate::process::lock::{self, LockError};
 use crate::process::lossy_request::LossyRequest;
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
-use frs::base::sys::process::{self, Pid, Signal};
+use frs::base::sys::process::Pid;
 use frs::conf::active::{self, ActiveError};
 use frs::conf::{Conf, Faults, Listen, Settings, Srv};
 use frs::service::Role;
@@ -26,6 +30,10 @@ const RELOAD: Duration = Duration::from_secs(60);
 const STOP: Duration = Duration::from_secs(300);
 /// Time limit for a checkpoint: the one under way, and the one that was asked for.
 const CHECKPOINT: Duration = Duration::from_secs(3600);
+/// How long the keeper may be stopped by a signal while somebody waits for it.
+const KEEPER_STOPPED: Duration = Duration::from_secs(2);
+/// How long there may be no keeper. One that dies again and again is started after 10 s at most.
+const KEEPER_ABSENT: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// The role with which the child that prepares the store attaches.
 const PREPARE: u32 = 0;
@@ -70,6 +78,24 @@ pub enum CommandError {
     /// The server makes no checkpoints.
     #[error("srv.xml has no <data checkpoint>: this server makes no checkpoints")]
     NoCheckpoints,
+    /// The keeper, which makes checkpoints, is stopped by a signal.
+    #[error(
+        "no checkpoint: the keeper (process {pid}) is stopped by a signal and does not answer: \
+         continue it (kill -CONT {pid}), or kill it and the server starts another one"
+    )]
+    KeeperStopped {
+        /// The keeper.
+        pid: u32,
+    },
+    /// There is no keeper.
+    #[error(
+        "no checkpoint: for {} s the server has had no keeper, which makes them: the log says why",
+        waited.as_secs()
+    )]
+    NoKeeper {
+        /// The time waited.
+        waited: Duration,
+    },
     /// A checkpoint was not made.
     #[error("no checkpoint of {}: the log says why", groups.join(", "))]
     NotMade {
@@ -85,11 +111,20 @@ pub enum CommandError {
         /// The master.
         pid: Pid,
     },
+    /// The files could not be written to the disk.
+    #[error(
+        "process {pid} has stopped, but not all that was counted is on the disk: the log says why; \
+         after a loss of power, what was used since the last complete flush may be missing"
+    )]
+    NotOnDisk {
+        /// The master.
+        pid: Pid,
+    },
     /// The store's status cannot be read.
     #[error(transparent)]
     Store(#[from] store::Error),
     /// The configuration in force cannot be read.
-    #[error("{}", super::error::with_sources(.0))]
+    #[error("{}", with_causes(.0))]
     Active(#[from] ActiveError),
 }
 
@@ -105,7 +140,7 @@ pub fn reload(conf_dir: &Path, settings: &Settings, lossy: bool) -> Result<Reloa
     let request = lossy.then(|| LossyRequest::make(&data_dir));
     let _request = request.transpose().map_err(CommandError::Lossy)?;
     let asked_ns = clock::monotonic_ns();
-    signal(pid, Signal::SIGHUP)?;
+    signal(&data_dir, pid, Signal::HUP)?;
     wait(&data_dir, pid, RELOAD, || {
         let outcome = ReloadOutcome::read(&data_dir).map_err(CommandError::Answer)?;
         let own = |outcome: &ReloadOutcome| {
@@ -145,7 +180,11 @@ pub fn checkpoint(
     let facts = |name: &str| store::checkpoint_facts(&data_dir, name);
     let before: Vec<u64> = names().map(|name| facts(&name).map_or(0, |of| of.number)).collect();
     let request = runtime.request_checkpoint();
-    let result = wait(&data_dir, pid, CHECKPOINT, || Ok(runtime.requested_pass(request)))?;
+    let mut keeper = KeeperWatch::default();
+    let result = wait(&data_dir, pid, CHECKPOINT, || match runtime.requested_pass(request) {
+        Some(result) => Ok(Some(result)),
+        None => keeper.look(&runtime, clock::instant()).map(|()| None),
+    })?;
     let (mut made, mut not_made) = (Vec::new(), Vec::new());
     for (name, before) in names().zip(before) {
         match facts(&name).filter(|of| of.number > before) {
@@ -156,23 +195,58 @@ pub fn checkpoint(
         }
     }
     match result {
-        RequestedPass::Made => Ok(made),
-        RequestedPass::Failed => Err(CommandError::NotMade { groups: not_made }),
+        RequestedPass::Made if not_made.is_empty() => Ok(made),
+        RequestedPass::Made | RequestedPass::Failed => {
+            Err(CommandError::NotMade { groups: not_made })
+        }
+    }
+}
+
+/// Notices a keeper that cannot answer.
+#[derive(Default)]
+struct KeeperWatch {
+    stopped_since: Option<Instant>,
+    absent_since: Option<Instant>,
+}
+
+impl KeeperWatch {
+    fn look(&mut self, runtime: &Runtime, now: Instant) -> Result<(), CommandError> {
+        let slots = runtime.slots();
+        let is_keeper = |slot: &&SlotStatus| slot.alive && slot.role == Role::Keeper as u32;
+        let keeper = slots.iter().find(is_keeper).map(|slot| slot.pid);
+        let stopped = keeper.filter(|&pid| stale_processes::is_stopped(pid));
+        let since = |since: &mut Option<Instant>, is_so: bool| {
+            *since = is_so.then(|| since.unwrap_or(now));
+            since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+        };
+        let waited = since(&mut self.absent_since, keeper.is_none());
+        if waited > KEEPER_ABSENT {
+            return Err(CommandError::NoKeeper { waited });
+        }
+        let for_long = since(&mut self.stopped_since, stopped.is_some()) > KEEPER_STOPPED;
+        match stopped.filter(|_| for_long) {
+            Some(pid) => Err(CommandError::KeeperStopped { pid }),
+            None => Ok(()),
+        }
     }
 }
 
 /// Has the master stop, waits until it has, and returns its process id.
 ///
 /// # Errors
-/// There is no master, it does not stop, or it has stopped without a last checkpoint.
+/// There is no master, it does not stop, or it has stopped without a last checkpoint or without
+/// all files on the disk.
 pub fn stop(conf_dir: &Path, settings: &Settings) -> Result<Pid, CommandError> {
     let data_dir = Conf::data_dir(conf_dir, settings)?;
     let pid = lock::holder(&data_dir)?;
     let is_to_save = makes_checkpoints(&data_dir);
-    signal(pid, Signal::SIGTERM)?;
+    signal(&data_dir, pid, Signal::TERM)?;
     match wait(&data_dir, pid, STOP, || Ok(None)) {
         Ok(_) | Err(CommandError::Ended { .. }) if is_to_save && do_checkpoints_fail(&data_dir) => {
             Err(CommandError::NotSaved { pid })
+        }
+        Err(CommandError::Ended { .. }) if does_flush_fail(&data_dir) => {
+            Err(CommandError::NotOnDisk { pid })
         }
         Err(CommandError::Ended { .. }) => Ok(pid),
         other => other,
@@ -184,6 +258,11 @@ fn makes_checkpoints(data_dir: &Path) -> bool {
     let generation = Runtime::open_for_reading(data_dir).map(|runtime| runtime.generation());
     let conf = generation.ok().and_then(|generation| active::read(data_dir, generation).ok());
     conf.is_some_and(|conf| conf.srv.data.checkpoint.is_some())
+}
+
+/// Whether files could not be written to the disk when they were last synced.
+fn does_flush_fail(data_dir: &Path) -> bool {
+    Runtime::open_for_reading(data_dir).is_ok_and(|runtime| runtime.flush_failed())
 }
 
 /// Whether the newest checkpoint could not be made.
@@ -210,8 +289,21 @@ pub fn status(conf_dir: &Path, settings: &Settings) -> Result<String, CommandErr
             Listen::Unix(path) => format!("{what:<12} unix:{}\n", path.display()),
         };
     });
+    if runtime.is_reload_refused() {
+        let outcome = ReloadOutcome::read(&data_dir).ok().flatten();
+        text += &refused_lines(outcome, generation);
+    }
     runtime.slots().iter().for_each(|slot| text += &slot_line(slot, generation));
     Ok(text)
+}
+
+/// The lines of a reload that was refused: the files are others than those in force.
+fn refused_lines(outcome: Option<ReloadOutcome>, generation: u64) -> String {
+    let mut text = format!("reload       refused: generation {generation} stays in force\n");
+    if let Some(ReloadOutcome { result: Reloaded::Refused { faults, .. }, .. }) = outcome {
+        faults.iter().for_each(|fault| text += &format!("             {fault}\n"));
+    }
+    text
 }
 
 /// All addresses, and what is at each.
@@ -244,11 +336,25 @@ fn slot_line(slot: &SlotStatus, generation: u64) -> String {
         acknowledged if acknowledged < generation => format!(", generation {acknowledged}, behind"),
         acknowledged => format!(", generation {acknowledged}"),
     };
-    format!("{role:<12} process {}{state}\n", slot.pid)
+    let retired = match slot.retired {
+        0 => String::new(),
+        _ if !slot.alive => String::new(),
+        1 => ", 1 former group mapped".to_owned(),
+        groups => format!(", {groups} former groups mapped"),
+    };
+    format!("{role:<12} process {}{state}{retired}\n", slot.pid)
 }
 
-fn signal(pid: Pid, signal: Signal) -> Result<(), CommandError> {
-    process::signal(pid, signal).map_err(|source| CommandError::Signal { pid, source })
+fn signal(data_dir: &Path, pid: Pid, signal: Signal) -> Result<(), CommandError> {
+    let failed = |error: rustix::io::Errno| CommandError::Signal { pid, source: error.into() };
+    let named = rustix::process::Pid::from_raw(pid.as_raw()).ok_or(CommandError::Ended { pid })?;
+    let process = pidfd_open(named, PidfdFlags::empty()).map_err(failed)?;
+    // The id may be another process's by now. The process that was opened held the lock after it
+    // was opened, or it gets no signal.
+    if lock::holder(data_dir)? != pid {
+        return Err(CommandError::Ended { pid });
+    }
+    pidfd_send_signal(&process, signal).map_err(failed)
 }
 
 /// Looks for an answer until there is one, the master has ended, or the time limit has passed.
@@ -270,7 +376,7 @@ fn wait<T>(
             Ok(holder) if holder == pid => {}
             Ok(_) | Err(LockError::Free { .. }) => return Err(CommandError::Ended { pid }),
             // The master empties the file as its last step: it is about to end.
-            Err(LockError::Io { .. } | LockError::Held { .. } | LockError::Foreign { .. }) => {}
+            Err(_) => {}
         }
         let waited = clock::since(begun);
         if waited > bound {
@@ -283,11 +389,22 @@ fn wait<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::result_files::Cause;
+
+    #[test]
+    fn a_refused_reload_is_told_with_its_faults() {
+        let faults = vec!["map.xml:1:2: a".to_owned(), "b".to_owned()];
+        let result = Reloaded::Refused { cause: Cause::Fault, faults };
+        let text = refused_lines(Some(ReloadOutcome { master: 1, begun_ns: 2, result }), 7);
+        let lines: Vec<&str> = text.lines().collect();
+        let first = "reload       refused: generation 7 stays in force";
+        assert_eq!(lines, [first, "             map.xml:1:2: a", "             b"]);
+    }
 
     #[test]
     fn lines_show_role_generation_and_who_is_dead() {
         let line = |role, generation, alive| {
-            slot_line(&SlotStatus { slot: 3, pid: 17, role, generation, alive }, 5)
+            slot_line(&SlotStatus { slot: 3, pid: 17, role, generation, alive, retired: 0 }, 5)
         };
         let (worker, keeper) = (Role::Worker as u32, Role::Keeper as u32);
         assert_eq!(line(worker, 5, true), "worker       process 17, generation 5\n");
@@ -303,6 +420,19 @@ mod tests {
         assert_eq!(line(envoy, 5, true), "envoy        process 17, generation 5\n");
         assert_eq!(line(PREPARE, 0, true), "prepare      process 17\n");
         assert_eq!(line(PREPARE, 0, false), "prepare      process 17, dead\n");
+        let retired = |retired, alive| {
+            let (slot, pid, generation) = (3, 17, 5);
+            slot_line(&SlotStatus { slot, pid, role: worker, generation, alive, retired }, 5)
+        };
+        assert_eq!(
+            retired(1, true),
+            "worker       process 17, generation 5, 1 former group mapped\n"
+        );
+        assert_eq!(
+            retired(2, true),
+            "worker       process 17, generation 5, 2 former groups mapped\n"
+        );
+        assert_eq!(retired(2, false), "worker       process 17, dead\n");
         assert_eq!(line(77, 5, true), "unknown      process 17, generation 5\n");
     }
 }

@@ -1,12 +1,16 @@
 //! Reasons why a server does not start or go on, and why a reload is refused.
 
+use frs::base::causes::with_causes;
 use std::io;
 use std::path::PathBuf;
 
+use super::conf_trust::Untrusted;
 use super::needs_restart::RestartNeed;
 use super::preparing_child::PrepareError;
 use crate::net::listeners::ListenError;
+use crate::process::live_lock::LiveLockError;
 use crate::process::lock::LockError;
+use crate::process::result_files::Cause;
 use frs::conf::active::ActiveError;
 use frs::conf::{EpochError, Faults, OverlayError, SecretError, TokenError};
 use frs::store::{self, Unserved};
@@ -20,12 +24,27 @@ pub enum MasterError {
     /// A change in the older binary's admin plane does not end.
     #[error("a change of the configuration does not end: {0}")]
     Change(io::Error),
+    /// The reason may be a change of map.xml that the admin plane did not finish.
+    #[error(
+        "{source}\nmap.xml: it may hold a change that was interrupted: \"old\" in {} is the text \
+         before it",
+        path.display()
+    )]
+    AfterEdit {
+        /// What failed.
+        source: Box<MasterError>,
+        /// The file of the change.
+        path: PathBuf,
+    },
     /// This machine cannot run the configuration; one line for each reason.
     #[error("{}", .0.join("\n"))]
     Machine(Vec<String>),
     /// Another master holds the data directory.
     #[error(transparent)]
     Lock(#[from] LockError),
+    /// The live files belong to another data directory.
+    #[error(transparent)]
+    LiveLock(#[from] LiveLockError),
     /// The server cannot listen on an address.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -35,6 +54,13 @@ pub enum MasterError {
     /// A file that all processes need was damaged while the server ran.
     #[error("{0}: the server could not start processes any more, and has ended: start it again")]
     Damaged(store::Error),
+    /// The server ends in order, but its files cannot be written to the disk.
+    #[error(
+        "not all that was counted could be written to the disk (group {}), and it is not marked \
+         clean: after a loss of power, what was used since the last complete flush may be missing",
+        .0.join(", group ")
+    )]
+    NotOnDisk(Vec<String>),
     /// The store cannot be prepared.
     #[error(transparent)]
     Prepare(#[from] PrepareError),
@@ -42,12 +68,15 @@ pub enum MasterError {
     #[error("{}", unserved_lines(.0))]
     Unserved(Vec<Unserved>),
     /// The configuration cannot be published.
-    #[error("{}", with_sources(.0))]
+    #[error("{}", with_causes(.0))]
     Active(#[from] ActiveError),
     /// The overlay, what was switched and reset before, cannot be read or written.
     #[error(transparent)]
     Overlay(#[from] OverlayError),
-    /// A data directory cannot be made.
+    /// Root would read a configuration that another user may write.
+    #[error(transparent)]
+    Untrusted(#[from] Untrusted),
+    /// A data directory cannot be made, or is not to be trusted.
     #[error("{}: {source}", path.display())]
     Directory {
         /// The directory.
@@ -119,6 +148,8 @@ pub enum MasterError {
 pub(super) enum ReloadError {
     #[error("{0}")]
     Faults(#[from] Faults),
+    #[error(transparent)]
+    Untrusted(#[from] Untrusted),
     #[error("{}", lines(.0))]
     Changes(Vec<RestartNeed>),
     #[error(transparent)]
@@ -127,7 +158,7 @@ pub(super) enum ReloadError {
     Prepare(#[from] PrepareError),
     #[error("{}", unserved_lines(.0))]
     Unserved(Vec<Unserved>),
-    #[error("{}", with_sources(.0))]
+    #[error("{}", with_causes(.0))]
     Active(#[from] ActiveError),
     #[error("{0}")]
     Overlay(#[from] OverlayError),
@@ -145,14 +176,34 @@ pub(super) enum ReloadError {
     Ending,
 }
 
-fn lines(changes: &[RestartNeed]) -> String {
-    changes.iter().map(RestartNeed::to_string).collect::<Vec<_>>().join("\n")
+impl ReloadError {
+    /// What helps.
+    pub fn cause(&self) -> Cause {
+        match self {
+            ReloadError::Prepare(PrepareError::Refused { cause, .. }) => *cause,
+            ReloadError::Changes(changes) if changes.iter().all(RestartNeed::is_of_a_move) => {
+                Cause::Moving
+            }
+            ReloadError::TakingOver | ReloadError::Ending => Cause::NotNow,
+            error if lacks_room(error) => Cause::NoRoom,
+            _ => Cause::Fault,
+        }
+    }
 }
 
-/// An error and its sources on one line.
-pub fn with_sources(error: &dyn std::error::Error) -> String {
-    let sources = std::iter::successors(error.source(), |error| error.source());
-    sources.fold(error.to_string(), |text, source| format!("{text}: {source}"))
+/// Whether the disk is full, or the user's quota is used up.
+fn lacks_room(error: &ReloadError) -> bool {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    let first = error as &dyn std::error::Error;
+    let mut all = std::iter::successors(Some(first), |error| error.source());
+    all.any(|error| {
+        let error = error.downcast_ref::<io::Error>();
+        error.is_some_and(|error| matches!(error.kind(), StorageFull | QuotaExceeded))
+    })
+}
+
+fn lines(changes: &[RestartNeed]) -> String {
+    changes.iter().map(RestartNeed::to_string).collect::<Vec<_>>().join("\n")
 }
 
 /// One line for each group that cannot be served.

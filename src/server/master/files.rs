@@ -3,6 +3,7 @@
 //! | what | repair |
 //! | --- | --- |
 //! | data/lock does not name this master | it is written again |
+//! | LIVE/owner is not locked: an earlier master's processes had the lock | it is locked |
 //! | runtime.mmap holds a wrong generation in force | it is written again |
 //! | conf.active.G is missing or was overwritten | it is written again |
 //! | runtime.mmap is missing, cut, replaced or damaged | by the next start: this master ends |
@@ -11,18 +12,20 @@
 //! missing page costs the server a message and not a signal. While another binary takes over,
 //! nothing is repaired that this one must not write.
 
+use frs::base::causes::with_causes;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use super::error::with_sources;
+use super::error::MasterError;
 use super::in_force::InForce;
+use crate::process::live_lock::LiveLock;
 use crate::process::lock::DataLock;
 use crate::process::log::LogThrottle;
 use frs::base::clock;
 use frs::conf::active;
 use frs::conf::{Conf, Group, Map};
-use frs::store::{self, Damage, Runtime};
+use frs::store::{self, Closed, Damage, Runtime};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
@@ -39,6 +42,7 @@ pub(super) struct Files {
 pub(super) struct Watched<'m> {
     pub in_force: &'m InForce,
     pub lock: Option<&'m mut DataLock>,
+    pub live_lock: Option<&'m mut LiveLock>,
     /// No other binary may have written what this one would write.
     pub is_own: bool,
 }
@@ -83,10 +87,13 @@ impl Files {
     /// # Errors
     /// runtime.mmap is damaged: no process can attach any more.
     pub fn look(&mut self, watched: Watched<'_>, now: Instant) -> Result<(), Damage> {
-        let Watched { in_force, lock, is_own } = watched;
+        let Watched { in_force, lock, live_lock, is_own } = watched;
         self.next = now + LOOK_EVERY;
         in_force.runtime().look()?;
         self.look_at_lock(lock);
+        if let Some(Err(error)) = live_lock.map(LiveLock::hold) {
+            self.complain(&error, "the directory of live files is not locked");
+        }
         if is_own {
             look_at_generation(in_force);
             self.look_at_configuration(in_force);
@@ -126,7 +133,7 @@ impl Files {
 
     fn complain(&mut self, error: &dyn std::error::Error, what: &str) {
         if self.complaints.is_due(clock::instant()) {
-            tracing::error!(error = with_sources(error), "{what}");
+            tracing::error!(error = with_causes(error), "{what}");
         }
     }
 }
@@ -186,11 +193,19 @@ pub(super) fn close_damaged(runtime: &Runtime) {
     tracing::warn!("files are not marked clean: the next start scans all nodes");
 }
 
-/// Marks the files of a server that ends in order as clean.
-pub(super) fn close_clean(conf: &Conf) {
-    match store::close_clean(conf) {
-        Ok(true) => tracing::info!("files are written back and marked clean"),
-        Ok(false) => tracing::warn!("a process is still attached: files are not marked clean"),
-        Err(error) => tracing::error!(%error, "files are not marked clean"),
+/// Writes the files of a server that ends in order to the disk, and marks them clean.
+///
+/// # Errors
+/// Not all is on the disk.
+pub(super) fn close_clean(conf: &Conf) -> Result<(), MasterError> {
+    match store::close_clean(conf)? {
+        Closed::Clean => tracing::info!("files are written back and marked clean"),
+        Closed::Attached => {
+            tracing::warn!(
+                "files are written back; a process is still attached: they are not marked clean"
+            );
+        }
+        Closed::NotOnDisk(groups) => return Err(MasterError::NotOnDisk(groups)),
     }
+    Ok(())
 }

@@ -1,23 +1,32 @@
-//! What a start or a reload of a configuration would do to the group files, for `frs check`.
+//! What a start or a reload of a configuration would do to the group files: for `frs check`, and
+//! before a reload does it.
 //!
 //! Invariant: it reads only. Beside a running server the figures are those of the moment.
 
 use std::path::Path;
 
-use super::preparing_child::LOSE_AFTER_A_START;
+use super::preparing_child::{How, Work, refusal};
+use super::room::{lacking_checkpoint_room, lacking_room, new_groups};
+use super::{data_directory, needs_restart};
+use crate::process::live_lock::LiveLock;
+use crate::process::lock;
+use crate::process::log;
+use crate::process::message::Loss;
 use frs::base::clock;
 use frs::base::figures::{bytes, grouped};
-use frs::conf::{Conf, Group};
+use frs::conf::{Conf, Group, active};
 use frs::inspect::{self, MovePlan};
-use frs::store::{self, CheckpointFacts};
+use frs::store::{self, CheckpointFacts, Runtime};
 
 /// What would happen to the files.
 #[derive(Debug, Default)]
 pub struct Forecast {
     /// What would be done, a line each.
     pub lines: Vec<String>,
-    /// Why it would not be done, a line each.
+    /// What could not be looked at, a line each.
     pub warnings: Vec<String>,
+    /// Why a start or a reload would not do it, a line each.
+    pub refusals: Vec<String>,
 }
 
 /// Compares a configuration with the files that it finds.
@@ -25,38 +34,65 @@ pub struct Forecast {
 pub fn forecast(conf: &Conf) -> Forecast {
     let mut forecast = Forecast::default();
     let live = store::live_dir(conf);
-    let mut needed = 0;
-    let is_new = |name: &str| store::live_geometry(live, name).is_none();
-    let has_file = |group: &Group| store::path_of(live, &group.name, 0).exists();
-    for group in conf.map.groups.iter().filter(|group| is_new(&group.name)) {
-        if has_file(group) {
-            let path = store::path_of(live, &group.name, 0);
-            forecast.warnings.push(format!("{}: not a group file of this version", path.display()));
-            continue;
+    for group in &conf.map.groups {
+        let path = store::path_of(live, &group.name, 0);
+        if path.exists() && store::live_geometry(live, &group.name).is_none() {
+            let words = format!("{}: not a group file of this version", path.display());
+            forecast.refusals.push(words);
         }
-        let group_bytes = group.geometry.group_bytes();
-        needed += group_bytes;
-        make(&mut forecast, conf, group, &bytes(group_bytes));
     }
+    let new = new_groups(conf);
+    for group in &new {
+        make(&mut forecast, conf, group, &bytes(group.geometry.group_bytes()));
+    }
+    // Where the live files cannot be read, the moves below say so.
+    let fresh = inspect::fresh_records(conf, clock::now()).unwrap_or_default();
+    forecast.warnings.extend(fresh.iter().map(ToString::to_string));
     match inspect::plan_moves(conf, clock::now()) {
         Ok(plans) => {
-            for plan in plans {
-                needed += plan_move(&mut forecast, &plan, is_new(&plan.name));
+            for plan in &plans {
+                let is_restored = new.iter().any(|group| group.name == plan.name);
+                plan_move(&mut forecast, plan, is_restored);
+            }
+            match lacking_room(conf, &plans) {
+                Some(lacks) => forecast.refusals.push(lacks),
+                None => forecast.warnings.extend(lacking_checkpoint_room(conf, &plans)),
             }
         }
         Err(error) => {
             forecast.warnings.push(format!("the live files were not compared: {error}"));
         }
     }
-    if let Some(free) = free_bytes(live).filter(|&free| free < needed) {
-        forecast.warnings.push(format!(
-            "{}: {} free, and the new files need {}",
-            live.display(),
-            bytes(free),
-            bytes(needed)
-        ));
-    }
+    let refused = [
+        LiveLock::refusal(conf).map(|error| error.to_string()),
+        data_directory::refusal(conf).map(|error| error.to_string()),
+        log::refusal(&conf.srv.log),
+    ];
+    let words = |words| format!("a start is refused: {words}");
+    forecast.refusals.extend(refused.into_iter().flatten().map(words));
     forecast
+}
+
+/// Why the server that runs over a data directory would refuse to reload a sound configuration,
+/// though a restart takes it: a line each.
+#[must_use]
+pub fn restart_needs(data_dir: &Path, conf_dir: &Path) -> Vec<String> {
+    if lock::holder(data_dir).is_err() {
+        return Vec::new();
+    }
+    let compared = || {
+        let generation = Runtime::open_for_reading(data_dir).ok()?.generation();
+        let in_force = active::read(data_dir, generation).ok()?;
+        Some(match active::reread(data_dir, generation, conf_dir).ok()? {
+            Ok(reread) => {
+                let needs = needs_restart::refused(&in_force, &reread);
+                needs.iter().map(ToString::to_string).collect()
+            }
+            Err(faults) => faults.iter().map(ToString::to_string).collect(),
+        })
+    };
+    // Where nothing can be compared, a reload says why.
+    compared().unwrap_or_default()
 }
 
 /// Tells what the files of a group that has none begin with.
@@ -75,61 +111,84 @@ fn make(forecast: &mut Forecast, conf: &Conf, group: &Group, size: &str) {
                 grouped(seconds)
             ));
         }
-        Err(error) => forecast.warnings.push(format!("a start does not serve it: {error}")),
+        Err(error) => forecast.refusals.push(format!("a start does not serve it: {error}")),
     }
 }
 
-/// Tells what becomes of a group that would move, or that a start would restore first. Returns the
-/// bytes that it needs for a while.
-fn plan_move(forecast: &mut Forecast, plan: &MovePlan, is_restored: bool) -> u64 {
-    let (act, cure) = match is_restored {
-        true => ("a start", LOSE_AFTER_A_START),
-        false => ("a reload", "run: frs reload --lossy"),
+/// Tells what becomes of a group that would move, or that a start would restore first.
+fn plan_move(forecast: &mut Forecast, plan: &MovePlan, is_restored: bool) {
+    let (act, how) = match is_restored {
+        true => ("a start", How::AtStart),
+        false => ("a reload", How::Beside),
     };
-    if let Some(refusal) = &plan.refusal {
-        forecast.warnings.push(format!("{act} is refused: {refusal}"));
-        return 0;
+    if plan.refusal.is_none() {
+        let (name, moved) = (&plan.name, grouped(plan.counts.carried));
+        forecast.lines.push(format!(
+            "{act} moves group {name} while it serves: {moved} live nodes, and {} beside the old \
+             files until they have moved",
+            bytes(plan.needed_bytes)
+        ));
     }
-    let (name, moved) = (&plan.name, grouped(plan.counts.carried));
-    forecast.lines.push(format!(
-        "{act} moves group {name} while it serves: {moved} live nodes, and {} beside the old \
-         files until they have moved",
-        bytes(plan.needed_bytes)
-    ));
-    let loss = plan.loss();
-    let refused = |loss| format!("{act} is refused: {loss}: to lose them, {cure}");
-    forecast.warnings.extend(loss.map(refused));
-    plan.needed_bytes
-}
-
-/// What an unprivileged process may still use of the disk, if there is such a directory.
-fn free_bytes(dir: &Path) -> Option<u64> {
-    let disk = nix::sys::statvfs::statvfs(dir).ok()?;
-    Some(disk.blocks_available().saturating_mul(disk.fragment_size()))
+    let work = Work { how, loss: Loss::Refused, accepts_loss: false };
+    if let Some(refused) = refusal(plan, work) {
+        forecast.refusals.push(format!("{act} is refused: {}", refused.words));
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::room::free_bytes;
     use super::*;
 
     fn conf(dir: &Path, keys: u64) -> Conf {
-        let srv = format!("<srv><data dir='{}'/></srv>", dir.display());
+        of_srv(&format!("<srv><data dir='{}'/></srv>", dir.display()), keys)
+    }
+
+    fn of_srv(srv: &str, keys: u64) -> Conf {
         let map = format!(
             "<map><group name='g' keys='{keys}'/><biz id='1' name='a' key='string'>\
              <limit policy='total' max='1'/></biz></map>"
         );
-        Conf::parse("srv.xml", &srv, "map.xml", &map).expect("sound")
+        Conf::parse("srv.xml", srv, "map.xml", &map).expect("sound")
     }
 
     #[test]
     fn new_files_are_told_with_their_size_and_whether_there_is_room() {
         let dir = tempfile::tempdir().expect("a directory");
-        let Forecast { lines, warnings } = forecast(&conf(dir.path(), 1000));
+        let Forecast { lines, refusals, .. } = forecast(&conf(dir.path(), 1000));
         assert_eq!(lines, ["creates group g (135.8 KiB)"]);
-        assert!(warnings.is_empty(), "{warnings:?}");
-        let Forecast { lines, warnings } = forecast(&conf(dir.path(), 10_000_000_000));
+        assert!(refusals.is_empty(), "{refusals:?}");
+        let Forecast { lines, refusals, .. } = forecast(&conf(dir.path(), 10_000_000_000));
         assert!(lines[0].starts_with("creates group g (1"), "{lines:?}");
-        assert!(warnings[0].contains(" free, and the new files need "), "{warnings:?}");
+        assert!(refusals[0].contains(" free, and the new files need "), "{refusals:?}");
+    }
+
+    #[test]
+    fn checkpoints_that_find_no_room_are_told_of_a_new_group_and_of_one_that_grows() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let free = free_bytes(dir.path(), &conf(dir.path(), 1)).expect("a disk");
+        let conf_of = |key_nodes: u64| {
+            let path = dir.path().display();
+            let srv = format!("<srv><data dir='{path}' checkpoint='60s'/></srv>");
+            let map = format!(
+                "<map><group name='g' files='16' key-nodes='{key_nodes}' chain='1' node-size='64'/>
+                 <biz id='1' name='a' key='integer'><limit policy='total' max='1'/></biz></map>"
+            );
+            Conf::parse("srv.xml", &srv, "map.xml", &map).expect("sound")
+        };
+        // There is room for the files, and not for their checkpoints, too.
+        let large = conf_of(free / 2 / 16 / 128);
+        let words = " free, and the new files and their checkpoints need ";
+        let tells = |conf: &Conf| {
+            let Forecast { lines, warnings, refusals, .. } = forecast(conf);
+            let all = format!("{lines:?} {warnings:?} {refusals:?}");
+            assert!(warnings.iter().any(|line| line.contains(words)), "{all}");
+        };
+        tells(&large);
+        store::Runtime::create_or_open(dir.path()).expect("made");
+        store::prepare(&conf_of(8), &store::Moves::default()).expect("made");
+        assert!(forecast(&conf_of(8)).warnings.is_empty());
+        tells(&large);
     }
 
     #[test]
@@ -146,9 +205,9 @@ mod tests {
         store::Runtime::create_or_open(dir.path()).expect("made");
         store::prepare(&conf_of(8), &store::Moves::default()).expect("made");
         let moves = |act: &str| {
-            let Forecast { lines, warnings } = forecast(&conf_of(16));
+            let Forecast { lines, refusals, .. } = forecast(&conf_of(16));
             let words = format!("{act} moves group g while it serves: 0 live nodes");
-            assert!(lines.iter().any(|line| line.starts_with(&words)), "{lines:?} {warnings:?}");
+            assert!(lines.iter().any(|line| line.starts_with(&words)), "{lines:?} {refusals:?}");
         };
         moves("a reload");
         std::fs::remove_file(store::path_of(dir.path(), "g", 0)).expect("removed");
@@ -156,13 +215,36 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_that_others_write_and_a_log_that_is_a_link_are_refused_as_by_a_start() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let dir = tempfile::tempdir().expect("a directory");
+        let refused = |conf: &Conf, words: &str| {
+            let Forecast { refusals, .. } = forecast(conf);
+            let is_told =
+                |line: &String| line.starts_with("a start is refused: ") && line.contains(words);
+            assert!(refusals.iter().any(is_told), "{words}: {refusals:?}");
+        };
+        let set = |mode| std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(mode));
+        set(0o777).expect("set");
+        refused(&conf(dir.path(), 1000), "others could replace the files");
+        set(0o700).expect("set");
+        assert_eq!(forecast(&conf(dir.path(), 1000)).refusals, [""; 0]);
+        symlink("/dev/null", dir.path().join("log")).expect("linked");
+        for (file, words) in [("log", "found a link"), ("none/log", "its directory is not there")] {
+            let path = dir.path().display();
+            let srv = format!("<srv><log file='{path}/{file}'/><data dir='{path}'/></srv>");
+            refused(&of_srv(&srv, 1000), words);
+        }
+    }
+
+    #[test]
     fn what_is_no_group_file_is_named() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("g.0.mmap");
         std::fs::write(&path, "x").expect("written");
-        let Forecast { lines, warnings } = forecast(&conf(dir.path(), 1000));
+        let Forecast { lines, refusals, .. } = forecast(&conf(dir.path(), 1000));
         assert!(lines.is_empty(), "{lines:?}");
         let named = format!("{}: not a group file of this version", path.display());
-        assert!(warnings.contains(&named), "{warnings:?}");
+        assert!(refusals.contains(&named), "{refusals:?}");
     }
 }

@@ -2,16 +2,19 @@
 //! processes its generation.
 //!
 //! Invariant: a generation is published only after its file is completely on disk. A failure on the
-//! way leaves everything unchanged.
+//! way leaves everything unchanged. A generation that changes the limits of a shared business names
+//! those of before.
 
+use frs::base::causes::with_causes;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::error::{ReloadError, with_sources};
+use super::error::ReloadError;
 use crate::process::token_board::TokenBoard;
 use frs::base::clock;
 use frs::conf::active::{self, ActiveError};
 use frs::conf::{Conf, Overlay, RespTokens, Settings, Texts};
+use frs::service::note_former_limits;
 use frs::store::{self, Runtime};
 
 /// The configuration that this master published last, and runtime.mmap.
@@ -79,12 +82,13 @@ impl InForce {
         conf: Conf,
         texts: Texts,
         tokens: &RespTokens,
-        overlay: Overlay,
+        mut overlay: Overlay,
     ) -> Result<u64, ReloadError> {
         let next = self.generation + 1;
+        note_former_limits(&mut overlay, &self.conf, &conf);
         if overlay != self.overlay {
             // On disk first: a group must not go on without what has not moved, and a restart must
-            // not forget that bans were lifted.
+            // not forget that bans were lifted, or which limits there were.
             overlay.write(self.data_dir())?;
         }
         let written = active::write_overlaid(&conf.srv.data.dir, next, &texts, &overlay);
@@ -116,8 +120,14 @@ impl InForce {
 
     /// Publishes again what this master had in force before a newer one published.
     pub fn publish_again(&mut self) -> Result<u64, ActiveError> {
-        let next = self.runtime.generation().saturating_add(1);
-        active::write_overlaid(self.data_dir(), next, &self.texts, &self.overlay)?;
+        let newer = self.runtime.generation();
+        let next = newer.saturating_add(1);
+        let mut overlay = self.overlay.clone();
+        if let Ok(newer) = active::read(self.data_dir(), newer) {
+            note_former_limits(&mut overlay, &newer, &self.conf);
+        }
+        active::write_overlaid(self.data_dir(), next, &self.texts, &overlay)?;
+        self.overlay = overlay;
         Ok(self.set_generation(next))
     }
 
@@ -133,10 +143,63 @@ impl InForce {
         let reason = match active::read_texts(self.data_dir(), self.generation) {
             Ok(texts) if texts == self.texts => return Ok(None),
             Ok(_) => "its texts are others".to_owned(),
-            Err(error) => with_sources(&error),
+            Err(error) => with_causes(&error),
         };
         active::write_overlaid(self.data_dir(), self.generation, &self.texts, &self.overlay)?;
         store::give_access_to_generation(&self.conf, self.generation);
         Ok(Some(reason))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "<limit policy='total' max='9'/>";
+    const TWO: &str = "<limit policy='total' max='9'/><limit policy='count'/>";
+
+    /// A shared business with these limits.
+    fn texts(dir: &Path, limits: &str) -> Texts {
+        let srv = format!(
+            "<srv><data dir='{}'/><cluster name='c' secret-file='s'><node>127.0.0.1:1</node>\
+             </cluster></srv>",
+            dir.display()
+        );
+        let map = format!(
+            "<map><group name='g' files='1' key-nodes='1'/><biz id='1' name='b' key='string' \
+             share='cluster' hosts='2'>{limits}</biz></map>"
+        );
+        Texts::of(srv, map)
+    }
+
+    fn conf(texts: &Texts) -> Conf {
+        Conf::parse("srv.xml", &texts.srv, "map.xml", &texts.map).expect("no fault")
+    }
+
+    #[test]
+    fn a_generation_names_the_limits_before_it_also_those_of_a_newer_master_that_failed() {
+        let owned = tempfile::tempdir().expect("a directory");
+        let dir = owned.path();
+        let runtime = Runtime::create_or_open(dir).expect("made");
+        let [one, two] = [ONE, TWO].map(|limits| texts(dir, limits));
+        let overlay = Overlay::default();
+        let tokens = conf(&one).srv.read_tokens().expect("none");
+        active::write_overlaid(dir, 1, &one, &overlay).expect("written");
+        runtime.publish(1);
+        let board = TokenBoard::new(&tokens).expect("a board");
+        let mut in_force = InForce::new(1, conf(&one), one, overlay.clone(), runtime, board);
+        active::write_overlaid(dir, 2, &two, &overlay).expect("written");
+        in_force.runtime().publish(2);
+        assert_eq!(in_force.publish_again().expect("published"), 3);
+        let lengths = |overlay: &Overlay| -> Vec<usize> {
+            overlay.former(1).iter().map(|limits| limits.limits.len()).collect()
+        };
+        let published = |generation| active::read_overlay(dir, generation).expect("read");
+        assert_eq!(lengths(&published(3)), [2]);
+        let overlay = in_force.overlay().clone();
+        let published_as = in_force.publish(conf(&two), two, &tokens, overlay);
+        assert_eq!(published_as.expect("published"), 4);
+        assert_eq!(lengths(&published(4)), [2, 1]);
+        assert_eq!(Overlay::read(dir).expect("read"), published(4));
     }
 }

@@ -6,6 +6,8 @@
 mod change_notes;
 mod children;
 pub mod command;
+pub mod conf_trust;
+mod data_directory;
 mod detached;
 pub mod error;
 mod files;
@@ -16,6 +18,7 @@ pub mod needs_restart;
 pub mod notify;
 pub mod preparing_child;
 mod reload;
+mod room;
 mod run;
 mod stale_processes;
 mod start;
@@ -24,6 +27,6 @@ mod take_over;
 mod upgrade;
 
 pub use error::MasterError;
-pub use forecast::{Forecast, forecast};
+pub use forecast::{Forecast, forecast, restart_needs};
 pub use run::Ended;
 pub use start::{Start, serve};

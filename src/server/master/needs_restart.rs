@@ -43,6 +43,13 @@ pub enum RestartNeed {
     },
 }
 
+impl RestartNeed {
+    /// Whether the end of a move makes it possible.
+    pub fn is_of_a_move(&self) -> bool {
+        matches!(self, RestartNeed::SecondChange { .. })
+    }
+}
+
 impl std::fmt::Display for RestartNeed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -7,21 +7,28 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use crate::process::account::Account;
+use super::room::lacking_room;
+use crate::account::Account;
 use crate::process::message::Loss;
+use crate::process::result_files::Cause;
 use frs::base::clock;
 use frs::base::sys::EXIT_SIGBUS;
 use frs::base::sys::process::{self, Exit, Forked, Pid, PollFd, PollFlags, Signal, Signals};
 use frs::conf::{Conf, MoveMode, Overlay};
-use frs::inspect::{MovePlan, plan_moves};
+use frs::inspect::{MovePlan, MoveRefusal, fresh_records, plan_moves};
 use frs::store::{self, Moves, Prepared, Preparing, Unserved};
 
 /// Why the store was not prepared.
 #[derive(Debug, thiserror::Error)]
 pub enum PrepareError {
     /// The store's reason.
-    #[error("{0}")]
-    Store(String),
+    #[error("{words}")]
+    Refused {
+        /// What kind it is.
+        cause: Cause,
+        /// The reason, one line or more.
+        words: String,
+    },
     /// The child ended without an answer.
     #[error("the process that prepares the store ended with {0}")]
     Died(Exit),
@@ -40,6 +47,8 @@ impl PrepareError {
 
 /// Begins the lines that say how far the child is, before its answer.
 const PROGRESS: &str = "progress ";
+/// Begins the lines that say which records begin anew, before its answer.
+const FRESH: &str = "fresh ";
 
 /// When the child prepares the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,9 +75,8 @@ pub struct Work {
 impl Work {
     /// Prepares the store. A group with another geometry than its files begins to move, if it loses
     /// nothing by that or may.
-    fn run(self, conf: &Conf, progress: store::Progress<'_>) -> Result<Prepared, String> {
-        let text = |error: &dyn std::fmt::Display| error.to_string();
-        let overlay = Overlay::read(&conf.srv.data.dir).map_err(|error| text(&error))?;
+    fn run(self, conf: &Conf, progress: store::Progress<'_>) -> Result<Prepared, Refused> {
+        let overlay = Overlay::read(&conf.srv.data.dir).map_err(Refused::fault)?;
         let mut in_force = overlay.moving().clone();
         if self.loss == Loss::Allowed {
             in_force.values_mut().for_each(|mode| *mode = MoveMode::Lossy);
@@ -76,10 +84,16 @@ impl Work {
         let lossy = self.loss != Loss::Refused;
         let mut moves = Moves { in_force, lossy, ..Moves::default() };
         if self.how != How::AfterFault {
-            let plans = plan_moves(conf, clock::now()).map_err(|error| text(&error))?;
-            let faults: Vec<String> = plans.iter().filter_map(|plan| refusal(plan, self)).collect();
+            let plans = plan_moves(conf, clock::now()).map_err(Refused::fault)?;
+            let faults: Vec<Refused> =
+                plans.iter().filter_map(|plan| refusal(plan, self)).collect();
             if !faults.is_empty() {
-                return Err(faults.join("\n"));
+                return Err(Refused::all(faults));
+            }
+            // At a start a new group without room costs that group. One that has files is sound.
+            let is_refused = self.how == How::Beside || !plans.is_empty();
+            if let Some(words) = lacking_room(conf, &plans).filter(|_| is_refused) {
+                return Err(Refused { cause: Cause::NoRoom, words });
             }
             plans.iter().for_each(log_plan);
             moves.begin = plans.into_iter().map(|plan| plan.name).collect();
@@ -87,28 +101,76 @@ impl Work {
         let how = Preparing { moves: &moves, accepts_loss: self.accepts_loss, progress };
         let prepared = match self.how {
             How::AtStart => store::prepare_at_start(conf, how),
-            How::Beside => store::prepare_with(conf, how),
+            How::Beside => store::prepare_beside(conf, how),
             How::AfterFault => store::prepare_after_fault(conf, how),
         };
-        prepared.map_err(|error| text(&error))
+        prepared.map_err(Refused::of_store)
+    }
+}
+
+/// Why a configuration is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refused {
+    cause: Cause,
+    /// A line or more.
+    pub words: String,
+}
+
+impl Refused {
+    fn fault(error: impl std::fmt::Display) -> Refused {
+        Refused { cause: Cause::Fault, words: error.to_string() }
+    }
+
+    fn of_store(error: store::Error) -> Refused {
+        let cause = match &error {
+            store::Error::Moving { .. } => Cause::Moving,
+            error if error.is_no_room() => Cause::NoRoom,
+            _ => Cause::Fault,
+        };
+        Refused { cause, words: error.to_string() }
+    }
+
+    /// All of them, under the cause that they share.
+    fn all(refused: Vec<Refused>) -> Refused {
+        let first = refused.first().map_or(Cause::Fault, |refused| refused.cause);
+        let is_shared = refused.iter().all(|refused| refused.cause == first);
+        let lines: Vec<String> = refused.into_iter().map(|refused| refused.words).collect();
+        Refused { cause: if is_shared { first } else { Cause::Fault }, words: lines.join("\n") }
     }
 }
 
 /// How records are lost on purpose where a start refuses to.
-pub(super) const LOSE_AFTER_A_START: &str =
+const LOSE_AFTER_A_START: &str =
     "write the former settings back, start, and then run: frs reload --lossy";
 
 /// Why a group does not begin to move.
-fn refusal(plan: &MovePlan, work: Work) -> Option<String> {
+pub(super) fn refusal(plan: &MovePlan, work: Work) -> Option<Refused> {
     if let Some(refusal) = &plan.refusal {
-        return Some(refusal.to_string());
+        let cause = match refusal {
+            MoveRefusal::UnderWay { .. } | MoveRefusal::NoCheckpoint { .. } => Cause::Moving,
+            MoveRefusal::Hash { .. } | MoveRefusal::KnownKeys { .. } => Cause::Fault,
+        };
+        return Some(Refused { cause, words: refusal.to_string() });
     }
     let loss = plan.loss().filter(|_| work.loss == Loss::Refused)?;
     let cure = match work.how {
         How::AtStart => LOSE_AFTER_A_START,
         How::Beside | How::AfterFault => "run: frs reload --lossy, or say lossy=true with the PUT",
     };
-    Some(format!("{loss}: to lose them, {cure}"))
+    Some(Refused::fault(format!("{loss}: to lose them, {cure}")))
+}
+
+/// Logs which records begin anew, and says so to the master.
+fn fresh_lines(conf: &Conf, work: Work) -> String {
+    if work.how == How::AfterFault {
+        return String::new();
+    }
+    let fresh = fresh_records(conf, clock::now()).unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot tell which records begin anew");
+        Vec::new()
+    });
+    fresh.iter().for_each(|biz| tracing::warn!("{biz}"));
+    fresh.iter().map(|biz| format!("{FRESH}{biz}\n")).collect()
 }
 
 fn log_plan(plan: &MovePlan) {
@@ -137,6 +199,8 @@ pub struct Preparation {
     reader: PipeReader,
     /// What it has written.
     text: Vec<u8>,
+    /// Which records begin anew, a line each.
+    fresh: Vec<String>,
     exit: Option<Exit>,
 }
 
@@ -153,7 +217,8 @@ impl Preparation {
                 std::process::exit(i32::from(told.is_err()));
             }
             Forked::Parent(child) => {
-                Ok(Preparation { child, reader, text: Vec::new(), exit: None })
+                let (text, fresh) = (Vec::new(), Vec::new());
+                Ok(Preparation { child, reader, text, fresh, exit: None })
             }
         }
     }
@@ -184,12 +249,24 @@ impl Preparation {
     /// How far the child is, if it has said so since the last call.
     fn take_progress(&mut self) -> Option<String> {
         let mut last = None;
-        while self.text.starts_with(PROGRESS.as_bytes()) {
+        loop {
+            let begins = |word: &str| self.text.starts_with(word.as_bytes());
+            let Some(word) = [PROGRESS, FRESH].into_iter().find(|word| begins(word)) else { break };
             let Some(end) = self.text.iter().position(|&byte| byte == b'\n') else { break };
             let line: Vec<u8> = self.text.drain(..=end).collect();
-            last = Some(String::from_utf8_lossy(&line[PROGRESS.len()..end]).into_owned());
+            let words = String::from_utf8_lossy(&line[word.len()..end]).into_owned();
+            match word {
+                FRESH => self.fresh.push(words),
+                _ => last = Some(words),
+            }
         }
         last
+    }
+
+    /// Which records begin anew, a line each, once the answer [is complete](Preparation::is_done).
+    pub fn take_fresh(&mut self) -> Vec<String> {
+        self.take_progress();
+        std::mem::take(&mut self.fresh)
     }
 
     /// The child's answer, once it [is complete](Preparation::is_done).
@@ -283,10 +360,11 @@ fn in_child(
                 tracing::info!("{words}");
                 let _ = (&*writer).write_all(format!("{PROGRESS}{words}\n").as_bytes());
             };
+            let _ = (&*writer).write_all(fresh_lines(conf, work).as_bytes());
             encode(&work.run(conf, &progress))
         }
-        Ok(false) => "error the master has ended\n".to_owned(),
-        Err(error) => format!("error {error}\n"),
+        Ok(false) => encode(&Err(Refused::fault("the master has ended"))),
+        Err(error) => encode(&Err(Refused::fault(error))),
     }
 }
 
@@ -305,9 +383,9 @@ fn asked_to_end(signals: &Signals, reload_wanted: &mut bool) -> io::Result<bool>
     Ok(false)
 }
 
-fn encode(result: &Result<Prepared, String>) -> String {
+fn encode(result: &Result<Prepared, Refused>) -> String {
     match result {
-        Err(error) => format!("error {error}\n"),
+        Err(Refused { cause, words }) => format!("error {} {words}\n", cause.word()),
         Ok(prepared) => {
             let moving: Vec<String> = prepared.moving.iter().map(moving_word).collect();
             let unserved = prepared.unserved.iter();
@@ -345,7 +423,9 @@ fn moving_of(word: &str) -> (String, MoveMode) {
 fn decode(text: &str) -> Option<Result<Prepared, PrepareError>> {
     let text = text.strip_suffix('\n')?;
     if let Some(error) = text.strip_prefix("error ") {
-        return Some(Err(PrepareError::Store(error.to_owned())));
+        let (cause, words) = error.split_once(' ')?;
+        let (cause, words) = (Cause::of(cause)?, words.to_owned());
+        return Some(Err(PrepareError::Refused { cause, words }));
     }
     let mut lines = text.strip_prefix("ok ")?.split('\n');
     let (recovered_slots, dropped_nodes) = lines.next()?.split_once(' ')?;
@@ -389,7 +469,12 @@ mod tests {
             assert_eq!(decode(&text).expect("whole").expect("no error"), prepared);
             assert!(decode(text.trim_end()).is_none(), "cut off");
         }
-        assert!(matches!(decode("error a\nb\n"), Some(Err(PrepareError::Store(e))) if e == "a\nb"));
+        let refused = Refused { cause: Cause::NoRoom, words: "a\nb c".into() };
+        let Some(Err(PrepareError::Refused { cause, words })) = decode(&encode(&Err(refused)))
+        else {
+            panic!("a refusal");
+        };
+        assert_eq!((cause, &*words), (Cause::NoRoom, "a\nb c"));
         assert!(decode("").is_none());
     }
 }

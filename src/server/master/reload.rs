@@ -11,17 +11,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::children::ChildRequests;
+use super::conf_trust;
 use super::error::ReloadError;
 use super::in_force::InForce;
 use super::needs_restart;
 use super::preparing_child::{How, Preparation, Work};
-use crate::process::account::Account;
+use crate::account::Account;
 use crate::process::message::{NumberedAsk, ReloadOptions};
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{Exit, Pid};
 use frs::conf::{Cluster, ClusterSecrets, Conf, EpochRaise, Group, LoadedConf, RespTokens};
-use frs::store::{self, Prepared, Unserved};
+use frs::store::{self, FilesBefore, Prepared, Runtime, Unserved};
 
 /// Time limit for acknowledgements. Processes that exceed it are named.
 const ACKNOWLEDGE: Duration = Duration::from_secs(2);
@@ -56,7 +57,7 @@ impl ReloadAnswer {
     /// The answer to a refused request.
     pub fn refusal(report: ReportTo, error: &ReloadError) -> ReloadAnswer {
         let faults = error.to_string().lines().map(str::to_owned).collect();
-        ReloadAnswer { report, result: Reloaded::Refused { faults } }
+        ReloadAnswer { report, result: Reloaded::Refused { cause: error.cause(), faults } }
     }
 
     /// Writes the result down for the processes that wait for it.
@@ -90,11 +91,20 @@ pub(super) struct ReloadCandidate {
     secrets: Option<ClusterSecrets>,
     tokens: RespTokens,
     lift_bans: Option<u32>,
+    /// map.xml is put back if it is refused.
+    pub is_edit: bool,
+    /// The files before it.
+    pub files: FilesBefore,
     /// Another reload was requested while this one was prepared.
     pub again: bool,
 }
 
 impl ReloadCandidate {
+    /// Which records begin anew, a line each.
+    pub fn take_fresh(&mut self) -> Vec<String> {
+        self.preparation.take_fresh()
+    }
+
     /// The result of the preparation. A group of `groups`, which are in force already, may fail: it
     /// stays unserved. A new group that fails refuses the reload.
     pub fn answer(self, groups: &[Group]) -> Result<PreparedConf, ReloadError> {
@@ -111,11 +121,20 @@ impl ReloadCandidate {
     }
 }
 
+/// Removes the files that were made for a configuration that is not taken.
+pub(super) fn take_back(files: &FilesBefore, runtime: &Runtime) {
+    if let Err(error) = files.take_back(runtime) {
+        tracing::error!(%error, "files of the refused configuration are left: remove them");
+    }
+}
+
 /// A published generation that processes take in turn.
 struct Acknowledging {
     report: ReportTo,
     generation: u64,
     published_ns: u64,
+    /// Which records begin anew, a line each.
+    fresh: Vec<String>,
 }
 
 /// All reloads that are wanted or in progress.
@@ -207,6 +226,7 @@ impl Reloads {
         options: ReloadOptions,
     ) -> Result<(), ReloadError> {
         let (checked, secrets) = Account::as_root(account, || {
+            conf_trust::look(conf_dir)?;
             let checked = Conf::load_texts(conf_dir, in_force.settings())?;
             let checked = store::settled(checked, &in_force.conf().map.groups)?;
             let secrets = checked.conf.srv.cluster.as_ref().map(Cluster::secrets).transpose()?;
@@ -220,8 +240,9 @@ impl Reloads {
         if !refused.is_empty() {
             return Err(ReloadError::Changes(refused));
         }
-        let ReloadOptions { loss, lift_bans } = options;
+        let ReloadOptions { loss, lift_bans, is_edit } = options;
         let work = Work { how: How::Beside, loss, accepts_loss: false };
+        let files = FilesBefore::look(&checked.conf, in_force.conf());
         let preparation = Preparation::start(&checked.conf, work, account)?;
         let checked = Box::new(checked);
         self.candidate = Some(ReloadCandidate {
@@ -231,6 +252,8 @@ impl Reloads {
             secrets,
             tokens,
             lift_bans,
+            is_edit,
+            files,
             again: false,
         });
         Ok(())
@@ -246,9 +269,15 @@ impl Reloads {
         Ok(None)
     }
 
-    /// Breaks off the reload being prepared: the server ends.
-    pub fn break_off(&mut self) -> io::Result<()> {
-        self.candidate.take().map_or(Ok(()), |candidate| candidate.preparation.kill())
+    /// Breaks off the reload being prepared: the server ends. What it has made is removed, unless
+    /// runtime.mmap cannot be touched.
+    pub fn break_off(&mut self, runtime: Option<&Runtime>) -> io::Result<()> {
+        let Some(ReloadCandidate { preparation, files, .. }) = self.candidate.take() else {
+            return Ok(());
+        };
+        preparation.kill()?;
+        runtime.iter().for_each(|runtime| take_back(&files, runtime));
+        Ok(())
     }
 
     /// Forgets everything: another master answers the waiting processes.
@@ -265,19 +294,21 @@ impl Reloads {
     }
 
     /// Begins to wait: the report of a published generation is answered when all have taken it.
-    pub fn wait_for(&mut self, report: ReportTo, generation: u64) {
+    /// `fresh` says which records begin anew by it.
+    pub fn wait_for(&mut self, report: ReportTo, generation: u64, fresh: Vec<String>) {
         let published_ns = clock::monotonic_ns();
-        self.acknowledging.push(Acknowledging { report, generation, published_ns });
+        self.acknowledging.push(Acknowledging { report, generation, published_ns, fresh });
     }
 
     /// Answers commands that wait for an earlier reload early, so that they do not mistake the
     /// answer to the next reload for theirs.
     pub fn answer_early(&mut self, laggards: impl Fn(u64) -> Vec<String>) -> Vec<ReloadAnswer> {
         let mut answers = Vec::new();
-        for Acknowledging { report, generation, .. } in &mut self.acknowledging {
+        for Acknowledging { report, generation, fresh, .. } in &mut self.acknowledging {
             let (begun_ns, generation) = (report.begun_ns.take(), *generation);
             if begun_ns.is_some() {
-                let result = Reloaded::Taken { generation, laggards: laggards(generation) };
+                let (laggards, fresh) = (laggards(generation), fresh.clone());
+                let result = Reloaded::Taken { generation, laggards, fresh };
                 answers.push(ReloadAnswer { report: ReportTo { begun_ns, asked: None }, result });
             }
         }
@@ -290,7 +321,7 @@ impl Reloads {
         laggards: impl Fn(u64) -> Vec<String>,
     ) -> Vec<ReloadAnswer> {
         let mut answers = Vec::new();
-        self.acknowledging.retain(|Acknowledging { report, generation, published_ns }| {
+        self.acknowledging.retain(|Acknowledging { report, generation, published_ns, fresh }| {
             let (generation, laggards) = (*generation, laggards(*generation));
             let waited_ns = clock::monotonic_ns().saturating_sub(*published_ns);
             if !laggards.is_empty() && u128::from(waited_ns) < ACKNOWLEDGE.as_nanos() {
@@ -301,7 +332,7 @@ impl Reloads {
             for laggard in &laggards {
                 tracing::warn!(generation, "{laggard} has not acknowledged the new configuration");
             }
-            let result = Reloaded::Taken { generation, laggards };
+            let result = Reloaded::Taken { generation, laggards, fresh: fresh.clone() };
             answers.push(ReloadAnswer { report: *report, result });
             false
         });

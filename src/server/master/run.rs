@@ -20,6 +20,7 @@ mod moves;
 mod overlays;
 mod publish;
 
+use frs::base::causes::with_causes;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd;
@@ -30,18 +31,19 @@ use std::time::Instant;
 use self::moves::Moves;
 use super::change_notes::{ChangeNotes, GenerationChange};
 use super::children::{Children, NewChild, Spawned};
-use super::error::{MasterError, ReloadError, with_sources};
+use super::error::{MasterError, ReloadError};
 use super::files::{self, Files, Watched};
 use super::in_force::InForce;
 use super::notify::Notifier;
-use super::reload::{AskedReload, ReloadAnswer, Reloads, ReportTo};
+use super::reload::{self, AskedReload, ReloadAnswer, Reloads, ReportTo};
 use super::supervise::{Ending, Event, Order};
 use super::take_over::OlderMaster;
 use super::upgrade::{Estate, Program, UpgradeEnd, Upgrades};
+use crate::account::Account;
 use crate::net::listeners::{ListeningSockets, Share};
-use crate::process::account::Account;
 use crate::process::bells::Bells;
 use crate::process::child::ForkedChild;
+use crate::process::live_lock::LiveLock;
 use crate::process::lock::DataLock;
 use crate::process::log;
 use crate::process::lossy_request;
@@ -49,8 +51,8 @@ use crate::process::message::{ReloadOptions, ToChild};
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{self, ChildChange, Pid, PollFd, PollFlags, Signal, Signals};
-use frs::conf::ClusterSecrets;
-use frs::store::{ChildRole, Damage};
+use frs::conf::{ClusterSecrets, Group};
+use frs::store::{self, ChildRole, Damage};
 
 /// How [`serve`](super::serve) returned.
 pub enum Ended {
@@ -67,6 +69,8 @@ pub(super) struct MasterParts {
     pub account: Option<Account>,
     pub signals: Signals,
     pub lock: DataLock,
+    /// None: the live files are in the data directory.
+    pub live_lock: Option<LiveLock>,
     pub listeners: ListeningSockets,
     pub older: Option<OlderMaster>,
     pub notifier: Notifier,
@@ -85,6 +89,7 @@ pub(super) struct Master {
     signals: Signals,
     /// None after the handover.
     lock: Option<DataLock>,
+    live_lock: Option<LiveLock>,
     listeners: ListeningSockets,
     in_force: InForce,
     children: Children,
@@ -116,6 +121,7 @@ impl Master {
             account: parts.account,
             signals: parts.signals,
             lock: Some(parts.lock),
+            live_lock: parts.live_lock,
             listeners: parts.listeners,
             children: Children::new(&parts.in_force.conf().srv, now),
             changes: ChangeNotes::new(parts.in_force.data_dir()),
@@ -145,10 +151,14 @@ impl Master {
         match child {
             Some(child) => Ok(Ended::Child(Box::new(self.into_forked_child(child)))),
             None => {
-                self.reloads.break_off()?;
+                // A damaged runtime.mmap is not touched any more.
+                let runtime = self.failure.is_none().then(|| self.in_force.runtime());
+                if let Err(error) = self.reloads.break_off(runtime) {
+                    tracing::error!(%error, "the preparation of a reload was not broken off");
+                }
                 let failure = self.failure.take();
-                self.close(failure.is_some());
-                failure.map_or(Ok(Ended::Stopped), Err)
+                let closed = self.close(failure.is_some());
+                failure.map_or(closed.map(|()| Ended::Stopped), Err)
             }
         }
     }
@@ -355,7 +365,9 @@ impl Master {
         }
         let is_own = !self.upgrades.is_giving_away();
         let (in_force, lock) = (&self.in_force, self.lock.as_mut());
-        if let Err(damage) = self.files.look(Watched { in_force, lock, is_own }, now) {
+        let live_lock = self.live_lock.as_mut();
+        let watched = Watched { in_force, lock, live_lock, is_own };
+        if let Err(damage) = self.files.look(watched, now) {
             self.fail(damage, events);
         }
     }
@@ -371,28 +383,35 @@ impl Master {
         events.push_back(Event::End(Ending::Finish));
     }
 
-    fn close(mut self, is_damaged: bool) {
+    /// # Errors
+    /// Not all is on the disk.
+    fn close(mut self, is_damaged: bool) -> Result<(), MasterError> {
         let restarts = self.children.restarts();
         // Before the older master lets go, it owns lock, files and sockets. After the handover
         // there is no lock here, and the newer master owns them.
         let (None, Some(lock)) = (&self.older, self.lock.take()) else {
             tracing::info!(restarts, "ended; another master serves");
-            return;
+            return Ok(());
         };
-        if is_damaged {
+        if self.children.lost_last_pass() {
+            tracing::error!("the keeper died before the last checkpoint was made");
+            // The keeper, which writes it otherwise, is dead.
+            let failing = self.in_force.runtime().checkpoints_failing_since();
+            let since_ms = failing.unwrap_or_else(clock::now);
+            self.in_force.runtime().set_checkpoints_failing(Some(since_ms));
+        }
+        let closed = if is_damaged {
             files::close_damaged(self.in_force.runtime());
+            Ok(())
         } else {
-            files::close_clean(self.in_force.conf());
-        }
-        let raised = self.account.as_ref().map_or(Ok(()), Account::raise);
-        if let Err(error) = raised {
-            tracing::warn!(%error, "cannot act as root again");
-        }
-        self.listeners.remove_files();
+            files::close_clean(self.in_force.conf())
+        };
+        self.listeners.remove_files(self.account.as_ref());
         if let Err(error) = lock.give_back() {
             tracing::warn!(%error, "cannot empty the lock file");
         }
         tracing::info!(restarts, "stopped");
+        closed
     }
 
     // Reloads.
@@ -424,7 +443,7 @@ impl Master {
         let options =
             options.unwrap_or_else(|| lossy_request::take(self.in_force.data_dir()).into());
         if let Err(error) = self.prepare_reload(report, options) {
-            self.refuse(report, &error);
+            self.refuse_reload(report, &error, options.is_edit);
         }
     }
 
@@ -447,19 +466,41 @@ impl Master {
         }
     }
 
+    /// Groups of the configuration in force that a reload does not bring back, a line each.
+    fn unserved_words(&self) -> Vec<String> {
+        let runtime = self.in_force.runtime();
+        let groups = &self.in_force.conf().map.groups;
+        let unserved = groups.iter().filter(|group| !runtime.is_served(&group.name));
+        let words = |group: &Group| {
+            format!(
+                "group {} is not served: its items answer `store` until a start finds its files \
+                 sound",
+                group.name
+            )
+        };
+        unserved.map(words).collect()
+    }
+
     /// Advances the current reload, if possible.
     fn follow_reload(&mut self, events: &mut VecDeque<Event>) -> io::Result<()> {
-        if let Some(candidate) = self.reloads.take_prepared()? {
+        if let Some(mut candidate) = self.reloads.take_prepared()? {
+            let mut fresh = candidate.take_fresh();
             let (report, again) = (candidate.report, candidate.again);
+            let is_edit = candidate.is_edit;
+            let files = std::mem::take(&mut candidate.files);
             let old = self.in_force.generation();
             match self.publish(candidate, events) {
                 Ok(generation) => {
                     if report.asked.is_none() {
                         self.changes.note_reload(GenerationChange { old, new: generation });
                     }
-                    self.reloads.wait_for(report, generation);
+                    fresh.extend(self.unserved_words());
+                    self.reloads.wait_for(report, generation, fresh);
                 }
-                Err(error) => self.refuse(report, &error),
+                Err(error) => {
+                    reload::take_back(&files, self.in_force.runtime());
+                    self.refuse_reload(report, &error, is_edit);
+                }
             }
             if again {
                 self.begin_reload(None);
@@ -472,15 +513,21 @@ impl Master {
         Ok(())
     }
 
-    fn refuse(&mut self, report: ReportTo, error: &ReloadError) {
-        self.in_force.runtime().count_refused_reload(clock::now());
+    fn refuse_reload(&mut self, report: ReportTo, error: &ReloadError, is_edit: bool) {
+        let runtime = self.in_force.runtime();
+        runtime.count_refused_reload(clock::now());
+        if !is_edit {
+            runtime.set_reload_refused();
+        }
+        self.refuse(report, error, "the new configuration is refused; the old one stays in force");
+    }
+
+    /// Logs the faults and then what is refused, and answers.
+    fn refuse(&mut self, report: ReportTo, error: &ReloadError, words: &str) {
         let answer = ReloadAnswer::refusal(report, error);
-        let Reloaded::Refused { faults } = &answer.result else { return };
+        let Reloaded::Refused { faults, .. } = &answer.result else { return };
         faults.iter().for_each(|fault| tracing::error!("{fault}"));
-        tracing::error!(
-            faults = faults.len(),
-            "the new configuration is refused; the old one stays in force"
-        );
+        tracing::error!(faults = faults.len(), "{words}");
         self.answer(answer);
     }
 
@@ -502,13 +549,16 @@ impl Master {
         if let Err(error) = answer.write_down(self.in_force.data_dir()) {
             tracing::error!(%error, "cannot write the result of the reload");
         }
+        for path in ReloadOutcome::files(self.in_force.data_dir()) {
+            store::give_access_to_read(self.in_force.conf(), &path);
+        }
     }
 
     fn reloaded_words(&self, result: &Reloaded) -> String {
         let words = self.status_words();
         match result {
             Reloaded::Taken { .. } => words,
-            Reloaded::Refused { faults } => {
+            Reloaded::Refused { faults, .. } => {
                 format!(
                     "{words}; the last reload was refused, {} faults: see the log",
                     faults.len()
@@ -571,7 +621,7 @@ impl Master {
                 tracing::warn!(generation, "the previous configuration is in force again");
             }
             Err(error) => tracing::error!(
-                error = with_sources(&error),
+                error = with_causes(&error),
                 "the new binary's configuration stays in force: reload"
             ),
         }
@@ -590,7 +640,7 @@ impl Master {
         // This master must not block the end of the new one or its next start.
         self.children.forget_listeners();
         self.listeners = ListeningSockets::default();
-        self.lock = None;
+        (self.lock, self.live_lock) = (None, None);
         self.notifier.fall_silent();
         self.reloads.forget();
         events.push_back(Event::End(Ending::HandOver));

@@ -36,6 +36,11 @@ pub(super) fn end_stopped(runtime: &Runtime) {
     }
 }
 
+/// Whether a process is stopped by a signal.
+pub(super) fn is_stopped(pid: u32) -> bool {
+    OrphanProcess::of(pid).is_ok_and(|process| process.state == 'T')
+}
+
 /// Returns whether it killed the process.
 fn end_if_stopped(runtime: &Runtime, slot: &SlotStatus) -> io::Result<bool> {
     let Some(pid) = i32::try_from(slot.pid).ok().and_then(rustix::process::Pid::from_raw) else {

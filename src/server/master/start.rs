@@ -4,10 +4,11 @@
 //! before the directory's lock is held.
 
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::time::Duration;
 
+use super::conf_trust;
+use super::data_directory;
 use super::error::MasterError;
 use super::in_force::InForce;
 use super::inherit::{Inherited, Predecessor};
@@ -17,14 +18,16 @@ use super::run::{Ended, Master, MasterParts};
 use super::stale_processes;
 use super::take_over::OlderMaster;
 use super::upgrade::Program;
+use crate::account::Account;
 use crate::buffer_sizes::BUFFER_SIZES;
 use crate::net::listeners::{Given, ListenError, ListeningSockets, OtherAddresses, ServedAddress};
-use crate::process::account::Account;
 use crate::process::bells::Bells;
 use crate::process::conf_guard::Guard;
-use crate::process::lock::DataLock;
+use crate::process::live_lock::LiveLock;
+use crate::process::lock::{self, DataLock};
 use crate::process::log;
 use crate::process::message::Loss;
+use crate::process::pending_edit;
 use crate::process::result_files::ReloadOutcome;
 use crate::process::token_board::TokenBoard;
 use frs::base::clock;
@@ -34,6 +37,7 @@ use frs::conf::active;
 use frs::conf::memory_bound::Memory;
 use frs::conf::{ClusterKeys, ClusterSecrets};
 use frs::conf::{Conf, LoadedConf, Overlay, Settings, Texts, report};
+use frs::service::note_limits_in_force;
 use frs::store::{self, LINGERING, Prepared, Runtime};
 
 /// Time limit for the workers of a dead master to end.
@@ -60,12 +64,24 @@ pub struct Start<'a> {
 /// # Errors
 /// The server does not start, or ends; the error gives the reason.
 pub fn serve(how: Start<'_>) -> Result<Ended, MasterError> {
-    start(how).inspect_err(|error| {
+    start(how).map_err(|error| after_edit(how, error)).inspect_err(|error| {
         // Log the error to the log's file as well.
         if log::file_path().is_some() {
             error.to_string().lines().for_each(|line| tracing::error!("{line}"));
         }
     })
+}
+
+/// Tells of a change that the keeper before has left, if there is one: no keeper runs to take it
+/// back.
+fn after_edit(how: Start<'_>, error: MasterError) -> MasterError {
+    let data_dir = Conf::data_dir(how.conf_dir, how.settings).ok();
+    // Of a server that runs it is no left one.
+    let left = data_dir.filter(|data_dir| lock::holder(data_dir).is_err());
+    match left.map(|data_dir| pending_edit::path_in(&data_dir)).filter(|path| path.exists()) {
+        Some(path) => MasterError::AfterEdit { source: Box::new(error), path },
+        None => error,
+    }
 }
 
 fn start(
@@ -75,8 +91,11 @@ fn start(
     // As early as possible: until then a signal to rotate or reload ends this process.
     let signals = take_signals()?;
     let LoadedConf { conf, texts } = load(conf_dir, settings, inherited.predecessor.is_some())?;
-    let account = find_account(&conf)?;
-    start_log(&conf, account.as_ref())?;
+    let account = find_account(conf.srv.user.as_deref())?;
+    let Inherited { sockets, mut predecessor, notifier, environment } = inherited;
+    // From here on as the user that the workers are, but for the steps that need root.
+    account.as_ref().map_or(Ok(()), Account::lower)?;
+    start_log(&conf)?;
     let _name = log::name_process("master");
     for setting in settings.iter() {
         let (name, value, from) = (setting.name(), setting.value(), setting.origin());
@@ -84,11 +103,17 @@ fn start(
     }
     look_at_machine(&conf)?;
     let data_dir = conf.srv.data.dir.clone();
-    let Inherited { sockets, mut predecessor, notifier, environment } = inherited;
-    let ClusterTies { secrets, bells } = tie_to_cluster(&conf, predecessor.as_mut())?;
-    let TakenLock { lock, older: predecessor } = take_lock(&conf, account.as_ref(), predecessor)?;
-    account.as_ref().map_or(Ok(()), Account::lower)?;
-    // As the user that the workers are.
+    let ClusterTies { secrets, bells } =
+        Account::as_root(account.as_ref(), || tie_to_cluster(&conf, predecessor.as_mut()))?;
+    match predecessor {
+        None => data_directory::make(&conf, account.as_ref())?,
+        Some(_) => data_directory::look(&conf)?,
+    }
+    let TakenLock { mut lock, older: predecessor } =
+        take_lock(&conf, account.as_ref(), predecessor)?;
+    // A server that takes over is refused below if its files name another directory.
+    let has_live = predecessor.is_none() || store::live_dir(&conf).is_dir();
+    let live_lock = if has_live { LiveLock::take(&conf)? } else { None };
     let tokens = TokenBoard::new(&conf.srv.read_tokens()?).map_err(MasterError::Tokens)?;
     let runtime = match &predecessor {
         Some(_) => open_runtime_in_use(
@@ -96,15 +121,19 @@ fn start(
             &conf,
             secrets.as_ref().map(|secrets| secrets.secret.keys()),
         )?,
-        None => open_runtime(&data_dir)?,
+        None => {
+            let runtime = open_runtime(&data_dir)?;
+            lock.hold_runtime()?;
+            runtime
+        }
     };
-    account.as_ref().map_or(Ok(()), Account::raise)?;
     if predecessor.is_none() {
-        stale_processes::end_stopped(&runtime);
+        // Before any process of this start can use a lease.
+        runtime.doubt_leases();
+        end_stopped(&runtime, account.as_ref());
     }
-    let listeners = listen(&conf, &runtime, &sockets, predecessor.is_some())?;
+    let listeners = listen(&conf, (&runtime, account.as_ref()), &sockets, predecessor.is_some())?;
     drop(sockets);
-    account.as_ref().map_or(Ok(()), Account::lower)?;
     if predecessor.is_none() {
         // Otherwise systemd does not know this process yet.
         notifier.status("preparing the store");
@@ -124,7 +153,7 @@ fn start(
     let Some(PreparedAtStart { prepared, reload_wanted }) = prepared else {
         tracing::info!("stopped while the store was being prepared");
         if predecessor.is_none() {
-            listeners.remove_files();
+            listeners.remove_files(account.as_ref());
         }
         return Ok(Ended::Stopped);
     };
@@ -133,9 +162,11 @@ fn start(
     }
     let older = predecessor.map(OlderMaster::ask).transpose().map_err(MasterError::TakeOver)?;
     // Not earlier: until now the older master may have switched or reset something.
-    let mut overlay = Overlay::read(&data_dir)?;
-    if *overlay.moving() != prepared.moving {
-        overlay.set_moving(prepared.moving.clone());
+    let found = Overlay::read(&data_dir)?;
+    let mut overlay = found.clone();
+    overlay.set_moving(prepared.moving.clone());
+    note_limits_in_force(&mut overlay, &data_dir, &conf);
+    if overlay != found {
         overlay.write(&data_dir)?;
     }
     if overlay.degrade {
@@ -156,6 +187,7 @@ fn start(
         account,
         signals,
         lock,
+        live_lock,
         listeners,
         older,
         notifier,
@@ -191,13 +223,24 @@ fn tie_to_cluster(
 /// Reads the configuration. While an older binary serves, it waits for a change that the older
 /// master may still refuse.
 fn load(conf_dir: &Path, settings: &Settings, is_in_use: bool) -> Result<LoadedConf, MasterError> {
-    let guard = is_in_use.then(|| Guard::to_read(conf_dir, CHANGES));
-    let _guard = guard.transpose().map_err(MasterError::Change)?;
+    conf_trust::look(conf_dir)?;
+    let data_dir = Conf::data_dir(conf_dir, settings)?;
+    // Where the files name another directory by now, nobody changes them under that one's guard.
+    // What needs a restart is named later.
+    let _guard =
+        (is_in_use && data_dir.is_dir()).then(|| guard(conf_dir, &data_dir)).transpose()?;
     Ok(store::settled(Conf::load_texts(conf_dir, settings)?, &[])?)
 }
 
-fn start_log(conf: &Conf, account: Option<&Account>) -> Result<(), MasterError> {
-    log::start(&conf.srv.log, account).map_err(|source| {
+/// Keeps changes away, as the server's user: root could be led out of the data directory.
+fn guard(conf_dir: &Path, data_dir: &Path) -> Result<Guard, MasterError> {
+    let account = find_account(Conf::user(conf_dir)?.as_deref())?;
+    Account::as_user(account.as_ref(), || Guard::to_read(data_dir, CHANGES))
+        .map_err(MasterError::Change)
+}
+
+fn start_log(conf: &Conf) -> Result<(), MasterError> {
+    log::start(&conf.srv.log).map_err(|source| {
         let path = conf.srv.log.file.clone().unwrap_or_default();
         MasterError::Log { path, source }
     })
@@ -237,11 +280,11 @@ fn take_lock(
     predecessor: Option<Predecessor>,
 ) -> Result<TakenLock, MasterError> {
     let data_dir = &conf.srv.data.dir;
+    if let Some(of) = account {
+        Account::as_root(account, || lock::give_file(data_dir, of).map_err(MasterError::from))?;
+    }
     match predecessor {
-        None => {
-            make_directories(conf, account)?;
-            Ok(TakenLock { lock: DataLock::take(data_dir)?, older: None })
-        }
+        None => Ok(TakenLock { lock: DataLock::take(data_dir)?, older: None }),
         Some(Predecessor { channel, lock, .. }) => {
             Ok(TakenLock { lock: DataLock::adopt(lock, data_dir)?, older: Some(channel) })
         }
@@ -312,32 +355,39 @@ fn publish(
     Ok(next)
 }
 
-/// Opens all listeners. Workers whose master was killed hold its addresses until they notice. This
-/// waits for them, so that an operator need not know.
+/// Opens all listeners. Processes whose master was killed hold its addresses until they notice, and
+/// until the kernel has taken down their maps. This waits for them, so that an operator need not
+/// know. Whether they have slots does not matter: a process that was just forked has none yet, and
+/// one that ends may lose its sockets long after its slot.
 fn listen(
     conf: &Conf,
-    runtime: &Runtime,
+    (runtime, account): (&Runtime, Option<&Account>),
     given: &[Given],
     is_in_use: bool,
 ) -> Result<ListeningSockets, ListenError> {
-    let begun = clock::instant();
+    // A server that ends in order leaves no generation, and no process.
+    let is_after_kill = !is_in_use && runtime.generation() != 0;
+    let (begun, mut is_told) = (clock::instant(), false);
     loop {
         let served = ServedAddress::all(&conf.srv);
         match ListeningSockets::open(
+            account,
             &served,
             OtherAddresses::of(&conf.srv),
             conf.srv.workers,
             given,
         ) {
-            Err(error) if error.is_in_use() && clock::since(begun) < ORPHANS => {
-                // A killed process may lose its sockets last, after its slot is already free.
-                let is_lingering = clock::since(begun) < LINGERING;
-                if !is_lingering && !runtime.slots().iter().any(|slot| slot.alive) {
+            Err(error) if error.is_in_use() => {
+                let has_orphans = || runtime.slots().iter().any(|slot| slot.alive);
+                if !may_end_soon(clock::since(begun), is_after_kill, has_orphans) {
                     return Err(error);
+                }
+                if !std::mem::replace(&mut is_told, true) {
+                    tracing::warn!("{error}: waiting until it ends");
                 }
                 if !is_in_use {
                     // A process may have been stopped since.
-                    stale_processes::end_stopped(runtime);
+                    end_stopped(runtime, account);
                 }
                 std::thread::sleep(LOOK_AGAIN);
             }
@@ -346,29 +396,25 @@ fn listen(
     }
 }
 
-fn find_account(conf: &Conf) -> Result<Option<Account>, MasterError> {
-    let Some(user) = &conf.srv.user else { return Ok(None) };
-    Account::find(user).map_err(|source| MasterError::User { user: user.clone(), source })
+/// Whether the holder of an address may be a process of an earlier server that is about to end.
+fn may_end_soon(waited: Duration, is_after_kill: bool, has_orphans: impl FnOnce() -> bool) -> bool {
+    waited < LINGERING || waited < ORPHANS && (is_after_kill || has_orphans())
 }
 
-fn make_directories(conf: &Conf, account: Option<&Account>) -> Result<(), MasterError> {
-    let data = &conf.srv.data;
-    for path in std::iter::once(&data.dir).chain(&data.live) {
-        make_directory(path, account)
-            .map_err(|source| MasterError::Directory { path: path.clone(), source })?;
+/// Ends stopped processes of a dead master. They may be root's, if it was started without a user.
+fn end_stopped(runtime: &Runtime, account: Option<&Account>) {
+    let ended = Account::as_root(account, || {
+        stale_processes::end_stopped(runtime);
+        io::Result::Ok(())
+    });
+    if let Err(error) = ended {
+        tracing::warn!(%error, "cannot look for stopped processes as root");
     }
-    Ok(())
 }
 
-fn make_directory(path: &Path, account: Option<&Account>) -> io::Result<()> {
-    if path.is_dir() {
-        return Ok(());
-    }
-    // A process that can read a directory can lock it, so only its owner can read it. Files are
-    // opened by name.
-    std::fs::DirBuilder::new().recursive(true).mode(0o711).create(path)?;
-    // An existing directory keeps its owner: its maker chose that owner.
-    account.map_or(Ok(()), |account| account.give(path))
+fn find_account(user: Option<&str>) -> Result<Option<Account>, MasterError> {
+    let Some(user) = user else { return Ok(None) };
+    Account::find(user).map_err(|source| MasterError::User { user: user.to_owned(), source })
 }
 
 fn tell(conf: &Conf, listeners: &ListeningSockets, prepared: &Prepared, generation: u64) {
@@ -419,4 +465,17 @@ fn prepare(
 /// Whether there are groups and none of them can be served.
 fn is_without_groups(conf: &Conf, prepared: &Prepared) -> bool {
     !prepared.unserved.is_empty() && prepared.unserved.len() == conf.map.groups.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_kill_an_address_is_waited_for_whoever_has_a_slot() {
+        let (soon, later) = (LINGERING / 2, LINGERING * 2);
+        assert!(may_end_soon(soon, false, || false) && !may_end_soon(later, false, || false));
+        assert!(may_end_soon(later, true, || false) && may_end_soon(later, false, || true));
+        assert!(!may_end_soon(ORPHANS, true, || true), "not without end");
+    }
 }

@@ -27,7 +27,8 @@ const FINISH_MS: u64 = 4_500;
 const DRAIN_MS: u64 = 62_000;
 /// The courier is killed this long after the request to end.
 const COURIER_END_MS: u64 = 150;
-/// The keeper is killed this long after the request to end.
+/// The keeper is killed this long after the request to end. One that is stopped by a signal is
+/// killed then in its last checkpoint, too.
 const KEEPER_END_MS: u64 = 300;
 
 /// How the server is to end.
@@ -145,6 +146,8 @@ pub struct Supervisor {
     has_envoy: bool,
     /// The keeper makes a last checkpoint at the end, however long that takes.
     has_last_pass: bool,
+    /// The keeper died in its last checkpoint.
+    lost_last_pass: bool,
     sets: u16,
     processes: Vec<Process>,
     vacancies: Vec<Vacancy>,
@@ -163,6 +166,7 @@ impl Supervisor {
             has_courier: false,
             has_envoy: false,
             has_last_pass: false,
+            lost_last_pass: false,
             sets: workers,
             processes: Vec::new(),
             vacancies: needed_roles(workers, false, false).map(vacancy).collect(),
@@ -199,6 +203,11 @@ impl Supervisor {
         self.has_last_pass = false;
     }
 
+    /// Whether the keeper died before its last checkpoint was made.
+    pub fn lost_last_pass(&self) -> bool {
+        self.lost_last_pass
+    }
+
     /// Handles an event and appends the resulting orders.
     pub fn decide(&mut self, event: Event, now_ms: u64, orders: &mut Vec<Order>) {
         match event {
@@ -207,8 +216,8 @@ impl Supervisor {
             Event::SpawnFailed(role) => self.vacate(role, 0, now_ms),
             Event::Ready(pid) => self.with(pid, |process| process.ready = true),
             Event::Ended(pid, exit) => self.process_ended(pid, exit, now_ms, orders),
-            Event::Stopped(pid) => self.with(pid, |process| process.stopped = true),
-            Event::Continued(pid) => self.with(pid, |process| process.stopped = false),
+            Event::Stopped(pid) => self.set_stopped(pid, true, now_ms),
+            Event::Continued(pid) => self.set_stopped(pid, false, now_ms),
             Event::ListenerSets(sets) => self.sets = self.sets.max(sets),
             Event::Resize(workers) => self.resize(workers, now_ms),
             Event::Cluster(change) => self.change_cluster(change, now_ms),
@@ -270,6 +279,23 @@ impl Supervisor {
         }
     }
 
+    fn set_stopped(&mut self, pid: Pid, stopped: bool, now_ms: u64) {
+        let is_in_last_pass = self.is_in_last_pass();
+        self.with(pid, |process| {
+            process.stopped = stopped;
+            if is_in_last_pass {
+                process.kill_at_ms = stopped.then_some(now_ms + KEEPER_END_MS);
+            }
+        });
+    }
+
+    /// Whether only the keeper is left, and it makes the last checkpoint.
+    fn is_in_last_pass(&self) -> bool {
+        let is_last =
+            matches!(&self.processes[..], [only] if only.role == ChildRole::Keeper && only.leaving);
+        is_last && self.has_last_pass && self.ending.is_some_and(|how| how != Ending::HandOver)
+    }
+
     fn spawned(&mut self, role: ChildRole, pid: Pid, now_ms: u64) {
         let sets = self.home_sets(role);
         self.processes.push(Process {
@@ -288,6 +314,7 @@ impl Supervisor {
         let Some(index) = self.processes.iter().position(|process| process.pid == pid) else {
             return;
         };
+        self.lost_last_pass |= self.is_in_last_pass() && exit != Exit::Status(0);
         let process = self.processes.remove(index);
         // The handler's own exit, or the kernel's if the handler met a second SIGBUS.
         if matches!(exit, Exit::Status(EXIT_SIGBUS) | Exit::Signal(SIGBUS)) {
@@ -482,9 +509,11 @@ impl Supervisor {
         } else if is_left(|role| role == ChildRole::Courier) {
             self.finish(ChildRole::Courier, now_ms + COURIER_END_MS, orders);
         } else if self.has_last_pass && self.ending != Some(Ending::HandOver) {
-            // It has all time that it needs. Whoever wants no checkpoint asks again.
+            // It has all time that it needs, unless it is stopped by a signal. Whoever wants no
+            // checkpoint asks again.
             for process in self.processes.iter_mut().filter(|process| !process.leaving) {
                 process.leaving = true;
+                process.kill_at_ms = process.stopped.then_some(now_ms + KEEPER_END_MS);
                 orders.push(Order::Ask(process.pid, ChildRequest::LastPass));
             }
         } else {

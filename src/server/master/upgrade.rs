@@ -30,8 +30,8 @@ use std::time::{Duration, Instant};
 
 use super::detached::{DetachedProcess, fork_away};
 use super::inherit::{HANDOVER, Handover};
+use crate::account::Account;
 use crate::net::listeners::{AllSockets, ListeningSockets};
-use crate::process::account::Account;
 use crate::process::bells::Bells;
 use crate::process::lock::DataLock;
 use frs::base::clock;

@@ -2,19 +2,24 @@
 //! listener for each unix socket.
 //!
 //! Invariant: an open set stays open until the master ends, or until another master has it too.
-//! Closing the last copy of a listener would reset the connections in its queue.
+//! Closing the last copy of a listener would reset the connections in its queue. The server's user
+//! opens what it may; root opens only what that user is denied, such as a port below 1024. A
+//! socket's mode is set before its file exists, never by its path.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use rustix::fs::Mode;
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
 use super::face::Face;
+use super::port_holder::holder_of;
+use crate::account::Account;
+use crate::account::roots_way::is_roots_alone;
 use frs::base::sys::process::DESCRIPTORS_MAX;
 use frs::conf::{Listen, Srv};
 
@@ -28,17 +33,23 @@ const ADMIN_MODE: u32 = 0o600;
 
 /// An address that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}: {source}{}", hint(source))]
+#[error("cannot listen on {address}: {source}{}", hint(address, source))]
 pub struct ListenError {
     address: String,
     source: io::Error,
 }
 
-fn hint(source: &io::Error) -> &'static str {
+fn hint(address: &str, source: &io::Error) -> String {
     match source.kind() {
-        io::ErrorKind::NotFound => ": the directory of the socket must be there",
-        io::ErrorKind::AddrInUse => ": another server, or another frs, listens there",
-        _ => "",
+        io::ErrorKind::NotFound => ": the directory of the socket must be there".to_owned(),
+        io::ErrorKind::AddrInUse => {
+            let port = address.parse().map(|address: SocketAddr| address.port());
+            match port.ok().and_then(holder_of) {
+                Some(holder) => format!(": {holder}"),
+                None => ": another server, or another frs, listens there".to_owned(),
+            }
+        }
+        _ => String::new(),
     }
 }
 
@@ -196,7 +207,9 @@ impl ListeningSockets {
     /// Opens at least this many sets on all addresses, and the listeners of `others`. `given`
     /// sockets of an address go into its first sets. An address without any is opened. A given
     /// socket that no address names is an error, because its clients would never be served.
+    /// The caller acts as the user of `account`, if there is one.
     pub fn open(
+        account: Option<&Account>,
         served: &[ServedAddress<'_>],
         others: OtherAddresses<'_>,
         sets: u16,
@@ -215,7 +228,9 @@ impl ListeningSockets {
                 Listen::Tcp(address) => {
                     let mut column = std::mem::take(sorted.tcp.entry(*address).or_default());
                     if column.is_empty() {
-                        column.push(open_first(*address).map_err(at(address))?);
+                        column.push(
+                            as_needed(account, || open_first(*address)).map_err(at(address))?,
+                        );
                     }
                     // For port 0, the port that the kernel chose, the same for all listener sets.
                     listeners.addresses.push(column[0].local_addr().map_err(at(address))?);
@@ -225,15 +240,15 @@ impl ListeningSockets {
                 Listen::Unix(path) => {
                     let (listener, lent) = match sorted.unix.remove(path) {
                         Some(Given { socket, lent }) => (socket, lent),
-                        None => (open_unix(path, OPEN_MODE).map_err(at(&path.display()))?, false),
+                        None => (open_file(account, path, OPEN_MODE)?, false),
                     };
                     let shared = SharedListener { listener, face };
                     listeners.unix.push(UnixSocket { path: path.clone(), shared, lent });
                 }
             }
         }
-        listeners.make_sets(columns, sets)?;
-        let mut open = |listen, mode| open_plain(listen, sorted.take_plain(listen), mode);
+        listeners.make_sets(account, columns, sets)?;
+        let mut open = |listen, mode| open_plain(account, listen, sorted.take_plain(listen), mode);
         let OtherAddresses { admin, metrics, envoy } = others;
         listeners.admin = admin.map(|listen| open(listen, ADMIN_MODE)).transpose()?;
         for listen in metrics {
@@ -249,13 +264,18 @@ impl ListeningSockets {
     }
 
     /// Makes listener sets from the listeners of each address, as many as the longest column has.
-    fn make_sets(&mut self, columns: Vec<Vec<TcpListener>>, sets: u16) -> Result<(), ListenError> {
+    fn make_sets(
+        &mut self,
+        account: Option<&Account>,
+        columns: Vec<Vec<TcpListener>>,
+        sets: u16,
+    ) -> Result<(), ListenError> {
         let longest = columns.iter().map(Vec::len).max().unwrap_or(1).max(usize::from(sets));
         self.sets.resize_with(longest, Vec::new);
         for (column, address) in columns.into_iter().zip(&self.addresses) {
             let mut column = column;
             while column.len() < longest {
-                column.push(open_beside(&column[0], *address).map_err(at(address))?);
+                column.push(open_beside(account, &column[0], *address).map_err(at(address))?);
             }
             self.sets.iter_mut().zip(column).for_each(|(set, listener)| set.push(listener));
         }
@@ -263,11 +283,11 @@ impl ListeningSockets {
     }
 
     /// Opens listener sets until there are this many. Never closes one.
-    pub fn grow(&mut self, sets: u16) -> Result<(), ListenError> {
+    pub fn grow(&mut self, account: Option<&Account>, sets: u16) -> Result<(), ListenError> {
         while self.sets.len() < usize::from(sets) {
             let first = self.sets.first().into_iter().flatten();
             let open = |(first, address): (&TcpListener, &SocketAddr)| {
-                open_beside(first, *address).map_err(at(address))
+                open_beside(account, first, *address).map_err(at(address))
             };
             let set: Result<Vec<_>, _> = first.zip(&self.addresses).map(open).collect();
             self.sets.push(set?);
@@ -337,14 +357,14 @@ impl ListeningSockets {
     }
 
     /// Removes the files of the server's own unix sockets, at its end.
-    pub fn remove_files(&self) {
+    pub fn remove_files(&self, account: Option<&Account>) {
         let plain = self.plain().filter_map(|socket| match &socket.listen {
             Listen::Unix(path) if !socket.lent => Some(path),
             _ => None,
         });
         let unix = self.unix.iter().filter(|socket| !socket.lent).map(|socket| &socket.path);
         for path in unix.chain(plain) {
-            if let Err(error) = std::fs::remove_file(path) {
+            if let Err(error) = as_needed_at(path, account, || std::fs::remove_file(path)) {
                 tracing::warn!(path = %path.display(), %error, "cannot remove the socket's file");
             }
         }
@@ -452,6 +472,7 @@ fn at<A: std::fmt::Display>(address: &A) -> impl FnOnce(io::Error) -> ListenErro
 
 /// The given socket, or a new one.
 fn open_plain(
+    account: Option<&Account>,
     listen: &Listen,
     given: Option<Given<Socket>>,
     mode: u32,
@@ -461,11 +482,9 @@ fn open_plain(
         (Listen::Tcp(_), Some(socket)) => PlainListener::Tcp(socket.into()),
         (Listen::Unix(_), Some(socket)) => PlainListener::Unix(OwnedFd::from(socket).into()),
         (Listen::Tcp(address), None) => {
-            PlainListener::Tcp(open_first(*address).map_err(at(address))?)
+            PlainListener::Tcp(as_needed(account, || open_first(*address)).map_err(at(address))?)
         }
-        (Listen::Unix(path), None) => {
-            PlainListener::Unix(open_unix(path, mode).map_err(at(&path.display()))?)
-        }
+        (Listen::Unix(path), None) => PlainListener::Unix(open_file(account, path, mode)?),
     };
     Ok(PlainSocket { listen: listen.clone(), listener, lent })
 }
@@ -479,17 +498,48 @@ fn open_first(address: SocketAddr) -> io::Result<TcpListener> {
     open_tcp(address)
 }
 
+/// Does something as the user of the account, and as root only if that user may not.
+fn as_needed<T>(account: Option<&Account>, act: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    match act() {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && account.is_some() => {
+            Account::as_root(account, act)
+        }
+        result => result,
+    }
+}
+
+/// The same with a file: as root only where its directory is root's alone, so that this user cannot
+/// lead root elsewhere.
+fn as_needed_at<T>(
+    path: &Path,
+    account: Option<&Account>,
+    act: impl Fn() -> io::Result<T>,
+) -> io::Result<T> {
+    let is_safe = || path.parent().is_none_or(is_roots_alone);
+    as_needed(account.filter(|_| is_safe()), act)
+}
+
 /// One more listener of an address. It has its own queue if `first` allows others beside it;
 /// otherwise it is a copy of `first`. systemd's sockets usually do not allow it, nor do those of
 /// another user.
-fn open_beside(first: &TcpListener, address: SocketAddr) -> io::Result<TcpListener> {
+fn open_beside(
+    account: Option<&Account>,
+    first: &TcpListener,
+    address: SocketAddr,
+) -> io::Result<TcpListener> {
     if SockRef::from(first).reuse_port()? {
+        let is_refused = |error: &io::Error| {
+            matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied)
+        };
         match open_tcp(address) {
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied
-                ) => {}
+            // Only root opens a listener beside one that root has opened.
+            Err(error) if is_refused(&error) && account.is_some() => {
+                match Account::as_root(account, || open_tcp(address)) {
+                    Err(error) if is_refused(&error) => {}
+                    result => return result,
+                }
+            }
+            Err(error) if is_refused(&error) => {}
             result => return result,
         }
     }
@@ -514,17 +564,38 @@ fn tcp_socket(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
+fn open_file(
+    account: Option<&Account>,
+    path: &Path,
+    mode: u32,
+) -> Result<UnixListener, ListenError> {
+    as_needed_at(path, account, || open_unix(path, mode)).map_err(at(&path.display()))
+}
+
 fn open_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
-    let listener = match UnixListener::bind(path) {
+    let socket = match bind_unix(path, mode) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             remove_stale(path)?;
-            UnixListener::bind(path)?
+            bind_unix(path, mode)?
         }
         bound => bound?,
     };
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(OwnedFd::from(socket).into())
+}
+
+/// Binds a socket whose file has this mode from its first moment on: Linux gives the file that of
+/// the descriptor, less the mask.
+fn bind_unix(path: &Path, mode: u32) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    let address = SockAddr::unix(path)?;
+    rustix::fs::fchmod(&socket, Mode::from_raw_mode(mode))?;
+    let mask = rustix::process::umask(Mode::empty());
+    let bound = socket.bind(&address);
+    rustix::process::umask(mask);
+    bound?;
+    Ok(socket)
 }
 
 /// Removes the socket file of a server that has ended.
@@ -537,6 +608,8 @@ fn remove_stale(path: &Path) -> io::Result<()> {
             }
             std::fs::remove_file(path)
         }
+        // It may be stale and root's: whoever may ask tells.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(error),
         _ => Err(io::ErrorKind::AddrInUse.into()),
     }
 }

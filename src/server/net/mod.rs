@@ -2,5 +2,6 @@
 
 pub mod face;
 pub mod listeners;
+mod port_holder;
 pub mod stream;
 pub mod timers;

@@ -29,6 +29,7 @@ use serde_json::Value;
 
 use frs::base::clock::{self, Millis};
 use frs::base::figures;
+use frs::conf::active;
 
 pub use read::{LoggedChange, find, list};
 
@@ -202,6 +203,15 @@ impl ChangeLog {
         ChangeLog { data_dir, patience, last_id: 0, seen: None, pending: String::new() }
     }
 
+    /// What a reload has put in force: the new generation, and what differs from the old one, as
+    /// long as both can be read.
+    pub fn tell_generation(&self, old: u64, new: u64) -> String {
+        match active::differences(&self.data_dir, old, new) {
+            Some(differences) => format!("{new}: {differences}"),
+            None => new.to_string(),
+        }
+    }
+
     /// Notes that changes begin; returns their ids.
     ///
     /// # Errors
@@ -262,8 +272,13 @@ impl ChangeLog {
     ///
     /// # Errors
     /// The log cannot be read or written.
-    pub fn conclude_orphans(&mut self, is_made: impl Fn(&LoggedChange) -> bool) -> io::Result<()> {
-        for orphan in read::unfinished(&self.data_dir)? {
+    pub fn conclude_orphans(
+        &mut self,
+        pending: &[u64],
+        is_made: impl Fn(&LoggedChange) -> bool,
+    ) -> io::Result<()> {
+        let unfinished = read::unfinished(&self.data_dir)?;
+        for orphan in unfinished.into_iter().filter(|orphan| !pending.contains(&orphan.id)) {
             let outcome = if is_made(&orphan) { Outcome::Done } else { Outcome::Unknown };
             let (id, word) = (orphan.id, outcome.word());
             tracing::warn!(

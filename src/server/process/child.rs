@@ -7,9 +7,9 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::account::Account;
 use super::bells::Bells;
 use super::token_board::TokenBoard;
+use crate::account::Account;
 use crate::net::listeners::Share;
 use frs::base::sys::process::{self, Channel, Pid, Signal, Signals};
 use frs::conf::{ClusterSecrets, Conf};

@@ -1,45 +1,48 @@
-//! Locks the files of a configuration against reading in the middle of a change.
+//! data/change: keeps the files of a configuration from being read in the middle of a change.
 //!
 //! A change is written before it is known whether the master accepts it, and undone if not. A new
 //! binary reads the files to put them in force; in the middle of a change it would put a rejected
 //! configuration in force. So it waits until no change is in progress, and while it reads, none
 //! begins.
 //!
-//! Invariant: the guard ends with the process that holds it. On a file system without such locks
-//! (as some network file systems are) there is no guard, and nothing waits.
+//! Invariant: the guard ends with the process that holds it. It is a write lock on a file that only
+//! the server's user opens: a lock on the directory of the configuration could be any reader's.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
-
-use frs::base::clock;
+use frs::base::{clock, sys};
 
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
+const NAME: &str = "change";
 
-/// The guard of a configuration's directory.
+/// The guard of the files of a configuration.
 #[derive(Debug)]
 pub struct Guard {
-    _lock: Option<Flock<File>>,
+    _locked: File,
 }
 
 impl Guard {
     /// For a change. `None` while another process reads or changes.
-    pub fn to_change(conf_dir: &Path) -> io::Result<Option<Guard>> {
-        take(conf_dir, FlockArg::LockExclusiveNonblock)
+    ///
+    /// # Errors
+    /// The file cannot be made or locked.
+    pub fn to_change(data_dir: &Path) -> io::Result<Option<Guard>> {
+        let file = open(data_dir)?;
+        Ok(sys::try_lock_range(&file, 0, 1)?.then_some(Guard { _locked: file }))
     }
 
     /// For reading. Waits at most `patience` for a change in progress.
     ///
     /// # Errors
     /// `TimedOut` if the change does not end, and those of the file system.
-    pub fn to_read(conf_dir: &Path, patience: Duration) -> io::Result<Guard> {
+    pub fn to_read(data_dir: &Path, patience: Duration) -> io::Result<Guard> {
         let until = clock::instant() + patience;
         loop {
-            if let Some(guard) = take(conf_dir, FlockArg::LockSharedNonblock)? {
+            if let Some(guard) = Self::to_change(data_dir)? {
                 return Ok(guard);
             }
             if clock::instant() >= until {
@@ -50,20 +53,21 @@ impl Guard {
     }
 }
 
-fn take(conf_dir: &Path, how: FlockArg) -> io::Result<Option<Guard>> {
-    match Flock::lock(File::open(conf_dir)?, how) {
-        Ok(lock) => Ok(Some(Guard { _lock: Some(lock) })),
-        Err((_, Errno::EWOULDBLOCK)) => Ok(None),
-        Err(_) => Ok(Some(Guard { _lock: None })),
-    }
+/// Opens the file. The caller acts as the server's user, who is led nowhere and owns what is made.
+fn open(data_dir: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    sys::open_plain(&options, &data_dir.join(NAME))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     #[test]
-    fn one_changes_or_many_read() {
+    fn one_changes_or_reads() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
         let soon = Duration::from_millis(20);
@@ -72,10 +76,20 @@ mod tests {
         let error = Guard::to_read(dir, soon).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         drop(change);
-        let readers = [Guard::to_read(dir, soon).unwrap(), Guard::to_read(dir, soon).unwrap()];
+        let reader = Guard::to_read(dir, soon).unwrap();
         assert!(Guard::to_change(dir).unwrap().is_none());
-        drop(readers);
+        drop(reader);
         assert!(Guard::to_change(dir).unwrap().is_some());
         assert!(Guard::to_change(&dir.join("none")).is_err());
+    }
+
+    #[test]
+    fn a_readers_lock_on_the_directory_or_the_file_stops_no_change() {
+        let dir = tempfile::tempdir().unwrap();
+        let reader = File::open(dir.path()).unwrap();
+        rustix::fs::flock(&reader, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        assert!(Guard::to_change(dir.path()).unwrap().is_some());
+        let mode = std::fs::metadata(dir.path().join(NAME)).unwrap().mode();
+        assert_eq!(mode & 0o7777, 0o600, "no reader opens it");
     }
 }

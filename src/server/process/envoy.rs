@@ -108,8 +108,8 @@ fn read(text: &str) -> Option<Numbers> {
 
 /// Starts the log of frs-envoy. If its file cannot be opened, lines go to standard error.
 pub fn start_log(configured: &Log) {
-    if let Err(error) = log::start(configured, None) {
-        let _ = log::start(&Log { file: None, ..configured.clone() }, None);
+    if let Err(error) = log::start(configured) {
+        let _ = log::start(&Log { file: None, ..configured.clone() });
         tracing::error!(%error, "cannot open the log's file: lines go to standard error");
     }
 }

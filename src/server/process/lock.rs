@@ -1,45 +1,62 @@
-//! One master for each data directory: the lock on the directory, and data/lock, which names the
-//! master.
+//! One master for each data directory: the lock on data/lock, which also names the master.
 //!
 //! Invariant: the process that holds a [`DataLock`] is the only master of the directory. The lock
-//! is on the directory itself, which no process can unlink under it. data/lock is for people and
-//! scripts, and is written again if it is missing. The kernel's lock lives as long as the open
-//! directory's description, so it ends with the process in every case. It is never unlocked
+//! is a write lock on a file that only the server's user may open, so that no reader of the
+//! directory keeps a server from it. A second lock, on runtime.mmap, shows that a master lives
+//! whose data/lock was removed; the file is then written again. The kernel's locks live as long as
+//! the open file's description, so they end with the process in every case. They are never unlocked
 //! explicitly, because a forked child shares the description and must only close it. A newly
 //! started binary inherits the description over its exec, so that no other process can take the
 //! lock in between.
 //!
-//! Earlier versions locked data/lock instead. It is locked too, so that neither version starts
-//! beside the other. Such a version hands over data/lock.
+//! The kernel also says which process the master is, by a third lock, which belongs to the process
+//! alone. A file's text names whomever its writer likes, so it alone never decides who is
+//! signalled.
+//!
+//! Earlier versions also locked the directory, and hand over that lock.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, OFlags, flock};
+use nix::unistd::Uid;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open, openat};
+use rustix::io::Errno;
 
+use crate::account::Account;
 use frs::base::sys;
 use frs::base::sys::process::{self, Pid};
-use frs::store::LINGERING;
+use frs::store::{self, LINGERING, MasterLock, Runtime};
 
+const NAME: &str = "lock";
 /// How long to wait for a lock that a dead master's processes hold: they end within five seconds.
 const ORPHANS: Duration = Duration::from_secs(6);
 /// A master has written its id within this time after it took the lock, or after its file went
 /// missing.
 const SIGNED: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// The byte of data/lock that keeps other masters away. Earlier versions lock it, too.
+const LOCK_BYTE: u64 = 0;
+/// The byte by which the kernel names the master.
+const MASTER_BYTE: u64 = 1;
+/// Only writers may open the file: whoever can read a file can lock it against writers.
+const FILE_MODE: u32 = 0o600;
+/// Longer than any text of the file.
+const TEXT_BYTES: u64 = 32;
 
 /// The held lock.
 #[derive(Debug)]
 pub struct DataLock {
     data_dir: PathBuf,
-    /// The directory, locked.
-    directory: File,
-    /// data/lock, if it was opened.
-    file: Option<File>,
+    /// data/lock, locked.
+    file: File,
+    /// The lock on runtime.mmap, once there is that file and the older master has let go.
+    runtime: Option<MasterLock>,
+    /// The lock of an earlier version, until data/lock is locked.
+    directory: Option<File>,
 }
 
 /// Why the lock could not be taken or examined.
@@ -68,6 +85,9 @@ pub enum LockError {
         /// The lock file.
         path: PathBuf,
     },
+    /// The lock on runtime.mmap could not be taken.
+    #[error(transparent)]
+    Runtime(#[from] store::Error),
     /// A system call failed.
     #[error("{}: {source}", path.display())]
     Io {
@@ -108,7 +128,8 @@ impl DataLock {
             {
                 return Ok(lock);
             }
-            let pid = read_pid(&path).or_else(|| owner(data_dir));
+            let named = claimant(&path).or_else(|| read_pid(&path));
+            let pid = named.or_else(|| proven_holder(data_dir));
             // A process with a pending SIGKILL looks alive until it receives the signal.
             let bound = if pid.is_none_or(process::is_ending) { dead } else { living };
             if frs::base::clock::since(begun) > bound {
@@ -119,17 +140,40 @@ impl DataLock {
     }
 
     fn try_take(data_dir: &Path) -> io::Result<Option<DataLock>> {
-        let directory = File::open(data_dir)?;
-        if !try_lock(&directory)? {
+        let path = path_in(data_dir);
+        let file = open_file(&path)?;
+        // A file that was removed or replaced meanwhile keeps nobody away.
+        let is_taken = sys::try_lock_range(&file, LOCK_BYTE, 1)? && is_at(&file, &path)?;
+        if !is_taken || MasterLock::is_held(data_dir)? {
             return Ok(None);
         }
-        let file = open_file(&path_in(data_dir))?;
-        if !sys::try_lock_range(&file, 0, 1)? {
-            return Ok(None);
-        }
-        let mut lock = DataLock { data_dir: data_dir.to_owned(), directory, file: Some(file) };
+        let data_dir = data_dir.to_owned();
+        let mut lock = DataLock { data_dir, file, runtime: None, directory: None };
         lock.sign(Pid::this())?;
         Ok(Some(lock))
+    }
+
+    /// Takes the lock on runtime.mmap as well, now that there is one. After this the removal of
+    /// data/lock lets no second master in.
+    ///
+    /// # Errors
+    /// Another master has it, or it cannot be locked.
+    pub fn hold_runtime(&mut self) -> Result<(), LockError> {
+        let begun = frs::base::clock::instant();
+        // The start may have made the file anew.
+        self.runtime = None;
+        while self.runtime.is_none() {
+            self.runtime = MasterLock::try_take(&self.data_dir)?;
+            if self.runtime.is_none() && frs::base::clock::since(begun) > ORPHANS {
+                let pid = proven_holder(&self.data_dir).filter(|pid| *pid != Pid::this());
+                let path = Runtime::path_in(&self.data_dir);
+                return Err(LockError::Held { pid: pid.map_or(0, Pid::as_raw), path });
+            }
+            if self.runtime.is_none() {
+                std::thread::sleep(LOOK_AGAIN);
+            }
+        }
+        Ok(())
     }
 
     /// Takes the lock of a data directory over from the master that holds it. Both share the lock
@@ -154,27 +198,18 @@ impl DataLock {
             // The path may be a link.
             let there = or_none(std::fs::metadata(&data_dir))?;
             let ours = handed.metadata()?;
-            if !there.is_some_and(|there| is_same(&ours, &there)) || !try_lock(&handed)? {
+            if !there.is_some_and(|there| is_same(&ours, &there)) || !try_lock_directory(&handed)? {
                 return Ok(None);
             }
-            // Opened while this process has permission: later the file may belong to another user.
-            let file = Some(open_file(&path)?);
-            return Ok(Some(DataLock { data_dir, directory: handed, file }));
+            // The older master holds the lock on it until it lets go.
+            let file = open_file(&path)?;
+            return Ok(Some(DataLock { data_dir, file, runtime: None, directory: Some(handed) }));
         }
         // A lock through another description would conflict. The inherited one does not.
-        if !is_at(&handed, &path)? || !sys::try_lock_range(&handed, 0, 1)? {
+        if !is_at(&handed, &path)? || !sys::try_lock_range(&handed, LOCK_BYTE, 1)? {
             return Ok(None);
         }
-        let directory = File::open(&data_dir)?;
-        let begun = frs::base::clock::instant();
-        // A process that checks the lock holds it for a moment.
-        while !try_lock(&directory)? {
-            if frs::base::clock::since(begun) > LINGERING {
-                return Ok(None);
-            }
-            std::thread::sleep(LOOK_AGAIN);
-        }
-        Ok(Some(DataLock { data_dir, directory, file: Some(handed) }))
+        Ok(Some(DataLock { data_dir, file: handed, runtime: None, directory: None }))
     }
 
     /// Writes a process's id into the file without ever leaving it empty: this process's, or that
@@ -184,17 +219,24 @@ impl DataLock {
     /// The file cannot be made or written.
     pub fn sign(&mut self, master: Pid) -> io::Result<()> {
         let path = path_in(&self.data_dir);
-        let file = match self.file.take() {
-            Some(file) if is_at(&file, &path)? => file,
-            _ => open_file(&path)?,
-        };
-        let file = self.file.insert(file);
-        // Only for older versions, which hold no other lock. A process that still shares it may
-        // have it.
-        sys::try_lock_range(file, 0, 1)?;
+        if !is_at(&self.file, &path)? {
+            self.file = open_file(&path)?;
+        }
+        self.hold(master == Pid::this())?;
         let line = line_of(master);
-        file.write_all_at(line.as_bytes(), 0)?;
-        file.set_len(line.len() as u64)
+        self.file.write_all_at(line.as_bytes(), 0)?;
+        self.file.set_len(line.len() as u64)
+    }
+
+    /// Takes what an older master may have held until now.
+    fn hold(&mut self, is_master: bool) -> io::Result<()> {
+        if sys::try_lock_range(&self.file, LOCK_BYTE, 1)? {
+            self.directory = None;
+        }
+        if is_master {
+            sys::claim_range(&self.file, MASTER_BYTE, 1)?;
+        }
+        Ok(())
     }
 
     /// Writes this process's id into the file if it is not there. Returns whether it had to.
@@ -202,17 +244,26 @@ impl DataLock {
     /// # Errors
     /// The file cannot be made or written.
     pub fn keep_signed(&mut self) -> io::Result<bool> {
-        let path = path_in(&self.data_dir);
-        let is_ours = self.file.as_ref().is_some_and(|file| is_at(file, &path).unwrap_or(false));
-        if is_ours && read_pid(&path) == Some(Pid::this()) {
-            return Ok(false);
+        let is_ours = is_at(&self.file, &path_in(&self.data_dir)).unwrap_or(false);
+        // Read by this descriptor: to close another one would give up the lock that names the
+        // process.
+        let was_signed = is_ours && signed(&self.file) == Some(Pid::this());
+        match was_signed {
+            true => self.hold(true)?,
+            false => self.sign(Pid::this())?,
         }
-        self.sign(Pid::this()).map(|()| true)
+        // Not before the start has looked at runtime.mmap: on a full disk it may have to make the
+        // file anew, and the one before keeps its blocks while it is open.
+        if self.runtime.is_none() {
+            // The check of that file says what is wrong with it.
+            self.runtime = MasterLock::try_take(&self.data_dir).unwrap_or(None);
+        }
+        Ok(!was_signed)
     }
 
     /// The description that holds the lock.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
-        self.directory.as_fd()
+        self.directory.as_ref().unwrap_or(&self.file).as_fd()
     }
 
     /// Empties the file, because this master ends in order.
@@ -220,48 +271,83 @@ impl DataLock {
     /// # Errors
     /// It cannot be emptied.
     pub fn give_back(self) -> io::Result<()> {
-        self.file.as_ref().map_or(Ok(()), |file| file.set_len(0))
+        self.file.set_len(0)
     }
 }
 
-/// Locks an open directory. False if another description holds the lock.
-fn try_lock(directory: &File) -> io::Result<bool> {
+/// Makes data/lock the account's. An earlier version made it as root. Only a file that can be such
+/// a lock is given away.
+///
+/// # Errors
+/// The file cannot be examined or given.
+pub fn give_file(data_dir: &Path, account: &Account) -> Result<(), LockError> {
+    give(data_dir, account).map_err(|source| LockError::Io { path: path_in(data_dir), source })
+}
+
+fn give(data_dir: &Path, account: &Account) -> io::Result<()> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    // What is missing or a link is refused where it is opened to be locked.
+    let Ok(directory) = open(data_dir, flags | OFlags::DIRECTORY, Mode::empty()) else {
+        return Ok(());
+    };
+    let directory = File::from(directory);
+    // The account may lead this path to another directory, but owns only its own.
+    if directory.metadata()?.uid() != account.uid() {
+        return Ok(());
+    }
+    let Ok(file) = openat(&directory, NAME, flags, Mode::empty()) else { return Ok(()) };
+    let file = File::from(file);
+    let found = file.metadata()?;
+    let is_roots = sys::is_plain(&found) && found.uid() == 0;
+    let mut text = String::new();
+    if !is_roots || file.try_clone()?.take(TEXT_BYTES).read_to_string(&mut text).is_err() {
+        return Ok(());
+    }
+    if text.is_empty() || parse(&text).is_some() {
+        fchown(&file, Some(account.uid()), Some(account.gid()))?;
+    }
+    Ok(())
+}
+
+/// Locks an open directory, as earlier versions do. False if another description holds the lock.
+fn try_lock_directory(directory: &File) -> io::Result<bool> {
     match flock(directory, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
-        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+        Err(Errno::WOULDBLOCK) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Whether the directory is locked, by any version. This tries a shared lock and drops it at once,
-/// because no call can ask without taking one.
+/// Whether a master, of any version, holds the directory.
 fn is_held(data_dir: &Path) -> io::Result<bool> {
-    let not_found = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
-    let directory = match File::open(data_dir) {
-        Err(error) if not_found(&error) => return Ok(false),
-        opened => opened?,
+    let is_locked = match open_to_read(&path_in(data_dir))? {
+        Some(file) => sys::is_range_locked(&file, LOCK_BYTE, 1)?,
+        None => false,
     };
-    match flock(&directory, FlockOperation::NonBlockingLockShared) {
-        Ok(()) => drop(directory),
-        Err(rustix::io::Errno::WOULDBLOCK) => return Ok(true),
-        Err(error) => return Err(error.into()),
-    }
-    match open_to_read(&path_in(data_dir)) {
-        Err(error) if not_found(&error) => Ok(false),
-        opened => sys::is_range_locked(&opened?, 0, 1),
-    }
+    Ok(is_locked || MasterLock::is_held(data_dir)?)
 }
 
+/// Opens the file to lock and write it. Its mode becomes that of a file that only writers open.
 fn open_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o644);
-    // A process that may write the directory must not lead root elsewhere.
-    options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)
+    options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
+    let file = sys::open_plain(&options, path)?;
+    if file.metadata()?.mode() & 0o7777 != FILE_MODE {
+        file.set_permissions(Permissions::from_mode(FILE_MODE))?;
+    }
+    Ok(file)
 }
 
-/// Opens the file for reading, without blocking on anything that is in its place.
-fn open_to_read(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)
+/// Opens the file for reading, without blocking on anything that is in its place. `None`: it is
+/// missing, or a link, which could lead to what another program locks.
+fn open_to_read(path: &Path) -> io::Result<Option<File>> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::LOOP) => return Ok(None),
+        opened => or_none(opened)?,
+    };
+    let Some(file) = file else { return Ok(None) };
+    Ok(sys::is_plain(&file.metadata()?).then_some(file))
 }
 
 /// Whether the file is the one at this path.
@@ -272,7 +358,7 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
 }
 
 /// `None`: nothing exists there.
-fn or_none(found: io::Result<Metadata>) -> io::Result<Option<Metadata>> {
+fn or_none<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     match found {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         found => found.map(Some),
@@ -283,10 +369,10 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// The master that holds the lock of a data directory.
+/// The master that holds the lock of a data directory, as the kernel names it.
 ///
 /// # Errors
-/// No master holds it, or its id cannot be found.
+/// No master holds it, or it cannot be found.
 pub fn holder(data_dir: &Path) -> Result<Pid, LockError> {
     let path = path_in(data_dir);
     match look(data_dir) {
@@ -299,7 +385,7 @@ pub fn holder(data_dir: &Path) -> Result<Pid, LockError> {
 fn look(data_dir: &Path) -> io::Result<Option<Pid>> {
     let begun = frs::base::clock::instant();
     while is_held(data_dir)? {
-        if let Some(pid) = read_pid(&path_in(data_dir)).or_else(|| owner(data_dir)) {
+        if let Some(pid) = proven_holder(data_dir) {
             return Ok(Some(pid));
         }
         if frs::base::clock::since(begun) > SIGNED {
@@ -311,38 +397,85 @@ fn look(data_dir: &Path) -> io::Result<Option<Pid>> {
     Ok(None)
 }
 
-/// The process that the file names.
-fn read_pid(path: &Path) -> Option<Pid> {
-    let mut text = String::new();
-    open_to_read(path).ok()?.take(32).read_to_string(&mut text).ok()?;
-    parse(&text)
+/// The process that holds the lock. What the file's text says is believed only where a wrong one
+/// can do no harm: a process that is not root's signals its own user's processes alone.
+fn proven_holder(data_dir: &Path) -> Option<Pid> {
+    let path = path_in(data_dir);
+    if let Some(pid) = claimant(&path) {
+        return Some(pid);
+    }
+    // The master of an earlier version, or one whose file was removed.
+    let locks = [(path.clone(), LOCK_BYTE), (Runtime::path_in(data_dir), MasterLock::BYTE)];
+    let locks: Vec<LockPlace> = locks.iter().filter_map(LockPlace::of).collect();
+    let named = read_pid(&path);
+    let is_proven = |pid: &Pid| locks.iter().any(|lock| lock.is_held_by(pid.as_raw()));
+    named
+        .filter(is_proven)
+        .or_else(|| owner(&locks))
+        .or_else(|| named.filter(|_| !Uid::effective().is_root()))
 }
 
-/// The holder of the lock, if the file does not name it. Searches the processes that this one may
-/// examine. Of a master and its children, it is the master.
-fn owner(data_dir: &Path) -> Option<Pid> {
-    let directory = std::fs::metadata(data_dir).ok()?;
+/// The master, as the kernel names it by data/lock.
+fn claimant(path: &Path) -> Option<Pid> {
+    sys::range_claimant(&open_to_read(path).ok()??, MASTER_BYTE, 1).ok()?
+}
+
+/// The process that an open file names.
+fn signed(file: &File) -> Option<Pid> {
+    let mut bytes = [0; TEXT_BYTES as usize];
+    let read = file.read_at(&mut bytes, 0).ok()?;
+    parse(std::str::from_utf8(&bytes[..read]).ok()?)
+}
+
+/// The process that the file names.
+fn read_pid(path: &Path) -> Option<Pid> {
+    signed(&open_to_read(path).ok()??)
+}
+
+/// The holder of one of these locks. Searches the processes that this one may examine. Of a master
+/// and its children, it is the master.
+fn owner(locks: &[LockPlace]) -> Option<Pid> {
     let numbers = std::fs::read_dir("/proc").ok()?.flatten();
     let pids = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let holders: Vec<i32> = pids.filter(|&pid| holds(pid, &directory)).collect();
+    let is_holder = |pid: &i32| locks.iter().any(|lock| lock.is_held_by(*pid));
+    let holders: Vec<i32> = pids.filter(is_holder).collect();
     let parent = |pid: &&i32| process::parent_of(Pid::from_raw(**pid)).map(Pid::as_raw);
     let first = holders.iter().find(|pid| parent(pid).is_none_or(|pid| !holders.contains(&pid)));
     first.copied().map(Pid::from_raw)
 }
 
-/// Whether a process holds the lock of a directory, by one of its descriptors.
-fn holds(pid: i32, directory: &Metadata) -> bool {
-    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-    entries.flatten().any(|entry| {
-        let there = std::fs::metadata(entry.path());
-        let is_it = there.is_ok_and(|there| is_same(&there, directory));
-        let number = entry.file_name();
-        let info =
-            || std::fs::read_to_string(Path::new(&format!("/proc/{pid}/fdinfo")).join(number));
-        // "lock:\t1: FLOCK  ADVISORY  WRITE …": a lock of this very description.
-        let is_lock = |line: &str| line.starts_with("lock:") && line.contains("FLOCK");
-        is_it && info().is_ok_and(|info| info.lines().any(is_lock))
-    })
+/// A byte of a file that a master locks.
+struct LockPlace {
+    file: Metadata,
+    byte: u64,
+}
+
+impl LockPlace {
+    fn of((path, byte): &(PathBuf, u64)) -> Option<LockPlace> {
+        let file = std::fs::symlink_metadata(path).ok().filter(sys::is_plain)?;
+        Some(LockPlace { file, byte: *byte })
+    }
+
+    /// Whether a process holds the lock, by one of its descriptors.
+    fn is_held_by(&self, pid: i32) -> bool {
+        let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+        entries.flatten().any(|entry| {
+            let is_it =
+                std::fs::metadata(entry.path()).is_ok_and(|there| is_same(&there, &self.file));
+            let number = entry.file_name();
+            let info =
+                || std::fs::read_to_string(Path::new(&format!("/proc/{pid}/fdinfo")).join(number));
+            is_it && info().is_ok_and(|info| info.lines().any(|line| self.is_shown_by(line)))
+        })
+    }
+
+    /// Whether a line of fdinfo shows this lock: `lock: 1: OFDLCK ADVISORY WRITE -1 PLACE 0 0`.
+    fn is_shown_by(&self, line: &str) -> bool {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let ["lock:", _, "OFDLCK", _, "WRITE", _, _, first, last] = words[..] else { return false };
+        let first = first.parse().unwrap_or(u64::MAX);
+        (first..=last.parse().unwrap_or(u64::MAX)).contains(&self.byte)
+    }
 }
 
 fn line_of(pid: Pid) -> String {
@@ -354,7 +487,7 @@ fn parse(text: &str) -> Option<Pid> {
 }
 
 fn path_in(data_dir: &Path) -> PathBuf {
-    data_dir.join("lock")
+    data_dir.join(NAME)
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The log: lines on standard error or in a file that say what, where and which process.
 //!
 //! Invariant: a serving process writes no line in its steady state, and an unwritable log harms no
-//! process. One call appends a line, so that lines of several processes stay whole in one file.
+//! process. One call appends a line, so that lines of several processes stay whole in one file. The
+//! file is opened with the rights of the server's user only, and never through a link.
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
@@ -11,13 +12,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use tracing::level_filters::LevelFilter;
 use tracing::span::EnteredSpan;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Registry, fmt, reload};
 
-use super::account::Account;
 use crate::protocol::visible;
 use frs::conf::{Log, LogFormat, LogLevel};
 
@@ -33,19 +35,14 @@ struct Output {
     file: File,
 }
 
-/// Starts the log of this process and of those it forks. Only the first call has an effect. A new
-/// file belongs to the account, because its processes will reopen it.
+/// Starts the log of this process and of those it forks. Only the first call has an effect. The
+/// caller acts as the server's user, whose processes will reopen the file.
 ///
 /// # Errors
 /// The log's file cannot be opened.
-pub(crate) fn start(log: &Log, account: Option<&Account>) -> io::Result<()> {
+pub(crate) fn start(log: &Log) -> io::Result<()> {
     if let Some(path) = &log.file {
-        let is_new = !path.exists();
-        let file = open(path)?;
-        if let (true, Some(account)) = (is_new, account) {
-            account.give(path)?;
-        }
-        *output() = Some(Output { path: path.clone(), file });
+        *output() = Some(Output { path: path.clone(), file: open(path)? });
     }
     install(log);
     Ok(())
@@ -69,8 +66,33 @@ pub fn file_path() -> Option<PathBuf> {
     output().as_ref().map(|output| output.path.clone())
 }
 
+/// Why a start could not open the log's file, as far as a reader sees it.
+#[must_use]
+pub fn refusal(log: &Log) -> Option<String> {
+    let path = log.file.as_deref()?;
+    let words = match std::fs::symlink_metadata(path) {
+        Ok(found) if found.is_symlink() => LINK,
+        Ok(_) => return None,
+        Err(_) if path.parent().is_some_and(|of| of == Path::new("") || of.is_dir()) => {
+            return None;
+        }
+        Err(_) => "its directory is not there",
+    };
+    Some(format!("{}: {words}", path.display()))
+}
+
+/// /dev/stdout and /dev/stderr are links.
+const LINK: &str =
+    "found a link, expected a plain file (leave file= out: lines go to standard error)";
+
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(FILE_MODE).open(path)
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(FILE_MODE);
+    options.custom_flags((OFlags::NOFOLLOW | OFlags::NOCTTY).bits() as i32);
+    options.open(path).map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::LOOP) => io::Error::new(error.kind(), LINK),
+        _ => error,
+    })
 }
 
 fn output() -> MutexGuard<'static, Option<Output>> {
@@ -190,6 +212,15 @@ mod tests {
         assert!(json.is_ascii() && json.ends_with('\n'), "{json}");
         let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
         assert_eq!(read(&json), read(line));
+    }
+
+    #[test]
+    fn a_link_to_standard_output_is_refused_with_the_cure() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("stdout");
+        std::os::unix::fs::symlink("/proc/self/fd/1", &path).expect("linked");
+        let error = open(&path).expect_err("a link").to_string();
+        assert!(error.contains("leave file= out: lines go to standard error"), "{error}");
     }
 
     #[test]

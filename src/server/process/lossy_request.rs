@@ -2,16 +2,13 @@
 //! fit a changed geometry. A signal cannot carry that.
 //!
 //! Invariant: a request counts while the command that made it lives and waits, because it holds the
-//! file's lock. What a killed command has left is no request, so no later reload loses anything by
-//! it. The master takes a request once.
+//! file's write lock. What a killed command has left is no request, so no later reload loses
+//! anything by it. The master takes a request once.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
 
 use super::message::Loss;
 use frs::base::sys;
@@ -19,7 +16,7 @@ use frs::base::sys;
 /// A request, as long as it is kept.
 #[derive(Debug)]
 pub struct LossyRequest {
-    _lock: Flock<File>,
+    _locked: File,
 }
 
 impl LossyRequest {
@@ -35,9 +32,11 @@ impl LossyRequest {
         }
         // The master reads it as another user than the one who asks, perhaps. It says nothing.
         let file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&draft)?;
-        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, no)| no)?;
+        if !sys::try_lock_range(&file, 0, 1)? {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         fs::rename(&draft, path_in(data_dir))?;
-        Ok(LossyRequest { _lock: lock })
+        Ok(LossyRequest { _locked: file })
     }
 }
 
@@ -45,10 +44,7 @@ impl LossyRequest {
 pub fn take(data_dir: &Path) -> Loss {
     let path = path_in(data_dir);
     let asked = match sys::open_to_read(&path) {
-        Ok(file) => {
-            let held = Flock::lock(file, FlockArg::LockSharedNonblock);
-            matches!(held, Err((_, Errno::EWOULDBLOCK)))
-        }
+        Ok(file) => sys::is_range_locked(&file, 0, 1).unwrap_or(false),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Loss::Refused,
         Err(error) => {
             tracing::warn!(%error, path = %path.display(), "cannot read a request of a command");

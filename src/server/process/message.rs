@@ -66,7 +66,8 @@ pub enum Loss {
 }
 
 impl Loss {
-    fn of_number(number: u32) -> Option<Loss> {
+    /// What has this number.
+    pub(crate) fn of_number(number: u32) -> Option<Loss> {
         [Loss::Refused, Loss::OfNewMoves, Loss::Allowed]
             .into_iter()
             .find(|&loss| loss as u32 == number)
@@ -80,11 +81,13 @@ pub struct ReloadOptions {
     pub loss: Loss,
     /// The biz whose bans end with it.
     pub lift_bans: Option<u32>,
+    /// The keeper has changed map.xml for it, and puts it back if it is refused.
+    pub is_edit: bool,
 }
 
 impl From<Loss> for ReloadOptions {
     fn from(loss: Loss) -> ReloadOptions {
-        ReloadOptions { loss, lift_bans: None }
+        ReloadOptions { loss, ..ReloadOptions::default() }
     }
 }
 
@@ -149,8 +152,9 @@ impl ToMaster {
         let (kind, value, [one, other]) = match self {
             ToMaster::Ready => return READY.to_vec(),
             ToMaster::Ask(NumberedAsk { number, ask }) => match ask {
-                Ask::Reload(ReloadOptions { loss, lift_bans }) => {
-                    (b'l', loss as u32, [number, lift_bans.map_or(NONE, u64::from)])
+                Ask::Reload(ReloadOptions { loss, lift_bans, is_edit }) => {
+                    let kind = if is_edit { b'p' } else { b'l' };
+                    (kind, loss as u32, [number, lift_bans.map_or(NONE, u64::from)])
                 }
                 Ask::Degrade(on) => (b'd', u32::from(on), [number, 0]),
                 Ask::Reset { biz, cleared } => (b'e', biz, [number, cleared.unwrap_or(NONE)]),
@@ -171,7 +175,8 @@ impl ToMaster {
         let one = u64::from_le_bytes(*bytes[5..].first_chunk()?);
         let other = u64::from_le_bytes(*bytes[13..].first_chunk()?);
         let ask = match bytes[0] {
-            b'l' => Ask::Reload(ReloadOptions {
+            kind @ (b'l' | b'p') => Ask::Reload(ReloadOptions {
+                is_edit: kind == b'p',
                 loss: Loss::of_number(value)?,
                 lift_bans: match other {
                     NONE => None,
@@ -348,7 +353,11 @@ mod tests {
             reset(Some(127)),
             Ask::Reload(Loss::OfNewMoves.into()),
             Ask::Reload(Loss::Allowed.into()),
-            Ask::Reload(ReloadOptions { loss: Loss::Refused, lift_bans: Some(u32::MAX) }),
+            Ask::Reload(ReloadOptions {
+                loss: Loss::Refused,
+                lift_bans: Some(u32::MAX),
+                is_edit: true,
+            }),
         ];
         for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX, 1, 2, 3, 4]) {
             send_ask(&child, number, ask).expect("sent");

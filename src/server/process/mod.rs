@@ -1,17 +1,19 @@
 //! What the master and its children share as processes: their messages, what a forked child gets,
-//! the tokens that are in force, the locks of a data directory and of a configuration, the user
-//! they run as, the log, how void records are cleared, and what the program frs-envoy inherits.
+//! the tokens that are in force, the locks of a data directory, of live files and of a
+//! configuration, the user they run as, the log, how void records are cleared, and what the program
+//! frs-envoy inherits.
 
-pub mod account;
 pub mod bells;
 pub mod change_log;
 pub mod child;
 pub mod conf_guard;
 pub mod envoy;
+pub mod live_lock;
 pub mod lock;
 pub mod log;
 pub mod lossy_request;
 pub mod message;
+pub mod pending_edit;
 pub mod result_files;
 pub mod token_board;
 pub mod void_records;

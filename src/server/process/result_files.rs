@@ -3,16 +3,35 @@
 //!
 //! Invariant: a reader that notes the monotonic clock, signals the master and waits for an outcome
 //! begun later gets the answer to a reload that read the files after the signal, even if other
-//! processes request reloads too.
+//! processes request reloads too. An outcome is written over the one before, in blocks that the
+//! file has: a full disk holds back no answer. A reader takes it only if it is whole.
+//!
+//! ```text
+//! PID BEGUN-NS
+//! taken GENERATION | refused CAUSE
+//! a laggard or a fault, a line each
+//! end HASH
+//! zeros up to 4096 bytes, or what is left of a longer one
+//! ```
 
-use std::fs;
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use frs::base::hash::siphash_text;
 use frs::base::sys;
 
-/// The text of a file without an outcome.
-const NONE: &str = "none\n";
+/// Bytes of a file that has no longer outcome. Its blocks are written at the start.
+const FILE_BYTES: usize = 4096;
+/// The most bytes of an outcome that a full disk has room for, but for its last line.
+const KEPT_BYTES: usize = FILE_BYTES - 64;
+/// Begins the last line, before the hash of all lines in front of it.
+const END: &str = "end ";
+/// Of the files, until they get what `<data mode>` says.
+const MODE: u32 = 0o600;
+/// Begins a line that says which records begin anew.
+const FRESH: &str = "fresh ";
 
 /// The outcome of a reload.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,28 +53,65 @@ pub enum Reloaded {
         generation: u64,
         /// Processes that did not acknowledge it in time.
         laggards: Vec<String>,
+        /// Which records begin anew by it, and which groups are not served in it, one line each.
+        fresh: Vec<String>,
     },
     /// The old configuration stays in force.
     Refused {
+        /// What kind of fault it is.
+        cause: Cause,
         /// Why, one line each.
         faults: Vec<String>,
     },
 }
 
+/// Why something is refused, as far as it tells what helps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Cause {
+    /// Another configuration.
+    #[default]
+    Fault,
+    /// Room on the disk.
+    NoRoom,
+    /// The end of a move that is under way.
+    Moving,
+    /// A later try.
+    NotNow,
+}
+
+impl Cause {
+    const ALL: [Cause; 4] = [Cause::Fault, Cause::NoRoom, Cause::Moving, Cause::NotNow];
+
+    /// Its word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Cause::Fault => "fault",
+            Cause::NoRoom => "no-room",
+            Cause::Moving => "moving",
+            Cause::NotNow => "not-now",
+        }
+    }
+
+    /// The cause with this word.
+    pub fn of(word: &str) -> Option<Cause> {
+        Cause::ALL.into_iter().find(|cause| cause.word() == word)
+    }
+}
+
 impl ReloadOutcome {
-    /// Writes it in place of the last one, whole or not at all.
+    /// Writes it over the last one.
     pub fn write(&self, data_dir: &Path) -> io::Result<()> {
         self.write_to(&path_in(data_dir))
     }
 
     fn write_to(&self, path: &Path) -> io::Result<()> {
-        let (draft, text) = (path.with_extension("new"), self.to_text());
-        if fs::write(&draft, &text).is_err() {
-            // On a full disk, the last outcome makes room: a process waits for this one.
-            fs::remove_file(path)?;
-            fs::write(&draft, &text)?;
+        let (file, text) = (open(path)?, self.to_text());
+        let write = |text: &str| file.write_all_at(&whole(text), 0);
+        match write(&text) {
+            // A process waits for it, and the log has all of it.
+            Err(_) if text.len() > KEPT_BYTES => write(cut(&text)),
+            written => written,
         }
-        fs::rename(&draft, path)
     }
 
     /// Reads the last one, or `None` if no whole one exists.
@@ -64,8 +120,10 @@ impl ReloadOutcome {
     }
 
     fn read_from(path: &Path) -> io::Result<Option<ReloadOutcome>> {
-        match sys::open_to_read(path).and_then(io::read_to_string) {
-            Ok(text) => Ok(Self::from_text(&text)),
+        let mut bytes = Vec::new();
+        match sys::open_to_read(path).and_then(|mut file| file.read_to_end(&mut bytes)) {
+            // What is left of a longer one may begin inside a character. The hash decides.
+            Ok(_) => Ok(Self::from_text(&String::from_utf8_lossy(&bytes))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
@@ -84,28 +142,34 @@ impl ReloadOutcome {
     /// Removes what an earlier master left: its clock may be that of another boot. The file then
     /// has no outcome, and keeps the room for the first one.
     pub fn forget(data_dir: &Path) -> io::Result<()> {
-        for path in [path_in(data_dir), asked_in(data_dir)] {
+        for path in Self::files(data_dir) {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     let words = format!("{}: cannot remove it: {error}", path.display());
                     return Err(io::Error::new(error.kind(), words));
                 }
                 // A full disk does not prevent a start.
-                _ => drop(fs::write(path, NONE)),
+                _ => drop(open(&path).and_then(|file| file.write_all_at(&[0; FILE_BYTES], 0))),
             }
         }
         Ok(())
     }
 
+    /// The files of a data directory that hold outcomes.
+    pub fn files(data_dir: &Path) -> [PathBuf; 2] {
+        [path_in(data_dir), asked_in(data_dir)]
+    }
+
     fn to_text(&self) -> String {
         let mut text = format!("{} {}\n", self.master, self.begun_ns);
         let rest = match &self.result {
-            Reloaded::Taken { generation, laggards } => {
+            Reloaded::Taken { generation, laggards, fresh } => {
                 text += &format!("taken {generation}\n");
+                fresh.iter().for_each(|line| text += &format!("{FRESH}{line}\n"));
                 laggards
             }
-            Reloaded::Refused { faults } => {
-                text += "refused\n";
+            Reloaded::Refused { cause, faults } => {
+                text += &format!("refused {}\n", cause.word());
                 faults
             }
         };
@@ -117,15 +181,23 @@ impl ReloadOutcome {
     }
 
     fn from_text(text: &str) -> Option<ReloadOutcome> {
-        let mut lines = text.lines();
+        let mut lines = lines_of(text)?.lines();
         let (master, begun_ns) = lines.next()?.split_once(' ')?;
         let word = lines.next()?;
-        let rest = lines.map(str::to_owned).collect();
         let result = match word.split_once(' ') {
             Some(("taken", generation)) => {
-                Reloaded::Taken { generation: generation.parse().ok()?, laggards: rest }
+                let (fresh, laggards): (Vec<&str>, Vec<&str>) =
+                    lines.partition(|line| line.starts_with(FRESH));
+                Reloaded::Taken {
+                    generation: generation.parse().ok()?,
+                    laggards: laggards.into_iter().map(str::to_owned).collect(),
+                    fresh: fresh.into_iter().map(|line| line[FRESH.len()..].to_owned()).collect(),
+                }
             }
-            None if word == "refused" => Reloaded::Refused { faults: rest },
+            Some(("refused", cause)) => {
+                let (cause, faults) = (Cause::of(cause)?, lines.map(str::to_owned).collect());
+                Reloaded::Refused { cause, faults }
+            }
             _ => return None,
         };
         Some(ReloadOutcome {
@@ -134,6 +206,42 @@ impl ReloadOutcome {
             result,
         })
     }
+}
+
+/// A text with its last line, and zeros over a longer one that was there.
+fn whole(text: &str) -> Vec<u8> {
+    let mut bytes = format!("{text}{END}{}\n", hash_of(text)).into_bytes();
+    bytes.resize(bytes.len().max(FILE_BYTES), 0);
+    bytes
+}
+
+fn hash_of(text: &str) -> String {
+    format!("{:016x}", siphash_text(text.as_bytes(), [0; 2]))
+}
+
+/// The first lines of a text that is too long, and where it stops.
+fn cut(text: &str) -> &str {
+    let end = text.as_bytes()[..KEPT_BYTES].iter().rposition(|&byte| byte == b'\n');
+    &text[..end.map_or(0, |at| at + 1)]
+}
+
+/// The lines in front of the last one. None: the text is not whole.
+fn lines_of(text: &str) -> Option<&str> {
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let hash = line.strip_prefix(END).and_then(|line| line.strip_suffix('\n'));
+        let before = &text[..at];
+        if hash.is_some_and(|hash| hash == hash_of(before)) {
+            return Some(before);
+        }
+        at += line.len();
+    }
+    None
+}
+
+/// Opens a file that only its owner reads: faults quote the configuration.
+fn open(path: &Path) -> io::Result<File> {
+    sys::open_regular(OpenOptions::new().write(true).create(true).mode(MODE), path)
 }
 
 fn asked_in(data_dir: &Path) -> PathBuf {
@@ -153,9 +261,18 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         assert_eq!(ReloadOutcome::read(dir.path()).expect("readable"), None);
         let results = [
-            Reloaded::Taken { generation: 7, laggards: vec![] },
-            Reloaded::Taken { generation: 8, laggards: vec!["worker 3 (process 17)".into()] },
-            Reloaded::Refused { faults: vec!["map.xml:1:2: a".into(), "taken 9".into()] },
+            Reloaded::Taken { generation: 7, laggards: vec![], fresh: vec![] },
+            Reloaded::Taken {
+                generation: 8,
+                laggards: vec!["worker 3 (process 17)".into()],
+                fresh: vec!["biz a: 1 live record".into(), "biz b: 2".into()],
+            },
+            Reloaded::Refused {
+                cause: Cause::NoRoom,
+                faults: vec!["map.xml:1:2: a".into(), "end 9".into()],
+            },
+            Reloaded::Refused { cause: Cause::Fault, faults: vec!["long ".repeat(2000)] },
+            Reloaded::Refused { cause: Cause::NotNow, faults: vec![] },
         ];
         for result in results {
             let outcome = ReloadOutcome { master: 12, begun_ns: 34, result };
@@ -168,10 +285,57 @@ mod tests {
     }
 
     #[test]
+    fn what_is_left_of_a_longer_one_may_begin_inside_a_character() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let of = |line: String| {
+            let result = Reloaded::Refused { cause: Cause::Fault, faults: vec![line] };
+            ReloadOutcome { master: 12, begun_ns: 34, result }
+        };
+        // In one of the two, a character lies across byte 4096.
+        for ahead in ["", "a"] {
+            of(format!("{ahead}{}", "ä".repeat(4096))).write(dir.path()).expect("written");
+            let short = of("short".to_owned());
+            short.write(dir.path()).expect("written");
+            assert_eq!(ReloadOutcome::read(dir.path()).expect("readable"), Some(short));
+        }
+    }
+
+    #[test]
     fn what_is_not_whole_is_none() {
         for text in ["", "1 2", "1 2\ntaken\n", "1\nrefused\n", "1 2\ntaken x\n", "x 2\nrefused\n"]
         {
-            assert_eq!(ReloadOutcome::from_text(text), None, "{text:?}");
+            let text = String::from_utf8(whole(text)).expect("text");
+            assert_eq!(ReloadOutcome::from_text(&text), None, "{text:?}");
         }
+        let text = String::from_utf8(whole("1 2\ntaken 7\na\n")).expect("text");
+        let text = text.trim_end_matches('\0');
+        assert!(ReloadOutcome::from_text(text).is_some());
+        for end in 0..text.len() {
+            assert_eq!(ReloadOutcome::from_text(&text[..end]), None, "{end}");
+        }
+        assert_eq!(ReloadOutcome::from_text(&text.replace("\na\n", "\nb\n")), None);
+    }
+
+    #[test]
+    fn an_outcome_is_written_into_the_file_that_is_there() {
+        let dir = tempfile::tempdir().expect("a directory");
+        ReloadOutcome::forget(dir.path()).expect("made");
+        let inode = || {
+            let there = fs::metadata(path_in(dir.path())).expect("there");
+            (std::os::unix::fs::MetadataExt::ino(&there), there.len())
+        };
+        let before = inode();
+        let result = Reloaded::Refused { cause: Cause::NoRoom, faults: vec!["a".into(); 300] };
+        let outcome = ReloadOutcome { master: 12, begun_ns: 34, result };
+        outcome.write(dir.path()).expect("written");
+        assert_eq!(inode(), before);
+    }
+
+    #[test]
+    fn what_is_too_long_is_cut_between_two_lines() {
+        let text = format!("1 2\nrefused fault\n{}", "a line\n".repeat(1000));
+        let kept = cut(&text);
+        assert!(kept.len() <= KEPT_BYTES && text.starts_with(kept) && kept.ends_with("a line\n"));
+        assert!(whole(kept).len() == FILE_BYTES);
     }
 }

@@ -252,11 +252,12 @@ pub enum Code {
     Store,
     Full,
     NoAnswer,
+    NoRoom,
 }
 
 impl Code {
     /// All codes.
-    pub const ALL: [Code; 24] = [
+    pub const ALL: [Code; 25] = [
         Code::BadHttp,
         Code::BadXml,
         Code::BadJson,
@@ -281,6 +282,7 @@ impl Code {
         Code::Store,
         Code::Full,
         Code::NoAnswer,
+        Code::NoRoom,
     ];
 
     /// The word that clients read.
@@ -310,6 +312,7 @@ impl Code {
             Code::Store => "store",
             Code::Full => "full",
             Code::NoAnswer => "no-answer",
+            Code::NoRoom => "no-room",
         }
     }
 

@@ -8,13 +8,18 @@ use std::time::{Duration, UNIX_EPOCH};
 use super::{Error, Format, Line, Pen, codec};
 use frs::base::clock::Millis;
 use frs::conf::{Listen, Origin};
-use frs::service::{Answer, ItemError, Verdict};
+use frs::service::{Answer, ItemError, QUOTAS_MAX, Quota, Verdict};
 
 /// The status of the answer to a preflight.
 pub const PREFLIGHT: u16 = 204;
 
 /// The longest head of an answer, rounded up.
-pub const HEAD_BYTES: usize = 1 << 10;
+pub const HEAD_BYTES: usize = 1 << 11;
+/// A quota has a biz's name of 64 bytes and three numbers. All else is less than half of a head.
+const _: () = assert!(QUOTAS_MAX * (64 + 3 * 20) <= HEAD_BYTES / 2);
+
+/// The largest integer of a structured field (RFC 9651, section 3.3.1).
+const INTEGER_MAX: u64 = 999_999_999_999_999;
 
 /// Seconds after which a client may retry on an overloaded server.
 const OVERLOAD_RETRY_SECONDS: u64 = 1;
@@ -165,6 +170,8 @@ pub struct Single<'a> {
     pub name: Option<&'a str>,
     /// The verdict.
     pub verdict: &'a Verdict,
+    /// The quotas of the biz's limits. Empty: the verdict tells that of the deciding one.
+    pub quotas: &'a [Quota],
     /// Add `FRS-Limited`, for proxies.
     pub proxied: bool,
 }
@@ -184,7 +191,7 @@ pub fn write(
         write_origin(&mut pen, origin);
     }
     if let Some(single) = single {
-        write_single(&mut pen, &single);
+        write_single(&mut pen, &single, content.status != 200);
     }
     end(out, &mut pen, options, content.body);
 }
@@ -310,24 +317,27 @@ fn end(out: &mut Vec<u8>, pen: &mut Pen<'_>, options: ResponseOptions, body: &[u
     }
 }
 
-/// Appends the fields that [`write()`] writes about a single item, each a line. `line` is scratch.
+/// Appends the fields that [`write()`] writes about a single item whose refusal is the status of
+/// the answer, each a line. `line` is scratch.
 pub fn write_fields(out: &mut Vec<u8>, line: &mut Line, single: &Single<'_>) {
     let mut pen = line.pen();
-    write_single(&mut pen, single);
+    write_single(&mut pen, single, true);
     pen.flush(out);
 }
 
-fn write_single(pen: &mut Pen<'_>, single: &Single<'_>) {
+/// `refuses`: a refusal is the status of the answer. A 200 that tells of one in its body is no
+/// answer after which to wait.
+fn write_single(pen: &mut Pen<'_>, single: &Single<'_>, refuses: bool) {
     let verdict = single.verdict;
     // A limit without a maximum that refuses no request (`count`) would tell a client to stop for
     // ever.
     let has_quota = verdict.limit != 0 && (verdict.figures.max > 0 || verdict.limited);
     if let (Some(name), true) = (single.name, has_quota) {
-        write_rate_limit(pen, name, verdict);
+        write_rate_limit(pen, name, verdict, single.quotas);
     }
-    if let (true, Some(retry_ms)) = (verdict.limited, verdict.retry_ms) {
+    if let (true, Some(retry)) = (refuses, retry_seconds(verdict)) {
         pen.text(b"Retry-After: ");
-        pen.number(seconds(retry_ms).max(1));
+        pen.number(retry);
         pen.text(b"\r\n");
     }
     if single.proxied {
@@ -338,27 +348,82 @@ fn write_single(pen: &mut Pen<'_>, single: &Single<'_>) {
     }
 }
 
-/// RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers).
-fn write_rate_limit(pen: &mut Pen<'_>, name: &str, verdict: &Verdict) {
-    let figures = &verdict.figures;
-    // A biz's name has no character that a quoted string would have to escape.
-    pen.text(b"RateLimit-Policy: \"");
-    pen.text(name.as_bytes());
-    pen.text(b"\";q=");
-    pen.number(figures.max);
-    if let Some(window_ms) = verdict.window_ms {
-        pen.text(b";w=");
-        pen.number(seconds(window_ms));
+/// RateLimit-Policy, of all limits, and RateLimit, of the deciding one
+/// (draft-ietf-httpapi-ratelimit-headers-11).
+fn write_rate_limit(pen: &mut Pen<'_>, name: &str, verdict: &Verdict, quotas: &[Quota]) {
+    pen.text(b"RateLimit-Policy: ");
+    let decides = |quota: &Quota| quota.limit == verdict.limit;
+    let own = quotas.iter().find(|quota| decides(quota)).copied().unwrap_or(Quota {
+        limit: verdict.limit,
+        // What is lent is left, too.
+        uses: verdict.figures.max.max(verdict.figures.remaining),
+        window_ms: verdict.window_ms,
+    });
+    if quotas.is_empty() {
+        write_policy(pen, name, &own);
     }
-    pen.text(b"\r\nRateLimit: \"");
-    pen.text(name.as_bytes());
-    pen.text(b"\";r=");
-    pen.number(figures.remaining);
-    if let Some(reset_ms) = figures.reset_ms {
+    // A quota of 0 tells a client to stop for ever: only a refusal by that limit does.
+    let told = quotas.iter().filter(|quota| quota.uses > 0 || decides(quota));
+    for (nth, quota) in told.enumerate() {
+        if nth > 0 {
+            pen.text(b", ");
+        }
+        write_policy(pen, name, quota);
+    }
+    pen.text(b"\r\nRateLimit: ");
+    write_policy_name(pen, name, verdict.limit);
+    pen.text(b";r=");
+    let remaining = verdict.figures.remaining.min(own.uses);
+    integer(pen, if verdict.banned { 0 } else { remaining });
+    if let Some(seconds) = turn_seconds(verdict) {
         pen.text(b";t=");
-        pen.number(seconds(reset_ms));
+        integer(pen, seconds);
     }
     pen.text(b"\r\n");
+}
+
+fn write_policy(pen: &mut Pen<'_>, name: &str, quota: &Quota) {
+    write_policy_name(pen, name, quota.limit);
+    pen.text(b";q=");
+    integer(pen, quota.uses);
+    if let Some(window_ms) = quota.window_ms {
+        pen.text(b";w=");
+        integer(pen, seconds(window_ms).max(1));
+    }
+}
+
+/// The biz's name, and the number of each limit but the first: clients tell policies by their
+/// names. A biz's name has no character that a quoted string would have to escape.
+fn write_policy_name(pen: &mut Pen<'_>, name: &str, limit: u16) {
+    pen.text(b"\"");
+    pen.text(name.as_bytes());
+    if limit > 1 {
+        pen.text(b"-");
+        pen.number(limit.into());
+    }
+    pen.text(b"\"");
+}
+
+/// When more of the deciding limit is there. For a refusal that is never after Retry-After, and
+/// under a ban it is the same.
+fn turn_seconds(verdict: &Verdict) -> Option<u64> {
+    let turn = verdict.figures.reset_ms.map(seconds);
+    match retry_seconds(verdict) {
+        retry if verdict.banned => retry,
+        Some(retry) => turn.map(|turn| turn.min(retry)),
+        None => turn,
+    }
+}
+
+/// What a refused client has to wait, at least 1.
+fn retry_seconds(verdict: &Verdict) -> Option<u64> {
+    let retry_ms = verdict.retry_ms.filter(|_| verdict.limited)?;
+    Some(seconds(retry_ms).clamp(1, INTEGER_MAX))
+}
+
+/// An integer of a structured field: one that is too large for it is as good as the largest.
+fn integer(pen: &mut Pen<'_>, number: u64) {
+    pen.number(number.min(INTEGER_MAX));
 }
 
 /// Whole seconds, rounded up.
@@ -392,6 +457,7 @@ pub(crate) fn reason(status: u16) -> &'static str {
         503 => "Service Unavailable",
         504 => "Gateway Timeout",
         505 => "HTTP Version Not Supported",
+        507 => "Insufficient Storage",
         509 => "Bandwidth Limit Exceeded",
         _ => "Refused",
     }

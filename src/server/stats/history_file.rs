@@ -170,7 +170,7 @@ impl HistoryFile {
     pub fn open(data_dir: &Path) -> io::Result<Option<HistoryFile>> {
         let path = data_dir.join(NAME);
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o640);
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let file = sys::open_regular(&options, &path)?;
         if !sys::try_lock_range(&file, 0, 1)? {
             return Ok(None);

@@ -402,6 +402,9 @@ impl Page {
         for (result, at_ms) in RESULTS.iter().zip(stats.master.reloaded_ms) {
             self.sample(LAST, &[label("result", result)], seconds_of_ms(at_ms));
         }
+        let help = "1 while the last reload was refused: an older configuration is in force.";
+        let refused = u64::from(stats.master.is_reload_refused);
+        self.one("frs_reload_refused", "gauge", help, refused);
     }
 
     fn files(&mut self, stats: &Stats) {

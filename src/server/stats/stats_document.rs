@@ -26,16 +26,6 @@ pub fn stats_text(stats: &Stats, format: Format) -> String {
     root(stats).document(format, Layout::Dense)
 }
 
-/// The document in JSON.
-pub fn stats_json(stats: &Stats) -> String {
-    stats_text(stats, Format::Json)
-}
-
-/// The document in XML: `<stats>`.
-pub fn stats_xml(stats: &Stats) -> String {
-    stats_text(stats, Format::Xml)
-}
-
 fn root(stats: &Stats) -> Element {
     let root = Element::new("stats")
         .holding_one(server(stats))
@@ -69,6 +59,7 @@ fn server(stats: &Stats) -> Element {
         .with("envoy-restarts", master.restarts[3])
         .with("reloads-taken", master.reloads[0])
         .with("reloads-refused", master.reloads[1])
+        .with("reload-refused", master.is_reload_refused)
         .with_some("last-taken", time(master.reloaded_ms[0]))
         .with_some("last-refused", time(master.reloaded_ms[1]))
 }

@@ -4,7 +4,8 @@ use super::connection::{Problem, Serve};
 use crate::protocol::call::{Call, status_kind};
 use crate::protocol::resp::ServerFigures;
 use frs::base::clock::Millis;
-use frs::service::{Answers, Exchange, Request, Service};
+use frs::conf::UnknownBiz;
+use frs::service::{Answer, Answers, Exchange, ItemError, Quota, Request, Service, Verdict};
 use frs::store::Counter;
 
 /// What /health says if the last flush failed.
@@ -14,6 +15,10 @@ const NOT_WRITTEN_BACK: &str = "files are not written back to the disk: the keep
 /// What /health says after a failed checkpoint.
 const NO_CHECKPOINTS: &str = "no checkpoint is completed: the keeper's log says why; requests are \
     served, but the end of this machine would cost what was counted since the last one\n";
+
+/// What /health says after a reload that was refused.
+const RELOAD_REFUSED: &str = "ok, but the last reload was refused, and the configuration before it \
+    is in force: frs status and frs check name the faults\n";
 
 /// What /health says if the worker cannot take the generation in force.
 const BEHIND: &str = "no item is served, each answers \"store\": the configuration in force cannot \
@@ -38,13 +43,34 @@ pub struct RequestHandler {
 /// How old the figures of the whole server may be: to gather them takes a look at every slot.
 const FIGURES_MS: u64 = 1000;
 
+impl RequestHandler {
+    #[inline]
+    fn refuses_unknown(&self) -> bool {
+        self.service.conf().srv.http.unknown_biz == UnknownBiz::Refuse
+    }
+}
+
+/// Refuses the items whose biz is not known. They are counted as errors.
+fn refuse_unknown(answers: &mut Answers) {
+    let unknown = answers.items.iter_mut().map(|answer| &mut answer.result);
+    for result in unknown.filter(|result| **result == Err(ItemError::UnknownBiz)) {
+        *result = Ok(Verdict { limited: true, ..Verdict::UNJUDGED });
+    }
+}
+
 impl Serve for RequestHandler {
     fn run(&mut self, request: &Request, answers: &mut Answers) {
         self.service.run(request, self.now, answers);
+        if self.refuses_unknown() {
+            refuse_unknown(answers);
+        }
     }
 
     fn run_all(&mut self, exchanges: &mut [Exchange]) {
         self.service.run_all(exchanges, self.now);
+        if self.refuses_unknown() {
+            exchanges.iter_mut().for_each(|exchange| refuse_unknown(&mut exchange.answers));
+        }
     }
 
     fn may_go_on(&self, exchange: &Exchange) -> bool {
@@ -53,6 +79,13 @@ impl Serve for RequestHandler {
 
     fn give_up(&mut self, exchange: &mut Exchange) {
         self.service.give_up(exchange);
+    }
+
+    #[inline]
+    fn quotas(&self, request: &Request, answer: &Answer, quotas: &mut Vec<Quota>) {
+        if let [item] = request.items() {
+            self.service.quotas(request, item, answer, quotas);
+        }
     }
 
     fn biz_name(&self, index: usize) -> Option<&str> {
@@ -100,7 +133,9 @@ impl Serve for RequestHandler {
         }
         let unserved = self.service.unserved_groups();
         let all = self.service.conf().map.groups.len();
-        (!unserved.is_empty()).then(|| not_served(&unserved, all))
+        let refused = self.service.handle().runtime().is_reload_refused();
+        let refused = refused.then(|| Problem { status: 200, words: RELOAD_REFUSED.into() });
+        (!unserved.is_empty()).then(|| not_served(&unserved, all)).or(refused)
     }
 }
 

@@ -36,8 +36,8 @@ use frs::base::clock;
 use frs::base::sys::process::{Channel, Signal, Signals};
 use frs::conf::Srv;
 use frs::service::Service;
-use frs::store::Counter;
 use frs::store::counter::Counters;
+use frs::store::{Counter, RETIRED_EVERY};
 
 const SIGNALS: Token = Token(0);
 const CHANNEL: Token = Token(1);
@@ -284,7 +284,10 @@ impl Worker {
         let log_ms = self.overloads.due_ms();
         let parked_ms = self.parked.due_ms();
         let left_out_ms = self.refusals.due_ms(self.handler.service.refusal_sample());
-        let all = [due_ms, paused, ending, log_ms, parked_ms, left_out_ms];
+        // A worker without requests gives former groups back, too.
+        let has_retired = self.handler.service.handle().has_retired();
+        let retired_ms = has_retired.then(|| self.now_ms + RETIRED_EVERY.as_millis() as u64 + 1);
+        let all = [due_ms, paused, ending, log_ms, parked_ms, left_out_ms, retired_ms];
         let next_ms = all.into_iter().flatten().min()?;
         Some(Duration::from_millis(next_ms.saturating_sub(self.now_ms)))
     }

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::common::plane::Plane;
 use crate::common::terminal::{Size, Terminal};
+use crate::common::zipf::{Zipf, word};
 use crate::common::{Client, Setup, text, wait_until};
 
 /// Both businesses have the same traffic. The attacker is at the first one.
@@ -101,23 +102,13 @@ fn send(client: &mut Client, keys: Vec<Key>) -> Vec<Key> {
 
 /// Zipf traffic of all addresses: that of rank n comes as often as 1/n.
 fn usual(seed: u64) -> impl FnMut() -> Vec<Key> {
-    let shares = (1..=ADDRESSES).scan(0.0, |sum, rank| {
-        *sum += 1.0 / rank as f64;
-        Some(*sum)
-    });
-    let shares: Vec<f64> = shares.collect();
-    let all = shares[shares.len() - 1];
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut random = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 11) as f64 / (1_u64 << 53) as f64
-    };
+    let zipf = Zipf::new(ADDRESSES as usize, 1.0);
+    // No two of them have the same numbers.
+    let mut next = seed << 32;
     move || {
         let of = |nth: usize| {
-            let share = random() * all;
-            let rank = shares.partition_point(|sum| *sum < share) as u64;
+            next += 1;
+            let rank = zipf.draw(word(next)) as u64;
             Key { biz: ["login", "pages"][nth % 2].to_owned(), address: address(rank) }
         };
         (0..24).map(of).collect()
@@ -186,16 +177,14 @@ fn by_watch(lines: &[String]) -> Option<Shown> {
 /// How often the limit of each business has refused, by `/stats` and by `/metrics`.
 fn by_limit(plane: &Plane) -> [[u64; 2]; 2] {
     let stats = plane.json("/stats");
-    let metrics = plane.get("/metrics").body;
     let of_stats = |name: &str| {
         let bizs = stats["bizs"].as_array().expect("a list");
         let biz = bizs.iter().find(|biz| biz["name"] == name).expect("it is there");
         biz["refusals"][0].as_u64().unwrap_or(0)
     };
     let of_metrics = |name: &str| {
-        let start = format!("frs_limit_refusals_total{{biz=\"{name}\",limit=\"1\"}} ");
-        let line = metrics.lines().find_map(|line| line.strip_prefix(&start));
-        line.map_or(0, number)
+        let sample = format!("frs_limit_refusals_total{{biz=\"{name}\",limit=\"1\"}}");
+        plane.metric(&sample).unwrap_or(0)
     };
     let bizs = ["login", "pages"];
     [bizs.map(of_stats), bizs.map(of_metrics)]

@@ -252,6 +252,47 @@ fn a_business_that_needs_longer_nodes_moves_its_group_if_it_may() {
 }
 
 #[test]
+fn what_begins_anew_is_told_with_its_number_and_a_put_wants_to_hear_it() {
+    let plane = Plane::new(1);
+    let server = plane.start(1);
+    server.client().charge("three", "a", 2);
+    server.client().charge("three", "b", 1);
+    let before = plane.map();
+    let three = |id: u32, interval: &str, max: u32| {
+        format!(
+            "<biz id=\"{id}\" name=\"three\" key=\"string\"><limit policy=\"interval\" \
+             interval=\"{interval}\" max=\"{max}\"/></biz>"
+        )
+    };
+    let words = "biz three: 2 live records begin anew, without counts and bans";
+    for other in [three(7, "1h", 3), three(2, "2h", 3)] {
+        let answer = plane.ask("PUT", "/biz/three", &other);
+        assert_eq!(answer.status, 409, "{answer:?}");
+        let said = &answer.body;
+        assert!(said.contains(words) && said.contains("?fresh=true"), "{answer:?}");
+        assert_eq!(plane.map(), before);
+    }
+    // What keeps them asks for nothing.
+    assert_eq!(plane.ask("PUT", "/biz/three", &three(2, "1h", 4)).status, 200);
+    assert_eq!(server.client().get("/query?biz=three&key=a").attribute("used"), Some("2"));
+    // By hand: the check says so, and the reload, and its log.
+    plane.setup.write_map(&before.replace("id=\"2\"", "id=\"7\""));
+    let words = format!("{words}: its id was 2 and is 7");
+    let checked = text(&plane.setup.frs(&["check"]).stdout);
+    assert!(checked.contains(&format!("warning: {words}\n")), "{checked}");
+    let reloaded = text(&plane.setup.frs(&["reload"]).stdout);
+    assert!(reloaded.starts_with("taken: generation "), "{reloaded}");
+    assert!(reloaded.ends_with(&format!("\n{words}\n")), "{reloaded}");
+    assert!(plane.setup.log().contains(&words), "{}", plane.setup.log());
+    assert_eq!(server.client().get("/query?biz=three&key=a").attribute("used"), Some("0"));
+    // Nothing lives under the new id yet.
+    server.client().charge("three", "a", 1);
+    let answer = plane.ask("PUT", "/biz/three?fresh=true", &three(7, "2h", 3));
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert!(answer.body.contains("<note>biz three: 1 live record begins anew"), "{answer:?}");
+}
+
+#[test]
 fn an_estimate_is_shown_with_its_standard_error() {
     let plane = Plane::new(1);
     let server = plane.start(1);
@@ -636,20 +677,4 @@ fn a_slow_client_delays_nobody_and_keeps_nobody_out() {
     });
     assert_eq!(plane.ask("POST", "/reload", "").status, 200);
     server.kill_all();
-}
-
-#[test]
-fn health_tells_of_a_worker_that_is_not_there() {
-    let plane = Plane::new(2);
-    let server = plane.start(2);
-    let worker = server.workers()[0];
-    // A stopped worker exists and does not answer. The client that waits is told so.
-    nix::sys::signal::kill(worker, nix::sys::signal::Signal::SIGSTOP).expect("stopped");
-    let answer = plane.ask("POST", "/degrade?on=true", "");
-    assert_eq!(answer.status, 202, "{answer:?}");
-    assert!(answer.body.contains(&format!("(process {worker})</laggard>")), "{answer:?}");
-    nix::sys::signal::kill(worker, nix::sys::signal::Signal::SIGKILL).expect("killed");
-    wait_until("all are there", || {
-        plane.get("/health").body.contains("behind=\"0\"").then_some(())
-    });
 }

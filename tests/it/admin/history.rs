@@ -56,12 +56,10 @@ fn update_over(mut client: Client, key: &str) {
 
 /// The Updates of a business that passed, and those that were refused, by `/metrics`.
 fn counted(plane: &Plane, biz: &str) -> [u64; 2] {
-    let metrics = plane.get("/metrics").body;
     ["allowed", "limited"].map(|verdict| {
-        let start =
-            format!("frs_items_total{{biz=\"{biz}\",command=\"update\",verdict=\"{verdict}\"}} ");
-        let value = metrics.lines().find_map(|line| line.strip_prefix(&start));
-        value.map_or(0, |value| value.parse().expect("a number"))
+        let sample =
+            format!("frs_items_total{{biz=\"{biz}\",command=\"update\",verdict=\"{verdict}\"}}");
+        plane.metric(&sample).unwrap_or(0)
     })
 }
 

@@ -4,5 +4,6 @@ mod attack;
 mod calls;
 mod changes;
 mod clients;
+mod health;
 mod history;
 mod refused;

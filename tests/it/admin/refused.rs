@@ -5,7 +5,7 @@ use std::io::Write;
 use serde_json::Value;
 
 use crate::common::plane::Plane;
-use crate::common::{Client, Settings, wait_until};
+use crate::common::{Client, Settings, text, wait_until};
 
 /// Sends Updates in one piece, and reads their answers.
 fn update(client: &mut Client, keys: impl Iterator<Item = String>) {
@@ -41,6 +41,40 @@ fn refused_keys_outlive_the_workers_that_counted_them() {
 }
 
 #[test]
+fn a_long_key_is_shown_whole_or_as_it_begins() {
+    let plane = Plane::new(1);
+    let map = plane.map().replace(
+        "</map>",
+        "<biz id=\"77\" name=\"secrets\" key=\"digest\"><limit policy=\"total\" max=\"1\"/></biz></map>",
+    );
+    plane.setup.write_map(&map);
+    let server = plane.start(1);
+    let mut client = server.client();
+    let uuid = "123e4567-e89b-12d3-a456-426614174000";
+    // Its fortieth byte is the first half of a letter.
+    let token = format!("{}\u{e9} and more", "t".repeat(39));
+    update(&mut client, (0..9).map(|_| uuid.to_owned()));
+    update(&mut client, (0..6).map(|_| token.replace('\u{e9}', "%C3%A9").replace(' ', "%20")));
+    for _ in 0..3 {
+        client.get("/update?biz=secrets&key=hidden");
+    }
+    let nodes = top(&plane, "/top?by=refused");
+    let shown = |node: &Value| {
+        let text = |name: &str| node.get(name).and_then(Value::as_str).map(str::to_owned);
+        (text("key").expect("a key"), text("begins"))
+    };
+    assert_eq!(shown(&nodes[0]), (uuid.to_owned(), None));
+    let (key, begins) = shown(&nodes[1]);
+    assert!(key.starts_with("digest:"), "{key}");
+    assert_eq!(begins, Some("t".repeat(39)));
+    let (key, begins) = shown(&nodes[2]);
+    assert!(key.starts_with("digest:") && begins.is_none(), "{nodes:?}");
+    let said = plane.setup.inspect(&["top", "data", "--by", "refused", "--window", "1h"]);
+    let said = text(&said.stdout);
+    assert!(said.contains(&format!("\"{}\"… digest:", "t".repeat(39))), "{said}");
+}
+
+#[test]
 fn a_sample_of_refusals_is_logged() {
     let plane = Plane::new(1);
     let more = format!("<admin listen=\"{}\"/><log refusals=\"3/d\"/>", plane.address);
@@ -48,7 +82,7 @@ fn a_sample_of_refusals_is_logged() {
     let server = plane.start(1);
     let mut client = server.client();
     update(&mut client, (0..10).map(|nth| format!("k{}%0a", nth % 2)));
-    let long = "l".repeat(40);
+    let long = "l".repeat(41);
     update(&mut client, (0..4).map(|_| long.clone()));
     let lines = wait_until("they are logged", || {
         let log = plane.setup.log();
@@ -75,6 +109,7 @@ fn a_sample_of_refusals_is_logged() {
     update(&mut client, (0..4).map(|_| long.clone()));
     wait_until("a long key is logged by its digest", || (count("key=\"digest:") > 0).then_some(()));
     assert_eq!((count(" refused biz="), count("more items were refused")), (4, 0));
+    assert!(count(&format!("begins=\"{}\"", &long[1..])) > 0, "{}", plane.setup.log());
     assert!(!plane.setup.log().contains(&long));
     // 2 were left out at first, 4 after a reload and 3 after the other one: all are told of where
     // the sample ends.

@@ -13,6 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use super::history::{History, Use, now_ms};
 use super::hosts::{Hosts, Load, Random, Routing, Shared, map};
 use super::nodes::Nodes;
+use super::outages::wait_for_answers;
 use crate::common::programs::program;
 use crate::common::{Server, Setup, wait_until};
 
@@ -22,12 +23,12 @@ const RATE: u64 = 20;
 const INTERVAL_MS: u64 = 3_000;
 const IN_INTERVAL: u64 = 100;
 
-fn shared(share: &str, limit: &str) -> Shared {
+pub fn shared(share: &str, limit: &str) -> Shared {
     let biz = format!("share=\"{share}\" hosts=\"3\" wait=\"500ms\" on-down=\"refuse\"");
     Shared::new(&biz, limit)
 }
 
-fn hour(max: u64, share: &str) -> Shared {
+pub fn hour(max: u64, share: &str) -> Shared {
     shared(share, &format!("policy=\"interval\" interval=\"1h\" max=\"{max}\""))
 }
 
@@ -46,7 +47,7 @@ fn ending() -> Vec<(Shared, u64)> {
 }
 
 /// Businesses that get more with the time.
-fn endless() -> [Shared; 3] {
+pub fn endless() -> [Shared; 3] {
     [
         shared("cluster", &format!("policy=\"token\" rate=\"{RATE}/s\" burst=\"{BURST}\"")),
         shared("cluster", &format!("policy=\"sliding\" interval=\"3s\" max=\"{IN_INTERVAL}\"")),
@@ -54,8 +55,21 @@ fn endless() -> [Shared; 3] {
     ]
 }
 
+/// Businesses that end have admitted what they may, and not more.
 #[track_caller]
-fn check_endless(histories: &[History], length_ms: u64) {
+pub fn check_ending(nodes: &Nodes, histories: &[History], maxima: &[u64]) {
+    for (biz, (history, max)) in histories.iter().zip(maxima).enumerate() {
+        let (admitted, lost) = (history.admitted.len() as u64, history.lost.len() as u64);
+        let told = format!("b{biz}: {admitted} admitted and {lost} lost of {max}");
+        println!("{told}: {:?}", nodes.granted(biz));
+        assert!(admitted <= *max, "{told}");
+        assert!(admitted + lost >= *max, "{told}");
+    }
+}
+
+/// Tokens that flow back in so long a time come to the hosts, though slowly.
+#[track_caller]
+pub fn check_endless(histories: &[History], length_ms: u64) {
     let [token, sliding @ ..] = histories else { panic!("histories") };
     assert_eq!(token.overdrawn(BURST, RATE, 1_000), 0);
     let (admitted, lost) = (token.admitted.len() as u64, token.lost.len() as u64);
@@ -138,7 +152,7 @@ fn attached(setup: &Setup, load: &Load<'_>, is_over: &AtomicBool) -> Vec<History
 }
 
 /// Servers, of which processes are killed.
-struct Killer<'a> {
+pub struct Killer<'a> {
     hosts: &'a Hosts,
     servers: Vec<Server<'a>>,
     /// Whose masters were killed: their other processes end by themselves.
@@ -146,9 +160,16 @@ struct Killer<'a> {
     random: Random,
 }
 
-impl Killer<'_> {
+impl<'a> Killer<'a> {
+    /// Starts the hosts.
+    pub fn new(hosts: &'a Hosts, seed: u64) -> Killer<'a> {
+        let servers = hosts.start();
+        let ending = servers.iter().map(|_| None).collect();
+        Killer { hosts, servers, ending, random: Random::new(seed) }
+    }
+
     /// Kills a process of one of these roles. False: there is none at the moment.
-    fn kill_one(&mut self, roles: &[&str]) -> bool {
+    pub fn kill_one(&mut self, roles: &[&str]) -> bool {
         let nth = self.random.below(self.servers.len());
         let role = roles[self.random.below(roles.len())];
         if role == "master" {
@@ -178,8 +199,7 @@ fn killed(roles: &[&str], kills: usize) {
     let (mut all, maxima): (Vec<Shared>, Vec<u64>) = ending().into_iter().unzip();
     all.extend(endless());
     let hosts = Hosts::new(3, &nodes.seeds(), "", &map(&all));
-    let (servers, ending) = (hosts.start(), vec![None, None, None]);
-    let mut killer = Killer { hosts: &hosts, servers, ending, random: Random::new(1) };
+    let mut killer = Killer::new(&hosts, 1);
     let addresses = hosts.addresses();
     let mut load = Load::new(&addresses, all.len(), Routing::None);
     load.endless_from = maxima.len();
@@ -210,13 +230,7 @@ fn killed(roles: &[&str], kills: usize) {
         assert!(own.iter().any(|history| !history.admitted.is_empty()), "a program asks in vain");
         histories.iter_mut().zip(own).for_each(|(all, own)| all.add(own));
     }
-    for (biz, (history, max)) in histories.iter().zip(&maxima).enumerate() {
-        let (admitted, lost) = (history.admitted.len() as u64, history.lost.len() as u64);
-        let told = format!("b{biz}: {admitted} admitted and {lost} lost of {max}");
-        println!("{told}: {:?}", nodes.granted(biz));
-        assert!(admitted <= *max, "{told}");
-        assert!(admitted + lost >= *max, "{told}");
-    }
+    check_ending(&nodes, &histories, &maxima);
     check_endless(&histories[maxima.len()..], now_ms() - begun_ms);
     drop(killer);
 }
@@ -240,13 +254,8 @@ fn a_host_whose_directory_is_deleted_costs_at_most_what_it_held() {
     let addresses = hosts.addresses();
     let load = Load::new(&addresses, 1, Routing::None);
     let histories = load.run(|load| {
-        wait_until("some are admitted", || {
-            (load.answered.load(Ordering::Relaxed) > 300).then_some(())
-        });
-        let mut lost = servers.remove(0);
-        lost.kill_all_and_wait();
-        drop(lost);
-        std::fs::remove_dir_all(hosts.setups[0].path("data")).expect("removed");
+        wait_for_answers(load, 300);
+        hosts.lose(0, servers.remove(0));
         servers.insert(0, hosts.setups[0].start());
         load.spend();
     });

@@ -1,4 +1,5 @@
-//! Uses without a lease: the ledger hears of them at once, though nobody asks it for anything.
+//! Uses without a lease, and uses given back: the ledger hears of them at once, though nobody asks
+//! it for anything.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +7,7 @@ use redis::cmd;
 
 use super::hosts::{Hosts, Shared, map};
 use super::nodes::{MASTERS, NAME, Nodes};
-use crate::common::wait_until;
+use crate::common::{Client, wait_until};
 
 /// A round over all nodes finds such uses too, after a quarter of a minute at most.
 const AT_ONCE: Duration = Duration::from_secs(4);
@@ -37,5 +38,97 @@ fn forced_uses_without_a_lease_are_told_at_once() {
         let told = || ledgers().iter().filter(|&&granted| granted == 7).count();
         wait_until("its ledger knows", || (told() == nth + 1).then_some(()));
         assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+    }
+}
+
+/// Each policy, with a maximum of five that all come back in an hour at the earliest.
+const FIVE: [&str; 6] = [
+    "policy=\"interval\" interval=\"1h\" max=\"5\"",
+    "policy=\"calendar\" unit=\"month\" max=\"5\"",
+    "policy=\"total\" max=\"5\"",
+    "policy=\"sliding\" interval=\"1h\" max=\"5\"",
+    "policy=\"sliding-counter\" interval=\"365d\" max=\"5\"",
+    "policy=\"token\" rate=\"1/h\" burst=\"5\"",
+];
+
+#[test]
+fn what_one_machine_gives_back_another_one_uses_at_once() {
+    let Some(nodes) = Nodes::start() else { return };
+    let shared = |share: &str| {
+        let settings = format!("share=\"{share}\" hosts=\"2\" wait=\"200ms\"");
+        FIVE.map(|limit| Shared::new(&settings, limit))
+    };
+    let all = [shared("cluster"), shared("exact")].concat();
+    let hosts = Hosts::new(2, &nodes.seeds(), "", &map(&all));
+    let _servers = hosts.start();
+    let mut clients = hosts.addresses().into_iter().map(Client::connect);
+    let [mut one, mut other] = [(); 2].map(|()| clients.next().expect("two"));
+    let used = |client: &mut Client, biz: usize, count: i32| {
+        client.get(&format!("/update?biz=b{biz}&key=k&count={count}")).status == 200
+    };
+    let mut longest = Duration::ZERO;
+    for (biz, Shared { limit, .. }) in all.iter().enumerate() {
+        let mut left = 5;
+        wait_until("all is used", || {
+            left -= i32::from(used(&mut one, biz, 1));
+            (left == 0).then_some(())
+        });
+        for count in [1, 2] {
+            // It has heard that there is none to be had.
+            assert!(!used(&mut other, biz, 1) && !used(&mut other, biz, 1), "{limit}");
+            assert!(used(&mut one, biz, -count), "{limit}");
+            let begun = Instant::now();
+            for _ in 0..count {
+                wait_until("it is used", || used(&mut other, biz, 1).then_some(()));
+            }
+            longest = longest.max(begun.elapsed());
+            assert!(begun.elapsed() < AT_ONCE, "{limit}: {:?}", begun.elapsed());
+        }
+        assert!(!used(&mut one, biz, 1) && !used(&mut other, biz, 1), "{limit}: more than five");
+    }
+    println!("another machine has it after {longest:?} at most");
+}
+
+#[test]
+fn a_machine_that_has_used_nothing_gives_back_what_another_one_has_used() {
+    let Some(nodes) = Nodes::start() else { return };
+    // Of two limits with one log the first one tells of it.
+    let eight = "policy=\"sliding\" interval=\"1h\" max=\"8\"";
+    let of_one_log = format!("{eight}/><limit policy=\"sliding\" interval=\"2h\" max=\"5\"");
+    let shared = |share: &str| -> Vec<Shared> {
+        let settings = format!("share=\"{share}\" hosts=\"3\" wait=\"200ms\"");
+        let all = FIVE.into_iter().chain([of_one_log.as_str()]);
+        all.map(|limit| Shared::new(&settings, limit)).collect()
+    };
+    let all = [shared("cluster"), shared("exact")].concat();
+    let hosts = Hosts::new(3, &nodes.seeds(), "", &map(&all));
+    let _servers = hosts.start();
+    let mut clients = hosts.addresses().into_iter().map(Client::connect);
+    let [mut one, mut other, mut third] = [(); 3].map(|()| clients.next().expect("three"));
+    let asked = |client: &mut Client, biz: usize, count: i32| {
+        client.get(&format!("/update?biz=b{biz}&key=k&count={count}"))
+    };
+    for (biz, Shared { limit, .. }) in all.iter().enumerate() {
+        let mut left = 5;
+        wait_until("all is used", || {
+            left -= i32::from(asked(&mut one, biz, 1).status == 200);
+            (left == 0).then_some(())
+        });
+        // In half of them the ledger has not heard yet that the last ones were used.
+        if biz % 2 == 0 {
+            assert_ne!(asked(&mut one, biz, 1).status, 200, "{limit}: more than five");
+            assert_ne!(asked(&mut third, biz, 1).status, 200, "{limit}: more than five");
+        }
+        let answer = asked(&mut other, biz, -2);
+        assert_eq!(answer.status, 200, "{limit}: {}", answer.body);
+        let begun = Instant::now();
+        for _ in 0..2 {
+            let used = || (asked(&mut third, biz, 1).status == 200).then_some(());
+            wait_until(&format!("it is used: {limit}"), used);
+        }
+        assert!(begun.elapsed() < AT_ONCE, "{limit}: {:?}", begun.elapsed());
+        for client in [&mut one, &mut other, &mut third] {
+            assert_ne!(asked(client, biz, 1).status, 200, "{limit}: more than five and two");
+        }
     }
 }

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use frs::lease::Taken;
 use frs::store::counter::{ClusterFunction, ClusterResult};
 use frs_server::courier::cluster::Lost;
-use frs_server::courier::ledger::Reply;
+use frs_server::courier::ledger::{Answer, Reply};
 use redis::cmd;
 use serde_json::Value;
 
@@ -70,11 +71,13 @@ fn each_result_of_a_message_is_counted() {
     };
     ask(&mut host, &ledger, ClusterResult::Ok);
     // A number that this host has used before.
-    let claim = frs::lease::Claim { window: 0, floor: 0, spent: 0, extra: 0 };
+    let claim = frs::lease::Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
     let host_number = std::process::id().into();
     let old = frs::lease::Take { host: host_number, seq: 1, claim, need: 1, want: 1 };
-    answered(&mut host, |host| host.send(&ledger, old)).expect("an answer");
-    interval_is_counted(&host, ClusterResult::Stale);
+    let stale = answered(&mut host, |host| host.send(&ledger, old)).expect("an answer");
+    assert_eq!(stale.answer, Answer::Taken(Taken::Stale));
+    // It is counted by who knows whether a later one has overtaken it.
+    assert_eq!(counted(&host, ClusterFunction::Interval), [0; ClusterResult::ALL.len()]);
     // A key that is no ledger.
     let other = ledger_in(1, 2);
     let _: String = nodes.ask(0, cmd("SET").arg(&other).arg("x"));
@@ -134,7 +137,7 @@ fn requests(plane: &Plane) -> BTreeMap<String, u64> {
 }
 
 /// What a courier asks nodes.
-const FUNCTIONS: [&str; 18] = [
+const FUNCTIONS: [&str; 19] = [
     "calendar",
     "drop",
     "epoch",
@@ -150,6 +153,7 @@ const FUNCTIONS: [&str; 18] = [
     "shards",
     "sliding",
     "sliding_counter",
+    "start",
     "subscribe",
     "token",
     "total",
@@ -200,7 +204,9 @@ fn every_function_that_the_courier_calls_is_counted() {
     });
     // Until the second one needs what that one holds: it asks who has some, and recalls it.
     wait_until("each function was called", || {
-        clients[1].get("/update?biz=b0&key=k");
+        (0..13).for_each(|_| {
+            clients[1].get("/update?biz=b0&key=k");
+        });
         clients.iter_mut().for_each(|client| {
             // Twice as many keys as their group has nodes: some go to the cluster and come back.
             (0..16).for_each(|key| {
@@ -298,6 +304,33 @@ fn a_lease_is_shown_with_its_figures() {
     let _server = plane.start(2);
     let shown = lease_shown(&plane.setup);
     assert!(shown.iter().any(|word| word.starts_with("void: ")), "{shown:?}");
+}
+
+#[test]
+fn a_dead_master_is_shown_until_a_replica_has_followed_it() {
+    let Some(mut nodes) = Nodes::start() else { return };
+    let shared = Shared::new("share=\"cluster\" hosts=\"1\"", "policy=\"total\" max=\"9\"");
+    let plane = hosts::plane(&nodes.seeds(), "timeout=\"500ms\"", &hosts::map(&[shared]));
+    let _server = plane.start(2);
+    let addresses: Vec<String> = (0..nodes.count()).map(|i| nodes.node(i).to_string()).collect();
+    let wait_for = |what: &str, masters: [usize; 3]| {
+        let mut expected =
+            masters.map(|i| format!("frs_cluster_up{{node=\"{}\"}} 1", addresses[i])).to_vec();
+        expected.sort();
+        wait_until(what, || {
+            let page = plane.get("/metrics").body;
+            let mut rows: Vec<&str> =
+                page.lines().filter(|line| line.starts_with("frs_cluster_up{")).collect();
+            rows.sort_unstable();
+            (rows == expected && plane.get("/health").status == 200).then_some(())
+        });
+    };
+    wait_for("all masters are up", [0, 1, 2]);
+    nodes.kill(0);
+    wait_for("a replica has followed", [MASTERS, 1, 2]);
+    nodes.restart(0);
+    nodes.wait_until_whole();
+    wait_for("the dead one is a replica", [MASTERS, 1, 2]);
 }
 
 #[test]

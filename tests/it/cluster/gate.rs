@@ -1,5 +1,5 @@
-//! A host's own way to the cluster, which a test can close: each node has a second address, and
-//! whoever asks there hears of the nodes by their second addresses.
+//! A host's own way to the cluster, which a test can close or slow down: each node has a second
+//! address, and whoever asks there hears of the nodes by their second addresses.
 //!
 //! Invariant: while the gate is closed no byte passes in either direction, and no connection
 //! breaks; what was sent meanwhile arrives later.
@@ -7,7 +7,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -32,6 +32,8 @@ pub struct Gate {
 #[derive(Default)]
 struct State {
     is_closed: AtomicBool,
+    /// For how many milliseconds bytes are on their way.
+    late_ms: AtomicU64,
     is_over: AtomicBool,
 }
 
@@ -58,6 +60,11 @@ impl Gate {
 
     pub fn close(&self) {
         self.state.is_closed.store(true, Ordering::SeqCst);
+    }
+
+    /// From now on bytes take so long in each direction.
+    pub fn slow(&self, late: Duration) {
+        self.state.late_ms.store(late.as_millis() as u64, Ordering::SeqCst);
     }
 
     pub fn open(&self) {
@@ -118,6 +125,7 @@ fn pass(
             Err(error) if is_passing(error.kind()) => continue,
             Err(_) => break,
         };
+        thread::sleep(Duration::from_millis(state.late_ms.load(Ordering::SeqCst)));
         if !state.wait() || to.write_all(&change(&room[..count])).is_err() {
             break;
         }

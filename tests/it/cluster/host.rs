@@ -82,7 +82,7 @@ impl Host {
     /// Asks for uses; the id of the message.
     pub fn need(&mut self, ledger: &str, need: u64) -> u64 {
         self.seq += 1;
-        let claim = Claim { window: 0, floor: 0, spent: 0, extra: 0 };
+        let claim = Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
         let take = Take { host: self.number, seq: self.seq, claim, need, want: need };
         self.send(ledger, take)
     }
@@ -116,7 +116,7 @@ impl Host {
         let mut answers = HashMap::new();
         while answers.len() < ids.len() {
             let (id, result) = self.wait_for("all messages are answered", |event| match event {
-                Event::Answered { id, result } => Some((*id, result.clone())),
+                Event::Answered { id, result, .. } => Some((*id, result.clone())),
                 _ => None,
             });
             assert!(ids.contains(&id), "{id} was not asked");

@@ -13,7 +13,7 @@ use super::history::{History, Use, now_ms};
 use super::nodes::NAME;
 use crate::common::items::{Item, read_xml, try_post_unread};
 use crate::common::plane::Plane;
-use crate::common::{Answer, BOUND, Client, Server, Settings, Setup, files};
+use crate::common::{Answer, BOUND, Client, Server, Settings, Setup, files, wait_until};
 
 /// The secret that all hosts have.
 pub const SECRET: [u8; 32] = [7; 32];
@@ -74,6 +74,33 @@ impl Hosts {
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.setups.iter().map(|setup| setup.address).collect()
     }
+
+    /// Kills all processes of a host, and takes its directory away.
+    pub fn lose(&self, nth: usize, mut server: Server<'_>) {
+        server.kill_all_and_wait();
+        drop(server);
+        std::fs::remove_dir_all(self.setups[nth].path("data")).expect("removed");
+    }
+}
+
+/// Uses the key of b0 so many times, one after the other, all of which are admitted: a new master
+/// grants nothing for a while. Returns how many these are.
+#[track_caller]
+pub fn charge(client: &mut Client, count: u64) -> u64 {
+    for _ in 0..count {
+        wait_until("a use is admitted", || {
+            (client.get("/update?biz=b0&key=k").status == 200).then_some(())
+        });
+    }
+    count
+}
+
+/// Uses the key of b0 on these hosts until nothing is left. Returns how many uses were admitted.
+#[track_caller]
+pub fn spend_all(hosts: &[SocketAddr]) -> u64 {
+    let histories = Load::new(hosts, 1, Routing::None).run(Load::spend);
+    assert_eq!(histories[0].lost, []);
+    histories[0].admitted.len() as u64
 }
 
 fn write_secret(setup: &Setup) {

@@ -5,12 +5,12 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use redis::{Connection, cmd};
+use redis::cmd;
 
 use super::history::History;
 use super::hosts::{Hosts, Load, Routing, Shared, map, settings_with};
 use super::nodes::{MASTERS, NodeOptions, Nodes};
-use super::outages::{HOSTS, figures, ledger, wait_for_answers};
+use super::outages::{HOSTS, figures, granted, ledger, wait_for_answers};
 use super::wall::{BESIDE, Wall};
 use crate::common::{Setup, files, wait_until};
 
@@ -41,10 +41,6 @@ fn log_in(setup: &Setup, nodes: &Nodes, cluster: &str) {
     files::write_secret(&setup.path("conf/password"), "open");
     let login = format!(" user=\"{BESIDE}\" password-file=\"conf/password\"");
     setup.write_srv(&settings_with(&nodes.seeds(), cluster, &login));
-}
-
-fn granted(connection: &mut Connection, ledger: &str) -> u64 {
-    cmd("HGET").arg(ledger).arg("u").query(connection).expect("a ledger")
 }
 
 fn says(nodes: &Nodes, i: usize, command: &str, what: &str, expected: &str) {

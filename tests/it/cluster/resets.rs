@@ -6,24 +6,27 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use frs::conf::active;
+use frs::conf::{ClusterNode, active};
 use frs::store::Runtime;
 use redis::cmd;
 
+use super::gate::Gate;
 use super::history::{Window, now_ms};
 use super::hosts::{Hosts, Load, Routing, Shared, map, settings};
 use super::nodes::{NAME, Nodes};
 use crate::common::{BOUND, Client, Setup, wait_until};
 
 /// Hosts with an admin plane each.
-fn hosts(count: usize, nodes: &Nodes, shared: &[Shared]) -> Hosts {
+pub fn hosts(count: usize, nodes: &Nodes, shared: &[Shared]) -> Hosts {
     let hosts = Hosts::new(count, &nodes.seeds(), "timeout=\"500ms\"", &map(shared));
-    for setup in &hosts.setups {
-        let mut settings = settings(&nodes.seeds(), "timeout=\"500ms\"");
-        settings.more.push_str("<admin listen=\"unix:admin.sock\"/>");
-        setup.write_srv(&settings);
-    }
+    hosts.setups.iter().for_each(|setup| write_settings(setup, &nodes.seeds()));
     hosts
+}
+
+fn write_settings(setup: &Setup, seeds: &[ClusterNode]) {
+    let mut settings = settings(seeds, "timeout=\"500ms\"");
+    settings.more.push_str("<admin listen=\"unix:admin.sock\"/>");
+    setup.write_srv(&settings);
 }
 
 fn total(max: u64) -> Shared {
@@ -44,7 +47,7 @@ fn try_reset(setup: &Setup, biz: &str) -> u16 {
 }
 
 #[track_caller]
-fn reset(setup: &Setup, biz: &str) {
+pub fn reset(setup: &Setup, biz: &str) {
     assert_eq!(try_reset(setup, biz), 200);
 }
 
@@ -58,7 +61,7 @@ fn epoch(setup: &Setup, biz: u32) -> u64 {
 }
 
 #[track_caller]
-fn wait_for_epoch(setup: &Setup, biz: u32, expected: u64) {
+pub fn wait_for_epoch(setup: &Setup, biz: u32, expected: u64) {
     wait_until("the host follows", || (epoch(setup, biz) == expected).then_some(()));
 }
 
@@ -282,4 +285,39 @@ fn what_is_no_epoch_is_named_once_and_not_followed() {
         ask::<u64>(&nodes, cmd("DEL").arg(epoch_key(biz)));
         wait_for_epoch(other, biz, expected);
     }
+}
+
+#[test]
+fn a_machine_that_does_not_reach_the_cluster_resets_itself_and_tells_of_it_later() {
+    const MAX: u64 = 60;
+    let Some(nodes) = Nodes::start() else { return };
+    let hosts = hosts(2, &nodes, &[total(MAX)]);
+    let gate = Gate::new(&nodes);
+    write_settings(&hosts.setups[0], &gate.seeds());
+    let _servers = hosts.start();
+    let addresses = hosts.addresses();
+    let spend = || {
+        let histories = Load::new(&addresses, 1, Routing::None).run(Load::spend);
+        assert_eq!(histories[0].lost, []);
+        histories[0].admitted.len() as u64
+    };
+    assert_eq!(spend(), MAX);
+    let [one, other] = &hosts.setups[..] else { panic!("two hosts") };
+    gate.close();
+    reset(one, "b0");
+    assert_eq!(epoch(one, 2001), 1);
+    let used = |setup: &Setup| {
+        let answer = Client::connect(setup.address).get("/query?biz=b0&key=k");
+        answer.attribute("used").expect("a verdict").to_owned()
+    };
+    assert_eq!(used(one), "0");
+    // The other one looks each second.
+    thread::sleep(Duration::from_millis(2_500));
+    assert_eq!(ask::<Option<u64>>(&nodes, cmd("GET").arg(epoch_key(2001))).unwrap_or(0), 0);
+    assert_eq!((epoch(other, 2001), used(other)), (0, MAX.to_string()));
+    gate.open();
+    wait_for_epoch(other, 2001, 1);
+    assert_eq!(ask::<u64>(&nodes, cmd("GET").arg(epoch_key(2001))), 1);
+    assert_eq!(spend(), MAX, "anew");
+    assert_eq!(granted(&nodes, 2001, 1), [MAX]);
 }

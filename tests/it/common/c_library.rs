@@ -42,11 +42,17 @@ impl Installed {
     /// Compiles a C program; none if there is no compiler.
     #[track_caller]
     pub fn compile(&self, source: &Path, name: &str) -> Option<PathBuf> {
+        self.compile_with(source, name, &["-lfrs", "-lpthread"])
+    }
+
+    /// Compiles a C program with these libraries; none if there is no compiler.
+    #[track_caller]
+    pub fn compile_with(&self, source: &Path, name: &str, libraries: &[&str]) -> Option<PathBuf> {
         let program = self.path(name);
         let mut compiler = Command::new("cc");
         compiler.args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-D_GNU_SOURCE"]);
         compiler.arg("-I").arg(self.path("include")).arg(source).arg("-o").arg(&program);
-        compiler.arg("-L").arg(self.path("lib")).args(["-lfrs", "-lpthread"]);
+        compiler.arg("-L").arg(self.path("lib")).args(libraries);
         let output = output(&mut compiler)?;
         assert!(output.status.success(), "{}", text(&output.stderr));
         Some(program)

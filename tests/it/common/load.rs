@@ -46,6 +46,15 @@ pub fn under_load(address: SocketAddr, act: impl FnOnce(&AtomicU64)) -> Vec<u64>
     })
 }
 
+/// Tells threads to end when it is dropped, including by a panic.
+pub struct UntilDropped<'a>(pub &'a AtomicBool);
+
+impl Drop for UntilDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 pub fn wait_for_more(answered: &AtomicU64, more: u64) {
     let begun = answered.load(Ordering::Relaxed);
     wait_until("more is answered", || {

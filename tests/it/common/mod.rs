@@ -11,11 +11,13 @@ pub mod load;
 pub mod metrics;
 pub mod needs;
 pub mod plane;
+pub mod power;
 pub mod programs;
 pub mod python;
 pub mod terminal;
 pub mod tools;
 pub mod years;
+pub mod zipf;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -208,7 +210,7 @@ pub struct Server<'a> {
 
 impl Server<'_> {
     /// Waits until it serves.
-    fn ready(mut self) -> Self {
+    pub fn ready(mut self) -> Self {
         wait_until("the server serves", || {
             let ended = self.child.try_wait().expect("waited");
             assert!(ended.is_none(), "it ended instead: {ended:?}\n{}", self.setup.log());

@@ -1,23 +1,10 @@
 //! Requirements of tests. If one is missing the test is skipped and reports its name. With
 //! FRS_REQUIRE_ALL=1 it fails instead.
 
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::process::{Child, Command, Output};
 
-/// Reports that this thread's test cannot run, and why.
-#[track_caller]
-pub fn skip(why: &str) {
-    let all_must_run = std::env::var_os("FRS_REQUIRE_ALL").is_some_and(|value| value == "1");
-    assert!(!all_must_run, "{why}");
-    say_skipped(why);
-}
-
-/// Reports that this thread's test leaves out what this kernel cannot do. This never fails.
-pub fn say_skipped(why: &str) {
-    let thread = std::thread::current();
-    // Not by a macro: the harness shows a macro's output for failed tests only.
-    let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", thread.name().unwrap_or("a test"));
-}
+pub use frs::testing::skip;
 
 /// Runs a program to its end; none if it is not installed.
 #[track_caller]

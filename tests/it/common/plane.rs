@@ -67,6 +67,13 @@ impl Plane {
         serde_json::from_str(&answer.body).expect("JSON")
     }
 
+    /// The value of a sample of the metrics, if it is there.
+    pub fn metric(&self, sample: &str) -> Option<u64> {
+        let page = self.get("/metrics").body;
+        let value = page.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+        value.map(|value| value.parse().unwrap_or_else(|_| panic!("{sample}: {value}")))
+    }
+
     /// Begins a move of the group to nodes of 192 bytes, and stops the master before it can end it:
     /// all nodes move, and nobody hears of that before the caller lets the master continue.
     pub fn begin_move(&self, server: &Server<'_>) {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use frs::lease::{Appetite, Asking, Holding, Incarnation, Kind, Settings};
+use frs::store::WantKind;
 use frs_server::courier::core::{Asked, Fate, Group, Leased, LedgerId, Nodes, Now, Unserved};
 use frs_server::courier::name::KeyDigest;
 
@@ -51,6 +52,8 @@ impl Table {
 pub struct HostNodes {
     pub table: Rc<Table>,
     pub holdings: BTreeMap<LedgerId, Holding>,
+    /// So many of them have room.
+    pub room: usize,
     pub seq: u64,
     pub incarnation: Incarnation,
 }
@@ -66,7 +69,7 @@ impl Nodes for HostNodes {
         mut work: impl FnMut(&mut [Leased]) -> T,
     ) -> Result<T, Unserved> {
         if *key >= self.table.keys {
-            return Err(Unserved);
+            return Err(Unserved::Unknown);
         }
         let Table { appetite, .. } = *self.table;
         let settings = self.table.settings(now.ledger_ms);
@@ -79,6 +82,12 @@ impl Nodes for HostNodes {
             })
             .collect();
         let result = work(&mut leased);
+        let is_new = |leased: &&Leased| {
+            leased.holding != Holding::default() && !self.holdings.contains_key(&leased.ledger)
+        };
+        if self.holdings.len() + leased.iter().filter(is_new).count() > self.room {
+            return Err(Unserved::Full);
+        }
         for Leased { ledger, holding, .. } in leased {
             if holding != Holding::default() {
                 self.holdings.insert(ledger, holding);
@@ -199,7 +208,7 @@ impl Client {
             ticket: self.number,
             key: item.key,
             count: item.count,
-            is_query: false,
+            kind: WantKind::Update,
             deadline_ms: self.deadline_ms,
             group,
         };

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use frs::lease::{Appetite, Granted, Kind, Settings, Taken};
+use frs::lease::{Appetite, Claim, Granted, Kind, Settings, Take, Taken};
+use frs::store::WantKind;
 use frs_server::courier::core::{
     Action, Asked, Bounds, Core, Fate, Group, LedgerId, News, NewsKind, Now, Outcome,
 };
@@ -13,6 +14,8 @@ use super::host::{HostNodes, Key, Mode, Ran, Table};
 use crate::lease::ledger::Ledger;
 
 const MAX: u64 = 100;
+
+const LOG: Settings = Settings { kind: Kind::Sliding { interval_ms: 60_000 }, max: MAX, hosts: 2 };
 
 /// One courier, its nodes, and the ledgers that answer at once when they are asked to.
 struct Play {
@@ -36,9 +39,18 @@ struct Sent {
 
 impl Play {
     fn new(max: u64, appetite: Appetite) -> Play {
-        let settings = Settings { kind: Kind::Total, max, hosts: 2 };
-        let table = Rc::new(Table { settings, appetite, limits: 1, keys: 9 });
-        let nodes = HostNodes { table, holdings: BTreeMap::new(), seq: 0, incarnation: 7 };
+        Play::of(Settings { kind: Kind::Total, max, hosts: 2 }, appetite, 1)
+    }
+
+    fn of(settings: Settings, appetite: Appetite, limits: u32) -> Play {
+        let table = Rc::new(Table { settings, appetite, limits, keys: 9 });
+        let nodes = HostNodes {
+            table,
+            holdings: BTreeMap::new(),
+            room: usize::MAX,
+            seq: 0,
+            incarnation: 7,
+        };
         Play {
             core: Core::new("prod", Bounds { wants: 5, messages: 4 }),
             nodes,
@@ -51,6 +63,15 @@ impl Play {
         }
     }
 
+    /// So many limits with one log, and what was asked for granted.
+    fn leased(limits: u32, count: u64) -> Play {
+        let mut play = Play::of(LOG, Appetite::Most, limits);
+        play.ask(1, 0, count);
+        play.settle();
+        play.answer();
+        play
+    }
+
     fn now(&self) -> Now {
         Now { boot_ms: self.now_ms, ledger_ms: 5_000_000 }
     }
@@ -61,7 +82,7 @@ impl Play {
 
     fn ask_as(&mut self, ticket: u64, key: Key, count: u64, group: Option<Group>) {
         let deadline_ms = self.now_ms + 20;
-        let asked = Asked { ticket, key, count, is_query: false, deadline_ms, group };
+        let asked = Asked { ticket, key, count, kind: WantKind::Update, deadline_ms, group };
         let now = self.now();
         self.core.want(&mut self.nodes, now, asked);
     }
@@ -109,6 +130,8 @@ impl Play {
                 turn_ms,
                 others,
                 over: 0,
+                left: 0,
+                back: 0,
             });
             let reply = Reply { learning_ms: 0, answer: Answer::Taken(taken) };
             self.hear(id, Outcome::Replied(reply));
@@ -304,7 +327,8 @@ fn a_named_host_gives_back_and_says_so_once_the_ledger_knows() {
     // A node that is lost answers that it does not know.
     play.core.news(&play.nodes, lost);
     play.settle();
-    assert_eq!((play.sent[0].take.claim.window, play.sent[0].take.claim.floor), (0, 0));
+    let take = play.sent[0].take;
+    assert_eq!((take.claim.window, take.claim.floor), (0, take.seq), "it has heard nothing before");
 }
 
 #[test]
@@ -460,6 +484,23 @@ fn what_is_remembered_is_bounded() {
 }
 
 #[test]
+fn what_has_no_room_is_full_at_once_and_the_rest_of_its_request_runs_again() {
+    let mut play = Play::new(MAX, Appetite::Most);
+    play.nodes.room = 1;
+    play.ask(1, 0, 1);
+    play.settle();
+    play.answer();
+    play.ask(2, 1, 1);
+    play.settle();
+    play.ask_as(3, 0, 1, together(9, 2));
+    play.ask_as(4, 1, 1, together(9, 2));
+    play.settle();
+    let fates = [(1, Fate::Answered), (2, Fate::Full), (3, Fate::Answered), (4, Fate::Full)];
+    assert_eq!(play.finished, fates);
+    assert_eq!((play.core.waiting(), play.sent.len()), (0, 0), "nothing is sent for it");
+}
+
+#[test]
 fn half_of_an_atomic_request_is_given_up_at_its_deadline() {
     let mut play = Play::new(MAX, Appetite::Most);
     play.ask_as(1, 5, 1, together(9, 2));
@@ -488,10 +529,62 @@ fn idle_uses_go_back_after_ten_seconds() {
 }
 
 #[test]
+fn whoever_has_uses_in_its_log_that_were_given_back_is_called_at_once() {
+    let mut play = Play::leased(1, 1);
+    let (id, now) = (play.ledger(0), play.now());
+    let ledger = play.ledgers.get_mut(&id).expect("asked");
+    let claim = Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
+    let other = Take { host: 8, seq: 1, claim, need: 5, want: 5 };
+    ledger.reply(5_000_000, &LOG, &other);
+    let claim = Claim { window: 1, floor: 5, spent: 5, ..claim };
+    ledger.reply(5_000_000, &LOG, &Take { seq: 2, claim, need: 0, want: 0, ..other });
+    play.nodes.holdings.get_mut(&id).expect("leased").give_back(&LOG.kind, 3, now.boot_ms);
+    play.core.look(&mut play.nodes, now, &0);
+    play.settle();
+    assert_eq!(play.sent[0].take.claim.extra, -3);
+    play.answer();
+    assert_eq!(play.holders.len(), 1);
+    let told = play.ledgers[&id].state.as_ref().expect("a ledger").rows[&8];
+    assert_eq!((told.spent, told.back), (2, 3));
+}
+
+#[test]
+fn what_leaves_a_log_is_free_in_all_limits_that_have_it() {
+    let mut play = Play::leased(2, 4);
+    let ids: Vec<LedgerId> = play.nodes.table.ledgers(0).collect();
+    for id in &ids {
+        let holding = play.nodes.holdings.get_mut(id).expect("leased");
+        (holding.used, holding.lease.allowance) = (4, 4);
+        holding.lease.held = 0;
+    }
+    play.ask(2, 0, 1);
+    play.settle();
+    // Only the first ledger says so.
+    let Sent { id, ledger, take, .. } = play.sent[0];
+    assert_eq!(ledger, ids[0]);
+    let taken = Taken::Granted(Granted {
+        window: 1,
+        base: None,
+        allowance: take.claim.floor,
+        pool: 0,
+        turn_ms: Some(60_000),
+        others: 0,
+        over: 0,
+        left: 0,
+        back: 3,
+    });
+    play.hear(id, Outcome::Replied(Reply { learning_ms: 0, answer: Answer::Taken(taken) }));
+    play.settle();
+    let used = |id| play.nodes.holdings[id].used;
+    assert_eq!([used(&ids[0]), used(&ids[1])], [1, 1]);
+}
+
+#[test]
 fn a_query_is_answered_by_the_next_answer_of_its_ledger() {
     let mut play = Play::new(MAX, Appetite::Needed);
     let deadline_ms = play.now_ms + 20;
-    let asked = Asked { ticket: 1, key: 0, count: 1, is_query: true, deadline_ms, group: None };
+    let asked =
+        Asked { ticket: 1, key: 0, count: 1, kind: WantKind::Query, deadline_ms, group: None };
     let now = play.now();
     play.core.want(&mut play.nodes, now, asked);
     play.settle();
@@ -508,7 +601,7 @@ fn what_refuses_nothing_is_told_once_a_second_and_nobody_waits_for_it() {
         let now = play.now();
         play.core.look(&mut play.nodes, now, &0);
         play.settle();
-        let claims = play.sent.iter().map(|sent| (sent.take.claim.floor, sent.take.claim.extra));
+        let claims = play.sent.iter().map(|sent| (sent.take.claim.spent, sent.take.claim.extra));
         let told = claims.collect::<Vec<_>>();
         assert!(play.sent.iter().all(|sent| (sent.take.need, sent.take.want) == (0, 0)));
         play.answer();

@@ -145,6 +145,45 @@ fn requests_of_several_keys_get_all_or_nothing_and_all_there_is() {
     }
 }
 
+/// Nobody holds any back for ever: what was on its way, or is in leases of others, comes.
+#[test]
+fn totals_are_admitted_to_the_last_use_once_messages_arrive_again() {
+    for seed in seeds(24) {
+        let appetite = [Appetite::Most, Appetite::Needed][seed as usize % 2];
+        let max = [2, 9, 40, 400, 1500, 3000][seed as usize / 2 % 6];
+        // Messages are lost, late and doubled, and couriers die, for so long.
+        let faulty_steps = max.min(1500);
+        let mut world = World::new(seed, table(Kind::Total, max, appetite), 3, LEARN_MS);
+        world.faults = ALL_FAULTS;
+        let admitted = |world: &World| -> Vec<u64> {
+            let ledgers = (0..3).flat_map(|key| world.table.ledgers(key));
+            ledgers
+                .map(|ledger| world.windows(ledger).iter().map(|one| one.admitted).sum())
+                .collect()
+        };
+        let mut faulty = Vec::new();
+        let mut steps = 0;
+        while steps < faulty_steps || steps % 50 != 0 || admitted(&world) != [max; 3] {
+            if steps == faulty_steps {
+                faulty = admitted(&world);
+                world.faults = Faults::default();
+            }
+            for host in 0..3 {
+                let key = world.random.below(3) as u32;
+                if world.hosts[host].clients.len() < 20 {
+                    world.request(host, vec![Item { key, count: 1 }]);
+                }
+            }
+            world.step();
+            steps += 1;
+            let shown = || format!("seed {seed}: {:?} of {max} {}", admitted(&world), world.show());
+            assert!(steps < 60_000, "{}", shown());
+        }
+        world.check();
+        println!("seed {seed}: {faulty:?} of {max}, all after {steps}");
+    }
+}
+
 fn kind_of(seed: u64, interval_ms: u64) -> Kind {
     let interval = Kind::Interval { interval_ms };
     let calendar = Kind::Calendar { start_ms: 0, end_ms: interval_ms, next_end_ms: 0 };

@@ -102,7 +102,7 @@ pub struct World {
 const EMPTY: Take = Take {
     host: 0,
     seq: 1,
-    claim: Claim { window: 0, floor: 0, spent: 0, extra: 0 },
+    claim: Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 },
     need: 0,
     want: 0,
 };
@@ -115,6 +115,7 @@ impl World {
         let host = |nth: usize| Host {
             core: Core::new("prod", Bounds::default()),
             nodes: HostNodes {
+                room: usize::MAX,
                 table: table.clone(),
                 holdings: BTreeMap::new(),
                 seq: 0,

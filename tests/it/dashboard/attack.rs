@@ -7,10 +7,12 @@ use std::time::Duration;
 use super::browser::chromium;
 use super::{assert_no_complaints, go, grouped, open, row, visit};
 use crate::common::Server;
+use crate::common::load::UntilDropped;
 use crate::common::plane::Plane;
+use crate::common::zipf::{Zipf, word};
 
 const ATTACKER: &str = "203.0.113.66";
-const ADDRESSES: f64 = 10_000.0;
+const ADDRESSES: usize = 10_000;
 /// What it may be refused until it is seen: 200 times a second for five seconds.
 const SEEN_BY: u64 = 1000;
 
@@ -31,14 +33,11 @@ const MAP: &str = r#"<map>
 
 /// Traffic until `ends`. Counts what the attacker sends.
 fn make_traffic(server: &Server<'_>, attacks: &AtomicBool, ends: &AtomicBool, sent: &AtomicU64) {
-    let mut client = server.client();
+    let (mut client, zipf) = (server.client(), Zipf::new(ADDRESSES, 1.0));
     let attack = format!("/update?biz=api&key={ATTACKER}");
     client.get(&format!("{attack}&count=5000"));
     for nth in (1_u64..).take_while(|_| !ends.load(Ordering::Relaxed)) {
-        // Numbers that look like chance, the same in each run; of Zipf's law: the second address
-        // comes half as often as the first.
-        let chance = (nth.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11) as f64 / (1_u64 << 53) as f64;
-        let rank = ADDRESSES.powf(chance) as u64;
+        let rank = zipf.draw(word(nth));
         client.get(&format!("/update?biz=api&key=10.0.{}.{}", rank / 250, rank % 250));
         if nth.is_multiple_of(4) {
             client.get(&format!("/update?biz=search&key=user{}", rank % 20));
@@ -48,15 +47,6 @@ fn make_traffic(server: &Server<'_>, attacks: &AtomicBool, ends: &AtomicBool, se
             sent.fetch_add(1, Ordering::Relaxed);
         }
         std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Ends the traffic, also when a test fails.
-struct OnDrop<'a>(&'a AtomicBool);
-
-impl Drop for OnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -71,7 +61,7 @@ fn an_attacker_is_soon_first_on_the_page() {
     std::thread::scope(|scope| {
         let mut browser = open(&plane, &program);
         let traffic = scope.spawn(|| make_traffic(&server, &attacks, &ends, &sent));
-        let ended = OnDrop(&ends);
+        let ended = UntilDropped(&ends);
         browser.wait("document.querySelector('#refusing th')?.textContent == 'search'");
         browser.wait("document.querySelectorAll('#refused-keys tr').length > 3");
         // Much was refused a while ago: what is refused now comes first all the same.
@@ -107,8 +97,8 @@ fn an_attacker_is_soon_first_on_the_page() {
         browser.wait(&format!("{in_row} == '{shown}'"));
         let stats = plane.json("/stats");
         assert_eq!(stats["bizs"][0]["refusals"][0], refused);
-        let metric = format!("frs_limit_refusals_total{{biz=\"api\",limit=\"1\"}} {refused}\n");
-        assert!(plane.get("/metrics").body.contains(&metric), "{metric}");
+        let sample = "frs_limit_refusals_total{biz=\"api\",limit=\"1\"}";
+        assert_eq!(plane.metric(sample), Some(refused));
         let of_limit = "document.querySelector('#limits td:nth-of-type(2)').textContent";
         browser.wait(&format!("{of_limit} == '{shown}'"));
         go(&mut browser, &plane);

@@ -4,7 +4,9 @@
 use serde_json::json;
 
 use super::browser::{Browser, chromium};
-use super::{assert_no_complaints, make_load, open, texts, visit};
+use super::{
+    assert_no_complaints, confirm, give_token, make_load, open, texts, visit, wait_for_toast,
+};
 use crate::common::plane::{Plane, TOKEN};
 use crate::common::{Answer, Client, Server, wait_until};
 
@@ -12,24 +14,6 @@ use crate::common::{Answer, Client, Server, wait_until};
 fn answers(server: &Server<'_>, target: &str) -> Vec<Answer> {
     let mut clients: Vec<Client> = (0..16).map(|_| server.client()).collect();
     clients.iter_mut().map(|client| client.get(target)).collect()
-}
-
-pub fn give_token(browser: &mut Browser, token: &str) {
-    browser.wait("document.getElementById('ask').open");
-    browser.value(&format!("document.getElementById('ask-token').value = {}", json!(token)));
-    browser.press("#ask-yes");
-}
-
-/// Presses a button that asks, and says yes.
-pub fn confirm(browser: &mut Browser, button: &str) {
-    browser.press(button);
-    browser.wait("document.getElementById('ask').open");
-    browser.press("#ask-yes");
-}
-
-pub fn wait_for_toast(browser: &mut Browser, words: &str) {
-    let toast = "document.getElementById('toast').textContent";
-    browser.wait(&format!("{toast}.includes({})", json!(words)));
 }
 
 /// Sets a field of the form as somebody who types.
@@ -87,6 +71,12 @@ fn what_is_changed_on_the_page_is_in_force() {
     browser.wait("location.hash == '#/businesses'");
     assert!(answers(&server, "/query?biz=three&key=x").iter().all(|answer| answer.status == 400));
     assert!(!plane.map().contains("three"));
+    // Its row is there where it is asked for.
+    let row = "!!document.querySelector('#bizs tr[data-biz=\"2\"]')";
+    browser.wait("!document.getElementById('gone').parentElement.hidden");
+    assert_eq!(browser.value(row), json!(false));
+    browser.press("#gone");
+    browser.wait(row);
     visit(&mut browser, "biz/2");
     browser.wait("document.getElementById('biz-told').textContent.includes('not in map.xml')");
     assert_eq!(browser.value("document.getElementById('biz-actions').hidden"), true);
@@ -231,6 +221,8 @@ fn a_business_is_added_and_a_banned_key_goes_on() {
     confirm(&mut browser, "#degrade");
     browser.wait("document.getElementById('degrade').textContent == 'Switch limits off'");
     assert_eq!(client.get("/update?biz=sms&key=eve").status, 429);
+    let told = "document.getElementById('latest-changes').textContent";
+    browser.wait(&format!("{told}.includes('limits off → limits on')"));
     plane.setup.write_map(&plane.map().replace("max=\"2\" unit", "max=\"4\" unit"));
     confirm(&mut browser, "#reload");
     wait_for_toast(&mut browser, "The files are in force.");

@@ -3,8 +3,7 @@
 use serde_json::json;
 
 use super::browser::{Browser, chromium};
-use super::changes::wait_for_toast;
-use super::{assert_no_complaints, make_load, open, visit};
+use super::{assert_no_complaints, make_load, open, visit, wait_for_toast};
 use crate::common::plane::{Plane, TOKEN};
 
 #[test]
@@ -163,6 +162,9 @@ fn each_change_is_made_by_keyboard() {
     browser.wait("document.getElementById('key-said').textContent.includes('banned until')");
     make(&mut browser, "at.id == 'key-unban'", "“eve” is not banned");
     assert_eq!(used(), fresh);
+    // Who is not banned is told so, and nothing is changed.
+    browser.value("document.getElementById('key-unban').click()");
+    browser.wait("document.body.textContent.includes('three: “eve” has no ban.')");
     ban();
     make(&mut browser, "at.id == 'key-reset'", "“eve” is fresh");
     assert_eq!(used(), fresh);

@@ -159,9 +159,13 @@ fn without_figures_the_page_says_so() {
     let told = "document.getElementById('key-told').textContent";
     browser.wait(&format!("{told} == 'Looked in 0 of 0 businesses: 0 have a record.'"));
     // An address that is none leads to the first view.
-    browser.value("location.hash = '#/%zz/../x'");
-    browser.wait("view.name == 'overview'");
-    assert_eq!(browser.value("document.querySelector('h1').textContent"), json!("Overview"));
+    for address in ["%zz/../x", "__proto__", "constructor/x", "toString"] {
+        visit(&mut browser, "businesses");
+        browser.wait("view.name == 'businesses'");
+        browser.value(&format!("location.hash = '#/{address}'"));
+        browser.wait("view.name == 'overview'");
+        assert_eq!(browser.value("document.querySelector('h1').textContent"), json!("Overview"));
+    }
     assert_ne!(browser.value("document.title"), Value::Null);
     assert_no_complaints(&mut browser);
 }

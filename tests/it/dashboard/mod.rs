@@ -72,6 +72,24 @@ fn row(browser: &mut Browser, table: &str, first: &str) -> Vec<String> {
     serde_json::from_value(cells).expect("texts")
 }
 
+fn give_token(browser: &mut Browser, token: &str) {
+    browser.wait("document.getElementById('ask').open");
+    browser.value(&format!("document.getElementById('ask-token').value = {}", json!(token)));
+    browser.press("#ask-yes");
+}
+
+/// Presses a button that asks, and says yes.
+fn confirm(browser: &mut Browser, button: &str) {
+    browser.press(button);
+    browser.wait("document.getElementById('ask').open");
+    browser.press("#ask-yes");
+}
+
+fn wait_for_toast(browser: &mut Browser, words: &str) {
+    let toast = "document.getElementById('toast').textContent";
+    browser.wait(&format!("{toast}.includes({})", json!(words)));
+}
+
 /// Digits in groups of three.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::browser::chromium;
 use super::open;
 use crate::common::Server;
+use crate::common::load::UntilDropped;
 use crate::common::plane::Plane;
 
 /// Businesses as many sites have them.
@@ -59,15 +60,6 @@ fn make_traffic(server: &Server<'_>, attacks: &AtomicBool, ends: &AtomicBool) {
     }
 }
 
-/// Ends the traffic, also when drawing fails.
-struct OnDrop<'a>(&'a AtomicBool);
-
-impl Drop for OnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 #[test]
 #[ignore = "it draws for five minutes: FRS_PICTURE names the file"]
 fn the_picture_of_the_readme() {
@@ -79,7 +71,7 @@ fn the_picture_of_the_readme() {
     let (attacks, ends) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| make_traffic(&server, &attacks, &ends));
-        let _ends = OnDrop(&ends);
+        let _ends = UntilDropped(&ends);
         let mut browser = open(&plane, &program);
         browser.look_like(1280, "light");
         for turn in 0..TURNS {

@@ -80,10 +80,10 @@ fn what_becomes_of_an_item_without_a_lease_is_what_check_says() {
     for (row, (word, check)) in rows.iter().zip([
         ("refuse", "refused, 0 over"),
         ("busy", "answered busy, 0 over"),
-        ("admit", "over by one round trip of uses a machine and window"),
+        ("admit", "over by at most 125 a machine and window, then refused"),
     ]) {
         assert_eq!(row[0], format!("`{word}`"));
-        let over = if word == "admit" { "at most one round trip of uses" } else { "0" };
+        let over = if word == "admit" { "at most the largest lease" } else { "0" };
         assert!(row[2].starts_with(over), "{row:?}");
         let said = checked(&format!("share='cluster' on-miss='{word}'"), &limit("interval"));
         assert!(said.contains("no lease within 20 ms: "), "{said}");

@@ -7,9 +7,11 @@ use crate::common::{Client, Server, Settings, Setup, wait_until};
 use frs::service::Outcome;
 use frs::store::Counter;
 use frs::store::counter::{GroupCounter, ITEM_ERRORS, OUTCOMES};
+use frs_server::protocol::Format;
 use frs_server::protocol::call::{Call, status_word};
+use frs_server::stats::metrics;
 use frs_server::stats::snapshot::{self, Stats};
-use frs_server::stats::{metrics, stats_document};
+use frs_server::stats::stats_document::stats_text;
 use nix::sys::signal::{Signal, kill};
 
 fn stats(setup: &Setup) -> Stats {
@@ -253,7 +255,7 @@ fn master_and_keeper_are_counted_and_the_documents_are_whole() {
     });
     assert_eq!(all.sums.count(Counter::FlushErrors), 0);
     assert_eq!(all.bizs[0].limits.len(), 1);
-    assert!(stats_document::stats_json(&all).starts_with("{\"server\":{\"version\":"));
-    assert!(stats_document::stats_xml(&all).starts_with("<stats><server version="));
+    assert!(stats_text(&all, Format::Json).starts_with("{\"server\":{\"version\":"));
+    assert!(stats_text(&all, Format::Xml).starts_with("<stats><server version="));
     assert!(metrics::text(&all).contains("frs_nodes{group=\"default\",state=\"free\"}"));
 }

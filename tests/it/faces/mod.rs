@@ -25,7 +25,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use crate::common::address::Reserved;
 use crate::common::items::{Item, Values};
 use crate::common::years::{self, Before};
-use crate::common::{Settings, Setup, needs, tools};
+use crate::common::{Settings, Setup, tools};
 use ask::{Ask, any_ask};
 
 /// The answer to a request.
@@ -266,7 +266,7 @@ impl Asked {
     #[track_caller]
     fn open(((name, open), host): (&(&'static str, Open), &Host)) -> Option<Asked> {
         let Some(face) = open(host) else {
-            needs::say_skipped(&format!("so the face {name} is left out"));
+            frs::testing::say_skipped(&format!("so the face {name} is left out"));
             return None;
         };
         let over_http = documents::Xml::connect(host.setup.address);

@@ -6,7 +6,9 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 
 use super::is_store;
-use crate::common::files::{load, open, store};
+use crate::common::files::{
+    GROUP_BOOT, GROUP_CLEAN, RUNTIME_BOOT, RUNTIME_CRC, load, open, seal, store,
+};
 use crate::common::{Answer, Client, Server, Setup, text, wait_until};
 
 const MAP: &str = r#"<map>
@@ -22,10 +24,6 @@ const NODE: u64 = 128 / 8;
 const KEY_NODE: u64 = 8 + 8 * NODE;
 const KEY_NODES: u64 = 64;
 const GROUP_CRC: u64 = 14;
-const GROUP_BOOT: u64 = 16;
-const GROUP_CLEAN: u64 = 18;
-const RUNTIME_BOOT: u64 = 2;
-const RUNTIME_CRC: u64 = 7;
 const SLOTS: u64 = PAGE + 4096 * 16;
 const INTENTS: u64 = 2 * PAGE + 64 * 80;
 const UNDO: u64 = INTENTS + 4096 * 2;
@@ -66,12 +64,6 @@ fn group_file(setup: &Setup, name: &str, file: u32) -> PathBuf {
 
 fn runtime_file(setup: &Setup) -> PathBuf {
     setup.path("data/runtime.mmap")
-}
-
-/// Writes a header's CRC again, over the words before it.
-fn seal(file: &File, crc_at: u64) {
-    let bytes: Vec<u8> = (0..crc_at).flat_map(|at| load(file, at).to_le_bytes()).collect();
-    store(file, crc_at, u64::from(crc32fast::hash(&bytes)));
 }
 
 /// The file and the first word of the node of key `kept` of biz 1.

@@ -39,6 +39,15 @@ impl Disk {
 
     /// XFS on a file. It needs free room even if a file has its blocks. None: not available.
     fn mount_xfs(at: &Path) -> Option<Disk> {
+        Self::mount_image(at, "mkfs.xfs", "-f")
+    }
+
+    /// ext4 on a file. None: not available.
+    fn mount_ext4(at: &Path) -> Option<Disk> {
+        Self::mount_image(at, "mkfs.ext4", "-F")
+    }
+
+    fn mount_image(at: &Path, make: &str, force: &str) -> Option<Disk> {
         std::fs::create_dir(at).expect("created");
         let image = at.with_extension("image");
         // The smallest size that mkfs.xfs accepts.
@@ -48,10 +57,10 @@ impl Disk {
             let output = command.args(arguments).arg(&image).arg(path).output();
             output.is_ok_and(|output| output.status.success())
         };
-        if run("mkfs.xfs", &["-f"], Path::new("-q")) && run("mount", &["-o", "loop"], at) {
+        if run(make, &[force], Path::new("-q")) && run("mount", &["-o", "loop"], at) {
             return Some(Disk(at.to_owned()));
         }
-        needs::skip("making or mounting XFS is not to be had");
+        needs::skip(&format!("{make} or mounting what it makes is not to be had"));
         None
     }
 
@@ -162,7 +171,7 @@ fn a_reload_that_does_not_fit_is_refused_and_the_old_configuration_serves_on() {
         let output = setup.frs(&["reload"]);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("No space left on device"), "{said}");
+        assert!(said.contains(" free, and the new files need "), "{said}");
         assert!(said.contains("stays in force"), "{said}");
         expect_no_drafts(&disk, "three.");
         let answer = client.get("/update?biz=one&key=k");
@@ -175,6 +184,108 @@ fn a_reload_that_does_not_fit_is_refused_and_the_old_configuration_serves_on() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert_eq!(client.get("/update?biz=two&key=k").attribute("used"), Some("1"));
     assert!(files(&disk).len() > before.len());
+}
+
+#[test]
+fn a_group_without_room_to_grow_is_served_on_as_it_was() {
+    let plane = Plane::new(1);
+    let disk = Disk::mount(&plane.setup.path("disk"));
+    disk.iter().for_each(|disk| expect_refused_growth(&plane, disk, ""));
+}
+
+#[test]
+fn a_group_without_room_to_grow_is_served_on_as_it_was_on_ext4() {
+    let plane = Plane::new(1);
+    let disk = Disk::mount_ext4(&plane.setup.path("disk"));
+    disk.iter().for_each(|disk| expect_refused_growth(&plane, disk, ""));
+}
+
+#[test]
+fn a_group_without_room_to_grow_is_served_on_as_it_was_with_checkpoints_on_xfs() {
+    let plane = Plane::new(1);
+    let disk = Disk::mount_xfs(&plane.setup.path("disk"));
+    disk.iter().for_each(|disk| expect_refused_growth(&plane, disk, "checkpoint=\"24h\""));
+}
+
+/// The names in the data directory, but for those of generations, and of the log and the guard of
+/// changes.
+fn lasting(disk: &Disk) -> Vec<String> {
+    let is_other = |name: &String| {
+        !name.starts_with("conf.active.") && !["changes.log", "change"].contains(&name.as_str())
+    };
+    files(disk).into_iter().filter(is_other).collect()
+}
+
+fn expect_refused_growth(plane: &Plane, disk: &Disk, data: &str) {
+    let more = format!(
+        "<admin listen=\"{}\" token-file=\"conf/token\"/><data dir=\"{}\" {data}/>",
+        plane.address,
+        disk.0.join("data").display()
+    );
+    plane.setup.write_srv(&Settings { workers: 1, more, ..Settings::default() });
+    let first = map(&["one"]);
+    let larger = first.replace("1024", "1200");
+    plane.setup.write_map(&first);
+    let server = plane.start(1);
+    let mut client = server.client();
+    let mut used = 0;
+    let mut expect_served = || {
+        used += 1;
+        let answer = client.get("/update?biz=one&key=k");
+        assert_eq!(answer.attribute("used"), Some(used.to_string().as_str()), "{answer:?}");
+        let health = client.get("/health");
+        assert!(health.status == 200 && !health.body.contains("store"), "{health:?}");
+    };
+    expect_served();
+    let ballast = disk.fill(4 << 20);
+    let before = lasting(disk);
+    let refused = || plane.setup.log().matches("the new configuration is refused").count();
+    // A larger group, and a second one. What ext4 keeps for itself counts as free.
+    for map in [&larger, &map(&["one", "two"]).replace("1024", "1200")] {
+        plane.setup.write_map(map);
+        let output = plane.setup.frs(&["reload"]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(" free, and the new files need "), "{said}");
+        let check = plane.setup.frs(&["check"]);
+        let told = text(&check.stderr);
+        assert_eq!(check.status.code(), Some(1), "{told}");
+        assert!(told.contains(" free, and the new files need "), "{told}");
+        let last = told.lines().last().expect("a line");
+        assert_eq!(last, "refused: a start or a reload would fail");
+        assert_eq!(lasting(disk), before);
+        expect_served();
+        let count = refused();
+        kill(server.master(), Signal::SIGHUP).expect("signalled");
+        wait_until("it is refused", || (refused() > count).then_some(()));
+        assert_eq!(lasting(disk), before);
+        expect_served();
+    }
+    // The same map again.
+    plane.setup.write_map(&first);
+    let output = plane.setup.frs(&["reload"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    expect_served();
+    let long = "<biz id=\"9\" name=\"b9\" group=\"one\" key=\"string\">\
+                <limit policy=\"sliding\" interval=\"1m\" max=\"50\"/></biz>";
+    let answer = plane.ask("PUT", "/biz/9?grow=true", long);
+    assert_eq!(answer.status, 507, "{answer:?}");
+    assert!(answer.body.contains("no-room"), "{answer:?}");
+    assert_eq!((plane.map(), lasting(disk)), (first, before));
+    expect_served();
+    // The answer needs no room, whatever the file system keeps for itself.
+    std::fs::remove_file(&ballast).expect("removed");
+    let ballast = disk.fill(0);
+    plane.setup.write_map(&larger);
+    let output = plane.setup.frs(&["reload"]);
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("stays in force"), "{said}");
+    expect_served();
+    disk.remove(&ballast);
+    let output = plane.setup.frs(&["reload"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    wait_until("it has moved", || plane.setup.log().contains("the group has moved").then_some(()));
+    expect_served();
 }
 
 /// A server with an admin plane whose data is on a full disk.
@@ -378,6 +489,26 @@ fn a_changed_configuration_starts_on_a_full_disk_in_place_of_an_old_one() {
 }
 
 #[test]
+fn a_start_without_room_for_a_larger_group_is_refused_and_the_group_stays_as_it_was() {
+    let Some((disk, setup)) = setup() else { return };
+    let first = map(&["one"]);
+    setup.write_map(&first);
+    let server = setup.start();
+    server.client().charge("one", "kept", 7);
+    let before = lasting(&disk);
+    kill_and_fill(server, &disk);
+    setup.write_map(&first.replace("1024", "1200"));
+    let refused = setup.frs(&["serve"]);
+    let words = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{words}");
+    assert!(words.contains(" free, and the new files need "), "{words}");
+    assert_eq!(lasting(&disk), before);
+    setup.write_map(&first);
+    let server = setup.start();
+    assert_eq!(kept(&server), "7");
+}
+
+#[test]
 fn a_change_of_map_xml_that_does_not_fit_leaves_it_as_it_was() {
     let plane = Plane::new(1);
     let Some(disk) = Disk::mount(&plane.setup.path("disk")) else { return };
@@ -392,7 +523,7 @@ fn a_change_of_map_xml_that_does_not_fit_leaves_it_as_it_was() {
     let ballast = disk.fill(0);
     for _ in 0..2 {
         let answer = plane.ask("PUT", "/biz/9", body);
-        assert_eq!(answer.status, 500, "{answer:?}");
+        assert_eq!(answer.status, 507, "{answer:?}");
         assert!(answer.body.contains("No space left on device"), "{answer:?}");
         assert_eq!(plane.map(), before);
         assert_eq!(std::fs::read_dir(&disk.0).expect("readable").count(), 2, "a draft is left");
@@ -421,7 +552,7 @@ fn a_switch_that_cannot_be_written_down_is_refused_at_once_and_not_half_done() {
     let ballast = disk.fill(0);
     for target in ["/degrade?on=true", "/biz/three/reset", "/degrade?on=true"] {
         let answer = plane.ask("POST", target, "");
-        assert_eq!(answer.status, 500, "{target} {answer:?}");
+        assert_eq!(answer.status, 507, "{target} {answer:?}");
         let words = "changes.log: No space left on device (os error 28): nothing was changed";
         assert!(answer.body.contains(words), "{target} {answer:?}");
         let answer = server.client().get("/update?biz=three&key=k");
@@ -452,7 +583,7 @@ fn a_switch_that_was_refused_on_a_full_disk_is_not_in_force_after_a_restart() {
     std::fs::remove_file(data.join("conf.active.1")).expect("there");
     let ballast = disk.fill(8192);
     let answer = plane.ask("POST", "/degrade?on=true", "");
-    assert_eq!(answer.status, 422, "{answer:?}");
+    assert_eq!(answer.status, 507, "{answer:?}");
     assert!(answer.body.contains("conf.active"), "the other one had room: {answer:?}");
     assert_eq!(std::fs::read_to_string(data.join("overlay")).expect("there"), overlay);
     let names = files(&disk);

@@ -95,7 +95,7 @@ fn become_huge(setup: &Setup, process: Pid, dir: &Path, expected: u64) -> bool {
         }
         let refused = refusals().find(|line| !in_use(line))?;
         assert!(!kernel_can() || !refused.contains("Invalid argument"), "{log}");
-        needs::say_skipped("the kernel refuses huge pages");
+        frs::testing::say_skipped("the kernel refuses huge pages");
         Some(false)
     })
 }
@@ -230,6 +230,6 @@ fn what_is_counted_stays_while_pages_become_huge() {
     assert!(keeper.handle().groups()[0].verify().is_clean());
     assert!(!keeper.ask_for_huge_pages(), "once is enough");
     if huge_bytes("self", live.path()) == 0 {
-        needs::say_skipped("the kernel has made no page huge");
+        frs::testing::say_skipped("the kernel has made no page huge");
     }
 }

@@ -75,12 +75,14 @@ fn a_lock_file_that_is_removed_lets_no_second_master_in_and_is_written_again() {
 }
 
 #[test]
-fn nobody_else_may_lock_a_data_directory_that_the_server_makes() {
+fn nobody_else_may_read_what_a_lock_would_stop() {
     let setup = setup();
     let _server = setup.start();
     let mode = |name| fs::metadata(setup.path(name)).expect("there").permissions().mode() & 0o777;
-    assert_eq!(mode("data"), 0o711, "who may read it may lock it");
-    assert_eq!(mode("data/lock"), 0o644, "for scripts");
+    assert_eq!(mode("data"), 0o711);
+    assert_eq!(mode("data/lock"), 0o600);
+    assert_eq!(mode("data/runtime.mmap"), 0o600);
+    assert_eq!(mode("data/reload"), 0o600, "faults quote the configuration");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::common::{Setup, text, wait_until};
+use crate::common::{Settings, Setup, text, wait_until};
 
 const MAP: &str = r#"<map>
   <group name="default" files="2" key-nodes="64" chain="8" node-size="128"/>
@@ -133,4 +133,20 @@ fn in_place_of_runtime_mmap() {
 fn in_place_of_a_groups_files() {
     damaged("default.0.mmap", |_| "0");
     damaged("default.1.mmap", |_| "0");
+}
+
+#[test]
+fn a_group_file_that_is_a_link_to_nowhere_is_not_sound() {
+    let setup = Setup::new(&Settings::default());
+    let mut server = setup.start();
+    server.signal(nix::sys::signal::Signal::SIGTERM);
+    server.wait();
+    drop(server);
+    let path = setup.path("data/default.0.mmap");
+    std::fs::remove_file(&path).expect("removed");
+    std::os::unix::fs::symlink("nowhere", &path).expect("linked");
+    let repaired = setup.inspect(&["verify", "data", "--repair"]);
+    let said = text(&repaired.stdout);
+    assert_eq!(repaired.status.code(), Some(1), "{repaired:?}");
+    assert!(said.contains("group default: cannot be repaired"), "{said}");
 }

@@ -4,6 +4,7 @@
 use std::io::{Read, Write};
 
 use super::{field, post, request};
+use crate::common::address::Reserved;
 use crate::common::{Answer, Client, Server, Settings, Setup, text, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -21,7 +22,7 @@ const MAP: &str = r#"<map>
 
 const HTTP: &str = r#"max-body="1KiB" max-head="512" max-items="4" max-atomic-items="2""#;
 
-fn setup(more: &str) -> Setup {
+pub(super) fn setup(more: &str) -> Setup {
     let settings = Settings { workers: 1, http: HTTP.to_owned(), more: more.to_owned() };
     let setup = Setup::new(&settings);
     setup.write_map(MAP);
@@ -39,7 +40,13 @@ fn items(count: usize) -> String {
 
 /// Checks the error of a whole request. If the connection must stay open, a further request on it
 /// must be answered.
-fn expect(server: &Server<'_>, sent: &str, status: u16, code: &str, closes: bool) -> Answer {
+pub(super) fn expect(
+    server: &Server<'_>,
+    sent: &str,
+    status: u16,
+    code: &str,
+    closes: bool,
+) -> Answer {
     let answer = expect_status(server, sent, status, closes);
     assert!(answer.body.contains(&format!("<error code=\"{code}\"")), "{sent}\n{answer:?}");
     assert_eq!(field(&answer, "Content-Type"), Some("application/xml"), "{answer:?}");
@@ -79,7 +86,7 @@ fn post_json(path: &str, body: &str) -> String {
     post(path, "Content-Type: application/json\r\n", body)
 }
 
-fn used(server: &Server<'_>, biz: &str, key: &str) -> u64 {
+pub(super) fn used(server: &Server<'_>, biz: &str, key: &str) -> u64 {
     let answer = server.client().get(&format!("/query?biz={biz}&key={key}"));
     answer.attribute("used").and_then(|used| used.parse().ok()).expect("used")
 }
@@ -500,9 +507,59 @@ fn a_get_tells_by_its_status() {
     client.send(&post("/update", "", "<request><item biz=\"three\" key=\"k\"/></request>"));
     let posted = client.answer();
     assert_eq!((posted.status, field(&posted, "FRS-Limited")), (200, None));
-    assert!(field(&posted, "Retry-After").is_some() && field(&posted, "RateLimit").is_some());
+    assert!(field(&posted, "Retry-After").is_none() && field(&posted, "RateLimit").is_some());
     client.send(&post("/update", "", &items(2)));
     assert_eq!(field(&client.answer(), "RateLimit"), None);
+}
+
+#[test]
+fn a_biz_that_is_not_known_is_refused_in_every_face_where_that_is_wished() {
+    let resp = Reserved::new();
+    let more = format!("<resp listen=\"{}\"/>", resp.address);
+    let setup = setup(&more);
+    let server = setup.start();
+    let atomic = "<request atomic=\"true\"><item biz=\"plenty\" key=\"k\"/>\
+                  <item biz=\"nope\" key=\"k\"/></request>";
+    let one = "<request><item biz=\"nope\" key=\"k\"/></request>";
+    let in_json = r#"{"items":[{"biz":"nope","key":"k"}]}"#;
+    let command = |text: &str| {
+        let mut stream = std::net::TcpStream::connect(resp.address).expect("a connection");
+        stream.write_all(format!("{text}\r\nQUIT\r\n").as_bytes()).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answers");
+        answer
+    };
+    let mut client = server.client();
+    client.send(&post("/update", "", one));
+    let open = client.answer();
+    assert_eq!((open.attribute("error"), open.attribute("limited")), (Some("unknown-biz"), None));
+    assert!(command("FRS.UPDATE nope k").starts_with("-ERR unknown-biz"));
+    let http = format!("{HTTP} unknown-biz=\"refuse\"");
+    setup.write_srv(&Settings { workers: 1, http, more });
+    assert!(setup.frs(&["reload"]).status.success());
+    for path in ["/update", "/query"] {
+        client.send(&post(path, "", one));
+        let told = client.answer();
+        assert_eq!((told.status, told.attribute("limited")), (200, Some("true")), "{told:?}");
+        for name in ["error", "limit", "used", "retry"] {
+            assert_eq!(told.attribute(name), None, "{told:?}");
+        }
+        client.send(&post_json(path, in_json));
+        assert_eq!(json(&client.answer())["items"][0]["limited"], true);
+        let got = client.get(&format!("{path}?biz=nope&key=k"));
+        assert_eq!((got.status, field(&got, "FRS-Limited")), (429, Some("true")), "{got:?}");
+        assert_eq!(client.get(&format!("{path}?biz=nope&key=k&deny=403")).status, 403);
+    }
+    assert_eq!(client.get("/authz/nope/any").status, 429);
+    assert_eq!(client.get("/authz/nope:401/any").status, 401);
+    client.send(&post("/update", "", atomic));
+    let whole = client.answer();
+    assert!(whole.body.starts_with("<response refused=\"true\">"), "{whole:?}");
+    assert!(command("FRS.UPDATE nope k").contains("limited\r\n:1\r\n"));
+    let forced = "<request><item biz=\"nope\" key=\"k\" force=\"true\"/></request>";
+    client.send(&post("/update", "", forced));
+    assert_eq!(client.answer().attribute("limited"), Some("true"), "nothing is charged");
+    assert_eq!(client.get("/update?biz=plenty&key=").status, 400, "other errors stay");
 }
 
 #[test]
@@ -567,70 +624,6 @@ fn a_head_is_a_get_without_a_body_and_charges() {
         assert!(!said.contains("Content-Length: 0\r\n"), "the length a GET would have: {said}");
     }
     assert_eq!(used(&server, "ever", "h"), 2);
-}
-
-#[test]
-fn a_gateway_asks_for_its_peer_by_any_method_and_path() {
-    let setup = setup("");
-    let server = setup.start();
-    let body = "x".repeat(1000);
-    let mut client = server.client();
-    for (sent, status) in [
-        (request("PROPFIND /authz/address/a/b?c=%zz&d", "", ""), 200),
-        (post("/authz/address", "Sec-Fetch-Site: cross-site\r\n", &body), 429),
-        (post("/authz/address", "Origin: https://shop.example\r\n", &body), 429),
-        (request("OPTIONS /authz/address", "Origin: null\r\n", ""), 429),
-        (request("GET /authz/address:403/", "", ""), 403),
-        (request("GET /authz/address:401", "", ""), 401),
-        (request("GET /authz/nope/", "", ""), 400),
-        (request("GET /authz/number/", "", ""), 400),
-    ] {
-        client.send(&sent);
-        let answer = client.answer();
-        assert_eq!(answer.status, status, "{sent}\n{answer:?}");
-        let limited = (status != 400).then_some(if status == 200 { "false" } else { "true" });
-        assert_eq!(field(&answer, "FRS-Limited"), limited, "{answer:?}");
-        assert!(!answer.closes());
-    }
-    assert_eq!(used(&server, "address", "127.0.0.1"), 1);
-    let long = request("POST /authz/address/", "Content-Length: 1025\r\n", "");
-    expect(&server, &long, 413, "too-large", true);
-}
-
-fn ask_gateway(client: &mut Client, fields: &str) -> Answer {
-    client.send(&request("GET /authz/plenty/", fields, ""));
-    client.answer()
-}
-
-#[test]
-fn a_gateways_key_is_never_a_clients_choice() {
-    let forwarded = setup("<authz key=\"forwarded\"/><trusted>10.0.0.0/8</trusted>");
-    let server = forwarded.start();
-    let mut client = server.client();
-    for (fields, key) in [
-        ("X-Forwarded-For: 192.0.2.1\r\n", Some("192.0.2.1")),
-        ("X-Forwarded-For: 6.6.6.6, 192.0.2.2, 10.1.1.1\r\n", Some("192.0.2.2")),
-        ("X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-For: 192.0.2.3\r\n", Some("192.0.2.3")),
-        ("X-Forwarded-For: 192.0.2.4, what\r\n", None),
-        ("", None),
-    ] {
-        let answer = ask_gateway(&mut client, fields);
-        assert_eq!(answer.status, if key.is_some() { 200 } else { 400 }, "{fields}: {answer:?}");
-        assert_eq!(answer.attribute("key"), Some(key.unwrap_or("")), "{fields}");
-    }
-    drop(server);
-    let header = setup("<authz key=\"header:X-User\"/>");
-    let server = header.start();
-    let mut client = server.client();
-    for (fields, key) in [
-        ("x-user: alice\r\n", Some("alice")),
-        ("X-User: alice\r\nX-User: bob\r\n", None),
-        ("", None),
-    ] {
-        let answer = ask_gateway(&mut client, fields);
-        assert_eq!(answer.status, if key.is_some() { 200 } else { 400 }, "{fields}: {answer:?}");
-        assert_eq!(answer.attribute("key"), Some(key.unwrap_or("")), "{fields}");
-    }
 }
 
 /// The answers without the parts that change each second.

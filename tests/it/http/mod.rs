@@ -2,6 +2,7 @@
 
 mod clients;
 mod errors;
+mod gateway;
 mod named;
 
 use crate::common::Answer;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use frs::service::{Answers, ItemOptions, Request, Role, Service};
 
+use crate::common::load::UntilDropped;
 use crate::common::{Server, Settings, Setup, text};
 
 const MAP: &str = r#"<map>
@@ -273,15 +274,6 @@ fn top_and_stat_tell_of_a_running_server() {
     assert!(off(&setup, &["migrate", "data", "--conf", "conf"]).contains(&said));
 }
 
-/// Ends the load when it is dropped.
-struct End<'a>(&'a AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// The number of keys that threads charge while others look.
 const KEYS: usize = 40;
 const PROGRAMS: usize = 2;
@@ -359,7 +351,7 @@ fn a_dump_under_load_shows_every_node_whole_and_every_count_right() {
     };
     std::thread::scope(|scope| {
         // Also when an assertion fails, since the scope waits for its threads.
-        let _end = End(&over);
+        let _end = UntilDropped(&over);
         scope.spawn(ask);
         for seed in 0..PROGRAMS {
             let attach = &attach;

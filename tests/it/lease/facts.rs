@@ -1,13 +1,15 @@
 //! What the ledger's functions promise of a real server: its clock, memory, failovers, losses.
 
+use std::cell::RefCell;
 use std::time::Instant;
 
 use frs::lease::{Claim, Granted, Kind, Settings, Take, Taken};
+use frs::store::Starts;
 use frs_server::courier::ledger::{self, Answer, Heartbeat, Reply};
-use frs_server::courier::name::{KeyDigest, LedgerName, slot};
+use frs_server::courier::name::{KeyDigest, LedgerName, SlotKeys, slot};
 use redis::cmd;
 
-use super::server::{Server, fcall};
+use super::server::{SLOT, Server, fcall};
 use crate::common::address::Reserved;
 use crate::common::{BOUND, needs};
 
@@ -37,12 +39,12 @@ fn kinds(now_ms: u64) -> [Settings; 6] {
 
 /// A message that asks for `need` and knows nothing.
 fn ask(host: u64, seq: u64, need: u64) -> Take {
-    let claim = Claim { window: 0, floor: 0, spent: 0, extra: 0 };
+    let claim = Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
     Take { host, seq, claim, need, want: need }
 }
 
 fn claim(host: u64, seq: u64, window: u64, floor: u64) -> Take {
-    Take { claim: Claim { window, floor, spent: 0, extra: 0 }, ..ask(host, seq, 0) }
+    Take { claim: Claim { window, floor, spent: 0, extra: 0, noted: 0 }, ..ask(host, seq, 0) }
 }
 
 #[track_caller]
@@ -64,7 +66,8 @@ fn learn(server: &mut Server) {
 
 fn heartbeat(server: &mut Server) -> Heartbeat {
     let mut command = cmd("FCALL");
-    command.arg(ledger::HEARTBEAT).arg(0).arg(&ledger::heartbeat_arguments(LEARN_MS));
+    command.arg(ledger::HEARTBEAT).arg(1).arg(SLOT);
+    command.arg(&ledger::heartbeat_arguments(LEARN_MS, false));
     let numbers: Vec<i64> = server.ask(&command);
     ledger::decode_heartbeat(&numbers).expect("a heartbeat's answer")
 }
@@ -96,6 +99,33 @@ fn windows_go_by_the_clock_of_the_server() {
         assert_eq!(expires_ms, next.window + 300 + 1000);
         server.wait_until_ms(expires_ms + 1);
         assert_eq!(server.ask::<u64>(cmd("EXISTS").arg("k")), 0);
+    });
+}
+
+#[test]
+fn what_no_answer_has_told_comes_back() {
+    on_each(|server| {
+        for settings in kinds(server.now_ms()) {
+            let key = format!("{:?}", settings.kind);
+            let unheard = granted(server.take(&key, &settings, &ask(1, 5, 4), LEARN_MS));
+            assert_eq!((unheard.base, unheard.allowance), (Some(0), 4));
+            // Under another number, as after a change of masters.
+            let since = |seq, since| {
+                let claim = Claim { window: 0, floor: since, spent: 0, extra: 0, noted: 0 };
+                Take { claim, ..ask(1, seq, 0) }
+            };
+            let again = granted(server.take(&key, &settings, &since(6, 5), LEARN_MS));
+            assert_eq!((again.base, again.allowance, again.pool), (Some(0), 0, 10));
+            granted(server.take(
+                &key,
+                &settings,
+                &Take { need: 3, want: 3, ..since(7, 5) },
+                LEARN_MS,
+            ));
+            // A node that is lost and made again does not know what the one before has used.
+            let lost = granted(server.take(&key, &settings, &since(8, 8), LEARN_MS));
+            assert_eq!((lost.base, lost.allowance, lost.pool), (Some(3), 3, 7));
+        }
     });
 }
 
@@ -151,7 +181,7 @@ fn numbers_beyond_what_a_double_holds_are_told_apart() {
 }
 
 #[test]
-fn a_library_that_is_loaded_again_keeps_ledgers_and_learns() {
+fn a_library_that_is_loaded_again_keeps_ledgers_and_has_learnt() {
     on_each(|server| {
         let kinds = kinds(server.now_ms());
         let kept = kinds.map(|settings| {
@@ -164,11 +194,9 @@ fn a_library_that_is_loaded_again_keeps_ledgers_and_learns() {
             let key = format!("{:?}", settings.kind);
             assert_eq!(server.fields(&key), kept);
             let reply = server.take(&key, settings, &ask(2, 1, 1), LEARN_MS);
-            assert!((1..=LEARN_MS).contains(&reply.learning_ms));
-            assert_eq!(granted(reply).allowance, 0, "{key}");
+            assert_eq!((reply.learning_ms, granted(reply).allowance), (0, 1), "{key}");
         }
-        // Loading without REPLACE is what a courier does: it changes nothing.
-        learn(server);
+        // Loading without REPLACE is what a courier does.
         let fault = server.fault(cmd("FUNCTION").arg("LOAD").arg(ledger::LIBRARY));
         assert!(fault.contains("already exists"), "{fault}");
         assert_eq!(heartbeat(server).learning_ms, 0);
@@ -179,10 +207,10 @@ fn a_library_that_is_loaded_again_keeps_ledgers_and_learns() {
 fn a_server_that_was_emptied_learns() {
     on_each(|server| {
         let first = granted(server.take("k", &MINUTE, &ask(1, 1, 10), LEARN_MS));
-        let _: String = server.ask(&cmd("FLUSHALL"));
-        // It looks at most once in 100 ms.
-        let at_ms = server.now_ms() + 100;
-        server.wait_until_ms(at_ms);
+        // At once, whatever else is forgotten with it.
+        let mut empty = redis::pipe();
+        empty.cmd("FLUSHALL").cmd("CONFIG").arg("RESETSTAT");
+        let _: [String; 2] = empty.query(&mut server.connection).expect("emptied");
         let reply = server.take("k", &MINUTE, &ask(2, 1, 1), LEARN_MS);
         assert_eq!(reply.answer, Answer::Taken(Taken::Nothing));
         assert!(reply.learning_ms > 0);
@@ -190,6 +218,69 @@ fn a_server_that_was_emptied_learns() {
         learn(server);
         let after = granted(server.take("k", &MINUTE, &ask(2, 2, 1), LEARN_MS));
         assert_eq!((after.window, after.allowance, after.others), (first.window, 0, 10));
+    });
+}
+
+#[test]
+fn the_learning_lasts_while_hosts_claim_but_not_for_ever() {
+    const MAX_MS: u64 = 10_000;
+    on_each(|server| {
+        let beat = |server: &mut Server, claims| {
+            let mut command = cmd("FCALL");
+            command.arg(ledger::HEARTBEAT).arg(1).arg(SLOT);
+            command.arg(&ledger::heartbeat_arguments(LEARN_MS, claims));
+            let numbers: Vec<i64> = server.ask(&command);
+            ledger::decode_heartbeat(&numbers).expect("a heartbeat's answer")
+        };
+        // A server that has learnt does not begin again.
+        assert_eq!(beat(server, true).learning_ms, 0);
+        let first = granted(server.take("k", &MINUTE, &ask(1, 1, 10), LEARN_MS));
+        let _: String = server.ask(&cmd("FLUSHALL"));
+        let began_ms = beat(server, true).since_ms;
+        let is_held = |server: &mut Server| {
+            let at_ms = server.now_ms() + LEARN_MS / 4;
+            server.wait_until_ms(at_ms);
+            beat(server, true).learning_ms > 0
+        };
+        while server.now_ms() < began_ms + 2 * LEARN_MS {
+            assert!(is_held(server));
+        }
+        // In each slot, also one that has learnt for so long.
+        granted(server.take("k", &MINUTE, &claim(1, 2, first.window, 10), LEARN_MS));
+        assert_eq!(
+            granted(server.take("k", &MINUTE, &claim(1, 2, first.window, 10), LEARN_MS)).pool,
+            0
+        );
+        let other = server.take("other", &MINUTE, &ask(2, 1, 1), LEARN_MS);
+        assert_eq!(other.answer, Answer::Taken(Taken::Nothing));
+        // Who claims for ever is not waited for.
+        while is_held(server) {
+            assert!(server.now_ms() < began_ms + MAX_MS + LEARN_MS, "it learns for ever");
+        }
+        assert!(server.now_ms() >= began_ms + MAX_MS);
+        assert_eq!(granted(server.take("other", &MINUTE, &ask(2, 2, 1), LEARN_MS)).allowance, 1);
+    });
+}
+
+#[test]
+fn a_slot_on_its_way_grants_of_what_is_there() {
+    on_each(|server| {
+        granted(server.take("here", &MINUTE, &ask(1, 1, 3), LEARN_MS));
+        let mut on_its_way = |key: &str, take: &Take| {
+            let mut command = cmd("FCALL");
+            command.arg(ledger::function(&MINUTE.kind)).arg(1).arg(key);
+            command.arg(ledger::arguments(&MINUTE, take, LEARN_MS, "").expect("settings"));
+            let numbers: Vec<i64> = server.ask(&command);
+            ledger::decode(&MINUTE, &numbers).expect("an answer of the library")
+        };
+        assert_eq!(granted(on_its_way("here", &ask(2, 1, 1))).pool, 6);
+        // Nobody knows here what another node may have granted of the others.
+        let window = 1_700_000_000_000;
+        for take in [ask(2, 1, 1), claim(2, 2, window, 3)] {
+            let reply = on_its_way("there", &take);
+            let expected = Reply { learning_ms: LEARN_MS, answer: Answer::Taken(Taken::Nothing) };
+            assert_eq!(reply, expected);
+        }
     });
 }
 
@@ -291,7 +382,7 @@ fn holders_are_those_with_unspent_uses() {
             let mut take = |take: Take| granted(server.take(&key, &settings, &take, LEARN_MS));
             let window = take(ask(u64::MAX, 1, 2)).window;
             take(ask(5, 1, 3));
-            let used = Claim { window, floor: 3, spent: 3, extra: 0 };
+            let used = Claim { window, floor: 3, spent: 3, extra: 0, noted: 0 };
             take(Take { claim: used, ..ask(5, 2, 0) });
             take(ask(9, 1, 1));
             let names: Vec<String> = server.ask(cmd("FCALL").arg(ledger::HOLDERS).arg(1).arg(&key));
@@ -318,6 +409,49 @@ fn epochs_grow_and_the_first_secret_stays() {
 }
 
 #[test]
+fn a_start_is_kept_and_no_older_one_is_believed() {
+    const KEY: &str = "start";
+    on_each(|server| {
+        let first = Starts { host: 1, next: 7, known: 0, told: 0, before: 0 };
+        let again = |starts: Starts, told: u64| Starts { known: starts.next, told, ..starts };
+        let next = |starts: Starts, next: u64| Starts { next, before: starts.before, ..starts };
+        let server = RefCell::new(server);
+        let is_newest = |starts: Starts| -> bool {
+            let mut server = server.borrow_mut();
+            let mut command = cmd("FCALL");
+            command.arg(ledger::START).arg(1).arg(KEY).arg(&ledger::start_arguments(&starts)[..]);
+            let answer: u64 = server.ask(&command);
+            let life_ms: i64 = server.ask(cmd("PTTL").arg(KEY));
+            assert!(life_ms == -2 || life_ms > 29 * 24 * HOUR_MS as i64, "{life_ms}");
+            answer == 1
+        };
+        // An unheard answer, then told again and again.
+        assert!(is_newest(first) && is_newest(first));
+        let stopped = again(first, 5);
+        assert!(is_newest(again(first, 1)) && is_newest(stopped));
+        assert!(!is_newest(again(first, 4)), "a copy of a second ago");
+        let second = next(stopped, 8);
+        assert!(!is_newest(Starts { told: 4, ..second }), "one of then that starts");
+        assert!(is_newest(second) && is_newest(second));
+        // The copy of when it was stopped, which draws another number.
+        assert!(!is_newest(next(stopped, 9)) && !is_newest(again(first, 6)));
+        let known = Starts { before: 7, ..again(second, 1) };
+        assert!(is_newest(known));
+        // One that comes late, or of a copy from before the answer, changes nothing.
+        assert!(!is_newest(second) && !is_newest(Starts { told: 0, ..next(known, 10) }));
+        // A failover has brought back the start before.
+        let _: String =
+            server.borrow_mut().ask(cmd("SET").arg(KEY).arg("0000000000000007 9").arg("KEEPTTL"));
+        assert!(is_newest(known) && !is_newest(stopped));
+        // Lost: it is told again, but proves no start.
+        let _: u64 = server.borrow_mut().ask(cmd("DEL").arg(KEY));
+        assert!(!is_newest(next(known, 10)) && is_newest(known) && is_newest(next(known, 10)));
+        let _: String = server.borrow_mut().ask(cmd("SET").arg(KEY).arg("nonsense").arg("KEEPTTL"));
+        assert!(!is_newest(known));
+    });
+}
+
+#[test]
 fn calls_that_are_wrong_are_answered_in_words() {
     for program in &needs::redis_servers() {
         let mut server = Server::start(program, &[]);
@@ -331,10 +465,12 @@ fn calls_that_are_wrong_are_answered_in_words() {
         };
         let host = "00000000000000ab";
         let fault = server.fault(&call(&[host]));
-        assert!(fault.contains("frs: expected 11 arguments, found 1"), "{fault}");
-        let fault = server.fault(&call(&[host, "1", "0", "0", "0", "0", "1", "1", "9", "1", "0"]));
+        assert!(fault.contains("frs: expected 12 arguments, found 1"), "{fault}");
+        let fault =
+            server.fault(&call(&[host, "1", "0", "0", "0", "0", "1", "1", "9", "1", "0", "s"]));
         assert!(fault.contains("expected 16 hex digits"), "{fault}");
-        let fault = server.fault(&call(&[host, host, "0", "0", "x", "0", "1", "1", "9", "1", "0"]));
+        let fault =
+            server.fault(&call(&[host, host, "0", "0", "x", "0", "1", "1", "9", "1", "0", "s"]));
         assert!(fault.contains("expected a number, found \"x\""), "{fault}");
         assert_eq!(server.ask::<u64>(cmd("EXISTS").arg("k")), 0);
     }
@@ -364,10 +500,21 @@ fn a_cluster_knows_names_and_runs_the_functions() {
         learn(&mut server);
         let key = KeyDigest::Key([1, 2]);
         let name = LedgerName { cluster: "prod", biz: 1, key, limit: 1, shape: 7, epoch: 0 };
+        let of_slot = SlotKeys::new("prod").of(slot(name.to_string().as_bytes()));
         for settings in kinds(server.now_ms()) {
             let key = format!("{name}:{:?}", settings.kind);
-            let reply = server.take(&key, &settings, &ask(1, 1, 2), LEARN_MS);
+            let mut take = |slot: &str| {
+                let mut command = cmd("FCALL");
+                command.arg(ledger::function(&settings.kind)).arg(1).arg(&key);
+                let take = ask(1, 1, 2);
+                command.arg(ledger::arguments(&settings, &take, 0, slot).expect("settings"));
+                command.query::<Vec<i64>>(&mut server.connection)
+            };
+            let reply = take(&of_slot).expect("an answer of the library");
+            let reply = ledger::decode(&settings, &reply).expect("an answer of the library");
             assert_eq!(granted(reply).allowance, 2, "{key}");
+            let fault = take(SLOT).expect_err("a key of another slot").to_string();
+            assert!(fault.contains("do not hash to the same slot"), "{fault}");
         }
     }
 }

@@ -6,10 +6,13 @@
 use std::collections::BTreeMap;
 
 use frs::lease::{Granted, Incarnation, Kind, Settings, Take, Taken};
-use frs_server::courier::ledger::{Answer, Reply};
+use frs_server::courier::ledger::{Answer, MAX_AMOUNT, Reply};
 
 /// So long the least max decides.
 const LEAST_MAX_MS: u64 = 10_000;
+
+/// A clock that is so far before a window's start was set back.
+const BACK_MS: u64 = 1_000;
 
 const TOKEN_PARTS: u128 = 86_400_000;
 
@@ -34,6 +37,14 @@ pub enum Rule {
     LeastMax,
     /// What is given back counts only in the window that the host knows.
     GiveBackHere,
+    /// What was granted since a host's first message without an answer is not used.
+    Unheard,
+    /// What was granted before that may be.
+    HeardBefore,
+    /// A host that knows nothing of its log has nothing to take out of it.
+    BackOfALog,
+    /// A window does not wait for a clock that was set back to come to its start again.
+    SetBack,
 }
 
 /// One ledger, and what its server knows of itself.
@@ -78,6 +89,8 @@ pub struct Row {
     /// sliding, token: the lease's end, and the row's.
     pub until: u64,
     pub ends: u64,
+    /// sliding: what the host was to take out of its log.
+    pub back: u64,
     /// sliding-counter: the row's window, and what of the host is in `before`.
     pub window: u64,
     pub of_before: u64,
@@ -165,10 +178,8 @@ impl Ledger {
             return reply(Answer::Taken(Taken::Stale));
         }
         let is_repeated = row.is_some_and(|row| take.seq == row.seq && state.is_of_now(&row));
-        if !is_repeated {
-            state.settle(now, settings, take, self.without);
-        }
-        let mut granted = state.granted_to(now, settings, take.host);
+        let left = if is_repeated { 0 } else { state.settle(now, settings, take, self.without) };
+        let mut granted = Granted { left, ..state.granted_to(now, settings, &take) };
         let is_share = matches!(settings.kind, Kind::Sliding { .. });
         if is_share && learning_ms == 0 && self.without != Some(Rule::ShareCut) {
             granted.allowance = granted.allowance.saturating_sub(granted.over);
@@ -199,7 +210,7 @@ fn open(now: u64, settings: &Settings, take: &Take) -> Opened {
     let (is_claim, start, end) = match settings.kind {
         Kind::Interval { interval_ms } => {
             let is_claim = win > 0 && now < win + interval_ms;
-            let start = if is_claim { win } else { now };
+            let start = if is_claim && win <= now + BACK_MS { win } else { now };
             (is_claim, start, Some(start + interval_ms))
         }
         Kind::Calendar { start_ms, end_ms, next_end_ms } => {
@@ -215,7 +226,8 @@ fn open(now: u64, settings: &Settings, take: &Take) -> Opened {
         Kind::Sliding { .. } => (win > 0 && take.claim.floor > 0, 1, None),
         Kind::SlidingCounter { interval_ms } => {
             let is_known = win > 0 && win.is_multiple_of(interval_ms);
-            let is_claim = is_known && now < win + interval_ms;
+            let is_claim =
+                is_known && now < win + interval_ms && win <= now + interval_ms + BACK_MS;
             let start = if is_claim { win } else { now - now % interval_ms };
             let is_lately = is_known && now < win + 2 * interval_ms;
             (is_lately, start, Some(start + 2 * interval_ms))
@@ -272,7 +284,20 @@ impl State {
         if without == Some(Rule::ShareRests) {
             self.rows.values_mut().for_each(|row| row.ends = row.until);
         }
+        let heeds = without != Some(Rule::SetBack);
         match settings.kind {
+            Kind::Interval { interval_ms } if heeds && now + BACK_MS < self.start => {
+                self.end = self.end.min(Some(now + interval_ms));
+            }
+            Kind::SlidingCounter { interval_ms }
+                if heeds && now + interval_ms + BACK_MS < self.start =>
+            {
+                self.rows.clear();
+                self.start = now - now % interval_ms + interval_ms;
+                self.end = Some(self.start + 2 * interval_ms);
+                self.before += self.granted as u64;
+                (self.granted, self.unspent) = (0, 0);
+            }
             Kind::SlidingCounter { interval_ms } if now >= self.start + interval_ms => {
                 self.rows.retain(|_, row| row.window == self.start);
                 self.start += interval_ms;
@@ -353,7 +378,9 @@ impl State {
         max - weighed.div_ceil(interval_ms.into()) as i64
     }
 
-    fn settle(&mut self, now: u64, settings: &Settings, take: Take, without: Option<Rule>) {
+    /// Returns what is given back and no host has told to have used.
+    fn settle(&mut self, now: u64, settings: &Settings, take: Take, without: Option<Rule>) -> u64 {
+        let mut left = 0;
         let (start, kind) = (self.start, settings.kind);
         let mut row = self.rows.get(&take.host).copied().unwrap_or_default();
         let mut claim = take.claim;
@@ -363,17 +390,39 @@ impl State {
                 row = Row { of_before: row.allowance, ..Row::default() };
             }
             row.window = start;
-            if claim.window + interval_ms == start && without != Some(Rule::WindowBefore) {
-                self.before += claim.floor.saturating_sub(row.of_before);
-                row.of_before = row.of_before.max(claim.floor);
-            }
+            let is_before = claim.window > 0 && claim.window + interval_ms == start;
+            let told = match claim.window {
+                window if window == start => claim.noted,
+                _ if is_before && without != Some(Rule::WindowBefore) => claim.floor,
+                _ => 0,
+            };
+            self.before += told.saturating_sub(row.of_before);
+            row.of_before = row.of_before.max(told);
         }
-        if matches!(kind, Kind::Sliding { .. }) && claim.window > 0 {
-            claim.window = start;
+        if matches!(kind, Kind::Sliding { .. }) {
+            let knows = claim.window > 0;
+            if knows && self.rows.contains_key(&take.host) {
+                left = self.give_back_of_others(take.host, claim.extra.min(0).unsigned_abs());
+            }
+            claim.extra = claim.extra.max(0);
+            row.back = if knows || without == Some(Rule::BackOfALog) {
+                row.back.max(claim.noted)
+            } else {
+                claim.noted
+            };
+            claim.window = if knows { start } else { 0 };
         }
         let (floor, spent, base) = match claim.window {
             win if win == start => (claim.floor, claim.spent, None),
-            0 => (row.allowance, row.allowance, Some(row.allowance)),
+            0 => {
+                let is_unheard = match without {
+                    Some(Rule::Unheard) => false,
+                    Some(Rule::HeardBefore) => true,
+                    _ => (1..=MAX_AMOUNT).contains(&claim.floor) && row.seq >= claim.floor,
+                };
+                let known = if is_unheard { row.base.unwrap_or(0) } else { row.allowance };
+                (known, known, Some(known))
+            }
             win if overlaps(settings, win, start) => (claim.floor, claim.floor, Some(claim.floor)),
             _ => (0, 0, Some(0)),
         };
@@ -403,7 +452,9 @@ impl State {
         let least = if without == Some(Rule::TokenCap) { i64::MIN } else { self.unspent };
         let is_here = base.is_none() || without == Some(Rule::GiveBackHere);
         let extra = if is_here { claim.extra } else { claim.extra.max(0) };
-        self.granted = (self.granted + claimed + extra).max(least);
+        let granted = self.granted + claimed + extra;
+        self.granted = granted.max(least);
+        left += (self.granted - granted).min(-extra.min(0)) as u64;
         self.rows.insert(take.host, new);
         let more = self.grant(self.limit(now, settings), settings.hosts, take);
         self.granted += more;
@@ -416,6 +467,21 @@ impl State {
             own.ends = own.until + rest_ms;
             self.end = self.end.max(Some(own.ends));
         }
+        left
+    }
+
+    /// What a host gives back beyond its own uses is unspent again where others have spent it.
+    fn give_back_of_others(&mut self, host: Incarnation, mut count: u64) -> u64 {
+        let others = self.rows.iter_mut().filter(|(name, _)| **name != host);
+        let mut others: Vec<&mut Row> = others.map(|(_, row)| row).collect();
+        others.sort_by_key(|row| std::cmp::Reverse(row.until));
+        for row in others {
+            let taken = count.min(row.spent);
+            (row.spent, row.back) = (row.spent - taken, row.back + taken);
+            self.unspent += taken as i64;
+            count -= taken;
+        }
+        count
     }
 
     fn holders(&self) -> i64 {
@@ -433,8 +499,8 @@ impl State {
         if need <= free { free.min(need.max(want.min(slice))) } else { 0 }
     }
 
-    fn granted_to(&self, now: u64, settings: &Settings, host: Incarnation) -> Granted {
-        let row = self.rows[&host];
+    fn granted_to(&self, now: u64, settings: &Settings, take: &Take) -> Granted {
+        let row = self.rows[&take.host];
         let limit = self.limit(now, settings);
         let turn = match settings.kind {
             Kind::Interval { .. } | Kind::Calendar { .. } => self.end,
@@ -449,7 +515,13 @@ impl State {
             pool: limit - self.granted,
             turn_ms: turn.map(|turn| turn.saturating_sub(now)),
             others: (self.unspent - row.left()) as u64,
-            over: (self.granted - limit).max(0) as u64,
+            left: 0,
+            back: row.back,
+            over: match settings.kind {
+                // Tokens that are claimed may have flowed back already.
+                Kind::Token { .. } => (self.granted - limit).clamp(0, take.claim.extra.max(0)),
+                _ => (self.granted - limit).max(0),
+            } as u64,
         }
     }
 }

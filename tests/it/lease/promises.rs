@@ -128,7 +128,7 @@ impl Play {
         self.seqs[nth] += 1;
         let max = self.settings.max;
         let [need, more] = if asks { [1, self.random.below(max)] } else { [0, 0] };
-        let claim = Claim { window: host.window, floor, spent, extra: 0 };
+        let claim = Claim { window: host.window, floor, spent, extra: 0, noted: 0 };
         let host = nth as u64 + 1;
         let take = Take { host, seq: self.seqs[nth], claim, need, want: need + more };
         let host = &mut self.hosts[nth];
@@ -200,7 +200,7 @@ impl Play {
             return;
         }
         self.seqs[nth] += 1;
-        let claim = Claim { window, floor: used, spent: used, extra: 0 };
+        let claim = Claim { window, floor: used, spent: used, extra: 0, noted: 0 };
         let take = Take { host: nth as u64 + 1, seq: self.seqs[nth], claim, need: 0, want: 0 };
         self.messages.push((nth, take));
         self.deliver(self.messages.len() - 1);
@@ -374,7 +374,7 @@ fn granted(taken: Taken) -> Granted {
     }
 }
 
-const UNKNOWN: Claim = Claim { window: 0, floor: 0, spent: 0, extra: 0 };
+const UNKNOWN: Claim = Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
 
 /// A message that renews a share comes when the share has gone to another host.
 #[test]
@@ -391,9 +391,9 @@ fn a_share_that_was_granted_again_is_not_renewed() {
         assert_eq!((share.allowance, share.turn_ms), (1, Some(1000)));
         assert_eq!(take(6299, 2, 1, UNKNOWN, 1).allowance, 0, "its last use is in the log");
         assert_eq!(take(6300, 2, 2, UNKNOWN, 1).allowance, 1);
-        let late = take(6300, 1, 2, Claim { window: 1, floor: 1, spent: 1, extra: 0 }, 0);
+        let late = take(6300, 1, 2, Claim { window: 1, floor: 1, spent: 1, extra: 0, noted: 0 }, 0);
         assert_eq!((late.allowance, late.over), (expected, 1));
-        let known = Claim { window: 1, floor: late.allowance, spent: 0, extra: 0 };
+        let known = Claim { window: 1, floor: late.allowance, spent: 0, extra: 0, noted: 0 };
         assert_eq!(take(6700, 1, 3, known, 0).over, expected, "all is well again");
     }
 }
@@ -413,9 +413,86 @@ fn what_is_given_back_too_late_is_not_granted_twice() {
         let lease = take(5000, 1, 1, UNKNOWN, 2);
         assert_eq!((lease.allowance, lease.turn_ms), (2, Some(2000)));
         assert_eq!(take(8000, 2, 1, UNKNOWN, 1).allowance, 1, "one has flowed back");
-        let used = Claim { window: lease.window, floor: 1, spent: 1, extra: 0 };
+        let used = Claim { window: lease.window, floor: 1, spent: 1, extra: 0, noted: 0 };
         take(8000, 2, 2, used, 0);
         take(8000, 1, 2, Claim { floor: 0, spent: 0, ..used }, 0);
         assert_eq!(take(8000, 3, 1, UNKNOWN, 2).allowance, expected);
+    }
+}
+
+/// A host asks for so many uses and knows nothing.
+fn asks(host: u64, need: u64) -> Take {
+    Take { host, seq: 1, claim: UNKNOWN, need, want: need }
+}
+
+/// What another host would be granted at this time, if it asked for so many uses.
+fn granted_at(ledger: &Ledger, now_ms: u64, settings: &Settings, need: u64) -> u64 {
+    granted(ledger.clone().take(now_ms, settings, &asks(2, need))).allowance
+}
+
+#[test]
+fn what_a_lost_host_held_of_a_sliding_counter_is_free_when_the_next_window_ends() {
+    let kind = Kind::SlidingCounter { interval_ms: 1000 };
+    let settings = Settings { kind, max: 10, hosts: 2 };
+    let mut ledger = Ledger::new(0);
+    assert_eq!(granted(ledger.take(5300, &settings, &asks(1, 10))).allowance, 10);
+    // It weighs on while the next window passes.
+    for (now_ms, free) in [(5999, 0), (6000, 0), (6100, 1), (6500, 5), (6999, 9), (7000, 10)] {
+        let found = [free, free + 1].map(|need| granted_at(&ledger, now_ms, &settings, need));
+        assert_eq!(found, [free, 0], "at {now_ms}");
+    }
+}
+
+/// The lease lasts as long as the bucket takes to fill, but two seconds at least; then the tokens
+/// are refilled.
+#[test]
+fn the_tokens_of_a_lost_host_are_back_after_its_lease_and_a_refill() {
+    for (max, back_ms) in [(1, [3000, 0, 0]), (2, [3000, 4000, 0]), (3, [4000, 5000, 6000])] {
+        let kind = Kind::Token { rate: 1, period_ms: 1000 };
+        let settings = Settings { kind, max, hosts: 2 };
+        let mut ledger = Ledger::new(0);
+        assert_eq!(granted(ledger.take(5000, &settings, &asks(1, max))).allowance, max);
+        for (tokens, back_ms) in (1..=max).zip(back_ms) {
+            let at = |ms: u64| granted_at(&ledger, 5000 + ms, &settings, tokens);
+            assert_eq!([at(back_ms - 1), at(back_ms)], [0, tokens], "{tokens} of {max}");
+        }
+    }
+}
+
+/// All of a window is used, and then a master takes over whose clock is another one: its next
+/// window begins before the old one is over by the difference of both clocks at most.
+#[test]
+fn where_the_clocks_of_masters_differ_windows_overlap_by_the_difference_at_most() {
+    const WINDOW: std::ops::Range<u64> = 100_000..110_000;
+    const AT: u64 = 105_000;
+    let length_ms = WINDOW.end - WINDOW.start;
+    let calendar = Kind::Calendar {
+        start_ms: WINDOW.start,
+        end_ms: WINDOW.end,
+        next_end_ms: WINDOW.end + length_ms,
+    };
+    for kind in [Kind::Interval { interval_ms: length_ms }, calendar] {
+        let settings = Settings { kind, max: 7, hosts: 2 };
+        for (apart_ms, has_writes) in [0_i64, 1, 900, 4000, -1, -900, -4000]
+            .into_iter()
+            .flat_map(|apart_ms| [true, false].map(|has_writes| (apart_ms, has_writes)))
+        {
+            let mut ledger = Ledger::new(LEARN_MS);
+            ledger.take(WINDOW.start - LEARN_MS, &settings, &asks(1, 0));
+            assert_eq!(granted(ledger.take(WINDOW.start, &settings, &asks(1, 7))).allowance, 7);
+            ledger.fail_over();
+            if !has_writes {
+                ledger.flush();
+            }
+            let by_new = |ms: u64| ms.checked_add_signed(apart_ms).expect("a time");
+            let claim = Claim { window: WINDOW.start, floor: 7, spent: 7, extra: 0, noted: 0 };
+            let claims = Take { seq: 2, claim, ..asks(1, 0) };
+            ledger.take(by_new(AT), &settings, &claims);
+            let is_whole = |ms: &u64| granted_at(&ledger, by_new(*ms), &settings, 7) == 7;
+            let next_ms = (AT + LEARN_MS..).find(is_whole).expect("another window");
+            let shown = format!("{kind:?}, {apart_ms} ms apart, writes {has_writes}");
+            // By the first master's clock.
+            assert_eq!(WINDOW.end as i64 - next_ms as i64, apart_ms, "{shown}");
+        }
     }
 }

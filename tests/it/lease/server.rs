@@ -11,6 +11,9 @@ use redis::{Connection, Value, cmd};
 
 use crate::common::BOUND;
 
+/// The key of a slot, on a server that has no others.
+pub const SLOT: &str = "frs:{test#0}:slot";
+
 /// A server that ends with the value.
 pub struct Server {
     child: Child,
@@ -104,7 +107,7 @@ impl Server {
 pub fn fcall(key: &str, settings: &Settings, take: &Take, learn_ms: u64) -> redis::Cmd {
     let mut command = cmd("FCALL");
     command.arg(ledger::function(&settings.kind)).arg(1).arg(key);
-    command.arg(ledger::arguments(settings, take, learn_ms).expect("settings"));
+    command.arg(ledger::arguments(settings, take, learn_ms, SLOT).expect("settings"));
     command
 }
 

@@ -10,7 +10,7 @@ use frs_server::courier::ledger::{Answer, LIBRARY, Reply};
 use redis::cmd;
 
 use super::ledger::{Ledger, Row, Rule, State};
-use super::server::Server;
+use super::server::{SLOT, Server};
 use crate::common::needs;
 
 const STEPS: usize = 400;
@@ -65,7 +65,6 @@ struct Snapshot {
 
 struct Trace<'a> {
     server: &'a mut Server,
-    library: &'a str,
     key: String,
     model: Ledger,
     random: Random,
@@ -119,9 +118,18 @@ impl Trace<'_> {
         // Beyond 2^53 too: a double would confuse neighbours.
         self.seq += self.random.of(&[1, 1, 1, 1 << 40]);
         let settings = self.settings();
+        let (floor, spent) = match window {
+            // Since when it has heard nothing.
+            0 => {
+                let since = self.seq.saturating_sub(self.random.below(6));
+                (self.random.of(&[0, self.seq, since]), 0)
+            }
+            _ => (floor, host.spent),
+        };
         let need = self.random.of(&[0, 1, 1, 2, self.max / 3, self.max]);
         let want = self.random.of(&[0, need, need + 2, self.max]);
-        let claim = Claim { window, floor, spent: host.spent, extra };
+        let noted = self.random.of(&[0, 0, host.spent, self.max, 2 * self.max]);
+        let claim = Claim { window, floor, spent, extra, noted };
         let take = Take { host: INCARNATIONS[nth], seq: self.seq, claim, need, want };
         self.on_way.push((nth, settings, take));
     }
@@ -225,8 +233,7 @@ impl Trace<'_> {
         }
         self.model = model;
         self.model.fail_over();
-        self.server.load(self.library);
-        self.set_clock();
+        let _: u64 = self.server.ask(cmd("DEL").arg(SLOT));
         self.log.push("failover".to_owned());
     }
 
@@ -302,7 +309,8 @@ fn packed(row: &Row, kind: Kind) -> Vec<u8> {
     let base = row.base.map_or(0, |base| base + 1);
     let mut words = vec![row.seq, row.allowance, row.spent, base];
     match kind {
-        Kind::Sliding { .. } | Kind::Token { .. } => words.extend([row.until, row.ends]),
+        Kind::Token { .. } => words.extend([row.until, row.ends]),
+        Kind::Sliding { .. } => words.extend([row.until, row.ends, row.back]),
         Kind::SlidingCounter { .. } => words.extend([row.window, row.of_before]),
         _ => {}
     }
@@ -314,14 +322,14 @@ fn play(kinds: &[Kind]) {
     let library = library_with_test_clock();
     for program in &needs::redis_servers() {
         let mut server = Server::start(program, &[]);
+        server.load(&library);
         // No key expires while the test runs: its clock is a month ahead.
         let began_ms = server.now_ms() + 30 * 86_400_000;
         for (seed, &kind) in (0..TRACES).flat_map(|seed| kinds.iter().map(move |kind| (seed, kind)))
         {
-            server.load(&library);
+            let _: u64 = server.ask(cmd("DEL").arg(SLOT));
             let mut trace = Trace {
                 server: &mut server,
-                library: &library,
                 key: format!("{program} {kind:?} seed {seed}"),
                 model: Ledger::new(LEARN_MS),
                 random: Random(seed * 2 + 0x9e37_79b9_7f4a_7c15),
@@ -405,7 +413,7 @@ fn with_both(rule: Rule, test: impl Fn(&mut dyn FnMut(u64, &Settings, Take) -> [
 }
 
 const HOUR_MS: u64 = 3_600_000;
-const UNKNOWN: Claim = Claim { window: 0, floor: 0, spent: 0, extra: 0 };
+const UNKNOWN: Claim = Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
 
 /// A host whose node is of the window before gives back what it did not use beyond its lease.
 #[test]
@@ -415,7 +423,7 @@ fn what_is_given_back_of_another_window_frees_nothing_in_this_one() {
         let settings = Settings { kind, max: 3, hosts: 3 };
         let ask = |host, seq, claim, need| Take { host, seq, claim, need, want: need };
         // Windows are counted from the first one's start, plus 1.
-        let spent = Claim { window: 3001, floor: 3, spent: 3, extra: 0 };
+        let spent = Claim { window: 3001, floor: 3, spent: 3, extra: 0, noted: 0 };
         take(3000, &settings, ask(1, 1, UNKNOWN, 3));
         take(3001, &settings, ask(1, 2, spent, 0));
         let back = Claim { window: 1001, extra: -2, ..UNKNOWN };
@@ -424,6 +432,44 @@ fn what_is_given_back_of_another_window_frees_nothing_in_this_one() {
         let more = take(3003, &settings, ask(3, 1, UNKNOWN, 1)).map(|granted| granted.allowance);
         assert_eq!(more, [0, 1]);
     });
+}
+
+/// The clock goes back by a minute, to which the window of three seconds would last else.
+#[test]
+fn a_clock_that_is_set_back_closes_no_window_for_longer_than_it_lasts() {
+    let kinds = [Kind::Interval { interval_ms: 3000 }, Kind::SlidingCounter { interval_ms: 3000 }];
+    for (kind, again_ms) in kinds.into_iter().zip([43_000, 43_500]) {
+        with_both(Rule::SetBack, |take| {
+            let settings = Settings { kind, max: 2, hosts: 2 };
+            let ask = |host, seq, need| Take { host, seq, claim: UNKNOWN, need, want: need };
+            let mut granted =
+                |at_ms, ask: Take| take(at_ms, &settings, ask).map(|granted| granted.allowance);
+            assert_eq!(granted(99_000, ask(1, 1, 2)), [2; 2], "{kind:?}");
+            // It does not forget what was granted.
+            assert_eq!(granted(40_000, ask(2, 1, 1)), [0; 2], "{kind:?}");
+            assert_eq!(granted(again_ms - 1, ask(2, 2, 1)), [0; 2], "{kind:?}");
+            assert_eq!(granted(again_ms, ask(2, 3, 1)), [1, 0], "{kind:?}");
+        });
+    }
+}
+
+/// A host goes on to name the window of its last lease.
+#[test]
+fn a_window_from_before_the_clock_was_set_back_is_not_opened_again() {
+    let kinds = [Kind::Interval { interval_ms: 3000 }, Kind::SlidingCounter { interval_ms: 3000 }];
+    for kind in kinds {
+        with_both(Rule::SetBack, |take| {
+            let settings = Settings { kind, max: 10, hosts: 2 };
+            let spent = Claim { window: 99_001, floor: 2, spent: 2, extra: 0, noted: 0 };
+            let ask = |host, seq, claim, need| Take { host, seq, claim, need, want: need };
+            take(99_000, &settings, ask(1, 1, UNKNOWN, 2));
+            take(40_000, &settings, ask(2, 1, UNKNOWN, 1));
+            // Its uses count once more, for one window, and it may keep none for longer.
+            let [found, _] = take(50_000, &settings, ask(1, 2, spent, 1));
+            assert_eq!((found.allowance, found.base), (3, Some(2)), "{kind:?}");
+            assert!(found.turn_ms.is_some_and(|turn_ms| turn_ms <= 3000), "{kind:?}: {found:?}");
+        });
+    }
 }
 
 /// Two tokens of a bucket of two are leased till 2000, and may be spent in its last ms: of what

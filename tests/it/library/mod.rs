@@ -5,7 +5,9 @@ mod access;
 mod c;
 mod client;
 mod examples;
+mod forks;
 mod package;
+mod signals;
 
 use crate::common::{Settings, Setup};
 

@@ -116,6 +116,60 @@ fn a_stop_fails_where_the_last_checkpoint_cannot_be_made() {
 }
 
 #[test]
+fn a_page_that_the_disk_lost_is_named_by_verify_and_by_the_start() {
+    let setup = setup("checkpoint=\"24h\"");
+    let mut server = setup.start();
+    server.client().charge("plenty", "alice", 7);
+    assert!(setup.frs(&["checkpoint"]).status.success());
+    // The first pass writes b: none is newer than the other.
+    for path in (0..).map(|file| setup.path(&format!("data/default.{file}.checkpoint.b"))) {
+        let Ok(file) = fs::File::options().write(true).open(&path) else { break };
+        let live = path.to_string_lossy().replace("data/", "live/").replace("checkpoint.b", "mmap");
+        let end = fs::metadata(live).expect("there").len();
+        (4096..end).step_by(4096).for_each(|at| {
+            file.write_all_at(&vec![0; (end - at).min(4096) as usize], at).expect("zeroed");
+        });
+    }
+    let verified = setup.inspect(&["verify", "data", "--checkpoint"]);
+    let words = text(&verified.stdout);
+    assert_eq!(verified.status.code(), Some(1), "{verified:?}");
+    assert!(words.contains("its checksum fails: a restore drops its 1 records"), "{words}");
+    go_down(&setup, &mut server);
+    drop(server);
+    let server = setup.start();
+    assert_eq!(used(&mut server.client(), "alice"), 0);
+    let log = setup.log();
+    assert!(log.contains("its checksum fails") && log.contains("dropped=1"), "{log}");
+    assert!(setup.frs(&["checkpoint"]).status.success());
+    let verified = setup.inspect(&["verify", "data", "--checkpoint"]);
+    assert!(verified.status.success(), "{verified:?}");
+}
+
+#[test]
+fn a_pass_that_failed_is_tried_again_soon_and_health_is_good_then() {
+    let setup = setup("checkpoint=\"24h\"");
+    let server = setup.start();
+    server.client().charge("plenty", "alice", 7);
+    let path = setup.path("data/default.0.checkpoint.b");
+    fs::remove_file(&path).expect("removed");
+    fs::create_dir(&path).expect("made");
+    assert_eq!(setup.frs(&["checkpoint"]).status.code(), Some(1));
+    let health = || server.client().get("/health").status;
+    assert_eq!(health(), 503);
+    // The next keeper goes on where the last one was.
+    let keeper = server.attached("keeper")[0];
+    kill(keeper, Signal::SIGKILL).expect("killed");
+    wait_until("another keeper", || {
+        server.attached("keeper").iter().any(|&pid| pid != keeper).then_some(())
+    });
+    assert_eq!(health(), 503);
+    fs::remove_dir(&path).expect("removed");
+    wait_until("a pass has ended", || (health() == 200).then_some(()));
+    let shown = setup.inspect(&["get", "data", "plenty", "alice", "--checkpoint"]);
+    assert!(shown.status.success() && text(&shown.stdout).contains("7"), "{shown:?}");
+}
+
+#[test]
 fn a_group_without_a_checkpoint_is_named_and_begins_empty_only_where_that_is_accepted() {
     let setup = setup("checkpoint=\"24h\"");
     setup.write_map(

@@ -316,12 +316,14 @@ fn what_would_be_lost_is_refused_and_said_and_lossy_loses_it() {
     assert!(said.contains(expected), "{said}");
     assert!(!is_moving(&setup));
     // `frs check` has told it before.
-    let check = text(&setup.frs(&["check"]).stdout);
+    let output = setup.frs(&["check"]);
+    let (check, faults) = (text(&output.stdout), text(&output.stderr));
     let line =
         "a reload moves group default while it serves: 28 live nodes, and 7.6 KiB beside the";
     assert!(check.contains(line), "{check}");
-    assert!(check.contains(&format!("warning: a reload is refused: {expected}")), "{check}");
-    assert!(check.trim_end().ends_with("\nok"), "{check}");
+    assert!(faults.contains(&format!("a reload is refused: {expected}")), "{faults}");
+    assert!(faults.ends_with("\nrefused: a start or a reload would fail\n"), "{faults}");
+    assert_eq!(output.status.code(), Some(1));
     setup.write_map(&map(FIRST).replace("siphash", "bob"));
     let reload = setup.frs(&["reload"]);
     let said = text(&reload.stdout) + &text(&reload.stderr);
@@ -374,4 +376,38 @@ fn tools_read_both_and_a_second_change_waits() {
     wait_for_move(&setup, 0);
     verify(&setup);
     assert_eq!(used(&mut server.client(), ["biz=\"count\" key=\"k7\""].into_iter()), [2]);
+}
+
+/// The processes of a server that have removed files of a group mapped.
+fn with_former_files(server: &Server<'_>) -> Vec<String> {
+    let all = ["worker", "keeper"].into_iter().flat_map(|role| server.attached(role));
+    let maps = |pid| std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let is_former = |line: &&str| line.contains("default.") && line.ends_with("(deleted)");
+    all.flat_map(|pid| maps(pid).lines().filter(is_former).map(str::to_owned).collect::<Vec<_>>())
+        .collect()
+}
+
+#[test]
+fn workers_without_requests_give_the_former_files_back() {
+    let setup = setup();
+    let mut server = setup.start();
+    for key in 0..50 {
+        server.client().charge("count", &format!("k{key}"), 1);
+    }
+    let before = change(&setup, DOUBLED);
+    wait_for_move(&setup, before);
+    wait_until("the former files are given back", || {
+        with_former_files(&server).is_empty().then_some(())
+    });
+    // After a start in the middle of a move, too.
+    kill(server.attached("keeper")[0], Signal::SIGSTOP).expect("stopped");
+    change(&setup, WIDER);
+    server.kill_all_and_wait();
+    server = setup.start();
+    wait_until("the group has moved", || (!is_moving(&setup)).then_some(()));
+    wait_until("the former files are given back", || {
+        with_former_files(&server).is_empty().then_some(())
+    });
+    let status = text(&setup.frs(&["status"]).stdout);
+    assert!(!status.contains("mapped"), "{status}");
 }

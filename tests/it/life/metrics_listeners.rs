@@ -51,6 +51,24 @@ fn is_served_at(path: &std::path::Path) -> bool {
 }
 
 #[test]
+fn metrics_are_read_by_the_hosts_that_http_names() {
+    let reserved = Reserved::new();
+    let address = reserved.address;
+    let more = format!("<metrics listen=\"{address}\"/>");
+    let http = "hosts=\"frs.example test\"".to_owned();
+    let setup = Setup::new(&Settings { http, ..settings(&more) });
+    let _server = setup.start();
+    for path in ["/metrics", "/health"] {
+        assert_eq!(ask(address, &format!("GET {path}"), "").status, 200);
+        let mut client = Client::connect(address);
+        client.send(&format!("GET {path} HTTP/1.1\r\nHost: rebound.example\r\n\r\n"));
+        let answer = client.answer();
+        assert_eq!(answer.status, 403);
+        assert!(answer.body.contains("hosts"), "{}", answer.body);
+    }
+}
+
+#[test]
 fn metrics_and_health_are_read_there_and_nothing_else() {
     let reserved = Reserved::new();
     let address = reserved.address;

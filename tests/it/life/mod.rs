@@ -1,9 +1,11 @@
 //! Life on a server: new binaries that take over under load, systemd's notifications and sockets,
-//! log rotation, settings from outside, checkpoints.
+//! log rotation, settings from outside, checkpoints, whose the live files are.
 
 mod changes;
 mod checkpoints;
 mod growing;
+mod live_files;
+mod local_users;
 mod logs;
 mod metrics_listeners;
 mod network;

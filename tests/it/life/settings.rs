@@ -63,10 +63,18 @@ fn settings_from_outside_stay_in_force_over_reloads_and_in_new_binaries() {
         life.wait_for_log(line);
     }
     let other = SRV.replace("<workers>1", "<workers>2").replace(":1<", ":2<");
-    fs::write(setup.path("conf/srv.xml"), other).expect("written");
+    fs::write(setup.path("conf/srv.xml"), &other).expect("written");
+    // A check has none of these settings: the server that reloads keeps them.
+    let (is_good, said) = check(&setup, &[], &[]);
+    assert!(is_good && said.ends_with("\nok\n"), "{said}");
     let output = setup.frs(&["reload"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     is_as_asked();
+    let json = other.replace("</srv>", "<log format=\"json\"/></srv>");
+    fs::write(setup.path("conf/srv.xml"), json).expect("written");
+    let (is_good, said) = check(&setup, &[], &[]);
+    assert!(!is_good && said.contains("\nok for a start; the running server refuses a reload\n"));
+    fs::write(setup.path("conf/srv.xml"), other).expect("written");
     // The map can be changed as ever: the file of srv.xml is as it was read.
     let put = "<biz id=\"9\" name=\"b9\" key=\"string\"><limit policy=\"total\" max=\"4\"/></biz>";
     let said = super::changes::ask(&setup, "PUT", "/biz/9", put).expect("answered");

@@ -63,7 +63,7 @@ impl Record {
     }
 
     fn set_ban_until(&mut self, until: u64) {
-        self.on_states(|rules, states| rules.set_ban_until(states, until));
+        self.on_states(|rules, states| rules.set_ban_word(states, until));
     }
 
     fn judge(&mut self, now: u64, count: i32) -> Judgement {

@@ -96,7 +96,7 @@ impl Record {
             states.biz.copy_from_slice(&before.1[..biz_words]);
         }
         if let Some(until) = ban_until {
-            rules.set_ban_until(states, until);
+            rules.set_ban_word(states, until);
         }
         assert_eq!(self.key.words[key_words..], before.0[key_words..], "words of nobody's");
         verdict

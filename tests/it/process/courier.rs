@@ -186,13 +186,6 @@ fn machines_with_one_secret_name_long_keys_of_shared_businesses_alike() {
     assert_ne!(shared, keyed);
 }
 
-/// The value of a metric's sample.
-fn metric(plane: &Plane, sample: &str) -> u64 {
-    let page = plane.get("/metrics").body;
-    let value = page.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
-    value.unwrap_or_else(|| panic!("{sample}: {page}")).parse().expect("a number")
-}
-
 #[test]
 fn a_cluster_that_is_down_is_told_and_refuses_no_request() {
     let plane = Plane::new(2);
@@ -205,11 +198,12 @@ fn a_cluster_that_is_down_is_told_and_refuses_no_request() {
     server.client().charge("own", "alice", 1);
     server.client().charge("shared", "alice", 1);
     let waited =
-        |outcome| metric(&plane, &format!("frs_items_waited_total{{outcome=\"{outcome}\"}}"));
-    assert_eq!((waited("unreachable"), waited("answered"), waited("missed")), (1, 0, 0));
-    wait_until("nothing waits", || (metric(&plane, "frs_parked") == 0).then_some(()));
+        |outcome| plane.metric(&format!("frs_items_waited_total{{outcome=\"{outcome}\"}}"));
+    let all = ["unreachable", "answered", "missed"].map(waited);
+    assert_eq!(all, [Some(1), Some(0), Some(0)]);
+    wait_until("nothing waits", || (plane.metric("frs_parked") == Some(0)).then_some(()));
     // The courier tells once a second.
-    wait_until("it is counted", || (metric(&plane, "frs_lease_wants_total") > 0).then_some(()));
+    wait_until("it is counted", || (plane.metric("frs_lease_wants_total") > Some(0)).then_some(()));
     let health = plane.get("/health");
     assert_eq!(health.status, 200);
     assert!(health.body.contains("cluster: no node answers"), "{}", health.body);

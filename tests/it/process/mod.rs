@@ -6,4 +6,5 @@ mod orphans;
 mod programs;
 mod reloads;
 mod server;
+mod stopped_keeper;
 mod torture;

@@ -150,3 +150,25 @@ fn a_stopped_program_is_left_alone() {
     assert_eq!(again.attached("program"), [pid]);
     program.kill().and_then(|()| program.wait()).expect("ended");
 }
+
+#[test]
+fn a_start_waits_for_whoever_still_listens_after_a_kill_and_names_it() {
+    let setup = Setup::new(&Settings::default());
+    let mut server = setup.start();
+    server.client().charge("plenty", "kept", 7);
+    server.kill_all_and_wait();
+    drop(server);
+    // As a process that has lost its slot already, and not its sockets.
+    let listener = std::net::TcpListener::bind(setup.address).expect("bound");
+    let server = setup.start_unready();
+    let named = format!("process {} (", std::process::id());
+    wait_until("it is named", || {
+        let log = setup.log();
+        let mut lines = log.lines().filter(|line| line.contains("waiting until it ends"));
+        lines.any(|line| line.contains(&named)).then_some(())
+    });
+    drop(listener);
+    let server = server.ready();
+    let answer = server.client().get("/query?biz=plenty&key=kept");
+    assert_eq!(answer.attribute("used"), Some("7"));
+}

@@ -44,6 +44,28 @@ fn an_address_in_use_is_named() {
 }
 
 #[test]
+fn the_directory_may_be_named_before_a_command_or_behind_it_and_nothing_else_before() {
+    let setup = Setup::new(&Settings::default());
+    std::fs::rename(setup.path("conf"), setup.path("other")).expect("renamed");
+    assert_eq!(setup.frs(&["check"]).status.code(), Some(1), "there is no conf");
+    for arguments in [["--conf", "other", "check"], ["check", "--conf", "other"]] {
+        let output = setup.frs(&arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
+    }
+    let output = setup.frs(&["--conf", "other", "status"]);
+    assert!(text(&output.stderr).contains("no server"), "{output:?}");
+    for wrong in [
+        &["--conf", "other", "check", "--conf", "other"][..],
+        &["--conf", "other", "--workers", "1", "check"],
+        &["--strict", "status"],
+        &["--data", "data", "stop"],
+    ] {
+        let output = setup.frs(wrong);
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {output:?}");
+    }
+}
+
+#[test]
 fn exit_statuses_are_those_of_the_contract() {
     let setup = Setup::new(&Settings::default());
     let checked = setup.frs(&["check"]);

@@ -2,7 +2,7 @@
 //! them in one interpreter, and the first use as docs/python.md shows it.
 
 use crate::common::python::python;
-use crate::common::{needs, text};
+use crate::common::text;
 
 /// Runs a module of tests. All of them pass, and none is left out.
 #[track_caller]
@@ -12,7 +12,7 @@ fn run(module: &str) {
     let said = text(&output.stderr);
     assert!(output.status.success() && said.contains("\nRan "), "{said}{}", text(&output.stdout));
     if said.contains("skipped=") {
-        needs::say_skipped(&said);
+        frs::testing::say_skipped(&said);
     }
 }
 
@@ -34,6 +34,11 @@ fn threads_and_tasks_admit_exactly_what_is_allowed() {
 #[test]
 fn a_client_attached_before_a_fork_works_after_it_and_under_gunicorn() {
     run("test_fork");
+}
+
+#[test]
+fn forks_beside_first_calls_leave_no_child_waiting() {
+    run("test_forks");
 }
 
 #[test]

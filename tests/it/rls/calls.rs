@@ -114,6 +114,25 @@ fn what_is_forced_is_charged_all_the_same() {
 }
 
 #[test]
+fn a_cost_on_stream_done_is_counted_with_force_and_without_it_the_log_says_so() {
+    let stage = Stage::new("");
+    let _server = stage.setup.start();
+    let mut client = Client::connect(stage.rls.address);
+    let mut codes = |name: &str| {
+        let entry = || descriptor(&[(name, "a")]);
+        let mut call = |count| client.limit(&ask(vec![hits(entry(), count)])).code;
+        // Asked before, and charged afterwards: more than there is.
+        [call(0), call(7), call(0)]
+    };
+    assert_eq!(codes("after"), [OK, OVER, OVER]);
+    let told = || stage.setup.log().contains("calls ask it with hits_addend 0");
+    assert!(!told(), "{}", stage.setup.log());
+    let other = codes("user2");
+    assert_eq!(other, [OK, OVER, OK], "it is not counted, so the limit stays open");
+    assert!(told(), "{}", stage.setup.log());
+}
+
+#[test]
 fn an_interval_that_is_no_unit_has_none() {
     let stage = Stage::new("");
     let _server = stage.setup.start();

@@ -3,14 +3,14 @@
 use std::process::Command;
 
 use super::{DOMAINS, Stage};
-use crate::common::text;
+use crate::common::{text, tools};
 
 #[test]
 fn frs_check_shows_the_domains() {
     let stage = Stage::new("charge=\"each\"");
     let output = stage.setup.frs(&["check"]);
     let address = stage.rls.address;
-    let line = format!("rls {address}: charges each, domains: edge (7 descriptors)\n");
+    let line = format!("rls {address}: charges each, domains: edge (8 descriptors)\n");
     assert!(text(&output.stdout).contains(&line), "{output:?}");
     assert!(output.status.success(), "{output:?}");
 }
@@ -47,6 +47,7 @@ fn faults_say_where_they_are() {
         (descriptor("entries=\"\" biz=\"login\" key=\"x\""), "1 to 16 words"),
         (descriptor("entries=\"user\" biz=\"login\" key=\"{usr}\""), "(nearest: user)"),
         (descriptor("entries=\"a a\" biz=\"login\" key=\"{a}\""), "names that entries has once"),
+        (descriptor("entries=\"a b\" biz=\"login\" key=\"{a}{b}\""), "as in {A}|{B}"),
         (descriptor("entries=\"a\" biz=\"login\""), "<descriptor> without key"),
         (descriptor("entries=\"a\""), "<descriptor> without biz"),
         (descriptor("entries=\"a\" unlimited=\"true\" biz=\"login\""), "of an unlimited"),
@@ -63,6 +64,31 @@ fn faults_say_where_they_are() {
         assert_eq!(output.status.code(), Some(1), "{more}: {output:?}");
         assert!(said.contains(expected) && said.contains("srv.xml:1:"), "{more}: {said}");
     }
+}
+
+#[test]
+fn an_import_makes_its_folder_and_passes_the_check() {
+    let stage = Stage::new("");
+    let path = stage.setup.path("limits.yaml");
+    let yaml = "domain: d\ndescriptors:\n  - key: '{x}'\n    quota_mode: true\n    \
+                rate_limit: {unit: minute, requests_per_unit: 5}\n";
+    std::fs::write(&path, yaml).expect("written");
+    let into = stage.setup.path("made/for/it");
+    let import = || {
+        let mut command = Command::new(tools::tool("frs-envoy"));
+        command.arg("import").arg(&path).arg("--into").arg(&into).output().expect("it runs")
+    };
+    let output = import();
+    assert!(output.status.success(), "{output:?}");
+    assert!(text(&output.stderr).contains("limits.yaml:3:5: quota_mode is written"), "{output:?}");
+    let rls = std::fs::read_to_string(into.join("rls.xml")).expect("made");
+    assert!(rls.contains("key=\"{%7Bx%7D}\" force=\"true\""), "{rls}");
+    stage.setup.write_map(&std::fs::read_to_string(into.join("map.xml")).expect("made"));
+    stage.write(&rls.replace("127.0.0.1:7603", &stage.rls.address.to_string()));
+    let checked = stage.setup.frs(&["check"]);
+    assert!(checked.status.success(), "{checked:?}");
+    let again = import();
+    assert!(!again.status.success() && text(&again.stderr).contains("map.xml"), "{again:?}");
 }
 
 #[test]

@@ -35,6 +35,7 @@ const DOMAINS: &str = r#"<domain name="edge">
   <descriptor entries="user path=/login*" biz="login" key="{user}"/>
   <descriptor entries="user path" biz="api" key="{user}"/>
   <descriptor entries="two" biz="two" key="{two}"/>
+  <descriptor entries="user2" biz="two" key="~{user2}"/>
   <descriptor entries="after" biz="two" key="{after}" force="true"/>
   <descriptor entries="numbered" biz="numbered" key="{numbered}"/>
   <descriptor entries="counted" biz="counted" key="{counted}"/>

@@ -33,10 +33,13 @@ fn the_packaged_configuration_is_the_shipped_one_in_a_directory_of_its_own() {
     assert_eq!(packaged.srv.admin, None);
     packaged.srv.admin = shipped.srv.admin.clone();
     assert_eq!(packaged.srv, shipped.srv);
-    let proposed =
-        deploy("srv.xml").replace("  <admin", "  --><admin").replace("sock\"/>\n  -->", "sock\"/>");
-    let admin = parse(&proposed).srv.admin.expect("the proposed one");
+    let proposed = deploy("srv.xml").replace("  <admin", "  --><admin");
+    let proposed = proposed.replace("map.xml\"/>\n  -->", "map.xml\"/>");
+    let proposed = parse(&proposed).srv;
+    let admin = proposed.admin.expect("the proposed one");
     assert_eq!(admin.listen, Listen::Unix("/run/frs/admin.sock".into()));
+    let own = Path::new("/var/lib/frs/conf/map.xml");
+    assert_eq!(proposed.map_file.as_deref(), Some(own), "where its user may write");
     checked("srv.xml", &map);
 }
 
@@ -185,7 +188,12 @@ fn the_manifests_speak_of_what_the_image_has() {
     }
     let count = |text: &str, part: &str| text.matches(part).count();
     assert_eq!(count(&kubernetes, "10001"), 3, "user, group and that of volumes");
-    assert_eq!(count(&kubernetes, "mountPath: /data"), 1);
+    assert_eq!(count(&kubernetes, "mountPath: /data\n"), 1);
+    for line in
+        ["value: /data/frs", r#"command: ["/usr/bin/frs", "status", "--data", "/data/frs"]"#]
+    {
+        assert!(kubernetes.lines().any(|found| found.trim() == line), "{line}");
+    }
     // The port of the image's <metrics>, wherever somebody asks for it.
     assert!(dockerfile.contains("\nEXPOSE 7600 7602\n"));
     for line in ["containerPort: 7602", "port: 7602", "prometheus.io/port: \"7602\""] {

@@ -58,6 +58,7 @@ fn shipped_files_are_checked_and_warned_of_nothing() {
             filesystem: Ok(Filesystem::Ext4),
         }],
         missing_program: None,
+        shm_free_bytes: None,
     };
     let Report { text, warnings, faults } =
         report(&conf, &machine, &frs_server::buffer_sizes::BUFFER_SIZES);
@@ -94,6 +95,10 @@ fn schemas_take_and_refuse_what_the_check_does() {
         ("<srv><data mode='660'/></srv>", false),
         ("<srv><data mode='0620'/></srv>", false),
         ("<srv><data mode='0660' group=''/></srv>", false),
+        ("<srv><map file='maps/map.xml'/></srv>", true),
+        ("<srv><map/></srv>", true),
+        ("<srv><map file='maps/'/></srv>", false),
+        ("<srv><map file=''/></srv>", false),
         ("<srv><workers>201</workers></srv>", false),
         ("<srv><worker>1</worker></srv>", false),
         ("<srv><listen>localhost:80</listen></srv>", false),

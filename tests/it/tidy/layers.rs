@@ -32,9 +32,10 @@ const FLOORS: [Floor; 7] = [
     Floor {
         directory: "src/server/",
         rooms: &[
+            ("account", &[]),
             ("protocol", &[]),
-            ("net", &[]),
-            ("process", &["net", "protocol"]),
+            ("net", &["account"]),
+            ("process", &["account", "net", "protocol"]),
             ("stats", &["protocol"]),
             ("worker", &["net", "process", "protocol", "stats"]),
             ("admin", &["net", "process", "protocol", "stats"]),
@@ -45,6 +46,7 @@ const FLOORS: [Floor; 7] = [
             (
                 "master",
                 &[
+                    "account",
                     "net",
                     "process",
                     "protocol",
@@ -66,7 +68,7 @@ const FLOORS: [Floor; 7] = [
 ];
 
 /// The rooms of the server that the tools may use.
-const OF_TOOLS: [&str; 3] = ["process", "protocol", "stats"];
+const OF_TOOLS: [&str; 4] = ["account", "process", "protocol", "stats"];
 
 /// Uses that break the table and are still to be removed.
 const STILL_THERE: &[&str] = &[];

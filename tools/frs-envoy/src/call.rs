@@ -42,6 +42,8 @@ pub struct Call {
     pub overrides: usize,
     /// Keys that their businesses do not take as they are.
     pub unfit_keys: usize,
+    /// Charges that open their limit if they are refused, by their numbers.
+    opening: Vec<usize>,
     /// One for each descriptor.
     parts: Vec<Part>,
 }
@@ -84,7 +86,13 @@ impl Call {
                 Found::Target(target) => {
                     let Fitted { key, is_whole } = target.key(&descriptor.entries);
                     call.unfit_keys += usize::from(!is_whole);
-                    call.charges.push(charge(request, descriptor, target, key));
+                    let charge = charge(request, descriptor, target, key);
+                    match charge.count {
+                        0 => target.note_check(),
+                        1.. if target.opens_if_refused() => call.opening.push(call.charges.len()),
+                        _ => {}
+                    }
+                    call.charges.push(charge);
                     Part::Charged(Arc::clone(&target.name))
                 }
             };
@@ -103,6 +111,13 @@ impl Call {
             )));
         }
         Ok(call)
+    }
+
+    /// How many charges were refused that had to be counted: limits that calls ask with
+    /// `hits_addend` 0 and charge afterwards never refuse such a call.
+    pub fn uncounted(&self, verdicts: &[Verdict]) -> usize {
+        let refused = |&&nth: &&usize| verdicts.get(nth).is_some_and(Verdict::is_limited);
+        self.opening.iter().filter(refused).count()
     }
 
     /// The response. There is one verdict for each charge.
@@ -210,7 +225,8 @@ fn more_telling<'v>(one: Option<Named<'v>>, other: Named<'v>) -> Option<Named<'v
 /// The fields that frs answers by HTTP.
 fn headers(name: &str, verdict: &Verdict) -> Vec<HeaderValue> {
     let (mut text, mut line) = (Vec::new(), Line::default());
-    let single = Single { name: Some(name), verdict: verdict.judged(), proxied: false };
+    let judged = verdict.judged();
+    let single = Single { name: Some(name), verdict: judged, quotas: &[], proxied: false };
     write_fields(&mut text, &mut line, &single);
     let text = String::from_utf8_lossy(&text);
     let fields = text.lines().filter_map(|line| line.split_once(": "));

@@ -1,12 +1,13 @@
 //! The domains in force, ready to match: each descriptor with its biz and its key.
 //!
-//! Invariant: nothing changes in them. A reload makes new ones, and a call keeps those that it
-//! began with.
+//! Invariant: nothing changes in them but whether a target was asked. A reload makes new ones, and
+//! a call keeps those that it began with.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::keys::{Fitted, fitted};
+use crate::keys::{Fitted, fitted, push_value};
 use crate::matching::Matcher;
 use crate::messages::Entry;
 use frs::conf::{Charge, Cidr, Conf, KeyPart, KeyType, LogLevel};
@@ -45,7 +46,11 @@ pub struct Target {
     /// Charge even what is over a limit.
     pub force: bool,
     key: Vec<KeyPart>,
+    /// Bytes that are written `%XX` in values.
+    escaped: Vec<u8>,
     key_type: KeyType,
+    /// Calls have asked what is left, and charged nothing.
+    is_asked: AtomicBool,
 }
 
 /// What a call's descriptor is charged to.
@@ -69,8 +74,15 @@ impl Domains {
                 let target = descriptor.target.as_ref()?;
                 let biz = conf.map.bizs.get(conf.map.find_biz(&target.biz)?)?;
                 let name = Arc::from(biz.name.as_str());
-                let (force, key) = (target.force, target.key.clone());
-                Some(Target { biz: biz.id, name, force, key, key_type: biz.key })
+                Some(Target {
+                    biz: biz.id,
+                    name,
+                    force: target.force,
+                    key: target.key.clone(),
+                    escaped: target.escaped(),
+                    key_type: biz.key,
+                    is_asked: AtomicBool::new(false),
+                })
             });
             let targets = targets.collect();
             (domain.name.clone(), Domain { matcher: Matcher::new(domain), targets })
@@ -106,10 +118,21 @@ impl Target {
                 KeyPart::Text(text) => key.extend_from_slice(text.as_bytes()),
                 KeyPart::Value(at) => {
                     let value = entries.get(*at).map_or(&[][..], |entry| &entry.value);
-                    key.extend_from_slice(value);
+                    push_value(&mut key, value, &self.escaped);
                 }
             }
         }
         fitted(key, self.key_type)
+    }
+
+    /// Notes a call that charges nothing.
+    pub fn note_check(&self) {
+        self.is_asked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a refused charge opens the limit: calls ask it before, charge afterwards, and what
+    /// is refused then is not counted.
+    pub fn opens_if_refused(&self) -> bool {
+        !self.force && self.is_asked.load(Ordering::Relaxed)
     }
 }

@@ -63,6 +63,8 @@ pub struct Node {
     pub limit: Option<Limit>,
     /// Count, and refuse nothing.
     pub shadow_mode: bool,
+    /// Count what exceeds the limit, and refuse only what exceeds all such limits of a call.
+    pub quota_mode: bool,
     /// All values that match a wildcard are counted together.
     pub share_threshold: bool,
     /// Settings without a counterpart, which are set.

@@ -30,6 +30,22 @@ pub struct Fitted {
     pub is_whole: bool,
 }
 
+/// Appends a value to a key, with these bytes as `%XX`.
+pub fn push_value(key: &mut Vec<u8>, value: &[u8], escaped: &[u8]) {
+    if escaped.is_empty() {
+        return key.extend_from_slice(value);
+    }
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for &byte in value {
+        if escaped.contains(&byte) {
+            let (high, low) = (usize::from(byte >> 4), usize::from(byte & 15));
+            key.extend([b'%', DIGITS[high], DIGITS[low]]);
+        } else {
+            key.push(byte);
+        }
+    }
+}
+
 /// A key for a business with keys of this type.
 pub fn fitted(text: Vec<u8>, key_type: KeyType) -> Fitted {
     let text = match key::check(key_type, &text) {

@@ -31,7 +31,8 @@ enum Command {
         /// Its files, one for each domain
         #[arg(value_name = "YAML", required = true)]
         files: Vec<PathBuf>,
-        /// Write map.xml and rls.xml into this directory instead; they must not exist
+        /// Write map.xml and rls.xml into this directory instead, which is made; the files must not
+        /// exist
         #[arg(long, value_name = "DIR")]
         into: Option<PathBuf>,
     },
@@ -83,11 +84,12 @@ fn import(files: &[PathBuf], into: Option<&Path>) -> Result<(), String> {
         print!("<!-- map.xml -->\n{map}\n<!-- in srv.xml -->\n{rls}");
         return Ok(());
     };
+    let failed = |path: &Path, error| format!("{}: {error}", path.display());
+    std::fs::create_dir_all(dir).map_err(|error| failed(dir, error))?;
     for (name, text) in [("map.xml", map), ("rls.xml", rls)] {
         let path = dir.join(name);
-        let mut file = std::fs::File::create_new(&path)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-        file.write_all(text.as_bytes()).map_err(|error| format!("{}: {error}", path.display()))?;
+        let mut file = std::fs::File::create_new(&path).map_err(|error| failed(&path, error))?;
+        file.write_all(text.as_bytes()).map_err(|error| failed(&path, error))?;
     }
     Ok(())
 }

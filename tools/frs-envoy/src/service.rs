@@ -45,6 +45,8 @@ pub struct Service {
     overrides: Complaint,
     /// Keys that their businesses do not take as they are.
     unfit_keys: Complaint,
+    /// Charges that were refused and had to be counted.
+    uncounted: Complaint,
 }
 
 /// A number of which the log tells now and then.
@@ -63,6 +65,7 @@ impl Service {
             health: Health::default(),
             overrides: Complaint::new(),
             unfit_keys: Complaint::new(),
+            uncounted: Complaint::new(),
         }
     }
 
@@ -124,6 +127,13 @@ impl Service {
         }
         let charges = std::mem::take(&mut call.charges);
         let verdicts = self.judge.judge(charges, call.atomic).await?;
+        if let Some(charges) = self.uncounted.add(call.uncounted(&verdicts)) {
+            tracing::warn!(
+                charges,
+                "charges over their limit are not counted, and calls ask it with hits_addend 0: \
+                 write force=\"true\" at descriptors that are charged on stream done"
+            );
+        }
         Ok(call.response(&verdicts))
     }
 

@@ -66,6 +66,13 @@ pub fn run(
         say(show::skipped(skipped));
         is_off |= matches!(skipped, Skipped::Damaged { .. });
     }
+    for group in &walked.changed {
+        say(format!(
+            "group {group}: it began to move to another geometry meanwhile: records may be missing \
+             or stand twice, run it again"
+        ));
+        is_off = true;
+    }
     finish(out, Done::off_if(is_off))
 }
 

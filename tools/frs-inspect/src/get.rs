@@ -125,13 +125,17 @@ fn key_meaning(record: &NodeRecord, word: u64) -> String {
     format!("business {biz}, key of {bytes} bytes: {}", show::form(record.form))
 }
 
-fn ban_meaning(Ban { until_ms, lifts }: Ban) -> String {
-    let until = show::time(until_ms);
-    match lifts {
-        0 => until,
-        1 => format!("{until}, begun after bans were lifted once"),
-        _ => format!("{until}, begun after bans were lifted {lifts} times"),
+fn ban_meaning(Ban { until_ms, limit, lifts }: Ban) -> String {
+    let mut meaning = show::time(until_ms);
+    if limit > 0 {
+        meaning.push_str(&format!(", by limit {limit}"));
     }
+    match lifts {
+        0 => {}
+        1 => meaning.push_str(", begun after bans were lifted once"),
+        _ => meaning.push_str(&format!(", begun after bans were lifted {lifts} times")),
+    }
+    meaning
 }
 
 fn state_meaning(state: &StateWord, word: u64, uses: usize) -> String {

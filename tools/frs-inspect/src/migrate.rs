@@ -27,6 +27,7 @@ pub enum Mode {
 pub fn run(data_dir: &Path, conf_dir: &Path, mode: Mode) -> Result<Done, Failed> {
     let Changed { conf, moves } = conf_for(data_dir, conf_dir)?;
     let lock = DataLock::take(data_dir).map_err(Failed::of)?;
+    let _live_lock = owner::take_live_files(&conf)?;
     let bar = bar();
     let mut progress = |step: Step<'_>| {
         show_step(&bar, step);

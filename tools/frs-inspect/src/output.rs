@@ -2,6 +2,7 @@
 //!
 //! Invariant: a closed pipe is not a failure. The command ends quietly, as `head` expects.
 
+use frs::base::causes::with_causes;
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 
 /// The result of a command that was carried out.
@@ -65,18 +66,12 @@ pub fn say(line: impl std::fmt::Display) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// An error and its sources on one line.
-fn with_sources(error: &dyn std::error::Error) -> String {
-    let sources = std::iter::successors(error.source(), |error| error.source());
-    sources.fold(error.to_string(), |text, source| format!("{text}: {source}"))
-}
-
 /// Reports the parts of a data directory that cannot be read; returns whether there are any.
 pub fn say_faults(reader: &frs::inspect::Reader) -> bool {
     let mut any = false;
     for fault in reader.unread() {
         any = true;
-        say(with_sources(fault));
+        say(with_causes(fault));
     }
     for fault in reader.faults() {
         any = true;

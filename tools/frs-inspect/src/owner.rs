@@ -1,11 +1,14 @@
-//! The owner of the files: a command that writes acts as the server's user.
+//! The owner of the files: a command that writes acts as the server's user, and only on live files
+//! of this data directory.
 //!
 //! Invariant: files that root makes in a data directory never belong to root alone, so the server
 //! owns all of its files. A link that its user put there cannot lead root elsewhere.
 
-use frs::conf::active;
+use frs::conf::{Conf, active};
 use frs::inspect::Reader;
-use frs_server::process::account::Account;
+use frs::store;
+use frs_server::account::Account;
+use frs_server::process::live_lock::LiveLock;
 
 use crate::output::Failed;
 
@@ -16,5 +19,14 @@ pub fn become_owner(reader: &Reader) -> Result<(), Failed> {
     match Account::of_owner(&published).map_err(failed)? {
         Some(account) => account.become_for_good().map_err(failed),
         None => Ok(()),
+    }
+}
+
+/// Takes the live files, as a server does: of a copy of a data directory they belong to the other
+/// one, whose server may run. To be held as long as they are written.
+pub fn take_live_files(conf: &Conf) -> Result<Option<LiveLock>, Failed> {
+    match store::live_dir(conf).is_dir() {
+        true => LiveLock::take(conf).map_err(Failed::of),
+        false => Ok(None),
     }
 }

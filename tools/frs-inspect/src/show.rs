@@ -1,7 +1,7 @@
 //! Shows values to people: times, durations, bytes, ranks, keys.
 
 use frs::base::figures::{self, grouped};
-use frs::inspect::{LeaseRecord, NodePlace, Skipped};
+use frs::inspect::{LeaseRecord, NodePlace, RefusedNode, Skipped};
 use frs::key::KeyForm;
 use frs::limit::LimitFigures;
 use frs::store::{Fault, Rank};
@@ -74,6 +74,14 @@ pub const fn form(form: KeyForm) -> &'static str {
 /// A key on a line of text: quoted, with escapes for characters that would break the line.
 pub fn key(key: &str) -> String {
     format!("\"{}\"", key.escape_debug())
+}
+
+/// The key of a refused item: one that was cut as `"how it begins"… digest:…`.
+pub fn refused_key(node: &RefusedNode) -> String {
+    match &node.begins {
+        Some(begins) => format!("{}… {}", key(begins), node.key),
+        None => key(&node.key),
+    }
 }
 
 /// The windows before: `before: 1,204, 998, 0`.
@@ -159,6 +167,7 @@ pub fn fault(fault: Fault) -> String {
         Fault::Misplaced => "the node's key belongs elsewhere, or is no key".to_owned(),
         Fault::Duplicate => "another place holds the same key, used later".to_owned(),
         Fault::Tag { expected } => format!("the tag is wrong: {expected} was expected"),
+        Fault::Moved { .. } => "it has moved to the new geometry".to_owned(),
         Fault::Beyond => "a tag beyond the end of the chain".to_owned(),
     }
 }

@@ -35,7 +35,7 @@ pub fn run_refused(
     let found = reader.refused(biz, window, n, now)?;
     let mut out = out();
     let longest = |of: fn(&RefusedNode) -> usize| found.nodes.iter().map(of).max().unwrap_or(0);
-    let keys = longest(|node| show::key(&node.key).chars().count());
+    let keys = longest(|node| show::refused_key(node).chars().count());
     let bizs = longest(|node| node.biz.chars().count()).max(3);
     let counts = longest(|node| grouped(node.refused).len()).max(7);
     let errors = longest(|node| grouped(node.error).len()).max(5);
@@ -47,7 +47,7 @@ pub fn run_refused(
     )?;
     for (node, nth) in found.nodes.iter().zip(1..) {
         let (count, error) = (grouped(node.refused), grouped(node.error));
-        let (key, last) = (show::key(&node.key), show::ago(node.last_ms, now));
+        let (key, last) = (show::refused_key(node), show::ago(node.last_ms, now));
         let biz = &node.biz;
         writeln!(
             out,

@@ -8,7 +8,7 @@ use frs::conf::Overlay;
 use frs::inspect::{Error, Obstacle, Reader, obstacles, repair as repair_files, restore_overlay};
 use frs::key::KeyNodeId;
 use frs::store::inspect::NamedKeyNode;
-use frs::store::{Fault, Finding, live_dir};
+use frs::store::{Fault, Finding, Unproven, live_dir};
 use frs_server::process::lock::DataLock;
 
 use crate::output::{Done, Failed, finish, out, say, say_faults};
@@ -26,6 +26,19 @@ pub fn run(reader: &Reader) -> Result<Done, Failed> {
         let live = group.verify(&pass);
         for finding in &live.report.findings {
             writeln!(out, "group {name}: {}", finding_words(finding))?;
+        }
+        for error in &live.unread_checks {
+            writeln!(out, "group {name}: {error}")?;
+        }
+        for Unproven { at: KeyNodeId { file, key_node }, records } in &live.report.unproven {
+            writeln!(
+                out,
+                "group {name}: file {file} key-node {key_node}: its checksum fails: a restore drops \
+                 its {records} records"
+            )?;
+        }
+        if group.lacks_checks() {
+            writeln!(out, "group {name}: a checkpoint of an earlier build, without checksums")?;
         }
         for NamedKeyNode { at: KeyNodeId { file, key_node }, slot } in &live.in_transaction {
             writeln!(
@@ -56,7 +69,8 @@ pub fn run(reader: &Reader) -> Result<Done, Failed> {
         if quarantined {
             writeln!(out, "group {name}: quarantined")?;
         }
-        let off = live.report.findings.len() + live.orphans.len();
+        let unproven = live.report.unproven.len() + live.unread_checks.len();
+        let off = live.report.findings.len() + live.orphans.len() + unproven;
         let (nodes, faults) = (grouped(live.report.nodes), grouped(off as u64));
         writeln!(out, "group {name}: {nodes} nodes are sound, {faults} faults")?;
         is_off |= off > 0 || quarantined;
@@ -81,6 +95,7 @@ pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
         say_obstacles(data_dir);
         Failed::of(error)
     })?;
+    let _live_lock = owner::take_live_files(&conf)?;
     let mut out = out();
     if restore_overlay(data_dir)? {
         let path = Overlay::path_in(data_dir);
@@ -114,7 +129,7 @@ pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
             Ok(report) => {
                 for finding in &report.findings {
                     let done = match finding.fault {
-                        Fault::Tag { .. } => "written again",
+                        Fault::Tag { .. } | Fault::Moved { .. } => "written again",
                         _ => "dropped",
                     };
                     writeln!(out, "group {name}: {}: {done}", finding_words(finding))?;

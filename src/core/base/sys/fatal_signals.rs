@@ -3,15 +3,16 @@
 //!
 //! Invariant: a handler does only what is async-signal-safe, and reads only what is never freed.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, Once, PoisonError};
 
 use nix::libc;
+
+use super::set_once::Kept;
+use super::signal_chain::Chain;
 
 /// Exit status of a process that ended because a mapped file failed.
 pub const EXIT_SIGBUS: i32 = 86;
@@ -40,6 +41,10 @@ static WATCHED: [Watched; WATCHED_MAX] = [const {
     }
 }; WATCHED_MAX];
 
+/// The handler of SIGBUS, in front of the program's own action. It stands there while a map is
+/// registered.
+static SIGBUS: Chain = Chain::new(on_sigbus);
+
 /// Keeps a map registered with the SIGBUS handler. Dropping it removes the map.
 #[derive(Debug)]
 pub(crate) struct Watch {
@@ -60,7 +65,6 @@ pub(crate) fn watch(
     header_mark: &AtomicU64,
     path: &Path,
 ) -> Option<Watch> {
-    install_sigbus_handler();
     let name = kept_name(path);
     let (start, len) = (addresses.start, addresses.len());
     let index = WATCHED.iter().position(|entry| {
@@ -75,21 +79,16 @@ pub(crate) fn watch(
     entry.name_len.store(name.len(), Ordering::Relaxed);
     // Release: pairs with the Acquire in the handler.
     entry.len.store(len, Ordering::Release);
+    SIGBUS.hold();
     Some(Watch { index, start })
 }
 
 /// A path as text. The handler may read it at any time, so it is never freed. Reloads open the same
 /// files again and again, so each path is kept once.
 fn kept_name(path: &Path) -> &'static str {
-    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    static NAMES: Kept<Box<str>> = Kept::new();
     let name = path.display().to_string();
-    if let Some(kept) = names.get(name.as_str()) {
-        return kept;
-    }
-    let kept: &'static str = Box::leak(name.into_boxed_str());
-    names.insert(kept);
-    kept
+    NAMES.keep(|kept| **kept == *name, || name.clone().into_boxed_str())
 }
 
 /// Like [`watch`], for a map for reading. The file is named and the process ends, but nothing is
@@ -106,32 +105,28 @@ impl Drop for Watch {
         if entry.start.load(Ordering::Relaxed) == self.start {
             entry.len.store(0, Ordering::Release);
         }
+        SIGBUS.release();
     }
 }
 
-fn install_sigbus_handler() {
-    static INSTALL: Once = Once::new();
-    INSTALL.call_once(|| {
-        // SAFETY: a zeroed sigaction is valid. The handler does only what is async-signal-safe
-        // (atomics, write, _exit, signal, raise).
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = on_sigbus as *const () as usize;
-            action.sa_flags = libc::SA_SIGINFO;
-            libc::sigemptyset(&raw mut action.sa_mask);
-            libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut());
-        }
-    });
-}
-
+/// Does only what is async-signal-safe: atomics, write, tcsetattr, _exit, sigaction, raise.
 extern "C" fn on_sigbus(
     signal: libc::c_int,
     info: *mut libc::siginfo_t,
-    _context: *mut libc::c_void,
+    context: *mut libc::c_void,
 ) {
     give_terminal_back();
-    // SAFETY: the kernel passes a valid siginfo to an SA_SIGINFO handler of SIGBUS.
-    let address = unsafe { (*info).si_addr() } as usize;
+    // SAFETY: the kernel passes a valid siginfo to an SA_SIGINFO handler of SIGBUS. Only a signal
+    // of the kernel's has an address: where a process sent it, the field holds something else.
+    let address = unsafe { ((*info).si_code > 0).then(|| (*info).si_addr() as usize) };
+    address.into_iter().for_each(end_if_watched);
+    // SAFETY: the arguments are the kernel's, and the handler returns.
+    unsafe { SIGBUS.pass_on(signal, info, context) };
+}
+
+/// Marks the group of the map that the address is in, names its file and ends the process. Returns
+/// if it is in none.
+fn end_if_watched(address: usize) {
     for entry in &WATCHED {
         let len = entry.len.load(Ordering::Acquire);
         let start = entry.start.load(Ordering::Relaxed);
@@ -153,12 +148,6 @@ extern "C" fn on_sigbus(
         unsafe { (*header_mark).store(1, Ordering::Relaxed) };
         // SAFETY: ends the process without running any more of its code.
         unsafe { libc::_exit(EXIT_SIGBUS) };
-    }
-    // SAFETY: the address is in no watched map. Restores the default action for good and raises the
-    // signal again.
-    unsafe {
-        libc::signal(signal, libc::SIG_DFL);
-        libc::raise(signal);
     }
 }
 
@@ -185,7 +174,8 @@ pub fn keep_terminal(undo: &'static [u8]) -> io::Result<()> {
     // Never freed, because a handler may read it at any time. Release: pairs with the Acquire
     // there.
     TERMINAL.store(Box::into_raw(Box::new(Terminal { settings, undo })), Ordering::Release);
-    install_sigbus_handler();
+    // For good.
+    SIGBUS.hold();
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT] {
         // SAFETY: the handler does only what is async-signal-safe (write, tcsetattr, signal,
         // raise).

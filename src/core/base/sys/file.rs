@@ -11,8 +11,20 @@ use nix::libc;
 
 /// Opens a file that must be regular, without waiting: a pipe in its place might have no other end.
 pub fn open_regular(options: &std::fs::OpenOptions, path: &Path) -> io::Result<File> {
+    open_of_kind(options, 0, path)
+}
+
+/// Like [`open_regular`], but no link leads to it.
+pub fn open_unlinked(options: &std::fs::OpenOptions, path: &Path) -> io::Result<File> {
+    open_of_kind(options, libc::O_NOFOLLOW, path).map_err(|error| match error.raw_os_error() {
+        Some(libc::ELOOP) => io::Error::other("found a link, expected a regular file"),
+        _ => error,
+    })
+}
+
+fn open_of_kind(options: &std::fs::OpenOptions, more: i32, path: &Path) -> io::Result<File> {
     use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let flags = more | libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = options.clone().custom_flags(flags).open(path)?;
     let found = match file.metadata()?.file_type() {
         kind if kind.is_file() => return Ok(file),
@@ -30,6 +42,23 @@ pub fn open_to_read(path: &Path) -> io::Result<File> {
     open_regular(std::fs::OpenOptions::new().read(true), path)
 }
 
+/// Like [`open_regular`], in a directory that another user may write: neither a link nor a second
+/// name of a file leads this process elsewhere.
+pub fn open_plain(options: &std::fs::OpenOptions, path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = options.clone().custom_flags(flags).open(path)?;
+    match is_plain(&file.metadata()?) {
+        true => Ok(file),
+        false => Err(io::Error::other("found a link or no plain file, expected a plain file")),
+    }
+}
+
+/// Whether this is a regular file without a second name. It may have been removed meanwhile.
+pub fn is_plain(found: &std::fs::Metadata) -> bool {
+    found.is_file() && std::os::unix::fs::MetadataExt::nlink(found) <= 1
+}
+
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 
 /// Whether the file system of this path is in memory (tmpfs).
@@ -40,6 +69,16 @@ pub fn is_in_memory(path: &Path) -> io::Result<bool> {
 /// Whether that of this open file is, which may have another name by now.
 pub fn is_file_in_memory(file: &File) -> io::Result<bool> {
     Ok(rustix::fs::fstatfs(file)?.f_type as i64 == TMPFS_MAGIC)
+}
+
+/// Whether blocks of this open file that were only allocated, and never written, must not be relied
+/// on: so it is on ext4. After an error its pages remember that their blocks were written. Written
+/// again, they reach the disk, but the blocks are not marked as written, and are zeros after a loss
+/// of power. Below an overlay there may be an ext4.
+pub fn must_be_filled(file: &File) -> io::Result<bool> {
+    const EXT4_MAGIC: i64 = 0xef53;
+    const OVERLAY_MAGIC: i64 = 0x794c_7630;
+    Ok([EXT4_MAGIC, OVERLAY_MAGIC].contains(&(rustix::fs::fstatfs(file)?.f_type as i64)))
 }
 
 /// Allocates the blocks of a byte range, so that a full disk is an error now and not a SIGBUS

@@ -1,6 +1,6 @@
-//! Locks on byte ranges of a file, owned by the open file description.
+//! Write locks on byte ranges of a file, owned by the open file description, or by the process.
 //!
-//! Invariant: no call waits for a lock.
+//! Invariant: no call waits for a lock, and a read lock of another process shows no owner.
 
 use std::fs::File;
 use std::io;
@@ -8,6 +8,7 @@ use std::io;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
+use nix::unistd::Pid;
 
 fn byte_range(kind: libc::c_int, start: u64, len: u64) -> libc::flock {
     libc::flock {
@@ -36,9 +37,30 @@ pub fn unlock_range(file: &File, start: u64, len: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether another description has locked part of the range.
+/// Whether another description or process holds a write lock on part of the range. A read lock does
+/// not count: whoever may read the file can take one.
 pub fn is_range_locked(file: &File, start: u64, len: u64) -> io::Result<bool> {
-    let mut range = byte_range(libc::F_WRLCK, start, len);
+    let mut range = byte_range(libc::F_RDLCK, start, len);
     fcntl(file, FcntlArg::F_OFD_GETLK(&mut range))?;
     Ok(libc::c_int::from(range.l_type) != libc::F_UNLCK)
+}
+
+/// Takes a lock that belongs to this process and to none of its forked children. False if another
+/// one holds part of the range. The lock ends with the process, or when the process closes any
+/// descriptor of the file.
+pub fn claim_range(file: &File, start: u64, len: u64) -> io::Result<bool> {
+    match fcntl(file, FcntlArg::F_SETLK(&byte_range(libc::F_WRLCK, start, len))) {
+        Ok(_) => Ok(true),
+        Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The other process that holds a lock of [`claim_range`], as the kernel says. `None` if there is
+/// none, or if it is of another process namespace.
+pub fn range_claimant(file: &File, start: u64, len: u64) -> io::Result<Option<Pid>> {
+    let mut range = byte_range(libc::F_RDLCK, start, len);
+    fcntl(file, FcntlArg::F_GETLK(&mut range))?;
+    let is_locked = libc::c_int::from(range.l_type) != libc::F_UNLCK;
+    Ok((is_locked && range.l_pid > 0).then(|| Pid::from_raw(range.l_pid)))
 }

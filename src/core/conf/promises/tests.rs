@@ -10,10 +10,19 @@ fn report_of(cluster: &str, bizs: &str) -> report::Report {
     );
     let group = "<group name='g' files='1' key-nodes='8' node-size='1024' hash='siphash'/>";
     let map = format!("<map>{group}{bizs}</map>");
-    let conf = Conf::parse("s", &srv, "m", &map).unwrap_or_else(|faults| panic!("{faults}"));
+    report_on(&srv, &map)
+}
+
+fn report_on(srv: &str, map: &str) -> report::Report {
+    let conf = Conf::parse("s", srv, "m", map).unwrap_or_else(|faults| panic!("{faults}"));
     report::report(
         &conf,
-        &Machine { ram_bytes: None, filesystems: vec![], missing_program: None },
+        &Machine {
+            ram_bytes: None,
+            filesystems: vec![],
+            missing_program: None,
+            shm_free_bytes: None,
+        },
         &SIZES,
     )
 }
@@ -45,7 +54,7 @@ fn a_biz_says_what_it_promises_in_each_failure() {
         [
             "limit 1: leases of up to 62; about 94 % of the checks stay local where keys are routed",
             "  a machine lost: 0 over; missing: its unspent leases, until the window turns",
-            "  cluster not reached: 125 (1,000 / 8) in each window a machine; over by at most k × 125 for k machines",
+            "  cluster not reached: 125 (1,000 / 8) in each window a machine; over by at most k × 125 for k machines, up to twice that where two such windows meet",
             "limit 2: refuses nothing, so it needs no lease: counted at once, and told to the cluster each second",
             "limit 3: refuses nothing, so it needs no lease: counted at once, and told to the cluster each second",
             "what refuses nothing: a message a second for each key and machine in use; sums are right within seconds; a machine lost: its last second is not counted",
@@ -86,7 +95,7 @@ fn modes_and_misses_are_told() {
     assert_eq!(
         lines[3..],
         [
-            "no lease within 20 ms: admitted and counted; over by one round trip of uses a machine and window",
+            "no lease within 20 ms: admitted and counted; over by at most 1 a machine and window, then refused",
             "any process killed: 0 over, 0 missing",
             "in shadow: leases are asked for and waited for as if it enforced",
         ]
@@ -137,12 +146,14 @@ fn every_policy_says_what_a_lost_machine_and_a_lost_cluster_cost() {
         (
             "policy='sliding-counter' interval='1m' max='80'",
             "its unspent leases, until the next window ends",
-            "10 (80 / 8) in any interval a machine; over by at most k × 10 for k machines",
+            "10 (80 / 8) in each window a machine; over by at most k × 10 for k machines, up \
+             to twice that where two such windows meet",
         ),
         (
             "policy='token' rate='10/s' burst='80'",
-            "its unspent leases, until they are refilled",
-            "1/8 of rate and burst a machine; over by at most k/8 of both for k machines",
+            "its unspent leases, until they end and are refilled",
+            "1/8 of rate and burst a machine; over by at most k/8 of both for k machines, up \
+             to twice that where two such windows meet",
         ),
     ] {
         let [_, found_lost, found_cut_off] = of_limit("share='cluster' hosts='8'", limit);
@@ -155,11 +166,13 @@ fn every_policy_says_what_a_lost_machine_and_a_lost_cluster_cost() {
     };
     assert_eq!(
         local(&format!("{MINUTE} max='80'")),
-        "cluster not reached: 80 in each window a machine; over by at most k × 80 for k machines"
+        "cluster not reached: 80 in each window a machine; over by at most k × 80 for k machines, \
+         up to twice that where two such windows meet"
     );
     assert_eq!(
         local("policy='token' rate='10/s'"),
-        "cluster not reached: the whole rate and burst a machine; over by at most k times both for k machines"
+        "cluster not reached: the whole rate and burst a machine; over by at most k times both \
+         for k machines, up to twice that where two such windows meet"
     );
     let [_, lost, _] = of_limit("share='exact'", &format!("{MINUTE} max='80'"));
     assert_eq!(
@@ -204,6 +217,32 @@ fn a_learn_too_short_for_claims_is_warned_of() {
             "cluster \"prod\": learn is 500 ms and timeout 126 ms: after a failover leases may be claimed too late, and go over; write a learn of 504 ms or more"
         ]
     );
+}
+
+#[test]
+fn more_leases_than_can_be_claimed_in_time_are_warned_of() {
+    let warnings_of = |room: &str, share: &str, limits: &str| {
+        let srv = "<srv><cluster name='prod' secret-file='s'><node>a:1</node></cluster></srv>";
+        let map = format!(
+            "<map><group name='g' {room} node-size='1024'/>\
+             <biz id='1' name='b' key='digest' {share}>{limits}</biz></map>"
+        );
+        report_on(srv, &map).warnings
+    };
+    let warnings = |share: &str, limits: &str, key_nodes: u32| {
+        warnings_of(&format!("files='1' key-nodes='{key_nodes}' chain='10'"), share, limits)
+    };
+    let (exact, one) = ("share='exact'", format!("<limit {MINUTE} max='9'/>"));
+    let warning = "group \"g\" is for 100,010 leases: after the cluster was emptied a machine claims about 100,000 of them in the ten seconds that a master waits, the largest first, and the uses of the others may be granted once more";
+    assert_eq!(warnings(exact, &one, 10_001), [warning]);
+    assert_eq!(warnings(exact, &one, 10_000), [""; 0]);
+    let two = one.clone() + "<limit policy='total' max='9'/><limit policy='count'/>";
+    assert_eq!(warnings(exact, &two, 10_000).len(), 1, "two for each key");
+    assert_eq!(warnings(exact, "<limit policy='count'/>", 10_001), [""; 0]);
+    assert_eq!(warnings("", &one, 10_001), [""; 0]);
+    // Written as keys it has more places than that.
+    assert_eq!(warnings_of("keys='100000'", exact, &one), [""; 0]);
+    assert_eq!(warnings_of("keys='100001'", exact, &one).len(), 1);
 }
 
 #[test]

@@ -28,7 +28,12 @@ fn conf() -> Conf {
 
 fn machine(ram_bytes: u64, filesystem: io::Result<Filesystem>) -> Machine {
     let data = DirFilesystem { dir: PathBuf::from("data"), filesystem };
-    Machine { ram_bytes: Some(ram_bytes), filesystems: vec![data], missing_program: None }
+    Machine {
+        ram_bytes: Some(ram_bytes),
+        filesystems: vec![data],
+        missing_program: None,
+        shm_free_bytes: None,
+    }
 }
 
 #[test]
@@ -69,13 +74,15 @@ group strict: files 1, key-nodes 10, chain 56, node-size 64, key-bytes 8, hash s
 memory
   groups: 118,547,712 bytes (113.1 MiB)
   page tables: 711,288 bytes (694.6 KiB) = 0.2 % of that × (2 workers + 1 keeper)
-  runtime.mmap: 17,993,728 bytes (17.2 MiB) = 1,576,960 + 8 slots × 2,052,096
+  runtime.mmap: 19,369,984 bytes (18.5 MiB) = 1,576,960 + 8 slots × 2,224,128
     slots: 256, of them 8 kept for the server (2 workers + keeper + reload, twice), at most 192 for programs
   processes: 159,475,440 bytes (152.1 MiB) = (2 workers + keeper + master) × 8 MiB + 2 workers × 62,960,504
   clients at worst: 23,197,840,000 bytes (21.6 GiB) = workers 2 × max-connections 10,000 × (input 64 KiB + answers 64 KiB + queue 88,788 + reply 939,008 + 1,024)
     input: the largest of max-head, max-body and 64 KiB
     reply, the longest to one request: 1,024 items × 320 × (1 + limits of a biz) + 6 × the rest of max-body (echoed, escaped)
-  all at worst: 23,494,568,168 bytes (21.9 GiB), and the kernel's socket buffers
+  all at worst: 23,495,944,424 bytes (21.9 GiB), and the kernel's socket buffers
+    worst: each of the connections sends the longest request, and nobody reads the answers; max-connections, max-body and max-items of <http> bound it
+    at rest: 298,104,424 bytes (284.3 MiB), and 1,024 bytes for each idle connection
 largest atomic request: 2,304 of 65,536 words of the undo log
 ";
     assert!(text.ends_with(memory), "{text}");
@@ -213,7 +220,12 @@ fn only_what_refuses_by_its_nodes_is_warned_of() {
              <biz id='1' name='a' key='string' mode='{mode}'><limit {limit}/></biz></map>"
         );
         let conf = Conf::parse("s", "<srv/>", "m", &map).unwrap_or_else(|f| panic!("{f}"));
-        let machine = Machine { ram_bytes: None, filesystems: vec![], missing_program: None };
+        let machine = Machine {
+            ram_bytes: None,
+            filesystems: vec![],
+            missing_program: None,
+            shm_free_bytes: None,
+        };
         !report(&conf, &machine, &SIZES).warnings.is_empty()
     };
     assert!(warned("enforce", "policy='token' rate='1/s'"));
@@ -232,7 +244,12 @@ fn degrade_is_warned_of() {
         let conf = Conf::parse("s", srv, "m", map).unwrap_or_else(|faults| panic!("{faults}"));
         report(
             &conf,
-            &Machine { ram_bytes: None, filesystems: vec![], missing_program: None },
+            &Machine {
+                ram_bytes: None,
+                filesystems: vec![],
+                missing_program: None,
+                shm_free_bytes: None,
+            },
             &SIZES,
         )
         .warnings
@@ -260,7 +277,18 @@ fn much_on_disk_is_warned_of() {
             "data: groups of 118,547,712 bytes (113.1 MiB) on disk are more than 10 %"
         )
     );
-    assert!(warning.ends_with("write <data live=\"/dev/shm/frs\">"), "{warning}");
+    // Only what fits is proposed: groups are less than half of the memory, and /dev/shm has room.
+    let of_shm = |shm_free_bytes| {
+        let machine = machine(groups * 10 - 10, Ok(Filesystem::Ext4));
+        about(&Machine { shm_free_bytes, ..machine }).0.remove(0)
+    };
+    assert!(of_shm(Some(groups)).ends_with("write <data live=\"/dev/shm/frs\">"));
+    let small = "a tmpfs of at least 113.1 MiB (/dev/shm has 64 MiB free; mount -o \
+                 remount,size=… makes it larger), or make the groups smaller";
+    assert!(of_shm(Some(64 << 20)).ends_with(small), "{}", of_shm(Some(64 << 20)));
+    assert!(of_shm(None).contains("/dev/shm has nothing free"), "{}", of_shm(None));
+    let much = Machine { shm_free_bytes: Some(groups), ..machine(groups, Ok(Filesystem::Ext4)) };
+    assert!(about(&much).0[0].ends_with("a larger machine or smaller groups"));
     assert_eq!(about(&machine(groups * 10, Ok(Filesystem::Ext4))).0, [""; 0]);
     assert_eq!(about(&machine(groups * 3, Ok(Filesystem::Tmpfs))).0, [""; 0]);
     assert!(about(&machine(groups, Ok(Filesystem::Tmpfs))).0[0].contains("more than half"));
@@ -312,4 +340,27 @@ fn the_largest_settings_do_not_overflow() {
     let map = "<map><group name='g' files='4096' key-nodes='2147483647' node-size='64'/></map>";
     let conf = Conf::parse("s", srv, "m", map).unwrap_or_else(|faults| panic!("{faults}"));
     report(&conf, &machine(1, Ok(Filesystem::Ext4)), &SIZES);
+}
+
+#[test]
+fn a_biz_that_makes_the_records_of_its_group_long_is_named() {
+    let text = |map: &str| {
+        let conf = Conf::parse("srv.xml", "<srv/>", "map.xml", map);
+        let conf = conf.unwrap_or_else(|faults| panic!("{faults}"));
+        report(&conf, &machine(u64::MAX, Ok(Filesystem::Ext4)), &SIZES).text
+    };
+    let short =
+        "<biz id='1' name='a' key='string'><limit policy='token' rate='1/s' burst='9'/></biz>
+      <biz id='2' name='b' key='string'><limit policy='interval' interval='1h' max='9'/></biz>";
+    let long =
+        "<biz id='3' name='c' key='string'><limit policy='sliding' interval='1h' max='99'/></biz>";
+    let of =
+        |keys: u32, bizs: &str| text(&format!("<map><group name='g' keys='{keys}'/>{bizs}</map>"));
+    let said = of(100_000, &format!("{short}{long}"));
+    let words = "biz c makes its records 512 bytes long; the others need 64: a <group> of its own for \
+                 it, with keys=\"…\" for its keys, takes ";
+    assert!(said.contains(words), "{said}");
+    assert!(!of(100_000, short).contains("bytes long"));
+    assert!(!of(100_000, long).contains("bytes long"), "it is alone");
+    assert!(!of(1000, &format!("{short}{long}")).contains("bytes long"), "little is to be gained");
 }

@@ -143,3 +143,22 @@ fn faults_say_what_to_do() {
         )]
     );
 }
+
+/// SipHash-2-4 with 128 bits, of the text under the bytes 16 to 31 of the secret. All machines must
+/// find the same, whatever version of frs they run.
+#[test]
+fn the_seed_of_keys_is_computed_of_the_secret_and_is_no_part_of_it() {
+    let secret = ClusterSecret::new(std::array::from_fn(|at| at as u8));
+    let ClusterKeys { check, key_seed } = secret.keys();
+    assert_eq!(key_seed, [0xa7c7_edce_b57c_264a, 0x2a5a_8856_4ab7_3898]);
+    let (words, _) = secret.bytes().as_chunks::<8>();
+    let stored = [check, key_seed[0], key_seed[1]];
+    assert!(stored.iter().all(|word| !words.contains(&word.to_le_bytes())));
+    // Each byte of the half that it follows from changes all of it.
+    for at in 16..32 {
+        let mut other = *secret.bytes();
+        other[at] ^= 1;
+        let found = ClusterSecret::new(other).keys().key_seed;
+        assert!(found[0] != key_seed[0] && found[1] != key_seed[1], "byte {at}");
+    }
+}

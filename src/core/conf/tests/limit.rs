@@ -173,6 +173,31 @@ fn faulty_policies() {
 }
 
 #[test]
+fn names_that_others_give_to_policies_are_answered_with_ours() {
+    let of = |name: &str| {
+        let map = format!(
+            "{GROUP}\n<biz id='1' name='a' key='ip'>\n<limit policy='{name}' max='5'/></biz></map>"
+        );
+        parse("<srv/>", &map).expect_err("refused").to_string()
+    };
+    for (name, ours) in [
+        (
+            "fixed-window",
+            "expected policy=\"interval\", whose window opens at the first use, or policy=\"calendar\"",
+        ),
+        (
+            "Sliding_Window",
+            "expected policy=\"sliding\", which is exact, or policy=\"sliding-counter\"",
+        ),
+        ("token bucket", "expected policy=\"token\" (all: interval, calendar, "),
+        ("leaky-bucket", "expected policy=\"gcra\""),
+        ("slidng", "(nearest: sliding)"),
+    ] {
+        assert!(of(name).contains(ours), "{}", of(name));
+    }
+}
+
+#[test]
 fn distinct_is_read() {
     let day = || Some(turns(Unit::Day, "UTC", 0));
     let sketch = |precision, max| Tally::Sketch { precision, max };

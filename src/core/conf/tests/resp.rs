@@ -217,7 +217,12 @@ fn tokens_are_read_by_who_serves_and_never_copied() {
 
 #[test]
 fn the_check_shows_them_and_counts_their_clients_once() {
-    let machine = Machine { ram_bytes: None, filesystems: vec![], missing_program: None };
+    let machine = Machine {
+        ram_bytes: None,
+        filesystems: vec![],
+        missing_program: None,
+        shm_free_bytes: None,
+    };
     let without = good("<srv><workers>1</workers></srv>", MAP);
     let with = "<srv><workers>1</workers><resp listen='127.0.0.1:6380'/>\
         <resp listen='unix:run/resp' token-file='conf/t' throttle='7'/></srv>";

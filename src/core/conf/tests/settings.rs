@@ -97,13 +97,14 @@ fn a_fault_names_the_source_of_the_setting() {
         &["workers=0", "htp.max-items=5", "http.max-item=5", "http.max-body=lots"],
         &[
             "--set htp.max-items: found <htp> in <srv>, expected one of workers, admin, data, \
-             http, log, user, authz, degrade, cluster, rls, listen, metrics, resp, allow, trusted \
+             http, log, user, authz, degrade, cluster, rls, map, listen, metrics, resp, allow, trusted \
              (nearest: http)",
             "--set workers: found <workers>0</workers>, expected auto or a whole number from 1 to \
              200",
             "--set http.max-item: found attribute max-item of <http>, expected one of \
              max-connections, max-body, max-head, max-items, max-atomic-items, idle-timeout, \
-             request-timeout, lock-timeout, hosts, allow-origin (nearest: max-items)",
+             request-timeout, lock-timeout, hosts, allow-origin, unknown-biz (nearest: \
+             max-items)",
             "--set http.max-body: found max-body=\"lots\", expected a size from 64 to 64MiB, such \
              as 512, 64KiB or 1MiB",
             "srv.xml:2:13: found level=\"x\", expected one of error, warn, info, debug, trace",

@@ -119,8 +119,12 @@ fn faulty_srv_values() {
             "1:26: found allow-origin=\"https://a.example/ http://b\", expected origins such as https://app.example.com or http://localhost:3000, separated by white space (https://a.example/ is none)",
         ),
         (
+            "<srv><http unknown-biz='limited'/></srv>",
+            "1:25: found unknown-biz=\"limited\", expected one of error, refuse",
+        ),
+        (
             "<srv><http allow-origins='http://b'/></srv>",
-            "1:12: found attribute allow-origins of <http>, expected one of max-connections, max-body, max-head, max-items, max-atomic-items, idle-timeout, request-timeout, lock-timeout, hosts, allow-origin (nearest: allow-origin)",
+            "1:12: found attribute allow-origins of <http>, expected one of max-connections, max-body, max-head, max-items, max-atomic-items, idle-timeout, request-timeout, lock-timeout, hosts, allow-origin, unknown-biz (nearest: allow-origin)",
         ),
         (
             "<srv><log level='inof'/></srv>",
@@ -203,7 +207,7 @@ fn faulty_srv_values() {
         ),
         (
             "<srv><degarde>true</degarde></srv>",
-            "1:6: found <degarde> in <srv>, expected one of workers, admin, data, http, log, user, authz, degrade, cluster, rls, listen, metrics, resp, allow, trusted (nearest: degrade)",
+            "1:6: found <degarde> in <srv>, expected one of workers, admin, data, http, log, user, authz, degrade, cluster, rls, map, listen, metrics, resp, allow, trusted (nearest: degrade)",
         ),
         (
             "<srv><log/>\n<log/></srv>",

@@ -70,7 +70,12 @@ fn only_what_one_machine_counts_for_its_keys_is_kept() {
 fn check_says_what_is_promised_and_what_it_costs() {
     let said = |group: &str, limits: &str| {
         let conf = good(SRV, &map(group, "", limits));
-        let machine = Machine { ram_bytes: None, filesystems: vec![], missing_program: None };
+        let machine = Machine {
+            ram_bytes: None,
+            filesystems: vec![],
+            missing_program: None,
+            shm_free_bytes: None,
+        };
         report::report(&conf, &machine, &SIZES).text
     };
     let text = said("backup='10s'", LIMIT);

@@ -39,8 +39,8 @@ impl Leased {
             ("gone", BootTime, lease.gone_ms),
             ("incarnation", Number, lease.incarnation),
             ("seq", Number, lease.seq),
-            ("cut-off-end", BootTime, lease.cut_off_end_ms),
-            ("cut-off-used", Uses, lease.cut_off_used),
+            ("alone-end", BootTime, lease.alone_end_ms),
+            ("alone-used", Uses, lease.alone_used),
         ];
         named.map(|(name, unit, value)| LeaseField { name, unit, value }).into()
     }

@@ -1,5 +1,6 @@
 //! Worked cases of each policy, and a model of what may be spent.
 
+mod alone;
 mod model;
 mod told;
 
@@ -51,7 +52,7 @@ struct Key {
 impl Key {
     fn new(sharing: &str, limits: &str) -> Key {
         let clock = Arc::<LeaseClock>::default();
-        clock.set_incarnation(OWN);
+        clock.set_incarnation(OWN, false);
         clock.set_now(START);
         let rules = prepare(sharing, limits, &clock);
         let words = vec![0; rules.words(Scope::Key)];
@@ -105,9 +106,10 @@ impl Key {
 
     fn edit(&mut self, change: impl FnOnce(&mut Holding)) {
         self.with(|rules, states| {
-            let mut holding = rules.leases(states, WALL)[0].holding;
+            let was = rules.leases(states, WALL)[0].holding;
+            let mut holding = was;
             change(&mut holding);
-            rules.set_lease(states, 0, &holding);
+            rules.set_lease(states, 0, [&was, &holding]);
         });
     }
 
@@ -217,12 +219,42 @@ fn what_another_incarnation_has_left_is_void() {
         let mut key = Key::new(CLUSTER, limit);
         key.grant(5);
         assert_eq!(key.admitted(2, Spending::New), 2);
-        key.clock.set_incarnation(OWN + 1);
+        key.clock.set_incarnation(OWN + 1, false);
         assert_eq!(key.admitted(2, Spending::Parked), 0, "{limit}");
         let Holding { lease, used } = key.holding();
         assert_eq!((lease.window, lease.seq, lease.allowance, used), (0, 0, 0, 0), "{limit}");
         assert!(key.may_wait(1), "{limit}: it asks anew");
     }
+}
+
+#[test]
+fn an_unproven_lease_is_neither_spent_nor_lost() {
+    for limit in ALL {
+        let mut key = Key::new(CLUSTER, limit);
+        key.grant(5);
+        assert_eq!(key.admitted(2, Spending::New), 2);
+        key.clock.set_incarnation(OWN, true);
+        for spending in [Spending::New, Spending::Parked] {
+            assert_eq!(key.admitted(2, spending), 0, "{limit}");
+        }
+        assert!(key.may_wait(1), "{limit}: it asks");
+        key.clock.set_incarnation(OWN, false);
+        assert_eq!(key.admitted(9, Spending::New), 3, "{limit}");
+    }
+    // What is used by force meanwhile counts, and so does what is given back; what another
+    // incarnation has left is void.
+    let mut key = Key::new(CLUSTER, INTERVAL);
+    key.grant(5);
+    key.clock.set_incarnation(OWN, true);
+    key.force(3);
+    key.force(-1);
+    assert_eq!(key.holding().used, 2);
+    key.clock.set_incarnation(OWN, false);
+    assert_eq!((key.untold(0), key.admitted(9, Spending::New)), (0, 3));
+    key.clock.set_incarnation(OWN + 1, true);
+    key.force(1);
+    key.clock.set_incarnation(OWN + 1, false);
+    assert_eq!((key.untold(0), key.admitted(9, Spending::New)), (1, 0));
 }
 
 #[test]
@@ -281,6 +313,38 @@ fn cut_off_hosts_allow_themselves_their_share_of_each_window() {
             let again = if limit == TOTAL { 0 } else { most };
             assert_eq!(key.admitted(20, Spending::CutOff), again, "{limit}, {on_down}");
         }
+    }
+}
+
+#[test]
+fn where_answers_are_late_a_host_admits_its_largest_lease_in_a_window() {
+    for (sharing, most) in [(CLUSTER, 5), ("share='exact'", 1)] {
+        for limit in ALL {
+            let mut key = Key::new(sharing, limit);
+            assert_eq!(key.admitted(20, Spending::Admit), most, "{limit}");
+            // An answer grants what others want, too, and then the next one is late.
+            key.pass_ms(1_000);
+            // The log of a sliding limit holds what was admitted.
+            key.grant(if limit == SLIDING { 1 + most as u64 } else { 1 });
+            assert_eq!(key.admitted(20, Spending::Admit), 1, "{limit}: what is granted");
+            key.pass_ms(MINUTE);
+            let again = if [TOTAL, CALENDAR].contains(&limit) { 0 } else { most };
+            assert_eq!(key.admitted(20, Spending::Admit), again, "{limit}: another window");
+        }
+    }
+}
+
+#[test]
+fn what_was_admitted_beside_a_lease_counts_until_the_window_turns() {
+    for limit in [INTERVAL, COUNTER] {
+        let mut key = Key::new(CLUSTER, limit);
+        key.grant(1);
+        key.pass_ms(MINUTE / 2);
+        assert_eq!(key.admitted(20, Spending::Admit), 1 + 5, "{limit}");
+        key.pass_ms(MINUTE / 2 - 1);
+        assert_eq!(key.admitted(20, Spending::Admit), 0, "{limit}");
+        key.pass_ms(1);
+        assert_eq!(key.admitted(20, Spending::Admit), 5, "{limit}");
     }
 }
 
@@ -404,10 +468,11 @@ fn two_logs_and_a_count_keep_apart() {
     let grant = |key: &mut Key, position: usize, allowance: u64| {
         let end_ms = key.clock.boot_ms() + 60 * MINUTE;
         key.with(|rules, states| {
-            let mut holding = rules.leases(states, WALL)[position].holding;
+            let was = rules.leases(states, WALL)[position].holding;
+            let mut holding = was;
             holding.lease =
                 Lease { incarnation: OWN, window: 1, allowance, end_ms, ..holding.lease };
-            rules.set_lease(states, position, &holding);
+            rules.set_lease(states, position, [&was, &holding]);
         });
     };
     grant(&mut key, 0, 3);
@@ -420,6 +485,9 @@ fn two_logs_and_a_count_keep_apart() {
     });
     assert_eq!(used, [2, 5, 0]);
     assert_eq!(key.untold(2), 5, "the ledger has yet to hear of them");
+    // What is in the log for neither of them only one tells.
+    key.update(-9, Spending::New);
+    assert_eq!([key.untold(0), key.untold(1)], [5 - 9, 0]);
 }
 
 #[test]
@@ -547,7 +615,7 @@ proptest! {
                 }
                 Event::Void => {
                     incarnation += 1;
-                    key.clock.set_incarnation(incarnation);
+                    key.clock.set_incarnation(incarnation, false);
                     let now_ms = model.now_ms;
                     if key.holding().lease.incarnation == incarnation {
                         model = Model { now_ms, log, ..Model::default() };
@@ -591,6 +659,9 @@ proptest! {
             let verdict = key.with(|rules, states| {
                 let terms = &Terms::of(spending);
                 let states = &mut States { key: states.key, biz: states.biz, terms };
+                if charges && count < 0 && !rules.takes_back(states, count) {
+                    return None;
+                }
                 let judgement = rules.judge(states, wall_ms, count);
                 if charges && !judgement.limited {
                     rules.charge(states, wall_ms, count);

@@ -14,17 +14,17 @@ impl Leased {
     /// that is over are told no more, as they would count in another one.
     pub(super) fn charge_untold(&self, holding: &mut Holding, wall_ms: u64, count: u64) {
         let now_ms = self.clock.boot_ms();
-        if !holding.is_live(now_ms) && now_ms >= holding.lease.cut_off_end_ms {
-            if holding.lease.cut_off_end_ms > 0 {
+        if !holding.is_live(now_ms) && now_ms >= holding.lease.alone_end_ms {
+            if holding.lease.alone_end_ms > 0 {
                 holding.lease.extra = 0;
             }
-            holding.lease.cut_off_end_ms = self.cut_off_end_ms(wall_ms);
+            holding.lease.alone_end_ms = self.own_end_ms(wall_ms);
         }
         let was_extra = holding.lease.extra > 0 || holding.lease.in_flight;
         holding.overspend(&self.settings.kind, count, now_ms);
         if !was_extra && holding.lease.extra > 0 {
             // Relaxed: as the time.
-            self.clock.has_overspent.store(true, Ordering::Relaxed);
+            self.clock.has_news.store(true, Ordering::Relaxed);
         }
     }
 

@@ -1,4 +1,5 @@
-//! Converts nodes that were written under other limits of the same shape.
+//! Converts nodes that were written under other limits: of the same shape, or former ones of a
+//! shared biz.
 //!
 //! Invariant: what both limits have is kept. A node tells by its shape whether histories follow its
 //! states, and each history tells where the next one is.
@@ -10,7 +11,7 @@ use crate::limit::past::{self, Part};
 use crate::limit::{distinct, policy, ring};
 
 /// Words of the largest node.
-const MAX_NODE_WORDS: usize = 32_768 / 8;
+pub(super) const MAX_NODE_WORDS: usize = 32_768 / 8;
 
 /// The limits that a node was written under, as far as it tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,29 +31,42 @@ impl Rules {
     }
 
     /// Whether a node of this shape can be adopted: but for histories it was written under limits
-    /// of the same kinds and intervals.
+    /// of the same kinds and intervals, or a limit that machines share stays.
     #[inline]
     pub fn adopts(&self, scope: Scope, shape: u16) -> bool {
         let node = self.node(scope);
-        shape == node.shape || shape == node.sibling
+        shape == node.shape || shape == node.sibling || self.former(scope, shape).is_some()
     }
 
     /// Converts the words of a node, from the end of its key field to its end, to these limits, if
     /// it was written under others of a shape that they adopt: a word for the ban is added or
-    /// removed, histories and a ring are added, removed, lengthened or shortened.
+    /// removed, histories and a ring are added, removed, lengthened or shortened, and of former
+    /// limits what belongs to those that stay is kept.
     #[cold]
     #[inline(never)]
     pub fn adopt(&self, scope: Scope, written: Written, words: &mut [u64]) {
         let node = self.node(scope);
         let has_ban = scope == Scope::Key && self.has_ban();
-        let rest = &mut words[node.fixed..];
-        let mut copy = [0; MAX_NODE_WORDS];
-        let len = rest.len().min(MAX_NODE_WORDS);
-        copy[..len].copy_from_slice(&rest[..len]);
-        rest.fill(0);
-        let (ban, old) = copy.split_at_mut(usize::from(written.has_ban));
-        if let (true, Some(&ban)) = (has_ban, ban.first()) {
-            rest[0] = ban;
+        // Behind the states of former limits, which may be many, there is room for any ring.
+        let mut copy = [0; 2 * MAX_NODE_WORDS];
+        let len = words.len().min(MAX_NODE_WORDS);
+        copy[..len].copy_from_slice(&words[..len]);
+        let former = self.former(scope, written.shape);
+        let fixed = match former {
+            Some(former) => {
+                words.fill(0);
+                former.keep_leases(&copy, words);
+                former.fixed
+            }
+            None => {
+                words[node.fixed..].fill(0);
+                node.fixed
+            }
+        };
+        let (ban, old) = copy[fixed..].split_at_mut(usize::from(written.has_ban));
+        let stays = |ban: &&u64| former.is_none_or(|former| former.keeps_ban(**ban));
+        if let (true, Some(&ban)) = (has_ban, ban.first().filter(stays)) {
+            words[node.fixed] = ban;
         }
         let with_past = if node.has_past { node.shape } else { node.sibling };
         let (pasts, uses) = match written.shape == with_past {
@@ -67,7 +81,8 @@ impl Rules {
             let known = own.map_or(&[][..], |Part { words, .. }| words);
             past.take_over(&mut words[at], known);
         }
-        if let Some(ring) = node.ring {
+        let keeps_log = former.is_none_or(|former| former.keeps_log);
+        if let Some(ring) = node.ring.filter(|_| keeps_log) {
             ring::resize(ring, uses);
             let at = node.ring_at();
             words[at..][..ring::words(ring)].copy_from_slice(&uses[..ring::words(ring)]);

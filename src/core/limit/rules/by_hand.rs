@@ -2,7 +2,8 @@
 //!
 //! Invariant: the states are rolled before. The caller decides what is written.
 
-use super::{Rule, Rules, STRANGERS, States};
+use super::worth::STRANGERS;
+use super::{Rule, Rules, States};
 use crate::conf::Scope;
 use crate::limit::policy::{self, Policy};
 use crate::limit::ring;
@@ -35,7 +36,7 @@ impl Rules {
         let refuses =
             |rule: &Rule| rule.refuses(states.of(rule), now, 1, &STRANGERS) && !may_come(rule);
         if !self.rules.iter().any(refuses) {
-            self.set_ban_until(states, 0);
+            self.set_ban_word(states, 0);
         }
     }
 

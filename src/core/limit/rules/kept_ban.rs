@@ -1,6 +1,8 @@
 //! Bans in records that the cluster keeps. There a ban has the time at which it began, and not the
 //! number of lifts before it: another machine, or another data directory, has had others.
 //!
+//! The limit that started it is not told: limits may stand in another order there.
+//!
 //! Invariant: a ban that began before the last lift of a machine never holds there again, and one
 //! that a machine has kept itself since its last lift does. A node does not tell when its ban
 //! began. What is kept is the earliest time at which it can have begun.
@@ -30,7 +32,7 @@ impl Rules {
     pub fn keep_ban(&self, states: &mut [u64], last_use_ms: Millis) -> Option<Millis> {
         let word = states.get_mut(self.ban_at())?;
         let until_ms = Ban::of(*word).until(self.lifts.count);
-        *word = Ban { until_ms, lifts: 0 }.word();
+        *word = Ban { until_ms, limit: 0, lifts: 0 }.word();
         let begun_ms = until_ms.saturating_sub(self.longest_ban_ms).min(last_use_ms);
         (until_ms > 0).then_some(begun_ms.max(self.lifted_until_ms().saturating_add(1)))
     }
@@ -41,7 +43,7 @@ impl Rules {
         if let Some(word) = states.get_mut(self.ban_at()) {
             let until_ms =
                 if begun_ms > self.lifted_until_ms() { Ban::of(*word).until_ms } else { 0 };
-            *word = Ban { until_ms, lifts: self.lifts.count }.word();
+            *word = Ban { until_ms, limit: 0, lifts: self.lifts.count }.word();
         }
     }
 
@@ -80,7 +82,7 @@ mod tests {
     /// The states of a key that was banned then for an hour.
     fn banned(rules: &Rules, begun_ms: Millis) -> Vec<u64> {
         let mut states = vec![0; rules.ban_at() + 1];
-        let ban = Ban { until_ms: begun_ms + HOUR, lifts: rules.lifts.count };
+        let ban = Ban { until_ms: begun_ms + HOUR, limit: 0, lifts: rules.lifts.count };
         states[rules.ban_at()] = ban.word();
         states
     }
@@ -154,7 +156,7 @@ mod tests {
         let mut states = vec![0; at + 1];
         assert_eq!(own.keep_ban(&mut states, NOW), None);
         assert!(own.has_lifts() && !own.is_lifted(states[at]));
-        states[at] = Ban { until_ms: NOW + HOUR, lifts: 1 }.word();
+        states[at] = Ban { until_ms: NOW + HOUR, limit: 0, lifts: 1 }.word();
         assert!(own.is_lifted(states[at]));
         assert_eq!((own.keep_ban(&mut states, NOW), states[at]), (None, 0));
         assert_eq!(own.keep_ban(&mut [], NOW), None);

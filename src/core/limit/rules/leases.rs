@@ -1,6 +1,6 @@
 //! The leases in the nodes of a biz, for the courier, which binds them and applies answers.
 
-use super::place::shape_of;
+use super::former::ledger_digest;
 use super::{Rule, Rules, States};
 use crate::conf::Scope;
 use crate::lease::{Holding, Settings};
@@ -45,7 +45,7 @@ impl Rules {
                 position,
                 scope: rule.scope,
                 settings: limit.settings_at(ledger_now_ms),
-                shape: shape_of(rule.scope, [limit.ledger_shape()]),
+                shape: ledger_digest(rule.scope, limit),
                 refuses_nothing: limit.refuses_nothing(),
                 holding: limit.holding(states.of(rule)),
             })
@@ -53,11 +53,21 @@ impl Rules {
         self.rules.iter().enumerate().filter_map(leased).collect()
     }
 
-    /// Stores what the host holds of a limit now.
-    pub fn set_lease(&self, states: &mut States<'_>, position: usize, holding: &Holding) {
+    /// Stores what the host holds of a limit now, where it held `was`.
+    pub fn set_lease(
+        &self,
+        states: &mut States<'_>,
+        position: usize,
+        [was, holding]: [&Holding; 2],
+    ) {
         let Some(rule) = self.rules.get(position) else { return };
         if let Some(limit) = policy::leased(&rule.policy) {
-            limit.store(states.of_mut(rule), holding);
+            let state = states.of_mut(rule);
+            // Other limits may have the same log, and uses in it that this one knows nothing of.
+            if holding.used < was.used {
+                limit.shorten_log(state, holding.used);
+            }
+            limit.store(state, holding);
         }
     }
 
@@ -84,6 +94,16 @@ impl Rules {
             && self.rules.iter().all(|rule| admits(rule) || may_come(rule))
     }
 
+    /// Whether all limits know what `count`, which is negative, gives back. The ledgers of those
+    /// that do not are to be asked first.
+    #[cold]
+    pub fn takes_back(&self, states: &States<'_>, count: i32) -> bool {
+        self.rules.iter().all(|rule| match policy::leased(&rule.policy) {
+            Some(limit) => limit.takes_back(states.of(rule), count),
+            None => true,
+        })
+    }
+
     /// As [`Rules::pass`], for limits that machines share. It stands apart, so that local limits do
     /// not carry its code.
     #[inline(always)]
@@ -94,7 +114,7 @@ impl Rules {
         demand: Demand<'_>,
         tell: impl FnOnce(Verdict),
     ) -> bool {
-        let Some(rule) = self.rules.first().filter(|_| self.lone) else { return false };
+        let Some(rule) = self.lone_rule() else { return false };
         let Some(limit) = policy::leased(&rule.policy) else { return false };
         let Some(passed) = limit.pass(&mut words[rule.state()], now, demand) else { return false };
         let Passed { figures, window_ms, heard } = passed;

@@ -20,6 +20,9 @@ use crate::limit::ring::{self, Ring};
 
 /// What is in the shape of a node that holds histories: a number of its own, as a policy has.
 const WITH_HISTORY: [u64; 2] = [9, 0];
+/// What is in the shape of a node behind a limit that machines share, beside the number of the
+/// limit, where that is not its position in the node.
+const NUMBERED: u64 = 13;
 /// What is in the shape of a node that holds members which machines hash alike, beside what tells
 /// their keys apart. Under another key the members are strangers to the node.
 const HASHED_ALIKE: u64 = 12;
@@ -31,7 +34,8 @@ pub(super) struct NodeLayout {
     /// First word after the states of fixed length: that of the ban, of a history or of the ring.
     pub fixed: usize,
     pub shape: u16,
-    /// The shape of the same limits if they kept no history, or if one of them kept one.
+    /// The shape of the same limits if they kept no history, or if one of them kept one. The same
+    /// where none can.
     pub sibling: u16,
     /// A limit keeps a history.
     pub has_past: bool,
@@ -67,10 +71,21 @@ impl NodeLayout {
         let has_past = own().any(|rule| policy::past(&rule.policy).is_some());
         let notes_members = own().any(Rule::notes_members);
         let hashed = alike.filter(|_| notes_members).map(|key| [HASHED_ALIKE, key.mark()]);
-        let shapes = || own().map(|rule| policy::shape(&rule.policy)).chain(hashed);
+        let shapes = || {
+            let numbered = (1..).zip(rules).filter(|(_, rule)| rule.scope == scope);
+            let placed = (1..).zip(numbered);
+            placed
+                .flat_map(|(position, (number, rule))| rule.shapes(position, number))
+                .chain(hashed)
+        };
         let plain = shape_of(scope, shapes());
         let with_past = shape_of(scope, shapes().chain([WITH_HISTORY]));
-        let (shape, sibling) = if has_past { (with_past, plain) } else { (plain, with_past) };
+        let (shape, sibling) = match has_past {
+            true => (with_past, plain),
+            // Machines share no limit that keeps a history.
+            false if biz.sharing.is_some() => (plain, plain),
+            false => (plain, with_past),
+        };
         NodeLayout {
             words: fixed
                 + ban.words
@@ -123,6 +138,15 @@ fn ring_of(biz: &Biz, scope: Scope) -> Option<Ring> {
     Some(Ring { uses, longest_ms })
 }
 
+/// Of the sliding limits of a scope, the one that tells its ledger of uses that others have made:
+/// the first one that refuses, if one does.
+fn log_teller(biz: &Biz, scope: Scope) -> Option<&conf::Limit> {
+    let all = || biz.limits_of(scope).map(|(_, limit)| limit);
+    let is_logged = |limit: &&conf::Limit| matches!(limit.policy, conf::Policy::Sliding(_));
+    let refuses = |limit: &&conf::Limit| is_logged(limit) && limit.advice.is_none();
+    all().find(refuses).or_else(|| all().find(is_logged))
+}
+
 /// Assigns words to each limit: consecutive words in its scope, or for sliding limits the ring.
 pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
     let (mut next, mut next_past) = ([0, 0], [0, 0]);
@@ -151,7 +175,10 @@ pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
         };
         let advises = limit.advice.is_some();
         let leased = biz.sharing.map(|sharing| {
-            Leased::new(&limit.policy, advises, sharing, ring_of(biz, scope), clock)
+            let leased = Leased::new(&limit.policy, advises, sharing, ring_of(biz, scope), clock);
+            let tells = |teller: &conf::Limit| std::ptr::eq(limit, teller);
+            let is_beside = leased.is_logged() && !log_teller(biz, scope).is_some_and(tells);
+            if is_beside { leased.beside_another() } else { leased }
         });
         let mut policy = match leased {
             Some(leased) => Policy::Leased(Box::new(leased)),
@@ -185,6 +212,16 @@ pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
         }
     };
     biz.limits.iter().map(place_one).collect()
+}
+
+impl Rule {
+    /// What it adds to the shape of its node, in which it has this position. The ledger of a limit
+    /// that machines share depends on its number in the biz, too.
+    fn shapes(&self, position: u64, number: u64) -> impl Iterator<Item = [u64; 2]> {
+        let is_shared = policy::leased(&self.policy).is_some();
+        let numbered = (is_shared && number != position).then_some([NUMBERED, number]);
+        std::iter::once(policy::shape(&self.policy)).chain(numbered)
+    }
 }
 
 pub(super) fn shape_of(scope: Scope, shapes: impl IntoIterator<Item = [u64; 2]>) -> u16 {

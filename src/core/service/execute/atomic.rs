@@ -19,7 +19,7 @@ use crate::store::{TooLarge, Transaction};
 pub(super) struct Judged {
     done: Done,
     /// The end of the ban that this refusal started.
-    ban_until: Option<Millis>,
+    ban: Option<u64>,
     /// Its answer carries the figures as they are stored, unless the request is refused.
     is_answered: bool,
 }
@@ -132,7 +132,7 @@ impl AtomicTransaction<'_> {
                 },
                 Some(judged) if judged.done.may_wait => {
                     let one = self.one(index);
-                    let refuses = one.rules.refuses(&judged.done.judgement);
+                    let refuses = one.holds_all_up(&judged.done.judgement);
                     match (resolved.wait.is_over(), refuses && one.misses_as_busy()) {
                         (false, _) => lacking = lacking.or(Some(Lacking::Leases)),
                         (true, true) => lacking = Some(Lacking::Busy),
@@ -240,7 +240,7 @@ impl AtomicTransaction<'_> {
             && let Some(verdict) = one.pass(transaction.words(key))
         {
             one.write(transaction, nodes, Scope::Key)?;
-            let judged = Judged { done: Done::PASSED, ban_until: None, is_answered: true };
+            let judged = Judged { done: Done::PASSED, ban: None, is_answered: true };
             return Ok((judged, Some(verdict)));
         }
         // A Query answers what the Update would. So it charges too, and undoes everything at the
@@ -254,7 +254,7 @@ impl AtomicTransaction<'_> {
             one.write(transaction, nodes, Scope::Key)?;
             one.write(transaction, nodes, Scope::Biz)?;
         }
-        Ok((Judged { done, ban_until: None, is_answered: false }, None))
+        Ok((Judged { done, ban: None, is_answered: false }, None))
     }
 
     /// The answer of an item, with the figures as they will be stored. False: its ban has no room
@@ -278,8 +278,8 @@ impl AtomicTransaction<'_> {
             if refused.is_err() && one.may_get_room() {
                 return false;
             }
-            judged.ban_until = refused.unwrap_or(None);
-            if judged.ban_until.is_some() {
+            judged.ban = refused.unwrap_or(None);
+            if judged.ban.is_some() {
                 // The ban of a shadow item is kept with the charges of the others. After a refusal
                 // all of this is undone, and bans are written alone. The node's place already
                 // exists.
@@ -299,8 +299,8 @@ impl AtomicTransaction<'_> {
 
     fn write_bans(&self, transaction: &mut Transaction<'_>, judged: &[Option<Judged>]) {
         for (index, judged) in judged.iter().enumerate() {
-            if let Some(ban_until) = judged.and_then(|judged| judged.ban_until) {
-                self.one(index).write_ban(transaction, ban_until);
+            if let Some(ban) = judged.and_then(|judged| judged.ban) {
+                self.one(index).write_ban(transaction, ban);
             }
         }
     }

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use super::resolved::{Resolved, WaitState};
 use crate::base::clock::Millis;
-use crate::conf::{OnMiss, Scope, Sharing};
+use crate::conf::{Mode, OnMiss, Scope, Sharing};
 use crate::key::KeyRef;
-use crate::limit::{Demand, Details, Judgement, LimitFigures, Rules, States, Terms, Verdict};
+use crate::limit::{
+    Demand, Details, Judgement, LimitFigures, Rules, Spending, States, Terms, Verdict,
+};
 use crate::service::table::{Entry, Table};
 use crate::service::{Answer, Answers, CallRate, Command, Item, ItemError, Request};
 use crate::store::{Keep, NodeIndex, Rank, Refused, Sought, Transaction, Wanted, Worked};
@@ -23,7 +25,7 @@ pub(super) struct Nodes {
 pub(super) struct Done {
     pub judgement: Judgement,
     pub charged: bool,
-    /// It is refused for want of a lease alone, which may come.
+    /// It lacks a lease, or the window to give back in: the ledger may still tell.
     pub may_wait: bool,
 }
 
@@ -104,7 +106,7 @@ impl<'a> ItemTransaction<'a> {
         let is_spilled = spills && transaction.may_be_spilled(index);
         let is_asked = match self.resolved.wait {
             WaitState::New => backs_up || is_spilled,
-            WaitState::Parked => spills && (backs_up || is_spilled),
+            WaitState::Parked | WaitState::Unheard => spills && (backs_up || is_spilled),
             WaitState::Late | WaitState::CutOff if is_spilled => {
                 return Err(ItemError::Busy.into());
             }
@@ -246,7 +248,7 @@ impl<'a> ItemTransaction<'a> {
             // What a lease that did not come refuses is no misuse.
             done.judgement.ban_ms = None;
         }
-        let mut ban_until = None;
+        let mut ban = None;
         if done.charged {
             for scope in [Scope::Key, Scope::Biz] {
                 match self.write(&mut transaction, nodes, scope) {
@@ -258,7 +260,7 @@ impl<'a> ItemTransaction<'a> {
             }
         } else if command == Command::Update {
             let refused = self.refuse(&mut transaction, nodes, &mut done.judgement);
-            ban_until = match refused {
+            ban = match refused {
                 Err(_) if self.may_get_room() => return Err(Unjudged::Absent(Scope::Key)),
                 refused => refused.unwrap_or(None),
             };
@@ -266,9 +268,9 @@ impl<'a> ItemTransaction<'a> {
         let verdict = self.with_states(&mut transaction, nodes, |states| {
             self.verdict(states, &done.judgement, &mut details.limits[from..])
         });
-        if let Some(ban_until) = ban_until {
+        if let Some(ban) = ban {
             transaction.reset();
-            self.write_ban(&mut transaction, ban_until);
+            self.write_ban(&mut transaction, ban);
         }
         match transaction.commit(self.now) {
             Ok(()) => Ok(verdict),
@@ -310,6 +312,17 @@ impl<'a> ItemTransaction<'a> {
         };
         if is_passed {
             return Worked { result: true, keep: if charges { Keep::Node } else { Keep::Nothing } };
+        }
+        if !self.item.detail
+            && !self.item.force
+            && self.entry.sharing.is_none()
+            && let Some(verdict) = self.rules.refuse(words, self.now, demand)
+        {
+            self.answer(verdict, answers.details.len(), answers);
+            return Worked {
+                result: true,
+                keep: if charges { Keep::Stamp } else { Keep::Nothing },
+            };
         }
         self.run_judged(command, words, answers)
     }
@@ -398,19 +411,40 @@ impl<'a> ItemTransaction<'a> {
             rules.details(states, self.now, self.count(), details);
         }
         let judgement = rules.judge(states, self.now, self.count());
-        let charged = command == Command::Update && !self.is_held_back(&judgement);
-        let mut may_wait = false;
+        let mut may_wait = command == Command::Update && self.has_to_ask(states);
+        let charged = command == Command::Update && !may_wait && !self.is_held_back(&judgement);
         if charged {
             rules.charge(states, self.now, self.count());
         } else if judgement.limited && command == Command::Update && rules.are_shared() {
-            may_wait = rules.may_wait(states, self.now, self.count());
+            may_wait |= rules.may_wait(states, self.now, self.count());
         }
         Done { judgement, charged, may_wait }
     }
 
-    /// Whether an item that has waited in vain is answered `busy`.
+    /// Whether the item gives back what only a ledger knows, which has not been asked.
+    #[inline]
+    fn has_to_ask(&self, states: &States<'_>) -> bool {
+        self.count() < 0
+            && self.rules.are_shared()
+            && self.terms.spending != Spending::Ask
+            && self.resolved.wait != WaitState::Parked
+            && !self.rules.takes_back(states, self.count())
+    }
+
+    /// Whether an item that lacks something keeps the others of an atomic request from being
+    /// charged.
+    #[cold]
+    pub fn holds_all_up(&self, judgement: &Judgement) -> bool {
+        self.rules.refuses(judgement) || self.count() < 0 && self.entry.mode != Mode::Shadow
+    }
+
+    /// Whether an item that has waited in vain is answered `busy`. One that gives back is: neither
+    /// is it refused nor does anybody know what it gives back.
     #[cold]
     pub fn misses_as_busy(&self) -> bool {
+        if self.count() < 0 {
+            return true;
+        }
         let is_busy = |sharing: Sharing| sharing.on_miss == OnMiss::Busy;
         self.resolved.wait != WaitState::CutOff && self.entry.sharing.is_some_and(is_busy)
     }
@@ -431,7 +465,7 @@ impl<'a> ItemTransaction<'a> {
     }
 
     /// Stamps the last use. If a ban is due and can be kept, starts it in the working copies and
-    /// returns its end.
+    /// returns its word.
     ///
     /// # Errors
     /// A ban is due, and has no room.
@@ -441,7 +475,7 @@ impl<'a> ItemTransaction<'a> {
         transaction: &mut Transaction<'_>,
         nodes: Nodes,
         judgement: &mut Judgement,
-    ) -> Result<Option<Millis>, ItemError> {
+    ) -> Result<Option<u64>, ItemError> {
         for index in [nodes.key, nodes.whole].into_iter().flatten() {
             transaction.stamp(index, self.now);
         }
@@ -453,12 +487,12 @@ impl<'a> ItemTransaction<'a> {
         }))
     }
 
-    /// Writes the end of a ban into the key's stored node: a refused item changes no limit state.
+    /// Writes the word of a ban into the key's stored node: a refused item changes no limit state.
     #[cold]
-    pub fn write_ban(&self, transaction: &mut Transaction<'_>, ban_until: Millis) {
+    pub fn write_ban(&self, transaction: &mut Transaction<'_>, ban: u64) {
         let nodes = self.nodes(transaction);
         let rules = self.rules;
-        self.with_states(transaction, nodes, |states| rules.set_ban_until(states, ban_until));
+        self.with_states(transaction, nodes, |states| rules.set_ban_word(states, ban));
         // There was a place when the ban was started, so there is one now.
         let _ = self.write(transaction, nodes, Scope::Key);
     }

@@ -4,6 +4,7 @@
 
 use crate::base::clock::Millis;
 use crate::key::KeyField;
+use crate::limit::Verdict;
 use crate::service::{Answer, Answers, Outcome, Request, Service};
 use crate::store::counter::refuser;
 use crate::store::{RefusedKey, RefusedSketches, RefusedUpdate};
@@ -33,10 +34,35 @@ pub struct RefusedItem {
     pub biz: usize,
     /// Its key.
     pub key: RefusedKey,
-    /// The limit that refused it, counted from 1. None: a ban.
-    pub limit: Option<u16>,
+    /// What refused it.
+    pub refuser: Refuser,
     /// The lane of its exchange, if it was one of several.
     pub lane: Option<usize>,
+}
+
+/// What refuses an Update. Limits are counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refuser {
+    /// A limit, also where the refusal starts a ban.
+    Limit(u16),
+    /// The ban that this limit has started.
+    Ban(u16),
+}
+
+impl Refuser {
+    fn of(verdict: &Verdict) -> Refuser {
+        match verdict.banned_by {
+            0 => Refuser::Limit(verdict.limit),
+            limit => Refuser::Ban(limit),
+        }
+    }
+
+    fn number(self) -> usize {
+        match self {
+            Refuser::Limit(limit) => refuser(Some(limit)),
+            Refuser::Ban(_) => refuser(None),
+        }
+    }
 }
 
 impl Service {
@@ -79,13 +105,13 @@ impl Service {
                 continue;
             }
             let Some(entry) = self.table.get(biz) else { continue };
-            let limit = (!verdict.banned).then_some(verdict.limit);
+            let refuser = Refuser::of(verdict);
             let key = entry.refused_key(request.bytes(item).key, key);
-            let refusal = RefusedUpdate { row: entry.row, refuser: refuser(limit), key: &key };
+            let refusal = RefusedUpdate { row: entry.row, refuser: refuser.number(), key: &key };
             self.handle.count_refusal(&refusal, sketches, now);
             if sample.room > 0 {
                 sample.room -= 1;
-                kept.push(RefusedItem { biz, key, limit, lane });
+                kept.push(RefusedItem { biz, key, refuser, lane });
             } else {
                 sample.left_out += 1;
             }

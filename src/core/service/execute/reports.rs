@@ -1,4 +1,5 @@
-//! Uses without a lease, told to the courier at once by wants that nobody waits for.
+//! Uses without a lease, and uses given back, told to the courier at once by wants that nobody
+//! waits for.
 //!
 //! Invariant: a bounded number of them is under way. A round over all nodes finds what more there
 //! is to tell.
@@ -16,18 +17,19 @@ const REPORTS_MAX: usize = 256;
 pub(in crate::service) struct Reports(Vec<Ticket>);
 
 impl Service {
-    /// Tells of these resolved items if some have used something without a lease: by force, or as
-    /// their biz says of a lease that does not come. They want nothing, for nobody.
+    /// Tells of these resolved items if some have used something without a lease, by force or as
+    /// their biz says of a lease that does not come, or have given something back. They want
+    /// nothing, for nobody.
     #[inline]
     pub(super) fn report_uses(&mut self, request: &Request, resolved: Range<usize>) {
-        if self.table.lease_clock().has_overspent() {
+        if self.table.lease_clock().has_news() {
             self.push_reports(request, resolved);
         }
     }
 
     #[cold]
     fn push_reports(&mut self, request: &Request, resolved: Range<usize>) {
-        self.table.lease_clock().take_overspent();
+        self.table.lease_clock().take_news();
         let Some(wants) = self.handle.wants() else { return };
         let Reports(reports) = &mut self.reports;
         reports.retain(|&ticket| wants.poll(ticket).is_none());

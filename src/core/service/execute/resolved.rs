@@ -73,8 +73,10 @@ pub(super) enum WaitState {
     /// It has just come.
     #[default]
     New,
-    /// What it wanted is answered.
+    /// The ledger has answered.
     Parked,
+    /// It has waited, and no ledger has answered: it was for a record, or is to ask again.
+    Unheard,
     /// It has waited as long as it may.
     Late,
     /// The cluster cannot be reached.
@@ -224,7 +226,7 @@ impl Resolved {
         match self.wait {
             _ if self.is_query => Spending::Ask,
             WaitState::New => Spending::New,
-            WaitState::Parked => Spending::Parked,
+            WaitState::Parked | WaitState::Unheard => Spending::Parked,
             WaitState::Late => entry.spending_when_late(),
             WaitState::CutOff => Spending::CutOff,
         }

@@ -20,7 +20,7 @@ pub(super) enum WaitOutcome {
 impl WaitOutcome {
     pub fn of(state: WaitState) -> WaitOutcome {
         match state {
-            WaitState::New | WaitState::Parked => WaitOutcome::Answered,
+            WaitState::New | WaitState::Parked | WaitState::Unheard => WaitOutcome::Answered,
             WaitState::Late => WaitOutcome::Missed,
             WaitState::CutOff => WaitOutcome::Unreachable,
         }

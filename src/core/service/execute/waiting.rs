@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::atomic::Lacking;
-use super::resolved::WaitState;
+use super::resolved::{EarlyAnswer, WaitState};
 use super::tally::WaitOutcome;
 use crate::base::clock::{self, Millis};
 use crate::conf::Scope;
@@ -24,12 +24,23 @@ pub struct ItemWait {
     item: usize,
     /// It waits for a record, not for a lease.
     is_for_record: bool,
-    /// What it wants. None: that is answered.
+    /// What it wants. None: nothing any more.
     ticket: Option<Ticket>,
-    /// The cluster cannot be reached.
-    is_cut_off: bool,
+    /// A ledger has answered.
+    has_ledger_answered: bool,
+    /// Why it waits no longer, though nothing has come.
+    end: Option<WaitEnd>,
     /// When it is late, CLOCK_BOOTTIME.
     late_ms: u64,
+}
+
+/// Why an item cannot get what it wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WaitEnd {
+    /// The cluster cannot be reached.
+    CutOff,
+    /// Its node has no room.
+    Full,
 }
 
 /// What an item lacks.
@@ -58,8 +69,8 @@ pub(in crate::service) struct Waits {
     requests: u64,
     /// When the exchange that goes on now is late, CLOCK_BOOTTIME. None: it is new.
     late_ms: Option<u64>,
-    /// The positions of its items that are cut off, if it is atomic.
-    cut_off: Vec<usize>,
+    /// The positions of its items that get nothing, and why, if it is atomic.
+    ended: Vec<(usize, WaitEnd)>,
     /// Wants have been pushed since the courier was last called.
     pub(super) has_pushed: bool,
 }
@@ -236,7 +247,12 @@ impl Service {
         };
         if let Some(result) = heard {
             wait.ticket = None;
-            wait.is_cut_off |= result == WantResult::Unreachable;
+            wait.has_ledger_answered = result == WantResult::Answered && !wait.is_for_record;
+            wait.end = match result {
+                WantResult::Unreachable => Some(WaitEnd::CutOff),
+                WantResult::Full => Some(WaitEnd::Full),
+                WantResult::Answered | WantResult::Unserved | WantResult::Lost => wait.end,
+            };
         }
     }
 
@@ -244,10 +260,11 @@ impl Service {
     fn waited(&self, wait: &ItemWait) -> Option<WaitState> {
         let is_late = self.table.lease_clock().boot_ms() >= wait.late_ms;
         match wait {
-            ItemWait { is_cut_off: true, .. } => Some(WaitState::CutOff),
+            ItemWait { end: Some(WaitEnd::CutOff), .. } => Some(WaitState::CutOff),
             _ if is_late => Some(WaitState::Late),
-            ItemWait { ticket: None, .. } => Some(WaitState::Parked),
-            _ => None,
+            ItemWait { ticket: Some(_), .. } => None,
+            ItemWait { has_ledger_answered: false, .. } => Some(WaitState::Unheard),
+            _ => Some(WaitState::Parked),
         }
     }
 
@@ -263,6 +280,12 @@ impl Service {
             return;
         };
         self.take_back(&mut wait);
+        if wait.end == Some(WaitEnd::Full) {
+            let answer = &mut answers.items[wait.item];
+            answer.biz = self.conf.map.find_biz(request.biz(&request.items()[wait.item]));
+            answer.result = Err(ItemError::Full);
+            return self.count_wait(WaitOutcome::Missed);
+        }
         let before = self.waits.own.len();
         (self.waits.state, self.waits.late_ms) = (state, Some(wait.late_ms));
         let item = &request.items()[wait.item];
@@ -292,26 +315,43 @@ impl Service {
         }
         waits.iter_mut().for_each(|wait| self.take_back(wait));
         // Only the items whose ledgers cannot be reached are cut off.
-        let cut_off = waits.iter().filter(|wait| wait.is_cut_off).map(|wait| wait.item);
-        self.waits.cut_off.extend(cut_off);
-        self.waits.state = if is_late { WaitState::Late } else { WaitState::Parked };
+        let ended = waits.iter().filter_map(|wait| Some((wait.item, wait.end?)));
+        self.waits.ended.extend(ended);
+        let is_heard = |wait: &ItemWait| wait.has_ledger_answered || wait.end.is_some();
+        self.waits.state = if is_late {
+            WaitState::Late
+        } else if waits.iter().all(is_heard) {
+            WaitState::Parked
+        } else {
+            WaitState::Unheard
+        };
         self.waits.late_ms = Some(late_ms);
         answers.clear();
         self.run_atomic(request, now, answers);
         if self.waits.own.is_empty() {
-            let is_cut_off = !self.waits.cut_off.is_empty();
-            let state = if is_cut_off { WaitState::CutOff } else { self.waits.state };
-            self.count_wait(WaitOutcome::of(state));
+            let has_met = |end| self.waits.ended.iter().any(|&(_, own)| own == end);
+            self.count_wait(if has_met(WaitEnd::Full) {
+                WaitOutcome::Missed
+            } else if has_met(WaitEnd::CutOff) {
+                WaitOutcome::Unreachable
+            } else {
+                WaitOutcome::of(self.waits.state)
+            });
         }
-        self.waits.cut_off.clear();
+        self.waits.ended.clear();
     }
 
-    /// Marks the items of an atomic request that are cut off, once all are resolved.
+    /// Marks the items of an atomic request that get nothing, once all are resolved.
     #[inline]
-    pub(super) fn note_cut_off(&mut self) {
-        for &item in &self.waits.cut_off {
+    pub(super) fn note_ended(&mut self) {
+        for &(item, end) in &self.waits.ended {
             let resolved = &mut self.scratch.resolved[item];
-            resolved.wait = WaitState::CutOff;
+            match end {
+                WaitEnd::CutOff => resolved.wait = WaitState::CutOff,
+                WaitEnd::Full => {
+                    resolved.settled.get_or_insert(EarlyAnswer::Failed(ItemError::Full));
+                }
+            }
         }
     }
 
@@ -358,6 +398,10 @@ impl Service {
         let new_ms = self.table.lease_clock().boot_ms().saturating_add(wait_ms);
         let late_ms = self.waits.late_ms.unwrap_or(new_ms);
         let count = request.items()[item].count.unwrap_or(0);
+        let kind = match kind {
+            WantKind::Update if count < 0 => WantKind::Window,
+            kind => kind,
+        };
         let want = Want {
             kind,
             key_word: node::key_word(entry.id, key.form() as u8, key.bytes()),
@@ -371,7 +415,15 @@ impl Service {
         self.waits.has_pushed = true;
         self.waits.room = self.waits.room.saturating_sub(usize::from(is_first));
         let is_for_record = kind == WantKind::Fetch;
-        Some(ItemWait { item, is_for_record, ticket: Some(ticket), is_cut_off: false, late_ms })
+        let ticket = Some(ticket);
+        Some(ItemWait {
+            item,
+            is_for_record,
+            ticket,
+            has_ledger_answered: false,
+            end: None,
+            late_ms,
+        })
     }
 
     /// An atomic request lacks something: it waits for all of it, or is `busy`. All is wanted until

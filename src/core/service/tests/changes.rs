@@ -4,7 +4,7 @@
 use std::os::unix::fs::FileExt;
 
 use crate::service::{Command, ItemError, Role, Service};
-use crate::store::{Runtime, Unserved};
+use crate::store::{Closed, Runtime, Unserved};
 use crate::testing::{Ask, World, request};
 
 const NOW: u64 = 1_700_000_000_000;
@@ -140,7 +140,7 @@ fn a_quarantine_lasts_until_a_scan() {
     assert_eq!(update(&mut service, "other", "a"), Ok(1));
     drop(service);
     // A clean end does not mark it clean.
-    assert!(crate::store::close_clean(&world.conf).unwrap());
+    assert_eq!(crate::store::close_clean(&world.conf).unwrap(), Closed::Clean);
     assert_eq!(world.prepare().scanned, ["one"]);
     world.publish(TWO_GROUPS, 2);
     assert_eq!(update(&mut world.attach(), "stays", "a"), Ok(2));
@@ -151,9 +151,9 @@ fn a_clean_end_leaves_nothing_to_scan_and_nobody_attaches_after_it() {
     let world = World::new(TWO_GROUPS);
     let mut service = world.attach();
     update(&mut service, "stays", "a").unwrap();
-    assert!(!crate::store::close_clean(&world.conf).unwrap(), "somebody is attached");
+    assert_eq!(crate::store::close_clean(&world.conf).unwrap(), Closed::Attached);
     drop(service);
-    assert!(crate::store::close_clean(&world.conf).unwrap());
+    assert_eq!(crate::store::close_clean(&world.conf).unwrap(), Closed::Clean);
     let error = Service::attach(&world.dir, Role::Program).unwrap_err().to_string();
     assert!(error.contains("is the server running"), "{error}");
     std::fs::remove_file(Runtime::path_in(&world.dir)).unwrap();

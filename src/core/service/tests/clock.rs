@@ -140,12 +140,14 @@ fn no_step_locks_a_key_out_for_longer_than_two_intervals() {
 fn no_step_makes_a_ban_longer_than_it_was_to_be() {
     let world = World::new(MAP);
     let mut service = world.attach();
-    for (step, now) in steps().zip(moments()) {
-        use_up(&mut service, "bans", "a", now);
-        let banned = service.update("bans", "a", now);
+    // Each with a key of its own, at one moment: a record holds the end of a ban until 2527 only.
+    for (nth, step) in steps().enumerate() {
+        let (key, now) = (&*nth.to_string(), NOW);
+        use_up(&mut service, "bans", key, now);
+        let banned = service.update("bans", key, now);
         assert!(banned.banned && banned.retry_ms == Some(BAN));
         let stepped = now.checked_add_signed(step).unwrap();
-        let mut ask = |at| service.one(Command::Query, "bans", "a", 1, at).unwrap();
+        let mut ask = |at| service.one(Command::Query, "bans", key, 1, at).unwrap();
         let first = ask(stepped);
         // Before its start the ban would end later than one started now, so it is void. A second is
         // allowed, by which ticks may have read their clocks apart.

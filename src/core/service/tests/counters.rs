@@ -317,3 +317,22 @@ fn items_of_a_request_that_meets_a_reload_are_counted_where_they_belong() {
     let updates = |id| items(&world, BizKey::Id(id))[1][0];
     assert_eq!([1, 2, 3].map(updates), [2, 4, 0]);
 }
+
+#[test]
+fn a_process_in_the_slot_of_another_one_has_none_of_its_clients() {
+    let world = World::new(&map(&[(1, "a")]));
+    let service = world.attach();
+    let counters = service.handle().counters().expect("its own");
+    counters.set_open(3);
+    counters.set_parked(2);
+    let clients = || {
+        let runtime = world.runtime();
+        let counts = |slot: u32| runtime.slot_counts(slot);
+        let all: Vec<_> = runtime.slots().iter().map(|slot| counts(slot.slot)).collect();
+        all.iter().map(|counts| (counts.connections, counts.parked)).collect::<Vec<_>>()
+    };
+    assert_eq!(clients(), [(3, 2)]);
+    drop(service);
+    let _service = world.attach();
+    assert_eq!(clients(), [(0, 0)]);
+}

@@ -218,7 +218,7 @@ fn run_case(case: &Case, world: &World, kill_at: u64) -> u64 {
         crash::arm(kill_at);
         let step = service.move_nodes("g", &mut MovePass::default(), 1000, NOW);
         let stores = crash::disarm();
-        assert_eq!(step, Ok(MoveStep::Over { left: 0 }));
+        assert_eq!(step, Ok(MoveStep::Over { left: 0, awaiting: 0 }));
         return stores;
     }
     crash::arm(kill_at);

@@ -121,7 +121,7 @@ fn a_record_of_an_earlier_build_counts_lifts_as_it_was_written() {
     assert!(clock::now() - begun_ms < MINUTE, "{begun_ms}");
     let until_ms = begun_ms + 60 * MINUTE;
     let word = record.states.iter_mut().find(|word| **word == until_ms).expect("without lifts");
-    *word = Ban { until_ms, lifts: 2 }.word();
+    *word = Ban { until_ms, limit: 0, lifts: 2 }.word();
     let kept = [(key, record.encode(&key))];
     for (count, is_banned) in [(0, false), (1, false), (2, true)] {
         assert_eq!(Machine::lifted(count, 1).takes_ban(&kept), is_banned, "{count}");

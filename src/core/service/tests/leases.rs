@@ -4,8 +4,11 @@ use super::moving::move_all;
 use crate::base::clock;
 use crate::conf::{KeyType, Scope};
 use crate::key::{KeyField, KeyRef, MAX_KEY_WORDS, Seed};
-use crate::lease::{Kind, Lease};
-use crate::service::{Command, ItemError, LeaseKey, LeaseMoment, LeasedLimit, Service};
+use crate::lease::{Holding, Incarnation, Kind, Lease};
+use crate::service::{
+    Command, ItemError, LeaseKey, LeaseMoment, LeasePass, LeasedLimit, MovePass, MoveStep, Service,
+};
+use crate::store::Moves;
 use crate::store::layout::node;
 use crate::testing::World;
 
@@ -25,20 +28,21 @@ const MAP: &str = r#"<map>
     <override key="large" limit="1" max="99"/></biz>
 </map>"#;
 
-struct Host {
-    world: World,
-    service: Service,
+/// A host whose courier is played by hand.
+pub(super) struct Host {
+    pub world: World,
+    pub service: Service,
     boot_ms: u64,
 }
 
 /// A key as a node holds it.
-fn key_of(biz: u32, text: &str) -> LeaseKey {
+pub(super) fn key_of(biz: u32, text: &str) -> LeaseKey {
     let mut key = KeyField::default();
     key.encode(KeyType::String, text.as_bytes(), 64, Seed([0; 2])).unwrap();
     named(biz, &key.key())
 }
 
-fn named(biz: u32, key: &KeyRef<'_>) -> LeaseKey {
+pub(super) fn named(biz: u32, key: &KeyRef<'_>) -> LeaseKey {
     let mut field = [0; MAX_KEY_WORDS];
     field[..key.words().len()].copy_from_slice(key.words());
     LeaseKey { key_word: node::key_word(biz, key.form() as u8, key.bytes()), field }
@@ -46,20 +50,34 @@ fn named(biz: u32, key: &KeyRef<'_>) -> LeaseKey {
 
 impl Host {
     fn new() -> Host {
-        let world = World::shared(MAP);
+        Host::of(MAP)
+    }
+
+    pub fn of(map: &str) -> Host {
+        let world = World::shared(map);
         let service = world.attach();
         Host { world, service, boot_ms: clock::boot_ms() }
     }
 
-    fn moment(&self) -> LeaseMoment {
+    /// One with a lease of 7, whose group begins to move; and its incarnation before that.
+    fn moving() -> (Host, LeaseKey, Incarnation) {
+        let (mut host, key) = (Host::new(), key_of(1, "k"));
+        host.grant(&key, 7).unwrap();
+        let before = host.service.incarnation();
+        host.world.begin_moves(&larger(), 2);
+        host.service.begin_tick();
+        (host, key, before)
+    }
+
+    pub fn moment(&self) -> LeaseMoment {
         LeaseMoment { boot_ms: self.boot_ms, wall_ms: NOW, ledger_ms: NOW }
     }
 
-    fn limits(&mut self, key: &LeaseKey) -> Result<Vec<LeasedLimit>, ItemError> {
+    pub fn limits(&mut self, key: &LeaseKey) -> Result<Vec<LeasedLimit>, ItemError> {
         self.service.with_leases(key, self.moment(), |limits| limits.to_vec())
     }
 
-    fn change(
+    pub fn change(
         &mut self,
         key: &LeaseKey,
         change: impl Fn(&mut LeasedLimit),
@@ -67,7 +85,8 @@ impl Host {
         self.service.with_leases(key, self.moment(), |limits| limits.iter_mut().for_each(&change))
     }
 
-    fn grant(&mut self, key: &LeaseKey, allowance: u64) -> Result<(), ItemError> {
+    /// Grants so many uses of each limit.
+    pub fn grant(&mut self, key: &LeaseKey, allowance: u64) -> Result<(), ItemError> {
         let (boot_ms, incarnation) = (self.boot_ms, self.service.incarnation());
         self.change(key, |limit| {
             let (end_ms, gone_ms) = (boot_ms + 60_000, boot_ms + 60_000);
@@ -128,7 +147,7 @@ fn an_item_of_two_scopes_is_one_transaction() {
     assert_ne!(limits[1].shape, limits[2].shape);
     host.change(&key, |limit| {
         if limit.scope == Scope::Biz {
-            limit.holding.lease.allowance = 5;
+            (limit.holding.lease.window, limit.holding.lease.allowance) = (1, 5);
         }
     })
     .unwrap();
@@ -221,34 +240,215 @@ fn a_biz_that_is_no_longer_shared_starts_fresh() {
     assert_eq!(host.limits(&key), Err(ItemError::UnknownBiz));
 }
 
+/// A group with other key-nodes, and room for more.
+fn larger() -> String {
+    MAP.replace("key-nodes=\"1\" chain=\"4\"", "key-nodes=\"3\" chain=\"8\"")
+}
+
 #[test]
-fn leases_are_void_from_the_moment_when_their_group_begins_to_move() {
+fn leases_move_with_their_group_and_so_does_a_message_on_its_way() {
     let mut host = Host::new();
-    let key = key_of(1, "k");
+    let (key, idle) = (key_of(1, "k"), key_of(1, "idle"));
     let update = |host: &mut Host, count| {
         host.service.one(Command::Update, "one", "k", count, clock::now()).map(|one| one.limited)
     };
     host.grant(&key, 7).unwrap();
+    host.grant(&idle, 5).unwrap();
+    let send = |limit: &mut LeasedLimit| {
+        limit.holding.lease.seq = 77;
+        limit.holding.lease.in_flight = true;
+        limit.holding.lease.sent_extra = 2;
+    };
+    host.change(&idle, send).unwrap();
     assert_eq!(update(&mut host, 3), Ok(false));
     let before = host.service.incarnation();
-    let larger = MAP.replace("key-nodes=\"1\" chain=\"4\"", "key-nodes=\"3\" chain=\"8\"");
-    host.world.begin_moves(&larger, 2);
+    let found = |host: &mut Host| {
+        [&key, &idle]
+            .map(|key| host.limits(key).unwrap().iter().map(|limit| limit.holding).collect())
+    };
+    let mut held: [Vec<Holding>; 2] = found(&mut host);
+    host.world.begin_moves(&larger(), 2);
     host.service.begin_tick();
-    let moving = host.service.incarnation();
-    assert_ne!(moving, before, "the ledger counts the unspent uses of before as spent");
-    assert_eq!(update(&mut host, 1), Ok(true), "there is no lease, and none can be had here");
-
-    // The courier is granted another one, in the files that the record moves to.
-    host.grant(&key, 2).unwrap();
-    let spent = |host: &mut Host| host.limits(&key).unwrap()[0].holding.used;
-    let carried = spent(&mut host);
+    assert_eq!(host.service.incarnation(), before);
+    assert_eq!(found(&mut host), held, "where they were");
     assert_eq!(update(&mut host, 1), Ok(false));
-    assert_eq!(spent(&mut host), carried + 1);
+    held[0][0].used += 1;
+    held[0][0].lease.used_ms = found(&mut host)[0][0].lease.used_ms;
+    assert_eq!(found(&mut host), held, "the one that was used has moved");
     move_all(&mut host.world.attach(), clock::now());
-    host.world.end_moves(&larger, 3);
+    assert_eq!(found(&mut host), held, "both have");
+    host.world.end_moves(&larger(), 3);
     host.service.begin_tick();
-    assert_eq!(host.service.incarnation(), moving, "it changes once");
-    assert_eq!(spent(&mut host), carried + 1);
-    assert_eq!(update(&mut host, 1), Ok(false));
+    assert_eq!((host.service.incarnation(), found(&mut host)), (before, held));
+    // The answer finds the message that was sent before.
+    host.change(&idle, |limit| assert_eq!(limit.holding.lease.seq, 77)).unwrap();
+    assert_eq!(update(&mut host, 3), Ok(false));
+    assert_eq!(update(&mut host, 1), Ok(true));
     host.world.verify();
+}
+
+#[test]
+fn a_move_that_is_killed_and_goes_on_keeps_the_leases() {
+    // After each of these steps everything is killed.
+    for kill_after in 0..5 {
+        let (host, _, before) = Host::moving();
+        if kill_after > 0 {
+            move_all(&mut host.world.attach(), clock::now());
+        }
+        let runtime = host.world.runtime();
+        let [next, former] = runtime.named_groups("g")[..] else { panic!("two groups") };
+        if kill_after > 1 {
+            host.world.publish_shared(&larger(), 3);
+            runtime.forget_group(former.id);
+        }
+        if kill_after > 2 {
+            runtime.forget_former(next.id);
+        }
+        if kill_after > 3 {
+            let next = crate::store::group::next_path_of(&host.world.dir, "g", 0);
+            std::fs::rename(next, crate::store::path_of(&host.world.dir, "g", 0)).unwrap();
+        }
+        let world = host.world;
+        drop(host.service);
+        let begin = ["g".to_owned()].into();
+        let prepared = world.prepare_moving(&Moves { begin, ..Moves::default() });
+        assert!(prepared.unserved.is_empty(), "{prepared:?}");
+        assert_eq!(prepared.moving.len(), usize::from(kill_after < 2), "{kill_after}");
+        assert_eq!(world.runtime().named_groups("g")[0].id, next.id);
+        let mut service = world.attach();
+        assert_eq!(service.incarnation(), before, "{kill_after}");
+        let limited = service.one(Command::Update, "one", "k", 7, clock::now()).unwrap().limited;
+        assert!(!limited, "{kill_after}");
+        world.verify();
+    }
+}
+
+#[test]
+fn a_replaced_file_of_a_group_voids_its_leases_whether_it_moves_or_not() {
+    let mut host = Host::new();
+    host.grant(&key_of(1, "k"), 7).unwrap();
+    let mut had = vec![host.service.incarnation()];
+    let replace = |path: std::path::PathBuf| {
+        let copy = path.with_extension("copy");
+        std::fs::copy(&path, &copy).unwrap();
+        std::fs::rename(copy, path).unwrap();
+    };
+    let (path_of, next_path_of) = (crate::store::path_of, crate::store::group::next_path_of);
+    let Host { mut world, service, .. } = host;
+    drop(service);
+    let dir = world.dir.clone();
+    let mut expect_void = |world: &World, is_void| {
+        let begin = ["g".to_owned()].into();
+        let prepared = world.prepare_moving(&Moves { begin, ..Moves::default() });
+        assert!(prepared.unserved.is_empty(), "{prepared:?}");
+        let mut service = world.attach();
+        assert_eq!(!had.contains(&service.incarnation()), is_void, "{}", had.len());
+        had.push(service.incarnation());
+        let one = service.one(Command::Update, "one", "k", 1, clock::now()).unwrap();
+        assert!(one.limited, "a lease that may have been spent");
+    };
+    replace(path_of(&dir, "g", 0));
+    expect_void(&world, true);
+    world.begin_moves(&larger(), 2);
+    expect_void(&world, false);
+    replace(path_of(&dir, "g", 0));
+    expect_void(&world, true);
+    replace(next_path_of(&dir, "g", 0));
+    expect_void(&world, true);
+    move_all(&mut world.attach(), clock::now());
+    world.end_moves(&larger(), 3);
+    expect_void(&world, false);
+    replace(path_of(&dir, "g", 0));
+    expect_void(&world, true);
+    // A scan finds what has moved in the former files again, and their leases were spent since.
+    let smaller = MAP.replace("node-size=\"512\"", "node-size=\"1024\"");
+    world.begin_moves(&smaller, 4);
+    expect_void(&world, false);
+    let runtime = world.runtime();
+    let former = runtime.named_groups("g")[0].former;
+    runtime.quarantine_groups(|id| Some(id) == former);
+    expect_void(&world, true);
+}
+
+#[test]
+fn a_lease_that_finds_no_place_stays_where_it_is_and_the_courier_changes_it_there() {
+    let large = MAP.replace("key-nodes=\"1\" chain=\"4\"", "key-nodes=\"8\" chain=\"8\"");
+    // Records become longer, too: a limit more needs no place until it has a lease.
+    let (limit, more) = ("max=\"10\"/></biz>", "<limit policy=\"total\" max=\"9\"/></biz>");
+    let small = MAP.replace("chain=\"4\"", "chain=\"8\"");
+    let small = small.replacen(limit, &limit.replace("</biz>", more), 1);
+    let mut host = Host::of(&large);
+    let keys: Vec<LeaseKey> = (0..20).map(|nth| key_of(1, &format!("k{nth}"))).collect();
+    for key in &keys {
+        host.grant(key, 5).unwrap();
+    }
+    host.world.begin_moves(&small, 2);
+    host.service.begin_tick();
+    let mut pass = MovePass::default();
+    let mut left = |host: &mut Host| match host
+        .service
+        .move_nodes("g", &mut pass, 1_000, clock::now())
+        .unwrap()
+    {
+        MoveStep::Over { left, .. } => left,
+        step => panic!("{step:?}"),
+    };
+    assert_eq!(left(&mut host), 12);
+    assert_eq!(host.world.former_nodes(), 12);
+    let bind = |limits: &mut [LeasedLimit]| {
+        limits[0].holding.lease.seq += 1;
+        limits[0].holding.lease.in_flight = true;
+    };
+    let (mut lease_pass, mut found) = (LeasePass::default(), Vec::new());
+    let moment = host.moment();
+    while !host.service.lease_pass(&mut lease_pass, 3, |service, key| {
+        service.with_leases(key, moment, bind).unwrap();
+        found.push(*key);
+        true
+    }) {}
+    found.sort_unstable();
+    let mut sorted = keys.clone();
+    sorted.sort_unstable();
+    assert_eq!((found, host.world.former_nodes()), (sorted, 12));
+    host.world.verify();
+    // As leases end the others move, as they are.
+    let (boot_ms, staying) = (host.boot_ms, 5);
+    for key in &keys[staying..] {
+        let end = |limit: &mut LeasedLimit| {
+            limit.holding.lease.in_flight = false;
+            (limit.holding.lease.end_ms, limit.holding.lease.gone_ms) = (boot_ms, boot_ms);
+        };
+        host.change(key, end).unwrap();
+    }
+    assert_eq!((left(&mut host), host.world.former_nodes()), (0, 0));
+    for key in &keys[..staying] {
+        let lease = host.limits(key).unwrap()[0].holding.lease;
+        assert_eq!((lease.allowance, lease.seq, lease.in_flight), (5, 1, true));
+    }
+    host.world.verify();
+}
+
+#[test]
+fn a_pass_finds_each_lease_whenever_its_record_moves() {
+    for moves_after in 0..8 {
+        let (mut host, key, _) = Host::moving();
+        let (mut pass, mut found, mut steps) = (LeasePass::default(), Vec::new(), 0);
+        loop {
+            if steps == moves_after {
+                let update = host.service.one(Command::Update, "one", "k", 1, clock::now());
+                assert!(!update.unwrap().limited);
+                assert_eq!(host.world.former_nodes(), 0);
+            }
+            steps += 1;
+            let each = |_: &mut Service, key: &LeaseKey| {
+                found.push(*key);
+                true
+            };
+            if host.service.lease_pass(&mut pass, 1, each) {
+                break;
+            }
+        }
+        assert!(found.contains(&key), "after {moves_after} of {steps} steps");
+        assert!(steps < 8, "it moved before the pass was over or after that");
+    }
 }

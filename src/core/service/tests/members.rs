@@ -3,6 +3,7 @@
 mod remembered;
 
 use crate::service::{Command, ItemError, ItemOptions, Request, Service, Verdict};
+use crate::store::Closed;
 use crate::testing::World;
 
 const NOW: u64 = 1_700_000_000_000;
@@ -183,7 +184,7 @@ fn a_mover_that_does_not_know_the_key_of_the_members_waits_until_it_does() {
     world.runtime().damage_cluster_keys();
     let mut without = world.attach();
     let step = without.move_nodes("g", &mut MovePass::default(), 10_000, NOW).unwrap();
-    assert_eq!(step, MoveStep::Over { left: 1 });
+    assert_eq!(step, MoveStep::Over { left: 1, awaiting: 0 });
     drop(without);
     world.runtime().set_cluster_keys(keys);
     move_all(&mut world.attach(), NOW);
@@ -204,7 +205,7 @@ fn a_migration_takes_members_along_that_were_hashed_under_the_clusters_key() {
     ] {
         let world = World::shared(&backed_up(FROM, 2));
         fill_devices(&world);
-        assert!(crate::store::close_clean(&world.conf).unwrap());
+        assert_eq!(crate::store::close_clean(&world.conf).unwrap(), Closed::Clean);
         let keys = world.runtime().cluster_keys().expect("stored");
         if !knows_keys {
             world.runtime().damage_cluster_keys();

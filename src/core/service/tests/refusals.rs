@@ -1,7 +1,7 @@
 //! Refused Updates. Invariant: each is counted once, by what has refused it and by its key, and
 //! nothing else is.
 
-use crate::service::{Command, Exchange, ItemOptions, Stage};
+use crate::service::{Command, Exchange, ItemOptions, Refuser, Stage};
 use crate::store::counter::{BizKey, REFUSERS};
 use crate::store::{RefusedKeys, Window};
 use crate::testing::{Ask, World, request};
@@ -25,6 +25,15 @@ const MAP: &str = "<map>
     <limit policy='interval' interval='1m' max='1'/></biz>
   <biz id='6' name='secret' key='digest'>
     <limit policy='interval' interval='1m' max='1'/></biz>
+</map>";
+
+const BANS: &str = "<map>
+  <group name='g' files='1' key-nodes='64' chain='8' node-size='256' key-bytes='16'/>
+  <biz id='1' name='two' key='string'>
+    <limit policy='count'/>
+    <limit policy='interval' interval='1m' max='1' ban='1m'/>
+    <limit policy='interval' interval='10m' max='2' ban='1h'/>
+  </biz>
 </map>";
 
 fn refusals(world: &World, id: u32) -> [u64; REFUSERS] {
@@ -56,7 +65,7 @@ fn what_refuses_is_counted() {
     let two = refusals(&world, 1);
     assert_eq!((two[1], two[2]), (1, 3), "by the first and the second limit");
     let ban = refusals(&world, 2);
-    assert_eq!((ban[0], ban[1]), (4, 0), "by the ban, that which starts it included");
+    assert_eq!((ban[0], ban[1]), (3, 1), "that which starts the ban by its limit");
     for id in 1..=6 {
         let all = refusals(&world, id).iter().sum::<u64>();
         let of_keys = refused(&world, id).keys.iter().map(|found| found.refused).sum::<u64>();
@@ -64,6 +73,40 @@ fn what_refuses_is_counted() {
         assert_eq!(of_keys, all, "{id}");
     }
     assert_eq!(keys(&world, 1), [("a".to_owned(), 3), ("b".to_owned(), 1)]);
+}
+
+#[test]
+fn what_starts_a_ban_counts_to_its_limit_and_what_follows_to_the_ban_of_that_limit() {
+    let world = World::new(BANS);
+    let mut service = world.attach();
+    let mut ask = |key: &str, count: i32, minutes: u64| {
+        service.refusal_sample_mut().room = 1;
+        let now = NOW + minutes * 60_000;
+        let verdict = service.one(Command::Update, "two", key, count, now).unwrap();
+        let refuser = service.take_refusals().first().map(|item| item.refuser);
+        (refuser, verdict.limit)
+    };
+    for (key, count, minutes, refuser, limit) in [
+        ("short", 1, 0, None, 2),
+        ("short", 1, 0, Some(Refuser::Limit(2)), 2),
+        ("short", 1, 0, Some(Refuser::Ban(2)), 2),
+        ("both", 3, 0, Some(Refuser::Limit(2)), 2),
+        ("both", 1, 0, Some(Refuser::Ban(3)), 3),
+        ("long", 1, 0, None, 2),
+        ("long", 1, 2, None, 2),
+        ("long", 1, 4, Some(Refuser::Limit(3)), 3),
+        ("long", 1, 5, Some(Refuser::Ban(3)), 3),
+        // Its window has turned: the ban refuses alone.
+        ("long", 1, 30, Some(Refuser::Ban(3)), 3),
+    ] {
+        assert_eq!(ask(key, count, minutes), (refuser, limit), "{key} after {minutes} min");
+    }
+    let counts = refusals(&world, 1);
+    assert_eq!(counts[..4], [4, 0, 2, 1], "{counts:?}");
+    // Two of one request: neither found a ban.
+    let two = [Ask("two", "other", 3), Ask("two", "other", 3)];
+    service.answers(&request(Command::Update, true, &two), NOW);
+    assert_eq!(refusals(&world, 1)[..4], [4, 0, 4, 1]);
 }
 
 #[test]
@@ -95,7 +138,7 @@ fn all_ways_of_running_count() {
 fn keys_are_kept_as_text_where_they_fit() {
     let world = World::new(MAP);
     let mut service = world.attach();
-    let (fits, long) = ("k".repeat(24), "k".repeat(25));
+    let (fits, long) = ("k".repeat(40), "k".repeat(41));
     for (biz, key) in [
         ("two", fits.as_str()),
         ("two", long.as_str()),

@@ -44,6 +44,20 @@ fn machines_of_one_secret_name_a_key_alike() {
 }
 
 #[test]
+fn no_part_of_the_secret_stands_in_the_files_that_every_process_maps() {
+    let bytes: [u8; 32] = std::array::from_fn(|at| 0xa5 ^ (at as u8 * 7));
+    let world = of_secret(bytes);
+    assert_ne!(named(&world.attach(), 1, LONG), named(&of_secret([8; 32]).attach(), 1, LONG));
+    // The header, without the slots and the register of files.
+    let mut file = vec![0; 64 << 10];
+    let mut from = std::fs::File::open(Runtime::path_in(&world.dir)).expect("readable");
+    std::io::Read::read_exact(&mut from, &mut file).expect("so long");
+    // Words are stored at their places.
+    let stands = |part: &[u8]| file.chunks_exact(8).any(|word| word == part);
+    assert!(!bytes.chunks_exact(8).any(stands));
+}
+
+#[test]
 fn what_no_machine_shares_is_named_as_before() {
     let world = World::shared(MAP);
     let before = named(&world.attach(), 2, LONG);

@@ -132,6 +132,32 @@ fn what_asks_again_waits_no_longer_than_it_may() {
 }
 
 #[test]
+fn an_item_whose_node_has_no_room_is_full_at_once() {
+    let mut host = Host::of(MAP);
+    let mut alone = host.begin(update(&[Ask("local", "k", 1), Ask("wait", "k", 1)]));
+    host.wants().iter().for_each(|want| assert!(host.finish(want, WantResult::Full)));
+    assert_eq!(host.run(&mut alone), Stage::Answered);
+    assert_eq!(limited(&alone), [Ok(false), Err(ItemError::Full)]);
+    assert_eq!(alone.answers.items[1].biz, Some(0), "it is counted");
+    let items = [Ask("wait", "k", 1), Ask("exact", "k", 1), Ask("local", "k", 1)];
+    let mut together = host.begin(atomic(Command::Update, &items));
+    let wants = host.wants();
+    for want in &wants {
+        let key = LeaseKey::of_want(&want.want);
+        let is_exact = key.biz_id() == 5;
+        if !is_exact {
+            host.grant(want, 5);
+        }
+        assert!(host.finish(want, if is_exact { WantResult::Full } else { WantResult::Answered }));
+    }
+    assert_eq!(host.run(&mut together), Stage::Answered);
+    assert_eq!(limited(&together)[1], Err(ItemError::Full));
+    assert!(together.answers.refused);
+    assert_eq!(host.used("local"), 1, "nothing is charged");
+    change(&mut host, &wants[0], |limits| assert_eq!(limits[0].holding.used, 0));
+}
+
+#[test]
 fn no_ban_begins_for_want_of_a_lease() {
     let mut host = Host::of(MAP);
     for is_atomic in [false, true] {

@@ -259,7 +259,7 @@ fn finish_move(
         }
         growth.turn(stage, runtime, player);
         match growth::move_some(last, stage, &mut pass, 8) {
-            Some(Ok(MoveStep::Over { left: 1.. })) => return,
+            Some(Ok(MoveStep::Over { left: 1.., .. })) => return,
             step => assert!(step.is_none_or(|step| step.is_ok()), "{step:?}"),
         }
     }

@@ -8,16 +8,24 @@
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::catalog::{self, Next};
+use super::checks::{self, Checks};
 use super::file::{self, CheckpointFacts, OpenCheckpoint, Part, PassState};
 use super::pass::{FilePass, FilePassEnd, Output, Pace, Pacer};
+use super::tail::Tail;
 use crate::base::{clock, sys};
+use crate::conf::Overlay;
 use crate::store::backing::CHECKPOINT_BYTE;
-use crate::store::dirty::Side;
+use crate::store::dirty::{DirtyPages, Side};
 use crate::store::error::{Error, io_error};
 use crate::store::group::{FileSet, Group, Header};
 use crate::store::runtime::Runtime;
+
+/// For how long a group may not be served while files are prepared that it moves to.
+const UNSERVED: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Shows that no other process makes checkpoints here. Lives as long as its file is open.
 #[derive(Debug)]
@@ -75,14 +83,14 @@ impl Checkpointer {
     }
 
     /// Makes a checkpoint of each of these groups, in this order, from what is in their live files.
-    /// Groups that are not served are left out.
+    /// That of a group that is not served fails.
     pub fn pass(&mut self, names: &[String], rate: PassRate, pacer: &dyn Pacer) -> Vec<GroupPass> {
         self.groups.retain(|group| {
             names.contains(&group.header().name) && group.is_registered(&self.runtime)
         });
         let mut passes = Vec::new();
         for name in names {
-            let Some(result) = self.pass_of(name, rate, pacer) else { continue };
+            let result = self.pass_of(name, rate, pacer);
             if let Ok(Some(facts)) = &result {
                 self.runtime.set_checkpoint_time(name, facts.begun_ms);
             }
@@ -95,23 +103,32 @@ impl Checkpointer {
         passes
     }
 
-    /// A pass over the group of this name. None if it is not served. One that a move has begun
-    /// beside begins again, with the files that the group moves to.
+    /// A pass over the group of this name. One that a move has begun beside begins again, with the
+    /// files that the group moves to. What is not served for a moment is being prepared.
     fn pass_of(
         &mut self,
         name: &str,
         rate: PassRate,
         pacer: &dyn Pacer,
-    ) -> Option<Result<Option<CheckpointFacts>, Error>> {
+    ) -> Result<Option<CheckpointFacts>, Error> {
+        let begun = clock::instant();
         loop {
-            let members = match self.members_of(name) {
-                Ok(members) if members.is_empty() => return None,
-                Ok(members) => members,
-                Err(error) => return Some(Err(error)),
-            };
-            let result = self.pass_over(&members, rate, pacer);
-            if !matches!(result, Ok(None)) || self.are_all_of(name, &members) {
-                return Some(result);
+            let members = self.members_of(name)?;
+            if members.is_empty() {
+                if clock::since(begun) >= UNSERVED {
+                    return Err(Error::Quarantined { group: name.to_owned() });
+                }
+                if pacer.rest(LOOK_AGAIN) == Pace::BreakOff {
+                    return Ok(None);
+                }
+                // In a hurry nothing rests.
+                std::thread::sleep(LOOK_AGAIN);
+                continue;
+            }
+            match self.pass_over(&members, rate, pacer)? {
+                Outcome::Made(facts) => return Ok(Some(facts)),
+                Outcome::BrokenOff if self.are_all_of(name, &members) => return Ok(None),
+                Outcome::BrokenOff | Outcome::Overtaken => {}
             }
         }
     }
@@ -156,16 +173,17 @@ impl Checkpointer {
         members: &[usize],
         rate: PassRate,
         pacer: &dyn Pacer,
-    ) -> Result<Option<CheckpointFacts>, Error> {
+    ) -> Result<Outcome, Error> {
         let groups: Vec<&Group> = members.iter().map(|&member| &self.groups[member]).collect();
         let (named, next) = (groups[0].header(), groups.get(1).map(|next| next.header().id));
         if !groups.iter().all(|group| group.has_checkpoints()) {
             // The marks of one are being made.
-            return Ok(None);
+            return Ok(Outcome::BrokenOff);
         }
         // The newest one may be of other files that had the name: it stays until these have one.
         let Next { side, number, state, replaces_other } =
             catalog::next(&self.data_dir, &named.name)?;
+        let before = checks::overlay(&self.data_dir)?;
         let facts = CheckpointFacts {
             id: file::random_id(&self.data_dir)?,
             number,
@@ -191,13 +209,17 @@ impl Checkpointer {
                 return give_up(copies[nth].group, file, end);
             }
         }
+        // Behind the copies: no node in them is of a later epoch.
+        let after = checks::overlay(&self.data_dir)?;
+        copies.iter_mut().try_for_each(|copy| copy.note_epochs(&after))?;
         for OpenCheckpoint { path, file, .. } in copies.iter().flat_map(|copy| &copy.files) {
             file::sync(path, file)?;
         }
-        if !self.are_all_of(&named.name, members) {
-            // What has moved before it was copied is in files that have no copy.
+        if !self.are_all_of(&named.name, members) || after.has_cleared_since(&before) {
+            // What has moved before it was copied is in files that have no copy. Of a business
+            // whose void nodes were cleared meanwhile, some were copied before.
             copies.iter().for_each(|copy| copy.end_pass(side, facts.id));
-            return Ok(None);
+            return Ok(Outcome::Overtaken);
         }
         // Before the headers: beside a complete one it would be taken for a newer one.
         let replaced = match replaces_other {
@@ -205,12 +227,12 @@ impl Checkpointer {
             false => Ok(()),
         };
         for copy in &copies {
-            for (OpenCheckpoint { path, file, header, facts }, &pages) in
-                copy.files.iter().zip(&copy.written)
-            {
+            for (checkpoint, &pages) in copy.files.iter().zip(&copy.written) {
+                let OpenCheckpoint { path, file, header, facts, tail } = checkpoint;
                 let done =
                     CheckpointFacts { written_pages: pages, state: PassState::Complete, ..*facts };
-                file::write_header(path, file, header, done)?;
+                let tail = tail.expect("a pass gives it one");
+                file::write_header(path, file, header, (done, tail))?;
                 file::sync(path, file)?;
             }
         }
@@ -218,7 +240,7 @@ impl Checkpointer {
         copies.iter().try_for_each(Copy::end_wait)?;
         replaced?;
         let written_pages = copies.iter().flat_map(|copy| &copy.written).sum();
-        Ok(Some(CheckpointFacts { written_pages, state: PassState::Complete, ..facts }))
+        Ok(Outcome::Made(CheckpointFacts { written_pages, state: PassState::Complete, ..facts }))
     }
 
     /// Opens or creates the checkpoint files of one side, and says in each that a pass is under
@@ -235,17 +257,19 @@ impl Checkpointer {
             let options = OpenOptions::new().read(true).write(true).clone();
             let known = file::open(&self.data_dir, &header.name, (index, part), &options);
             let known = known.ok().filter(|known| known.header == header);
-            let is_known =
-                known.as_ref().is_some_and(|known| dirty.known_pass(side) == Some(known.facts.id));
+            let is_known = known.as_ref().is_some_and(|known| {
+                known.tail.is_some() && dirty.known_pass(side) == Some(known.facts.id)
+            });
             dirty.begin_pass(side);
             if !is_known {
                 dirty.fill(side);
             }
             let open = match known {
                 Some(known) => {
-                    file::write_header(&known.path, &known.file, &header, facts)?;
+                    let tail = known.tail.map_or_else(|| checks::append_empty(&known), Ok)?;
+                    file::write_header(&known.path, &known.file, &header, (facts, tail))?;
                     file::sync(&known.path, &known.file)?;
-                    known
+                    OpenCheckpoint { tail: Some(tail), ..known }
                 }
                 None => file::create(&self.data_dir, &header, part, facts)?,
             };
@@ -268,6 +292,14 @@ struct Copy<'a> {
     written: Vec<u64>,
 }
 
+/// What became of a pass over a group.
+enum Outcome {
+    Made(CheckpointFacts),
+    BrokenOff,
+    /// What came meanwhile is not in it as a whole: it begins again.
+    Overtaken,
+}
+
 /// Where a copy ended early, and why.
 struct Ended {
     file: u32,
@@ -281,16 +313,32 @@ impl Copy<'_> {
         rate: PassRate,
         pacer: &dyn Pacer,
     ) -> Result<Option<Ended>, Error> {
-        for ((file, checkpoint), dirty) in (0..).zip(&self.files).zip(self.group.all_dirty()) {
-            let pass = FilePass { group: self.group, file, dirty, side };
+        for ((file, checkpoint), dirty) in (0..).zip(&mut self.files).zip(self.group.all_dirty()) {
+            let number = checkpoint.facts.number;
+            let pass = FilePass { group: self.group, file, dirty, side, number };
+            let mut checks = known_checks(checkpoint, dirty, side)?;
             let to = (&*checkpoint.path, &checkpoint.file);
-            let mut output = Output::new(to, rate.bytes_per_second, pacer);
+            let mut output = Output::new(to, &mut checks, rate.bytes_per_second, pacer);
             match pass.run(&mut output)? {
                 FilePassEnd::Written { pages } => self.written.push(pages),
                 end => return Ok(Some(Ended { file, end })),
             }
+            let checks_crc = checks.write(checkpoint)?;
+            let OpenCheckpoint { path, file, header, facts, tail } = checkpoint;
+            let all = tail.insert(Tail { checks_crc, ..tail.expect("a pass gives it one") });
+            // If another file breaks the pass off, the next one finds what this one has.
+            file::write_header(path, file, header, (*facts, *all))?;
         }
         Ok(None)
+    }
+
+    /// Notes the epochs that its businesses have now that all is copied.
+    fn note_epochs(&mut self, overlay: &Overlay) -> Result<(), Error> {
+        for checkpoint in &mut self.files {
+            let tail = checkpoint.tail.expect("a pass gives it one");
+            checkpoint.tail = Some(checks::write_epochs(checkpoint, tail, overlay)?);
+        }
+        Ok(())
     }
 
     /// All that the files of this pass lack is marked.
@@ -307,13 +355,29 @@ impl Copy<'_> {
     }
 }
 
+/// The checksums that a file has. If they are damaged, all of the file is written again.
+fn known_checks(
+    checkpoint: &OpenCheckpoint,
+    dirty: &DirtyPages,
+    side: Side,
+) -> Result<Checks, Error> {
+    match Checks::read(checkpoint) {
+        Ok(Some(checks)) => Ok(checks),
+        Err(error) if error.is_transient() => Err(error),
+        Ok(None) | Err(_) => {
+            dirty.fill(side);
+            Ok(Checks::unknown(checkpoint.header.geometry.key_nodes))
+        }
+    }
+}
+
 /// A pass ends early.
-fn give_up(group: &Group, file: u32, end: FilePassEnd) -> Result<Option<CheckpointFacts>, Error> {
+fn give_up(group: &Group, file: u32, end: FilePassEnd) -> Result<Outcome, Error> {
     match end {
         FilePassEnd::Held { key_node, slot } => {
             Err(Error::Held { group: group.header().name.clone(), file, key_node, slot })
         }
-        FilePassEnd::BrokenOff | FilePassEnd::Written { .. } => Ok(None),
+        FilePassEnd::BrokenOff | FilePassEnd::Written { .. } => Ok(Outcome::BrokenOff),
     }
 }
 

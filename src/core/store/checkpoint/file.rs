@@ -11,15 +11,21 @@
 //!                       damaged before (2) | 16 random id of the pass, the same in all files of
 //!                       the group | 17 its number | 18 when it began (ms) | 19 pages that it has
 //!                       written | 20 id of the other files of a group that moves, or 0 | 21 CRC
-//!                       over 0..21
+//!                       over the checksums (0..32) and over the epochs (32..64) | 22 how many
+//!                       epochs | 23 CRC over 0..23
 //!   then     key-nodes  as in a group file; semaphores are 0
+//!   then     checksums and epochs, as `checks` says
 //! ```
+//!
+//! Format 1, of an earlier build, ends with the key-nodes, and its word 21 is the CRC over 0..21.
+//! It is restored as it is, and the next pass over the file gives it this format.
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::tail::{self, Tail};
 use crate::base::sys;
 use crate::store::dirty::Side;
 use crate::store::error::{Error, expect, io_error};
@@ -33,16 +39,21 @@ use crate::store::staging::remove_numbered;
 /// First word: "FRSCHKPT".
 const MAGIC: u64 = u64::from_le_bytes(*b"FRSCHKPT");
 /// Changes with the meaning or size of any field.
-const FORMAT: u64 = 1;
-const FORMAT_AT: usize = at::NAME + 4;
+const FORMAT: u64 = 2;
+/// The format before, without checksums.
+const UNCHECKED: u64 = 1;
+pub(crate) const FORMAT_AT: usize = at::NAME + 4;
 const STATE: usize = FORMAT_AT + 1;
 const PASS: usize = STATE + 1;
 const NUMBER: usize = PASS + 1;
 const BEGUN: usize = NUMBER + 1;
 const WRITTEN: usize = BEGUN + 1;
 const PARTNER: usize = WRITTEN + 1;
-const CRC: usize = PARTNER + 1;
-const _: () = assert!(FORMAT_AT == 14 && CRC == 21 && (CRC + 1) * 8 <= layout::PAGE_BYTES);
+const TAIL_CRCS: usize = PARTNER + 1;
+const EPOCHS: usize = TAIL_CRCS + 1;
+pub(crate) const CRC: usize = EPOCHS + 1;
+pub(crate) const UNCHECKED_CRC: usize = PARTNER + 1;
+const _: () = assert!(FORMAT_AT == 14 && CRC == 23 && (CRC + 1) * 8 <= layout::PAGE_BYTES);
 
 /// How far a pass is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +108,8 @@ pub(crate) struct OpenCheckpoint {
     pub file: File,
     pub header: Header,
     pub facts: CheckpointFacts,
+    /// None: it is of the format before.
+    pub tail: Option<Tail>,
 }
 
 /// How the names of the files of a part end, behind the number.
@@ -127,7 +140,7 @@ pub(super) fn write_header(
     path: &Path,
     file: &File,
     header: &Header,
-    facts: CheckpointFacts,
+    (facts, tail): (CheckpointFacts, Tail),
 ) -> Result<(), Error> {
     super::fault::point(path)?;
     let mut words = header_words(header).to_vec();
@@ -135,6 +148,8 @@ pub(super) fn write_header(
     let CheckpointFacts { id, number, begun_ms, written_pages, state, partner } = facts;
     words.extend([FORMAT, state as u64, id, number, begun_ms, written_pages]);
     words.push(partner.unwrap_or(0));
+    words.push(u64::from(tail.checks_crc) | u64::from(tail.epochs_crc) << 32);
+    words.push(tail.epochs.into());
     words.push(header_crc(&words));
     debug_assert_eq!(words.len(), CRC + 1);
     file.write_all_at(&bytes_of(&words), 0).map_err(io_error(path, "write its header"))
@@ -146,13 +161,30 @@ pub(super) fn sync(path: &Path, file: &File) -> Result<(), Error> {
     file.sync_data().map_err(io_error(path, "sync it"))
 }
 
+/// What a header of a checkpoint file says.
+#[derive(Debug)]
+pub(crate) struct CheckpointHeader {
+    pub header: Header,
+    pub facts: CheckpointFacts,
+    /// None: it is of the format before.
+    pub tail: Option<Tail>,
+}
+
 /// Reads and checks the header of a checkpoint file, and the file's length.
-pub(crate) fn read_header(path: &Path, file: &File) -> Result<(Header, CheckpointFacts), Error> {
+pub(crate) fn read_header(path: &Path, file: &File) -> Result<CheckpointHeader, Error> {
     let words = read_words(path, file)?;
     let header = parse_header(path, &words)?;
+    let tail = tail_of(&words);
     let len = file.metadata().map_err(io_error(path, "read its length"))?.len();
-    expect(path, "length", len, header.geometry.file_bytes())?;
-    Ok((header, facts_of(&words)))
+    let least = match tail {
+        Some(tail) => tail::file_bytes(&header, tail.epochs),
+        None => header.geometry.file_bytes(),
+    };
+    // A pass that is broken off may leave it longer.
+    if len < least {
+        expect(path, "length", len, least)?;
+    }
+    Ok(CheckpointHeader { header, facts: facts_of(&words), tail })
 }
 
 /// What a file's header says of its pass, whatever else is wrong with the file.
@@ -171,10 +203,24 @@ fn read_words(path: &Path, file: &File) -> Result<Vec<u64>, Error> {
     file.read_exact_at(&mut bytes, 0).map_err(io_error(path, "read its header"))?;
     let words = words_of(&bytes);
     expect(path, "magic", words[at::MAGIC], MAGIC)?;
-    expect(path, "version and layout", words[at::VERSION], layout::version_word())?;
-    expect(path, "format", words[FORMAT_AT], FORMAT)?;
-    expect(path, "header CRC", words[CRC], header_crc(&words[..CRC]))?;
+    expect(path, "version and layout", words[at::VERSION], layout::group_version_word())?;
+    let crc_at = match words[FORMAT_AT] {
+        UNCHECKED => UNCHECKED_CRC,
+        format => {
+            expect(path, "format", format, FORMAT)?;
+            CRC
+        }
+    };
+    expect(path, "header CRC", words[crc_at], header_crc(&words[..crc_at]))?;
     Ok(words)
+}
+
+fn tail_of(words: &[u64]) -> Option<Tail> {
+    (words[FORMAT_AT] == FORMAT).then(|| Tail {
+        checks_crc: words[TAIL_CRCS] as u32,
+        epochs_crc: (words[TAIL_CRCS] >> 32) as u32,
+        epochs: words[EPOCHS] as u32,
+    })
 }
 
 fn facts_of(words: &[u64]) -> CheckpointFacts {
@@ -202,10 +248,10 @@ pub(super) fn open(
 ) -> Result<OpenCheckpoint, Error> {
     let path = path_of(data_dir, name, file, part);
     let opened = open_file(options, &path)?;
-    let (header, facts) = read_header(&path, &opened)?;
+    let CheckpointHeader { header, facts, tail } = read_header(&path, &opened)?;
     expect(&path, "group name", header.name.as_str(), name)?;
     expect(&path, "file index", header.file, file)?;
-    Ok(OpenCheckpoint { path, file: opened, header, facts })
+    Ok(OpenCheckpoint { path, file: opened, header, facts, tail })
 }
 
 /// Creates a checkpoint file whose data is that of an empty group: zeros.
@@ -218,13 +264,14 @@ pub(super) fn create(
     let path = path_of(data_dir, &header.name, header.file, part);
     let end = if part.side == Side::A { "a.new" } else { "b.new" };
     let draft = path.with_extension(end);
+    let tail = tail::empty_tail(header);
     let made = (|| {
         super::fault::point(&draft)?;
         let file = create_draft(&draft)?;
         // All blocks now: a full disk breaks off no pass later.
-        sys::allocate(&file, 0, header.geometry.file_bytes())
+        sys::allocate(&file, 0, tail::file_bytes(header, 0))
             .map_err(io_error(&draft, "allocate its blocks"))?;
-        write_header(&draft, &file, header, facts)?;
+        write_header(&draft, &file, header, (facts, tail))?;
         super::fault::point(&draft)?;
         file.sync_all().map_err(io_error(&draft, "sync it"))?;
         super::fault::point(&path)?;
@@ -236,7 +283,7 @@ pub(super) fn create(
         // Free the blocks: the disk is full, or a later try will need them.
         let _ = std::fs::remove_file(&draft);
     }
-    Ok(OpenCheckpoint { path, file: made?, header: header.clone(), facts })
+    Ok(OpenCheckpoint { path, file: made?, header: header.clone(), facts, tail: Some(tail) })
 }
 
 /// Creates both checkpoints of a new group, complete and empty. Returns the id of their pass.

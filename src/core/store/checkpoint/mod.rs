@@ -8,6 +8,8 @@
 //! | file | duty |
 //! | --- | --- |
 //! | `file` | the format |
+//! | `tail` | where its parts behind the key-nodes are |
+//! | `checks` | checksums of key-nodes, and the epochs of businesses |
 //! | `catalog` | which passes there are of a group |
 //! | `fault` | faults of the disk, in tests |
 //! | `pass` | copies what has changed in one file |
@@ -18,10 +20,12 @@
 mod admit;
 mod catalog;
 mod checkpointer;
+mod checks;
 mod fault;
 mod file;
 mod pass;
 mod restore;
+mod tail;
 #[cfg(all(test, not(loom), not(miri)))]
 mod tests;
 
@@ -30,8 +34,12 @@ pub(crate) use catalog::is_checkpoint_of_move;
 pub(super) use catalog::{Complete, Copied, Found, find, geometry, remove};
 pub use catalog::{checkpoint_facts, restorable};
 pub use checkpointer::{Checkpointer, GroupPass, PassRate, Unpaced};
-pub(super) use file::create_empty;
+pub(super) use checks::{Checks, overlay};
+pub(crate) use file::{
+    CRC as CHECKPOINT_CRC, FORMAT_AT as CHECKPOINT_FORMAT, UNCHECKED_CRC as CHECKPOINT_FORMER_CRC,
+};
 pub use file::{CheckpointFacts, PassState};
+pub(super) use file::{OpenCheckpoint, create_empty};
 #[cfg(all(test, not(loom), not(miri)))]
 use file::{Part, path_of};
 pub use pass::{Pace, Pacer};

@@ -14,7 +14,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::checks::Checks;
 use crate::base::clock;
+use crate::key::KeyNodeId;
 use crate::store::dirty::{DirtyPages, PAGES_OF_WORD, Side, copy_quiet};
 use crate::store::error::{Error, io_error};
 use crate::store::group::{Group, is_whole};
@@ -56,6 +58,8 @@ pub(super) struct Output<'a> {
     file: &'a File,
     bytes_per_second: u64,
     pacer: &'a dyn Pacer,
+    /// Of what it has written.
+    checks: &'a mut Checks,
     /// Bytes for the file from `at` on that are not written yet.
     buffer: Vec<u8>,
     at: u64,
@@ -70,6 +74,8 @@ pub(super) struct FilePass<'a> {
     pub file: u32,
     pub dirty: &'a DirtyPages,
     pub side: Side,
+    /// The pass's number.
+    pub number: u64,
 }
 
 /// The result of a pass over a file.
@@ -95,6 +101,7 @@ struct Taken {
 impl<'a> Output<'a> {
     pub fn new(
         (path, file): (&'a Path, &'a File),
+        checks: &'a mut Checks,
         bytes_per_second: u64,
         pacer: &'a dyn Pacer,
     ) -> Output<'a> {
@@ -105,6 +112,7 @@ impl<'a> Output<'a> {
             file,
             bytes_per_second,
             pacer,
+            checks,
             buffer,
             at: 0,
             begun,
@@ -255,6 +263,9 @@ impl FilePass<'_> {
         if !self.copy(key_node, copy) {
             return Ok(None);
         }
+        // Pages that are not written hold what is copied: they have not changed since they were.
+        let at = KeyNodeId { file: self.file, key_node };
+        output.checks.set(key_node, self.group.check_of(at, copy, self.number));
         let mut pace = Pace::Steady;
         for page in first..=last {
             let (word, bit) = (page / PAGES_OF_WORD, 1 << (page % PAGES_OF_WORD));

@@ -2,16 +2,20 @@
 //!
 //! Invariant: the files get their names, file 0 last, only when all of them are copied and every
 //! node in them is checked; of a group that moved, those that it moved to first. A restore that
-//! breaks off leaves no group, and the next start begins again.
+//! breaks off leaves no group, and the next start begins again. A key-node that is not what its
+//! checksum covers is dropped: no record in it is known to be the newest one.
 
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::catalog::{Complete, Copied};
+use super::checks::{self, Checks};
 use super::fault;
 use super::file::OpenCheckpoint;
 use crate::base::{clock, sys};
+use crate::conf::Overlay;
 use crate::key::KeyNodeId;
 use crate::store::dirty::Side;
 use crate::store::error::{Error, io_error};
@@ -20,7 +24,7 @@ use crate::store::group::{self, FileSet, Group, Header, MappedFiles};
 use crate::store::growing;
 use crate::store::layout::PAGE_BYTES;
 use crate::store::region::Region;
-use crate::store::verify::Report;
+use crate::store::verify::{Moved, Report, Unproven};
 
 /// Bytes copied at once.
 const COPY_BYTES: usize = 4 << 20;
@@ -42,13 +46,22 @@ pub(crate) struct Restored {
 pub(crate) fn restore(
     live_dir: &Path,
     complete: &Complete,
+    overlay: &Overlay,
     progress: Progress<'_>,
 ) -> Result<Restored, Error> {
+    let has_next = complete.next.is_some();
     let all: Vec<Draft<'_>> =
-        complete.copied().map(|(set, copied)| Draft::of(live_dir, set, copied)).collect();
+        complete.copied().map(|(set, copied)| Draft::of(live_dir, set, copied, has_next)).collect();
     let mut report = Report::default();
-    for draft in &all {
-        match draft.make(progress) {
+    // What the group moved to comes first. The pass copied that after the former files: a node that
+    // has moved in these is in it, or was erased before it was copied, unless something of it was
+    // dropped.
+    for draft in all.iter().rev() {
+        let moved = match report.dropped() {
+            0 => Moved::IsDropped,
+            _ => Moved::ComesBack,
+        };
+        match draft.make(moved, overlay, progress) {
             Ok(made) => report.add(made),
             Err(error) => {
                 // Free the blocks: the disk is full, or a later try will need them.
@@ -69,13 +82,16 @@ pub(crate) fn restore(
     remove_if_there(first)?;
     sync_directory(first)?;
     all.iter().rev().try_for_each(Draft::put_in_place)?;
-    let holds = report.findings.is_empty().then_some((complete.side, complete.facts.id));
+    let is_as_copied = report.has_changed_nothing() && report.moved == 0;
+    let holds = is_as_copied.then_some((complete.side, complete.facts.id));
     Ok(Restored { report, holds })
 }
 
 /// Live files of one geometry that are being made.
 struct Draft<'a> {
     copied: &'a Copied,
+    /// Whether the group moves out of them.
+    is_former: bool,
     /// Where they are made.
     paths: Vec<PathBuf>,
     /// Their names in the end.
@@ -83,7 +99,7 @@ struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    fn of(live_dir: &Path, set: FileSet, copied: &'a Copied) -> Draft<'a> {
+    fn of(live_dir: &Path, set: FileSet, copied: &'a Copied, has_next: bool) -> Draft<'a> {
         let header = &copied.header;
         let name = |file| match set {
             FileSet::Named => group::path_of(live_dir, &header.name, file),
@@ -91,11 +107,18 @@ impl<'a> Draft<'a> {
         };
         let names: Vec<PathBuf> = (0..header.geometry.files).map(name).collect();
         let paths = names.iter().map(|name| name.with_extension("mmap.new")).collect();
-        Draft { copied, paths, names }
+        let is_former = has_next && matches!(set, FileSet::Named);
+        Draft { copied, is_former, paths, names }
     }
 
-    fn make(&self, progress: Progress<'_>) -> Result<Report, Error> {
+    fn make(
+        &self,
+        moved: Moved,
+        overlay: &Overlay,
+        progress: Progress<'_>,
+    ) -> Result<Report, Error> {
         let (header, drafts) = (&self.copied.header, &self.paths);
+        let proof = Proof::read(self.copied, overlay)?;
         let mut regions = Vec::new();
         for (file, draft) in (0..).zip(drafts) {
             fault::point(draft)?;
@@ -107,8 +130,9 @@ impl<'a> Draft<'a> {
             regions.push(Region::map(&live, 0, words).map_err(io_error(draft, "map it"))?);
         }
         let files = MappedFiles { regions, ..Default::default() };
-        let group = Group::of_files(header.clone(), 0, files);
-        let report = check(&group, progress);
+        let mut group = Group::of_files(header.clone(), 0, files);
+        group.set_former(self.is_former);
+        let report = check(&group, (&proof, moved), progress);
         if group.has_spilled() {
             // A key-node may be older than the record that was spilled from it.
             group.fill_filters();
@@ -128,6 +152,54 @@ impl<'a> Draft<'a> {
         }
         sync_directory(&self.names[0])
     }
+}
+
+/// What a checkpoint says of what was copied from it.
+struct Proof {
+    /// Of each file. None: the format before has none.
+    checks: Vec<Option<Checks>>,
+    /// Businesses whose records are void.
+    reset: Vec<u32>,
+}
+
+impl Proof {
+    fn read(copied: &Copied, overlay: &Overlay) -> Result<Proof, Error> {
+        let unreadable = |open: &OpenCheckpoint, error: Error| match error {
+            Error::Io { source, .. } => unreadable(open, source),
+            error => {
+                unreadable(open, io::Error::new(io::ErrorKind::InvalidData, error.to_string()))
+            }
+        };
+        let mut checks = Vec::new();
+        for open in &copied.files {
+            checks.push(Checks::read(open).map_err(|error| unreadable(open, error))?);
+        }
+        let first = &copied.files[0];
+        let reset =
+            checks::reset_since(first, overlay).map_err(|error| unreadable(first, error))?;
+        if checks.iter().any(Option::is_none) {
+            let group = &copied.header.name;
+            tracing::warn!(group, "the checkpoint is of an earlier build: it has no checksums");
+        }
+        Ok(Proof { checks, reset })
+    }
+
+    /// Drops what is not what the pass wrote, and what is void.
+    fn apply(&self, group: &Group, at: KeyNodeId, report: &mut Report) {
+        let check = self.checks[at.file as usize].as_ref().map(|checks| checks.of(at.key_node));
+        if let Some(check) = check.filter(|&check| !group.holds(at, check)) {
+            let records = group.drop_all(at).max(check.records());
+            report.unproven.push(Unproven { at, records });
+        }
+        if !self.reset.is_empty() {
+            report.void += group.drop_of_bizs(at, &self.reset);
+        }
+    }
+}
+
+fn unreadable(from: &OpenCheckpoint, source: io::Error) -> Error {
+    let (group, path) = (from.header.name.clone(), from.path.clone());
+    Error::UnreadableCheckpoint { group, path, source }
 }
 
 fn threads() -> u64 {
@@ -151,13 +223,9 @@ fn copy(
                 return Ok(());
             }
             let part = &mut buffer[..(end - at).min(COPY_BYTES as u64) as usize];
-            fault::read(&from.path).and_then(|()| from.file.read_exact_at(part, at)).map_err(
-                |source| Error::UnreadableCheckpoint {
-                    group: group.clone(),
-                    path: from.path.clone(),
-                    source,
-                },
-            )?;
+            fault::read(&from.path)
+                .and_then(|()| from.file.read_exact_at(part, at))
+                .map_err(|source| unreadable(from, source))?;
             // Zeros are there already, and need no page.
             if part.iter().any(|&byte| byte != 0) {
                 fault::point(draft)?;
@@ -179,7 +247,7 @@ fn copy(
 }
 
 /// Checks every node, and drops what is not sound.
-fn check(group: &Group, progress: Progress<'_>) -> Report {
+fn check(group: &Group, (proof, moved): (&Proof, Moved), progress: Progress<'_>) -> Report {
     let (key_nodes, files) = (group.geometry().key_nodes, group.geometry().files);
     let parts = key_nodes.div_ceil(PART);
     let (next, begun, told_s) = (AtomicU32::new(0), clock::instant(), AtomicU64::new(0));
@@ -192,7 +260,9 @@ fn check(group: &Group, progress: Progress<'_>) -> Report {
                 return report;
             }
             for key_node in from..from.saturating_add(PART).min(key_nodes) {
-                group.scan_one(KeyNodeId { file, key_node }, &mut report);
+                let at = KeyNodeId { file, key_node };
+                proof.apply(group, at, &mut report);
+                group.scan_one(at, moved, &mut report);
             }
             let seconds = clock::since(begun).as_secs();
             if told_s.fetch_max(seconds, Ordering::Relaxed) < seconds {
@@ -209,6 +279,7 @@ fn check(group: &Group, progress: Progress<'_>) -> Report {
             whole.add(one.join().expect("a check does not panic"));
         }
     });
+    whole.unproven.sort_by_key(|found| (found.at.file, found.at.key_node));
     whole.findings.sort_by_key(|found| (found.file, found.key_node, found.place));
     whole
 }

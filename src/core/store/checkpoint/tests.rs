@@ -1,5 +1,6 @@
 //! Checkpoints over real files: what a restore brings back, wherever a pass breaks off.
 
+mod checksums;
 mod killed;
 mod moving;
 mod newest;
@@ -16,6 +17,7 @@ use super::{Checkpointer, GroupPass, Pace, Pacer, Part, PassRate, Unpaced, path_
 use crate::conf::{Conf, MoveMode, Overlay, Texts, active};
 use crate::service::{Command, ItemError, Role, Service};
 use crate::store::dirty::Side;
+use crate::store::error::Error;
 use crate::store::group::FileSet;
 use crate::store::{Moves, Prepared, Preparing, Runtime, prepare_with};
 
@@ -446,4 +448,16 @@ fn each_count_is_between_its_last_pass_and_its_last_use() {
             used.store(found, Ordering::SeqCst);
         }
     }
+}
+
+#[test]
+fn a_group_that_is_not_served_is_named_and_the_others_have_their_checkpoints() {
+    let machine = after_two_passes();
+    let runtime = Runtime::open(&machine.data()).unwrap();
+    let small = runtime.named_groups("small")[0].id;
+    runtime.quarantine_groups(|id| id == small);
+    let passes = machine.pass();
+    let [small, large] = &passes[..] else { panic!("{passes:?}") };
+    assert!(matches!(small.result, Err(Error::Quarantined { .. })), "{small:?}");
+    assert!(matches!(large.result, Ok(Some(_))), "{large:?}");
 }

@@ -23,7 +23,7 @@ pub enum ClusterFunction {
     SlidingCounter = 5,
     /// Who holds uses of a key.
     Holders = 6,
-    /// An empty call, by which a master notices that it has become one.
+    /// A look at slots, by which a master notices that they have become its own.
     Heartbeat = 7,
     /// The reset epoch of a business.
     Epoch = 8,
@@ -45,6 +45,8 @@ pub enum ClusterFunction {
     Shards = 16,
     /// What a node says of itself.
     Info = 17,
+    /// The last start of this server.
+    Start = 18,
 }
 
 /// What became of it.
@@ -131,7 +133,7 @@ impl SpillResult {
 
 impl ClusterFunction {
     /// All, in the order of their numbers.
-    pub const ALL: [ClusterFunction; 18] = [
+    pub const ALL: [ClusterFunction; 19] = [
         ClusterFunction::Interval,
         ClusterFunction::Calendar,
         ClusterFunction::Total,
@@ -150,6 +152,7 @@ impl ClusterFunction {
         ClusterFunction::Subscribe,
         ClusterFunction::Shards,
         ClusterFunction::Info,
+        ClusterFunction::Start,
     ];
 
     /// Its name in metrics: that of the function in the library, or of the command.
@@ -173,6 +176,7 @@ impl ClusterFunction {
             ClusterFunction::Subscribe => "subscribe",
             ClusterFunction::Shards => "shards",
             ClusterFunction::Info => "info",
+            ClusterFunction::Start => "start",
         }
     }
 }

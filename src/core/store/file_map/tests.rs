@@ -110,13 +110,22 @@ fn what_is_flushed_is_clean() {
     const BYTES: usize = 64 << 10;
     file.as_file().set_len(BYTES as u64).unwrap();
     let map = Map::new(file.as_file(), 0, BYTES, BOTH).unwrap();
-    map.populate(PageAccess::Write).unwrap();
     let dirty = || known(map.start().addr().get(), BYTES)[0].dirty_kib;
-    assert_eq!(dirty(), BYTES / 1024);
-    map.flush(8 << 10, 16 << 10).unwrap();
-    assert_eq!(dirty(), BYTES / 1024 - 16, "a part");
-    map.flush(0, BYTES).unwrap();
-    assert_eq!(dirty(), 0);
+    // The kernel may write pages back by itself between two looks.
+    let due = [BYTES / 1024, BYTES / 1024 - 16, 0];
+    let mut seen = [0; 3];
+    for _ in 0..1000 {
+        map.populate(PageAccess::Write).unwrap();
+        seen[0] = dirty();
+        map.flush(8 << 10, 16 << 10).unwrap();
+        seen[1] = dirty();
+        map.flush(0, BYTES).unwrap();
+        seen[2] = dirty();
+        if seen == due {
+            break;
+        }
+    }
+    assert_eq!(seen, due, "after a touch, a part, all of it");
 }
 
 #[test]

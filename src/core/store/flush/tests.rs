@@ -1,7 +1,7 @@
 //! A flush writes each byte of each file on disk once, and tries every group.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::io;
 
 use super::*;
 use crate::service::{Role, Service};
@@ -12,14 +12,6 @@ const MAP: &str = "<map><group name='g' files='2' key-nodes='1500' chain='56' no
     <group name='small' files='1' key-nodes='1' chain='1' node-size='64'/></map>";
 const SMALL: &str = "<map><group name='small' files='1' key-nodes='1' chain='1' node-size='64'/>
     <group name='new' files='1' key-nodes='1' chain='1' node-size='64'/></map>";
-
-fn on_disk() -> Option<World> {
-    let world = World::on_disk(MAP);
-    if world.is_none() {
-        let _ = writeln!(io::stderr(), "SKIPPED flushes: nothing is on disk");
-    }
-    world
-}
 
 /// The parts of each file, which is known by its address: the first byte and the number of bytes.
 type Written = BTreeMap<usize, Vec<[usize; 2]>>;
@@ -45,7 +37,7 @@ fn run(
 
 #[test]
 fn every_byte_of_every_file_is_written_once() {
-    let Some(world) = on_disk() else { return };
+    let Some(world) = World::on_disk(MAP) else { return };
     let service = Service::attach(&world.dir, Role::Keeper).unwrap();
     let mut flush = Flush::new(service.handle());
     let (written, result) = run(&mut flush, service.handle(), |_, _| Ok(()));
@@ -67,7 +59,7 @@ fn every_byte_of_every_file_is_written_once() {
 
 #[test]
 fn a_part_that_fails_fails_the_flush_and_every_group_is_tried() {
-    let Some(world) = on_disk() else { return };
+    let Some(world) = World::on_disk(MAP) else { return };
     let service = Service::attach(&world.dir, Role::Keeper).unwrap();
     let [g, small] = service.handle().groups() else { panic!("two groups") };
     let (first, second) = (g.files()[0].span().start, g.files()[1].span().start);
@@ -88,7 +80,7 @@ fn a_part_that_fails_fails_the_flush_and_every_group_is_tried() {
 
 #[test]
 fn a_reload_in_the_middle_breaks_nothing_off() {
-    let Some(world) = on_disk() else { return };
+    let Some(world) = World::on_disk(MAP) else { return };
     let mut service = Service::attach(&world.dir, Role::Keeper).unwrap();
     let mut flush = Flush::new(service.handle());
     assert!(flush.step(service.handle()).is_none());

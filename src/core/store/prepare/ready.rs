@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use super::admit::{count_dropped, is_alone, log_report};
-use super::{Moves, Prepared, Preparing, live_dir};
+use super::{Moves, Prepared, Preparing, Unready, live_dir};
 use crate::conf::{self, Conf, OtherSetting};
 use crate::store::checkpoint::{self, Complete, Found, LiveState, Marking, Restored};
 use crate::store::dirty::Side;
@@ -21,10 +21,10 @@ pub(super) fn mark_changes(
     name: &str,
     runtime: &Runtime,
     markings: &[(FileSet, Marking)],
-) -> Result<(), Error> {
+) -> Result<(), Unready> {
     for &(set, marking) in markings {
         let open = group::open_files_of(live_dir(conf), name, set)?;
-        checkpoint::admit_marks(&open, runtime, marking)?;
+        checkpoint::admit_marks(&open, runtime, marking).map_err(Unready::of_making)?;
     }
     if conf.srv.data.checkpoint.is_some()
         && let Some(facts) = checkpoint::checkpoint_facts(&conf.srv.data.dir, name)
@@ -162,6 +162,7 @@ fn restore_one_of(
     prepared: &mut Prepared,
 ) -> Result<Result<Markings, Vec<String>>, Error> {
     let (data, live) = (&conf.srv.data.dir, live_dir(conf));
+    let overlay = checkpoint::overlay(data)?;
     let (mut unread, mut why) = (Vec::new(), Vec::new());
     for complete in all {
         let (facts, name) = (complete.facts, &*complete.named.header.name);
@@ -171,17 +172,18 @@ fn restore_one_of(
         }
         let (number, begun_ms) = (facts.number, facts.begun_ms);
         tracing::warn!(group = name, number, begun_ms, "restoring the group from a checkpoint");
-        let Restored { report, holds } = match checkpoint::restore(live, &complete, how.progress) {
-            Err(error @ Error::UnreadableCheckpoint { .. })
-                if may_fail && !error.is_transient() =>
-            {
-                tracing::error!(%error, "this checkpoint is not restored");
-                unread.push(complete.side);
-                why.push(error.to_string());
-                continue;
-            }
-            restored => restored?,
-        };
+        let Restored { report, holds } =
+            match checkpoint::restore(live, &complete, &overlay, how.progress) {
+                Err(error @ Error::UnreadableCheckpoint { .. })
+                    if may_fail && !error.is_transient() =>
+                {
+                    tracing::error!(%error, "this checkpoint is not restored");
+                    unread.push(complete.side);
+                    why.push(error.to_string());
+                    continue;
+                }
+                restored => restored?,
+            };
         log_report(name, &report);
         prepared.restored.push(name.to_owned());
         prepared.dropped_nodes += report.dropped();
@@ -205,7 +207,17 @@ fn restore_one_of(
 /// The ids of a group's files, and of those that it moves to.
 pub(super) struct Pair {
     pub former: u64,
-    pub next: Option<u64>,
+    pub next: NextFiles,
+}
+
+/// The files that a group moves to, and their id.
+#[derive(Clone, Copy)]
+pub(super) enum NextFiles {
+    None,
+    /// They were there.
+    There(u64),
+    /// They were made.
+    Made(u64),
 }
 
 /// Finds out whether a group moves to the configured geometry. Where it is to begin, makes the
@@ -216,33 +228,34 @@ pub(super) fn begin_or_go_on(
     runtime: &Runtime,
     moves: &Moves,
     may_begin: bool,
-) -> Result<Pair, Error> {
+) -> Result<Pair, Unready> {
     let name = &configured.name;
-    growing::complete(live, name)?;
+    growing::complete(live, name, runtime)?;
     let open = group::open_files(live, name)?;
     let former = open.header.id;
     if group::is_next_there(live, name) {
         let next = group::open_files_of(live, name, FileSet::Next)?;
         let Some(other) = next.header.geometry.differences(&configured.geometry).next() else {
-            return Ok(Pair { former, next: Some(next.header.id) });
+            return Ok(Pair { former, next: NextFiles::There(next.header.id) });
         };
         if moves.in_force.contains_key(name) || !growing::is_empty(&next)? {
             let OtherSetting { field, found: moving, expected } = other;
-            return Err(Error::Moving { group: name.clone(), field, moving, expected });
+            return Err(Error::Moving { group: name.clone(), field, moving, expected }.into());
         }
         // They were made for a configuration that never was in force.
         runtime.forget_group(next.header.id);
-        growing::remove(live, name)?;
+        growing::remove(live, name).map_err(Unready::of_making)?;
     }
     let is_other = open.header.geometry != configured.geometry;
     let is_hash = open.header.geometry.hash != configured.geometry.hash;
     if !is_other || is_hash || !may_begin {
         group::check_geometry(&open.header, configured)?;
-        return Ok(Pair { former, next: None });
+        return Ok(Pair { former, next: NextFiles::None });
     }
     let has_spilled = Group::map(open, runtime).is_ok_and(|group| group.has_spilled());
     let open = group::open_files(live, name)?;
-    growing::create(live, &open.header, configured, has_spilled)?;
-    let next = group::open_files_of(live, name, FileSet::Next)?.header.id;
-    Ok(Pair { former, next: Some(next) })
+    let made = growing::create(live, &open.header, configured, has_spilled)
+        .and_then(|()| group::open_files_of(live, name, FileSet::Next));
+    let next = made.map_err(Unready::of_making)?.header.id;
+    Ok(Pair { former, next: NextFiles::Made(next) })
 }

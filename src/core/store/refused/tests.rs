@@ -81,6 +81,32 @@ fn few_keys_are_counted_exactly() {
 }
 
 #[test]
+fn a_key_is_kept_whole_or_as_its_digest_and_how_it_begins() {
+    const DIGEST: [u64; 2] = [7, 8];
+    let cut = |text: &str| RefusedKey::cut(1, &DIGEST, text.as_bytes());
+    for (text, begins) in [
+        ("x".repeat(41), "x".repeat(40)),
+        (format!("{}\u{20ac}", "x".repeat(38)), "x".repeat(38)),
+        (format!("{}\u{20ac}y", "x".repeat(37)), format!("{}\u{20ac}", "x".repeat(37))),
+        ("\u{1f600}".repeat(256), "\u{1f600}".repeat(10)),
+    ] {
+        let mut slot = Slot::new();
+        slot.owner.count(Counters::at(&slot.region, 0), &cut(&text), T, |_| true);
+        let found = read(&[&slot], Some(1), Window::Minute, T).keys[0].key;
+        assert_eq!(found.begins(), Some(begins));
+        let key = found.key().expect("a key");
+        assert_eq!((key.form(), key.words()), (KeyForm::Digest, &DIGEST[..]));
+    }
+    let whole = RefusedKey::new(1, KeyForm::Text as u8, 40, &[u64::from_le_bytes(*b"abcdefgh"); 5]);
+    assert_eq!(whole.key().map(|key| key.to_string()), Some("abcdefgh".repeat(5)));
+    assert_eq!(whole.begins(), None);
+    assert_eq!(RefusedKey::new(1, KeyForm::Digest as u8, 16, &DIGEST).begins(), None);
+    // Two keys that begin alike are two.
+    let other = RefusedKey::cut(1, &[7, 9], "x".repeat(41).as_bytes());
+    assert_ne!(cut(&"x".repeat(41)), other);
+}
+
+#[test]
 fn keys_of_the_same_tag_are_told_apart() {
     let tag = |key: u64| key_of(1, key).check() >> 48;
     let same: Vec<u64> = (0..).filter(|&key| tag(key) == tag(0)).take(3).collect();

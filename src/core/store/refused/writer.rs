@@ -332,7 +332,7 @@ impl Index {
         let count = error.saturating_add(1);
         (self.tags[at], self.counts[at], self.last) = (tag(check), count, at);
         let entry = words.entry_of(self.start, at);
-        write(words, entry, &Tally { key: *key, count, error, last_ms: now });
+        write(words, entry, &Tally { key: *key, count, error, last_ms: now }, check);
     }
 
     /// An entry with the lowest count. Counts only grow, so none before the cursor has it.
@@ -421,14 +421,16 @@ fn write_pane(words: &SketchWords<'_>, number: u64, tallies: &[Tally]) {
     for at in 0..ENTRIES {
         let entry = words.entry(Kind::Long, number, at);
         match tallies.get(at) {
-            Some(tally) => write(words, entry, tally),
+            Some(tally) => write(words, entry, tally, tally.key.check()),
             None => free(words, entry),
         }
     }
     words.set_head(word, number);
 }
 
-fn write(words: &SketchWords<'_>, entry: usize, tally: &Tally) {
+/// Writes an entry. `check`: that of its key.
+#[inline]
+fn write(words: &SketchWords<'_>, entry: usize, tally: &Tally, check: u64) {
     words.store(entry + at::ENTRY_CHECK, 0);
     // Release: a reader that sees a word of the new key sees that the old one has gone. Pairs with
     // the reader's Acquire fence.
@@ -441,5 +443,5 @@ fn write(words: &SketchWords<'_>, entry: usize, tally: &Tally) {
     words.store(entry + at::ENTRY_ERROR, tally.error);
     words.store(entry + at::ENTRY_LAST, tally.last_ms);
     // Release: pairs with the reader's Acquire load of the check.
-    words.store_with(entry + at::ENTRY_CHECK, tally.key.check(), Ordering::Release);
+    words.store_with(entry + at::ENTRY_CHECK, check, Ordering::Release);
 }

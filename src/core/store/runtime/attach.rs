@@ -106,6 +106,9 @@ pub(crate) struct Slot {
     shared_bell: Option<Arc<SharedBell>>,
 }
 
+/// The map of a slot that is locked, and what keeps the lock if the map does not.
+type LockedSlot = (Region, Option<File>);
+
 impl Slot {
     /// Takes a free slot among those for its role. Calls `recover` for dead slots on the way. A
     /// slot that the disk has no room for is skipped: another one may have its blocks already.
@@ -132,16 +135,30 @@ impl Slot {
         role: u32,
         recover: &mut dyn FnMut(u32),
     ) -> Result<Option<Slot>, Error> {
-        let path = &runtime.path;
         if runtime.slot(number).state().used {
             if runtime.is_locked(number) {
                 return Ok(None);
             }
             recover(number);
         }
+        // A child that is forked amid this would inherit the descriptor, and with it the lock.
+        let locked = sys::between_forks(|| Self::lock(runtime, number))?;
+        let Some((region, lock)) = locked else { return Ok(None) };
+        let words = SlotWords::at(&region, 0);
+        let epoch = Token::next_epoch(words.state().epoch);
+        // The connections of the former owner are closed, and what waited for a lease is gone.
+        Counters::at(&region, 0).forget_clients();
+        // No ring of wants is open: the former owner's is none of ours, whatever its epoch.
+        words.word(slot::RING_EPOCH).store(0, Ordering::Relaxed);
+        words.claim(SlotOwner { pid: std::process::id(), role }, epoch);
+        Ok(Some(Slot::of_parts(region, number, epoch, lock)))
+    }
+
+    /// Maps and locks a slot that nobody uses.
+    fn lock(runtime: &Runtime, number: u32) -> Result<Option<LockedSlot>, Error> {
+        let path = &runtime.path;
         let file = open_file(path)?;
         let byte = slot_byte(number);
-        // Map before the lock, so that a fork by another thread inherits little.
         let region = Region::map(&file, byte, slot::WORDS).map_err(io_error(path, "map a slot"))?;
         region.dont_fork().map_err(io_error(path, "keep a slot from forked children"))?;
         if !sys::try_lock_range(&file, byte, 1).map_err(io_error(path, "lock a slot"))? {
@@ -153,15 +170,7 @@ impl Slot {
         }
         runtime.allocate_slot(number, 0)?;
         drop(file);
-        let Some(lock) = runtime.keep_locked(number)? else { return Ok(None) };
-        let words = SlotWords::at(&region, 0);
-        let epoch = Token::next_epoch(words.state().epoch);
-        // The connections of the former owner are closed.
-        Counters::at(&region, 0).set_open(0);
-        // No ring of wants is open: the former owner's is none of ours, whatever its epoch.
-        words.word(slot::RING_EPOCH).store(0, Ordering::Relaxed);
-        words.claim(SlotOwner { pid: std::process::id(), role }, epoch);
-        Ok(Some(Slot::of_parts(region, number, epoch, lock)))
+        Ok(runtime.keep_locked(number)?.map(|lock| (region, lock)))
     }
 
     pub(in crate::store) fn of_parts(

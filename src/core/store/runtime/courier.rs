@@ -73,20 +73,11 @@ impl Runtime {
         self.region.word(at::HOST_SEQ).fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 
-    /// What the incarnation is salted with. On the line of the generation, which every batch reads.
+    /// What the incarnation is salted with, and whether leases are unproven. On the line of the
+    /// generation, which every batch reads.
     #[inline]
     pub fn incarnation_salt(&self) -> u64 {
         self.region.word(at::INCARNATION_SALT).load(Ordering::Relaxed)
-    }
-
-    /// Gives the host another incarnation, after the ledger has called the one with this salt
-    /// stale. Many such answers renew it once. The word outlives all processes, and a crash of the
-    /// machine is another incarnation anyway.
-    pub fn renew_incarnation(&self, _courier: &CourierLock, stale_salt: u64) {
-        let next = stale_salt.wrapping_add(1);
-        let word = self.region.word(at::INCARNATION_SALT);
-        // A failure means that it was renewed since.
-        let _ = word.compare_exchange(stale_salt, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// The slots that have new wants, as bits.

@@ -1,11 +1,11 @@
 //! The register of group files in runtime.mmap: which file each group has, and its quarantine.
 //!
-//! Invariant: a registered file is quarantined until it is known to be sound.
+//! Invariant: a registered file is quarantined until it is known to be sound. It has its lineage
+//! before that.
 
 use super::Runtime;
 use crate::base::sync::{AtomicU64, Ordering};
 use crate::store::error::Error;
-use crate::store::file_words::FileFacts;
 use crate::store::file_words::FilePlace;
 use crate::store::layout::{self, runtime as at};
 
@@ -75,7 +75,7 @@ impl Runtime {
 
     /// The words of an entry in use. Most are not, and one word tells. Acquire: pairs with
     /// `register_file`.
-    fn used_entry(&self, index: usize) -> Option<[u64; at::FILE_WORDS]> {
+    pub(super) fn used_entry(&self, index: usize) -> Option<[u64; at::FILE_WORDS]> {
         let is_used = |flags: u64| flags & at::FILE_USED != 0;
         if !is_used(self.mark_of(index).load(Ordering::Acquire)) {
             return None;
@@ -109,6 +109,11 @@ impl Runtime {
         named
     }
 
+    /// Whether a registered group grows out of the group with this name and id.
+    pub(crate) fn is_former(&self, name: &str, id: u64) -> bool {
+        self.named_groups(name).iter().any(|group| group.former == Some(id))
+    }
+
     /// The id of the registered group of this name; of two, that of the one that grows out of the
     /// other.
     pub(crate) fn id_of_group(&self, name: &str) -> Option<u64> {
@@ -134,41 +139,36 @@ impl Runtime {
         })
     }
 
-    /// The registered files of the groups with these ids, as far as they name the host.
-    pub(in crate::store) fn group_files(&self, is_meant: impl Fn(u64) -> bool) -> Vec<FileFacts> {
-        (0..at::FILES_MAX)
-            .filter_map(|index| self.used_entry(index))
-            .map(entry_of)
-            .filter(|entry| is_meant(entry.group))
-            .map(|FileEntry { group, file, device, inode, birth_ns, .. }| FileFacts {
-                id: [group, u64::from(file)],
-                place: FilePlace { device, inode, birth_ns },
-            })
-            .collect()
-    }
-
     /// Registers a group file as quarantined. Returns the index of its entry.
+    ///
+    /// # Errors
+    /// All places are taken, or no lineage can be drawn.
     pub(crate) fn register_file(
         &self,
         entry: &FileEntry,
         pairing: Pairing,
     ) -> Result<usize, Error> {
         let known = self.find_file(entry.group, entry.file).map(|known| known.index);
+        if known.is_none() {
+            // A group with the same name but another id no longer exists, unless the two form a
+            // pair.
+            self.forget(|found| {
+                let is_relative =
+                    found.group == entry.group || Some(found.group) == pairing.partner();
+                found.name == entry.name && !is_relative
+            });
+        }
         let free = || (0..at::FILES_MAX).find(|&index| self.used_entry(index).is_none());
-        // A file with the same name and number but another id no longer exists: reuse its entry,
-        // unless the two form a pair.
-        let is_stale = |index: &usize| {
-            self.used_entry(*index).map(entry_of).is_some_and(|found| {
-                let is_partner = Some(found.group) == pairing.partner();
-                found.name == entry.name && found.file == entry.file && !is_partner
-            })
-        };
-        let stale = || (0..at::FILES_MAX).find(is_stale);
-        let index = known.or_else(stale).or_else(free).ok_or_else(|| Error::Exhausted {
+        let index = known.or_else(free).ok_or_else(|| Error::Exhausted {
             path: self.path.clone(),
             what: "places for group files",
             limit: at::FILES_MAX,
         })?;
+        // All relatives have it before the facts change.
+        let lineage = self.lineage_for(entry, pairing)?;
+        if self.used_entry(index).map(entry_of).as_ref() != Some(entry) {
+            self.forget_doubts(index);
+        }
         let name = layout::name_words(&entry.name);
         let base = Self::entry(index);
         self.region.store(base, entry.group);
@@ -176,6 +176,7 @@ impl Runtime {
         self.region.store(base + 3, entry.inode);
         self.region.write(base + 4, &name);
         self.region.store(base + 8, entry.birth_ns);
+        self.set_lineage(index, entry, lineage);
         self.set_dirty_place(index, None);
         self.region.store(base + at::FILE_CHECKPOINT, 0);
         let former = if let Pairing::NextOf(former) = pairing { former } else { 0 };
@@ -252,7 +253,7 @@ impl Runtime {
     }
 }
 
-fn entry_of(words: [u64; at::FILE_WORDS]) -> FileEntry {
+pub(super) fn entry_of(words: [u64; at::FILE_WORDS]) -> FileEntry {
     FileEntry {
         group: words[0],
         file: words[1] as u32,

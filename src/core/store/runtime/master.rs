@@ -54,6 +54,8 @@ pub struct MasterCounts {
     pub reloads: [u64; 2],
     /// When a reload was last accepted and last refused, in milliseconds. 0: never.
     pub reloaded_ms: [u64; 2],
+    /// The files are others than those in force: the last reload of them was refused.
+    pub is_reload_refused: bool,
 }
 
 impl Runtime {
@@ -71,12 +73,15 @@ impl Runtime {
             ],
             reloads: pair(at::RELOADS),
             reloaded_ms: pair(at::RELOADED),
+            is_reload_refused: self.is_reload_refused(),
         }
     }
 
-    /// Stores the start time of a server. Only the master calls it.
+    /// Stores the start time of a server, which has taken the files as they are. Only the master
+    /// calls it.
     pub fn set_started(&self, at_ms: u64) {
         self.region.store(at::STARTED, at_ms);
+        self.region.store(at::RELOAD_REFUSED, 0);
     }
 
     /// Counts the replacement of a process that died in this place. Only the master calls it.
@@ -111,12 +116,23 @@ impl Runtime {
     pub fn count_reload(&self, now_ms: u64) {
         self.grow(at::RELOADS);
         self.region.store(at::RELOADED, now_ms);
+        self.region.store(at::RELOAD_REFUSED, 0);
     }
 
     /// Counts a refused reload. Only the master calls it.
     pub fn count_refused_reload(&self, now_ms: u64) {
         self.grow(at::RELOADS + 1);
         self.region.store(at::RELOADED + 1, now_ms);
+    }
+
+    /// Notes that the files stay as they are, and are not in force. Only the master calls it.
+    pub fn set_reload_refused(&self) {
+        self.region.store(at::RELOAD_REFUSED, 1);
+    }
+
+    /// Whether the last reload of the files was refused, and no start has taken them since.
+    pub fn is_reload_refused(&self) -> bool {
+        self.region.load(at::RELOAD_REFUSED) != 0
     }
 
     fn grow(&self, word: usize) {

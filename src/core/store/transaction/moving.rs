@@ -4,14 +4,16 @@
 //! both key-nodes, and one that finds the node in the new group needs no other. So whatever an
 //! older generation still does in the former group comes before this transaction or, because the
 //! generation is read under the former's semaphore, does not begin (model.rs shows it). The move is
-//! part of the commit: the node here, its tag there cleared, or neither.
+//! part of the commit: the node here and gone there, or neither. On a disk its words stay there
+//! until its copy is on disk; after a power cut both may be found, and the one here counts. A node
+//! that finds no place here is changed there, and stays.
 
-use super::{NodeCopy, NodeIndex, Transaction, Wanted};
+use super::{NodeCopy, NodeIndex, Transaction, Wanted, WorkingCopies};
 use crate::key::{KeyNodeId, KeyRef, Location};
 use crate::store::counter::GroupCounter;
 use crate::store::group::is_whole;
 use crate::store::layout::{CHAIN_MAX, node, tag};
-use crate::store::tags::set_tag;
+use crate::store::tags::{moved_tag, set_tag};
 use crate::store::{Judge, Rank};
 
 /// Where the node of a key belongs, and where it is if it has not moved yet.
@@ -47,7 +49,7 @@ impl Transaction<'_> {
     pub fn sought(&mut self, sought: &Sought<'_>, biz_id: u32, judge: &dyn Judge) -> NodeIndex {
         let index = self.node(&sought.wanted, biz_id, &sought.key);
         let Some(former) = &sought.former else { return index };
-        if !self.is_there(index) {
+        if self.copies.nodes[index.0].former.is_none() {
             self.find_former(index, former, biz_id, judge);
         }
         index
@@ -85,6 +87,10 @@ impl Transaction<'_> {
         let node = &mut copies.nodes[index.0];
         node.former = Some(former);
         copies.formers += 1;
+        if node.place.is_some() {
+            // It has moved, and the power failed before it was gone here. What it became counts.
+            return;
+        }
         judge.convert(wanted.group, &old, &mut copies.words[node.start..node.end]);
     }
 
@@ -102,29 +108,101 @@ impl Transaction<'_> {
         self.copies.nodes[former].place.map(|_| NodeIndex(former))
     }
 
+    /// Writes a node that is still in the former group there, because it finds no place in its
+    /// chain. False: it is not there, or it has words for which there is no room.
+    pub fn stay(&mut self, index: NodeIndex, now: u64) -> bool {
+        let Some(former) = self.former(index) else { return false };
+        let WorkingCopies { nodes, words, .. } = &mut *self.copies;
+        let [new, old] = [index, former].map(|NodeIndex(at)| &nodes[at]);
+        let mut states = words[new.states..new.end].to_vec();
+        let room = old.end - old.states;
+        if states.iter().skip(room).any(|&word| word != 0) {
+            return false;
+        }
+        states.resize(room, 0);
+        words[old.states..old.end].copy_from_slice(&states);
+        words[old.start + node::CHECK] = words[new.start + node::CHECK];
+        self.touch(former, now);
+        true
+    }
+
+    /// Takes a node that has moved out of the former group. On a disk its words stay, under a tag
+    /// by which nobody finds it, until its copy is on disk: the kernel may write the two in any
+    /// order.
+    pub fn leave(&mut self, index: NodeIndex) {
+        let node = &self.copies.nodes[index.0];
+        let (key_node, tag, place) = (node.key_node, node.tag, node.place);
+        let is_in_memory = self.groups()[self.list()[key_node].group].is_in_memory();
+        self.erase(index);
+        if let Some(place) = place.filter(|_| !is_in_memory) {
+            set_tag(&mut self.copies.key_nodes[key_node].tags, place, moved_tag(tag));
+        }
+    }
+
+    /// The places of a key-node whose nodes have moved, as bits.
+    pub fn moved_places(&self, wanted: &Wanted) -> u64 {
+        let (key_node, id) = (self.key_node_of(wanted), wanted.at.key_node_id());
+        let group = &self.groups()[wanted.group];
+        let tags = &self.copies.key_nodes[key_node].tags;
+        let mut words = vec![0; group.node_words()];
+        let mut is_moved = |place: usize| {
+            let tag = tag::of(tags[place / 8], place);
+            tag != 0 && {
+                group.file(id.file).read(group.node(id.key_node, place), &mut words);
+                let expected = group.judge_node(&words, id.file, id.key_node);
+                expected.is_ok_and(|expected| group.is_moved(tag, expected))
+            }
+        };
+        let places = 0..group.geometry().chain as usize;
+        places.filter(|&place| is_moved(place)).fold(0, |places, place| places | 1 << place)
+    }
+
+    /// Frees those of these places whose nodes have moved. Returns how many.
+    pub fn free_moved(&mut self, wanted: &Wanted, places: u64) -> u32 {
+        let places = self.moved_places(wanted) & places;
+        let key_node = self.key_node_of(wanted);
+        let copy = &mut self.copies.key_nodes[key_node];
+        for place in (0..CHAIN_MAX).filter(|place| places >> place & 1 != 0) {
+            set_tag(&mut copy.tags, place, 0);
+            copy.dirty = true;
+        }
+        places.count_ones()
+    }
+
     /// Calls `keep` with each whole node of a key-node that belongs there, and drops it if the
     /// result is false. Drops what is damaged, too. To be called before anything else is done with
-    /// the key-node.
-    pub fn keep_stored(&mut self, wanted: &Wanted, mut keep: impl FnMut(&[u64], Location) -> bool) {
+    /// the key-node. Returns how many have moved: they stay, and `keep` does not hear of them.
+    pub fn keep_stored(
+        &mut self,
+        wanted: &Wanted,
+        mut keep: impl FnMut(&[u64], Location) -> bool,
+    ) -> u64 {
         let (groups, key_node) = (self.groups(), self.key_node_of(wanted));
         let group = &groups[wanted.group];
         let (file, id) = (wanted.at.file, wanted.at.key_node_id());
         let mut words = vec![0; group.node_words()];
+        let mut moved = 0;
         for place in 0..CHAIN_MAX {
             let tags = &self.copies.key_nodes[key_node].tags;
-            if tag::of(tags[place / 8], place) == 0 {
+            let tag = tag::of(tags[place / 8], place);
+            if tag == 0 {
                 continue;
             }
-            let is_kept = place < group.geometry().chain as usize && {
-                group.file(file).read(group.node(id.key_node, place), &mut words);
-                self.judge_stored(wanted.group, &words, id).is_some_and(|at| keep(&words, at))
-            };
-            if !is_kept {
+            let at = (place < group.geometry().chain as usize)
+                .then(|| {
+                    group.file(file).read(group.node(id.key_node, place), &mut words);
+                    self.judge_stored(wanted.group, &words, id)
+                })
+                .flatten();
+            if at.is_some_and(|at| group.is_moved(tag, at.tag)) {
+                moved += 1;
+            } else if !at.is_some_and(|at| keep(&words, at)) {
                 let copy = &mut self.copies.key_nodes[key_node];
                 set_tag(&mut copy.tags, place, 0);
                 copy.dirty = true;
             }
         }
+        moved
     }
 
     /// Where a node belongs, if it is sound and in its key-node. Counts it if not.

@@ -155,7 +155,7 @@ fn scrape_status(request: &str) -> u16 {
     let bytes = format!("{}\r\n\r\n", request.replace('\n', "\r\n"));
     let mut room = fields();
     let head = Head::parse(bytes.as_bytes(), &mut room, 8192).unwrap();
-    admit_scrape(&head).map_or_else(|refusal| refusal.status, |_| 200)
+    admit_scrape(&head, &Http::default()).map_or_else(|refusal| refusal.status, |_| 200)
 }
 
 #[test]

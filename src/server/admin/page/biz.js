@@ -245,28 +245,11 @@ async function readRefused(state) {
   state.refusedGone = !told;
 }
 const keyWindow = state =>
-  el(
-    'fieldset',
-    { class: 'choice' },
-    el('legend', { class: 'hide' }, 'Window'),
-    [
-      ['1m', 'last minute'],
-      ['1h', 'last hour'],
-    ].map(([value, label]) => {
-      const input = el('input', {
-        type: 'radio',
-        name: 'biz-window',
-        value,
-        onchange: () => {
-          state.window = value;
-          hurry('biz-refused');
-          look();
-        },
-      });
-      input.checked = value === state.window;
-      return el('label', {}, input, el('span', {}, label));
-    }),
-  );
+  radios('biz-window', 'Window', WINDOWS, state.window, window => {
+    state.window = window;
+    hurry('biz-refused');
+    look();
+  });
 
 function showKeys(hot, most, state, biz) {
   const told = (list, none) => (list === null ? 'Looking…' : list.length ? '' : none);
@@ -304,6 +287,6 @@ function showKeys(hot, most, state, biz) {
     most,
     state.refused || [],
     one => one.key,
-    one => [keyName(one.key), refusedWords(one), agoWords(one.last), act(one.key)],
+    one => [keyName(one.key, one.begins), refusedWords(one), agoWords(one.last), act(one.key)],
   );
 }

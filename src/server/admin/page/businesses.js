@@ -58,6 +58,8 @@ VIEWS.businesses = () => {
     autocomplete: 'off',
     oninput: () => show(true),
   });
+  const gone = el('input', { type: 'checkbox', id: 'gone', onchange: () => show(true) });
+  const goneLabel = el('label', { hidden: '' }, gone, el('span', { id: 'gone-words' }));
   const more = el('p', { class: 'soft', id: 'more-bizs' });
   const node = el(
     'div',
@@ -68,6 +70,7 @@ VIEWS.businesses = () => {
       { class: 'row' },
       el('label', {}, 'Filter ', filter),
       el('span', { class: 'soft', id: 'bizs-count', role: 'status' }),
+      goneLabel,
       button('Add a business', () => addBiz(), { id: 'add-biz', class: 'push' }),
     ),
     el(
@@ -102,8 +105,13 @@ VIEWS.businesses = () => {
       ),
     );
     const wanted = filter.value.trim().toLowerCase();
+    const removed = stats.bizs.filter(biz => biz.removed).length;
+    goneLabel.hidden = !removed;
+    put($('gone-words'), ` and ${removed} that ${removed === 1 ? 'is' : 'are'} gone`);
     const found = ordered(stats.bizs, sorted, now === true).filter(
-      biz => !wanted || biz.name.toLowerCase().includes(wanted) || String(biz.id) === wanted,
+      biz =>
+        (gone.checked || !biz.removed) &&
+        (!wanted || biz.name.toLowerCase().includes(wanted) || String(biz.id) === wanted),
     );
     put($('bizs-count'), plural(found.length, 'business', 'businesses'));
     sync(body, found.slice(0, SHOWN), keyOfBiz, bizRow, showBizRow);

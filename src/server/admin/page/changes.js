@@ -49,7 +49,7 @@ async function readOlder(state, pressed, show) {
   show();
 }
 
-const WHAT = {
+const WHAT = named({
   biz: 'business',
   node: 'key',
   reset: 'reset',
@@ -57,7 +57,17 @@ const WHAT = {
   degrade: 'switch',
   'lift-bans': 'bans lifted',
   undo: 'taken back',
-};
+});
+
+/** What a change was from and to; what the log holds in a word is told in words. */
+const SWITCHED = named({ true: 'limits off', false: 'limits on' });
+function told(what, text) {
+  if (text === undefined) return text;
+  if (what === 'degrade') return SWITCHED[text] || text;
+  return what === 'reload' && /^\d+(: |$)/.test(text) ? 'generation ' + text : text;
+}
+const oldOf = one => told(one.what, one.old);
+const newOf = one => told(one.what, one.new);
 
 /** The business that a change was of: the target of a key is BIZ/KEY. */
 const bizOf = one => (one.target || '').split('/')[0];
@@ -68,7 +78,7 @@ function changeItem(one) {
   const isThere = stats && stats.bizs.some(biz => biz.name === name);
   const target = isThere ? [bizLink(name), one.target.slice(name.length)] : one.target;
   const by = `by ${one.who}${one.peer ? ' from ' + one.peer : ''}`;
-  const told = one.outcome ? `, outcome ${one.outcome}` : '';
+  const outcome = one.outcome ? `, outcome ${one.outcome}` : '';
   const back = button('Take back', pressed => takeBack(one, pressed), {
     class: 'small push',
     'aria-label': `Take back change ${one.id} of ${one.target}`,
@@ -79,18 +89,22 @@ function changeItem(one) {
     el(
       'div',
       { class: 'row' },
-      el('time', { datetime: one.time }, moment(Date.parse(one.time))),
+      el('time', { datetime: one.time }, fullMoment(Date.parse(one.time))),
       el('strong', {}, WHAT[one.what] || one.what),
       el('span', {}, target),
-      el('span', { class: 'soft' }, by + told),
+      el('span', { class: 'soft' }, by + outcome),
       mayTakeBack(one) ? back : null,
     ),
-    difference(one.old, one.new),
+    difference(oldOf(one), newOf(one)),
   );
 }
 
 /** What words left and what words came, in one line. */
-function shortDifference(before, after) {
+function shortDifference(one) {
+  const [before, after] = [oldOf(one), newOf(one)];
+  if (one.what === 'degrade' || one.what === 'reload') {
+    return [before, after].filter(text => text !== undefined).join(' → ');
+  }
   const [old, now] = [before, after].map(text =>
     String(text ?? '')
       .split(/[\s<>]+|\/>/)
@@ -124,7 +138,7 @@ function difference(before, after) {
 }
 
 async function takeBack(one, pressed) {
-  const told = `${one.target} becomes what it was before ${moment(Date.parse(one.time))}.`;
+  const told = `${one.target} becomes what it was before ${fullMoment(Date.parse(one.time))}.`;
   if (!(await confirmed('Take a change back', told, 'Take back'))) return;
   await act(pressed, `${one.target} is what it was.`, async () => {
     try {

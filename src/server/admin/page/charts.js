@@ -298,30 +298,13 @@ const bizCharts = name => [
 ];
 
 /** The choice of a range, which all charts follow. */
-function rangeChoice() {
-  const name = 'range';
-  const one = ([minutes, label]) => {
-    const input = el('input', {
-      type: 'radio',
-      name,
-      value: minutes,
-      onchange: () => {
-        past.range = minutes;
-        hurry('minutes');
-        view.show();
-        look();
-      },
-    });
-    input.checked = minutes === past.range;
-    return el('label', {}, input, el('span', {}, label));
-  };
-  return el(
-    'fieldset',
-    { class: 'choice' },
-    el('legend', { class: 'hide' }, 'Range'),
-    RANGES.map(one),
-  );
-}
+const rangeChoice = () =>
+  radios('range', 'Range', RANGES, past.range, minutes => {
+    past.range = minutes;
+    hurry('minutes');
+    view.show();
+    look();
+  });
 
 const marksOf = name =>
   (changes || [])

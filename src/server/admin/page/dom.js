@@ -1,5 +1,8 @@
 // Elements. Text of the server is only ever text: nothing on this page makes markup of data.
 
+/** A table of names, for names that come from outside: `constructor` is none of its own. */
+const named = names => Object.assign(Object.create(null), names);
+
 const $ = id => document.getElementById(id);
 
 /** An element. A field `onclick` is a listener; children that are missing are left out. */
@@ -58,6 +61,19 @@ const button = (text, run, fields) =>
   el('button', { type: 'button', onclick: event => run(event.currentTarget), ...fields }, text);
 const section = (title, fields, ...children) =>
   el('section', fields, el('h2', {}, title), children);
+
+/** One of some values, [value, label] each: buttons of which one is down. */
+const radios = (name, legend, options, chosen, take) =>
+  el(
+    'fieldset',
+    { class: 'choice' },
+    el('legend', { class: 'hide' }, legend),
+    options.map(([value, label]) => {
+      const input = el('input', { type: 'radio', name, value, onchange: () => take(value) });
+      input.checked = value === chosen;
+      return el('label', {}, input, el('span', {}, label));
+    }),
+  );
 
 /** A table with a name. Columns are [heading, class]; the first one is a heading of its row. */
 function table(label, columns, fields) {

@@ -2,7 +2,7 @@
 // is the truth: the form reads it and changes it in place.
 
 // The settings of each policy, in the order of the form.
-const POLICIES = {
+const POLICIES = named({
   interval: ['interval', 'max', 'debt', 'ban', 'on-exceed'],
   sliding: ['interval', 'max', 'ban', 'on-exceed'],
   'sliding-counter': ['interval', 'max', 'ban', 'on-exceed'],
@@ -12,9 +12,9 @@ const POLICIES = {
   total: ['max', 'ban', 'on-exceed'],
   count: ['unit', 'tz', 'at', 'history'],
   distinct: ['precision', 'max', 'unit', 'tz', 'at', 'history', 'ban', 'on-exceed'],
-};
-const NEEDED = { interval: '60s', max: '10', unit: 'day', rate: '10/s' };
-const HINTS = {
+});
+const NEEDED = named({ interval: '60s', max: '10', unit: 'day', rate: '10/s' });
+const HINTS = named({
   interval: '60s, 24h',
   max: 'uses',
   rate: '10/s',
@@ -28,18 +28,24 @@ const HINTS = {
   'per-call': 'false',
   'max-period': '1d',
   precision: '12',
-};
-const CHOICES = {
+});
+const CHOICES = named({
   unit: ['minute', 'hour', 'day', 'week', 'month', 'year'],
   scope: ['', 'biz'],
   mode: ['', 'shadow', 'off'],
   key: ['string', 'integer', 'ip', 'digest'],
-};
-const CHOICE_WORDS = {
+});
+const CHOICE_WORDS = named({
   scope: { '': 'each key', biz: 'all keys together' },
   mode: { '': 'enforce', shadow: 'shadow: refuse nothing', off: 'off: judge nothing' },
-};
-const LABELS = { unit: 'window', tz: 'time zone', at: 'begins at', key: 'keys', scope: 'counts' };
+});
+const LABELS = named({
+  unit: 'window',
+  tz: 'time zone',
+  at: 'begins at',
+  key: 'keys',
+  scope: 'counts',
+});
 
 // `before` is the text that this one is to replace, and `theirs` what somebody else has put in its
 // place; null: there is none.
@@ -87,7 +93,8 @@ function openEditor(biz, text, title) {
   Object.assign(editing, { biz, before: biz ? text : null, turn: editing.turn + 1 });
   put($('edit-title'), title);
   $('edit-text').value = text;
-  $('edit-lift').checked = $('edit-grow').checked = false;
+  $('edit-lift').checked = $('edit-grow').checked = $('edit-fresh').checked = false;
+  $('edit-fresh-row').hidden = true;
   fault('');
   buildForm();
   $('edit').showModal();
@@ -288,6 +295,7 @@ $('edit-save').onclick = async () => {
   const more = [
     ['grow', $('edit-grow')],
     ['lift-bans', $('edit-lift')],
+    ['fresh', $('edit-fresh')],
   ]
     .filter(([, box]) => box.checked)
     .map(([what]) => what + '=true')
@@ -310,8 +318,10 @@ $('edit-save').onclick = async () => {
     toast(status === 202 ? lags : `${shown}: in force.`);
     if (!biz) location.hash = hrefOf('biz', shown);
   } catch (error) {
-    if (isHere()) fault(error.message, error.status === 409 ? 'reload' : '');
-    else toast(error.message);
+    const anew = error.status === 409 && error.message.includes('?fresh=true');
+    if (!isHere()) return toast(error.message);
+    if (anew) $('edit-fresh-row').hidden = false;
+    fault(error.message, error.status === 409 && !anew ? 'reload' : '');
   } finally {
     $('edit-save').disabled = false;
     focusSave();

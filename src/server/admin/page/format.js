@@ -40,6 +40,13 @@ function moment(ms) {
   return (date === new Date().toLocaleDateString('en-CA') ? '' : date + ' ') + clock(ms);
 }
 
+/** A moment that others may read elsewhere: with its date and its zone. */
+function fullMoment(ms) {
+  const then = new Date(ms);
+  const zone = then.toLocaleTimeString('en-GB', { timeZoneName: 'short' }).split(' ').pop();
+  return `${then.toLocaleDateString('en-CA')} ${clock(ms)} ${zone}`;
+}
+
 function micros(us) {
   if (us === undefined || us === null) return '–';
   if (us < 1000) return Math.round(us) + ' µs';

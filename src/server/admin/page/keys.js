@@ -94,8 +94,15 @@ async function resetKey(biz, key, pressed) {
   const done = `${biz.name}: “${key}” is fresh.`;
   await act(pressed, done, () => change('DELETE', nodePath(biz, key)));
 }
+const noBan = (biz, key) => `${biz.name}: “${key}” has no ban.`;
 /** Lifts a ban. Limits that are full are set to 0, or the next use would ban the key again. */
 async function unban(biz, key, pressed) {
+  try {
+    const { node: found } = await get(nodePath(biz, key));
+    if (!isBanned(found)) return toast(noBan(biz, key));
+  } catch (error) {
+    return toast(error.status === 404 ? noBan(biz, key) : error.message);
+  }
   const told =
     `${biz.name}: “${key}” may go on. Limits that it has used up start afresh, ` +
     'the others stay.';
@@ -150,6 +157,12 @@ VIEWS.key = key => {
       one => one.biz.id,
       one => [bizLink(one.biz.name), one.lines, agoWords(one.last), keyButtons(one, search, paint)],
     );
+    // Who is not banned has nothing to be lifted.
+    search.rows.forEach((one, nth) => {
+      const [lift, reset] = found.body.children[nth].querySelectorAll('button');
+      if (!one.banned && document.activeElement === lift) reset.focus();
+      lift.hidden = !one.banned;
+    });
   };
   const show = () => {
     if (stats && !search.began) searchKey(search, paint);
@@ -205,7 +218,8 @@ async function askKey(search, biz) {
       // 404: no record. 400: no key of this business, such as a word where keys are numbers.
       const lines = status === 200 ? nodeLines(body.node).join('\n') : '';
       const others = search.rows.filter(one => one.biz.id !== biz.id);
-      search.rows = status === 200 ? [...others, { biz, lines, last: body.node.last }] : others;
+      const found = () => ({ biz, lines, last: body.node.last, banned: isBanned(body.node) });
+      search.rows = status === 200 ? [...others, found()] : others;
       if (status !== 200 && status !== 404 && status !== 400) search.failed++;
       return;
     } catch {

@@ -89,22 +89,25 @@ const CHORES = [
   { name: 'biz-used', every: 10000, run: () => view.lookAtUsed?.(), views: ['biz'] },
 ];
 
+/** Who asks: a view, or the whole page. */
+const asker = chore => (chore.views ? view : document);
+
 function startChores() {
   const now = Date.now();
   // One that still waits for its answer is not asked again, except for another view. Looks are not
   // an exact second apart.
-  const isDue = ({ views, lacks, every, at = 0, of }) =>
-    (!views || views.includes(view.name)) &&
-    of !== (views ? view : CHORES) &&
-    now - at >= every - EVERY_MS / 2 &&
-    (!lacks || lacks());
+  const isDue = chore =>
+    (!chore.views || chore.views.includes(view.name)) &&
+    chore.waits !== asker(chore) &&
+    now - (chore.at || 0) >= chore.every - EVERY_MS / 2 &&
+    (!chore.lacks || chore.lacks());
   const due = CHORES.filter(isDue).sort((one, other) => (one.at || 0) - (other.at || 0));
   const hurried = due.filter(chore => !chore.at);
   for (const chore of hurried.length ? hurried : due.slice(0, 1)) doChore(chore, now);
 }
 async function doChore(chore, now) {
-  const of = chore.views ? view : CHORES;
-  Object.assign(chore, { at: now, of });
+  const waits = asker(chore);
+  Object.assign(chore, { at: now, waits });
   try {
     await chore.run();
     view.show();
@@ -112,16 +115,16 @@ async function doChore(chore, now) {
     // The next look tells what is not reached.
     if (error.status === undefined) throw error;
   } finally {
-    if (chore.of === of) chore.of = null;
+    if (chore.waits === waits) chore.waits = null;
   }
 }
-const isQuiet = () => !looking && CHORES.every(chore => !chore.of);
+const isQuiet = () => !looking && CHORES.every(chore => !chore.waits);
 /** Does chores with the next look; what belongs to a view does not wait for the answer before. */
 function hurry(...names) {
   for (const chore of CHORES) {
     if (!names.includes(chore.name)) continue;
     chore.at = 0;
-    if (chore.views) chore.of = null;
+    if (chore.views) chore.waits = null;
   }
 }
 

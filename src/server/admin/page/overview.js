@@ -44,10 +44,10 @@ VIEWS[''] = () => {
   const node = el(
     'div',
     {},
-    el('h1', { class: 'hide', tabindex: -1 }, 'Overview'),
+    heading('Overview'),
     section('Health', { id: 'health' }, el('p', { id: 'verdict' }), nowTiles(), switches()),
     section(
-      'Refused',
+      'Traffic and refusals',
       {},
       el('div', { class: 'row' }, rangeChoice()),
       el(
@@ -103,8 +103,8 @@ const nowTiles = () =>
     tile('now-share', 'Refused share', 'of items now'),
     tile('now-errors', 'Errors', 'items a second'),
     tile('now-requests', 'Requests', 'a second'),
-    tile('now-p50', 'Half within', 'now'),
-    tile('now-p99', '99 % within', 'now'),
+    tile('now-p50', 'p50', 'now'),
+    tile('now-p99', 'p99', 'now'),
     tile('connections', 'Connections', 'open'),
   );
 
@@ -147,29 +147,16 @@ const switches = () =>
     ),
   );
 
+const WINDOWS = [
+  ['1m', 'last minute'],
+  ['1h', 'last hour'],
+];
 const windowChoice = () =>
-  el(
-    'fieldset',
-    { class: 'choice' },
-    el('legend', { class: 'hide' }, 'Window'),
-    [
-      ['1m', 'last minute'],
-      ['1h', 'last hour'],
-    ].map(([value, label]) => {
-      const input = el('input', {
-        type: 'radio',
-        name: 'window',
-        value,
-        onchange: () => {
-          refusedWindow = value;
-          hurry('refused');
-          look();
-        },
-      });
-      input.checked = value === refusedWindow;
-      return el('label', {}, input, el('span', {}, label));
-    }),
-  );
+  radios('window', 'Window', WINDOWS, refusedWindow, window => {
+    refusedWindow = window;
+    hurry('refused');
+    look();
+  });
 
 /** Whether it is healthy, in one sentence. */
 function verdict() {
@@ -213,6 +200,7 @@ function showNow() {
 
 function showRefusing(into, ordered) {
   const refusing = stats.bizs
+    .filter(biz => !biz.removed)
     .map(biz => ({ biz, now: lately(biz), minute: over(biz, 60000) || sinceStart(biz) }))
     .filter(one => one.now.refused > 0 || one.minute?.refused > 0);
   const byRate = list =>
@@ -278,7 +266,7 @@ function showRefusedKeys(into) {
     into,
     list,
     one => one.biz + '\n' + one.key,
-    one => [keyName(one.key), bizLink(one.biz), refusedWords(one), agoWords(one.last)],
+    one => [keyName(one.key, one.begins), bizLink(one.biz), refusedWords(one), agoWords(one.last)],
   );
 }
 const refusedWords = one => count(one.refused) + (one.error ? ` (± ${count(one.error)})` : '');
@@ -302,11 +290,11 @@ function showLatestChanges(into) {
     list,
     one => one.id,
     one => [
-      moment(Date.parse(one.time)),
+      fullMoment(Date.parse(one.time)),
       one.who,
       WHAT[one.what] || one.what,
       one.target || '',
-      shortDifference(one.old, one.new),
+      shortDifference(one),
     ],
   );
 }

@@ -84,10 +84,10 @@ const processCells = worker => [
 function showLatency(into) {
   const { latency } = stats;
   const list = [
-    ['half within', 'p50-us'],
-    ['90 % within', 'p90-us'],
-    ['99 % within', 'p99-us'],
-    ['99.9 % within', 'p999-us'],
+    ['p50', 'p50-us'],
+    ['p90', 'p90-us'],
+    ['p99', 'p99-us'],
+    ['p99.9', 'p999-us'],
   ].map(([name, field]) => [name, micros(latency[field])]);
   list.push(['mean', micros(latency.count ? latency['sum-us'] / latency.count : undefined)]);
   sync(

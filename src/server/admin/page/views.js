@@ -1,7 +1,7 @@
 // The views, one for each address behind `#`. A view is made when it is opened and dropped when it
 // is left: {name, title, node, show(), close()}. `show` is called with each look.
 
-const VIEWS = {}; // By the first part of the address: arguments to a view.
+const VIEWS = named({}); // By the first part of the address: arguments to a view.
 const NAV = [
   ['', 'Overview'],
   ['businesses', 'Businesses'],
@@ -86,31 +86,50 @@ const modeOf = biz => {
   const known = map && map.bizs.get(biz.id);
   return known ? known.mode || 'enforce' : undefined;
 };
-const MODES = { shadow: 'shadow: refuses nothing', off: 'off: judges nothing' };
+const MODES = named({ shadow: 'shadow: refuses nothing', off: 'off: judges nothing' });
 const bizLink = name => link(name, hrefOf('biz', name));
-// A long key that is refused is known by its digest only: no question can name it.
+// Of a long refused key only its digest and its beginning are known: no question can name it.
 const isDigest = key => /^digest:[0-9a-f]{32}$/.test(key);
-const keyName = key =>
+const keyName = (key, begins) =>
   isDigest(key)
-    ? el('span', { class: 'key' }, key)
+    ? el('span', { class: 'key', title: key }, begins ? begins + '…' : key)
     : el('a', { href: hrefOf('key', key), class: 'key' }, key);
 
 /** What a business did over a period of its rates: passed, refused and errors a second. */
 function over(biz, ms) {
   const rates = biz.rates.find(one => one.over === ms);
   if (!rates) return null;
-  const passed = sum(rates, PASSED);
-  const refused = sum(rates, REFUSED);
-  const errors = rates.error;
-  return { passed, refused, errors, all: passed + refused + errors };
+  return withAll(sum(rates, PASSED), sum(rates, REFUSED), rates.error);
 }
+const withAll = (passed, refused, errors) => ({
+  passed,
+  refused,
+  errors,
+  all: passed + refused + errors,
+});
 /** Over the last seconds that this page has seen; at its first look, over the last minute. */
 const lately = biz =>
   sinceLooks(biz) ||
   over(biz, 60000) ||
   sinceStart(biz) ||
-  over(biz, 1000) || { passed: 0, refused: 0, errors: 0, all: 0 };
-// The rows of a table in an order by figures: it is kept for a while, and while somebody is in it.
+  over(biz, 1000) ||
+  withAll(0, 0, 0);
+function sinceLooks(biz) {
+  const [then, now] = [past.looks[0], past.looks.at(-1)];
+  const totals = now && now !== then && now.biz.get(biz.name);
+  const before = totals && then.biz.get(biz.name);
+  if (!before) return null;
+  const of = name => (1000 * Math.max(0, totals[name] - before[name])) / (now.time - then.time);
+  return withAll(of('allowed'), of('limited'), of('errors'));
+}
+function sinceStart(biz) {
+  const seconds = (stats.server.now - stats.server.start) / 1000;
+  if (seconds > 90) return null;
+  const of = names => bizTotal(biz, names) / Math.max(1, seconds);
+  return withAll(of(PASSED), of(REFUSED), of(['error']));
+}
+
+/** Rows in an order by figures: it is kept for a while, and while somebody is in the table. */
 function settled(body, ms, keyOf) {
   let order = [];
   let sortedAt = 0;
@@ -127,25 +146,7 @@ function settled(body, ms, keyOf) {
   };
 }
 
-function sinceLooks(biz) {
-  const [then, now] = [past.looks[0], past.looks.at(-1)];
-  const totals = now && now !== then && now.biz.get(biz.name);
-  const before = totals && then.biz.get(biz.name);
-  if (!before) return null;
-  const of = name => (1000 * Math.max(0, totals[name] - before[name])) / (now.time - then.time);
-  const [passed, refused, errors] = [of('allowed'), of('limited'), of('errors')];
-  return { passed, refused, errors, all: passed + refused + errors };
-}
-function sinceStart(biz) {
-  const seconds = (stats.server.now - stats.server.start) / 1000;
-  if (seconds > 90) return null;
-  const of = names => bizTotal(biz, names) / Math.max(1, seconds);
-  const [passed, refused, errors] = [of(PASSED), of(REFUSED), of(['error'])];
-  return { passed, refused, errors, all: passed + refused + errors };
-}
-
-function bar(parts, label) {
-  const all = parts.reduce((sum, [, part]) => sum + part, 0);
+function bar(parts) {
   const node = el(
     'div',
     { class: 'bar', role: 'img' },

@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use frs::conf::ClusterNode;
 use frs::store::counter::{ClusterFunction, ClusterResult};
+use redis::Value;
 
 use super::backoff::Backoff;
 use super::report::{Report, Reports};
-use super::wire::{Access, Broken, not_allowed};
+use super::wire::{Access, Broken, Wire};
 use crate::courier::name::CHANNELS;
 
 /// Published records that the owner has not taken yet. What comes beyond is left out, and the owner
@@ -86,47 +87,59 @@ impl ChannelArgs {
 fn listen(args: &ChannelArgs, node: &ClusterNode, backoff: &mut Backoff) -> Result<(), Broken> {
     let mut wire = args.access.open(node)?;
     let timeout = args.access.timeout;
-    let broken = |error: redis::RedisError| match error.code() {
-        Some("NOPERM" | "NOAUTH") => not_allowed(node, &error.to_string()),
-        _ => Broken::Lost(error.to_string()),
-    };
     let prefix = format!("frs:{}:", args.cluster);
     let names: Vec<String> = (0..CHANNELS).map(|channel| format!("{prefix}{channel}")).collect();
-    wire.connection.set_read_timeout(Some(timeout)).map_err(broken)?;
-    let mut heard = wire.connection.as_pubsub();
-    let subscribed = heard.subscribe(&names[..]);
-    args.access.count(
-        ClusterFunction::Subscribe,
-        match &subscribed {
-            Ok(()) => ClusterResult::Ok,
-            Err(error) if error.code().is_some() => ClusterResult::Error,
-            Err(_) => ClusterResult::Timeout,
-        },
-    );
-    subscribed.map_err(broken)?;
+    subscribe(args, &mut wire, &names)?;
     args.reports.tell(Report::Listening);
     backoff.reset();
-    let mut is_whole = true;
+    let (mut is_whole, mut is_asked) = (true, false);
     while !args.is_over() {
-        heard.set_read_timeout(Some(SILENCE)).map_err(broken)?;
-        match heard.get_message() {
-            Ok(message) => {
-                let channel = message.get_channel_name().strip_prefix(&prefix);
-                let channel = channel.and_then(|channel| channel.parse().ok());
-                if let Some(channel) = channel.filter(|&channel| channel < CHANNELS) {
-                    let is_taken = args.publish(channel, message.get_payload_bytes());
-                    if is_taken && !is_whole {
-                        args.reports.tell(Report::Listening);
-                    }
-                    is_whole = is_taken;
-                }
+        let Some(heard) = wire.hear(if is_asked { timeout } else { SILENCE }, timeout)? else {
+            if is_asked {
+                return Err(Broken::Lost(format!("no answer within {} ms", timeout.as_millis())));
             }
-            Err(error) if error.is_timeout() => {
-                heard.set_read_timeout(Some(timeout)).map_err(broken)?;
-                heard.ping::<redis::Value>().map_err(broken)?;
+            wire.ping(timeout)?;
+            is_asked = true;
+            continue;
+        };
+        // Whatever comes shows that the node is there.
+        is_asked = false;
+        let Some((channel, payload)) = published(&heard) else { continue };
+        let channel = channel.strip_prefix(prefix.as_bytes());
+        let channel = channel.and_then(|channel| std::str::from_utf8(channel).ok()?.parse().ok());
+        if let Some(channel) = channel.filter(|&channel| channel < CHANNELS) {
+            let is_taken = args.publish(channel, payload);
+            if is_taken && !is_whole {
+                args.reports.tell(Report::Listening);
             }
-            Err(error) => return Err(broken(error)),
+            is_whole = is_taken;
         }
     }
     Ok(())
+}
+
+fn subscribe(args: &ChannelArgs, wire: &mut Wire, names: &[String]) -> Result<(), Broken> {
+    let subscribed = wire.subscribe(names, args.access.timeout);
+    args.access.count(
+        ClusterFunction::Subscribe,
+        match &subscribed {
+            Err(_) => ClusterResult::Timeout,
+            Ok(Some(_)) => ClusterResult::Error,
+            Ok(None) => ClusterResult::Ok,
+        },
+    );
+    subscribed?.map_or(Ok(()), |error| Err(wire.refusal(&error)))
+}
+
+/// The channel of a message, and what was published there.
+fn published(heard: &Value) -> Option<(&[u8], &[u8])> {
+    let Value::Array(parts) = heard else { return None };
+    match &parts[..] {
+        [Value::BulkString(kind), Value::BulkString(channel), Value::BulkString(payload)]
+            if kind == b"message" =>
+        {
+            Some((channel, payload))
+        }
+        _ => None,
+    }
 }

@@ -34,6 +34,11 @@ pub(super) fn load(wire: &mut Wire, timeout: Duration) -> Result<(), Broken> {
         Some(Value::ServerError(error)) if is_there(error) => Ok(()),
         Some(Value::ServerError(error)) => {
             let error = words(error);
+            if error.starts_with("OOM ") {
+                return Err(Broken::Lost(format!(
+                    "it has no memory for the functions of frs: give it more maxmemory ({error})"
+                )));
+            }
             if error.contains("unknown command") {
                 let (node, version) = (wire.node.to_string(), "not known".to_owned());
                 Err(Broken::Unfit(ClusterFault::NoFunctions { node, version }))
@@ -47,9 +52,7 @@ pub(super) fn load(wire: &mut Wire, timeout: Duration) -> Result<(), Broken> {
 
 /// What a node says of itself.
 pub(super) fn facts(wire: &mut Wire, timeout: Duration) -> Result<Facts, Broken> {
-    let mut command = cmd("INFO");
-    command.arg("all");
-    match wire.ask(ClusterFunction::Info, &command, timeout)? {
+    match wire.ask(ClusterFunction::Info, &cmd("INFO"), timeout)? {
         Value::BulkString(text) => Ok(Facts::read(&String::from_utf8_lossy(&text))),
         Value::VerbatimString { text, .. } => Ok(Facts::read(&text)),
         other => Err(Broken::Lost(format!("expected the text of INFO, found {other:?}"))),

@@ -65,7 +65,10 @@ impl Job {
         if let Some(task) = self.task.take() {
             let (function, is_of_key) = (task.function(), task.is_of_key());
             let (settled, result) = how(task);
-            self.tally.count(function, result);
+            let is_counted_later = matches!(&settled, Settled::Event(event) if event.is_stale());
+            if !is_counted_later {
+                self.tally.count(function, result);
+            }
             if is_of_key && !matches!(result, ClusterResult::Unreachable) {
                 self.tally.count_time(self.given);
             }

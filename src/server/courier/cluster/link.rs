@@ -1,9 +1,10 @@
 //! The thread for one master: connects, checks the node, and sends pipelines, one at a time.
 //!
 //! Invariant: a master's answers count only if it is known whose data they are about: before the
-//! first message of a connection, the node has said who it is, and whether it learns.
+//! first message of a connection, the node has said who it is, and of a slot whether it learns.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -18,10 +19,18 @@ use super::functions;
 use super::job::Job;
 use super::message::Lost;
 use super::report::{LinkNumber, Report, Reports};
+use super::task::Task;
 use super::topology::Redirection;
 use super::wire::{Access, Broken, Wire, is_not_allowed, words};
 use crate::courier::ledger::{self, Heartbeat};
+use crate::courier::name::SlotKeys;
 
+/// In place of a slot: the master is not known to have one.
+pub(super) const NO_SLOT: u16 = u16::MAX;
+/// Time-outs after which a connection that owes answers is given up.
+const LATE_TIMEOUTS: u32 = 4;
+/// Pipelines in turn whose answers may be late: a node that is always late cannot be used.
+const LATE_IN_TURN: u32 = 4;
 /// Loads of the library for one message.
 const MAX_LOADS: u32 = 3;
 
@@ -45,6 +54,11 @@ pub(super) struct LinkArgs {
     pub(super) reports: Reports,
     /// The last time that any master has told.
     pub(super) beat: Arc<Mutex<Option<Beat>>>,
+    /// The slot that heartbeats are about: one of the master's, or [`NO_SLOT`].
+    pub(super) slot: Arc<AtomicU16>,
+    pub(super) slots: SlotKeys,
+    /// Odd while the host has claims that it has not sent; grown by 1 when that changes.
+    pub(super) claims: Arc<AtomicU64>,
     /// Closed: the link ends.
     pub(super) jobs: Receiver<Vec<Job>>,
 }
@@ -52,7 +66,18 @@ pub(super) struct LinkArgs {
 /// Runs a link until its jobs are closed.
 pub(super) fn run(args: LinkArgs) {
     let backoff = Backoff::new(args.seed ^ args.number);
-    let link = Link { args, backoff, identity: None, born_ms: None, said: None };
+    let (identity, since, said) = (None, None, None);
+    let link = Link {
+        args,
+        backoff,
+        identity,
+        since,
+        said,
+        is_near: false,
+        claims_left: 0,
+        claims_seen: 0,
+        late_in_turn: 0,
+    };
     link.run();
 }
 
@@ -64,10 +89,23 @@ struct Link {
     backoff: Backoff,
     /// Whose data the node had when it was last asked.
     identity: Option<String>,
-    /// When it began to learn, the last time.
-    born_ms: Option<u64>,
+    /// Since when it has the slot of the last heartbeat.
+    since: Option<Since>,
     /// Why the link is down, as last reported.
     said: Option<Broken>,
+    /// The node is about to serve, and learns as soon as it does: its holders must be there.
+    is_near: bool,
+    /// Jobs yet to be sent before the host's last claim is.
+    claims_left: usize,
+    claims_seen: u64,
+    /// Pipelines since the last one that was answered in time.
+    late_in_turn: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Since {
+    slot: u16,
+    ms: u64,
 }
 
 impl Link {
@@ -105,7 +143,9 @@ impl Link {
 
     /// Waits for the next attempt. What comes meanwhile is lost at once.
     fn decline(&mut self) -> Option<Closed> {
-        let until = clock::instant() + self.backoff.wait();
+        let wait = self.backoff.wait();
+        let is_near = std::mem::take(&mut self.is_near);
+        let until = clock::instant() + if is_near { wait.min(self.between()) } else { wait };
         loop {
             match self.args.jobs.recv_timeout(until.saturating_duration_since(clock::instant())) {
                 Ok(jobs) => jobs.into_iter().for_each(|job| {
@@ -129,19 +169,17 @@ impl Link {
                 self.ask_beat(&mut wire)?.ok_or_else(missing)?
             }
         };
-        let born_ms = self.born_ms(&beat);
         let is_other = self.identity.as_ref() != Some(&identity);
-        let learns_anew = born_ms.is_some() && born_ms != self.born_ms;
         self.identity = Some(identity);
-        self.born_ms = born_ms.or(self.born_ms);
-        let is_changed = is_other || learns_anew;
-        self.args.reports.tell(Report::Up { link: self.args.number, is_changed });
+        let is_changed = self.is_changed(&beat) || is_other;
+        let learns = beat.beat.learning_ms > 0 || beat.slot == NO_SLOT;
+        self.args.reports.tell(Report::Up { link: self.args.number, is_changed, learns });
         Ok(wire)
     }
 
     /// Whose data the node has. The node must be fit to hold ledgers.
     fn identify(&self, wire: &mut Wire) -> Result<String, Broken> {
-        let facts = functions::facts(wire, self.args.access.timeout)?;
+        let facts = functions::facts(wire, LATE_TIMEOUTS * self.args.access.timeout)?;
         match facts.fault(&self.args.node.to_string()) {
             Some(fault) => Err(Broken::Unfit(fault)),
             None => Ok(facts.identity),
@@ -149,26 +187,53 @@ impl Link {
     }
 
     /// A heartbeat; none: the library is not there.
-    fn ask_beat(&self, wire: &mut Wire) -> Result<Option<Heartbeat>, Broken> {
-        let begun = clock::instant();
-        let answers = wire.exchange(&[self.heartbeat()], self.args.access.timeout);
-        if answers.is_err() {
-            self.count_beat(ClusterResult::Timeout);
-        }
-        match answers?.first() {
-            Some(Value::ServerError(error)) if ledger::is_library_missing(&words(error)) => {
-                Ok(None)
+    fn ask_beat(&mut self, wire: &mut Wire) -> Result<Option<Heard>, Broken> {
+        loop {
+            let begun = clock::instant();
+            let (slot, command) = self.heartbeat();
+            let answers = wire.exchange(&[command], self.args.access.timeout);
+            if answers.is_err() {
+                self.count_beat(ClusterResult::Timeout);
             }
-            Some(Value::ServerError(error)) => Err(self.refused_beat(wire, &words(error))),
-            Some(value) => self.heard(value, begun).map(Some),
-            None => Err(Broken::Lost("no answer".to_owned())),
+            let error = match answers?.first() {
+                Some(Value::ServerError(error)) => words(error),
+                Some(value) => return self.heard(value, slot, begun).map(Some),
+                None => return Err(Broken::Lost("no answer".to_owned())),
+            };
+            if ledger::is_library_missing(&error) {
+                return Ok(None);
+            }
+            // Without a slot it is not redirected.
+            if !self.is_redirected(slot, &error) {
+                return Err(self.refused_beat(wire, &error));
+            }
         }
     }
 
+    /// The slot of a heartbeat goes elsewhere: until the next view says which ones the master has,
+    /// heartbeats are about none.
+    fn is_redirected(&self, slot: u16, error: &str) -> bool {
+        let is_redirected = Redirection::read(error, &self.args.node).is_some();
+        if is_redirected {
+            self.count_beat(ClusterResult::Moved);
+            // The owner may know another one already.
+            let _ = self.args.slot.compare_exchange(
+                slot,
+                NO_SLOT,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+            self.args.reports.tell(Report::Outdated);
+        }
+        is_redirected
+    }
+
     /// A master that became a replica refuses heartbeats.
-    fn refused_beat(&self, wire: &Wire, error: &str) -> Broken {
+    fn refused_beat(&mut self, wire: &Wire, error: &str) -> Broken {
         self.count_beat(ClusterResult::Error);
         self.args.reports.tell(Report::Outdated);
+        let code = error.split(' ').next().unwrap_or_default();
+        self.is_near = matches!(code, "CLUSTERDOWN" | "LOADING");
         wire.refusal(error)
     }
 
@@ -177,13 +242,20 @@ impl Link {
         self.args.access.count(ClusterFunction::Heartbeat, result);
     }
 
-    fn heartbeat(&self) -> Cmd {
+    fn heartbeat(&self) -> (u16, Cmd) {
+        let slot = self.args.slot.load(Ordering::Relaxed);
         let mut command = cmd("FCALL");
-        command.arg(ledger::HEARTBEAT).arg(0).arg(&ledger::heartbeat_arguments(self.args.learn_ms));
-        command
+        command.arg(ledger::HEARTBEAT);
+        match slot {
+            NO_SLOT => command.arg(0),
+            slot => command.arg(1).arg(self.args.slots.of(slot)),
+        };
+        let claims = self.claims_left > 0;
+        command.arg(&ledger::heartbeat_arguments(self.args.learn_ms, claims));
+        (slot, command)
     }
 
-    fn heard(&self, value: &Value, begun: Instant) -> Result<Heartbeat, Broken> {
+    fn heard(&self, value: &Value, slot: u16, begun: Instant) -> Result<Heard, Broken> {
         let numbers: Vec<i64> =
             redis::from_redis_value_ref(value).map_err(|error| Broken::Lost(error.to_string()))?;
         let beat =
@@ -193,53 +265,64 @@ impl Link {
         let at = begun + clock::since(begun) / 2;
         let mut last = self.args.beat.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         *last = Some(Beat { now_ms: beat.now_ms, at });
-        Ok(beat)
+        Ok(Heard { beat, slot })
     }
 
-    /// When the master began to learn; none: it does not learn now.
-    fn born_ms(&self, beat: &Heartbeat) -> Option<u64> {
-        let is_learning = beat.learning_ms > 0;
-        is_learning.then(|| (beat.now_ms + beat.learning_ms).saturating_sub(self.args.learn_ms))
+    /// Whether the slot has become the master's since the last heartbeat.
+    fn is_changed(&mut self, heard: &Heard) -> bool {
+        let Heard { beat, slot } = *heard;
+        if slot == NO_SLOT {
+            return false;
+        }
+        let since = Since { slot, ms: beat.since_ms };
+        match self.since.replace(since) {
+            Some(before) if before.slot == slot => before != since,
+            _ => beat.learning_ms > 0,
+        }
+    }
+
+    /// The time between two heartbeats.
+    fn between(&self) -> Duration {
+        Duration::from_millis((self.args.learn_ms / 4).max(1))
     }
 
     fn serve(&mut self, mut wire: Wire) -> Result<Closed, Broken> {
-        let between = Duration::from_millis((self.args.learn_ms / 4).max(1));
+        let between = self.between();
         let mut beaten = clock::instant();
-        let mut waiting = VecDeque::new();
+        let mut waiting = Waiting::default();
+        (self.claims_left, self.late_in_turn) = (0, 0);
         loop {
             if waiting.is_empty() {
                 let left = between.saturating_sub(clock::since(beaten));
                 match self.args.jobs.recv_timeout(left) {
-                    Ok(jobs) => waiting.extend(jobs),
+                    Ok(jobs) => waiting.add(jobs),
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => return Ok(Closed),
                 }
             }
-            self.args.jobs.try_iter().for_each(|jobs| waiting.extend(jobs));
-            let unbeaten = clock::since(beaten);
-            let is_due = unbeaten >= between;
+            // Acquire: claims were given before the host said that it has no more.
+            let claims = self.args.claims.load(Ordering::Acquire);
+            self.args.jobs.try_iter().for_each(|jobs| waiting.add(jobs));
+            let is_other = claims != std::mem::replace(&mut self.claims_seen, claims);
+            let has_claims = claims % 2 == 1;
+            if has_claims || is_other {
+                self.claims_left = waiting.jobs.len().max(usize::from(has_claims));
+            }
+            // A master that learns is to hear it before it has learnt.
+            let is_due = is_other && has_claims || clock::since(beaten) >= between;
             if is_due {
                 beaten = clock::instant();
             }
-            // The thread was stopped for long: what the master learned may be over already.
-            if unbeaten >= 3 * between && self.identify(&mut wire)? != *self.identity() {
-                self.note_change(&mut wire)?;
-            }
-            let count = waiting.len().min(self.args.batch);
-            let jobs = waiting.drain(..count).collect();
-            self.pipeline(&mut wire, jobs, is_due)?.into_iter().rev().for_each(|job| {
-                waiting.push_front(job);
-            });
+            let jobs = waiting.take(self.args.batch);
+            let again = self.pipeline(&mut wire, jobs, is_due)?;
+            again.into_iter().rev().for_each(|job| waiting.jobs.push_front(job));
         }
     }
 
-    fn identity(&self) -> &String {
-        self.identity.as_ref().expect("a link serves after it has identified the node")
-    }
-
     fn note_change(&mut self, wire: &mut Wire) -> Result<(), Broken> {
-        self.identity = Some(self.identify(wire)?);
+        // First: whatever becomes of the connection, it is not seen again.
         self.args.reports.tell(Report::Changed { link: self.args.number });
+        self.identity = Some(self.identify(wire)?);
         Ok(())
     }
 
@@ -250,69 +333,88 @@ impl Link {
         jobs: Vec<Job>,
         is_beat_due: bool,
     ) -> Result<Vec<Job>, Broken> {
-        let Pipeline { commands, jobs, waits } = self.pack(jobs, is_beat_due);
+        let given = jobs.iter().filter(|job| !matches!(job.task(), Task::Slots(_))).count();
+        let Pipeline { commands, jobs, waits, slot } = self.pack(jobs, is_beat_due);
+        self.claims_left = self.claims_left.saturating_sub(given.max(1));
         if commands.is_empty() {
             return Ok(Vec::new());
         }
         let begun = clock::instant();
         let timeout = self.args.access.timeout;
-        let longest = if waits { 2 * timeout } else { timeout };
-        let answers = match wire.exchange(&commands, longest) {
-            Ok(answers) => answers,
-            Err(broken) => {
-                jobs.into_iter().for_each(|job| job.lose(self.broken(&broken)));
-                if is_beat_due {
-                    self.count_beat(ClusterResult::Timeout);
-                }
-                return Err(broken);
-            }
+        let in_time = if waits { 2 * timeout } else { timeout };
+        let mut jobs = Some(jobs);
+        let mut lose = |broken: &Broken| {
+            let lost = jobs.take().into_iter().flatten();
+            lost.for_each(|job| job.lose(self.broken(broken)));
         };
-        let mut answers = answers.into_iter();
+        let late = Broken::Lost(format!("no answer within {} ms", in_time.as_millis()));
+        let answers =
+            wire.exchange_or_late(&commands, [in_time, LATE_TIMEOUTS * timeout], || lose(&late));
+        let answers = answers.inspect_err(|broken| {
+            lose(broken);
+            if is_beat_due {
+                self.count_beat(ClusterResult::Timeout);
+            }
+        })?;
+        // Of what came too late the jobs were lost, and are sent again.
+        self.late_in_turn = if jobs.is_some() { 0 } else { self.late_in_turn + 1 };
+        let jobs = jobs.unwrap_or_default();
+        let mut values = answers;
+        let acknowledged = if waits { values.pop() } else { None };
+        let beat = if is_beat_due { values.pop() } else { None };
+        let mut values = values.into_iter();
         let values: Vec<Value> = jobs
             .iter()
             .filter_map(|job| {
                 if job.asking {
-                    answers.next();
+                    values.next();
                 }
-                answers.next()
+                values.next()
             })
             .collect();
-        let beat = if is_beat_due { answers.next() } else { None };
-        let acknowledged = if waits { answers.next() } else { None };
         let again = self.settle(jobs, values, acknowledged);
         let is_beat_missing = match &beat {
             Some(Value::ServerError(error)) if ledger::is_library_missing(&words(error)) => true,
-            Some(Value::ServerError(error)) => return Err(self.refused_beat(wire, &words(error))),
+            Some(Value::ServerError(error)) => {
+                let error = words(error);
+                if !self.is_redirected(slot, &error) {
+                    return Err(self.refused_beat(wire, &error));
+                }
+                false
+            }
             Some(value) => {
-                let beat = self.heard(value, begun)?;
-                self.look_at(wire, &beat)?;
+                let heard = self.heard(value, slot, begun)?;
+                self.look_at(wire, &heard)?;
                 false
             }
             None => false,
         };
+        if self.late_in_turn >= LATE_IN_TURN {
+            return Err(late);
+        }
         if is_beat_missing || !again.is_empty() {
             functions::load(wire, timeout)?;
-            if let Some(beat) = self.ask_beat(wire)? {
-                self.look_at(wire, &beat)?;
+            if let Some(heard) = self.ask_beat(wire)? {
+                self.look_at(wire, &heard)?;
             }
         }
         Ok(again)
     }
 
-    /// Reports when the master learns anew.
-    fn look_at(&mut self, wire: &mut Wire, beat: &Heartbeat) -> Result<(), Broken> {
-        let born_ms = self.born_ms(beat);
-        if born_ms.is_some() && born_ms != self.born_ms {
-            self.born_ms = born_ms;
-            self.note_change(wire)?;
+    /// Reports when the master has become the slot's anew.
+    fn look_at(&mut self, wire: &mut Wire, heard: &Heard) -> Result<(), Broken> {
+        match self.is_changed(heard) {
+            true => self.note_change(wire),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     fn pack(&self, jobs: Vec<Job>, is_beat_due: bool) -> Pipeline {
-        let mut pipeline = Pipeline { commands: Vec::new(), jobs: Vec::new(), waits: false };
+        let mut pipeline =
+            Pipeline { commands: Vec::new(), jobs: Vec::new(), waits: false, slot: NO_SLOT };
         for job in jobs {
-            let command = match job.task().command(self.args.learn_ms) {
+            let command = match job.task().command(self.args.learn_ms, &self.args.slots, job.asking)
+            {
                 Ok(command) => command,
                 Err(unfit) => {
                     job.lose(Lost::Unfit(unfit));
@@ -327,7 +429,9 @@ impl Link {
             pipeline.jobs.push(job);
         }
         if is_beat_due {
-            pipeline.commands.push(self.heartbeat());
+            let (slot, command) = self.heartbeat();
+            pipeline.slot = slot;
+            pipeline.commands.push(command);
         }
         if pipeline.waits {
             let mut wait = cmd("WAIT");
@@ -362,6 +466,9 @@ impl Link {
             if ledger::is_library_missing(&error) && job.loaded < MAX_LOADS {
                 job.loaded += 1;
                 again.push(job);
+            } else if matches!(job.task(), Task::Slots(_)) {
+                // Who gets them is told to begin with them then.
+                self.refuse(job, error);
             } else if let Some(redirection) = Redirection::read(&error, &self.args.node) {
                 job.redirect(redirection);
             } else {
@@ -375,7 +482,9 @@ impl Link {
     fn refuse(&self, job: Job, error: String) {
         let node = self.args.node.to_string();
         match error.split(' ').next().unwrap_or_default() {
-            "READONLY" | "CLUSTERDOWN" | "MASTERDOWN" => self.args.reports.tell(Report::Outdated),
+            "READONLY" | "CLUSTERDOWN" | "MASTERDOWN" | "MOVED" => {
+                self.args.reports.tell(Report::Outdated)
+            }
             _ if is_not_allowed(&error) => {
                 let broken = super::wire::not_allowed(&self.args.node, &error);
                 if let Broken::Unfit(fault) = broken {
@@ -392,9 +501,43 @@ impl Link {
     }
 }
 
+/// What is to be sent. Slots are many, and hold nothing else up.
+#[derive(Default)]
+struct Waiting {
+    jobs: VecDeque<Job>,
+    slots: VecDeque<Job>,
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.slots.is_empty()
+    }
+
+    fn add(&mut self, jobs: Vec<Job>) {
+        for job in jobs {
+            let is_of_slots = matches!(job.task(), Task::Slots(_));
+            if is_of_slots { self.slots.push_back(job) } else { self.jobs.push_back(job) }
+        }
+    }
+
+    /// The next pipeline.
+    fn take(&mut self, batch: usize) -> Vec<Job> {
+        let count = self.jobs.len().min(batch);
+        self.jobs.drain(..count).chain(self.slots.pop_front()).collect()
+    }
+}
+
 struct Pipeline {
     commands: Vec<Cmd>,
     jobs: Vec<Job>,
     /// Replicas have to acknowledge what it writes.
     waits: bool,
+    /// That of the heartbeat, where one is due.
+    slot: u16,
+}
+
+/// The answer to a heartbeat about a slot.
+struct Heard {
+    beat: Heartbeat,
+    slot: u16,
 }

@@ -8,18 +8,19 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::ops::Range;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use frs::base::clock;
 use frs::conf::{Cluster, ClusterNode, Password};
+use frs::store::Starts;
 
 use super::channels::{self, ChannelArgs, Listening};
 use super::fault::ClusterFault;
 use super::job::Job;
-use super::link::{self, Beat, LinkArgs};
+use super::link::{self, Beat, LinkArgs, NO_SLOT};
 use super::message::{Event, Id, Lost, Message, Wake};
 use super::report::{Alive, LinkNumber, Report, Reports, Thread, spawn};
 use super::scout::{self, Order, ScoutArgs};
@@ -28,11 +29,13 @@ use super::tally::Tally;
 use super::task::{Settled, Task, result_of};
 use super::topology::{Redirection, View};
 use super::wire::Access;
-use crate::courier::name::{self, Secret};
+use crate::courier::name::{self, Secret, SlotKeys};
 use crate::courier::warm::WarmMessage;
 
 /// Jobs that may wait for one master.
 const MAX_WAITING: usize = 4096;
+/// Slots in one call.
+const SLOTS_AT_ONCE: usize = 128;
 /// Nodes in turn that may send a message elsewhere.
 const MAX_REDIRECTED: u32 = 5;
 /// The longest wait of [`Links::start`] for the masters.
@@ -53,6 +56,8 @@ pub struct Links {
     scout: Sender<Order>,
     listening: Arc<Listening>,
     beat: Arc<Mutex<Option<Beat>>>,
+    slots: SlotKeys,
+    claims: Arc<AtomicU64>,
     tally: Arc<Tally>,
     secret: SecretState,
     has_view: bool,
@@ -74,8 +79,12 @@ struct Link {
     /// Jobs for the next flush.
     batch: Vec<Job>,
     jobs: Sender<Vec<Job>>,
+    /// The slot of its heartbeats.
+    slot: Arc<AtomicU16>,
     /// The change of a master that is to be told when the link works.
     owes: bool,
+    /// Slots may not have begun to learn, as the link broke.
+    is_unmet: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,6 +133,8 @@ impl Links {
             scout,
             listening: Arc::default(),
             beat: Arc::default(),
+            slots: SlotKeys::new(&conf.name),
+            claims: Arc::default(),
             tally,
             secret: SecretState::Unknown,
             has_view: false,
@@ -194,6 +205,13 @@ impl Links {
         self.route(Task::Epoch { biz, known, key });
     }
 
+    /// Asks whether the host's directory is the newest of its copies, and tells of its last start;
+    /// the answer is [`Event::Start`].
+    pub fn ask_start(&mut self, starts: Starts) {
+        let key = name::start_key(&self.conf.name, starts.host);
+        self.route(Task::Start { starts, key });
+    }
+
     /// Hands what was sent to the threads.
     pub fn flush(&mut self) {
         for link in &mut self.links {
@@ -201,6 +219,16 @@ impl Links {
                 // A job that a dead thread cannot take settles itself.
                 let _ = link.jobs.send(std::mem::take(&mut link.batch));
             }
+        }
+    }
+
+    /// Whether this host has claims that it has not sent: masters learn until it has none. To be
+    /// said after [`Links::flush`].
+    pub fn set_claims(&self, has_claims: bool) {
+        let claims = self.claims.load(Ordering::Relaxed);
+        if has_claims != (claims % 2 == 1) {
+            // Release: what was flushed is given.
+            self.claims.store(claims + 1, Ordering::Release);
         }
     }
 
@@ -219,6 +247,11 @@ impl Links {
         Some(beat.now_ms + at.saturating_duration_since(beat.at).as_millis() as u64)
     }
 
+    /// The masters that have a slot. None: no node has told them yet.
+    pub fn masters(&self) -> Option<Vec<ClusterNode>> {
+        self.has_view.then(|| self.map.masters())
+    }
+
     /// Whether the master of a slot can be asked now.
     pub fn is_reachable(&self, slot: u16) -> bool {
         let is_up = |node| self.link_to(node).is_some_and(|link| link.state == LinkState::Up);
@@ -235,7 +268,8 @@ impl Links {
 
     fn route(&mut self, task: Task) {
         let slot = task.slot();
-        let may_go = self.secret == SecretState::Right || matches!(task, Task::Secret { .. });
+        let is_own = matches!(task, Task::Secret { .. } | Task::Slots(_));
+        let may_go = self.secret == SecretState::Right || is_own;
         let master = self.map.master(slot).filter(|_| may_go).cloned();
         let at = master.and_then(|node| self.links.iter().position(|link| link.node == node));
         match at {
@@ -274,12 +308,14 @@ impl Links {
                 }
                 self.settle(settled);
             }
-            Report::Up { link, is_changed } => self.come_up(link, is_changed),
+            Report::Up { link, is_changed, learns } => self.come_up(link, is_changed, learns),
             Report::Down { link, why } => self.go_down(link, why),
             Report::Changed { link } => {
                 if let Some(link) = self.link(link) {
                     let node = link.node.clone();
-                    self.tell_new_master(self.map.slots_of(&node));
+                    let slots = self.map.slots_of(&node);
+                    self.meet(&slots);
+                    self.tell_new_master(slots);
                     self.ask_secret();
                 }
             }
@@ -304,6 +340,7 @@ impl Links {
         match settled {
             Settled::Event(event) => self.events.push_back(event),
             Settled::Silent => {}
+            Settled::Unmet { slots, is_redirected } => self.meet_again(&slots, is_redirected),
             Settled::Secret(result) => self.hear_secret(result),
             Settled::Redirected { task, redirection, redirected } => {
                 self.redirect(task, &redirection, redirected);
@@ -352,6 +389,7 @@ impl Links {
                 self.tell_fault(fault);
             }
         }
+        self.set_beat_slots();
         if !changed.is_empty() {
             self.change_masters(changed);
             let seeds = self.conf.nodes.iter().chain(&view.replicas);
@@ -393,6 +431,7 @@ impl Links {
                 _ => told.push(slot..slot + 1),
             }
         }
+        self.meet(&told);
         self.tell_new_master(told);
     }
 
@@ -402,15 +441,62 @@ impl Links {
         }
     }
 
-    fn come_up(&mut self, number: LinkNumber, is_changed: bool) {
+    /// Has masters begin to learn in all slots that are new to them. Else a slot would begin at its
+    /// first use, perhaps hours later, and refuse for nothing.
+    fn meet(&mut self, slots: &[Range<u16>]) {
+        let all: Vec<u16> = slots.iter().cloned().flatten().collect();
+        let is_of_one = |one: &u16, next: &u16| self.map.master(*one) == self.map.master(*next);
+        let parts = all.chunk_by(is_of_one).flat_map(|of_one| of_one.chunks(SLOTS_AT_ONCE));
+        let parts: Vec<Vec<u16>> = parts.map(<[u16]>::to_vec).collect();
+        parts.into_iter().for_each(|part| self.route(Task::Slots(part)));
+    }
+
+    /// Slots were not met. One that has another master keeps the others from nothing.
+    fn meet_again(&mut self, slots: &[u16], is_redirected: bool) {
+        let Some(node) = slots.first().and_then(|&slot| self.map.master(slot)) else { return };
+        let Some(link) = self.links.iter_mut().find(|link| link.node == *node) else { return };
+        if is_redirected && link.state == LinkState::Up {
+            if slots.len() > 1 {
+                self.route(Task::Slots(slots[1..].to_vec()));
+            }
+        } else {
+            link.is_unmet = true;
+        }
+    }
+
+    /// Heartbeats are about a slot that the master has, and about the same one while it has it.
+    fn set_beat_slots(&self) {
+        for link in &self.links {
+            let slot = link.slot.load(Ordering::Relaxed);
+            let is_its = slot != NO_SLOT && self.map.master(slot) == Some(&link.node);
+            if !is_its {
+                link.slot.store(self.beat_slot(&link.node), Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn beat_slot(&self, node: &ClusterNode) -> u16 {
+        // The last one: slots are moved away from the first on.
+        self.map.slots_of(node).last().map_or(NO_SLOT, |slots| slots.end - 1)
+    }
+
+    fn come_up(&mut self, number: LinkNumber, is_changed: bool, learns: bool) {
         let Some(link) = self.link(number) else { return };
+        let is_first = link.state == LinkState::Connecting;
         link.state = LinkState::Up;
-        let is_told = std::mem::take(&mut link.owes) || is_changed;
+        let owes = std::mem::take(&mut link.owes);
+        let is_unmet = std::mem::take(&mut link.is_unmet);
+        let is_told = owes || is_changed;
         let node = link.node.clone();
         self.events.push_back(Event::Up { node: node.to_string() });
         self.last_fault = None;
+        let slots = if is_told || is_unmet { self.map.slots_of(&node) } else { Vec::new() };
+        // At the first sight of one that has learnt another host has met it.
+        if is_unmet || is_told && (learns || !is_first) {
+            self.meet(&slots);
+        }
         if is_told {
-            self.tell_new_master(self.map.slots_of(&node));
+            self.tell_new_master(slots);
         }
         if is_told || self.secret != SecretState::Right {
             self.ask_secret();
@@ -466,6 +552,7 @@ impl Links {
         let (sender, jobs) = channel();
         let number = self.numbers;
         self.numbers += 1;
+        let slot = Arc::new(AtomicU16::new(self.beat_slot(node)));
         let args = LinkArgs {
             number,
             node: node.clone(),
@@ -476,6 +563,9 @@ impl Links {
             seed: random(),
             reports: self.reports.clone(),
             beat: Arc::clone(&self.beat),
+            slot: Arc::clone(&slot),
+            slots: self.slots.clone(),
+            claims: Arc::clone(&self.claims),
             jobs,
         };
         self.spawn(Thread::Link(number), || link::run(args)).map_err(start_fault)?;
@@ -486,7 +576,9 @@ impl Links {
             waiting: 0,
             batch: Vec::new(),
             jobs: sender,
+            slot,
             owes: true,
+            is_unmet: false,
         });
         Ok(self.links.len() - 1)
     }

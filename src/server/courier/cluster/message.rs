@@ -6,10 +6,12 @@
 use std::fmt;
 use std::ops::Range;
 
-use frs::lease::{Incarnation, Settings, Take};
+use frs::lease::{Incarnation, Settings, Take, Taken};
+use frs::store::Starts;
+use frs::store::counter::ClusterFunction;
 
 use super::fault::ClusterFault;
-use crate::courier::ledger::{BadReply, BadSettings, Reply};
+use crate::courier::ledger::{Answer, BadReply, BadSettings, Reply};
 use crate::courier::warm::WarmAnswer;
 
 /// Names a message or a question. The courier chooses it.
@@ -101,6 +103,9 @@ pub enum Event {
     Answered {
         /// The message.
         id: Id,
+        /// What it is counted as. An answer that it is stale is counted by who hears it: a later
+        /// message of this host may have overtaken it.
+        function: ClusterFunction,
         /// The answer, or why there is none.
         result: Result<Reply, Lost>,
     },
@@ -148,6 +153,13 @@ pub enum Event {
         /// What is there instead.
         found: String,
     },
+    /// The answer to [`Links::ask_start`](super::Links::ask_start).
+    Start {
+        /// What was asked.
+        starts: Starts,
+        /// Whether the host's directory is the newest of its copies.
+        result: Result<bool, Lost>,
+    },
     /// A master is connected and fit.
     Up {
         /// Its address.
@@ -162,6 +174,14 @@ pub enum Event {
     },
     /// The cluster cannot be used as it is.
     Fault(ClusterFault),
+}
+
+impl Event {
+    /// Whether a ledger knows a later message of this host.
+    pub fn is_stale(&self) -> bool {
+        let Event::Answered { result: Ok(reply), .. } = self else { return false };
+        reply.answer == Answer::Taken(Taken::Stale)
+    }
 }
 
 /// Called after an event was queued, from any thread: it wakes the owner of the links.

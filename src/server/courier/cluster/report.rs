@@ -22,7 +22,8 @@ pub(super) enum Report {
     /// A job of a link has come to its end.
     Settled { link: LinkNumber, settled: Settled },
     /// A link works; `is_changed`: its master may have lost writes since this link last worked.
-    Up { link: LinkNumber, is_changed: bool },
+    /// `learns`: it may have begun to learn just now.
+    Up { link: LinkNumber, is_changed: bool, learns: bool },
     /// A link does not work.
     Down { link: LinkNumber, why: String },
     /// The master of a link that works may have lost writes.

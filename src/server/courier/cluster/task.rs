@@ -4,6 +4,7 @@
 
 use frs::conf::{ClusterNode, MAX_EPOCH};
 use frs::lease::Taken;
+use frs::store::Starts;
 use frs::store::counter::{ClusterFunction, ClusterResult};
 use redis::{Cmd, Value, cmd};
 
@@ -11,10 +12,11 @@ use super::message::{Event, Id, Lost, Message};
 use super::tally;
 use super::topology::Redirection;
 use crate::courier::ledger::Answer;
+use crate::courier::name::SlotKeys;
 use crate::courier::warm::{WarmAnswer, WarmCall, WarmMessage};
 use crate::courier::{ledger, name};
 
-/// What is asked of a master.
+/// What is asked of a master. Of slots: that it begins to learn where they are new to it.
 #[derive(Debug, Clone)]
 pub(super) enum Task {
     Message(Message),
@@ -23,6 +25,8 @@ pub(super) enum Task {
     Holders { id: Id, ledger: String },
     Epoch { biz: u64, known: u64, key: String },
     Secret { key: String, check: String },
+    Start { starts: Starts, key: String },
+    Slots(Vec<u16>),
 }
 
 /// What became of a job.
@@ -36,6 +40,8 @@ pub(super) enum Settled {
     Redirected { task: Task, redirection: Redirection, redirected: u32 },
     /// Nobody waits for it.
     Silent,
+    /// Slots did not begin to learn. `is_redirected`: the first one has another master.
+    Unmet { slots: Vec<u16>, is_redirected: bool },
 }
 
 impl Task {
@@ -45,7 +51,8 @@ impl Task {
             Task::Message(message) => &message.ledger,
             Task::Warm(message) => &message.key,
             Task::Publish { ledger, .. } | Task::Holders { ledger, .. } => ledger,
-            Task::Epoch { key, .. } | Task::Secret { key, .. } => key,
+            Task::Epoch { key, .. } | Task::Secret { key, .. } | Task::Start { key, .. } => key,
+            Task::Slots(slots) => return slots[0],
         };
         name::slot(key.as_bytes())
     }
@@ -59,6 +66,8 @@ impl Task {
             Task::Holders { .. } => ClusterFunction::Holders,
             Task::Epoch { .. } => ClusterFunction::Epoch,
             Task::Secret { .. } => ClusterFunction::Secret,
+            Task::Start { .. } => ClusterFunction::Start,
+            Task::Slots(_) => ClusterFunction::Heartbeat,
         }
     }
 
@@ -67,16 +76,24 @@ impl Task {
         matches!(self, Task::Message(_) | Task::Warm(_) | Task::Holders { .. })
     }
 
-    /// Whether replicas should acknowledge it.
+    /// Whether replicas should acknowledge it. A start that a failover loses is told again within a
+    /// second.
     pub(super) fn writes(&self) -> bool {
         match self {
             Task::Message(_) | Task::Warm(_) | Task::Epoch { .. } | Task::Secret { .. } => true,
-            Task::Publish { .. } | Task::Holders { .. } => false,
+            Task::Publish { .. } | Task::Holders { .. } | Task::Start { .. } | Task::Slots(_) => {
+                false
+            }
         }
     }
 
-    /// The command.
-    pub(super) fn command(&self, learn_ms: u64) -> Result<Cmd, ledger::BadSettings> {
+    /// The command. `asking`: its slot is on its way to the node.
+    pub(super) fn command(
+        &self,
+        learn_ms: u64,
+        slots: &SlotKeys,
+        asking: bool,
+    ) -> Result<Cmd, ledger::BadSettings> {
         let function = |name: &str, key: &str| {
             let mut command = cmd("FCALL");
             command.arg(name).arg(1).arg(key);
@@ -86,7 +103,8 @@ impl Task {
             Task::Message(message) => {
                 let Message { ledger, settings, take, .. } = message;
                 let mut command = function(ledger::function(&settings.kind), ledger);
-                command.arg(ledger::arguments(settings, take, learn_ms)?);
+                let slot = if asking { String::new() } else { slots.of(self.slot()) };
+                command.arg(ledger::arguments(settings, take, learn_ms, &slot)?);
                 command
             }
             Task::Warm(message) => {
@@ -98,11 +116,17 @@ impl Task {
             Task::Holders { ledger, .. } => function(ledger::HOLDERS, ledger),
             Task::Epoch { key, .. } => function(ledger::EPOCH, key),
             Task::Secret { key, .. } => function(ledger::SECRET, key),
+            Task::Start { key, .. } => function(ledger::START, key),
+            Task::Slots(numbers) => function(ledger::SLOTS, &slots.of(numbers[0])),
         };
         match self {
             Task::Publish { channel, payload, .. } => command.arg(channel).arg(&payload[..]),
             Task::Epoch { known, .. } => command.arg(known),
             Task::Secret { check, .. } => command.arg(check),
+            Task::Start { starts, .. } => command.arg(&ledger::start_arguments(starts)[..]),
+            Task::Slots(numbers) => {
+                numbers[1..].iter().fold(&mut command, |command, slot| command.arg(slots.of(*slot)))
+            }
             Task::Message(_) | Task::Warm(_) | Task::Holders { .. } => &mut command,
         };
         Ok(command)
@@ -111,14 +135,16 @@ impl Task {
     /// What its loss means.
     pub(super) fn lost(self, why: Lost) -> Settled {
         match self {
-            Task::Message(Message { id, .. }) => {
-                Settled::Event(Event::Answered { id, result: Err(why) })
+            Task::Message(Message { id, settings, .. }) => {
+                let function = tally::function_of_kind(&settings.kind);
+                Settled::Event(Event::Answered { id, function, result: Err(why) })
             }
             Task::Warm(WarmMessage { id, .. }) => {
                 Settled::Event(Event::Warm { id, result: Err(why) })
             }
             Task::Holders { id, .. } => Settled::Event(Event::Holders { id, result: Err(why) }),
             Task::Secret { .. } => Settled::Secret(Err(why)),
+            Task::Start { starts, .. } => Settled::Event(Event::Start { starts, result: Err(why) }),
             Task::Epoch { biz, .. } => match why {
                 Lost::Refused { error, .. } if is_bad_epoch(&error) => {
                     let found = format!("no number ({error})");
@@ -127,6 +153,12 @@ impl Task {
                 _ => Settled::Silent,
             },
             Task::Publish { .. } => Settled::Silent,
+            Task::Slots(slots) => {
+                const REDIRECTED: [&str; 3] = ["MOVED ", "ASK ", "TRYAGAIN "];
+                let is_redirected = matches!(&why, Lost::Refused { error, .. }
+                    if REDIRECTED.iter().any(|code| error.starts_with(code)));
+                Settled::Unmet { slots, is_redirected }
+            }
         }
     }
 
@@ -137,7 +169,8 @@ impl Task {
             Settled::Event(
                 Event::Answered { result: Err(why), .. }
                 | Event::Warm { result: Err(why), .. }
-                | Event::Holders { result: Err(why), .. },
+                | Event::Holders { result: Err(why), .. }
+                | Event::Start { result: Err(why), .. },
             )
             | Settled::Secret(Err(why)) => result_of(why),
             Settled::Event(Event::Answered { result: Ok(reply), .. }) => match reply.answer {
@@ -145,7 +178,10 @@ impl Task {
                 _ if reply.learning_ms > 0 => ClusterResult::Learning,
                 _ => ClusterResult::Ok,
             },
-            Settled::Event(Event::Warm { result: Ok(WarmAnswer::Old), .. }) => ClusterResult::Stale,
+            Settled::Event(
+                Event::Warm { result: Ok(WarmAnswer::Old), .. }
+                | Event::Start { result: Ok(false), .. },
+            ) => ClusterResult::Stale,
             _ => ClusterResult::Ok,
         };
         (settled, result)
@@ -162,7 +198,9 @@ impl Task {
                 });
                 let reply = numbers.ok_or_else(found);
                 let reply = reply.and_then(|numbers| ledger::decode(&settings, &numbers));
-                Settled::Event(Event::Answered { id, result: reply.map_err(strange) })
+                let function = tally::function_of_kind(&settings.kind);
+                let result = reply.map_err(strange);
+                Settled::Event(Event::Answered { id, function, result })
             }
             Task::Warm(message) => {
                 let answer = warm(&message, value).ok_or_else(|| strange(found()));
@@ -183,7 +221,14 @@ impl Task {
                 ref other => Settled::Event(Event::BadEpoch { biz, found: format!("{other:?}") }),
             },
             Task::Secret { .. } => Settled::Secret(text(value).ok_or_else(|| strange(found()))),
-            Task::Publish { .. } => Settled::Silent,
+            Task::Start { starts, .. } => {
+                let result = match value {
+                    Value::Int(is_newest @ (0 | 1)) => Ok(*is_newest == 1),
+                    _ => Err(strange(found())),
+                };
+                Settled::Event(Event::Start { starts, result })
+            }
+            Task::Publish { .. } | Task::Slots(_) => Settled::Silent,
         }
     }
 }

@@ -3,27 +3,27 @@
 //! Invariant: nothing here waits longer than it was told, and a connection on which anything went
 //! wrong is not used again: its owner drops it.
 
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
 use frs::base::clock;
 use frs::conf::{Cluster, ClusterNode, Password};
 use frs::store::counter::{ClusterFunction, ClusterResult};
-use redis::{
-    Cmd, Connection, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo,
-    RedisConnectionInfo, RedisError, Value,
-};
+use redis::{Cmd, Value, cmd};
 
 use super::fault::ClusterFault;
+use super::reply;
+use super::stream::Stream;
 use super::tally::Tally;
 
-/// The shortest wait for an answer, and the change of a wait that the kernel is told of.
-const READ_LEAST: Duration = Duration::from_millis(1);
+/// A handshake and a password may take some timeouts.
+const LOGIN_TIMEOUTS: u32 = 4;
 
 /// How all nodes are reached.
 #[derive(Clone)]
 pub(super) struct Access {
-    /// The longest wait: for a connection, for a pipeline to be taken, for its answers.
+    /// The longest wait for a connection, and for an answer that is not late.
     pub(super) timeout: Duration,
     pub(super) tls: bool,
     user: Option<String>,
@@ -73,39 +73,31 @@ impl Access {
         self.tally.count(function, result);
     }
 
-    fn info(&self, node: &ClusterNode) -> Result<ConnectionInfo, RedisError> {
-        let (host, port) = (node.host.clone(), node.port);
-        let address = match self.tls {
-            true => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },
-            false => ConnectionAddr::Tcp(host, port),
-        };
-        let mut login = RedisConnectionInfo::default().set_skip_set_lib_name();
-        if let Some(password) = &self.password {
-            login = login.set_password(password);
-        }
-        if let Some(user) = &self.user {
-            login = login.set_username(user);
-        }
-        let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true);
-        Ok(address.into_connection_info()?.set_redis_settings(login).set_tcp_settings(tcp))
-    }
-
     /// Connects, and logs in.
     pub(super) fn open(&self, node: &ClusterNode) -> Result<Wire, Broken> {
-        let open = || {
-            let client = redis::Client::open(self.info(node)?)?;
-            let connection = client.get_connection_with_timeout(self.timeout)?;
-            connection.set_write_timeout(Some(self.timeout))?;
-            Ok(connection)
-        };
-        let connection = open().map_err(|error: RedisError| match error.kind() {
-            ErrorKind::AuthenticationFailed => {
-                not_allowed(node, "the user or its password is not known there")
-            }
-            _ => Broken::Lost(error.to_string()),
-        })?;
+        let until = clock::instant() + self.timeout;
+        let stream = Stream::connect(node, self.tls, until);
+        let stream = stream.map_err(|error| Broken::Lost(why(&error, self.timeout)))?;
         let (node, tally) = (node.clone(), Arc::clone(&self.tally));
-        Ok(Wire { connection, node, tally, told: None })
+        let mut wire = Wire { stream: BufReader::new(stream), node, tally };
+        self.log_in(&mut wire)?;
+        Ok(wire)
+    }
+
+    fn log_in(&self, wire: &mut Wire) -> Result<(), Broken> {
+        let Some(password) = &self.password else { return Ok(()) };
+        let mut command = cmd("AUTH");
+        if let Some(user) = &self.user {
+            command.arg(user);
+        }
+        command.arg(password);
+        let answers = wire.exchange(&[command], LOGIN_TIMEOUTS * self.timeout)?;
+        match answers.first() {
+            Some(Value::ServerError(_)) => {
+                Err(not_allowed(&wire.node, "the user or its password is not known there"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -113,6 +105,17 @@ impl Access {
 pub(super) fn not_allowed(node: &ClusterNode, error: &str) -> Broken {
     let (node, error) = (node.to_string(), error.to_owned());
     Broken::Unfit(ClusterFault::NotAllowed { node, error })
+}
+
+fn why(error: &io::Error, longest: Duration) -> String {
+    match error.kind() {
+        ErrorKind::TimedOut => format!("no answer within {} ms", longest.as_millis()),
+        _ => error.to_string(),
+    }
+}
+
+fn not_whole(longest: Duration) -> String {
+    format!("no whole answer within {} ms", longest.as_millis())
 }
 
 /// The words of an error that a node has answered.
@@ -125,30 +128,127 @@ pub(super) fn words(error: &redis::ServerError) -> String {
 
 /// A connection.
 pub(super) struct Wire {
-    pub(super) connection: Connection,
+    stream: BufReader<Stream>,
     pub(super) node: ClusterNode,
     tally: Arc<Tally>,
-    /// How long a read waits now.
-    told: Option<Duration>,
 }
 
 impl Wire {
-    /// Sends all commands at once, and reads an answer to each.
+    /// Sends all commands at once, and reads an answer to each. Both take no longer than this.
     pub(super) fn exchange(
         &mut self,
         commands: &[Cmd],
         longest: Duration,
     ) -> Result<Vec<Value>, Broken> {
+        self.exchange_or_late(commands, [longest; 2], || {})
+    }
+
+    /// The same. `late` is called where an answer has not begun to come by `timeout`; all of them
+    /// are waited for until `longest`, so that the connection can be used again.
+    pub(super) fn exchange_or_late(
+        &mut self,
+        commands: &[Cmd],
+        [timeout, longest]: [Duration; 2],
+        late: impl FnOnce(),
+    ) -> Result<Vec<Value>, Broken> {
         let begun = clock::instant();
+        let mut late = Some(late);
+        self.bound(longest, commands.len());
+        self.write(commands).map_err(|error| self.broken(&error, longest))?;
+        let mut reader = reply::Answers::new(commands.len());
+        let mut answers = Vec::with_capacity(commands.len());
+        while answers.len() < commands.len() {
+            if late.is_some() {
+                self.stream.get_mut().extend(begun + timeout);
+                let begins = self.stream.fill_buf().map(|_| ());
+                self.stream.get_mut().extend(begun + longest);
+                match begins {
+                    Err(error) if error.kind() == ErrorKind::TimedOut => {
+                        late.take().into_iter().for_each(|late| late());
+                        continue;
+                    }
+                    begins => begins.map_err(|error| self.broken(&error, longest))?,
+                }
+            }
+            let heard = reader.read(&mut self.stream);
+            answers.push(heard.map_err(|error| self.broken(&error, longest))?);
+        }
+        Ok(answers)
+    }
+
+    /// Listens to channels. A node that refuses that says so once, for all of them.
+    pub(super) fn subscribe(
+        &mut self,
+        names: &[String],
+        longest: Duration,
+    ) -> Result<Option<String>, Broken> {
+        let mut command = cmd("SUBSCRIBE");
+        command.arg(names);
+        self.send(command, longest, names.len())?;
+        for _ in names {
+            let heard = reply::Answers::new(1).read(&mut self.stream);
+            let heard = heard.map_err(|error| self.broken(&error, longest))?;
+            if let Value::ServerError(error) = &heard {
+                return Ok(Some(words(error)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Asks whether the node is there. The answer is heard among what is published.
+    pub(super) fn ping(&mut self, longest: Duration) -> Result<(), Broken> {
+        self.send(cmd("PING"), longest, 1)
+    }
+
+    fn send(&mut self, command: Cmd, longest: Duration, answers: usize) -> Result<(), Broken> {
+        self.bound(longest, answers);
+        self.write(&[command]).map_err(|error| self.broken(&error, longest))
+    }
+
+    /// What the node says by itself. None: nothing has begun to come for this long. What has begun
+    /// comes whole within `longest`.
+    pub(super) fn hear(
+        &mut self,
+        silence: Duration,
+        longest: Duration,
+    ) -> Result<Option<Value>, Broken> {
+        self.bound(silence, 1);
+        match self.stream.fill_buf() {
+            Err(error) if error.kind() == ErrorKind::TimedOut => return Ok(None),
+            Err(error) => return Err(self.broken(&error, silence)),
+            Ok(_) => {}
+        }
+        self.bound(longest, 1);
+        let heard = reply::Answers::new(1).read(&mut self.stream);
+        heard.map(Some).map_err(|error| match error.kind() {
+            // Its beginning has come already.
+            ErrorKind::TimedOut => Broken::Lost(not_whole(longest)),
+            _ => self.broken(&error, longest),
+        })
+    }
+
+    fn bound(&mut self, longest: Duration, answers: usize) {
+        let until = clock::instant() + longest;
+        self.stream.get_mut().bound(until, reply::bytes_for(answers));
+    }
+
+    fn has_read(&mut self) -> bool {
+        self.stream.get_mut().has_read()
+    }
+
+    fn write(&mut self, commands: &[Cmd]) -> io::Result<()> {
         let mut packed = Vec::new();
         commands.iter().for_each(|command| command.write_packed_command(&mut packed));
-        self.try_exchange(&packed, commands.len(), longest).map_err(|error| {
-            let waited_ms = clock::since(begun).as_millis();
-            match error.is_timeout() {
-                true => Broken::Lost(format!("no answer within {waited_ms} ms")),
-                false => Broken::Lost(error.to_string()),
-            }
-        })
+        self.stream.get_mut().write_all(&packed)?;
+        self.stream.get_mut().flush()
+    }
+
+    fn broken(&mut self, error: &io::Error, longest: Duration) -> Broken {
+        let why = match error.kind() {
+            ErrorKind::TimedOut if self.has_read() => not_whole(longest),
+            _ => why(error, longest),
+        };
+        Broken::Lost(why)
     }
 
     /// The same, for commands that are no job of a link: they are counted as one message.
@@ -174,34 +274,6 @@ impl Wire {
     /// Counts a message that is no job of a link.
     pub(super) fn count(&self, function: ClusterFunction, result: ClusterResult) {
         self.tally.count(function, result);
-    }
-
-    fn try_exchange(
-        &mut self,
-        packed: &[u8],
-        answers: usize,
-        longest: Duration,
-    ) -> Result<Vec<Value>, RedisError> {
-        let begun = clock::instant();
-        self.connection.send_packed_command(packed)?;
-        let mut values = Vec::with_capacity(answers);
-        while values.len() < answers {
-            self.set_wait(longest.saturating_sub(clock::since(begun)).max(READ_LEAST))?;
-            values.push(self.connection.recv_response()?);
-        }
-        Ok(values)
-    }
-
-    /// How long a read may wait. Most answers come at once, so the kernel is told of another time
-    /// only.
-    fn set_wait(&mut self, left: Duration) -> Result<(), RedisError> {
-        let is_told =
-            |told: Duration| told.saturating_sub(READ_LEAST) < left && left < told + READ_LEAST;
-        if !self.told.is_some_and(is_told) {
-            self.connection.set_read_timeout(Some(left))?;
-            self.told = Some(left);
-        }
-        Ok(())
     }
 
     /// One command; the node's error is a reason to give the connection up.
@@ -238,3 +310,6 @@ pub(super) fn is_not_allowed(error: &str) -> bool {
         || error.contains("ACL failure in script")
         || error.contains("The user executing the script can't run this command")
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@
 use frs::lease::{Settings, Take};
 
 use super::news::News;
-use super::nodes::{LedgerId, Nodes};
+use super::nodes::{LedgerId, Nodes, Unserved};
 use crate::courier::ledger::Reply;
 
 /// What is to be done.
@@ -47,8 +47,19 @@ pub enum Fate {
     Answered,
     /// The cluster cannot be reached: `on-down` decides.
     Unreachable,
+    /// Its node has no room: leases fill the chain.
+    Full,
     /// It is none that the courier can serve, or too many wait.
     Unserved,
+}
+
+impl From<Unserved> for Fate {
+    fn from(unserved: Unserved) -> Fate {
+        match unserved {
+            Unserved::Full => Fate::Full,
+            Unserved::Unknown => Fate::Unserved,
+        }
+    }
 }
 
 /// What became of a message.

@@ -2,13 +2,15 @@
 //!
 //! Invariant: an answer is applied only to the message that is under way; any other one is void.
 
-use frs::lease::{Granted, Heard, Incarnation, Taken};
+use frs::lease::{Granted, Heard, Incarnation, Kind, Taken};
 
 use super::actions::{Action, Fate, Outcome};
 use super::engine::{Core, Question};
 use super::line::{Flight, Purpose};
 use super::news::{News, NewsKind};
 use super::nodes::{LedgerId, Nodes, Now};
+use super::recalls::PAUSE_MS;
+use super::timers::Due;
 use super::visit::Answered;
 use crate::courier::ledger::{Answer, Reply};
 
@@ -66,11 +68,53 @@ impl<N: Nodes> Core<N> {
             let is_over = granted.over > 0 && flight.purpose != Purpose::Tells;
             self.figures.over += u64::from(is_over);
             self.publish_again(ledger, flight, granted);
+            self.find_users(ledger, flight, granted, now.boot_ms);
         }
-        self.end_asking(ledger, flight.id, Fate::Answered);
+        // What says nothing about the window is no answer to whoever asks for it.
+        let fate = match taken {
+            Taken::Stale => Fate::Unserved,
+            Taken::Nothing if learning_ms > 0 => Fate::Unserved,
+            Taken::Nothing | Taken::Granted(_) => Fate::Answered,
+        };
+        self.end_asking(ledger, flight.id, fate);
         let heard = Heard { take: flight.take, taken, learning_ms, now_ms: now.boot_ms };
         let answer = Answered { settings: flight.settings, heard };
         self.visit(nodes, now, ledger, Some(answer));
+    }
+
+    /// Uses that were given back may be those of other hosts: in their logs, or not told yet. These
+    /// hosts hear of it, or tell, when they answer a recall.
+    fn find_users(&mut self, ledger: LedgerId, flight: &Flight, granted: &Granted, now_ms: u64) {
+        if flight.take.claim.extra >= 0 || flight.purpose == Purpose::Tells {
+            return;
+        }
+        let Some(line) = self.lines.get_mut(&ledger) else { return };
+        if granted.left == 0 {
+            line.unplaced.forget_tries();
+        } else if granted.others > 0
+            && let Some(due_ms) = line.unplaced.add(granted.left, now_ms)
+        {
+            self.timers.add(due_ms, Due::Ledger(ledger));
+        } else {
+            // Nobody can have used them.
+            return;
+        }
+        let is_in_logs = matches!(flight.settings.kind, Kind::Sliding { .. });
+        if is_in_logs || granted.left > 0 {
+            self.recall(ledger, granted.window, now_ms);
+        }
+    }
+
+    /// Has the holders recalled, now or when the pause between two recalls is over.
+    pub(super) fn recall(&mut self, ledger: LedgerId, window: u64, now_ms: u64) {
+        if self.ask_holders(ledger, window, now_ms) {
+            return;
+        }
+        if let Some(line) = self.lines.get_mut(&ledger)
+            && line.recalls.replace(window).is_none()
+        {
+            self.timers.add(now_ms + PAUSE_MS, Due::Ledger(ledger));
+        }
     }
 
     /// Others may ask again for what was given back.
@@ -126,15 +170,18 @@ impl<N: Nodes> Core<N> {
         }
     }
 
-    /// Asks whom to recall uses from, at most once in a while.
-    pub(super) fn ask_holders(&mut self, ledger: LedgerId, window: u64, now_ms: u64) {
-        let Some(line) = self.lines.get(&ledger) else { return };
+    /// Asks whom to recall uses from, at most once in a while. False: not now.
+    pub(super) fn ask_holders(&mut self, ledger: LedgerId, window: u64, now_ms: u64) -> bool {
+        let Some(line) = self.lines.get(&ledger) else { return true };
         let key = line.key.clone();
-        if self.questions.len() < self.bounds.messages && self.recalls.begin(ledger, now_ms) {
+        let may_ask =
+            self.questions.len() < self.bounds.messages && self.recalls.begin(ledger, now_ms);
+        if may_ask {
             let id = self.new_id();
             self.questions.insert(id, Question { ledger, key, window });
             self.actions.push(Action::AskHolders { id, ledger });
         }
+        may_ask
     }
 
     /// The hosts with unspent uses of a ledger; none: no answer is known.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: what lasts is reported now and then, so that no report causes the next one at once.
 
-use frs::lease::{Appetite, Keep};
+use frs::lease::{Appetite, Keep, Kind};
 
 use super::nodes::Leased;
 
@@ -30,10 +30,18 @@ pub(super) fn keep(leased: &Leased, asks: Asks, now_ms: u64) -> Option<Keep> {
     if asks == Asks::Now || reports_at_once(leased, now_ms) {
         return Some(Keep::All);
     }
-    if node.is_idle(settings, now_ms) && asks == Asks::No {
+    if asks == Asks::No && (node.is_idle(settings, now_ms) || returns_at_once(leased, now_ms)) {
         return Some(Keep::Held);
     }
     node.is_report_due(settings, now_ms).then_some(Keep::All)
+}
+
+/// Are there uses that were given back, and that others may wait for?
+fn returns_at_once(Leased { settings, holding: node, .. }: &Leased, now_ms: u64) -> bool {
+    let is_free = node.unspent(now_ms) > node.held(now_ms);
+    // A log outlives its lease: the ledger hears of it as it grants another one.
+    let is_log = matches!(settings.kind, Kind::Sliding { .. }) && !node.is_live(now_ms);
+    node.lease.has_given_back && (is_free || is_log)
 }
 
 /// Is the ledger to hear of uses beyond the lease now? What was made beyond it at once; that a

@@ -5,12 +5,13 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use frs::lease::{Appetite, Next, Part};
+use frs::lease::{Appetite, Kind, Next, Part};
+use frs::store::WantKind;
 
 use super::actions::{Action, Fate};
 use super::figures::Figures;
 use super::line::{Flight, Line, Purpose};
-use super::nodes::{Leased, LedgerId, Nodes, Now};
+use super::nodes::{Leased, LedgerId, Nodes, Now, Unserved};
 use super::reach::{Reach, Slots};
 use super::recalls::Recalls;
 use super::request::{Asked, Groups, Request};
@@ -46,7 +47,7 @@ pub struct Core<N: Nodes> {
     pub(super) flights: HashMap<u64, LedgerId>,
     pub(super) questions: HashMap<u64, Question<N::Key>>,
     todo: VecDeque<LedgerId>,
-    timers: Timers,
+    pub(super) timers: Timers,
     pub(super) recalls: Recalls,
     pub(super) reach: Reach,
     /// Slots of new masters, and the number of the host's counter when they were found.
@@ -130,6 +131,12 @@ impl<N: Nodes> Core<N> {
         }
     }
 
+    /// A want has come, and no master can be asked.
+    pub fn refuse(&mut self, ticket: N::Ticket) {
+        self.figures.wants += 1;
+        self.finish(ticket, Fate::Unreachable);
+    }
+
     /// All wants of a request have come.
     fn begin(&mut self, nodes: &mut N, now: Now, wants: Vec<Asked<N>>) {
         let deadline_ms = wants.iter().map(|want| want.deadline_ms).min().unwrap_or(0);
@@ -137,24 +144,28 @@ impl<N: Nodes> Core<N> {
         let (mut parts, mut unheard, mut keys) = (Vec::new(), Vec::new(), Vec::new());
         let mut told = Vec::new();
         let tickets: Vec<N::Ticket> = wants.iter().map(|want| want.ticket).collect();
+        let asked = wants.iter().map(|want| want.key.clone()).collect();
         for want in wants {
-            let ledgers = |leased: &mut [Leased]| -> Vec<(LedgerId, Appetite)> {
-                leased.iter().map(|leased| (leased.ledger, leased.appetite)).collect()
+            let ledgers = |leased: &mut [Leased]| -> Vec<(LedgerId, Appetite, bool)> {
+                let is_live = |leased: &Leased| leased.holding.is_live(now.boot_ms);
+                let tell = |leased: &Leased| (leased.ledger, leased.appetite, is_live(leased));
+                leased.iter().map(tell).collect()
             };
-            let Ok(ledgers) = nodes.with_leases(&want.key, now, ledgers) else {
-                self.end(tickets, Fate::Unserved);
-                return;
+            let ledgers = match nodes.with_leases(&want.key, now, ledgers) {
+                Ok(ledgers) => ledgers,
+                Err(unserved) => return self.end(tickets, unserved.into()),
             };
-            for (ledger, appetite) in ledgers {
+            for (ledger, appetite, is_live) in ledgers {
                 if appetite == Appetite::Nothing {
                     // Nobody waits for it; what it has to tell goes with the other messages.
                     told.push((ledger, want.key.clone()));
                     continue;
                 }
-                if want.is_query {
-                    unheard.push(ledger);
-                } else {
-                    parts.push(Part { key: ledger, count: want.count });
+                match want.kind {
+                    // The window is known.
+                    WantKind::Window if is_live => continue,
+                    WantKind::Query | WantKind::Window | WantKind::Fetch => unheard.push(ledger),
+                    WantKind::Update => parts.push(Part { key: ledger, count: want.count }),
                 }
                 keys.push((ledger, want.key.clone()));
             }
@@ -163,7 +174,7 @@ impl<N: Nodes> Core<N> {
             self.line(ledger, &key);
             self.look_soon(ledger);
         }
-        let request = Request::new(tickets, parts, unheard, deadline_ms);
+        let request = Request::new((tickets, asked), parts, unheard, deadline_ms);
         if request.is_complete() || now.boot_ms >= deadline_ms {
             self.end(request.tickets, Fate::Answered);
             return;
@@ -247,6 +258,8 @@ impl<N: Nodes> Core<N> {
             Way::Open
         };
         let reasons = std::mem::take(&mut line.reasons);
+        let has_flight = line.flight.is_some();
+        let unplaced = if has_flight { 0 } else { line.unplaced.take_due(now.boot_ms) };
         let visit = Visit {
             now_ms: now.boot_ms,
             incarnation: nodes.incarnation(),
@@ -256,27 +269,54 @@ impl<N: Nodes> Core<N> {
             held: line.held(now.boot_ms),
             reasons,
             answer,
-            has_flight: line.flight.is_some(),
+            has_flight,
+            unplaced,
             is_lost: line.is_lost,
             has_followed: self.followed.has(line.slot),
             way,
         };
         let at = Now { ledger_ms: reasons.elsewhere_ms.unwrap_or(now.ledger_ms), ..now };
         let key = line.key.clone();
+        let mut beside = Vec::new();
         let visited = nodes.with_leases(&key, at, |leased| {
-            leased.iter_mut().find(|leased| leased.ledger == ledger).map(|leased| visit.run(leased))
+            let nth = leased.iter().position(|leased| leased.ledger == ledger)?;
+            let visited = visit.run(&mut leased[nth]);
+            beside = take_out_beside(leased, nth, visited.taken_out);
+            Some(visited)
         });
+        for other in beside {
+            self.line(other, &key);
+            self.look_soon(other);
+        }
         match visited {
             Ok(Some(visited)) => self.follow(nodes, now, ledger, &visit, visited),
             // The configuration has it no more.
-            Ok(None) | Err(_) => {
-                line.flight.take().map(|flight| self.flights.remove(&flight.id));
-                for id in std::mem::take(&mut line.waiting) {
-                    self.end_request(id, Fate::Unserved);
-                }
-            }
+            Ok(None) => self.give_up(ledger, Unserved::Unknown),
+            Err(unserved) => self.give_up(ledger, unserved),
         }
+        self.recall_later(ledger, now.boot_ms);
         self.forget(ledger, now.boot_ms);
+    }
+
+    fn recall_later(&mut self, ledger: LedgerId, now_ms: u64) {
+        let window = self.lines.get_mut(&ledger).and_then(|line| line.recalls.take());
+        if let Some(window) = window {
+            self.recall(ledger, window, now_ms);
+        }
+    }
+
+    /// A ledger has no node here.
+    fn give_up(&mut self, ledger: LedgerId, unserved: Unserved) {
+        let Some(line) = self.lines.get_mut(&ledger) else { return };
+        line.flight.take().map(|flight| self.flights.remove(&flight.id));
+        let full = line.key.clone();
+        for id in std::mem::take(&mut line.waiting) {
+            self.end_request_by(id, |key| match unserved {
+                // The other items of the request have room, and what they hold is spendable again.
+                Unserved::Full if *key != full => Fate::Answered,
+                _ => unserved.into(),
+            });
+        }
     }
 
     /// What follows from a visit.
@@ -298,7 +338,7 @@ impl<N: Nodes> Core<N> {
             self.note_held(*id, ledger);
         }
         for id in &visited.refused {
-            self.end_request(*id, Fate::Answered);
+            self.refuse_request(*id);
         }
         for id in &visited.unreachable {
             self.end_request(*id, Fate::Unreachable);
@@ -368,6 +408,23 @@ impl<N: Nodes> Core<N> {
 
     /// A request is over before it has all: what it holds is spendable again.
     pub(super) fn end_request(&mut self, id: u64, fate: Fate) {
+        self.end_request_by(id, |_| fate);
+    }
+
+    /// A part of a request is refused, so the whole is judged now. What it asks of other ledgers
+    /// has no answer yet.
+    fn refuse_request(&mut self, id: u64) {
+        let Some(request) = self.requests.get(&id) else { return };
+        let lines = request.unheard.iter().filter_map(|ledger| self.lines.get(ledger));
+        let unheard: Vec<N::Key> = lines.map(|line| line.key.clone()).collect();
+        self.end_request_by(id, |key| match unheard.contains(key) {
+            true => Fate::Unserved,
+            false => Fate::Answered,
+        });
+    }
+
+    /// The same, with a fate for each key.
+    fn end_request_by(&mut self, id: u64, fate: impl Fn(&N::Key) -> Fate) {
         let Some(request) = self.requests.remove(&id) else { return };
         let until_ms = request.deadline_ms();
         for part in request.held() {
@@ -377,7 +434,10 @@ impl<N: Nodes> Core<N> {
             self.look_soon(part.key);
         }
         let ledgers: Vec<LedgerId> = request.ledgers().collect();
-        self.end(request.tickets, fate);
+        for (ticket, key) in request.tickets.into_iter().zip(&request.keys) {
+            self.wants -= 1;
+            self.finish(ticket, fate(key));
+        }
         // Another one may be the first now.
         ledgers.into_iter().for_each(|ledger| self.look_soon(ledger));
     }
@@ -418,6 +478,23 @@ pub(super) struct Question<K> {
     pub ledger: LedgerId,
     pub key: K,
     pub window: u64,
+}
+
+/// Other limits have the log of this one, too, and hear nothing of what is taken out of it: only
+/// one of them tells what is given back. Their ledgers are to be looked at.
+fn take_out_beside(leased: &mut [Leased], nth: usize, count: u64) -> Vec<LedgerId> {
+    let own = leased[nth].ledger;
+    let is_beside = |other: &&mut Leased| {
+        let has_log = matches!(other.settings.kind, Kind::Sliding { .. });
+        has_log && other.ledger.key == own.key && other.ledger != own
+    };
+    let beside = leased.iter_mut().filter(|_| count > 0).filter(is_beside);
+    let take_out = |other: &mut Leased| {
+        other.holding.used = other.holding.used.saturating_sub(count);
+        other.holding.lease.has_given_back = true;
+        other.ledger
+    };
+    beside.map(take_out).collect()
 }
 
 fn waiting<N: Nodes>(

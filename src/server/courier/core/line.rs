@@ -60,6 +60,46 @@ pub struct Reasons {
     pub elsewhere_ms: Option<u64>,
 }
 
+/// How often uses are told again that were given back, and the pause before the first time.
+const UNPLACED_TRIES: u32 = 6;
+const UNPLACED_PAUSE_MS: u64 = 30;
+
+/// Uses that were given back, and that no host has told to have used. The hosts are recalled, and
+/// the ledger is told again when they have said so: for two seconds at most, as later uses are
+/// others.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unplaced {
+    count: u64,
+    tries: u32,
+    due_ms: u64,
+}
+
+impl Unplaced {
+    /// The ledger has found nobody for some. When it is told again; none: no more.
+    pub fn add(&mut self, count: u64, now_ms: u64) -> Option<u64> {
+        if self.tries == UNPLACED_TRIES {
+            *self = Unplaced::default();
+            return None;
+        }
+        self.count = self.count.saturating_add(count);
+        self.due_ms = now_ms + (UNPLACED_PAUSE_MS << self.tries);
+        self.tries += 1;
+        Some(self.due_ms)
+    }
+
+    /// The ledger has found somebody for all of them.
+    pub fn forget_tries(&mut self) {
+        if self.count == 0 {
+            self.tries = 0;
+        }
+    }
+
+    /// What the ledger is to be told again now.
+    pub fn take_due(&mut self, now_ms: u64) -> u64 {
+        if now_ms < self.due_ms { 0 } else { std::mem::take(&mut self.count) }
+    }
+}
+
 /// A ledger where something is going on.
 #[derive(Debug)]
 pub struct Line<K> {
@@ -79,6 +119,10 @@ pub struct Line<K> {
     pub reasons: Reasons,
     /// The next timer.
     pub due_ms: Option<u64>,
+    /// Uses that were given back and are to be told again.
+    pub unplaced: Unplaced,
+    /// A window whose holders are to be recalled when the pause between two recalls is over.
+    pub recalls: Option<u64>,
     holds: Vec<Hold>,
 }
 
@@ -94,6 +138,8 @@ impl<K> Line<K> {
             is_queued: false,
             reasons: Reasons::default(),
             due_ms: None,
+            unplaced: Unplaced::default(),
+            recalls: None,
             holds: Vec::new(),
         }
     }
@@ -127,6 +173,8 @@ impl<K> Line<K> {
             && !self.is_lost
             && !self.reasons.is_recalled
             && !self.reasons.is_claimed
+            && self.unplaced.count == 0
+            && self.recalls.is_none()
             && self.held(now_ms).count == 0
     }
 }

@@ -60,9 +60,14 @@ pub struct Leased {
     pub holding: Holding,
 }
 
-/// No node can be had: the configuration has no such key any more, or there is no place for it.
+/// Why no node can be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unserved;
+pub enum Unserved {
+    /// There is no place for it.
+    Full,
+    /// The configuration has no such key any more, or the store cannot be used now.
+    Unknown,
+}
 
 /// The nodes of a host.
 pub trait Nodes {
@@ -75,7 +80,7 @@ pub trait Nodes {
     /// holdings is stored. It may run again if the transaction has to begin anew.
     ///
     /// # Errors
-    /// There is no such item.
+    /// There is no such item, or no room for its node.
     fn with_leases<T>(
         &mut self,
         key: &Self::Key,

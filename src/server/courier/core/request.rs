@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use frs::lease::{Parked, Part};
+use frs::store::WantKind;
 
 use super::nodes::{LedgerId, Nodes};
 
@@ -18,8 +19,8 @@ pub struct Asked<N: Nodes> {
     pub key: N::Key,
     /// The uses that it charges in all.
     pub count: u64,
-    /// It asks only what the ledgers know.
-    pub is_query: bool,
+    /// What it wants to do. Not [`WantKind::Fetch`].
+    pub kind: WantKind,
     /// When nobody waits for it any more, CLOCK_BOOTTIME.
     pub deadline_ms: u64,
     /// The atomic request that it is a part of.
@@ -42,6 +43,8 @@ pub struct Group {
 pub struct Request<N: Nodes> {
     /// All are finished together.
     pub tickets: Vec<N::Ticket>,
+    /// What each of them is about.
+    pub keys: Vec<N::Key>,
     parts: Parked<LedgerId>,
     held: Vec<bool>,
     /// Ledgers that have yet to answer a question about what they know.
@@ -51,14 +54,14 @@ pub struct Request<N: Nodes> {
 impl<N: Nodes> Request<N> {
     /// Of what its wants ask.
     pub fn new(
-        tickets: Vec<N::Ticket>,
+        (tickets, keys): (Vec<N::Ticket>, Vec<N::Key>),
         parts: Vec<Part<LedgerId>>,
         unheard: Vec<LedgerId>,
         deadline_ms: u64,
     ) -> Request<N> {
         let parts = Parked::new(parts, deadline_ms);
         let held = vec![false; parts.parts().len()];
-        Request { tickets, parts, held, unheard }
+        Request { tickets, keys, parts, held, unheard }
     }
 
     /// When it is answered by on-miss.

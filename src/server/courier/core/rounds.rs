@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use super::duties::{self, Asks};
 use super::engine::Core;
+use super::line::Line;
 use super::nodes::{Leased, LedgerId, Nodes, Now};
 
 /// What a node is to be looked at for.
@@ -65,7 +66,9 @@ impl<N: Nodes> Core<N> {
             self.met.add(range);
         }
         let is_there = |slot: u16| slots.iter().any(|range| range.contains(&slot));
-        let lines = self.lines.iter().filter(|(_, line)| is_there(line.slot));
+        // The others are claimed with all that the nodes hold.
+        let is_busy = |line: &Line<N::Key>| line.flight.is_some() || !line.waiting.is_empty();
+        let lines = self.lines.iter().filter(|(_, line)| is_there(line.slot) && is_busy(line));
         let ledgers: Vec<LedgerId> = lines.map(|(ledger, _)| *ledger).collect();
         for ledger in ledgers {
             let Some(line) = self.lines.get_mut(&ledger) else { continue };

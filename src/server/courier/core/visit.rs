@@ -4,7 +4,7 @@
 //! Invariant: the message is a result of the transaction. It is sent only once that is stored.
 
 use frs::lease::{
-    Appetite, Asking, Binding, Heard, Holding, Incarnation, Keep, Next, Settings, Take,
+    Appetite, Asking, Binding, Heard, Holding, Incarnation, Keep, Kind, Next, Settings, Take,
 };
 
 use super::duties::{self, Asks};
@@ -75,6 +75,8 @@ pub struct Visit<'a> {
     pub answer: Option<Answered>,
     /// A message of this courier is under way.
     pub has_flight: bool,
+    /// Uses that were given back and are to be told again.
+    pub unplaced: u64,
     /// The last one was lost.
     pub is_lost: bool,
     /// A master has followed another one while this courier ran.
@@ -121,6 +123,8 @@ pub struct Visited {
     pub is_claim_left: bool,
     /// The window, for a recall.
     pub window: u64,
+    /// Uses that other hosts have given back, and that are taken out of the log.
+    pub taken_out: u64,
 }
 
 /// What the first one that waits asks for.
@@ -148,18 +152,25 @@ impl Visit<'_> {
         let mut visited = Visited::default();
         let node = &mut leased.holding;
         *node = node.of_host(self.incarnation);
+        let used = node.used;
         if let Some(Answered { settings, heard }) = &self.answer {
             visited.next = Some(match leased.appetite {
                 Appetite::Nothing => node.hear_told(settings, heard),
                 Appetite::Most | Appetite::Needed => node.hear(settings, heard),
             });
             visited.window = node.lease.window;
+            if matches!(leased.settings.kind, Kind::Sliding { .. }) {
+                visited.taken_out = used.saturating_sub(node.used);
+            }
         }
         if visited.next == Some(Next::Copied) {
             return visited;
         }
         if self.reasons.has_again {
             node.has_again();
+        }
+        if node.counts(self.now_ms) {
+            node.lease.extra = node.lease.extra.saturating_sub_unsigned(self.unplaced);
         }
         self.release(node);
         let need = self.serve(leased, &mut visited);

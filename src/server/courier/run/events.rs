@@ -11,7 +11,7 @@ use frs::store::counter::ClusterFunction;
 
 use super::Courier;
 use super::host_nodes::HostNodes;
-use crate::courier::cluster::{Event, Lost, Message, function_of_kind};
+use crate::courier::cluster::{Event, Links, Lost, Message, function_of_kind};
 use crate::courier::core::{Action, LedgerId, News, NewsKind, Now, Outcome};
 use crate::courier::ledger::Reply;
 use crate::courier::telemetry::Telemetry;
@@ -29,18 +29,25 @@ impl Courier {
 
     fn hear_one(&mut self, now: Now, event: Event) {
         let Courier { core, nodes, .. } = self;
+        let is_stale = event.is_stale();
         match event {
-            Event::Answered { id, result } => {
+            Event::Answered { id, function, result } => {
+                let before = core.figures().stale;
                 core.answered(nodes, now, id, outcome(result));
+                if is_stale {
+                    self.telemetry.note_stale(function, core.figures().stale > before);
+                }
             }
             Event::Warm { id, result } => self.hear_record(now, id, result),
             Event::Holders { id, result } => core.holders(nodes, id, result.ok()),
             Event::NewMaster { slots } => {
                 core.new_master(nodes, &slots);
-                self.rounds.claim();
+                self.rounds.claim(core.figures().claims, &mut nodes.pass);
                 // It may have lost some.
                 self.warm.forget_sent();
             }
+            // Nothing is given back before it is known to be this host's.
+            Event::Published { .. } if nodes.are_leases_unproven() => {}
             Event::Published { payload, .. } => {
                 if let Some(news) = read_news(nodes.cluster(), &payload) {
                     core.news(nodes, news);
@@ -50,6 +57,7 @@ impl Courier {
             Event::Listening => {}
             Event::Epoch { biz, epoch } => self.hear_epoch(biz, epoch),
             Event::BadEpoch { biz, found } => self.hear_bad_epoch(biz, &found),
+            Event::Start { starts, result } => self.hear_start(starts, result),
             Event::Up { node } => {
                 self.telemetry.note_node(&node, true);
                 core.up();
@@ -77,12 +85,17 @@ impl Courier {
                 self.act_one(action);
             }
             // Without links messages are answered at once, and that has consequences.
-            let now = self.now();
-            self.core.settle(&mut self.nodes, now);
+            if !self.nodes.are_leases_unproven() {
+                let now = self.now();
+                self.core.settle(&mut self.nodes, now);
+            }
         }
         let runtime = self.nodes.service.handle().runtime();
         self.rings.ring(runtime, &self.bells);
-        self.links.iter_mut().for_each(super::Links::flush);
+        if let Some(links) = &mut self.links {
+            links.flush();
+            links.set_claims(self.rounds.has_claims(self.core.figures().claims));
+        }
     }
 
     fn act_one(&mut self, action: Action<HostNodes>) {
@@ -118,6 +131,9 @@ impl Courier {
     /// Tells what was counted, and asks for the reset epochs: each second.
     pub(super) fn tell(&mut self) {
         let figures = *self.core.figures();
+        if let Some(masters) = self.links.as_ref().and_then(Links::masters) {
+            self.telemetry.set_masters(&masters);
+        }
         if let Some(counters) = self.nodes.service.handle().counters() {
             self.telemetry.tell(counters, &figures, self.warm.kept_ms());
             Telemetry::tell_spills(counters, &self.warm.take_spills());
@@ -134,6 +150,9 @@ impl Courier {
                 "answers by the max of another machine, to a copied directory, of too many uses"
             );
             self.warned = figures;
+        }
+        if !self.nodes.are_leases_unproven() {
+            self.ask_start();
         }
         let Some(links) = &mut self.links else { return };
         let conf = self.nodes.service.conf();

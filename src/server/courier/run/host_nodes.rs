@@ -5,8 +5,8 @@
 use frs::base::clock::Millis;
 use frs::conf::{Scope, Share};
 use frs::lease::{Appetite, Incarnation};
-use frs::service::{LeaseKey, LeaseMoment, LeasePass, LeasedLimit, Service};
-use frs::store::CourierLock;
+use frs::service::{ItemError, LeaseKey, LeaseMoment, LeasePass, LeasedLimit, Service};
+use frs::store::{ClusterId, CourierLock, Error, Starts};
 
 use super::rings::RingTicket;
 use crate::courier::core::{Leased, LedgerId, Nodes, Now, Unserved};
@@ -65,6 +65,35 @@ impl HostNodes {
         Some(name::record_key(&self.cluster, key.biz_id(), digest))
     }
 
+    /// Whether the cluster has yet to say that the directory is the newest of its copies.
+    pub fn are_leases_unproven(&self) -> bool {
+        self.service.handle().runtime().are_leases_unproven()
+    }
+
+    /// What the cluster is asked, or told, of the last start of the server.
+    pub fn next_start(&self) -> Result<Starts, Error> {
+        let secret_check = self.secret.check_word();
+        let cluster = ClusterId { name: self.cluster.clone(), secret_check };
+        self.service.handle().runtime().next_start(&self.lock, cluster)
+    }
+
+    /// The cluster knows this start.
+    pub fn prove_leases(&mut self, starts: Starts) {
+        self.service.handle().runtime().prove_leases(&self.lock, starts);
+        self.incarnation = self.service.incarnation();
+    }
+
+    /// Gives the host another incarnation: its directory is an older copy.
+    pub fn renew_as_older_copy(&mut self) -> Result<(), Error> {
+        self.renew(self.service.handle().runtime().incarnation_salt())
+    }
+
+    fn renew(&mut self, stale_salt: u64) -> Result<(), Error> {
+        self.service.handle().runtime().renew_incarnation(&self.lock, stale_salt)?;
+        self.incarnation = self.service.incarnation();
+        Ok(())
+    }
+
     fn leased(key: &LeaseKey, digest: KeyDigest, limit: &LeasedLimit) -> Leased {
         let ledger = LedgerId {
             biz: key.biz_id(),
@@ -92,7 +121,7 @@ impl Nodes for HostNodes {
         now: Now,
         mut work: impl FnMut(&mut [Leased]) -> T,
     ) -> Result<T, Unserved> {
-        let digest = key.key().map(|key| self.secret.digest(&key)).ok_or(Unserved)?;
+        let digest = key.key().map(|key| self.secret.digest(&key)).ok_or(Unserved::Unknown)?;
         let mut is_changed = false;
         let moment = self.moment(now);
         let result = self.service.with_leases(key, moment, |limits| {
@@ -108,7 +137,10 @@ impl Nodes for HostNodes {
         if is_changed {
             self.service.mark_lease(&mut self.pass, key);
         }
-        result.map_err(|_| Unserved)
+        result.map_err(|error| match error {
+            ItemError::Full => Unserved::Full,
+            _ => Unserved::Unknown,
+        })
     }
 
     fn next_seq(&mut self) -> u64 {
@@ -120,8 +152,8 @@ impl Nodes for HostNodes {
     }
 
     fn renew_incarnation(&mut self) {
-        let salt = self.service.incarnation_salt();
-        self.service.handle().runtime().renew_incarnation(&self.lock, salt);
-        self.incarnation = self.service.incarnation();
+        if let Err(error) = self.renew(self.service.incarnation_salt()) {
+            tracing::error!(%error, "this host keeps a stale incarnation");
+        }
     }
 }

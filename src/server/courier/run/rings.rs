@@ -55,6 +55,7 @@ impl Rings {
         let result = match fate {
             Fate::Answered => WantResult::Answered,
             Fate::Unreachable => WantResult::Unreachable,
+            Fate::Full => WantResult::Full,
             Fate::Unserved => WantResult::Unserved,
         };
         let RingTicket { slot, ticket } = ticket;
@@ -92,7 +93,7 @@ fn drained(slot: u32, taken: &TakenWant) -> Drained {
         ticket,
         key,
         count: want.need,
-        is_query: want.kind == WantKind::Query,
+        kind: want.kind,
         deadline_ms: want.deadline_ms,
         group: want.request.map(|WantedTogether { number, wants }| Group {
             slot,
@@ -103,6 +104,14 @@ fn drained(slot: u32, taken: &TakenWant) -> Drained {
 }
 
 impl Courier {
+    /// Refuses what is asked in all rings that say so: the cluster cannot be reached.
+    pub(super) fn refuse_all(&mut self) {
+        for want in self.rings.drain(self.nodes.service.handle().runtime()) {
+            let (Drained::Lease(Asked { ticket, .. }) | Drained::Record { ticket, .. }) = want;
+            self.core.refuse(ticket);
+        }
+    }
+
     /// Takes what is asked in all rings that say so.
     pub(super) fn drain(&mut self, now: Now) {
         let wants = self.rings.drain(self.nodes.service.handle().runtime());

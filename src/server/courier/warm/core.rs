@@ -139,6 +139,8 @@ pub(super) struct Waiting<T> {
     pub tickets: Vec<T>,
     /// When nobody waits for it any more, CLOCK_BOOTTIME.
     pub deadline_ms: u64,
+    /// There was no record here when the cluster was asked for it.
+    pub was_away: bool,
 }
 
 impl<T> Default for Warm<T> {
@@ -193,8 +195,10 @@ impl<T> Warm<T> {
             waiting.deadline_ms = deadline_ms.max(waiting.deadline_ms);
             return;
         }
-        let waiting = Waiting { tickets: vec![ticket], deadline_ms };
-        match host.whereabouts(&key) {
+        let whereabouts = host.whereabouts(&key);
+        let was_away = whereabouts == Ok(Whereabouts::MaybeInCluster);
+        let waiting = Waiting { tickets: vec![ticket], deadline_ms, was_away };
+        match whereabouts {
             Ok(Whereabouts::Here) => self.finish(&key, waiting, Fate::Answered),
             Ok(Whereabouts::Nowhere) => {
                 let pending = Pending { key, waiting, record: None };
@@ -341,14 +345,16 @@ impl<T> Warm<T> {
 
     /// Takes in a record that came from the cluster, or a fresh one. One that came too late
     /// replaces what was made without it: the uses since are few, and those in the record may be
-    /// many. Back: it has no room.
+    /// many. It replaces nothing that may have been here before: that is newer. Back: it has no
+    /// room.
     pub(super) fn take_in(
         &mut self,
         host: &mut impl Records,
         pending: Pending<T>,
         is_late: bool,
     ) -> Option<Pending<T>> {
-        let inserted = insert(host, &pending.key, pending.record.as_ref(), is_late);
+        let replaces = is_late && pending.waiting.was_away;
+        let inserted = insert(host, &pending.key, pending.record.as_ref(), replaces);
         if inserted == Ok(Inserted::Crowded) && !is_late {
             return Some(pending);
         }
@@ -390,11 +396,12 @@ fn insert(
     host: &mut impl Records,
     key: &LeaseKey,
     record: Option<&Record>,
-    is_late: bool,
+    replaces: bool,
 ) -> Result<Inserted, ItemError> {
     let Some(record) = record else { return host.insert_fresh(key) };
     match host.insert(key, record)? {
-        Inserted::Present if is_late && host.backs_up(key) => {
+        // Where records are spilled none is made without what the cluster has.
+        Inserted::Present if replaces && host.backs_up(key) && !host.spills(key) => {
             host.forget(key)?;
             host.insert(key, record)
         }

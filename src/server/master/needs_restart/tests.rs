@@ -2,7 +2,7 @@
 
 use frs::conf::{
     Admin, AuthzKey, Charge, Checkpoint, Cluster, ClusterNode, Data, FileAccess, Geometry,
-    HashKind, Http, Log, LogFormat, LogLevel, Login, Map, OnFull, Resp, Rls, Written,
+    HashKind, Http, Log, LogFormat, LogLevel, Login, Map, OnFull, Resp, Rls, UnknownBiz, Written,
 };
 
 use super::*;
@@ -43,6 +43,7 @@ fn conf() -> Conf {
                 lock_timeout_ms: 1,
                 hosts: Vec::new(),
                 allow_origin: Vec::new(),
+                unknown_biz: UnknownBiz::Error,
             },
             log: Log { level: LogLevel::Info, format: LogFormat::Text, file: None, refusals: None },
             user: None,
@@ -51,6 +52,7 @@ fn conf() -> Conf {
             admin: None,
             metrics: vec![],
             degrade: false,
+            map_file: None,
             cluster: None,
         },
         map: Map::new(

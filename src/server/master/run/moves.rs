@@ -97,12 +97,14 @@ impl Master {
         if runtime.has_settled(*generation) {
             let live = store::live_dir(self.in_force.conf());
             match store::end_move(live, group, runtime) {
-                Ok(()) => tracing::info!(group, generation, "the group has moved"),
+                Ok(()) => return tracing::info!(group, generation, "the group has moved"),
+                // The keeper writes them again.
+                Err(store::Error::InDoubt { .. }) => {}
                 Err(error) => {
                     tracing::error!(group, %error, "files do not get their names before the next start");
+                    return;
                 }
             }
-            return;
         }
         if clock::instant() < *until {
             self.moves.ending = Some(ending);
@@ -114,7 +116,8 @@ impl Master {
         overlay.set_moving(moving);
         tracing::warn!(
             group,
-            "a process may still work with the former files: the move ends later"
+            "a process may still work with the former files, or the new ones may not be on disk: \
+             the move ends later"
         );
         if let Err(error) = self.publish_overlay(overlay) {
             tracing::error!(group, %error, "the next start ends the move");

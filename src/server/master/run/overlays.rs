@@ -28,8 +28,8 @@ impl Master {
             }
             let report = ReportTo { begun_ns: None, asked: Some(number) };
             match reset.map_err(Into::into).and_then(|()| self.publish_overlay(overlay)) {
-                Ok(generation) => self.reloads.wait_for(report, generation),
-                Err(error) => self.refuse(report, &error),
+                Ok(generation) => self.reloads.wait_for(report, generation, Vec::new()),
+                Err(error) => self.refuse(report, &error, "a switch or a reset is refused"),
             }
         }
     }
@@ -55,7 +55,8 @@ impl Master {
                     let name = named.map_or_else(|| biz.to_string(), |named| named.name.clone());
                     self.changes.note_reset(name);
                 }
-                self.reloads.wait_for(ReportTo { begun_ns: None, asked: None }, generation);
+                let nobody = ReportTo { begun_ns: None, asked: None };
+                self.reloads.wait_for(nobody, generation, Vec::new());
             }
             Err(error) => tracing::error!(%error, "cannot follow a reset of another machine"),
         }

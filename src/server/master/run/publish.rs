@@ -10,7 +10,6 @@ use crate::master::error::ReloadError;
 use crate::master::preparing_child::log_prepared;
 use crate::master::reload::{PreparedConf, ReloadCandidate};
 use crate::master::supervise::{ClusterChange, Event};
-use crate::process::account::Account;
 use crate::process::bells::Bells;
 use crate::process::log;
 use crate::process::message::ToChild;
@@ -28,10 +27,7 @@ impl Master {
             candidate.answer(&self.in_force.conf().map.groups)?;
         let LoadedConf { conf, texts } = loaded;
         let (workers, level) = (conf.srv.workers, conf.srv.log.level);
-        let listeners = &mut self.listeners;
-        let grown = Account::as_root(self.account.as_ref(), || {
-            Ok::<_, ReloadError>(listeners.grow(workers)?)
-        });
+        let grown = self.listeners.grow(self.account.as_ref(), workers);
         // Opened listeners are served, even if the rest is refused.
         events.push_back(Event::ListenerSets(self.listeners.sets()));
         grown?;

@@ -296,6 +296,33 @@ fn the_last_checkpoint_takes_its_time_and_a_second_request_skips_it() {
 }
 
 #[test]
+fn a_stopped_keeper_does_not_hold_up_the_end() {
+    for stops_before in [true, false] {
+        let mut world = World::started(1);
+        world.supervisor.has_last_pass = true;
+        let (keeper, worker) = (world.pid(ChildRole::Keeper).expect("runs"), world.worker(0));
+        if stops_before {
+            world.tell(Event::Stopped(keeper));
+        }
+        world.tell(Event::End(Ending::Finish));
+        world.ends(worker, Exit::Status(0));
+        assert_eq!(world.asked.last(), Some(&(keeper, ChildRequest::LastPass)));
+        if stops_before {
+            // It has all time as soon as it goes on.
+            world.tell(Event::Continued(keeper));
+            assert_eq!(world.supervisor.due_ms(), None);
+        }
+        world.tell(Event::Stopped(keeper));
+        assert_eq!(world.supervisor.due_ms(), Some(world.now_ms + KEEPER_END_MS));
+        world.after(KEEPER_END_MS);
+        assert_eq!(world.asked.last(), Some(&(keeper, ChildRequest::Kill)));
+        assert!(!world.supervisor.lost_last_pass());
+        world.ends(keeper, KILLED);
+        assert!(world.ended && world.supervisor.lost_last_pass());
+    }
+}
+
+#[test]
 fn kills_who_does_not_end_within_five_seconds() {
     let mut world = World::started(1);
     let (keeper, worker) = (world.pid(ChildRole::Keeper).expect("runs"), world.worker(0));

@@ -1,5 +1,7 @@
 //! Listeners that are opened, handed over, shared and refused.
 
+use std::os::unix::fs::PermissionsExt;
+
 use super::*;
 use std::net::{Ipv4Addr, TcpStream};
 
@@ -8,7 +10,7 @@ fn any_port() -> Listen {
 }
 
 fn open(listen: &[Listen], sets: u16) -> Result<ListeningSockets, ListenError> {
-    ListeningSockets::open(&http(listen), OtherAddresses::default(), sets, &[])
+    ListeningSockets::open(None, &http(listen), OtherAddresses::default(), sets, &[])
 }
 
 fn served<'l>(listen: &'l [Listen], faces: &[Face]) -> Vec<ServedAddress<'l>> {
@@ -39,20 +41,25 @@ fn what_is_handed_over_keeps_its_listener_sets_and_grows() {
     let first = open(&[any_port(), unix.clone()], 3).expect("opened");
     let named = |text: &str| Listen::Tcp(text.parse().expect("an address"));
     let listen = [named(&first.addresses()[0]), unix, any_port()];
-    let second =
-        ListeningSockets::open(&http(&listen), OtherAddresses::default(), 2, &handed_over(&first))
-            .expect("opened");
+    let second = ListeningSockets::open(
+        None,
+        &http(&listen),
+        OtherAddresses::default(),
+        2,
+        &handed_over(&first),
+    )
+    .expect("opened");
     assert_eq!(second.sets(), 3, "none is closed");
     for set in 0..3 {
         assert_eq!(second.set_fds(set).len(), 2, "the new address, too");
         assert_eq!(inode(second.set_fds(set)[0]), inode(first.set_fds(set)[0]));
     }
     let mut second = second;
-    second.grow(4).expect("opened");
+    second.grow(None, 4).expect("opened");
     assert_ne!(inode(second.set_fds(3)[0]), inode(second.set_fds(0)[0]), "a queue of its own");
     drop(first);
     TcpStream::connect(&second.addresses()[0]).expect("listened on");
-    second.remove_files();
+    second.remove_files(None);
     assert!(!dir.path().join("frs.sock").exists());
 }
 
@@ -65,8 +72,9 @@ fn each_listener_knows_what_is_spoken_there_in_every_process_that_gets_it() {
     };
     let faces = [Face::Http, Face::Http, Face::Resp(0), Face::Resp(1)];
     let listen = [any_port(), unix("http"), any_port(), unix("resp")];
-    let first = ListeningSockets::open(&served(&listen, &faces), OtherAddresses::default(), 2, &[])
-        .expect("opened");
+    let first =
+        ListeningSockets::open(None, &served(&listen, &faces), OtherAddresses::default(), 2, &[])
+            .expect("opened");
     let [http, resp, http_unix, resp_unix] = first.addresses().try_into().expect("four");
     assert!(http.starts_with("127.") && resp.starts_with("resp:127."), "{http} {resp}");
     assert!(http_unix.starts_with("unix:") && resp_unix.starts_with("resp:unix:"));
@@ -75,15 +83,15 @@ fn each_listener_knows_what_is_spoken_there_in_every_process_that_gets_it() {
     let again = [tcp(&http), unix("http"), tcp(&resp), unix("resp")];
     let given = handed_over(&first);
     let second =
-        ListeningSockets::open(&served(&again, &faces), OtherAddresses::default(), 1, &given);
+        ListeningSockets::open(None, &served(&again, &faces), OtherAddresses::default(), 1, &given);
     let mut second = second.expect("matched");
-    second.grow(3).expect("opened");
+    second.grow(None, 3).expect("opened");
     for set in 0..2 {
         let both = [&first, &second].map(|sockets| sockets.set_fds(set).into_iter().map(inode));
         let [first, second] = both.map(Iterator::collect::<Vec<_>>);
         assert_eq!(first, second, "the same sockets, in the same order");
     }
-    second.remove_files();
+    second.remove_files(None);
     assert!(!dir.path().join("resp").exists());
     let share = second.into_share(&BTreeSet::from([2]));
     assert_eq!(share.faces, [Face::Http, Face::Resp(0)]);
@@ -99,7 +107,7 @@ fn those_of_metrics_are_handed_over_each_to_its_address() {
     let metrics = [unix("a"), unix("b")];
     let opened = |metrics: &[Listen], given: &[Given]| {
         let others = OtherAddresses { metrics, ..OtherAddresses::default() };
-        ListeningSockets::open(&[], others, 1, given)
+        ListeningSockets::open(None, &[], others, 1, given)
     };
     let of = |listeners: ListeningSockets| {
         let metrics = listeners.into_admin_share().metrics;
@@ -119,7 +127,7 @@ fn those_of_metrics_are_handed_over_each_to_its_address() {
     let twice: Vec<Given> = handed_over(&first).into_iter().chain(given).collect();
     let twice = opened(&metrics, &twice).expect_err("twice").to_string();
     assert!(twice.contains("given twice"), "{twice}");
-    second.remove_files();
+    second.remove_files(None);
     assert_eq!(std::fs::read_dir(dir.path()).expect("readable").count(), 0);
     let (first, second) = (of(first), of(second));
     assert_eq!([&second[2], &second[0]], [&first[0], &first[1]]);
@@ -135,6 +143,7 @@ fn the_admin_planes_is_handed_over_with_the_others() {
     drop(tcp);
     for admin in [Listen::Unix(path.clone()), Listen::Tcp(address)] {
         let first = ListeningSockets::open(
+            None,
             &http(&[any_port()]),
             OtherAddresses { admin: Some(&admin), ..OtherAddresses::default() },
             1,
@@ -144,6 +153,7 @@ fn the_admin_planes_is_handed_over_with_the_others() {
         let named = Listen::Tcp(first.addresses()[0].parse().expect("an address"));
         let given = handed_over(&first);
         ListeningSockets::open(
+            None,
             &http(std::slice::from_ref(&named)),
             OtherAddresses::default(),
             1,
@@ -151,6 +161,7 @@ fn the_admin_planes_is_handed_over_with_the_others() {
         )
         .expect_err("not named");
         let second = ListeningSockets::open(
+            None,
             &http(&[named]),
             OtherAddresses { admin: Some(&admin), ..OtherAddresses::default() },
             1,
@@ -163,7 +174,7 @@ fn the_admin_planes_is_handed_over_with_the_others() {
         };
         if let Listen::Unix(_) = admin {
             assert_eq!(mode(), ADMIN_MODE);
-            second.remove_files();
+            second.remove_files(None);
             assert!(!path.exists(), "it is frs's own");
         }
         assert_eq!(of(first), of(second));
@@ -182,11 +193,12 @@ fn a_lent_socket_is_shared_by_all_listener_sets_and_its_file_kept() {
     let lend = |socket: OwnedFd| Given { socket, lent: true };
     let given = [lend(unix.into()), lend(tcp.into())];
     let mut listeners =
-        ListeningSockets::open(&http(&listen), OtherAddresses::default(), 2, &given)
+        ListeningSockets::open(None, &http(&listen), OtherAddresses::default(), 2, &given)
             .expect("matched");
-    listeners.grow(3).expect("a copy");
+    listeners.grow(None, 3).expect("a copy");
     assert_eq!(inode(listeners.set_fds(2)[0]), inode(listeners.set_fds(0)[0]));
     let again = ListeningSockets::open(
+        None,
         &http(&listen),
         OtherAddresses::default(),
         1,
@@ -194,7 +206,7 @@ fn a_lent_socket_is_shared_by_all_listener_sets_and_its_file_kept() {
     )
     .expect("matched");
     drop(listeners);
-    again.remove_files();
+    again.remove_files(None);
     assert!(path.exists(), "it is systemd's, after a hand-over too");
 }
 
@@ -203,14 +215,16 @@ fn a_given_socket_that_nothing_names_is_an_error() {
     let tcp = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = tcp.local_addr().expect("bound").to_string();
     let given = [Given { socket: tcp.into(), lent: true }];
-    let error = ListeningSockets::open(&http(&[any_port()]), OtherAddresses::default(), 1, &given)
-        .expect_err("not named");
+    let error =
+        ListeningSockets::open(None, &http(&[any_port()]), OtherAddresses::default(), 1, &given)
+            .expect_err("not named");
     let text = error.to_string();
     assert!(text.contains("<listen>") && text.contains(&address), "{text}");
     let deaf = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     let given = [Given { socket: deaf.into(), lent: true }];
-    let error = ListeningSockets::open(&http(&[any_port()]), OtherAddresses::default(), 1, &given)
-        .expect_err("deaf");
+    let error =
+        ListeningSockets::open(None, &http(&[any_port()]), OtherAddresses::default(), 1, &given)
+            .expect_err("deaf");
     assert!(error.to_string().contains("that listens"), "{error}");
 }
 
@@ -218,8 +232,8 @@ fn a_given_socket_that_nothing_names_is_an_error() {
 fn listener_sets_share_the_addresses_and_only_grow() {
     let mut listeners = open(&[any_port(), any_port()], 2).expect("opened");
     assert_eq!(listeners.set_fds(1).len(), 2);
-    listeners.grow(3).expect("opened");
-    listeners.grow(1).expect("nothing to do");
+    listeners.grow(None, 3).expect("opened");
+    listeners.grow(None, 1).expect("nothing to do");
     assert_eq!((listeners.set_fds(2).len(), listeners.set_fds(3).len()), (2, 0));
     let address = listeners.addresses()[0].clone();
     TcpStream::connect(address).expect("accepted by the kernel");
@@ -246,7 +260,7 @@ fn a_stale_unix_socket_is_replaced_and_a_live_one_is_not() {
     let listeners = open(&listen, 1).expect("opened");
     open(&listen, 1).expect_err("in use");
     UnixStream::connect(&path).expect("still served");
-    listeners.remove_files();
+    listeners.remove_files(None);
     assert!(!path.exists());
     std::fs::write(&path, "precious").expect("written");
     open(&listen, 1).expect_err("no socket");

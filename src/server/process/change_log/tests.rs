@@ -104,11 +104,11 @@ fn what_a_dead_process_has_begun_gets_an_outcome() {
     }
     log.reopen();
     let tell = |change: &LoggedChange| change.new.as_deref() == Some("in force");
-    log.log.conclude_orphans(tell).unwrap();
+    log.log.conclude_orphans(&[], tell).unwrap();
     let found: Vec<_> = log.list().iter().map(|change| (change.id, change.outcome)).collect();
     assert_eq!(found, [(2, Outcome::Unknown), (1, Outcome::Done)]);
     let text = log.text();
-    log.log.conclude_orphans(tell).unwrap();
+    log.log.conclude_orphans(&[], tell).unwrap();
     assert_eq!(log.text(), text, "once");
     // The process lived after all.
     log.log.conclude(&[2], &Outcome::Done.into());

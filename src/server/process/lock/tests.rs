@@ -85,6 +85,8 @@ fn whoever_removes_or_writes_over_the_file_lets_no_second_one_in() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("lock");
     let mut lock = DataLock::take(dir.path()).expect("free");
+    Runtime::create_or_open(dir.path()).expect("made");
+    lock.hold_runtime().expect("free");
     let me = Pid::this();
     assert!(!lock.keep_signed().expect("looked at"), "it stands there");
     for damage in ["removed", "emptied", "replaced", "a directory"] {
@@ -105,10 +107,11 @@ fn whoever_removes_or_writes_over_the_file_lets_no_second_one_in() {
         match DataLock::take_within(dir.path(), bound, bound) {
             Err(LockError::Held { pid, .. }) if damage == "replaced" => assert_eq!(pid, 17),
             Err(LockError::Held { pid, .. }) => assert_eq!(pid, me.as_raw(), "{damage}"),
+            Err(LockError::Io { .. }) if damage == "a directory" => {}
             other => panic!("{damage}: {other:?}"),
         }
+        assert_eq!(holder(dir.path()).expect("held"), me, "{damage}: whoever the file names");
         if damage == "a directory" {
-            assert_eq!(holder(dir.path()).expect("held"), me);
             std::fs::remove_dir(&path).expect("removed");
         }
         assert!(lock.keep_signed().expect("written again"), "{damage}");
@@ -120,29 +123,99 @@ fn whoever_removes_or_writes_over_the_file_lets_no_second_one_in() {
     assert!(matches!(holder(dir.path()), Err(LockError::Free { .. })));
 }
 
-/// The lock of an earlier version.
-fn earlier_lock(dir: &Path) -> File {
-    let file = open_file(&path_in(dir)).expect("opened");
-    assert!(sys::try_lock_range(&file, 0, 1).expect("asked"));
+#[test]
+fn a_readers_locks_neither_hold_a_directory_nor_keep_a_master_out() {
+    let dir = tempfile::tempdir().expect("a directory");
+    drop(DataLock::take(dir.path()).expect("free"));
+    // Whoever may read the directory can lock it.
+    let directory = File::open(dir.path()).expect("there");
+    assert!(try_lock_directory(&directory).expect("asked"));
+    assert!(matches!(holder(dir.path()), Err(LockError::Free { .. })));
+    let mut lock = DataLock::take(dir.path()).expect("the lock is another file's");
+    let mode = std::fs::metadata(dir.path().join("lock")).expect("there").mode();
+    assert_eq!(mode & 0o7777, FILE_MODE, "so no reader can open it");
+    // A name is no proof.
+    lock.sign(Pid::this()).expect("signed");
+    lock.file.write_all_at(b"1\n", 0).expect("written");
+    lock.file.set_len(2).expect("cut");
+    assert_eq!(holder(dir.path()).expect("held"), Pid::this());
+}
+
+#[test]
+fn a_link_to_what_another_program_locks_names_nobody() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let other = dir.path().join("other.pid");
+    let file = open_file(&other).expect("made");
+    let bytes = MasterLock::BYTE + 1;
+    assert!(sys::try_lock_range(&file, 0, bytes).expect("asked"));
     file.write_all_at(line_of(Pid::this()).as_bytes(), 0).expect("written");
-    file
+    for path in [path_in(dir.path()), Runtime::path_in(dir.path())] {
+        std::os::unix::fs::symlink(&other, &path).expect("linked");
+        assert_eq!(proven_holder(dir.path()), None, "a link: {path:?}");
+        std::fs::remove_file(&path).expect("removed");
+        std::fs::hard_link(&other, &path).expect("linked");
+        assert_eq!(proven_holder(dir.path()), None, "a second name: {path:?}");
+        std::fs::remove_file(&path).expect("removed");
+    }
+    std::os::unix::fs::symlink(&other, path_in(dir.path())).expect("linked");
+    assert!(matches!(holder(dir.path()), Err(LockError::Free { .. })));
+}
+
+#[test]
+fn root_gives_away_only_what_is_in_a_directory_of_the_accounts() {
+    if !frs::testing::is_root() {
+        return;
+    }
+    let Some(user) = nix::unistd::User::from_name("nobody").ok().flatten() else { return };
+    let account = Account::find("nobody").expect("there").expect("of root");
+    let dir = tempfile::tempdir().expect("a directory");
+    let [own, roots, link] = ["own", "roots", "link"].map(|name| dir.path().join(name));
+    let owner = |dir: &Path| std::fs::metadata(path_in(dir)).expect("there").uid();
+    for dir in [&own, &roots] {
+        std::fs::create_dir(dir).expect("made");
+        drop(open_file(&path_in(dir)).expect("made"));
+    }
+    let uid = user.uid.as_raw();
+    std::os::unix::fs::chown(&own, Some(uid), None).expect("given");
+    std::os::unix::fs::symlink(&roots, &link).expect("linked");
+    for dir in [&roots, &link] {
+        give_file(dir, &account).expect("looked at");
+        assert_eq!(owner(&roots), 0);
+    }
+    give_file(&own, &account).expect("given");
+    assert_eq!(owner(&own), uid);
+}
+
+/// The locks of an earlier version, on the directory and on the file.
+fn earlier_locks(dir: &Path) -> [File; 2] {
+    let (directory, file) =
+        (File::open(dir).expect("there"), open_file(&path_in(dir)).expect("opened"));
+    assert!(try_lock_directory(&directory).expect("asked"));
+    assert!(sys::try_lock_range(&file, LOCK_BYTE, 1).expect("asked"));
+    file.write_all_at(line_of(Pid::this()).as_bytes(), 0).expect("written");
+    [directory, file]
 }
 
 #[test]
 fn an_earlier_version_and_this_one_keep_each_other_out() {
     let dir = tempfile::tempdir().expect("a directory");
-    let earlier = earlier_lock(dir.path());
+    let [directory, file] = earlier_locks(dir.path());
     assert_eq!(holder(dir.path()).expect("held"), Pid::this());
     let bound = Duration::from_millis(1);
     DataLock::take_within(dir.path(), bound, bound).expect_err("held by the earlier one");
-    let copy = earlier.as_fd().try_clone_to_owned().expect("a copy");
-    let lock = DataLock::adopt(copy, dir.path()).expect("handed over");
-    drop(earlier);
-    assert!(!try_lock(&File::open(dir.path()).expect("there")).expect("asked"));
-    let file = File::open(path_in(dir.path())).expect("there");
-    assert!(sys::is_range_locked(&file, 0, 1).expect("asked"));
+    // It hands over the directory, and holds the file until it lets go.
+    let copy = directory.as_fd().try_clone_to_owned().expect("a copy");
+    let mut lock = DataLock::adopt(copy, dir.path()).expect("handed over");
+    lock.keep_signed().expect("looked at");
+    assert!(lock.directory.is_some(), "the earlier one still has the file");
+    drop([directory, file]);
+    DataLock::take_within(dir.path(), bound, bound).map(drop).ok();
+    lock.keep_signed().expect("signed");
+    assert!(lock.directory.is_none(), "the file is locked");
+    DataLock::take_within(dir.path(), bound, bound).expect_err("held by this one");
     drop(lock);
-    DataLock::take(dir.path()).expect("free");
+    let [directory, file] = earlier_locks(dir.path());
+    drop([directory, file]);
 }
 
 #[test]
@@ -162,8 +235,7 @@ fn a_lock_handed_over_stays_held_by_who_has_a_copy() {
     second.sign(Pid::this()).expect("signed");
     assert_eq!(holder(dir.path()).expect("held"), Pid::this());
     second.give_back().expect("emptied");
-    let file = File::open(dir.path()).expect("there");
-    drop(DataLock::take(dir.path()).expect("free"));
+    let file = open_file(&path_in(dir.path())).expect("there");
     let taken = DataLock::take(dir.path()).expect("free");
     DataLock::adopt(file.into(), dir.path()).expect_err("not the one that is held");
     drop(taken);
@@ -183,4 +255,29 @@ fn only_a_whole_line_is_an_id() {
     for text in ["", "12", "-1\n", "0\n", "x\n", "1\n2\n"] {
         assert_eq!(parse(text), None, "{text:?}");
     }
+}
+
+#[test]
+fn a_master_that_can_open_no_more_files_knows_that_the_file_names_it() {
+    const CHILD: &str = "FRS_TEST_FEW_FILES";
+    const TEST: &str = "a_master_that_can_open_no_more_files_knows_that_the_file_names_it";
+    if std::env::var_os(CHILD).is_some() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut lock = DataLock::take(dir.path()).expect("free");
+        let open = std::iter::from_fn(|| File::open("/dev/null").ok());
+        let all: Vec<File> = open.collect();
+        let is_written = lock.keep_signed();
+        drop(all);
+        assert!(!is_written.expect("looked at"), "it names this process");
+        return;
+    }
+    let done = std::process::Command::new("sh")
+        .args(["-c", "ulimit -n 64 && exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().expect("this program"))
+        .args([&format!("process::lock::tests::{TEST}"), "--exact"])
+        .env(CHILD, "1")
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && said.contains("1 passed"), "{said}");
 }

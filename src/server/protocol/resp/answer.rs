@@ -83,7 +83,9 @@ const fn words(error: ItemError) -> &'static str {
             "rate or burst are out of bounds, the period is over max-period, or the biz takes none"
         }
         ItemError::Store => "the files of the group failed, or the configuration cannot be read",
-        ItemError::Busy => "the record was not free within lock-timeout",
+        ItemError::Busy => {
+            "the record was not free within lock-timeout, or the cluster has not answered in time"
+        }
         ItemError::Full => "the group has no room for another key",
     }
 }

@@ -37,8 +37,12 @@ fn written(status: u16, options: ResponseOptions, single: Option<Single<'_>>) ->
 }
 
 fn fields_of(verdict: &Verdict, proxied: bool) -> String {
-    let single = Single { name: Some("login"), verdict, proxied };
-    let text = written(200, KEEP, Some(single));
+    fields_with(429, verdict, &[], proxied)
+}
+
+fn fields_with(status: u16, verdict: &Verdict, quotas: &[Quota], proxied: bool) -> String {
+    let single = Single { name: Some("login"), verdict, quotas, proxied };
+    let text = written(status, KEEP, Some(single));
     text.split_once("Content-Length: 7\r\n").unwrap().1.replace("\r\n\r\n<body/>", "")
 }
 
@@ -95,7 +99,7 @@ fn single_items() {
     let limited = Verdict { limited: true, retry_ms: Some(1), window_ms: None, ..open };
     assert_eq!(
         fields_of(&limited, true),
-        "RateLimit-Policy: \"login\";q=5\r\nRateLimit: \"login\";r=4;t=60\r\n\
+        "RateLimit-Policy: \"login\";q=5\r\nRateLimit: \"login\";r=4;t=1\r\n\
          Retry-After: 1\r\nFRS-Limited: true"
     );
     let at_once = Verdict { retry_ms: Some(0), ..limited };
@@ -112,8 +116,82 @@ fn single_items() {
     assert_eq!(fields_of(&counts, true), "FRS-Limited: false", "a quota of 0 would stop a client");
     let none_ever = Verdict { limited: true, ..counts };
     assert!(fields_of(&none_ever, true).contains("q=0;w=60"));
-    let nameless = Single { name: None, verdict: &open, proxied: false };
+    let nameless = Single { name: None, verdict: &open, quotas: &[], proxied: false };
     assert!(!written(200, KEEP, Some(nameless)).contains("RateLimit"));
+}
+
+/// The fields that a client parses, whatever the figures are.
+fn rate_limit(verdict: &Verdict) -> String {
+    let fields = fields_of(verdict, false);
+    fields.lines().find_map(|line| line.strip_prefix("RateLimit: ")).unwrap().to_owned()
+}
+
+#[test]
+fn a_refusal_never_tells_a_time_after_retry_after() {
+    let figures = Figures { used: 5, max: 5, remaining: 0, reset_ms: Some(59_001) };
+    let limited = Verdict { limited: true, figures, retry_ms: Some(9_000), ..verdict() };
+    assert_eq!(rate_limit(&limited), "\"login\";r=0;t=9");
+    let later = Verdict { retry_ms: Some(541_000), ..limited };
+    assert_eq!(rate_limit(&later), "\"login\";r=0;t=60");
+    let never = Verdict { retry_ms: None, ..limited };
+    assert_eq!(rate_limit(&never), "\"login\";r=0;t=60");
+    // During a ban nothing is left, whatever the limit has, and the ban's end is the time.
+    let fresh = Figures { used: 0, max: 5, remaining: 5, reset_ms: Some(0) };
+    let banned = Verdict { banned: true, figures: fresh, ..later };
+    assert_eq!(rate_limit(&banned), "\"login\";r=0;t=541");
+    assert!(fields_of(&banned, false).ends_with("Retry-After: 541"));
+    assert_eq!(rate_limit(&Verdict { retry_ms: None, ..banned }), "\"login\";r=0");
+}
+
+#[test]
+fn a_200_tells_nobody_to_wait() {
+    let limited = Verdict { limited: true, retry_ms: Some(9_000), ..verdict() };
+    let posted = fields_with(200, &limited, &[], false);
+    assert_eq!(posted, "RateLimit-Policy: \"login\";q=5;w=60\r\nRateLimit: \"login\";r=4;t=9");
+}
+
+#[test]
+fn each_limit_has_a_policy_of_its_own() {
+    let quota = |limit, uses, window_ms| Quota { limit, uses, window_ms };
+    let quotas = [quota(1, 5, Some(60_000)), quota(2, 50, None), quota(4, 0, Some(1))];
+    let second = Verdict { limit: 2, window_ms: None, ..verdict() };
+    assert_eq!(
+        fields_with(200, &second, &quotas, false),
+        "RateLimit-Policy: \"login\";q=5;w=60, \"login-2\";q=50\r\n\
+         RateLimit: \"login-2\";r=4;t=60"
+    );
+    let none = Figures { used: 0, max: 0, remaining: 0, reset_ms: Some(0) };
+    let blocked = Verdict { limited: true, limit: 4, figures: none, ..verdict() };
+    assert!(fields_with(429, &blocked, &quotas, false).contains(", \"login-4\";q=0;w=1\r\n"));
+    // Without a list the one that decides is told.
+    assert!(fields_of(&second, false).starts_with("RateLimit-Policy: \"login-2\";q=5\r\n"));
+}
+
+#[test]
+fn more_is_never_left_than_the_quota() {
+    // 5 and 3 that are lent.
+    let lent = Figures { used: 1, max: 5, remaining: 7, reset_ms: Some(59_001) };
+    let verdict = Verdict { figures: lent, ..verdict() };
+    let quotas = [Quota { limit: 1, uses: 8, window_ms: Some(60_000) }];
+    let told = "RateLimit-Policy: \"login\";q=8;w=60\r\nRateLimit: \"login\";r=7;t=60";
+    assert_eq!(fields_with(200, &verdict, &quotas, false), told);
+    assert!(fields_of(&verdict, false).contains("q=7"), "as far as it is known");
+}
+
+#[test]
+fn integers_are_those_of_structured_fields() {
+    let figures =
+        Figures { used: 0, max: (1 << 53) - 1, remaining: (1 << 53) - 1, reset_ms: Some(u64::MAX) };
+    let large = Verdict { figures, window_ms: Some(u64::MAX), ..verdict() };
+    let most = "999999999999999";
+    assert_eq!(
+        fields_of(&large, false),
+        format!(
+            "RateLimit-Policy: \"login\";q={most};w={most}\r\nRateLimit: \"login\";r={most};t={most}"
+        )
+    );
+    let short = Verdict { window_ms: Some(0), ..verdict() };
+    assert!(fields_of(&short, false).contains(";w=1\r\n"), "a window is never 0");
 }
 
 #[test]
@@ -128,10 +206,13 @@ fn the_longest_fields_fit() {
         window_ms: Some(u64::MAX),
         ..verdict()
     };
-    let single = Single { name: Some(&name), verdict: &verdict, proxied: true };
+    let quota = |limit| Quota { limit, uses: u64::MAX, window_ms: Some(u64::MAX) };
+    let quotas: Vec<Quota> = (0..QUOTAS_MAX as u16).map(|nth| quota(u16::MAX - nth)).collect();
+    let single = Single { name: Some(&name), verdict: &verdict, quotas: &quotas, proxied: true };
     let options = ResponseOptions { persistence: Persistence::KeepAlive, ..KEEP };
     let text = written(431, options, Some(single));
     assert!(text.ends_with("FRS-Limited: true\r\n\r\n<body/>"), "{text}");
+    assert!(text.matches(";q=").count() == QUOTAS_MAX && text.len() < HEAD_BYTES, "{text}");
 }
 
 #[test]

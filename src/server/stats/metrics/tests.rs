@@ -133,6 +133,7 @@ fn stats() -> Stats {
             restarts: [5, 6, 0, 7],
             reloads: [7, 8],
             reloaded_ms: [1_700_000_001_000, 0],
+            is_reload_refused: true,
         },
         processes: vec![process("worker", 2), process("worker", 3), process("keeper", 0)],
         groups: vec![
@@ -169,7 +170,7 @@ fn geometry() -> Geometry {
 }
 
 /// Every metric, its type and its labels.
-const TABLE: [(&str, &str, &[&str]); 35] = [
+const TABLE: [(&str, &str, &[&str]); 36] = [
     ("frs_requests_total", "counter", &["command", "status"]),
     ("frs_items_total", "counter", &["biz", "command", "verdict"]),
     ("frs_limit_refusals_total", "counter", &["biz", "limit"]),
@@ -198,6 +199,7 @@ const TABLE: [(&str, &str, &[&str]); 35] = [
     ("frs_config_generation", "gauge", &[]),
     ("frs_config_reloads_total", "counter", &["result"]),
     ("frs_config_last_reload_timestamp_seconds", "gauge", &["result"]),
+    ("frs_reload_refused", "gauge", &[]),
     ("frs_flush_seconds", "histogram", &[]),
     ("frs_flush_errors_total", "counter", &[]),
     ("frs_checkpoint_seconds", "histogram", &[]),
@@ -264,6 +266,7 @@ fn figures_stand_where_they_belong() {
     assert_eq!(of("frs_processes", &[("role", "worker")]), Some(2.0));
     assert_eq!(of("frs_process_restarts_total", &[("role", "keeper")]), Some(6.0));
     assert_eq!(of("frs_config_reloads_total", &[("result", "refused")]), Some(8.0));
+    assert_eq!(of("frs_reload_refused", &[]), Some(1.0));
     assert_eq!(of("frs_start_timestamp_seconds", &[]), Some(1_700_000_000.123));
     let last = |result| of("frs_config_last_reload_timestamp_seconds", &[("result", result)]);
     assert_eq!((last("taken"), last("refused")), (Some(1_700_000_001.0), Some(0.0)));
@@ -321,7 +324,7 @@ fn limits_are_shown_up_to_a_bound() {
 }
 
 /// What a courier asks nodes.
-const FUNCTIONS: [&str; 18] = [
+const FUNCTIONS: [&str; 19] = [
     "interval",
     "calendar",
     "total",
@@ -340,6 +343,7 @@ const FUNCTIONS: [&str; 18] = [
     "subscribe",
     "shards",
     "info",
+    "start",
 ];
 
 #[test]

@@ -158,7 +158,8 @@ fn in_a_cluster() -> Stats {
 
 #[test]
 fn a_cluster_is_shown_only_where_there_is_one() {
-    let of = |stats: &Stats| serde_json::from_str::<Json>(&stats_json(stats)).unwrap();
+    let of =
+        |stats: &Stats| serde_json::from_str::<Json>(&stats_text(stats, Format::Json)).unwrap();
     assert_eq!(of(&stats()).pointer("/cluster"), None);
     let json = of(&in_a_cluster());
     let at = |pointer: &str| json.pointer(pointer).unwrap_or_else(|| panic!("no {pointer}"));
@@ -182,14 +183,14 @@ fn a_cluster_is_shown_only_where_there_is_one() {
 #[test]
 fn both_formats_say_the_same() {
     for stats in [stats(), in_a_cluster(), Stats::default()] {
-        let json: Json = serde_json::from_str(&stats_json(&stats)).unwrap();
-        assert_eq!(texts(json), xml_as_json(&stats_xml(&stats)));
+        let json: Json = serde_json::from_str(&stats_text(&stats, Format::Json)).unwrap();
+        assert_eq!(texts(json), xml_as_json(&stats_text(&stats, Format::Xml)));
     }
 }
 
 #[test]
 fn figures_stand_where_they_belong() {
-    let json: Json = serde_json::from_str(&stats_json(&stats())).unwrap();
+    let json: Json = serde_json::from_str(&stats_text(&stats(), Format::Json)).unwrap();
     let at = |pointer: &str| json.pointer(pointer).unwrap_or_else(|| panic!("no {pointer}"));
     assert_eq!(at("/server/version"), "1.2.3");
     assert_eq!(at("/server/degraded"), false);
@@ -217,10 +218,10 @@ fn figures_stand_where_they_belong() {
 #[test]
 fn documents_are_the_same_byte_for_byte() {
     let full = stats();
-    assert_eq!(stats_json(&full), include_str!("tests/full.json"));
-    assert_eq!(stats_xml(&full), include_str!("tests/full.xml"));
-    assert_eq!(stats_json(&Stats::default()), include_str!("tests/empty.json"));
-    assert_eq!(stats_xml(&Stats::default()), include_str!("tests/empty.xml"));
+    assert_eq!(stats_text(&full, Format::Json), include_str!("tests/full.json"));
+    assert_eq!(stats_text(&full, Format::Xml), include_str!("tests/full.xml"));
+    assert_eq!(stats_text(&Stats::default(), Format::Json), include_str!("tests/empty.json"));
+    assert_eq!(stats_text(&Stats::default(), Format::Xml), include_str!("tests/empty.xml"));
 }
 
 #[test]
@@ -234,7 +235,7 @@ fn a_business_of_a_row_takes_no_more_than_is_counted_for_it() {
             vec![Counted { name: Some(name.clone()), ..crate::stats::snapshot::unnamed(1) }];
         let row = Row { bizs: vec![biz; bizs as usize], ..Row::default() };
         stats.past = Some(Past { step: Step::Minute, rows: vec![row] });
-        [stats_json(&stats).len(), stats_xml(&stats).len()]
+        [stats_text(&stats, Format::Json).len(), stats_text(&stats, Format::Xml).len()]
     };
     let ([json, xml], [more_json, more_xml]) = (length(1), length(2));
     assert!(more_json - json <= BIZ_BYTES && more_xml - xml <= BIZ_BYTES, "{}", more_xml - xml);

@@ -17,7 +17,7 @@ use crate::protocol::response_head::{
 use crate::protocol::{Decoded, Error, Line, codec, form, resp};
 use crate::worker::buffer_pool::Pool;
 use frs::base::clock::Millis;
-use frs::service::{Answer, Exchange, Request, Stage};
+use frs::service::{Answer, Exchange, Quota, Request, Stage};
 
 /// Working memory for requests: one for all connections of a worker.
 #[derive(Debug, Default)]
@@ -31,6 +31,7 @@ pub struct ConnectionBuffers {
     pub(super) chunks: Vec<u8>,
     pub(super) body: Vec<u8>,
     pub(super) line: Line,
+    pub(super) quotas: Vec<Quota>,
     pub(in crate::worker) resp: RespBuffers,
     /// Buffers for what is kept of a connection.
     pub(in crate::worker) pool: Pool,
@@ -230,7 +231,7 @@ impl<S: Serve> RequestContext<'_, S> {
 
     /// Runs and answers the requests in the queue.
     pub fn flush(&mut self) {
-        let ConnectionBuffers { queue, common, body, line, .. } = self.scratch;
+        let ConnectionBuffers { queue, common, body, line, quotas, .. } = self.scratch;
         let waiting = std::mem::take(&mut queue.waiting);
         queue.bytes = 0;
         if waiting == 0 {
@@ -262,7 +263,10 @@ impl<S: Serve> RequestContext<'_, S> {
                         _ => None,
                     };
                     let proxied = refusal.is_some();
-                    let single = answer.and_then(|answer| single(answer, self.serve, proxied));
+                    let single = answer.and_then(|answer| {
+                        self.serve.quotas(request, answer, quotas);
+                        single(answer, self.serve, quotas, proxied)
+                    });
                     let status = match (refusal, answer) {
                         (None, _) => 200,
                         (Some(refusal), Some(answer)) => response_head::status_of(answer, refusal),
@@ -356,8 +360,13 @@ impl<S: Serve> RequestContext<'_, S> {
 }
 
 /// What the head of a single item's answer says, or `None` if the item failed.
-fn single<'a, S: Serve>(answer: &'a Answer, serve: &'a S, proxied: bool) -> Option<Single<'a>> {
+fn single<'a, S: Serve>(
+    answer: &'a Answer,
+    serve: &'a S,
+    quotas: &'a [Quota],
+    proxied: bool,
+) -> Option<Single<'a>> {
     let verdict = answer.result.as_ref().ok()?;
     let name = answer.biz.and_then(|index| serve.biz_name(index));
-    Some(Single { name, verdict, proxied })
+    Some(Single { name, verdict, quotas, proxied })
 }

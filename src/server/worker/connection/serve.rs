@@ -6,7 +6,7 @@ use crate::protocol::call::Call;
 use crate::protocol::resp::ServerFigures;
 use crate::protocol::response_head::{Asker, ResponseOptions};
 use frs::conf::{AccessToken, AuthzKey, Cidr, Http, Listen, Srv};
-use frs::service::{Answers, Exchange, Request};
+use frs::service::{Answer, Answers, Exchange, Quota, Request};
 
 /// What a connection needs from the worker.
 pub trait Serve {
@@ -31,6 +31,9 @@ pub trait Serve {
 
     /// The name of the biz with this index in the map, if there is one.
     fn biz_name(&self, index: usize) -> Option<&str>;
+
+    /// The quotas behind the answer to a lone item. None: its figures tell all of it.
+    fn quotas(&self, _request: &Request, _answer: &Answer, _quotas: &mut Vec<Quota>) {}
 
     /// Whether the worker is about to end. If so, the last answer to what was read closes the
     /// connection, and /health answers 503 unless the worker [is replaced](Serve::replaced).

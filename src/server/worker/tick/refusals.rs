@@ -6,7 +6,7 @@
 
 use super::Worker;
 use frs::conf::{Rate, Srv};
-use frs::service::{RefusalSample, RefusedItem};
+use frs::service::{RefusalSample, RefusedItem, Refuser};
 
 /// When refused Updates are kept for the log.
 #[derive(Debug)]
@@ -108,8 +108,12 @@ impl Worker {
         let client = index.map(|&index| &self.clients[index as usize]);
         let peer = client.and_then(|client| client.as_ref()?.peer());
         let peer = peer.map_or_else(|| "unix".to_owned(), |peer| peer.to_string());
-        let limit = item.limit.map_or_else(|| "ban".to_owned(), |limit| limit.to_string());
-        tracing::info!(biz = biz.name, key = key.to_string(), limit, peer, "refused");
+        let (limit, banned_by) = match item.refuser {
+            Refuser::Limit(limit) => (limit.to_string(), None),
+            Refuser::Ban(limit) => ("ban".to_owned(), Some(limit)),
+        };
+        let (key, begins) = (key.to_string(), item.key.begins());
+        tracing::info!(biz = biz.name, key, begins, limit, banned_by, peer, "refused");
     }
 }
 

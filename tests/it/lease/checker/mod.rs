@@ -7,8 +7,8 @@
 //!
 //! What is checked in each state: in a window of the ledger at most max are admitted, over all
 //! hosts, before its end by the ledger's clock; where no message is on its way, the ledger has
-//! granted what was admitted; the ledger has granted what is unspent, or more. Uses by force come
-//! on top; after a failover, what lost nodes had spent.
+//! granted what was admitted, and of a total it counts no more as used; the ledger has granted what
+//! is unspent, or more. Uses by force come on top; after a failover, what lost nodes had spent.
 //!
 //! Each rule is left out once, and the checker finds what it is there for. The numbers are those of
 //! the design.
@@ -29,6 +29,9 @@
 //! | 4 | nor a node with a mark | `a_node_with_a_mark_stays` |
 //! | 4 | a lost node does not ask with floor 0 | `a_lost_node_says_so` |
 //! | 5 | another directory is another incarnation | `an_old_directory_is_another_host` |
+//! | 5b | so is an older copy in the same files | `an_older_copy_in_place_is_another_host` |
+//! | 5a | what a lost node has heard counts as used | `only_what_was_not_heard_is_unused` |
+//! | 5a | what no answer has told does not | `what_was_not_heard_is_unused` |
 //! | 6 | uses beyond a lease are reported | `what_is_used_beyond_is_reported` |
 //! | 6 | what is given back is told once | `what_is_given_back_is_told_once` |
 //! | 6 | the least max decides | `the_least_max_decides` |
@@ -37,7 +40,10 @@
 //! | 8 | ended ones too, until the turn | `ended_leases_are_claimed_until_the_turn` |
 //! | 8 | marks are claimed too | `marks_are_claimed` |
 //! | 8 | under a new seq | `claims_have_a_new_seq` |
+//! | 8 | so is what the window before had | `the_window_before_is_claimed` |
 //! | 8 | a new master learns before it grants | `a_new_master_learns` |
+//! | 8 | so does one that was emptied | `a_master_that_was_emptied_learns` |
+//! | 8 | it learns until all hosts have claimed | `a_master_learns_until_all_is_claimed` |
 //! | table | a dead host's share comes back after lease and interval | `a_dead_hosts_share_rests` |
 //! | table | a share beyond the max is not renewed | `a_share_beyond_the_max_is_not_renewed` |
 //! | table | tokens flow back up to what is unspent | `tokens_flow_back_up_to_what_is_unspent` |
@@ -45,7 +51,8 @@
 //! | 9 | a use is kept only with all lower keys in hand | `no_order_of_keys_is_a_deadlock` |
 //! | 9 | such a use is kept | `no_use_kept_is_a_livelock` |
 //!
-//! Rule 10 is in the ledger's name: leases of another epoch are in another ledger.
+//! 5a is the fifth amendment, 5b the second. Rule 10 is in the ledger's name: leases of another
+//! epoch are in another ledger.
 //!
 //! `just model-lease 5000000` looks at so many states of each larger world, and walks.
 
@@ -106,30 +113,50 @@ const TOKEN: Bounds = Bounds { kind: Kind::Token { rate: 1, period_ms: 2000 }, .
 
 const COUNTER: Bounds = Bounds { kind: Kind::SlidingCounter { interval_ms: 3000 }, ..SLIDING };
 
+/// The first window is over when the ledger fails over, or is emptied.
+const COUNTER_FAILING: Bounds = Bounds { failovers: 1, replications: 1, ..COUNTER };
+
 /// Worlds in which nothing may be found, each with something else that goes wrong.
-const WORLDS: [(&str, Bounds); 23] = [
+const WORLDS: [(&str, Bounds); 31] = [
     ("late, doubled and lost messages", Bounds { doubles: 1, ..TURN }),
     ("messages sent once more", Bounds { repeats: 2, ..TURN }),
     ("recalls", Bounds { max: 2, recalls: 2, ..SMALL }),
     ("needs of two", Bounds { max: 4, need: 2, binds: 3, recalls: 1, ..SMALL }),
     ("uses by force", Bounds { forced: 2, ticks: 3, evictions: 1, ..SMALL }),
     ("uses given back", Bounds { max: 2, returns: 2, ticks: 3, ..SMALL }),
+    (
+        "uses given back, told once more",
+        Bounds { max: 2, returns: 2, repeats: 2, doubles: 1, ..TURN },
+    ),
     ("lost and evicted nodes", Bounds { losses: 1, evictions: 1, binds: 3, ..TURN }),
     ("old directories", Bounds { restores: 1, ticks: 1, binds: 3, ..SMALL }),
+    (
+        "old directories in place",
+        Bounds { in_place: true, restores: 1, ticks: 1, binds: 3, ..SMALL },
+    ),
     ("a failover", Bounds { ticks: 2, ..FAILING }),
     ("two failovers", Bounds { failovers: 2, ..FAILING }),
     ("a failover at the turn", Bounds { ticks: 4, replications: 0, ..FAILING }),
     ("leases of one", Bounds { max: 2, appetite: Appetite::Needed, ticks: 3, ..SMALL }),
     ("a total", Bounds { kind: Kind::Total, losses: 1, recalls: 1, ..SMALL }),
+    ("a total after a failover", Bounds { kind: Kind::Total, ..FAILING }),
+    ("a total after two", Bounds { kind: Kind::Total, failovers: 2, binds: 3, ..FAILING }),
     ("calendar windows, a wall clock late", Bounds { kind: DAY, ticks: 4, ..SMALL }),
     ("shares", SLIDING),
     ("shares of lost and evicted nodes", Bounds { losses: 1, evictions: 1, ..SLIDING }),
     ("shares and uses by force", Bounds { forced: 1, ..SLIDING }),
+    ("shares given back", Bounds { returns: 1, max: 2, ..SLIDING }),
+    ("shares given back and lost", Bounds { returns: 1, losses: 1, evictions: 1, ..SLIDING }),
+    (
+        "shares given back and failed over",
+        Bounds { returns: 1, failovers: 1, replications: 1, ..SLIDING },
+    ),
     ("shares after a failover", Bounds { failovers: 1, replications: 1, ..SLIDING }),
     ("tokens", TOKEN),
     ("tokens of lost nodes", Bounds { losses: 1, recalls: 1, ..TOKEN }),
     ("tokens after a failover", Bounds { failovers: 1, replications: 1, ..TOKEN }),
     ("two counters", COUNTER),
+    ("two counters after a failover", COUNTER_FAILING),
     ("two counters, recalls and losses", Bounds { max: 2, losses: 1, recalls: 1, ..COUNTER }),
 ];
 
@@ -170,8 +197,13 @@ fn no_walk_admits_too_many() {
         ("one use", Bounds { max: 1, losses: 0, restores: 0, ..ALL }),
         ("a total", TOTAL),
         ("calendar windows", Bounds { kind: DAY, ..ALL }),
+        (
+            "a total over failovers",
+            Bounds { evictions: 0, losses: 0, restores: 0, forced: 0, returns: 0, ..TOTAL },
+        ),
         ("another max", Bounds { other_max: Some(1), forced: 0, failovers: 0, ..TOTAL }),
         ("shares", Bounds { losses: 1, forced: 1, evictions: 1, binds: 7, ..SLIDING }),
+        ("shares given back", Bounds { max: 2, losses: 1, returns: 2, binds: 7, ..SLIDING }),
         ("tokens", Bounds { max: 2, losses: 1, recalls: 2, binds: 7, ..TOKEN }),
         ("two counters", Bounds { max: 2, losses: 1, recalls: 2, returns: 1, binds: 7, ..COUNTER }),
         ("long learning", Bounds { learn_ms: 200, losses: 0, ..ALL }),
@@ -272,6 +304,23 @@ fn an_old_directory_is_another_host() {
 }
 
 #[test]
+fn an_older_copy_in_place_is_another_host() {
+    broken_without(Rule::NewestDirectory, Bounds { restores: 1, in_place: true, ..SMALL });
+}
+
+#[test]
+fn only_what_was_not_heard_is_unused() {
+    broken_without(Rule::Ledger(LedgerRule::HeardBefore), Bounds { losses: 1, ..SMALL });
+}
+
+#[test]
+fn what_was_not_heard_is_unused() {
+    broken_without(Rule::Ledger(LedgerRule::Unheard), Bounds { kind: Kind::Total, ..FAILING });
+    let recalled = Bounds { kind: Kind::Total, recalls: 1, ..SMALL };
+    broken_without(Rule::Ledger(LedgerRule::Unheard), recalled);
+}
+
+#[test]
 fn what_is_used_beyond_is_reported() {
     broken_without(Rule::ReportExtra, Bounds { forced: 1, ..SMALL });
 }
@@ -288,10 +337,10 @@ fn the_least_max_decides() {
     broken_without(Rule::Ledger(LedgerRule::LeastMax), bounds);
 }
 
-/// The fault that walks find where a rule of the ledger is left out; none where it is kept.
-fn walks_find(rule: LedgerRule, bounds: Bounds) {
-    let without = Bounds { without: Some(Rule::Ledger(rule)), ..bounds };
-    let fault = walk(&World::new(without), 5_000, 80);
+/// The fault that walks find where a rule is left out; none where it is kept.
+fn walks_find(rule: Rule, bounds: Bounds) {
+    let without = Bounds { without: Some(rule), ..bounds };
+    let fault = walk(&World::new(without), 50_000, 80);
     println!("without {rule:?}:\n{}\n", fault.as_deref().unwrap_or("nothing"));
     assert!(fault.is_some(), "nothing found without {rule:?}");
     assert_eq!(walk(&World::new(bounds), 500, 80), None, "with {rule:?} kept");
@@ -299,22 +348,33 @@ fn walks_find(rule: LedgerRule, bounds: Bounds) {
 
 #[test]
 fn a_dead_hosts_share_rests() {
-    walks_find(LedgerRule::ShareRests, Bounds { losses: 1, binds: 5, ..SLIDING });
+    walks_find(Rule::Ledger(LedgerRule::ShareRests), Bounds { losses: 1, binds: 5, ..SLIDING });
 }
 
 #[test]
 fn a_share_beyond_the_max_is_not_renewed() {
-    walks_find(LedgerRule::ShareCut, Bounds { forced: 1, binds: 7, ..SLIDING });
+    walks_find(Rule::Ledger(LedgerRule::ShareCut), Bounds { forced: 1, binds: 7, ..SLIDING });
+}
+
+#[test]
+fn uses_are_taken_out_of_a_log_once() {
+    walks_find(Rule::TakeBackOnce, Bounds { max: 2, returns: 1, binds: 7, ..SLIDING });
+}
+
+#[test]
+fn no_use_is_taken_out_of_a_log_that_is_lost() {
+    let bounds = Bounds { max: 2, returns: 1, losses: 1, binds: 7, ..SLIDING };
+    walks_find(Rule::Ledger(LedgerRule::BackOfALog), bounds);
 }
 
 #[test]
 fn tokens_flow_back_up_to_what_is_unspent() {
-    walks_find(LedgerRule::TokenCap, Bounds { max: 2, binds: 7, ..TOKEN });
+    walks_find(Rule::Ledger(LedgerRule::TokenCap), Bounds { max: 2, binds: 7, ..TOKEN });
 }
 
 #[test]
 fn no_token_flows_back_in_place_of_an_unspent_one() {
-    walks_find(LedgerRule::TokenWaits, Bounds { max: 2, binds: 7, ..TOKEN });
+    walks_find(Rule::Ledger(LedgerRule::TokenWaits), Bounds { max: 2, binds: 7, ..TOKEN });
 }
 
 #[test]
@@ -339,8 +399,24 @@ fn claims_have_a_new_seq() {
 }
 
 #[test]
+fn the_window_before_is_claimed() {
+    let bounds = Bounds { hosts: 1, ticks: 5, binds: 4, doubles: 0, ..COUNTER_FAILING };
+    walks_find(Rule::ClaimTheWindowBefore, bounds);
+}
+
+#[test]
 fn a_new_master_learns() {
     broken_without(Rule::Learn, FAILING);
+}
+
+#[test]
+fn a_master_that_was_emptied_learns() {
+    broken_without(Rule::LearnEmptied, FAILING);
+}
+
+#[test]
+fn a_master_learns_until_all_is_claimed() {
+    broken_without(Rule::LearnUntilClaimed, Bounds { ticks: 4, ..FAILING });
 }
 
 const SCENES: [Scene<'static>; 4] = [

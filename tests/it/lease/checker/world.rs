@@ -109,6 +109,8 @@ pub struct World {
     admitted: [i8; TICKS],
     /// Of them by force.
     forced: [u8; TICKS],
+    /// Of a sliding limit: uses given back that are in the logs of other hosts.
+    given_back: u8,
     /// In which ticks windows have begun that something was admitted in.
     windows: u16,
     /// Uses whose nodes are lost.
@@ -164,6 +166,7 @@ impl World {
             sent: Vec::new(),
             answers: Vec::new(),
             admitted: [0; TICKS],
+            given_back: 0,
             forced: [0; TICKS],
             windows: 0,
             lost: 0,
@@ -223,6 +226,14 @@ impl World {
         self.hosts[host].log[since..=tick].iter().map(|n| u64::from(*n)).sum()
     }
 
+    /// The last use that a log would hold is given back.
+    fn take_out_the_last_use(&mut self) {
+        let tick = usize::from(self.tick);
+        let since = (tick + 1).saturating_sub(self.length());
+        let last = (since..=tick).rev().find(|at| self.admitted[*at] > 0);
+        last.into_iter().for_each(|at| self.admitted[at] -= 1);
+    }
+
     /// Stores a node. What a sliding limit has counted more is logged as used now, and what it has
     /// counted less is taken out of the log, the newest first.
     fn put(&mut self, host: usize, mut node: Holding) {
@@ -260,6 +271,9 @@ impl World {
     fn send(&mut self, host: usize, mut take: Take) {
         if self.is_without(Rule::ReportExtra) {
             take.claim.extra = 0;
+        }
+        if self.is_without(Rule::ClaimTheWindowBefore) {
+            take.claim.noted = 0;
         }
         if let Claiming::Sent { seq } = &mut self.hosts[host].claiming {
             *seq = take.seq;
@@ -342,7 +356,7 @@ impl World {
         }
         let now_ms = self.now_ms();
         if self.is_without(Rule::AskWithoutAWindow) && take.claim.window == 0 {
-            take.claim.window = self.ledger.window().unwrap_or(0);
+            (take.claim.window, take.claim.floor) = (self.ledger.window().unwrap_or(0), 0);
         }
         let learning_ms = self.ledger.learning_ms(now_ms);
         let before = self.ledger.clone();
@@ -407,8 +421,16 @@ impl World {
         node.hear(&self.settings(host), &Heard { take, taken, learning_ms, now_ms });
         if node != before {
             self.hosts[host].timed_out = false;
+            if self.is_sliding() {
+                let taken_out = before.used.saturating_sub(node.used).min(self.given_back.into());
+                self.given_back -= taken_out as u8;
+                (0..taken_out).for_each(|_| self.take_out_the_last_use());
+            }
             if self.is_without(Rule::EndFromTheSending) {
                 node.lease.end_ms = node.lease.gone_ms;
+            }
+            if self.is_without(Rule::TakeBackOnce) {
+                node.lease.noted = before.lease.noted;
             }
             let has_base = matches!(taken, Taken::Granted(granted) if granted.base.is_some());
             if has_base && self.is_without(Rule::TakeTheBase) {
@@ -451,7 +473,12 @@ impl World {
         let Some(saved) = self.hosts[host].saved else { return };
         let incarnation = self.hosts[host].incarnation;
         self.lose(host);
-        let next = if self.is_without(Rule::NewIncarnation) { 0 } else { HOSTS as u64 };
+        // By the files that it is in, or by what the ledger knows of later starts.
+        let rule = match self.bounds.in_place {
+            true => Rule::NewestDirectory,
+            false => Rule::NewIncarnation,
+        };
+        let next = if self.is_without(rule) { 0 } else { HOSTS as u64 };
         let claiming = Claiming::Done;
         let Directory { seq, node, log } = saved;
         self.hosts[host] = Host {
@@ -468,6 +495,19 @@ impl World {
     fn fail_over(&mut self, to: Ledger) {
         self.ledger = to;
         self.ledger.fail_over();
+        self.has_other_ledger();
+    }
+
+    /// The server has lost all that it knew, and what it knew of itself with that.
+    fn flush(&mut self) {
+        if self.bounds.without != Some(Rule::LearnEmptied) {
+            self.ledger.fail_over();
+        }
+        self.ledger.flush();
+        self.has_other_ledger();
+    }
+
+    fn has_other_ledger(&mut self) {
         // A courier's empty call has come at once.
         self.ledger.learning_ms(self.now_ms());
         self.born = self.tick;
@@ -477,8 +517,11 @@ impl World {
         self.left.failovers -= 1;
     }
 
-    /// May time go on? A new master is assumed to hear of all claims while it learns.
+    /// May time go on? A new master learns until it has heard all claims.
     fn may_tick(&self) -> bool {
+        if self.bounds.without == Some(Rule::LearnUntilClaimed) {
+            return true;
+        }
         let is_claimed = self.hosts.iter().all(|host| host.claiming == Claiming::Done);
         let learned_ms = u64::from(self.tick + 1 - self.born) * self.bounds.tick_ms;
         is_claimed || learned_ms < self.bounds.learn_ms

@@ -22,6 +22,8 @@ pub struct Model {
     /// Times of use in the order in which they were charged.
     rings: BTreeMap<Owner, Vec<i128>>,
     bans: BTreeMap<usize, i128>,
+    /// The limit that started the last ban of a key.
+    banning: BTreeMap<usize, usize>,
 }
 
 /// A verdict, in words.
@@ -87,8 +89,8 @@ impl Judged {
 
 impl Model {
     pub fn new(biz: Biz) -> Model {
-        let (states, rings, bans) = Default::default();
-        Model { biz, states, rings, bans }
+        let (states, rings, bans, banning) = Default::default();
+        Model { biz, states, rings, bans, banning }
     }
 
     fn limit(&self, index: usize) -> &Limit {
@@ -209,8 +211,10 @@ impl Model {
 
     fn start_ban(&mut self, key: usize, now: i128, refusing: &[usize]) -> Option<i128> {
         let longest = refusing.iter().filter_map(|&index| self.limit(index).ban_ms).max()?;
-        // No ban ends later: its record has 48 bits for that.
-        self.bans.insert(key, (now + i128::from(longest)).min((1 << 48) - 1));
+        let bans = |&&index: &&usize| self.limit(index).ban_ms == Some(longest);
+        self.banning.insert(key, *refusing.iter().find(bans)?);
+        // No ban ends later: its record has 44 bits for that.
+        self.bans.insert(key, (now + i128::from(longest)).min((1 << 44) - 1));
         Some(longest.into())
     }
 
@@ -277,7 +281,7 @@ impl Model {
             return first;
         }
         if judged.ban_left > 0 {
-            return self.biz.limits.iter().position(|limit| limit.ban_ms.is_some()).unwrap();
+            return self.banning[&key];
         }
         let mut all: Vec<usize> = self.indices().collect();
         // A stable sort: of equals, the first.

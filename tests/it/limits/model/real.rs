@@ -78,7 +78,7 @@ impl Real {
         if charged {
             *self = copy;
         } else if let Some(until) = ban_until {
-            self.on_states(step.key, |rules, states| rules.set_ban_until(states, until));
+            self.on_states(step.key, |rules, states| rules.set_ban_word(states, until));
         }
         (verdict, refuses, details)
     }

@@ -165,7 +165,9 @@ impl Reader<'_> {
                 return Err(fault(place(node), "another level of descriptors", expected));
             }
             let node = self.descriptor(node, depth)?;
-            if !seen.insert((node.key.clone(), node.value.clone())) {
+            // There, a descriptor is known by its key and value joined so.
+            let value = node.value.as_ref().map_or(String::new(), |value| format!("_{value}"));
+            if !seen.insert(format!("{}{value}", node.key)) {
                 let value = node.value.map_or(String::new(), |value| format!(" {value:?}"));
                 let found = format!("the descriptor {:?}{value} again", node.key);
                 return Err(fault(node.place, found, "it once"));
@@ -183,7 +185,7 @@ impl Reader<'_> {
         }
         let value = fields.get("value").map(|value| self.text(value)).transpose()?;
         let mut others = Vec::new();
-        for name in ["quota_mode", "detailed_metric", "value_to_metric"] {
+        for name in ["detailed_metric", "value_to_metric"] {
             if self.flag(fields.get(name))? {
                 others.extend(fields.get(name).map(|node| (name, place(node))));
             }
@@ -193,7 +195,8 @@ impl Reader<'_> {
         let limit = limit.map(|node| self.limit(node, &mut others)).transpose()?;
         let share_threshold = self.flag(fields.get("share_threshold"))?;
         let value = value.filter(|value| !value.is_empty());
-        if share_threshold && !value.as_ref().is_some_and(|value| value.contains('*')) {
+        let has_star = |text: &String| text.contains('*');
+        if share_threshold && !has_star(&key) && !value.as_ref().is_some_and(has_star) {
             let expected = "a value with a wildcard (*)";
             return Err(fault(place(node), "share_threshold without a wildcard", expected));
         }
@@ -203,6 +206,7 @@ impl Reader<'_> {
             value,
             limit,
             shadow_mode: self.flag(fields.get("shadow_mode"))?,
+            quota_mode: self.flag(fields.get("quota_mode"))?,
             share_threshold,
             others,
             descriptors: self.descriptors(fields.get("descriptors"), depth + 1)?,

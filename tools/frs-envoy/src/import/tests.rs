@@ -68,7 +68,8 @@ fn found(conf: &Conf, domain: &str, entries: &[(&str, &str)]) -> String {
 #[test]
 fn descriptors_are_found_as_there() {
     let (imported, conf) = imported(BASIC);
-    assert_eq!(imported.notes, []);
+    let [(_, note)] = &imported.notes[..] else { panic!("{:?}", imported.notes) };
+    assert!(note.contains("(limits of lines 7, 9, "), "{note}");
     let cases: [Case<'_>; 16] = [
         (&[], "none"),
         (&[("tier", "silver")], "none"),
@@ -120,7 +121,7 @@ descriptors:
     assert_eq!(found(&conf, "d", &[("in", "a b"), ("wild", "goo")]), "9 in 604800000 by all");
     assert_eq!(one("file", "t1"), "50 in 60000 by all");
     assert_eq!(one("file", "t2"), "7 in 31536000000 by all");
-    let [(place, note)] = &imported.notes[..] else { panic!("{:?}", imported.notes) };
+    let [_, (place, note)] = &imported.notes[..] else { panic!("{:?}", imported.notes) };
     assert!(note.contains("\"bar*b\" has no counterpart") && place.line == 6, "{place}: {note}");
 }
 
@@ -151,13 +152,14 @@ descriptors:
 ",
     );
     let notes: Vec<&str> = imported.notes.iter().map(|(_, note)| note.as_str()).collect();
-    let words = ["replaces has", "detailed_metric has", "metadata has", "quota_mode has"];
+    let words = ["replaces has", "detailed_metric has", "metadata has", "quota_mode is written"];
     for word in words {
         assert!(notes.iter().any(|note| note.starts_with(word)), "{word}: {notes:?}");
     }
     assert!(notes.iter().any(|note| note.contains("which envoyproxy/ratelimit does not do")));
     assert!(notes.iter().any(|note| note.contains("nested in itself")), "{notes:?}");
-    assert_eq!(notes.len(), 6, "{notes:?}");
+    assert!(notes.iter().any(|note| note.ends_with("(limits of lines 16, 20)")), "{notes:?}");
+    assert_eq!(notes.len(), 7, "{notes:?}");
     assert_eq!(conf.map.bizs[0].mode, Mode::Shadow);
     assert_eq!(found(&conf, "d", &[("a", "x")]), "unlimited", "it hides the plainer one");
 }
@@ -183,6 +185,11 @@ fn what_is_refused_there_is_refused_with_its_place() {
         ("domain: ''".to_owned(), "1:9: found no domain"),
         ("domain: d\n  x: [".to_owned(), "found no YAML"),
         (String::new(), "found 0 documents"),
+        // There, both are known as a_b.
+        (
+            "domain: d\ndescriptors:\n  - key: a_b\n  - {key: a, value: b}".to_owned(),
+            "4:5: found the descriptor",
+        ),
     ];
     for (text, expected) in cases {
         let fault = read(&text).expect_err(&text).to_string();
@@ -196,12 +203,124 @@ fn names_and_values_of_any_kind_come_through() {
         "
 domain: \"a <b> & \\\"c\\\"\"
 descriptors:
-  - {key: 'k= *%', value: 'v {x} é', rate_limit: {unit: second, requests_per_unit: 1}}
+  - {key: 'k= {%}', value: 'v {x} é', rate_limit: {unit: second, requests_per_unit: 1}}
   - {key: '7', value: '8', rate_limit: {unit: second, requests_per_unit: 2, name: '42'}}
 ",
     );
-    assert_eq!(imported.notes, []);
+    assert_eq!(imported.notes.len(), 1, "{:?}", imported.notes);
     let domain = "a <b> & \"c\"";
-    assert_eq!(found(&conf, domain, &[("k= *%", "v {x} é")]), "1 in 1000 by all");
+    assert_eq!(found(&conf, domain, &[("k= {%}", "v {x} é")]), "1 in 1000 by all");
     assert_eq!(found(&conf, domain, &[("7", "8")]), "2 in 1000 by all");
+}
+
+#[test]
+fn quotas_count_what_exceeds_them_and_other_limits_that_may_be_charged_afterwards_are_named() {
+    let (imported, conf) = imported(
+        "
+domain: llm
+descriptors:
+  - {key: tokens, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 9}}
+  - {key: free, quota_mode: true, rate_limit: {unlimited: true}}
+  - {key: model, rate_limit: {unit: minute, requests_per_unit: 8}}
+  - {key: tried, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 7}}
+",
+    );
+    let domains = Domains::of(1, &conf);
+    let forces = |name: &str| {
+        let entries = [Entry { key: name.into(), value: "x".into() }];
+        match domains.find("llm", &entries) {
+            Found::Target(target) => target.force,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!([forces("tokens"), forces("model"), forces("tried")], [true, false, false]);
+    let notes: Vec<String> =
+        imported.notes.iter().map(|(place, note)| format!("{place}: {note}")).collect();
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(notes[0].starts_with("4:5: quota_mode is written as force=\"true\""), "{notes:?}");
+    assert!(
+        notes[1].contains("apply_on_stream_done") && notes[1].ends_with("lines 6)"),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn each_value_of_a_name_with_braces_is_counted_on_its_own() {
+    let (_, conf) = imported(
+        "
+domain: d
+descriptors:
+  - key: '{x}'
+    rate_limit: {unit: minute, requests_per_unit: 1}
+    descriptors:
+      - {key: 'a%7B=é', rate_limit: {unit: minute, requests_per_unit: 2}}
+",
+    );
+    let one = |value| found(&conf, "d", &[("{x}", value)]);
+    assert_eq!([one("alice"), one("bob")], ["1 in 60000 by alice", "1 in 60000 by bob"]);
+    let both = [("{x}", "alice"), ("a%7B=é", "k")];
+    assert_eq!(found(&conf, "d", &both), "2 in 60000 by alice|k");
+}
+
+#[test]
+fn the_first_wildcard_of_the_file_counts_and_a_star_in_a_key_is_named() {
+    let (imported, conf) = imported(
+        "
+domain: d
+descriptors:
+  - {key: path, value: /long/er*, rate_limit: {unit: minute, requests_per_unit: 1}}
+  - {key: path, value: /lo*, rate_limit: {unit: minute, requests_per_unit: 2}}
+  - {key: path, value: /long*, rate_limit: {unit: minute, requests_per_unit: 3}}
+  - {key: path, value: /long*/x, rate_limit: {unit: minute, requests_per_unit: 4}}
+  - {key: path, value: /long/y, rate_limit: {unit: minute, requests_per_unit: 5}}
+  - {key: other, value: /long*, rate_limit: {unit: minute, requests_per_unit: 6}}
+  - {key: 'us*', rate_limit: {unit: minute, requests_per_unit: 7}}
+",
+    );
+    let one = |name, value| found(&conf, "d", &[(name, value)]);
+    assert_eq!(one("path", "/long/er/"), "1 in 60000 by /long/er/");
+    assert_eq!(one("path", "/long/a/x"), "2 in 60000 by /long/a/x", "as there");
+    assert_eq!(one("path", "/long/y"), "5 in 60000 by all", "a value comes before");
+    assert_eq!(one("other", "/long/x"), "6 in 60000 by /long/x");
+    assert_eq!([one("user", "x"), one("us*", "x")], ["none"; 2]);
+    let notes: Vec<String> =
+        imported.notes.iter().map(|(place, note)| format!("{place}: {note}")).collect();
+    let first = |line: usize, value: &str| {
+        format!("{line}:5: the value {value:?} is never matched there, since \"/lo*\" of 5:5")
+    };
+    for expected in [&first(6, "/long*"), &first(7, "/long*/x"), "10:5: the key \"us*\" has no"] {
+        assert!(notes.iter().any(|note| note.starts_with(expected)), "{expected}: {notes:#?}");
+    }
+}
+
+#[test]
+fn no_two_rows_of_values_make_one_key() {
+    let (_, conf) = imported(
+        "
+domain: d
+descriptors:
+  - key: a
+    descriptors:
+      - {key: b, rate_limit: {unit: minute, requests_per_unit: 1}}
+",
+    );
+    let key = |a, b| found(&conf, "d", &[("a", a), ("b", b)]);
+    assert_eq!(key("x", "y"), "1 in 60000 by x|y");
+    assert_eq!(key("x|y", "%z"), "1 in 60000 by x%7Cy|%25z");
+    // All short rows of the bytes that matter.
+    let mut values = vec![String::new()];
+    for _ in 0..3 {
+        let longer = |value: &String| ["|", "%", "7", "C", "a"].map(|end| format!("{value}{end}"));
+        values.extend(values.iter().flat_map(longer).collect::<Vec<_>>());
+    }
+    values.sort();
+    values.dedup();
+    let domains = Domains::of(1, &conf);
+    let mut keys = std::collections::HashSet::new();
+    for (a, b) in values.iter().flat_map(|a| values.iter().map(move |b| (a, b))) {
+        let entry = |key: &str, value: &str| Entry { key: key.into(), value: value.into() };
+        let entries = [entry("a", a), entry("b", b)];
+        let Found::Target(target) = domains.find("d", &entries) else { panic!("{a} {b}") };
+        assert!(keys.insert(target.key(&entries).key), "{a:?} {b:?}");
+    }
 }

@@ -32,6 +32,7 @@ pub fn import(roots: &[Root]) -> Imported {
         let _ = writeln!(writer.domains, "  <domain name=\"{name}\">");
         writer.level(&root.domain, &[], &root.descriptors);
         writer.domains.push_str("  </domain>\n");
+        writer.note_charges_afterwards();
     }
     writer.notes.sort();
     let Writer { bizs, domains, notes, .. } = writer;
@@ -51,29 +52,45 @@ struct Writer {
     domains: String,
     notes: Vec<(Place, String)>,
     names: HashSet<String>,
+    /// Limits of the domain that do not count what they refuse.
+    refusing: Vec<Place>,
 }
 
 impl Writer {
     /// Writes the descriptors of a level, behind these.
     fn level(&mut self, domain: &str, path: &[&Node], nodes: &[Node]) {
+        let mut kept: Vec<&Node> = Vec::new();
         for node in nodes {
-            let plainer = nodes.iter().filter(|other| is_plainer(other, node));
+            match left_out(node, &kept) {
+                Some(why) => self.notes.push((node.place, why)),
+                None => kept.push(node),
+            }
+        }
+        for &node in &kept {
+            let plainer = kept.iter().copied().filter(|other| is_plainer(other, node));
             let plainer: Vec<&Node> = plainer.collect();
             self.node(domain, &[path, &[node]].concat(), &plainer);
         }
+    }
+
+    /// Names the limits that would never refuse if calls ask them first and charge them afterwards.
+    fn note_charges_afterwards(&mut self) {
+        self.refusing.sort();
+        let Some(&first) = self.refusing.first() else { return };
+        let lines: Vec<String> = self.refusing.drain(..).map(|at| at.line.to_string()).collect();
+        let note = format!(
+            "the file does not say which limits Envoy asks with hits_addend 0 and charges on stream \
+             done (apply_on_stream_done): write force=\"true\" at their descriptors, or what \
+             exceeds the limit is not counted and the limit never refuses (limits of lines {})",
+            lines.join(", ")
+        );
+        self.notes.push((first, note));
     }
 
     fn node(&mut self, domain: &str, path: &[&Node], plainer: &[&Node]) {
         let Some(&node) = path.last() else { return };
         for &(name, place) in &node.others {
             self.notes.push((place, format!("{name} has no counterpart: {}", without(name))));
-        }
-        if let Some(value) = inner_wildcard(node) {
-            let note = format!(
-                "the value {value:?} has no counterpart: only a star at the end is known; the \
-                 descriptor and what is in it are left out"
-            );
-            return self.notes.push((node.place, note));
         }
         let entries = path.iter().map(|node| entry(node)).collect::<Vec<_>>().join(" ");
         let entries = attribute(&entries);
@@ -121,12 +138,21 @@ impl Writer {
         let key = match open.is_empty() {
             true => "all".to_owned(),
             false => {
-                let braced = open.iter().map(|key| format!("{{{key}}}"));
+                let braced = open.iter().map(|key| format!("{{{}}}", in_braces(key)));
                 braced.collect::<Vec<_>>().join(BETWEEN)
             }
         };
         let biz = self.biz_name(domain, path, name);
         let mode = if node.shadow_mode { " mode=\"shadow\"" } else { "" };
+        let force = if node.quota_mode { " force=\"true\"" } else { "" };
+        if node.quota_mode {
+            let note = "quota_mode is written as force=\"true\": what exceeds the limit is counted, \
+                        as there; a call is over its limit if one of its quotas is, and there only \
+                        if all are";
+            self.notes.push((node.place, note.to_owned()));
+        } else if !node.shadow_mode {
+            self.refusing.push(node.place);
+        }
         let id = self.names.len();
         let _ = writeln!(
             self.bizs,
@@ -135,7 +161,7 @@ impl Writer {
         );
         let _ = writeln!(
             self.domains,
-            "    <descriptor entries=\"{entries}\" biz=\"{biz}\" key=\"{}\"/>",
+            "    <descriptor entries=\"{entries}\" biz=\"{biz}\" key=\"{}\"{force}/>",
             attribute(&key)
         );
     }
@@ -172,16 +198,34 @@ impl Writer {
 fn without(name: &str) -> &'static str {
     match name {
         "replaces" => "a call is charged to the limit that it replaces, too",
-        "quota_mode" => "the limit refuses as any other",
         _ => "it changes no limit; frs counts each biz in its own metrics",
     }
 }
 
-/// The value, if a star is in it that is not at its end.
-fn inner_wildcard(node: &Node) -> Option<&str> {
+/// Why a descriptor is left out, with what is in it. `earlier` are those before it that are not.
+fn left_out(node: &Node, earlier: &[&Node]) -> Option<String> {
+    let tail = "the descriptor and what is in it are left out";
+    if node.key.contains('*') {
+        let key = &node.key;
+        return Some(format!("the key {key:?} has no counterpart: a star in a key; {tail}"));
+    }
     let value = node.value.as_deref()?;
-    let beginning = value.strip_suffix('*').unwrap_or(value);
-    beginning.contains('*').then_some(value)
+    let (beginning, end) = value.split_once('*')?;
+    // There, the first wildcard of the file that matches counts; here, the longest.
+    let first = earlier.iter().find(|other| {
+        let prefix = other.value.as_deref().and_then(|value| value.strip_suffix('*'));
+        other.key == node.key && prefix.is_some_and(|prefix| beginning.starts_with(prefix))
+    });
+    if let Some(first) = first {
+        let (shown, at) = (first.value.as_deref().unwrap_or_default(), first.place);
+        return Some(format!(
+            "the value {value:?} is never matched there, since {shown:?} of {at} stands before it; \
+             {tail}"
+        ));
+    }
+    let note =
+        format!("the value {value:?} has no counterpart: only a star at the end is known; {tail}");
+    (!end.is_empty()).then_some(note)
 }
 
 /// Whether each of its values is counted on its own.
@@ -222,6 +266,11 @@ fn escaped(text: &str) -> String {
         }
     }
     escaped
+}
+
+/// A name of `entries` as a key has it.
+fn in_braces(name: &str) -> String {
+    escaped(name).replace('{', "%7B").replace('}', "%7D")
 }
 
 /// Text as the value of an attribute.

@@ -184,7 +184,7 @@ fn businesses(figures: &Figures, choice: &Choice, listed: &[&BizLine], place: us
 fn refused(figures: &Figures) -> Section {
     let row = |node: &RefusedNode| Row {
         cells: vec![
-            show::key(&node.key),
+            show::refused_key(node),
             node.biz.escape_debug().to_string(),
             grouped(node.refused),
             grouped(node.error),

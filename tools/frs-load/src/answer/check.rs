@@ -286,23 +286,45 @@ fn single_fields(reply: &Reply<'_>, said: &Said<'_>) -> Result<(), String> {
     let shown = |field: Option<&[u8]>| {
         field.map_or_else(|| "none".to_owned(), |value| String::from_utf8_lossy(value).into_owned())
     };
-    let retry = said.retry.map(|ms| ms.div_ceil(1000).max(1));
-    if reply.retry_after.map(number) != retry.map(Some) {
-        let found = shown(reply.retry_after);
-        return Err(format!("Retry-After: {found} beside retry {:?}", said.retry));
+    if reply.retry_after.is_some() {
+        return Err(format!("Retry-After: {} in a 200", shown(reply.retry_after)));
     }
-    let seconds = said.reset.map(|ms| ms.div_ceil(1000));
+    let waits = said.retry.map(|ms| ms.div_ceil(1000).max(1));
+    let is_banned = said.banned == Some(true);
+    let reset = said.reset.map(|ms| ms.div_ceil(1000));
+    let seconds = match waits {
+        waits if is_banned => waits,
+        Some(waits) => reset.map(|reset| reset.min(waits)),
+        None => reset,
+    };
+    let remaining = if is_banned { Some(0) } else { said.remaining };
     if reply.rate_limit.is_some() != said.remaining.is_some()
-        || parameter(reply.rate_limit, b'r') != said.remaining
-        || parameter(reply.rate_limit, b't') != seconds
+        || parameter(reply.rate_limit, b'r') != remaining.map(integer)
+        || parameter(reply.rate_limit, b't') != seconds.map(integer)
     {
         return Err(format!("RateLimit: {} does not fit", shown(reply.rate_limit)));
     }
     let policy = reply.rate_limit_policy;
-    if policy.is_some() != said.max.is_some() || parameter(policy, b'q') != said.max {
+    if policy.is_some() != said.max.is_some() || !fits(policy, reply.rate_limit, said) {
         return Err(format!("RateLimit-Policy: {} does not fit", shown(policy)));
     }
     Ok(())
+}
+
+/// Whether the policy that RateLimit names has the maximum, or more where a debt is lent.
+fn fits(policies: Option<&[u8]>, rate_limit: Option<&[u8]>, said: &Said<'_>) -> bool {
+    let (Some(policies), Some(rate_limit), Some(max)) = (policies, rate_limit, said.max) else {
+        return policies.is_none() && rate_limit.is_none();
+    };
+    let name = |item: &[u8]| item.split(|&byte| byte == b';').next().map(<[u8]>::to_vec);
+    let named = |policy: &&[u8]| name(policy.trim_ascii()) == name(rate_limit);
+    let policy = policies.split(|&byte| byte == b',').find(named);
+    parameter(policy, b'q').is_some_and(|quota| quota >= integer(max))
+}
+
+/// A number as structured fields hold it.
+fn integer(number: u64) -> u64 {
+    number.min(999_999_999_999_999)
 }
 
 /// The value of `;name=`, where the name is one letter.

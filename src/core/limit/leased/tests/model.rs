@@ -73,9 +73,11 @@ struct Model {
     held: u64,
     held_until_ms: u64,
     is_exhausted: bool,
-    /// Uses that the host allowed itself while it was cut off, and when their window ends.
-    cut_off: u64,
-    cut_off_end_ms: u64,
+    /// Uses that the host allowed itself without a lease, and when their window ends.
+    alone: u64,
+    alone_end_ms: u64,
+    /// Uses without a lease, of which the ledger has not heard.
+    untold: u64,
 }
 
 impl World {
@@ -100,7 +102,7 @@ impl World {
 
     fn set_now(&mut self) {
         self.clock.set_now(self.now_ms);
-        self.clock.set_incarnation(self.incarnation);
+        self.clock.set_incarnation(self.incarnation, false);
         self.limit.roll(&mut self.state);
         if let Some(ring) = self.limit.ring {
             ring::roll(ring, self.limit.log_mut(&mut self.state), self.now_ms);
@@ -124,12 +126,15 @@ impl World {
         if self.is_live() { self.model.allowance.saturating_sub(self.used()) } else { 0 }
     }
 
+    fn alone(&self) -> u64 {
+        if self.now_ms < self.model.alone_end_ms { self.model.alone } else { 0 }
+    }
+
     /// What the host allows itself beyond its lease, of its fourth of the max.
     fn cut_off_left(&self) -> u64 {
         let used = match self.is_live() || self.is_sliding() {
             true => self.used(),
-            false if self.now_ms < self.model.cut_off_end_ms => self.model.cut_off,
-            false => 0,
+            false => self.alone(),
         };
         (MAX / u64::from(HOSTS)).saturating_sub(used)
     }
@@ -144,7 +149,8 @@ impl World {
             Spending::New => count <= unspent - held,
             Spending::Parked => count <= unspent,
             Spending::CutOff => count <= unspent || count <= self.cut_off_left(),
-            Spending::Admit => count <= unspent || !is_refused,
+            // As many as the largest lease, which is half the max of so small a one.
+            Spending::Admit => count <= unspent || !is_refused && count + self.alone() <= MAX / 2,
             // By what others hold, which the model does not know.
             Spending::Ask => return None,
         })
@@ -165,22 +171,31 @@ impl World {
             model.log.truncate(model.log.len().saturating_sub(magnitude as usize));
             if is_live {
                 model.used = model.used.saturating_sub(magnitude);
+            } else {
+                let untold = magnitude.min(model.untold);
+                model.untold -= untold;
+                model.alone = model.alone.saturating_sub(untold);
             }
             return;
         }
         if is_spent && spending == Spending::Parked {
             model.held = model.held.saturating_sub(magnitude);
         }
-        if !is_spent && has_own_window && spending == Spending::CutOff {
-            if self.now_ms >= model.cut_off_end_ms {
-                let is_total = matches!(self.limit.settings.kind, Kind::Total);
-                let end_ms = if is_total { u64::MAX } else { self.now_ms + INTERVAL_MS };
-                (model.cut_off_end_ms, model.cut_off) = (end_ms, 0);
+        let is_alone = has_own_window && spending == Spending::CutOff;
+        if !is_spent && (is_alone || spending == Spending::Admit) {
+            if self.now_ms >= model.alone_end_ms {
+                let end_ms = match self.limit.settings.kind {
+                    Kind::Total => u64::MAX,
+                    Kind::Interval { .. } if is_live => model.end_ms,
+                    _ => self.now_ms + INTERVAL_MS,
+                };
+                (model.alone_end_ms, model.alone) = (end_ms, 0);
             }
-            model.cut_off += magnitude;
+            model.alone += magnitude;
         }
         model.log.extend((0..magnitude).map(|_| self.now_ms));
         model.used += if is_live { magnitude } else { 0 };
+        model.untold += if is_live { 0 } else { magnitude };
     }
 
     /// The courier changes the holding.
@@ -221,7 +236,7 @@ impl World {
                 let incarnation = self.incarnation;
                 let is_sliding = self.is_sliding();
                 self.change(|holding| {
-                    let Lease { cut_off_end_ms, cut_off_used, .. } = holding.lease;
+                    let Lease { alone_end_ms, alone_used, .. } = holding.lease;
                     holding.lease = Lease {
                         incarnation,
                         window,
@@ -229,8 +244,8 @@ impl World {
                         end_ms: now_ms + INTERVAL_MS,
                         gone_ms: now_ms + INTERVAL_MS,
                         heard_ms: now_ms,
-                        cut_off_end_ms,
-                        cut_off_used,
+                        alone_end_ms,
+                        alone_used,
                         ..Lease::default()
                     };
                     if !is_sliding {
@@ -240,6 +255,7 @@ impl World {
                 let model = &mut self.model;
                 (model.allowance, model.end_ms) = (allowance, now_ms + INTERVAL_MS);
                 (model.used, model.held, model.is_exhausted) = (0, 0, false);
+                model.untold = 0;
             }
             Step::More(more) if self.is_live() => {
                 self.change(|holding| {

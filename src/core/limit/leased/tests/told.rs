@@ -37,14 +37,14 @@ fn a_count_shows_the_uses_of_all_machines_as_last_heard_and_its_own_since() {
         for spending in [Spending::New, Spending::Parked, Spending::CutOff, Spending::Ask] {
             let mut key = Key::new(CLUSTER, limit);
             assert_eq!(key.admitted(7, spending), 7, "it refuses nothing");
-            assert!(key.clock.take_overspent(), "no round knows of it");
+            assert!(key.clock.take_news(), "no round knows of it");
             let figures = key.figures();
             assert_eq!((figures.used, figures.max, figures.remaining), (7, 0, 0));
             key.tell(100);
             assert_eq!(key.figures().used, 107);
             assert_eq!(key.admitted(3, spending), 3);
             assert_eq!(key.figures().used, 110);
-            assert!(!key.clock.has_overspent(), "the rounds tell it");
+            assert!(!key.clock.has_news(), "the rounds tell it");
             key.tell(200);
             assert_eq!(key.figures().used, 210);
             key.force(-4);

@@ -155,7 +155,7 @@ pub(super) fn move_some(
     let generation = service.generation();
     let group = stage.moves.form_of(generation).moving?;
     let step = service.move_nodes(GROUPS[group].name, pass, most, super::player::now());
-    if step == Ok(MoveStep::Over { left: 0 }) {
+    if step == Ok(MoveStep::Over { left: 0, awaiting: 0 }) {
         stage.moves.moved.set(Some((generation, group)));
     }
     Some(step)

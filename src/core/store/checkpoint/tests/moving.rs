@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{Machine, NOW, RATE, all_done};
 use crate::conf::Conf;
 use crate::inspect::{Look, Reader, plan_moves};
-use crate::service::{MovePass, MoveStep, Service};
+use crate::service::{MovePass, MoveStep, RecordName, Service};
 use crate::store::checkpoint::{Pace, Pacer, fault, is_checkpoint_of_move};
 use crate::store::group::Marks;
 use crate::store::{Moves, Preparing, Runtime, end_move, prepare_with};
@@ -91,7 +91,7 @@ impl Machine {
 pub(super) fn is_over(service: &mut Service, pass: &mut MovePass, most: usize) -> bool {
     service.begin_tick();
     match service.move_nodes("g", pass, most, NOW).unwrap() {
-        MoveStep::Over { left } => {
+        MoveStep::Over { left, .. } => {
             assert_eq!(left, 0);
             true
         }
@@ -185,6 +185,32 @@ fn a_group_is_restored_with_both_geometries_and_goes_on_to_move() {
     assert!(!machine.has_next_checkpoints());
     machine.go_down();
     assert!(machine.start(false).moving.is_empty());
+    assert_eq!(machine.counts(), counts);
+}
+
+#[test]
+fn what_was_erased_after_it_moved_is_not_restored() {
+    let (mut machine, mut counts) = begun();
+    machine.begin_move(LARGE);
+    let mut service = machine.attach();
+    // On a disk all of them stay in the former files: nothing is flushed.
+    assert!(is_over(&mut service, &mut MovePass::default(), usize::MAX));
+    for number in (0..KEYS).step_by(4) {
+        let key = key(number);
+        let erased = service.erase(RecordName::of_key("b", &key), NOW).expect("erased");
+        assert!(erased.is_some(), "it was there");
+        counts[number as usize] = 0;
+    }
+    drop(service);
+    machine.expect_whole_passes(2);
+    for _ in 0..2 {
+        machine.go_down();
+        let prepared = machine.start(false);
+        assert_eq!((prepared.restored.len(), prepared.dropped_nodes), (1, 0), "{prepared:?}");
+        assert_eq!(machine.counts(), counts);
+        machine.expect_whole_passes(1);
+    }
+    machine.end_move();
     assert_eq!(machine.counts(), counts);
 }
 

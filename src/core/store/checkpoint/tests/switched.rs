@@ -6,7 +6,7 @@ use super::{KEYS, Machine, NOW, after_two_passes, all_done, fault, newest, of};
 use crate::conf::{Conf, HashKind};
 use crate::inspect::{Migration, Step};
 use crate::store::group::{Marks, write_marks};
-use crate::store::{Moves, Preparing, Runtime, close_clean, prepare_with};
+use crate::store::{Closed, Moves, Preparing, Runtime, close_clean, prepare_with};
 
 /// Whether the machine ended its files cleanly before it went down.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -200,7 +200,7 @@ fn the_checkpoints_of_files_before_a_migration_are_not_restored_over_those_after
     machine.use_all(1);
     assert!(all_done(&machine.pass()));
     machine.use_all(1);
-    assert!(close_clean(&machine.conf).unwrap());
+    assert_eq!(close_clean(&machine.conf).unwrap(), Closed::Clean);
     machine.map = machine.map.replace("key-nodes='40'", "key-nodes='40' hash='bob'");
     machine.conf = Conf::parse("srv.xml", &machine.srv, "map.xml", &machine.map).unwrap();
     assert_eq!(machine.conf.map.groups[0].geometry.hash, HashKind::Bob);

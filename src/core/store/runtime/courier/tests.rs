@@ -7,7 +7,6 @@ use nix::sys::signal::Signal;
 
 use super::*;
 use crate::key::KeyRef;
-use crate::store::incarnation::ClusterId;
 use crate::store::layout::slot::WANTS;
 use crate::store::want::{Want, WantKind, WantResult};
 use crate::store::want_queue::WantQueue;
@@ -63,30 +62,6 @@ fn numbers_of_bindings_outlive_the_courier() {
     let next = Runtime::open(dir.path()).expect("opened");
     let lock = next.try_lock_courier().expect("tried").expect("free");
     assert_eq!(next.next_host_seq(&lock), 3);
-}
-
-#[test]
-fn a_stale_incarnation_is_renewed_once_for_all_processes() {
-    let (dir, runtime) = opened();
-    let other = Runtime::open(dir.path()).expect("opened");
-    let cluster = ClusterId { name: "prod".into(), secret_check: 1 };
-    let read = |runtime: &Runtime| runtime.incarnation(cluster.clone(), |_| true).expect("read");
-    let (mut ours, mut others) = (read(&runtime), read(&other));
-    let (before, salt) = (ours.now(&runtime), ours.salt());
-    assert_eq!((before, before != 0), (others.now(&other), true));
-    let lock = runtime.try_lock_courier().expect("tried").expect("free");
-    // Two answers to what was sent under one incarnation.
-    runtime.renew_incarnation(&lock, salt);
-    runtime.renew_incarnation(&lock, salt);
-    let after = others.now(&other);
-    assert_ne!(after, before);
-    assert_eq!((ours.now(&runtime), ours.salt()), (after, salt + 1));
-    assert_eq!(read(&other).now(&other), after, "it stays after a new start");
-    // Made anew in the same place.
-    drop((runtime, other));
-    std::fs::remove_file(dir.path().join("runtime.mmap")).expect("removed");
-    let runtime = Runtime::create_or_open(dir.path()).expect("made");
-    assert!(![before, after].contains(&read(&runtime).now(&runtime)));
 }
 
 #[test]

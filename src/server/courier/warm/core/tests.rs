@@ -195,6 +195,19 @@ fn a_record_that_came_too_late_replaces_what_was_made_without_it() {
 }
 
 #[test]
+fn a_record_that_was_here_and_busy_is_not_replaced_by_an_older_one() {
+    let (mut host, mut warm) = (Host::default(), Warm::default());
+    host.records.insert(key(1), record(9));
+    host.error = Some(ItemError::Busy);
+    warm.want(&mut host, key(1), 1, DEADLINE);
+    host.error = None;
+    let id = sent(&mut warm)[0].id;
+    let answer = Ok(WarmAnswer::Record(record(7).encode(&key(1))));
+    warm.answered(&mut host, DEADLINE, id, answer);
+    assert_eq!(host.records[&key(1)], record(9));
+}
+
+#[test]
 fn a_node_that_is_busy_is_fetched_again() {
     let (mut host, mut warm) = (Host::default(), Warm::default());
     host.error = Some(ItemError::Busy);

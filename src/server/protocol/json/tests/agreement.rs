@@ -106,6 +106,7 @@ fn verdict() -> impl Strategy<Value = Verdict> {
             Verdict {
                 limited,
                 banned,
+                banned_by: 0,
                 shadow,
                 degraded,
                 list,
@@ -414,6 +415,7 @@ fn the_longest_words_fit() {
     let verdict = Verdict {
         limited: true,
         banned: true,
+        banned_by: 0,
         shadow: true,
         degraded: true,
         list: Some(List::Allow),

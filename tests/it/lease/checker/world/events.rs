@@ -51,7 +51,8 @@ impl search::World for World {
             let is_there = host.node.is_some();
             push(unspent >= self.bounds.need, Event::Use(nth));
             push(forced > 0, Event::Force(nth));
-            push(returns > 0 && node.is_live(now_ms), Event::GiveBack(nth));
+            let takes_back = node.takes_back(&self.bounds.kind, 1, now_ms);
+            push(returns > 0 && takes_back, Event::GiveBack(nth));
             let lacks = unspent < self.bounds.need || node.must_report(now_ms);
             push(binds > 0 && !lease.in_flight && lacks, Event::Ask(nth));
             push(repeats > 0 && lease.in_flight, Event::Repeat(nth));
@@ -103,7 +104,14 @@ impl search::World for World {
             }
             Event::GiveBack(host) => {
                 left.returns -= 1;
-                world.admitted[tick] -= 1;
+                // What is in the logs of others counts until they have taken it out.
+                if !self.is_sliding() {
+                    world.admitted[tick] -= 1;
+                } else if self.logged(host) > 0 {
+                    world.take_out_the_last_use();
+                } else {
+                    world.given_back += 1;
+                }
                 let kind = world.bounds.kind;
                 world.admit(host, |node, now_ms| node.give_back(&kind, 1, now_ms));
             }
@@ -155,9 +163,7 @@ impl search::World for World {
             }
             Event::FailOver => world.fail_over(self.replica.clone()),
             Event::Flush => {
-                let mut empty = self.replica.clone();
-                empty.flush();
-                world.fail_over(empty);
+                world.flush();
             }
             Event::Notice(host) => world.notice(host),
         }
@@ -166,7 +172,10 @@ impl search::World for World {
 
     fn fault(&self) -> Option<String> {
         let fault = self.fault.map(str::to_owned);
-        fault.or_else(|| self.too_many()).or_else(|| self.not_debited())
+        fault
+            .or_else(|| self.too_many())
+            .or_else(|| self.not_debited())
+            .or_else(|| self.counted_unused())
     }
 
     fn tell(&self, event: Event) -> String {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use frs::lease::Kind;
 
-use super::{Claiming, TICKS, World};
+use super::{Bounds, Claiming, TICKS, World};
 
 impl World {
     pub(super) fn length(&self) -> usize {
@@ -78,20 +78,38 @@ impl World {
             .then(|| format!("{now} of {max} in tick {tick}, and {before} in the window before"))
     }
 
-    /// Where nothing is on its way, the ledger has granted what was used.
-    pub(super) fn not_debited(&self) -> Option<String> {
-        let is_window =
-            matches!(self.bounds.kind, Kind::Interval { .. } | Kind::Calendar { .. } | Kind::Total);
-        let start_ms = self.ledger.window().filter(|_| is_window)?;
-        let is_settled = self.hosts[..self.bounds.hosts].iter().enumerate().all(|(nth, host)| {
+    /// Where nothing is on its way, the ledger of a total counts no use that was not admitted: what
+    /// it has granted is used or can be.
+    pub(super) fn counted_unused(&self) -> Option<String> {
+        let Bounds { kind, evictions, losses, restores, forced, returns, .. } = *self.bounds;
+        let is_exact = evictions + losses + restores + forced + returns == 0;
+        if kind != Kind::Total || !is_exact || !self.is_settled() {
+            return None;
+        }
+        let admitted: i64 = self.admitted.iter().map(|n| i64::from(*n)).sum();
+        let [granted, unspent] = self.ledger.granted();
+        (granted - unspent > admitted)
+            .then(|| format!("{} counted as used, {admitted} admitted", granted - unspent))
+    }
+
+    /// Nothing is on its way, and no host has something to tell.
+    fn is_settled(&self) -> bool {
+        self.hosts[..self.bounds.hosts].iter().enumerate().all(|(nth, host)| {
             let is_quiet = host.node.is_none_or(|node| {
                 let lease = node.lease;
                 !lease.in_flight && !node.must_report(self.boot_ms(nth)) && !host.timed_out
             });
             is_quiet && host.claiming == Claiming::Done
-        });
+        })
+    }
+
+    /// Where nothing is on its way, the ledger has granted what was used.
+    pub(super) fn not_debited(&self) -> Option<String> {
+        let is_window =
+            matches!(self.bounds.kind, Kind::Interval { .. } | Kind::Calendar { .. } | Kind::Total);
+        let start_ms = self.ledger.window().filter(|_| is_window)?;
         let had_failover = self.left.failovers < self.bounds.failovers;
-        if !is_settled || had_failover && self.lost > 0 {
+        if !self.is_settled() || had_failover && self.lost > 0 {
             return None;
         }
         let start = self.tick_of(start_ms);

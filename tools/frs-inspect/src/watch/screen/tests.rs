@@ -159,6 +159,7 @@ fn who_is_refused_stands_below_the_businesses() {
     let node = |(key, refused): (&str, u64)| RefusedNode {
         biz: "login".to_owned(),
         key: key.to_owned(),
+        begins: None,
         refused,
         error: 3,
         last_ms: 61_000,

@@ -3,9 +3,21 @@
 //! Invariant: a child never has a way back to root. The master has one, and uses it only to bind a
 //! privileged port or to read configuration that only root may read.
 
+pub mod roots_way;
+
 use std::io;
 
+use nix::errno::Errno;
 use nix::unistd::{Gid, Uid, User};
+
+/// What the system knows of a user or a group. An image without /etc/passwd and /etc/group knows
+/// none.
+pub(crate) fn known<T>(found: nix::Result<Option<T>>) -> nix::Result<Option<T>> {
+    match found {
+        Err(Errno::ENOENT) => Ok(None),
+        found => found,
+    }
+}
 
 /// The user that a server started as root becomes. The master keeps root only as its saved and real
 /// user, for privileged ports and for files that only root may read. Its children give up both.
@@ -35,7 +47,7 @@ impl Account {
             return Ok(None);
         }
         // A user without a name is in no other groups.
-        let name = User::from_uid(uid)?.map_or_else(String::new, |user| user.name);
+        let name = known(User::from_uid(uid))?.map_or_else(String::new, |user| user.name);
         let name = std::ffi::CString::new(name).map_err(io::Error::other)?;
         Ok(Some(Account { name, uid, gid }))
     }
@@ -65,6 +77,17 @@ impl Account {
         result
     }
 
+    /// Runs `act` as the user of the account, if there is one, and is root again after it.
+    pub fn as_user<T, E: From<io::Error>>(
+        account: Option<&Account>,
+        act: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        account.map_or(Ok(()), Account::lower)?;
+        let result = act();
+        account.map_or(Ok(()), Account::raise)?;
+        result
+    }
+
     /// Becomes this user for good.
     pub fn become_for_good(&self) -> io::Result<()> {
         self.raise()?;
@@ -73,8 +96,30 @@ impl Account {
         Ok(nix::unistd::setresuid(self.uid, self.uid, self.uid)?)
     }
 
-    /// Makes this user the owner of a file.
-    pub fn give(&self, path: &std::path::Path) -> io::Result<()> {
-        Ok(nix::unistd::chown(path, Some(self.uid), Some(self.gid))?)
+    /// Its user.
+    pub fn uid(&self) -> u32 {
+        self.uid.as_raw()
+    }
+
+    /// All groups of the user.
+    pub fn groups(&self) -> Vec<Gid> {
+        nix::unistd::getgrouplist(&self.name, self.gid).unwrap_or_else(|_| vec![self.gid])
+    }
+
+    /// Its group.
+    pub fn gid(&self) -> u32 {
+        self.gid.as_raw()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_without_a_list_of_users_knows_none() {
+        assert_eq!(known::<User>(Err(Errno::ENOENT)), Ok(None));
+        assert_eq!(known::<User>(Err(Errno::EIO)), Err(Errno::EIO));
+        assert_eq!(known(Ok(Some(1))), Ok(Some(1)));
     }
 }

@@ -24,3 +24,8 @@ impl Zipf {
         self.sums.partition_point(|sum| *sum <= drawn).min(last)
     }
 }
+
+/// Words that look like chance, the same in each run: the n-th one, evenly spread.
+pub const fn word(nth: u64) -> u64 {
+    nth.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}

@@ -1,0 +1,138 @@
+//! Checkpoints as nobody wrote them: looking into them, verifying them and starting from them fails
+//! with an error or works, in bounded time, and brings no record that was not there.
+//!
+//! An input is a byte that names a file and what is done, one of what is made to look right, a
+//! length, and pieces to write: an offset, a length and so many bytes each.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use frs::conf::{Conf, Texts, active};
+use frs::fuzzing as at;
+use frs::inspect::Reader;
+use frs::service::{Command, Role, Service};
+use frs::store::{Checkpointer, PassRate, Runtime, Unpaced, prepare, restorable};
+
+use super::world::{KEYS, Kept, MAP, NOW, ask, directory, write_pieces};
+
+/// Both checkpoints of both files.
+const FILES: usize = 4;
+
+struct World {
+    dir: tempfile::TempDir,
+    conf: Conf,
+    files: [Kept; FILES],
+}
+
+thread_local! {
+    static WORLD: RefCell<World> = RefCell::new(World::new());
+}
+
+/// Runs one input.
+pub fn run(data: &[u8]) {
+    let Some(([chosen, sealed, len @ ..], pieces)) = data.split_first_chunk::<4>() else { return };
+    WORLD.with_borrow_mut(|world| {
+        if !world.files.iter().all(Kept::restore) {
+            *world = World::new();
+        }
+        let file = &world.files[usize::from(chosen % 4)].file;
+        let bytes = file.metadata().expect("open").len();
+        write_pieces(file, pieces, |at| at % bytes);
+        if sealed & 1 != 0 {
+            seal(file);
+        }
+        if sealed & 2 != 0 {
+            file.set_len(u16::from_le_bytes(*len).into()).expect("cut");
+        }
+        look(&world.data());
+        if sealed & 4 != 0 {
+            world.start();
+        }
+    });
+}
+
+/// As a writer of another mind would have sealed it.
+fn seal(file: &File) {
+    let mut header = [0; (at::CHECKPOINT_CRC + 1) * 8];
+    file.read_exact_at(&mut header, 0).expect("so long it is");
+    let is_former = header[at::CHECKPOINT_FORMAT * 8] == 1;
+    let end = 8 * if is_former { at::CHECKPOINT_FORMER_CRC } else { at::CHECKPOINT_CRC };
+    let crc = u64::from(crc32fast::hash(&header[..end]));
+    file.write_all_at(&crc.to_le_bytes(), end as u64).expect("written");
+}
+
+/// Everything that tools do.
+fn look(data: &Path) {
+    let _ = restorable(data, "g").map(|facts| format!("{facts:?}"));
+    let Ok(mut reader) = Reader::open_checkpoints(data) else { return };
+    let pass = reader.pass();
+    for (_, group) in reader.groups() {
+        let _ = group.as_ref().map(|group| format!("{:?}", group.verify(&pass)));
+    }
+    let _ = reader.for_each_node(NOW, |record| {
+        let _ = format!("{record:?}");
+        ControlFlow::Continue(())
+    });
+}
+
+impl World {
+    fn new() -> World {
+        let dir = directory();
+        let data = dir.path().join("data");
+        std::fs::create_dir(&data).expect("made");
+        let srv = format!(
+            "<srv><workers>1</workers><listen>127.0.0.1:1</listen><data dir=\"{}\" live=\"{}\" \
+             checkpoint=\"1h\"/></srv>",
+            data.display(),
+            dir.path().join("live").display()
+        );
+        let conf = Conf::parse("srv.xml", &srv, "map.xml", MAP);
+        let conf = conf.unwrap_or_else(|faults| panic!("{faults}"));
+        Runtime::create_or_open(&data).expect("made");
+        prepare(&conf, &Default::default()).expect("prepared");
+        active::write(&data, 1, &Texts::of(srv, MAP)).expect("written");
+        Runtime::open(&data).expect("it is there").publish(1);
+        let mut service = Service::attach(&data, Role::Program).expect("attached");
+        KEYS.into_iter().for_each(|key| ask(&mut service, Command::Update, key, NOW));
+        drop(service);
+        let live = dir.path().join("live");
+        let made = Checkpointer::new(&data, &live).expect("made").expect("nobody else makes them");
+        let mut made = made;
+        for _ in 0..2 {
+            let rate = PassRate { bytes_per_second: u64::MAX };
+            made.pass(&["g".to_owned()], rate, &Unpaced);
+        }
+        let path = |file: usize| {
+            let side = ['a', 'b'][file % 2];
+            data.join(format!("g.{}.checkpoint.{side}", file / 2))
+        };
+        let files = std::array::from_fn(|file| Kept::whole(path(file)));
+        World { dir, conf, files }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// Starts after the machine went down.
+    fn start(&self) {
+        let _ = std::fs::remove_dir_all(self.dir.path().join("live"));
+        let _ = std::fs::remove_file(Runtime::path_in(&self.data()));
+        Runtime::create_or_open(&self.data()).expect("made");
+        if prepare(&self.conf, &Default::default()).is_err() {
+            return;
+        }
+        Runtime::open(&self.data()).expect("it is there").publish(1);
+        let Ok(mut reader) = Reader::open(&self.data()) else { return };
+        let mut records = 0;
+        let _ = reader.for_each_node(NOW, |_| {
+            records += 1;
+            ControlFlow::Continue(())
+        });
+        // Two keys of `sale`, and what it has for all of them.
+        assert!(records <= KEYS.len() + 1, "{records} records");
+    }
+}

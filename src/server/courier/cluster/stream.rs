@@ -1,0 +1,184 @@
+//! The bytes of a connection to a node, plain or over TLS.
+//!
+//! Invariant: no read or write waits beyond the deadline that is in force, however few bytes come
+//! at a time, and no more bytes are read than are allowed until then.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use frs::base::clock;
+use frs::conf::ClusterNode;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use super::resolve::resolve;
+
+/// A wait that differs by less from the one that the kernel was told of is not told.
+const UNTOLD: Duration = Duration::from_millis(1);
+
+/// A connection.
+pub(super) enum Stream {
+    Plain(Bounded),
+    Tls(Box<StreamOwned<ClientConnection, Bounded>>),
+}
+
+/// A socket with a deadline and a bound of bytes.
+pub(super) struct Bounded {
+    socket: TcpStream,
+    until: Instant,
+    /// Bytes that may be read.
+    allowed: usize,
+    /// Bytes that were read since the deadline was set.
+    read: usize,
+    told_read: Option<Duration>,
+    told_write: Option<Duration>,
+}
+
+impl Stream {
+    /// Connects by the deadline.
+    pub(super) fn connect(node: &ClusterNode, tls: bool, until: Instant) -> io::Result<Stream> {
+        let socket = Bounded::new(connect(node, until)?, until);
+        if !tls {
+            return Ok(Stream::Plain(socket));
+        }
+        let name = ServerName::try_from(node.host.clone()).map_err(io::Error::other)?;
+        let client = ClientConnection::new(Arc::new(tls_config()?), name);
+        let client = client.map_err(io::Error::other)?;
+        Ok(Stream::Tls(Box::new(StreamOwned::new(client, socket))))
+    }
+
+    fn socket(&mut self) -> &mut Bounded {
+        match self {
+            Stream::Plain(socket) => socket,
+            Stream::Tls(stream) => &mut stream.sock,
+        }
+    }
+
+    /// From now on reads and writes end by this time, and at most so many bytes are read.
+    pub(super) fn bound(&mut self, until: Instant, bytes: usize) {
+        let socket = self.socket();
+        (socket.until, socket.allowed, socket.read) = (until, bytes, 0);
+    }
+
+    /// Moves the deadline that is in force.
+    pub(super) fn extend(&mut self, until: Instant) {
+        self.socket().until = until;
+    }
+
+    /// Whether anything was read since the deadline was set.
+    pub(super) fn has_read(&mut self) -> bool {
+        self.socket().read > 0
+    }
+}
+
+/// The authorities are those of the system, or those that SSL_CERT_FILE names. They are read for
+/// each connection, as they are renewed while the server runs.
+fn tls_config() -> io::Result<ClientConfig> {
+    let mut found = rustls_native_certs::load_native_certs();
+    if let (true, Some(error)) = (found.certs.is_empty(), found.errors.pop()) {
+        return Err(io::Error::other(error));
+    }
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(found.certs);
+    Ok(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
+}
+
+fn connect(node: &ClusterNode, until: Instant) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(ErrorKind::NotFound, format!("{} has no address", node.host));
+    let addresses = resolve(node, until)?;
+    for (address, others) in addresses.iter().zip((0..addresses.len() as u32).rev()) {
+        // One that says nothing leaves the others their part of the time.
+        let connect = |left: Duration| TcpStream::connect_timeout(address, left / (1 + others));
+        match left(until).and_then(connect) {
+            Ok(socket) => {
+                socket.set_nodelay(true)?;
+                return Ok(socket);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// The time that is left, or that none is.
+fn left(until: Instant) -> io::Result<Duration> {
+    let left = until.saturating_duration_since(clock::instant());
+    if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+impl Bounded {
+    fn new(socket: TcpStream, until: Instant) -> Bounded {
+        Bounded { socket, until, allowed: 0, read: 0, told_read: None, told_write: None }
+    }
+}
+
+/// Whether the kernel's wait is about this one. Most answers come at once, so it is told seldom.
+fn is_told(told: Option<Duration>, left: Duration) -> bool {
+    told.is_some_and(|told| told.saturating_sub(UNTOLD) < left && left < told + UNTOLD)
+}
+
+/// A wait of the kernel's that is over.
+fn timed_out(error: io::Error) -> io::Error {
+    if error.kind() == ErrorKind::WouldBlock { ErrorKind::TimedOut.into() } else { error }
+}
+
+impl Read for Bounded {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let room = buffer.len().min(self.allowed.saturating_sub(self.read));
+        if room == 0 {
+            let allowed = self.allowed;
+            let found = format!("found more than {allowed} bytes of answers, expected fewer");
+            return Err(io::Error::new(ErrorKind::InvalidData, found));
+        }
+        let left = left(self.until)?;
+        if !is_told(self.told_read, left) {
+            self.socket.set_read_timeout(Some(left))?;
+            self.told_read = Some(left);
+        }
+        let read = self.socket.read(&mut buffer[..room]).map_err(timed_out)?;
+        self.read += read;
+        Ok(read)
+    }
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let left = left(self.until)?;
+        if !is_told(self.told_write, left) {
+            self.socket.set_write_timeout(Some(left))?;
+            self.told_write = Some(left);
+        }
+        self.socket.write(bytes).map_err(timed_out)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(socket) => socket.read(buffer),
+            Stream::Tls(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(socket) => socket.write(bytes),
+            Stream::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Stream::Plain(socket) => socket.flush(),
+            Stream::Tls(stream) => stream.flush(),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Refuses a configuration that somebody else than root can write, where root reads it.
+//!
+//! Invariant: whoever writes srv.xml decides which files root opens and what it becomes. So for a
+//! process of root, srv.xml, its directory and those above belong to root, and nobody else may
+//! write them. In a directory above whose sticky bit is set, others may make files of their own.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::Uid;
+use rustix::fs::{StatVfsMountFlags, statvfs};
+
+use crate::account::roots_way::{foreign, way_to};
+
+/// What is open to others, and how.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{}: found {found}, expected a file or directory that only root may write, because root reads \
+     srv.xml; map.xml may be in a directory of the server's user: <map file=\"…\"/>",
+    path.display()
+)]
+pub struct Untrusted {
+    path: PathBuf,
+    found: String,
+}
+
+/// Looks at srv.xml and at all that leads to it: directories, and links with those that these lead
+/// through. What is not there is found by its reader.
+///
+/// # Errors
+/// This process is root's, and another user may write one of them.
+pub fn look(conf_dir: &Path) -> Result<(), Untrusted> {
+    if !Uid::effective().is_root() {
+        return Ok(());
+    }
+    let file = conf_dir.join("srv.xml");
+    // A file has no bit that keeps others from removing it; its directory has none that counts.
+    let mut strict: Vec<PathBuf> = conf_dir.canonicalize().into_iter().collect();
+    if let Ok(file) = file.canonicalize() {
+        strict.extend(file.ancestors().take(2).map(Path::to_owned));
+    }
+    for path in way_to(&file) {
+        look_at(&path, !strict.contains(&path))?;
+    }
+    Ok(())
+}
+
+fn look_at(path: &Path, is_above: bool) -> Result<(), Untrusted> {
+    let refused = |found| Err(Untrusted { path: path.to_owned(), found });
+    let found = match std::fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return refused(error.to_string()),
+    };
+    // A link is where its directory is.
+    let place = if found.is_symlink() { path.parent().unwrap_or(path) } else { path };
+    if is_read_only(place).unwrap_or(false) {
+        return Ok(());
+    }
+    foreign(&found, is_above).map_or(Ok(()), refused)
+}
+
+/// Whether nobody can write there by this path, as in the volumes of a pod's configuration.
+fn is_read_only(path: &Path) -> io::Result<bool> {
+    Ok(statvfs(path)?.f_flag.contains(StatVfsMountFlags::RDONLY))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{chown, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_directory_that_a_link_leads_through_is_looked_at() {
+        if !frs::testing::is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().expect("a directory");
+        let [real, users, link] = ["real", "users", "link"].map(|name| dir.path().join(name));
+        for made in [&real, &users] {
+            std::fs::create_dir(made).expect("made");
+        }
+        look(&real).expect("srv.xml is missing: its reader says so");
+        look(&dir.path().join("none")).expect("missing, too");
+        std::fs::write(real.join("srv.xml"), "<srv/>").expect("written");
+        look(&real).expect("root's");
+        symlink("../real", users.join("conf")).expect("linked");
+        symlink("users/conf", &link).expect("linked");
+        for path in [&link, &users.join("conf"), &users.join("../real")] {
+            look(path).expect("root's");
+            chown(&users, Some(12345), None).expect("given");
+            let error = look(path).expect_err("another user's").to_string();
+            assert!(error.contains("users: found one of the user 12345"), "{error}");
+            chown(&users, Some(0), None).expect("given");
+        }
+        let open = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o1777);
+        std::fs::set_permissions(&real, open).expect("set");
+        look(&real).expect_err("others may make map.xml there");
+        std::fs::remove_file(real.join("srv.xml")).expect("removed");
+        look(&real).expect_err("nor srv.xml");
+    }
+}

@@ -1,0 +1,103 @@
+//! Whether the disk has room for the new files of a configuration.
+//!
+//! Invariant: it reads only. `frs check` and the reload ask the same.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use frs::base::figures::bytes;
+use frs::conf::memory_bound::places_bytes;
+use frs::conf::{Conf, Group};
+use frs::inspect::MovePlan;
+use frs::store::{self, Runtime};
+
+/// The groups that have no files.
+pub(super) fn new_groups(conf: &Conf) -> Vec<&Group> {
+    let live = store::live_dir(conf);
+    let is_there = |group: &&Group| {
+        store::live_geometry(live, &group.name).is_some()
+            || store::path_of(live, &group.name, 0).exists()
+    };
+    conf.map.groups.iter().filter(|group| !is_there(group)).collect()
+}
+
+/// A directory, and what new files in it need.
+struct Need<'d> {
+    dir: &'d Path,
+    bytes: u64,
+}
+
+/// Why the new files of a configuration find no room: those of new groups, those that groups move
+/// to, and the places of processes. None: there is room, or nobody knows.
+pub(super) fn lacking_room(conf: &Conf, plans: &[MovePlan]) -> Option<String> {
+    let (live, data) = (store::live_dir(conf), &conf.srv.data.dir);
+    let new = new_groups(conf);
+    let made: u64 = new.iter().map(|group| group.geometry.group_bytes()).sum();
+    let plans = || plans.iter().filter(|plan| plan.refusal.is_none());
+    let moved: u64 = plans().map(|plan| plan.needed_bytes).sum();
+    let names = new.iter().map(|group| &group.name).chain(plans().map(|plan| &plan.name));
+    let left: u64 = names.map(|name| store::left_bytes(live, name)).sum();
+    let files = Need { dir: live, bytes: (made + moved).saturating_sub(left) };
+    let places = Need { dir: data, bytes: lacking_places_bytes(conf) };
+    let needs = match (disk_of(live), disk_of(data)) {
+        (Some(one), Some(other)) if one == other => {
+            vec![Need { bytes: files.bytes + places.bytes, ..files }]
+        }
+        _ => vec![files, places],
+    };
+    needs.into_iter().find_map(|Need { dir, bytes: needed }| {
+        let free = free_bytes(dir, conf).filter(|&free| free < needed)?;
+        let (free, needed) = (bytes(free), bytes(needed));
+        Some(format!("{}: {free} free, and the new files need {needed}", dir.display()))
+    })
+}
+
+/// Why the checkpoints of new files find no room, where the files do. Both checkpoints of each file
+/// are counted. Those of a group that grows are beside those that it has until it has moved.
+pub(super) fn lacking_checkpoint_room(conf: &Conf, plans: &[MovePlan]) -> Option<String> {
+    let (live, data) = (store::live_dir(conf), &conf.srv.data);
+    data.checkpoint?;
+    let is_empty = |group: &&Group| matches!(store::restorable(&data.dir, &group.name), Ok(None));
+    let new: Vec<&Group> = new_groups(conf).into_iter().filter(is_empty).collect();
+    let moved =
+        |group: &&Group| plans.iter().any(|plan| plan.name == group.name && plan.needed_bytes > 0);
+    let grown = conf.map.groups.iter().filter(moved);
+    let both = new.iter().copied().chain(grown).map(|group| group.geometry.checkpoint_bytes());
+    let checkpoints: u64 = both.sum();
+    let is_shared = disk_of(live).is_some() && disk_of(live) == disk_of(&data.dir);
+    let made = new.iter().map(|group| group.geometry.group_bytes());
+    let files: u64 = made.chain(plans.iter().map(|plan| plan.needed_bytes)).sum();
+    let (needed, what) = match is_shared {
+        true => (files + checkpoints, "the new files and their checkpoints"),
+        false => (checkpoints, "the checkpoints of the new files"),
+    };
+    let free = free_bytes(&data.dir, conf).filter(|&free| checkpoints > 0 && free < needed)?;
+    let (dir, free, needed) = (data.dir.display(), bytes(free), bytes(needed));
+    Some(format!("{dir}: {free} free, and {what} need {needed}"))
+}
+
+/// What places of processes lack of their blocks.
+fn lacking_places_bytes(conf: &Conf) -> u64 {
+    let there = std::fs::metadata(Runtime::path_in(&conf.srv.data.dir));
+    places_bytes(conf).saturating_sub(there.map_or(0, |there| there.blocks() * 512))
+}
+
+/// The device of a directory, or of the one that it would be made in.
+fn disk_of(dir: &Path) -> Option<u64> {
+    Some(std::fs::metadata(existing(dir)?).ok()?.dev())
+}
+
+/// The nearest directory that is there.
+fn existing(dir: &Path) -> Option<&Path> {
+    let named = |dir: &'_ Path| !dir.as_os_str().is_empty();
+    let mut all = dir.ancestors().map(|dir| if named(dir) { dir } else { Path::new(".") });
+    all.find(|dir| dir.exists())
+}
+
+/// What the server's processes may still use of the disk. Root may use what is kept for it.
+pub(super) fn free_bytes(dir: &Path, conf: &Conf) -> Option<u64> {
+    let disk = nix::sys::statvfs::statvfs(existing(dir)?).ok()?;
+    let is_root = nix::unistd::geteuid().is_root() && conf.srv.user.is_none();
+    let blocks = if is_root { disk.blocks_free() } else { disk.blocks_available() };
+    Some(blocks.saturating_mul(disk.fragment_size()))
+}

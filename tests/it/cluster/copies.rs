@@ -1,0 +1,256 @@
+//! Copies of a data directory are written back into the same files, as `cp` and `rsync` do it: what
+//! their leases allow was spent since, and is not spent again.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use super::deaths::shared;
+use super::hosts::{Hosts, Shared, charge, map};
+use super::nodes::{MASTERS, Nodes};
+use crate::common::{Client, Server, wait_until};
+
+const MAX: u64 = 1_000;
+
+/// All files of a directory.
+struct Copy(BTreeMap<PathBuf, Vec<u8>>);
+
+impl Copy {
+    fn of(dir: &Path) -> Copy {
+        let mut files = BTreeMap::new();
+        let mut folders = vec![dir.to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).expect("readable") {
+                let entry = entry.expect("an entry");
+                let kind = entry.file_type().expect("a kind");
+                if kind.is_dir() {
+                    folders.push(entry.path());
+                } else if kind.is_file() {
+                    files.insert(entry.path(), std::fs::read(entry.path()).expect("read"));
+                }
+            }
+        }
+        Copy(files)
+    }
+
+    /// Writes it back into the files that are there.
+    fn restore(&self) {
+        for (path, bytes) in &self.0 {
+            let file = OpenOptions::new().write(true).create(true).truncate(true).open(path);
+            file.and_then(|mut file| file.write_all(bytes)).expect("written");
+        }
+        assert!(self.0.keys().any(|path| path.ends_with("runtime.mmap")));
+        assert!(self.0.keys().any(|path| path.ends_with("default.0.mmap")), "no group");
+    }
+}
+
+/// Uses up to so many of b0; how many were admitted.
+fn spend(client: &mut Client, most: u64) -> u64 {
+    let is_admitted = |_: &u64| client.get("/update?biz=b0&key=k").status == 200;
+    (0..most).take_while(is_admitted).count() as u64
+}
+
+/// Spends all that is left, which others may have to give back first.
+fn spend_all(client: &mut Client) -> u64 {
+    let (mut admitted, mut in_vain) = (0, 0);
+    while in_vain < 5 {
+        let more = spend(client, MAX);
+        in_vain = if more == 0 { in_vain + 1 } else { 0 };
+        admitted += more;
+        thread::sleep(Duration::from_millis(100));
+    }
+    admitted
+}
+
+/// One host and its cluster. None: this machine has no Redis.
+fn started() -> Option<(Nodes, Hosts)> {
+    let nodes = Nodes::start()?;
+    let limit = format!("policy=\"total\" max=\"{MAX}\"");
+    let hosts = Hosts::new(1, &nodes.seeds(), "", &map(&[shared("cluster", &limit)]));
+    Some((nodes, hosts))
+}
+
+fn stop(mut server: Server<'_>) {
+    server.signal(Signal::SIGTERM);
+    assert!(server.wait().success());
+}
+
+fn kill(mut server: Server<'_>) {
+    server.kill_all_and_wait();
+}
+
+/// A copy is made by `copy` of a host that has spent some; the host goes on, and ends by `end`.
+fn expect_nothing_twice(copy: fn(Server<'_>) -> Copy, end: fn(Server<'_>)) {
+    let Some((_nodes, hosts)) = started() else { return };
+    let setup = &hosts.setups[0];
+    let server = setup.start();
+    let mut admitted = charge(&mut server.client(), 101);
+    let copy = copy(server);
+    let server = setup.start();
+    admitted += charge(&mut server.client(), 140);
+    // The cluster is told of this start for the next time.
+    thread::sleep(Duration::from_millis(1_500));
+    end(server);
+    copy.restore();
+    let server = setup.start();
+    admitted += spend_all(&mut server.client());
+    assert!(admitted <= MAX, "{admitted} of {MAX}");
+    assert!(setup.log().contains("the data directory is an older copy"), "{}", setup.log());
+    // Not more than what the copy held is missing.
+    assert!(admitted + MAX / 2 >= MAX, "{admitted} of {MAX}");
+    drop(server);
+}
+
+#[test]
+fn a_copy_of_a_stopped_host_spends_nothing_twice() {
+    expect_nothing_twice(
+        |server| {
+            let dir = server.setup.path("data");
+            stop(server);
+            Copy::of(&dir)
+        },
+        stop,
+    );
+}
+
+#[test]
+fn nor_does_one_of_a_host_that_ran() {
+    expect_nothing_twice(
+        |server| {
+            let copy = Copy::of(&server.setup.path("data"));
+            kill(server);
+            copy
+        },
+        kill,
+    );
+}
+
+#[test]
+fn the_newest_directory_keeps_what_it_holds_over_any_end() {
+    let Some((_nodes, hosts)) = started() else { return };
+    let setup = &hosts.setups[0];
+    let mut admitted = 0;
+    for end in [stop, kill, kill, stop] {
+        let server = setup.start();
+        admitted += charge(&mut server.client(), 101);
+        end(server);
+    }
+    // Written back, and yet the newest.
+    Copy::of(&setup.path("data")).restore();
+    let server = setup.start();
+    admitted += spend_all(&mut server.client());
+    assert_eq!(admitted, MAX);
+    assert!(!setup.log().contains("older copy"), "{}", setup.log());
+    drop(server);
+}
+
+/// A start that the cluster has not heard of yet spends no lease, and loses none.
+#[test]
+fn a_host_that_starts_cut_off_waits_with_its_leases() {
+    let Some((nodes, hosts)) = started() else { return };
+    let setup = &hosts.setups[0];
+    let server = setup.start();
+    let mut admitted = charge(&mut server.client(), 101);
+    kill(server);
+    (0..nodes.count()).for_each(|i| nodes.stop(i));
+    let server = setup.start();
+    let mut client = server.client();
+    assert_eq!(spend(&mut client, 1), 0, "what may be an older copy spends nothing");
+    (0..nodes.count()).for_each(|i| nodes.go_on(i));
+    wait_until("the cluster is reached", || {
+        admitted += spend(&mut client, 1);
+        (admitted > 101).then_some(())
+    });
+    admitted += spend_all(&mut client);
+    assert_eq!(admitted, MAX);
+    drop(server);
+}
+
+/// The cluster does not hear of the machine any more, so nothing tells a copy from what was copied.
+#[test]
+fn a_copy_made_in_an_outage_is_over_by_the_rest_of_its_lease_at_most() {
+    let Some((nodes, hosts)) = started() else { return };
+    let setup = &hosts.setups[0];
+    let server = setup.start();
+    let mut client = server.client();
+    let mut admitted = charge(&mut client, 101);
+    let granted = nodes.granted(0).uses;
+    let lost = || setup.log().matches("a master of the cluster is not connected").count();
+    let lost_before = lost();
+    (0..nodes.count()).for_each(|i| nodes.stop(i));
+    // What is sent before that is heard after the outage.
+    let has_lost_all = || (lost() >= lost_before + MASTERS).then_some(());
+    wait_until("no master is connected", has_lost_all);
+    // Copying takes its time; a lease that nobody uses meanwhile would go back.
+    let mut rest = 0;
+    let copy = thread::scope(|scope| {
+        let copying = scope.spawn(|| Copy::of(&setup.path("data")));
+        while !copying.is_finished() {
+            rest += spend(&mut client, 1);
+            thread::sleep(Duration::from_secs(1));
+        }
+        copying.join().expect("copied")
+    });
+    // It spends what it has in hand, and is then refused.
+    rest += spend(&mut client, MAX);
+    assert!(rest > 0 && admitted + rest <= granted, "{admitted} and {rest} of {granted}");
+    admitted += rest;
+    kill(server);
+    copy.restore();
+    (0..nodes.count()).for_each(|i| nodes.go_on(i));
+    let server = setup.start();
+    admitted += spend_all(&mut server.client());
+    assert!(!setup.log().contains("older copy"), "{}", setup.log());
+    println!("{rest} in hand when the copy was made, {admitted} admitted of {MAX}");
+    assert!(admitted <= MAX + rest, "{admitted}");
+    assert!(admitted >= MAX, "{admitted}");
+    drop(server);
+}
+
+#[test]
+fn a_cluster_that_is_emptied_while_a_host_is_stopped_voids_its_leases() {
+    let Some((nodes, hosts)) = started() else { return };
+    let setup = &hosts.setups[0];
+    let server = setup.start();
+    charge(&mut server.client(), 101);
+    stop(server);
+    (0..MASTERS).for_each(|i| nodes.flush_all(i));
+    let server = setup.start();
+    // The whole maximum is granted anew, and nothing beside it.
+    assert_eq!(spend_all(&mut server.client()), MAX);
+    assert_eq!(nodes.granted(0).uses, MAX);
+    assert!(setup.log().contains("the cluster has lost its start"), "{}", setup.log());
+    drop(server);
+}
+
+/// What it holds it may not spend, and what it allows itself it does not add to that.
+#[test]
+fn a_host_that_starts_cut_off_allows_itself_its_share_and_no_more() {
+    const SHARE: u64 = MAX / 3;
+    let Some(nodes) = Nodes::start() else { return };
+    let limit = format!("policy=\"total\" max=\"{MAX}\"");
+    let biz = "share=\"cluster\" hosts=\"3\" wait=\"500ms\" on-down=\"share\"";
+    let hosts = Hosts::new(1, &nodes.seeds(), "", &map(&[Shared::new(biz, &limit)]));
+    let setup = &hosts.setups[0];
+    let server = setup.start();
+    let before = charge(&mut server.client(), 101);
+    kill(server);
+    (0..nodes.count()).for_each(|i| nodes.stop(i));
+    let server = setup.start();
+    let mut client = server.client();
+    let alone = charge(&mut client, 1) + spend_all(&mut client);
+    println!("{before} before it, {alone} while it was cut off");
+    // What it has used of its lease counts.
+    assert_eq!(before + alone, SHARE);
+    (0..nodes.count()).for_each(|i| nodes.go_on(i));
+    nodes.wait_until_whole();
+    wait_until("the ledger knows", || (nodes.granted(0).uses >= before + alone).then_some(()));
+    let admitted = before + alone + spend_all(&mut client);
+    assert!((MAX..=MAX + SHARE).contains(&admitted), "{admitted} of {MAX}");
+    drop(server);
+}

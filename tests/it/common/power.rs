@@ -1,0 +1,131 @@
+//! Power cuts: a file system on an image that loses what was not written back, and a machine that
+//! starts again.
+//!
+//! ```text
+//! let setup = Setup::new(&Settings::default());
+//! let Some(disk) = Disk::mount(FileSystem::Ext4, &setup.path("data")) else { return };
+//! let mut server = setup.start();       // its data directory is the disk
+//! disk.cut(&mut server);                // stop_writing, kill -9 of all, start_again
+//! let server = setup.start();           // another boot
+//! ```
+//!
+//! From [`Disk::stop_writing`] on nothing reaches the image: neither pages nor the journal, as if
+//! the power had failed. [`Disk::start_again`] mounts what the image holds, and makes every file of
+//! frs one of another boot. [`Disk::mount_image`] takes an image at any place, such as a sparse one
+//! on a file system that has no room for it: an error of that file system is one of the disk.
+//!
+//! Invariant: a disk is unmounted when it is dropped. Only root may mount one; without root, or
+//! without the programs, a test says that it is skipped.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::files::{GROUP_BOOT, RUNTIME_BOOT, RUNTIME_CRC, open, seal, store};
+use super::{Server, needs, wait_until};
+
+/// The least that mkfs.xfs accepts. Images are sparse.
+const IMAGE_BYTES: u64 = 300 << 20;
+
+/// The kinds of disks that group files may be on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileSystem {
+    Ext4,
+    Xfs,
+}
+
+/// A file system on an image, mounted.
+pub struct Disk {
+    at: PathBuf,
+    image: PathBuf,
+}
+
+impl Disk {
+    /// Makes a file system and mounts it at `at`, a directory that is made. Its image is beside it.
+    /// None, and the test says so: the machine cannot.
+    #[track_caller]
+    pub fn mount(kind: FileSystem, at: &Path) -> Option<Disk> {
+        let image = at.with_extension("image");
+        File::create(&image).expect("created").set_len(IMAGE_BYTES).expect("sparse");
+        Self::mount_image(kind, at, &image)
+    }
+
+    /// Like [`Disk::mount`], on an existing file.
+    #[track_caller]
+    pub fn mount_image(kind: FileSystem, at: &Path, image: &Path) -> Option<Disk> {
+        std::fs::create_dir_all(at).expect("created");
+        let mut make = Command::new(match kind {
+            FileSystem::Ext4 => "mkfs.ext4",
+            FileSystem::Xfs => "mkfs.xfs",
+        });
+        match kind {
+            // Blocks of a page, whole ones of which a test can take from the image.
+            FileSystem::Ext4 => make.args(["-q", "-F", "-b", "4096"]),
+            FileSystem::Xfs => make.args(["-q", "-f"]),
+        };
+        let made = needs::output(make.arg(image))?;
+        assert!(made.status.success(), "{made:?}");
+        // What cuts the power, for either file system.
+        needs::output(Command::new("xfs_io").arg("-V"))?;
+        let disk = Disk { at: at.to_owned(), image: image.to_owned() };
+        if !disk.try_mount() {
+            needs::skip("mounting an image is not permitted");
+            return None;
+        }
+        Some(disk)
+    }
+
+    fn try_mount(&self) -> bool {
+        let mut mount = Command::new("mount");
+        let output = mount.args(["-o", "loop"]).arg(&self.image).arg(&self.at).output();
+        output.is_ok_and(|output| output.status.success())
+    }
+
+    /// Nothing reaches the image from here on: neither pages nor the journal.
+    pub fn stop_writing(&self) {
+        // Without -f: what is in the journal's buffers is lost, too.
+        let stopped = Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(&self.at).output();
+        let stopped = stopped.expect("xfs_io runs");
+        assert!(stopped.status.success(), "{stopped:?}");
+    }
+
+    /// Mounts what the image holds, once no process has a file open, as a machine does that starts
+    /// again.
+    pub fn start_again(&self) {
+        let unmount = || Command::new("umount").arg(&self.at).output().expect("umount runs");
+        wait_until("it is unmounted", || unmount().status.success().then_some(()));
+        assert!(self.try_mount(), "what the image holds is no file system any more");
+        forget_boot(&self.at);
+    }
+
+    /// Cuts the power: nothing more is written, all processes of the server end, and the disk is
+    /// mounted again.
+    pub fn cut(&self, server: &mut Server<'_>) {
+        self.stop_writing();
+        server.kill_all_and_wait();
+        self.start_again();
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.at).output();
+    }
+}
+
+/// Makes each file of frs in a directory one of another boot.
+pub fn forget_boot(directory: &Path) {
+    let entries = std::fs::read_dir(directory).expect("readable");
+    for path in entries.map(|entry| entry.expect("an entry").path()) {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        match name.as_deref() {
+            Some("runtime.mmap") => {
+                let file = open(&path);
+                store(&file, RUNTIME_BOOT, 1);
+                seal(&file, RUNTIME_CRC);
+            }
+            Some(name) if name.ends_with(".mmap") => store(&open(&path), GROUP_BOOT, 1),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! A group on a disk grows, and the power fails at any moment of the move.
+
+use std::time::{Duration, Instant};
+
+use super::{Machine, charge_all, used_of_all};
+use crate::common::power::FileSystem;
+use crate::common::{Server, text, try_wait, wait_until};
+
+const KEYS: u64 = 30_000;
+
+fn map(keys: u64) -> String {
+    format!(
+        r#"<map><group name="default" keys="{keys}"/>
+<biz id="1" name="count" key="integer"><limit policy="total" max="1000"/></biz></map>"#
+    )
+}
+
+/// When the power fails.
+#[derive(Debug, Clone, Copy)]
+enum Moment {
+    /// The reload has been answered: the move begins.
+    Begun,
+    /// So long afterwards.
+    After(Duration),
+    /// All nodes are in the new files.
+    Moved,
+    /// The new files have the plain names.
+    Ended,
+}
+
+const MOMENTS: [Moment; 6] = [
+    Moment::Begun,
+    Moment::After(Duration::from_millis(30)),
+    Moment::After(Duration::from_millis(150)),
+    Moment::After(Duration::from_millis(400)),
+    Moment::Moved,
+    Moment::Ended,
+];
+
+impl Moment {
+    fn wait(self, machine: &Machine) {
+        let says = |words: &'static str| {
+            wait_until(words, || machine.plane.setup.log().contains(words).then_some(()));
+        };
+        match self {
+            Moment::Begun => {}
+            Moment::After(time) => {
+                let until = Instant::now() + time;
+                wait_until("it moves for some time", || (Instant::now() >= until).then_some(()));
+            }
+            Moment::Moved => says("all nodes have moved"),
+            Moment::Ended => says("the group has moved"),
+        }
+    }
+}
+
+/// What a cut cost.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Cost {
+    lost: usize,
+    doubled: usize,
+}
+
+/// Keys that were flushed and are idle since, a move, and a cut.
+fn cut_at(kind: FileSystem, moment: Moment, writes_old: bool) -> Option<Cost> {
+    let machine = Machine::new(kind, "flush=\"1s\"", &map(40_000))?;
+    let mut server = machine.start();
+    charge_all(&mut server.client(), "count", 0..KEYS);
+    machine.wait_for_flushes(2);
+    machine.plane.setup.write_map(&map(90_000));
+    let reload = machine.plane.setup.frs(&["reload"]);
+    assert!(reload.status.success(), "{}", text(&reload.stderr));
+    moment.wait(&machine);
+    if writes_old {
+        // As the kernel may: in any order.
+        let former = machine.plane.setup.path("data/default.0.mmap");
+        std::fs::File::open(former).expect("open").sync_all().expect("synced");
+    }
+    machine.disk.cut(&mut server);
+    drop(server);
+    let server = machine.start();
+    let cost = cost_of(&server);
+    // The move goes on, and ends with all of them.
+    wait_for_move(&machine);
+    assert_eq!(cost_of(&server), cost, "{moment:?}");
+    let verified = machine.plane.setup.inspect(&["verify", "data"]);
+    assert!(verified.status.success(), "{}", text(&verified.stdout));
+    let log = machine.plane.setup.log();
+    let drops = log.lines().filter(|line| line.contains("node dropped")).count();
+    assert_eq!(drops, 0, "{log}");
+    Some(cost)
+}
+
+/// Waits until no group moves, as long as more and more has moved.
+fn wait_for_move(machine: &Machine) {
+    let next = machine.plane.setup.path("data/default.0.next.mmap");
+    let progress = || machine.plane.setup.log().matches("permille=").count();
+    loop {
+        let before = progress();
+        let ended = try_wait(|| (!next.exists()).then_some(()));
+        if ended.is_some() {
+            return;
+        }
+        assert_ne!(progress(), before, "the move does not go on");
+    }
+}
+
+fn cost_of(server: &Server<'_>) -> Cost {
+    let used = used_of_all(&mut server.client(), "count", 0..KEYS);
+    Cost {
+        lost: KEYS as usize - used.len(),
+        doubled: used.values().filter(|&&used| used > 1).count(),
+    }
+}
+
+fn idle_keys_outlive_a_cut(kind: FileSystem) {
+    let asked = std::env::var("FRS_POWER_CUTS").map(|cuts| cuts.parse().expect("a number"));
+    let cuts = asked.unwrap_or(MOMENTS.len());
+    for nth in 0..cuts {
+        // Each moment with and without, in turns.
+        let moment = MOMENTS[nth % MOMENTS.len()];
+        let writes_old = (nth + nth / MOMENTS.len()).is_multiple_of(2);
+        let Some(cost) = cut_at(kind, moment, writes_old) else { return };
+        assert_eq!(cost, Cost::default(), "{kind:?} {moment:?}, old first: {writes_old}");
+    }
+    println!("{kind:?}: {cuts} cuts, {KEYS} keys each, 0 lost");
+}
+
+#[test]
+fn idle_keys_of_a_group_that_grows_outlive_a_cut_on_ext4() {
+    idle_keys_outlive_a_cut(FileSystem::Ext4);
+}
+
+#[test]
+fn idle_keys_of_a_group_that_grows_outlive_a_cut_on_xfs() {
+    idle_keys_outlive_a_cut(FileSystem::Xfs);
+}
