@@ -24,9 +24,9 @@ doc *args:
 checkpoints:
     FRS_CHECKPOINT_CUTS=1000 cargo test --release -p frs --lib store::checkpoint -- --nocapture
 
-# loom's model of the store: semaphore, commit, recovery
-loom:
-    RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p frs --lib store::model
+# loom's model of the store: semaphore, commit, recovery, with one switch of threads more than in CI
+loom preemptions="4":
+    LOOM_MAX_PREEMPTIONS={{ preemptions }} RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p frs --lib store::model
 
 # the simulation: processes that die at any store, by seeds: just simulate 0..1000000, just simulate 12345
 simulate seeds="0..1000000":

@@ -258,7 +258,8 @@ fn all_stores(key_nodes: &[usize]) -> usize {
 #[cfg(loom)]
 fn explore(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
+    // LOOM_MAX_PREEMPTIONS sets another bound.
+    builder.preemption_bound = builder.preemption_bound.or(Some(3));
     builder.check(model);
 }
 

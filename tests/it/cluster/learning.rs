@@ -1,7 +1,6 @@
 //! Ledgers are lost in each way that there is while one machine holds all that a limit allows: a
 //! master that may not know them grants nothing before that machine has claimed it.
 
-use std::cell::RefCell;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -106,12 +105,9 @@ fn the_largest_leases_are_claimed_first() {
     }
     let mut found = 0;
     for master in 0..MASTERS {
-        let connection = RefCell::new(nodes.connect(master));
         let ledgers = |biz: &str| {
-            let mut keys = cmd("KEYS");
-            keys.arg(format!("frs:{{*:{biz}:*"));
-            let keys: Vec<String> = keys.query(&mut *connection.borrow_mut()).expect("a list");
-            keys.len()
+            let pattern = format!("frs:{{*:{biz}:*");
+            nodes.ask::<Vec<String>>(master, cmd("KEYS").arg(pattern)).len()
         };
         let [large, small] = ["2002", "2001"].map(ledgers);
         found += large;

@@ -79,6 +79,7 @@ fn known(result: Result<(), Error>) -> Result<(), Error> {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
+    use crate::testing::SparseCopy;
 
     fn opened() -> (tempfile::TempDir, Runtime) {
         let dir = tempfile::tempdir().expect("a directory");
@@ -120,7 +121,7 @@ mod tests {
         runtime.publish(7);
         let other = dir.path().join("other");
         // Whole by its header: an older copy.
-        fs::copy(runtime.path(), &other).expect("copied");
+        SparseCopy::of(runtime.path()).write_to(&other);
         fs::remove_file(runtime.path()).expect("removed");
         let (words, is_replaced) = said(&runtime);
         assert!(words.contains("cannot find it") && !is_replaced, "{words}");

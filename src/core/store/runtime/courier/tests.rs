@@ -11,6 +11,7 @@ use crate::store::layout::slot::WANTS;
 use crate::store::want::{Want, WantKind, WantResult};
 use crate::store::want_queue::WantQueue;
 use crate::store::{Handle, ROLE_PROGRAM};
+use crate::testing::SparseCopy;
 
 fn opened() -> (tempfile::TempDir, Runtime) {
     let dir = tempfile::tempdir().expect("a directory");
@@ -47,7 +48,7 @@ fn one_courier_serves_at_a_time() {
 fn no_lock_is_taken_of_a_file_that_replaced_ours() {
     let (_dir, runtime) = opened();
     let copy = runtime.path().with_extension("copy");
-    std::fs::copy(runtime.path(), &copy).expect("copied");
+    SparseCopy::of(runtime.path()).write_to(&copy);
     std::fs::rename(&copy, runtime.path()).expect("renamed");
     let error = runtime.try_lock_courier().expect_err("another file").to_string();
     assert!(error.contains("device and inode: found "), "{error}");

@@ -1,6 +1,7 @@
 //! Starts of a real directory, against a register that keeps what the ledger's function keeps.
 
 use super::*;
+use crate::testing::SparseCopy;
 
 /// What the cluster knows of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,12 +45,12 @@ impl Directory {
         Directory { dir, runtime, lock }
     }
 
-    fn copy(&self) -> Vec<u8> {
-        std::fs::read(Runtime::path_in(self.dir.path())).expect("read")
+    fn copy(&self) -> SparseCopy {
+        SparseCopy::of(&Runtime::path_in(self.dir.path()))
     }
 
-    fn restore(&self, copy: &[u8]) {
-        std::fs::write(Runtime::path_in(self.dir.path()), copy).expect("written");
+    fn restore(&self, copy: &SparseCopy) {
+        copy.write_to(&Runtime::path_in(self.dir.path()));
     }
 
     fn incarnation(&self) -> u64 {
