@@ -1,6 +1,7 @@
 //! Programs that attach beside a server. They are ignored tests of this binary, each started as its
-//! own process.
+//! own process. And copies of programs.
 
+use std::path::Path;
 use std::process::Command;
 
 /// The name by which the harness knows a test of a module (`module_path!()`).
@@ -14,4 +15,11 @@ pub fn program(module: &str, test: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this binary"));
     command.args(["--ignored", "--exact", &test_name(module, test), "--nocapture"]);
     command
+}
+
+/// Copies a program that is to be executed. Another process writes the copy: a child that another
+/// test starts meanwhile would inherit this one's descriptor, and the copy would be "text file busy".
+pub fn copy(program: &Path, to: &Path) {
+    let copied = Command::new("cp").args([program, to]).status().expect("cp runs");
+    assert!(copied.success(), "{program:?} is not copied to {to:?}");
 }

@@ -11,7 +11,7 @@ use nix::unistd::{Gid, Group, Uid, User};
 
 use super::examples::example;
 use crate::common::needs::skip;
-use crate::common::{Settings, Setup, text};
+use crate::common::{Settings, Setup, programs, text};
 
 const MAP: &str = include_str!("../../../conf/map.xml");
 
@@ -27,7 +27,7 @@ impl<'s> Stranger<'s> {
     fn of(setup: &'s Setup) -> Stranger<'s> {
         fs::set_permissions(setup.dir.path(), Permissions::from_mode(0o755)).expect("set");
         let program = setup.path("login");
-        fs::copy(example("login"), &program).expect("copied");
+        programs::copy(&example("login"), &program);
         fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("set");
         let user = User::from_name("nobody").expect("asked").expect("there is nobody");
         Stranger { setup, program, uid: user.uid }

@@ -1,9 +1,10 @@
 //! `<rls>` of srv.xml: what `frs check` says of it, and what the server needs.
 
+use std::path::Path;
 use std::process::Command;
 
 use super::{DOMAINS, Stage};
-use crate::common::{text, tools};
+use crate::common::{programs, text, tools};
 
 #[test]
 fn frs_check_shows_the_domains() {
@@ -21,7 +22,7 @@ fn without_the_program_beside_frs_there_is_no_start() {
     let alone = stage.setup.path("alone");
     std::fs::create_dir(&alone).expect("created");
     let frs = alone.join("frs");
-    std::fs::copy(env!("CARGO_BIN_EXE_frs"), &frs).expect("copied");
+    programs::copy(Path::new(env!("CARGO_BIN_EXE_frs")), &frs);
     let missing =
         format!("{}: found no program, expected frs-envoy", alone.join("frs-envoy").display());
     for arguments in [&["check"][..], &[]] {
