@@ -579,7 +579,9 @@ fn every_page_can_be_found() {
 #[test]
 fn every_path_that_is_named_exists() {
     let roots = ["", "src/core", "src/server"].map(|below| root().join(below));
-    for page in ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "docs/testing.md"] {
+    for page in
+        ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "docs/design.md", "docs/testing.md"]
+    {
         let text = read(page);
         // Not a pattern, a path of HTTP or a file that a running server writes.
         let is_path = |name: &&str| {
