@@ -17,8 +17,8 @@ pub fn program(module: &str, test: &str) -> Command {
     command
 }
 
-/// Copies a program that is to be executed. Another process writes the copy: a child that another
-/// test starts meanwhile would inherit this one's descriptor, and the copy would be "text file busy".
+/// Copies a program that is to be executed. Another process writes the copy. A child that another
+/// test starts meanwhile would inherit a descriptor of this process, and the copy would be busy.
 pub fn copy(program: &Path, to: &Path) {
     let copied = Command::new("cp").args([program, to]).status().expect("cp runs");
     assert!(copied.success(), "{program:?} is not copied to {to:?}");
