@@ -33,10 +33,10 @@ impl Code {
     }
 }
 
-/// Directories left out: build results, the data of servers that were tried out, and the findings
-/// of fuzzing.
-const LEFT_OUT: [&str; 7] =
-    ["target", "corpus", "artifacts", "data", "run", "__pycache__", "node_modules"];
+/// Directories left out: build results, packages, and the findings of fuzzing.
+const LEFT_OUT: [&str; 5] = ["target", "corpus", "artifacts", "__pycache__", "node_modules"];
+/// Directories left out at the root: the data of servers that were tried out.
+const LEFT_OUT_AT_ROOT: [&str; 2] = ["data", "run"];
 
 /// All texts, sorted by path.
 pub fn all() -> Vec<Source> {
@@ -49,7 +49,9 @@ pub fn all() -> Vec<Source> {
             let path = directory.join(&name);
             let kind = entry.file_type().expect("a kind");
             let is_hidden = name.starts_with('.') && name != ".ci" && name != ".gitignore";
-            if is_hidden || (kind.is_dir() && LEFT_OUT.contains(&name.as_str())) {
+            let is_left_out = LEFT_OUT.contains(&name.as_str())
+                || directory == Path::new("") && LEFT_OUT_AT_ROOT.contains(&name.as_str());
+            if is_hidden || (kind.is_dir() && is_left_out) {
                 continue;
             }
             if kind.is_dir() {

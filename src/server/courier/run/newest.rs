@@ -60,8 +60,8 @@ impl Courier {
         false
     }
 
-    /// Whether what is asked in the rings is taken: it is served, or refused while the cluster cannot
-    /// be reached.
+    /// Whether what is asked in the rings is taken: it is served, or refused while the cluster
+    /// cannot be reached.
     pub(super) fn takes_wants(&self) -> bool {
         !self.nodes.are_leases_unproven() || self.newest.is_cut_off
     }
