@@ -141,6 +141,7 @@ fn allocations_by(http: &Http, input: &[u8], turns: u64) -> usize {
     ALLOCATIONS.get() - before
 }
 
+// Shows: memory-bound.
 #[test]
 fn the_steady_state_allocates_nothing() {
     let many = format!(

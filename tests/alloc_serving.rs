@@ -221,6 +221,7 @@ fn serving_allocates_nothing() {
     assert!(evicted > 1000, "{evicted}");
 }
 
+// Shows: redis-clients.
 #[test]
 fn transactions_that_are_open_at_once_allocate_nothing() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -89,6 +89,7 @@ fn expect_done(child: Pid) {
     assert_eq!(end_of(child), WaitStatus::Exited(child, 0));
 }
 
+// Shows: one-place-per-process.
 fn a_child_attaches_anew(server: &Server<'_>, client: &Client) {
     let parent = getpid();
     assert_eq!((charge(client, "k"), programs(server)), (Some(1), vec![parent]));
@@ -175,6 +176,7 @@ fn charge_once(setup: &Setup, key: &str) {
 
 /// This process has attached to nothing yet, so each child makes the first calls of a process, and
 /// forks amid them.
+// Shows: forks.
 fn children_forked_amid_first_calls_of_threads_attach_and_end(setup: &Setup) {
     for nth in 0..forks() {
         expect_done(forked(|| {
@@ -189,6 +191,7 @@ fn children_forked_amid_first_calls_of_threads_attach_and_end(setup: &Setup) {
     }
 }
 
+// Shows: forks.
 fn children_forked_beside_threads_that_attach_and_detach_are_answered(
     setup: &Setup,
     client: &Client,

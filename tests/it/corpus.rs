@@ -19,6 +19,7 @@ fn files_of(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
+// Shows: bad-input, inspection.
 #[test]
 fn every_kept_input_passes_its_target() {
     for targets::Target { name, run } in targets::TARGETS {

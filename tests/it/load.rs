@@ -198,6 +198,7 @@ fn used(servers: &[Server<'_>], key: &str) -> Vec<u64> {
     servers.iter().map(ask).collect()
 }
 
+// Shows: routing.
 #[test]
 fn a_routed_key_is_counted_by_one_server_and_another_one_by_all() {
     let setups = [setup(), setup(), setup()];

@@ -71,6 +71,7 @@ fn of<const N: usize>(pairs: [(&str, i64); N]) -> Vec<(String, i64)> {
     pairs.map(|(name, number)| (name.to_owned(), number)).to_vec()
 }
 
+// Shows: redis-clients.
 #[test]
 fn a_client_of_redis_asks_in_both_versions() {
     let served = Served::new();
@@ -100,6 +101,7 @@ fn a_client_of_redis_asks_in_both_versions() {
     }
 }
 
+// Shows: redis-clients.
 #[test]
 fn pipelines_and_transactions_are_answered_in_order() {
     let served = Served::new();
@@ -119,6 +121,7 @@ fn pipelines_and_transactions_are_answered_in_order() {
     }
 }
 
+// Shows: redis-clients.
 #[test]
 fn cl_throttle_answers_as_redis_cell() {
     let served = Served::new();
@@ -156,6 +159,7 @@ fn cl_throttle_answers_as_redis_cell() {
     assert!(bad.is_err(), "{bad:?}");
 }
 
+// Shows: redis-clients.
 #[test]
 fn who_names_no_token_or_a_wrong_one_is_not_served() {
     let served = Served::new();
@@ -180,6 +184,7 @@ fn who_names_no_token_or_a_wrong_one_is_not_served() {
     }
 }
 
+// Shows: redis-clients.
 #[test]
 fn people_ask_with_redis_cli() {
     let served = Served::new();

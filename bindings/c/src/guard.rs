@@ -78,6 +78,7 @@ mod tests {
         MESSAGE.with(|kept| kept.borrow().clone())
     }
 
+    // Shows: c-header.
     #[test]
     fn a_panic_becomes_a_code_and_the_thread_goes_on() {
         assert_eq!(guarded(|| panic!("a fault")), code::PANIC);

@@ -35,6 +35,7 @@ mod tests {
     #[error("data/lock: cannot open: {0}")]
     struct Inner(#[source] io::Error);
 
+    // Shows: clear-messages.
     #[test]
     fn each_cause_is_said_once() {
         let inner = || Inner(io::Error::from_raw_os_error(2));

@@ -188,6 +188,7 @@ fn threads_admit_exactly_what_is_allowed_together() {
     }
 }
 
+// Shows: one-place-per-process.
 #[test]
 fn threads_of_a_client_share_one_place_unless_it_is_given_more() {
     const THREADS: usize = 8;
@@ -581,6 +582,7 @@ impl Shared {
     }
 }
 
+// Shows: lease-waits-block-none.
 #[test]
 fn a_call_that_waits_for_a_lease_keeps_no_other_waiting() {
     let shared = Shared::new();
@@ -614,6 +616,7 @@ fn a_call_that_waits_for_a_lease_keeps_no_other_waiting() {
     assert_eq!(places(world), 1);
 }
 
+// Shows: lease-waits-block-none.
 #[test]
 fn calls_that_wait_by_one_attachment_are_answered_in_any_order() {
     let shared = Shared::new();
@@ -632,6 +635,7 @@ fn calls_that_wait_by_one_attachment_are_answered_in_any_order() {
     });
 }
 
+// Shows: lease-waits-block-none.
 #[test]
 fn a_call_whose_attachment_is_lost_while_it_waits_is_busy() {
     let shared = Shared::new();

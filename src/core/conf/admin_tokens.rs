@@ -211,6 +211,7 @@ mod tests {
         assert!(tokens(&format!("{} {ONE}", "n".repeat(64))).is_ok());
     }
 
+    // Shows: permissions.
     #[test]
     fn faults_name_the_line_and_never_the_token() {
         let first = format!("alice {ONE}\n\n");

@@ -122,6 +122,7 @@ mod tests {
         differences(&texts(old), &texts(new)).expect("both can be read")
     }
 
+    // Shows: change-log.
     #[test]
     fn businesses_groups_and_settings_are_named() {
         const BEFORE: &str = "<group name='g' keys='9'/><group name='h'/>

@@ -56,6 +56,7 @@ mod tests {
         }
     }
 
+    // Shows: shared-resets.
     #[test]
     fn no_node_of_another_epoch_has_the_low_bits_of_the_one_in_force() {
         let mut seed = 7_u64;

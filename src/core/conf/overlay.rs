@@ -398,6 +398,7 @@ mod tests {
         assert_eq!(overlay.to_text(), text);
     }
 
+    // Shows: lifted-bans.
     #[test]
     fn lifts_are_counted_until_a_reset_and_never_twice_the_same() {
         let text = "lifts 1 65534\nlifts 2 9 17\nlifts 3 4 17\n";
@@ -424,6 +425,7 @@ mod tests {
         assert_eq!(conf.map.bizs[0].lifts, lifts_at(4, 17));
     }
 
+    // Shows: bans-in-the-cluster.
     #[test]
     fn a_later_lift_has_a_later_time_also_by_a_clock_that_was_set_back() {
         let mut overlay = Overlay::default();

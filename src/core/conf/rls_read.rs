@@ -312,6 +312,7 @@ mod tests {
         }
     }
 
+    // Shows: envoy-import.
     #[test]
     fn keys_of_several_values_escape_what_stands_between_them() {
         let entries = entries("a b c").expect("understood");

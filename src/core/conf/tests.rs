@@ -213,6 +213,7 @@ fn everything_is_taken() {
     assert_eq!(conf.map.find_biz("b"), Some(1));
 }
 
+// Shows: faulty-configuration.
 #[test]
 fn all_faults_of_both_files_at_once() {
     let srv =
@@ -311,6 +312,7 @@ proptest! {
         let _ = Conf::parse("s", &bytes, "m", &bytes);
     }
 
+    // Shows: faulty-configuration.
     #[test]
     fn no_markup_panics(
         pieces in proptest::collection::vec(

@@ -184,6 +184,7 @@ fn step_of(key_nodes: u64) -> u64 {
 mod tests {
     use super::*;
 
+    // Shows: fresh-records.
     #[test]
     fn of_large_groups_a_bounded_part_is_read() {
         for key_nodes in [1, KEY_NODES_MOST, KEY_NODES_MOST + 1, 1 << 20, u64::from(u32::MAX)] {

@@ -271,6 +271,7 @@ fn verified(reader: &Reader) -> LiveReport {
     reader.groups().next().unwrap().1.unwrap().verify(&reader.pass())
 }
 
+// Shows: inspection.
 #[test]
 fn where_nobody_is_attached_nobody_is_in_a_transaction() {
     let world = used();
@@ -340,6 +341,7 @@ fn a_semaphore_that_names_who_does_not_hold_it_is_found() {
     assert_eq!(verified(&reader).orphans, []);
 }
 
+// Shows: inspection.
 #[test]
 fn a_live_group_that_is_scribbled_over_all_the_time_is_looked_through_in_bounded_time() {
     let map = MAP.replace("key-nodes=\"8\"", "key-nodes=\"300\"");

@@ -268,6 +268,7 @@ proptest! {
         prop_assert_eq!(kept, whole.to_string());
     }
 
+    // Shows: bad-input.
     #[test]
     fn no_text_makes_an_encoder_panic(text in "\\PC{0,80}|[0-9.:a-f\\[\\]%]{0,45}") {
         for key_type in [KeyType::String, KeyType::Digest, KeyType::Integer, IP64] {

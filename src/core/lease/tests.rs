@@ -371,6 +371,7 @@ fn what_was_given_back_is_not_claimed_and_the_sum_stays_as_it_is_known() {
     assert_eq!(holding.repeat_told(NOW_MS + 330), take);
 }
 
+// Shows: shared-sums.
 #[test]
 fn what_was_used_while_a_message_was_in_flight_counts_on_in_a_window_that_overlaps() {
     for (base, used) in [(10 + 2, 10 + 3 + 2), (2, 2)] {

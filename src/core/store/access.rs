@@ -214,6 +214,7 @@ mod tests {
         fs::metadata(path).unwrap().mode() & 0o7777
     }
 
+    // Shows: other-users-attach.
     #[test]
     fn a_plain_file_gets_its_mode_and_no_link_is_followed() {
         let dir = tempfile::tempdir().unwrap();
@@ -234,6 +235,7 @@ mod tests {
         assert_eq!(mode(&file), 0o600);
     }
 
+    // Shows: other-users-attach.
     #[test]
     fn a_directory_gets_the_right_to_enter_and_no_other() {
         let dir = tempfile::tempdir().unwrap();

@@ -302,6 +302,7 @@ pub(crate) fn expect<T: PartialEq + std::fmt::Display>(
 mod tests {
     use super::*;
 
+    // Shows: unopenable-group.
     #[test]
     fn what_this_process_lacks_is_transient_and_what_the_files_lack_costs_their_group() {
         let error = |code: Errno| {

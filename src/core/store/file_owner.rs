@@ -49,6 +49,7 @@ mod tests {
     use super::*;
     use crate::store::Runtime;
 
+    // Shows: readers-stop-nothing.
     #[test]
     fn nothing_else_is_closed_to_readers_in_the_place_of_a_file_of_locks() {
         let dir = tempfile::tempdir().unwrap();
@@ -63,6 +64,7 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o644);
     }
 
+    // Shows: readers-stop-nothing.
     #[test]
     fn who_may_not_write_a_file_of_locks_may_not_read_it() {
         let modes = [0o600, 0o640, 0o644, 0o660, 0o664, 0o666];

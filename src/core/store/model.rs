@@ -342,6 +342,7 @@ fn a_panic_in_the_middle_of_the_writing_is_undone() {
     world.slot(0).for_each_group(|group| panic!("{group} is announced still"));
 }
 
+// Shows: deaths-lose-nothing.
 #[test]
 fn one_key_node_death_at_every_step() {
     for stores in 0..=all_stores(&[0]) {
@@ -349,6 +350,7 @@ fn one_key_node_death_at_every_step() {
     }
 }
 
+// Shows: deaths-lose-nothing.
 #[test]
 fn two_key_nodes_death_at_every_step() {
     for stores in 0..=all_stores(&[0, 1]) {
@@ -356,6 +358,7 @@ fn two_key_nodes_death_at_every_step() {
     }
 }
 
+// Shows: deaths-lose-nothing.
 #[test]
 fn two_recoverers_at_once() {
     for stores in 0..all_stores(&[0]) {
@@ -378,6 +381,7 @@ fn two_recoverers_at_once() {
 }
 
 /// A recoverer that dies at any of its stores leaves enough for the next one.
+// Shows: deaths-lose-nothing.
 #[test]
 fn a_recoverer_that_dies_is_followed() {
     for stores in 0..all_stores(&[0]) {
@@ -424,6 +428,7 @@ fn free(world: &World, key_node: u32) {
     }
 }
 
+// Shows: stalls-are-bounded.
 #[test]
 fn nobody_frees_what_a_living_owner_holds() {
     for is_scribbled in [false, true] {
@@ -540,6 +545,7 @@ fn moves(world: &Arc<World>, looks: Looks) -> bool {
     counts == [0, 3]
 }
 
+// Shows: growth.
 #[test]
 fn a_use_beside_the_publication_of_a_move_is_counted_once() {
     explore(|| assert!(moves(&Arc::new(World::new()), Looks::InBoth)));

@@ -234,6 +234,7 @@ mod tests {
         assert_eq!(semaphore.word(), 0);
     }
 
+    // Shows: exactly-m.
     #[test]
     fn threads_take_turns() {
         let word = AtomicU32::new(0);

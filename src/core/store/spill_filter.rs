@@ -72,6 +72,7 @@ fn bit(tag: u8) -> u32 {
 mod tests {
     use super::*;
 
+    // Shows: spill.
     #[test]
     fn what_was_added_is_known_for_a_whole_period() {
         let word = AtomicU32::new(0);

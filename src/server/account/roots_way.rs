@@ -78,6 +78,7 @@ mod tests {
 
     use super::*;
 
+    // Shows: roots-way.
     #[test]
     fn a_way_with_a_directory_of_another_user_is_not_roots_alone() {
         if !frs::testing::is_root() {

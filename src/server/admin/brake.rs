@@ -107,6 +107,7 @@ mod tests {
         (0..tries).filter(&mut look).count()
     }
 
+    // Shows: permissions.
     #[test]
     fn after_ten_wrong_tokens_an_address_waits_twice_as_long_each_time() {
         let (mut brake, mut now) = (Brake::default(), frs::base::clock::instant());

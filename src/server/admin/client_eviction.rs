@@ -78,6 +78,7 @@ mod tests {
         gone
     }
 
+    // Shows: slow-admin-clients.
     #[test]
     fn a_newcomer_stays_while_anyone_is_idle_or_slow() {
         use ClientState::{Busy, Idle};
@@ -85,6 +86,7 @@ mod tests {
         assert_eq!(order(&[(Busy, 2000), (Busy, 1000), (Busy, 1001)]), [1, 2, 0]);
     }
 
+    // Shows: slow-admin-clients.
     #[test]
     fn among_the_fresh_the_newcomer_goes_last() {
         let fresh: Vec<(ClientState, u64)> =

@@ -187,6 +187,7 @@ mod tests {
         }
     }
 
+    // Shows: refused-reload.
     #[test]
     fn a_refused_reload_is_a_problem_and_the_server_is_well() {
         let master = MasterHealth { pid: 7, is_there: true };

@@ -121,6 +121,7 @@ mod tests {
         assert!(unknown.document(Format::Xml, Layout::Lines).contains(" outcome=\"unknown\">"));
     }
 
+    // Shows: undo.
     #[test]
     fn only_what_was_an_edit_and_is_kept_can_be_undone() {
         for what in [What::Biz, What::Undo] {

@@ -206,6 +206,7 @@ mod tests {
         assert!(!worker.flush_failed());
     }
 
+    // Shows: flush-is-whole.
     #[test]
     fn it_writes_parts_with_pauses_and_holds_the_interval() {
         let Some(world) = World::on_disk(MAP) else { return };

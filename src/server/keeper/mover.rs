@@ -190,6 +190,7 @@ mod tests {
         conf.map.groups.clone()
     }
 
+    // Shows: growth.
     #[test]
     fn it_moves_all_nodes_in_portions_and_says_so_until_it_is_heard() {
         let mut world = World::new(&map(128));

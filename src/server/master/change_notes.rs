@@ -92,6 +92,7 @@ mod tests {
     use crate::process::change_log::{Outcome, list};
     use nix::fcntl::{Flock, FlockArg};
 
+    // Shows: change-log.
     #[test]
     fn what_waits_for_the_log_is_written_in_order_and_bounded() {
         let dir = tempfile::tempdir().unwrap();

@@ -401,6 +401,7 @@ mod tests {
         assert_eq!(lines, [first, "             map.xml:1:2: a", "             b"]);
     }
 
+    // Shows: former-files.
     #[test]
     fn lines_show_role_generation_and_who_is_dead() {
         let line = |role, generation, alive| {

@@ -193,6 +193,7 @@ mod tests {
 
     use super::*;
 
+    // Shows: readers-stop-nothing.
     #[test]
     fn only_a_directory_that_nobody_else_writes_is_served_from() {
         let dir = tempfile::tempdir().expect("a directory");

@@ -152,6 +152,7 @@ mod tests {
         Conf::parse("srv.xml", srv, "map.xml", &map).expect("sound")
     }
 
+    // Shows: derived-geometry.
     #[test]
     fn new_files_are_told_with_their_size_and_whether_there_is_room() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -163,6 +164,7 @@ mod tests {
         assert!(refusals[0].contains(" free, and the new files need "), "{refusals:?}");
     }
 
+    // Shows: checkpoint-room.
     #[test]
     fn checkpoints_that_find_no_room_are_told_of_a_new_group_and_of_one_that_grows() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -214,6 +216,7 @@ mod tests {
         moves("a start");
     }
 
+    // Shows: roots-way.
     #[test]
     fn a_directory_that_others_write_and_a_log_that_is_a_link_are_refused_as_by_a_start() {
         use std::os::unix::fs::{PermissionsExt, symlink};

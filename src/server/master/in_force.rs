@@ -176,6 +176,7 @@ mod tests {
         Conf::parse("srv.xml", &texts.srv, "map.xml", &texts.map).expect("no fault")
     }
 
+    // Shows: leases-over-reloads.
     #[test]
     fn a_generation_names_the_limits_before_it_also_those_of_a_newer_master_that_failed() {
         let owned = tempfile::tempdir().expect("a directory");

@@ -471,6 +471,7 @@ fn is_without_groups(conf: &Conf, prepared: &Prepared) -> bool {
 mod tests {
     use super::*;
 
+    // Shows: address-after-a-kill.
     #[test]
     fn after_a_kill_an_address_is_waited_for_whoever_has_a_slot() {
         let (soon, later) = (LINGERING / 2, LINGERING * 2);

@@ -72,6 +72,7 @@ fn owner_of(inode: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
+    // Shows: address-after-a-kill.
     #[test]
     fn a_listener_of_this_process_is_found() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");

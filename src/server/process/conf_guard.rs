@@ -83,6 +83,7 @@ mod tests {
         assert!(Guard::to_change(&dir.join("none")).is_err());
     }
 
+    // Shows: readers-stop-nothing.
     #[test]
     fn a_readers_lock_on_the_directory_or_the_file_stops_no_change() {
         let dir = tempfile::tempdir().unwrap();

@@ -285,6 +285,7 @@ mod tests {
         LiveLock::take(conf).expect_err("refused").to_string()
     }
 
+    // Shows: live-files.
     #[test]
     fn live_files_are_those_of_one_data_directory_whether_its_server_runs_or_not() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -313,6 +314,7 @@ mod tests {
         assert!(refused(&one).contains("two"));
     }
 
+    // Shows: live-files.
     #[test]
     fn a_data_directory_that_moves_takes_its_live_files_along_and_its_copy_does_not() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -324,6 +326,7 @@ mod tests {
         assert!(words.contains("moved") && words.contains("live/owner"), "{words}");
     }
 
+    // Shows: live-files.
     #[test]
     fn a_data_directory_is_nobody_elses_directory_of_live_files() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -339,6 +342,7 @@ mod tests {
         assert!(refused(&own).contains("whose server is running"));
     }
 
+    // Shows: live-files.
     #[test]
     fn what_is_no_name_is_named_and_what_is_empty_is_filled() {
         let dir = tempfile::tempdir().expect("a directory");

@@ -204,6 +204,7 @@ fn filter(level: LogLevel) -> Targets {
 mod tests {
     use super::*;
 
+    // Shows: hidden-characters.
     #[test]
     fn what_nobody_sees_is_shown_by_number_in_each_format() {
         let line = "{\"message\":\"\u{9B}31m \u{202E}\"}\n";

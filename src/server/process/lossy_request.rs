@@ -70,6 +70,7 @@ fn path_in(data_dir: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
+    // Shows: derived-geometry.
     #[test]
     fn a_request_is_taken_once_and_only_while_its_command_waits() {
         let dir = tempfile::tempdir().expect("a directory");

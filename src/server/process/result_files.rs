@@ -316,6 +316,7 @@ mod tests {
         assert_eq!(ReloadOutcome::from_text(&text.replace("\na\n", "\nb\n")), None);
     }
 
+    // Shows: refused-preparation.
     #[test]
     fn an_outcome_is_written_into_the_file_that_is_there() {
         let dir = tempfile::tempdir().expect("a directory");

@@ -252,6 +252,7 @@ mod tests {
         assert_eq!(decode(&[&trailer], 4), Err(Error::HeadTooLarge { max_bytes: 32 }));
     }
 
+    // Shows: bad-input.
     #[test]
     fn extensions_are_read_over() {
         for extension in [
@@ -277,6 +278,7 @@ mod tests {
         }
     }
 
+    // Shows: bad-input.
     #[test]
     fn faults() {
         for input in [

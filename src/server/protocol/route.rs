@@ -135,6 +135,7 @@ mod tests {
         }
     }
 
+    // Shows: bad-input.
     #[test]
     fn targets_that_are_none() {
         for target in [

@@ -67,6 +67,7 @@ mod tests {
         ('\u{7F}'..='\u{9F}').chain(marks.chars()).collect()
     }
 
+    // Shows: hidden-characters.
     #[test]
     fn hidden_characters_are_shown_by_number() {
         let text = "a\u{9B}é\u{202E}\u{7F}";
@@ -82,6 +83,7 @@ mod tests {
         }
     }
 
+    // Shows: hidden-characters.
     #[test]
     fn documents_say_the_same_as_before() {
         let text = all_hidden();

@@ -47,6 +47,7 @@ impl Pool {
 mod tests {
     use super::*;
 
+    // Shows: memory-bound.
     #[test]
     fn buffers_come_back_empty_unless_they_are_too_large() {
         let mut pool = Pool::default();

@@ -43,6 +43,7 @@ impl OverloadLog {
 mod tests {
     use super::*;
 
+    // Shows: idle-and-turned-away.
     #[test]
     fn all_are_told_of_in_a_line_a_second() {
         let mut log = OverloadLog::default();

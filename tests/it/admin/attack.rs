@@ -190,6 +190,7 @@ fn by_limit(plane: &Plane) -> [[u64; 2]; 2] {
     [bizs.map(of_stats), bizs.map(of_metrics)]
 }
 
+// Shows: refused-keys.
 #[test]
 fn an_attacker_is_first_in_every_view() {
     let plane = Plane::new(2);

@@ -91,6 +91,7 @@ fn what_is_there_can_be_looked_at() {
     assert!(places.is_sorted(), "{stats}");
 }
 
+// Shows: permissions.
 #[test]
 fn who_may_not_is_refused_and_named_in_the_log() {
     let plane = Plane::new(1);
@@ -157,6 +158,7 @@ fn who_may_not_is_refused_and_named_in_the_log() {
     assert!(!log.contains(TOKEN));
 }
 
+// Shows: admin-changes.
 #[test]
 fn a_business_is_put_and_removed_and_all_workers_know_at_once() {
     let plane = Plane::new(3);
@@ -224,6 +226,7 @@ fn a_business_is_put_and_removed_and_all_workers_know_at_once() {
     assert!(log.contains("request=\"DELETE /biz/b9\" status=200"), "{log}");
 }
 
+// Shows: derived-geometry.
 #[test]
 fn a_business_that_needs_longer_nodes_moves_its_group_if_it_may() {
     let plane = Plane::new(2);
@@ -251,6 +254,7 @@ fn a_business_that_needs_longer_nodes_moves_its_group_if_it_may() {
     assert_eq!(plane.ask("PUT", "/biz/9?lossy=true", long).status, 400);
 }
 
+// Shows: fresh-records.
 #[test]
 fn what_begins_anew_is_told_with_its_number_and_a_put_wants_to_hear_it() {
     let plane = Plane::new(1);
@@ -292,6 +296,7 @@ fn what_begins_anew_is_told_with_its_number_and_a_put_wants_to_hear_it() {
     assert!(answer.body.contains("<note>biz three: 1 live record begins anew"), "{answer:?}");
 }
 
+// Shows: distinct-members.
 #[test]
 fn an_estimate_is_shown_with_its_standard_error() {
     let plane = Plane::new(1);
@@ -315,6 +320,7 @@ fn an_estimate_is_shown_with_its_standard_error() {
     }
 }
 
+// Shows: derived-geometry.
 #[test]
 fn while_a_group_moves_every_view_says_so_and_a_second_move_is_refused() {
     let plane = Plane::new(1);
@@ -411,6 +417,7 @@ fn a_damaged_group_keeps_no_change_out() {
     assert_eq!(plane.ask("POST", "/degrade?on=true", "").status, 200);
 }
 
+// Shows: admin-changes.
 #[test]
 fn eight_clients_at_once_lose_nothing() {
     const CLIENTS: u32 = 8;
@@ -466,6 +473,7 @@ fn eight_clients_at_once_lose_nothing() {
     assert_eq!(server.client().get("/query?biz=b100&key=k").attribute("max"), Some("6"));
 }
 
+// Shows: admin-changes.
 #[test]
 fn degraded_is_every_worker_before_it_is_answered_and_so_it_stays() {
     let plane = Plane::new(4);
@@ -510,6 +518,7 @@ fn degraded_is_every_worker_before_it_is_answered_and_so_it_stays() {
     degraded(&server, false);
 }
 
+// Shows: admin-changes.
 #[test]
 fn a_reset_under_load_forgets_what_was_and_nothing_that_comes() {
     let plane = Plane::new(3);
@@ -557,6 +566,7 @@ fn a_reset_under_load_forgets_what_was_and_nothing_that_comes() {
     assert!(node.contains(&format!("used=\"{shown}\"")), "{node}");
 }
 
+// Shows: admin-changes.
 #[test]
 fn no_epoch_comes_back_to_a_record_of_its_last_use() {
     let plane = Plane::new(1);

@@ -64,6 +64,7 @@ impl Plane {
     }
 }
 
+// Shows: change-log.
 #[test]
 fn every_change_is_in_the_log_with_its_author_and_nothing_else_is() {
     let plane = Plane::new(1);
@@ -133,6 +134,7 @@ fn every_change_is_in_the_log_with_its_author_and_nothing_else_is() {
     drop(server);
 }
 
+// Shows: change-log.
 #[test]
 fn two_hundred_changes_are_paged() {
     let plane = Plane::new(1);
@@ -156,6 +158,7 @@ fn two_hundred_changes_are_paged() {
     assert_eq!(plane.changes("").len(), 50);
 }
 
+// Shows: permissions.
 #[test]
 fn names_come_from_tokens_and_one_that_only_looks_changes_nothing() {
     let plane = Plane::new(1);
@@ -189,6 +192,7 @@ fn names_come_from_tokens_and_one_that_only_looks_changes_nothing() {
     assert!(!plane.setup.log().contains(TOKEN));
 }
 
+// Shows: permissions.
 #[test]
 fn a_token_that_only_looks_releases_no_brake() {
     let plane = Plane::new(1);
@@ -202,6 +206,7 @@ fn a_token_that_only_looks_releases_no_brake() {
     wait_until("the address waits", || (guess() == 503).then_some(()));
 }
 
+// Shows: change-log.
 #[test]
 fn over_a_unix_socket_it_is_the_user() {
     let more = "<admin listen=\"unix:admin.sock\"/>".to_owned();
@@ -227,6 +232,7 @@ fn over_a_unix_socket_it_is_the_user() {
     assert!(answer.contains(&own), "{answer}");
 }
 
+// Shows: undo.
 #[test]
 fn a_change_of_a_biz_is_taken_back() {
     let plane = Plane::new(1);
@@ -254,6 +260,7 @@ fn a_change_of_a_biz_is_taken_back() {
     assert_eq!(plane.undo_last().status, 201);
 }
 
+// Shows: undo.
 #[test]
 fn what_has_changed_since_or_is_no_biz_is_not_taken_back() {
     let plane = Plane::new(1);
@@ -282,6 +289,7 @@ fn what_has_changed_since_or_is_no_biz_is_not_taken_back() {
     assert_eq!(plane.biz_text("nine"), Some(biz(9, "nine", 2)));
 }
 
+// Shows: undo.
 #[test]
 fn an_undo_puts_the_old_text_back_or_says_why_it_does_not_apply() {
     let plane = Plane::new(1);
@@ -339,6 +347,7 @@ fn an_undo_puts_the_old_text_back_or_says_why_it_does_not_apply() {
 }
 
 /// The server dies when the change is begun, and before its outcome is in the log.
+// Shows: change-log.
 #[test]
 fn a_change_that_a_death_interrupts_is_listed_if_it_took_effect() {
     let plane = Plane::new(1);
@@ -378,6 +387,7 @@ fn a_change_that_a_death_interrupts_is_listed_if_it_took_effect() {
     assert_eq!(plane.changes("?n=1")[0]["id"], 5, "the id of a line that is cut off is not used");
 }
 
+// Shows: change-log.
 #[test]
 fn a_keeper_that_dies_in_a_change_hides_nothing_and_repeats_no_id() {
     let plane = Plane::new(1);
@@ -413,6 +423,7 @@ fn a_keeper_that_dies_in_a_change_hides_nothing_and_repeats_no_id() {
     }
 }
 
+// Shows: change-log.
 #[test]
 fn a_change_that_cannot_be_logged_is_not_made() {
     let plane = Plane::new(1);
@@ -454,6 +465,7 @@ fn ban_some(server: &Server<'_>, biz: &str) {
     client.charge(biz, "left", 1);
 }
 
+// Shows: lifted-bans.
 #[test]
 fn a_raised_limit_lifts_its_bans_and_the_counts_stay() {
     let plane = Plane::new(2);
@@ -506,6 +518,7 @@ fn a_raised_limit_lifts_its_bans_and_the_counts_stay() {
     assert_eq!(plane.changes("").len(), kinds.len());
 }
 
+// Shows: lifted-bans.
 #[test]
 fn a_record_that_is_set_below_its_limit_is_no_longer_banned() {
     let plane = Plane::new(1);
@@ -551,6 +564,7 @@ fn a_start_that_an_interrupted_change_prevents_says_where_the_text_before_it_is(
 }
 
 /// A keeper is killed as soon as it has written map.xml, before or after it has asked the master.
+// Shows: admin-changes.
 #[test]
 fn a_keeper_killed_inside_a_change_leaves_no_file_that_differs() {
     let plane = Plane::new(1);

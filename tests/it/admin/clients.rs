@@ -167,6 +167,7 @@ fn switching_off_what_srv_xml_switches_on_is_refused_and_not_said_to_be_done() {
     assert!(!degraded());
 }
 
+// Shows: admin-changes.
 #[test]
 fn a_keeper_that_is_killed_in_the_middle_of_changes_leaves_a_map_that_is_whole() {
     let plane = Plane::new(2);
@@ -236,6 +237,7 @@ fn newcomers_are_served(plane: &Plane) {
     }
 }
 
+// Shows: slow-admin-clients.
 #[test]
 fn clients_that_send_a_byte_now_and_then_keep_no_newcomer_out() {
     let plane = Plane::new(1);
@@ -264,6 +266,7 @@ fn clients_that_send_a_byte_now_and_then_keep_no_newcomer_out() {
     assert_eq!(first.answer().status, 503, "who had to go was told");
 }
 
+// Shows: slow-admin-clients.
 #[test]
 fn clients_that_say_nothing_keep_no_newcomer_out_and_hear_why_they_had_to_go() {
     let plane = Plane::new(1);
@@ -285,6 +288,7 @@ fn clients_that_say_nothing_keep_no_newcomer_out_and_hear_why_they_had_to_go() {
     });
 }
 
+// Shows: slow-admin-clients.
 #[test]
 fn clients_that_do_not_read_their_answers_keep_no_newcomer_out() {
     let plane = Plane::new(1);
@@ -308,6 +312,7 @@ fn clients_that_do_not_read_their_answers_keep_no_newcomer_out() {
     assert_eq!(on.status, 200);
 }
 
+// Shows: slow-admin-clients.
 #[test]
 fn in_a_storm_of_newcomers_who_speaks_is_served() {
     let plane = Plane::new(1);
@@ -341,6 +346,7 @@ fn in_a_storm_of_newcomers_who_speaks_is_served() {
     assert!(served >= 50, "{served} of 100");
 }
 
+// Shows: permissions.
 #[test]
 fn after_ten_wrong_tokens_an_address_waits_and_who_shows_a_right_one_here_does_not() {
     let plane = Plane::new(1);
@@ -368,6 +374,7 @@ fn after_ten_wrong_tokens_an_address_waits_and_who_shows_a_right_one_here_does_n
     assert_eq!(erase(&mut plane.client(), wrong).status, 401, "its count is cleared");
 }
 
+// Shows: permissions.
 #[test]
 fn a_flood_of_refusals_is_a_few_lines_and_none_goes_uncounted() {
     let plane = Plane::new(1);

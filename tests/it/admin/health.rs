@@ -20,6 +20,7 @@ fn health_tells_of_a_worker_that_is_not_there() {
     });
 }
 
+// Shows: refused-reload.
 #[test]
 fn a_refused_reload_is_seen_everywhere_until_the_next_one() {
     let plane = Plane::new(1);

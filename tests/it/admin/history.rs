@@ -63,6 +63,7 @@ fn counted(plane: &Plane, biz: &str) -> [u64; 2] {
     })
 }
 
+// Shows: history-of-the-server.
 #[test]
 fn nothing_of_the_history_is_lost_or_counted_twice() {
     let plane = Plane::new(2);
@@ -87,6 +88,7 @@ fn nothing_of_the_history_is_lost_or_counted_twice() {
     assert!(rows.iter().any(|row| row["biz"]["three"]["p99-us"].as_u64() > Some(0)), "{rows:?}");
 }
 
+// Shows: history-of-the-server.
 #[test]
 fn upgrades_lose_nothing_of_the_history() {
     const UPGRADES: u64 = 3;
@@ -138,6 +140,7 @@ fn write_hours(plane: &Plane) {
 /// How often it is tried to be answered before.
 const TRIES: usize = 10;
 
+// Shows: slow-admin-clients.
 #[test]
 fn a_long_history_keeps_no_other_client_waiting() {
     let plane = Plane::new(1);

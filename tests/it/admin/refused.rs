@@ -21,6 +21,7 @@ fn top(plane: &Plane, target: &str) -> Vec<Value> {
     plane.json(target)["top"]["nodes"].as_array().cloned().unwrap_or_default()
 }
 
+// Shows: refused-keys.
 #[test]
 fn refused_keys_outlive_the_workers_that_counted_them() {
     let plane = Plane::new(1);
@@ -40,6 +41,7 @@ fn refused_keys_outlive_the_workers_that_counted_them() {
     assert_eq!((&nodes[0]["refused"], &nodes[0]["error"]), (&12.into(), &0.into()));
 }
 
+// Shows: refused-keys.
 #[test]
 fn a_long_key_is_shown_whole_or_as_it_begins() {
     let plane = Plane::new(1);
@@ -74,6 +76,7 @@ fn a_long_key_is_shown_whole_or_as_it_begins() {
     assert!(said.contains(&format!("\"{}\"… digest:", "t".repeat(39))), "{said}");
 }
 
+// Shows: refused-keys, refusal-sample.
 #[test]
 fn a_sample_of_refusals_is_logged() {
     let plane = Plane::new(1);
@@ -120,6 +123,7 @@ fn a_sample_of_refusals_is_logged() {
     assert_eq!(count("more items were refused left_out=9"), 1, "{}", plane.setup.log());
 }
 
+// Shows: refusal-sample.
 #[test]
 fn those_that_were_left_out_are_told_of_when_the_load_stops_and_when_the_worker_does() {
     let plane = Plane::new(1);

@@ -256,6 +256,7 @@ fn kill_one(servers: &[Server<'_>], random: &mut Random) -> bool {
     !found.is_empty() && kill(found[random.below(found.len())], Signal::SIGKILL).is_ok()
 }
 
+// Shows: exactly-m-on-machines.
 #[test]
 fn requests_are_charged_whole_while_workers_and_couriers_are_killed() {
     const MAX: u64 = 400;

@@ -104,6 +104,7 @@ impl Stage<'_> {
     }
 }
 
+// Shows: exactly-m-on-machines.
 #[test]
 fn faults_of_all_kinds_cost_nothing() {
     let Some(nodes) = Nodes::start() else { return };

@@ -31,6 +31,7 @@ fn ahead_ms(host: SocketAddr, biz: usize) -> u64 {
     (2 * DAY_MS - now_ms() % DAY_MS - reset_ms) % DAY_MS
 }
 
+// Shows: exactly-m-on-machines.
 #[test]
 fn hosts_with_clocks_an_hour_wrong_admit_exactly_the_maximum() {
     let Some(faketime) = faketime() else {

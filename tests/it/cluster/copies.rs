@@ -106,6 +106,7 @@ fn expect_nothing_twice(copy: fn(Server<'_>) -> Copy, end: fn(Server<'_>)) {
     drop(server);
 }
 
+// Shows: older-copies.
 #[test]
 fn a_copy_of_a_stopped_host_spends_nothing_twice() {
     expect_nothing_twice(
@@ -118,6 +119,7 @@ fn a_copy_of_a_stopped_host_spends_nothing_twice() {
     );
 }
 
+// Shows: older-copies.
 #[test]
 fn nor_does_one_of_a_host_that_ran() {
     expect_nothing_twice(
@@ -130,6 +132,7 @@ fn nor_does_one_of_a_host_that_ran() {
     );
 }
 
+// Shows: older-copies.
 #[test]
 fn the_newest_directory_keeps_what_it_holds_over_any_end() {
     let Some((_nodes, hosts)) = started() else { return };
@@ -150,6 +153,7 @@ fn the_newest_directory_keeps_what_it_holds_over_any_end() {
 }
 
 /// A start that the cluster has not heard of yet spends no lease, and loses none.
+// Shows: older-copies.
 #[test]
 fn a_host_that_starts_cut_off_waits_with_its_leases() {
     let Some((nodes, hosts)) = started() else { return };
@@ -172,6 +176,7 @@ fn a_host_that_starts_cut_off_waits_with_its_leases() {
 }
 
 /// The cluster does not hear of the machine any more, so nothing tells a copy from what was copied.
+// Shows: older-copies.
 #[test]
 fn a_copy_made_in_an_outage_is_over_by_the_rest_of_its_lease_at_most() {
     let Some((nodes, hosts)) = started() else { return };
@@ -212,6 +217,7 @@ fn a_copy_made_in_an_outage_is_over_by_the_rest_of_its_lease_at_most() {
     drop(server);
 }
 
+// Shows: older-copies.
 #[test]
 fn a_cluster_that_is_emptied_while_a_host_is_stopped_voids_its_leases() {
     let Some((nodes, hosts)) = started() else { return };
@@ -229,6 +235,7 @@ fn a_cluster_that_is_emptied_while_a_host_is_stopped_voids_its_leases() {
 }
 
 /// What it holds it may not spend, and what it allows itself it does not add to that.
+// Shows: older-copies.
 #[test]
 fn a_host_that_starts_cut_off_allows_itself_its_share_and_no_more() {
     const SHARE: u64 = MAX / 3;

@@ -235,6 +235,7 @@ fn killed(roles: &[&str], kills: usize) {
     drop(killer);
 }
 
+// Shows: exactly-m-on-machines, cluster-faults.
 #[test]
 fn nothing_is_over_and_nothing_missing_where_processes_are_killed_all_the_time() {
     killed(&["worker", "keeper", "courier", "program", "master"], 60);
@@ -245,6 +246,7 @@ fn couriers_are_killed_and_every_lease_is_found_again() {
     killed(&["courier"], 40);
 }
 
+// Shows: cluster-faults.
 #[test]
 fn a_host_whose_directory_is_deleted_costs_at_most_what_it_held() {
     const MAX: u64 = 10_000;

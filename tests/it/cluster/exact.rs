@@ -202,11 +202,13 @@ fn holds_with(share: &'static str, routing: Routing) {
     drop(servers);
 }
 
+// Shows: exactly-m-on-machines.
 #[test]
 fn exactly_the_maximum_of_every_policy_wherever_keys_are_asked() {
     holds(Routing::None);
 }
 
+// Shows: exactly-m-on-machines.
 #[test]
 fn exactly_the_maximum_of_every_policy_where_keys_are_routed() {
     holds(Routing::ByKey);
@@ -255,6 +257,7 @@ fn ten_thousand(routing: Routing) {
     drop(servers);
 }
 
+// Shows: exactly-m-on-machines.
 #[test]
 fn ten_thousand_of_ten_thousand_wherever_keys_are_asked() {
     ten_thousand(Routing::None);

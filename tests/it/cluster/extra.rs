@@ -12,6 +12,7 @@ use crate::common::{Client, wait_until};
 /// A round over all nodes finds such uses too, after a quarter of a minute at most.
 const AT_ONCE: Duration = Duration::from_secs(4);
 
+// Shows: uses-without-a-lease.
 #[test]
 fn forced_uses_without_a_lease_are_told_at_once() {
     let Some(nodes) = Nodes::start() else { return };
@@ -51,6 +52,7 @@ const FIVE: [&str; 6] = [
     "policy=\"token\" rate=\"1/h\" burst=\"5\"",
 ];
 
+// Shows: returns-between-machines.
 #[test]
 fn what_one_machine_gives_back_another_one_uses_at_once() {
     let Some(nodes) = Nodes::start() else { return };
@@ -89,6 +91,7 @@ fn what_one_machine_gives_back_another_one_uses_at_once() {
     println!("another machine has it after {longest:?} at most");
 }
 
+// Shows: returns-between-machines.
 #[test]
 fn a_machine_that_has_used_nothing_gives_back_what_another_one_has_used() {
     let Some(nodes) = Nodes::start() else { return };

@@ -85,6 +85,7 @@ fn failed_over(has_all: bool) -> Option<([u64; 2], u64)> {
     Some((figures("a machine and a master lost", &history, MAX, bound), bound))
 }
 
+// Shows: cluster-faults.
 #[test]
 fn where_no_machine_can_claim_a_failover_is_over_by_the_grants_that_are_lost_at_most() {
     let Some(([over, under], bound)) = failed_over(false) else { return };
@@ -93,6 +94,7 @@ fn where_no_machine_can_claim_a_failover_is_over_by_the_grants_that_are_lost_at_
     assert_eq!(under, 0);
 }
 
+// Shows: cluster-faults.
 #[test]
 fn where_the_replica_has_everything_a_failover_costs_nothing() {
     let Some((figures, bound)) = failed_over(true) else { return };

@@ -79,6 +79,7 @@ fn a_slot_that_has_moved_is_followed() {
 }
 
 /// The last part of a move without what comes before it: the ledgers are gone.
+// Shows: late-answers-and-moved-slots.
 #[test]
 fn a_slot_that_is_given_to_another_master_is_learnt() {
     let Some(nodes) = Nodes::start() else { return };
@@ -99,6 +100,7 @@ fn a_slot_that_is_given_to_another_master_is_learnt() {
 }
 
 /// Nobody has asked for anything there, and hosts have met it: it begins to learn with the others.
+// Shows: late-answers-and-moved-slots.
 #[test]
 fn all_slots_of_a_master_learn_at_once() {
     let Some(nodes) = Nodes::start() else { return };
@@ -247,6 +249,7 @@ fn a_broken_connection_alone_is_no_new_master() {
     assert_eq!(host.new_masters(), []);
 }
 
+// Shows: late-answers-and-moved-slots.
 #[test]
 fn an_answer_that_is_late_is_lost_and_breaks_no_connection() {
     let Some(nodes) = Nodes::start() else { return };

@@ -42,6 +42,7 @@ fn answered(host: &mut Host, ask: impl Fn(&mut Host) -> u64) -> Result<Reply, Lo
     })
 }
 
+// Shows: seen-of-a-cluster.
 #[test]
 fn each_result_of_a_message_is_counted() {
     let Some(mut nodes) = Nodes::masters_alone() else { return };
@@ -159,6 +160,7 @@ const FUNCTIONS: [&str; 19] = [
     "total",
 ];
 
+// Shows: seen-of-a-cluster.
 #[test]
 fn every_function_that_the_courier_calls_is_counted() {
     let Some(nodes) = Nodes::start() else { return };
@@ -239,6 +241,7 @@ fn lease_of(document: &str, pointer: &str) -> Value {
     json.pointer(pointer).unwrap_or_else(|| panic!("{pointer}: {document}")).clone()
 }
 
+// Shows: seen-of-a-cluster.
 #[test]
 fn a_lease_is_shown_with_its_figures() {
     let Some(nodes) = Nodes::start() else { return };
@@ -306,6 +309,7 @@ fn a_lease_is_shown_with_its_figures() {
     assert!(shown.iter().any(|word| word.starts_with("void: ")), "{shown:?}");
 }
 
+// Shows: figures-of-the-living.
 #[test]
 fn a_dead_master_is_shown_until_a_replica_has_followed_it() {
     let Some(mut nodes) = Nodes::start() else { return };
@@ -333,6 +337,7 @@ fn a_dead_master_is_shown_until_a_replica_has_followed_it() {
     wait_for("the dead one is a replica", [MASTERS, 1, 2]);
 }
 
+// Shows: seen-of-a-cluster.
 #[test]
 fn a_record_that_is_erased_frees_no_uses_in_the_ledger() {
     let Some(nodes) = Nodes::start() else { return };

@@ -8,6 +8,7 @@ use super::nodes::Nodes;
 
 const HOSTS: u64 = 2;
 
+// Shows: on-miss-admit.
 #[test]
 fn where_answers_are_late_a_machine_admits_its_largest_lease_beyond_the_maximum() {
     let Some(nodes) = Nodes::masters_alone() else { return };

@@ -62,6 +62,7 @@ fn expect_nothing_over(
     drop(servers);
 }
 
+// Shows: cluster-faults.
 #[test]
 fn the_learning_lasts_until_thousands_of_leases_are_claimed() {
     let Some(nodes) = Nodes::start() else { return };
@@ -86,6 +87,7 @@ const UNEQUAL: &str = r#"<map>
   </biz>
 </map>"#;
 
+// Shows: late-answers-and-moved-slots.
 #[test]
 fn the_largest_leases_are_claimed_first() {
     const FEW: usize = 30;
@@ -131,6 +133,7 @@ fn the_largest_leases_are_claimed_first() {
 const COUNTED_MS: u64 = 8_000;
 const IN_WINDOW: u64 = 100;
 
+// Shows: late-answers-and-moved-slots.
 #[test]
 fn the_window_before_is_claimed_by_hosts_that_have_asked_in_this_one() {
     let Some(nodes) = Nodes::start() else { return };
@@ -173,6 +176,7 @@ fn the_window_before_is_claimed_by_hosts_that_have_asked_in_this_one() {
     drop(servers);
 }
 
+// Shows: cluster-faults.
 #[test]
 fn a_master_that_comes_back_empty_learns_from_when_it_serves() {
     let Some(nodes) = Nodes::masters_alone() else { return };
@@ -182,6 +186,7 @@ fn a_master_that_comes_back_empty_learns_from_when_it_serves() {
     });
 }
 
+// Shows: cluster-faults.
 #[test]
 fn the_slots_of_a_dead_master_are_learnt_by_who_gets_them() {
     let Some(nodes) = Nodes::masters_alone() else { return };

@@ -32,6 +32,7 @@ fn allowance(nodes: &Nodes, row: &[u8]) -> u64 {
     u64::from_be_bytes(words[1])
 }
 
+// Shows: cluster-faults.
 #[test]
 fn of_a_total_what_a_lost_machine_had_not_spent_is_missing_until_a_reset() {
     let Some(nodes) = Nodes::start() else { return };
@@ -62,6 +63,7 @@ fn of_a_total_what_a_lost_machine_had_not_spent_is_missing_until_a_reset() {
     drop(servers);
 }
 
+// Shows: cluster-faults.
 #[test]
 fn where_every_use_asks_a_lost_machine_takes_what_it_had_just_asked_for_at_most() {
     let Some((nodes, hosts)) = started("exact") else { return };
@@ -81,6 +83,7 @@ fn where_every_use_asks_a_lost_machine_takes_what_it_had_just_asked_for_at_most(
     drop(servers);
 }
 
+// Shows: cluster-faults.
 #[test]
 fn what_a_machine_that_leaves_has_not_spent_goes_back_and_is_admitted_by_the_others() {
     let Some((nodes, hosts)) = started("cluster") else { return };

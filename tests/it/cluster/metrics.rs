@@ -54,6 +54,7 @@ fn number_again(nodes: &Nodes) {
     let _: u64 = nodes.ask(master, cmd("HSET").arg(&ledger).arg(&name).arg(&row));
 }
 
+// Shows: seen-of-a-cluster.
 #[test]
 fn a_machine_that_runs_twice_is_counted_and_spends_no_more_than_the_maximum() {
     const MAX: u64 = 100;
@@ -80,6 +81,7 @@ fn a_machine_that_runs_twice_is_counted_and_spends_no_more_than_the_maximum() {
     assert_eq!(told(&plane, STALE), stale);
 }
 
+// Shows: seen-of-a-cluster.
 #[test]
 fn uses_beyond_the_maximum_are_counted_where_they_were_made() {
     const MAX: u64 = 20;
@@ -111,6 +113,7 @@ fn lease(client: &mut Client, key: &str) -> Option<[u64; 2]> {
     (lease["in-flight"] == false).then(|| [number("allowance"), number("used")])
 }
 
+// Shows: seen-of-a-cluster.
 #[test]
 fn uses_in_hand_are_those_of_the_leases_and_beyond_them_those_not_told() {
     let Some(nodes) = masters() else { return };
@@ -139,6 +142,7 @@ fn uses_in_hand_are_those_of_the_leases_and_beyond_them_those_not_told() {
     wait_until("all is told", || (in_hand("unreported") == 0).then_some(()));
 }
 
+// Shows: seen-of-a-cluster.
 #[test]
 fn machines_with_different_maxima_are_counted_where_the_larger_one_is() {
     let Some(nodes) = masters() else { return };

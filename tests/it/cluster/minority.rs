@@ -115,6 +115,7 @@ fn parted(cluster: &str) -> Option<(History, Parted)> {
     Some((histories.remove(0), seen.expect("the wall stood")))
 }
 
+// Shows: cluster-faults.
 #[test]
 fn an_old_master_in_a_minority_is_over_by_what_it_granted_there_at_most() {
     let Some((history, seen)) = parted("learn=\"1s\"") else { return };
@@ -125,6 +126,7 @@ fn an_old_master_in_a_minority_is_over_by_what_it_granted_there_at_most() {
     assert_eq!(under, 0);
 }
 
+// Shows: leases-admit-max, cluster-faults.
 #[test]
 fn where_all_replicas_must_acknowledge_an_old_master_in_a_minority_is_never_over() {
     let Some((history, seen)) = parted("learn=\"1s\" timeout=\"100ms\" wait-replicas=\"1\"") else {

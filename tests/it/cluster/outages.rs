@@ -98,6 +98,7 @@ pub fn granted(connection: &mut Connection, ledger: &str) -> u64 {
     cmd("HGET").arg(ledger).arg("u").query(connection).expect("a ledger")
 }
 
+// Shows: exactly-m-on-machines, cluster-faults.
 #[test]
 fn a_killed_master_whose_replica_is_behind_costs_nothing_where_holders_claim() {
     let Some(mut nodes) = Nodes::start() else { return };
@@ -126,6 +127,7 @@ fn a_killed_master_whose_replica_is_behind_costs_nothing_where_holders_claim() {
     assert!(u128::from(pause_ms) <= failover.as_millis() + 3_000 + u128::from(SLACK_MS));
 }
 
+// Shows: cluster-faults.
 #[test]
 fn an_emptied_cluster_costs_nothing_where_holders_claim() {
     let Some(mut nodes) = Nodes::start() else { return };
@@ -156,6 +158,7 @@ fn a_slot_moves_to_another_master_under_load() {
     assert_eq!([over, under], [0, 0]);
 }
 
+// Shows: cluster-faults.
 #[test]
 fn masters_that_hand_over_under_load_cost_nothing() {
     let Some(mut nodes) = Nodes::start() else { return };
@@ -186,6 +189,7 @@ fn has_library(nodes: &Nodes, i: usize, name: &str) -> bool {
     !found.is_empty()
 }
 
+// Shows: cluster-faults.
 #[test]
 fn a_library_that_is_deleted_is_loaded_again_beside_those_of_other_versions() {
     let Some(mut nodes) = Nodes::start() else { return };
@@ -213,6 +217,7 @@ fn a_library_that_is_deleted_is_loaded_again_beside_those_of_other_versions() {
     assert_eq!([over, under], [0, 0]);
 }
 
+// Shows: cluster-faults.
 #[test]
 fn a_library_that_finds_no_memory_is_named_and_loaded_when_there_is_some() {
     let Some(nodes) = Nodes::start() else { return };
@@ -281,6 +286,7 @@ fn cut_off_hosts(nodes: &Nodes) -> Hosts {
     Hosts::new(HOSTS as usize, &nodes.seeds(), "learn=\"500ms\"", &map(&shared))
 }
 
+// Shows: exactly-m-on-machines, cluster-faults.
 #[test]
 fn a_stopped_cluster_costs_what_on_down_says_for_each_host() {
     let Some(nodes) = Nodes::start() else { return };
@@ -294,6 +300,7 @@ fn a_stopped_cluster_costs_what_on_down_says_for_each_host() {
     check_cut_off("cluster stopped for 10 s", &histories, HOSTS);
 }
 
+// Shows: exactly-m-on-machines, cluster-faults.
 #[test]
 fn a_host_that_is_cut_off_costs_what_on_down_says_for_one_host() {
     let Some(nodes) = Nodes::start() else { return };

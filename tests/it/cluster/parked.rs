@@ -118,26 +118,31 @@ fn is_over(server: &mut Server<'_>) -> bool {
     server.ended().is_some() && master(server.setup).is_none_or(|pid| !is_alive(pid))
 }
 
+// Shows: parked-requests.
 #[test]
 fn requests_wait_through_a_reload() {
     meanwhile(reload);
 }
 
+// Shows: parked-requests.
 #[test]
 fn requests_wait_while_a_new_binary_takes_over() {
     meanwhile(upgrade);
 }
 
+// Shows: parked-requests.
 #[test]
 fn requests_wait_while_their_server_ends() {
     meanwhile(drain);
 }
 
+// Shows: parked-requests.
 #[test]
 fn requests_wait_while_a_worker_is_killed() {
     meanwhile(kill_worker);
 }
 
+// Shows: parked-requests.
 #[test]
 fn requests_wait_while_the_courier_is_killed() {
     meanwhile(kill_courier);
@@ -181,6 +186,7 @@ fn in_time<T>(
     in_time.then_some(seen)
 }
 
+// Shows: parked-requests.
 #[test]
 fn one_more_than_may_wait_is_busy_and_the_others_are_answered() {
     const MOST: u64 = 5;
@@ -218,6 +224,7 @@ fn post(biz: &str, key: &str) -> String {
     format!("POST /update HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n{body}")
 }
 
+// Shows: parked-requests.
 #[test]
 fn what_is_sent_behind_a_request_that_waits_is_answered_in_order() {
     let Some(nodes) = nodes() else { return };

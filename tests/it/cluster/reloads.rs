@@ -59,6 +59,7 @@ fn reload(setup: &Setup, map: &str) {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }
 
+// Shows: leases-over-reloads.
 #[test]
 fn a_limit_that_comes_and_goes_costs_its_neighbour_no_lease() {
     let Some(nodes) = nodes() else { return };
@@ -80,6 +81,7 @@ fn a_limit_that_comes_and_goes_costs_its_neighbour_no_lease() {
     assert_eq!(before + spend_all(&hosts.addresses()), MAX, "what no host has spent is not lost");
 }
 
+// Shows: leases-over-reloads.
 #[test]
 fn a_limit_that_makes_the_group_move_costs_its_neighbour_no_lease() {
     let Some(nodes) = nodes() else { return };
@@ -105,6 +107,7 @@ fn a_limit_that_makes_the_group_move_costs_its_neighbour_no_lease() {
     assert_eq!(before + spend_all(&hosts.addresses()), MAX, "what no host has spent is not lost");
 }
 
+// Shows: growth.
 #[test]
 fn a_group_that_grows_under_load_loses_no_lease_though_its_server_is_killed() {
     const MAX: u64 = 25_000;
@@ -134,6 +137,7 @@ fn a_group_that_grows_under_load_loses_no_lease_though_its_server_is_killed() {
     check_ending(&nodes, &histories, &[MAX]);
 }
 
+// Shows: older-copies.
 #[test]
 fn an_older_copy_of_a_group_file_spends_nothing_twice() {
     let Some(nodes) = nodes() else { return };
@@ -162,6 +166,7 @@ fn an_older_copy_of_a_group_file_spends_nothing_twice() {
     server.signal(Signal::SIGTERM);
 }
 
+// Shows: leases-over-reloads.
 #[test]
 fn a_limit_with_another_number_spends_nothing_of_its_ledger_before() {
     let Some(nodes) = nodes() else { return };
@@ -178,6 +183,7 @@ fn a_limit_with_another_number_spends_nothing_of_its_ledger_before() {
     assert_eq!(spend_all(&[one.address]), 0, "uses of the first limit's ledger");
 }
 
+// Shows: leases-over-reloads.
 #[test]
 fn a_start_with_other_limits_finds_the_leases_of_before() {
     let Some(nodes) = nodes() else { return };

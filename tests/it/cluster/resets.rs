@@ -85,6 +85,7 @@ fn granted(nodes: &Nodes, biz: u32, epoch: u64) -> Vec<u64> {
     (0..3).flat_map(of).collect()
 }
 
+// Shows: shared-resets.
 #[test]
 fn the_other_machine_follows_a_reset_while_clients_use_both() {
     const MAX: u64 = 3000;
@@ -128,6 +129,7 @@ fn the_other_machine_follows_a_reset_while_clients_use_both() {
     assert!(granted(&nodes, 2002, 1).is_empty());
 }
 
+// Shows: shared-resets.
 #[test]
 fn a_machine_that_was_away_follows_and_two_resets_at_once_end_as_one_number() {
     const MAX: u64 = 120;
@@ -189,6 +191,7 @@ fn a_machine_that_was_away_follows_and_two_resets_at_once_end_as_one_number() {
     assert_eq!(spend(&[0, 1, 2]), MAX, "after the storm");
 }
 
+// Shows: shared-resets.
 #[test]
 fn three_hundred_resets_in_a_row_revive_nothing() {
     const MAX: u64 = 50;
@@ -249,6 +252,7 @@ fn three_hundred_resets_in_a_row_revive_nothing() {
     assert_eq!(granted(&nodes, 2001, 557), [MAX]);
 }
 
+// Shows: shared-resets.
 #[test]
 fn what_is_no_epoch_is_named_once_and_not_followed() {
     let Some(nodes) = Nodes::start() else { return };
@@ -287,6 +291,7 @@ fn what_is_no_epoch_is_named_once_and_not_followed() {
     }
 }
 
+// Shows: shared-resets.
 #[test]
 fn a_machine_that_does_not_reach_the_cluster_resets_itself_and_tells_of_it_later() {
     const MAX: u64 = 60;

@@ -99,6 +99,7 @@ fn expect_exact(uses: &[Uses]) {
     }
 }
 
+// Shows: spill.
 #[test]
 fn a_group_too_small_by_half_forgets_no_key() {
     let Some(nodes) = Nodes::start() else { return };
@@ -121,6 +122,7 @@ fn a_group_too_small_by_half_forgets_no_key() {
     }
 }
 
+// Shows: spill.
 #[test]
 fn nor_where_workers_and_couriers_are_killed_meanwhile() {
     let Some(nodes) = Nodes::start() else { return };
@@ -141,6 +143,7 @@ fn nor_where_workers_and_couriers_are_killed_meanwhile() {
     expect_exact(&uses);
 }
 
+// Shows: spill.
 #[test]
 fn nor_where_the_cluster_keeps_a_copy_of_each_as_well() {
     let Some(nodes) = Nodes::start() else { return };
@@ -149,6 +152,7 @@ fn nor_where_the_cluster_keeps_a_copy_of_each_as_well() {
     expect_exact(&use_up(&hosts.setups[0], || {}));
 }
 
+// Shows: spill.
 #[test]
 fn while_the_cluster_stands_still_what_it_has_is_busy_and_comes_back() {
     let Some(nodes) = Nodes::start() else { return };

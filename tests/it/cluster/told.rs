@@ -45,6 +45,7 @@ fn used(client: &mut Client, biz: &str) -> Vec<u64> {
     query(client, biz).limits.iter().filter_map(|limit| limit.number("used")).collect()
 }
 
+// Shows: shared-sums.
 #[test]
 fn all_hosts_come_to_know_the_sum_though_couriers_are_killed() {
     let Some(nodes) = Nodes::start() else { return };
@@ -130,6 +131,7 @@ fn wait_until_or(most: Duration, mut holds: impl FnMut() -> bool) -> bool {
     true
 }
 
+// Shows: shared-sums.
 #[test]
 fn nothing_waits_while_the_cluster_is_stopped_and_the_sum_comes_after_it() {
     const EACH: u64 = 200;
@@ -179,6 +181,7 @@ fn wait_for_sum(clients: &mut [Client], sum: u64) {
     assert!(is_known, "{sum} were used, hosts know {known:?}");
 }
 
+// Shows: shared-sums.
 #[test]
 fn sums_of_what_refuses_nothing_outlive_a_cluster_that_is_emptied() {
     let Some(nodes) = Nodes::start() else { return };
@@ -203,6 +206,7 @@ fn sums_of_what_refuses_nothing_outlive_a_cluster_that_is_emptied() {
     assert_eq!(of_limits, 3 * (sum + 3), "the ledgers of three limits have all of it again");
 }
 
+// Shows: shared-sums.
 #[test]
 fn a_lost_machine_takes_no_more_of_a_sum_than_it_had_not_told() {
     const TOLD: u64 = 60;

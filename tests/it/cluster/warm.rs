@@ -139,16 +139,19 @@ fn a_machine_is_lost(limit: &str) {
     assert!(carried >= 1000, "{carried}");
 }
 
+// Shows: backup.
 #[test]
 fn a_machine_lost_under_load_costs_at_most_the_uses_since_its_last_round() {
     a_machine_is_lost(&format!("policy=\"total\" max=\"{MAX}\""));
 }
 
+// Shows: backup.
 #[test]
 fn so_it_is_with_an_exact_log() {
     a_machine_is_lost(&format!("policy=\"sliding\" interval=\"1h\" max=\"{MAX}\""));
 }
 
+// Shows: backup.
 #[test]
 fn a_key_that_moves_takes_its_record_along_and_is_forgotten_where_it_was() {
     let Some(nodes) = Nodes::start() else { return };
@@ -170,6 +173,7 @@ fn a_key_that_moves_takes_its_record_along_and_is_forgotten_where_it_was() {
     assert_eq!([0; 4].map(|_| charge(&mut here)), [200, 200, 200, 429]);
 }
 
+// Shows: bans-in-the-cluster.
 #[test]
 fn a_ban_goes_to_a_machine_with_other_lifts_and_not_past_a_later_one() {
     let Some(nodes) = Nodes::start() else { return };
@@ -227,6 +231,7 @@ fn the_cluster_loses(lose: impl FnOnce(&mut Nodes, &Hosts)) {
     }
 }
 
+// Shows: backup.
 #[test]
 fn records_are_carried_again_to_a_cluster_that_has_lost_them() {
     the_cluster_loses(|nodes, hosts| {
@@ -239,6 +244,7 @@ fn records_are_carried_again_to_a_cluster_that_has_lost_them() {
     });
 }
 
+// Shows: backup.
 #[test]
 fn a_new_master_without_the_last_writes_has_them_after_a_round() {
     the_cluster_loses(|nodes, hosts| {
@@ -254,6 +260,7 @@ fn a_new_master_without_the_last_writes_has_them_after_a_round() {
     });
 }
 
+// Shows: backup.
 #[test]
 fn couriers_that_are_killed_lose_no_record() {
     the_cluster_loses(|nodes, hosts| {
@@ -271,6 +278,7 @@ fn couriers_that_are_killed_lose_no_record() {
     });
 }
 
+// Shows: backup.
 #[test]
 fn while_the_cluster_is_down_keys_begin_fresh_and_go_on() {
     let Some(mut nodes) = Nodes::start() else { return };
@@ -288,6 +296,7 @@ fn while_the_cluster_is_down_keys_begin_fresh_and_go_on() {
     }
 }
 
+// Shows: backup.
 #[test]
 fn a_record_belongs_to_the_host_that_fetched_it_last() {
     let Some(nodes) = Nodes::start() else { return };

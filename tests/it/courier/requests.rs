@@ -366,6 +366,7 @@ fn a_lost_message_is_repeated_under_the_same_seq() {
     assert_eq!(play.finished, [(1, Fate::Answered)], "its deadline is over");
 }
 
+// Shows: uses-without-a-lease.
 #[test]
 fn a_want_of_nothing_tells_of_uses_without_a_lease_by_one_message_at_a_time() {
     let mut play = Play::new(MAX, Appetite::Most);
@@ -451,6 +452,7 @@ fn unheard() -> (Play, u64) {
     (play, take.seq)
 }
 
+// Shows: exactly-m-on-machines.
 #[test]
 fn what_was_granted_to_a_courier_that_died_before_it_heard_is_not_lost() {
     let (mut play, _) = unheard();
@@ -483,6 +485,7 @@ fn what_is_remembered_is_bounded() {
     assert_eq!(play.core.waiting(), 0);
 }
 
+// Shows: full-beside-leases.
 #[test]
 fn what_has_no_room_is_full_at_once_and_the_rest_of_its_request_runs_again() {
     let mut play = Play::new(MAX, Appetite::Most);
@@ -528,6 +531,7 @@ fn idle_uses_go_back_after_ten_seconds() {
     assert_eq!(play.core.figures().returns, 1);
 }
 
+// Shows: returns-between-machines.
 #[test]
 fn whoever_has_uses_in_its_log_that_were_given_back_is_called_at_once() {
     let mut play = Play::leased(1, 1);
@@ -548,6 +552,7 @@ fn whoever_has_uses_in_its_log_that_were_given_back_is_called_at_once() {
     assert_eq!((told.spent, told.back), (2, 3));
 }
 
+// Shows: returns-between-machines.
 #[test]
 fn what_leaves_a_log_is_free_in_all_limits_that_have_it() {
     let mut play = Play::leased(2, 4);

@@ -146,6 +146,7 @@ fn requests_of_several_keys_get_all_or_nothing_and_all_there_is() {
 }
 
 /// Nobody holds any back for ever: what was on its way, or is in leases of others, comes.
+// Shows: exactly-m-on-machines.
 #[test]
 fn totals_are_admitted_to_the_last_use_once_messages_arrive_again() {
     for seed in seeds(24) {
@@ -218,11 +219,13 @@ fn tell(seed: u64, kind: Kind, faults: Faults) {
     }
 }
 
+// Shows: shared-sums.
 #[test]
 fn sums_of_what_refuses_nothing_are_right_whatever_is_lost_late_doubled_or_killed() {
     seeds(30).for_each(|seed| tell(seed, kind_of(seed, 60_000), ALL_FAULTS));
 }
 
+// Shows: shared-sums.
 #[test]
 fn sums_of_what_refuses_nothing_outlive_masters_that_have_lost_writes() {
     let faults = Faults { doubled: 5, failover: 900, death: 700, ..Faults::default() };
@@ -230,6 +233,7 @@ fn sums_of_what_refuses_nothing_outlive_masters_that_have_lost_writes() {
 }
 
 /// What was used in the last second of a window, and is told after it, counts nowhere.
+// Shows: shared-sums.
 #[test]
 fn sums_of_what_refuses_nothing_have_no_use_in_two_windows() {
     for seed in seeds(12) {

@@ -44,6 +44,7 @@ fn assert_nothing_serious(browser: &mut Browser, axe: &str, what: &str) {
     }
 }
 
+// Shows: dashboard-for-all.
 #[test]
 fn axe_finds_nothing_serious() {
     let Some(program) = chromium() else { return };

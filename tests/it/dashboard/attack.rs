@@ -50,6 +50,7 @@ fn make_traffic(server: &Server<'_>, attacks: &AtomicBool, ends: &AtomicBool, se
     }
 }
 
+// Shows: dashboard-shows.
 #[test]
 fn an_attacker_is_soon_first_on_the_page() {
     let Some(program) = chromium() else { return };

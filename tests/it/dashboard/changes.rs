@@ -29,6 +29,7 @@ fn set(browser: &mut Browser, id: &str, value: &str) {
 
 const TEXT: &str = "document.getElementById('edit-text').value";
 
+// Shows: dashboard-changes.
 #[test]
 fn what_is_changed_on_the_page_is_in_force() {
     let Some(program) = chromium() else { return };
@@ -129,6 +130,7 @@ const MAP: &str = r#"<map>
 </map>
 "#;
 
+// Shows: dashboard-changes.
 #[test]
 fn the_form_changes_the_text_in_place() {
     let Some(program) = chromium() else { return };
@@ -180,6 +182,7 @@ fn the_form_changes_the_text_in_place() {
     assert_no_complaints(&mut browser);
 }
 
+// Shows: dashboard-changes.
 #[test]
 fn a_business_is_added_and_a_banned_key_goes_on() {
     let Some(program) = chromium() else { return };
@@ -256,6 +259,7 @@ fn change_max(plane: &Plane, max: u32) {
     assert!(answer.status < 300, "{answer:?}");
 }
 
+// Shows: dashboard-changes.
 #[test]
 fn what_somebody_else_changes_meanwhile_is_not_lost() {
     let Some(program) = chromium() else { return };

@@ -29,6 +29,7 @@ fn cluster(plane: &Plane) -> Value {
     plane.json("/stats")["cluster"].clone()
 }
 
+// Shows: dashboard-shows.
 #[test]
 fn the_page_shows_a_cluster_where_there_is_one() {
     let Some(program) = chromium() else { return };

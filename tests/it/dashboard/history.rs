@@ -45,6 +45,7 @@ fn oldest(browser: &mut Browser, chart: &str) -> String {
     readout(browser, chart)
 }
 
+// Shows: dashboard-shows.
 #[test]
 fn a_history_is_shown_for_each_range() {
     let Some(program) = chromium() else { return };
@@ -130,6 +131,7 @@ fn says_the_same_in_tiles_and_charts(browser: &mut Browser, server: &Server<'_>)
 
 /// A gap in the rows is one in the lines; the row after it is no spike; who is among others is not
 /// drawn as if there were nothing; and no name of a business is taken for a part of an object.
+// Shows: dashboard-shows.
 #[test]
 fn rows_with_gaps_and_others_are_told_as_they_are() {
     let Some(program) = chromium() else { return };
@@ -181,6 +183,7 @@ fn rows_with_gaps_and_others_are_told_as_they_are() {
     assert_no_complaints(&mut browser);
 }
 
+// Shows: dashboard-shows.
 #[test]
 fn who_is_refused_by_which_limit_is_shown() {
     let Some(program) = chromium() else { return };
@@ -235,6 +238,7 @@ fn who_is_refused_by_which_limit_is_shown() {
     assert_no_complaints(&mut browser);
 }
 
+// Shows: dashboard-changes.
 #[test]
 fn changes_are_listed_and_taken_back() {
     let Some(program) = chromium() else { return };
@@ -293,6 +297,7 @@ fn put_max(plane: &Plane, max: u32) {
     assert!(answer.status < 300, "{answer:?}");
 }
 
+// Shows: dashboard-changes.
 #[test]
 fn bans_are_lifted_with_a_raised_limit_and_without() {
     let Some(program) = chromium() else { return };
@@ -330,6 +335,7 @@ fn bans_are_lifted_with_a_raised_limit_and_without() {
     assert_no_complaints(&mut browser);
 }
 
+// Shows: dashboard-shows.
 #[test]
 fn what_a_server_does_not_have_is_said_and_the_rest_works() {
     let Some(program) = chromium() else { return };
@@ -364,6 +370,7 @@ fn what_a_server_does_not_have_is_said_and_the_rest_works() {
     assert_no_complaints(&mut browser);
 }
 
+// Shows: dashboard-shows.
 #[test]
 fn while_the_history_cannot_be_read_the_figures_go_on() {
     let Some(program) = chromium() else { return };
@@ -387,6 +394,7 @@ fn while_the_history_cannot_be_read_the_figures_go_on() {
     assert_no_complaints(&mut browser);
 }
 
+// Shows: dashboard-is-light.
 #[test]
 fn the_page_asks_once_a_second_while_it_is_seen_and_stays_small() {
     let Some(program) = chromium() else { return };

@@ -6,6 +6,7 @@ use super::browser::{Browser, chromium};
 use super::{assert_no_complaints, make_load, open, visit, wait_for_toast};
 use crate::common::plane::{Plane, TOKEN};
 
+// Shows: dashboard-for-all.
 #[test]
 fn all_can_be_done_by_keyboard() {
     let Some(program) = chromium() else { return };
@@ -100,6 +101,7 @@ fn retype(browser: &mut Browser, text: &str) {
     browser.type_text(text);
 }
 
+// Shows: dashboard-for-all.
 #[test]
 fn each_change_is_made_by_keyboard() {
     let Some(program) = chromium() else { return };

@@ -16,6 +16,7 @@ fn hold(browser: &mut Browser, pattern: &str) {
     browser.value(&format!("holds = /{pattern}/; 0"));
 }
 
+// Shows: dashboard-is-light.
 #[test]
 fn answers_that_come_late_hold_up_nothing_and_disturb_nothing() {
     let Some(program) = chromium() else { return };
@@ -57,6 +58,7 @@ fn answers_that_come_late_hold_up_nothing_and_disturb_nothing() {
     assert_no_complaints(&mut browser);
 }
 
+// Shows: dashboard-for-all.
 #[test]
 fn the_focus_stays_where_it_is_while_rows_come_and_go() {
     let Some(program) = chromium() else { return };

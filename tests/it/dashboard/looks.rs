@@ -29,6 +29,7 @@ pub fn fits_any_screen(browser: &mut Browser) {
     assert_eq!(browser.value(nameless), 0, "controls without a name");
 }
 
+// Shows: dashboard-for-all.
 #[test]
 fn every_view_fits_any_screen() {
     let Some(program) = chromium() else { return };
@@ -71,6 +72,7 @@ fn map_of(bizs: usize) -> String {
     map + "</map>\n"
 }
 
+// Shows: dashboard-for-all.
 #[test]
 fn two_hundred_businesses_are_sorted_filtered_and_searched() {
     let Some(program) = chromium() else { return };
@@ -135,6 +137,7 @@ fn searches_with_bounds(browser: &mut Browser) {
     assert!((1..=4).contains(&most), "{most} at once");
 }
 
+// Shows: dashboard-shows.
 #[test]
 fn without_figures_the_page_says_so() {
     let Some(program) = chromium() else { return };

@@ -131,6 +131,7 @@ fn assert_no_complaints(browser: &mut Browser) {
     assert_eq!(browser.complaints, Vec::<String>::new());
 }
 
+// Shows: dashboard-shows.
 #[test]
 fn the_page_shows_what_stats_tells() {
     let Some(program) = chromium() else { return };
@@ -248,6 +249,7 @@ fn takes_a_clock_that_steps_back(browser: &mut Browser) {
     browser.wait("past.seconds.length > 0");
 }
 
+// Shows: dashboard-shows.
 #[test]
 fn the_page_says_that_a_group_moves() {
     let Some(program) = chromium() else { return };
@@ -265,6 +267,7 @@ fn the_page_says_that_a_group_moves() {
     assert_no_complaints(&mut browser);
 }
 
+// Shows: dashboard-shows.
 #[test]
 fn the_page_says_what_is_down() {
     let Some(program) = chromium() else { return };

@@ -228,6 +228,7 @@ fn start<'s>(setup: &'s Setup, clock: &FastClock) -> (Server<'s>, Client) {
     (server, client)
 }
 
+// Shows: history-of-limits.
 #[test]
 fn reports_of_thirty_days_are_those_of_a_plain_count() {
     let Some(library) = faketime() else {

@@ -40,6 +40,7 @@ fn limit(policy: &str) -> String {
     format!("policy='{policy}' {more}")
 }
 
+// Shows: check-promises.
 #[test]
 fn what_a_lost_machine_takes_with_it_is_what_check_says() {
     let mut policies = Vec::new();
@@ -57,6 +58,7 @@ fn what_a_lost_machine_takes_with_it_is_what_check_says() {
     assert_eq!(policies, all);
 }
 
+// Shows: check-promises.
 #[test]
 fn what_a_machine_without_the_cluster_allows_itself_is_what_check_says() {
     let rows = rows("When the cluster cannot be reached");
@@ -73,6 +75,7 @@ fn what_a_machine_without_the_cluster_allows_itself_is_what_check_says() {
     }
 }
 
+// Shows: check-promises.
 #[test]
 fn what_becomes_of_an_item_without_a_lease_is_what_check_says() {
     let rows = rows("When no lease comes in time");

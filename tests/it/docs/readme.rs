@@ -4,7 +4,7 @@
 //! Each page has its own server, and its commands work if only that page is followed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use crate::common::metrics::{self, Scrape};
@@ -219,11 +219,13 @@ fn follow(page: &str) {
     }
 }
 
+// Shows: deaths-lose-nothing, documents.
 #[test]
 fn its_commands_are_answered_as_shown() {
     follow("README.md");
 }
 
+// Shows: documents.
 #[test]
 fn commands_of_the_admin_plane_are_answered_as_shown() {
     follow("docs/admin.md");
@@ -239,6 +241,7 @@ fn commands_about_the_configuration_are_answered_as_shown() {
     follow("docs/configuration.md");
 }
 
+// Shows: documents.
 #[test]
 fn commands_that_inspect_are_answered_as_shown() {
     follow("docs/inspect.md");
@@ -249,11 +252,13 @@ fn commands_about_limits_are_answered_as_shown() {
     follow("docs/limits.md");
 }
 
+// Shows: documents.
 #[test]
 fn commands_of_operators_are_answered_as_shown() {
     follow("docs/operations.md");
 }
 
+// Shows: documents.
 #[test]
 fn commands_of_the_protocol_are_answered_as_shown() {
     follow("docs/protocol.md");
@@ -430,6 +435,7 @@ fn ask(
     ])
 }
 
+// Shows: documents.
 #[test]
 fn worked_cases_come_to_what_they_show() {
     let page = read("docs/limits.md");
@@ -466,6 +472,7 @@ fn quoted(text: &str) -> BTreeSet<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
 
+// Shows: documents.
 #[test]
 fn every_setting_is_described() {
     let page = read("docs/configuration.md");
@@ -481,6 +488,7 @@ fn every_setting_is_described() {
     }
 }
 
+// Shows: documents.
 #[test]
 fn every_metric_is_described_and_no_other() {
     let setup = shipped();
@@ -595,54 +603,6 @@ fn every_path_that_is_named_exists() {
             assert!(roots.iter().any(|root| root.join(name).exists()), "{page}: {name}");
         }
     }
-}
-
-/// The Rust files below a directory.
-fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(directory).expect("readable") {
-        let path = entry.expect("readable").path();
-        if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-}
-
-#[test]
-fn every_test_that_is_named_exists() {
-    let mut files = Vec::new();
-    for directory in ["src", "bindings", "tests", "tools", "benches"] {
-        sources(&root().join(directory), &mut files);
-    }
-    let texts: Vec<(PathBuf, String)> = files
-        .into_iter()
-        .map(|path| (path.clone(), std::fs::read_to_string(path).expect("readable")))
-        .collect();
-    // `test`, or `module::test` if other modules have a test of that name.
-    let exists = |name: &str| {
-        let (module, test) = name.rsplit_once("::").unwrap_or(("", name));
-        texts.iter().any(|(path, text)| {
-            let path = path.with_extension("");
-            let is_there = module.is_empty() || path.iter().any(|part| part == module);
-            is_there && text.contains(&format!("fn {test}("))
-        })
-    };
-    let page = read("docs/testing.md");
-    let table = page.split("\n## ").find(|section| section.starts_with("What must hold"));
-    let rows = table.expect("the table").lines().filter_map(|line| line.strip_prefix("| "));
-    let mut named = 0;
-    for row in rows.skip(2) {
-        let shown_by = row.split(" | ").nth(1).expect("two columns");
-        let tests = quoted(shown_by).into_iter().filter(|name| !name.starts_with("just "));
-        let tests: Vec<&str> = tests.collect();
-        assert!(!tests.is_empty(), "{row}");
-        for test in tests {
-            assert!(exists(test), "{test} of: {row}");
-            named += 1;
-        }
-    }
-    assert!(named > 150, "{named} tests are named");
 }
 
 #[test]

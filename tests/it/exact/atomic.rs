@@ -373,6 +373,7 @@ fn setup(http: &str) -> Setup {
     setup
 }
 
+// Shows: refused-changes-nothing.
 #[test]
 fn undisturbed_nobody_waits_for_ever_and_totals_are_exact() {
     const REQUESTS: usize = 400;
@@ -410,6 +411,7 @@ fn kill_workers(server: &Server<'_>, run: &Run, kills: usize) {
     }
 }
 
+// Shows: refused-changes-nothing.
 #[test]
 fn while_workers_are_killed_requests_are_whole_or_absent() {
     // Two servers: a server whose workers are killed too often waits before it replaces them.

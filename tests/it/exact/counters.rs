@@ -99,6 +99,7 @@ fn clients_of_all(server: &Server<'_>, workers: usize) -> Vec<Client> {
     clients
 }
 
+// Shows: counters-exact.
 #[test]
 fn sums_are_exact_over_all_workers_and_their_deaths() {
     const WORKERS: usize = 3;
@@ -159,6 +160,7 @@ fn sums_are_exact_over_all_workers_and_their_deaths() {
     }
 }
 
+// Shows: counters-exact.
 #[test]
 fn connections_bytes_and_times_are_those_of_the_clients() {
     let setup = Setup::new(&Settings { workers: 1, ..Settings::default() });

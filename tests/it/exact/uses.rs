@@ -196,6 +196,7 @@ fn totals() -> Vec<Subject> {
     (0..TOTALS).map(|nth| Subject::new(&format!("t{nth}"), 100, 7, nth)).collect()
 }
 
+// Shows: exactly-m.
 #[test]
 fn undisturbed_exactly_m_are_admitted_and_acknowledged() {
     let setup = setup();
@@ -283,6 +284,7 @@ fn of_five_uses_while_workers_are_killed() {
     while_workers_are_killed(keyed("m5", 5, 3_000));
 }
 
+// Shows: exactly-m.
 #[test]
 fn of_a_thousand_uses_while_workers_are_killed() {
     while_workers_are_killed(keyed("m1000", 1000, 30));

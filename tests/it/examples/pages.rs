@@ -67,6 +67,7 @@ fn the_page_names_every_example_and_no_other() {
     }
 }
 
+// Shows: documents.
 #[test]
 fn what_the_page_asks_is_answered() {
     if needs::output(Command::new("curl").arg("--version")).is_none() {

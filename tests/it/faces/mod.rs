@@ -200,6 +200,7 @@ fn answers_agree(one: &Result<Told, Fault>, other: &Result<Told, Fault>) -> bool
     }
 }
 
+// Shows: faces-agree, history-of-limits.
 #[test]
 fn every_face_answers_the_same() {
     // FRS_SEED replays a failure.

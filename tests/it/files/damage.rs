@@ -210,6 +210,7 @@ fn an_open_transaction_of_this_boot_is_undone() {
     expect_counts(&server, 0, 7);
 }
 
+// Shows: damaged-files.
 #[test]
 fn a_swapped_file_is_scanned_and_not_undone() {
     let setup = killed();
@@ -224,6 +225,7 @@ fn a_swapped_file_is_scanned_and_not_undone() {
     assert!(log.contains("group scanned") && log.contains("freed_semaphores=1"), "{log}");
 }
 
+// Shows: damaged-files.
 #[test]
 fn after_another_boot_semaphores_are_free_and_nothing_is_undone() {
     let setup = killed();
@@ -325,6 +327,7 @@ fn cut_live(server: &Server<'_>, length: u64) {
     }
 }
 
+// Shows: damaged-files.
 #[test]
 fn a_file_cut_while_serving_costs_its_group_only() {
     for length in [0, 4096] {

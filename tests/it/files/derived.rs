@@ -21,6 +21,7 @@ fn says(setup: &Setup, arguments: &[&str], status: i32) -> String {
     said
 }
 
+// Shows: derived-geometry.
 #[test]
 fn to_remove_a_business_or_to_say_keys_moves_nothing() {
     // 1,000 keys are 37 key-nodes.

@@ -138,6 +138,7 @@ fn setup() -> Option<(Disk, Setup)> {
     Some((disk, setup))
 }
 
+// Shows: full-disk.
 #[test]
 fn a_start_on_a_full_disk_says_so_and_leaves_nothing() {
     let Some((disk, setup)) = setup() else { return };
@@ -159,6 +160,7 @@ fn a_start_on_a_full_disk_says_so_and_leaves_nothing() {
     assert_eq!(server.client().get("/update?biz=one&key=k").status, 200);
 }
 
+// Shows: full-disk.
 #[test]
 fn a_reload_that_does_not_fit_is_refused_and_the_old_configuration_serves_on() {
     let Some((disk, setup)) = setup() else { return };
@@ -186,6 +188,7 @@ fn a_reload_that_does_not_fit_is_refused_and_the_old_configuration_serves_on() {
     assert!(files(&disk).len() > before.len());
 }
 
+// Shows: refused-preparation.
 #[test]
 fn a_group_without_room_to_grow_is_served_on_as_it_was() {
     let plane = Plane::new(1);
@@ -193,6 +196,7 @@ fn a_group_without_room_to_grow_is_served_on_as_it_was() {
     disk.iter().for_each(|disk| expect_refused_growth(&plane, disk, ""));
 }
 
+// Shows: refused-preparation.
 #[test]
 fn a_group_without_room_to_grow_is_served_on_as_it_was_on_ext4() {
     let plane = Plane::new(1);
@@ -200,6 +204,7 @@ fn a_group_without_room_to_grow_is_served_on_as_it_was_on_ext4() {
     disk.iter().for_each(|disk| expect_refused_growth(&plane, disk, ""));
 }
 
+// Shows: refused-preparation.
 #[test]
 fn a_group_without_room_to_grow_is_served_on_as_it_was_with_checkpoints_on_xfs() {
     let plane = Plane::new(1);
@@ -302,6 +307,7 @@ fn on_a_full_disk<'a>(plane: &'a Plane, disk: &Disk) -> Server<'a> {
     server
 }
 
+// Shows: full-disk.
 #[test]
 fn whoever_dies_is_replaced_on_a_full_disk() {
     let plane = Plane::new(2);
@@ -309,6 +315,7 @@ fn whoever_dies_is_replaced_on_a_full_disk() {
     disk.iter().for_each(|disk| expect_replacements(&plane, disk));
 }
 
+// Shows: full-disk.
 #[test]
 fn whoever_dies_is_replaced_on_a_full_disk_of_xfs() {
     let plane = Plane::new(2);
@@ -347,6 +354,7 @@ fn expect_replacements(plane: &Plane, disk: &Disk) {
     assert!(!lines.any(|line| line.contains("No space left")), "{log}");
 }
 
+// Shows: checkpoints.
 #[test]
 fn what_there_is_no_room_to_copy_is_in_the_checkpoint_that_there_is_room_for_later() {
     let Some((disk, setup)) = setup() else { return };
@@ -402,6 +410,7 @@ fn kill_and_fill(mut server: Server<'_>, disk: &Disk) {
     disk.fill(0);
 }
 
+// Shows: full-disk.
 #[test]
 fn after_an_unclean_end_a_full_disk_keeps_no_server_from_starting() {
     let Some((disk, setup)) = setup() else { return };
@@ -433,6 +442,7 @@ fn after_an_unclean_end_a_full_disk_keeps_no_server_from_starting() {
 }
 
 /// On a full disk, absent blocks of a file in memory cannot be read, as on a disk with bad blocks.
+// Shows: unopenable-group.
 #[test]
 fn a_group_that_cannot_be_read_when_it_is_scanned_costs_that_group_only() {
     let Some((disk, setup)) = setup() else { return };
@@ -473,6 +483,7 @@ fn a_group_that_cannot_be_read_when_it_is_scanned_costs_that_group_only() {
     assert_eq!(answer.attribute("used"), Some("7"), "{answer:?}");
 }
 
+// Shows: full-disk.
 #[test]
 fn a_changed_configuration_starts_on_a_full_disk_in_place_of_an_old_one() {
     let Some((disk, setup)) = setup() else { return };
@@ -488,6 +499,7 @@ fn a_changed_configuration_starts_on_a_full_disk_in_place_of_an_old_one() {
     assert!(!files(&disk).iter().any(|name| name.ends_with("tmp")));
 }
 
+// Shows: refused-preparation.
 #[test]
 fn a_start_without_room_for_a_larger_group_is_refused_and_the_group_stays_as_it_was() {
     let Some((disk, setup)) = setup() else { return };
@@ -508,6 +520,7 @@ fn a_start_without_room_for_a_larger_group_is_refused_and_the_group_stays_as_it_
     assert_eq!(kept(&server), "7");
 }
 
+// Shows: admin-changes.
 #[test]
 fn a_change_of_map_xml_that_does_not_fit_leaves_it_as_it_was() {
     let plane = Plane::new(1);
@@ -564,6 +577,7 @@ fn a_switch_that_cannot_be_written_down_is_refused_at_once_and_not_half_done() {
 }
 
 /// There is room for the switch, but none for the generation that would put it in force.
+// Shows: admin-changes.
 #[test]
 fn a_switch_that_was_refused_on_a_full_disk_is_not_in_force_after_a_restart() {
     let plane = Plane::new(1);

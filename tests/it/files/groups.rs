@@ -98,6 +98,7 @@ fn expect_only_default(plane: &Plane, server: &Server<'_>, said: &str) {
     assert!(log.lines().any(is_told), "{said:?} in {log}");
 }
 
+// Shows: unopenable-group.
 #[test]
 fn a_group_that_cannot_be_opened_at_a_start_costs_that_group_only() {
     let plane = plane();
@@ -127,6 +128,7 @@ fn a_group_that_cannot_be_opened_at_a_start_costs_that_group_only() {
     assert_eq!(answer.attribute("used"), Some("7"), "{answer:?}");
 }
 
+// Shows: unopenable-group.
 #[test]
 fn a_group_that_cannot_be_opened_while_serving_costs_that_group_only() {
     for (said, put) in DAMAGES {
@@ -155,6 +157,7 @@ fn a_group_that_cannot_be_opened_while_serving_costs_that_group_only() {
 }
 
 /// Orphans of a killed master have the old file mapped until they end by themselves.
+// Shows: unopenable-group.
 #[test]
 fn a_group_that_must_be_scanned_waits_for_the_orphans_of_a_killed_master() {
     let plane = plane();
@@ -193,6 +196,7 @@ fn a_server_that_could_serve_no_group_does_not_start() {
     assert!(heard.contains("group default") && heard.contains("group second"), "{heard}");
 }
 
+// Shows: unopenable-group.
 #[test]
 fn a_reload_with_a_new_group_that_cannot_be_served_is_refused() {
     let plane = plane();
@@ -209,6 +213,7 @@ fn a_reload_with_a_new_group_that_cannot_be_served_is_refused() {
     assert!(health.status == 200 && health.body.starts_with("ok, but the last reload was refused"));
 }
 
+// Shows: unopenable-group.
 #[test]
 fn a_clean_end_marks_the_other_groups_clean() {
     let plane = plane();

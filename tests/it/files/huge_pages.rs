@@ -100,6 +100,7 @@ fn become_huge(setup: &Setup, process: Pid, dir: &Path, expected: u64) -> bool {
     })
 }
 
+// Shows: huge-pages.
 #[test]
 fn the_keeper_puts_groups_in_memory_into_huge_pages_for_all() {
     let Some(live) = memory() else { return };
@@ -191,6 +192,7 @@ fn ask(service: &mut Service, command: Command, key: usize) -> u64 {
     answers.items[0].result.as_ref().expect("judged").figures.used
 }
 
+// Shows: huge-pages.
 #[test]
 fn what_is_counted_stays_while_pages_become_huge() {
     let Some(live) = memory() else { return };

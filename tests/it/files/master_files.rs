@@ -29,6 +29,7 @@ fn wait_for_name(server: &mut Server<'_>) {
     });
 }
 
+// Shows: one-master.
 #[test]
 fn a_killed_master_never_keeps_the_next_one_out() {
     let setup = setup();
@@ -45,6 +46,7 @@ fn a_killed_master_never_keeps_the_next_one_out() {
     }
 }
 
+// Shows: one-master.
 #[test]
 fn a_lock_file_that_is_removed_lets_no_second_master_in_and_is_written_again() {
     let setup = setup();
@@ -74,6 +76,7 @@ fn a_lock_file_that_is_removed_lets_no_second_master_in_and_is_written_again() {
     assert!(server.wait().success());
 }
 
+// Shows: readers-stop-nothing.
 #[test]
 fn nobody_else_may_read_what_a_lock_would_stop() {
     let setup = setup();
@@ -174,18 +177,21 @@ fn ends_and_starts_anew(how: &str) {
     }
 }
 
+// Shows: shared-files-repaired.
 #[test]
 fn a_server_whose_runtime_file_is_removed_or_replaced_ends_and_the_next_start_serves() {
     let hows = ["removed", "replaced by a copy", "replaced by a directory"];
     hows.into_iter().for_each(ends_and_starts_anew);
 }
 
+// Shows: shared-files-repaired.
 #[test]
 fn a_server_whose_runtime_file_is_cut_or_damaged_ends_and_the_next_start_serves() {
     let hows = ["cut to nothing", "cut to a page", "cut by a byte", "damaged"];
     hows.into_iter().for_each(ends_and_starts_anew);
 }
 
+// Shows: shared-files-repaired.
 #[test]
 fn a_configuration_in_force_that_is_lost_is_written_again_and_processes_start_by_it() {
     let setup = setup();
@@ -222,6 +228,7 @@ fn a_configuration_in_force_that_is_lost_is_written_again_and_processes_start_by
     assert!(server.wait().success());
 }
 
+// Shows: shared-files-repaired.
 #[test]
 fn a_damaged_generation_is_put_right_within_a_second_and_no_older_configuration_serves() {
     let setup = setup();

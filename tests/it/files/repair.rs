@@ -101,6 +101,7 @@ fn damaged(name: &str, mut used: impl FnMut(&str) -> &'static str) {
     }
 }
 
+// Shows: inspection.
 #[test]
 fn in_place_of_what_was_switched_and_reset() {
     // It is written again as published. A directory is not replaced: then the reset is forgotten,
@@ -129,12 +130,14 @@ fn in_place_of_runtime_mmap() {
     damaged("runtime.mmap", |_| "7");
 }
 
+// Shows: inspection.
 #[test]
 fn in_place_of_a_groups_files() {
     damaged("default.0.mmap", |_| "0");
     damaged("default.1.mmap", |_| "0");
 }
 
+// Shows: repair-names-files.
 #[test]
 fn a_group_file_that_is_a_link_to_nowhere_is_not_sound() {
     let setup = Setup::new(&Settings::default());

@@ -43,6 +43,7 @@ fn expect_all(server: &Server<'_>, used: u64) {
     }
 }
 
+// Shows: scribbled-logs.
 #[test]
 fn what_stands_in_free_slots_undoes_no_charge_later() {
     let setup = Setup::of_map(MAP);
@@ -101,6 +102,7 @@ fn leave_entry(setup: &Setup, file: u64, word: u64) -> (File, u64) {
     (runtime, slot)
 }
 
+// Shows: scribbled-logs.
 #[test]
 fn a_log_that_its_owner_cannot_have_written_is_named_and_not_replayed() {
     let first = PAGE;
@@ -161,6 +163,7 @@ fn a_log_that_its_owner_cannot_have_written_is_named_and_not_replayed() {
     }
 }
 
+// Shows: scribbled-logs.
 #[test]
 fn where_no_transaction_was_open_damage_is_named_and_no_group_suffers() {
     type Scribble = fn(&File, u64);

@@ -252,6 +252,7 @@ fn parts(places: &[usize]) -> [usize; MACHINES] {
     parts
 }
 
+// Shows: routing.
 pub fn a_key_goes_to_one_machine_however_it_is_sent(gateway: &Gateway) {
     let setups = machines();
     let Some(routed) = Routed::start(gateway, &setups) else { return };
@@ -277,6 +278,7 @@ pub fn a_request_without_a_key_goes_by_the_callers_address(gateway: &Gateway) {
     assert_eq!(counted.iter().max(), Some(&10), "{counted:?}");
 }
 
+// Shows: routing.
 pub fn a_machine_more_gets_its_part_and_moves_no_other_key(gateway: &Gateway) {
     let setups = machines();
     let Some(mut routed) = Routed::start(gateway, &setups) else { return };
@@ -290,6 +292,7 @@ pub fn a_machine_more_gets_its_part_and_moves_no_other_key(gateway: &Gateway) {
     assert!(moved.len() > fair / 2 && moved.len() <= fair * 3 / 2, "{} of {KEYS}", moved.len());
 }
 
+// Shows: routing.
 pub fn with_one_lost_its_keys_move_the_others_stay_and_all_are_answered(gateway: &Gateway) {
     let setups = machines();
     let Some(mut routed) = Routed::start(gateway, &setups) else { return };
@@ -326,6 +329,7 @@ pub fn with_one_lost_its_keys_move_the_others_stay_and_all_are_answered(gateway:
     wait_until("its keys are back", || (routed.placed(by_field) == before).then_some(()));
 }
 
+// Shows: routing.
 pub fn what_a_machine_may_have_read_is_not_sent_to_another_one(gateway: &Gateway) {
     let setups = machines();
     let Some(routed) = Routed::start(gateway, &setups) else { return };
@@ -347,6 +351,7 @@ pub fn what_a_machine_may_have_read_is_not_sent_to_another_one(gateway: &Gateway
     assert!(others.is_empty(), "{others:?}");
 }
 
+// Shows: routing.
 #[test]
 fn frs_load_sends_a_key_where_nginx_does() {
     let setups = machines();

@@ -45,6 +45,7 @@ pub fn the_sixth_login_is_refused_by_the_gateway(gateway: &Gateway) {
     }
 }
 
+// Shows: gateways.
 pub fn a_client_is_told_what_is_left(gateway: &Gateway) {
     let setup = frs(|map| map);
     let Some(mut stage) = Stage::start(gateway, &setup, Away::Closed) else { return };
@@ -93,6 +94,7 @@ pub fn other_paths_pass_freely(gateway: &Gateway) {
     stage.expect_arrived(29);
 }
 
+// Shows: gateways.
 pub fn no_spelling_of_the_path_goes_around_it(gateway: &Gateway) {
     let setup = frs(|map| map);
     let Some(stage) = Stage::start(gateway, &setup, Away::Closed) else { return };
@@ -122,6 +124,7 @@ pub fn no_spelling_of_the_path_goes_around_it(gateway: &Gateway) {
     stage.expect_arrived(5);
 }
 
+// Shows: gateways.
 pub fn nothing_that_a_client_sends_chooses_the_key(gateway: &Gateway) {
     let setup = frs(|map| map);
     let Some(stage) = Stage::start(gateway, &setup, Away::Closed) else { return };
@@ -150,6 +153,7 @@ pub fn nothing_that_a_client_sends_chooses_the_key(gateway: &Gateway) {
     stage.expect_arrived(10);
 }
 
+// Shows: pages-and-hosts.
 pub fn what_a_browser_says_of_its_page_is_the_applications_business(gateway: &Gateway) {
     let setup = frs(|map| map);
     // The shipped file and, if there is one, a variant that passes on all of a client's fields.
@@ -187,6 +191,7 @@ pub fn the_answers_of_the_application_are_its_own(gateway: &Gateway) {
     stage.expect_arrived(5);
 }
 
+// Shows: gateways.
 pub fn without_frs_it_is_closed_and_the_count_goes_on_after_it(gateway: &Gateway) {
     let setup = frs(|map| map);
     let Some(mut stage) = Stage::start(gateway, &setup, Away::Closed) else { return };
@@ -209,6 +214,7 @@ pub fn without_frs_it_is_closed_and_the_count_goes_on_after_it(gateway: &Gateway
     stage.expect_arrived(5);
 }
 
+// Shows: gateways.
 pub fn without_frs_it_is_open_in_the_other_variant(gateway: &Gateway) {
     let setup = frs(|map| map);
     let Some(mut stage) = Stage::start(gateway, &setup, Away::Open) else { return };

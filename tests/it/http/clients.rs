@@ -47,6 +47,7 @@ fn an_idle_client_is_closed_and_a_busy_one_is_not() {
     assert_eq!(busy.get("/health").status, 200);
 }
 
+// Shows: memory-bound.
 #[test]
 fn beyond_max_connections_is_503() {
     let setup = one_worker("max-connections=\"4\"");
@@ -74,6 +75,7 @@ fn beyond_max_connections_is_503() {
     });
 }
 
+// Shows: idle-and-turned-away.
 #[test]
 fn empty_lines_do_not_keep_an_idle_client() {
     let setup = one_worker("idle-timeout=\"1s\"");
@@ -102,6 +104,7 @@ fn is_gone(client: &mut Client) -> bool {
     }
 }
 
+// Shows: idle-and-turned-away.
 #[test]
 fn who_goes_on_sending_but_takes_no_answers_is_closed() {
     let setup = one_worker("idle-timeout=\"1s\"");
@@ -139,6 +142,7 @@ fn who_goes_on_sending_but_takes_no_answers_is_closed() {
     });
 }
 
+// Shows: idle-and-turned-away.
 #[test]
 fn all_who_come_beyond_max_connections_get_the_503_and_the_log_says_how_many() {
     const MANY: usize = 1500;
@@ -178,6 +182,7 @@ fn all_who_come_beyond_max_connections_get_the_503_and_the_log_says_how_many() {
     assert!(lines <= most, "{lines} lines in {most} seconds");
 }
 
+// Shows: idle-and-turned-away.
 #[test]
 fn who_is_turned_away_and_stays_has_nobody_s_place() {
     let setup = one_worker("max-connections=\"1\"");
@@ -198,6 +203,7 @@ fn who_is_turned_away_and_stays_has_nobody_s_place() {
     });
 }
 
+// Shows: idle-and-turned-away.
 #[test]
 fn peers_that_are_not_allowed_have_nobody_s_place() {
     let more = "<allow>127.0.0.2</allow>".to_owned();
@@ -263,6 +269,7 @@ fn a_thousand_pipelined_requests_are_answered_in_order() {
     }
 }
 
+// Shows: stalls-are-bounded.
 #[test]
 fn who_does_not_read_is_not_read_from_and_loses_nothing() {
     let setup = one_worker("");
@@ -296,6 +303,7 @@ fn anonymous_bytes(pid: nix::unistd::Pid) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
 }
 
+// Shows: memory-bound.
 #[test]
 fn clients_who_never_read_cost_no_more_memory_than_frs_check_prints() {
     let setup = one_worker("max-connections=\"96\" max-head=\"256\" max-body=\"256\"");

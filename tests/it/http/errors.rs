@@ -91,6 +91,7 @@ pub(super) fn used(server: &Server<'_>, biz: &str, key: &str) -> u64 {
     answer.attribute("used").and_then(|used| used.parse().ok()).expect("used")
 }
 
+// Shows: bad-input.
 #[test]
 fn heads_that_could_be_read_in_two_ways_are_400_and_closed() {
     let setup = setup("");
@@ -466,6 +467,7 @@ fn overload_and_draining_are_503_with_retry_after() {
     assert!(draining.body.contains("<error code=\"overloaded\">"), "{draining:?}");
 }
 
+// Shows: ratelimit-headers.
 #[test]
 fn a_get_tells_by_its_status() {
     let setup = setup("");
@@ -512,6 +514,7 @@ fn a_get_tells_by_its_status() {
     assert_eq!(field(&client.answer(), "RateLimit"), None);
 }
 
+// Shows: unknown-biz.
 #[test]
 fn a_biz_that_is_not_known_is_refused_in_every_face_where_that_is_wished() {
     let resp = Reserved::new();

@@ -10,6 +10,7 @@ const MAP: &str = r#"<map>
 
 const ITEM: &str = "<request><item biz=\"plenty\" key=\"k\"/></request>";
 
+// Shows: pages-and-hosts.
 #[test]
 fn pages_and_hosts_that_are_named_are_answered_and_a_reload_names_others() {
     let named = |attributes: &str| Settings {
@@ -88,6 +89,7 @@ fn an_id_with_a_leading_zero_names_no_business_in_any_format() {
     assert_eq!((answer.status, answer.attribute("used")), (200, Some("0")));
 }
 
+// Shows: bad-input.
 #[test]
 fn hosts_and_targets_that_are_none_are_400_and_closed() {
     let setup = Setup::of_map(MAP);

@@ -180,6 +180,7 @@ fn every_format_says_the_same_live_and_cold() {
 }
 
 /// A terminal acts on some of these characters, and the others are invisible.
+// Shows: hidden-characters.
 #[test]
 fn no_output_holds_a_character_that_nobody_sees() {
     const KEY: &str = "\u{9B}31m\u{7F}\u{85}\u{202E}nimda\u{2066}\u{200F}\u{61C}";
@@ -278,6 +279,7 @@ fn top_and_stat_tell_of_a_running_server() {
 const KEYS: usize = 40;
 const PROGRAMS: usize = 2;
 
+// Shows: refused-keys.
 #[test]
 fn a_checkpoint_is_not_asked_for_refused_keys() {
     let setup = setup();
@@ -300,6 +302,7 @@ fn a_checkpoint_is_not_asked_for_refused_keys() {
     }
 }
 
+// Shows: inspection.
 #[test]
 fn a_dump_under_load_shows_every_node_whole_and_every_count_right() {
     let setup = setup();
@@ -418,6 +421,7 @@ fn damage(setup: &Setup, biz: &str, key: &str) -> String {
     place
 }
 
+// Shows: inspection.
 #[test]
 fn damage_is_named_and_repaired() {
     let setup = killed();

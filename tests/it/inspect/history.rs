@@ -24,6 +24,7 @@ const BEFORE: [Before<'_>; 3] = [
     Before { biz: "calls", key: "new", years_ago: 0, count: 1 },
 ];
 
+// Shows: history-of-limits.
 #[test]
 fn every_view_shows_it_and_it_outlives_kills_reloads_and_edits() {
     let plane = Plane::new(1);

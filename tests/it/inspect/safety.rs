@@ -50,6 +50,7 @@ const GENERATION: u64 = 64 * 8;
 
 const LARGER: [&str; 2] = ["key-nodes=\"64\"", "key-nodes=\"100\""];
 
+// Shows: migration.
 #[test]
 fn a_migration_keeps_what_was_counted_since_a_reset() {
     let setup = Setup::of_map(MAP);
@@ -194,6 +195,7 @@ fn a_group_of_another_name_is_told_to_begin_empty() {
     assert!(said.contains("business plenty: group default → main: its nodes do not"), "{said}");
 }
 
+// Shows: migration.
 #[test]
 fn a_disk_that_is_full_for_one_group_leaves_all_of_them_as_they_are() {
     let setup = Setup::of_map(MAP);
@@ -244,6 +246,7 @@ fn watched(setup: &Setup, end: impl FnOnce(Pid)) -> Left {
     terminal.left()
 }
 
+// Shows: watch.
 #[test]
 fn watch_gives_the_terminal_back_however_it_ends() {
     let setup = Setup::of_map(MAP);

@@ -66,6 +66,7 @@ fn by_stat(setup: &Setup, name: &str) -> String {
     line.split_whitespace().nth(1).expect("a figure").to_owned()
 }
 
+// Shows: watch.
 #[test]
 fn watch_shows_what_the_server_counts_on_small_screens() {
     let plane = Plane::new(2);
@@ -120,6 +121,7 @@ fn watch_shows_what_the_server_counts_on_small_screens() {
     });
 }
 
+// Shows: watch.
 #[test]
 fn watch_says_who_is_missing_and_that_limits_are_off() {
     let plane = Plane::new(2);
@@ -146,6 +148,7 @@ fn watch_says_who_is_missing_and_that_limits_are_off() {
     });
 }
 
+// Shows: watch.
 #[test]
 fn watch_follows_keys_and_the_size_of_the_terminal() {
     let bizs: String = (1..=200)

@@ -102,6 +102,7 @@ fn windows_go_by_the_clock_of_the_server() {
     });
 }
 
+// Shows: leases-admit-max.
 #[test]
 fn what_no_answer_has_told_comes_back() {
     on_each(|server| {
@@ -221,6 +222,7 @@ fn a_server_that_was_emptied_learns() {
     });
 }
 
+// Shows: late-answers-and-moved-slots.
 #[test]
 fn the_learning_lasts_while_hosts_claim_but_not_for_ever() {
     const MAX_MS: u64 = 10_000;
@@ -262,6 +264,7 @@ fn the_learning_lasts_while_hosts_claim_but_not_for_ever() {
     });
 }
 
+// Shows: late-answers-and-moved-slots.
 #[test]
 fn a_slot_on_its_way_grants_of_what_is_there() {
     on_each(|server| {
@@ -310,6 +313,7 @@ fn pair(program: &str) -> Pair {
     Pair { master, replica, _port: port }
 }
 
+// Shows: ledger-grants.
 #[test]
 fn a_replica_that_becomes_the_master_learns_before_it_grants() {
     for program in &needs::redis_servers() {
@@ -408,6 +412,7 @@ fn epochs_grow_and_the_first_secret_stays() {
     });
 }
 
+// Shows: older-copies.
 #[test]
 fn a_start_is_kept_and_no_older_one_is_believed() {
     const KEY: &str = "start";

@@ -338,27 +338,32 @@ const TOKEN: [Kind; 2] =
     [Kind::Token { rate: 20, period_ms: 1000 }, Kind::Token { rate: 1, period_ms: 1000 }];
 const COUNTER: [Kind; 1] = [Kind::SlidingCounter { interval_ms: 300 }];
 
+// Shows: ledger-grants.
 #[test]
 fn no_window_gets_more_than_max() {
     assert_never_over(&INTERVAL);
     assert_never_over(&[Kind::Total]);
 }
 
+// Shows: ledger-grants.
 #[test]
 fn no_interval_gets_more_than_max() {
     assert_never_over(&SLIDING);
 }
 
+// Shows: ledger-grants.
 #[test]
 fn no_time_gets_more_than_burst_and_rate() {
     assert_never_over(&TOKEN);
 }
 
+// Shows: ledger-grants.
 #[test]
 fn no_weighed_windows_get_more_than_max() {
     assert_never_over(&COUNTER);
 }
 
+// Shows: ledger-grants.
 #[test]
 fn each_rule_of_the_ledger_is_needed() {
     assert_needed(&INTERVAL, ALL, Rule::Seq);
@@ -430,6 +435,7 @@ fn granted_at(ledger: &Ledger, now_ms: u64, settings: &Settings, need: u64) -> u
     granted(ledger.clone().take(now_ms, settings, &asks(2, need))).allowance
 }
 
+// Shows: cluster-faults.
 #[test]
 fn what_a_lost_host_held_of_a_sliding_counter_is_free_when_the_next_window_ends() {
     let kind = Kind::SlidingCounter { interval_ms: 1000 };
@@ -445,6 +451,7 @@ fn what_a_lost_host_held_of_a_sliding_counter_is_free_when_the_next_window_ends(
 
 /// The lease lasts as long as the bucket takes to fill, but two seconds at least; then the tokens
 /// are refilled.
+// Shows: cluster-faults.
 #[test]
 fn the_tokens_of_a_lost_host_are_back_after_its_lease_and_a_refill() {
     for (max, back_ms) in [(1, [3000, 0, 0]), (2, [3000, 4000, 0]), (3, [4000, 5000, 6000])] {
@@ -461,6 +468,7 @@ fn the_tokens_of_a_lost_host_are_back_after_its_lease_and_a_refill() {
 
 /// All of a window is used, and then a master takes over whose clock is another one: its next
 /// window begins before the old one is over by the difference of both clocks at most.
+// Shows: cluster-faults.
 #[test]
 fn where_the_clocks_of_masters_differ_windows_overlap_by_the_difference_at_most() {
     const WINDOW: std::ops::Range<u64> = 100_000..110_000;

@@ -347,6 +347,7 @@ fn play(kinds: &[Kind]) {
     }
 }
 
+// Shows: ledger-grants.
 #[test]
 fn interval_is_its_model() {
     play(&[1000, 60_000, 1 << 44].map(|interval_ms| Kind::Interval { interval_ms }));
@@ -363,11 +364,13 @@ fn total_is_its_model() {
     play(&[Kind::Total]);
 }
 
+// Shows: ledger-grants.
 #[test]
 fn sliding_is_its_model() {
     play(&[Kind::Sliding { interval_ms: 100 }, Kind::Sliding { interval_ms: 90_000 }]);
 }
 
+// Shows: ledger-grants.
 #[test]
 fn token_is_its_model() {
     play(&[
@@ -435,6 +438,7 @@ fn what_is_given_back_of_another_window_frees_nothing_in_this_one() {
 }
 
 /// The clock goes back by a minute, to which the window of three seconds would last else.
+// Shows: node-clock-set-back.
 #[test]
 fn a_clock_that_is_set_back_closes_no_window_for_longer_than_it_lasts() {
     let kinds = [Kind::Interval { interval_ms: 3000 }, Kind::SlidingCounter { interval_ms: 3000 }];

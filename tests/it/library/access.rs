@@ -73,6 +73,7 @@ fn a_group() -> Option<Group> {
     names.iter().find_map(|name| Group::from_name(name).ok().flatten())
 }
 
+// Shows: other-users-attach.
 #[test]
 fn a_second_user_attaches_through_the_group_and_only_through_it() {
     if !Uid::effective().is_root() {
@@ -131,6 +132,7 @@ fn a_second_user_attaches_through_the_group_and_only_through_it() {
     stranger.expect_in(group.gid, "alice: yes, 1 more\n");
 }
 
+// Shows: growth.
 #[test]
 fn a_second_user_stays_where_a_group_with_checkpoints_grows() {
     if !Uid::effective().is_root() {
@@ -166,6 +168,7 @@ fn a_second_user_stays_where_a_group_with_checkpoints_grows() {
     stranger.expect_in(group.gid, "alice: yes, 1 more\n");
 }
 
+// Shows: other-users-attach.
 #[test]
 fn a_group_that_the_servers_user_may_not_give_is_warned_of() {
     if !Uid::effective().is_root() {

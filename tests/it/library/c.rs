@@ -96,6 +96,7 @@ macro_rules! asserted {
     }};
 }
 
+// Shows: c-header.
 #[test]
 fn the_header_has_the_layout_of_the_library() {
     use layout::{Item, Limit, LimitHistory, Options, Outcome};
@@ -208,6 +209,7 @@ fn the_header_has_the_layout_of_the_library() {
     }
 }
 
+// Shows: c-header.
 #[test]
 fn a_session_in_c_gets_every_answer_and_every_error() {
     let installed = Installed::new();
@@ -247,6 +249,7 @@ fn codes_of_the_header() -> Vec<(String, i32)> {
     defined.map(split).collect()
 }
 
+// Shows: c-header.
 #[test]
 fn every_code_of_the_header_is_provoked_or_named() {
     let installed = Installed::new();
@@ -289,6 +292,7 @@ fn every_code_of_the_header_is_provoked_or_named() {
     assert_eq!(not_provoked, ["FRS_OTHER", "FRS_PANIC"]);
 }
 
+// Shows: one-place-per-process.
 #[test]
 fn threads_in_c_use_one_place_and_a_forked_child_its_own() {
     let installed = Installed::new();
@@ -330,6 +334,7 @@ fn first_block(language: &str) -> &'static str {
     &rest[..rest.find("\n```").expect("its end") + 1]
 }
 
+// Shows: c-header.
 #[test]
 fn the_first_program_of_the_page_runs_as_written() {
     let installed = Installed::new();
@@ -368,6 +373,7 @@ fn expect_login(setup: &Setup, command: &mut Command) -> Option<()> {
     Some(())
 }
 
+// Shows: c-header.
 #[test]
 fn the_example_in_php_asks_through_the_library() {
     let has_ffi = |output: &Output| text(&output.stdout).lines().any(|line| line == "FFI");
@@ -388,6 +394,7 @@ fn the_example_in_php_asks_through_the_library() {
     assert!(text(&output.stderr).contains("no server runs"), "{}", text(&output.stderr));
 }
 
+// Shows: c-header.
 #[test]
 fn the_example_in_go_asks_through_the_library() {
     for (tool, version) in [("go", "version"), ("cc", "--version"), ("pkg-config", "--version")] {

@@ -15,6 +15,7 @@ const MAP: &str = r#"<map>
   </biz>
 </map>"#;
 
+// Shows: forks.
 #[test]
 fn no_fork_amid_a_first_call_leaves_a_child_waiting_or_a_close_that_aborts() {
     let installed = Installed::new();

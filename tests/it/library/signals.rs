@@ -46,6 +46,7 @@ impl Played {
     }
 }
 
+// Shows: sigbus.
 #[test]
 fn a_handler_that_was_there_before_is_called_and_put_back() {
     let Some(played) = Played::new() else { return };
@@ -57,6 +58,7 @@ fn a_handler_that_was_there_before_is_called_and_put_back() {
     }
 }
 
+// Shows: sigbus.
 #[test]
 fn a_signal_that_nobody_handles_does_what_it_does_without_the_library() {
     let Some(played) = Played::new() else { return };
@@ -69,6 +71,7 @@ fn a_signal_that_nobody_handles_does_what_it_does_without_the_library() {
     }
 }
 
+// Shows: sigbus.
 #[test]
 fn a_file_that_fails_is_named_whoever_handles_the_signal() {
     let Some(played) = Played::new() else { return };
@@ -99,6 +102,7 @@ file.truncate(0)
 page[0]
 "#;
 
+// Shows: sigbus.
 #[test]
 fn the_faulthandler_of_python_reports_what_is_not_in_a_file_of_frs() {
     let setup = setup_of(MAP);

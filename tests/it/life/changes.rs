@@ -31,6 +31,7 @@ pub(super) fn ask(setup: &Setup, method: &str, target: &str, body: &str) -> io::
     if answer.is_empty() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(answer) }
 }
 
+// Shows: upgrades.
 #[test]
 fn what_is_put_while_new_binaries_take_over_is_in_force_or_was_refused() {
     let more = "<admin listen=\"unix:admin.sock\"/>".to_owned();

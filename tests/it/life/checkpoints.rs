@@ -33,6 +33,7 @@ fn lose_memory(setup: &Setup) {
     fs::remove_file(setup.path("data/runtime.mmap")).expect("removed");
 }
 
+// Shows: checkpoints.
 #[test]
 fn what_was_counted_before_a_checkpoint_is_there_after_the_machine_went_down() {
     let setup = setup("checkpoint=\"24h\"");
@@ -61,6 +62,7 @@ fn what_was_counted_before_a_checkpoint_is_there_after_the_machine_went_down() {
     assert!(setup.log().contains("restoring the group from a checkpoint"));
 }
 
+// Shows: checkpoints.
 #[test]
 fn passes_go_on_by_themselves_and_the_last_one_is_at_the_end() {
     let setup = setup("checkpoint=\"100ms\" checkpoint-rate=\"1MiB/s\"");
@@ -90,6 +92,7 @@ fn passes_go_on_by_themselves_and_the_last_one_is_at_the_end() {
     assert_eq!(used(&mut server.client(), "bob"), 6);
 }
 
+// Shows: checkpoints.
 #[test]
 fn a_stop_fails_where_the_last_checkpoint_cannot_be_made() {
     let setup = setup("checkpoint=\"24h\"");
@@ -115,6 +118,7 @@ fn a_stop_fails_where_the_last_checkpoint_cannot_be_made() {
     assert_eq!(setup.frs(&["stop"]).status.code(), Some(0));
 }
 
+// Shows: checkpoints.
 #[test]
 fn a_page_that_the_disk_lost_is_named_by_verify_and_by_the_start() {
     let setup = setup("checkpoint=\"24h\"");
@@ -145,6 +149,7 @@ fn a_page_that_the_disk_lost_is_named_by_verify_and_by_the_start() {
     assert!(verified.status.success(), "{verified:?}");
 }
 
+// Shows: failed-pass.
 #[test]
 fn a_pass_that_failed_is_tried_again_soon_and_health_is_good_then() {
     let setup = setup("checkpoint=\"24h\"");
@@ -169,6 +174,7 @@ fn a_pass_that_failed_is_tried_again_soon_and_health_is_good_then() {
     assert!(shown.status.success() && text(&shown.stdout).contains("7"), "{shown:?}");
 }
 
+// Shows: checkpoints.
 #[test]
 fn a_group_without_a_checkpoint_is_named_and_begins_empty_only_where_that_is_accepted() {
     let setup = setup("checkpoint=\"24h\"");
@@ -223,6 +229,7 @@ fn a_server_without_checkpoints_says_so_and_maps_nothing_for_them() {
     drop(server);
 }
 
+// Shows: checkpoints.
 #[test]
 fn a_group_with_checkpoints_grows_and_is_restored_as_it_has_become() {
     let setup = setup("checkpoint=\"24h\"");

@@ -207,6 +207,7 @@ fn one_of(server: &Server<'_>, role: &str) {
     let _ = kill(victim, Signal::SIGKILL);
 }
 
+// Shows: growth.
 #[test]
 fn every_geometry_changes_under_load_and_no_count_is_lost() {
     let setup = setup();
@@ -228,6 +229,7 @@ fn every_geometry_changes_under_load_and_no_count_is_lost() {
     verify(&setup);
 }
 
+// Shows: growth.
 #[test]
 fn a_move_goes_on_whoever_is_killed() {
     let setup = setup();
@@ -262,6 +264,7 @@ fn a_move_goes_on_whoever_is_killed() {
     verify(&setup);
 }
 
+// Shows: growth.
 #[test]
 fn a_new_binary_takes_over_while_a_group_moves() {
     let setup = setup();
@@ -299,6 +302,7 @@ fn is_moving(setup: &Setup) -> bool {
     setup.path("data/default.0.next.mmap").exists()
 }
 
+// Shows: growth.
 #[test]
 fn what_would_be_lost_is_refused_and_said_and_lossy_loses_it() {
     let setup = setup();
@@ -345,6 +349,7 @@ fn what_would_be_lost_is_refused_and_said_and_lossy_loses_it() {
     assert!(!check.contains("a reload"), "{check}");
 }
 
+// Shows: growth.
 #[test]
 fn tools_read_both_and_a_second_change_waits() {
     let setup = setup();
@@ -387,6 +392,7 @@ fn with_former_files(server: &Server<'_>) -> Vec<String> {
         .collect()
 }
 
+// Shows: former-files.
 #[test]
 fn workers_without_requests_give_the_former_files_back() {
     let setup = setup();

@@ -32,6 +32,7 @@ fn refused([one, two]: &[Setup; 2]) -> String {
     words
 }
 
+// Shows: live-files.
 #[test]
 fn tools_leave_the_live_files_alone_that_a_copied_directory_names() {
     let [setup, _] = two();
@@ -57,6 +58,7 @@ fn tools_leave_the_live_files_alone_that_a_copied_directory_names() {
     assert_eq!(super::used(setup.address, "alice"), 7);
 }
 
+// Shows: live-files.
 #[test]
 fn live_files_are_those_of_one_data_directory_whatever_becomes_of_its_server() {
     let both = two();

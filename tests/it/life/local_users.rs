@@ -67,6 +67,7 @@ impl Drop for Running {
     }
 }
 
+// Shows: no-way-to-root.
 #[test]
 fn the_servers_user_leads_root_nowhere_through_the_log() {
     let Some(user) = nobody() else { return };
@@ -113,6 +114,7 @@ fn the_servers_user_leads_root_nowhere_through_the_log() {
     assert!(server.wait().success());
 }
 
+// Shows: readers-stop-nothing.
 #[test]
 fn a_reader_of_all_files_stops_nothing() {
     let Some(user) = nobody() else { return };
@@ -152,6 +154,7 @@ fn a_reader_of_all_files_stops_nothing() {
     nix::sys::signal::killpg(group, Signal::SIGKILL).expect("signalled");
 }
 
+// Shows: readers-stop-nothing.
 #[test]
 fn a_directory_that_others_could_fill_is_not_served_from() {
     let Some(user) = nobody() else { return };
@@ -180,6 +183,7 @@ fn a_directory_that_others_could_fill_is_not_served_from() {
     }
 }
 
+// Shows: signals-the-master.
 #[test]
 fn a_command_signals_the_master_and_no_process_that_a_file_names() {
     let Some(_) = nobody() else { return };
@@ -210,6 +214,7 @@ fn a_command_signals_the_master_and_no_process_that_a_file_names() {
     assert!(victim.0.try_wait().expect("asked").is_none(), "it was not signalled");
 }
 
+// Shows: no-way-to-root.
 #[test]
 fn the_servers_user_opens_the_sockets_and_root_only_what_that_user_may_not() {
     let Some(user) = nobody() else { return };
@@ -294,6 +299,7 @@ fn a_volume_whose_group_is_one_of_the_servers_own_is_served_from() {
     assert_eq!(foreign.0.wait().expect("ended").code(), Some(1), "it is another's group");
 }
 
+// Shows: no-way-to-root.
 #[test]
 fn root_reads_no_configuration_that_another_user_may_write() {
     let Some(user) = nobody() else { return };
@@ -330,6 +336,7 @@ fn root_reads_no_configuration_that_another_user_may_write() {
     drop(server);
 }
 
+// Shows: no-way-to-root.
 #[test]
 fn the_map_in_a_directory_of_the_servers_user_is_changed_there_and_leads_root_nowhere() {
     let Some(user) = nobody() else { return };

@@ -22,6 +22,7 @@ fn open_files(pids: &BTreeSet<i32>, dir: &Path) -> BTreeSet<PathBuf> {
     logs.collect()
 }
 
+// Shows: log-rotation.
 #[test]
 fn logs_rotated_under_load_lose_no_line_and_cut_none() {
     let setup = Setup::new(&Settings { more: FILE_LOG.to_owned(), ..Settings::default() });

@@ -68,6 +68,7 @@ fn metrics_are_read_by_the_hosts_that_http_names() {
     }
 }
 
+// Shows: remote-metrics.
 #[test]
 fn metrics_and_health_are_read_there_and_nothing_else() {
     let reserved = Reserved::new();
@@ -125,6 +126,7 @@ fn metrics_and_health_are_read_there_and_nothing_else() {
     assert!(!log.contains("refused"), "nothing to change, nothing to tell of: {log}");
 }
 
+// Shows: remote-metrics.
 #[test]
 fn who_is_in_no_allowed_network_is_refused_as_on_the_data_plane() {
     let reserved = Reserved::new();
@@ -164,6 +166,7 @@ fn who_is_in_no_allowed_network_is_refused_as_on_the_data_plane() {
     assert_eq!(answer.status, 200);
 }
 
+// Shows: remote-metrics.
 #[test]
 fn no_flood_of_clients_takes_a_place_of_the_admin_plane_or_keeps_a_scrape_out() {
     let (metrics, admin) = (Reserved::new(), Reserved::new());
@@ -202,6 +205,7 @@ fn no_flood_of_clients_takes_a_place_of_the_admin_plane_or_keeps_a_scrape_out() 
     operators.iter_mut().for_each(|client| assert_eq!(admin_asks(client), 200));
 }
 
+// Shows: remote-metrics.
 #[test]
 fn its_addresses_stay_over_reloads_and_new_binaries_add_some() {
     let (first, second) = (Reserved::new(), Reserved::new());

@@ -65,6 +65,7 @@ impl Drop for Namespace {
     }
 }
 
+// Shows: remote-metrics.
 #[test]
 fn another_machine_reads_metrics_and_nothing_else() {
     if needs::output(Command::new("curl").arg("--version")).is_none() {

@@ -65,6 +65,7 @@ fn settings(more: String) -> Settings {
     Settings { more, ..Settings::default() }
 }
 
+// Shows: upgrades, redis-clients.
 #[test]
 fn resp_is_spoken_at_every_kind_of_address_and_in_new_binaries() {
     let (reserved, spare) = (Reserved::new(), Reserved::new());
@@ -106,6 +107,7 @@ fn resp_is_spoken_at_every_kind_of_address_and_in_new_binaries() {
     assert!(!socket.exists());
 }
 
+// Shows: reloads-fail-no-request, redis-clients.
 #[test]
 fn who_takes_over_listeners_speaks_resp_there_too() {
     let reserved = Reserved::new();
@@ -182,6 +184,7 @@ fn a_reload_takes_tokens_and_throttles_and_no_other_address() {
     life.stop();
 }
 
+// Shows: resp-token.
 #[test]
 fn a_token_that_the_servers_user_cannot_read_is_an_error() {
     if !nix::unistd::geteuid().is_root() {
@@ -219,6 +222,7 @@ fn replace_a_worker(life: &Life) {
     });
 }
 
+// Shows: resp-token.
 #[test]
 fn a_token_is_in_force_in_all_workers_until_a_reload() {
     let reserved = Reserved::new();

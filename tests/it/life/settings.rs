@@ -36,6 +36,7 @@ fn ask_three(setup: &Setup) -> String {
     client.answer().status.to_string()
 }
 
+// Shows: outside-settings.
 #[test]
 fn settings_from_outside_stay_in_force_over_reloads_and_in_new_binaries() {
     let setup = Setup::of_map(crate::common::MAP);
@@ -88,6 +89,7 @@ fn settings_from_outside_stay_in_force_over_reloads_and_in_new_binaries() {
     assert!(life.stop().success());
 }
 
+// Shows: outside-settings.
 #[test]
 fn the_data_directory_from_outside_is_where_commands_look() {
     let setup = Setup::of_map(crate::common::MAP);
@@ -104,6 +106,7 @@ fn the_data_directory_from_outside_is_where_commands_look() {
     drop(life);
 }
 
+// Shows: outside-settings.
 #[test]
 fn check_says_what_comes_from_outside_and_what_is_wrong_with_it() {
     let setup = Setup::of_map(crate::common::MAP);

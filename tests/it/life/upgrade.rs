@@ -25,6 +25,7 @@ use crate::common::{
     BOUND, Client, Settings, Setup, descriptors, files, is_alive, needs, text, wait_until,
 };
 
+// Shows: upgrades.
 #[test]
 fn new_binaries_take_over_under_load_without_a_failed_request() {
     let setup = Setup::new(&Settings::default());
@@ -51,6 +52,7 @@ fn new_binaries_take_over_under_load_without_a_failed_request() {
     assert!(!log.contains("ERROR"), "{log}");
 }
 
+// Shows: upgrades.
 #[test]
 fn an_upgrade_changes_the_number_of_workers_and_the_configuration() {
     let setup = Setup::new(&Settings::default());
@@ -71,6 +73,7 @@ fn an_upgrade_changes_the_number_of_workers_and_the_configuration() {
     life.stop();
 }
 
+// Shows: upgrades.
 #[test]
 fn a_binary_or_configuration_that_does_not_start_leaves_the_old_one_serving() {
     let setup = Setup::new(&Settings::default());
@@ -153,6 +156,7 @@ fn try_ask_admin(setup: &Setup, method: &str, target: &str) -> io::Result<String
     Ok(answer)
 }
 
+// Shows: upgrades.
 #[test]
 fn the_admin_plane_and_what_it_switched_and_reset_live_on_in_the_new_binary() {
     let more = "<admin listen=\"unix:admin.sock\"/>".to_owned();
@@ -186,6 +190,7 @@ fn the_admin_plane_and_what_it_switched_and_reset_live_on_in_the_new_binary() {
     assert!(!setup.path("admin.sock").exists());
 }
 
+// Shows: upgrades.
 #[test]
 fn switching_while_new_binaries_take_over_is_done_or_refused_and_never_forgotten() {
     let more = "<admin listen=\"unix:admin.sock\"/>".to_owned();
@@ -231,6 +236,7 @@ fn switching_while_new_binaries_take_over_is_done_or_refused_and_never_forgotten
     life.stop();
 }
 
+// Shows: upgrades.
 #[test]
 fn an_idle_connection_is_served_to_its_end_by_the_old_binary() {
     let setup = Setup::new(&Settings::default());
@@ -384,6 +390,7 @@ fn a_new_binary_that_is_stopped_before_it_serves_is_not_handed_the_server() {
     life.stop();
 }
 
+// Shows: upgrades.
 #[test]
 fn whichever_of_both_masters_is_killed_the_other_one_serves() {
     let setup = Setup::new(&Settings::default());
@@ -518,6 +525,7 @@ fn install_pretender(setup: &Setup, manner: &str) {
     install_script(setup, &script, "755");
 }
 
+// Shows: upgrades.
 #[test]
 fn a_new_binary_that_fails_late_gives_the_server_back() {
     let setup = Setup::new(&Settings::default());
@@ -546,6 +554,7 @@ fn a_new_binary_that_fails_late_gives_the_server_back() {
     life.stop();
 }
 
+// Shows: upgrades.
 #[test]
 fn a_configuration_that_a_failing_binary_has_put_in_force_is_taken_back() {
     let setup = Setup::new(&Settings::default());
@@ -573,6 +582,7 @@ fn a_configuration_that_a_failing_binary_has_put_in_force_is_taken_back() {
     life.stop();
 }
 
+// Shows: upgrades.
 #[test]
 fn a_new_binary_that_dies_as_it_says_that_it_serves_has_not_taken_over() {
     let setup = Setup::new(&Settings::default());

@@ -265,6 +265,7 @@ fn total_never_resets_and_has_no_retry() {
     assert_eq!(brief(&record.update(T0, -3)), (0, 3, Some(0), None));
 }
 
+// Shows: refused-changes-nothing.
 #[test]
 fn an_update_charges_all_limits_or_none() {
     let mut record = Record::new(&[total(3).of_biz(), interval(1000, 2, 0)]);

@@ -43,6 +43,7 @@ fn hourly(limit: Limit, from: &str, to: &str) -> Vec<u32> {
     record.history(to, 0)
 }
 
+// Shows: history-of-limits.
 #[test]
 fn days_have_the_hours_that_they_have() {
     let day = || count(Unit::Day, "Europe/Berlin", 9);
@@ -64,6 +65,7 @@ fn days_have_the_hours_that_they_have() {
     assert_eq!(record.history(utc("2024-04-06T16:30Z"), 0), [4, 2, 1]);
 }
 
+// Shows: history-of-limits.
 #[test]
 fn months_weeks_and_years_end_when_they_end() {
     let months = hourly(count(Unit::Month, "UTC", 12), "2027-12-01T00:00Z", "2028-04-01T00:00Z");
@@ -75,6 +77,7 @@ fn months_weeks_and_years_end_when_they_end() {
     assert_eq!(years, [24 * 366, 4]);
 }
 
+// Shows: history-of-limits.
 #[test]
 fn windows_without_a_use_are_0_and_the_oldest_leaves() {
     let mut record = Record::new(&[count(Unit::Day, "UTC", 366)]);
@@ -123,6 +126,7 @@ fn what_is_given_back_is_of_the_current_window() {
     assert!(record.is_fresh(T0) && record.history(T0 + DAY, 0).is_empty());
 }
 
+// Shows: history-of-limits.
 #[test]
 fn debt_is_in_the_total_of_the_window_that_it_was_used_in() {
     let mut record = Record::new(&[calendar(Unit::Day, "UTC", 10, 20, 5)]);
@@ -138,6 +142,7 @@ fn debt_is_in_the_total_of_the_window_that_it_was_used_in() {
     assert_eq!(record.history(T0 + 5 * DAY, 0), [1, 0, 0, 3, 28]);
 }
 
+// Shows: history-of-limits.
 #[test]
 fn a_clock_set_back_by_less_than_the_window_changes_nothing() {
     let start = utc("2026-03-04T00:00Z");
@@ -164,6 +169,7 @@ fn a_clock_set_back_by_less_than_the_window_changes_nothing() {
     assert_eq!(record.history(start + DAY, 0), [6, 3]);
 }
 
+// Shows: history-of-limits.
 #[test]
 fn another_zone_ends_the_window_that_runs_and_keeps_those_before() {
     let now = utc("2026-03-04T12:00Z");
@@ -204,6 +210,7 @@ fn hostile_words_are_forgotten() {
     }
 }
 
+// Shows: history-of-limits.
 #[test]
 fn a_changed_history_keeps_what_both_remember() {
     let mut record = Record::new(&[count(Unit::Day, "UTC", 4), sliding(99)]);
@@ -270,6 +277,7 @@ fn any_change() -> impl Strategy<Value = Change> {
 proptest! {
     /// Histories, a ring and a ban come and go and change their lengths, in any order, and none of
     /// them touches another one.
+    // Shows: history-of-limits.
     #[test]
     fn no_change_touches_what_stands_beside_it(changes in vec(any_change(), 1..40)) {
         let limits = |histories: [u16; 2], ring: usize, bans: bool| {

@@ -77,6 +77,7 @@ fn ask(dir: &Path, address: SocketAddr, tag: &str) {
     }
 }
 
+// Shows: openapi.
 #[test]
 fn the_document_is_valid() {
     let mut validator = Command::new("openapi-spec-validator");
@@ -85,6 +86,7 @@ fn the_document_is_valid() {
     }
 }
 
+// Shows: openapi.
 #[test]
 fn the_data_plane_answers_as_the_document_says() {
     let plane = Plane::new(1);
@@ -94,6 +96,7 @@ fn the_data_plane_answers_as_the_document_says() {
     assert_eq!(server.client().get("/health").status, 200);
 }
 
+// Shows: openapi.
 #[test]
 fn the_admin_plane_answers_as_the_document_says() {
     let plane = Plane::new(1);

@@ -46,6 +46,7 @@ fn in_code(paths: &[(&str, &str)]) -> BTreeMap<String, BTreeSet<String>> {
     paths.iter().map(|(path, allow)| ((*path).to_owned(), methods(allow))).collect()
 }
 
+// Shows: openapi.
 #[test]
 fn the_paths_and_methods_are_those_of_the_code() {
     let document = Document::read();
@@ -54,6 +55,7 @@ fn the_paths_and_methods_are_those_of_the_code() {
     assert_eq!(document.0["info"]["version"], env!("CARGO_PKG_VERSION"));
 }
 
+// Shows: openapi.
 #[test]
 fn the_parameters_are_those_of_the_code() {
     let document = Document::read();
@@ -85,6 +87,7 @@ fn the_parameters_are_those_of_the_code() {
     }
 }
 
+// Shows: openapi.
 #[test]
 fn the_members_of_requests_are_those_of_the_code() {
     let document = Document::read();
@@ -114,6 +117,7 @@ fn the_members_of_requests_are_those_of_the_code() {
     }
 }
 
+// Shows: openapi.
 #[test]
 fn the_words_are_those_of_the_code() {
     let document = Document::read();
@@ -166,6 +170,7 @@ fn sources(directory: &Path, all: &mut String) {
 }
 
 /// No schema names a member that nothing writes or reads any more.
+// Shows: openapi.
 #[test]
 fn each_member_stands_in_the_code() {
     let mut code = String::new();
@@ -183,6 +188,7 @@ fn each_member_stands_in_the_code() {
     assert!(unknown.is_empty(), "{unknown:?}");
 }
 
+// Shows: openapi.
 #[test]
 fn answers_have_the_members_that_the_document_names() {
     let document = Document::read();
@@ -264,6 +270,7 @@ fn answers_have_the_members_that_the_document_names() {
 }
 
 /// To look, no token is needed; a wrong one is told on every path.
+// Shows: openapi.
 #[test]
 fn a_wrong_token_is_answered_as_the_document_says() {
     let document = Document::read();

@@ -126,11 +126,13 @@ fn idle_keys_outlive_a_cut(kind: FileSystem) {
     println!("{kind:?}: {cuts} cuts, {KEYS} keys each, 0 lost");
 }
 
+// Shows: power-cut-in-a-move.
 #[test]
 fn idle_keys_of_a_group_that_grows_outlive_a_cut_on_ext4() {
     idle_keys_outlive_a_cut(FileSystem::Ext4);
 }
 
+// Shows: power-cut-in-a-move.
 #[test]
 fn idle_keys_of_a_group_that_grows_outlive_a_cut_on_xfs() {
     idle_keys_outlive_a_cut(FileSystem::Xfs);

@@ -6,11 +6,13 @@ use crate::common::power::{Disk, FileSystem};
 const MAP: &str = r#"<map><group name="default" keys="20000"/>
 <biz id="1" name="count" key="integer"><limit policy="total" max="1000"/></biz></map>"#;
 
+// Shows: power-cut.
 #[test]
 fn only_what_was_synced_outlives_a_cut_on_ext4() {
     only_what_was_synced_outlives_a_cut(FileSystem::Ext4);
 }
 
+// Shows: power-cut.
 #[test]
 fn only_what_was_synced_outlives_a_cut_on_xfs() {
     only_what_was_synced_outlives_a_cut(FileSystem::Xfs);
@@ -32,11 +34,13 @@ fn only_what_was_synced_outlives_a_cut(kind: FileSystem) {
     assert_ne!(bytes_of(&at.join("written")).as_deref(), Some(&b"lost"[..]));
 }
 
+// Shows: power-cut.
 #[test]
 fn what_was_flushed_counts_after_a_cut_on_ext4() {
     what_was_flushed_counts_after_a_cut(FileSystem::Ext4);
 }
 
+// Shows: power-cut.
 #[test]
 fn what_was_flushed_counts_after_a_cut_on_xfs() {
     what_was_flushed_counts_after_a_cut(FileSystem::Xfs);

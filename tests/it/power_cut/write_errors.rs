@@ -169,6 +169,7 @@ fn extents_of(path: &Path) -> Vec<[u64; 2]> {
     extents
 }
 
+// Shows: failed-writes.
 #[test]
 fn what_could_not_be_written_is_written_before_health_is_good() {
     let Some(machine) = Machine::new("100ms") else { return };
@@ -184,6 +185,7 @@ fn what_could_not_be_written_is_written_before_health_is_good() {
     assert_eq!(machine.keys_after_a_cut(), 3000, "{}", machine.plane.setup.log());
 }
 
+// Shows: failed-writes.
 #[test]
 fn a_keeper_that_is_killed_passes_on_what_could_not_be_written() {
     let Some(machine) = Machine::new("100ms") else { return };
@@ -203,6 +205,7 @@ fn a_keeper_that_is_killed_passes_on_what_could_not_be_written() {
     assert_eq!(machine.keys_after_a_cut(), 3000, "{}", machine.plane.setup.log());
 }
 
+// Shows: failed-writes.
 #[test]
 fn a_stop_that_leaves_something_unwritten_fails_and_marks_nothing_clean() {
     let Some(machine) = Machine::new("100ms") else { return };
@@ -228,6 +231,7 @@ fn a_stop_that_leaves_something_unwritten_fails_and_marks_nothing_clean() {
     assert_eq!(machine.keys_after_a_cut(), 3000, "{}", machine.plane.setup.log());
 }
 
+// Shows: failed-writes.
 #[test]
 fn the_end_writes_what_a_flush_could_not() {
     let Some(machine) = Machine::new("100ms") else { return };

@@ -31,6 +31,7 @@ fn healths(server: &Server<'_>) -> Vec<(u16, String)> {
 
 /// No system call can be made to fail here in a portable way. So the test itself writes what the
 /// keeper records after a failure.
+// Shows: flush-is-whole.
 #[test]
 fn health_is_bad_from_a_failed_flush_to_the_next_good_one() {
     let setup = Setup::new(&with_flush("24h"));

@@ -59,6 +59,7 @@ fn taken(setup: &Setup) -> usize {
     taken
 }
 
+// Shows: stalls-are-bounded.
 #[test]
 fn a_stopped_worker_of_a_killed_master_does_not_hold_up_the_next_start() {
     let setup = Setup::new(&Settings::default());
@@ -86,6 +87,7 @@ fn nor_does_a_stopped_keeper() {
     wait_until("there is another", || again.attached("keeper").pop());
 }
 
+// Shows: stalls-are-bounded.
 #[test]
 fn nor_does_one_that_was_stopped_in_the_middle_of_a_transaction() {
     let setup = Setup::new(&Settings { workers: 1, ..Settings::default() });
@@ -134,6 +136,7 @@ fn program() {
     }
 }
 
+// Shows: only-orphans-end.
 #[test]
 fn a_stopped_program_is_left_alone() {
     let setup = Setup::new(&Settings::default());
@@ -151,6 +154,7 @@ fn a_stopped_program_is_left_alone() {
     program.kill().and_then(|()| program.wait()).expect("ended");
 }
 
+// Shows: address-after-a-kill.
 #[test]
 fn a_start_waits_for_whoever_still_listens_after_a_kill_and_names_it() {
     let setup = Setup::new(&Settings::default());

@@ -35,6 +35,7 @@ fn expect_a_server_that_is_whole(setup: &Setup, server: &crate::common::Server<'
     server.client().charge("plenty", "k", 1);
 }
 
+// Shows: server-places.
 #[test]
 fn programs_take_no_place_that_the_server_needs() {
     let setup = Setup::new(&Settings::default());
@@ -50,6 +51,7 @@ fn programs_take_no_place_that_the_server_needs() {
     assert_eq!(attach_all(&setup.path("data")).0.len(), 192);
 }
 
+// Shows: server-places.
 #[test]
 fn all_places_that_may_be_given_to_programs_leave_the_server_whole() {
     let more = "<data max-programs=\"252\"/>".to_owned();
@@ -61,6 +63,7 @@ fn all_places_that_may_be_given_to_programs_leave_the_server_whole() {
     expect_a_server_that_is_whole(&setup, &server);
 }
 
+// Shows: server-places.
 #[test]
 fn max_programs_changes_with_a_reload() {
     let set = |most: u32| {

@@ -43,6 +43,7 @@ fn an_address_in_use_is_named() {
     assert!(text(&output.stderr).contains(&setup.address.to_string()));
 }
 
+// Shows: clear-messages.
 #[test]
 fn the_directory_may_be_named_before_a_command_or_behind_it_and_nothing_else_before() {
     let setup = Setup::new(&Settings::default());
@@ -155,6 +156,7 @@ fn status_shows_master_workers_and_addresses() {
     }
 }
 
+// Shows: faulty-configuration, reloads-fail-no-request.
 #[test]
 fn reloads_good_and_bad_fail_no_request() {
     let setup = Setup::new(&Settings::default());
@@ -194,6 +196,7 @@ fn reloads_good_and_bad_fail_no_request() {
     assert_eq!(client.get("/update?biz=new&key=k").attribute("max"), Some("9"));
 }
 
+// Shows: faulty-configuration.
 #[test]
 fn a_reload_refuses_what_needs_a_restart() {
     let setup = Setup::new(&Settings::default());
@@ -206,6 +209,7 @@ fn a_reload_refuses_what_needs_a_restart() {
     assert!(said.contains("<listen>") && said.contains("restart"), "{said}");
 }
 
+// Shows: reloads-fail-no-request.
 #[test]
 fn more_and_fewer_workers_by_reload_fail_no_request() {
     let setup = Setup::new(&Settings::default());
@@ -227,6 +231,7 @@ fn sockets(pid: Pid) -> usize {
     all.iter().filter(|target| target.to_string_lossy().starts_with("socket:")).count()
 }
 
+// Shows: reloads-fail-no-request.
 #[test]
 fn a_killed_worker_is_replaced_and_others_notice_nothing() {
     let setup = Setup::new(&Settings::default());
@@ -258,6 +263,7 @@ fn a_killed_worker_is_replaced_and_others_notice_nothing() {
     under_load(server.setup.address, |_| {});
 }
 
+// Shows: reloads-fail-no-request.
 #[test]
 fn a_killed_keeper_is_replaced() {
     let setup = Setup::new(&Settings::default());
@@ -271,6 +277,7 @@ fn a_killed_keeper_is_replaced() {
     });
 }
 
+// Shows: deaths-lose-nothing.
 #[test]
 fn counts_survive_the_death_of_all_processes() {
     let setup = Setup::new(&Settings::default());
@@ -383,6 +390,7 @@ fn quit_waits_for_clients_to_close() {
     assert!(server.wait().success());
 }
 
+// Shows: stalls-are-bounded.
 #[test]
 fn a_stopped_worker_delays_others_at_most_by_the_lock_timeout() {
     let http = "lock-timeout=\"50ms\"".to_owned();

@@ -16,6 +16,7 @@ fn stop_keeper(server: &Server<'_>) -> Pid {
     keeper
 }
 
+// Shows: stopped-keeper.
 #[test]
 fn one_term_ends_a_server_whose_keeper_is_stopped() {
     for (data, is_saved) in [("flush=\"24h\"", true), ("checkpoint=\"24h\"", false)] {
@@ -32,6 +33,7 @@ fn one_term_ends_a_server_whose_keeper_is_stopped() {
     }
 }
 
+// Shows: stopped-keeper.
 #[test]
 fn who_waits_for_a_checkpoint_learns_that_the_keeper_is_stopped() {
     let setup = setup("checkpoint=\"24h\"");

@@ -509,6 +509,7 @@ fn stored(service: &mut Service) -> [u64; SUBJECTS] {
     })
 }
 
+// Shows: deaths-lose-nothing.
 #[test]
 fn programs_are_killed_at_any_moment_and_nothing_is_lost() {
     let number = |name: &str| {

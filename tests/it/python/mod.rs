@@ -16,31 +16,37 @@ fn run(module: &str) {
     }
 }
 
+// Shows: python.
 #[test]
 fn a_session_and_every_attribute_of_a_verdict() {
     run("test_session");
 }
 
+// Shows: python.
 #[test]
 fn each_error_has_its_class_its_word_and_a_text() {
     run("test_errors");
 }
 
+// Shows: python.
 #[test]
 fn threads_and_tasks_admit_exactly_what_is_allowed() {
     run("test_threads");
 }
 
+// Shows: python.
 #[test]
 fn a_client_attached_before_a_fork_works_after_it_and_under_gunicorn() {
     run("test_fork");
 }
 
+// Shows: forks.
 #[test]
 fn forks_beside_first_calls_leave_no_child_waiting() {
     run("test_forks");
 }
 
+// Shows: python.
 #[test]
 fn a_client_outlives_stops_kills_upgrades_and_its_files() {
     run("test_life");

@@ -24,21 +24,25 @@ macro_rules! play {
 
             pub static KIND: Kind = $kind;
 
+            // Shows: redis-clients.
             #[test]
             fn it_connects_with_the_token_and_not_without() {
                 super::it_connects_with_the_token_and_not_without(&KIND);
             }
 
+            // Shows: redis-clients.
             #[test]
             fn it_knows_every_command_and_error() {
                 super::it_knows_every_command_and_error(&KIND);
             }
 
+            // Shows: redis-clients.
             #[test]
             fn its_pipelines_and_transactions_are_answered_in_order() {
                 super::its_pipelines_and_transactions_are_answered_in_order(&KIND);
             }
 
+            // Shows: redis-clients.
             #[test]
             fn it_counts_exactly_over_reloads_and_new_binaries() {
                 super::it_counts_exactly_over_reloads_and_new_binaries(&KIND);

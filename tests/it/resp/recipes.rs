@@ -48,6 +48,7 @@ fn run(kind: &'static Kind, file: &str, recipes: &[&str], before: &str, behind: 
     assert_eq!(text(&output.stdout), "done\n", "{script}");
 }
 
+// Shows: redis-clients.
 #[test]
 fn recipes_of_python_run_as_written() {
     let before = "
@@ -76,6 +77,7 @@ print('done')
     run(&clients::redis_py::KIND, "recipes.py", &recipes, before, behind);
 }
 
+// Shows: redis-clients.
 #[test]
 fn recipes_of_node_run_as_written() {
     let before = "

@@ -17,6 +17,7 @@ fn two(key: &str) -> Descriptor {
     descriptor(&[("two", key)])
 }
 
+// Shows: envoy-api.
 #[test]
 fn the_sixth_login_is_over_its_limit() {
     let stage = Stage::new("");
@@ -42,6 +43,7 @@ fn the_sixth_login_is_over_its_limit() {
     assert_eq!(client.limit(&ask(vec![login("bob")])).code, OK);
 }
 
+// Shows: envoy-api.
 #[test]
 fn its_uses_are_those_of_the_other_faces() {
     let stage = Stage::new("");
@@ -53,6 +55,7 @@ fn its_uses_are_those_of_the_other_faces() {
     assert_eq!(client.limit(&ask(vec![login("alice")])).statuses[0].remaining, 1);
 }
 
+// Shows: envoy-api.
 #[test]
 fn hits_are_charged_checked_and_given_back() {
     let stage = Stage::new("");
@@ -70,6 +73,7 @@ fn hits_are_charged_checked_and_given_back() {
     assert_eq!(left(ask(vec![back])), (OK, 4));
 }
 
+// Shows: envoy-api.
 #[test]
 fn over_one_limit_nothing_is_charged_or_the_others_are() {
     for (attributes, left) in [("", 2), ("charge=\"all-or-none\"", 2), ("charge=\"each\"", 1)] {
@@ -103,6 +107,7 @@ fn what_is_only_counted_has_no_maximum_to_tell() {
     assert!(said.header("RateLimit").is_some_and(|it| it.contains("r=4")), "{said:?}");
 }
 
+// Shows: envoy-api.
 #[test]
 fn what_is_forced_is_charged_all_the_same() {
     let stage = Stage::new("");
@@ -113,6 +118,7 @@ fn what_is_forced_is_charged_all_the_same() {
     assert_eq!(client.limit(&ask(vec![two("a")])).code, OVER);
 }
 
+// Shows: envoy-api.
 #[test]
 fn a_cost_on_stream_done_is_counted_with_force_and_without_it_the_log_says_so() {
     let stage = Stage::new("");
@@ -141,6 +147,7 @@ fn an_interval_that_is_no_unit_has_none() {
     assert_eq!(said.statuses[0].limit.as_ref(), Some(&limit));
 }
 
+// Shows: values-without-a-key.
 #[test]
 fn what_makes_no_key_is_limited_all_the_same() {
     let stage = Stage::new("");
@@ -164,6 +171,7 @@ fn what_makes_no_key_is_limited_all_the_same() {
     assert!(stage.setup.log().contains("make no key of their business"), "{}", stage.setup.log());
 }
 
+// Shows: envoy-api.
 #[test]
 fn bad_calls_have_their_codes_and_the_connection_goes_on() {
     const INVALID: u16 = 3;
@@ -206,6 +214,7 @@ fn bad_calls_have_their_codes_and_the_connection_goes_on() {
     assert_eq!((said.code, said.statuses[0].remaining), (OK, 4), "{said:?}");
 }
 
+// Shows: envoy-api.
 #[test]
 fn a_thousand_calls_at_once_are_answered_each() {
     let stage = Stage::new("");
@@ -238,6 +247,7 @@ fn a_thousand_calls_at_once_are_answered_each() {
     assert_eq!(left.map(|left| 1_000_000 - left as usize).sum::<usize>(), charged);
 }
 
+// Shows: envoy-api, envoy-health.
 #[test]
 fn its_health_is_told() {
     let stage = Stage::new("");

@@ -67,6 +67,7 @@ fn wait_for_the_cluster(client: &mut Client) {
     });
 }
 
+// Shows: envoy-waits.
 #[test]
 fn machines_admit_exactly_the_maximum_by_envoy_and_by_http() {
     let Some(nodes) = nodes() else { return };
@@ -121,6 +122,7 @@ fn machines_admit_exactly_the_maximum_by_envoy_and_by_http() {
     assert_eq!(servers[0].attached("envoy").len(), 1);
 }
 
+// Shows: envoy-waits.
 #[test]
 fn while_the_cluster_stands_still_other_limits_are_judged_and_nobody_who_has_gone_is_charged() {
     let Some(nodes) = nodes() else { return };

@@ -16,6 +16,7 @@ fn frs_check_shows_the_domains() {
     assert!(output.status.success(), "{output:?}");
 }
 
+// Shows: frs-envoy-replaced.
 #[test]
 fn without_the_program_beside_frs_there_is_no_start() {
     let stage = Stage::new("");
@@ -67,6 +68,7 @@ fn faults_say_where_they_are() {
     }
 }
 
+// Shows: envoy-import.
 #[test]
 fn an_import_makes_its_folder_and_passes_the_check() {
     let stage = Stage::new("");

@@ -120,6 +120,7 @@ fn field<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
     values.next().map(|(_, value)| value)
 }
 
+// Shows: envoy-api.
 #[test]
 fn the_sixth_login_is_refused_with_its_header_fields() {
     let Some(files) = Files::new() else { return };
@@ -141,6 +142,7 @@ fn the_sixth_login_is_refused_with_its_header_fields() {
     assert_eq!(envoy.application.arrivals().len(), 25);
 }
 
+// Shows: envoy-api.
 #[test]
 fn hits_of_a_descriptor_are_charged_and_given_back() {
     let Some(files) = Files::new() else { return };
@@ -154,6 +156,7 @@ fn hits_of_a_descriptor_are_charged_and_given_back() {
     assert_eq!(envoy.statuses("/export", 2), [200, 429]);
 }
 
+// Shows: frs-envoy-replaced.
 #[test]
 fn killed_under_load_envoy_fails_as_it_says_and_all_is_well_within_a_second() {
     let Some(files) = Files::new() else { return };
@@ -192,6 +195,7 @@ fn killed_under_load_envoy_fails_as_it_says_and_all_is_well_within_a_second() {
     }
 }
 
+// Shows: frs-envoy-replaced.
 #[test]
 fn a_reload_and_an_upgrade_lose_no_request() {
     let Some(files) = Files::new() else { return };

@@ -55,6 +55,7 @@ with grpc.insecure_channel(target) as channel:
     assert limit(ask(b"bob"), timeout=20)[1] == 1
 "#;
 
+// Shows: envoy-api.
 #[test]
 fn grpcio_is_served() {
     let imports = Command::new("python3").args(["-c", "import grpc"]).output();

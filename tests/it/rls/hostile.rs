@@ -77,6 +77,7 @@ fn serve_others(address: SocketAddr, hostile: impl FnOnce() + Send) -> Duration 
     })
 }
 
+// Shows: envoy-hostile-clients.
 #[test]
 fn connections_that_say_nothing_keep_no_place() {
     let stage = Stage::new("");
@@ -98,6 +99,7 @@ fn connections_that_say_nothing_keep_no_place() {
     assert!(files(pid) < MANY, "{} files", files(pid));
 }
 
+// Shows: envoy-hostile-clients.
 #[test]
 fn a_byte_now_and_then_holds_up_nobody_and_is_given_up() {
     let stage = Stage::new("");
@@ -134,6 +136,7 @@ fn a_byte_now_and_then_holds_up_nobody_and_is_given_up() {
     assert!(longest < Duration::from_secs(5), "{longest:?}");
 }
 
+// Shows: envoy-hostile-clients.
 #[test]
 fn calls_that_are_reset_at_once_hold_up_nobody() {
     const RESETS: usize = 20_000;
@@ -204,6 +207,7 @@ fn ask_and_never_read(address: SocketAddr) -> std::io::Error {
     }
 }
 
+// Shows: envoy-hostile-clients.
 #[test]
 fn who_never_reads_is_closed_and_holds_up_nobody() {
     let stage = Stage::new("");
@@ -222,6 +226,7 @@ fn who_never_reads_is_closed_and_holds_up_nobody() {
     assert!(resident(pid) < 300, "{} MiB", resident(pid));
 }
 
+// Shows: envoy-hostile-clients.
 #[test]
 fn many_descriptors_are_refused_and_a_few_more_are_not() {
     let stage = Stage::new("");
@@ -236,6 +241,7 @@ fn many_descriptors_are_refused_and_a_few_more_are_not() {
 
 /// A master that has handed over lives until its processes have ended. Its frs-envoy is not an
 /// orphan, though it has another name, and the master that it handed over to is dead.
+// Shows: only-orphans-end.
 #[test]
 fn a_stopped_frs_envoy_of_a_living_master_is_left_alone() {
     let stage = Stage::new("");

@@ -24,6 +24,7 @@ fn envoy(server: &Server<'_>) -> Pid {
     })
 }
 
+// Shows: frs-envoy-replaced.
 #[test]
 fn frs_status_shows_it_and_it_ends_with_the_server() {
     let stage = Stage::new("");
@@ -44,6 +45,7 @@ fn frs_status_shows_it_and_it_ends_with_the_server() {
     assert!(!is_alive(pid) && !stage.setup.log().contains("envoy died"), "{}", stage.setup.log());
 }
 
+// Shows: frs-envoy-replaced.
 #[test]
 fn killed_it_is_back_within_a_second_and_nothing_is_forgotten() {
     let stage = Stage::new("");
@@ -70,6 +72,7 @@ fn killed_it_is_back_within_a_second_and_nothing_is_forgotten() {
     assert_ne!(envoy(&server), old);
 }
 
+// Shows: frs-envoy-replaced.
 #[test]
 fn a_reload_takes_new_domains_and_keeps_connections() {
     let stage = Stage::new("");
@@ -91,6 +94,7 @@ fn a_reload_takes_new_domains_and_keeps_connections() {
     assert_eq!(envoy(&server), pid);
 }
 
+// Shows: frs-envoy-replaced.
 #[test]
 fn an_upgrade_loses_no_call() {
     let stage = Stage::new("");
@@ -163,6 +167,7 @@ fn call_again_and_again(address: SocketAddr, is_over: &AtomicBool) -> u64 {
     answered
 }
 
+// Shows: frs-envoy-replaced.
 #[test]
 fn of_the_calls_in_flight_over_an_upgrade_none_is_lost_and_none_charged_twice() {
     let stage = Stage::new("");

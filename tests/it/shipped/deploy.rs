@@ -128,6 +128,7 @@ fn logrotate_understands_its_settings() {
     assert_eq!(std::fs::read_to_string(&log).expect("made anew"), "");
 }
 
+// Shows: image.
 #[test]
 fn the_configuration_of_the_image_is_the_shipped_one_for_a_container() {
     let map = shipped("map.xml");
@@ -145,6 +146,7 @@ fn the_configuration_of_the_image_is_the_shipped_one_for_a_container() {
     checked("container/srv.xml", &map);
 }
 
+// Shows: image.
 #[test]
 fn the_manifests_fit_their_schemas() {
     let path = |name: &str| format!("{}/../../deploy/{name}", env!("CARGO_MANIFEST_DIR"));

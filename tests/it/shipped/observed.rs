@@ -172,6 +172,7 @@ impl Known {
     }
 }
 
+// Shows: alerts.
 #[test]
 fn rules_and_dashboard_ask_for_metrics_that_exist() {
     let scrape = Scrape::read(&scraped());
@@ -263,6 +264,7 @@ fn figures(text: &str) -> BTreeSet<String> {
     figures.map(str::to_owned).collect()
 }
 
+// Shows: alerts.
 #[test]
 fn each_alert_is_described_with_its_condition() {
     let (ruled, described) = (alerts(), described_alerts());
@@ -273,6 +275,7 @@ fn each_alert_is_described_with_its_condition() {
     assert_eq!(ruled.len(), described.len());
 }
 
+// Shows: alerts.
 #[test]
 fn alerts_are_raised_when_they_should_be() {
     let dir = deploy("prometheus");
@@ -281,6 +284,7 @@ fn alerts_are_raised_when_they_should_be() {
 }
 
 /// Which version of Grafana takes what else is its own business: it keeps what it knows.
+// Shows: alerts.
 #[test]
 fn the_dashboard_is_whole() {
     let dashboard = dashboard();

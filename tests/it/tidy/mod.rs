@@ -6,6 +6,7 @@
 mod code;
 mod imports;
 mod layers;
+mod promises;
 mod source;
 mod text;
 

@@ -38,9 +38,14 @@ const LEFT_OUT: [&str; 5] = ["target", "corpus", "artifacts", "__pycache__", "no
 /// Directories left out at the root: the data of servers that were tried out.
 const LEFT_OUT_AT_ROOT: [&str; 2] = ["data", "run"];
 
+/// The root of the repository.
+pub fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
 /// All texts, sorted by path.
 pub fn all() -> Vec<Source> {
-    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let root = root();
     let (mut sources, mut directories) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(directory) = directories.pop() {
         for entry in std::fs::read_dir(root.join(&directory)).expect("readable") {
@@ -101,7 +106,7 @@ pub fn tokens(text: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-fn is_word(c: char) -> bool {
+pub fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
@@ -177,7 +182,7 @@ pub fn without_tests<'a>(tokens: &[Token<'a>]) -> Vec<Token<'a>> {
 }
 
 /// The length of an attribute at the start, or 0.
-fn attribute(tokens: &[Token<'_>]) -> usize {
+pub fn attribute(tokens: &[Token<'_>]) -> usize {
     match tokens {
         [hash, open, ..] if hash.text == "#" && open.text == "[" => 1 + group(&tokens[1..]),
         _ => 0,

@@ -75,6 +75,7 @@ mod tests {
         begun.elapsed()
     }
 
+    // Shows: frs-envoy-replaced.
     #[test]
     fn domains_follow_the_generation_in_force_told_or_not_and_after_a_failure() {
         let world = World::new(MAP);

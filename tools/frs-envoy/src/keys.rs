@@ -95,6 +95,7 @@ mod tests {
         (key, is_whole)
     }
 
+    // Shows: values-without-a-key.
     #[test]
     fn what_fits_is_as_it_is() {
         let longest = "k".repeat(1024);
@@ -107,6 +108,7 @@ mod tests {
         assert_eq!(key("2001:db8::1", IP), ("2001:db8::1".to_owned(), true));
     }
 
+    // Shows: values-without-a-key.
     #[test]
     fn text_that_does_not_fit_is_told_apart_by_its_digest() {
         assert_eq!(key("", KeyType::String), ("~empty".to_owned(), false));
@@ -128,6 +130,7 @@ mod tests {
         assert_eq!(keys.len(), unlike.len() + 2);
     }
 
+    // Shows: values-without-a-key.
     #[test]
     fn what_is_no_number_or_address_is_one_key() {
         for text in ["", "alice", "-1", "18446744073709551616", "1\0"] {

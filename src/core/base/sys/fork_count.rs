@@ -150,6 +150,7 @@ mod tests {
         }
     }
 
+    // Shows: forks.
     #[test]
     fn a_fork_waits_for_work_that_it_must_not_interrupt() {
         let (begun, has_begun) = mpsc::channel();
@@ -177,6 +178,7 @@ mod tests {
         between_forks(|| ());
     }
 
+    // Shows: forks.
     #[test]
     fn handlers_that_are_registered_twice_count_once() {
         count_forks();

@@ -104,6 +104,7 @@ fn two_latest_are_kept() {
     assert_eq!(generations(dir.path()), ["conf.active.1", "conf.active.old"]);
 }
 
+// Shows: damaged-files.
 #[test]
 fn damage_names_field_found_and_expected() {
     let good = encode(7, 2, Path::new("/d"), &texts(), &overlay());

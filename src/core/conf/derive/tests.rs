@@ -26,6 +26,7 @@ fn numbers(geometry: &Geometry) -> [u32; 5] {
     [files, key_nodes, chain, node_bytes, key_bytes]
 }
 
+// Shows: derived-geometry.
 #[test]
 fn keys_give_files_and_key_nodes() {
     let cases = [
@@ -49,6 +50,7 @@ fn keys_give_files_and_key_nodes() {
     }
 }
 
+// Shows: derived-geometry.
 #[test]
 fn every_derived_geometry_is_within_its_bounds_and_half_full() {
     for keys in (0..34).map(|bits| 1u64 << bits).chain([3, 99, 12_345_678, MAX_KEYS]) {

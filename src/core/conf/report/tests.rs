@@ -141,6 +141,7 @@ fn a_cluster_costs_a_courier_and_each_slot_of_the_server_a_ring_of_wants() {
     assert_eq!(with, (rest, processes + (8 << 20), slots + 2, each + 335_872));
 }
 
+// Shows: server-places.
 #[test]
 fn all_slots_that_frs_envoy_may_take_are_kept_for_the_server() {
     let of = |srv: &str| {
@@ -267,6 +268,7 @@ fn about(machine: &Machine) -> (Vec<String>, Vec<String>) {
     (warnings.into_iter().filter(|warning| !warning.starts_with("biz ")).collect(), faults)
 }
 
+// Shows: clear-messages.
 #[test]
 fn much_on_disk_is_warned_of() {
     let groups = groups_bytes(&conf().map);
@@ -342,6 +344,7 @@ fn the_largest_settings_do_not_overflow() {
     report(&conf, &machine(1, Ok(Filesystem::Ext4)), &SIZES);
 }
 
+// Shows: clear-messages.
 #[test]
 fn a_biz_that_makes_the_records_of_its_group_long_is_named() {
     let text = |map: &str| {

@@ -146,6 +146,7 @@ fn faults_say_what_to_do() {
 
 /// SipHash-2-4 with 128 bits, of the text under the bytes 16 to 31 of the secret. All machines must
 /// find the same, whatever version of frs they run.
+// Shows: cluster-secret.
 #[test]
 fn the_seed_of_keys_is_computed_of_the_secret_and_is_no_part_of_it() {
     let secret = ClusterSecret::new(std::array::from_fn(|at| at as u8));

@@ -172,6 +172,7 @@ fn faulty_policies() {
     assert_eq!(found.unwrap_err().iter().count(), 15);
 }
 
+// Shows: clear-messages.
 #[test]
 fn names_that_others_give_to_policies_are_answered_with_ours() {
     let of = |name: &str| {

@@ -140,6 +140,7 @@ fn protected() -> tempfile::TempDir {
     dir
 }
 
+// Shows: resp-token.
 #[test]
 fn a_file_without_a_token_is_a_fault_at_its_place() {
     const EXPECTED: &str =
@@ -173,6 +174,7 @@ fn a_file_without_a_token_is_a_fault_at_its_place() {
 }
 
 /// Only who serves has tokens, and they are in no copy of the configuration.
+// Shows: resp-token.
 #[test]
 fn tokens_are_read_by_who_serves_and_never_copied() {
     let dir = protected();

@@ -90,6 +90,7 @@ fn the_command_line_comes_before_the_environment_name_by_name() {
     assert_eq!(settings.iter().map(shown).collect::<Vec<_>>(), expected);
 }
 
+// Shows: outside-settings.
 #[test]
 fn a_fault_names_the_source_of_the_setting() {
     wrong(
@@ -191,6 +192,7 @@ fn the_data_directory_is_found_without_the_file() {
     assert_eq!(of(""), Err("--data: found dir=\"\", expected a directory".to_owned()));
 }
 
+// Shows: outside-settings.
 #[test]
 fn what_is_published_holds_the_settings_and_the_files_own_text() {
     let srv = "<srv><workers>7</workers><data dir='d'/></srv>";

@@ -107,6 +107,7 @@ fn used(world: &World, biz: &str, key: &str, limit: u16) -> u64 {
     }
 }
 
+// Shows: migration.
 #[test]
 fn no_live_node_is_lost_whatever_changes() {
     for group in [
@@ -157,6 +158,7 @@ fn a_removal_that_was_broken_off_is_gone_on_with() {
     assert!(is_there("g.0.mmap") && is_there("g.x.mmap") && is_there("other.0.mmap"));
 }
 
+// Shows: migration.
 #[test]
 fn broken_off_at_any_step_nothing_is_lost() {
     for group in [

@@ -14,6 +14,7 @@ fn told(world: &World, changes: &[(&str, &str)], now: u64) -> Vec<String> {
     fresh_records(&conf, now).unwrap().iter().map(ToString::to_string).collect()
 }
 
+// Shows: fresh-records.
 #[test]
 fn what_begins_anew_is_counted_and_nothing_else() {
     let world = used();
@@ -57,6 +58,7 @@ fn what_begins_anew_is_counted_and_nothing_else() {
     );
 }
 
+// Shows: fresh-records.
 #[test]
 fn one_that_is_removed_or_new_begins_nothing_anew_and_nothing_was_in_force_before_a_first_start() {
     let world = used();

@@ -118,6 +118,7 @@ fn name(which: usize, world: &World) -> String {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
+    // Shows: inspection.
     #[test]
     fn any_bytes_anywhere(
         which in 0..4usize,
@@ -154,6 +155,7 @@ proptest! {
         });
     }
 
+    // Shows: inspection.
     #[test]
     fn any_node_with_a_crc_that_holds(
         place in 0..4u64,

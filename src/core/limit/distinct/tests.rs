@@ -39,6 +39,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
+    // Shows: distinct-members.
     #[test]
     fn a_set_does_what_a_plain_list_does(steps in proptest::collection::vec(step(), 1..80)) {
         let (mut max, mut room) = (4, 6);

@@ -227,6 +227,7 @@ fn what_another_incarnation_has_left_is_void() {
     }
 }
 
+// Shows: older-copies.
 #[test]
 fn an_unproven_lease_is_neither_spent_nor_lost() {
     for limit in ALL {
@@ -316,6 +317,7 @@ fn cut_off_hosts_allow_themselves_their_share_of_each_window() {
     }
 }
 
+// Shows: on-miss-admit.
 #[test]
 fn where_answers_are_late_a_host_admits_its_largest_lease_in_a_window() {
     for (sharing, most) in [(CLUSTER, 5), ("share='exact'", 1)] {
@@ -334,6 +336,7 @@ fn where_answers_are_late_a_host_admits_its_largest_lease_in_a_window() {
     }
 }
 
+// Shows: on-miss-admit.
 #[test]
 fn what_was_admitted_beside_a_lease_counts_until_the_window_turns() {
     for limit in [INTERVAL, COUNTER] {

@@ -73,6 +73,7 @@ fn each_history_tells_where_the_next_is() {
 
 proptest! {
     /// Windows end and sizes change in any order.
+    // Shows: history-of-limits.
     #[test]
     fn it_holds_what_a_list_holds(
         first in 1..12_u16,

@@ -105,6 +105,7 @@ mod tests {
     }
 
     proptest! {
+        // Shows: bans-in-the-cluster.
         #[test]
         fn a_ban_arrives_unless_it_began_before_the_last_lift_there(
             here in lifts(), there in lifts(), used_ms in 0..HOUR
@@ -120,6 +121,7 @@ mod tests {
             }
         }
 
+        // Shows: bans-in-the-cluster.
         #[test]
         fn a_ban_that_comes_back_holds_until_it_is_lifted(
             lifts in lifts(), used_ms in 0..HOUR, back_ms in 0..HOUR, other in 0..2_usize

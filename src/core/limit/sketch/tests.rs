@@ -50,6 +50,7 @@ fn told(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |text| text.parse().expect("a number"))
 }
 
+// Shows: distinct-members.
 #[test]
 fn estimates_are_as_close_to_true_counts_as_the_theory_says() {
     let most = told("FRS_DISTINCT", 4000);
@@ -136,6 +137,7 @@ fn a_full_sketch_has_an_estimate() {
 
 /// Figures that a program in Python gives, written from the paper, for registers that are easy to
 /// write down.
+// Shows: distinct-members.
 #[test]
 fn estimates_of_known_registers() {
     for (value, share, expected) in [(1, 1, 369), (1, 2, 162), (3, 2, 194), (10, 1, 189_097)] {
@@ -165,6 +167,7 @@ proptest! {
         prop_assert_eq!(counts(&registers), counted);
     }
 
+    // Shows: distinct-members.
     #[test]
     fn shards_make_the_whole(
         precision in PRECISIONS,

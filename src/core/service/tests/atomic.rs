@@ -13,6 +13,7 @@ const MAP: &str = r#"<map>
 
 const NOW: u64 = 1_700_000_000_000;
 
+// Shows: refused-changes-nothing.
 #[test]
 fn all_are_charged_or_none() {
     let world = World::new(MAP);
@@ -58,6 +59,7 @@ fn a_query_answers_what_the_update_would_and_changes_nothing() {
     assert_eq!(world.group("two").verify().nodes, 0);
 }
 
+// Shows: refused-changes-nothing.
 #[test]
 fn a_failed_item_refuses_all() {
     let world = World::new(MAP);

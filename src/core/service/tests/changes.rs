@@ -110,6 +110,7 @@ fn a_runtime_of_another_boot_is_not_attached_to() {
     assert_eq!(world.prepare().scanned, ["one", "two"]);
 }
 
+// Shows: damaged-files.
 #[test]
 fn a_swapped_file_is_not_served_beside_the_one_that_is_mapped() {
     let world = World::new(TWO_GROUPS);

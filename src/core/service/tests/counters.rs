@@ -20,6 +20,7 @@ fn counted(world: &World, key: BizKey, command: Command) -> Vec<(Outcome, u64)> 
     all.filter(|(_, count)| *count > 0).collect()
 }
 
+// Shows: counters-exact.
 #[test]
 fn each_item_is_counted_once_by_business_command_and_outcome() {
     let map = "<map>
@@ -99,6 +100,7 @@ fn map(bizs: &[(u32, &str)]) -> String {
     format!("<map><group name='g' files='1' key-nodes='8' chain='8' node-size='64'/>{bizs}</map>")
 }
 
+// Shows: counters-exact.
 #[test]
 fn a_business_keeps_its_row_through_reloads_and_owners() {
     let world = World::new(&map(&[(5, "a"), (3, "b")]));
@@ -318,6 +320,7 @@ fn items_of_a_request_that_meets_a_reload_are_counted_where_they_belong() {
     assert_eq!([1, 2, 3].map(updates), [2, 4, 0]);
 }
 
+// Shows: figures-of-the-living.
 #[test]
 fn a_process_in_the_slot_of_another_one_has_none_of_its_clients() {
     let world = World::new(&map(&[(1, "a")]));

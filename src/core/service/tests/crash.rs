@@ -273,6 +273,7 @@ impl Snapshot {
     }
 }
 
+// Shows: deaths-lose-nothing, distinct-members, growth.
 #[test]
 fn death_at_every_store() {
     for case in CASES {

@@ -93,6 +93,7 @@ const fn lease(used: u64, of: u64) -> Lease {
     Lease { used, of }
 }
 
+// Shows: leases-over-reloads.
 #[test]
 fn a_limit_that_stays_keeps_its_lease_while_another_comes_and_goes() {
     for is_touched in [false, true] {
@@ -112,6 +113,7 @@ fn a_limit_that_stays_keeps_its_lease_while_another_comes_and_goes() {
     }
 }
 
+// Shows: leases-over-reloads.
 #[test]
 fn a_limit_that_goes_takes_its_lease_along_unless_it_is_back_before_the_key_is_used() {
     for is_touched in [false, true] {
@@ -132,6 +134,7 @@ fn a_limit_that_goes_takes_its_lease_along_unless_it_is_back_before_the_key_is_u
     }
 }
 
+// Shows: leases-over-reloads.
 #[test]
 fn limits_that_change_places_have_other_ledgers() {
     let mut reloads = Reloads::new(&[MINUTE, HOUR, TOTAL]);
@@ -147,6 +150,7 @@ fn limits_that_change_places_have_other_ledgers() {
     assert_eq!(reloads.leases(), [NONE, NONE, lease(2, 7)]);
 }
 
+// Shows: leases-over-reloads.
 #[test]
 fn a_number_is_that_in_the_business_and_not_in_the_record() {
     let mut reloads = Reloads::new(&[TOTAL, WHOLE]);
@@ -167,6 +171,7 @@ fn a_number_is_that_in_the_business_and_not_in_the_record() {
     reloads.host.world.verify();
 }
 
+// Shows: leases-over-reloads.
 #[test]
 fn the_log_of_a_share_stays_with_it() {
     let sliding = "policy='sliding' interval='1m' max='20'";
@@ -187,6 +192,7 @@ fn the_log_of_a_share_stays_with_it() {
     assert_eq!(reloads.leases(), [NONE, NONE]);
 }
 
+// Shows: leases-over-reloads.
 #[test]
 fn a_ban_stays_with_the_limit_that_started_it() {
     let banning = "policy='interval' interval='1m' max='5' ban='1h'";
@@ -204,6 +210,7 @@ fn a_ban_stays_with_the_limit_that_started_it() {
     assert_eq!(reloads.leases(), [NONE, lease(5, 5), NONE]);
 }
 
+// Shows: leases-over-reloads.
 #[test]
 fn a_record_of_former_limits_keeps_its_place_and_is_found_by_the_courier() {
     let mut reloads = Reloads::new(&[MINUTE]);
@@ -229,6 +236,7 @@ fn a_record_of_former_limits_keeps_its_place_and_is_found_by_the_courier() {
     assert_eq!(reloads.found(), [key_of(1, "k")]);
 }
 
+// Shows: leases-over-reloads.
 #[test]
 fn a_process_that_takes_the_reload_late_finds_the_same_leases() {
     let mut reloads = Reloads::new(&[MINUTE]);
@@ -248,6 +256,7 @@ fn a_process_that_takes_the_reload_late_finds_the_same_leases() {
     assert_eq!(reloads.leases(), [lease(0, 7), NONE]);
 }
 
+// Shows: leases-over-reloads.
 #[test]
 fn a_record_of_former_limits_moves_with_its_leases() {
     // The limits change before the group moves, or with it.
@@ -282,6 +291,7 @@ fn a_record_of_former_limits_moves_with_its_leases() {
     }
 }
 
+// Shows: leases-over-reloads.
 #[test]
 fn what_is_forgotten_or_reset_is_void() {
     let mut reloads = Reloads::new(&[MINUTE]);
@@ -307,6 +317,7 @@ fn what_is_forgotten_or_reset_is_void() {
     assert_eq!(reloads.leases(), [NONE, NONE]);
 }
 
+// Shows: leases-over-reloads.
 #[test]
 fn a_start_knows_what_was_in_force_and_what_was_known_there() {
     let mut reloads = Reloads::new(&[MINUTE]);

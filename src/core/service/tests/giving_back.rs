@@ -37,6 +37,7 @@ fn end(host: &mut Host, exchange: &mut Exchange, result: WantResult) -> Result<b
     limited(exchange)[0]
 }
 
+// Shows: returns-between-machines.
 #[test]
 fn what_is_given_back_waits_until_the_window_is_known() {
     for biz in ["cluster", "exact"] {
@@ -73,6 +74,7 @@ fn a_want_that_is_not_served_is_asked_again() {
     assert_eq!(end(&mut host, &mut exchange, WantResult::Answered), Ok(false));
 }
 
+// Shows: returns-between-machines.
 #[test]
 fn what_no_ledger_has_heard_of_in_time_is_busy() {
     let mut host = Host::of(MAP);

@@ -60,6 +60,7 @@ impl Machine {
     }
 }
 
+// Shows: bans-in-the-cluster.
 #[test]
 fn a_ban_goes_with_its_record_however_often_bans_were_lifted_there() {
     let before = clock::now() - MINUTE;
@@ -79,6 +80,7 @@ fn a_ban_goes_with_its_record_however_often_bans_were_lifted_there() {
     }
 }
 
+// Shows: bans-in-the-cluster.
 #[test]
 fn a_ban_from_before_the_lift_of_a_machine_does_not_come_to_it() {
     for (here, there) in [(0, 1), (1, 1), (3, 3), (4, 3)] {
@@ -93,6 +95,7 @@ fn a_ban_from_before_the_lift_of_a_machine_does_not_come_to_it() {
     }
 }
 
+// Shows: bans-in-the-cluster.
 #[test]
 fn a_lift_is_told_to_the_cluster_and_counts_for_who_comes_later() {
     let mut machine = Machine::lifted(0, 0);

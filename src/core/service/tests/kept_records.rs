@@ -145,6 +145,7 @@ fn a_bucket_is_kept_for_as_long_as_it_takes_to_fill_and_a_clock_can_be_set_back(
     kept(request, 1007 * minute, 1007 * minute);
 }
 
+// Shows: backup.
 #[test]
 fn a_round_carries_what_has_changed_and_nothing_else() {
     let mut host = Host::of(MAP);
@@ -270,6 +271,7 @@ fn a_record_longer_than_nodes_are_here_counts_in_all_but_the_oldest_windows() {
     heir.world.verify();
 }
 
+// Shows: backup.
 #[test]
 fn bytes_that_are_not_the_record_of_the_key_are_noticed() {
     let mut host = Host::of(MAP);

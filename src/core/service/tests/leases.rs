@@ -245,6 +245,7 @@ fn larger() -> String {
     MAP.replace("key-nodes=\"1\" chain=\"4\"", "key-nodes=\"3\" chain=\"8\"")
 }
 
+// Shows: growth.
 #[test]
 fn leases_move_with_their_group_and_so_does_a_message_on_its_way() {
     let mut host = Host::new();
@@ -287,6 +288,7 @@ fn leases_move_with_their_group_and_so_does_a_message_on_its_way() {
     host.world.verify();
 }
 
+// Shows: growth.
 #[test]
 fn a_move_that_is_killed_and_goes_on_keeps_the_leases() {
     // After each of these steps everything is killed.
@@ -323,6 +325,7 @@ fn a_move_that_is_killed_and_goes_on_keeps_the_leases() {
     }
 }
 
+// Shows: older-copies.
 #[test]
 fn a_replaced_file_of_a_group_voids_its_leases_whether_it_moves_or_not() {
     let mut host = Host::new();
@@ -370,6 +373,7 @@ fn a_replaced_file_of_a_group_voids_its_leases_whether_it_moves_or_not() {
     expect_void(&world, true);
 }
 
+// Shows: growth.
 #[test]
 fn a_lease_that_finds_no_place_stays_where_it_is_and_the_courier_changes_it_there() {
     let large = MAP.replace("key-nodes=\"1\" chain=\"4\"", "key-nodes=\"8\" chain=\"8\"");
@@ -428,6 +432,7 @@ fn a_lease_that_finds_no_place_stays_where_it_is_and_the_courier_changes_it_ther
     host.world.verify();
 }
 
+// Shows: growth.
 #[test]
 fn a_pass_finds_each_lease_whenever_its_record_moves() {
     for moves_after in 0..8 {

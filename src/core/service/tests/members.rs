@@ -66,6 +66,7 @@ fn asked(service: &mut Service, biz: &str, key: &str, member: &str) -> Verdict {
     ask(service, Command::Query, Ask(biz, key, member, 1)).unwrap()
 }
 
+// Shows: distinct-members.
 #[test]
 fn a_set_admits_those_it_knows_and_no_more_than_its_max() {
     let world = World::new(MAP);
@@ -245,6 +246,7 @@ fn force_notes_up_to_the_largest_max_and_then_no_more() {
     assert_eq!(told, [(no, 1), (no, 2), (true, 3), (true, 4), (true, 4), (no, 4)]);
 }
 
+// Shows: distinct-members.
 #[test]
 fn what_is_no_member_or_no_count_of_one_is_an_error_and_notes_nothing() {
     use ItemError::{BadCount, BadKey, BadMember, UnknownBiz};
@@ -316,6 +318,7 @@ fn a_sketch_tells_its_error_and_decides_last() {
     world.verify();
 }
 
+// Shows: distinct-members.
 #[test]
 fn all_limits_note_the_member_or_none_does() {
     let world = World::new(MAP);
@@ -336,6 +339,7 @@ fn all_limits_note_the_member_or_none_does() {
     world.verify();
 }
 
+// Shows: distinct-members.
 #[test]
 fn items_of_an_atomic_request_see_each_others_members() {
     let world = World::new(MAP);
@@ -401,6 +405,7 @@ fn bans_shadows_and_advice_are_those_of_every_limit() {
     assert_eq!((figures.used, figures.max, figures.remaining, limited), (3, 2, 0, false));
 }
 
+// Shows: distinct-members.
 #[test]
 fn a_changed_max_keeps_the_members_and_another_precision_does_not() {
     let world = World::new(MAP);
@@ -442,6 +447,7 @@ fn a_changed_max_keeps_the_members_and_another_precision_does_not() {
     world.verify();
 }
 
+// Shows: distinct-members.
 #[test]
 fn a_set_for_ever_is_not_evicted_and_a_sketch_is() {
     let world = World::new(

@@ -155,6 +155,7 @@ fn on_full_refuse_takes_only_free_and_expired_places() {
     world.verify();
 }
 
+// Shows: damaged-files.
 #[test]
 fn a_scribbled_node_is_dropped_and_counted() {
     let world = World::new(

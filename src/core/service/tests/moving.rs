@@ -79,6 +79,7 @@ impl Random {
 
 const BIZS: [&str; 5] = ["window", "both", "ring", "address", "still"];
 
+// Shows: growth.
 #[test]
 fn every_answer_is_that_of_a_group_that_does_not_move() {
     let still = World::new(&map(SMALL));
@@ -138,6 +139,7 @@ fn every_answer_is_that_of_a_group_that_does_not_move() {
     assert!(moved > 100, "{moved}");
 }
 
+// Shows: growth.
 #[test]
 fn an_update_moves_its_node_and_a_query_moves_nothing() {
     let mut world = World::new(&map(SMALL));
@@ -187,6 +189,7 @@ fn a_move_that_was_only_prepared_begins_nothing_anew() {
     assert_eq!(answer, Err(ItemError::Store));
 }
 
+// Shows: growth.
 #[test]
 fn a_request_finds_the_digest_of_a_text_that_fits_now() {
     let mut world = World::new(&map(SMALL));
@@ -206,6 +209,7 @@ fn a_request_finds_the_digest_of_a_text_that_fits_now() {
     world.verify();
 }
 
+// Shows: growth.
 #[test]
 fn a_start_goes_on_where_a_crash_left_it() {
     // After each of these steps everything is killed and runtime.mmap is lost.
@@ -261,6 +265,7 @@ fn a_start_goes_on_where_a_crash_left_it() {
     }
 }
 
+// Shows: growth.
 #[test]
 fn what_finds_no_place_stays_unless_the_move_is_lossy() {
     let from = r#"files="1" key-nodes="16" chain="8" node-size="128" key-bytes="24""#;
@@ -302,6 +307,7 @@ fn a_group_that_moves_already_loses_nothing_by_what_another_one_may_lose() {
     assert_eq!(prepared.moving, expected.into());
 }
 
+// Shows: growth.
 #[test]
 fn a_second_change_waits_and_another_hash_is_refused() {
     let mut world = World::new(&map(SMALL));
@@ -335,6 +341,7 @@ fn a_second_change_waits_and_another_hash_is_refused() {
     assert!(!crate::store::group::is_next_there(&fresh.dir, "g"));
 }
 
+// Shows: dump-in-a-move.
 #[test]
 fn each_record_is_visited_once_while_its_group_moves() {
     let mut world = World::new(&map(SMALL));
@@ -361,6 +368,7 @@ fn each_record_is_visited_once_while_its_group_moves() {
     assert_eq!(visited.len(), 300);
 }
 
+// Shows: dump-in-a-move.
 #[test]
 fn a_walk_beside_which_a_move_begins_says_so() {
     let mut world = World::new(&map(SMALL));

@@ -110,6 +110,7 @@ fn bytes_of(files: &[PathBuf]) -> Vec<Vec<u8>> {
     files.iter().map(|path| std::fs::read(path).expect("readable")).collect()
 }
 
+// Shows: power-cut-in-a-move.
 #[test]
 fn what_has_moved_leaves_the_former_files_once_it_is_written() {
     let Some(mut growing) = Growing::begin() else { return };
@@ -125,6 +126,7 @@ fn what_has_moved_leaves_the_former_files_once_it_is_written() {
     growing.end(|key| 1 + u64::from(key == 7));
 }
 
+// Shows: power-cut-in-a-move.
 #[test]
 fn a_power_cut_that_left_the_new_files_empty_loses_nothing() {
     let Some(mut growing) = Growing::begin() else { return };
@@ -133,6 +135,7 @@ fn a_power_cut_that_left_the_new_files_empty_loses_nothing() {
     growing.cut(&next, &empty).end(|_| 1);
 }
 
+// Shows: power-cut-in-a-move.
 #[test]
 fn a_power_cut_that_left_the_former_files_full_doubles_nothing() {
     let Some(mut growing) = Growing::begin() else { return };
@@ -143,6 +146,7 @@ fn a_power_cut_that_left_the_former_files_full_doubles_nothing() {
     growing.cut(&former, &full).end(|key| 1 + u64::from(key == 7));
 }
 
+// Shows: power-cut-in-a-move.
 #[test]
 fn a_power_cut_in_a_clean_end_that_left_the_new_files_empty_loses_nothing() {
     let Some(mut growing) = Growing::begin() else { return };
@@ -152,6 +156,7 @@ fn a_power_cut_in_a_clean_end_that_left_the_new_files_empty_loses_nothing() {
     growing.cut_after(&next, &empty, ends).end(|_| 1);
 }
 
+// Shows: power-cut-in-a-move.
 #[test]
 fn what_is_charged_or_reset_after_a_power_cut_does_not_come_back() {
     let Some(mut growing) = Growing::begin() else { return };
@@ -168,6 +173,7 @@ fn what_is_charged_or_reset_after_a_power_cut_does_not_come_back() {
     });
 }
 
+// Shows: power-cut-in-a-move.
 #[test]
 fn a_flush_that_fails_frees_nothing() {
     let Some(mut growing) = Growing::begin() else { return };
@@ -181,6 +187,7 @@ fn a_flush_that_fails_frees_nothing() {
     growing.cut(&next, &empty).end(|_| 1);
 }
 
+// Shows: power-cut-in-a-move.
 #[test]
 fn processes_that_die_in_a_move_leave_what_has_moved_where_it_is() {
     let Some(mut growing) = Growing::begin() else { return };

@@ -128,6 +128,7 @@ fn a_semaphore_that_its_living_slot_holds_is_not_freed() {
     drop(other);
 }
 
+// Shows: envoy-waits.
 #[test]
 fn batches_that_run_together_wait_for_a_holder_once() {
     const LOCK: Duration = Duration::from_millis(400);
@@ -163,6 +164,7 @@ fn word_of(token: Token) -> u32 {
     token.slot() | token.epoch() << 8
 }
 
+// Shows: stalls-are-bounded.
 #[test]
 fn while_free_semaphores_are_scribbled_over_every_charge_is_counted_once() {
     const KEYS: u32 = 3;

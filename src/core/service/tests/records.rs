@@ -121,6 +121,7 @@ fn a_reset_makes_counters_and_bans_of_one_biz_fresh() {
     world.verify();
 }
 
+// Shows: lifted-bans.
 #[test]
 fn a_lift_ends_the_bans_of_one_biz_and_its_counts_stay() {
     let map = MAP.replace("id=\"9\" name=\"both\"", "id=\"9\" name=\"twin\"").replace(
@@ -162,6 +163,7 @@ fn a_lift_ends_the_bans_of_one_biz_and_its_counts_stay() {
     world.verify();
 }
 
+// Shows: lifted-bans.
 #[test]
 fn who_is_set_below_the_limit_is_no_longer_banned() {
     let world = World::new(MAP);
@@ -209,6 +211,7 @@ fn void_records_make_room_first_and_are_cleared_away() {
     world.verify();
 }
 
+// Shows: shared-resets.
 #[test]
 fn an_epoch_far_away_with_the_same_low_bits_revives_no_record() {
     let world = World::new(MAP);

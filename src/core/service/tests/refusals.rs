@@ -75,6 +75,7 @@ fn what_refuses_is_counted() {
     assert_eq!(keys(&world, 1), [("a".to_owned(), 3), ("b".to_owned(), 1)]);
 }
 
+// Shows: bans-are-counted.
 #[test]
 fn what_starts_a_ban_counts_to_its_limit_and_what_follows_to_the_ban_of_that_limit() {
     let world = World::new(BANS);
@@ -109,6 +110,7 @@ fn what_starts_a_ban_counts_to_its_limit_and_what_follows_to_the_ban_of_that_lim
     assert_eq!(refusals(&world, 1)[..4], [4, 0, 4, 1]);
 }
 
+// Shows: refused-keys.
 #[test]
 fn all_ways_of_running_count() {
     let world = World::new(MAP);

@@ -43,6 +43,7 @@ fn machines_of_one_secret_name_a_key_alike() {
     assert_ne!(named(&one, 2, LONG), named(&other, 2, LONG), "this machine's alone");
 }
 
+// Shows: cluster-secret.
 #[test]
 fn no_part_of_the_secret_stands_in_the_files_that_every_process_maps() {
     let bytes: [u8; 32] = std::array::from_fn(|at| 0xa5 ^ (at as u8 * 7));

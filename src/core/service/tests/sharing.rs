@@ -131,6 +131,7 @@ fn what_asks_again_waits_no_longer_than_it_may() {
     }
 }
 
+// Shows: full-beside-leases.
 #[test]
 fn an_item_whose_node_has_no_room_is_full_at_once() {
     let mut host = Host::of(MAP);
@@ -333,6 +334,7 @@ fn what_is_used_by_force_is_found_by_a_later_pass() {
     assert!((0..100).any(|_| go(&mut host) == 1));
 }
 
+// Shows: uses-without-a-lease.
 #[test]
 fn uses_without_a_lease_are_told_at_once_by_a_want_of_nothing() {
     let mut host = Host::of(MAP);
@@ -487,6 +489,7 @@ fn an_atomic_batch_that_does_not_wait_charges_nothing_until_it_has_all() {
     assert!(client.batch().try_run().unwrap().items.is_empty());
 }
 
+// Shows: envoy-waits.
 #[test]
 fn batches_that_run_together_wait_at_the_same_time() {
     let mut host = Host::of(MAP);

@@ -106,6 +106,7 @@ fn allowed(exchange: &Exchange) -> Vec<Result<bool, ItemError>> {
     limited(exchange).into_iter().map(|one| one.map(|is_limited| !is_limited)).collect()
 }
 
+// Shows: spill.
 #[test]
 fn a_group_too_small_by_half_forgets_nothing() {
     for biz in ["minute", "total"] {
@@ -127,6 +128,7 @@ fn a_group_too_small_by_half_forgets_nothing() {
     }
 }
 
+// Shows: growth.
 #[test]
 fn a_group_that_spills_moves_and_forgets_nothing() {
     const SMALL: &str = r#"files="1" key-nodes="1" chain="8""#;
@@ -174,6 +176,7 @@ fn where_there_is_room_nobody_waits() {
     assert_eq!(machine.asked, 0);
 }
 
+// Shows: spill.
 #[test]
 fn without_the_cluster_a_key_that_may_be_spilled_is_busy() {
     let mut machine = Clustered::new();
@@ -193,6 +196,7 @@ fn without_the_cluster_a_key_that_may_be_spilled_is_busy() {
     assert_eq!(machine.update("minute", &spilled), Ok(true));
 }
 
+// Shows: spill.
 #[test]
 fn without_the_cluster_only_what_refuses_nothing_is_evicted() {
     let mut machine = Clustered::new();
@@ -265,6 +269,7 @@ fn a_ban_gets_room_as_well() {
     }
 }
 
+// Shows: bans-in-the-cluster.
 #[test]
 fn a_ban_that_is_lifted_while_it_is_spilled_does_not_come_back() {
     let bans = MAP.replace("interval=\"1m\" max=\"3\"", "interval=\"1h\" max=\"3\" ban=\"1h\"");
@@ -298,6 +303,7 @@ fn a_ban_that_is_lifted_while_it_is_spilled_does_not_come_back() {
     machine.host.world.verify();
 }
 
+// Shows: spill.
 #[test]
 fn a_record_is_erased_only_as_the_cluster_has_it() {
     let mut machine = Clustered::new();

@@ -69,6 +69,7 @@ fn a_refusal_bans_and_the_ban_outlives_the_window() {
     world.verify();
 }
 
+// Shows: refused-changes-nothing.
 #[test]
 fn a_refused_update_leaves_the_states_and_stamps_the_last_use() {
     let world = World::new(MAP);
@@ -124,6 +125,7 @@ fn a_biz_scope_limit_counts_all_keys_and_both_limits_are_charged() {
     world.verify();
 }
 
+// Shows: bad-input.
 #[test]
 fn item_errors_come_in_their_order_and_spoil_no_neighbour() {
     let world = World::new(MAP);
@@ -233,6 +235,7 @@ fn a_ban_added_by_a_reload_keeps_the_counts() {
     world.verify();
 }
 
+// Shows: shared-files-repaired.
 #[test]
 fn no_process_goes_back_to_an_older_generation_or_begins_with_one() {
     let world = World::new(MAP);
@@ -261,6 +264,7 @@ fn no_process_goes_back_to_an_older_generation_or_begins_with_one() {
     }
 }
 
+// Shows: faulty-configuration.
 #[test]
 fn a_broken_configuration_file_fails_items_and_nothing_else() {
     let world = World::new(MAP);

@@ -162,6 +162,7 @@ fn all_done(passes: &[GroupPass]) -> bool {
     passes.iter().all(|pass| matches!(pass.result, Ok(Some(_))))
 }
 
+// Shows: checkpoints.
 #[test]
 fn what_a_pass_wrote_is_there_after_the_machine_went_down() {
     let mut machine = Machine::new();
@@ -182,6 +183,7 @@ fn what_a_pass_wrote_is_there_after_the_machine_went_down() {
     }
 }
 
+// Shows: checkpoints.
 #[test]
 fn a_pass_writes_what_has_changed_since_the_last_one_into_its_file() {
     let machine = Machine::new();
@@ -200,6 +202,7 @@ fn a_pass_writes_what_has_changed_since_the_last_one_into_its_file() {
     assert_eq!(pages(machine.pass()), [0, 0]);
 }
 
+// Shows: checkpoints.
 #[test]
 fn a_node_that_was_made_since_the_last_pass_is_in_the_next_one() {
     // Heads and nodes are on different pages. The second size is that of whole transactions.
@@ -222,6 +225,7 @@ fn a_node_that_was_made_since_the_last_pass_is_in_the_next_one() {
     }
 }
 
+// Shows: checkpoints.
 #[test]
 fn wherever_a_pass_breaks_off_the_other_checkpoint_is_valid() {
     let mut nth = 0;
@@ -255,6 +259,7 @@ fn wherever_a_pass_breaks_off_the_other_checkpoint_is_valid() {
     }
 }
 
+// Shows: checkpoints.
 #[test]
 fn a_checkpoint_that_is_cut_swapped_or_scribbled_is_named_and_not_served() {
     type Damage = fn(&Machine);
@@ -307,6 +312,7 @@ fn a_checkpoint_that_is_cut_swapped_or_scribbled_is_named_and_not_served() {
     }
 }
 
+// Shows: checkpoints.
 #[test]
 fn a_scribbled_node_of_a_checkpoint_is_dropped_and_counted() {
     use std::os::unix::fs::FileExt;
@@ -332,6 +338,7 @@ fn a_scribbled_node_of_a_checkpoint_is_dropped_and_counted() {
     assert_eq!(machine.start(false).dropped_nodes, 0);
 }
 
+// Shows: checkpoints.
 #[test]
 fn live_files_of_the_same_boot_go_on_whatever_the_checkpoints_hold() {
     let mut machine = Machine::new();
@@ -347,6 +354,7 @@ fn live_files_of_the_same_boot_go_on_whatever_the_checkpoints_hold() {
     assert_eq!(machine.used(), vec![2; KEYS.len()]);
 }
 
+// Shows: checkpoints.
 #[test]
 fn a_group_whose_marks_are_being_made_has_no_pass_yet() {
     for missing in [0..1, 1..2, 0..2] {
@@ -387,6 +395,7 @@ impl Drop for Ending<'_> {
 }
 
 /// The power is cut at random moments of a loaded run. `FRS_CHECKPOINT_CUTS` says how often.
+// Shows: checkpoints.
 #[test]
 fn each_count_is_between_its_last_pass_and_its_last_use() {
     let cuts = std::env::var("FRS_CHECKPOINT_CUTS").map_or(5, |cuts| cuts.parse().unwrap());
@@ -450,6 +459,7 @@ fn each_count_is_between_its_last_pass_and_its_last_use() {
     }
 }
 
+// Shows: checkpoints.
 #[test]
 fn a_group_that_is_not_served_is_named_and_the_others_have_their_checkpoints() {
     let machine = after_two_passes();

@@ -35,6 +35,7 @@ fn run(
     }
 }
 
+// Shows: flush-is-whole.
 #[test]
 fn every_byte_of_every_file_is_written_once() {
     let Some(world) = World::on_disk(MAP) else { return };
@@ -57,6 +58,7 @@ fn every_byte_of_every_file_is_written_once() {
     assert_eq!(flush.parts(), 13);
 }
 
+// Shows: flush-is-whole.
 #[test]
 fn a_part_that_fails_fails_the_flush_and_every_group_is_tried() {
     let Some(world) = World::on_disk(MAP) else { return };
@@ -78,6 +80,7 @@ fn a_part_that_fails_fails_the_flush_and_every_group_is_tried() {
     again.1.unwrap();
 }
 
+// Shows: flush-is-whole.
 #[test]
 fn a_reload_in_the_middle_breaks_nothing_off() {
     let Some(world) = World::on_disk(MAP) else { return };

@@ -122,6 +122,7 @@ fn all() -> usize {
     all_stores(&[0]) + 1
 }
 
+// Shows: checkpoints.
 #[test]
 fn what_is_not_marked_is_in_the_checkpoint_whoever_dies() {
     for is_marked in [false, true] {
@@ -132,6 +133,7 @@ fn what_is_not_marked_is_in_the_checkpoint_whoever_dies() {
 }
 
 /// A recoverer, beside the keeper, undoes what a dead owner has half written.
+// Shows: checkpoints.
 #[test]
 fn what_a_recoverer_writes_back_is_marked() {
     for stores in 0..all() {

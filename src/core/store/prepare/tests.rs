@@ -68,16 +68,19 @@ fn expect_refused(data: &str, obstacle: impl Fn(&Path) -> PathBuf) {
     assert!(made.unserved.is_empty(), "{:?}", made.unserved);
 }
 
+// Shows: refused-preparation.
 #[test]
 fn what_a_refused_preparation_has_made_is_taken_back() {
     expect_refused("", |dir| dir.join("b.0.next.mmap.new"));
 }
 
+// Shows: refused-preparation.
 #[test]
 fn marks_that_cannot_be_made_refuse_the_preparation() {
     expect_refused("checkpoint='60s'", |dir| dir.join("b.1.next.dirty.new"));
 }
 
+// Shows: refused-preparation.
 #[test]
 fn damaged_files_of_another_group_refuse_nothing() {
     let dir = tempfile::tempdir().expect("a directory");

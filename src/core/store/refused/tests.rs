@@ -80,6 +80,7 @@ fn few_keys_are_counted_exactly() {
     assert_eq!(read(&[&slot], Some(3), Window::Minute, T + 3000).keys, []);
 }
 
+// Shows: refused-keys.
 #[test]
 fn a_key_is_kept_whole_or_as_its_digest_and_how_it_begins() {
     const DIGEST: [u64; 2] = [7, 8];
@@ -106,6 +107,7 @@ fn a_key_is_kept_whole_or_as_its_digest_and_how_it_begins() {
     assert_ne!(cut(&"x".repeat(41)), other);
 }
 
+// Shows: refused-keys.
 #[test]
 fn keys_of_the_same_tag_are_told_apart() {
     let tag = |key: u64| key_of(1, key).check() >> 48;
@@ -238,6 +240,7 @@ fn without_blocks_nothing_is_written() {
     assert_eq!(counts(&read(&[&slot], Some(1), Window::Minute, later)), [(1, 7, 1, 0)]);
 }
 
+// Shows: refused-keys.
 #[test]
 fn whichever_store_is_an_owners_last_nothing_is_counted_twice() {
     let play = |last: Option<usize>| {
@@ -278,6 +281,7 @@ proptest! {
     })]
 
     /// Against a model that counts everything.
+    // Shows: refused-keys.
     #[test]
     fn no_count_is_wrong_by_more_than_its_error(
         bizs in prop::sample::select(vec![3_u32, SKETCHES as u32 + 40]),

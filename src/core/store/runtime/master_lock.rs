@@ -53,6 +53,7 @@ impl MasterLock {
 mod tests {
     use super::*;
 
+    // Shows: one-master.
     #[test]
     fn one_master_has_it_at_a_time() {
         let dir = tempfile::tempdir().expect("a directory");

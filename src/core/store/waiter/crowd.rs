@@ -267,6 +267,7 @@ mod tests {
     }
 
     /// From two processes on they do about as much together, and each gets its share.
+    // Shows: hot-keys.
     #[test]
     fn a_crowd_at_one_semaphore_does_not_collapse() {
         let two = outcome(2, 1, Some(0.0));
@@ -278,6 +279,7 @@ mod tests {
         }
     }
 
+    // Shows: hot-keys.
     #[test]
     fn a_crowd_at_hot_keys_does_not_collapse() {
         let two = outcome(2, 100, Some(1.2));
@@ -289,6 +291,7 @@ mod tests {
         }
     }
 
+    // Shows: hot-keys.
     #[test]
     fn processes_with_keys_of_their_own_do_not_know_of_each_other() {
         let one = outcome(1, 1, None);

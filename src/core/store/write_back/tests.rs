@@ -45,6 +45,7 @@ fn fail(region: &Region, from: usize, bytes: usize) -> io::Result<()> {
     Err(io::Error::from_raw_os_error(nix::libc::EIO))
 }
 
+// Shows: failed-writes.
 #[test]
 fn after_an_error_every_page_of_the_file_is_written_again() {
     let Some(world) = World::on_disk(MAP) else {
@@ -84,6 +85,7 @@ fn after_an_error_every_page_of_the_file_is_written_again() {
     assert!(changed >= all, "{changed} of {all}");
 }
 
+// Shows: failed-writes.
 #[test]
 fn an_error_while_it_is_written_again_begins_it_anew() {
     let Some(world) = World::on_disk(MAP) else { return };
@@ -153,6 +155,7 @@ fn two_that_write_a_file_back_take_no_doubt_away_twice() {
     assert!(error.is_err() && runtime.doubts(index) > 0);
 }
 
+// Shows: failed-writes.
 #[test]
 fn stores_of_others_stay_while_pages_are_written_again() {
     let world = World::new(MAP);
@@ -176,6 +179,7 @@ fn stores_of_others_stay_while_pages_are_written_again() {
     });
 }
 
+// Shows: failed-writes.
 #[test]
 fn a_file_in_doubt_is_marked_clean_only_after_all_of_it_was_written_again() {
     let Some(world) = World::on_disk(MAP) else { return };
@@ -195,6 +199,7 @@ fn a_file_in_doubt_is_marked_clean_only_after_all_of_it_was_written_again() {
     }
 }
 
+// Shows: failed-writes.
 #[test]
 fn a_scan_in_the_same_boot_writes_everything_again() {
     let Some(world) = World::on_disk(MAP) else { return };
@@ -221,6 +226,7 @@ fn written_kib() -> u64 {
     bytes.parse::<u64>().unwrap() / 1024
 }
 
+// Shows: failed-writes.
 #[test]
 fn all_of_a_file_is_written_again_by_file_calls() {
     let file = tempfile::NamedTempFile::new().unwrap();

@@ -23,6 +23,7 @@ fn status_by(over: Over, token: Option<&AdminTokens>, request: &str) -> u16 {
     admit(&head, over, token).map_or_else(|refusal| refusal.status, |_| 200)
 }
 
+// Shows: permissions.
 #[test]
 fn hosts_are_loopback() {
     for host in [
@@ -56,6 +57,7 @@ fn hosts_are_loopback() {
     }
 }
 
+// Shows: permissions.
 #[test]
 fn there_is_one_host_and_it_can_be_one() {
     for host in [
@@ -89,6 +91,7 @@ fn there_is_one_host_and_it_can_be_one() {
     assert_eq!(status(Over::Unix, "GET /health HTTP/1.0"), 200);
 }
 
+// Shows: permissions.
 #[test]
 fn a_target_may_name_the_host_and_then_that_one_counts() {
     for (target, host, expected) in [
@@ -122,6 +125,7 @@ fn a_target_may_name_the_host_and_then_that_one_counts() {
     assert_eq!(status(Over::Tcp, change), 401);
 }
 
+// Shows: permissions.
 #[test]
 fn pages_of_others_are_refused() {
     for (origin, expected) in [
@@ -158,6 +162,7 @@ fn scrape_status(request: &str) -> u16 {
     admit_scrape(&head, &Http::default()).map_or_else(|refusal| refusal.status, |_| 200)
 }
 
+// Shows: remote-metrics.
 #[test]
 fn where_metrics_are_served_nothing_else_is() {
     for host in ["10.0.0.5:7602", "frs.example", "[fd00::1]:7602", "localhost"] {
@@ -201,6 +206,7 @@ fn where_metrics_are_served_nothing_else_is() {
     }
 }
 
+// Shows: permissions.
 #[test]
 fn changes_need_the_token() {
     let ask =
@@ -218,6 +224,7 @@ fn changes_need_the_token() {
     assert_eq!(status_without_token(Over::Tcp, "GET /health HTTP/1.1\nHost: localhost"), 200);
 }
 
+// Shows: permissions.
 #[test]
 fn a_change_has_the_name_of_its_token_and_who_may_only_look_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();

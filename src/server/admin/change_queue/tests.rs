@@ -64,6 +64,7 @@ fn no() -> Reloaded {
     Reloaded::Refused { cause: Cause::Fault, faults: vec!["no".into()] }
 }
 
+// Shows: refused-preparation.
 #[test]
 fn what_the_master_refuses_has_the_status_of_what_helps() {
     let causes =
@@ -88,6 +89,7 @@ fn next_keeper(handler: Handler) -> Handler {
     Handler { world, changes, master: ChildChannel::new(master) }
 }
 
+// Shows: admin-changes.
 #[test]
 fn what_a_killed_keeper_has_left_the_next_one_finishes_or_takes_back() {
     for is_taken in [true, false] {
@@ -152,6 +154,7 @@ fn what_is_in_force_is_said_to_be() {
     assert_eq!(done.unwrap().status, 201);
 }
 
+// Shows: admin-changes.
 #[test]
 fn a_change_that_somebody_wrote_over_is_not_said_to_be_in_force() {
     let mut handler = Handler::new();

@@ -111,6 +111,7 @@ fn names_are_numbers_or_words() {
     }
 }
 
+// Shows: undo.
 #[test]
 fn an_edit_is_taken_back_only_where_nothing_has_changed_since() {
     let revert = |map: &str, edit: &Edit| {
@@ -150,6 +151,7 @@ fn elements_are_as_they_are_written() {
 
 proptest! {
     /// The text between the elements stays byte for byte, whatever is put and removed.
+    // Shows: admin-changes.
     #[test]
     fn what_is_not_meant_stays(
         between in proptest::collection::vec("( |\n|\r\n|\t|<!-- [a-z<>&/]{0,9} -->|<\\?x y\\?>){0,4}", 5),

@@ -16,6 +16,7 @@ fn json(xml: &str) -> String {
     document(&outline::tree("body", xml, "biz").unwrap(), &BIZ)
 }
 
+// Shows: biz-in-xml-and-json.
 #[test]
 fn a_biz_says_the_same_in_both_formats() {
     let xml = "<biz id=\"9\" name=\"b\" key=\"ip\" ipv6-prefix=\"48\">\n    \
@@ -47,6 +48,7 @@ fn a_whole_number_may_have_decimals_that_say_nothing() {
 }
 
 /// Each shipped biz comes back from JSON as it was.
+// Shows: biz-in-xml-and-json.
 #[test]
 fn the_shipped_map_comes_back() {
     let map = std::fs::read_to_string(format!("{CONF}map.xml")).unwrap();
@@ -129,6 +131,7 @@ fn what_is_no_biz_is_refused_with_its_place() {
 }
 
 /// An attribute of map.xml that JSON does not know would be left out of an answer.
+// Shows: biz-in-xml-and-json.
 #[test]
 fn the_shapes_are_those_of_the_schema() {
     let text = std::fs::read_to_string(format!("{CONF}map.xsd")).unwrap();

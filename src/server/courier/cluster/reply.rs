@@ -174,6 +174,7 @@ mod tests {
         assert_eq!((error.code(), error.details()), ("MOVED", Some("7 127.0.0.1:1")));
     }
 
+    // Shows: cluster-links.
     #[test]
     fn a_length_beyond_the_bounds_is_refused_before_its_bytes_come() {
         let values = VALUES + VALUES_FOR_EACH - 1;

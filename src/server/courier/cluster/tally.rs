@@ -96,6 +96,7 @@ pub fn function_of_call(call: &WarmCall) -> ClusterFunction {
 mod tests {
     use super::*;
 
+    // Shows: seen-of-a-cluster.
     #[test]
     fn what_was_counted_is_taken_once() {
         let tally = Tally::default();

@@ -235,6 +235,7 @@ fn listeners_directories_users_and_the_hash_may_not() {
     assert!(texts[4].contains("frs-inspect migrate"), "{texts:?}");
 }
 
+// Shows: growth.
 #[test]
 fn a_geometry_changes_once_at_a_time_and_not_with_a_new_binary() {
     let (old, mut new) = (conf(), conf());

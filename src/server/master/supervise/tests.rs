@@ -261,6 +261,7 @@ fn ends_workers_first_then_the_keeper() {
     assert!(world.ended);
 }
 
+// Shows: checkpoints.
 #[test]
 fn the_last_checkpoint_takes_its_time_and_a_second_request_skips_it() {
     for is_skipped in [false, true] {
@@ -295,6 +296,7 @@ fn the_last_checkpoint_takes_its_time_and_a_second_request_skips_it() {
     assert!(world.asked.iter().all(|asked| asked.1 != ChildRequest::LastPass));
 }
 
+// Shows: stopped-keeper.
 #[test]
 fn a_stopped_keeper_does_not_hold_up_the_end() {
     for stops_before in [true, false] {
@@ -356,6 +358,7 @@ fn finishing_overrides_draining_but_not_the_other_way_round() {
     assert_eq!(world.supervisor.processes().len(), 2, "nobody is started any more");
 }
 
+// Shows: reloads-fail-no-request.
 #[test]
 fn no_order_of_deaths_leaves_a_listener_set_unserved() {
     // Every sequence of four deaths, stops and resizes among three workers.
@@ -388,6 +391,7 @@ fn no_order_of_deaths_leaves_a_listener_set_unserved() {
     }
 }
 
+// Shows: upgrades.
 #[test]
 fn handing_over_ends_the_keeper_at_once_and_lets_workers_drain() {
     let mut world = World::new(2);
@@ -509,6 +513,7 @@ fn a_courier_that_waits_for_its_back_off_is_not_started_without_a_cluster() {
     assert_eq!(world.pid(ChildRole::Courier), None);
 }
 
+// Shows: frs-envoy-replaced.
 #[test]
 fn an_frs_envoy_is_replaced_and_ends_with_the_workers() {
     let mut world = World::new(1);

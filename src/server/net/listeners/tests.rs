@@ -100,6 +100,7 @@ fn each_listener_knows_what_is_spoken_there_in_every_process_that_gets_it() {
     assert_eq!(shared, [Face::Http, Face::Resp(1)]);
 }
 
+// Shows: remote-metrics.
 #[test]
 fn those_of_metrics_are_handed_over_each_to_its_address() {
     let dir = tempfile::tempdir().expect("a directory");

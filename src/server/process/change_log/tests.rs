@@ -115,6 +115,7 @@ fn what_a_dead_process_has_begun_gets_an_outcome() {
     assert_eq!(log.list()[0].outcome, Outcome::Done);
 }
 
+// Shows: change-log.
 #[test]
 fn a_torn_end_hides_one_line_and_no_id_comes_again() {
     let mut whole = Log::new();
@@ -133,6 +134,7 @@ fn a_torn_end_hides_one_line_and_no_id_comes_again() {
     }
 }
 
+// Shows: change-log.
 #[test]
 fn a_full_file_gives_way_to_the_next_and_both_are_read() {
     let mut log = Log::new();
@@ -169,6 +171,7 @@ fn a_text_that_is_too_long_is_not_kept() {
     assert_eq!(cut, [false, true]);
 }
 
+// Shows: change-log.
 #[test]
 fn two_processes_share_the_ids() {
     let mut log = Log::new();
@@ -187,6 +190,7 @@ fn two_processes_share_the_ids() {
     other.note_made(&Author::named("signal"), &subject).unwrap();
 }
 
+// Shows: change-log.
 #[test]
 fn a_file_that_begins_with_an_earlier_outcome_repeats_no_id() {
     let mut log = Log::new();
@@ -199,6 +203,7 @@ fn a_file_that_begins_with_an_earlier_outcome_repeats_no_id() {
     assert_eq!(log.make("next"), last + 1);
 }
 
+// Shows: change-log.
 #[test]
 fn a_file_of_the_same_inode_and_length_is_another_one() {
     let mut log = Log::new();
@@ -218,6 +223,7 @@ fn a_file_of_the_same_inode_and_length_is_another_one() {
     assert_eq!(log.begin("y"), 8);
 }
 
+// Shows: change-log.
 #[test]
 fn two_processes_that_fill_files_at_once_share_the_ids() {
     const EACH: usize = 60;
@@ -238,6 +244,7 @@ fn two_processes_that_fill_files_at_once_share_the_ids() {
     assert_eq!(ids, (1..=2 * EACH as u64).collect::<Vec<_>>());
 }
 
+// Shows: change-log.
 #[test]
 fn an_outcome_that_cannot_be_written_is_owed() {
     let mut log = Log::new();

@@ -60,6 +60,7 @@ fn a_killed_master_that_is_still_to_be_seen_is_waited_for() {
     assert!(process::is_ending(pid), "gone");
 }
 
+// Shows: one-master.
 #[test]
 fn a_lock_is_handed_over_by_whatever_name_of_the_directory() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -80,6 +81,7 @@ fn a_lock_is_handed_over_by_whatever_name_of_the_directory() {
     assert!(matches!(nowhere, Err(LockError::Foreign { .. })), "{nowhere:?}");
 }
 
+// Shows: one-master.
 #[test]
 fn whoever_removes_or_writes_over_the_file_lets_no_second_one_in() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -123,6 +125,7 @@ fn whoever_removes_or_writes_over_the_file_lets_no_second_one_in() {
     assert!(matches!(holder(dir.path()), Err(LockError::Free { .. })));
 }
 
+// Shows: readers-stop-nothing.
 #[test]
 fn a_readers_locks_neither_hold_a_directory_nor_keep_a_master_out() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -196,6 +199,7 @@ fn earlier_locks(dir: &Path) -> [File; 2] {
     [directory, file]
 }
 
+// Shows: one-master.
 #[test]
 fn an_earlier_version_and_this_one_keep_each_other_out() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -257,6 +261,7 @@ fn only_a_whole_line_is_an_id() {
     }
 }
 
+// Shows: lock-without-descriptors.
 #[test]
 fn a_master_that_can_open_no_more_files_knows_that_the_file_names_it() {
     const CHILD: &str = "FRS_TEST_FEW_FILES";

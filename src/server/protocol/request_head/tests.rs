@@ -80,6 +80,7 @@ fn what_a_browser_says_of_the_page() {
     }
 }
 
+// Shows: bad-input.
 #[test]
 fn the_host_stands_once() {
     let named = |version: &str, field: &str| {

@@ -152,6 +152,7 @@ fn fault_of(input: &[u8]) -> Option<Fault> {
     read(&[input], BOUNDS).1
 }
 
+// Shows: redis-clients.
 #[test]
 fn what_is_over_a_bound_by_one_is_a_fault() {
     let array = |words: usize| format!("*{words}\r\n{}", "$0\r\n\r\n".repeat(words)).into_bytes();

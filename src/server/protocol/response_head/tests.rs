@@ -89,6 +89,7 @@ fn errors() {
     assert!(error.contains("\r\nAllow: GET, HEAD\r\n"), "{error}");
 }
 
+// Shows: ratelimit-headers.
 #[test]
 fn single_items() {
     let open = verdict();
@@ -126,6 +127,7 @@ fn rate_limit(verdict: &Verdict) -> String {
     fields.lines().find_map(|line| line.strip_prefix("RateLimit: ")).unwrap().to_owned()
 }
 
+// Shows: ratelimit-headers.
 #[test]
 fn a_refusal_never_tells_a_time_after_retry_after() {
     let figures = Figures { used: 5, max: 5, remaining: 0, reset_ms: Some(59_001) };
@@ -143,6 +145,7 @@ fn a_refusal_never_tells_a_time_after_retry_after() {
     assert_eq!(rate_limit(&Verdict { retry_ms: None, ..banned }), "\"login\";r=0");
 }
 
+// Shows: ratelimit-headers.
 #[test]
 fn a_200_tells_nobody_to_wait() {
     let limited = Verdict { limited: true, retry_ms: Some(9_000), ..verdict() };
@@ -150,6 +153,7 @@ fn a_200_tells_nobody_to_wait() {
     assert_eq!(posted, "RateLimit-Policy: \"login\";q=5;w=60\r\nRateLimit: \"login\";r=4;t=9");
 }
 
+// Shows: ratelimit-headers.
 #[test]
 fn each_limit_has_a_policy_of_its_own() {
     let quota = |limit, uses, window_ms| Quota { limit, uses, window_ms };
@@ -167,6 +171,7 @@ fn each_limit_has_a_policy_of_its_own() {
     assert!(fields_of(&second, false).starts_with("RateLimit-Policy: \"login-2\";q=5\r\n"));
 }
 
+// Shows: ratelimit-headers.
 #[test]
 fn more_is_never_left_than_the_quota() {
     // 5 and 3 that are lent.
@@ -178,6 +183,7 @@ fn more_is_never_left_than_the_quota() {
     assert!(fields_of(&verdict, false).contains("q=7"), "as far as it is known");
 }
 
+// Shows: ratelimit-headers.
 #[test]
 fn integers_are_those_of_structured_fields() {
     let figures =

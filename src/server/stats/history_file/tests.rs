@@ -28,6 +28,7 @@ fn open(dir: &Path) -> HistoryFile {
     HistoryFile::open(dir).unwrap().expect("nobody else has it")
 }
 
+// Shows: history-of-the-server.
 #[test]
 fn rows_and_totals_are_read_as_they_were_written() {
     let dir = tempfile::tempdir().unwrap();
@@ -52,6 +53,7 @@ fn rows_and_totals_are_read_as_they_were_written() {
     assert_eq!(std::fs::metadata(dir.path().join(NAME)).unwrap().len(), BYTES);
 }
 
+// Shows: history-of-the-server.
 #[test]
 fn seconds_that_were_not_committed_are_not_there() {
     let dir = tempfile::tempdir().unwrap();
@@ -65,6 +67,7 @@ fn seconds_that_were_not_committed_are_not_there() {
     assert_eq!(file.rows(Step::Second, 0, T + 2000).unwrap(), [row(T, 1)]);
 }
 
+// Shows: history-of-the-server.
 #[test]
 fn a_write_that_was_cut_off_leaves_what_was_there_before() {
     let dir = tempfile::tempdir().unwrap();
@@ -81,6 +84,7 @@ fn a_write_that_was_cut_off_leaves_what_was_there_before() {
     assert_eq!(file.rows(Step::Second, 0, T).unwrap(), []);
 }
 
+// Shows: history-of-the-server.
 #[test]
 fn another_file_in_its_place_is_made_anew() {
     let dir = tempfile::tempdir().unwrap();

@@ -209,6 +209,7 @@ const TABLE: [(&str, &str, &[&str]); 36] = [
     ("frs_build_info", "gauge", &["version"]),
 ];
 
+// Shows: counters-exact.
 #[test]
 fn every_metric_is_there_with_its_labels() {
     let families = parse(&text(&stats()));

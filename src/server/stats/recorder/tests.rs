@@ -32,6 +32,7 @@ fn sum(rows: &[Row]) -> [u64; 3] {
     rows.iter().fold([0; 3], add)
 }
 
+// Shows: history-of-the-server.
 #[test]
 fn a_day_with_restarts_is_recorded_whole() {
     let dir = tempfile::tempdir().unwrap();
@@ -74,6 +75,7 @@ fn a_day_with_restarts_is_recorded_whole() {
     assert_eq!(std::fs::metadata(dir.path().join(NAME)).unwrap().len(), BYTES);
 }
 
+// Shows: history-of-the-server.
 #[test]
 fn what_is_counted_while_nobody_records_is_in_the_next_row() {
     let dir = tempfile::tempdir().unwrap();
@@ -99,6 +101,7 @@ fn what_is_counted_while_nobody_records_is_in_the_next_row() {
     assert_eq!(rows.last().map(|row| row.allowed), Some(2));
 }
 
+// Shows: history-of-the-server.
 #[test]
 fn a_second_that_was_not_committed_is_in_no_row() {
     let dir = tempfile::tempdir().unwrap();
@@ -125,6 +128,7 @@ fn a_second_that_was_not_committed_is_in_no_row() {
     }
 }
 
+// Shows: history-of-the-server.
 #[test]
 fn a_clock_that_steps_back_a_minute_loses_none_of_it() {
     let dir = tempfile::tempdir().unwrap();

@@ -162,6 +162,7 @@ fn requests(http: &Http) -> Vec<Vec<u8>> {
     requests.into_iter().map(String::into_bytes).collect()
 }
 
+// Shows: memory-bound.
 #[test]
 fn a_client_who_never_reads_is_held_in_what_was_counted() {
     for http in [
@@ -250,6 +251,7 @@ fn who_is_refused_is_told_so_in_the_words_of_the_listener() {
     }
 }
 
+// Shows: memory-bound.
 #[test]
 fn the_longest_reply_is_no_longer_than_was_counted() {
     for http in ["max-body='1KiB'", "max-body='64KiB'", "max-body='64KiB' max-items='3'"] {

@@ -506,6 +506,7 @@ fn draining() {
     assert!(line.text().contains("Retry-After: 1\r\n") && line.text().contains("overloaded"));
 }
 
+// Shows: stalls-are-bounded.
 #[test]
 fn a_tick_is_bounded() {
     let mut line = Line::new();

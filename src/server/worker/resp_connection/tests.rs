@@ -242,6 +242,7 @@ fn a_worker_that_drains_closes_behind_its_replies() {
     assert_eq!(line.out, b"+PONG\r\n+PONG\r\n");
 }
 
+// Shows: stalls-are-bounded.
 #[test]
 fn a_tick_is_bounded() {
     let mut line = Line::new();

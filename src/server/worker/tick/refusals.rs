@@ -161,6 +161,7 @@ mod tests {
         }
     }
 
+    // Shows: refusal-sample.
     #[test]
     fn no_reload_begins_another_sample_or_forgets_what_was_left_out() {
         let mut load = Load::on(log(3, SECOND_MS, 2));
@@ -174,6 +175,7 @@ mod tests {
         assert_eq!(load.figures(), (15, 85), "all are told of");
     }
 
+    // Shows: refusal-sample.
     #[test]
     fn another_rate_counts_what_was_logged() {
         let mut load = Load::on(log(3, SECOND_MS, 1));
@@ -195,6 +197,7 @@ mod tests {
         assert_eq!(load.figures(), (9 + 9 + 5, 22 + 11));
     }
 
+    // Shows: refusal-sample.
     #[test]
     fn a_sample_that_ends_tells_the_rest_and_one_that_begins_tells_nothing_of_before() {
         let mut load = Load::on(none());
@@ -215,6 +218,7 @@ mod tests {
         assert_eq!(load.log.take_rest(&mut load.sample), None);
     }
 
+    // Shows: refusal-sample.
     #[test]
     fn a_worker_without_work_wakes_to_tell_the_rest() {
         let mut load = Load::on(log(2, SECOND_MS, 3));

@@ -178,6 +178,7 @@ fn broken_without(rule: Rule, bounds: Bounds) {
     assert_eq!(kept.fault, None, "with {rule:?} kept");
 }
 
+// Shows: leases-admit-max.
 #[test]
 fn no_small_world_admits_too_many() {
     for (name, bounds) in WORLDS {
@@ -187,6 +188,7 @@ fn no_small_world_admits_too_many() {
     }
 }
 
+// Shows: leases-admit-max.
 #[test]
 fn no_walk_admits_too_many() {
     let walks = more().map_or(150, |states| states as u64 / 20);
@@ -213,6 +215,7 @@ fn no_walk_admits_too_many() {
 }
 
 /// Millions of states: `just model-lease`.
+// Shows: leases-admit-max.
 #[test]
 fn no_larger_world_admits_too_many() {
     let Some(most) = more() else { return };
@@ -313,6 +316,7 @@ fn only_what_was_not_heard_is_unused() {
     broken_without(Rule::Ledger(LedgerRule::HeardBefore), Bounds { losses: 1, ..SMALL });
 }
 
+// Shows: leases-admit-max.
 #[test]
 fn what_was_not_heard_is_unused() {
     broken_without(Rule::Ledger(LedgerRule::Unheard), Bounds { kind: Kind::Total, ..FAILING });
@@ -356,6 +360,7 @@ fn a_share_beyond_the_max_is_not_renewed() {
     walks_find(Rule::Ledger(LedgerRule::ShareCut), Bounds { forced: 1, binds: 7, ..SLIDING });
 }
 
+// Shows: returns-between-machines.
 #[test]
 fn uses_are_taken_out_of_a_log_once() {
     walks_find(Rule::TakeBackOnce, Bounds { max: 2, returns: 1, binds: 7, ..SLIDING });
@@ -439,6 +444,7 @@ fn graph(scene: Scene<'static>, keeping: Keeping) -> Graph {
     graph
 }
 
+// Shows: leases-admit-max.
 #[test]
 fn requests_of_several_keys_end() {
     let larger = more().is_some().then_some(CIRCLE);

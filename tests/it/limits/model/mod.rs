@@ -49,6 +49,7 @@ fn forward(now: i64, next: i64) -> i64 {
 proptest! {
     #![proptest_config(cases(300))]
 
+    // Shows: exactly-m, bans-are-counted, history-of-limits.
     #[test]
     fn every_answer_is_the_models(case in any_case(), steps in vec(any_step(), 1..100)) {
         assert_agreement(&case, &steps)?;
@@ -119,6 +120,7 @@ proptest! {
     }
 
     /// However uses are spread, exactly max of a sliding limit pass in any interval.
+    // Shows: exactly-m.
     #[test]
     fn exactly_max_pass_in_any_interval(
         (max, interval_ms) in (0_u64..50, 1_u64..300), ticks in vec(0_i64..20, 100..200),

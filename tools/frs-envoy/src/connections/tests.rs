@@ -127,6 +127,7 @@ fn message(service: &str) -> Bytes {
     grpc::framed(&HealthCheckRequest { service: service.to_owned() })
 }
 
+// Shows: envoy-hostile-clients.
 #[tokio::test(start_paused = true)]
 async fn who_says_nothing_is_asked_to_go_and_who_pings_stays() {
     let room = Room::new(Bounds::default());
@@ -156,6 +157,7 @@ async fn a_call_that_waits_keeps_its_connection_however_long() {
     assert_eq!(&body.data().await.expect("some").expect("some")[..], b"\0\0\0\0\x02\x08\x02");
 }
 
+// Shows: envoy-hostile-clients.
 #[tokio::test(start_paused = true)]
 async fn a_new_connection_takes_the_place_of_the_least_recently_used() {
     let room = Room::new(Bounds { connections: 3, ..Bounds::default() });
@@ -175,6 +177,7 @@ async fn a_new_connection_takes_the_place_of_the_least_recently_used() {
     assert_eq!(first.farewell().await, Some(Reason::NO_ERROR));
 }
 
+// Shows: envoy-hostile-clients.
 #[tokio::test(start_paused = true)]
 async fn half_a_message_is_given_up_and_the_other_calls_are_answered() {
     let room = Room::new(Bounds::default());
@@ -230,6 +233,7 @@ async fn a_message_that_is_too_long_is_refused_by_its_head() {
     }
 }
 
+// Shows: envoy-hostile-clients.
 #[tokio::test(start_paused = true)]
 async fn no_window_is_given_back_before_its_call_is_over() {
     let room = Room::new(Bounds { calls: 1, ..Bounds::default() });
@@ -244,6 +248,7 @@ async fn no_window_is_given_back_before_its_call_is_over() {
     assert_eq!(caller.call("/", "").await.expect("answered"), 0);
 }
 
+// Shows: envoy-hostile-clients.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_has_no_window_is_given_up() {
     let room = Room::new(Bounds::default());
@@ -274,6 +279,7 @@ async fn an_answer_that_has_no_window_is_given_up() {
     assert_eq!(room.places.held(), 0);
 }
 
+// Shows: envoy-hostile-clients.
 #[tokio::test(start_paused = true)]
 async fn who_does_not_read_its_socket_loses_its_connection() {
     let room = Room::new(Bounds::default());
@@ -304,6 +310,7 @@ async fn who_does_not_read_its_socket_loses_its_connection() {
     assert_eq!(room.places.held(), 0);
 }
 
+// Shows: envoy-hostile-clients.
 #[tokio::test(start_paused = true)]
 async fn who_holds_most_goes_when_memory_lacks() {
     let room = Room::new(Bounds { held_bytes: 1 << 20, ..Bounds::default() });
@@ -324,6 +331,7 @@ async fn who_holds_most_goes_when_memory_lacks() {
     assert_eq!(room.places.held(), 0);
 }
 
+// Shows: envoy-hostile-clients.
 #[tokio::test(start_paused = true)]
 async fn calls_that_are_given_up_at_once_are_bounded_and_the_others_are_answered() {
     let room = Room::new(Bounds { calls: 100, ..Bounds::default() });
@@ -348,6 +356,7 @@ async fn calls_that_are_given_up_at_once_are_bounded_and_the_others_are_answered
     assert_eq!(reset.await.expect("no panic"), Some(Reason::ENHANCE_YOUR_CALM));
 }
 
+// Shows: envoy-health.
 #[tokio::test(start_paused = true)]
 async fn a_watcher_is_told_the_status_each_change_and_the_end() {
     let room = Room::new(Bounds::default());

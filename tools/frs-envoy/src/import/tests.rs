@@ -65,6 +65,7 @@ fn found(conf: &Conf, domain: &str, entries: &[(&str, &str)]) -> String {
     }
 }
 
+// Shows: envoy-import.
 #[test]
 fn descriptors_are_found_as_there() {
     let (imported, conf) = imported(BASIC);
@@ -97,6 +98,7 @@ fn descriptors_are_found_as_there() {
     assert!(names.contains(&"per-host"), "{names:?}");
 }
 
+// Shows: envoy-import.
 #[test]
 fn wildcards_are_prefixes_and_count_each_value_or_all() {
     let (imported, conf) = imported(
@@ -213,6 +215,7 @@ descriptors:
     assert_eq!(found(&conf, domain, &[("7", "8")]), "2 in 1000 by all");
 }
 
+// Shows: envoy-import.
 #[test]
 fn quotas_count_what_exceeds_them_and_other_limits_that_may_be_charged_afterwards_are_named() {
     let (imported, conf) = imported(
@@ -244,6 +247,7 @@ descriptors:
     );
 }
 
+// Shows: envoy-import.
 #[test]
 fn each_value_of_a_name_with_braces_is_counted_on_its_own() {
     let (_, conf) = imported(
@@ -262,6 +266,7 @@ descriptors:
     assert_eq!(found(&conf, "d", &both), "2 in 60000 by alice|k");
 }
 
+// Shows: envoy-import.
 #[test]
 fn the_first_wildcard_of_the_file_counts_and_a_star_in_a_key_is_named() {
     let (imported, conf) = imported(
@@ -293,6 +298,7 @@ descriptors:
     }
 }
 
+// Shows: envoy-import.
 #[test]
 fn no_two_rows_of_values_make_one_key() {
     let (_, conf) = imported(

@@ -54,6 +54,7 @@ async fn begin(mut call: Pin<&mut impl Future<Output = Judged>>) {
     .await;
 }
 
+// Shows: envoy-waits.
 #[test]
 fn calls_that_wait_hold_up_no_other() {
     let world = World::shared(MAP);
@@ -85,6 +86,7 @@ fn calls_that_wait_hold_up_no_other() {
     });
 }
 
+// Shows: envoy-waits.
 #[test]
 fn a_call_whose_client_has_gone_is_not_charged() {
     let world = World::shared(MAP);
@@ -119,6 +121,7 @@ fn a_call_whose_client_has_gone_is_not_charged() {
     });
 }
 
+// Shows: envoy-waits.
 #[test]
 fn no_more_calls_wait_than_there_is_room_for() {
     let world = World::shared(MAP);
@@ -147,6 +150,7 @@ fn no_more_calls_wait_than_there_is_room_for() {
     });
 }
 
+// Shows: envoy-waits.
 #[test]
 fn calls_of_a_turn_are_grouped_and_each_has_its_own_answer() {
     let world = World::new(

@@ -97,6 +97,7 @@ fn a_more_special_beginning_without_the_rest_is_left_for_a_plainer_one() {
     );
 }
 
+// Shows: envoy-api.
 #[test]
 fn it_finds_what_a_comparison_of_all_finds() {
     use proptest::prelude::*;

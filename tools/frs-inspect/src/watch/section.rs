@@ -224,6 +224,7 @@ mod tests {
         assert_eq!(texts(&section(0, None, 1), 40, 10)[1], "no rows");
     }
 
+    // Shows: watch.
     #[test]
     fn columns_are_left_out_from_the_right_and_figures_are_whole() {
         let wide = section(1, None, 1);

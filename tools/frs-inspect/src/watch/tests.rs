@@ -31,6 +31,7 @@ fn panics_on_its_terminal() {
     });
 }
 
+// Shows: watch.
 #[test]
 fn a_panic_gives_the_terminal_back() {
     let size = Winsize { ws_row: 20, ws_col: 60, ws_xpixel: 0, ws_ypixel: 0 };

@@ -46,6 +46,7 @@ fn pauses_ms(seed: u64) -> Vec<u64> {
         .collect()
 }
 
+// Shows: cluster-faults.
 #[test]
 fn twice_what_a_cut_off_host_allows_itself_passes_where_two_of_its_windows_meet() {
     for (on_down, most) in [("share", 2), ("local", 10)] {
@@ -66,6 +67,7 @@ fn twice_what_a_cut_off_host_allows_itself_passes_where_two_of_its_windows_meet(
     }
 }
 
+// Shows: cluster-faults.
 #[test]
 fn no_minute_has_more_than_twice_what_a_cut_off_host_allows_itself() {
     for (on_down, most) in [("share", 2), ("local", 10), ("refuse", 0)] {
@@ -82,6 +84,7 @@ fn no_minute_has_more_than_twice_what_a_cut_off_host_allows_itself() {
     }
 }
 
+// Shows: on-miss-admit.
 #[test]
 fn twice_the_largest_lease_passes_where_answers_are_late_and_never_more() {
     for limit in [SLIDING, TOKEN] {

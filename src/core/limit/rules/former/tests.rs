@@ -116,6 +116,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
+    // Shows: leases-over-reloads.
     #[test]
     fn a_limit_has_what_was_granted_to_it_under_its_number_and_nothing_else(
         first in limits(), steps in steps()

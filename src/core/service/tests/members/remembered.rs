@@ -111,6 +111,7 @@ fn day(now: u64) -> i64 {
     ((now + if is_summer { 2 } else { 1 } * HOUR) / (24 * HOUR)) as i64
 }
 
+// Shows: distinct-members.
 #[test]
 fn what_windows_had_is_kept_beside_other_limits_and_over_changes() {
     let mut windows = [4, 3, 2];
@@ -161,6 +162,7 @@ fn what_windows_had_is_kept_beside_other_limits_and_over_changes() {
     world.verify();
 }
 
+// Shows: distinct-members.
 #[test]
 fn what_windows_had_is_forgotten_by_a_clock_set_back_by_a_day() {
     let world = World::new(&map([4, 3, 2]));

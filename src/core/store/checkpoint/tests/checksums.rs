@@ -71,6 +71,7 @@ fn page_mut(bytes: &mut [u8], page: usize) -> &mut [u8] {
     &mut bytes[page * PAGE_BYTES..][..PAGE_BYTES]
 }
 
+// Shows: checkpoints.
 #[test]
 fn a_page_that_is_zeroed_stale_or_misplaced_is_found_and_what_it_held_is_counted() {
     let mut machine = after_two_passes();
@@ -103,6 +104,7 @@ fn a_page_that_is_zeroed_stale_or_misplaced_is_found_and_what_it_held_is_counted
     assert!(all.iter().all(|&lost| lost >= 6), "{all:?}");
 }
 
+// Shows: checkpoints.
 #[test]
 fn a_tag_that_is_zeroed_is_found_and_its_record_is_counted() {
     let mut machine = after_two_passes();
@@ -126,6 +128,7 @@ fn a_tag_that_is_zeroed_is_found_and_its_record_is_counted() {
     assert!(lost >= 6, "{lost}");
 }
 
+// Shows: checkpoints.
 #[test]
 fn damaged_checksums_are_named_and_the_checkpoint_before_waits_for_consent() {
     let mut machine = after_two_passes();
@@ -142,6 +145,7 @@ fn damaged_checksums_are_named_and_the_checkpoint_before_waits_for_consent() {
     assert_eq!(machine.used(), [1, 1, 1, 2, 2, 2]);
 }
 
+// Shows: checkpoints.
 #[test]
 fn checksums_that_are_damaged_beside_the_server_are_written_again() {
     for pass in [1, 2] {
@@ -170,6 +174,7 @@ fn to_format_1(path: &Path, file_bytes: u64) {
     file.write_all_at(&bytes_of(&words), 0).unwrap();
 }
 
+// Shows: checkpoints.
 #[test]
 fn a_checkpoint_of_the_format_before_is_restored_and_the_next_passes_have_checksums() {
     for restores in [true, false] {
@@ -198,6 +203,7 @@ fn a_checkpoint_of_the_format_before_is_restored_and_the_next_passes_have_checks
     }
 }
 
+// Shows: checkpoints.
 #[test]
 fn what_was_reset_after_a_pass_stays_reset_whatever_the_low_bits_of_its_epoch() {
     for times in [1, 255, 256, 512, 513] {
@@ -239,6 +245,7 @@ impl Pacer for Clearing {
     }
 }
 
+// Shows: checkpoints.
 #[test]
 fn a_pass_begins_again_where_void_nodes_were_cleared_while_it_copied() {
     let machine = Machine::new();

@@ -94,6 +94,7 @@ fn starter() {
     assert_eq!(prepared.restored, ["g"]);
 }
 
+// Shows: checkpoints.
 #[test]
 fn a_keeper_is_killed_at_each_step_of_a_pass() {
     for stage in STAGES {
@@ -128,6 +129,7 @@ fn a_keeper_is_killed_at_each_step_of_a_pass() {
     }
 }
 
+// Shows: checkpoints.
 #[test]
 fn a_restore_is_killed_at_each_step_and_begins_again() {
     for stage in [Stage::Still, Stage::Going] {

@@ -100,6 +100,7 @@ pub(super) fn is_over(service: &mut Service, pass: &mut MovePass, most: usize) -
     }
 }
 
+// Shows: checkpoints.
 #[test]
 fn a_checkpoint_of_both_geometries_is_read_as_it_was_made() {
     let (mut machine, mut counts) = begun();
@@ -136,6 +137,7 @@ pub(super) fn begun() -> (Machine, Vec<u64>) {
     (machine, counts)
 }
 
+// Shows: checkpoints.
 #[test]
 fn a_group_is_restored_with_both_geometries_and_goes_on_to_move() {
     let (mut machine, mut counts) = begun();
@@ -228,6 +230,7 @@ impl Pacer for Moving<'_> {
     }
 }
 
+// Shows: checkpoints.
 #[test]
 fn what_moves_while_it_is_copied_is_in_one_of_the_copies() {
     for most in [3, 40] {
@@ -272,6 +275,7 @@ impl Pacer for Beginning<'_> {
     }
 }
 
+// Shows: checkpoints.
 #[test]
 fn a_pass_that_a_move_begins_beside_begins_again_with_both_geometries() {
     let (mut machine, mut counts) = begun();
@@ -287,6 +291,7 @@ fn a_pass_that_a_move_begins_beside_begins_again_with_both_geometries() {
     assert_eq!(machine.counts(), counts);
 }
 
+// Shows: growth.
 #[test]
 fn what_a_change_would_lose_of_a_group_that_is_restored_is_told_beforehand() {
     let (machine, _) = begun();
@@ -305,6 +310,7 @@ fn what_a_change_would_lose_of_a_group_that_is_restored_is_told_beforehand() {
     assert!(smaller.counts.crowded >= KEYS - 24, "{smaller:?}");
 }
 
+// Shows: checkpoints.
 #[test]
 fn a_restore_over_files_of_another_geometry_begins_again_wherever_it_breaks_off() {
     for nth in 1.. {
@@ -334,6 +340,7 @@ fn a_restore_over_files_of_another_geometry_begins_again_wherever_it_breaks_off(
     }
 }
 
+// Shows: checkpoints.
 #[test]
 fn wherever_a_pass_of_a_move_breaks_off_each_count_is_one_that_the_key_had() {
     let step = if std::env::var_os("FRS_CHECKPOINT_CUTS").is_some() { 1 } else { 7 };
@@ -375,6 +382,7 @@ fn wherever_a_pass_of_a_move_breaks_off_each_count_is_one_that_the_key_had() {
     }
 }
 
+// Shows: checkpoints.
 #[test]
 fn a_move_whose_last_step_was_interrupted_keeps_its_marks_or_marks_all() {
     let steps = 2 * 3;

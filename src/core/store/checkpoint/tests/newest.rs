@@ -38,6 +38,7 @@ fn twos_but(first: usize, used: u64) -> Vec<u64> {
     expected
 }
 
+// Shows: newest-checkpoint.
 #[test]
 fn a_damaged_newest_checkpoint_is_named_and_the_older_one_waits_for_consent() {
     for (name, file, first) in FILES {
@@ -69,6 +70,7 @@ fn a_damaged_newest_checkpoint_is_named_and_the_older_one_waits_for_consent() {
     }
 }
 
+// Shows: newest-checkpoint.
 #[test]
 fn a_damaged_older_checkpoint_costs_nothing() {
     for file in 0..2 {
@@ -82,6 +84,7 @@ fn a_damaged_older_checkpoint_costs_nothing() {
     }
 }
 
+// Shows: newest-checkpoint.
 #[test]
 fn a_checkpoint_that_is_damaged_beside_its_server_is_whole_after_the_next_pass() {
     for (of_newest, of_older) in [(true, false), (false, true), (true, true)] {
@@ -106,6 +109,7 @@ fn a_checkpoint_that_is_damaged_beside_its_server_is_whole_after_the_next_pass()
     }
 }
 
+// Shows: newest-checkpoint.
 #[test]
 fn a_pass_over_a_damaged_newest_checkpoint_that_is_broken_off_hides_no_damage() {
     for ((name, file, first), damage) in [(FILES[1], STAYING[1]), (FILES[2], STAYING[0])] {
@@ -135,6 +139,7 @@ fn a_pass_over_a_damaged_newest_checkpoint_that_is_broken_off_hides_no_damage() 
     }
 }
 
+// Shows: newest-checkpoint.
 #[test]
 fn what_this_process_lacks_is_no_damage() {
     let mut machine = after_two_passes();

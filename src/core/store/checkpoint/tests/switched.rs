@@ -45,6 +45,7 @@ impl Machine {
     }
 }
 
+// Shows: newest-checkpoint.
 #[test]
 fn a_checkpoint_of_a_time_before_others_without_is_not_restored_over_newer_files() {
     for reboots in [&[][..], &[End::Clean], &[End::PowerCut]] {
@@ -90,6 +91,7 @@ fn files_that_are_lost_are_restored_however_old_the_checkpoint_is() {
     machine.expect(1);
 }
 
+// Shows: newest-checkpoint.
 #[test]
 fn a_checkpoint_of_the_boot_before_counts_until_the_next_pass() {
     let mut machine = Machine::new();
@@ -106,6 +108,7 @@ fn a_checkpoint_of_the_boot_before_counts_until_the_next_pass() {
     }
 }
 
+// Shows: newest-checkpoint.
 #[test]
 fn files_that_went_on_without_a_restore_are_newer_than_the_checkpoint_before() {
     for [breaks_off, is_put_back, is_disturbed] in
@@ -152,6 +155,7 @@ fn files_that_went_on_without_a_restore_are_newer_than_the_checkpoint_before() {
     }
 }
 
+// Shows: newest-checkpoint.
 #[test]
 fn live_files_go_on_where_the_disk_does_not_give_the_newest_checkpoint_back() {
     for accepts_loss in [false, true] {
@@ -167,6 +171,7 @@ fn live_files_go_on_where_the_disk_does_not_give_the_newest_checkpoint_back() {
     }
 }
 
+// Shows: newest-checkpoint.
 #[test]
 fn marks_that_cannot_be_read_take_no_group_out_of_service() {
     for on in [false, true] {
@@ -194,6 +199,7 @@ fn the_files_that_a_group_has_moved_to_have_its_checkpoints() {
     assert_eq!(prepared.restored, ["g"], "as its last pass found it: before it moved");
 }
 
+// Shows: newest-checkpoint.
 #[test]
 fn the_checkpoints_of_files_before_a_migration_are_not_restored_over_those_after_it() {
     let mut machine = Machine::new();

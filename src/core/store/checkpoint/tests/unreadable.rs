@@ -5,6 +5,7 @@ use super::{KEYS, Machine, NOW, after_two_passes, all_done, newest, of};
 use crate::store::checkpoint::fault;
 use crate::store::dirty::Side;
 
+// Shows: checkpoints.
 #[test]
 fn a_checkpoint_that_cannot_be_read_is_named_and_nothing_half_restored_is_served() {
     let mut machine = Machine::new();
@@ -34,6 +35,7 @@ fn a_checkpoint_that_cannot_be_read_is_named_and_nothing_half_restored_is_served
     assert_eq!(machine.used(), vec![3; KEYS.len()]);
 }
 
+// Shows: checkpoints.
 #[test]
 fn where_loss_is_accepted_the_checkpoint_before_is_restored_and_the_next_one_is_whole() {
     let mut machine = after_two_passes();
@@ -55,6 +57,7 @@ fn where_loss_is_accepted_the_checkpoint_before_is_restored_and_the_next_one_is_
     assert_eq!(machine.used(), [1, 1, 1, 2, 2, 2]);
 }
 
+// Shows: checkpoints.
 #[test]
 fn where_no_checkpoint_can_be_read_a_group_begins_empty_only_if_that_is_accepted() {
     let mut machine = Machine::new();

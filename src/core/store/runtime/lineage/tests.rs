@@ -74,6 +74,7 @@ fn moving() -> Register {
     register
 }
 
+// Shows: growth.
 #[test]
 fn a_group_hands_its_lineage_on_to_the_one_that_grows_out_of_it() {
     let mut register = moving();
@@ -88,6 +89,7 @@ fn a_group_hands_its_lineage_on_to_the_one_that_grows_out_of_it() {
     assert_ne!(register.only(9), lineage);
 }
 
+// Shows: older-copies.
 #[test]
 fn a_replaced_file_brings_no_lineage_back() {
     let mut register = Register::new();
@@ -107,6 +109,7 @@ fn a_replaced_file_brings_no_lineage_back() {
     register.expect_new(|register| register.register(2, &[20], Pairing::Alone));
 }
 
+// Shows: older-copies.
 #[test]
 fn what_was_forgotten_is_another_group() {
     let mut register = moving();
@@ -130,6 +133,7 @@ fn what_was_forgotten_is_another_group() {
     assert_eq!(register.register(2, &[20, 21, 22], Pairing::NextOf(1)), register.only(1));
 }
 
+// Shows: older-copies.
 #[test]
 fn a_death_between_two_stores_leaves_no_lineage_of_before() {
     let region = |register: &Register, word, value| register.runtime.region.store(word, value);
@@ -154,6 +158,7 @@ fn a_death_between_two_stores_leaves_no_lineage_of_before() {
     }
 }
 
+// Shows: older-copies.
 #[test]
 fn what_an_older_binary_has_registered_gets_a_lineage() {
     let register = moving();

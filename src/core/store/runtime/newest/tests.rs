@@ -82,6 +82,7 @@ impl Directory {
     }
 }
 
+// Shows: older-copies.
 #[test]
 fn the_newest_directory_keeps_its_leases() {
     let (directory, mut kept) = (Directory::new(), Kept::default());
@@ -103,6 +104,7 @@ fn the_newest_directory_keeps_its_leases() {
     assert_eq!(directory.incarnation(), before);
 }
 
+// Shows: older-copies.
 #[test]
 fn an_older_copy_is_found_out_whatever_was_copied() {
     let (directory, mut kept) = (Directory::new(), Kept::default());
@@ -122,6 +124,7 @@ fn an_older_copy_is_found_out_whatever_was_copied() {
     }
 }
 
+// Shows: older-copies.
 #[test]
 fn a_copy_of_a_start_that_was_not_heard_of_yet_is_older_too() {
     let (directory, mut kept) = (Directory::new(), Kept::default());
@@ -134,6 +137,7 @@ fn a_copy_of_a_start_that_was_not_heard_of_yet_is_older_too() {
     assert!(!directory.start(&mut kept));
 }
 
+// Shows: older-copies.
 #[test]
 fn a_copy_that_serves_beside_its_original_is_found_out_by_both() {
     let (directory, mut kept) = (Directory::new(), Kept::default());
@@ -148,6 +152,7 @@ fn a_copy_that_serves_beside_its_original_is_found_out_by_both() {
     assert!(directory.tell(&mut kept));
 }
 
+// Shows: older-copies.
 #[test]
 fn a_failover_that_loses_what_was_told_is_no_older_copy() {
     let (directory, mut kept) = (Directory::new(), Kept::default());
@@ -163,6 +168,7 @@ fn a_failover_that_loses_what_was_told_is_no_older_copy() {
     assert!(directory.start(&mut kept));
 }
 
+// Shows: older-copies.
 #[test]
 fn what_the_cluster_has_lost_is_told_again_but_proves_no_start() {
     let (directory, mut kept) = (Directory::new(), Kept::default());

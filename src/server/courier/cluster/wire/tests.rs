@@ -38,6 +38,7 @@ fn ask(wire: &mut Wire, commands: usize, longest: Duration) -> Result<Vec<Value>
 
 const LONG: Duration = Duration::from_secs(60);
 
+// Shows: cluster-links.
 #[test]
 fn answers_that_come_byte_by_byte_have_one_deadline() {
     // Each byte comes in time, and the answer is whole after twenty deadlines.
@@ -61,6 +62,7 @@ fn a_silent_node_is_named_so() {
     assert_eq!(answer, Err("no answer within 20 ms".to_owned()));
 }
 
+// Shows: cluster-links.
 #[test]
 fn a_text_or_a_list_that_is_too_long_breaks_the_connection_before_it_comes() {
     for begins in ["$146000000\r\n", "*100000000\r\n"] {
@@ -70,6 +72,7 @@ fn a_text_or_a_list_that_is_too_long_breaks_the_connection_before_it_comes() {
     }
 }
 
+// Shows: cluster-links.
 #[test]
 fn texts_that_are_too_long_together_break_the_connection() {
     let mut wire = wire_to(LONG, |stream| {

@@ -194,6 +194,7 @@ fn a_record_that_came_too_late_replaces_what_was_made_without_it() {
     }
 }
 
+// Shows: backup.
 #[test]
 fn a_record_that_was_here_and_busy_is_not_replaced_by_an_older_one() {
     let (mut host, mut warm) = (Host::default(), Warm::default());
@@ -271,6 +272,7 @@ fn a_record_is_sent_until_it_is_kept_and_forgotten_where_it_is_another_hosts() {
     assert_eq!(warm.room(), PUTS_MAX);
 }
 
+// Shows: backup.
 #[test]
 fn an_answer_from_before_a_fetch_forgets_nothing() {
     let (mut host, mut warm) = (Host::default(), Warm::default());
@@ -315,6 +317,7 @@ fn spills(warm: &mut Warm<u32>) -> Vec<(u64, u64)> {
     sent(warm).into_iter().map(spill).collect()
 }
 
+// Shows: spill.
 #[test]
 fn a_record_leaves_only_once_the_cluster_has_it() {
     let (mut host, mut warm) = (Host::crowded(8), Warm::default());

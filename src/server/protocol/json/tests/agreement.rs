@@ -215,6 +215,7 @@ fn count_members(value: &Value) -> usize {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
+    // Shows: same-in-xml-and-json, faces-agree.
     #[test]
     fn both_formats_say_the_same((request, answers) in exchange(".*", 4)) {
         let (xml, json) =

@@ -180,6 +180,7 @@ proptest! {
         prop_assert_eq!(parse(&text), Ok(expected));
     }
 
+    // Shows: bad-input.
     #[test]
     fn what_is_taken_is_json((_, text) in document(), changes in changes()) {
         let text = damaged(&text, changes);

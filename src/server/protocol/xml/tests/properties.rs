@@ -204,6 +204,7 @@ proptest! {
         prop_assert_eq!(parse(text.as_bytes()), Ok(expected));
     }
 
+    // Shows: bad-input.
     #[test]
     fn what_is_taken_quick_xml_takes_too(
         (_, text) in document(),
@@ -225,6 +226,7 @@ proptest! {
         }
     }
 
+    // Shows: bad-input.
     #[test]
     fn anything_is_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
         let _ = parse(&bytes);

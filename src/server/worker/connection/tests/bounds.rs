@@ -26,6 +26,7 @@ fn health_tells_what_is_wrong() {
     assert_eq!(statuses(&line.text()), [200]);
 }
 
+// Shows: memory-bound.
 #[test]
 fn answers_of_a_tick_are_bounded_in_bytes() {
     let mut line = Line::new();
@@ -47,6 +48,7 @@ fn answers_of_a_tick_are_bounded_in_bytes() {
     assert!(!progress.more && progress.consumed == request.len());
 }
 
+// Shows: memory-bound.
 #[test]
 fn a_body_in_chunks_is_held_in_no_more_than_its_bound() {
     let mut line = Line::new();

@@ -206,6 +206,7 @@ fn who_does_not_finish_is_told_in_the_format_of_the_request() {
     }
 }
 
+// Shows: same-in-xml-and-json.
 #[test]
 fn answers_that_wait_together_are_each_in_their_own_format() {
     let accept = "Accept: application/json\r\n";

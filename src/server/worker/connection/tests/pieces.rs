@@ -97,6 +97,7 @@ proptest! {
         prop_assert_eq!(outcome(pieces(&input, &cuts)), outcome([&input[..]]));
     }
 
+    // Shows: bad-input.
     #[test]
     fn a_damaged_pipeline_in_any_pieces(
         cuts in cuts(),
@@ -113,6 +114,7 @@ proptest! {
         prop_assert!(closes <= 1);
     }
 
+    // Shows: bad-input.
     #[test]
     fn any_bytes_in_any_pieces(
         input in proptest::collection::vec(any::<u8>(), 0..200),

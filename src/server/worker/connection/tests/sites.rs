@@ -31,6 +31,7 @@ fn origin(page: &str) -> String {
     format!("Origin: {page}\r\n")
 }
 
+// Shows: pages-and-hosts.
 #[test]
 fn a_page_is_answered_if_it_is_named() {
     let (none, named) = (http(""), http("allow-origin='http://b.example https://app.example'"));
@@ -136,6 +137,7 @@ fn a_page_may_ask_first() {
     assert_eq!(answer(&http(""), &ask("/update", &first)), (403, false, None));
 }
 
+// Shows: pages-and-hosts.
 #[test]
 fn gateways_pass_on_what_browsers_say_to_the_site_behind_them() {
     for http in [&http(""), &http("allow-origin='https://app.example'")] {
@@ -204,6 +206,7 @@ fn a_reload_while_a_page_sends_its_request_does_not_mix_the_pages_up() {
     }
 }
 
+// Shows: pages-and-hosts.
 #[test]
 fn a_host_is_answered_if_it_is_named_or_none_is() {
     let (any, named) = (http(""), http("hosts='frs.internal 10.0.0.5:7600'"));
@@ -255,6 +258,7 @@ fn a_host_is_answered_if_it_is_named_or_none_is() {
     }
 }
 
+// Shows: pages-and-hosts.
 #[test]
 fn a_head_that_was_met_is_held_against_the_hosts_in_force() {
     let (any, named) = (http(""), http("hosts='frs.internal'"));

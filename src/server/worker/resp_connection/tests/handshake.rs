@@ -24,6 +24,7 @@ fn first_id() -> String {
     ((1_i64 << 22) | i64::from(std::process::id())).to_string()
 }
 
+// Shows: redis-clients.
 #[test]
 fn each_row_of_the_handshake_in_both_versions() {
     let id = first_id();
@@ -137,6 +138,7 @@ fn before_the_token_is_named_nothing_else_is_said() {
     }
 }
 
+// Shows: resp-token.
 #[test]
 fn the_third_wrong_token_in_a_row_ends_the_connection_and_a_tick_takes_one() {
     let token = token();

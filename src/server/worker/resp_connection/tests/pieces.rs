@@ -91,6 +91,7 @@ fn what_waits_waits_wherever_the_input_is_cut() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
+    // Shows: bad-input, redis-clients.
     #[test]
     fn any_bytes_in_any_pieces(
         input in prop::collection::vec(any::<u8>(), 0..200),
@@ -105,6 +106,7 @@ proptest! {
         prop_assert_eq!(run(&[&input]), run(&[head, tail]));
     }
 
+    // Shows: bad-input.
     #[test]
     fn a_damaged_pipeline_in_any_pieces(
         damages in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
@@ -125,6 +127,7 @@ proptest! {
     }
 }
 
+// Shows: redis-clients.
 #[test]
 fn what_asks_for_no_item_parts_no_batch() {
     let mut stub = Stub::default();

@@ -38,6 +38,7 @@ fn throttled(world: &World) -> Line<'static, Real> {
     line
 }
 
+// Shows: redis-clients.
 #[test]
 fn the_answers_of_redis_cell() {
     let world = World::new(MAP);
@@ -108,6 +109,7 @@ fn expected(state: &mut State, now: u128, args: [u128; 4]) -> Option<[i128; 5]> 
     Some([limited.into(), (max_burst + 1) as i128, remaining, retry, seconds(after)])
 }
 
+// Shows: redis-clients.
 #[test]
 fn a_hundred_thousand_calls_are_answered_as_the_formulas_say() {
     let world = World::new(MAP);

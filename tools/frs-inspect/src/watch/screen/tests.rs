@@ -217,6 +217,7 @@ fn two_hundred_businesses() {
     assert_eq!(found[19], "name has: 177_  Enter keeps  Esc ends");
 }
 
+// Shows: watch.
 #[test]
 fn names_and_keys_of_any_characters() {
     let mut figures = busy();
@@ -243,6 +244,7 @@ fn names_and_keys_of_any_characters() {
     }
 }
 
+// Shows: watch.
 #[test]
 fn a_dead_worker_and_all_that_is_wrong_come_first() {
     let mut figures = busy();
@@ -283,6 +285,7 @@ fn a_dead_worker_and_all_that_is_wrong_come_first() {
     );
 }
 
+// Shows: watch.
 #[test]
 fn large_figures_are_whole_in_every_width() {
     let mut figures = busy();
