@@ -2,7 +2,7 @@
 //! panic, hang, or change what they do not own.
 //!
 //! The targets in fuzz_targets/ call these functions with ever new inputs; tests/it/corpus.rs calls
-//! them with those that are kept in tests/corpus.
+//! them with those of the archives in tests/corpus.
 
 pub mod checkpoint;
 pub mod conf;
@@ -18,7 +18,7 @@ pub mod xml;
 /// A target.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// Its name, which is also that of its directory in tests/corpus.
+    /// Its name, which is also that of its archive in tests/corpus.
     pub name: &'static str,
     /// What it does with an input.
     pub run: fn(&[u8]),
