@@ -11,6 +11,7 @@ mod host_nodes;
 mod newest;
 mod programs;
 mod resets;
+mod ring_ticket;
 mod rings;
 mod rounds;
 mod wake;

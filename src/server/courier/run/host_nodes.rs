@@ -8,7 +8,7 @@ use frs::lease::{Appetite, Incarnation};
 use frs::service::{ItemError, LeaseKey, LeaseMoment, LeasePass, LeasedLimit, Service};
 use frs::store::{ClusterId, CourierLock, Error, Starts};
 
-use super::rings::RingTicket;
+use super::ring_ticket::RingTicket;
 use crate::courier::core::{Leased, LedgerId, Nodes, Now, Unserved};
 use crate::courier::name::{self, KeyDigest, Secret};
 

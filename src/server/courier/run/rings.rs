@@ -6,19 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use frs::service::LeaseKey;
-use frs::store::{Runtime, TakenWant, Ticket, WantKind, WantQueue, WantResult, WantedTogether};
+use frs::store::{Runtime, TakenWant, WantKind, WantQueue, WantResult, WantedTogether};
 
 use super::Courier;
 use super::host_nodes::HostNodes;
+use super::ring_ticket::RingTicket;
 use crate::courier::core::{Asked, Fate, Group, Now};
 use crate::process::bells::Bells;
-
-/// Names a want: its slot and its entry there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RingTicket {
-    slot: u32,
-    ticket: Ticket,
-}
 
 /// All rings.
 #[derive(Debug, Default)]

@@ -13,7 +13,7 @@ use frs::store::layout::CHAIN_MAX;
 
 use super::Courier;
 use super::host_nodes::HostNodes;
-use super::rings::RingTicket;
+use super::ring_ticket::RingTicket;
 use crate::courier::cluster::{Lost, function_of_call};
 use crate::courier::core::{Nodes, Now};
 use crate::courier::warm::{

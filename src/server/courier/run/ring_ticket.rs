@@ -1,0 +1,10 @@
+//! The name of a want, for as long as the core works on it.
+
+use frs::store::Ticket;
+
+/// Names a want: its slot and its entry there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingTicket {
+    pub(super) slot: u32,
+    pub(super) ticket: Ticket,
+}
