@@ -51,7 +51,11 @@ fn main() {
 fn build(work: &Path) -> PathBuf {
     let this = std::env::current_exe().expect("this program");
     let built = this.ancestors().nth(2).expect("a directory of binaries").join("libfrs.so");
-    assert!(built.exists(), "{}: build it by `cargo build --profile dist -p frs-c`", built.display());
+    assert!(
+        built.exists(),
+        "{}: build it by `cargo build --profile dist -p frs-c`",
+        built.display()
+    );
     std::os::unix::fs::symlink(&built, work.join("libfrs.so.1")).expect("linked");
     let bindings = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bindings/c"));
     let program = work.join("cost");
