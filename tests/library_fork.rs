@@ -10,20 +10,11 @@ mod common;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use common::{Server, Settings, Setup, wait_until};
+use common::{Server, Settings, Setup, ZONED_MAP, wait_until};
 use frs::{Client, Item};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getpid};
-
-/// A business with a time zone: the first calls read the database of zones.
-const MAP: &str = r#"<map>
-  <group name="default" files="2" key-nodes="64" chain="8" node-size="192"/>
-  <biz id="1" name="plenty" key="string">
-    <limit policy="interval" interval="1h" max="1000000"/>
-    <limit policy="calendar" unit="day" tz="Asia/Shanghai" max="1000000"/>
-  </biz>
-</map>"#;
 
 /// Seconds after which a child that waits for a lock of its parent's is ended.
 const ALARM_S: u32 = 60;
@@ -37,7 +28,7 @@ fn main() {
     // No key-node is busy, however slow the machine is.
     let http = "lock-timeout=\"10s\"".to_owned();
     let setup = Setup::new(&Settings { http, ..Settings::default() });
-    setup.write_map(MAP);
+    setup.write_map(ZONED_MAP);
     let server = setup.start();
     children_forked_amid_first_calls_of_threads_attach_and_end(&setup);
     let client = Client::attach(setup.path("data")).expect("attached");

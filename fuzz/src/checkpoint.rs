@@ -10,13 +10,12 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use frs::conf::{Conf, Texts, active};
+use frs::conf::Conf;
 use frs::fuzzing as at;
 use frs::inspect::Reader;
-use frs::service::{Command, Role, Service};
 use frs::store::{Checkpointer, PassRate, Runtime, Unpaced, prepare, restorable};
 
-use super::world::{KEYS, Kept, MAP, NOW, ask, directory, write_pieces};
+use super::world::{KEYS, Kept, NOW, directory, parsed, put_in_force, write_pieces};
 
 /// Both checkpoints of both files.
 const FILES: usize = 4;
@@ -89,15 +88,9 @@ impl World {
             data.display(),
             dir.path().join("live").display()
         );
-        let conf = Conf::parse("srv.xml", &srv, "map.xml", MAP);
-        let conf = conf.unwrap_or_else(|faults| panic!("{faults}"));
+        let conf = parsed(&srv);
         Runtime::create_or_open(&data).expect("made");
-        prepare(&conf, &Default::default()).expect("prepared");
-        active::write(&data, 1, &Texts::of(srv, MAP)).expect("written");
-        Runtime::open(&data).expect("it is there").publish(1);
-        let mut service = Service::attach(&data, Role::Program).expect("attached");
-        KEYS.into_iter().for_each(|key| ask(&mut service, Command::Update, key, NOW));
-        drop(service);
+        put_in_force(&data, &conf, srv);
         let live = dir.path().join("live");
         let made = Checkpointer::new(&data, &live).expect("made").expect("nobody else makes them");
         let mut made = made;

@@ -155,20 +155,11 @@ impl World {
              <http lock-timeout=\"1ms\"/></srv>",
             data.display()
         );
-        let conf = Conf::parse("srv.xml", &srv, "map.xml", MAP);
-        let conf = conf.unwrap_or_else(|faults| panic!("{faults}"));
+        let conf = parsed(&srv);
         Runtime::create_or_open(data).expect("made");
         group::create(data, &conf.map.groups[0]).expect("made");
         (0..FILES).for_each(|file| settle(&group::path_of(data, "g", file as u32)));
-        prepare(&conf, &Default::default()).expect("prepared");
-        let (srv_name, map_name, map) = ("srv.xml".into(), "map.xml".into(), MAP.into());
-        let (settings, kept) = Default::default();
-        let texts = Texts { srv_name, srv, map_name, map, settings, kept };
-        active::write(data, 1, &texts).expect("written");
-        Runtime::open(data).expect("it is there").publish(1);
-        let mut service = Service::attach(data, Role::Program).expect("attached");
-        KEYS.into_iter().for_each(|key| ask(&mut service, Command::Update, key, NOW));
-        drop(service);
+        put_in_force(data, &conf, srv);
         let page = PAGE_WORDS * 8;
         // Header and the register's first page; of the first slots state, counters, and some of
         // intents and undo log.
@@ -205,6 +196,21 @@ pub fn directory() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
     dir.expect("a directory")
+}
+
+/// Parses a srv.xml and [`MAP`].
+pub fn parsed(srv: &str) -> Conf {
+    let conf = Conf::parse("srv.xml", srv, "map.xml", MAP);
+    conf.unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+/// Prepares the groups, publishes the configuration, and charges a use of each key.
+pub fn put_in_force(data: &Path, conf: &Conf, srv: String) {
+    prepare(conf, &Default::default()).expect("prepared");
+    active::write(data, 1, &Texts::of(srv, MAP)).expect("written");
+    Runtime::open(data).expect("it is there").publish(1);
+    let mut service = Service::attach(data, Role::Program).expect("attached");
+    KEYS.into_iter().for_each(|key| ask(&mut service, Command::Update, key, NOW));
 }
 
 /// Writes the pieces of an input over a file: an offset, a length and so many bytes each.

@@ -5,7 +5,6 @@
 //! Everything ends with the value. A test that is killed takes the nodes with it, and so does the
 //! end of the thread that started them.
 
-use std::error::Error;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -16,16 +15,11 @@ use frs::conf::ClusterNode;
 use frs_server::courier::name;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use redis::{Cmd, Connection, FromRedisValue, RedisError, Value, cmd};
+use redis::{Cmd, Connection, FromRedisValue, Value, cmd};
 
 use super::wall::{self, Wall};
 use crate::common::address::Reserved;
 use crate::common::{needs, wait_until};
-
-fn is_interrupted(error: &RedisError) -> bool {
-    let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
-    source.is_some_and(|source| source.kind() == std::io::ErrorKind::Interrupted)
-}
 
 /// The name of the cluster, as hosts have it.
 pub const NAME: &str = "test";
@@ -288,13 +282,7 @@ impl Nodes {
     /// Runs a command that succeeds.
     #[track_caller]
     pub fn ask<T: FromRedisValue>(&self, i: usize, command: &Cmd) -> T {
-        loop {
-            match command.query(&mut self.connect(i)) {
-                // A read with a time-out fails when the whole process is stopped and continued.
-                Err(error) if is_interrupted(&error) => {}
-                answer => return answer.expect("a node answers"),
-            }
-        }
+        command.query(&mut self.connect(i)).expect("a node answers")
     }
 
     /// Runs a command that may fail.

@@ -58,6 +58,15 @@ impl Default for Settings {
     }
 }
 
+/// A business with a time zone: the first calls read the database of zones.
+pub const ZONED_MAP: &str = r#"<map>
+  <group name="default" files="2" key-nodes="64" chain="8" node-size="192"/>
+  <biz id="1" name="plenty" key="string">
+    <limit policy="interval" interval="1h" max="1000000"/>
+    <limit policy="calendar" unit="day" tz="Asia/Shanghai" max="1000000"/>
+  </biz>
+</map>"#;
+
 pub const MAP: &str = r#"<map>
   <group name="default" files="2" key-nodes="64" chain="8" node-size="128"/>
   <biz id="1" name="plenty" key="string">

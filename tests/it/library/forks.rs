@@ -4,23 +4,14 @@
 use super::setup_of;
 use crate::common::c_library::{Installed, bindings};
 use crate::common::needs::output;
-use crate::common::text;
-
-/// A business with a time zone: the first calls read the database of zones.
-const MAP: &str = r#"<map>
-  <group name="default" files="2" key-nodes="64" chain="8" node-size="192"/>
-  <biz id="1" name="plenty" key="string">
-    <limit policy="interval" interval="1h" max="1000000"/>
-    <limit policy="calendar" unit="day" tz="Asia/Shanghai" max="1000000"/>
-  </biz>
-</map>"#;
+use crate::common::{ZONED_MAP, text};
 
 // Shows: forks.
 #[test]
 fn no_fork_amid_a_first_call_leaves_a_child_waiting_or_a_close_that_aborts() {
     let installed = Installed::new();
     let Some(program) = installed.compile(&bindings("c/tests/forks.c"), "forks") else { return };
-    let setup = setup_of(MAP);
+    let setup = setup_of(ZONED_MAP);
     let server = setup.start();
     let count = std::env::var("FRS_FORKS").unwrap_or_else(|_| "150".to_owned());
     let mut command = installed.command(program);

@@ -97,6 +97,23 @@ impl Machine {
         self.plane.setup.start()
     }
 
+    /// A server that has counted a use of each key, of which it can write nothing.
+    fn start_and_break(&self) -> Server<'_> {
+        let server = self.start();
+        self.wait_for_health(200);
+        self.break_disk();
+        charge_all(&mut server.client(), "count", KEYS);
+        self.wait_for_health(503);
+        server
+    }
+
+    /// Ends the server, whose end is to write what its flushes could not.
+    fn stop(&self, mut server: Server<'_>) {
+        let stopped = self.plane.setup.frs(&["stop"]);
+        assert!(stopped.status.success(), "{}", text(&stopped.stderr));
+        assert!(server.wait().success());
+    }
+
     fn group_files(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.plane.setup.path("live")).expect("readable");
         let paths = entries.map(|entry| entry.expect("an entry").path());
@@ -173,11 +190,7 @@ fn extents_of(path: &Path) -> Vec<[u64; 2]> {
 #[test]
 fn what_could_not_be_written_is_written_before_health_is_good() {
     let Some(machine) = Machine::new("100ms") else { return };
-    let mut server = machine.start();
-    machine.wait_for_health(200);
-    machine.break_disk();
-    charge_all(&mut server.client(), "count", KEYS);
-    machine.wait_for_health(503);
+    let mut server = machine.start_and_break();
     machine.under.widen();
     machine.wait_for_health(200);
     machine.disk.stop_writing();
@@ -189,11 +202,7 @@ fn what_could_not_be_written_is_written_before_health_is_good() {
 #[test]
 fn a_keeper_that_is_killed_passes_on_what_could_not_be_written() {
     let Some(machine) = Machine::new("100ms") else { return };
-    let mut server = machine.start();
-    machine.wait_for_health(200);
-    machine.break_disk();
-    charge_all(&mut server.client(), "count", KEYS);
-    machine.wait_for_health(503);
+    let mut server = machine.start_and_break();
     // All of it is started again in the same boot, with pages that the kernel takes for clean.
     server.kill_all_and_wait();
     drop(server);
@@ -209,11 +218,7 @@ fn a_keeper_that_is_killed_passes_on_what_could_not_be_written() {
 #[test]
 fn a_stop_that_leaves_something_unwritten_fails_and_marks_nothing_clean() {
     let Some(machine) = Machine::new("100ms") else { return };
-    let mut server = machine.start();
-    machine.wait_for_health(200);
-    machine.break_disk();
-    charge_all(&mut server.client(), "count", KEYS);
-    machine.wait_for_health(503);
+    let mut server = machine.start_and_break();
     let stopped = machine.plane.setup.frs(&["stop"]);
     let said = text(&stopped.stderr);
     assert!(!stopped.status.success() && said.contains("not all that was counted"), "{said}");
@@ -222,11 +227,7 @@ fn a_stop_that_leaves_something_unwritten_fails_and_marks_nothing_clean() {
     assert!(!machine.is_any_clean());
     // The disk has room again, and the next end writes what this one could not.
     machine.under.widen();
-    let mut server = machine.start();
-    let stopped = machine.plane.setup.frs(&["stop"]);
-    assert!(stopped.status.success(), "{}", text(&stopped.stderr));
-    assert!(server.wait().success());
-    drop(server);
+    machine.stop(machine.start());
     assert!(machine.is_any_clean());
     assert_eq!(machine.keys_after_a_cut(), 3000, "{}", machine.plane.setup.log());
 }
@@ -235,15 +236,8 @@ fn a_stop_that_leaves_something_unwritten_fails_and_marks_nothing_clean() {
 #[test]
 fn the_end_writes_what_a_flush_could_not() {
     let Some(machine) = Machine::new("100ms") else { return };
-    let mut server = machine.start();
-    machine.wait_for_health(200);
-    machine.break_disk();
-    charge_all(&mut server.client(), "count", KEYS);
-    machine.wait_for_health(503);
+    let server = machine.start_and_break();
     machine.under.widen();
-    let stopped = machine.plane.setup.frs(&["stop"]);
-    assert!(stopped.status.success(), "{}", text(&stopped.stderr));
-    assert!(server.wait().success());
-    drop(server);
+    machine.stop(server);
     assert_eq!(machine.keys_after_a_cut(), 3000, "{}", machine.plane.setup.log());
 }

@@ -60,6 +60,10 @@ impl Handler {
     }
 }
 
+fn taken() -> Reloaded {
+    Reloaded::Taken { generation: 2, laggards: vec![], fresh: vec![] }
+}
+
 fn no() -> Reloaded {
     Reloaded::Refused { cause: Cause::Fault, faults: vec!["no".into()] }
 }
@@ -106,7 +110,7 @@ fn what_a_killed_keeper_has_left_the_next_one_finishes_or_takes_back() {
         assert!(options.is_edit);
         let result = if is_taken {
             handler.world.publish(&made, 2);
-            Reloaded::Taken { generation: 2, laggards: vec![], fresh: vec![] }
+            taken()
         } else {
             no()
         };
@@ -149,8 +153,7 @@ fn what_is_in_force_is_said_to_be() {
     let made = handler.map();
     assert_ne!(made, MAP);
     handler.world.publish(&made, 2);
-    let done =
-        handler.answer(number, Reloaded::Taken { generation: 2, laggards: vec![], fresh: vec![] });
+    let done = handler.answer(number, taken());
     assert_eq!(done.unwrap().status, 201);
 }
 
@@ -163,8 +166,7 @@ fn a_change_that_somebody_wrote_over_is_not_said_to_be_in_force() {
     let other = MAP.replace("<map>", "<map><!-- by hand -->");
     std::fs::write(handler.world.dir.join("map.xml"), &other).unwrap();
     handler.world.publish(&other, 2);
-    let done =
-        handler.answer(number, Reloaded::Taken { generation: 2, laggards: vec![], fresh: vec![] });
+    let done = handler.answer(number, taken());
     assert_eq!(done.unwrap_err().status, 409);
     assert_eq!(handler.map(), other);
 }
