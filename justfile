@@ -22,15 +22,15 @@ doc *args:
 
 # cuts the power 1,000 times in a loaded run, and restores groups from their checkpoints
 checkpoints:
-    FRS_CHECKPOINT_CUTS=1000 cargo test --release -p frs --lib store::checkpoint -- --nocapture
+    FRS_CHECKPOINT_CUTS=1000 cargo test --release -p frs-engine --lib store::checkpoint -- --nocapture
 
 # loom's model of the store: semaphore, commit, recovery, with one switch of threads more than in CI
 loom preemptions="4":
-    LOOM_MAX_PREEMPTIONS={{ preemptions }} RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p frs --lib store::model
+    LOOM_MAX_PREEMPTIONS={{ preemptions }} RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p frs-store --lib model
 
 # the simulation: processes that die at any store, by seeds: just simulate 0..1000000, just simulate 12345
 simulate seeds="0..1000000":
-    FRS_SIMULATE={{ seeds }} cargo test --profile simulate --target-dir target/simulate -p frs --lib \
+    FRS_SIMULATE={{ seeds }} cargo test --profile simulate --target-dir target/simulate -p frs-engine --lib \
         simulation -- --nocapture
 
 # the policies against their model, millions of steps with overflow checks: just model 1000000
@@ -41,7 +41,7 @@ model cases="100000":
 # estimates of different members against true counts: fewer sketches than these miss the bound by chance
 distinct members="10000000" sketches="1000":
     FRS_DISTINCT={{ members }} FRS_DISTINCT_SKETCHES={{ sketches }} \
-        cargo test --release --target-dir target/model -p frs --lib limit::sketch -- --nocapture
+        cargo test --release --target-dir target/model -p frs-limit --lib sketch -- --nocapture
 
 # the picture of the dashboard in docs/, of a server after five minutes of traffic
 picture:
@@ -94,11 +94,11 @@ bench-cluster *args:
     cargo bench --profile dist --bench cluster -- {{ args }}
 
 # Miri: the store over boxed words, under both borrow models; needs a nightly toolchain with miri and rust-src
-miri *args="store::":
+miri *args="":
     MIRIFLAGS="-Zmiri-disable-isolation" PROPTEST_CASES=4 \
-        cargo +nightly miri test --target-dir target/miri -p frs --lib {{ args }}
+        cargo +nightly miri test --target-dir target/miri -p frs-store --lib {{ args }}
     MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows" PROPTEST_CASES=4 \
-        cargo +nightly miri test --target-dir target/miri -p frs --lib {{ args }}
+        cargo +nightly miri test --target-dir target/miri -p frs-store --lib {{ args }}
 
 # one fuzz target, or all, for some seconds each: just fuzz image 3600; needs cargo-fuzz and a nightly toolchain
 fuzz target="all" seconds="60":

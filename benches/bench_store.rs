@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use frs::conf::{Conf, Texts, active};
-use frs::store::{Runtime, prepare};
+use frs_conf::{Conf, Texts, active};
+use frs_store::{Runtime, prepare};
 
 /// A directory for the files: below `FRS_BENCH_DIR`, /dev/shm or the directory of temporary files.
 pub fn directory() -> tempfile::TempDir {

@@ -17,8 +17,8 @@ use std::process::{Child, Command as Program, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
-use frs::service::{Answers, Command, ItemError, ItemOptions, Request, Role, Service};
-use frs::store::{Counter, Runtime};
+use frs_engine::{Answers, Command, ItemError, ItemOptions, Request, Role, Service};
+use frs_store::{Counter, Runtime};
 
 use random::Random;
 use zipf::Zipf;

@@ -10,7 +10,7 @@ mod bench_store;
 
 use std::process::Command as Program;
 
-use frs::service::{Answers, Command, Exchange, ItemOptions, Request, Role, Service};
+use frs_engine::{Answers, Command, Exchange, ItemOptions, Request, Role, Service};
 
 const KEYS: u64 = 4096;
 const NOW: u64 = 1_700_000_000_000;

@@ -3,10 +3,10 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use frs::base::hash;
-use frs::conf::{Biz, Geometry, HashKind, Interval, KeyType, Limit, Policy, Scope, Total};
-use frs::key::{KeyField, Seed};
-use frs::limit::{Rules, Spending, States, Terms};
+use frs_base::hash;
+use frs_conf::key::{KeyField, Seed};
+use frs_conf::{Biz, Geometry, HashKind, Interval, KeyType, Limit, Policy, Scope, Total};
+use frs_limit::{Rules, Spending, States, Terms};
 
 const SEED: Seed = Seed([0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210]);
 const KEY: &str = "18829340001@login.id";

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use frs::conf::{AuthzKey, Http};
-use frs::service::{Answer, Answers, Command, Figures, Request, Verdict};
+use frs_conf::{AuthzKey, Http};
+use frs_engine::{Answer, Answers, Command, Figures, Request, Verdict};
 use frs_server::protocol::request_head::{self, Head};
 use frs_server::protocol::{Bounds, Decoded, Format, Line, codec};
 use frs_server::worker::connection::{Connection, ConnectionBuffers, Rules, Serve};
@@ -23,7 +23,7 @@ const HTTP: Http = Http {
     lock_timeout_ms: 50,
     hosts: Vec::new(),
     allow_origin: Vec::new(),
-    unknown_biz: frs::conf::UnknownBiz::Error,
+    unknown_biz: frs_conf::UnknownBiz::Error,
 };
 
 /// Gives a service's answers without any work.

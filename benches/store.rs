@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use frs::service::{Answers, Command, Exchange, ItemOptions, Outcome, Request, Role, Service};
-use frs::store::Counter;
-use frs::store::counter::Timed;
+use frs_engine::{Answers, Command, Exchange, ItemOptions, Outcome, Request, Role, Service};
 use frs_server::protocol::call::{Call, status_kind};
+use frs_store::Counter;
+use frs_store::counter::Timed;
 
 use random::Random;
 
@@ -216,7 +216,7 @@ fn counters(c: &mut Criterion, service: &Service) {
     let row = service.handle().biz_rows(&[1])[0];
     for requests in [1, 64] {
         c.bench_function(&format!("counters/a turn of {requests}"), |b| {
-            let begun = frs::base::clock::instant();
+            let begun = frs_base::clock::instant();
             b.iter(|| {
                 for _ in 0..requests {
                     counters.count_item(black_box(row), true, Outcome::Allowed as usize);

@@ -7,8 +7,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use frs::conf::{AuthzKey, Conf, Http, Listen};
-use frs::service::{
+use frs_conf::{AuthzKey, Conf, Http, Listen};
+use frs_engine::{
     Answer, Answers, Figures, HistorySpan, ItemError, LimitFigures, Request, Verdict,
 };
 use frs_server::worker::connection::{Connection, ConnectionBuffers, RespRules, Rules, Serve};
@@ -60,7 +60,7 @@ const HTTP: Http = Http {
     lock_timeout_ms: 50,
     hosts: Vec::new(),
     allow_origin: Vec::new(),
-    unknown_biz: frs::conf::UnknownBiz::Error,
+    unknown_biz: frs_conf::UnknownBiz::Error,
 };
 
 struct Fixed;

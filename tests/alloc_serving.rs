@@ -9,15 +9,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use frs::base::clock;
-use frs::conf::active;
-use frs::conf::{ClusterSecret, Conf, Srv, Texts};
-use frs::key::{KeyForm, KeyRef};
-use frs::lease::Lease;
-use frs::service::{Answers, Exchange, LeaseKey, LeaseMoment, Request, Role, Service, Stage};
-use frs::store::{GroupCounter, Runtime, Want, WantKind, prepare};
+use frs_base::clock;
+use frs_conf::active;
+use frs_conf::key::{KeyForm, KeyRef};
+use frs_conf::{ClusterSecret, Conf, Srv, Texts};
+use frs_engine::{Answers, Exchange, LeaseKey, LeaseMoment, Request, Role, Service, Stage};
+use frs_limit::lease::Lease;
 use frs_server::worker::connection::{Connection, ConnectionBuffers, RespRules, Serve};
 use frs_server::worker::resp_connection::RespConnection;
+use frs_store::{GroupCounter, Runtime, Want, WantKind, prepare};
 
 struct Counting;
 

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use frs::base::figures::grouped;
-use frs::lease::{Claim, Kind, Settings, Take};
+use frs_base::figures::grouped;
+use frs_limit::lease::{Claim, Kind, Settings, Take};
 use frs_server::courier::ledger::{LIBRARY, arguments, function};
 use frs_server::courier::name;
 use redis::cmd;

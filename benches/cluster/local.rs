@@ -5,7 +5,7 @@
 use std::process::Command;
 
 use clap::Args;
-use frs::base::figures::grouped;
+use frs_base::figures::grouped;
 
 use crate::hosts::{self, Cpu, Metrics};
 use crate::{Result, common};

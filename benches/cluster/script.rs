@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use frs::base::figures::grouped;
+use frs_base::figures::grouped;
 use frs_server::courier::name;
 use redis::cmd;
 

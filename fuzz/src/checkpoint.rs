@@ -10,10 +10,10 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use frs::conf::Conf;
-use frs::fuzzing as at;
-use frs::inspect::Reader;
-use frs::store::{Checkpointer, PassRate, Runtime, Unpaced, prepare, restorable};
+use frs_conf::Conf;
+use frs_engine::inspect::Reader;
+use frs_store::fuzzing as at;
+use frs_store::{Checkpointer, PassRate, Runtime, Unpaced, prepare, restorable};
 
 use super::world::{KEYS, Kept, NOW, directory, parsed, put_in_force, write_pieces};
 

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use frs::conf::memory_bound::Memory;
-use frs::conf::{Conf, DirFilesystem, Filesystem, Machine, report};
+use frs_conf::memory_bound::Memory;
+use frs_conf::{Conf, DirFilesystem, Filesystem, Machine, report};
 use frs_server::admin::map_edit::{self as edit, BizName, EditError, TextNames};
 use frs_server::buffer_sizes::BUFFER_SIZES;
 

@@ -1,8 +1,8 @@
 //! A connection fed with anything, whole and in two pieces: the answers are the same, and there is
 //! none after the one that closes. The first two bytes say where to cut.
 
-use frs::conf::{AuthzKey, Http};
-use frs::service::{Answer, Answers, ItemError, Request};
+use frs_conf::{AuthzKey, Http};
+use frs_engine::{Answer, Answers, ItemError, Request};
 use frs_server::worker::connection::{Connection, ConnectionBuffers, Rules, Serve};
 
 use super::talk::{bounds, talk};

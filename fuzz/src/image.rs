@@ -9,11 +9,11 @@ use std::fs::File;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 
-use frs::fuzzing as at;
-use frs::inspect::{By, Look, Reader, repair};
-use frs::service::{Command, Role, Service};
-use frs::store::group::seal;
-use frs::store::{Runtime, close_clean, prepare};
+use frs_engine::inspect::{By, Look, Reader, repair};
+use frs_engine::{Command, Role, Service};
+use frs_store::fuzzing as at;
+use frs_store::group::seal;
+use frs_store::{Runtime, close_clean, prepare};
 
 use super::world::{
     BizKey, CHAIN, FILE_WORDS, FILES, KEY_NODES, KEYS, NODE_WORDS, NOW, PAGE_WORDS, World, ask,

@@ -1,6 +1,6 @@
 //! Any bytes as a request document: read or refused; what was read is JSON, and is echoed as JSON.
 
-use frs::service::{Answer, Answers, Command, ItemError, Request};
+use frs_engine::{Answer, Answers, Command, ItemError, Request};
 use frs_server::protocol::json::{read, write, write_error};
 use frs_server::protocol::{Bounds, Decoded, Line};
 

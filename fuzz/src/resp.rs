@@ -1,8 +1,8 @@
 //! A connection that speaks RESP fed with anything, whole and in two pieces: the replies are the
 //! same, and each is whole. The first two bytes say where to cut.
 
-use frs::conf::{AuthzKey, Http};
-use frs::service::{Answer, Answers, ItemError, Request, Verdict};
+use frs_conf::{AuthzKey, Http};
+use frs_engine::{Answer, Answers, ItemError, Request, Verdict};
 use frs_server::worker::connection::{ConnectionBuffers, RespRules, Rules, Serve};
 use frs_server::worker::resp_connection::RespConnection;
 

@@ -1,6 +1,6 @@
 //! What the targets that talk to a connection share: small bounds, and input in pieces.
 
-use frs::conf::Http;
+use frs_conf::Http;
 use frs_server::worker::connection::Progress;
 
 /// Bounds that short inputs reach.

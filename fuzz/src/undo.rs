@@ -8,8 +8,8 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
 
-use frs::fuzzing as at;
-use frs::service::{Role, Service};
+use frs_engine::{Role, Service};
+use frs_store::fuzzing as at;
 
 use super::world::{FILE_WORDS, FILES, KEY_NODES, PAGE_WORDS, World, bytes_of, head, slot_byte};
 

@@ -7,10 +7,10 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use frs::conf::{Conf, Texts, active};
-use frs::fuzzing as at;
-use frs::service::{Answers, Command, ItemOptions, Request, Role, Service};
-use frs::store::{Runtime, group, prepare};
+use frs_conf::{Conf, Texts, active};
+use frs_engine::{Answers, Command, ItemOptions, Request, Role, Service};
+use frs_store::fuzzing as at;
+use frs_store::{Runtime, group, prepare};
 
 /// When everything happens: milliseconds.
 pub const NOW: u64 = 1_800_000_000_000;

@@ -13,8 +13,8 @@ use crate::worker::buffers::ARENA_BYTES;
 use crate::worker::client::CLIENT_BYTES;
 use crate::worker::connection::{BUFFERS_IN_HAND, QUEUE, QUEUE_BYTES, TICK_ANSWER_BYTES};
 use crate::worker::tick::REFUSED_CLIENTS;
-use frs::conf::memory_bound::BufferSizes;
-use frs::service::{SPARE_BYTES, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES, WAITING_WINDOW_BYTES};
+use frs_conf::memory_bound::BufferSizes;
+use frs_engine::{SPARE_BYTES, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES, WAITING_WINDOW_BYTES};
 
 /// The sizes of all buffers.
 pub const BUFFER_SIZES: BufferSizes = BufferSizes {
@@ -48,7 +48,7 @@ pub const BUFFER_SIZES: BufferSizes = BufferSizes {
 mod tests {
     use super::*;
 
-    /// src/core/conf/report/tests.rs computes with these.
+    /// src/conf/report/tests.rs computes with these.
     #[test]
     fn the_sizes_that_frs_check_counts_with() {
         let sizes = BufferSizes {

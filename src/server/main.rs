@@ -10,10 +10,9 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use frs::base::figures::grouped;
-use frs::conf::Machine;
-use frs::conf::{Conf, LoadedConf, Setting, SettingError, Settings, report};
-use frs::store::{self, ChildRole};
+use frs_base::figures::grouped;
+use frs_conf::Machine;
+use frs_conf::{Conf, LoadedConf, Setting, SettingError, Settings, report};
 use frs_server::buffer_sizes::BUFFER_SIZES;
 use frs_server::master::{self, Ended, Forecast, Start, command};
 use frs_server::process::child::ForkedChild;
@@ -22,6 +21,7 @@ use frs_server::process::log;
 use frs_server::process::result_files::Reloaded;
 use frs_server::protocol::visible;
 use frs_server::{courier, keeper, worker};
+use frs_store::{self as store, ChildRole};
 
 /// What the manual page says beside the options.
 const MORE: &str = "\

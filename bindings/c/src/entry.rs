@@ -8,8 +8,8 @@ use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use frs_core::service::Command;
 use frs_core::{Client, LimitFigures, List, Tell, Told, Verdict};
+use frs_engine::Command;
 
 use super::code::{self, Cause, Fault};
 use super::guard::{self, guarded};

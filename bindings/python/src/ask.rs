@@ -8,7 +8,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use frs::conf::Rate;
+use frs_conf::Rate;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyUnicodeEncodeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

@@ -81,7 +81,7 @@ mod tests {
     // Shows: roots-way.
     #[test]
     fn a_way_with_a_directory_of_another_user_is_not_roots_alone() {
-        if !frs::testing::is_root() {
+        if !frs_base::testing::is_root() {
             return;
         }
         let dir = tempfile::tempdir().expect("a directory");

@@ -17,7 +17,7 @@ use super::route::{Route, route, scrape_route};
 use crate::protocol::Error;
 use crate::protocol::request_head::{Body, Head, Lone};
 use crate::protocol::route::Target;
-use frs::conf::{AdminTokens, Authority, Grant, Http, NamedToken};
+use frs_conf::{AdminTokens, Authority, Grant, Http, NamedToken};
 
 /// The transport of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

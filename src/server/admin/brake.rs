@@ -110,7 +110,7 @@ mod tests {
     // Shows: permissions.
     #[test]
     fn after_ten_wrong_tokens_an_address_waits_twice_as_long_each_time() {
-        let (mut brake, mut now) = (Brake::default(), frs::base::clock::instant());
+        let (mut brake, mut now) = (Brake::default(), frs_base::clock::instant());
         assert_eq!(looked_at(&mut brake, address(0), 1000, now), 10);
         assert_eq!(looked_at(&mut brake, address(1), 1000, now), 10, "each address has its own");
         for seconds in [1, 2, 4, 8, 16, 32, 60, 60, 60] {
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn who_shares_the_loopback_never_waits_longer_than_a_second() {
-        let (mut brake, mut now) = (Brake::default(), frs::base::clock::instant());
+        let (mut brake, mut now) = (Brake::default(), frs_base::clock::instant());
         let local = Ipv4Addr::LOCALHOST.into();
         assert_eq!(looked_at(&mut brake, local, 1000, now), 10);
         for _ in 0..9 {
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_right_token_makes_good_the_wrong_ones_of_its_address() {
-        let (mut brake, now) = (Brake::default(), frs::base::clock::instant());
+        let (mut brake, now) = (Brake::default(), frs_base::clock::instant());
         for nth in 0..2 {
             looked_at(&mut brake, address(nth), 11, now);
         }
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_table_is_bounded_and_many_addresses_are_no_way_around_it() {
-        let (mut brake, now) = (Brake::default(), frs::base::clock::instant());
+        let (mut brake, now) = (Brake::default(), frs_base::clock::instant());
         let all: usize = (0..10_000).map(|nth| looked_at(&mut brake, address(nth), 11, now)).sum();
         assert_eq!(all, (MAX_ADDRESSES + 1) * FREE as usize);
         assert_eq!(brake.addresses.len(), MAX_ADDRESSES + 1);

@@ -26,11 +26,11 @@ use crate::process::pending_edit::PendingEdit;
 use crate::process::result_files::{Cause, ReloadOutcome, Reloaded};
 use crate::protocol::Code;
 use crate::protocol::element::Element;
-use frs::base::clock;
-use frs::base::sys::process::Channel;
-use frs::conf::{Conf, LoadedConf, Machine, Texts, active, report};
-use frs::inspect;
-use frs::store::Runtime;
+use frs_base::clock;
+use frs_base::sys::process::Channel;
+use frs_conf::{Conf, LoadedConf, Machine, Texts, active, report};
+use frs_engine::inspect;
+use frs_store::Runtime;
 
 /// Time limit for the master's answer: two seconds for laggards, the rest for a busy disk.
 const BOUND_NS: u64 = 60_000_000_000;

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use crate::admin::access;
     use crate::admin::connection::{MAX_HEAD_BYTES, Step};
-    use frs::base::clock;
+    use frs_base::clock;
     use std::io::{Read, Write};
 
     #[test]

@@ -61,7 +61,7 @@ mod tests {
 
     /// The order in which clients leave. `now` is two seconds after the first arrived.
     fn order(places: &[(ClientState, u64)]) -> Vec<usize> {
-        let begun = frs::base::clock::instant();
+        let begun = frs_base::clock::instant();
         let place = |(client, &(state, since_ms)): (usize, &(ClientState, u64))| Candidate {
             client,
             state,

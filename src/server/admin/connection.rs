@@ -11,7 +11,7 @@ use super::route::Route;
 use crate::protocol::chunked::Chunked;
 use crate::protocol::request_head::{self, Body, Head, Search};
 use crate::protocol::{Error, Format};
-use frs::base::clock::Millis;
+use frs_base::clock::Millis;
 
 /// The largest head, in bytes.
 pub const MAX_HEAD_BYTES: u32 = 8 << 10;

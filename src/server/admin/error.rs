@@ -7,7 +7,7 @@ use std::io;
 pub enum AdminError {
     /// The admin plane cannot attach to the store.
     #[error("cannot attach to the store: {0}")]
-    Attach(#[from] frs::store::Error),
+    Attach(#[from] frs_store::Error),
     /// A call to the kernel failed that the admin plane needs.
     #[error("cannot start the admin plane: {0}")]
     Start(#[from] io::Error),

@@ -10,8 +10,8 @@ use super::map_edit::{self, BizName, EditError};
 use super::response::Refusal;
 use super::route::Growth;
 use crate::protocol::Code;
-use frs::conf::{Conf, Geometry, LoadedConf, OtherSetting, Texts};
-use frs::store;
+use frs_conf::{Conf, Geometry, LoadedConf, OtherSetting, Texts};
+use frs_store as store;
 
 /// Checks what the groups in force are to do under a changed configuration.
 ///
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(status(&group(320), &served, Growth::Refused), Ok(()));
         assert_eq!(status(&group(384), &served, Growth::Refused), Err(422));
         assert_eq!(status(&group(384), &served, allowed), Ok(()));
-        served.map.groups[1].moving = Some(frs::conf::MoveMode::Lossless);
+        served.map.groups[1].moving = Some(frs_conf::MoveMode::Lossless);
         assert_eq!(status(&group(384), &served, allowed), Err(409));
         assert_eq!(status(&group(320), &served, allowed), Ok(()));
     }

@@ -31,12 +31,12 @@ use crate::stats::hottest::Hottest;
 use crate::stats::metrics;
 use crate::stats::snapshot::{self, Stats};
 use crate::stats::stats_document::stats_text;
-use frs::base::clock;
-use frs::base::sys::process::Pid;
-use frs::conf::{AdminTokens, EpochStep, Http, TokenError};
-use frs::conf::{active, outline};
-use frs::service::{ItemError, RecordError, RecordFigures, Role, Service};
-use frs::store::Counter;
+use frs_base::clock;
+use frs_base::sys::process::Pid;
+use frs_conf::{AdminTokens, EpochStep, Http, TokenError};
+use frs_conf::{active, outline};
+use frs_engine::{ItemError, RecordError, RecordFigures, Role, Service};
+use frs_store::Counter;
 
 /// Key-nodes in which void records are cleared before other requests are served.
 const CLEAR_KEY_NODES: u32 = 512;

@@ -19,11 +19,11 @@ use crate::protocol::element::Element;
 use crate::protocol::{Code, Format};
 use crate::stats::snapshot::Stats;
 use crate::stats::stats_document::stats_text;
-use frs::base::clock;
-use frs::conf::Scope;
-use frs::inspect::{Error, LeaseRecord, Look, NodeRecord, Reader, RefusedNode};
-use frs::key::KeyForm;
-use frs::limit::LimitFigures;
+use frs_base::clock;
+use frs_conf::Scope;
+use frs_conf::key::KeyForm;
+use frs_engine::inspect::{Error, LeaseRecord, Look, NodeRecord, Reader, RefusedNode};
+use frs_limit::LimitFigures;
 
 /// What to look for.
 #[derive(Debug)]

@@ -2,13 +2,13 @@
 //!
 //! Invariant: an edit changes only the bytes of one element and the white space that surrounds it
 //! alone. The inserted text is one whole element to the same parser that reads the file, so it
-//! cannot end the elements around it. [`Conf::parse`](frs::conf::Conf::parse) decides whether the
+//! cannot end the elements around it. [`Conf::parse`](frs_conf::Conf::parse) decides whether the
 //! result is a valid map.
 
 use std::ops::Range;
 
-use frs::conf::Faults;
-use frs::conf::outline::{self, Outline, Stretch};
+use frs_conf::Faults;
+use frs_conf::outline::{self, Outline, Stretch};
 
 const MARK: &str = "\u{feff}";
 

@@ -21,10 +21,10 @@ use super::recording::Recording;
 use super::server::{self, Server};
 use crate::process::log;
 use crate::stats::hottest::Hottest;
-use frs::base::clock;
-use frs::base::sys::process::{Channel, Pid};
-use frs::service::{Role, Service};
-use frs::store;
+use frs_base::clock;
+use frs_base::sys::process::{Channel, Pid};
+use frs_engine::{Role, Service};
+use frs_store as store;
 
 /// What the plane needs from the keeper.
 pub struct AdminArgs {

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use frs::base::clock;
+use frs_base::clock;
 
 /// The keeper's activity, for health checks.
 #[derive(Debug, Default)]

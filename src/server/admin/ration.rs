@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn lines_are_few_and_those_left_out_are_counted() {
         let mut ration = Ration::new(10, Duration::from_secs(1));
-        let begun = frs::base::clock::instant();
+        let begun = frs_base::clock::instant();
         let (mut written, mut left_out) = (0, Vec::new());
         // One line each 10 ms for 2 s, then silence.
         for nth in 0..200 {
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn nothing_is_told_where_nothing_was_left_out() {
         let mut ration = Ration::new(2, Duration::from_secs(1));
-        let begun = frs::base::clock::instant();
+        let begun = frs_base::clock::instant();
         assert!(ration.take(begun) && ration.take(begun));
         assert_eq!(ration.left_out(begun + Duration::from_secs(5)), None);
     }

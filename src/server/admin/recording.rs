@@ -12,8 +12,8 @@ use crate::protocol::Code;
 use crate::stats::history_document::Past;
 use crate::stats::history_file::NAME;
 use crate::stats::recorder::Recorder;
-use frs::base::clock::Millis;
-use frs::store::Sums;
+use frs_base::clock::Millis;
+use frs_store::Sums;
 
 /// The pause between two attempts to open the file.
 const RETRY_EVERY: Duration = Duration::from_secs(5);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::protocol::element::{Element, Layout};
 use crate::protocol::response_head::reason;
 use crate::protocol::{self, Code, Format};
-use frs::base::clock::Millis;
+use frs_base::clock::Millis;
 
 /// A header field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

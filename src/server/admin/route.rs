@@ -9,9 +9,9 @@ use crate::process::message::Loss;
 use crate::protocol::form::{self, Decoded};
 use crate::protocol::route::{Local, Target};
 use crate::stats::history_file::Step;
-use frs::conf::duration;
-use frs::inspect::{By, Window};
-use frs::service::RecordName;
+use frs_conf::duration;
+use frs_engine::RecordName;
+use frs_engine::inspect::{By, Window};
 
 /// An admin call.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -31,7 +31,7 @@ use crate::process::log::LogThrottle;
 use crate::protocol::Error;
 use crate::protocol::element::Element;
 use crate::stats::{history_document, history_file, metrics};
-use frs::base::clock;
+use frs_base::clock;
 
 /// Time limit for a request, and for an answer.
 const BUSY: Duration = Duration::from_secs(10);

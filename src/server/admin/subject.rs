@@ -8,7 +8,7 @@ use super::route::Which;
 use crate::process::change_log::{LoggedChange, Subject, What};
 use crate::protocol::element::{Element, Layout};
 use crate::protocol::{Code, Format};
-use frs::service::RecordFigures;
+use frs_engine::RecordFigures;
 
 /// An edit of a biz, which may lift its bans, too. Without an edit, that is all.
 pub fn of_edit(what: What, edit: &Edit, lifts_bans: bool) -> Vec<Subject> {
@@ -86,7 +86,7 @@ fn element(change: LoggedChange) -> Element {
 mod tests {
     use super::*;
     use crate::process::change_log::Outcome;
-    use frs::service::LimitUse;
+    use frs_engine::LimitUse;
 
     fn change(what: What, outcome: Outcome) -> LoggedChange {
         LoggedChange {

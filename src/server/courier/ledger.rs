@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use frs::conf::{MAX_SHARED, MAX_SHARED_COUNTER_MS, MAX_SHARED_MS};
-use frs::lease::{Granted, Incarnation, Kind, Settings, Take, Taken};
-use frs::store::Starts;
+use frs_conf::{MAX_SHARED, MAX_SHARED_COUNTER_MS, MAX_SHARED_MS};
+use frs_limit::lease::{Granted, Incarnation, Kind, Settings, Take, Taken};
+use frs_store::Starts;
 
 /// The source of the library: its head says what the functions take and answer.
 pub const LIBRARY: &str = include_str!("ledger.lua");

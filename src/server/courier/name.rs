@@ -6,10 +6,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use frs::base::hash;
-use frs::conf::ClusterSecret;
-use frs::key::{KeyForm, KeyRef};
-use frs::lease::Incarnation;
+use frs_base::hash;
+use frs_conf::ClusterSecret;
+use frs_conf::key::{KeyForm, KeyRef};
+use frs_limit::lease::Incarnation;
 
 /// Slots of a cluster.
 const SLOTS: u16 = 1 << 14;

@@ -10,8 +10,8 @@
 
 use std::fmt::Write as _;
 
-use frs::lease::Incarnation;
-use frs::service::LeaseKey;
+use frs_engine::LeaseKey;
+use frs_limit::lease::Incarnation;
 
 use super::ledger;
 
@@ -106,8 +106,8 @@ fn decode_key(key_word: &str, field: &str) -> Option<LeaseKey> {
 
 #[cfg(test)]
 mod tests {
-    use frs::key::{KeyForm, KeyRef};
-    use frs::store::{Want, WantKind};
+    use frs_conf::key::{KeyForm, KeyRef};
+    use frs_store::{Want, WantKind};
 
     use super::*;
 

@@ -21,11 +21,11 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use frs::base::clock;
-use frs::base::sys::process::{self, PollFd, PollFlags};
-use frs::conf::{Cluster, ClusterSecrets, Password};
-use frs::service::{Role, Service};
-use frs::store::CourierLock;
+use frs_base::clock;
+use frs_base::sys::process::{self, PollFd, PollFlags};
+use frs_conf::{Cluster, ClusterSecrets, Password};
+use frs_engine::{Role, Service};
+use frs_store::CourierLock;
 
 use self::host_nodes::HostNodes;
 use self::newest::Newest;
@@ -68,7 +68,7 @@ pub struct CourierArgs {
 pub enum CourierError {
     /// The courier cannot attach to the store, or not take its lock.
     #[error("cannot attach to the store: {0}")]
-    Attach(#[from] frs::store::Error),
+    Attach(#[from] frs_store::Error),
     /// A call to the kernel failed that the courier needs.
     #[error("the courier's loop failed: {0}")]
     Loop(#[from] io::Error),

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use frs::conf::ClusterNode;
-use frs::lease::Holding;
-use frs::store::counter::{
+use frs_conf::ClusterNode;
+use frs_limit::lease::Holding;
+use frs_store::counter::{
     ClusterFunction, ClusterNodeState, ClusterResult, Counters, CourierCounters, LeaseCounter,
     LeaseState, SpillResult,
 };

@@ -11,11 +11,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::process::log::LogThrottle;
-use frs::base::clock;
-use frs::conf::Conf;
-use frs::store::{
-    Checkpointer, GroupPass, Pace, Pacer, PassRate, RequestedPass, Runtime, live_dir,
-};
+use frs_base::clock;
+use frs_conf::Conf;
+use frs_store::{Checkpointer, GroupPass, Pace, Pacer, PassRate, RequestedPass, Runtime, live_dir};
 
 /// The interval between looks at requests.
 const LOOK: Duration = Duration::from_millis(50);

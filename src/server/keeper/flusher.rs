@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use crate::admin::Pulse;
 use crate::process::log::LogThrottle;
-use frs::base::{clock, sys};
-use frs::service::{Flushing, Service};
-use frs::store::counter::Timed;
-use frs::store::{Counter, Error, live_dir};
+use frs_base::{clock, sys};
+use frs_engine::{Flushing, Service};
+use frs_store::counter::Timed;
+use frs_store::{Counter, Error, live_dir};
 
 /// The longest pause between two parts. Whoever stores into pages of a part may have to wait for
 /// the disk, so parts in a row would delay many requests.
@@ -179,8 +179,8 @@ fn note(service: &Service, result: Result<(), Error>, complaints: &mut LogThrott
 mod tests {
 
     use super::*;
-    use frs::service::Role;
-    use frs::testing::World;
+    use frs_engine::Role;
+    use frs_engine::testing::World;
 
     const MAP: &str =
         "<map><group name='g' files='2' key-nodes='1500' chain='56' node-size='64'/></map>";
@@ -244,7 +244,7 @@ mod tests {
     fn files_in_memory_are_not_written_back() {
         let world = World::new(MAP);
         if !sys::is_in_memory(&world.dir).unwrap() {
-            frs::testing::say_skipped("/dev/shm has no room");
+            frs_base::testing::say_skipped("/dev/shm has no room");
             return;
         }
         let keeper = Service::attach(&world.dir, Role::Keeper).unwrap();

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use super::flusher::Flusher;
 use crate::process::log::LogThrottle;
 use crate::process::message::MovedGroup;
-use frs::base::clock::Millis;
-use frs::conf::Group;
-use frs::service::{MoveCounts, MovePass, MoveStep, Service};
+use frs_base::clock::Millis;
+use frs_conf::Group;
+use frs_engine::{MoveCounts, MovePass, MoveStep, Service};
 
 /// Nodes and heads in a portion.
 const PORTION: usize = 256;
@@ -169,10 +169,10 @@ impl Moving {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use frs::base::clock;
-    use frs::conf::Conf;
-    use frs::service::Role;
-    use frs::testing::World;
+    use frs_base::clock;
+    use frs_conf::Conf;
+    use frs_engine::Role;
+    use frs_engine::testing::World;
 
     const NOW: u64 = 1_700_000_000_000;
 

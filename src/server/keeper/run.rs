@@ -15,9 +15,9 @@ use crate::admin::{Admin, AdminArgs, AdminError, PlaneListeners};
 use crate::process::child::ChildContext;
 use crate::process::log;
 use crate::process::message::{self, Received, ToChild};
-use frs::base::clock;
-use frs::base::sys::process::{self, PollFd, PollFlags};
-use frs::service::{Role, Service};
+use frs_base::clock;
+use frs_base::sys::process::{self, PollFd, PollFlags};
+use frs_engine::{Role, Service};
 
 /// After a death the slot is examined this many times. While large maps are torn down, the kernel
 /// may release a dead process's lock some 100 ms after its end.
@@ -37,7 +37,7 @@ const HUGE_PAUSE: Duration = Duration::from_millis(50);
 pub enum KeeperError {
     /// The keeper cannot attach to the store.
     #[error("cannot attach to the store: {0}")]
-    Attach(#[from] frs::store::Error),
+    Attach(#[from] frs_store::Error),
     /// A call to the kernel failed that the keeper needs.
     #[error("the keeper's loop failed: {0}")]
     Loop(#[from] io::Error),

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::stats::hottest::Hottest;
-use frs::base::clock::Millis;
-use frs::conf::Group;
-use frs::service::Service;
-use frs::store::Sweep;
+use frs_base::clock::Millis;
+use frs_conf::Group;
+use frs_engine::Service;
+use frs_store::Sweep;
 
 /// Nodes and heads examined in a tick.
 const PORTION: usize = 2048;
@@ -108,10 +108,10 @@ impl Sweeper {
 mod tests {
     use super::*;
     use crate::stats::snapshot;
-    use frs::base::clock;
-    use frs::service::Role;
-    use frs::store::counter::GroupKey;
-    use frs::testing::World;
+    use frs_base::clock;
+    use frs_engine::Role;
+    use frs_engine::testing::World;
+    use frs_store::counter::GroupKey;
 
     const NOW: u64 = 1_700_000_000_000;
 

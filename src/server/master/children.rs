@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use super::supervise::{ChildRequest, Event, Order, Supervisor};
 use crate::process::message::{ChildChannel, MovedGroup, NumberedAsk, ToChild, ToMaster};
-use frs::base::clock;
-use frs::base::sys::process::{
+use frs_base::clock;
+use frs_base::sys::process::{
     self, Channel, ChildChange, Exit, Forked, Pid, PollFd, PollFlags, Signal,
 };
-use frs::conf::{EpochRaise, Srv};
-use frs::store::{ChildRole, Runtime, SlotStatus};
+use frs_conf::{EpochRaise, Srv};
+use frs_store::{ChildRole, Runtime, SlotStatus};
 
 /// Messages of one child that are received before anything else is done.
 const MESSAGES_PER_TICK: usize = 256;

@@ -5,7 +5,7 @@
 //! the path of that directory, unless a setting from outside names it. So a server can be stopped,
 //! inspected and reloaded whatever else the files contain.
 
-use frs::base::causes::with_causes;
+use frs_base::causes::with_causes;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,12 +16,12 @@ use super::stale_processes;
 use crate::process::lock::{self, LockError};
 use crate::process::lossy_request::LossyRequest;
 use crate::process::result_files::{ReloadOutcome, Reloaded};
-use frs::base::clock;
-use frs::base::sys::process::Pid;
-use frs::conf::active::{self, ActiveError};
-use frs::conf::{Conf, Faults, Listen, Settings, Srv};
-use frs::service::Role;
-use frs::store::{self, CheckpointFacts, RequestedPass, Runtime, SlotStatus};
+use frs_base::clock;
+use frs_base::sys::process::Pid;
+use frs_conf::active::{self, ActiveError};
+use frs_conf::{Conf, Faults, Listen, Settings, Srv};
+use frs_engine::Role;
+use frs_store::{self as store, CheckpointFacts, RequestedPass, Runtime, SlotStatus};
 
 /// Time limit for the answer to a reload: two seconds for laggards, the rest for new groups.
 const RELOAD: Duration = Duration::from_secs(60);

@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_directory_that_a_link_leads_through_is_looked_at() {
-        if !frs::testing::is_root() {
+        if !frs_base::testing::is_root() {
             return;
         }
         let dir = tempfile::tempdir().expect("a directory");

@@ -17,7 +17,7 @@ use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use super::error::MasterError;
 use crate::account::roots_way::is_roots_alone;
 use crate::account::{self, Account};
-use frs::conf::{Conf, FileAccess};
+use frs_conf::{Conf, FileAccess};
 
 /// The group and others may open files by name. Only the owner reads the directory.
 const MODE: u32 = 0o711;
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_group_that_the_system_does_not_name_is_the_servers_own() {
-        if !frs::testing::is_root() {
+        if !frs_base::testing::is_root() {
             return;
         }
         let dir = tempfile::tempdir().expect("a directory");

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use frs::base::sys::process::{
+use frs_base::sys::process::{
     Channel, Delivery, Exit, Forked, Pid, PollFd, PollFlags, Signal, fork, poll, signal, wait_for,
 };
 

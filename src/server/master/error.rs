@@ -1,6 +1,6 @@
 //! Reasons why a server does not start or go on, and why a reload is refused.
 
-use frs::base::causes::with_causes;
+use frs_base::causes::with_causes;
 use std::io;
 use std::path::PathBuf;
 
@@ -11,9 +11,9 @@ use crate::net::listeners::ListenError;
 use crate::process::live_lock::LiveLockError;
 use crate::process::lock::LockError;
 use crate::process::result_files::Cause;
-use frs::conf::active::ActiveError;
-use frs::conf::{EpochError, Faults, OverlayError, SecretError, TokenError};
-use frs::store::{self, Unserved};
+use frs_conf::active::ActiveError;
+use frs_conf::{EpochError, Faults, OverlayError, SecretError, TokenError};
+use frs_store::{self as store, Unserved};
 
 /// Why the master cannot start, or cannot go on.
 #[derive(Debug, thiserror::Error)]

@@ -12,7 +12,7 @@
 //! missing page costs the server a message and not a signal. While another binary takes over,
 //! nothing is repaired that this one must not write.
 
-use frs::base::causes::with_causes;
+use frs_base::causes::with_causes;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
@@ -22,10 +22,10 @@ use super::in_force::InForce;
 use crate::process::live_lock::LiveLock;
 use crate::process::lock::DataLock;
 use crate::process::log::LogThrottle;
-use frs::base::clock;
-use frs::conf::active;
-use frs::conf::{Conf, Group, Map};
-use frs::store::{self, Closed, Damage, Runtime};
+use frs_base::clock;
+use frs_conf::active;
+use frs_conf::{Conf, Group, Map};
+use frs_store::{self as store, Closed, Damage, Runtime};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);

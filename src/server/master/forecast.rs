@@ -12,11 +12,11 @@ use crate::process::live_lock::LiveLock;
 use crate::process::lock;
 use crate::process::log;
 use crate::process::message::Loss;
-use frs::base::clock;
-use frs::base::figures::{bytes, grouped};
-use frs::conf::{Conf, Group, active};
-use frs::inspect::{self, MovePlan};
-use frs::store::{self, CheckpointFacts, Runtime};
+use frs_base::clock;
+use frs_base::figures::{bytes, grouped};
+use frs_conf::{Conf, Group, active};
+use frs_engine::inspect::{self, MovePlan};
+use frs_store::{self as store, CheckpointFacts, Runtime};
 
 /// What would happen to the files.
 #[derive(Debug, Default)]

@@ -5,17 +5,17 @@
 //! way leaves everything unchanged. A generation that changes the limits of a shared business names
 //! those of before.
 
-use frs::base::causes::with_causes;
+use frs_base::causes::with_causes;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::error::ReloadError;
 use crate::process::token_board::TokenBoard;
-use frs::base::clock;
-use frs::conf::active::{self, ActiveError};
-use frs::conf::{Conf, Overlay, RespTokens, Settings, Texts};
-use frs::service::note_former_limits;
-use frs::store::{self, Runtime};
+use frs_base::clock;
+use frs_conf::active::{self, ActiveError};
+use frs_conf::{Conf, Overlay, RespTokens, Settings, Texts};
+use frs_engine::note_former_limits;
+use frs_store::{self as store, Runtime};
 
 /// The configuration that this master published last, and runtime.mmap.
 pub(super) struct InForce {

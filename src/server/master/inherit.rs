@@ -12,8 +12,8 @@ use std::time::Duration;
 use super::notify::Notifier;
 use crate::net::listeners::Given;
 use crate::process::bells::Bells;
-use frs::base::clock;
-use frs::base::sys::process::{self, Channel, Pid};
+use frs_base::clock;
+use frs_base::sys::process::{self, Channel, Pid};
 
 /// Names what an older master hands over. [`Handover::text`] and its reader define the form.
 pub(super) const HANDOVER: &str = "FRS_HANDOVER";

@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::{Duration, Instant};
 
-use frs::base::sys::process::Pid;
+use frs_base::sys::process::Pid;
 
 /// The interval between attempts to send when there was no room.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -195,7 +195,7 @@ mod tests {
         let name = format!("frs-watchdog-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).expect("a name");
         let socket = UnixDatagram::bind_addr(&address).expect("bound");
-        let begun = frs::base::clock::instant();
+        let begun = frs_base::clock::instant();
         let second = Duration::from_secs(1);
         let mut notifier = Notifier::to(OsStr::new(&format!("@{name}"))).expect("a name");
         assert_eq!(notifier.due(begun), None);
@@ -220,7 +220,7 @@ mod tests {
         while notifier.is_said() {
             notifier.status("full");
         }
-        let now = frs::base::clock::instant();
+        let now = frs_base::clock::instant();
         assert_eq!(notifier.due(now), Some(now + LOOK_AGAIN));
         notifier.ready("2 workers");
         notifier.fall_silent();

@@ -11,12 +11,12 @@ use super::room::lacking_room;
 use crate::account::Account;
 use crate::process::message::Loss;
 use crate::process::result_files::Cause;
-use frs::base::clock;
-use frs::base::sys::EXIT_SIGBUS;
-use frs::base::sys::process::{self, Exit, Forked, Pid, PollFd, PollFlags, Signal, Signals};
-use frs::conf::{Conf, MoveMode, Overlay};
-use frs::inspect::{MovePlan, MoveRefusal, fresh_records, plan_moves};
-use frs::store::{self, Moves, Prepared, Preparing, Unserved};
+use frs_base::clock;
+use frs_base::sys::EXIT_SIGBUS;
+use frs_base::sys::process::{self, Exit, Forked, Pid, PollFd, PollFlags, Signal, Signals};
+use frs_conf::{Conf, MoveMode, Overlay};
+use frs_engine::inspect::{MovePlan, MoveRefusal, fresh_records, plan_moves};
+use frs_store::{self as store, Moves, Prepared, Preparing, Unserved};
 
 /// Why the store was not prepared.
 #[derive(Debug, thiserror::Error)]

@@ -19,10 +19,10 @@ use super::preparing_child::{How, Preparation, Work};
 use crate::account::Account;
 use crate::process::message::{NumberedAsk, ReloadOptions};
 use crate::process::result_files::{ReloadOutcome, Reloaded};
-use frs::base::clock;
-use frs::base::sys::process::{Exit, Pid};
-use frs::conf::{Cluster, ClusterSecrets, Conf, EpochRaise, Group, LoadedConf, RespTokens};
-use frs::store::{self, FilesBefore, Prepared, Runtime, Unserved};
+use frs_base::clock;
+use frs_base::sys::process::{Exit, Pid};
+use frs_conf::{Cluster, ClusterSecrets, Conf, EpochRaise, Group, LoadedConf, RespTokens};
+use frs_store::{self as store, FilesBefore, Prepared, Runtime, Unserved};
 
 /// Time limit for acknowledgements. Processes that exceed it are named.
 const ACKNOWLEDGE: Duration = Duration::from_secs(2);

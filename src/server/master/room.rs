@@ -5,11 +5,11 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use frs::base::figures::bytes;
-use frs::conf::memory_bound::places_bytes;
-use frs::conf::{Conf, Group};
-use frs::inspect::MovePlan;
-use frs::store::{self, Runtime};
+use frs_base::figures::bytes;
+use frs_conf::memory_bound::places_bytes;
+use frs_conf::{Conf, Group};
+use frs_engine::inspect::MovePlan;
+use frs_store::{self as store, Runtime};
 
 /// The groups that have no files.
 pub(super) fn new_groups(conf: &Conf) -> Vec<&Group> {

@@ -20,7 +20,7 @@ mod moves;
 mod overlays;
 mod publish;
 
-use frs::base::causes::with_causes;
+use frs_base::causes::with_causes;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd;
@@ -49,10 +49,10 @@ use crate::process::log;
 use crate::process::lossy_request;
 use crate::process::message::{ReloadOptions, ToChild};
 use crate::process::result_files::{ReloadOutcome, Reloaded};
-use frs::base::clock;
-use frs::base::sys::process::{self, ChildChange, Pid, PollFd, PollFlags, Signal, Signals};
-use frs::conf::{ClusterSecrets, Group};
-use frs::store::{self, ChildRole, Damage};
+use frs_base::clock;
+use frs_base::sys::process::{self, ChildChange, Pid, PollFd, PollFlags, Signal, Signals};
+use frs_conf::{ClusterSecrets, Group};
+use frs_store::{self as store, ChildRole, Damage};
 
 /// How [`serve`](super::serve) returned.
 pub enum Ended {

@@ -11,9 +11,9 @@ use std::path::Path;
 
 use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 
-use frs::base::sys::process::{PollFd, PollFlags, poll};
-use frs::service::Role;
-use frs::store::{LINGERING, Runtime, SlotStatus};
+use frs_base::sys::process::{PollFd, PollFlags, poll};
+use frs_engine::Role;
+use frs_store::{LINGERING, Runtime, SlotStatus};
 
 /// Kills every stopped worker, keeper, courier and frs-envoy of an earlier master. Call it only
 /// while the directory's lock is held and there is no older master to take over from.

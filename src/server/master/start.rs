@@ -30,15 +30,15 @@ use crate::process::message::Loss;
 use crate::process::pending_edit;
 use crate::process::result_files::ReloadOutcome;
 use crate::process::token_board::TokenBoard;
-use frs::base::clock;
-use frs::base::sys::process::{self, Channel, Signal, Signals};
-use frs::conf::Machine;
-use frs::conf::active;
-use frs::conf::memory_bound::Memory;
-use frs::conf::{ClusterKeys, ClusterSecrets};
-use frs::conf::{Conf, LoadedConf, Overlay, Settings, Texts, report};
-use frs::service::note_limits_in_force;
-use frs::store::{self, LINGERING, Prepared, Runtime};
+use frs_base::clock;
+use frs_base::sys::process::{self, Channel, Signal, Signals};
+use frs_conf::Machine;
+use frs_conf::active;
+use frs_conf::memory_bound::Memory;
+use frs_conf::{ClusterKeys, ClusterSecrets};
+use frs_conf::{Conf, LoadedConf, Overlay, Settings, Texts, report};
+use frs_engine::note_limits_in_force;
+use frs_store::{self as store, LINGERING, Prepared, Runtime};
 
 /// Time limit for the workers of a dead master to end.
 const ORPHANS: Duration = Duration::from_secs(6);

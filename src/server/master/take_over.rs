@@ -10,8 +10,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use super::upgrade::{PREPARED, SERVING, YOURS};
-use frs::base::clock;
-use frs::base::sys::process::{self, Channel, Delivery, PollFd, PollFlags};
+use frs_base::clock;
+use frs_base::sys::process::{self, Channel, Delivery, PollFd, PollFlags};
 
 /// Time limit for the older master's answer.
 const ANSWER: Duration = Duration::from_secs(10);

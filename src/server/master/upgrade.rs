@@ -34,8 +34,8 @@ use crate::account::Account;
 use crate::net::listeners::{AllSockets, ListeningSockets};
 use crate::process::bells::Bells;
 use crate::process::lock::DataLock;
-use frs::base::clock;
-use frs::base::sys::process::{self, Channel, Delivery, Pid, Signal};
+use frs_base::clock;
+use frs_base::sys::process::{self, Channel, Delivery, Pid, Signal};
 
 pub(super) const PREPARED: &[u8] = b"prepared";
 pub(super) const YOURS: &[u8] = b"yours";

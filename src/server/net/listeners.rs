@@ -20,8 +20,8 @@ use super::face::Face;
 use super::port_holder::holder_of;
 use crate::account::Account;
 use crate::account::roots_way::is_roots_alone;
-use frs::base::sys::process::DESCRIPTORS_MAX;
-use frs::conf::{Listen, Srv};
+use frs_base::sys::process::DESCRIPTORS_MAX;
+use frs_conf::{Listen, Srv};
 
 /// The most connections that wait to be accepted. If net.core.somaxconn is less, the kernel uses
 /// that.

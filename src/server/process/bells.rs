@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use frs::store::{EventBell, Runtime};
+use frs_store::{EventBell, Runtime};
 
 /// The bells of a server that has a cluster.
 #[derive(Debug)]

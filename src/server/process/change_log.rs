@@ -27,9 +27,9 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use serde_json::Value;
 
-use frs::base::clock::{self, Millis};
-use frs::base::figures;
-use frs::conf::active;
+use frs_base::clock::{self, Millis};
+use frs_base::figures;
+use frs_conf::active;
 
 pub use read::{LoggedChange, find, list};
 
@@ -326,7 +326,7 @@ impl ChangeLog {
         for _ in 0..ATTEMPTS {
             let mut options = OpenOptions::new();
             options.read(true).append(true).create(true).mode(0o600);
-            let log = lock(frs::base::sys::open_regular(&options, &path)?, self.patience)?;
+            let log = lock(frs_base::sys::open_regular(&options, &path)?, self.patience)?;
             match fs::metadata(&path) {
                 Ok(named) if named.ino() == log.metadata()?.ino() => return Ok(log),
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

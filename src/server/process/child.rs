@@ -11,9 +11,9 @@ use super::bells::Bells;
 use super::token_board::TokenBoard;
 use crate::account::Account;
 use crate::net::listeners::Share;
-use frs::base::sys::process::{self, Channel, Pid, Signal, Signals};
-use frs::conf::{ClusterSecrets, Conf};
-use frs::store::ChildRole;
+use frs_base::sys::process::{self, Channel, Pid, Signal, Signals};
+use frs_conf::{ClusterSecrets, Conf};
+use frs_store::ChildRole;
 
 /// A child before [`ForkedChild::init`].
 pub struct ForkedChild {

@@ -14,7 +14,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use frs::base::{clock, sys};
+use frs_base::{clock, sys};
 
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 const NAME: &str = "change";

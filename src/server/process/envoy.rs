@@ -13,8 +13,8 @@ use std::process::Command;
 use super::child::ChildContext;
 use super::log;
 pub use crate::net::listeners::PlainListener;
-use frs::base::sys::process::{self, Channel};
-use frs::conf::{Log, envoy_program};
+use frs_base::sys::process::{self, Channel};
+use frs_conf::{Log, envoy_program};
 
 /// Names the descriptors that frs-envoy inherits.
 const TIES: &str = "FRS_ENVOY";

@@ -23,10 +23,10 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use frs::base::clock;
-use frs::base::sys;
-use frs::conf::Conf;
-use frs::store::Runtime;
+use frs_base::clock;
+use frs_base::sys;
+use frs_conf::Conf;
+use frs_store::Runtime;
 
 const NAME: &str = "owner";
 /// A new file has its owner's name within this time.

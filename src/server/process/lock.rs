@@ -27,9 +27,9 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open, openat};
 use rustix::io::Errno;
 
 use crate::account::Account;
-use frs::base::sys;
-use frs::base::sys::process::{self, Pid};
-use frs::store::{self, LINGERING, MasterLock, Runtime};
+use frs_base::sys;
+use frs_base::sys::process::{self, Pid};
+use frs_store::{self as store, LINGERING, MasterLock, Runtime};
 
 const NAME: &str = "lock";
 /// How long to wait for a lock that a dead master's processes hold: they end within five seconds.
@@ -120,7 +120,7 @@ impl DataLock {
         dead: Duration,
     ) -> Result<DataLock, LockError> {
         let path = path_in(data_dir);
-        let begun = frs::base::clock::instant();
+        let begun = frs_base::clock::instant();
         loop {
             let taken = Self::try_take(data_dir);
             if let Some(lock) =
@@ -132,7 +132,7 @@ impl DataLock {
             let pid = named.or_else(|| proven_holder(data_dir));
             // A process with a pending SIGKILL looks alive until it receives the signal.
             let bound = if pid.is_none_or(process::is_ending) { dead } else { living };
-            if frs::base::clock::since(begun) > bound {
+            if frs_base::clock::since(begun) > bound {
                 return Err(LockError::Held { pid: pid.map_or(0, Pid::as_raw), path });
             }
             std::thread::sleep(LOOK_AGAIN);
@@ -159,12 +159,12 @@ impl DataLock {
     /// # Errors
     /// Another master has it, or it cannot be locked.
     pub fn hold_runtime(&mut self) -> Result<(), LockError> {
-        let begun = frs::base::clock::instant();
+        let begun = frs_base::clock::instant();
         // The start may have made the file anew.
         self.runtime = None;
         while self.runtime.is_none() {
             self.runtime = MasterLock::try_take(&self.data_dir)?;
-            if self.runtime.is_none() && frs::base::clock::since(begun) > ORPHANS {
+            if self.runtime.is_none() && frs_base::clock::since(begun) > ORPHANS {
                 let pid = proven_holder(&self.data_dir).filter(|pid| *pid != Pid::this());
                 let path = Runtime::path_in(&self.data_dir);
                 return Err(LockError::Held { pid: pid.map_or(0, Pid::as_raw), path });
@@ -383,12 +383,12 @@ pub fn holder(data_dir: &Path) -> Result<Pid, LockError> {
 }
 
 fn look(data_dir: &Path) -> io::Result<Option<Pid>> {
-    let begun = frs::base::clock::instant();
+    let begun = frs_base::clock::instant();
     while is_held(data_dir)? {
         if let Some(pid) = proven_holder(data_dir) {
             return Ok(Some(pid));
         }
-        if frs::base::clock::since(begun) > SIGNED {
+        if frs_base::clock::since(begun) > SIGNED {
             let message = "the directory is locked, but no process can be named that locked it";
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }

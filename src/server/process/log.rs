@@ -21,7 +21,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Registry, fmt, reload};
 
 use crate::protocol::visible;
-use frs::conf::{Log, LogFormat, LogLevel};
+use frs_conf::{Log, LogFormat, LogLevel};
 
 static LEVEL: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 /// Where lines go. `None`: to standard error.
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn lines_that_repeat_are_few() {
         let mut throttle = LogThrottle::new(Duration::from_secs(10));
-        let begun = frs::base::clock::instant();
+        let begun = frs_base::clock::instant();
         let due = (0..25).filter(|&second| throttle.is_due(begun + Duration::from_secs(second)));
         assert_eq!(due.collect::<Vec<u64>>(), [0, 10, 20]);
     }

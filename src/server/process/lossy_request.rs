@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::message::Loss;
-use frs::base::sys;
+use frs_base::sys;
 
 /// A request, as long as it is kept.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 
-use frs::base::sys::process::{Channel, Delivery, MESSAGE_BYTES_MAX};
-use frs::conf::EpochRaise;
+use frs_base::sys::process::{Channel, Delivery, MESSAGE_BYTES_MAX};
+use frs_conf::EpochRaise;
 
 /// From the master to a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

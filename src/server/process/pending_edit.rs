@@ -55,7 +55,7 @@ impl PendingEdit {
 
     /// The one that a keeper left. A file that is none is removed.
     pub fn read(data_dir: &Path) -> io::Result<Option<PendingEdit>> {
-        let text = match frs::base::sys::open_to_read(&path_in(data_dir)) {
+        let text = match frs_base::sys::open_to_read(&path_in(data_dir)) {
             Ok(file) => io::read_to_string(io::Read::take(file, MAX_BYTES))?,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),

@@ -19,8 +19,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use frs::base::hash::siphash_text;
-use frs::base::sys;
+use frs_base::hash::siphash_text;
+use frs_base::sys;
 
 /// Bytes of a file that has no longer outcome. Its blocks are written at the start.
 const FILE_BYTES: usize = 4096;

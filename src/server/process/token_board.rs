@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
-use frs::conf::RespTokens;
+use frs_conf::RespTokens;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 
@@ -59,7 +59,7 @@ impl TokenBoard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use frs::conf::{AccessToken, Conf, Srv};
+    use frs_conf::{AccessToken, Conf, Srv};
     use std::path::Path;
     use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -6,8 +6,8 @@
 
 use std::time::Instant;
 
-use frs::base::clock;
-use frs::service::{Clearing, ItemError, Service};
+use frs_base::clock;
+use frs_engine::{Clearing, ItemError, Service};
 
 /// How far the void records of a biz are cleared.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use httparse::Header;
 
 use super::form::{self, Decoded};
 use super::{Error, Excerpt};
-use frs::conf::{AuthzKey, Cidr};
+use frs_conf::{AuthzKey, Cidr};
 
 /// What a gateway's target names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 //! Invariant: a number's name never changes, because counts survive a new binary.
 
 use super::route::Route;
-use frs::service::Command;
-use frs::store::counter::{REQUEST_KINDS, RESPONSE_KINDS};
+use frs_engine::Command;
+use frs_store::counter::{REQUEST_KINDS, RESPONSE_KINDS};
 
 /// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 
 use super::format::{Bounds, Decoded, Format};
 use super::{Error, Line, json, xml};
-use frs::conf::Listen;
-use frs::service::{Answers, Command, Request};
+use frs_conf::Listen;
+use frs_engine::{Answers, Command, Request};
 
 /// Reads the document `body` into `request`, which is emptied first.
 #[inline]
@@ -56,8 +56,8 @@ pub fn write_error(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use frs::base::scan::Short;
-    use frs::service::{
+    use frs_base::scan::Short;
+    use frs_engine::{
         Answer, Figures, HistorySpan, ItemError, ItemOptions, LimitFigures, List, Verdict,
     };
 

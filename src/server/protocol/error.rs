@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use frs::conf::Listen;
+use frs_conf::Listen;
 
 /// The most header fields of a request.
 pub const MAX_FIELDS: usize = 96;

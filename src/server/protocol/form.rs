@@ -4,8 +4,8 @@
 //! an error.
 
 use super::{Error, Excerpt};
-use frs::conf::Rate;
-use frs::service::{CallRate, CallRateText, ItemOptions, Request};
+use frs_conf::Rate;
+use frs_engine::{CallRate, CallRateText, ItemOptions, Request};
 
 /// The statuses that a refusal may have.
 const REFUSALS: std::ops::RangeInclusive<u16> = 400..=599;
@@ -185,7 +185,7 @@ fn bad_escape(raw: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use frs::service::Command;
+    use frs_engine::Command;
 
     #[derive(Debug, PartialEq)]
     struct Row {

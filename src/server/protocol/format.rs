@@ -4,7 +4,7 @@
 //! an item's error.
 
 use super::Error;
-use frs::conf::Http;
+use frs_conf::Http;
 
 /// A format of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! nothing is written beyond it. The compiler sees that an element fits behind [`Pen::make_room`],
 //! and checks at few pieces only.
 
-use frs::base::scan::Short;
+use frs_base::scan::Short;
 
 /// Room for the fields of a head, or for elements.
 #[derive(Debug, Clone)]

@@ -1,5 +1,5 @@
-//! The formats of the network: bytes of a connection to a [`Request`](frs::service::Request), and
-//! [`Answers`](frs::service::Answers) to bytes.
+//! The formats of the network: bytes of a connection to a [`Request`](frs_engine::Request), and
+//! [`Answers`](frs_engine::Answers) to bytes.
 //!
 //! Invariant: everything here is sans-io, values in and values out. For all input the result is a
 //! value or an [`Error`]: nothing panics, and nothing is read past a bound. Reading a well-formed

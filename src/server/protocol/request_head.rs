@@ -13,7 +13,7 @@ use super::accept_header::Accept;
 use super::chunked::is_token;
 use super::error::MAX_FIELDS;
 use super::format::Format;
-use frs::conf::Authority;
+use frs_conf::Authority;
 
 /// How far the search for the end of a head has come, in offsets from the head's start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

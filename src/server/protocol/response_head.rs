@@ -6,9 +6,9 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::{Error, Format, Line, Pen, codec};
-use frs::base::clock::Millis;
-use frs::conf::{Listen, Origin};
-use frs::service::{Answer, ItemError, QUOTAS_MAX, Quota, Verdict};
+use frs_base::clock::Millis;
+use frs_conf::{Listen, Origin};
+use frs_engine::{Answer, ItemError, QUOTAS_MAX, Quota, Verdict};
 
 /// The status of the answer to a preflight.
 pub const PREFLIGHT: u16 = 204;
@@ -107,7 +107,7 @@ pub struct ResponseOptions {
     pub head_only: bool,
     /// The format of documents.
     pub format: Format,
-    /// The [mark](frs::conf::Origin::mark) of the site whose page sent the request.
+    /// The [mark](frs_conf::Origin::mark) of the site whose page sent the request.
     pub origin: Option<u32>,
 }
 

@@ -3,8 +3,8 @@
 //! Targets in absolute form are accepted too: there are no virtual hosts.
 
 use super::{Error, Excerpt};
-use frs::conf::Authority;
-use frs::service::Command;
+use frs_conf::Authority;
+use frs_engine::Command;
 
 /// What a target names on this server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::snapshot::{ProcessSnapshot, Rates, Stats};
-use frs::store::Sums;
-use frs::store::counter::{BizKey, BizSums, OUTCOMES};
+use frs_store::Sums;
+use frs_store::counter::{BizKey, BizSums, OUTCOMES};
 
 /// The time between two samples.
 pub const EVERY: Duration = Duration::from_secs(1);
@@ -137,7 +137,7 @@ impl Look {
 mod tests {
     use super::*;
     use crate::stats::snapshot::unnamed;
-    use frs::base::clock;
+    use frs_base::clock;
 
     fn sums(items: u64, bizs: usize) -> Sums {
         let mut sums = Sums::default();

@@ -20,9 +20,9 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use frs::base::clock::Millis;
-use frs::base::hash::crc32c_words;
-use frs::base::sys;
+use frs_base::clock::Millis;
+use frs_base::hash::crc32c_words;
+use frs_base::sys;
 
 /// The file's name in the data directory.
 pub const NAME: &str = "history.mmap";

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use super::history::BIZS_MAX;
 use super::snapshot::{Hot, Stats};
-use frs::service::Seen;
+use frs_engine::Seen;
 
 /// How many keys of a business are kept.
 pub const KEYS: usize = 10;
@@ -65,8 +65,8 @@ impl Hottest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use frs::conf::KeyType;
-    use frs::key::{KeyField, Seed};
+    use frs_conf::KeyType;
+    use frs_conf::key::{KeyField, Seed};
 
     fn note(hottest: &mut Hottest, biz_id: u32, key: &str, used: u64, last_use_ms: u64) {
         let mut field = KeyField::default();

@@ -9,12 +9,12 @@ use std::ops::RangeInclusive;
 
 use super::snapshot::{GroupSnapshot, LimitBounds, Stats};
 use crate::protocol::call::{Call, status_word};
-use frs::service::{ItemError, Outcome};
-use frs::store::counter::{
+use frs_engine::{ItemError, Outcome};
+use frs_store::counter::{
     ClusterFunction, ClusterResult, Doubling, GroupCounter, Histogram, LeaseCounter, LeaseState,
     REFUSERS, SpillResult,
 };
-use frs::store::{Counter, Sums};
+use frs_store::{Counter, Sums};
 
 /// The media type of [`text`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -9,10 +9,10 @@ use std::path::Path;
 
 use super::history::BIZS_MAX;
 use super::history_file::{BizTotals, HistoryFile, ROW_BIZS, Row, RowBiz, Step, Totals};
-use frs::base::clock::Millis;
-use frs::service::Outcome;
-use frs::store::Sums;
-use frs::store::counter::{BizKey, BizSums, Histogram};
+use frs_base::clock::Millis;
+use frs_engine::Outcome;
+use frs_store::Sums;
+use frs_store::counter::{BizKey, BizSums, Histogram};
 
 /// The id under which items of no known business are counted.
 const NO_BIZ: u32 = 0;

@@ -6,15 +6,15 @@
 use std::path::Path;
 
 use super::history_document::Past;
-use frs::base::clock::{self, Millis};
-use frs::base::sys;
-use frs::conf::active::{self, ActiveError};
-use frs::conf::{Biz, Conf, Geometry, MoveMode, Policy, limit_words};
-use frs::service::Role;
-use frs::store::counter::{
+use frs_base::clock::{self, Millis};
+use frs_base::sys;
+use frs_conf::active::{self, ActiveError};
+use frs_conf::{Biz, Conf, Geometry, MoveMode, Policy, limit_words};
+use frs_engine::Role;
+use frs_store::counter::{
     BizKey, BizSums, ClusterState, GroupKey, GroupSums, Histogram, OUTCOMES, REFUSERS,
 };
-use frs::store::{self, CheckpointCounts, MasterCounts, Runtime, SlotStatus, Sums};
+use frs_store::{self as store, CheckpointCounts, MasterCounts, Runtime, SlotStatus, Sums};
 
 /// Why a server's figures cannot be gathered.
 #[derive(Debug, thiserror::Error)]
@@ -117,9 +117,9 @@ pub struct Counted {
     pub bounds: Vec<LimitBounds>,
     /// Machines share its limits.
     pub is_shared: bool,
-    /// Items of Queries and of Updates, by [`Outcome`](frs::service::Outcome).
+    /// Items of Queries and of Updates, by [`Outcome`](frs_engine::Outcome).
     pub items: [[u64; OUTCOMES]; 2],
-    /// Refused Updates, by what has refused them: see [`refuser`](frs::store::counter::refuser).
+    /// Refused Updates, by what has refused them: see [`refuser`](frs_store::counter::refuser).
     pub refusals: [u64; REFUSERS],
     /// Times of requests. A tick's requests all count for the business of the last item in it.
     pub times: Histogram,
@@ -139,7 +139,7 @@ pub struct LimitBounds {
     pub period_us: Option<u64>,
 }
 
-/// Items per second by [`Outcome`](frs::service::Outcome), Queries and Updates together. Each is
+/// Items per second by [`Outcome`](frs_engine::Outcome), Queries and Updates together. Each is
 /// `None` before its time has passed.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Rates {
@@ -370,8 +370,8 @@ fn limits(biz: &Biz) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use frs::service::Command;
-    use frs::testing::{Ask, World, request};
+    use frs_engine::Command;
+    use frs_engine::testing::{Ask, World, request};
 
     const NOW: u64 = 1_700_000_000_000;
 

@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use crate::protocol::call::{Call, status_word};
 use crate::protocol::element::{Element, Layout, Value};
 use crate::protocol::{Format, xml};
-use frs::conf::MoveMode;
-use frs::service::{ItemError, Outcome};
-use frs::store::Counter;
-use frs::store::counter::{
+use frs_conf::MoveMode;
+use frs_engine::{ItemError, Outcome};
+use frs_store::Counter;
+use frs_store::counter::{
     ClusterNodeState, GroupCounter, Histogram, LeaseCounter, LeaseState, OUTCOMES, REFUSERS,
 };
 

@@ -2,7 +2,7 @@
 //!
 //! Invariant: while answers are unsent, nothing is read. So a client keeps at most one incomplete
 //! request and the answers to one tick's input: no more than
-//! `frs::conf::memory_bound::BufferSizes::connection_bytes`.
+//! `frs_conf::memory_bound::BufferSizes::connection_bytes`.
 
 use std::io;
 use std::net::IpAddr;
@@ -15,8 +15,8 @@ use super::resp_connection::{Input, RespConnection};
 use crate::net::face::Face;
 use crate::net::stream::Stream;
 use crate::protocol::{Error, resp};
-use frs::conf::Srv;
-use frs::service::Exchange;
+use frs_conf::Srv;
+use frs_engine::Exchange;
 
 /// Memory of a client besides its buffers: its places in lists, timers and the event queue.
 pub const CLIENT_BYTES: usize = 1 << 10;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::process::token_board::TokenBoard;
-use frs::conf::{Conf, Srv};
+use frs_conf::{Conf, Srv};
 
 /// The configuration of a worker.
 #[derive(Debug)]

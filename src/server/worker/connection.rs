@@ -25,8 +25,8 @@ use crate::protocol::request_head::{self, Body, Head, Lone, Search};
 use crate::protocol::response_head::{BodyKind, Content, Persistence, ResponseOptions};
 use crate::protocol::route::{Route, Target, route};
 use crate::protocol::{Error, Format, authz, codec, form, resp};
-use frs::conf::{Authority, Http};
-use frs::service::{Command, ItemOptions};
+use frs_conf::{Authority, Http};
+use frs_engine::{Command, ItemOptions};
 
 pub use context::ConnectionBuffers;
 pub(crate) use context::{BUFFERS_IN_HAND, QUEUE_BYTES};

@@ -10,8 +10,8 @@ use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 
 use crate::process::bells::{Bells, WorkerBells};
-use frs::service::Service;
-use frs::store::EventBell;
+use frs_engine::Service;
+use frs_store::EventBell;
 
 /// The bells of a worker.
 #[derive(Debug)]

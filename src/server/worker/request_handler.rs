@@ -3,10 +3,10 @@
 use super::connection::{Problem, Serve};
 use crate::protocol::call::{Call, status_kind};
 use crate::protocol::resp::ServerFigures;
-use frs::base::clock::Millis;
-use frs::conf::UnknownBiz;
-use frs::service::{Answer, Answers, Exchange, ItemError, Quota, Request, Service, Verdict};
-use frs::store::Counter;
+use frs_base::clock::Millis;
+use frs_conf::UnknownBiz;
+use frs_engine::{Answer, Answers, Exchange, ItemError, Quota, Request, Service, Verdict};
+use frs_store::Counter;
 
 /// What /health says if the last flush failed.
 const NOT_WRITTEN_BACK: &str = "files are not written back to the disk: the keeper's log says why; \

@@ -22,7 +22,7 @@ use crate::protocol::resp::{
 };
 use crate::protocol::response_head::ResponseOptions;
 use crate::protocol::{Bounds, Error};
-use frs::service::Command;
+use frs_engine::Command;
 use session::Session;
 use transaction::Transaction;
 

@@ -7,14 +7,14 @@ use std::io;
 
 use super::tick::Worker;
 use crate::process::child::ChildContext;
-use frs::service::{Role, Service};
+use frs_engine::{Role, Service};
 
 /// Why a worker cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
     /// It cannot attach to the store.
     #[error("cannot attach to the store: {0}")]
-    Attach(#[from] frs::store::Error),
+    Attach(#[from] frs_store::Error),
     /// A system call that the event loop depends on failed.
     #[error("the event loop failed: {0}")]
     Loop(#[from] io::Error),

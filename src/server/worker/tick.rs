@@ -32,12 +32,12 @@ use crate::process::log::{self, LogThrottle};
 use crate::process::message::{self, Received, ToChild};
 use crate::process::token_board::TokenBoard;
 use crate::protocol;
-use frs::base::clock;
-use frs::base::sys::process::{Channel, Signal, Signals};
-use frs::conf::Srv;
-use frs::service::Service;
-use frs::store::counter::Counters;
-use frs::store::{Counter, RETIRED_EVERY};
+use frs_base::clock;
+use frs_base::sys::process::{Channel, Signal, Signals};
+use frs_conf::Srv;
+use frs_engine::Service;
+use frs_store::counter::Counters;
+use frs_store::{Counter, RETIRED_EVERY};
 
 const SIGNALS: Token = Token(0);
 const CHANNEL: Token = Token(1);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::common::metrics::promtool;
 use crate::common::plane::{Plane, TOKEN, ask};
 use crate::common::{Answer, Client, Server, Settings, Setup, text, wait_until};
-use frs::conf::Conf;
+use frs_conf::Conf;
 use nix::sys::signal::Signal;
 
 fn biz(id: u32, max: u64) -> String {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::common::load::UntilDropped;
 use crate::common::plane::{Plane, TOKEN, ask};
 use crate::common::{Answer, BOUND, Client, Server, Settings, Setup, wait_until};
-use frs::conf::Conf;
+use frs_conf::Conf;
 use nix::sys::signal::{Signal, kill};
 
 /// The answer to a client that sends `said` and closes its side before any of it is read.

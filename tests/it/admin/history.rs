@@ -3,7 +3,7 @@
 
 use std::io::{ErrorKind, Read};
 
-use frs::base::clock;
+use frs_base::clock;
 use frs_server::stats::history_file::{HistoryFile, ROW_BIZS, Row, RowBiz, Step, Totals};
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;

@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use frs::base::clock;
-use frs::conf::Cluster;
-use frs::lease::{Claim, Take};
+use frs_base::clock;
+use frs_conf::Cluster;
+use frs_limit::lease::{Claim, Take};
 use frs_server::courier::cluster::{Event, Lost};
 use frs_server::courier::ledger::Reply;
 use redis::cmd;

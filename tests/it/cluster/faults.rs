@@ -3,8 +3,8 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
-use frs::base::clock;
-use frs::conf::ClusterNode;
+use frs_base::clock;
+use frs_conf::ClusterNode;
 use frs_server::courier::cluster::{ClusterFault, Event, Lost};
 use frs_server::courier::name::Secret;
 use redis::cmd;

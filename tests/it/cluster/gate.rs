@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use frs::conf::ClusterNode;
+use frs_conf::ClusterNode;
 
 use super::nodes::Nodes;
 

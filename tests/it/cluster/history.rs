@@ -42,7 +42,7 @@ pub struct Bounds {
 
 /// Milliseconds since the epoch.
 pub fn now_ms() -> u64 {
-    frs::base::clock::now()
+    frs_base::clock::now()
 }
 
 impl History {

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use frs::conf::{Cluster, ClusterNode, Login};
-use frs::lease::{Claim, Granted, Kind, Settings, Take, Taken};
+use frs_conf::{Cluster, ClusterNode, Login};
+use frs_limit::lease::{Claim, Granted, Kind, Settings, Take, Taken};
 use frs_server::courier::cluster::{ClusterFault, Event, Links, Lost, Message, Tally, Wake};
 use frs_server::courier::ledger::{Answer, Reply};
 use frs_server::courier::name::Secret;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use frs::conf::ClusterNode;
+use frs_conf::ClusterNode;
 
 use super::history::{History, Use, now_ms};
 use super::nodes::NAME;

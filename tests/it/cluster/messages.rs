@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use frs::lease::{Kind, Settings};
+use frs_limit::lease::{Kind, Settings};
 use frs_server::courier::cluster::{Event, Lost, Message};
 use frs_server::courier::name;
 use redis::cmd;
@@ -74,7 +74,7 @@ fn questions_are_answered() {
         assert!(!found.is_empty());
     }
     let [seconds, micros]: [u64; 2] = nodes.ask(0, &cmd("TIME"));
-    let now_ms = host.links.ledger_now_ms(frs::base::clock::instant()).expect("a time");
+    let now_ms = host.links.ledger_now_ms(frs_base::clock::instant()).expect("a time");
     assert!(now_ms.abs_diff(seconds * 1000 + micros / 1000) < 1000);
 }
 
@@ -124,10 +124,10 @@ fn what_cannot_be_sent_is_answered_at_once() {
     let settings = Settings { kind: Kind::Interval { interval_ms: 0 }, ..SETTINGS };
     // Nothing is under way any more.
     host.need_until_granted(&ledger_in(Nodes::first_slots(0).end - 1, 1), 1);
-    let take = frs::lease::Take {
+    let take = frs_limit::lease::Take {
         host: 1,
         seq: 1,
-        claim: frs::lease::Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 },
+        claim: frs_limit::lease::Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 },
         need: 1,
         want: 1,
     };

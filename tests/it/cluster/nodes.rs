@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use frs::conf::ClusterNode;
+use frs_conf::ClusterNode;
 use frs_server::courier::name;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

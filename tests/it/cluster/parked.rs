@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use frs::store::Runtime;
+use frs_store::Runtime;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

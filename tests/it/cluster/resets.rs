@@ -6,8 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use frs::conf::{ClusterNode, active};
-use frs::store::Runtime;
+use frs_conf::{ClusterNode, active};
+use frs_store::Runtime;
 use redis::cmd;
 
 use super::gate::Gate;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use frs::store::counter::SpillResult;
-use frs::store::{GroupCounter, Runtime};
+use frs_store::counter::SpillResult;
+use frs_store::{GroupCounter, Runtime};
 use nix::sys::signal::{Signal, kill};
 
 use super::hosts::{Hosts, Random};

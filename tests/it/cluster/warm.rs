@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use frs::service::Role;
-use frs::store::Runtime;
+use frs_engine::Role;
 use frs_server::courier::warm::{WarmCall, WarmMessage};
+use frs_store::Runtime;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use redis::{Value, cmd};

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use frs::conf::ClusterNode;
+use frs_conf::ClusterNode;
 use redis::{Connection, cmd};
 
 use super::history::Window;

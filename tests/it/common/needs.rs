@@ -4,7 +4,7 @@
 use std::io::ErrorKind;
 use std::process::{Child, Command, Output};
 
-pub use frs::testing::skip;
+pub use frs_base::testing::skip;
 
 /// Runs a program to its end; none if it is not installed.
 #[track_caller]

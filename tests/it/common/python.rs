@@ -21,8 +21,9 @@ fn site() -> Option<PathBuf> {
         needs::skip("the Python package is not built: run .ci/python");
         return None;
     };
-    let sources = ["bindings/python/src", "bindings/python/python/frs", "src/core"];
-    let newer = sources.iter().find_map(|source| newer(&Path::new(ROOT).join(source), built));
+    let floors = ["src/base", "src/conf", "src/store", "src/limit", "src/engine", "src/client"];
+    let sources = floors.iter().chain(&["bindings/python/src", "bindings/python/python/frs"]);
+    let newer = sources.into_iter().find_map(|source| newer(&Path::new(ROOT).join(source), built));
     if let Some(newer) = newer {
         let newer = newer.display();
         needs::skip(&format!("the Python package is older than {newer}: run .ci/python"));

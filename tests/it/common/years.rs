@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use frs::service::{Answers, Command, ItemOptions, Request, Role, Service};
+use frs_engine::{Answers, Command, ItemOptions, Request, Role, Service};
 use jiff::Timestamp;
 use jiff::civil::date;
 use jiff::tz::TimeZone;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use frs::lease::{Appetite, Claim, Granted, Kind, Settings, Take, Taken};
-use frs::store::WantKind;
+use frs_limit::lease::{Appetite, Claim, Granted, Kind, Settings, Take, Taken};
 use frs_server::courier::core::{
     Action, Asked, Bounds, Core, Fate, Group, LedgerId, News, NewsKind, Now, Outcome,
 };
 use frs_server::courier::ledger::{Answer, Reply};
+use frs_store::WantKind;
 
 use super::host::{HostNodes, Key, Mode, Ran, Table};
 use crate::lease::ledger::Ledger;
@@ -34,7 +34,7 @@ struct Sent {
     id: u64,
     ledger: LedgerId,
     settings: Settings,
-    take: frs::lease::Take,
+    take: frs_limit::lease::Take,
 }
 
 impl Play {

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use frs::lease::{Claim, Incarnation, Kind, Settings, Take};
+use frs_limit::lease::{Claim, Incarnation, Kind, Settings, Take};
 use frs_server::courier::core::{Action, Bounds, Core, Fate, LedgerId, News, Now, Outcome};
 
 use super::host::{Client, HostNodes, Item, Key, Mode, Ran, Table};

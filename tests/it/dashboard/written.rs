@@ -1,6 +1,6 @@
 //! A history file of a day, as a server that has run so long has written it.
 
-use frs::base::clock;
+use frs_base::clock;
 use frs_server::stats::history_file::{HistoryFile, Row, RowBiz, Step, Totals};
 
 use crate::common::plane::Plane;

@@ -9,9 +9,9 @@ use std::process::Command;
 
 use crate::common::metrics::{self, Scrape};
 use crate::common::{Client, Server, Settings, Setup, files, needs, text, tools};
-use frs::conf::{Conf, duration};
-use frs::service::{ItemOptions, Request, Service};
-use frs::testing::World;
+use frs_conf::{Conf, duration};
+use frs_engine::testing::World;
+use frs_engine::{ItemOptions, Request, Service};
 
 /// The pages with commands, and the number of answers that each shows.
 const PAGES: [(&str, usize); 8] = [
@@ -394,7 +394,7 @@ fn ask(
     row: &BTreeMap<String, String>,
     now: u64,
 ) -> BTreeMap<&'static str, String> {
-    use frs::service::Command::{Query, Update};
+    use frs_engine::Command::{Query, Update};
     let (asks, key) = (row["asks"].as_str(), row.get("key").map_or("alice", String::as_str));
     let (command, force, count) = match asks.split_once(' ') {
         None => (Update, false, asks),
@@ -586,7 +586,7 @@ fn every_page_can_be_found() {
 
 #[test]
 fn every_path_that_is_named_exists() {
-    let roots = ["", "src/core", "src/server"].map(|below| root().join(below));
+    let roots = ["", "src", "src/server"].map(|below| root().join(below));
     for page in
         ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "docs/design.md", "docs/testing.md"]
     {

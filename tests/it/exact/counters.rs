@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use crate::common::{Client, Server, Settings, Setup, wait_until};
-use frs::service::Outcome;
-use frs::store::Counter;
-use frs::store::counter::{GroupCounter, ITEM_ERRORS, OUTCOMES};
+use frs_engine::Outcome;
 use frs_server::protocol::Format;
 use frs_server::protocol::call::{Call, status_word};
 use frs_server::stats::metrics;
 use frs_server::stats::snapshot::{self, Stats};
 use frs_server::stats::stats_document::stats_text;
+use frs_store::Counter;
+use frs_store::counter::{GroupCounter, ITEM_ERRORS, OUTCOMES};
 use nix::sys::signal::{Signal, kill};
 
 fn stats(setup: &Setup) -> Stats {
@@ -246,7 +246,7 @@ fn master_and_keeper_are_counted_and_the_documents_are_whole() {
         (stats.master.restarts == [0, 1, 0, 0] && stats.processes_of("keeper") == 1).then_some(())
     });
     assert_eq!(server.client().get("/update?biz=plenty&key=k").status, 200);
-    let on_disk = !frs::base::sys::is_in_memory(&setup.path("data")).expect("a directory");
+    let on_disk = !frs_base::sys::is_in_memory(&setup.path("data")).expect("a directory");
     let all = wait_until("the new keeper has looked at all nodes, and flushed", || {
         let stats = stats(&setup);
         let nodes = stats.groups[0].sums.nodes.as_ref()?;

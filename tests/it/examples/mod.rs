@@ -20,9 +20,9 @@ use std::path::{Path, PathBuf};
 
 use crate::common::items::{self, Response};
 use crate::common::{Answer, Client, Settings, Setup, files};
-use frs::base::clock;
-use frs::limit::Verdict;
-use frs::service::{Answers, Command, ItemOptions, Request, Role, Service};
+use frs_base::clock;
+use frs_engine::{Answers, Command, ItemOptions, Request, Role, Service};
+use frs_limit::Verdict;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use frs::service::{LimitFigures, List};
 use frs::{Client, Error, Item, Verdict};
+use frs_engine::{LimitFigures, List};
 
 use super::ask::{Ask, AskItem};
 use super::{Face, Fault, Told};

@@ -267,7 +267,7 @@ impl Asked {
     #[track_caller]
     fn open(((name, open), host): (&(&'static str, Open), &Host)) -> Option<Asked> {
         let Some(face) = open(host) else {
-            frs::testing::say_skipped(&format!("so the face {name} is left out"));
+            frs_base::testing::say_skipped(&format!("so the face {name} is left out"));
             return None;
         };
         let over_http = documents::Xml::connect(host.setup.address);

@@ -3,8 +3,8 @@
 
 use std::net::SocketAddr;
 
-use frs::conf::KeyType;
-use frs::key;
+use frs_conf::KeyType;
+use frs_conf::key;
 
 use super::ask::{Ask, AskItem, DEVICES, NAMES};
 use super::{Face, Fault, Told};

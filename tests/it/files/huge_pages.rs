@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::common::{Server, Settings, Setup, needs, wait_until};
-use frs::conf::{Conf, Texts, active};
-use frs::service::{Answers, Command, ItemOptions, Request, Role, Service};
-use frs::store::{Runtime, prepare};
+use frs_conf::{Conf, Texts, active};
+use frs_engine::{Answers, Command, ItemOptions, Request, Role, Service};
+use frs_store::{Runtime, prepare};
 use nix::unistd::Pid;
 
 const NOW: u64 = 1_700_000_000_000;
@@ -30,7 +30,7 @@ const EXPECTED: u64 = 2 * 10 * HUGE_BYTES;
 
 /// A directory in memory.
 fn memory() -> Option<tempfile::TempDir> {
-    if !frs::base::sys::is_in_memory("/dev/shm".as_ref()).unwrap_or(false) {
+    if !frs_base::sys::is_in_memory("/dev/shm".as_ref()).unwrap_or(false) {
         needs::skip("/dev/shm is not a tmpfs");
         return None;
     }
@@ -95,7 +95,7 @@ fn become_huge(setup: &Setup, process: Pid, dir: &Path, expected: u64) -> bool {
         }
         let refused = refusals().find(|line| !in_use(line))?;
         assert!(!kernel_can() || !refused.contains("Invalid argument"), "{log}");
-        frs::testing::say_skipped("the kernel refuses huge pages");
+        frs_base::testing::say_skipped("the kernel refuses huge pages");
         Some(false)
     })
 }
@@ -151,7 +151,7 @@ fn prefault_populates_huge_pages() {
 #[test]
 fn files_on_disk_stay_in_small_pages() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    if frs::base::sys::is_in_memory(dir.path()).expect("a file system") {
+    if frs_base::sys::is_in_memory(dir.path()).expect("a file system") {
         return needs::skip("the target directory is in memory");
     }
     let mut service = attached(&prepared(dir.path(), ""));
@@ -232,6 +232,6 @@ fn what_is_counted_stays_while_pages_become_huge() {
     assert!(keeper.handle().groups()[0].verify().is_clean());
     assert!(!keeper.ask_for_huge_pages(), "once is enough");
     if huge_bytes("self", live.path()) == 0 {
-        frs::testing::say_skipped("the kernel has made no page huge");
+        frs_base::testing::say_skipped("the kernel has made no page huge");
     }
 }

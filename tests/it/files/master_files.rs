@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use crate::common::{Client, Server, Settings, Setup, is_alive, text, wait_until};
-use frs::service::{Answers, Command, ItemError, ItemOptions, Request, Role, Service};
+use frs_engine::{Answers, Command, ItemError, ItemOptions, Request, Role, Service};
 use nix::sys::signal::{Signal, kill};
 
 fn setup() -> Setup {
@@ -170,7 +170,7 @@ fn ends_and_starts_anew(how: &str) {
         request.begin(Command::Update);
         request.push("plenty", "kept", ItemOptions::ONE);
         program.begin_tick();
-        program.run(&request, frs::base::clock::now(), &mut answers);
+        program.run(&request, frs_base::clock::now(), &mut answers);
         let said = "it knows nothing of the new server's semaphores";
         assert_eq!(answers.items[0].result, Err(ItemError::Store), "{how}: {said}");
         assert_eq!(used(&mut server.client()), 7, "{how}");

@@ -75,7 +75,7 @@ fn workers_count_together_and_the_dead_are_recovered() {
     assert_eq!(admitted, 500);
     // Each of them has its own slot, and is known to live.
     let data = overlay.0.join("data");
-    let slots = frs::store::Runtime::open(&data).expect("there").slots();
+    let slots = frs_store::Runtime::open(&data).expect("there").slots();
     assert_eq!(slots.len(), 4, "three workers and the keeper: {slots:?}");
     assert!(slots.iter().all(|slot| slot.alive), "{slots:?}");
 }

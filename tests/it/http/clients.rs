@@ -5,8 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use crate::common::{BOUND, Client, Server, Settings, Setup, text, wait_until};
-use frs::store::Counter;
 use frs_server::stats::snapshot;
+use frs_store::Counter;
 use socket2::{Domain, Socket, Type};
 
 fn one_worker(http: &str) -> Setup {

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use frs::service::{Answers, ItemOptions, Request, Role, Service};
+use frs_engine::{Answers, ItemOptions, Request, Role, Service};
 
 use crate::common::load::UntilDropped;
 use crate::common::{Server, Settings, Setup, text};
@@ -334,11 +334,11 @@ fn a_dump_under_load_shows_every_node_whole_and_every_count_right() {
         let mut at = seed;
         while !over.load(Ordering::Relaxed) {
             let key = key_of(at);
-            request.begin(frs::service::Command::Update);
+            request.begin(frs_engine::Command::Update);
             request.push("plenty", &format!("key-{key}"), ItemOptions::ONE);
             sent[key].fetch_add(1, Ordering::SeqCst);
             service.begin_tick();
-            service.run(&request, frs::base::clock::now(), &mut answers);
+            service.run(&request, frs_base::clock::now(), &mut answers);
             let verdict = answers.items[0].result.as_ref().expect("judged");
             assert!(!verdict.limited);
             acknowledged[key].fetch_add(1, Ordering::SeqCst);

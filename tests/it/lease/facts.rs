@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::time::Instant;
 
-use frs::lease::{Claim, Granted, Kind, Settings, Take, Taken};
-use frs::store::Starts;
+use frs_limit::lease::{Claim, Granted, Kind, Settings, Take, Taken};
 use frs_server::courier::ledger::{self, Answer, Heartbeat, Reply};
 use frs_server::courier::name::{KeyDigest, LedgerName, SlotKeys, slot};
+use frs_store::Starts;
 use redis::cmd;
 
 use super::server::{SLOT, Server, fcall};

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use frs::lease::{Granted, Incarnation, Kind, Settings, Take, Taken};
+use frs_limit::lease::{Granted, Incarnation, Kind, Settings, Take, Taken};
 use frs_server::courier::ledger::{Answer, MAX_AMOUNT, Reply};
 
 /// So long the least max decides.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use frs::lease::{Settings, Take};
+use frs_limit::lease::{Settings, Take};
 use frs_server::courier::ledger::{self, LIBRARY, Reply};
 use redis::{Connection, Value, cmd};
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use frs::lease::{Claim, Granted, Kind, Settings, Take, Taken};
+use frs_limit::lease::{Claim, Granted, Kind, Settings, Take, Taken};
 use frs_server::courier::ledger::{Answer, LIBRARY, Reply};
 use redis::cmd;
 

@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use frs::base::clock;
+use frs_base::clock;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

@@ -9,10 +9,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use frs::base::sys::process::{self, Channel, Delivery};
-use frs::conf::{Conf, active};
-use frs::service::{Role, Service};
-use frs::store::Runtime;
+use frs_base::sys::process::{self, Channel, Delivery};
+use frs_conf::{Conf, active};
+use frs_engine::{Role, Service};
+use frs_store::Runtime;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

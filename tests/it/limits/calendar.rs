@@ -6,9 +6,9 @@
 use std::ops::Range;
 
 use super::record::{DAY, HOUR, MINUTE, Record, brief};
-use frs::conf::{Calendar, Count, Limit, Policy, Scope, Turns, Unit};
-use frs::limit::Worth;
-use frs::limit::{MAX_USED, Verdict};
+use frs_conf::{Calendar, Count, Limit, Policy, Scope, Turns, Unit};
+use frs_limit::Worth;
+use frs_limit::{MAX_USED, Verdict};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
 use proptest::prelude::*;

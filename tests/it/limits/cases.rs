@@ -4,9 +4,9 @@
 //! command may change.
 
 use super::record::{HOUR, T0, brief};
-use frs::conf::{Biz, Interval, KeyType, Limit, Policy, Scope, Total};
-use frs::limit::Worth;
-use frs::limit::{
+use frs_conf::{Biz, Interval, KeyType, Limit, Policy, Scope, Total};
+use frs_limit::Worth;
+use frs_limit::{
     Details, Judgement, LimitFigures, MAX_USED, Rules, Spending, States, Terms, Verdict,
 };
 

@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
-use frs::conf::{
+use frs_conf::{
     Biz, Calendar, Count, Interval, KeyType, Limit, ListRule, Listed, Mode, Pattern, Policy, Scope,
     Sliding, SlidingCounter, Token, Total, Turns, Unit, Weight,
 };
-use frs::limit::{Rules, Spending, States, Terms, Verdict, Written};
+use frs_limit::{Rules, Spending, States, Terms, Verdict, Written};
 use jiff::tz::TimeZone;
 use proptest::collection::vec;
 use proptest::prelude::*;

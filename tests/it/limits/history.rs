@@ -1,8 +1,8 @@
 //! Windows before: over every kind of turn, clocks that are set back, other zones, and changed
 //! rules.
 
-use frs::conf::{Biz, Calendar, Count, KeyType, Limit, Policy, Scope, Sliding, Total, Turns, Unit};
-use frs::limit::{Rules, Worth};
+use frs_conf::{Biz, Calendar, Count, KeyType, Limit, Policy, Scope, Sliding, Total, Turns, Unit};
+use frs_limit::{Rules, Worth};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use proptest::collection::vec;

@@ -2,8 +2,8 @@
 //!
 //! The numbers are theirs, each with its source. Comments say where their limits differ.
 
-use frs::conf::{Interval, Limit, Policy, Scope};
-use frs::limit::Verdict;
+use frs_conf::{Interval, Limit, Policy, Scope};
+use frs_limit::Verdict;
 
 use super::record::{DAY, HOUR, MINUTE, Record, SECOND, T0, brief, token};
 

@@ -1,9 +1,9 @@
 //! The node of one key under limits, in place of service and store. What a command may not change
 //! stays as before.
 
-use frs::conf::{Biz, KeyType, Limit, Policy, Scope, Sliding, Token};
-use frs::limit::Worth;
-use frs::limit::{Details, LimitFigures, Rules, Spending, States, Terms, Verdict, Written};
+use frs_conf::{Biz, KeyType, Limit, Policy, Scope, Sliding, Token};
+use frs_limit::Worth;
+use frs_limit::{Details, LimitFigures, Rules, Spending, States, Terms, Verdict, Written};
 
 /// A time to begin at.
 pub const T0: u64 = 1_700_000_000_000;

@@ -3,9 +3,9 @@
 
 use std::collections::VecDeque;
 
-use frs::conf::Limit;
-use frs::limit::LimitFigures;
-use frs::limit::Worth;
+use frs_conf::Limit;
+use frs_limit::LimitFigures;
+use frs_limit::Worth;
 use proptest::prelude::*;
 
 use super::record::{DAY, HOUR, MINUTE, Record, SECOND, T0, brief, sliding};

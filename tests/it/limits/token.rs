@@ -1,6 +1,6 @@
 //! `token`: the cases that the policy promises, by name.
 
-use frs::limit::Worth;
+use frs_limit::Worth;
 
 use super::record::{DAY, HOUR, MINUTE, Record, SECOND, T0, brief, token};
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::document::Document;
 use crate::common::plane::{Plane, TOKEN, ask};
-use frs::service::{ItemError, Outcome};
+use frs_engine::{ItemError, Outcome};
 use frs_server::admin::map_json::{ALL, Kind};
 use frs_server::admin::route as admin;
 use frs_server::process::change_log::What;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::programs::program;
 use crate::common::{BOUND, Client, Server, Settings, Setup, text, wait_until};
-use frs::service::{Role, Service};
+use frs_engine::{Role, Service};
 
 /// Passes the data directory to the program that a test starts.
 const DATA: &str = "FRS_TEST_ATTACH_TO";

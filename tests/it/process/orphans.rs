@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use crate::common::programs;
 use crate::common::{Client, Server, Settings, Setup, is_alive, wait_until};
-use frs::service::{Role, Service};
+use frs_engine::{Role, Service};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

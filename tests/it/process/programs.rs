@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::common::{Settings, Setup, text, wait_until};
-use frs::service::{Role, Service};
+use frs_engine::{Role, Service};
 use nix::sys::signal::{Signal, kill};
 
 /// Attaches until that is refused; returns the words of the refusal.

@@ -17,12 +17,12 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::programs::program;
-use frs::base::clock;
-use frs::conf::{Conf, Texts, active};
-use frs::inspect::Reader;
-use frs::service::{Answers, Command, ItemError, ItemOptions, Request, Role, Service};
-use frs::store::region::Region;
-use frs::store::{Counter, GroupCounter, Runtime, prepare};
+use frs_base::clock;
+use frs_conf::{Conf, Texts, active};
+use frs_engine::inspect::Reader;
+use frs_engine::{Answers, Command, ItemError, ItemOptions, Request, Role, Service};
+use frs_store::region::Region;
+use frs_store::{Counter, GroupCounter, Runtime, prepare};
 
 const TEST: &str = "programs_are_killed_at_any_moment_and_nothing_is_lost";
 const VICTIM: &str = "victim";

@@ -12,7 +12,7 @@ fn run(module: &str) {
     let said = text(&output.stderr);
     assert!(output.status.success() && said.contains("\nRan "), "{said}{}", text(&output.stdout));
     if said.contains("skipped=") {
-        frs::testing::say_skipped(&said);
+        frs_base::testing::say_skipped(&said);
     }
 }
 

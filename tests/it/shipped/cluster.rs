@@ -2,7 +2,7 @@
 //! examples that the shipped files have in comments are of use.
 
 use super::schema::{read, valid};
-use frs::conf::{Conf, Share};
+use frs_conf::{Conf, Share};
 
 const MAP: &str = "<map><group name='g' files='1' key-nodes='8' node-size='64'/></map>";
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::common::needs;
-use frs::conf::{Conf, Listen};
+use frs_conf::{Conf, Listen};
 
 fn deploy(name: &str) -> String {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("deploy").join(name);

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::common::needs;
-use frs::conf::memory_bound::groups_bytes;
-use frs::conf::report::{Report, report};
-use frs::conf::{Conf, DirFilesystem, Filesystem, Machine};
+use frs_conf::memory_bound::groups_bytes;
+use frs_conf::report::{Report, report};
+use frs_conf::{Conf, DirFilesystem, Filesystem, Machine};
 
 fn shipped(name: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("conf").join(name)

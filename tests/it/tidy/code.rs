@@ -5,7 +5,7 @@ use super::{Allowed, assert_none};
 
 /// The files that read a clock. Everywhere else time is an argument, or comes from these files.
 const CLOCKS: [&str; 3] = [
-    "src/core/base/clock.rs",
+    "src/base/clock.rs",
     // A client that measures latency.
     "tools/frs-load/src/load.rs",
     "tools/frs-load/src/main.rs",
@@ -14,8 +14,8 @@ const CLOCKS: [&str; 3] = [
 /// The files that may contain `unsafe`: system calls, pointers into maps, and pointers of callers
 /// in C; in tests, counting allocators and a fork.
 const UNSAFE: [&str; 7] = [
-    "src/core/base/sys/",
-    "src/core/store/region.rs",
+    "src/base/sys/",
+    "src/store/region.rs",
     "bindings/c/src/entry.rs",
     "bindings/c/src/memory.rs",
     "tests/alloc_protocol.rs",

@@ -25,7 +25,7 @@ struct Content {
 }
 
 impl Crate {
-    /// Reads the crate in a directory (`src/core/`).
+    /// Reads the crate in a directory (`src/server/`).
     pub fn read(sources: &[Code], directory: &str) -> Crate {
         let mut paths = BTreeMap::new();
         for source in sources.iter().filter(|source| source.path.starts_with(directory)) {

@@ -13,22 +13,18 @@ struct Floor {
     top: &'static [&'static str],
 }
 
-const FLOORS: [Floor; 7] = [
-    Floor {
-        directory: "src/core/",
-        rooms: &[
-            ("base", &[]),
-            ("conf", &["base"]),
-            ("key", &["base", "conf"]),
-            ("lease", &[]),
-            ("store", &["base", "conf", "key"]),
-            ("limit", &["base", "conf", "key", "lease"]),
-            ("service", &["base", "conf", "key", "lease", "store", "limit"]),
-            ("inspect", &["base", "conf", "key", "store", "limit", "service"]),
-            ("client", &["base", "conf", "key", "store", "limit", "service"]),
-        ],
-        top: &["examples", "fuzzing", "testing"],
-    },
+/// A floor whose rooms may use each other.
+const fn floor(directory: &'static str) -> Floor {
+    Floor { directory, rooms: &[], top: &[] }
+}
+
+const FLOORS: [Floor; 12] = [
+    floor("src/base/"),
+    floor("src/conf/"),
+    floor("src/store/"),
+    floor("src/limit/"),
+    floor("src/engine/"),
+    floor("src/client/"),
     Floor {
         directory: "src/server/",
         rooms: &[
@@ -60,11 +56,11 @@ const FLOORS: [Floor; 7] = [
         ],
         top: &["main"],
     },
-    Floor { directory: "tools/frs-envoy/src/", rooms: &[], top: &[] },
-    Floor { directory: "bindings/c/src/", rooms: &[], top: &[] },
-    Floor { directory: "tools/frs-inspect/src/", rooms: &[], top: &[] },
-    Floor { directory: "tools/frs-load/src/", rooms: &[], top: &[] },
-    Floor { directory: "tools/frs-pages/src/", rooms: &[], top: &[] },
+    floor("tools/frs-envoy/src/"),
+    floor("bindings/c/src/"),
+    floor("tools/frs-inspect/src/"),
+    floor("tools/frs-load/src/"),
+    floor("tools/frs-pages/src/"),
 ];
 
 /// The rooms of the server that the tools may use.

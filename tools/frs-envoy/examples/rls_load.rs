@@ -8,7 +8,7 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use frs::base::clock;
+use frs_base::clock;
 use frs_envoy::grpc::framed;
 use frs_envoy::messages::{Entry, RateLimitDescriptor, RateLimitRequest};
 use h2::client::SendRequest;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::keys::{Fitted, fitted, push_value};
 use crate::matching::Matcher;
 use crate::messages::Entry;
-use frs::conf::{Charge, Cidr, Conf, KeyPart, KeyType, LogLevel};
+use frs_conf::{Charge, Cidr, Conf, KeyPart, KeyType, LogLevel};
 
 /// What calls are answered by, of one generation of the configuration.
 #[derive(Debug)]

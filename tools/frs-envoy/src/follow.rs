@@ -13,7 +13,7 @@ use tokio::task::spawn_blocking;
 
 use crate::domains::Domains;
 use crate::service::Service;
-use frs::conf::active;
+use frs_conf::active;
 use frs_server::process::log;
 
 /// Looks for another generation so often without being told.
@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
     use crate::judge::Judge;
-    use frs::testing::World;
+    use frs_engine::testing::World;
 
     const MAP: &str =
         r#"<map><group name="g" files="1" key-nodes="64" chain="8" node-size="128"/></map>"#;

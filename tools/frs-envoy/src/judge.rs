@@ -15,9 +15,9 @@ use crate::call::Charge;
 use crate::ready::{ITEMS_TOGETHER, Judged, Ready, fail, judged, would_wait};
 use crate::status::Status;
 use crate::waiting::{Parked, Waiting};
-use frs::conf::Conf;
-use frs::service::Role;
 use frs::{AttachError, Batch, Client, TriedAnswers};
+use frs_conf::Conf;
+use frs_engine::Role;
 
 /// Runs calls.
 #[derive(Debug)]

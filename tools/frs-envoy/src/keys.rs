@@ -6,8 +6,8 @@
 
 use std::fmt::Write as _;
 
-use frs::conf::KeyType;
-use frs::key;
+use frs_conf::KeyType;
+use frs_conf::key;
 use ring::digest::{SHA256, digest};
 
 /// What an empty value is.

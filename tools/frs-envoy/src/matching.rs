@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use crate::messages::Entry;
-use frs::conf::{Domain, ValuePattern};
+use frs_conf::{Domain, ValuePattern};
 
 /// The descriptors of a domain, by their entries.
 #[derive(Debug, Default)]

@@ -18,7 +18,7 @@ use crate::listener::Listener;
 use crate::service::Service;
 use crate::waiting;
 use frs::AttachError;
-use frs::base::sys::process::{Channel, PollFd, PollFlags, Signal, Signals, poll};
+use frs_base::sys::process::{Channel, PollFd, PollFlags, Signal, Signals, poll};
 use frs_server::process::envoy::{Ties, start_log};
 use frs_server::process::log;
 use frs_server::process::message::{Received, ToChild, receive, send_ready};

@@ -23,7 +23,7 @@ use crate::messages::{
 };
 use crate::places::{Bounds, CallPlace};
 use crate::status::{Status, StatusCode};
-use frs::base::clock;
+use frs_base::clock;
 use frs_server::process::log::LogThrottle;
 
 /// How often the store is looked at for those who watch the health.

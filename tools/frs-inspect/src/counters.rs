@@ -1,9 +1,9 @@
 //! The counters in the slots of runtime.mmap and their display names. No other file knows which
 //! counters there are.
 
-use frs::service::Outcome;
-use frs::store::counter::OUTCOMES;
-use frs::store::{Counter, GroupCounter, Sums};
+use frs_engine::Outcome;
+use frs_store::counter::OUTCOMES;
+use frs_store::{Counter, GroupCounter, Sums};
 
 const OF_GROUPS: [(&str, GroupCounter); 7] = [
     ("nodes created", GroupCounter::Creates),

@@ -9,7 +9,7 @@ use std::io;
 use std::ops::ControlFlow;
 
 use clap::ValueEnum;
-use frs::inspect::{NodeRecord, Reader, Skipped};
+use frs_engine::inspect::{NodeRecord, Reader, Skipped};
 
 use crate::output::{Done, Failed, Out, finish, out, say, say_faults};
 use crate::show;
@@ -52,7 +52,7 @@ pub fn run(
     let mut is_off = say_faults(&reader);
     let (mut out, mut written) = (out(), Ok(()));
     writer.begin(&mut out)?;
-    let walked = reader.for_each_node(frs::base::clock::now(), |record| {
+    let walked = reader.for_each_node(frs_base::clock::now(), |record| {
         let is_asked = wanted.is_none_or(|id| id == record.biz_id);
         if !is_asked || (record.is_expired() && !expired) {
             return ControlFlow::Continue(());
@@ -78,7 +78,7 @@ pub fn run(
 
 /// Every limit of a record on one line: `1 interval: 3 of 5 used, 2 left; 2 token: …`.
 fn limits(record: &NodeRecord) -> String {
-    let one = |limit: &frs::limit::LimitFigures| {
+    let one = |limit: &frs_limit::LimitFigures| {
         let history = record.history(limit).map(|totals| format!(", {}", show::history(totals)));
         let (figures, history) = (show::figures(limit), history.unwrap_or_default());
         format!("{} {}: {figures}{history}", limit.index, limit.policy)

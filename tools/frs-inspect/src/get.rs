@@ -2,17 +2,17 @@
 
 use std::io::{self, Write};
 
-use frs::base::figures::grouped;
-use frs::conf::limit_words;
-use frs::inspect::{Look, NodeRecord, Reader};
-use frs::limit::{Ban, StateWord, WordUnit};
-use frs::store::layout::node;
+use frs_base::figures::grouped;
+use frs_conf::limit_words;
+use frs_engine::inspect::{Look, NodeRecord, Reader};
+use frs_limit::{Ban, StateWord, WordUnit};
+use frs_store::layout::node;
 
 use crate::output::{Done, Failed, Out, finish, out};
 use crate::show;
 
 pub fn run(mut reader: Reader, biz: &str, key: Option<&str>) -> Result<Done, Failed> {
-    let now = frs::base::clock::now();
+    let now = frs_base::clock::now();
     let look = match key {
         Some(key) => reader.node(biz, key, now)?,
         None => reader.whole(biz, now)?,

@@ -57,10 +57,10 @@ struct Source {
 }
 
 impl Source {
-    fn open(&self) -> Result<frs::inspect::Reader, frs::inspect::Error> {
+    fn open(&self) -> Result<frs_engine::inspect::Reader, frs_engine::inspect::Error> {
         match self.checkpoint {
-            true => frs::inspect::Reader::open_checkpoints(&self.data.dir),
-            false => frs::inspect::Reader::open(&self.data.dir),
+            true => frs_engine::inspect::Reader::open_checkpoints(&self.data.dir),
+            false => frs_engine::inspect::Reader::open(&self.data.dir),
         }
     }
 }
@@ -168,7 +168,7 @@ fn main() -> ExitCode {
     }
     // With the signal ignored, a file that may not grow is an error that gets reported. If the
     // signal cannot be ignored, it ends this process, as by default.
-    let _ = frs::base::sys::process::ignore(frs::base::sys::process::Signal::SIGXFSZ);
+    let _ = frs_base::sys::process::ignore(frs_base::sys::process::Signal::SIGXFSZ);
     match run(Arguments::parse().command) {
         Ok(Done::Fine) => ExitCode::SUCCESS,
         Ok(Done::Off) => ExitCode::FAILURE,
@@ -197,15 +197,15 @@ fn run(command: Command) -> Result<Done, Failed> {
         }
         Command::Top { source, biz, n, by, window } => {
             let by = match by {
-                By::Used => frs::inspect::By::Used,
-                By::Last => frs::inspect::By::Last,
+                By::Used => frs_engine::inspect::By::Used,
+                By::Last => frs_engine::inspect::By::Last,
                 By::Refused if source.checkpoint => {
                     refuse("--checkpoint does not go with --by refused: it holds no refused keys")
                 }
                 By::Refused => {
                     let window = match window {
-                        None | Some(Window::Minute) => frs::inspect::Window::Minute,
-                        Some(Window::Hour) => frs::inspect::Window::Hour,
+                        None | Some(Window::Minute) => frs_engine::inspect::Window::Minute,
+                        Some(Window::Hour) => frs_engine::inspect::Window::Hour,
                     };
                     return top::run_refused(source.open()?, biz.as_deref(), n, window);
                 }

@@ -3,11 +3,11 @@
 use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 
-use frs::base::figures::grouped;
-use frs::conf::{Biz, Conf, Faults, Geometry, LiveGeometry, LoadedConf, Map, active};
-use frs::inspect::{Counts, GroupPlan, Migration, Reader, Step};
-use frs::store;
+use frs_base::figures::grouped;
+use frs_conf::{Biz, Conf, Faults, Geometry, LiveGeometry, LoadedConf, Map, active};
+use frs_engine::inspect::{Counts, GroupPlan, Migration, Reader, Step};
 use frs_server::process::lock::DataLock;
+use frs_store as store;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output::{Done, Failed, Out, finish, out};
@@ -33,7 +33,7 @@ pub fn run(data_dir: &Path, conf_dir: &Path, mode: Mode) -> Result<Done, Failed>
         show_step(&bar, step);
         true
     };
-    let migration = Migration::begin(&conf, frs::base::clock::now(), &mut progress)?;
+    let migration = Migration::begin(&conf, frs_base::clock::now(), &mut progress)?;
     let mut out = out();
     for name in &migration.completed {
         writeln!(out, "group {name}: completed an interrupted migration")?;

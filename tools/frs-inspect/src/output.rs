@@ -2,7 +2,7 @@
 //!
 //! Invariant: a closed pipe is not a failure. The command ends quietly, as `head` expects.
 
-use frs::base::causes::with_causes;
+use frs_base::causes::with_causes;
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 
 /// The result of a command that was carried out.
@@ -42,14 +42,14 @@ impl From<io::Error> for Failed {
     }
 }
 
-impl From<frs::inspect::Error> for Failed {
-    fn from(error: frs::inspect::Error) -> Failed {
+impl From<frs_engine::inspect::Error> for Failed {
+    fn from(error: frs_engine::inspect::Error) -> Failed {
         Failed::of(error)
     }
 }
 
-impl From<frs::store::Error> for Failed {
-    fn from(error: frs::store::Error) -> Failed {
+impl From<frs_store::Error> for Failed {
+    fn from(error: frs_store::Error) -> Failed {
         Failed::of(error)
     }
 }
@@ -67,7 +67,7 @@ pub fn say(line: impl std::fmt::Display) {
 }
 
 /// Reports the parts of a data directory that cannot be read; returns whether there are any.
-pub fn say_faults(reader: &frs::inspect::Reader) -> bool {
+pub fn say_faults(reader: &frs_engine::inspect::Reader) -> bool {
     let mut any = false;
     for fault in reader.unread() {
         any = true;

@@ -4,11 +4,11 @@
 //! Invariant: files that root makes in a data directory never belong to root alone, so the server
 //! owns all of its files. A link that its user put there cannot lead root elsewhere.
 
-use frs::conf::{Conf, active};
-use frs::inspect::Reader;
-use frs::store;
+use frs_conf::{Conf, active};
+use frs_engine::inspect::Reader;
 use frs_server::account::Account;
 use frs_server::process::live_lock::LiveLock;
+use frs_store as store;
 
 use crate::output::Failed;
 

@@ -1,10 +1,10 @@
 //! Shows values to people: times, durations, bytes, ranks, keys.
 
-use frs::base::figures::{self, grouped};
-use frs::inspect::{LeaseRecord, NodePlace, RefusedNode, Skipped};
-use frs::key::KeyForm;
-use frs::limit::LimitFigures;
-use frs::store::{Fault, Rank};
+use frs_base::figures::{self, grouped};
+use frs_conf::key::KeyForm;
+use frs_engine::inspect::{LeaseRecord, NodePlace, RefusedNode, Skipped};
+use frs_limit::LimitFigures;
+use frs_store::{Fault, Rank};
 
 /// A time in milliseconds since the epoch, as RFC 3339 in UTC; as a number if no calendar has it.
 pub fn time(ms: u64) -> String {

@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use frs::base::figures::{exact_bytes, grouped};
-use frs::inspect::{GroupStats, Reader};
-use frs::store::{Runtime, Sums};
+use frs_base::figures::{exact_bytes, grouped};
+use frs_engine::inspect::{GroupStats, Reader};
 use frs_server::process::lock::{self, LockError};
 use frs_server::stats::snapshot::{self, Stats};
+use frs_store::{Runtime, Sums};
 
 use crate::counters::{self, Items, NamedCount};
 use crate::output::{Done, Failed, Out, finish, out, say_faults};
@@ -24,16 +24,16 @@ pub fn run(mut reader: Reader) -> Result<Done, Failed> {
         Err(error) => writeln!(out, "server       unknown: {error}")?,
     }
     writeln!(out, "generation   {}", reader.generation())?;
-    for stats in &reader.group_stats(frs::base::clock::now()) {
+    for stats in &reader.group_stats(frs_base::clock::now()) {
         writeln!(out)?;
         write_group(&mut out, stats)?;
         for skipped in &stats.skipped {
-            is_off |= matches!(skipped, frs::inspect::Skipped::Damaged { .. });
+            is_off |= matches!(skipped, frs_engine::inspect::Skipped::Damaged { .. });
             writeln!(out, "  {}", show::skipped(skipped))?;
         }
     }
     if let Ok(runtime) = reader.runtime() {
-        let stats = snapshot::of(runtime, reader.conf(), frs::base::clock::now());
+        let stats = snapshot::of(runtime, reader.conf(), frs_base::clock::now());
         write_counters(&mut out, &stats.sums)?;
         write_items(&mut out, &stats)?;
         write_slots(&mut out, runtime)?;

@@ -2,14 +2,14 @@
 
 use std::io::Write;
 
-use frs::base::figures::grouped;
-use frs::inspect::{By, NodeRecord, Reader, RefusedNode, Window};
+use frs_base::figures::grouped;
+use frs_engine::inspect::{By, NodeRecord, Reader, RefusedNode, Window};
 
 use crate::output::{Done, Failed, finish, out};
 use crate::show;
 
 pub fn run(mut reader: Reader, biz: &str, n: usize, by: By) -> Result<Done, Failed> {
-    let now = frs::base::clock::now();
+    let now = frs_base::clock::now();
     let records = reader.top(biz, n, by, now)?;
     let mut out = out();
     let longest = |of: fn(&NodeRecord) -> usize| records.iter().map(of).max().unwrap_or(0);
@@ -31,7 +31,7 @@ pub fn run_refused(
     n: usize,
     window: Window,
 ) -> Result<Done, Failed> {
-    let now = frs::base::clock::now();
+    let now = frs_base::clock::now();
     let found = reader.refused(biz, window, n, now)?;
     let mut out = out();
     let longest = |of: fn(&RefusedNode) -> usize| found.nodes.iter().map(of).max().unwrap_or(0);

@@ -3,13 +3,15 @@
 use std::io::Write;
 use std::path::Path;
 
-use frs::base::figures::grouped;
-use frs::conf::Overlay;
-use frs::inspect::{Error, Obstacle, Reader, obstacles, repair as repair_files, restore_overlay};
-use frs::key::KeyNodeId;
-use frs::store::inspect::NamedKeyNode;
-use frs::store::{Fault, Finding, Unproven, live_dir};
+use frs_base::figures::grouped;
+use frs_conf::Overlay;
+use frs_conf::key::KeyNodeId;
+use frs_engine::inspect::{
+    Error, Obstacle, Reader, obstacles, repair as repair_files, restore_overlay,
+};
 use frs_server::process::lock::DataLock;
+use frs_store::inspect::NamedKeyNode;
+use frs_store::{Fault, Finding, Unproven, live_dir};
 
 use crate::output::{Done, Failed, finish, out, say, say_faults};
 use crate::{owner, show};
@@ -158,6 +160,6 @@ fn say_obstacles(data_dir: &Path) -> bool {
 
 fn finding_words(finding: &Finding) -> String {
     let Finding { file, key_node, place, fault } = *finding;
-    let place = frs::inspect::NodePlace { file, key_node, place };
+    let place = frs_engine::inspect::NodePlace { file, key_node, place };
     format!("{}: {}", show::place(&place), show::fault(fault))
 }

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
 use std::time::Duration;
 
-use frs::inspect::Reader;
+use frs_engine::inspect::Reader;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEvent};
 use ratatui::layout::Rect;
@@ -54,7 +54,7 @@ pub fn run(data_dir: &Path) -> Result<Done, Failed> {
 fn with_terminal(
     show: impl FnOnce(&mut DefaultTerminal) -> Result<Done, Failed>,
 ) -> Result<Done, Failed> {
-    frs::base::sys::keep_terminal(LEAVE).map_err(Failed::of)?;
+    frs_base::sys::keep_terminal(LEAVE).map_err(Failed::of)?;
     // It also sets a hook that restores the terminal before a panic is reported.
     let mut terminal = ratatui::try_init().map_err(Failed::of)?;
     let result = show(&mut terminal);
@@ -63,20 +63,20 @@ fn with_terminal(
 }
 
 /// Looks until the receiver is gone, or the directory cannot be read any more.
-fn look(reader: Reader, sender: &SyncSender<Result<Figures, frs::inspect::Error>>) {
+fn look(reader: Reader, sender: &SyncSender<Result<Figures, frs_engine::inspect::Error>>) {
     let mut sampler = Sampler::new(reader);
     loop {
-        let begun = frs::base::clock::instant();
-        let mut sampled = sampler.sample(frs::base::clock::now(), begun);
+        let begun = frs_base::clock::instant();
+        let mut sampled = sampler.sample(frs_base::clock::now(), begun);
         if let Ok(figures) = &mut sampled {
             // The walk took time: no node that it met is from the future.
-            figures.now_ms = figures.now_ms.max(frs::base::clock::now());
+            figures.now_ms = figures.now_ms.max(frs_base::clock::now());
         }
         let is_over = sampled.is_err();
         if sender.send(sampled).is_err() || is_over {
             return;
         }
-        std::thread::sleep(EVERY.max(frs::base::clock::since(begun)));
+        std::thread::sleep(EVERY.max(frs_base::clock::since(begun)));
     }
 }
 
@@ -113,7 +113,7 @@ impl From<Rect> for Size {
 /// anew.
 fn show(
     terminal: &mut DefaultTerminal,
-    receiver: &Receiver<Result<Figures, frs::inspect::Error>>,
+    receiver: &Receiver<Result<Figures, frs_engine::inspect::Error>>,
     mut view: View,
 ) -> Result<Done, Failed> {
     loop {
@@ -135,7 +135,7 @@ fn show(
 
 /// Takes the other thread's results; an error if that thread has ended.
 fn take_all(
-    receiver: &Receiver<Result<Figures, frs::inspect::Error>>,
+    receiver: &Receiver<Result<Figures, frs_engine::inspect::Error>>,
     latest: &mut Option<Figures>,
 ) -> Result<(), Failed> {
     loop {

@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 
 use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind, value_parser};
-use frs::conf;
-use frs::service::Command;
+use frs_conf as conf;
+use frs_engine::Command;
 
 use crate::ring::Ring;
 use crate::target::Target;

@@ -3,7 +3,7 @@
 //! Invariant: a request is well-formed and complete, whatever the keys. Nothing in it needs
 //! escaping, since arguments.rs accepts nothing that does.
 
-use frs::service::Command;
+use frs_engine::Command;
 
 use crate::arguments::{Arguments, Format, KeyType};
 use crate::keys::write_key;

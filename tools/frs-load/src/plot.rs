@@ -7,7 +7,7 @@
 
 mod caption;
 
-use frs::base::figures::grouped;
+use frs_base::figures::grouped;
 use plotters::coord::Shift;
 use plotters::drawing::DrawingAreaErrorKind;
 use plotters::prelude::*;

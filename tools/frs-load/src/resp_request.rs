@@ -2,7 +2,7 @@
 //!
 //! Invariant: a command is complete, whatever the keys.
 
-use frs::service::Command;
+use frs_engine::Command;
 
 use crate::arguments::{Arguments, KeyType};
 use crate::keys::write_key;

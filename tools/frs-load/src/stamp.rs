@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use frs::base::clock::{self, Millis};
-use frs::base::figures::time;
+use frs_base::clock::{self, Millis};
+use frs_base::figures::time;
 
 /// What tells a run from others.
 #[derive(Debug, Clone)]

@@ -4,8 +4,8 @@
 
 use std::fmt::{self, Write};
 
-use frs::base::figures::grouped;
-use frs::service::Command;
+use frs_base::figures::grouped;
+use frs_engine::Command;
 
 use crate::answer::VERDICTS;
 use crate::arguments::{Arguments, Format, Order, Route};

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream as BlockingUnix;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use frs::service::Command;
+use frs_engine::Command;
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};

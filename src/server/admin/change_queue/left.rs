@@ -11,9 +11,9 @@ use crate::admin::response::Refusal;
 use crate::process::change_log::Outcome;
 use crate::process::message::Ask;
 use crate::process::pending_edit::PendingEdit;
-use frs::base::clock;
-use frs::conf::active;
-use frs::store::Runtime;
+use frs_base::clock;
+use frs_conf::active;
+use frs_store::Runtime;
 
 /// An edit of map.xml that nobody waits for.
 pub(super) struct LeftEdit {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::process::message::{ChildChannel, NumberedAsk, ToMaster};
-use frs::testing::World;
+use frs_engine::testing::World;
 
 const MAP: &str = "<map><group name='g' files='1' key-nodes='1' chain='1' node-size='64'/></map>";
 const BIZ: &[u8] = b"<biz id='1' name='a' key='integer'><limit policy='total' max='1'/></biz>";

@@ -1,7 +1,7 @@
 //! An edit changes one element of map.xml and leaves the rest unchanged.
 
 use super::*;
-use frs::conf::Conf;
+use frs_conf::Conf;
 use proptest::prelude::*;
 
 const MAP: &str = "<?xml version='1.0'?>\n<!-- a -->\n<map>\n  <group name='g' files='1' \

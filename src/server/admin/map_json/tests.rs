@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::admin::map_edit;
-use frs::conf::outline;
+use frs_conf::outline;
 use std::collections::BTreeSet;
 
 const CONF: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conf/");

@@ -1,6 +1,6 @@
 //! Elements of map.xml to JSON.
 
-use frs::conf::outline::Tree;
+use frs_conf::outline::Tree;
 
 use super::shape::{Kind, Shape};
 use crate::protocol::Format;

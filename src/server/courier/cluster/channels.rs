@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use frs::conf::ClusterNode;
-use frs::store::counter::{ClusterFunction, ClusterResult};
+use frs_conf::ClusterNode;
+use frs_store::counter::{ClusterFunction, ClusterResult};
 use redis::Value;
 
 use super::backoff::Backoff;

@@ -9,9 +9,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use frs::base::clock;
-use frs::conf::ClusterNode;
-use frs::store::counter::{ClusterFunction, ClusterResult};
+use frs_base::clock;
+use frs_conf::ClusterNode;
+use frs_store::counter::{ClusterFunction, ClusterResult};
 use redis::{Cmd, Value, cmd};
 
 use super::backoff::Backoff;

@@ -6,9 +6,9 @@
 use std::fmt;
 use std::ops::Range;
 
-use frs::lease::{Incarnation, Settings, Take, Taken};
-use frs::store::Starts;
-use frs::store::counter::ClusterFunction;
+use frs_limit::lease::{Incarnation, Settings, Take, Taken};
+use frs_store::Starts;
+use frs_store::counter::ClusterFunction;
 
 use super::fault::ClusterFault;
 use crate::courier::ledger::{Answer, BadReply, BadSettings, Reply};

@@ -10,8 +10,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
-use frs::base::clock;
-use frs::conf::ClusterNode;
+use frs_base::clock;
+use frs_conf::ClusterNode;
 
 /// Questions that may be open at once.
 const MOST: usize = 32;

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use frs::conf::ClusterNode;
+use frs_conf::ClusterNode;
 
 use super::topology::{SLOTS, View};
 

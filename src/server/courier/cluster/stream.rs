@@ -8,8 +8,8 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use frs::base::clock;
-use frs::conf::ClusterNode;
+use frs_base::clock;
+use frs_conf::ClusterNode;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 

@@ -7,9 +7,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use frs::base::clock;
-use frs::lease::Kind;
-use frs::store::counter::{BUCKETS, ClusterFunction, ClusterResult, Histogram, bucket_of};
+use frs_base::clock;
+use frs_limit::lease::Kind;
+use frs_store::counter::{BUCKETS, ClusterFunction, ClusterResult, Histogram, bucket_of};
 
 use crate::courier::warm::WarmCall;
 

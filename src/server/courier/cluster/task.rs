@@ -2,10 +2,10 @@
 //!
 //! Invariant: what an answer means follows from the task alone, whichever node has answered.
 
-use frs::conf::{ClusterNode, MAX_EPOCH};
-use frs::lease::Taken;
-use frs::store::Starts;
-use frs::store::counter::{ClusterFunction, ClusterResult};
+use frs_conf::{ClusterNode, MAX_EPOCH};
+use frs_limit::lease::Taken;
+use frs_store::Starts;
+use frs_store::counter::{ClusterFunction, ClusterResult};
 use redis::{Cmd, Value, cmd};
 
 use super::message::{Event, Id, Lost, Message};

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use frs::conf::ClusterNode;
+use frs_conf::ClusterNode;
 use redis::Value;
 
 /// Slots of a cluster.

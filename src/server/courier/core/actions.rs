@@ -2,7 +2,7 @@
 //!
 //! Invariant: each message that is sent is answered once, by its id.
 
-use frs::lease::{Settings, Take};
+use frs_limit::lease::{Settings, Take};
 
 use super::news::News;
 use super::nodes::{LedgerId, Nodes, Unserved};

@@ -2,7 +2,7 @@
 //!
 //! Invariant: what lasts is reported now and then, so that no report causes the next one at once.
 
-use frs::lease::{Appetite, Keep, Kind};
+use frs_limit::lease::{Appetite, Keep, Kind};
 
 use super::nodes::Leased;
 

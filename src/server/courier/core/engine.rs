@@ -5,8 +5,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use frs::lease::{Appetite, Kind, Next, Part};
-use frs::store::WantKind;
+use frs_limit::lease::{Appetite, Kind, Next, Part};
+use frs_store::WantKind;
 
 use super::actions::{Action, Fate};
 use super::figures::Figures;

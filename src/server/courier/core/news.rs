@@ -3,7 +3,7 @@
 //! Invariant: news may be lost, come twice or late. None of it changes what a host may spend: it
 //! only makes a host ask, or give back, sooner.
 
-use frs::lease::Incarnation;
+use frs_limit::lease::Incarnation;
 
 use super::nodes::LedgerId;
 

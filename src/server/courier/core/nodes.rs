@@ -6,7 +6,7 @@
 use std::fmt::Debug;
 use std::hash::Hash;
 
-use frs::lease::{Appetite, Holding, Incarnation, Settings};
+use frs_limit::lease::{Appetite, Holding, Incarnation, Settings};
 
 use crate::courier::name::{self, KeyDigest, LedgerName};
 

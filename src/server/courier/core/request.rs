@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use frs::lease::{Parked, Part};
-use frs::store::WantKind;
+use frs_limit::lease::{Parked, Part};
+use frs_store::WantKind;
 
 use super::nodes::{LedgerId, Nodes};
 

@@ -3,7 +3,7 @@
 //!
 //! Invariant: the message is a result of the transaction. It is sent only once that is stored.
 
-use frs::lease::{
+use frs_limit::lease::{
     Appetite, Asking, Binding, Heard, Holding, Incarnation, Keep, Kind, Next, Settings, Take,
 };
 

@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use frs::base::clock;
-use frs::conf::Biz;
-use frs::service::LeaseKey;
-use frs::store::counter::ClusterFunction;
+use frs_base::clock;
+use frs_conf::Biz;
+use frs_engine::LeaseKey;
+use frs_store::counter::ClusterFunction;
 
 use super::Courier;
 use super::host_nodes::HostNodes;

@@ -2,11 +2,11 @@
 //!
 //! Invariant: numbers of bindings are taken only while the courier's lock is held.
 
-use frs::base::clock::Millis;
-use frs::conf::{Scope, Share};
-use frs::lease::{Appetite, Incarnation};
-use frs::service::{ItemError, LeaseKey, LeaseMoment, LeasePass, LeasedLimit, Service};
-use frs::store::{ClusterId, CourierLock, Error, Starts};
+use frs_base::clock::Millis;
+use frs_conf::{Scope, Share};
+use frs_engine::{ItemError, LeaseKey, LeaseMoment, LeasePass, LeasedLimit, Service};
+use frs_limit::lease::{Appetite, Incarnation};
+use frs_store::{ClusterId, CourierLock, Error, Starts};
 
 use super::ring_ticket::RingTicket;
 use crate::courier::core::{Leased, LedgerId, Nodes, Now, Unserved};

@@ -6,8 +6,8 @@
 
 use std::time::{Duration, Instant};
 
-use frs::base::clock;
-use frs::store::Starts;
+use frs_base::clock;
+use frs_store::Starts;
 
 use super::Courier;
 use crate::courier::cluster::Lost;
@@ -109,7 +109,7 @@ impl Courier {
         }
     }
 
-    fn complain_of(&mut self, error: &frs::store::Error) {
+    fn complain_of(&mut self, error: &frs_store::Error) {
         if self.complaints.is_due(clock::instant()) {
             tracing::error!(%error, "leases stay unproven");
         }

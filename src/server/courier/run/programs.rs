@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use frs::store::{Error, Runtime};
+use frs_store::{Error, Runtime};
 
 use super::wake::Caller;
 

@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use frs::base::clock;
-use frs::conf::{EpochRaise, EpochStep};
-use frs::service::Service;
+use frs_base::clock;
+use frs_conf::{EpochRaise, EpochStep};
+use frs_engine::Service;
 
 use super::Courier;
 use crate::courier::name;

@@ -1,6 +1,6 @@
 //! The name of a want, for as long as the core works on it.
 
-use frs::store::Ticket;
+use frs_store::Ticket;
 
 /// Names a want: its slot and its entry there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use frs::service::LeaseKey;
-use frs::store::{Runtime, TakenWant, WantKind, WantQueue, WantResult, WantedTogether};
+use frs_engine::LeaseKey;
+use frs_store::{Runtime, TakenWant, WantKind, WantQueue, WantResult, WantedTogether};
 
 use super::Courier;
 use super::host_nodes::HostNodes;

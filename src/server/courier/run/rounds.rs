@@ -5,9 +5,9 @@
 
 use std::time::{Duration, Instant};
 
-use frs::base::clock;
-use frs::lease::Holding;
-use frs::service::{LeaseKey, LeasePass, LeasedLimit};
+use frs_base::clock;
+use frs_engine::{LeaseKey, LeasePass, LeasedLimit};
+use frs_limit::lease::Holding;
 
 use super::Courier;
 use super::events::TELL_EVERY;

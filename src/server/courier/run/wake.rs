@@ -89,7 +89,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::time::Duration;
 
-    use frs::base::sys::process::{PollFd, PollFlags, poll};
+    use frs_base::sys::process::{PollFd, PollFlags, poll};
 
     use super::*;
 

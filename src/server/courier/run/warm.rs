@@ -4,12 +4,12 @@
 
 use std::time::Duration;
 
-use frs::base::clock;
-use frs::service::{
+use frs_base::clock;
+use frs_engine::{
     Chain, ChangedRecord, Inserted, ItemError, LeaseKey, Record, SentRecords, StepBounds,
     Whereabouts,
 };
-use frs::store::layout::CHAIN_MAX;
+use frs_store::layout::CHAIN_MAX;
 
 use super::Courier;
 use super::host_nodes::HostNodes;
@@ -120,8 +120,8 @@ impl Courier {
     /// Takes the groups of the configuration.
     pub(super) fn set_kept_groups(&mut self) {
         let conf = self.nodes.service.conf();
-        let is_kept = |group: &&frs::conf::Group| {
-            let of_group = |biz: &&frs::conf::Biz| conf.map.groups[biz.group].name == group.name;
+        let is_kept = |group: &&frs_conf::Group| {
+            let of_group = |biz: &&frs_conf::Biz| conf.map.groups[biz.group].name == group.name;
             conf.map.bizs.iter().filter(of_group).any(|biz| group.keeps(biz))
         };
         let groups = conf.map.groups.iter().filter(is_kept).filter_map(|group| {

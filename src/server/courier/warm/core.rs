@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use frs::service::{
+use frs_engine::{
     Chain, ChainPlace, ChangedRecord, Inserted, ItemError, LeaseKey, Record, RecordPlace,
     Whereabouts,
 };

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use frs::service::ChainPlace;
+use frs_engine::ChainPlace;
 
 /// All chains without room for what is wanted.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use frs::service::{Service, SpillingGroup};
+use frs_engine::{Service, SpillingGroup};
 
 /// Key-nodes of one step: each is in memory of its own.
 const STEP: usize = 4096;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: what an answer means follows from the call alone.
 
-use frs::lease::Incarnation;
+use frs_limit::lease::Incarnation;
 
 use crate::courier::ledger;
 

@@ -4,7 +4,7 @@
 //! Invariant: a record leaves this host only once the cluster has it, as it stands. Who waits for
 //! room gets it in order.
 
-use frs::service::{Chain, ChainPlace, ChangedRecord};
+use frs_engine::{Chain, ChainPlace, ChangedRecord};
 
 use super::core::{NoAnswer, Pending, Records, Warm, What};
 use super::crowds::Crowd;

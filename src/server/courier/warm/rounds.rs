@@ -193,7 +193,7 @@ mod tests {
 
     impl Played {
         fn new() -> Played {
-            let begun = frs::base::clock::instant();
+            let begun = frs_base::clock::instant();
             let mut played = Played { rounds: Rounds::default(), begun, ms: 0 };
             played.set(&["g"]);
             played

@@ -1,6 +1,6 @@
 //! What a reload takes, and what it refuses.
 
-use frs::conf::{
+use frs_conf::{
     Admin, AuthzKey, Charge, Checkpoint, Cluster, ClusterNode, Data, FileAccess, Geometry,
     HashKind, Http, Log, LogFormat, LogLevel, Login, Map, OnFull, Resp, Rls, UnknownBiz, Written,
 };

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::Master;
 use crate::process::message::MovedGroup;
-use frs::base::clock;
-use frs::conf::MoveMode;
-use frs::store;
+use frs_base::clock;
+use frs_conf::MoveMode;
+use frs_store as store;
 
 /// How long the master waits for processes that may still work with the generation before.
 const SETTLES: Duration = Duration::from_secs(5);

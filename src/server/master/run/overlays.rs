@@ -3,7 +3,7 @@
 //!
 //! Invariant: a master that ends, or that hands over, publishes nothing.
 
-use frs::conf::{EpochRaise, Overlay};
+use frs_conf::{EpochRaise, Overlay};
 
 use super::Master;
 use crate::master::error::ReloadError;

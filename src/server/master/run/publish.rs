@@ -13,8 +13,8 @@ use crate::master::supervise::{ClusterChange, Event};
 use crate::process::bells::Bells;
 use crate::process::log;
 use crate::process::message::ToChild;
-use frs::base::clock;
-use frs::conf::{ClusterSecrets, Conf, LoadedConf};
+use frs_base::clock;
+use frs_conf::{ClusterSecrets, Conf, LoadedConf};
 
 impl Master {
     /// Puts a prepared configuration in force; returns its generation.

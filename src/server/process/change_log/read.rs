@@ -10,7 +10,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{Conclusion, MAX_FILE_BYTES, Outcome, TOO_LONG, What, former_in, path_in};
-use frs::base::sys;
+use frs_base::sys;
 
 /// A change that was made, or of which nobody can tell.
 #[derive(Debug, Clone, PartialEq, Eq)]

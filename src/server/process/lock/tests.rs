@@ -166,7 +166,7 @@ fn a_link_to_what_another_program_locks_names_nobody() {
 
 #[test]
 fn root_gives_away_only_what_is_in_a_directory_of_the_accounts() {
-    if !frs::testing::is_root() {
+    if !frs_base::testing::is_root() {
         return;
     }
     let Some(user) = nix::unistd::User::from_name("nobody").ok().flatten() else { return };

@@ -1,5 +1,5 @@
-//! The JSON format, both directions: a request document to a [`Request`](frs::service::Request),
-//! [`Answers`](frs::service::Answers) to a response document.
+//! The JSON format, both directions: a request document to a [`Request`](frs_engine::Request),
+//! [`Answers`](frs_engine::Answers) to a response document.
 //!
 //! It says what the XML format says, in members of the same names. Numbers and flags are JSON's
 //! own. Faults are found in the order of the document, and the first one is answered. `bad-json`

@@ -19,8 +19,8 @@ use serde::de::{
 use super::fault;
 use crate::protocol::format::{Bounds, Decoded, without_mark};
 use crate::protocol::{Error, Excerpt, TextPosition, form};
-use frs::conf::Rate;
-use frs::service::{CallRate, CallRateText, Command, ItemNames, ItemOptions, Request};
+use frs_conf::Rate;
+use frs_engine::{CallRate, CallRateText, Command, ItemNames, ItemOptions, Request};
 
 /// Reads the document `body` into `request`, which is emptied first.
 pub fn read(

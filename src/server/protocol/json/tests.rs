@@ -2,9 +2,7 @@
 
 use super::*;
 use crate::protocol::{Bounds, Decoded, Error, Line, TextPosition};
-use frs::service::{
-    Answer, Answers, CallRate, Command, ItemError, ItemNames, ItemOptions, Request,
-};
+use frs_engine::{Answer, Answers, CallRate, Command, ItemError, ItemNames, ItemOptions, Request};
 
 mod agreement;
 mod properties;
@@ -422,7 +420,7 @@ fn written(request: &Request, answers: &Answers) -> String {
     String::from_utf8(out).unwrap()
 }
 
-fn answer(result: Result<frs::service::Verdict, ItemError>) -> Answer {
+fn answer(result: Result<frs_engine::Verdict, ItemError>) -> Answer {
     Answer { biz: Some(0), result, details: 0..0, action: 0 }
 }
 

@@ -7,11 +7,9 @@ use std::fmt;
 
 use crate::protocol::xml::is_char;
 use crate::protocol::{Error, Line, Pen};
-use frs::base::scan::{Short, has_any, marks};
-use frs::conf::Listen;
-use frs::service::{
-    Answer, Answers, Figures, Item, ItemNames, LimitFigures, List, Request, Verdict,
-};
+use frs_base::scan::{Short, has_any, marks};
+use frs_conf::Listen;
+use frs_engine::{Answer, Answers, Figures, Item, ItemNames, LimitFigures, List, Request, Verdict};
 
 /// Appends the response document of `request`. `line` is scratch.
 pub fn write(out: &mut Vec<u8>, line: &mut Line, request: &Request, answers: &Answers) {

@@ -7,7 +7,7 @@
 use super::Version;
 use crate::protocol::call::Call;
 use crate::protocol::{Line, Pen, response_head};
-use frs::service::{Answer, Answers, Figures, ItemError, LimitFigures, List, Request, Verdict};
+use frs_engine::{Answer, Answers, Figures, ItemError, LimitFigures, List, Request, Verdict};
 
 /// The status of a limited item: the answer says that it is.
 const ANSWERED: u16 = 200;
@@ -214,7 +214,7 @@ impl Pen<'_> {
     ) {
         let is_judged = verdict.limit != 0;
         let retry_ms = verdict.retry_ms.filter(|_| verdict.limited);
-        let age_ms = verdict.shared.and_then(frs::service::Heard::age_ms);
+        let age_ms = verdict.shared.and_then(frs_engine::Heard::age_ms);
         let action = answers.action(answer);
         let details = answers.details.get(answer.details.clone()).unwrap_or_default();
         let pairs = [

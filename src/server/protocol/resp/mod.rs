@@ -1,5 +1,5 @@
 //! RESP, the protocol of Redis, both directions: bytes of a connection to a command, a command to a
-//! [`Request`](frs::service::Request), answers to bytes of RESP2 or RESP3.
+//! [`Request`](frs_engine::Request), answers to bytes of RESP2 or RESP3.
 //!
 //! Invariant: a command is a sequence of byte strings within bounds, whether it came as an array,
 //! as a line, or from a transaction. An error begins with ERR, because clients retry on other

@@ -5,8 +5,8 @@
 
 use super::{Args, CommandError};
 use crate::protocol::{Bounds, form};
-use frs::conf::Rate;
-use frs::service::{CallRate, CallRateText, Command, ItemOptions, Request};
+use frs_conf::Rate;
+use frs_engine::{CallRate, CallRateText, Command, ItemOptions, Request};
 
 /// Text of an item. What is not UTF-8 becomes empty, which is no business, no key and no member.
 #[inline]

@@ -4,7 +4,7 @@
 //! byte of a header at most as often as the longest header has bytes, however the input is cut.
 
 use super::Fault;
-use frs::conf::Http;
+use frs_conf::Http;
 
 /// The longest bulk.
 pub const MAX_BULK_BYTES: usize = 4096;

@@ -6,8 +6,8 @@
 
 use super::{Args, CommandError};
 use crate::protocol::Pen;
-use frs::conf::MAX_GCRA_NS;
-use frs::service::{CallRate, Command, Item, ItemOptions, Request, Verdict};
+use frs_conf::MAX_GCRA_NS;
+use frs_engine::{CallRate, Command, Item, ItemOptions, Request, Verdict};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const MILLISECOND_NS: u64 = 1_000_000;

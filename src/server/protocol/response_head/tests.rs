@@ -1,7 +1,7 @@
 //! Heads of answers, byte for byte.
 
 use super::*;
-use frs::service::Figures;
+use frs_engine::Figures;
 
 const KEEP: ResponseOptions = ResponseOptions {
     persistence: Persistence::Default,

@@ -11,7 +11,7 @@ use memchr::memmem;
 use super::fault::XmlFault;
 use super::value::{ENDS_NAME, check_chars, decode, is_name, is_space, past_plain};
 use crate::protocol::format::NOT_UTF8;
-use frs::service::ItemNames;
+use frs_engine::ItemNames;
 
 /// The start of a tag. Its attributes are read one by one.
 #[derive(Debug, Clone, Copy)]

@@ -1,5 +1,5 @@
-//! The XML format, both directions: a request document to a [`Request`](frs::service::Request),
-//! [`Answers`](frs::service::Answers) to a response document.
+//! The XML format, both directions: a request document to a [`Request`](frs_engine::Request),
+//! [`Answers`](frs_engine::Answers) to a response document.
 //!
 //! Requests are a strict subset of XML 1.0 in UTF-8; that subset is read exactly. Faults are found
 //! in the order of the document, and the first one is answered. `bad-xml` means that the body is

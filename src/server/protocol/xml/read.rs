@@ -9,8 +9,8 @@ use super::markup::{Attribute, Cursor, Part, TagPlace, declares_another_encoding
 use super::value::is_name;
 use crate::protocol::format::{Bounds, Decoded, NOT_UTF8, without_mark};
 use crate::protocol::{Error, form};
-use frs::conf::Rate;
-use frs::service::{CallRate, CallRateText, Command, ItemNames, ItemOptions, Request};
+use frs_conf::Rate;
+use frs_engine::{CallRate, CallRateText, Command, ItemNames, ItemOptions, Request};
 
 /// Reads the document `body` into `request`, which is emptied first.
 pub fn read(

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::protocol::{Bounds, Decoded, Error, Line, TextPosition};
-use frs::service::{
+use frs_engine::{
     Answer, Answers, CallRate, Command, Figures, HistorySpan, ItemError, ItemOptions, LimitFigures,
     List, Request, Verdict,
 };

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::fault::XmlFault;
 
-use frs::base::scan::ONES;
+use frs_base::scan::ONES;
 
 /// Whether a document may contain the character (production 2).
 pub fn is_char(c: char) -> bool {
@@ -68,7 +68,7 @@ fn past_plain_bytes(rest: &[u8], quote: u8) -> &[u8] {
 }
 
 /// The top bits of the bytes of `word` that may be special in a value: those at which its reading
-/// stops, those its writing replaces, and some other rare ones. As in [`frs::base::scan::marks`],
+/// stops, those its writing replaces, and some other rare ones. As in [`frs_base::scan::marks`],
 /// the lowest set bit is always right.
 #[inline(always)]
 pub fn may_be_special(word: u64) -> u64 {

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::stats::snapshot::{self, Counted, ProcessSnapshot};
-use frs::conf::{Geometry, HashKind};
-use frs::store::counter::{BizKey, GroupKey, GroupSums, Nodes, OUTCOMES};
-use frs::store::counter::{ClusterNodeState, ClusterState};
+use frs_conf::{Geometry, HashKind};
+use frs_store::counter::{BizKey, GroupKey, GroupSums, Nodes, OUTCOMES};
+use frs_store::counter::{ClusterNodeState, ClusterState};
 
 /// A family of samples.
 #[derive(Debug, Default)]
@@ -127,8 +127,8 @@ fn stats() -> Stats {
         version: "1.2.3",
         generation: 4,
         sums,
-        checkpoints: Some(frs::store::CheckpointCounts::default()),
-        master: frs::store::MasterCounts {
+        checkpoints: Some(frs_store::CheckpointCounts::default()),
+        master: frs_store::MasterCounts {
             started_ms: 1_700_000_000_123,
             restarts: [5, 6, 0, 7],
             reloads: [7, 8],
@@ -141,7 +141,7 @@ fn stats() -> Stats {
                 key: GroupKey::Name("g".into()),
                 geometry: Some(geometry()),
                 served: false,
-                moving: Some(frs::conf::MoveMode::Lossless),
+                moving: Some(frs_conf::MoveMode::Lossless),
                 checkpoint_ms: Some(1_700_000_002_000),
                 sums: group,
             },
@@ -308,7 +308,7 @@ fn a_histogram_is_cumulative_and_ends_with_its_count() {
 
 #[test]
 fn a_server_that_has_just_begun_shows_every_series_that_needs_no_name() {
-    let checkpoints = Some(frs::store::CheckpointCounts::default());
+    let checkpoints = Some(frs_store::CheckpointCounts::default());
     let families = parse(&text(&Stats { checkpoints, ..Stats::default() }));
     for (name, _, labels) in TABLE {
         let named = labels.iter().any(|label| matches!(*label, "group" | "biz"));

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::stats::history_file::{BYTES, NAME};
-use frs::store::counter::OUTCOMES;
+use frs_store::counter::OUTCOMES;
 
 const T: Millis = 1_700_000_040_000;
 

@@ -7,8 +7,8 @@ use super::*;
 use crate::stats::history_document::{BIZ_BYTES, Past};
 use crate::stats::history_file::{Row, RowBiz, Step};
 use crate::stats::snapshot::{Hot, Rates};
-use frs::store::counter::{BizKey, ClusterNodeState, ClusterState};
-use frs::store::counter::{GroupKey, GroupSums, Nodes};
+use frs_store::counter::{BizKey, ClusterNodeState, ClusterState};
+use frs_store::counter::{GroupKey, GroupSums, Nodes};
 
 fn stats() -> Stats {
     let mut stats = Stats { version: "1.2.3", now_ms: 5, generation: 2, ..Stats::default() };

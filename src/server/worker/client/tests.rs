@@ -4,8 +4,8 @@ use std::io::{ErrorKind, Read, Write};
 
 use super::*;
 use crate::buffer_sizes::BUFFER_SIZES;
-use frs::conf::{Conf, Http};
-use frs::service::{Answer, Answers, Figures, HistorySpan, LimitFigures, Request, Stage, Verdict};
+use frs_conf::{Conf, Http};
+use frs_engine::{Answer, Answers, Figures, HistorySpan, LimitFigures, Request, Stage, Verdict};
 
 const LIMITS: u32 = 3;
 

@@ -16,8 +16,8 @@ use crate::protocol::response_head::{
 };
 use crate::protocol::{Decoded, Error, Line, codec, form, resp};
 use crate::worker::buffer_pool::Pool;
-use frs::base::clock::Millis;
-use frs::service::{Answer, Exchange, Quota, Request, Stage};
+use frs_base::clock::Millis;
+use frs_engine::{Answer, Exchange, Quota, Request, Stage};
 
 /// Working memory for requests: one for all connections of a worker.
 #[derive(Debug, Default)]

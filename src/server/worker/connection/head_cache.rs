@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use super::pending::Pending;
 use crate::protocol::request_head::{Body, Head, Lone};
-use frs::conf::{Authority, Http};
+use frs_conf::{Authority, Http};
 
 /// The most cached heads of a worker, for all its connections together.
 const HEADS: usize = 8;
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
     use crate::protocol::request_head;
     use crate::worker::connection::ClientPreferences;
-    use frs::service::Command;
+    use frs_engine::Command;
 
     fn insert(heads: &mut HeadCache, bytes: &str, command: Command) -> Option<ConnectionSlot> {
         let mut fields = request_head::fields();

@@ -4,7 +4,7 @@
 //! order of the connection is kept. A connection with something parked reads nothing.
 
 use super::reply::{QUEUE, Reply};
-use frs::service::{Exchange, Stage};
+use frs_engine::{Exchange, Stage};
 
 /// Exchanges that are kept for the next ones to be parked.
 const SPARE: usize = 2 * QUEUE;

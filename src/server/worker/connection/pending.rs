@@ -6,7 +6,7 @@
 use crate::protocol::Format;
 use crate::protocol::request_head::Head;
 use crate::protocol::response_head::{Persistence, ResponseOptions};
-use frs::service::Command;
+use frs_engine::Command;
 
 /// A request whose body is awaited.
 #[derive(Debug, Clone, Copy)]

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use crate::protocol::call::Call;
 use crate::protocol::resp::ServerFigures;
 use crate::protocol::response_head::{Asker, ResponseOptions};
-use frs::conf::{AccessToken, AuthzKey, Cidr, Http, Listen, Srv};
-use frs::service::{Answer, Answers, Exchange, Quota, Request};
+use frs_conf::{AccessToken, AuthzKey, Cidr, Http, Listen, Srv};
+use frs_engine::{Answer, Answers, Exchange, Quota, Request};
 
 /// What a connection needs from the worker.
 pub trait Serve {

@@ -1,8 +1,8 @@
 //! A connection as bytes in and bytes out, without a socket.
 
 use super::*;
-use frs::conf::{AuthzKey, Http, Listen};
-use frs::service::{Answer, Answers, Exchange, Figures, ItemError, Request, Stage, Verdict};
+use frs_conf::{AuthzKey, Http, Listen};
+use frs_engine::{Answer, Answers, Exchange, Figures, ItemError, Request, Stage, Verdict};
 
 mod bounds;
 mod formats;
@@ -22,7 +22,7 @@ pub(in crate::worker) const HTTP: Http = Http {
     lock_timeout_ms: 50,
     hosts: Vec::new(),
     allow_origin: Vec::new(),
-    unknown_biz: frs::conf::UnknownBiz::Error,
+    unknown_biz: frs_conf::UnknownBiz::Error,
 };
 
 pub(in crate::worker) const RULES: Rules<'_> =

@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use frs::conf::AccessToken;
+use frs_conf::AccessToken;
 
 use super::*;
 use crate::worker::connection::tests::{HTTP, RULES, Stub, Talk};

@@ -5,8 +5,8 @@
 //! line at the end of its period, or before the sample ends.
 
 use super::Worker;
-use frs::conf::{Rate, Srv};
-use frs::service::{RefusalSample, RefusedItem, Refuser};
+use frs_conf::{Rate, Srv};
+use frs_engine::{RefusalSample, RefusedItem, Refuser};
 
 /// When refused Updates are kept for the log.
 #[derive(Debug)]

@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 
-use frs::lease::{
+use frs_limit::lease::{
     Appetite, Binding, Heard, Holding, Keep, Kind, Next, Parked, Part, Settings, kept,
 };
 

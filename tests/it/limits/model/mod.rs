@@ -10,8 +10,8 @@ mod real;
 mod steps;
 mod windows;
 
-use frs::conf::{Biz, KeyType, Limit, Policy, Scope, Sliding};
-use frs::limit::Worth;
+use frs_conf::{Biz, KeyType, Limit, Policy, Scope, Sliding};
+use frs_limit::Worth;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;

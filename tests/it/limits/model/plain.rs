@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use frs::conf::{Biz, Limit, ListRule, Mode, Policy, Scope, Weight};
-use frs::limit::Worth;
+use frs_conf::{Biz, Limit, ListRule, Mode, Policy, Scope, Weight};
+use frs_limit::Worth;
 
 use super::policies::{self, State, View};
 use super::steps::{Command, Step};

@@ -3,7 +3,7 @@
 //! Waiting times are searched for by their meaning, the first time at which a condition holds. They
 //! are not computed by the code's formula.
 
-use frs::conf::{Calendar, Count, Gcra, Policy, Token, Turns};
+use frs_conf::{Calendar, Count, Gcra, Policy, Token, Turns};
 
 use super::windows::window;
 

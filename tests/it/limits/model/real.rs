@@ -1,8 +1,8 @@
 //! The code under test, with the words of each key kept as in a store.
 
-use frs::conf::{Biz, Mode, Scope};
-use frs::limit::Worth;
-use frs::limit::{
+use frs_conf::{Biz, Mode, Scope};
+use frs_limit::Worth;
+use frs_limit::{
     Demand, Details, Figures, Judgement, LimitFigures, Rules, Span, Spending, States, Terms,
     Verdict,
 };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use frs::conf::{
+use frs_conf::{
     Biz, Calendar, Count, Gcra, Interval, KeyType, Limit, ListRule, Listed, Mode, Pattern, Policy,
     Scope, Sliding, SlidingCounter, Token, Total, Turns, Unit, Weight,
 };

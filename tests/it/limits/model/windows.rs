@@ -4,7 +4,7 @@
 //! An instant is found by walking the stretches of constant offset around it. The time zone library
 //! is never asked to resolve a gap or a fold.
 
-use frs::conf::{Turns, Unit};
+use frs_conf::{Turns, Unit};
 use jiff::civil::{Date, date};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};

@@ -3,7 +3,7 @@
 use super::*;
 use crate::messages::{Entry, LimitOverride, UInt64Value};
 use crate::status::StatusCode;
-use frs::conf::Conf;
+use frs_conf::Conf;
 
 const MAP: &str = r#"<map>
   <group name="g" files="1" key-nodes="64" chain="8" node-size="128"/>

@@ -4,7 +4,7 @@
 use super::*;
 use crate::domains::{Domains, Found};
 use crate::messages::Entry;
-use frs::conf::{Conf, Mode, Policy};
+use frs_conf::{Conf, Mode, Policy};
 
 const BASIC: &str = "
 domain: shop

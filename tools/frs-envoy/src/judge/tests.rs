@@ -13,7 +13,7 @@ use crate::ready::Judged;
 use crate::status::StatusCode;
 use crate::waiting;
 use frs::Verdict;
-use frs::testing::World;
+use frs_engine::testing::World;
 
 const MAP: &str = r#"<map>
   <group name="g" files="1" key-nodes="4096" chain="8" node-size="640"/>

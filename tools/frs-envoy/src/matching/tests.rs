@@ -2,7 +2,7 @@
 //! import.
 
 use super::*;
-use frs::conf::{Conf, Descriptor};
+use frs_conf::{Conf, Descriptor};
 
 const MAP: &str =
     "<map><group name=\"g\" files=\"1\" key-nodes=\"64\" chain=\"8\" node-size=\"128\"/></map>";

@@ -3,8 +3,8 @@
 
 use std::io::{self, Write as _};
 
-use frs::conf::Scope;
-use frs::inspect::NodeRecord;
+use frs_conf::Scope;
+use frs_engine::inspect::NodeRecord;
 use frs_server::protocol::visible;
 
 use crate::output::Out;

@@ -3,9 +3,9 @@
 
 use std::io::{self, Write as _};
 
-use frs::conf::Scope;
-use frs::inspect::{LeaseRecord, NodeRecord};
-use frs::limit::LimitFigures;
+use frs_conf::Scope;
+use frs_engine::inspect::{LeaseRecord, NodeRecord};
+use frs_limit::LimitFigures;
 use frs_server::protocol::visible;
 use serde_json::{Map, Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _};
 
-use frs::inspect::NodeRecord;
+use frs_engine::inspect::NodeRecord;
 
 use crate::output::Out;
 use crate::show;

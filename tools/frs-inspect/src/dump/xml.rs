@@ -3,8 +3,8 @@
 
 use std::io::{self, Write as _};
 
-use frs::conf::Scope;
-use frs::inspect::{LeaseRecord, NodeRecord};
+use frs_conf::Scope;
+use frs_engine::inspect::{LeaseRecord, NodeRecord};
 use frs_server::protocol::visible;
 use frs_server::protocol::xml::write_escaped;
 

@@ -2,8 +2,8 @@
 //!
 //! Plain values, so that the screen can be drawn from any figures.
 
-use frs::inspect::RefusedNode;
-use frs::store::Rank;
+use frs_engine::inspect::RefusedNode;
+use frs_store::Rank;
 
 use super::health::Health;
 use crate::counters::Items;

@@ -3,10 +3,10 @@
 //! Pure: all facts come in as values. It is stricter than `/health` about processes and files that
 //! cannot be read, and does not see a flush that hangs.
 
-use frs::base::clock::Millis;
-use frs::base::figures::grouped;
-use frs::conf::Conf;
-use frs::service::Role;
+use frs_base::clock::Millis;
+use frs_base::figures::grouped;
+use frs_conf::Conf;
+use frs_engine::Role;
 use frs_server::stats::snapshot::Stats;
 
 use crate::show;

@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use frs::conf::Scope;
-use frs::inspect::{Error, NodePlace, NodeRecord, Reader, RefusedNode, Window};
-use frs::store::Sums;
-use frs::store::counter::{BizKey, GroupCounter, GroupKey};
+use frs_conf::Scope;
+use frs_engine::inspect::{Error, NodePlace, NodeRecord, Reader, RefusedNode, Window};
 use frs_server::process::lock::{self, LockError};
 use frs_server::stats::snapshot::{self, Stats};
+use frs_store::Sums;
+use frs_store::counter::{BizKey, GroupCounter, GroupKey};
 
 use super::figures::{BizLine, Count, Figures, GroupLine, Growth, Hot};
 use super::health::{Health, Master};
@@ -171,7 +171,7 @@ impl Found {
 
     /// The businesses in the order of map.xml.
     fn biz_lines(&mut self, reader: &Reader, earlier: &Sums, sums: &Sums) -> Vec<BizLine> {
-        let line = |biz: &frs::conf::Biz| {
+        let line = |biz: &frs_conf::Biz| {
             let mut line = self.bizs.remove(&biz.id).unwrap_or_default();
             line.name.clone_from(&biz.name);
             line.items = items_of(sums, biz.id).since(items_of(earlier, biz.id));
@@ -220,7 +220,7 @@ mod tests {
             used,
             more: 0,
             is_fresh,
-            rank: frs::store::Rank::Idle,
+            rank: frs_store::Rank::Idle,
             last_use_ms: 0,
         };
         let refused = hot("refused", 1000, true);

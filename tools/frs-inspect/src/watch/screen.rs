@@ -3,8 +3,8 @@
 //! Invariant: pure, and no line is wider, nor are there more lines, than the screen has. What
 //! matters most is at the top, and is left out last.
 
-use frs::base::figures::grouped;
-use frs::inspect::RefusedNode;
+use frs_base::figures::grouped;
+use frs_engine::inspect::RefusedNode;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 

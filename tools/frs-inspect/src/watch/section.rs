@@ -3,7 +3,7 @@
 //! Invariant: it takes no more lines and columns than it is given, and no figure is cut. Where the
 //! screen is narrow, the last columns are left out, and the texts of the first one are shortened.
 
-use frs::base::figures::grouped;
+use frs_base::figures::grouped;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 

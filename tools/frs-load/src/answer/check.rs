@@ -3,7 +3,7 @@
 //! Invariant: each rule follows from the protocol alone, whatever limits the biz has and whatever
 //! other clients use it. So an answer that breaks a rule is wrong, whatever the configuration.
 
-use frs::service::Command;
+use frs_engine::Command;
 
 use super::head::Reply;
 use super::said::{RequestError, Said, number};

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use frs::conf::ClusterNode;
+use frs_conf::ClusterNode;
 use redis::{Value, cmd};
 
 use super::super::tally::Tally;

@@ -106,7 +106,7 @@ impl Host {
 }
 
 fn key(number: u64) -> LeaseKey {
-    let mut field = [0; frs::key::MAX_KEY_WORDS];
+    let mut field = [0; frs_conf::key::MAX_KEY_WORDS];
     field[0] = number;
     LeaseKey { key_word: 1, field }
 }

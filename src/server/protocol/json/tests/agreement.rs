@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::protocol::{Format, codec};
-use frs::service::{
+use frs_engine::{
     Details, Figures, Heard, HistorySpan, ItemNames, ItemOptions, LimitFigures, List, Verdict,
 };
 

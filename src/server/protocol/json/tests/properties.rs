@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use serde_json::{Map, Value};
 
 use super::*;
-use frs::conf::Rate;
-use frs::service::CallRateText;
+use frs_conf::Rate;
+use frs_engine::CallRateText;
 
 /// The same document read as a value. This accepts more than frs does.
 fn oracle(text: &str) -> Option<(bool, Vec<Row>)> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use frs::service::{Details, Heard, HistorySpan, ItemOptions};
+use frs_engine::{Details, Heard, HistorySpan, ItemOptions};
 
 fn figures() -> Figures {
     Figures { used: 1, max: 5, remaining: 4, reset_ms: Some(60_000) }

@@ -68,7 +68,7 @@ fn what_is_out_of_bounds_is_named() {
 fn a_banned_key_is_told_when_the_ban_ends() {
     let request = read("a 2 1 60", Some("t")).expect("read");
     let item = request.items()[0];
-    let figures = frs::service::Figures { used: 0, max: 3, remaining: 3, reset_ms: Some(0) };
+    let figures = frs_engine::Figures { used: 0, max: 3, remaining: 3, reset_ms: Some(0) };
     let verdict = |retry_ms| Verdict {
         limited: true,
         banned: true,

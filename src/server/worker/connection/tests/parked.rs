@@ -1,6 +1,6 @@
 //! Requests that wait for a lease: order, what is read meanwhile, how often each is run.
 
-use frs::service::{Command, ItemOptions};
+use frs_engine::{Command, ItemOptions};
 
 use super::*;
 use crate::protocol::call::Call;

@@ -1,7 +1,7 @@
 //! Which hosts and which pages are answered.
 
 use super::*;
-use frs::conf::Conf;
+use frs_conf::Conf;
 
 /// Rules with these attributes of `<http>`.
 fn http(attributes: &str) -> Http {

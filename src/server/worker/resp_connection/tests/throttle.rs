@@ -1,8 +1,8 @@
 //! CL.THROTTLE on a real business, against its arithmetic written once more.
 
 use super::*;
-use frs::service::{Answers, Request, Service};
-use frs::testing::World;
+use frs_engine::testing::World;
+use frs_engine::{Answers, Request, Service};
 
 const MAP: &str = r#"<map>
   <group name="small" files="1" key-nodes="256" chain="8" node-size="128"/>

@@ -76,7 +76,7 @@ fn a_transaction_has_at_most_max_body() {
 
 #[test]
 fn a_long_transaction_takes_several_ticks_and_leaves_nothing_behind() {
-    let http = frs::conf::Http { max_body_bytes: 64 << 10, ..HTTP };
+    let http = frs_conf::Http { max_body_bytes: 64 << 10, ..HTTP };
     let mut line = Line::new();
     line.own.rules.http = &http;
     let commands = 3 * MAX_REQUESTS_PER_TICK;

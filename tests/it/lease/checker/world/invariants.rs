@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use frs::lease::Kind;
+use frs_limit::lease::Kind;
 
 use super::{Bounds, Claiming, TICKS, World};
 

@@ -1,6 +1,6 @@
 //! Screens of made-up figures, in several sizes.
 
-use frs::store::Rank;
+use frs_store::Rank;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
 use super::super::figures::Growth;

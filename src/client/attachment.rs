@@ -1,0 +1,276 @@
+//! One attachment with its buffers.
+//!
+//! Invariant: a tick begins before every run, and the run reads the clock. A call that waits takes
+//! its exchange along, and leaves the attachment to others meanwhile. At most one exchange waits
+//! behind a call that did not: the next call goes on with it if it asks the same in time.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use frs_base::clock;
+use frs_conf::Conf;
+use frs_engine::{Command, Exchange, ItemError, Request, Role, Service, Stage};
+use frs_store::SharedBell;
+
+use super::error::{AttachError, Error};
+use super::item::Item;
+use super::verdict::{Answers, Tell, Told, TriedAnswers, Verdict};
+
+/// What a client attaches to, and as what.
+#[derive(Debug)]
+pub(super) struct Origin {
+    pub data_dir: PathBuf,
+    pub role: Role,
+}
+
+/// A service, the request of single items, and room for answers.
+#[derive(Debug)]
+pub(super) struct Attachment {
+    service: Service,
+    exchange: Exchange,
+    /// The number of its place.
+    place: usize,
+}
+
+/// Whether a call may wait for the lease of a shared limit.
+#[derive(Debug)]
+pub(super) enum Patience<'p> {
+    /// As long as the business says. The call would wait in the attachment, where no other could
+    /// ask meanwhile: so it goes with what is put here.
+    Waits(&'p mut Option<Box<Parked>>),
+    /// Not at all.
+    None,
+}
+
+/// A call that waits, apart from its attachment.
+#[derive(Debug)]
+pub(super) struct Parked {
+    pub exchange: Exchange,
+    /// That of the attachment, which no other has.
+    bell: Arc<SharedBell>,
+    place: usize,
+    /// When it began to wait, and for how long it may.
+    begun: Instant,
+    limit: Duration,
+}
+
+impl Attachment {
+    /// A new one, for the place of this number.
+    pub fn new(origin: &Origin, place: usize) -> Result<Attachment, AttachError> {
+        let Origin { data_dir, role } = origin;
+        let mut service =
+            Service::attach(data_dir, *role).map_err(|error| AttachError::of(data_dir, error))?;
+        service.set_wait_room(usize::MAX);
+        Ok(Attachment { service, exchange: Exchange::default(), place })
+    }
+
+    /// Whether the server has given up this attachment's runtime.mmap.
+    #[inline]
+    pub fn has_ended(&self) -> bool {
+        self.service.has_ended()
+    }
+
+    /// Begins a tick, and takes the configuration in force if that is a newer one.
+    #[inline]
+    pub fn begin_tick(&mut self) {
+        self.service.begin_tick();
+    }
+
+    /// The configuration that the last tick took.
+    pub fn conf(&self) -> &Arc<Conf> {
+        self.service.conf()
+    }
+
+    /// The generation of that configuration.
+    #[inline]
+    pub fn generation(&self) -> u64 {
+        self.service.generation()
+    }
+
+    /// The generation that is in force, whether a tick has taken it or not.
+    pub fn published(&self) -> u64 {
+        self.service.handle().runtime().generation()
+    }
+
+    /// Runs an item, and takes its answer.
+    #[inline(always)]
+    pub fn run<T>(
+        &mut self,
+        command: Command,
+        item: &Item<'_>,
+        patience: Patience<'_>,
+        take: &mut impl Take<Taken = T>,
+    ) -> Result<T, Error> {
+        if self.exchange.stage == Stage::Answered {
+            self.exchange.request.begin(command);
+            item.push_to(&mut self.exchange.request);
+        } else {
+            let mut asked = Request::default();
+            asked.begin(command);
+            item.push_to(&mut asked);
+            self.take_up(&asked);
+        }
+        self.service.begin_tick();
+        self.exchange(patience)?;
+        take.take(&self.exchange)
+    }
+
+    /// Runs a request in the tick that has begun.
+    pub fn run_all(&mut self, request: &Request, patience: Patience<'_>) -> Result<Answers, Error> {
+        self.begin_all(request);
+        self.exchange(patience)?;
+        Ok(answers_of(&self.exchange))
+    }
+
+    /// As [`Attachment::run_all`], without a wait. What would wait stays behind, without the items
+    /// that are answered: the next call goes on with it if it asks the same.
+    pub fn try_all(&mut self, request: &Request) -> Result<TriedAnswers, Error> {
+        self.begin_all(request);
+        match self.exchange(Patience::None) {
+            Err(Error::WouldWait) if !request.atomic => {}
+            result => result?,
+        }
+        let Attachment { service, exchange, .. } = self;
+        let answers = &exchange.answers;
+        let verdicts = answers.items.iter().map(|answer| Ok(Verdict::of(answers, answer)?));
+        let mut items: Vec<Result<Verdict, Error>> = verdicts.collect();
+        for item in exchange.waiting_items() {
+            items[item] = Err(Error::WouldWait);
+        }
+        let refused = answers.refused;
+        if exchange.stage != Stage::Answered {
+            service.keep_waiting_items(exchange);
+        }
+        Ok(TriedAnswers { refused, items })
+    }
+
+    fn begin_all(&mut self, request: &Request) {
+        if self.exchange.stage == Stage::Answered {
+            self.exchange.request.copy_from(request);
+        } else {
+            self.take_up(request);
+        }
+    }
+
+    /// Goes on with the exchange that a call has left waiting, or gives it up for another one.
+    #[cold]
+    fn take_up(&mut self, asked: &Request) {
+        let Attachment { service, exchange, .. } = self;
+        if exchange.request != *asked || service.is_late(exchange) {
+            service.give_up(exchange);
+            exchange.request.copy_from(asked);
+        }
+    }
+
+    /// Runs the exchange.
+    ///
+    /// # Errors
+    /// It waits. If the call is patient, the exchange has been taken away.
+    #[inline(always)]
+    fn exchange(&mut self, patience: Patience<'_>) -> Result<(), Error> {
+        let Attachment { service, exchange, .. } = self;
+        service.run_all(std::slice::from_mut(exchange), clock::now());
+        if exchange.stage != Stage::Answered {
+            return Err(self.wait(patience));
+        }
+        // It may be told of uses without a lease, which nobody waits for.
+        service.call_courier();
+        Ok(())
+    }
+
+    #[cold]
+    fn wait(&mut self, patience: Patience<'_>) -> Error {
+        let Attachment { service, exchange, place } = self;
+        // The lease is asked for in any case: a later call finds it.
+        service.call_courier();
+        if let (Patience::Waits(parked), Some(bell)) = (patience, service.shared_bell()) {
+            let (bell, exchange) = (bell.clone(), std::mem::take(exchange));
+            let limit = Duration::from_millis(exchange.wait_ms);
+            let begun = clock::instant();
+            *parked = Some(Box::new(Parked { exchange, bell, place: *place, begun, limit }));
+        }
+        Error::WouldWait
+    }
+}
+
+impl Parked {
+    /// Sleeps until the exchange may go on, and goes on, until it is answered. `with` runs what it
+    /// is given on what is attached in a place.
+    #[cold]
+    pub fn wait(&mut self, with: impl Fn(usize, &mut dyn FnMut(Option<&mut Attachment>))) {
+        let bell = self.bell.clone();
+        while self.exchange.stage != Stage::Answered {
+            // Before the look: whatever comes after it is called for.
+            let lying = bell.lie_down();
+            with(self.place, &mut |attachment| self.go_on(attachment));
+            if self.exchange.stage != Stage::Answered {
+                lying.sleep(self.left());
+            }
+        }
+    }
+
+    fn left(&self) -> Duration {
+        self.limit.saturating_sub(clock::since(self.begun))
+    }
+
+    /// Runs the exchange if it may go on, or its time is over.
+    fn go_on(&mut self, attachment: Option<&mut Attachment>) {
+        let is_own = |attachment: &&mut Attachment| {
+            let bell = attachment.service.shared_bell();
+            bell.is_some_and(|bell| Arc::ptr_eq(bell, &self.bell))
+        };
+        let Some(Attachment { service, .. }) = attachment.filter(is_own) else {
+            return self.exchange.lose();
+        };
+        if self.left().is_zero() || service.may_go_on(&self.exchange) {
+            service.begin_tick();
+            service.run_all(std::slice::from_mut(&mut self.exchange), clock::now());
+            service.call_courier();
+            self.limit = Duration::from_millis(self.exchange.wait_ms);
+            self.begun = clock::instant();
+        }
+    }
+}
+
+/// What becomes of the answer on the only item of an exchange.
+pub(super) trait Take {
+    type Taken;
+
+    fn take(&mut self, exchange: &Exchange) -> Result<Self::Taken, Error>;
+}
+
+/// The verdict is the caller's.
+pub(super) struct Moved;
+
+/// The verdict is looked at where it is.
+pub(super) struct InPlace<T>(pub T);
+
+impl Take for Moved {
+    type Taken = Verdict;
+
+    #[inline(always)]
+    fn take(&mut self, Exchange { answers, .. }: &Exchange) -> Result<Verdict, Error> {
+        // There is one answer for each item.
+        let verdict = answers.items.first().map(|answer| Verdict::of(answers, answer));
+        Ok(verdict.unwrap_or(Err(ItemError::Store))?)
+    }
+}
+
+impl<T: Tell> Take for InPlace<T> {
+    type Taken = ();
+
+    #[inline(always)]
+    fn take(&mut self, Exchange { answers, .. }: &Exchange) -> Result<(), Error> {
+        let Some(answer) = answers.items.first() else { return Err(ItemError::Store.into()) };
+        let verdict = answer.result.as_ref().map_err(|error| *error)?;
+        self.0.tell(Told::of(answers, answer, verdict));
+        Ok(())
+    }
+}
+
+/// The answers on all items of an exchange.
+pub(super) fn answers_of(Exchange { answers, .. }: &Exchange) -> Answers {
+    let verdicts = answers.items.iter().map(|answer| Verdict::of(answers, answer));
+    Answers { refused: answers.refused, items: verdicts.collect() }
+}

@@ -1,0 +1,194 @@
+//! Several items in one call.
+//!
+//! Invariant: there is one answer for each item, in the order of the items.
+
+use frs_conf::Conf;
+use frs_engine::{Command, Request};
+
+use super::Client;
+use super::attachment::{Attachment, Patience, answers_of};
+use super::error::{AttachError, Error};
+use super::item::Item;
+use super::verdict::{Answers, TriedAnswers};
+
+impl Client {
+    /// Begins a batch: several items in one call.
+    pub fn batch(&self) -> Batch<'_> {
+        Batch::new(self)
+    }
+
+    /// Runs batches in one tick: they wait for other processes for one lock-timeout in all. None
+    /// waits for the cluster, as with [`Batch::try_run`].
+    #[doc(hidden)]
+    pub fn try_run_all(
+        &self,
+        batches: &[Batch<'_>],
+    ) -> Result<Vec<Result<TriedAnswers, Error>>, AttachError> {
+        self.with(|attachment| Ok(Batch::try_all(attachment, batches)))
+    }
+
+    /// Runs batches as [`Batch::run`] does, which wait for the cluster at the same time.
+    #[doc(hidden)]
+    pub fn run_all(
+        &self,
+        batches: &[Batch<'_>],
+    ) -> Result<Vec<Result<Answers, Error>>, AttachError> {
+        Batch::run_all(self, batches)
+    }
+}
+
+/// No configuration allows more items. Further ones are counted but not kept.
+const ITEMS_MAX: usize = 65_536;
+
+/// Items that run in one call, each on its own or all of them together.
+///
+/// A batch fetches the memory of several items at once, so it is faster than single calls. It is an
+/// Update unless [`Batch::query`] makes it a Query. A batch can run more than once.
+#[derive(Debug, Clone)]
+#[must_use = "a batch does nothing until it runs"]
+pub struct Batch<'c> {
+    client: &'c Client,
+    request: Request,
+    items: usize,
+}
+
+impl<'c> Batch<'c> {
+    pub(super) fn new(client: &'c Client) -> Batch<'c> {
+        let mut request = Request::default();
+        request.begin(Command::Update);
+        Batch { client, request, items: 0 }
+    }
+
+    /// Adds an item.
+    pub fn item(mut self, item: Item<'_>) -> Batch<'c> {
+        self.push(&item);
+        self
+    }
+
+    /// Adds items.
+    pub fn items<'i>(mut self, items: impl IntoIterator<Item = Item<'i>>) -> Batch<'c> {
+        items.into_iter().for_each(|item| self.push(&item));
+        self
+    }
+
+    fn push(&mut self, item: &Item<'_>) {
+        self.items += 1;
+        if self.items <= ITEMS_MAX {
+            item.push_to(&mut self.request);
+        }
+    }
+
+    /// Charges all items or none: if an item is refused or fails, nothing is charged.
+    pub fn atomic(mut self) -> Batch<'c> {
+        self.request.atomic = true;
+        self
+    }
+
+    /// Asks what the Update would answer, and charges nothing.
+    pub fn query(mut self) -> Batch<'c> {
+        self.request.command = Command::Query;
+        self
+    }
+
+    /// Runs the batch. A batch without items has no answers.
+    ///
+    /// # Errors
+    /// The batch has more items than srv.xml allows, or there is no server to attach to. Nothing
+    /// was charged.
+    pub fn run(&self) -> Result<Answers, Error> {
+        let (none, mut parked) = (Answers { refused: false, items: Vec::new() }, None);
+        let patience = Patience::Waits(&mut parked);
+        let result = self.run_by(none, |one, request| one.run_all(request, patience));
+        match parked {
+            None => result,
+            Some(parked) => Ok(answers_of(&self.client.wait(parked))),
+        }
+    }
+
+    /// As [`Batch::run`], which may wait for the leases of limits that several machines share, as
+    /// long as the `wait` of their businesses. This does not. The leases that are lacking are
+    /// asked for, and a later call with the items that lacked them finds them.
+    ///
+    /// An item that would wait says so ([`Error::WouldWait`]) and has charged nothing; the others
+    /// are answered, and charged. Do not try these once more. An atomic batch would wait as a
+    /// whole.
+    ///
+    /// # Errors
+    /// The same as [`Batch::run`], and [`Error::WouldWait`] for an atomic batch. Nothing was
+    /// charged.
+    pub fn try_run(&self) -> Result<TriedAnswers, Error> {
+        let none = TriedAnswers { refused: false, items: Vec::new() };
+        self.run_by(none, Attachment::try_all)
+    }
+
+    /// Runs what is there to run, if it is not too much.
+    fn run_by<T>(
+        &self,
+        none: T,
+        run: impl FnOnce(&mut Attachment, &Request) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let Batch { client, request, items } = self;
+        if *items == 0 {
+            return Ok(none);
+        }
+        client.with(|attachment| {
+            attachment.begin_tick();
+            self.check(attachment.conf())?;
+            run(attachment, request)
+        })
+    }
+
+    /// Checks that it has no more items than srv.xml allows.
+    fn check(&self, conf: &Conf) -> Result<(), Error> {
+        let http = &conf.srv.http;
+        let atomic = http.max_atomic_items.min(http.max_items);
+        let most = if self.request.atomic { atomic } else { http.max_items } as usize;
+        if self.items > most {
+            return Err(Error::TooMany { items: self.items, most });
+        }
+        Ok(())
+    }
+
+    /// Runs batches of a client in one tick, each as [`Batch::try_run`] does. All together wait for
+    /// other processes for at most one lock-timeout.
+    pub(super) fn try_all(
+        attachment: &mut Attachment,
+        batches: &[Batch<'_>],
+    ) -> Vec<Result<TriedAnswers, Error>> {
+        attachment.begin_tick();
+        let run = |batch: &Batch<'_>| {
+            batch.check(attachment.conf())?;
+            if batch.items == 0 {
+                return Ok(TriedAnswers { refused: false, items: Vec::new() });
+            }
+            attachment.try_all(&batch.request)
+        };
+        batches.iter().map(run).collect()
+    }
+
+    /// Runs batches of a client in one tick, each as [`Batch::run`] does. Those that wait do so at
+    /// the same time.
+    pub(super) fn run_all(
+        client: &Client,
+        batches: &[Batch<'_>],
+    ) -> Result<Vec<Result<Answers, Error>>, AttachError> {
+        let begun: Vec<_> = client.with::<_, AttachError>(|attachment| {
+            attachment.begin_tick();
+            let begin = |batch: &Batch<'_>| {
+                let mut parked = None;
+                let result = batch.check(attachment.conf()).and_then(|()| match batch.items {
+                    0 => Ok(Answers { refused: false, items: Vec::new() }),
+                    _ => attachment.run_all(&batch.request, Patience::Waits(&mut parked)),
+                });
+                (result, parked)
+            };
+            Ok(batches.iter().map(begin).collect())
+        })?;
+        let end = |(result, parked)| match parked {
+            None => result,
+            // It has waited since it began, however long the ones before it have.
+            Some(parked) => Ok(answers_of(&client.wait(parked))),
+        };
+        Ok(begun.into_iter().map(end).collect())
+    }
+}

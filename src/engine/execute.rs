@@ -1,0 +1,371 @@
+//! Runs a request against the store: each item in its own transaction, or all items in one.
+
+mod atomic;
+mod one;
+mod refusals;
+mod reports;
+mod resolved;
+mod steps;
+mod tally;
+mod waiting;
+
+use frs_base::clock::Millis;
+use frs_conf::Mode;
+use frs_store::layout::slot::INTENTS_MAX;
+use frs_store::{Lead, Moment, NodeOwner, Refused, WantKind, Wanted};
+
+use super::{Answer, Answers, Exchange, Item, ItemError, Request, Service, Stage};
+use atomic::{AtomicBuffers, AtomicTransaction, Lacking};
+use one::{ItemTransaction, Unjudged, log_too_large};
+use resolved::{EarlyAnswer, LastBiz, Resolved, WaitState};
+use waiting::Wish;
+
+pub(super) use refusals::Refusals;
+pub use refusals::{RefusalSample, RefusedItem, Refuser};
+pub(super) use reports::Reports;
+pub use waiting::ItemWait;
+pub(super) use waiting::Waits;
+
+/// Attempts of an item, since the generation can change while the service takes one.
+const RETRIES: usize = 3;
+
+/// Buffers of a service, reused.
+#[derive(Debug, Default)]
+pub(super) struct RequestBuffers {
+    resolved: Vec<Resolved>,
+    /// The last biz name: most requests repeat it.
+    last_biz: LastBiz,
+    wanted: Vec<Wanted>,
+    atomic: AtomicBuffers,
+}
+
+/// An item of a request, and where its resolved form is.
+#[derive(Clone, Copy)]
+struct ItemAt<'r> {
+    request: &'r Request,
+    item: &'r Item,
+    at: usize,
+}
+
+impl RequestBuffers {
+    #[inline]
+    fn make_room(&mut self, items: usize) {
+        if self.resolved.len() < items {
+            self.resolved.resize_with(items, Resolved::default);
+        }
+    }
+}
+
+impl Service {
+    /// Runs a request: one transaction for each item, or one for all of them if it is atomic. There
+    /// is an answer for each item, in order.
+    ///
+    /// Nothing waits: an item that lacks a lease is answered by its biz's `on-miss`, and one whose
+    /// record may have been spilled is `busy`.
+    pub fn run(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
+        let generation = self.generation;
+        self.waits.state = WaitState::Late;
+        self.run_uncounted(request, now, answers);
+        self.waits.state = WaitState::New;
+        if self.generation != generation {
+            self.name_again(request, answers);
+        }
+        self.count(request, answers, now, None);
+    }
+
+    fn run_uncounted(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
+        answers.clear();
+        self.set_now(now);
+        if request.atomic {
+            self.run_atomic(request, now, answers);
+        } else {
+            self.run_each(request, now, answers);
+        }
+    }
+
+    /// Gives the answers the indices of the configuration that is now in force.
+    #[cold]
+    fn name_again(&self, request: &Request, answers: &mut Answers) {
+        for (item, answer) in request.items().iter().zip(&mut answers.items) {
+            answer.biz = self.conf.map.find_biz(request.biz(item));
+        }
+    }
+
+    /// Runs several requests, in order, each as [`Service::run`] does. If each has one item and
+    /// none is atomic, the memory of several is fetched together.
+    ///
+    /// An exchange with an item that lacks a lease, or its record, is [`Stage::Waiting`]
+    /// afterwards, and those behind it in its lane are [`Stage::Behind`]. It is run again when
+    /// [`Service::may_go_on`] says so, or when its `wait_ms` are over.
+    pub fn run_all(&mut self, exchanges: &mut [Exchange], now: Millis) {
+        let generation = self.generation;
+        self.begin_waits();
+        let is_simple =
+            |exchange: &Exchange| exchange.request.is_single() && exchange.stage == Stage::Answered;
+        if exchanges.len() > 1 && exchanges.iter().all(is_simple) {
+            self.run_singles(exchanges, now);
+        } else {
+            for at in 0..exchanges.len() {
+                if self.is_behind_one(exchanges, at) {
+                    // One that waits keeps its place, and what it wants.
+                    if exchanges[at].stage != Stage::Waiting {
+                        exchanges[at].stage = Stage::Behind;
+                    }
+                    continue;
+                }
+                let exchange = &mut exchanges[at];
+                match exchange.stage {
+                    Stage::Waiting => self.go_on(exchange, now),
+                    _ => self.run_uncounted(&exchange.request, now, &mut exchange.answers),
+                }
+                self.end_exchange(exchange);
+            }
+        }
+        for Exchange { request, answers, stage, has_waited, lane, .. } in exchanges {
+            if *stage != Stage::Answered {
+                continue;
+            }
+            if std::mem::take(has_waited) || self.generation != generation {
+                self.name_again(request, answers);
+            }
+            self.count(request, answers, now, Some(*lane));
+        }
+    }
+
+    /// Answers a resolved item.
+    #[inline]
+    fn run_one(
+        &mut self,
+        request: &Request,
+        item: &Item,
+        at: usize,
+        now: Millis,
+        answers: &mut Answers,
+    ) {
+        let item = ItemAt { request, item, at };
+        if let Err(refused) = self.run_short::<false>(&item, now, answers) {
+            self.run_whole(item, refused, now, answers);
+        }
+        self.report_uses(request, at..at + 1);
+    }
+
+    /// Answers an item on the only node that it needs, if that is here. With `IS_NEW`: on a new
+    /// one, if that is made at once.
+    ///
+    /// # Errors
+    /// It takes a whole transaction. The reason is that for which this one did not begin, if any.
+    #[inline(always)]
+    fn run_short<const IS_NEW: bool>(
+        &mut self,
+        &ItemAt { request, item, at }: &ItemAt<'_>,
+        now: Millis,
+        answers: &mut Answers,
+    ) -> Result<(), Option<Refused>> {
+        let resolved = &self.scratch.resolved[at];
+        let (None, Some(key_at), None) = (resolved.settled, &resolved.key_at, &resolved.whole_at)
+        else {
+            return Err(None);
+        };
+        if resolved.generation != self.generation || self.asks_first(request.command, at) {
+            return Err(None);
+        }
+        let (answered, from) = (answers.items.len(), answers.details.len());
+        let one = ItemTransaction::of(&self.table, resolved, request, item, now);
+        if IS_NEW && !one.makes_node(request.command) {
+            return Err(None);
+        }
+        let lead = Lead { wanted: key_at, guess: resolved.guess };
+        let owner = NodeOwner { biz_id: one.entry.id, key: &resolved.key.key() };
+        let moment = Moment { generation: self.generation, now_ms: now };
+        let work = |words: &mut [u64]| one.run_found(request.command, words, answers);
+        let done = if IS_NEW {
+            self.handle.with_new(key_at, owner, moment, work)
+        } else {
+            self.handle.with_found(lead, owner, moment, work)
+        };
+        let refused = match done {
+            Ok(Some(true)) => return Ok(()),
+            Ok(_) => None,
+            Err(refused) => Some(refused),
+        };
+        answers.items.truncate(answered);
+        answers.details.truncate(from);
+        Err(refused)
+    }
+
+    /// Answers an item with whole transactions. `refused` is why a shorter one did not begin.
+    #[inline(never)]
+    fn run_whole(
+        &mut self,
+        item: ItemAt<'_>,
+        mut refused: Option<Refused>,
+        now: Millis,
+        answers: &mut Answers,
+    ) {
+        if refused.is_none() {
+            match self.run_short::<true>(&item, now, answers) {
+                Ok(()) => return,
+                Err(reason) => refused = reason,
+            }
+        }
+        let ItemAt { request, item, at } = item;
+        let mut error = ItemError::Busy;
+        for _ in 0..RETRIES {
+            if self.scratch.resolved[at].generation != self.generation {
+                self.fetch_head(request, item, at);
+            }
+            if self.scratch.resolved[at].settled.is_some() {
+                return self.answer_settled(at, answers);
+            }
+            if self.asks_first(request.command, at) {
+                let wish = Wish::Lease(WantKind::Query, None);
+                return self.wait_alone(request, at, wish, answers);
+            }
+            let tried = match refused.take() {
+                Some(reason) => Err(reason),
+                None => self.try_one(request, item, at, now, answers),
+            };
+            match tried {
+                Ok(Ok(())) => return,
+                Err(Refused::Newer) if self.take_newer() => self.set_now(now),
+                Err(Refused::Newer | Refused::Unavailable) => {
+                    error = ItemError::Store;
+                    break;
+                }
+                Err(Refused::Busy) => break,
+                Ok(Err(Unjudged::NoLease)) => {
+                    let wish = Wish::Lease(WantKind::Update, None);
+                    return self.wait_alone(request, at, wish, answers);
+                }
+                Ok(Err(Unjudged::Absent(scope))) => {
+                    return self.wait_alone(request, at, Wish::Record(scope), answers);
+                }
+                Ok(Err(Unjudged::Failed(failed))) => {
+                    error = failed;
+                    break;
+                }
+            }
+        }
+        self.scratch.resolved[at].settled = Some(EarlyAnswer::Failed(error));
+        self.answer_settled(at, answers);
+    }
+
+    #[cold]
+    fn answer_settled(&mut self, at: usize, answers: &mut Answers) {
+        let Resolved { biz, settled, .. } = self.scratch.resolved[at];
+        // After several reloads the index may belong to an older table.
+        let entry = biz.and_then(|biz| self.table.get(biz));
+        let mode = entry.map_or(Mode::Enforce, |entry| entry.mode);
+        let result = settled.unwrap_or(EarlyAnswer::Off).result(mode);
+        answers.items.push(Answer { biz, result, details: 0..0, action: 0 });
+    }
+
+    /// Appends the answer for an item, unless the item fails.
+    fn try_one(
+        &mut self,
+        request: &Request,
+        item: &Item,
+        at: usize,
+        now: Millis,
+        answers: &mut Answers,
+    ) -> Result<Result<(), Unjudged>, Refused> {
+        let resolved = &self.scratch.resolved[at];
+        let one = ItemTransaction::of(&self.table, resolved, request, item, now);
+        let mut wanted = resolved.wanted().copied();
+        // One or two key-nodes: a biz needs at least one node. Twice as many where its group grows.
+        let first = wanted.next().ok_or(Refused::Unavailable)?;
+        let mut all = [first; 4];
+        let mut count = 1;
+        for wanted in wanted {
+            all[count] = wanted;
+            count += 1;
+        }
+        let wanted = &all[..count];
+        let from = answers.details.len();
+        let transaction = self.handle.begin(&mut self.buffers, wanted, self.generation)?;
+        match one.run(request.command, transaction, &mut answers.details) {
+            Ok(verdict) => {
+                one.answer(verdict, from, answers);
+                Ok(Ok(()))
+            }
+            Err(failed) => {
+                answers.details.truncate(from);
+                Ok(Err(failed))
+            }
+        }
+    }
+
+    fn run_atomic(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
+        for _ in 0..RETRIES {
+            self.resolve_all(request);
+            if let Some(lacking) = self.asks_first_together(request) {
+                return self.wait_together(request, lacking, answers);
+            }
+            let tried = self.try_atomic(request, now, answers);
+            // What a request has charged that is not stored is undone.
+            let is_stored = tried == Ok(None) && !answers.refused;
+            let stored = if is_stored { request.items().len() } else { 0 };
+            self.report_uses(request, 0..stored);
+            match tried {
+                Ok(None) => return,
+                Ok(Some(lacking)) => return self.wait_together(request, lacking, answers),
+                Err(Refused::Newer) if self.take_newer() => self.set_now(now),
+                Err(Refused::Newer | Refused::Unavailable) => {
+                    return self.fail_all(request, ItemError::Store, answers);
+                }
+                Err(Refused::Busy) => return self.fail_all(request, ItemError::Busy, answers),
+            }
+        }
+        self.fail_all(request, ItemError::Busy, answers);
+    }
+
+    fn resolve_all(&mut self, request: &Request) {
+        self.scratch.make_room(request.items().len());
+        self.fetch_step(0, request.items().iter().map(|item| (request, item)));
+        self.note_ended();
+        self.fetch_nodes(0..request.items().len());
+        let RequestBuffers { resolved, wanted, .. } = &mut self.scratch;
+        wanted.clear();
+        for resolved in &mut resolved[..request.items().len()] {
+            if resolved.wanted().any(|wanted| self.handle.is_quarantined(wanted)) {
+                resolved.settled = Some(EarlyAnswer::Failed(ItemError::Store));
+            } else {
+                wanted.extend(resolved.wanted());
+            }
+        }
+    }
+
+    /// Answers an atomic request that could not begin: all items are busy, or those that need the
+    /// store get the error.
+    #[cold]
+    fn fail_all(&mut self, request: &Request, error: ItemError, answers: &mut Answers) {
+        answers.clear();
+        answers.refused = true;
+        for at in 0..request.items().len() {
+            let settled = &mut self.scratch.resolved[at].settled;
+            if error == ItemError::Busy || settled.is_none() {
+                *settled = Some(EarlyAnswer::Failed(error));
+            }
+            self.answer_settled(at, answers);
+        }
+    }
+
+    fn try_atomic(
+        &mut self,
+        request: &Request,
+        now: Millis,
+        answers: &mut Answers,
+    ) -> Result<Option<Lacking>, Refused> {
+        answers.clear();
+        let RequestBuffers { resolved, wanted, atomic, .. } = &mut self.scratch;
+        if wanted.len() > INTENTS_MAX {
+            return Err(log_too_large());
+        }
+        let all = AtomicTransaction { table: &self.table, request, resolved, now };
+        let transaction = self.handle.begin(&mut self.buffers, wanted, self.generation)?;
+        match all.run(transaction, atomic, answers) {
+            Ok(lacking) => Ok(lacking),
+            Err(frs_store::TooLarge) => Err(log_too_large()),
+        }
+    }
+}

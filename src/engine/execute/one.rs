@@ -1,0 +1,506 @@
+//! One item on the nodes of a transaction: judged, charged or refused, and answered.
+
+use std::sync::Arc;
+
+use frs_base::clock::Millis;
+use frs_conf::key::KeyRef;
+use frs_conf::{Mode, OnMiss, Scope, Sharing};
+use frs_limit::{
+    Demand, Details, Judgement, LimitFigures, Rules, Spending, States, Terms, Verdict,
+};
+use frs_store::{Keep, NodeIndex, Rank, Refused, Sought, Transaction, Wanted, Worked};
+
+use super::resolved::{Resolved, WaitState};
+use crate::table::{Entry, Table};
+use crate::{Answer, Answers, CallRate, Command, Item, ItemError, Request};
+
+/// The two nodes of an item.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Nodes {
+    pub key: Option<NodeIndex>,
+    pub whole: Option<NodeIndex>,
+}
+
+/// The result of judging an item.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Done {
+    pub judgement: Judgement,
+    pub charged: bool,
+    /// It lacks a lease, or the window to give back in: the ledger may still tell.
+    pub may_wait: bool,
+}
+
+impl Done {
+    /// Of an item that passed, and is charged.
+    pub const PASSED: Done =
+        Done { judgement: Judgement::ADMITTED, charged: true, may_wait: false };
+}
+
+/// Why an item has no verdict yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unjudged {
+    /// It failed.
+    Failed(ItemError),
+    /// It waits for a lease.
+    NoLease,
+    /// This node of it is not here. The cluster may keep it, or another one has to make room.
+    Absent(Scope),
+}
+
+impl From<ItemError> for Unjudged {
+    fn from(error: ItemError) -> Unjudged {
+        Unjudged::Failed(error)
+    }
+}
+
+/// One item with what it needs.
+pub(super) struct ItemTransaction<'a> {
+    pub table: &'a Table,
+    pub entry: &'a Entry,
+    pub rules: &'a Rules,
+    pub resolved: &'a Resolved,
+    pub item: &'a Item,
+    pub now: Millis,
+    /// What it brings along to its limits.
+    pub terms: Terms,
+}
+
+impl<'a> ItemTransaction<'a> {
+    #[inline(always)]
+    pub fn of(
+        table: &'a Table,
+        resolved: &'a Resolved,
+        request: &Request,
+        item: &'a Item,
+        now: Millis,
+    ) -> ItemTransaction<'a> {
+        // Only an item without an error gets here, and such an item has a biz.
+        let entry = table.entry(resolved.biz.unwrap_or(0));
+        let rules = entry.rules(resolved.listing);
+        let mut terms = Terms::of(resolved.spending(entry));
+        if item.brings_along() {
+            terms.pace = request.rate(item).and_then(CallRate::pace);
+            terms.member = resolved.member;
+        }
+        ItemTransaction { table, entry, rules, resolved, item, now, terms }
+    }
+
+    /// Whether the cluster has to be asked for the key's node, because it is not here. What the
+    /// courier was asked for is here afterwards where records are spilled; elsewhere it is asked
+    /// once.
+    ///
+    /// # Errors
+    /// The item waits for that node, or has waited in vain for one that may be in use.
+    #[inline]
+    pub fn find_record(&self, transaction: &Transaction<'_>, nodes: Nodes) -> Result<(), Unjudged> {
+        match nodes.key {
+            Some(index) if self.entry.fetch_wait_ms.is_some() && !transaction.is_there(index) => {
+                self.find_absent(transaction, index)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn find_absent(&self, transaction: &Transaction<'_>, index: NodeIndex) -> Result<(), Unjudged> {
+        let Entry { spills, backs_up, .. } = *self.entry;
+        let is_spilled = spills && transaction.may_be_spilled(index);
+        let is_asked = match self.resolved.wait {
+            WaitState::New => backs_up || is_spilled,
+            WaitState::Parked | WaitState::Unheard => spills && (backs_up || is_spilled),
+            WaitState::Late | WaitState::CutOff if is_spilled => {
+                return Err(ItemError::Busy.into());
+            }
+            WaitState::Late | WaitState::CutOff => false,
+        };
+        if is_asked { Err(Unjudged::Absent(Scope::Key)) } else { Ok(()) }
+    }
+
+    /// Whether the courier can make room for a node of it.
+    #[cold]
+    pub fn may_get_room(&self) -> bool {
+        self.entry.spills && !self.resolved.wait.is_over()
+    }
+
+    /// What may be evicted for a node of it, at most.
+    #[inline]
+    fn evicts(&self) -> Rank {
+        self.entry.evicts(self.resolved.wait == WaitState::CutOff)
+    }
+
+    #[inline]
+    fn count(&self) -> i32 {
+        // An item without a count was refused when it was resolved.
+        self.item.count.unwrap_or(0)
+    }
+
+    /// The item's nodes, as this configuration sees them.
+    #[inline]
+    pub fn nodes(&self, transaction: &mut Transaction<'_>) -> Nodes {
+        if self.resolved.former.is_some() {
+            return self.moving_nodes(transaction);
+        }
+        let (entry, key) = (self.entry, self.resolved.key.key());
+        let mut node = |wanted: Option<Wanted>, key: &KeyRef<'_>, scope: Scope| {
+            wanted.map(|wanted| {
+                let index = transaction.node(&wanted, entry.id, key);
+                entry.adopt(transaction.words(index), scope);
+                index
+            })
+        };
+        Nodes {
+            key: node(self.resolved.key_at, &key, Scope::Key),
+            whole: node(self.resolved.whole_at, &KeyRef::BIZ, Scope::Biz),
+        }
+    }
+
+    /// Like [`ItemTransaction::nodes`], where the group grows.
+    #[cold]
+    fn moving_nodes(&self, transaction: &mut Transaction<'_>) -> Nodes {
+        let mut node = |sought: Option<Sought<'_>>, scope| {
+            sought.map(|sought| {
+                let index = transaction.sought(&sought, self.entry.id, self.table);
+                self.entry.adopt(transaction.words(index), scope);
+                index
+            })
+        };
+        let &Resolved { key_at, whole_at, .. } = self.resolved;
+        Nodes {
+            key: node(key_at.map(|at| self.resolved.sought_key(at)), Scope::Key),
+            whole: node(whole_at.map(|at| self.resolved.sought_whole(at)), Scope::Biz),
+        }
+    }
+
+    /// Calls `work` with the item's states.
+    #[inline]
+    pub fn with_states<T>(
+        &self,
+        transaction: &mut Transaction<'_>,
+        nodes: Nodes,
+        work: impl FnOnce(&mut States<'_>) -> T,
+    ) -> T {
+        let [key, whole] = transaction.states([nodes.key, nodes.whole]);
+        self.with_states_of(key, whole, work)
+    }
+
+    /// Calls `work` with the states at the beginning of these words.
+    #[inline]
+    fn with_states_of<T>(
+        &self,
+        key: &mut [u64],
+        whole: &mut [u64],
+        work: impl FnOnce(&mut States<'_>) -> T,
+    ) -> T {
+        let rules = self.rules;
+        let key = &mut key[..rules.words(Scope::Key)];
+        let biz = &mut whole[..rules.words(Scope::Biz)];
+        work(&mut States { key, biz, terms: &self.terms })
+    }
+
+    /// Marks a node to be written, unless that would create a fresh one.
+    #[inline]
+    pub fn write(
+        &self,
+        transaction: &mut Transaction<'_>,
+        nodes: Nodes,
+        scope: Scope,
+    ) -> Result<(), ItemError> {
+        let node = if scope == Scope::Key { nodes.key } else { nodes.whole };
+        let Some(index) = node else { return Ok(()) };
+        let rules = self.rules;
+        if !transaction.is_there(index)
+            && self.with_states(transaction, nodes, |states| rules.is_fresh(states, scope))
+        {
+            return Ok(());
+        }
+        let placed = transaction.place(index, self.table, self.evicts(), self.now);
+        placed.map_err(|_| ItemError::Full)?;
+        transaction.touch(index, self.now);
+        Ok(())
+    }
+
+    /// Whether this judgement keeps an Update from charging. That of a shadow item does too,
+    /// although it does not refuse.
+    #[inline]
+    fn is_held_back(&self, judgement: &Judgement) -> bool {
+        judgement.limited && !self.item.force
+    }
+
+    #[inline]
+    pub fn run(
+        &self,
+        command: Command,
+        mut transaction: Transaction<'_>,
+        details: &mut Details,
+    ) -> Result<Verdict, Unjudged> {
+        let nodes = self.nodes(&mut transaction);
+        self.find_record(&transaction, nodes)?;
+        let from = details.len();
+        let mut done = self.with_states(&mut transaction, nodes, |states| {
+            self.judge_and_charge(command, states, details)
+        });
+        if done.may_wait {
+            if !self.resolved.wait.is_over() {
+                return Err(Unjudged::NoLease);
+            }
+            if self.misses_as_busy() {
+                return Err(ItemError::Busy.into());
+            }
+            // What a lease that did not come refuses is no misuse.
+            done.judgement.ban_ms = None;
+        }
+        let mut ban = None;
+        if done.charged {
+            for scope in [Scope::Key, Scope::Biz] {
+                match self.write(&mut transaction, nodes, scope) {
+                    Err(ItemError::Full) if self.may_get_room() => {
+                        return Err(Unjudged::Absent(scope));
+                    }
+                    written => written?,
+                }
+            }
+        } else if command == Command::Update {
+            let refused = self.refuse(&mut transaction, nodes, &mut done.judgement);
+            ban = match refused {
+                Err(_) if self.may_get_room() => return Err(Unjudged::Absent(Scope::Key)),
+                refused => refused.unwrap_or(None),
+            };
+        }
+        let verdict = self.with_states(&mut transaction, nodes, |states| {
+            self.verdict(states, &done.judgement, &mut details.limits[from..])
+        });
+        if let Some(ban) = ban {
+            transaction.reset();
+            self.write_ban(&mut transaction, ban);
+        }
+        match transaction.commit(self.now) {
+            Ok(()) => Ok(verdict),
+            Err(frs_store::TooLarge) => {
+                log_too_large();
+                Err(ItemError::Store.into())
+            }
+        }
+    }
+
+    /// Whether a node that is not there is one of zeros, and a charge makes it at once: no other
+    /// machine or tier may have it, and at least one use is charged, so that it is not fresh.
+    pub fn makes_node(&self, command: Command) -> bool {
+        (self.count() > 0 || command == Command::Query)
+            && self.entry.fetch_wait_ms.is_none()
+            && self.entry.sharing.is_none()
+    }
+
+    /// Runs a command on the copy of the only node that the item needs, and appends the answer.
+    /// False: it starts a ban, for which this copy is not enough.
+    #[inline(always)]
+    pub fn run_found(
+        &self,
+        command: Command,
+        words: &mut [u64],
+        answers: &mut Answers,
+    ) -> Worked<bool> {
+        self.entry.adopt(words, Scope::Key);
+        let words = &mut words[self.entry.states_at()..];
+        let charges = command == Command::Update;
+        let demand = Demand { count: self.count(), charges, terms: &self.terms };
+        let is_passed = if self.item.detail {
+            false
+        } else if self.entry.sharing.is_some() {
+            self.pass_shared(words, demand, answers)
+        } else {
+            let tell = |verdict| self.answer(verdict, answers.details.len(), answers);
+            self.rules.pass(words, self.now, demand, tell)
+        };
+        if is_passed {
+            return Worked { result: true, keep: if charges { Keep::Node } else { Keep::Nothing } };
+        }
+        if !self.item.detail
+            && !self.item.force
+            && self.entry.sharing.is_none()
+            && let Some(verdict) = self.rules.refuse(words, self.now, demand)
+        {
+            self.answer(verdict, answers.details.len(), answers);
+            return Worked {
+                result: true,
+                keep: if charges { Keep::Stamp } else { Keep::Nothing },
+            };
+        }
+        self.run_judged(command, words, answers)
+    }
+
+    /// Charges the item to a node of its own, if it passes and the limit of that node is all there
+    /// is. None: it has only been rolled, or nothing was done.
+    #[inline(always)]
+    pub fn pass(&self, words: &mut [u64]) -> Option<Verdict> {
+        if self.item.detail || self.entry.sharing.is_some() {
+            return None;
+        }
+        let words = &mut words[self.entry.states_at()..];
+        let demand = Demand { count: self.count(), charges: true, terms: &self.terms };
+        let mut passed = None;
+        self.rules.pass(words, self.now, demand, |verdict| passed = Some(verdict)).then_some(())?;
+        passed
+    }
+
+    /// As [`Rules::pass`], with the answer, where machines share the limit.
+    #[inline(never)]
+    fn pass_shared(&self, words: &mut [u64], demand: Demand<'_>, answers: &mut Answers) -> bool {
+        let tell = |verdict| self.answer(verdict, answers.details.len(), answers);
+        self.rules.pass_shared(words, self.now, demand, tell)
+    }
+
+    /// As [`ItemTransaction::run_found`], step by step, on the states in the copy.
+    #[inline(never)]
+    fn run_judged(
+        &self,
+        command: Command,
+        words: &mut [u64],
+        answers: &mut Answers,
+    ) -> Worked<bool> {
+        let from = answers.details.len();
+        self.with_states_of(words, &mut [], |states| {
+            let Done { judgement, charged, may_wait } =
+                self.judge_and_charge(command, states, &mut answers.details);
+            if may_wait {
+                return Worked { result: false, keep: Keep::Nothing };
+            }
+            let keep = match command {
+                Command::Query => Keep::Nothing,
+                Command::Update if charged => Keep::Node,
+                Command::Update if judgement.ban_ms.is_some() => {
+                    return Worked { result: false, keep: Keep::Nothing };
+                }
+                Command::Update => Keep::Stamp,
+            };
+            let verdict = self.verdict(states, &judgement, &mut answers.details.limits[from..]);
+            self.answer(verdict, from, answers);
+            Worked { result: true, keep }
+        })
+    }
+
+    #[inline(always)]
+    pub fn answer(&self, verdict: Verdict, from: usize, answers: &mut Answers) {
+        let details = from..answers.details.len();
+        let action = self.action(&verdict, &mut answers.actions);
+        answers.items.push(Answer { biz: self.resolved.biz, result: Ok(verdict), details, action });
+    }
+
+    /// Adds the word of advice of a verdict, and returns its number.
+    #[inline]
+    pub fn action(&self, verdict: &Verdict, actions: &mut Vec<Arc<str>>) -> usize {
+        let limit = usize::from(verdict.advised).checked_sub(1);
+        match limit.and_then(|limit| self.entry.advice.get(limit)) {
+            Some(Some(word)) => {
+                actions.push(word.clone());
+                actions.len()
+            }
+            _ => 0,
+        }
+    }
+
+    /// Applies a command to the working copies, except for a refusal.
+    #[inline]
+    pub fn judge_and_charge(
+        &self,
+        command: Command,
+        states: &mut States<'_>,
+        details: &mut Details,
+    ) -> Done {
+        let rules = self.rules;
+        rules.roll(states, self.now);
+        if self.item.detail {
+            rules.details(states, self.now, self.count(), details);
+        }
+        let judgement = rules.judge(states, self.now, self.count());
+        let mut may_wait = command == Command::Update && self.has_to_ask(states);
+        let charged = command == Command::Update && !may_wait && !self.is_held_back(&judgement);
+        if charged {
+            rules.charge(states, self.now, self.count());
+        } else if judgement.limited && command == Command::Update && rules.are_shared() {
+            may_wait |= rules.may_wait(states, self.now, self.count());
+        }
+        Done { judgement, charged, may_wait }
+    }
+
+    /// Whether the item gives back what only a ledger knows, which has not been asked.
+    #[inline]
+    fn has_to_ask(&self, states: &States<'_>) -> bool {
+        self.count() < 0
+            && self.rules.are_shared()
+            && self.terms.spending != Spending::Ask
+            && self.resolved.wait != WaitState::Parked
+            && !self.rules.takes_back(states, self.count())
+    }
+
+    /// Whether an item that lacks something keeps the others of an atomic request from being
+    /// charged.
+    #[cold]
+    pub fn holds_all_up(&self, judgement: &Judgement) -> bool {
+        self.rules.refuses(judgement) || self.count() < 0 && self.entry.mode != Mode::Shadow
+    }
+
+    /// Whether an item that has waited in vain is answered `busy`. One that gives back is: neither
+    /// is it refused nor does anybody know what it gives back.
+    #[cold]
+    pub fn misses_as_busy(&self) -> bool {
+        if self.count() < 0 {
+            return true;
+        }
+        let is_busy = |sharing: Sharing| sharing.on_miss == OnMiss::Busy;
+        self.resolved.wait != WaitState::CutOff && self.entry.sharing.is_some_and(is_busy)
+    }
+
+    /// The answer, with the current figures.
+    #[inline]
+    pub fn verdict(
+        &self,
+        states: &States<'_>,
+        judgement: &Judgement,
+        details: &mut [LimitFigures],
+    ) -> Verdict {
+        let rules = self.rules;
+        if self.item.detail {
+            rules.refigure(states, self.now, details);
+        }
+        rules.verdict(states, self.now, judgement)
+    }
+
+    /// Stamps the last use. If a ban is due and can be kept, starts it in the working copies and
+    /// returns its word.
+    ///
+    /// # Errors
+    /// A ban is due, and has no room.
+    #[cold]
+    pub fn refuse(
+        &self,
+        transaction: &mut Transaction<'_>,
+        nodes: Nodes,
+        judgement: &mut Judgement,
+    ) -> Result<Option<u64>, ItemError> {
+        for index in [nodes.key, nodes.whole].into_iter().flatten() {
+            transaction.stamp(index, self.now);
+        }
+        let (Some(_), Some(key)) = (judgement.ban_ms, nodes.key) else { return Ok(None) };
+        let placed = transaction.place(key, self.table, self.evicts(), self.now);
+        placed.map_err(|_| ItemError::Full)?;
+        Ok(self.with_states(transaction, nodes, |states| {
+            self.rules.start_ban(states, self.now, judgement)
+        }))
+    }
+
+    /// Writes the word of a ban into the key's stored node: a refused item changes no limit state.
+    #[cold]
+    pub fn write_ban(&self, transaction: &mut Transaction<'_>, ban: u64) {
+        let nodes = self.nodes(transaction);
+        let rules = self.rules;
+        self.with_states(transaction, nodes, |states| rules.set_ban_word(states, ban));
+        // There was a place when the ban was started, so there is one now.
+        let _ = self.write(transaction, nodes, Scope::Key);
+    }
+}
+
+#[cold]
+pub(super) fn log_too_large() -> Refused {
+    tracing::error!("a transaction did not fit the undo log: nothing was changed");
+    Refused::Unavailable
+}

@@ -1,0 +1,84 @@
+//! Counts the outcomes of items, in the slot's own lines.
+
+use frs_base::clock::Millis;
+use frs_store::counter::Timed;
+use frs_store::{BizRow, Counter};
+
+use super::resolved::WaitState;
+use crate::{Answer, Answers, Command, Outcome, Request, Service};
+
+/// How an item stopped waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WaitOutcome {
+    /// The ledger has answered.
+    Answered,
+    /// It was late.
+    Missed,
+    /// The cluster could not be reached.
+    Unreachable,
+}
+
+impl WaitOutcome {
+    pub fn of(state: WaitState) -> WaitOutcome {
+        match state {
+            WaitState::New | WaitState::Parked | WaitState::Unheard => WaitOutcome::Answered,
+            WaitState::Late => WaitOutcome::Missed,
+            WaitState::CutOff => WaitOutcome::Unreachable,
+        }
+    }
+}
+
+impl Service {
+    /// Counts an item, or an atomic request, that has waited.
+    pub(super) fn count_wait(&self, outcome: WaitOutcome) {
+        let counter = match outcome {
+            WaitOutcome::Answered => Counter::WaitsAnswered,
+            WaitOutcome::Missed => Counter::WaitsMissed,
+            WaitOutcome::Unreachable => Counter::WaitsUnreachable,
+        };
+        if let Some(counters) = self.handle.counters() {
+            counters.count(counter);
+        }
+    }
+
+    /// Counts answers by business and outcome: a load and a store each, in the slot's own lines.
+    /// The answers hold indices of the configuration in force now.
+    #[inline]
+    pub(super) fn count(
+        &mut self,
+        request: &Request,
+        answers: &Answers,
+        now: Millis,
+        lane: Option<usize>,
+    ) {
+        let Some(counters) = self.handle.counters() else { return };
+        let is_update = request.command == Command::Update;
+        let (mut row, mut is_refused) = (self.last_row, false);
+        for Answer { biz, result, .. } in &answers.items {
+            let entry = biz.and_then(|biz| self.table.get(biz));
+            row = entry.map_or(BizRow::UNKNOWN, |entry| entry.row);
+            let outcome = match result {
+                Ok(verdict) => Outcome::of(verdict),
+                Err(error) => {
+                    counters.count_item_error(*error as usize);
+                    Outcome::Error
+                }
+            };
+            is_refused |= outcome.is_refusal();
+            counters.count_item(row, is_update, outcome as usize);
+        }
+        self.last_row = row;
+        if is_update && is_refused {
+            self.count_refusals(request, answers, now, lane);
+        }
+    }
+
+    /// Counts the duration of requests for the business of the last item.
+    #[inline]
+    pub fn count_time(&self, us: u64, requests: u64) {
+        if let Some(counters) = self.handle.counters() {
+            counters.add_time(Timed::Request, us, requests);
+            counters.add_biz_time(self.last_row, us, requests);
+        }
+    }
+}

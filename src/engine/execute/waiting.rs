@@ -1,0 +1,547 @@
+//! Items that wait for leases, or for records that the cluster keeps: what they want goes to the
+//! courier, and they run again when it has come, or when they have waited as long as they may.
+//!
+//! Invariant: an item that waits has charged nothing. Each want of it is taken back exactly once:
+//! when it is answered, when the item is late, or when its connection is gone.
+
+use std::sync::Arc;
+
+use frs_base::clock::{self, Millis};
+use frs_conf::Scope;
+use frs_conf::key::{KeyRef, MAX_KEY_WORDS};
+use frs_store::layout::node;
+use frs_store::{SharedBell, Ticket, Want, WantKind, WantResult, WantedTogether};
+
+use super::atomic::Lacking;
+use super::resolved::{EarlyAnswer, WaitState};
+use super::tally::WaitOutcome;
+use crate::table::Entry;
+use crate::{Answer, Answers, Command, Exchange, ItemError, Request, Service, Stage};
+
+/// An item that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ItemWait {
+    /// The position of the item in its request.
+    item: usize,
+    /// It waits for a record, not for a lease.
+    is_for_record: bool,
+    /// What it wants. None: nothing any more.
+    ticket: Option<Ticket>,
+    /// A ledger has answered.
+    has_ledger_answered: bool,
+    /// Why it waits no longer, though nothing has come.
+    end: Option<WaitEnd>,
+    /// When it is late, CLOCK_BOOTTIME.
+    late_ms: u64,
+}
+
+/// Why an item cannot get what it wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WaitEnd {
+    /// The cluster cannot be reached.
+    CutOff,
+    /// Its node has no room.
+    Full,
+}
+
+/// What an item lacks.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Wish {
+    /// Uses of a lease, for an atomic request together with others.
+    Lease(WantKind, Option<WantedTogether>),
+    /// Its node of this scope.
+    Record(Scope),
+}
+
+/// What a service knows of the items that wait.
+#[derive(Debug, Default)]
+pub(crate) struct Waits {
+    /// Those of the exchange in hand.
+    own: Vec<ItemWait>,
+    /// How far the items that run now have waited.
+    pub(super) state: WaitState,
+    /// The position of the item that runs now.
+    pub(super) item: usize,
+    /// Exchanges that may begin to wait.
+    room: usize,
+    /// Some exchange of the present call waits.
+    is_any: bool,
+    /// The number of the last atomic request that wants something.
+    requests: u64,
+    /// When the exchange that goes on now is late, CLOCK_BOOTTIME. None: it is new.
+    late_ms: Option<u64>,
+    /// The positions of its items that get nothing, and why, if it is atomic.
+    ended: Vec<(usize, WaitEnd)>,
+    /// Wants have been pushed since the courier was last called.
+    pub(super) has_pushed: bool,
+}
+
+impl Exchange {
+    /// The positions of its items that wait.
+    pub fn waiting_items(&self) -> impl Iterator<Item = usize> + '_ {
+        let waits = if self.stage == Stage::Waiting { &self.waits[..] } else { &[] };
+        waits.iter().map(|wait| wait.item)
+    }
+
+    /// The service is gone, and with it what the exchange waits for: the items that wait are
+    /// `busy`, and those of an atomic request all.
+    #[cold]
+    pub fn lose(&mut self) {
+        let Exchange { request, answers, stage, waits, .. } = self;
+        waits.clear();
+        *stage = Stage::Answered;
+        if request.atomic {
+            answers.clear();
+            answers.refused = true;
+        }
+        // Those that wait alone have this answer in their places.
+        let busy = Answer { biz: None, result: Err(ItemError::Busy), details: 0..0, action: 0 };
+        answers.items.resize(request.items().len(), busy);
+    }
+}
+
+impl Service {
+    /// The bell by which a thread waits until an exchange may go on, while others use the service.
+    /// For programs: theirs is a futex.
+    #[cold]
+    pub fn shared_bell(&self) -> Option<&Arc<SharedBell>> {
+        self.handle.shared_bell()
+    }
+
+    /// Calls the courier if anything was asked. For programs.
+    #[inline]
+    pub fn call_courier(&mut self) {
+        if self.take_pushed() {
+            self.handle.runtime().programs_bell().ring();
+        }
+    }
+
+    /// Whether an exchange that waits has waited as long as any item may. One that waits for
+    /// a record is never: the cluster has been asked, and may have none.
+    #[cold]
+    pub fn is_late(&self, exchange: &Exchange) -> bool {
+        let now_ms = clock::boot_ms();
+        exchange.waits.iter().all(|wait| now_ms >= wait.late_ms && !wait.is_for_record)
+    }
+
+    /// Sets how many more exchanges may wait. Further ones are answered `busy`.
+    pub fn set_wait_room(&mut self, room: usize) {
+        self.waits.room = room;
+    }
+
+    /// Whether wants were pushed since the last call of this. Then the courier is to be called.
+    #[inline]
+    pub fn take_pushed(&mut self) -> bool {
+        std::mem::take(&mut self.waits.has_pushed)
+    }
+
+    /// Whether an exchange that waits may have what it waits for. Running it before does no harm.
+    pub fn may_go_on(&self, exchange: &Exchange) -> bool {
+        let Some(wants) = self.handle.wants() else { return true };
+        let is_done = |wait: &ItemWait| wait.ticket.is_none_or(|ticket| wants.is_done(ticket));
+        if exchange.request.atomic {
+            exchange.waits.iter().all(is_done)
+        } else {
+            exchange.waits.iter().any(is_done)
+        }
+    }
+
+    /// An exchange that waits will not run again: what it wants is taken back.
+    pub fn give_up(&mut self, exchange: &mut Exchange) {
+        let mut waits = std::mem::take(&mut exchange.waits);
+        waits.iter_mut().for_each(|wait| self.take_back(wait));
+        waits.clear();
+        (exchange.waits, exchange.stage) = (waits, Stage::Answered);
+    }
+
+    /// Keeps of an exchange that waits, and is not atomic, the items that wait: the others have
+    /// been answered. For programs.
+    #[cold]
+    pub fn keep_waiting_items(&self, exchange: &mut Exchange) {
+        let Exchange { request, answers, waits, .. } = exchange;
+        let mut rest = Request::default();
+        rest.begin(request.command);
+        answers.clear();
+        for (nth, wait) in waits.iter_mut().enumerate() {
+            let item = &request.items()[wait.item];
+            rest.push(request.biz(item), request.key(item), request.options(item));
+            wait.item = nth;
+            // In its place, as before.
+            let result = Err(ItemError::Busy);
+            answers.items.push(Answer { biz: None, result, details: 0..0, action: 0 });
+        }
+        *request = rest;
+    }
+
+    fn take_back(&self, wait: &mut ItemWait) {
+        if let (Some(ticket), Some(wants)) = (wait.ticket.take(), self.handle.wants()) {
+            wants.give_up(ticket);
+        }
+    }
+
+    /// Before the first exchange of a call.
+    #[inline]
+    pub(super) fn begin_waits(&mut self) {
+        self.waits.is_any = false;
+    }
+
+    /// Whether this exchange must stay behind one that waits.
+    #[inline]
+    pub(super) fn is_behind_one(&self, exchanges: &[Exchange], at: usize) -> bool {
+        self.waits.is_any && {
+            let lane = exchanges[at].lane;
+            exchanges[..at].iter().any(|one| one.lane == lane && one.stage != Stage::Answered)
+        }
+    }
+
+    /// Notes whether the exchange in hand waits now.
+    #[inline]
+    pub(super) fn end_exchange(&mut self, exchange: &mut Exchange) {
+        exchange.stage = Stage::Answered;
+        if !self.waits.own.is_empty() {
+            self.park(exchange);
+        }
+    }
+
+    #[cold]
+    fn park(&mut self, exchange: &mut Exchange) {
+        exchange.waits.clear();
+        std::mem::swap(&mut exchange.waits, &mut self.waits.own);
+        let next_ms = exchange.waits.iter().map(|wait| wait.late_ms);
+        let next_ms = match exchange.request.atomic {
+            true => next_ms.max(),
+            false => next_ms.min(),
+        };
+        // The table may be one of a newer configuration, which shares nothing.
+        let now_ms = clock::boot_ms();
+        exchange.wait_ms = next_ms.unwrap_or(now_ms).saturating_sub(now_ms).max(1);
+        (exchange.stage, exchange.has_waited) = (Stage::Waiting, true);
+        self.waits.is_any = true;
+    }
+
+    /// Goes on with an exchange that waits.
+    #[cold]
+    pub(super) fn go_on(&mut self, exchange: &mut Exchange, now: Millis) {
+        // Deadlines count even if the configuration in force shares nothing any more.
+        self.set_times(now, clock::boot_ms());
+        let mut waits = std::mem::take(&mut exchange.waits);
+        waits.iter_mut().for_each(|wait| self.hear(wait));
+        let Exchange { request, answers, .. } = exchange;
+        if request.atomic {
+            self.go_on_together(request, &mut waits, now, answers);
+        } else {
+            for wait in &mut waits {
+                self.go_on_with_item(request, *wait, now, answers);
+            }
+        }
+        (self.waits.state, self.waits.late_ms) = (WaitState::New, None);
+        waits.clear();
+        exchange.waits = waits;
+    }
+
+    /// Notes what became of a want.
+    fn hear(&self, wait: &mut ItemWait) {
+        let Some(ticket) = wait.ticket else { return };
+        let heard = match self.handle.wants() {
+            Some(wants) => wants.poll(ticket),
+            None => Some(WantResult::Lost),
+        };
+        if let Some(result) = heard {
+            wait.ticket = None;
+            wait.has_ledger_answered = result == WantResult::Answered && !wait.is_for_record;
+            wait.end = match result {
+                WantResult::Unreachable => Some(WaitEnd::CutOff),
+                WantResult::Full => Some(WaitEnd::Full),
+                WantResult::Answered | WantResult::Unserved | WantResult::Lost => wait.end,
+            };
+        }
+    }
+
+    /// How far an item has waited; none: it waits on.
+    fn waited(&self, wait: &ItemWait) -> Option<WaitState> {
+        let is_late = self.table.lease_clock().boot_ms() >= wait.late_ms;
+        match wait {
+            ItemWait { end: Some(WaitEnd::CutOff), .. } => Some(WaitState::CutOff),
+            _ if is_late => Some(WaitState::Late),
+            ItemWait { ticket: Some(_), .. } => None,
+            ItemWait { has_ledger_answered: false, .. } => Some(WaitState::Unheard),
+            _ => Some(WaitState::Parked),
+        }
+    }
+
+    fn go_on_with_item(
+        &mut self,
+        request: &Request,
+        mut wait: ItemWait,
+        now: Millis,
+        answers: &mut Answers,
+    ) {
+        let Some(state) = self.waited(&wait) else {
+            self.waits.own.push(wait);
+            return;
+        };
+        self.take_back(&mut wait);
+        if wait.end == Some(WaitEnd::Full) {
+            let answer = &mut answers.items[wait.item];
+            answer.biz = self.conf.map.find_biz(request.biz(&request.items()[wait.item]));
+            answer.result = Err(ItemError::Full);
+            return self.count_wait(WaitOutcome::Missed);
+        }
+        let before = self.waits.own.len();
+        (self.waits.state, self.waits.late_ms) = (state, Some(wait.late_ms));
+        let item = &request.items()[wait.item];
+        self.waits.item = wait.item;
+        self.fetch_head(request, item, 0);
+        self.run_one(request, item, 0, now, answers);
+        if let Some(answer) = answers.items.pop() {
+            answers.items[wait.item] = answer;
+        }
+        if self.waits.own.len() == before {
+            self.count_wait(WaitOutcome::of(state));
+        }
+    }
+
+    fn go_on_together(
+        &mut self,
+        request: &Request,
+        waits: &mut [ItemWait],
+        now: Millis,
+        answers: &mut Answers,
+    ) {
+        let late_ms = waits.iter().map(|wait| wait.late_ms).max().unwrap_or(0);
+        let is_late = self.table.lease_clock().boot_ms() >= late_ms;
+        if !is_late && waits.iter().any(|wait| wait.ticket.is_some()) {
+            self.waits.own.extend_from_slice(waits);
+            return;
+        }
+        waits.iter_mut().for_each(|wait| self.take_back(wait));
+        // Only the items whose ledgers cannot be reached are cut off.
+        let ended = waits.iter().filter_map(|wait| Some((wait.item, wait.end?)));
+        self.waits.ended.extend(ended);
+        let is_heard = |wait: &ItemWait| wait.has_ledger_answered || wait.end.is_some();
+        self.waits.state = if is_late {
+            WaitState::Late
+        } else if waits.iter().all(is_heard) {
+            WaitState::Parked
+        } else {
+            WaitState::Unheard
+        };
+        self.waits.late_ms = Some(late_ms);
+        answers.clear();
+        self.run_atomic(request, now, answers);
+        if self.waits.own.is_empty() {
+            let has_met = |end| self.waits.ended.iter().any(|&(_, own)| own == end);
+            self.count_wait(if has_met(WaitEnd::Full) {
+                WaitOutcome::Missed
+            } else if has_met(WaitEnd::CutOff) {
+                WaitOutcome::Unreachable
+            } else {
+                WaitOutcome::of(self.waits.state)
+            });
+        }
+        self.waits.ended.clear();
+    }
+
+    /// Marks the items of an atomic request that get nothing, once all are resolved.
+    #[inline]
+    pub(super) fn note_ended(&mut self) {
+        for &(item, end) in &self.waits.ended {
+            let resolved = &mut self.scratch.resolved[item];
+            match end {
+                WaitEnd::CutOff => resolved.wait = WaitState::CutOff,
+                WaitEnd::Full => {
+                    resolved.settled.get_or_insert(EarlyAnswer::Failed(ItemError::Full));
+                }
+            }
+        }
+    }
+
+    /// An item lacks something: it wants it, and its answer keeps a place.
+    #[cold]
+    pub(super) fn wait_alone(
+        &mut self,
+        request: &Request,
+        at: usize,
+        wish: Wish,
+        answers: &mut Answers,
+    ) {
+        let biz = self.scratch.resolved[at].biz;
+        let pushed = self.push_want(request, self.waits.item, at, wish);
+        self.waits.own.extend(pushed);
+        // In its place until it has waited; and if nothing can be pushed.
+        let result = Err(ItemError::Busy);
+        answers.items.push(Answer { biz, result, details: 0..0, action: 0 });
+    }
+
+    fn push_want(
+        &mut self,
+        request: &Request,
+        item: usize,
+        at: usize,
+        wish: Wish,
+    ) -> Option<ItemWait> {
+        let resolved = &self.scratch.resolved[at];
+        let entry = self.table.entry(resolved.biz?);
+        let (kind, together, wait_ms) = match wish {
+            Wish::Lease(kind, together) => (kind, together, entry.sharing?.wait_ms),
+            Wish::Record(_) => (WantKind::Fetch, None, entry.fetch_wait_ms?),
+        };
+        let key = match wish {
+            Wish::Record(Scope::Biz) => KeyRef::BIZ,
+            Wish::Record(Scope::Key) | Wish::Lease(..) => resolved.key.key(),
+        };
+        let is_first = self.waits.own.is_empty() && self.waits.state == WaitState::New;
+        if is_first && self.waits.room == 0 {
+            return None;
+        }
+        let mut field = [0; MAX_KEY_WORDS];
+        field[..key.words().len()].copy_from_slice(key.words());
+        let new_ms = self.table.lease_clock().boot_ms().saturating_add(wait_ms);
+        let late_ms = self.waits.late_ms.unwrap_or(new_ms);
+        let count = request.items()[item].count.unwrap_or(0);
+        let kind = match kind {
+            WantKind::Update if count < 0 => WantKind::Window,
+            kind => kind,
+        };
+        let want = Want {
+            kind,
+            key_word: node::key_word(entry.id, key.form() as u8, key.bytes()),
+            field,
+            generation: self.generation,
+            need: u64::from(count.max(0).unsigned_abs()),
+            deadline_ms: late_ms,
+            request: together,
+        };
+        let ticket = self.handle.wants()?.push(&want).ok()?;
+        self.waits.has_pushed = true;
+        self.waits.room = self.waits.room.saturating_sub(usize::from(is_first));
+        let is_for_record = kind == WantKind::Fetch;
+        let ticket = Some(ticket);
+        Some(ItemWait {
+            item,
+            is_for_record,
+            ticket,
+            has_ledger_answered: false,
+            end: None,
+            late_ms,
+        })
+    }
+
+    /// An atomic request lacks something: it waits for all of it, or is `busy`. All is wanted until
+    /// the request is late.
+    #[cold]
+    pub(super) fn wait_together(
+        &mut self,
+        request: &Request,
+        lacking: Lacking,
+        answers: &mut Answers,
+    ) {
+        let waits_ms = (0..request.items().len()).filter_map(|at| self.wait_ms_at(at, lacking));
+        let new_ms = self.table.lease_clock().boot_ms() + waits_ms.max().unwrap_or(0);
+        let was_new = self.waits.late_ms.is_none();
+        self.waits.late_ms.get_or_insert(new_ms);
+        let is_whole = match lacking {
+            Lacking::Leases => self.want_leases(request),
+            Lacking::Records => self.want_records(request),
+            Lacking::Busy => false,
+        };
+        if was_new {
+            self.waits.late_ms = None;
+        }
+        if !is_whole {
+            // Nobody begins to wait.
+            let is_given_up = self.waits.state == WaitState::New && !self.waits.own.is_empty();
+            self.waits.room = self.waits.room.saturating_add(usize::from(is_given_up));
+            let mut waits = std::mem::take(&mut self.waits.own);
+            waits.iter_mut().for_each(|wait| self.take_back(wait));
+            waits.clear();
+            self.waits.own = waits;
+            return self.fail_all(request, ItemError::Busy, answers);
+        }
+        // The answers follow.
+        answers.clear();
+    }
+
+    /// The entry of a resolved item that is not answered yet.
+    fn entry_at(&self, at: usize) -> Option<&Entry> {
+        let resolved = &self.scratch.resolved[at];
+        let biz = resolved.biz.filter(|_| resolved.settled.is_none());
+        biz.map(|biz| self.table.entry(biz))
+    }
+
+    /// How long such an item may wait for what is lacking.
+    fn wait_ms_at(&self, at: usize, lacking: Lacking) -> Option<u64> {
+        let entry = self.entry_at(at)?;
+        match lacking {
+            Lacking::Records => entry.fetch_wait_ms,
+            Lacking::Leases | Lacking::Busy => entry.sharing.map(|sharing| sharing.wait_ms),
+        }
+    }
+
+    /// Wants the leases of all shared items, so that the courier knows the whole request. One that
+    /// only asks asks for what its `exact` items ask.
+    fn want_leases(&mut self, request: &Request) -> bool {
+        let kind = match request.command {
+            Command::Query => WantKind::Query,
+            Command::Update => WantKind::Update,
+        };
+        let is_shared = |service: &Service, at: usize| match request.command {
+            Command::Query => service.asks_first(Command::Query, at),
+            Command::Update => service.entry_at(at).is_some_and(|entry| entry.sharing.is_some()),
+        };
+        let wants = (0..request.items().len()).filter(|&at| is_shared(self, at)).count();
+        self.waits.requests += 1;
+        let number = self.waits.requests & ((1 << 48) - 1);
+        let together = WantedTogether { number, wants: wants.min(usize::from(u16::MAX)) as u16 };
+        self.want_all(request, is_shared, Wish::Lease(kind, Some(together)))
+    }
+
+    /// Wants the records of all items that the cluster may keep some for, and where records are
+    /// spilled those of their whole businesses. The courier sees which of them are here.
+    fn want_records(&mut self, request: &Request) -> bool {
+        let is_kept = |service: &Service, at: usize| {
+            let has_key = service.scratch.resolved[at].key_at.is_some();
+            has_key && service.entry_at(at).is_some_and(|entry| entry.fetch_wait_ms.is_some())
+        };
+        let is_whole = |service: &Service, at: usize| {
+            service.entry_at(at).is_some_and(|entry| entry.spills && entry.whole.is_some())
+        };
+        self.want_all(request, is_kept, Wish::Record(Scope::Key))
+            && self.want_all(request, is_whole, Wish::Record(Scope::Biz))
+    }
+
+    /// Pushes a want for each of these items; false: one cannot be pushed.
+    fn want_all(
+        &mut self,
+        request: &Request,
+        is_one: impl Fn(&Service, usize) -> bool,
+        wish: Wish,
+    ) -> bool {
+        (0..request.items().len()).all(|at| {
+            if !is_one(self, at) {
+                return true;
+            }
+            let wait = self.push_want(request, at, at, wish);
+            self.waits.own.extend(wait);
+            wait.is_some()
+        })
+    }
+
+    /// Whether some item of an atomic request asks the ledger before all are answered.
+    #[inline]
+    pub(super) fn asks_first_together(&self, request: &Request) -> Option<Lacking> {
+        let asks = |at| self.asks_first(request.command, at);
+        let is_query = request.command == Command::Query;
+        (is_query && (0..request.items().len()).any(asks)).then_some(Lacking::Leases)
+    }
+
+    /// Whether an item asks the ledger before it is answered.
+    #[inline]
+    pub(super) fn asks_first(&self, command: Command, at: usize) -> bool {
+        command == Command::Query && {
+            let resolved = &self.scratch.resolved[at];
+            let entry = resolved.biz.filter(|_| resolved.settled.is_none());
+            entry.is_some_and(|biz| resolved.asks_first(self.table.entry(biz)))
+        }
+    }
+}

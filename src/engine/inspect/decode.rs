@@ -1,0 +1,157 @@
+//! Turns the words of a node into a record for people to read.
+//!
+//! Invariant: the words are a copy that was found sound. Nothing here reads the files again.
+
+use frs_conf::key::KeyForm;
+use frs_conf::{Biz, Scope};
+use frs_limit::{
+    Details, LeasedState, LimitFigures, Rules, Spending, StateField, StateWord, States, Terms,
+};
+use frs_store::layout::node;
+use frs_store::{Judge, Rank};
+
+use super::reader::Reader;
+use super::record::{LeaseRecord, NodePlace, NodeRecord};
+use crate::table::with_room;
+
+impl Reader {
+    /// The record of a node's words, which are sound. The table's time is set to `now`.
+    pub(super) fn record(
+        &self,
+        group: usize,
+        place: NodePlace,
+        words: Vec<u64>,
+        now: u64,
+    ) -> NodeRecord {
+        let live = self.groups[group].as_ref();
+        let (name, key, form) = live.map_or_else(
+            |_| (String::new(), String::new(), KeyForm::Biz),
+            |live| {
+                let key = live.key_of(&words);
+                let form = key.map_or(KeyForm::Biz, |key| key.form());
+                let key = key.map_or_else(String::new, |key| key.to_string());
+                (live.header().name.clone(), key, form)
+            },
+        );
+        let mut record = NodeRecord {
+            group: name,
+            place,
+            biz_id: words[node::KEY] as u32,
+            biz: None,
+            scope: if form == KeyForm::Biz { Scope::Biz } else { Scope::Key },
+            key,
+            form,
+            last_use_ms: words[node::LAST_USE],
+            rank: Rank::Expired,
+            banned_until_ms: None,
+            outdated: false,
+            limits: Vec::new(),
+            windows: Vec::new(),
+            leases: Vec::new(),
+            states_at: words.len(),
+            words,
+        };
+        self.judge(group, &mut record, now);
+        record
+    }
+
+    /// Adds the judgement of the node's business.
+    fn judge(&self, group: usize, record: &mut NodeRecord, now: u64) {
+        let key_word = record.words[node::KEY];
+        let Some((entry, scope)) = self.table.of_key_word(group, key_word) else { return };
+        let Some(biz) = self.biz_of(record.biz_id) else { return };
+        record.biz = Some(biz.name.clone());
+        record.states_at = entry.states_at();
+        record.outdated = entry.is_outdated(record.words[node::CHECK], scope);
+        let listing = match record.form {
+            KeyForm::Digest | KeyForm::Biz => None,
+            _ => entry.listing(record.key.as_bytes()),
+        };
+        let rules = entry.rules(listing);
+        record.rank = self.rank_of(group, &record.words, now);
+        let mut words = with_room(&record.words, record.states_at + rules.words(scope));
+        entry.adopt(&mut words, scope);
+        let mut other = rules.fresh_other(scope);
+        let own = &mut words[record.states_at..][..rules.words(scope)];
+        let terms = Terms::of(Spending::Ask);
+        let mut states = States::of_record(scope, own, &mut other, &terms);
+        rules.roll(&mut states, now);
+        record.banned_until_ms = Some(rules.ban_until(&states)).filter(|&until| until > now);
+        let mut details = Details::default();
+        rules.details(&states, now, 1, &mut details);
+        (record.limits, record.windows) = (details.limits, details.windows);
+        let own = |figures: &LimitFigures| {
+            let limit = biz.limits.get(usize::from(figures.index).saturating_sub(1));
+            limit.is_some_and(|limit| limit.scope == scope)
+        };
+        record.limits.retain(own);
+        let leases = rules.leases(&states, now).into_iter().filter(|leased| leased.scope == scope);
+        record.leases = leases.map(|leased| self.lease_record(&leased)).collect();
+    }
+
+    fn lease_record(&self, leased: &LeasedState) -> LeaseRecord {
+        let (lease, used) = (leased.holding.lease, leased.holding.used);
+        let boot_ms = self.table.lease_clock().boot_ms();
+        let is_heard = lease.heard_ms > 0;
+        let is_told = leased.refuses_nothing;
+        LeaseRecord {
+            index: leased.position as u16 + 1,
+            allowance: lease.allowance,
+            used,
+            window_ms: Some(lease.window).filter(|&start_ms| start_ms > 0),
+            ends_ms: (lease.end_ms != u64::MAX).then(|| lease.end_ms.saturating_sub(boot_ms)),
+            elsewhere: (is_heard && !is_told).then_some(lease.elsewhere),
+            used_elsewhere: (is_heard && is_told)
+                .then(|| leased.holding.used_elsewhere(&leased.settings.kind))
+                .flatten(),
+            age_ms: is_heard.then(|| boot_ms.saturating_sub(lease.heard_ms)),
+            in_flight: lease.in_flight,
+            is_void: lease.incarnation != 0 && lease.incarnation != self.host(),
+        }
+    }
+
+    /// What the loss of a node with these words would cost.
+    pub(super) fn rank_of(&self, group: usize, words: &[u64], now: u64) -> Rank {
+        let needed = self
+            .table
+            .of_key_word(group, words[node::KEY])
+            .map_or(0, |(entry, scope)| entry.states_at() + entry.rules.words(scope));
+        self.table.rank(group, &mut with_room(words, needed), now)
+    }
+
+    /// The business with an id.
+    pub(super) fn biz_of(&self, id: u32) -> Option<&Biz> {
+        self.table.index_of(id).map(|index| &self.conf.map.bizs[index])
+    }
+
+    /// The meaning of a record's state words, one by one from [`NodeRecord::states_at`] on. Empty
+    /// if its limits have changed since.
+    #[doc(hidden)]
+    pub fn state_words(&self, record: &NodeRecord) -> Vec<StateWord> {
+        self.rules_of(record).map_or_else(Vec::new, |rules| rules.state_words(record.scope))
+    }
+
+    /// The fields of a record's leases. Empty if its limits have changed since.
+    #[doc(hidden)]
+    pub fn lease_fields(&self, record: &NodeRecord) -> Vec<StateField> {
+        let states = record.words.get(record.states_at..).unwrap_or(&[]);
+        self.rules_of(record)
+            .map_or_else(Vec::new, |rules| rules.lease_fields(record.scope, states))
+    }
+
+    /// The times of the uses in a record's ring, in order of arrival.
+    #[doc(hidden)]
+    pub fn ring_times(&self, record: &NodeRecord) -> Vec<u64> {
+        let states = record.words.get(record.states_at..).unwrap_or(&[]);
+        self.rules_of(record).map_or_else(Vec::new, |rules| rules.ring_times(record.scope, states))
+    }
+
+    /// The limits that give a record's words, as they are stored, their meaning. None: they were
+    /// written under others.
+    fn rules_of(&self, record: &NodeRecord) -> Option<&Rules> {
+        let entry = self.table.entry(self.table.index_of(record.biz_id)?);
+        let shape = node::shape(record.words[node::CHECK]);
+        let is_of_former = entry.rules.is_former(record.scope, shape);
+        (record.biz.is_some() && !record.outdated && !is_of_former).then_some(&entry.rules)
+    }
+}

@@ -1,0 +1,117 @@
+//! One decoded node: business, key, last use, and what each limit would answer now.
+
+use frs_conf::Scope;
+use frs_conf::key::KeyForm;
+use frs_limit::LimitFigures;
+use frs_store::Rank;
+
+/// The place of a node in its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodePlace {
+    /// File of the group.
+    pub file: u32,
+    /// Key-node of the file.
+    pub key_node: u32,
+    /// Place in the chain, from 0.
+    pub place: usize,
+}
+
+/// The lease of a limit that machines share: what this machine holds, and what it has heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaseRecord {
+    /// Index of the limit, from 1.
+    pub index: u16,
+    /// The machine may spend up to this in the window; of a token bucket, in all time. Of a limit
+    /// that refuses nothing: so many uses are told.
+    pub allowance: u64,
+    /// So many are used here.
+    pub used: u64,
+    /// When the window began, by the clock of the cluster's node, in milliseconds since the epoch.
+    /// `None` if the machine knows no window.
+    pub window_ms: Option<u64>,
+    /// Milliseconds until the lease ends, 0 if it has. `None` if it never does.
+    pub ends_ms: Option<u64>,
+    /// Uses that this machine did not have when the ledger last answered: those granted to none,
+    /// and unspent ones of other machines. `None` if it never has, and of a limit that refuses
+    /// nothing.
+    pub elsewhere: Option<u64>,
+    /// Uses of other machines when the ledger last answered, of a limit that refuses nothing.
+    pub used_elsewhere: Option<u64>,
+    /// Milliseconds since it answered. `None` if it never has.
+    pub age_ms: Option<u64>,
+    /// A message to the ledger is in flight.
+    pub in_flight: bool,
+    /// It is of an earlier boot, or of another machine's files: this machine does not spend it.
+    pub is_void: bool,
+}
+
+/// A node, decoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeRecord {
+    /// Its group.
+    pub group: String,
+    /// Its place.
+    pub place: NodePlace,
+    /// Id of its business.
+    pub biz_id: u32,
+    /// Name of its business. `None` if map.xml does not have the business in this group.
+    pub biz: Option<String>,
+    /// Whether it belongs to a key or to the whole business.
+    pub scope: Scope,
+    /// The key. `digest:` and 32 hex digits if the key itself is not stored, `*` for the whole
+    /// business.
+    pub key: String,
+    /// How the key is stored.
+    #[doc(hidden)]
+    pub form: KeyForm,
+    /// Milliseconds since the epoch.
+    pub last_use_ms: u64,
+    /// What its loss would cost now.
+    #[doc(hidden)]
+    pub rank: Rank,
+    /// The end of the current ban, in milliseconds since the epoch.
+    pub banned_until_ms: Option<u64>,
+    /// It was written under other limits, so it starts fresh at its next use.
+    pub outdated: bool,
+    /// What each limit of its scope answers now, for a count of 1.
+    pub limits: Vec<LimitFigures>,
+    /// The totals of their histories, which [`NodeRecord::history`] tells apart.
+    #[doc(hidden)]
+    pub windows: Vec<u32>,
+    /// What this machine holds of each limit of its scope that machines share.
+    pub leases: Vec<LeaseRecord>,
+    /// Its words as stored.
+    #[doc(hidden)]
+    pub words: Vec<u64>,
+    /// Index of the first state word.
+    #[doc(hidden)]
+    pub states_at: usize,
+}
+
+impl NodeRecord {
+    /// The lease of a limit.
+    pub fn lease(&self, index: u16) -> Option<&LeaseRecord> {
+        self.leases.iter().find(|lease| lease.index == index)
+    }
+
+    /// The totals of the windows before that a limit remembers, the newest first. `None` if it
+    /// keeps no history.
+    pub fn history(&self, limit: &LimitFigures) -> Option<&[u32]> {
+        limit.totals(&self.windows)
+    }
+
+    /// The largest `used` of its limits.
+    pub fn used(&self) -> u64 {
+        self.limits.iter().map(|limit| limit.figures.used).max().unwrap_or(0)
+    }
+
+    /// Whether its loss would cost nothing.
+    pub fn is_expired(&self) -> bool {
+        self.rank == Rank::Expired
+    }
+
+    /// Whether it limits its key now.
+    pub fn is_limiting(&self) -> bool {
+        self.banned_until_ms.is_some() || self.limits.iter().any(|limit| limit.limited)
+    }
+}

@@ -1,0 +1,520 @@
+//! Query and Update: biz, key, transaction, limits, verdicts.
+//!
+//! Invariant: a [`Request`] holds what a front end parsed, and [`Answers`] what it has to write.
+//! Both are reused, so the steady state allocates nothing.
+#![allow(missing_docs, reason = "for the crates above; programs see what `frs` exports")]
+
+mod call_rate;
+mod edit_record;
+mod execute;
+mod flushing;
+mod former_limits;
+mod identity;
+pub mod inspect;
+mod leases;
+mod members;
+mod moving;
+mod outcome;
+mod parked_bytes;
+mod quotas;
+mod records;
+mod request;
+mod room;
+mod table;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use frs_base::clock::{self, Millis};
+use frs_conf::{Conf, active};
+use frs_store::counter::ITEM_ERRORS;
+use frs_store::{
+    BizRow, Error, Handle, Incarnation, OwnerBell, Places, ROLE_PROGRAM, Runtime, SlotRequest,
+    Sweep, TransactionBuffers, check_boot_clock, live_dir,
+};
+
+use execute::{ItemWait, Refusals, Reports, RequestBuffers, Waits};
+use identity::Identity;
+use table::Table;
+
+/// Why an item could not be judged. It has charged nothing. The variants are in order of
+/// precedence. The store counts each by its number, which never changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.word())]
+pub enum ItemError {
+    /// `unknown-biz`: map.xml names no such business.
+    UnknownBiz = 0,
+    /// `bad-key`: the text is empty, too long, or not a key of the business's type.
+    BadKey = 1,
+    /// `bad-count`: the count is out of range.
+    BadCount = 2,
+    /// `bad-member`: a limit of the business notes members, and the item has none of 1 to 1024
+    /// bytes.
+    BadMember = 7,
+    /// `bad-rate`: rate or burst of the call are out of bounds, or no limit takes them.
+    BadRate = 6,
+    /// `store`: the group's files failed, or the configuration in force cannot be taken.
+    Store = 3,
+    /// `busy`: another process held the key's semaphore for the whole lock-timeout.
+    Busy = 4,
+    /// `full`: the group has no room for another key.
+    Full = 5,
+}
+
+impl ItemError {
+    /// All errors, in the order of their numbers.
+    #[doc(hidden)]
+    pub const ALL: [ItemError; ITEM_ERRORS] = [
+        ItemError::UnknownBiz,
+        ItemError::BadKey,
+        ItemError::BadCount,
+        ItemError::Store,
+        ItemError::Busy,
+        ItemError::Full,
+        ItemError::BadRate,
+        ItemError::BadMember,
+    ];
+
+    /// The error's word, as the server's clients read it.
+    #[inline]
+    pub const fn word(self) -> &'static str {
+        match self {
+            ItemError::UnknownBiz => "unknown-biz",
+            ItemError::BadKey => "bad-key",
+            ItemError::BadCount => "bad-count",
+            ItemError::BadMember => "bad-member",
+            ItemError::BadRate => "bad-rate",
+            ItemError::Store => "store",
+            ItemError::Busy => "busy",
+            ItemError::Full => "full",
+        }
+    }
+}
+
+pub use call_rate::{CallRate, CallRateText};
+pub use edit_record::{Clearing, LimitUse, RecordEdit, RecordError, RecordFigures, RecordName};
+pub use execute::{RefusalSample, RefusedItem, Refuser};
+pub use flushing::Flushing;
+pub use former_limits::{note_former_limits, note_limits_in_force};
+pub use leases::{LeaseKey, LeaseMoment, LeasePass, LeasedLimit};
+pub use moving::{MoveCounts, MovePass, MoveStep};
+pub use outcome::Outcome;
+pub use parked_bytes::{
+    SPARE_BYTES, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES, WAITING_WINDOW_BYTES,
+};
+pub use quotas::QUOTAS_MAX;
+pub use records::{
+    ChangedRecord, Inserted, Record, RecordPlace, SentRecords, Step, StepBounds, Whereabouts,
+};
+pub use request::{Command, Item, ItemNames, ItemOptions, Request};
+pub use room::{Chain, ChainPlace, SpillingGroup};
+pub use table::Seen;
+
+pub use frs_limit::{Details, Figures, Heard, HistorySpan, LimitFigures, List, Quota, Verdict};
+
+/// The answer on one item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Index of the biz in the map, if it is known.
+    pub biz: Option<usize>,
+    /// The verdict, or why there is none.
+    pub result: Result<Verdict, ItemError>,
+    /// Range of this item's figures in [`Answers::details`]. Empty unless the item asked for them.
+    pub details: std::ops::Range<usize>,
+    /// Position of the item's action in [`Answers::actions`], from 1. 0 means no action.
+    pub action: usize,
+}
+
+/// The answers to a request, one for each item in order.
+#[derive(Debug, Clone, Default)]
+pub struct Answers {
+    /// An atomic request was refused: nothing was charged.
+    pub refused: bool,
+    /// One for each item.
+    pub items: Vec<Answer>,
+    /// Figures of each limit, for the items that asked for detail.
+    pub details: Details,
+    /// Words of advice, for the items that carry one.
+    pub actions: Vec<Arc<str>>,
+}
+
+impl Answers {
+    /// Empties the answers for the next request, and keeps their buffers.
+    pub fn clear(&mut self) {
+        self.refused = false;
+        self.items.clear();
+        self.details.clear();
+        self.actions.clear();
+    }
+
+    /// The word of advice of an answer.
+    pub fn action(&self, answer: &Answer) -> Option<&str> {
+        self.actions.get(answer.action.checked_sub(1)?).map(|word| &**word)
+    }
+}
+
+/// A request and room for its answers.
+#[derive(Debug, Clone, Default)]
+pub struct Exchange {
+    /// The request.
+    pub request: Request,
+    /// The answers.
+    pub answers: Answers,
+    /// The client. Of the exchanges that are run together, those of one lane run in their order:
+    /// none begins behind one that waits.
+    pub lane: usize,
+    /// How far it is.
+    pub stage: Stage,
+    /// Milliseconds from now on after which an exchange that waits is late.
+    pub wait_ms: u64,
+    /// Its items that wait.
+    waits: Vec<ItemWait>,
+    /// It has waited: its answers may hold indices of several configurations.
+    has_waited: bool,
+}
+
+/// How far an exchange is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stage {
+    /// Not run, or run and answered.
+    #[default]
+    Answered,
+    /// Some of its items wait for a lease, or for a record. It is to be run again when that has
+    /// come, or when it is late; what its other items were answered stays.
+    Waiting,
+    /// Not begun: an exchange before it waits.
+    Behind,
+}
+
+/// The kind of process that attaches. Its slot holds it, for tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs)]
+pub enum Role {
+    Worker = 1,
+    Keeper = 2,
+    /// A local program that uses the library.
+    Program = 3,
+    /// The admin plane, a thread of the keeper's process.
+    Admin = 4,
+    /// The process that alone talks to the cluster.
+    Courier = 5,
+    /// The server's own frs-envoy.
+    Envoy = 6,
+}
+
+const _: () = assert!(Role::Program as u32 == ROLE_PROGRAM);
+
+/// One attachment to a data directory: the store and the configuration in force.
+///
+/// It belongs to one thread, and is dead in a forked child.
+#[derive(Debug)]
+pub struct Service {
+    handle: Handle,
+    data_dir: PathBuf,
+    conf: Arc<Conf>,
+    generation: u64,
+    failed: Option<FailedTake>,
+    table: Table,
+    scratch: RequestBuffers,
+    buffers: TransactionBuffers,
+    /// Whose leases count: this host's. None without a cluster.
+    incarnation: Option<Incarnation>,
+    /// A program, or the admin plane: its items can wait as soon as there is a cluster. A worker's
+    /// can only if it has the doorbells of its master.
+    waits_by_futex: bool,
+    waits: Waits,
+    reports: Reports,
+    refusals: Refusals,
+    /// The business of the last item that was counted.
+    last_row: BizRow,
+}
+
+/// A generation that the service could not take, and when it tried.
+#[derive(Debug, Clone, Copy)]
+struct FailedTake {
+    generation: u64,
+    at: Instant,
+}
+
+/// The pause between two attempts to take such a configuration.
+const RETRY_EVERY: Duration = Duration::from_secs(1);
+
+/// The master repairs a damaged word or a lost file of the configuration in force within half of
+/// this.
+const SETTLED: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+impl Service {
+    /// Attaches to a data directory that a running server has prepared, as the server's user. At
+    /// most `max-programs` of srv.xml programs can be attached at once.
+    ///
+    /// # Errors
+    /// There is no server's data, its files are damaged, or all places are taken.
+    pub fn attach(data_dir: &Path, role: Role) -> Result<Service, Error> {
+        let generation = settled_generation(&Runtime::open(data_dir)?, data_dir);
+        let conf = read_active(data_dir, generation)?;
+        if conf.srv.cluster.is_some() {
+            check_boot_clock()?;
+        }
+        let places = &Places::of(&conf.srv);
+        let request = SlotRequest { role: role as u32, places };
+        let mut handle = Handle::attach_at(data_dir, live_dir(&conf), request)?;
+        let lock_timeout = Duration::from_millis(conf.srv.http.lock_timeout_ms);
+        handle.take_groups(&conf.map.groups, generation, lock_timeout)?;
+        if conf.srv.data.prefault {
+            // Not for a program: the kernel charges a huge page to the control group of the process
+            // that asks.
+            while role != Role::Program && handle.ask_for_huge_pages() {}
+            handle.prefault()?;
+        }
+        let has_cluster = conf.srv.cluster.is_some();
+        let mut service = Service::over(handle, data_dir, conf, generation);
+        match role {
+            Role::Worker if has_cluster => service.handle.open_wants(OwnerBell::Event)?,
+            Role::Program | Role::Admin | Role::Envoy => {
+                service.waits_by_futex = true;
+                service.open_ring()?;
+            }
+            _ => {}
+        }
+        Ok(service)
+    }
+
+    /// The service over a handle that has taken the groups of this configuration.
+    fn over(handle: Handle, data_dir: &Path, conf: Conf, generation: u64) -> Service {
+        let Identity { keys, incarnation } = Identity::of(&handle, &conf);
+        Service {
+            table: Table::new(&conf, &handle, keys),
+            handle,
+            data_dir: data_dir.to_path_buf(),
+            conf: Arc::new(conf),
+            generation,
+            failed: None,
+            scratch: RequestBuffers::default(),
+            buffers: TransactionBuffers::default(),
+            incarnation,
+            waits_by_futex: false,
+            waits: Waits::default(),
+            reports: Reports::default(),
+            refusals: Refusals::default(),
+            last_row: BizRow::UNKNOWN,
+        }
+    }
+
+    /// The configuration in force for this handle.
+    pub fn conf(&self) -> &Arc<Conf> {
+        &self.conf
+    }
+
+    /// Its generation.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The attachment itself.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Starts a tick: all waits for semaphores in it share one lock-timeout. If there is a newer
+    /// configuration, the tick takes and acknowledges it first, and the result is true.
+    #[inline]
+    pub fn begin_tick(&mut self) -> bool {
+        let taken = self.handle.runtime().generation() != self.generation && self.take_newer();
+        self.handle.begin_tick();
+        taken
+    }
+
+    /// Sets the time of a batch: the wall clock's, and CLOCK_BOOTTIME if items may wait.
+    #[inline]
+    fn set_now(&mut self, now: Millis) {
+        self.table.set_now(now);
+        if self.table.is_shared() || self.table.has_warm_tier() {
+            self.set_times(now, clock::boot_ms());
+        }
+    }
+
+    /// The same with both clocks read.
+    fn set_times(&mut self, now: Millis, boot_ms: u64) {
+        self.table.set_now(now);
+        self.table.lease_clock().set_now(boot_ms);
+        if let Some(incarnation) = &mut self.incarnation {
+            let own = incarnation.now(self.handle.runtime());
+            self.table.lease_clock().set_incarnation(own, incarnation.is_unproven());
+        }
+    }
+
+    /// The number by which the ledger knows this host. 0 without a cluster.
+    pub fn incarnation(&mut self) -> frs_limit::lease::Incarnation {
+        let runtime = self.handle.runtime();
+        self.incarnation.as_mut().map_or(0, |incarnation| incarnation.now(runtime))
+    }
+
+    /// The salt of what [`Service::incarnation`] said last.
+    pub fn incarnation_salt(&self) -> u64 {
+        self.incarnation.as_ref().map_or(0, Incarnation::salt)
+    }
+
+    /// Takes the configuration in force. After a failure the service keeps the one that it has, and
+    /// tries again a second later.
+    #[cold]
+    fn take_newer(&mut self) -> bool {
+        let generation = self.handle.runtime().generation();
+        if generation == 0 {
+            // The server has ended cleanly: nothing new will come, and nothing may be written.
+            return false;
+        }
+        let now = clock::instant();
+        let tried =
+            |failed: FailedTake| failed.generation == generation && now - failed.at < RETRY_EVERY;
+        if self.failed.is_some_and(tried) {
+            return false;
+        }
+        if generation < self.generation {
+            // Generations never go back. The word is damaged, and the master will repair it.
+            self.failed = Some(FailedTake { generation, at: now });
+            let expected = self.generation;
+            tracing::error!(found = generation, expected, "the generation in force is damaged");
+            return false;
+        }
+        match self.take(generation) {
+            Ok(()) => true,
+            Err(error) => {
+                self.failed = Some(FailedTake { generation, at: now });
+                tracing::error!(generation, %error, "cannot take the new configuration");
+                false
+            }
+        }
+    }
+
+    fn take(&mut self, generation: u64) -> Result<(), Error> {
+        let conf = read_active(&self.data_dir, generation)?;
+        let lock_timeout = Duration::from_millis(conf.srv.http.lock_timeout_ms);
+        self.handle.take_groups(&conf.map.groups, generation, lock_timeout)?;
+        let Identity { keys, incarnation } = Identity::of(&self.handle, &conf);
+        self.table = Table::new(&conf, &self.handle, keys);
+        self.incarnation = incarnation;
+        self.conf = Arc::new(conf);
+        self.generation = generation;
+        if let Err(error) = self.open_ring() {
+            // What it holds it can spend.
+            tracing::error!(%error, "items of this process cannot wait for leases");
+        }
+        Ok(())
+    }
+
+    /// Items of a program may wait, where there is a cluster.
+    fn open_ring(&mut self) -> Result<(), Error> {
+        if !self.waits_by_futex || self.conf.srv.cluster.is_none() {
+            return Ok(());
+        }
+        self.handle.open_wants(OwnerBell::Futex)
+    }
+
+    /// Whether another generation is in force that could not be taken, so that every item answers
+    /// `store`.
+    pub fn is_behind(&self) -> bool {
+        let generation = self.handle.runtime().generation();
+        let is_refused = || self.failed.is_some_and(|failed| failed.generation == generation);
+        generation != self.generation && (generation == 0 || is_refused())
+    }
+
+    /// Whether the server has given up the runtime.mmap of this attachment, so that nothing is in
+    /// force any more. A new attachment may find another one.
+    #[inline]
+    pub fn has_ended(&self) -> bool {
+        self.handle.runtime().generation() == 0
+    }
+
+    /// Asks the kernel for huge pages under the next part of the groups in memory (16 MiB or less),
+    /// for all processes. False when all groups have been done once. In a server the keeper calls
+    /// it. Memory that gets none stays in small pages, and works as well.
+    pub fn ask_for_huge_pages(&mut self) -> bool {
+        self.handle.ask_for_huge_pages()
+    }
+
+    /// Whether the last flush failed: answers may not survive a loss of power.
+    pub fn flush_failed(&self) -> bool {
+        self.handle.runtime().flush_failed()
+    }
+
+    /// Since when no checkpoint could be made, in milliseconds. None: the last one was made, or
+    /// there are none.
+    pub fn checkpoints_failing_since(&self) -> Option<u64> {
+        self.conf.srv.data.checkpoint?;
+        self.handle.runtime().checkpoints_failing_since()
+    }
+
+    /// Names of the groups of the configuration that are not served because their files failed.
+    pub fn unserved_groups(&self) -> Vec<String> {
+        let names = self.conf.map.groups.iter().map(|group| group.name.as_str());
+        let unserved = names.filter(|name| {
+            let index = self.handle.index_of(name);
+            index.is_none_or(|index| self.handle.is_group_quarantined(index))
+        });
+        unserved.map(str::to_owned).collect()
+    }
+
+    /// Publishes to all processes whether a flush failed. For the keeper.
+    pub fn set_flush_failed(&self, failed: bool) {
+        self.handle.runtime().set_flush_failed(failed);
+    }
+
+    /// Continues a slow sweep over all nodes, and reports live nodes of keys. True when the sweep
+    /// is over. For the keeper.
+    pub fn sweep(
+        &mut self,
+        sweep: &mut Sweep,
+        mut each: impl FnMut(&Seen<'_>),
+        most: usize,
+        now: Millis,
+    ) -> bool {
+        // A sweep ranks nodes by their leases, too.
+        self.set_now(now);
+        let table = &self.table;
+        let mut live = |group: usize, words: &[u64]| {
+            if let Some(seen) = table.seen(group, words, now) {
+                each(&seen);
+            }
+        };
+        sweep.step(&self.handle, table, &mut live, most, now)
+    }
+
+    /// Recovers every slot whose owner is dead, and returns how many. For the keeper.
+    pub fn recover_dead(&mut self) -> usize {
+        self.handle.recover_dead()
+    }
+}
+
+/// The generation in force, once it equals the last one written. They differ for a moment while a
+/// generation is being published, and for up to a second if the word was damaged, until the master
+/// repairs it. The service never starts with an older generation, unless the repair takes too long.
+fn settled_generation(runtime: &Runtime, data_dir: &Path) -> u64 {
+    let begun = clock::instant();
+    loop {
+        let generation = runtime.generation();
+        // A process that cannot read the directory accepts the word as it is.
+        let is_settled = active::latest(data_dir).map_or(true, |last| last == Some(generation));
+        if generation == 0 || is_settled || clock::since(begun) >= SETTLED {
+            return generation;
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+fn read_active(data_dir: &Path, generation: u64) -> Result<Conf, Error> {
+    let failed = |message: String| Error::Configuration { path: data_dir.to_path_buf(), message };
+    #[cfg(all(test, not(miri)))]
+    if let Some(conf) = tests::simulation::conf_of(generation) {
+        return Ok(conf);
+    }
+    if generation == 0 {
+        return Err(Error::Unpublished { path: data_dir.to_path_buf() });
+    }
+    active::read(data_dir, generation).map_err(|error| failed(error.to_string()))
+}

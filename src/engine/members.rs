@@ -1,0 +1,49 @@
+//! The members that items bring along, for `distinct` limits.
+//!
+//! Invariant: whatever the item says, its limits get a member of 1 to 1024 bytes and a count that
+//! they all take, or it is answered `bad-member` or `bad-count`.
+
+use frs_conf::key::DigestKey;
+use frs_conf::{self as conf, Distinct, Policy, Tally};
+use frs_limit::Member;
+
+/// The longest member.
+pub(crate) const MAX_MEMBER_BYTES: usize = frs_conf::key::MAX_KEY_BYTES;
+
+/// How the limits of a business note members.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Members {
+    /// A limit is a sketch.
+    sketches: bool,
+    /// A limit keeps a set.
+    keeps_sets: bool,
+    /// Keys the hashes of members: all machines that may see a record hash alike.
+    key: DigestKey,
+}
+
+impl Members {
+    /// None: no limit of the business notes members.
+    pub fn of(biz: &conf::Biz, key: DigestKey) -> Option<Members> {
+        let any = |is: fn(&Tally) -> bool| {
+            biz.limits.iter().any(|limit| match &limit.policy {
+                Policy::Distinct(Distinct { tally, .. }) => is(tally),
+                _ => false,
+            })
+        };
+        let sketches = any(|tally| matches!(tally, Tally::Sketch { .. }));
+        let keeps_sets = any(|tally| matches!(tally, Tally::Exact { .. }));
+        (sketches || keeps_sets).then_some(Members { sketches, keeps_sets, key })
+    }
+
+    /// Whether the limits take this count. A sketch forgets no member, and refuses none that could
+    /// be forced; a set takes one member, or gives one back.
+    pub fn takes(&self, count: i32, forces: bool) -> bool {
+        (!self.sketches || count >= 0 && !forces) && (!self.keeps_sets || matches!(count, 1 | -1))
+    }
+
+    /// The member of a text. None: the text is no member.
+    pub fn member(&self, text: &str) -> Option<Member> {
+        let fits = (1..=MAX_MEMBER_BYTES).contains(&text.len());
+        fits.then(|| Member::of(text.as_bytes(), self.key.0))
+    }
+}

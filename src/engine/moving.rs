@@ -1,0 +1,312 @@
+//! Moves the nodes of a group that grows, key-node by key-node, by ordinary transactions.
+//!
+//! Invariant: a node is moved, or dropped because its loss costs nothing or less than any other, or
+//! it stays where it is and is counted as left. On a disk what has moved stays in the former files
+//! until a flush has written its copy (flushing.rs), and is counted as awaiting that. Each key-node
+//! is looked at under its semaphore, and in this generation nobody puts a node into the former
+//! group. So once a pass has left nothing and nothing awaits a flush, nothing is there any more,
+//! and nothing will be.
+
+use frs_base::clock::Millis;
+use frs_conf::key::{KeyField, KeyNodeId, KeyRef, Location};
+use frs_conf::{MoveMode, Scope};
+use frs_store::layout::node;
+use frs_store::{FormerPlace, Judge, Rank, Refused, Sought, Transaction, Wanted};
+
+use super::table::{Entry, Table};
+use super::{ItemError, Service};
+
+/// A pass over what a group grows out of.
+#[derive(Debug, Default)]
+pub struct MovePass {
+    /// The former group's id. 0: none yet.
+    former: u64,
+    /// The next key-node, by its number over all files.
+    at: usize,
+    /// Nodes that this pass has left where they are.
+    left: u64,
+    /// Nodes that have moved, but are still in the former files.
+    awaiting: u64,
+    /// What became of nodes, over all passes.
+    pub counts: MoveCounts,
+}
+
+/// What became of the nodes that were looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MoveCounts {
+    /// Moved.
+    pub moved: u64,
+    /// Dropped because nothing was lost with them.
+    pub expired: u64,
+    /// Dropped because they found no place, though they were in use.
+    pub dropped: u64,
+}
+
+/// How far a pass is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MoveStep {
+    /// It goes on.
+    Going,
+    /// It is over. The next step begins another.
+    Over {
+        /// Nodes that stay for now: they found no place, or their key-node was busy.
+        left: u64,
+        /// Nodes that have moved. They leave the former files once a flush has written their
+        /// copies.
+        awaiting: u64,
+    },
+    /// Processes may still work with the generation before. Nothing has moved.
+    Unsettled,
+}
+
+/// What becomes of a node.
+enum Moved {
+    Yes,
+    Expired,
+    /// It is there already, and counts there.
+    Twice,
+    Dropped,
+    /// It has no place.
+    Left,
+    /// A request was faster.
+    Gone,
+}
+
+/// A node of the former group.
+struct FormerNode {
+    words: Vec<u64>,
+    at: Location,
+}
+
+impl MovePass {
+    /// How much of the former group this pass has seen, in thousandths.
+    pub fn permille(&self, service: &Service, group: &str) -> u64 {
+        let index = service.handle.index_of(group);
+        let former = index.and_then(|index| service.handle.former_of(index));
+        former.map_or(1000, |former| {
+            let all = service.handle.groups()[former].all_key_nodes() as u64;
+            self.at as u64 * 1000 / all.max(1)
+        })
+    }
+}
+
+impl Service {
+    /// Moves about `most` nodes of a group that grows; a look at a key-node counts as one, too. For
+    /// the keeper.
+    ///
+    /// # Errors
+    /// The group does not grow, or is not served.
+    pub fn move_nodes(
+        &mut self,
+        group: &str,
+        pass: &mut MovePass,
+        most: usize,
+        now: Millis,
+    ) -> Result<MoveStep, ItemError> {
+        if !self.handle.runtime().has_settled(self.generation) {
+            return Ok(MoveStep::Unsettled);
+        }
+        // Nodes are ranked by their leases, too.
+        self.set_now(now);
+        let index = self.handle.index_of(group).ok_or(ItemError::Store)?;
+        let former = self.handle.former_of(index).ok_or(ItemError::Store)?;
+        if self.handle.is_group_quarantined(index) || self.handle.is_group_quarantined(former) {
+            return Err(ItemError::Store);
+        }
+        let (new, old) = (&self.handle.groups()[index], &self.handle.groups()[former]);
+        if pass.former != old.header().id {
+            *pass = MovePass { former: old.header().id, ..MovePass::default() };
+            if old.has_spilled() {
+                // Nobody spills from the former group any more, and where the tags of those keys
+                // lead now is not known.
+                new.fill_filters();
+            }
+        }
+        let (all, in_file) = (old.all_key_nodes(), old.geometry().key_nodes as usize);
+        let mut looked = 0;
+        while looked < most {
+            if pass.at >= all {
+                let (left, awaiting) = (pass.left, pass.awaiting);
+                (pass.at, pass.left, pass.awaiting) = (0, 0, 0);
+                return Ok(MoveStep::Over { left, awaiting });
+            }
+            let file = (pass.at / in_file) as u32;
+            let id = KeyNodeId { file, key_node: (pass.at % in_file) as u32 };
+            match self.move_key_node(former, id, pass, now) {
+                Ok(nodes) => looked += 1 + nodes,
+                Err(Refused::Busy) => {
+                    pass.left += 1;
+                    looked += 1;
+                }
+                Err(Refused::Newer) => return Ok(MoveStep::Going),
+                Err(Refused::Unavailable) => return Err(ItemError::Store),
+            }
+            pass.at += 1;
+        }
+        Ok(MoveStep::Going)
+    }
+
+    /// How many nodes it looked at.
+    fn move_key_node(
+        &mut self,
+        former: usize,
+        id: KeyNodeId,
+        pass: &mut MovePass,
+        now: Millis,
+    ) -> Result<usize, Refused> {
+        let is_in_memory = self.handle.groups()[former].is_in_memory();
+        let nodes = self.former_nodes(former, id, pass, now)?;
+        for node in &nodes {
+            match self.move_node(former, node, now)? {
+                Moved::Yes => {
+                    pass.counts.moved += 1;
+                    pass.awaiting += u64::from(!is_in_memory);
+                }
+                Moved::Twice => {
+                    pass.counts.expired += 1;
+                    pass.awaiting += u64::from(!is_in_memory);
+                }
+                Moved::Expired => pass.counts.expired += 1,
+                Moved::Dropped => pass.counts.dropped += 1,
+                Moved::Left => pass.left += 1,
+                Moved::Gone => {}
+            }
+        }
+        Ok(nodes.len())
+    }
+
+    /// The nodes of a key-node of the former group. Drops those that are expired or damaged.
+    fn former_nodes(
+        &mut self,
+        former: usize,
+        id: KeyNodeId,
+        pass: &mut MovePass,
+        now: Millis,
+    ) -> Result<Vec<FormerNode>, Refused> {
+        let at = Location { file: id.file, key_node: id.key_node, tag: 1 };
+        let wanted = Wanted { group: former, at };
+        let (table, mut found) = (&self.table, Vec::new());
+        let begun = self.handle.begin(&mut self.buffers, &[wanted], self.generation);
+        let mut transaction = begun?;
+        pass.awaiting += transaction.keep_stored(&wanted, |words, at| {
+            if table.rank(former, &mut words.to_vec(), now) == Rank::Expired {
+                pass.counts.expired += 1;
+                return false;
+            }
+            found.push(FormerNode { words: words.to_vec(), at });
+            true
+        });
+        transaction.commit(now).map_err(|_| Refused::Unavailable)?;
+        Ok(found)
+    }
+
+    fn move_node(
+        &mut self,
+        former: usize,
+        node: &FormerNode,
+        now: Millis,
+    ) -> Result<Moved, Refused> {
+        let Service { handle, buffers, table, generation, conf, .. } = self;
+        let key_word = node.words[node::KEY];
+        let there = Wanted { group: former, at: node.at };
+        let key = handle.groups()[former].key_of(&node.words).map(|key| key.words().to_vec());
+        let key = key.as_ref().and_then(|words| {
+            KeyRef::from_stored(words, node::key_bytes(key_word), node::key_form(key_word))
+        });
+        let biz = table.index_of(key_word as u32);
+        let (Some(key), Some(biz)) = (key, biz) else { return Ok(Moved::Gone) };
+        let entry = table.entry(biz);
+        if table.of_key_word(former, key_word).is_some_and(|(of, scope)| of.cannot_tell(scope)) {
+            // Until the cluster's keys are there. Its items answer `store` meanwhile.
+            return Ok(Moved::Left);
+        }
+        let mut field = KeyField::default();
+        let place = place_of(entry, table, former, key_word, key, &mut field);
+        let Some((wanted, new_key)) = place else {
+            // No request can name it.
+            return drop_node(
+                handle.begin(buffers, &[there], *generation)?,
+                entry,
+                there,
+                key,
+                now,
+            );
+        };
+        let former_place = FormerPlace { wanted: there, key };
+        let sought = Sought { wanted, key: new_key, former: Some(former_place) };
+        let mut transaction = handle.begin(buffers, &[wanted, there], *generation)?;
+        let here = transaction.node(&wanted, entry.id, &new_key);
+        if transaction.is_there(here) {
+            let old = transaction.node(&there, entry.id, &key);
+            if !transaction.is_there(old) {
+                return Ok(Moved::Gone);
+            }
+            // Two of a key: a digest whose text has come since, or it had moved and the power
+            // failed. The newer one counts.
+            transaction.leave(old);
+            transaction.commit(now).map_err(|_| Refused::Unavailable)?;
+            return Ok(Moved::Twice);
+        }
+        let index = transaction.sought(&sought, entry.id, table);
+        if !transaction.is_there(index) {
+            return Ok(Moved::Gone);
+        }
+        let rank = table.rank(former, &mut node.words.clone(), now);
+        // It takes the place of what is worth less, if an Update might.
+        let below = match rank {
+            Rank::Expired | Rank::Idle => Rank::Expired,
+            Rank::Limiting => Rank::Idle,
+            Rank::Banned => Rank::Limiting,
+            Rank::Kept => Rank::Banned,
+        };
+        let moved = if transaction.place(index, table, below.min(entry.evicts(false)), now).is_ok()
+        {
+            let last_use_ms = transaction.words(index)[node::LAST_USE];
+            transaction.touch(index, last_use_ms);
+            Moved::Yes
+        } else {
+            let is_lossy =
+                conf.map.groups[conf.map.bizs[biz].group].moving == Some(MoveMode::Lossy);
+            if !is_lossy && rank > entry.evicts(false) {
+                return Ok(Moved::Left);
+            }
+            transaction.give_up(index, rank);
+            Moved::Dropped
+        };
+        transaction.commit(now).map_err(|_| Refused::Unavailable)?;
+        Ok(moved)
+    }
+}
+
+/// Where a node of the former group belongs, and its key there.
+fn place_of<'k>(
+    entry: &Entry,
+    table: &Table,
+    former: usize,
+    key_word: u64,
+    key: KeyRef<'k>,
+    field: &'k mut KeyField,
+) -> Option<(Wanted, KeyRef<'k>)> {
+    let (_, scope) = table.of_key_word(former, key_word)?;
+    match scope {
+        Scope::Key => {
+            let key = entry.moved_key(key, field)?;
+            Some((entry.locate(&key)?, key))
+        }
+        Scope::Biz => Some((entry.whole?, KeyRef::BIZ)),
+    }
+}
+
+/// Drops a node from the former group.
+fn drop_node(
+    mut transaction: Transaction<'_>,
+    entry: &Entry,
+    wanted: Wanted,
+    key: KeyRef<'_>,
+    now: Millis,
+) -> Result<Moved, Refused> {
+    let index = transaction.node(&wanted, entry.id, &key);
+    transaction.erase(index);
+    transaction.commit(now).map_err(|_| Refused::Unavailable)?;
+    Ok(Moved::Expired)
+}

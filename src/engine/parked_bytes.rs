@@ -1,0 +1,76 @@
+//! What an exchange holds while it waits.
+//!
+//! Invariant: one that was trimmed holds at most twice what it uses, and [`SPARE_BYTES`], whatever
+//! its buffers were used for before. `frs check` counts with that.
+
+use std::sync::Arc;
+
+use frs_limit::{Details, LimitFigures};
+
+use super::execute::ItemWait;
+use super::request::Brought;
+use super::{Answer, Answers, Exchange, Item, Request};
+
+/// Bytes of an item of an exchange that waits: what it asks and what it may bring along,
+/// its waits for the records of its key and of its biz, and its answer.
+pub const WAITING_ITEM_BYTES: usize = size_of::<Item>()
+    + size_of::<Brought>()
+    + 2 * size_of::<ItemWait>()
+    + size_of::<Answer>()
+    + size_of::<Arc<str>>();
+/// Bytes of each limit in the answer.
+pub const WAITING_LIMIT_BYTES: usize = size_of::<LimitFigures>();
+/// Bytes of each window in a history in the answer.
+pub const WAITING_WINDOW_BYTES: usize = size_of::<u32>();
+/// Bytes that an exchange may hold besides.
+pub const SPARE_BYTES: usize = 2 << 10;
+
+/// Bytes of buffers: what they have room for, and what of it is used.
+#[derive(Debug, Clone, Copy, Default)]
+struct Room {
+    held: usize,
+    used: usize,
+}
+
+impl Room {
+    fn and<T>(self, buffer: &Vec<T>) -> Room {
+        let Room { held, used } = self;
+        let each = size_of::<T>();
+        Room { held: held + buffer.capacity() * each, used: used + buffer.len() * each }
+    }
+}
+
+impl Exchange {
+    fn room(&self) -> Room {
+        let Exchange { request: Request { text, items, brought, .. }, answers, waits, .. } = self;
+        let Answers { items: answered, details, actions, .. } = answers;
+        let room = Room { held: text.capacity(), used: text.len() };
+        let Details { limits, windows } = details;
+        let room = room.and(items).and(brought).and(waits).and(answered).and(actions);
+        room.and(limits).and(windows)
+    }
+
+    /// Bytes of its buffers.
+    pub fn held_bytes(&self) -> usize {
+        self.room().held
+    }
+
+    /// Gives back the room that it does not use, if that is much: a larger request may have been in
+    /// these buffers before.
+    #[cold]
+    pub fn trim(&mut self) {
+        let Room { held, used } = self.room();
+        if held <= 2 * used + SPARE_BYTES {
+            return;
+        }
+        let Exchange { request, answers, waits, .. } = self;
+        request.text.shrink_to_fit();
+        request.items.shrink_to_fit();
+        request.brought.shrink_to_fit();
+        waits.shrink_to_fit();
+        answers.items.shrink_to_fit();
+        answers.details.limits.shrink_to_fit();
+        answers.details.windows.shrink_to_fit();
+        answers.actions.shrink_to_fit();
+    }
+}

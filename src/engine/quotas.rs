@@ -1,0 +1,34 @@
+//! The quotas of the limits that have judged an item, for faces that tell clients of them.
+//!
+//! Invariant: the limit that decides is among them, if it has a quota.
+
+use frs_limit::{Quota, Spending, Terms};
+
+use super::{Answer, CallRate, Item, Request, Service};
+
+/// Quotas of one answer. A business with more limits tells those of the first ones, and that of the
+/// limit that decides.
+pub const QUOTAS_MAX: usize = 8;
+
+impl Service {
+    /// The quotas behind an answer, in the order of the limits. None: there is no verdict, or the
+    /// figures of the limit that decides tell all of it.
+    #[inline]
+    pub fn quotas(&self, request: &Request, item: &Item, answer: &Answer, quotas: &mut Vec<Quota>) {
+        quotas.clear();
+        let (Some(biz), Ok(verdict)) = (answer.biz, &answer.result) else { return };
+        let has_more = |entry: &&super::table::Entry| entry.rules(None).have_more_quotas();
+        if let (Some(entry), 1..) = (self.table.get(biz).filter(has_more), verdict.limit) {
+            let rules = entry.rules(entry.listing(request.bytes(item).key));
+            let pace = request.rate(item).and_then(CallRate::pace);
+            let terms = Terms { pace, ..Terms::of(Spending::Ask) };
+            for quota in rules.quotas(&terms) {
+                if quotas.len() < QUOTAS_MAX {
+                    quotas.push(quota);
+                } else if quota.limit == verdict.limit {
+                    quotas[QUOTAS_MAX - 1] = quota;
+                }
+            }
+        }
+    }
+}

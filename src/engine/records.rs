@@ -1,0 +1,432 @@
+//! Records of keys that the cluster keeps: what has changed here since it was sent, and what comes
+//! from there.
+//!
+//! Invariant: a record from the cluster never replaces one that is here, and counts only if its CRC
+//! covers exactly what is read, the key included. A record here is sent again until the cluster has
+//! it as it stands.
+
+use std::collections::HashMap;
+
+use frs_base::clock::Millis;
+use frs_base::hash::crc32c_words;
+use frs_conf::Scope;
+use frs_conf::key::{KeyField, KeyForm, KeyRef, MAX_KEY_WORDS};
+use frs_store::layout::{TAG_WORDS, node, tag};
+use frs_store::{Group, NodeIndex, Rank, Refused, Transaction, Wanted, group};
+
+use super::table::{Entry, Table};
+use super::{ItemError, LeaseKey, Service};
+
+/// Attempts, since the generation can change while the service takes one.
+const RETRIES: usize = 3;
+/// Copies of a node that is being written, until one is whole.
+const COPIES_MAX: usize = 100;
+/// Words before the states of a record, or before the time at which its ban began.
+const HEAD_WORDS: usize = 3;
+/// In the first word of a record: such a time follows.
+const BEGUN: u64 = node::check_word(0, node::FLAG_BEGUN);
+
+/// A key's node without what is this machine's own: its place and its key field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Shape and flags, as in a node; without a CRC.
+    pub check: u64,
+    /// The reset epoch that it was written under. The flags have its low bits alone.
+    pub epoch: u64,
+    /// Milliseconds by the clock of the machine that used it.
+    pub last_use_ms: u64,
+    /// When its ban began, at the earliest. Then the word of the ban has no lifts.
+    pub ban_begun_ms: Option<u64>,
+    /// Without the zeros at the end.
+    pub states: Vec<u64>,
+}
+
+impl Record {
+    /// Its bytes, for the cluster: CRC, shape and flags | epoch | last use | begin of the ban, if
+    /// the flags say so | states.
+    pub fn encode(&self, key: &LeaseKey) -> Vec<u8> {
+        let begun = if self.ban_begun_ms.is_some() { BEGUN } else { 0 };
+        let first = self.check | begun | u64::from(self.crc(key));
+        let head = [first, self.epoch, self.last_use_ms].into_iter().chain(self.ban_begun_ms);
+        head.chain(self.states.iter().copied()).flat_map(u64::to_le_bytes).collect()
+    }
+
+    /// The record of this key in these bytes. None: they are none of it.
+    pub fn decode(bytes: &[u8], key: &LeaseKey) -> Option<Record> {
+        let (words, []) = bytes.as_chunks::<8>() else { return None };
+        let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let (&[first, epoch, last_use_ms], mut states) = words.split_first_chunk::<HEAD_WORDS>()?;
+        let mut ban_begun_ms = None;
+        if first & BEGUN != 0 {
+            let (&begun_ms, rest) = states.split_first()?;
+            (ban_begun_ms, states) = (Some(begun_ms), rest);
+        }
+        let check = first & !0xffff_ffff & !BEGUN;
+        let record = Record { check, epoch, last_use_ms, ban_begun_ms, states: states.to_vec() };
+        (record.crc(key) == first as u32).then_some(record)
+    }
+
+    pub(super) fn of_node(words: &[u64], entry: &Entry) -> Record {
+        let (check, last_use_ms) = (words[node::CHECK], words[node::LAST_USE]);
+        let (shape, flags) = (node::shape(check), node::flags(check));
+        let mut states = words[entry.states_at()..].to_vec();
+        let has_ban = flags & node::FLAG_BAN != 0;
+        let ban_begun_ms =
+            has_ban.then(|| entry.rules.keep_ban(&mut states, last_use_ms)).flatten();
+        states.truncate(states.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1));
+        let check = node::check_word(shape, flags);
+        Record { check, epoch: entry.epoch, last_use_ms, ban_begun_ms, states }
+    }
+
+    fn crc(&self, key: &LeaseKey) -> u32 {
+        let rest = key.field.iter().chain([&self.epoch]).chain(&self.states);
+        let rest = rest.chain(&self.ban_begun_ms);
+        let rest: Vec<u64> = rest.copied().collect();
+        crc32c_words([self.check, key.key_word, self.last_use_ms], &rest)
+    }
+}
+
+/// Where the record of a key is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// It is here.
+    Here,
+    /// It is not here, and the cluster has none.
+    Nowhere,
+    /// It is not here, and the cluster may have one.
+    MaybeInCluster,
+}
+
+/// What became of a record that came from the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inserted {
+    /// It is here now.
+    Yes,
+    /// The key has a record here.
+    Present,
+    /// It was written under other limits, or before a reset: it counts nothing.
+    Void,
+    /// It has no room, until another one is spilled.
+    Crowded,
+}
+
+/// A place of a group, by its number over all files and key-nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RecordPlace {
+    /// The group's random id.
+    pub group: u64,
+    /// The number of the place.
+    pub place: usize,
+}
+
+/// A record that the cluster does not have as it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedRecord {
+    /// Its biz and key.
+    pub key: LeaseKey,
+    /// What it holds.
+    pub record: Record,
+    /// For how long it counts. None: forever.
+    pub life_ms: Option<u64>,
+    /// Where it is.
+    pub place: RecordPlace,
+}
+
+/// What the cluster has of each place: the mark of the node there. 0: nothing is known.
+#[derive(Debug, Default)]
+pub struct SentRecords(HashMap<u64, Vec<u32>>);
+
+impl SentRecords {
+    /// The cluster may not have what was sent of a place.
+    pub fn forget(&mut self, place: RecordPlace) {
+        let known = self.0.get_mut(&place.group).and_then(|sent| sent.get_mut(place.place));
+        if let Some(crc) = known {
+            *crc = 0;
+        }
+    }
+
+    /// The cluster may have lost anything.
+    pub fn forget_all(&mut self) {
+        self.0.values_mut().for_each(|sent| sent.fill(0));
+    }
+}
+
+/// A part of a group, for a step of a round.
+#[derive(Debug, Clone, Copy)]
+pub struct StepBounds {
+    /// The first key-node, by its number over all files.
+    pub from: usize,
+    /// Key-nodes to look at, at most.
+    pub most: usize,
+    /// Records to tell, at most: at least as many as a chain is long.
+    pub room: usize,
+}
+
+/// What a step of a round has found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// The group's random id.
+    pub group: u64,
+    /// Records that are to be sent.
+    pub changed: Vec<ChangedRecord>,
+    /// The next key-node. None: that was the last one.
+    pub next: Option<usize>,
+    /// Nodes that were being written all the time.
+    pub torn: usize,
+}
+
+impl Service {
+    /// Goes on with a round over a group: tells what has changed since it was sent, and notes it as
+    /// sent. None: the group is not here, or is not served.
+    pub fn changed_records(
+        &mut self,
+        group_name: &str,
+        sent: &mut SentRecords,
+        bounds: StepBounds,
+        now: Millis,
+    ) -> Option<Step> {
+        let StepBounds { from, most, room } = bounds;
+        self.table.set_now(now);
+        let at = self.handle.index_of(group_name)?;
+        let group = &self.handle.groups()[at];
+        if self.handle.is_group_quarantined(at) {
+            return None;
+        }
+        let geometry = group.geometry();
+        let (in_file, chain) = (geometry.key_nodes as usize, geometry.chain as usize);
+        let key_nodes = geometry.files as usize * in_file;
+        let known = sent.0.entry(group.header().id).or_default();
+        known.resize(key_nodes * chain, 0);
+        let to = from.saturating_add(most).min(key_nodes);
+        let next = (to < key_nodes).then_some(to);
+        let mut step = Step { group: group.header().id, next, ..Step::default() };
+        let mut words = vec![0; group.node_words()];
+        for key_node in from..to {
+            if step.changed.len() + chain > room {
+                step.next = Some(key_node);
+                break;
+            }
+            let (file, in_file) = ((key_node / in_file) as u32, (key_node % in_file) as u32);
+            let mut tags = [0; TAG_WORDS];
+            group.file(file).read(group.head(in_file) + 1, &mut tags);
+            for (place, known) in known[key_node * chain..][..chain].iter_mut().enumerate() {
+                if tag::of(tags[place / 8], place) == 0 {
+                    *known = 0;
+                    continue;
+                }
+                let first = group.node(in_file, place);
+                let is_within = |word: &usize| *word < group.node_words();
+                let load = |word| group.file(file).load(first + word);
+                if mark_of(&self.table, at, |word| Some(word).filter(is_within).map(load)) == *known
+                {
+                    continue;
+                }
+                if !copy_whole(group, file, first, &mut words) {
+                    step.torn += 1;
+                    continue;
+                }
+                *known = mark_of(&self.table, at, |word| words.get(word).copied());
+                let place =
+                    RecordPlace { group: group.header().id, place: key_node * chain + place };
+                step.changed.extend(changed(&self.table, at, &words, place, now));
+            }
+        }
+        Some(step)
+    }
+
+    /// Where the record of a key is, of a business with records in the cluster.
+    ///
+    /// # Errors
+    /// Its node cannot be had now.
+    pub fn whereabouts(&mut self, key: &LeaseKey, now: Millis) -> Result<Whereabouts, ItemError> {
+        let is_whole = is_whole(key);
+        self.on_key(key, now, |_, entry, transaction, index| {
+            let is_kept = || !is_whole && (entry.backs_up || transaction.may_be_spilled(index));
+            Ok(match transaction.is_there(index) {
+                true => Whereabouts::Here,
+                false if is_kept() => Whereabouts::MaybeInCluster,
+                false => Whereabouts::Nowhere,
+            })
+        })
+    }
+
+    /// Whether records of this business are spilled.
+    pub fn spills(&self, biz_id: u32) -> bool {
+        let biz = self.table.index_of(biz_id);
+        biz.is_some_and(|biz| self.table.entry(biz).spills)
+    }
+
+    /// Whether the cluster has a copy of each.
+    pub fn backs_up(&self, biz_id: u32) -> bool {
+        let biz = self.table.index_of(biz_id);
+        biz.is_some_and(|biz| self.table.entry(biz).backs_up)
+    }
+
+    /// Makes a record that came from the cluster this machine's, if the key has none here.
+    ///
+    /// # Errors
+    /// Its node cannot be had now.
+    pub fn insert_record(
+        &mut self,
+        key: &LeaseKey,
+        record: &Record,
+        now: Millis,
+    ) -> Result<Inserted, ItemError> {
+        self.on_key(key, now, |table, entry, transaction, index| {
+            if transaction.is_there(index) {
+                return Ok(Inserted::Present);
+            }
+            if record.epoch != entry.epoch || entry.is_outdated(record.check, Scope::Key) {
+                return Ok(Inserted::Void);
+            }
+            entry.take_states(transaction.words(index), record);
+            if transaction.place(index, table, entry.evicts(false), now).is_err() {
+                return crowded(entry);
+            }
+            // One that was spilled is to stay for a while. A last use by a clock that is ahead
+            // counts as now.
+            let last_use_ms = if entry.spills { now } else { record.last_use_ms };
+            transaction.touch(index, last_use_ms.min(now));
+            Ok(Inserted::Yes)
+        })
+    }
+
+    /// Notes that the cluster has no record of a key, by a fresh one: for an item that has asked
+    /// and does not wait for the answer, and where records are spilled. It takes no place that
+    /// another record needs.
+    ///
+    /// # Errors
+    /// Its node cannot be had now, or has no room.
+    pub fn insert_fresh_record(
+        &mut self,
+        key: &LeaseKey,
+        now: Millis,
+    ) -> Result<Inserted, ItemError> {
+        let scope = if is_whole(key) { Scope::Biz } else { Scope::Key };
+        self.on_key(key, now, |table, entry, transaction, index| {
+            if transaction.is_there(index) {
+                return Ok(Inserted::Present);
+            }
+            entry.adopt(transaction.words(index), scope);
+            if transaction.place(index, table, Rank::Expired, now).is_err() {
+                return crowded(entry);
+            }
+            transaction.touch(index, now);
+            Ok(Inserted::Yes)
+        })
+    }
+
+    /// Forgets a record: another machine has taken it over.
+    ///
+    /// # Errors
+    /// Its node cannot be had now.
+    pub fn forget_record(&mut self, key: &LeaseKey, now: Millis) -> Result<(), ItemError> {
+        self.on_key(key, now, |_, _, transaction, index| {
+            transaction.erase(index);
+            Ok(())
+        })
+    }
+
+    /// Runs `work` on the node of a key within a transaction, and commits. The node may be that of
+    /// a whole business where records are spilled, because it needs room as well.
+    pub(super) fn on_key<T>(
+        &mut self,
+        key: &LeaseKey,
+        now: Millis,
+        work: impl Fn(&Table, &Entry, &mut Transaction<'_>, NodeIndex) -> Result<T, ItemError>,
+    ) -> Result<T, ItemError> {
+        for _ in 0..RETRIES {
+            self.table.set_now(now);
+            let biz = self.table.index_of(key.biz_id()).ok_or(ItemError::UnknownBiz)?;
+            let entry = self.table.entry(biz);
+            let (stored, wanted) = node_of(entry, key)?;
+            let mut field = KeyField::default();
+            let sought = entry.sought(wanted, stored, None, &mut field);
+            let wanted: Vec<Wanted> = sought.wanted().collect();
+            let refused = match self.handle.begin(&mut self.buffers, &wanted, self.generation) {
+                Err(refused) => refused,
+                Ok(mut transaction) => {
+                    let index = transaction.sought(&sought, entry.id, &self.table);
+                    let result = work(&self.table, entry, &mut transaction, index)?;
+                    transaction.commit(now).map_err(|_| ItemError::Store)?;
+                    return Ok(result);
+                }
+            };
+            match refused {
+                Refused::Newer if self.take_newer() => {}
+                Refused::Busy => return Err(ItemError::Busy),
+                Refused::Newer | Refused::Unavailable => return Err(ItemError::Store),
+            }
+        }
+        Err(ItemError::Busy)
+    }
+}
+
+/// Where the node of a key is.
+pub(super) fn node_of<'k>(
+    entry: &Entry,
+    key: &'k LeaseKey,
+) -> Result<(KeyRef<'k>, Wanted), ItemError> {
+    let stored = key.key().filter(|key| key.form() != KeyForm::Biz || entry.spills);
+    let stored = stored.filter(|key| key.words().len() <= entry.field_words());
+    let stored = stored.ok_or(ItemError::BadKey)?;
+    entry.fetch_wait_ms.ok_or(ItemError::UnknownBiz)?;
+    let wanted = match stored.form() {
+        KeyForm::Biz => entry.whole,
+        _ => entry.locate(&stored),
+    };
+    Ok((stored, wanted.ok_or(ItemError::Store)?))
+}
+
+/// Whether it is that of a whole business.
+fn is_whole(key: &LeaseKey) -> bool {
+    node::key_form(key.key_word) == KeyForm::Biz as u8
+}
+
+fn crowded(entry: &Entry) -> Result<Inserted, ItemError> {
+    if entry.spills { Ok(Inserted::Crowded) } else { Err(ItemError::Full) }
+}
+
+/// What tells a node from one that was sent before: its CRC, until its ban is lifted. That changes
+/// its record, and nothing of the node. `read` returns a word of the node, if it is so long.
+fn mark_of(table: &Table, group: usize, read: impl Fn(usize) -> Option<u64>) -> u32 {
+    let check = read(node::CHECK).unwrap_or(0);
+    let has_ban = node::flags(check) & node::FLAG_BAN != 0;
+    let entry = || Some(table.of_key_word(group, read(node::KEY)?)?.0);
+    let is_lifted = has_ban && entry().is_some_and(|entry| entry.has_lifted(&read));
+    if is_lifted { !(check as u32) } else { check as u32 }
+}
+
+/// Copies a node without its semaphore; false: it was being written during all copies.
+pub(super) fn copy_whole(group: &Group, file: u32, first: usize, words: &mut [u64]) -> bool {
+    (0..COPIES_MAX).any(|_| {
+        group.file(file).read(first, words);
+        group::is_whole(words)
+    })
+}
+
+/// The record in a node, if the cluster is to have it.
+pub(super) fn changed(
+    table: &Table,
+    group: usize,
+    words: &[u64],
+    place: RecordPlace,
+    now: Millis,
+) -> Option<ChangedRecord> {
+    let (entry, scope) = table.of_key_word(group, words[node::KEY])?;
+    entry.fetch_wait_ms?;
+    let counts = scope == Scope::Key && !entry.is_outdated(words[node::CHECK], scope);
+    if !counts {
+        return None;
+    }
+    let life_ms = entry.left_ms(words, now);
+    if life_ms == Some(0) {
+        return None;
+    }
+    let mut field = [0; MAX_KEY_WORDS];
+    let stored = &words[node::FIELD..entry.states_at()];
+    field[..stored.len()].copy_from_slice(stored);
+    let key = LeaseKey { key_word: words[node::KEY], field };
+    key.key()?;
+    Some(ChangedRecord { key, record: Record::of_node(words, entry), life_ms, place })
+}

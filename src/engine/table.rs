@@ -1,0 +1,675 @@
+//! The businesses of a configuration, prepared: their rules, and where their keys lead.
+
+mod adopt;
+
+use std::sync::Arc;
+
+use frs_conf::key::{
+    BadKey, DigestKey, KeyField, KeyForm, KeyRef, Location, Seed, words_of_short_text,
+};
+use frs_conf::{
+    Biz, ClusterKeys, Conf, Geometry, KeyType, Mode, OnFull, OnMiss, Scope, Share, Sharing,
+};
+use frs_limit::{LeaseClock, List, Listing, Lists, Rules, Span, Spending, Worth};
+use frs_store::layout::node;
+use frs_store::refused::{KEPT_BYTES, RefusedKey};
+use frs_store::{BizRow, FormerPlace, Handle, Judge, Rank, Sought, Wanted, group};
+
+use crate::call_rate::{self, CallRate};
+use crate::members::Members;
+
+/// A live node of a key, as a sweep meets it.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// Id of its business.
+    pub biz_id: u32,
+    /// The key.
+    pub key: KeyRef<'a>,
+    /// The largest `used` of its limits.
+    pub used: u64,
+    /// Milliseconds since the epoch.
+    pub last_use_ms: u64,
+}
+
+/// All businesses, by their index in the map.
+#[derive(Debug)]
+pub(crate) struct Table {
+    entries: Vec<Entry>,
+    /// Sorted by id.
+    by_id: Vec<IdIndex>,
+    /// The time span for which the rules are prepared.
+    known: Span,
+    /// Nothing is limited.
+    pub degraded: bool,
+    /// The time of leases.
+    clock: Arc<LeaseClock>,
+    /// Some business is shared.
+    is_shared: bool,
+    /// The cluster keeps records of some business.
+    has_warm_tier: bool,
+    /// The businesses over the groups that theirs grow out of, by the same indices.
+    former: Option<Box<Table>>,
+}
+
+/// The map index of the business with an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct IdIndex {
+    id: u32,
+    index: usize,
+}
+
+/// A group for a table to be built over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FoundGroup<'a> {
+    pub index: usize,
+    pub header: &'a group::Header,
+    /// The group that it grows out of.
+    pub former: Option<FoundFormer<'a>>,
+}
+
+/// A group that another one grows out of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FoundFormer<'a> {
+    pub index: usize,
+    pub header: &'a group::Header,
+}
+
+/// One prepared business.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub id: u32,
+    pub rules: Rules,
+    pub lists: Option<Lists>,
+    pub mode: Mode,
+    /// Nodes of another epoch start fresh. They keep its low bits.
+    pub epoch: u64,
+    /// How machines share its limits.
+    pub sharing: Option<Sharing>,
+    /// How long an item waits for the record of its key that the cluster keeps. None: it keeps
+    /// none of this business.
+    pub fetch_wait_ms: Option<u64>,
+    /// The cluster keeps a copy of each.
+    pub backs_up: bool,
+    /// A record in use goes to the cluster before another one takes its place.
+    pub spills: bool,
+    on_full: OnFull,
+    /// The row that counts its items.
+    pub row: BizRow,
+    /// The longest period of a rate that its limits take from a call. None: they take none.
+    max_period_ms: Option<u64>,
+    /// How its limits note members. None: they note none.
+    pub members: Option<Members>,
+    /// The word of advice of each limit.
+    pub advice: Vec<Option<Arc<str>>>,
+    key_type: KeyType,
+    /// Index of its group in the handle. None: the group is unavailable.
+    group: Option<usize>,
+    /// The same, if the business needs a node for each key.
+    key_group: Option<usize>,
+    geometry: Geometry,
+    seed: Seed,
+    /// Keys the digests of long keys: the group's, or that of all machines of the cluster.
+    digest_key: DigestKey,
+    /// All machines name its keys alike, or need not.
+    names_keys: bool,
+    /// It is known under which key the members of its items are hashed.
+    knows_members: bool,
+    /// The longest life of a node of each scope, with any key's limits. None: forever, or it is
+    /// shared: what machines share knows no wall clock, so its states alone tell.
+    life_ms: [Option<u64>; 2],
+    /// The place of the whole biz's node, if one of its limits has that scope.
+    pub whole: Option<Wanted>,
+    /// The group that its own grows out of.
+    former: Option<FormerGroup>,
+}
+
+/// The group that a business's own grows out of. Hash kind and seeds are the same.
+#[derive(Debug, Clone, Copy)]
+struct FormerGroup {
+    index: usize,
+    geometry: Geometry,
+}
+
+/// The cluster's keys, for what they are to be used.
+#[derive(Clone, Copy)]
+struct KnownKeys {
+    /// For the names of keys, and for leases.
+    of_keys: Option<ClusterKeys>,
+    /// For the hashes of members.
+    of_members: Option<ClusterKeys>,
+}
+
+impl Table {
+    /// Prepares the businesses of `conf`. `handle` has mapped its groups. [`Table::set_now`] must
+    /// be called before the table is used.
+    /// `keys` are the cluster's; without them shared businesses are unavailable.
+    pub fn new(conf: &Conf, handle: &Handle, keys: Option<ClusterKeys>) -> Table {
+        let mut table = Table::over(conf, keys, |name| {
+            let index = handle.index_of(name)?;
+            let header = |index: usize| handle.groups()[index].header();
+            let former = handle.former_of(index);
+            let former = former.map(|index| FoundFormer { index, header: header(index) });
+            Some(FoundGroup { index, header: header(index), former })
+        });
+        let ids: Vec<u32> = table.entries.iter().map(|entry| entry.id).collect();
+        for (entry, row) in table.entries.iter_mut().zip(handle.biz_rows(&ids)) {
+            entry.row = row;
+        }
+        table
+    }
+
+    /// As [`Table::new`], over the groups that `find` returns with index and header. What is asked
+    /// of this table is not counted.
+    pub fn over<'a>(
+        conf: &Conf,
+        keys: Option<ClusterKeys>,
+        find: impl Fn(&str) -> Option<FoundGroup<'a>>,
+    ) -> Table {
+        let clock = Arc::<LeaseClock>::default();
+        let known = KnownKeys { of_keys: keys, of_members: keys };
+        let mut table = Self::with_clock(conf, known, &clock, &find);
+        if table.entries.iter().any(|entry| entry.former.is_some()) {
+            let former = Self::with_clock(conf, known, &clock, &|name| {
+                let FoundFormer { index, header } = find(name)?.former?;
+                Some(FoundGroup { index, header, former: None })
+            });
+            table.former = Some(Box::new(former));
+        }
+        table
+    }
+
+    /// As [`Table::over`], for a tool that cannot judge leases. `keys` tell it only which nodes
+    /// have members that the businesses know.
+    pub fn without_leases<'a>(
+        conf: &Conf,
+        keys: Option<ClusterKeys>,
+        find: impl Fn(&str) -> Option<FoundGroup<'a>>,
+    ) -> Table {
+        let known = KnownKeys { of_keys: None, of_members: keys };
+        Self::with_clock(conf, known, &Arc::default(), &find)
+    }
+
+    fn with_clock<'a>(
+        conf: &Conf,
+        KnownKeys { of_keys: keys, of_members }: KnownKeys,
+        clock: &Arc<LeaseClock>,
+        find: &dyn Fn(&str) -> Option<FoundGroup<'a>>,
+    ) -> Table {
+        let entries: Vec<Entry> = conf
+            .map
+            .bizs
+            .iter()
+            .map(|biz| {
+                let configured = &conf.map.groups[biz.group];
+                let found = find(&configured.name);
+                let group = found.map(|found| found.index);
+                let header = found.map(|found| found.header);
+                let geometry = header.map_or(configured.geometry, |header| header.geometry);
+                let seeds = header.map_or([0; 2], |header| header.seeds);
+                let seed = Seed(seeds);
+                // What the cluster knows is named as on all its machines.
+                let is_known = conf.map.is_known_in_cluster(biz);
+                let shared = |keys: Option<ClusterKeys>| {
+                    keys.filter(|_| is_known).map(|keys| DigestKey(keys.key_seed))
+                };
+                let alike = shared(of_members);
+                let digest_key = shared(keys).unwrap_or(seed.digest_key());
+                let rules = Rules::with_clock(biz, clock, alike);
+                let whole = group
+                    .filter(|_| rules.needs(Scope::Biz))
+                    .map(|group| Wanted { group, at: KeyRef::BIZ.locate(biz.id, &geometry, seed) });
+                let lists = Lists::new(biz, &rules);
+                let life_ms = [Scope::Key, Scope::Biz].map(|scope| {
+                    if biz.sharing.is_some() {
+                        return None;
+                    }
+                    let all = lists.iter().flat_map(Lists::limits).chain([&rules]);
+                    let lives = all.map(|rules| rules.longest_life_ms(scope));
+                    lives.reduce(|one, other| Some(one?.max(other?))).flatten()
+                });
+                Entry {
+                    id: biz.id,
+                    lists,
+                    life_ms,
+                    mode: biz.mode,
+                    epoch: biz.epoch,
+                    sharing: biz.sharing,
+                    fetch_wait_ms: keys.and_then(|_| fetch_wait_ms(conf, biz)),
+                    backs_up: configured.backup_ms.is_some() && configured.keeps(biz),
+                    spills: configured.spill && keys.is_some(),
+                    on_full: configured.on_full,
+                    row: BizRow::OTHERS,
+                    max_period_ms: call_rate::max_period_ms(biz),
+                    members: Members::of(biz, digest_key),
+                    advice: biz.limits.iter().map(|limit| limit.advice.clone()).collect(),
+                    key_type: biz.key,
+                    group,
+                    key_group: group.filter(|_| rules.needs(Scope::Key)),
+                    geometry,
+                    seed,
+                    digest_key,
+                    names_keys: !is_known || keys.is_some(),
+                    knows_members: !is_known || of_members.is_some(),
+                    whole,
+                    rules,
+                    former: found.and_then(|found| found.former).map(|former| FormerGroup {
+                        index: former.index,
+                        geometry: former.header.geometry,
+                    }),
+                }
+            })
+            .collect();
+        let id_index = |(index, entry): (usize, &Entry)| IdIndex { id: entry.id, index };
+        let mut by_id: Vec<IdIndex> = entries.iter().enumerate().map(id_index).collect();
+        by_id.sort_unstable();
+        let is_shared = conf.map.bizs.iter().any(|biz| biz.sharing.is_some());
+        let has_warm_tier = entries.iter().any(|entry| entry.fetch_wait_ms.is_some());
+        let (known, degraded) = (Span::NEVER, conf.srv.degrade);
+        let clock = Arc::clone(clock);
+        Table { entries, by_id, known, degraded, clock, is_shared, has_warm_tier, former: None }
+    }
+
+    /// Sets the time. Between two turns of any calendar window that is one comparison.
+    #[inline]
+    pub fn set_now(&mut self, now: u64) {
+        if !self.known.holds(now) {
+            self.tick(now);
+        }
+    }
+
+    /// Whether some business is shared. Then the clock of leases is to be set.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
+    /// Whether the cluster keeps records of some business. Then items may wait for them.
+    #[inline]
+    pub fn has_warm_tier(&self) -> bool {
+        self.has_warm_tier
+    }
+
+    /// The clock of leases, and of all items that wait.
+    #[inline]
+    pub fn lease_clock(&self) -> &LeaseClock {
+        &self.clock
+    }
+
+    #[cold]
+    fn tick(&mut self, now: u64) {
+        let former = self.former.iter_mut().flat_map(|former| &mut former.entries);
+        let all = self.entries.iter_mut().chain(former).map(|entry| entry.set_now(now));
+        self.known = all.fold(Span::EVER, Span::and);
+    }
+
+    /// The business at a map index.
+    #[inline]
+    pub fn entry(&self, index: usize) -> &Entry {
+        &self.entries[index]
+    }
+
+    /// Map index of the business with an id.
+    pub fn index_of(&self, id: u32) -> Option<usize> {
+        let found = self.by_id.binary_search_by_key(&id, |known| known.id).ok()?;
+        Some(self.by_id[found].index)
+    }
+
+    /// As [`Table::entry`], for an index that may belong to another configuration.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&Entry> {
+        self.entries.get(index)
+    }
+
+    /// The business of a node in a group. None: map.xml does not, or no longer, assign it to that
+    /// group.
+    pub fn of_key_word(&self, group: usize, key_word: u64) -> Option<(&Entry, Scope)> {
+        let entry = &self.entries[self.index_of(key_word as u32)?];
+        if entry.group != Some(group) {
+            return self.former.as_ref()?.of_key_word(group, key_word);
+        }
+        let whole = (key_word >> 48) as u8 == KeyForm::Biz as u8;
+        let scope = if whole { Scope::Biz } else { Scope::Key };
+        Some((entry, scope))
+    }
+
+    /// The longest life of a key's node in a group. None: forever.
+    pub fn longest_life_ms(&self, group: usize) -> Option<u64> {
+        let entries = self.entries.iter().filter(|entry| entry.key_group == Some(group));
+        let lives = entries.map(|entry| entry.life_ms[Scope::Key as usize]);
+        lives.reduce(|one, other| Some(one?.max(other?))).unwrap_or(Some(0))
+    }
+
+    /// Describes a key's node whose words were ranked. None: the node belongs to a whole business.
+    pub fn seen<'a>(&self, group: usize, words: &'a [u64], now: u64) -> Option<Seen<'a>> {
+        let (entry, scope) = self.of_key_word(group, words[node::KEY])?;
+        if scope == Scope::Biz {
+            return None;
+        }
+        let rules = entry.rules_of(words);
+        let copy;
+        let mut states = &words[entry.states_at()..];
+        if states.len() < rules.words(scope) {
+            // In a group that another one grows out of.
+            copy = with_room(states, rules.words(scope));
+            states = &copy;
+        }
+        let states = &states[..rules.words(scope)];
+        Some(Seen {
+            biz_id: entry.id,
+            key: entry.key_of(words)?,
+            used: rules.used(states, now),
+            last_use_ms: words[node::LAST_USE],
+        })
+    }
+}
+
+/// A message to the cluster and its answer, and once more. Where a record is spilled first, the
+/// same again for that one.
+fn fetch_wait_ms(conf: &Conf, biz: &Biz) -> Option<u64> {
+    let cluster = conf.srv.cluster.as_ref()?;
+    let group = conf.map.groups.get(biz.group)?;
+    match group.spill {
+        true => Some(4 * cluster.timeout_ms),
+        false => group.keeps(biz).then(|| 2 * cluster.timeout_ms),
+    }
+}
+
+impl Entry {
+    /// The key of a refused item, as sketches keep it. An item without a key of the business's type
+    /// counts for the whole business.
+    #[inline]
+    pub fn refused_key(&self, text: &[u8], field: &mut KeyField) -> RefusedKey {
+        // What was judged as a key is one: most are short texts, of which nothing is to be checked.
+        if self.key_type == KeyType::String
+            && let Some(words) = words_of_short_text(text)
+        {
+            return RefusedKey::new(self.id, KeyForm::Text as u8, text.len() as u16, &words);
+        }
+        self.longer_refused_key(text, field)
+    }
+
+    #[inline(never)]
+    fn longer_refused_key(&self, text: &[u8], field: &mut KeyField) -> RefusedKey {
+        let is_key = field.encode(self.key_type, text, KEPT_BYTES as u32, self.digest_key);
+        let key = if is_key.is_ok() { field.key() } else { KeyRef::BIZ };
+        match (key.form(), self.key_type) {
+            // A business with key="digest" wants its keys to be known nowhere.
+            (KeyForm::Digest, KeyType::String) => RefusedKey::cut(self.id, key.words(), text),
+            (form, _) => RefusedKey::new(self.id, form as u8, key.bytes(), key.words()),
+        }
+    }
+
+    fn set_now(&mut self, now: u64) -> Span {
+        let known = self.rules.set_now(now);
+        for rules in self.lists.iter_mut().flat_map(Lists::limits_mut) {
+            rules.share_now(&self.rules);
+        }
+        known
+    }
+
+    /// Stores the key that a text names.
+    #[inline]
+    pub fn encode(&self, text: &[u8], key: &mut KeyField) -> Result<(), BadKey> {
+        key.encode(self.key_type, text, self.geometry.key_bytes, self.digest_key)
+    }
+
+    /// Whether the limits take this one from a call.
+    #[cold]
+    pub fn takes_rate(&self, rate: &CallRate) -> bool {
+        self.max_period_ms.is_some_and(|max_period_ms| rate.fits(max_period_ms))
+    }
+
+    /// Whether a key may be a JSON number.
+    #[inline]
+    pub fn takes_numbers(&self) -> bool {
+        self.key_type == KeyType::Integer
+    }
+
+    /// The list entry for a key as sent, if the lists name it.
+    #[inline]
+    pub fn listing(&self, text: &[u8]) -> Option<usize> {
+        self.lists.as_ref()?.find(self.key_type, text)
+    }
+
+    /// The decision of a listing, if it decides.
+    #[inline]
+    pub fn decided(&self, listing: Option<usize>) -> Option<List> {
+        match self.lists.as_ref()?.listing(listing?) {
+            Listing::Decided(list) => Some(list),
+            Listing::Limits(_) => None,
+        }
+    }
+
+    /// The limits for a listing, or for a key that is not listed.
+    #[inline]
+    pub fn rules(&self, listing: Option<usize>) -> &Rules {
+        match (listing, &self.lists) {
+            (Some(index), Some(lists)) => lists.rules(index).unwrap_or(&self.rules),
+            _ => &self.rules,
+        }
+    }
+
+    /// The limits for the key of a stored node.
+    fn rules_of(&self, words: &[u64]) -> &Rules {
+        if self.lists.is_none() {
+            return &self.rules;
+        }
+        self.key_of(words).map_or(&self.rules, |key| self.rules_of_key(&key))
+    }
+
+    /// The limits for a key as it is stored.
+    pub fn rules_of_key(&self, key: &KeyRef<'_>) -> &Rules {
+        self.rules(self.lists.as_ref().and_then(|lists| lists.find_stored(key)))
+    }
+
+    /// What may be evicted for a node of it, at most. Where records are spilled nothing in use is:
+    /// the courier makes room. Only where the cluster cannot be reached what refuses nothing is.
+    pub fn evicts(&self, is_cut_off: bool) -> Rank {
+        match self.on_full {
+            OnFull::Refuse => Rank::Expired,
+            OnFull::Evict if self.spills && is_cut_off => Rank::Idle,
+            OnFull::Evict if self.spills => Rank::Expired,
+            OnFull::Evict => Rank::Banned,
+        }
+    }
+
+    /// Whether every use asks the ledger. None does where nothing is refused.
+    #[inline]
+    pub fn is_exact(&self) -> bool {
+        self.sharing.is_some_and(|sharing| sharing.share == Share::Exact)
+            && self.rules.need_leases()
+    }
+
+    /// What an item may spend that has waited in vain.
+    #[cold]
+    pub fn spending_when_late(&self) -> Spending {
+        match self.sharing.map(|sharing| sharing.on_miss) {
+            Some(OnMiss::Admit) => Spending::Admit,
+            _ => Spending::Parked,
+        }
+    }
+
+    /// Words of its key fields.
+    pub fn field_words(&self) -> usize {
+        self.geometry.key_bytes as usize / 8
+    }
+
+    /// The key of a stored node.
+    fn key_of<'a>(&self, words: &'a [u64]) -> Option<KeyRef<'a>> {
+        let (key_word, field) = (words[node::KEY], &words[node::FIELD..self.states_at()]);
+        KeyRef::from_stored(field, (key_word >> 32) as u16, (key_word >> 48) as u8)
+    }
+
+    /// Whether the business's group is available, and its keys can be named.
+    #[inline]
+    pub fn is_available(&self) -> bool {
+        self.group.is_some() & self.names_keys
+    }
+
+    /// Whether its keys can be named.
+    pub fn names_keys(&self) -> bool {
+        self.names_keys
+    }
+
+    /// The place of the key's node, if the business needs one.
+    #[inline(always)]
+    pub fn locate(&self, key: &KeyRef<'_>) -> Option<Wanted> {
+        Some(Wanted { group: self.key_group?, at: self.place_of(key) })
+    }
+
+    /// The place of the node of this key, in the group that the entry was built over.
+    #[inline(always)]
+    pub fn place_of(&self, key: &KeyRef<'_>) -> Location {
+        key.locate(self.id, &self.geometry, self.seed)
+    }
+
+    /// Whether its group grows: then some nodes are still where they were.
+    #[inline]
+    pub fn is_moving(&self) -> bool {
+        self.former.is_some()
+    }
+
+    /// The node of a key that is stored like this, or of the whole business. `text` is the key as
+    /// it was sent, if that is known; `field` is for the key as the former group stores it.
+    pub fn sought<'k>(
+        &self,
+        wanted: Wanted,
+        key: KeyRef<'k>,
+        text: Option<&[u8]>,
+        field: &'k mut KeyField,
+    ) -> Sought<'k> {
+        let former = self.former.map(|former| {
+            let key = self.former_key(&former, key, text, field);
+            let at = key.locate(self.id, &former.geometry, self.seed);
+            FormerPlace { wanted: Wanted { group: former.index, at }, key }
+        });
+        Sought { wanted, key, former }
+    }
+
+    /// A key as the former group stores it. A text that is longer than one of the two key fields is
+    /// a digest there. Of a digest whose text is not known, only a digest is known.
+    fn former_key<'k>(
+        &self,
+        former: &FormerGroup,
+        key: KeyRef<'k>,
+        text: Option<&[u8]>,
+        field: &'k mut KeyField,
+    ) -> KeyRef<'k> {
+        let key_bytes = former.geometry.key_bytes;
+        let is_text = matches!(key.form(), KeyForm::Text | KeyForm::Digest);
+        if key_bytes == self.geometry.key_bytes || self.key_type != KeyType::String || !is_text {
+            return key;
+        }
+        let stored = (key.form() == KeyForm::Text).then(|| key.to_string());
+        let text = text.or_else(|| stored.as_ref().map(String::as_bytes));
+        let encoded =
+            text.map(|text| field.encode(KeyType::String, text, key_bytes, self.digest_key));
+        if encoded.is_some_and(|encoded| encoded.is_ok()) { field.key() } else { key }
+    }
+
+    /// A key that the former group stores like this, as this one stores it. None: no request can
+    /// name it.
+    pub fn moved_key<'k>(&self, key: KeyRef<'k>, field: &'k mut KeyField) -> Option<KeyRef<'k>> {
+        match (key.form(), self.key_type) {
+            (KeyForm::Text, KeyType::String)
+                if usize::from(key.bytes()) <= self.geometry.key_bytes as usize =>
+            {
+                Some(key)
+            }
+            (KeyForm::Text, KeyType::String | KeyType::Digest) => {
+                // A digest under another key than that of all machines would be found by nobody.
+                let text = Some(key.to_string()).filter(|_| self.names_keys)?;
+                self.encode(text.as_bytes(), field).ok()?;
+                Some(field.key())
+            }
+            (KeyForm::Digest, KeyType::String | KeyType::Digest)
+            | (KeyForm::Integer, KeyType::Integer)
+            | (KeyForm::V4 | KeyForm::V6, KeyType::Ip { .. })
+            | (KeyForm::Biz, _) => Some(key),
+            _ => None,
+        }
+    }
+
+    /// The index of a node's first state word.
+    #[inline]
+    pub fn states_at(&self) -> usize {
+        node::FIELD + self.geometry.key_bytes as usize / 8
+    }
+
+    /// For how long from now on a key's node counts. None: forever, or it is shared: what machines
+    /// share knows no wall clock.
+    pub fn left_ms(&self, words: &[u64], now: u64) -> Option<u64> {
+        if self.sharing.is_some() {
+            return None;
+        }
+        let states = &words[self.states_at()..];
+        self.rules_of(words).left_ms(states, words[node::LAST_USE], now)
+    }
+}
+
+/// A copy of a node, with room for the states of the configuration: the files may have another
+/// geometry.
+pub(crate) fn with_room(words: &[u64], needed: usize) -> Vec<u64> {
+    let mut copy = words.to_vec();
+    copy.resize(words.len().max(needed), 0);
+    copy
+}
+
+impl Judge for Table {
+    fn is_expired(&self, group: usize, key_word: u64, last_use: u64, now: u64) -> bool {
+        match self.of_key_word(group, key_word) {
+            None => true,
+            Some((entry, scope)) => {
+                let life_ms = entry.life_ms[scope as usize];
+                life_ms.is_some_and(|life_ms| last_use.saturating_add(life_ms) < now)
+            }
+        }
+    }
+
+    fn rank(&self, group: usize, words: &mut [u64], now: u64) -> Rank {
+        let Some((entry, scope)) = self.of_key_word(group, words[node::KEY]) else {
+            return Rank::Expired;
+        };
+        if !entry.names_keys {
+            // Its leases cannot be judged now.
+            return Rank::Kept;
+        }
+        if entry.is_outdated(words[node::CHECK], scope) {
+            // Its states would start fresh at the next use.
+            return Rank::Expired;
+        }
+        let mut copy;
+        let mut words = words;
+        let needed = entry.states_at() + entry.rules.words(scope);
+        if words.len() < needed {
+            // In a group that another one grows out of.
+            copy = with_room(words, needed);
+            words = &mut copy;
+        }
+        entry.adopt(words, scope);
+        let rules = entry.rules_of(words);
+        let states = &mut words[entry.states_at()..][..rules.words(scope)];
+        match rules.worth(scope, states, now) {
+            // What the cluster has of the key may be older, and is in use for as long.
+            Worth::Expired if entry.spills && scope == Scope::Key => Rank::Idle,
+            Worth::Expired => Rank::Expired,
+            Worth::Idle => Rank::Idle,
+            Worth::Limiting => Rank::Limiting,
+            Worth::Banned => Rank::Banned,
+            Worth::Kept => Rank::Kept,
+        }
+    }
+
+    fn convert(&self, group: usize, old: &[u64], words: &mut [u64]) {
+        let Some((entry, scope)) = self.of_key_word(group, old[node::KEY]) else { return };
+        let states = entry.rules.words(scope);
+        let mut old = with_room(old, entry.states_at() + states);
+        entry.adopt(&mut old, scope);
+        words[node::CHECK] = old[node::CHECK];
+        words[node::LAST_USE] = old[node::LAST_USE];
+        // The key field is zero beyond the key, and the new one may be longer or shorter.
+        let Some(new) = self.index_of(words[node::KEY] as u32) else { return };
+        let at = self.entries[new].states_at();
+        words[at..][..states].copy_from_slice(&old[entry.states_at()..][..states]);
+    }
+}

@@ -1,0 +1,79 @@
+//! Nodes that were written under other limits than those of their business now.
+//!
+//! Invariant: what a node holds is kept, converted or void. Where that cannot be told, nothing is
+//! changed.
+
+use frs_conf::Scope;
+use frs_limit::Written;
+use frs_store::layout::node;
+
+use super::{Entry, with_room};
+use crate::Record;
+
+impl Entry {
+    /// Puts the states of a record that the cluster has kept into a new node of a key. It may have
+    /// been written where nodes are longer, or under other limits.
+    pub fn take_states(&self, words: &mut [u64], record: &Record) {
+        let (at, needed) = (self.states_at(), self.rules.words(Scope::Key));
+        let mut whole = with_room(words, at + record.states.len());
+        whole[at..][..record.states.len()].copy_from_slice(&record.states);
+        whole[node::CHECK] = record.check;
+        if let Some(begun_ms) = record.ban_begun_ms {
+            self.rules.take_ban(&mut whole[at..], begun_ms);
+        }
+        self.adopt(&mut whole, Scope::Key);
+        words[node::CHECK] = whole[node::CHECK];
+        words[at..][..needed].copy_from_slice(&whole[at..][..needed]);
+    }
+
+    /// Whether the ban of a key's node, which has a word for one, was lifted. `read` returns a word
+    /// of the node, if it is so long. Where none was ever lifted nothing is read.
+    pub fn has_lifted(&self, read: impl Fn(usize) -> Option<u64>) -> bool {
+        let ban = || read(self.states_at() + self.rules.ban_at());
+        self.rules.has_lifts() && ban().is_some_and(|word| self.rules.is_lifted(word))
+    }
+
+    /// Whether a node with this word was written under other limits or before a reset. Its states
+    /// are then void.
+    #[inline]
+    pub fn is_outdated(&self, check: u64, scope: Scope) -> bool {
+        let is_of_shape = self.rules.adopts(scope, node::shape(check)) || self.cannot_tell(scope);
+        !is_of_shape || node::epoch(check) != self.epoch as u8
+    }
+
+    /// The shape of its nodes says under which key of the cluster their members were hashed, and
+    /// that is not known here. So their words stay as they are.
+    #[inline]
+    pub fn cannot_tell(&self, scope: Scope) -> bool {
+        !self.knows_members && self.rules.has_members(scope)
+    }
+
+    /// Whether the words of a node, as they are, are what its limits would write, if it has their
+    /// shape.
+    #[inline(always)]
+    pub fn is_as_written(&self, words: &[u64], scope: Scope) -> bool {
+        let had_ban = node::flags(words[node::CHECK]) & node::FLAG_BAN != 0;
+        self.rules.is_adopted(scope, had_ban, &words[self.states_at()..])
+    }
+
+    /// Converts a working copy to this configuration: another shape or epoch starts fresh, a word
+    /// for the ban is added or removed, histories and a ring are lengthened or shortened.
+    #[inline(always)]
+    pub fn adopt(&self, words: &mut [u64], scope: Scope) {
+        let (shape, check) = (self.rules.shape(scope), words[node::CHECK]);
+        let is_of_shape = node::shape(check) == shape && node::epoch(check) == self.epoch as u8;
+        if is_of_shape && self.is_as_written(words, scope) || self.cannot_tell(scope) {
+            return;
+        }
+        let states = &mut words[self.states_at()..];
+        if self.is_outdated(check, scope) {
+            states.fill(0);
+        } else {
+            let had_ban = node::flags(check) & node::FLAG_BAN != 0;
+            let written = Written { shape: node::shape(check), has_ban: had_ban };
+            self.rules.adopt(scope, written, states);
+        }
+        let flags = if scope == Scope::Key && self.rules.has_ban() { node::FLAG_BAN } else { 0 };
+        words[node::CHECK] = node::check_word(shape, flags | u16::from(self.epoch as u8));
+    }
+}

@@ -1,0 +1,163 @@
+//! A group that moves to another geometry: the steps of the master, one in a turn of the loop. Like
+//! the server's, it prepares the next files, publishes the move, and hears from a keeper that all
+//! nodes have moved. Then it publishes the end, waits until that has settled, and forgets the
+//! former files; or it takes the end back.
+//!
+//! Invariant: what it forgets is empty, whatever else was published meanwhile.
+
+use std::cell::{Cell, RefCell};
+
+use frs_store::Runtime;
+
+use super::player::Player;
+use super::{GROUPS, Stage};
+use crate::{ItemError, MovePass, MoveStep, Service};
+
+/// The groups of a configuration.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Form {
+    /// The index of each group's geometry.
+    pub geometries: [usize; GROUPS.len()],
+    /// The group that moves to its geometry.
+    pub moving: Option<usize>,
+}
+
+/// What the master and the keepers know of moves.
+#[derive(Debug, Default)]
+pub(super) struct Moves {
+    /// The form of each generation from a first one on, oldest first.
+    forms: RefCell<Vec<(u64, Form)>>,
+    /// What a keeper has said: in this generation, all nodes of this group had moved.
+    moved: Cell<Option<(u64, usize)>>,
+}
+
+impl Moves {
+    pub fn clear(&self) {
+        self.forms.take();
+        self.moved.take();
+    }
+
+    /// The form that a generation has.
+    pub fn form_of(&self, generation: u64) -> Form {
+        let forms = self.forms.borrow();
+        let last = forms.iter().rev().find(|(first, _)| *first <= generation);
+        last.map_or(Form::default(), |(_, form)| *form)
+    }
+
+    fn publish(&self, runtime: &Runtime, form: Form) -> u64 {
+        let generation = runtime.generation() + 1;
+        self.forms.borrow_mut().push((generation, form));
+        runtime.publish(generation);
+        generation
+    }
+}
+
+/// How far the master is.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Rests,
+    /// The next files are made and registered.
+    Prepared(usize),
+    /// A generation names both.
+    Moves(usize),
+    /// From `generation` on, none names the former. For some more turns it waits for processes.
+    Ends {
+        group: usize,
+        generation: u64,
+        turns: u64,
+    },
+    /// The former files are forgotten.
+    Forgets(usize),
+}
+
+/// The master.
+#[derive(Debug)]
+pub(super) struct Growth {
+    step: Step,
+    /// One turn of so many begins a move.
+    rarity: u64,
+    /// What is stored may be scribbled over.
+    scribbles: bool,
+    /// Moves that have ended.
+    pub ended: u64,
+    /// Ends that were taken back.
+    pub taken_back: u64,
+}
+
+impl Growth {
+    pub fn new(player: &mut Player, scribbles: bool) -> Growth {
+        let rarity = [5, 50, 500, 5000][player.draw(0, 4) as usize];
+        Growth { step: Step::Rests, rarity, scribbles, ended: 0, taken_back: 0 }
+    }
+
+    /// Whether no group moves.
+    pub fn rests(&self) -> bool {
+        matches!(self.step, Step::Rests)
+    }
+
+    /// Does the next step, if its time has come. What a keeper has said is heard once.
+    pub fn turn(&mut self, stage: &Stage, runtime: &Runtime, player: &mut Player) {
+        let moves = &stage.moves;
+        let form = moves.form_of(runtime.generation());
+        let moved = moves.moved.take();
+        self.step = match self.step {
+            Step::Rests if player.one_in(self.rarity) => {
+                let group = player.draw(0, GROUPS.len() as u64) as usize;
+                let geometry = stage.geometry(group, 1 - form.geometries[group]);
+                stage.shared.begin_move(GROUPS[group].name, geometry, runtime);
+                Step::Prepared(group)
+            }
+            Step::Prepared(group) => {
+                let mut form = Form { moving: Some(group), ..form };
+                form.geometries[group] = 1 - form.geometries[group];
+                moves.publish(runtime, form);
+                Step::Moves(group)
+            }
+            Step::Moves(group) if moved == Some((runtime.generation(), group)) => {
+                let generation = moves.publish(runtime, Form { moving: None, ..form });
+                Step::Ends { group, generation, turns: player.draw(0, 300) }
+            }
+            Step::Ends { group, generation, .. } if runtime.has_settled(generation) => {
+                let next = runtime.named_groups(GROUPS[group].name)[0];
+                let former = next.former.expect("it moved");
+                if !self.scribbles {
+                    assert_eq!(stage.shared.nodes_of(former, runtime), 0, "nodes are lost");
+                }
+                runtime.forget_group(former);
+                Step::Forgets(group)
+            }
+            Step::Ends { group, turns: 0, .. } => {
+                moves.publish(runtime, Form { moving: Some(group), ..form });
+                self.taken_back += 1;
+                Step::Moves(group)
+            }
+            Step::Ends { group, generation, turns } => {
+                Step::Ends { group, generation, turns: turns - 1 }
+            }
+            Step::Forgets(group) => {
+                let id = runtime.id_of_group(GROUPS[group].name).expect("registered");
+                runtime.forget_former(id);
+                self.ended += 1;
+                Step::Rests
+            }
+            step => step,
+        };
+    }
+}
+
+/// The keeper's part: moves some nodes of the group that moves. None if there is none.
+pub(super) fn move_some(
+    service: &mut Service,
+    stage: &Stage,
+    pass: &mut MovePass,
+    most: usize,
+) -> Option<Result<MoveStep, ItemError>> {
+    service.begin_tick();
+    let generation = service.generation();
+    let group = stage.moves.form_of(generation).moving?;
+    let step = service.move_nodes(GROUPS[group].name, pass, most, super::player::now());
+    if step == Ok(MoveStep::Over { left: 0, awaiting: 0 }) {
+        stage.moves.moved.set(Some((generation, group)));
+    }
+    Some(step)
+}

@@ -1,0 +1,687 @@
+//! A limit that machines share: its policy spends what a ledger has granted this host. One that
+//! refuses nothing spends at once, and its ledger is told.
+//!
+//! Invariant: in mode [`Spending::New`] and [`Spending::Parked`] a limit that refuses admits
+//! nothing beyond the allowance of a live lease of this host's incarnation. All times are
+//! milliseconds of CLOCK_BOOTTIME, which [`LeaseClock`] tells: no wall clock takes part.
+//!
+//! The state is a [`Holding`], as lease/words.rs has it. That of a sliding limit reaches on to the
+//! end of the ring, which is its log.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use frs_conf::{self as conf, LEASED_WORDS, MAX_SHARED, Share, Sharing, Turns};
+
+use super::calendar_windows::window_at;
+use super::ring::{self, Ring};
+use super::{Demand, Figures, Heard, Terms};
+use crate::lease::{
+    Asking, HOLDING_WORDS, Holding, HoldingWords, Incarnation, Kind, Lease, Settings, TOLD_MAX,
+};
+
+const _: () = assert!(HOLDING_WORDS == LEASED_WORDS);
+const _: () = assert!(TOLD_MAX == MAX_SHARED);
+
+mod alone;
+mod fields;
+mod log;
+mod told;
+
+pub(super) use fields::LeaseField;
+
+/// What an item may spend of leases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Spending {
+    /// What is not held for those that wait: the item has just come. Nothing where every use asks.
+    #[default]
+    New,
+    /// Whatever is unspent: it has waited.
+    Parked,
+    /// That, and what the host allows itself while it cannot reach the cluster.
+    CutOff,
+    /// Anything that the ledger has not refused: it has waited in vain, and its biz admits it then.
+    Admit,
+    /// It asks whether all machines together would admit it, as last heard.
+    Ask,
+}
+
+/// In place of an incarnation, while it is not known whether the host's directory is the newest of
+/// its copies: no lease may be spent.
+const UNPROVEN: Incarnation = Incarnation::MAX;
+
+/// The time and the incarnation of the host, for all leased limits of a table.
+#[derive(Debug, Default)]
+pub struct LeaseClock {
+    boot_ms: AtomicU64,
+    incarnation: AtomicU64,
+    /// The same, while its leases are unproven, too.
+    own: AtomicU64,
+    has_news: AtomicBool,
+}
+
+impl LeaseClock {
+    /// Sets the time.
+    #[inline]
+    pub fn set_now(&self, boot_ms: u64) {
+        // Relaxed: one thread sets it and reads it.
+        self.boot_ms.store(boot_ms, Ordering::Relaxed);
+    }
+
+    /// Sets whose leases count, and whether they are unproven; 0: those of any, for tools.
+    pub fn set_incarnation(&self, own: Incarnation, is_unproven: bool) {
+        let incarnation = if is_unproven { UNPROVEN } else { own };
+        self.incarnation.store(incarnation, Ordering::Relaxed);
+        self.own.store(own, Ordering::Relaxed);
+    }
+
+    /// Milliseconds of CLOCK_BOOTTIME.
+    #[inline]
+    pub fn boot_ms(&self) -> u64 {
+        self.boot_ms.load(Ordering::Relaxed)
+    }
+
+    /// Whose leases may be spent.
+    #[inline]
+    fn incarnation(&self) -> Incarnation {
+        self.incarnation.load(Ordering::Relaxed)
+    }
+
+    /// Whose leases are not void.
+    #[inline]
+    fn own(&self) -> Incarnation {
+        self.own.load(Ordering::Relaxed)
+    }
+
+    /// Whether the ledger is to hear at once of an item since this was last taken: it has used
+    /// something without a lease, which no message on its way will tell, or has given back what
+    /// others may wait for.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.has_news.load(Ordering::Relaxed)
+    }
+
+    /// The same; from now on none has.
+    pub fn take_news(&self) -> bool {
+        self.has_news.swap(false, Ordering::Relaxed)
+    }
+}
+
+/// What a lone limit says of an item that passes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Passed {
+    /// Its figures.
+    pub figures: Figures,
+    /// The length of its window.
+    pub window_ms: Option<u64>,
+    /// When the ledger was last heard.
+    pub heard: Heard,
+}
+
+/// Uses to charge.
+#[derive(Debug, Clone, Copy)]
+struct Charge {
+    /// Negative: given back.
+    count: i32,
+    spending: Spending,
+}
+
+/// What a shared limit does with a use that is too much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// It refuses it.
+    Refuses,
+    /// It says so.
+    Advises,
+    /// None is.
+    Counts,
+}
+
+/// A shared limit, prepared.
+#[derive(Debug, Clone)]
+pub(super) struct Leased {
+    /// What its ledger is told of it.
+    settings: Settings,
+    role: Role,
+    /// The maximum that answers show, if it refuses nothing; 0: none.
+    pub(super) shown_max: u64,
+    /// A new item spends what is leased.
+    spends_new: bool,
+    sharing: Sharing,
+    clock: Arc<LeaseClock>,
+    /// The log of a sliding limit.
+    ring: Option<Ring>,
+    /// It tells its ledger what is given back beyond what the host has used. Of several limits with
+    /// one log only one does: the others follow the log.
+    tells_back: bool,
+    /// The windows of a calendar.
+    turns: Option<Turns>,
+    window_ms: Option<u64>,
+}
+
+impl Leased {
+    /// Prepares a limit, which may advise instead of refusing. `ring` is that of its scope.
+    pub fn new(
+        policy: &conf::Policy,
+        advises: bool,
+        sharing: Sharing,
+        ring: Option<Ring>,
+        clock: &Arc<LeaseClock>,
+    ) -> Leased {
+        let mut turns = None;
+        let kind = match policy {
+            conf::Policy::Interval(limit) => Kind::Interval { interval_ms: limit.interval_ms },
+            conf::Policy::Calendar(limit) => {
+                turns = Some(limit.turns.clone());
+                Kind::Calendar { start_ms: 0, end_ms: 0, next_end_ms: 0 }
+            }
+            conf::Policy::Sliding(limit) => Kind::Sliding { interval_ms: limit.interval_ms },
+            conf::Policy::SlidingCounter(limit) => {
+                Kind::SlidingCounter { interval_ms: limit.interval_ms }
+            }
+            conf::Policy::Token(limit) => Kind::Token { rate: limit.rate, period_ms: limit.per_ms },
+            conf::Policy::Total(_) => Kind::Total,
+            conf::Policy::Gcra(_) => {
+                debug_assert!(false, "a shared gcra is a fault of map.xml");
+                Kind::Total
+            }
+            conf::Policy::Distinct(_) => {
+                debug_assert!(false, "a shared distinct is a fault of map.xml");
+                Kind::Total
+            }
+            conf::Policy::Count(limit) => match &limit.turns {
+                None => Kind::Total,
+                Some(of_count) => {
+                    turns = Some(of_count.clone());
+                    Kind::Calendar { start_ms: 0, end_ms: 0, next_end_ms: 0 }
+                }
+            },
+        };
+        let max = policy.max();
+        let role = match max {
+            None => Role::Counts,
+            Some(_) if advises => Role::Advises,
+            Some(_) => Role::Refuses,
+        };
+        let told_max = match max {
+            // The ledger fills a bucket up to its burst.
+            Some(max) if role == Role::Refuses || matches!(kind, Kind::Token { .. }) => max,
+            _ => TOLD_MAX,
+        };
+        let mut limit = Leased {
+            settings: Settings { kind, max: told_max, hosts: sharing.hosts.into() },
+            role,
+            shown_max: max.unwrap_or(0),
+            spends_new: role == Role::Refuses && sharing.share == Share::Cluster,
+            sharing,
+            clock: Arc::clone(clock),
+            ring: ring.filter(|_| matches!(kind, Kind::Sliding { .. })),
+            tells_back: true,
+            turns,
+            window_ms: None,
+        };
+        limit.window_ms = limit.length_ms().filter(|_| !limit.only_counts());
+        limit
+    }
+
+    /// The same limit with another maximum.
+    pub fn with_policy(&self, policy: &conf::Policy) -> Leased {
+        let advises = self.role == Role::Advises;
+        let with = Leased::new(policy, advises, self.sharing, self.ring, &self.clock);
+        Leased { tells_back: self.tells_back, ..with }
+    }
+
+    /// Whether its uses are only told to the ledger: it needs no lease.
+    pub fn refuses_nothing(&self) -> bool {
+        self.role != Role::Refuses
+    }
+
+    /// Whether it has no maximum.
+    pub fn only_counts(&self) -> bool {
+        self.role == Role::Counts
+    }
+
+    /// Its settings, with the calendar windows of a time of the ledger's.
+    pub fn settings_at(&self, ledger_now_ms: u64) -> Settings {
+        let Some(turns) = &self.turns else { return self.settings };
+        let this = window_at(turns, ledger_now_ms);
+        let next = window_at(turns, this.until);
+        let kind =
+            Kind::Calendar { start_ms: this.from, end_ms: this.until, next_end_ms: next.until };
+        Settings { kind, ..self.settings }
+    }
+
+    /// What the host holds. Of a share that the log has no room for, as after a reload with a
+    /// smaller max, the rest is not spent: the log would forget uses before they are over.
+    #[inline]
+    pub fn holding(&self, state: &[u64]) -> Holding {
+        let mut holding = Holding::decode(words_of(state));
+        holding.lease.is_unproven = self.clock.incarnation() == UNPROVEN;
+        if let Some(ring) = self.ring {
+            holding.lease.allowance = holding.lease.allowance.min(ring.uses.into());
+            holding.used = self.logged(state);
+        }
+        holding
+    }
+
+    /// Stores what the host holds. Uses that a log does not hold yet are of now.
+    pub fn store(&self, state: &mut [u64], holding: &Holding) {
+        self.store_words(state, holding);
+        if let Some(ring) = self.ring {
+            let more = holding.used.saturating_sub(self.logged(state)).min(i32::MAX as u64);
+            ring::charge(ring, self.log_mut(state), self.clock.boot_ms(), more as i32);
+        }
+    }
+
+    /// Stores all but the log.
+    fn store_words(&self, state: &mut [u64], holding: &Holding) {
+        let used = if self.ring.is_some() { 0 } else { holding.used };
+        *words_of_mut(state) = Holding { used, ..*holding }.encode();
+    }
+
+    /// Voids what another incarnation has left.
+    #[inline]
+    pub fn roll(&self, state: &mut [u64]) {
+        let (own, stored) = (self.clock.own(), Holding::incarnation_in(words_of(state)));
+        if stored != own && stored != 0 && own != 0 {
+            self.void(state, own);
+        }
+    }
+
+    #[cold]
+    fn void(&self, state: &mut [u64], own: Incarnation) {
+        let holding = self.holding(state).of_host(own);
+        self.log_mut(state).fill(0);
+        self.store(state, &holding);
+    }
+
+    /// Whether `count` is admitted.
+    #[inline]
+    pub fn admits(&self, state: &[u64], count: u32, spending: Spending) -> bool {
+        self.hit(words_of(state), count.into(), spending).is_some()
+            || self.admits_otherwise(state, count, spending)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn admits_otherwise(&self, state: &[u64], count: u32, spending: Spending) -> bool {
+        self.holding_admits(&self.holding(state), count.into(), spending)
+    }
+
+    /// What the host holds after the most common item: one that spends from a live lease, of which
+    /// nothing is held if it has waited. None: it is another one. Only what it needs is decoded, as
+    /// all of this is inlined.
+    #[inline(always)]
+    fn hit(&self, words: &HoldingWords, count: u64, spending: Spending) -> Option<Holding> {
+        let mut holding = Holding::decode(words);
+        let may_spend = match spending {
+            Spending::New => self.spends_new,
+            Spending::Parked | Spending::CutOff | Spending::Admit => {
+                (holding.lease.held == 0) & (self.role == Role::Refuses)
+            }
+            Spending::Ask => false,
+        };
+        let is_common = may_spend
+            & self.ring.is_none()
+            & (holding.lease.incarnation == self.clock.incarnation());
+        (is_common && holding.hit(count, self.clock.boot_ms())).then_some(holding)
+    }
+
+    fn holding_admits(&self, holding: &Holding, count: u64, spending: Spending) -> bool {
+        let now_ms = self.clock.boot_ms();
+        match self.role {
+            Role::Refuses => {}
+            Role::Advises => return count <= self.told_figures(holding).remaining,
+            Role::Counts => return true,
+        }
+        match spending {
+            // What one that waited has left over is for others that wait.
+            Spending::New if self.sharing.share == Share::Exact => count == 0,
+            Spending::New => count <= holding.spendable(now_ms),
+            Spending::Parked => count <= holding.unspent(now_ms),
+            Spending::CutOff => {
+                count <= holding.unspent(now_ms) || count <= self.cut_off_left(holding)
+            }
+            Spending::Admit => {
+                count <= holding.unspent(now_ms)
+                    || count <= self.missed_left(holding) && self.may_be_granted(holding, count)
+            }
+            Spending::Ask => count <= self.remaining_of(holding),
+        }
+    }
+
+    /// Rolls the limit and, if it admits the demand, charges it if the demand charges, and returns
+    /// the figures: the lease is read and written once. None: it does not admit, and is only
+    /// rolled. Not for a log, which is charged by its own function.
+    #[inline]
+    pub fn pass(&self, state: &mut [u64], wall_ms: u64, demand: Demand<'_>) -> Option<Passed> {
+        let Demand { count, charges, terms: &Terms { spending, .. } } = demand;
+        if charges & (count > 0) {
+            let words = words_of_mut(state);
+            if let Some(holding) = self.hit(words, count as u64, spending) {
+                holding.encode_hit(words);
+                return Some(self.passed(&holding));
+            }
+        }
+        self.pass_otherwise(state, wall_ms, demand)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pass_otherwise(
+        &self,
+        state: &mut [u64],
+        wall_ms: u64,
+        demand: Demand<'_>,
+    ) -> Option<Passed> {
+        self.roll(state);
+        let Demand { count, charges, terms: &Terms { spending, .. } } = demand;
+        let mut holding = self.holding(state);
+        if charges && count < 0 && !self.holding_takes_back(&holding, count) {
+            return None;
+        }
+        let admits = |count| self.holding_admits(&holding, u64::from(count), spending);
+        if !u32::try_from(count).map_or(true, admits) {
+            return None;
+        }
+        if charges {
+            self.charge_holding(&mut holding, state, wall_ms, Charge { count, spending });
+        }
+        let passed = self.passed(&holding);
+        Some(match self.refuses_nothing() {
+            true => Passed { figures: self.told_figures(&holding), ..passed },
+            false => passed,
+        })
+    }
+
+    #[inline(always)]
+    fn passed(&self, holding: &Holding) -> Passed {
+        let heard = Heard::ago(self.age_of(holding));
+        Passed { figures: self.figures_of(holding), window_ms: self.window_ms, heard }
+    }
+
+    /// Whether the ledger may grant what `count` lacks: it is to be asked, or has been.
+    pub fn may_come(&self, state: &[u64], count: u32) -> bool {
+        self.may_be_granted(&self.holding(state), count.into())
+    }
+
+    /// Whether it is known what `count`, which is negative, gives back.
+    pub fn takes_back(&self, state: &[u64], count: i32) -> bool {
+        self.holding_takes_back(&self.holding(state), count)
+    }
+
+    fn holding_takes_back(&self, holding: &Holding, count: i32) -> bool {
+        let (kind, magnitude) = (&self.settings.kind, u64::from(count.unsigned_abs()));
+        self.refuses_nothing()
+            || !self.tells_back
+            || holding.takes_back(kind, magnitude, self.clock.boot_ms())
+    }
+
+    fn may_be_granted(&self, holding: &Holding, count: u64) -> bool {
+        let now_ms = self.clock.boot_ms();
+        let need = count.saturating_sub(holding.unspent(now_ms));
+        let is_refused = matches!(holding.asking(need, now_ms), Asking::Refuse { .. });
+        count <= self.settings.max && !is_refused
+    }
+
+    /// Charges `count`, admitted or not; a negative count gives back. The log of a sliding limit is
+    /// charged by its own function.
+    #[inline]
+    pub fn charge(&self, state: &mut [u64], wall_ms: u64, count: i32, spending: Spending) {
+        let words = words_of_mut(state);
+        match self.hit(words, count.max(0) as u64, spending) {
+            Some(holding) if count > 0 => holding.encode_hit(words),
+            _ => self.charge_otherwise(state, wall_ms, count, spending),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn charge_otherwise(&self, state: &mut [u64], wall_ms: u64, count: i32, spending: Spending) {
+        let mut holding = self.holding(state);
+        self.charge_holding(&mut holding, state, wall_ms, Charge { count, spending });
+    }
+
+    fn charge_holding(
+        &self,
+        holding: &mut Holding,
+        state: &mut [u64],
+        wall_ms: u64,
+        Charge { count, spending }: Charge,
+    ) {
+        let now_ms = self.clock.boot_ms();
+        if count == 0 {
+            // No use: neither does an idle lease stay for it, nor a node for nothing.
+            return;
+        }
+        holding.lease.incarnation = match self.clock.own() {
+            0 => holding.lease.incarnation,
+            own => own,
+        };
+        let magnitude = u64::from(count.unsigned_abs());
+        if count < 0 {
+            let extra = holding.lease.extra;
+            holding.give_back(&self.settings.kind, magnitude, now_ms);
+            if let (Some(ring), true) = (self.ring, holding.is_live(now_ms)) {
+                holding.lease.extra = extra - self.beyond_log(ring, state, magnitude) as i64;
+            }
+            let is_news = holding.lease.extra < 0 || holding.lease.has_given_back;
+            if is_news && !self.refuses_nothing() {
+                // Relaxed: as the time.
+                self.clock.has_news.store(true, Ordering::Relaxed);
+            }
+        } else if self.refuses_nothing() {
+            self.charge_untold(holding, wall_ms, magnitude);
+        } else if magnitude <= holding.unspent(now_ms) {
+            if spending == Spending::Parked {
+                let held = holding.lease.held;
+                holding.lease.held = held.saturating_sub(count.unsigned_abs());
+            }
+            holding.spend(magnitude, now_ms);
+        } else {
+            match spending {
+                Spending::CutOff if self.has_own_window(holding) => {
+                    holding.note_alone(magnitude, self.own_end_ms(wall_ms), now_ms);
+                }
+                Spending::Admit => {
+                    let has_turn = holding.is_live(now_ms) && self.settings.kind.has_turns();
+                    let turn_ms = holding.lease.end_ms;
+                    let end_ms = if has_turn { turn_ms } else { self.own_end_ms(wall_ms) };
+                    holding.note_alone(magnitude, end_ms, now_ms);
+                }
+                _ => {}
+            }
+            let was_told = holding.lease.extra <= 0 && !holding.lease.in_flight;
+            holding.overspend(&self.settings.kind, magnitude, now_ms);
+            if was_told && holding.lease.extra > 0 {
+                // Relaxed: as the time.
+                self.clock.has_news.store(true, Ordering::Relaxed);
+            }
+        }
+        self.store_words(state, holding);
+    }
+
+    /// Uses that all machines have left, as last heard.
+    #[inline(always)]
+    fn remaining_of(&self, holding: &Holding) -> u64 {
+        let (lease, now_ms) = (&holding.lease, self.clock.boot_ms());
+        // All of them have few enough bits that sums of them fit.
+        let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX / 4);
+        let max = signed(self.settings.max);
+        let unheard = lease.extra + lease.sent_extra.max(0);
+        let left = if holding.is_live(now_ms) {
+            signed(lease.elsewhere) + signed(lease.allowance) - signed(holding.used) - unheard
+        } else if self.ring.is_some() {
+            max - signed(holding.used)
+        } else {
+            max - unheard
+        };
+        left.clamp(0, max) as u64
+    }
+
+    /// The figures of all machines, as last heard.
+    #[inline]
+    pub fn figures(&self, state: &[u64]) -> Figures {
+        match self.ring {
+            _ if self.refuses_nothing() => self.told_figures(&self.holding(state)),
+            // Inlined, so that only what figures need is decoded.
+            None => self.figures_of(&Holding::decode(words_of(state))),
+            Some(_) => self.figures_of(&self.holding(state)),
+        }
+    }
+
+    /// Only `remaining` of the figures.
+    #[inline]
+    pub fn remaining(&self, state: &[u64]) -> u64 {
+        match self.ring {
+            _ if self.refuses_nothing() => self.told_figures(&self.holding(state)).remaining,
+            None => self.remaining_of(&Holding::decode(words_of(state))),
+            Some(_) => self.remaining_of(&self.holding(state)),
+        }
+    }
+
+    #[inline(always)]
+    fn figures_of(&self, holding: &Holding) -> Figures {
+        let (max, remaining) = (self.settings.max, self.remaining_of(holding));
+        Figures { used: max - remaining, max, remaining, reset_ms: self.reset_ms(holding) }
+    }
+
+    #[inline(always)]
+    fn reset_ms(&self, holding: &Holding) -> Option<u64> {
+        let now_ms = self.clock.boot_ms();
+        if matches!(self.settings.kind, Kind::Total) {
+            return None;
+        }
+        let is_live = holding.is_live(now_ms);
+        Some(if is_live { holding.lease.end_ms - now_ms } else { 0 })
+    }
+
+    /// Milliseconds since the ledger was last heard; none: never.
+    #[inline]
+    pub fn age_ms(&self, state: &[u64]) -> Option<u64> {
+        self.age_of(&Holding::decode(words_of(state)))
+    }
+
+    #[inline(always)]
+    fn age_of(&self, holding: &Holding) -> Option<u64> {
+        let heard_ms = holding.lease.heard_ms;
+        (heard_ms > 0).then(|| self.clock.boot_ms().saturating_sub(heard_ms))
+    }
+
+    /// Milliseconds until a refused `count` may be admitted. None: never.
+    pub fn retry_ms(&self, state: &[u64], count: u32) -> Option<u64> {
+        let (holding, now_ms) = (self.holding(state), self.clock.boot_ms());
+        if u64::from(count) > self.settings.max || matches!(self.settings.kind, Kind::Total) {
+            return None;
+        }
+        Some(match self.settings.kind {
+            Kind::Token { .. } => self.tokens_ms(count.into()),
+            _ if holding.is_live(now_ms) => holding.lease.end_ms - now_ms,
+            _ => self.sharing.wait_ms.max(holding.lease.again_ms.saturating_sub(now_ms)),
+        })
+    }
+
+    /// Length of the limit's window, if it has one.
+    #[inline]
+    pub fn window_ms(&self) -> Option<u64> {
+        self.window_ms
+    }
+
+    fn length_ms(&self) -> Option<u64> {
+        match (self.settings.kind, &self.turns) {
+            (
+                Kind::Interval { interval_ms }
+                | Kind::Sliding { interval_ms }
+                | Kind::SlidingCounter { interval_ms },
+                _,
+            ) => Some(interval_ms),
+            (Kind::Token { .. }, _) => Some(self.tokens_ms(self.settings.max)),
+            (_, Some(turns)) => Some(turns.unit.longest_ms()),
+            _ => None,
+        }
+    }
+
+    /// An upper bound of the milliseconds from the last use until nothing of it counts. None:
+    /// forever.
+    pub fn life_ms(&self) -> Option<u64> {
+        // A lease may be asked for, claimed and reported some time after the last use.
+        const SLACK_MS: u64 = 120_000;
+        Some(self.length_ms()?.saturating_mul(3).saturating_add(SLACK_MS))
+    }
+
+    /// What the meaning of the words depends on: another number than that of the policy alone, so
+    /// that a limit starts fresh when machines begin or cease to share it.
+    pub fn shape(&self) -> [u64; 2] {
+        const LEASED: u64 = 64;
+        let [kind, span] = self.ledger_shape();
+        [LEASED + kind, span]
+    }
+
+    /// What the name of its ledger depends on. One that refuses nothing is told another maximum, so
+    /// it has another ledger.
+    pub fn ledger_shape(&self) -> [u64; 2] {
+        const TOLD: u64 = 32;
+        let [kind, span] = self.kind_shape();
+        [if self.refuses_nothing() { TOLD + kind } else { kind }, span]
+    }
+
+    fn kind_shape(&self) -> [u64; 2] {
+        match (self.settings.kind, &self.turns) {
+            (Kind::Interval { interval_ms }, _) => [1, interval_ms],
+            (Kind::Total, _) => [2, 0],
+            (Kind::Calendar { .. }, turns) => {
+                [3, turns.as_ref().map_or(0, |turns| turns.unit as u64)]
+            }
+            (Kind::Sliding { interval_ms }, _) => [4, interval_ms],
+            (Kind::SlidingCounter { interval_ms }, _) => [5, interval_ms],
+            (Kind::Token { rate, period_ms }, _) => [6, rate.rotate_left(32) ^ period_ms],
+        }
+    }
+
+    /// Whether the state knows nothing.
+    pub fn is_fresh(&self, state: &[u64]) -> bool {
+        let Holding { lease, used } = Holding::decode(words_of(state));
+        let known = Lease { incarnation: lease.incarnation, ..Lease::default() };
+        used == 0 && lease == known && (self.ring.is_none() || ring::is_fresh(self.log(state)))
+    }
+
+    /// Whether the node must stay: a lease may count after a failover, a message is in flight, or
+    /// the ledger has not heard of some uses. Uses of what refuses nothing rather get lost than
+    /// that they leave no room.
+    pub fn is_kept(&self, state: &[u64]) -> bool {
+        !self.refuses_nothing() && !self.holding(state).is_evictable(self.clock.boot_ms())
+    }
+
+    /// Whether the ledger has yet to hear of uses of a limit that refuses nothing.
+    pub fn is_untold(&self, state: &[u64]) -> bool {
+        let holding = self.holding(state);
+        let is_untold = holding.lease.in_flight || holding.is_untold(self.clock.boot_ms());
+        self.refuses_nothing() && is_untold
+    }
+
+    /// Whether nothing in the state counts any more: what it had is over, or all that happened to
+    /// it is longer ago than its life, as in a long outage.
+    pub fn is_over(&self, state: &[u64]) -> bool {
+        let (holding, now_ms) = (self.holding(state), self.clock.boot_ms());
+        let Lease { used_ms, sent_ms, heard_ms, gone_ms, .. } = holding.lease;
+        let last_ms = used_ms.max(sent_ms).max(heard_ms);
+        let is_past = |life_ms: u64| last_ms > 0 && now_ms >= last_ms.saturating_add(life_ms);
+        self.life_ms().is_some_and(is_past)
+            || !self.is_kept(state)
+                && !self.is_untold(state)
+                && (holding.used == 0 || now_ms >= gone_ms)
+    }
+}
+
+#[inline(always)]
+fn words_of(state: &[u64]) -> &HoldingWords {
+    state.first_chunk().expect("a leased state has a lease")
+}
+
+#[inline(always)]
+fn words_of_mut(state: &mut [u64]) -> &mut HoldingWords {
+    state.first_chunk_mut().expect("a leased state has a lease")
+}
+
+#[cfg(test)]
+mod tests;

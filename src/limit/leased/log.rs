@@ -1,0 +1,52 @@
+//! The log of a sliding limit: the ring of its scope, which it may have together with other limits.
+//!
+//! Invariant: the log is the truth about what the host has used; the lease only says how many of
+//! its uses may be in it.
+
+use super::Leased;
+use crate::lease::Kind;
+use crate::ring::{self, Ring, Uses};
+
+impl Leased {
+    /// The same limit, beside another one with the same log that tells what is given back.
+    pub fn beside_another(self) -> Leased {
+        Leased { tells_back: false, ..self }
+    }
+
+    /// Whether a log holds its uses.
+    pub fn is_logged(&self) -> bool {
+        self.ring.is_some()
+    }
+
+    pub(super) fn log<'s>(&self, state: &'s [u64]) -> &'s [u64] {
+        let words = self.ring.map_or(0, ring::words);
+        &state[state.len() - words..]
+    }
+
+    pub(super) fn log_mut<'s>(&self, state: &'s mut [u64]) -> &'s mut [u64] {
+        let words = self.ring.map_or(0, ring::words);
+        let from = state.len() - words;
+        &mut state[from..]
+    }
+
+    /// The uses in the log.
+    pub(super) fn logged(&self, state: &[u64]) -> u64 {
+        let Kind::Sliding { interval_ms } = self.settings.kind else { return 0 };
+        Uses::of(self.log(state)).count(self.clock.boot_ms(), interval_ms) as u64
+    }
+
+    /// How many of `count` uses that are given back its ledger is to look for: those that no limit
+    /// of the log finds in it.
+    pub(super) fn beyond_log(&self, ring: Ring, state: &[u64], count: u64) -> u64 {
+        let uses = Uses::of(self.log(state)).count(self.clock.boot_ms(), ring.longest_ms);
+        if self.tells_back { count.saturating_sub(uses as u64) } else { 0 }
+    }
+
+    /// Takes the newest uses out of a log, so that as many are left.
+    pub fn shorten_log(&self, state: &mut [u64], used: u64) {
+        if let Some(ring) = self.ring {
+            let less = self.logged(state).saturating_sub(used).min(i32::MAX as u64);
+            ring::charge(ring, self.log_mut(state), self.clock.boot_ms(), -(less as i32));
+        }
+    }
+}

@@ -1,0 +1,682 @@
+//! All limits of a biz as one: rolled, judged, charged and answered together.
+//!
+//! Invariant: this module does not decide what is written. The states of a refused item do not
+//! change unless the caller charges them or starts a ban.
+//!
+//! The words of a node are, in this order: the states of the scope's limits; in a key's node, if
+//! any limit bans, its [`Ban`] (0: none); the histories of
+//! limits that keep one; the ring of the sliding limits, or the set of members of the exact
+//! `distinct` limit.
+
+mod adopt;
+mod by_hand;
+mod former;
+mod inspect;
+mod kept_ban;
+mod leases;
+mod lone;
+mod place;
+mod worth;
+
+use std::sync::Arc;
+
+use frs_conf::key::DigestKey;
+use frs_conf::{self as conf, Biz, Lifts, Mode, Scope};
+
+use super::ban::Ban;
+use super::calendar_windows::Span;
+use super::leased::{LeaseClock, Spending};
+use super::policy::{self, Policy};
+use super::ring;
+use super::weight::Weights;
+use super::{Details, Figures, Heard, HistorySpan, LimitFigures, Quota, Terms, Verdict, Worth};
+
+/// By how much a tick may have read its clock after another tick, and yet be the first to reach a
+/// node. The ban that it starts there is not taken for one of a clock set back.
+const TURN_SKEW_MS: u64 = 1000;
+
+/// The words of one item, copied out of its nodes. A node that does not exist has zero words.
+#[derive(Debug)]
+pub struct States<'a> {
+    /// Those of the key's node, [`Rules::words`] of `Scope::Key`.
+    pub key: &'a mut [u64],
+    /// Those of the whole biz's node, [`Rules::words`] of `Scope::Biz`.
+    pub biz: &'a mut [u64],
+    /// What the item brings along.
+    pub terms: &'a Terms,
+}
+
+impl<'a> States<'a> {
+    /// The words of a record of this scope, as the states of an item. `other` are those of the
+    /// other scope: [`Rules::fresh_other`].
+    pub fn of_record(
+        scope: Scope,
+        own: &'a mut [u64],
+        other: &'a mut [u64],
+        terms: &'a Terms,
+    ) -> States<'a> {
+        match scope {
+            Scope::Key => States { key: own, biz: other, terms },
+            Scope::Biz => States { key: other, biz: own, terms },
+        }
+    }
+}
+
+impl States<'_> {
+    #[inline]
+    fn of(&self, rule: &Rule) -> &[u64] {
+        &self.node(rule.scope)[rule.state()]
+    }
+
+    #[inline]
+    fn of_mut(&mut self, rule: &Rule) -> &mut [u64] {
+        &mut self.node_mut(rule.scope)[rule.state()]
+    }
+
+    #[inline]
+    fn node(&self, scope: Scope) -> &[u64] {
+        match scope {
+            Scope::Key => self.key,
+            Scope::Biz => self.biz,
+        }
+    }
+
+    #[inline]
+    fn node_mut(&mut self, scope: Scope) -> &mut [u64] {
+        match scope {
+            Scope::Key => self.key,
+            Scope::Biz => self.biz,
+        }
+    }
+}
+
+/// The judgement of a biz's limits on an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Judgement {
+    /// A limit or a ban refuses.
+    pub limited: bool,
+    /// A ban refuses.
+    pub banned: bool,
+    /// Index, from 1, of the limit whose ban ran when the item was judged. 0: none ran.
+    pub banned_by: u16,
+    /// The longest wait among the refusing limits and the ban. None: for one of them waiting never
+    /// helps, or nothing refuses.
+    pub retry_ms: Option<u64>,
+    /// The ban that an Update starts if it is refused like this. None if a ban already runs.
+    pub ban_ms: Option<u64>,
+    /// Index, from 1, of the limit that starts that ban.
+    ban_limit: u16,
+    /// Position of the limit that decides a limited item.
+    decider: u16,
+    /// Index, from 1, of the limit whose advice the item carries. 0: none.
+    advised: u16,
+}
+
+impl Judgement {
+    /// Nothing refuses the item, and nothing advises it.
+    pub const ADMITTED: Judgement = Judgement {
+        limited: false,
+        banned: false,
+        banned_by: 0,
+        retry_ms: None,
+        ban_ms: None,
+        ban_limit: 0,
+        decider: 0,
+        advised: 0,
+    };
+}
+
+/// One limit, and the position of its state.
+#[derive(Debug, Clone)]
+struct Rule {
+    policy: Policy,
+    scope: Scope,
+    name: &'static str,
+    /// First word of the state in its node, and the word after the last one.
+    from: u16,
+    to: u16,
+    /// It advises instead of refusing.
+    advises: bool,
+    /// 0: none.
+    ban_ms: u64,
+}
+
+impl Rule {
+    #[inline]
+    fn state(&self) -> std::ops::Range<usize> {
+        usize::from(self.from)..usize::from(self.to)
+    }
+
+    /// Words of the limit itself, without a history.
+    fn own_words(&self) -> usize {
+        policy::own_words(&self.policy).unwrap_or(self.state().len())
+    }
+
+    /// The order in which limits that do not refuse decide.
+    fn class(&self) -> u8 {
+        match self.policy {
+            Policy::Count(_) => 2,
+            Policy::History(ref limit) if limit.only_counts => 2,
+            Policy::Leased(ref limit) if limit.only_counts() => 2,
+            Policy::Distinct(ref limit) if limit.only_counts() => 2,
+            _ => self.advises.into(),
+        }
+    }
+
+    /// Whether the limit admits `count`. One that advises spends no leases: it looks at the uses of
+    /// all machines.
+    #[inline]
+    fn admits(&self, state: &[u64], now: u64, count: u32, terms: &Terms) -> bool {
+        if self.advises {
+            return self.would_admit(state, now, count, terms);
+        }
+        policy::admits(&self.policy, state, now, count, terms)
+    }
+
+    #[inline(never)]
+    fn would_admit(&self, state: &[u64], now: u64, count: u32, terms: &Terms) -> bool {
+        let terms = Terms { spending: Spending::Ask, ..*terms };
+        policy::admits(&self.policy, state, now, count, &terms)
+    }
+
+    /// It counts distinct members. Machines do not share such a limit.
+    fn notes_members(&self) -> bool {
+        matches!(self.policy, Policy::Distinct(_))
+    }
+
+    #[inline]
+    fn refuses(&self, state: &[u64], now: u64, count: u32, terms: &Terms) -> bool {
+        !self.advises && !self.admits(state, now, count, terms)
+    }
+}
+
+pub use adopt::Written;
+use former::FormerNode;
+pub use leases::LeasedState;
+use place::{BanRoom, NodeLayout, place};
+
+/// The prepared limits of a biz.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    rules: Box<[Rule]>,
+    key: NodeLayout,
+    biz: NodeLayout,
+    mode: Mode,
+    /// 0: no limit has a ban.
+    longest_ban_ms: u64,
+    /// Lifts of the biz's bans. An earlier ban is none.
+    lifts: Lifts,
+    /// Position of the first limit with a ban.
+    first_ban: u16,
+    weights: Option<Box<Weights>>,
+    /// There is one limit and nothing else: no ban, no ring, no weights.
+    lone: bool,
+    /// The time of limits that machines share.
+    clock: Option<Arc<LeaseClock>>,
+    /// What is known of nodes that were written under former limits.
+    former: Arc<[FormerNode]>,
+}
+
+impl Rules {
+    /// Prepares the limits of a biz. The time must be set before they are used.
+    pub fn new(biz: &Biz) -> Rules {
+        Rules::with_clock(biz, &Arc::default(), None)
+    }
+
+    /// The same, with the clock that tells the time of shared limits, and with the key under which
+    /// machines hash members alike. None: they are hashed under a key of the group.
+    pub fn with_clock(biz: &Biz, clock: &Arc<LeaseClock>, alike: Option<DigestKey>) -> Rules {
+        let rules = place(biz, clock);
+        let longest_ban_ms = rules.iter().map(|rule| rule.ban_ms).max().unwrap_or(0);
+        let ban = BanRoom {
+            words: usize::from(longest_ban_ms > 0),
+            life_ms: longest_ban_ms.saturating_add(TURN_SKEW_MS),
+        };
+        let weights = Weights::new(&biz.limits).map(Box::new);
+        let key = NodeLayout::new(biz, &rules, Scope::Key, ban, alike);
+        let biz_node = NodeLayout::new(biz, &rules, Scope::Biz, BanRoom::NONE, alike);
+        let is_lone = |rule: &Rule| rule.scope == Scope::Key && rule.ban_ms == 0;
+        Rules {
+            former: FormerNode::all(biz, &rules, [&key, &biz_node]),
+            lone: matches!(&*rules, [rule] if is_lone(rule))
+                && key.ring.is_none()
+                && weights.is_none(),
+            key,
+            biz: biz_node,
+            mode: biz.mode,
+            longest_ban_ms,
+            lifts: biz.lifts,
+            first_ban: rules.iter().position(|rule| rule.ban_ms > 0).unwrap_or(0) as u16,
+            weights,
+            clock: biz.sharing.is_some().then(|| Arc::clone(clock)),
+            rules,
+        }
+    }
+
+    /// The same limits with other maxima, by position. The ring keeps its length.
+    pub(super) fn with_sizes(&self, biz: &Biz, sizes: &[MaxOverride]) -> Rules {
+        let mut own = self.clone();
+        for &MaxOverride { limit, max } in sizes {
+            if let Some(policy) = biz.limits.get(limit).and_then(|l| l.policy.with_max(max)) {
+                own.replace(limit, &policy);
+            }
+        }
+        own
+    }
+
+    fn replace(&mut self, position: usize, policy: &conf::Policy) {
+        let rule = &mut self.rules[position];
+        rule.policy = rule.policy.resized(policy);
+        let Rule { scope, .. } = self.rules[position];
+        let life_ms = policy::life_ms(&self.rules[position].policy);
+        let node = match scope {
+            Scope::Key => &mut self.key,
+            Scope::Biz => &mut self.biz,
+        };
+        node.life_ms = node.life_ms.zip(life_ms).map(|(all_ms, own_ms)| all_ms.max(own_ms));
+    }
+
+    /// Takes the time set in the limits that it was made from.
+    pub fn share_now(&mut self, told: &Rules) {
+        for (rule, told) in self.rules.iter_mut().zip(&told.rules) {
+            rule.policy.share_now(&told.policy);
+        }
+    }
+
+    /// Sets the time: calendar windows are those of `now` until it is set again. The result is the
+    /// span in which the same windows hold.
+    pub fn set_now(&mut self, now: u64) -> Span {
+        let spans = self.rules.iter_mut().map(|rule| rule.policy.set_now(now));
+        spans.fold(Span::EVER, Span::and)
+    }
+
+    #[inline]
+    fn node(&self, scope: Scope) -> &NodeLayout {
+        match scope {
+            Scope::Key => &self.key,
+            Scope::Biz => &self.biz,
+        }
+    }
+
+    /// Words of a node of the scope after its key field. 0: no such node is needed.
+    #[inline]
+    pub fn words(&self, scope: Scope) -> usize {
+        self.node(scope).words
+    }
+
+    /// Whether the key's node has a word for a ban.
+    #[inline]
+    pub fn has_ban(&self) -> bool {
+        self.longest_ban_ms > 0
+    }
+
+    /// Whether an item of this biz needs a node of the scope.
+    #[inline]
+    pub fn needs(&self, scope: Scope) -> bool {
+        self.words(scope) > 0
+    }
+
+    /// A node of the scope whose last use is longer ago than this is expired, whatever its states.
+    /// None: it may live forever. A node used later may be expired as well.
+    #[inline]
+    pub fn longest_life_ms(&self, scope: Scope) -> Option<u64> {
+        self.node(scope).life_ms
+    }
+
+    /// For how long from now on a key's node with these words counts, at most, unless it is used
+    /// again. None: forever.
+    pub fn left_ms(&self, words: &[u64], last_use_ms: u64, now: u64) -> Option<u64> {
+        let last_use_ms = last_use_ms.min(now);
+        let of_ban_ms = last_use_ms.saturating_add(self.longest_ban_ms + TURN_SKEW_MS);
+        let of_keys = self.rules.iter().filter(|rule| rule.scope == Scope::Key);
+        let ends = of_keys.map(|rule| {
+            let known = policy::end_ms(&rule.policy, &words[rule.state()], last_use_ms);
+            known.or_else(|| Some(last_use_ms.saturating_add(policy::life_ms(&rule.policy)?)))
+        });
+        let mut end_ms = of_ban_ms;
+        for end in ends {
+            end_ms = end_ms.max(end?);
+        }
+        Some(end_ms.saturating_sub(now))
+    }
+
+    /// The end of the key's ban. 0: none was started, or it was lifted.
+    #[inline]
+    pub fn ban_until(&self, states: &States<'_>) -> u64 {
+        if self.has_ban() { Ban::of(states.key[self.key.fixed]).until(self.lifts.count) } else { 0 }
+    }
+
+    /// The word of the key's ban. 0: there is none, or no word for it.
+    #[inline]
+    pub fn ban_word(&self, states: &States<'_>) -> u64 {
+        if self.has_ban() { states.key[self.key.fixed] } else { 0 }
+    }
+
+    /// Sets the word of the key's ban, if there is one. 0 ends the ban.
+    #[inline]
+    pub fn set_ban_word(&self, states: &mut States<'_>, word: u64) {
+        if self.has_ban() {
+            states.key[self.key.fixed] = word;
+        }
+    }
+
+    /// Position of the limit that started the ban that runs. Where that is not known any longer, it
+    /// is the first one with a ban.
+    fn banning(&self, states: &States<'_>) -> u16 {
+        let known = Ban::of(self.ban_word(states)).limit.checked_sub(1);
+        let bans = |&at: &u16| self.rules.get(usize::from(at)).is_some_and(|rule| rule.ban_ms > 0);
+        known.filter(bans).unwrap_or(self.first_ban)
+    }
+
+    /// Brings states and ban to `now`.
+    #[inline]
+    pub fn roll(&self, states: &mut States<'_>, now: u64) {
+        let terms = states.terms;
+        for rule in &self.rules {
+            policy::roll(&rule.policy, states.of_mut(rule), now, terms);
+        }
+        let logged = self.log_now(now);
+        for scope in [Scope::Key, Scope::Biz] {
+            let node = self.node(scope);
+            if let Some(ring) = node.ring {
+                ring::roll(ring, &mut states.node_mut(scope)[node.ring_at()..], logged);
+            }
+        }
+        if self.has_ban() && self.ban_left_ms(self.ban_until(states), now) == 0 {
+            self.set_ban_word(states, 0);
+        }
+    }
+
+    /// Whether an Update of `count` would be refused. A negative count never is.
+    #[inline]
+    pub fn judge(&self, states: &States<'_>, now: u64, count: i32) -> Judgement {
+        let Ok(count) = u32::try_from(count) else {
+            return Judgement::ADMITTED;
+        };
+        let ban_left_ms = self.ban_left_ms(self.ban_until(states), now);
+        let admits = |rule: &Rule| rule.admits(states.of(rule), now, count, states.terms);
+        if ban_left_ms == 0 && self.rules.iter().all(admits) {
+            return Judgement::ADMITTED;
+        }
+        self.exceeded(states, now, count, ban_left_ms)
+    }
+
+    /// The judgement if a limit does not admit the count, or a ban runs.
+    #[cold]
+    fn exceeded(&self, states: &States<'_>, now: u64, count: u32, ban_left_ms: u64) -> Judgement {
+        let banned = ban_left_ms > 0;
+        let (mut retry_ms, mut ban_ms, mut ban_limit) = (Some(ban_left_ms), 0, 0);
+        let (mut first, mut advised) = (None, 0);
+        for (rule, index) in self.rules.iter().zip(0..) {
+            let state = states.of(rule);
+            if rule.admits(state, now, count, states.terms) {
+                continue;
+            }
+            if rule.advises {
+                advised = index + 1;
+                continue;
+            }
+            first = first.or(Some(index));
+            let own_ms = policy::retry_ms(&rule.policy, state, now, count, states.terms);
+            retry_ms = retry_ms.zip(own_ms).map(|(all_ms, own_ms)| all_ms.max(own_ms));
+            if rule.ban_ms > ban_ms {
+                (ban_ms, ban_limit) = (rule.ban_ms, index + 1);
+            }
+        }
+        if first.is_none() && !banned {
+            return Judgement { advised, ..Judgement::ADMITTED };
+        }
+        let ban_ms = (ban_ms > 0 && !banned).then_some(ban_ms);
+        let banned_by = if banned { self.banning(states) + 1 } else { 0 };
+        let decider = first.unwrap_or(banned_by.saturating_sub(1));
+        Judgement {
+            limited: true,
+            banned,
+            banned_by,
+            retry_ms,
+            ban_ms,
+            ban_limit,
+            decider,
+            advised,
+        }
+    }
+
+    /// Whether the judgement of an unforced item refuses an atomic request. In shadow mode none
+    /// does.
+    #[inline]
+    pub fn refuses(&self, judgement: &Judgement) -> bool {
+        judgement.limited && self.mode != Mode::Shadow
+    }
+
+    /// Charges `count` to all limits, admitted or not.
+    #[inline]
+    pub fn charge(&self, states: &mut States<'_>, now: u64, count: i32) {
+        for rule in &self.rules {
+            let terms = states.terms;
+            policy::charge(&rule.policy, states.of_mut(rule), now, count, terms);
+        }
+        let logged = self.log_now(now);
+        for scope in [Scope::Key, Scope::Biz] {
+            let node = self.node(scope);
+            if let Some(ring) = node.ring {
+                ring::charge(ring, &mut states.node_mut(scope)[node.ring_at()..], logged, count);
+            }
+        }
+    }
+
+    /// Whether a limit, by its position, counts distinct members.
+    pub fn notes_members(&self, position: usize) -> bool {
+        self.rules.get(position).is_some_and(Rule::notes_members)
+    }
+
+    /// Whether a limit of the scope does.
+    pub fn has_members(&self, scope: Scope) -> bool {
+        self.rules.iter().any(|rule| rule.scope == scope && rule.notes_members())
+    }
+
+    /// The states of the scope that a record of this scope is not of, fresh.
+    pub fn fresh_other(&self, scope: Scope) -> Vec<u64> {
+        let other = if scope == Scope::Key { Scope::Biz } else { Scope::Key };
+        vec![0; self.words(other)]
+    }
+
+    /// Starts the ban that the judgement asks for, and updates the judgement to one under that ban.
+    /// Returns its word, if there is one: then the key's node must be written. Not for Query and
+    /// forced items: they start none.
+    #[inline]
+    pub fn start_ban(
+        &self,
+        states: &mut States<'_>,
+        now: u64,
+        judgement: &mut Judgement,
+    ) -> Option<u64> {
+        // Another item of the same request may have started a longer one since this item was
+        // judged.
+        let own_ms = judgement.ban_ms.take()?;
+        let left_ms = self.ban_left_ms(self.ban_until(states), now);
+        let limit = if left_ms > own_ms { self.banning(states) + 1 } else { judgement.ban_limit };
+        let ban_ms = own_ms.max(left_ms);
+        let until_ms = now.saturating_add(ban_ms);
+        let word = Ban { until_ms, limit, lifts: self.lifts.count }.word();
+        self.set_ban_word(states, word);
+        judgement.banned = true;
+        judgement.retry_ms = judgement.retry_ms.map(|retry_ms| retry_ms.max(ban_ms));
+        Some(word)
+    }
+
+    /// The answer: the deciding limit, with its figures by the current states.
+    #[inline]
+    pub fn verdict(&self, states: &States<'_>, now: u64, judgement: &Judgement) -> Verdict {
+        let decider = match (judgement.limited, &*self.rules) {
+            (true, _) => judgement.decider.into(),
+            (false, [_]) => 0,
+            (false, _) => self.tightest(states, now),
+        };
+        let rule = &self.rules[decider];
+        let (policy, state) = (&rule.policy, states.of(rule));
+        let enforced = self.mode == Mode::Enforce;
+        Verdict {
+            limited: judgement.limited && enforced,
+            banned: judgement.banned && enforced,
+            banned_by: if enforced { judgement.banned_by } else { 0 },
+            shadow: judgement.limited && !enforced,
+            degraded: false,
+            list: None,
+            limit: decider as u16 + 1,
+            advised: judgement.advised,
+            weight: self.weights.as_ref().map(|weights| self.weight(weights, states, now)),
+            figures: policy::figures(policy, state, now, states.terms),
+            retry_ms: judgement.retry_ms.filter(|_| enforced),
+            window_ms: policy::window_ms(policy, state, states.terms),
+            level_ns: policy::level_ns(policy, state),
+            shared: policy::leased(policy).map(|limit| Heard::ago(limit.age_ms(state))),
+        }
+    }
+
+    fn weight(&self, weights: &Weights, states: &States<'_>, now: u64) -> u32 {
+        weights.at(self.figures_of(&self.rules[weights.limit], states, now).used)
+    }
+
+    /// Position of the limit with the smallest remaining, the first among equals. Limits that
+    /// advise come after those that refuse. Limits that only count come last.
+    fn tightest(&self, states: &States<'_>, now: u64) -> usize {
+        let order = |&position: &usize| {
+            let rule = &self.rules[position];
+            (rule.class(), policy::remaining(&rule.policy, states.of(rule), now, states.terms))
+        };
+        (0..self.rules.len()).min_by_key(order).unwrap_or(0)
+    }
+
+    #[inline]
+    fn figures_of(&self, rule: &Rule, states: &States<'_>, now: u64) -> Figures {
+        policy::figures(&rule.policy, states.of(rule), now, states.terms)
+    }
+
+    /// Whether the quotas are more than the figures of the deciding limit tell: there are several
+    /// limits, or one lends.
+    #[inline]
+    pub fn have_more_quotas(&self) -> bool {
+        match &*self.rules {
+            [rule] => policy::lends(&rule.policy),
+            _ => true,
+        }
+    }
+
+    /// What each limit grants, for those that have a maximum.
+    pub fn quotas(&self, terms: &Terms) -> impl Iterator<Item = Quota> {
+        self.rules.iter().zip(1..).filter_map(|(rule, limit)| {
+            let (uses, window_ms) = policy::quota(&rule.policy, terms)?;
+            Some(Quota { limit, uses, window_ms })
+        })
+    }
+
+    /// Appends the judgement of each limit on the item. Must be called when the item is judged. A
+    /// running ban belongs to no limit.
+    pub fn details(&self, states: &States<'_>, now: u64, count: i32, details: &mut Details) {
+        for (rule, index) in self.rules.iter().zip(1..) {
+            let state = states.of(rule);
+            let refused = u32::try_from(count)
+                .ok()
+                .filter(|&count| rule.refuses(state, now, count, states.terms));
+            let figures = LimitFigures {
+                index,
+                policy: rule.name,
+                figures: policy::figures(&rule.policy, state, now, states.terms),
+                retry_ms: refused.filter(|_| self.mode == Mode::Enforce).and_then(|count| {
+                    policy::retry_ms(&rule.policy, state, now, count, states.terms)
+                }),
+                limited: refused.is_some(),
+                error_thousandths: policy::error_thousandths(&rule.policy),
+                history: HistorySpan::default(),
+            };
+            details.push(figures, policy::totals(&rule.policy, state));
+        }
+    }
+
+    /// Reads the figures of one item's details again, after the command.
+    pub fn refigure(&self, states: &States<'_>, now: u64, details: &mut [LimitFigures]) {
+        for (rule, detail) in self.rules.iter().zip(details) {
+            detail.figures = self.figures_of(rule, states, now);
+            if detail.history.is_known() && policy::is_fresh(&rule.policy, states.of(rule)) {
+                // What was given back was all that was known.
+                detail.history = detail.history.forgotten();
+            }
+        }
+    }
+
+    /// Whether the rolled states of the scope are fresh and no ban is with them. Such a node need
+    /// not be created.
+    #[inline]
+    pub fn is_fresh(&self, states: &States<'_>, scope: Scope) -> bool {
+        let own = |rule: &&Rule| rule.scope == scope;
+        (scope == Scope::Biz || self.ban_until(states) == 0)
+            && self
+                .rules
+                .iter()
+                .filter(own)
+                .all(|rule| policy::is_fresh(&rule.policy, states.of(rule)))
+    }
+
+    /// What the loss of a node of the scope would cost. Its words are rolled in place: they are a
+    /// copy that is never written back.
+    pub fn worth(&self, scope: Scope, words: &mut [u64], now: u64) -> Worth {
+        let (key, biz): (&mut [u64], &mut [u64]) = match scope {
+            Scope::Key => (words, &mut []),
+            Scope::Biz => (&mut [], words),
+        };
+        let terms = &Terms::of(Spending::New);
+        let states = &mut States { key, biz, terms };
+        let banned = scope == Scope::Key && self.ban_left_ms(self.ban_until(states), now) > 0;
+        let node = self.node(scope);
+        if let Some(ring) = node.ring {
+            let logged = self.log_now(now);
+            ring::roll(ring, &mut states.node_mut(scope)[node.ring_at()..], logged);
+        }
+        let mut worth = if banned { Worth::Banned } else { Worth::Expired };
+        for rule in self.rules.iter().filter(|rule| rule.scope == scope) {
+            policy::roll(&rule.policy, states.of_mut(rule), now, terms);
+            worth = worth.max(rule.worth(states.of(rule), now));
+        }
+        worth
+    }
+
+    /// The largest `used` of the limits of a key. The words of its node are rolled, as
+    /// [`Rules::worth`] leaves them.
+    pub fn used(&self, words: &[u64], now: u64) -> u64 {
+        let of_keys = self.rules.iter().filter(|rule| rule.scope == Scope::Key);
+        let terms = Terms::of(Spending::Ask);
+        let used = of_keys
+            .map(|rule| policy::figures(&rule.policy, &words[rule.state()], now, &terms).used);
+        used.max().unwrap_or(0)
+    }
+
+    /// The time by which the rings are kept: shared ones know no wall clock.
+    #[inline]
+    fn log_now(&self, now: u64) -> u64 {
+        self.clock.as_ref().map_or(now, |clock| clock.boot_ms())
+    }
+
+    /// Milliseconds until a ban ends. 0: none runs. A ban that ends later than the longest ban from
+    /// now is ignored: it was started under other rules, or by a clock that has been set back
+    /// since.
+    #[inline]
+    fn ban_left_ms(&self, ban_until: u64, now: u64) -> u64 {
+        let left_ms = ban_until.saturating_sub(now);
+        if left_ms <= self.longest_ban_ms {
+            left_ms
+        } else if self.has_ban() && left_ms - self.longest_ban_ms <= TURN_SKEW_MS {
+            self.longest_ban_ms
+        } else {
+            0
+        }
+    }
+}
+
+/// The maximum of a listed key, in place of its biz's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct MaxOverride {
+    /// Position of the limit.
+    pub limit: usize,
+    /// The maximum.
+    pub max: u64,
+}

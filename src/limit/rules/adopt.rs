@@ -1,0 +1,146 @@
+//! Converts nodes that were written under other limits: of the same shape, or former ones of a
+//! shared biz.
+//!
+//! Invariant: what both limits have is kept. A node tells by its shape whether histories follow its
+//! states, and each history tells where the next one is.
+
+use frs_conf::Scope;
+
+use super::place::NodeLayout;
+use super::{Rule, Rules};
+use crate::past::{self, Part};
+use crate::{distinct, policy, ring};
+
+/// Words of the largest node.
+pub(super) const MAX_NODE_WORDS: usize = 32_768 / 8;
+
+/// The limits that a node was written under, as far as it tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// Their [`Rules::shape`].
+    pub shape: u16,
+    /// It has a word for a ban.
+    pub has_ban: bool,
+}
+
+impl Rules {
+    /// A 16-bit digest of the meaning of a node's state words: kind and interval of each limit of
+    /// the scope, in order, and whether any of them keeps a history. Never 0.
+    #[inline]
+    pub fn shape(&self, scope: Scope) -> u16 {
+        self.node(scope).shape
+    }
+
+    /// Whether a node of this shape can be adopted: but for histories it was written under limits
+    /// of the same kinds and intervals, or a limit that machines share stays.
+    #[inline]
+    pub fn adopts(&self, scope: Scope, shape: u16) -> bool {
+        let node = self.node(scope);
+        shape == node.shape || shape == node.sibling || self.former(scope, shape).is_some()
+    }
+
+    /// Converts the words of a node, from the end of its key field to its end, to these limits, if
+    /// it was written under others of a shape that they adopt: a word for the ban is added or
+    /// removed, histories and a ring are added, removed, lengthened or shortened, and of former
+    /// limits what belongs to those that stay is kept.
+    #[cold]
+    #[inline(never)]
+    pub fn adopt(&self, scope: Scope, written: Written, words: &mut [u64]) {
+        let node = self.node(scope);
+        let has_ban = scope == Scope::Key && self.has_ban();
+        // Behind the states of former limits, which may be many, there is room for any ring.
+        let mut copy = [0; 2 * MAX_NODE_WORDS];
+        let len = words.len().min(MAX_NODE_WORDS);
+        copy[..len].copy_from_slice(&words[..len]);
+        let former = self.former(scope, written.shape);
+        let fixed = match former {
+            Some(former) => {
+                words.fill(0);
+                former.keep_leases(&copy, words);
+                former.fixed
+            }
+            None => {
+                words[node.fixed..].fill(0);
+                node.fixed
+            }
+        };
+        let (ban, old) = copy[fixed..].split_at_mut(usize::from(written.has_ban));
+        let stays = |ban: &&u64| former.is_none_or(|former| former.keeps_ban(**ban));
+        if let (true, Some(&ban)) = (has_ban, ban.first().filter(stays)) {
+            words[node.fixed] = ban;
+        }
+        let with_past = if node.has_past { node.shape } else { node.sibling };
+        let (pasts, uses) = match written.shape == with_past {
+            true => {
+                let words = past::parts(old).map(|part| part.words.len()).sum();
+                old.split_at_mut(words)
+            }
+            false => old.split_at_mut(0),
+        };
+        for PlacedPast { past, at } in self.with_past(scope) {
+            let own = past::parts(pasts).find(|part| part.position == past.position);
+            let known = own.map_or(&[][..], |Part { words, .. }| words);
+            past.take_over(&mut words[at], known);
+        }
+        let keeps_log = former.is_none_or(|former| former.keeps_log);
+        if let Some(ring) = node.ring.filter(|_| keeps_log) {
+            ring::resize(ring, uses);
+            let at = node.ring_at();
+            words[at..][..ring::words(ring)].copy_from_slice(&uses[..ring::words(ring)]);
+        }
+        if let Some(room) = node.set_room {
+            distinct::shrink(room, uses);
+            let own = node.set_words();
+            words[node.set_at()..][..own].copy_from_slice(&uses[..own]);
+        }
+    }
+
+    /// Whether the words of a node are as these limits would write them, if it has their shape.
+    #[inline]
+    pub fn is_adopted(&self, scope: Scope, had_ban: bool, words: &[u64]) -> bool {
+        let node = self.node(scope);
+        let has_ban = scope == Scope::Key && self.has_ban();
+        had_ban == has_ban && (!node.is_sized() || self.is_fitted(scope, node, words))
+    }
+
+    #[inline]
+    fn is_fitted(&self, scope: Scope, node: &NodeLayout, words: &[u64]) -> bool {
+        (!node.has_past || self.are_laid_out(scope, node, words))
+            && node.ring.is_none_or(|ring| ring::is_of(ring, &words[node.ring_at()..]))
+            && node.set_room.is_none_or(|room| distinct::fits(room, &words[node.set_at()..]))
+    }
+
+    /// Whether the histories are those of these limits, and no more. Words that were never rolled
+    /// are zero.
+    fn are_laid_out(&self, scope: Scope, node: &NodeLayout, words: &[u64]) -> bool {
+        let mut pasts = self.with_past(scope);
+        if pasts.next().is_some_and(|first| words[first.at.start] == 0) {
+            return true;
+        }
+        let is_laid_out = |placed: PlacedPast| placed.past.is_laid_out(&words[placed.at]);
+        // A scope has a ring or a set.
+        let behind = &words[node.ring_at().min(node.set_at())..];
+        self.with_past(scope).all(is_laid_out) && past::parts(behind).next().is_none()
+    }
+
+    /// The histories of a scope, in the order of their words.
+    fn with_past(&self, scope: Scope) -> impl Iterator<Item = PlacedPast> {
+        let of_scope = self.rules.iter().filter(move |rule| rule.scope == scope);
+        of_scope.filter_map(Rule::placed_past)
+    }
+}
+
+/// A history, and its words in the node.
+pub(super) struct PlacedPast {
+    pub past: past::Past,
+    pub at: std::ops::Range<usize>,
+}
+
+impl Rule {
+    /// The history of the limit.
+    pub(super) fn placed_past(&self) -> Option<PlacedPast> {
+        let (past, offset) = policy::past(&self.policy)?;
+        let from = usize::from(self.from) + offset;
+        Some(PlacedPast { past, at: from..from + past.words() })
+    }
+}

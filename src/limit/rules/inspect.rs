@@ -1,0 +1,79 @@
+//! The meaning of a node's words, one by one, for tools that look into the files.
+//!
+//! Invariant: nothing here judges. The words are taken as they are stored, unrolled.
+
+use frs_conf::Scope;
+
+use super::{Rule, Rules};
+use crate::leased::{LeaseField, Leased};
+use crate::policy;
+use crate::ring::{self, Uses};
+use crate::state_word::{StateField, StateWord, WordUnit};
+
+impl Rules {
+    /// The meaning of the words of a node of the scope, starting after the key field.
+    pub fn state_words(&self, scope: Scope) -> Vec<StateWord> {
+        let mut words = Vec::with_capacity(self.words(scope));
+        let own = || self.rules.iter().zip(1..).filter(|(rule, _)| rule.scope == scope);
+        let is_set =
+            |rule: &Rule| policy::members_word(&rule.policy) == Some(WordUnit::Fingerprint);
+        own().filter(|(rule, _)| !is_set(rule)).for_each(|named| name_words(named, &mut words));
+        if scope == Scope::Key && self.has_ban() {
+            words.push(StateWord { limit: 0, name: "ban-until", unit: WordUnit::Ban });
+        }
+        for (rule, limit) in self.rules.iter().zip(1..).filter(|(rule, _)| rule.scope == scope) {
+            let past = rule.placed_past().map_or(0, |past| past.at.len());
+            words.extend((0..past).map(|nth| match nth {
+                0 => StateWord { limit, name: "history", unit: WordUnit::Past },
+                1 => StateWord { limit, name: "carried", unit: WordUnit::Uses },
+                _ => StateWord { limit, name: "history-uses", unit: WordUnit::PastUses },
+            }));
+        }
+        own().filter(|(rule, _)| is_set(rule)).for_each(|named| name_words(named, &mut words));
+        let node = self.node(scope);
+        let ring = node.ring.map_or(0, ring::words);
+        words.extend((0..ring).map(|nth| match nth {
+            0 => StateWord { limit: 0, name: "ring-base", unit: WordUnit::Time },
+            1 => StateWord { limit: 0, name: "ring", unit: WordUnit::Ring },
+            _ => StateWord { limit: 0, name: "ring-uses", unit: WordUnit::RingUses },
+        }));
+        words
+    }
+
+    /// The fields of the leases in a node of the scope. `words` are those after the key field.
+    pub fn lease_fields(&self, scope: Scope, words: &[u64]) -> Vec<StateField> {
+        let mut fields = Vec::new();
+        for (rule, limit) in self.rules.iter().zip(1..).filter(|(rule, _)| rule.scope == scope) {
+            let leased = policy::leased(&rule.policy);
+            let Some((_, state)) = leased.zip(words.get(rule.state())) else { continue };
+            let named = Leased::fields(state).into_iter();
+            fields.extend(named.map(|LeaseField { name, unit, value }| StateField {
+                word: StateWord { limit, name, unit },
+                value,
+            }));
+        }
+        fields
+    }
+
+    /// The times of the uses in the ring of a node of the scope, in order of arrival. `words` are
+    /// those after the key field.
+    pub fn ring_times(&self, scope: Scope, words: &[u64]) -> Vec<u64> {
+        let node = self.node(scope);
+        let Some(words) = node.ring.and_then(|_| words.get(node.ring_at()..node.words)) else {
+            return Vec::new();
+        };
+        let uses = Uses::of(words);
+        (0..uses.len()).map(|nth| uses.time(nth)).collect()
+    }
+}
+
+/// Appends the meaning of a limit's own words.
+fn name_words((rule, limit): (&Rule, u16), words: &mut Vec<StateWord>) {
+    let named = policy::word_names(&rule.policy);
+    words.extend(named.iter().map(|&(name, unit)| StateWord { limit, name, unit }));
+    if let Some(unit) = policy::members_word(&rule.policy) {
+        let name = if unit == WordUnit::Registers { "registers" } else { "member" };
+        let others = rule.own_words() - named.len();
+        words.extend((0..others).map(|_| StateWord { limit, name, unit }));
+    }
+}

@@ -1,0 +1,59 @@
+//! The common case: the key's only limit is all there is.
+//!
+//! Invariant: what is said here is what judging, charging and the verdict come to step by step.
+
+use frs_conf::{Mode, Scope};
+
+use super::{Rule, Rules, States};
+use crate::policy::{self, Told};
+use crate::{Demand, Verdict};
+
+impl Rules {
+    /// The only limit, if there is nothing else: no ban, no ring, no weights.
+    #[inline(always)]
+    pub(super) fn lone_rule(&self) -> Option<&Rule> {
+        self.rules.first().filter(|_| self.lone)
+    }
+
+    /// Handles the most common item: it passes, and the key's only limit is all there is. Does the
+    /// same as [`Rules::roll`], [`Rules::judge`], [`Rules::charge`] if the demand charges, and
+    /// [`Rules::verdict`], which it reports. False: there is more to do, and it has only rolled.
+    /// Limits that machines share have [`Rules::pass_shared`].
+    #[inline(always)]
+    pub fn pass(
+        &self,
+        words: &mut [u64],
+        now: u64,
+        demand: Demand<'_>,
+        tell: impl FnOnce(Verdict),
+    ) -> bool {
+        let Some(rule) = self.lone_rule() else { return false };
+        let state = &mut words[rule.state()];
+        policy::pass(&rule.policy, state, now, demand, |Told { figures, window_ms, level_ns }| {
+            tell(Verdict { limit: 1, figures, window_ms, level_ns, ..Verdict::UNJUDGED });
+        })
+    }
+
+    /// The verdict on an item that [`Rules::pass`] has only rolled, where the limit refuses it and
+    /// that is all there is. It is that of [`Rules::judge`] and [`Rules::verdict`]. None: there is
+    /// more to do. Not for limits that machines share, which may get a lease.
+    #[inline]
+    pub fn refuse(&self, words: &[u64], now: u64, demand: Demand<'_>) -> Option<Verdict> {
+        let rule = self.lone_rule().filter(|rule| !rule.advises)?;
+        let count = u32::try_from(demand.count).ok().filter(|_| self.mode == Mode::Enforce)?;
+        let state = &words[rule.state()];
+        let (told, retry_ms) = policy::refused(&rule.policy, state, now, count, demand.terms);
+        let Told { figures, window_ms, level_ns } = told;
+        let limited = Verdict { limited: true, limit: 1, ..Verdict::UNJUDGED };
+        let verdict = Verdict { figures, retry_ms, window_ms, level_ns, ..limited };
+        debug_assert_eq!(verdict, self.judged(words, now, demand));
+        Some(verdict)
+    }
+
+    /// The verdict of [`Rules::refuse`], step by step.
+    fn judged(&self, words: &[u64], now: u64, demand: Demand<'_>) -> Verdict {
+        let key = &mut words.to_vec()[..self.words(Scope::Key)];
+        let states = States { key, biz: &mut [], terms: demand.terms };
+        self.verdict(&states, now, &self.judge(&states, now, demand.count))
+    }
+}

@@ -1,0 +1,233 @@
+//! Where the states of a biz's limits are in its nodes.
+//!
+//! Invariant: the states of fixed length come first, in the order of the limits; then the word of a
+//! ban, then the histories in the order of their limits, then the ring of the sliding limits or the
+//! set of the exact `distinct` limit: a scope has one of them. So another length of a history, the
+//! ring or the set moves no state of fixed length.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use frs_base::hash;
+use frs_conf::key::DigestKey;
+use frs_conf::{self as conf, Biz, DISTINCT_HEADER_WORDS, Scope, Tally};
+
+use super::Rule;
+use crate::distinct::Remembered;
+use crate::leased::{LeaseClock, Leased};
+use crate::past::Past;
+use crate::policy::{self, Policy};
+use crate::ring::{self, Ring};
+
+/// What is in the shape of a node that holds histories: a number of its own, as a policy has.
+const WITH_HISTORY: [u64; 2] = [9, 0];
+/// What is in the shape of a node behind a limit that machines share, beside the number of the
+/// limit, where that is not its position in the node.
+const NUMBERED: u64 = 13;
+/// What is in the shape of a node that holds members which machines hash alike, beside what tells
+/// their keys apart. Under another key the members are strangers to the node.
+const HASHED_ALIKE: u64 = 12;
+
+/// What all nodes of a biz in one scope have in common.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NodeLayout {
+    pub words: usize,
+    /// First word after the states of fixed length: that of the ban, of a history or of the ring.
+    pub fixed: usize,
+    pub shape: u16,
+    /// The shape of the same limits if they kept no history, or if one of them kept one. The same
+    /// where none can.
+    pub sibling: u16,
+    /// A limit keeps a history.
+    pub has_past: bool,
+    pub life_ms: Option<u64>,
+    /// Its ring. None: no limit needs one.
+    pub ring: Option<Ring>,
+    /// Members that its set has room for. None: no limit needs one.
+    pub set_room: Option<usize>,
+}
+
+/// What bans mean for the nodes of a scope.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BanRoom {
+    pub words: usize,
+    /// How long a ban keeps a node after its last use, at most.
+    pub life_ms: u64,
+}
+
+impl BanRoom {
+    pub const NONE: BanRoom = BanRoom { words: 0, life_ms: 0 };
+}
+
+impl NodeLayout {
+    pub fn new(
+        biz: &Biz,
+        rules: &[Rule],
+        scope: Scope,
+        ban: BanRoom,
+        alike: Option<DigestKey>,
+    ) -> NodeLayout {
+        let own = || rules.iter().filter(|rule| rule.scope == scope);
+        let fixed = biz.limits_of(scope).map(|(_, limit)| biz.state_words(limit)).sum();
+        let has_past = own().any(|rule| policy::past(&rule.policy).is_some());
+        let notes_members = own().any(Rule::notes_members);
+        let hashed = alike.filter(|_| notes_members).map(|key| [HASHED_ALIKE, key.mark()]);
+        let shapes = || {
+            let numbered = (1..).zip(rules).filter(|(_, rule)| rule.scope == scope);
+            let placed = (1..).zip(numbered);
+            placed
+                .flat_map(|(position, (number, rule))| rule.shapes(position, number))
+                .chain(hashed)
+        };
+        let plain = shape_of(scope, shapes());
+        let with_past = shape_of(scope, shapes().chain([WITH_HISTORY]));
+        let (shape, sibling) = match has_past {
+            true => (with_past, plain),
+            // Machines share no limit that keeps a history.
+            false if biz.sharing.is_some() => (plain, plain),
+            false => (plain, with_past),
+        };
+        NodeLayout {
+            words: fixed
+                + ban.words
+                + biz.history_words(scope)
+                + biz.ring_words(scope)
+                + biz.set_words(scope),
+            fixed,
+            shape,
+            sibling,
+            has_past,
+            life_ms: own()
+                .map(|rule| policy::life_ms(&rule.policy))
+                .try_fold(ban.life_ms, |longest_ms, life_ms| Some(longest_ms.max(life_ms?))),
+            ring: ring_of(biz, scope),
+            set_room: biz.set_room(scope).map(|room| room as usize),
+        }
+    }
+
+    /// Whether something follows whose length is a setting.
+    #[inline]
+    pub fn is_sized(&self) -> bool {
+        self.has_past | self.ring.is_some() | self.set_room.is_some()
+    }
+
+    /// First word of the set, or behind all words.
+    #[inline]
+    pub fn set_at(&self) -> usize {
+        self.words - self.set_words()
+    }
+
+    /// Words of the set.
+    pub fn set_words(&self) -> usize {
+        self.set_room.map_or(0, |room| DISTINCT_HEADER_WORDS + room)
+    }
+
+    /// First word of the ring.
+    #[inline]
+    pub fn ring_at(&self) -> usize {
+        self.words - self.ring.map_or(0, ring::words)
+    }
+}
+
+/// The ring of a scope's sliding limits.
+fn ring_of(biz: &Biz, scope: Scope) -> Option<Ring> {
+    let longest = biz.limits_of(scope).filter_map(|(_, limit)| match limit.policy {
+        conf::Policy::Sliding(limit) => Some(limit.interval_ms),
+        _ => None,
+    });
+    let (uses, longest_ms) = biz.ring_uses(scope).zip(longest.max())?;
+    Some(Ring { uses, longest_ms })
+}
+
+/// Of the sliding limits of a scope, the one that tells its ledger of uses that others have made:
+/// the first one that refuses, if one does.
+fn log_teller(biz: &Biz, scope: Scope) -> Option<&conf::Limit> {
+    let all = || biz.limits_of(scope).map(|(_, limit)| limit);
+    let is_logged = |limit: &&conf::Limit| matches!(limit.policy, conf::Policy::Sliding(_));
+    let refuses = |limit: &&conf::Limit| is_logged(limit) && limit.advice.is_none();
+    all().find(refuses).or_else(|| all().find(is_logged))
+}
+
+/// Assigns words to each limit: consecutive words in its scope, or for sliding limits the ring.
+pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
+    let (mut next, mut next_past) = ([0, 0], [0, 0]);
+    let fixed =
+        |scope| -> usize { biz.limits_of(scope).map(|(_, limit)| biz.state_words(limit)).sum() };
+    let mut position = [0_u16, 0];
+    let place_one = |limit: &conf::Limit| {
+        let scope = limit.scope;
+        position[scope as usize] += 1;
+        let ban = usize::from(scope == Scope::Key && biz.bans());
+        let pasts_from = fixed(scope) + ban;
+        let ring_from = pasts_from + biz.history_words(scope);
+        let ring_to = ring_from + biz.ring_words(scope);
+        let (mut from, words) = match limit.policy {
+            conf::Policy::Sliding(_) if biz.sharing.is_none() => (ring_from, ring_to - ring_from),
+            conf::Policy::Distinct(conf::Distinct { tally: Tally::Exact { .. }, .. }) => {
+                (ring_from, biz.set_words(scope))
+            }
+            _ => {
+                let words = biz.state_words(limit);
+                let from = next[scope as usize];
+                next[scope as usize] += words;
+                let is_logged = matches!(limit.policy, conf::Policy::Sliding(_));
+                (from, if is_logged { ring_to - from } else { words })
+            }
+        };
+        let advises = limit.advice.is_some();
+        let leased = biz.sharing.map(|sharing| {
+            let leased = Leased::new(&limit.policy, advises, sharing, ring_of(biz, scope), clock);
+            let tells = |teller: &conf::Limit| std::ptr::eq(limit, teller);
+            let is_beside = leased.is_logged() && !log_teller(biz, scope).is_some_and(tells);
+            if is_beside { leased.beside_another() } else { leased }
+        });
+        let mut policy = match leased {
+            Some(leased) => Policy::Leased(Box::new(leased)),
+            None => Policy::new(&limit.policy),
+        };
+        let mut to = from + words;
+        if limit.history > 0 {
+            let past = Past { windows: limit.history, position: position[scope as usize] };
+            let past_from = pasts_from + next_past[scope as usize];
+            next_past[scope as usize] += past.words();
+            let past_to = past_from + past.words();
+            // The words of a set come behind the histories, and all others before.
+            let whole = from.min(past_from)..to.max(past_to);
+            let within = |part: Range<usize>| part.start - whole.start..part.end - whole.start;
+            let remembered =
+                Remembered { past, own: within(from..to), at: within(past_from..past_to) };
+            policy = match policy {
+                Policy::Distinct(_) => policy.remembering(remembered),
+                other => other.with_history(past, remembered.at.start),
+            };
+            (from, to) = (whole.start, whole.end);
+        }
+        Rule {
+            policy,
+            scope,
+            name: limit.policy.name(),
+            from: from as u16,
+            to: to as u16,
+            advises,
+            ban_ms: limit.ban_ms.unwrap_or(0),
+        }
+    };
+    biz.limits.iter().map(place_one).collect()
+}
+
+impl Rule {
+    /// What it adds to the shape of its node, in which it has this position. The ledger of a limit
+    /// that machines share depends on its number in the biz, too.
+    fn shapes(&self, position: u64, number: u64) -> impl Iterator<Item = [u64; 2]> {
+        let is_shared = policy::leased(&self.policy).is_some();
+        let numbered = (is_shared && number != position).then_some([NUMBERED, number]);
+        std::iter::once(policy::shape(&self.policy)).chain(numbered)
+    }
+}
+
+pub(super) fn shape_of(scope: Scope, shapes: impl IntoIterator<Item = [u64; 2]>) -> u16 {
+    let hash = shapes
+        .into_iter()
+        .fold(1 + scope as u64, |hash, shape| hash::lookup3_words(&shape, 16, hash));
+    (hash % 0xffff) as u16 + 1
+}

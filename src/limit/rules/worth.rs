@@ -1,0 +1,31 @@
+//! What a limit's state gives its node: whether it may be evicted for another one.
+//!
+//! Invariant: the state is rolled.
+
+use frs_conf::Scope;
+
+use super::Rule;
+use crate::leased::Spending;
+use crate::policy;
+use crate::{Member, Terms, Worth};
+
+/// What refuses one more use refuses one of a member that is not known.
+pub(super) const STRANGERS: Terms =
+    Terms { member: Some(Member::STRANGER), ..Terms::of(Spending::Ask) };
+
+impl Rule {
+    /// The worth that the rolled state alone gives its node.
+    pub(super) fn worth(&self, state: &[u64], now: u64) -> Worth {
+        let is_over = || policy::leased(&self.policy).is_some_and(|limit| limit.is_over(state));
+        let is_untold = || policy::leased(&self.policy).is_some_and(|limit| limit.is_untold(state));
+        if policy::is_fresh(&self.policy, state) || is_over() {
+            Worth::Expired
+        } else if self.scope == Scope::Biz || policy::is_kept(&self.policy, state) {
+            Worth::Kept
+        } else if is_untold() || self.refuses(state, now, 1, &STRANGERS) {
+            Worth::Limiting
+        } else {
+            Worth::Idle
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! Makes checkpoints of all groups, for the keeper.
+//!
+//! Invariant: one process at a time makes passes over a data directory: the one that holds the
+//! lock. A pass writes the checkpoint that is not the newest complete one. That one is not touched
+//! until the new one is complete in all files of the group. Of a group that moves, a pass copies
+//! the files that it moves from, and then those that it moves to. So a record is in one of them, or
+//! in both, as it was before and after it moved. Then that where it moved to counts.
+
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use frs_base::{clock, sys};
+use frs_conf::Overlay;
+
+use super::catalog::{self, Next};
+use super::checks::{self, Checks};
+use super::file::{self, CheckpointFacts, OpenCheckpoint, Part, PassState};
+use super::pass::{FilePass, FilePassEnd, Output, Pace, Pacer};
+use super::tail::Tail;
+use crate::backing::CHECKPOINT_BYTE;
+use crate::dirty::{DirtyPages, Side};
+use crate::error::{Error, io_error};
+use crate::group::{FileSet, Group, Header};
+use crate::runtime::Runtime;
+
+/// For how long a group may not be served while files are prepared that it moves to.
+const UNSERVED: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Shows that no other process makes checkpoints here. Lives as long as its file is open.
+#[derive(Debug)]
+pub struct CheckpointLock {
+    _file: File,
+}
+
+/// Makes checkpoints of the groups of a configuration.
+#[derive(Debug)]
+pub struct Checkpointer {
+    // Dropped first: groups point into the words of the runtime.
+    groups: Vec<Group>,
+    runtime: Runtime,
+    data_dir: PathBuf,
+    live_dir: PathBuf,
+    _lock: CheckpointLock,
+}
+
+/// What became of a group in a pass.
+#[derive(Debug)]
+pub struct GroupPass {
+    /// Its name.
+    pub group: String,
+    /// The checkpoint, or why there is none. `Ok(None)`: the pass was broken off.
+    pub result: Result<Option<CheckpointFacts>, Error>,
+}
+
+/// How fast passes write.
+#[derive(Debug, Clone, Copy)]
+pub struct PassRate {
+    /// The most bytes in a second.
+    pub bytes_per_second: u64,
+}
+
+impl Checkpointer {
+    /// For the groups in `live_dir`, with checkpoints in `data_dir`. None while another process
+    /// makes checkpoints here.
+    pub fn new(data_dir: &Path, live_dir: &Path) -> Result<Option<Checkpointer>, Error> {
+        let runtime = Runtime::open(data_dir)?;
+        let path = runtime.path().to_owned();
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .map_err(io_error(&path, "open it"))?;
+        let is_taken = sys::try_lock_range(&file, CHECKPOINT_BYTE, 1)
+            .map_err(io_error(&path, "lock it for checkpoints"))?;
+        Ok(is_taken.then(|| Checkpointer {
+            groups: Vec::new(),
+            runtime,
+            data_dir: data_dir.to_owned(),
+            live_dir: live_dir.to_owned(),
+            _lock: CheckpointLock { _file: file },
+        }))
+    }
+
+    /// Makes a checkpoint of each of these groups, in this order, from what is in their live files.
+    /// That of a group that is not served fails.
+    pub fn pass(&mut self, names: &[String], rate: PassRate, pacer: &dyn Pacer) -> Vec<GroupPass> {
+        self.groups.retain(|group| {
+            names.contains(&group.header().name) && group.is_registered(&self.runtime)
+        });
+        let mut passes = Vec::new();
+        for name in names {
+            let result = self.pass_of(name, rate, pacer);
+            if let Ok(Some(facts)) = &result {
+                self.runtime.set_checkpoint_time(name, facts.begun_ms);
+            }
+            let is_broken_off = matches!(result, Ok(None));
+            passes.push(GroupPass { group: name.clone(), result });
+            if is_broken_off {
+                break;
+            }
+        }
+        passes
+    }
+
+    /// A pass over the group of this name. One that a move has begun beside begins again, with the
+    /// files that the group moves to. What is not served for a moment is being prepared.
+    fn pass_of(
+        &mut self,
+        name: &str,
+        rate: PassRate,
+        pacer: &dyn Pacer,
+    ) -> Result<Option<CheckpointFacts>, Error> {
+        let begun = clock::instant();
+        loop {
+            let members = self.members_of(name)?;
+            if members.is_empty() {
+                if clock::since(begun) >= UNSERVED {
+                    return Err(Error::Quarantined { group: name.to_owned() });
+                }
+                if pacer.rest(LOOK_AGAIN) == Pace::BreakOff {
+                    return Ok(None);
+                }
+                // In a hurry nothing rests.
+                std::thread::sleep(LOOK_AGAIN);
+                continue;
+            }
+            match self.pass_over(&members, rate, pacer)? {
+                Outcome::Made(facts) => return Ok(Some(facts)),
+                Outcome::BrokenOff if self.are_all_of(name, &members) => return Ok(None),
+                Outcome::BrokenOff | Outcome::Overtaken => {}
+            }
+        }
+    }
+
+    /// Whether these are all registered groups of this name.
+    fn are_all_of(&self, name: &str, members: &[usize]) -> bool {
+        let is_known = |id| members.iter().any(|&member| self.groups[member].header().id == id);
+        self.runtime.named_groups(name).iter().all(|named| is_known(named.id))
+    }
+
+    /// The groups of this name, mapped: of one that moves, first the former one. Whatever moves
+    /// while they are copied is in one of the copies. None if it is not served.
+    fn members_of(&mut self, name: &str) -> Result<Vec<usize>, Error> {
+        loop {
+            let mut named = self.runtime.named_groups(name);
+            if !self.runtime.is_served(name) {
+                // Its pages may be gone.
+                self.groups.retain(|group| group.header().name != name);
+                return Ok(Vec::new());
+            }
+            named.reverse();
+            let opened: Result<Vec<usize>, Error> =
+                named.iter().map(|group| self.index_of(name, group.id)).collect();
+            named.reverse();
+            // Its move may have begun or ended meanwhile.
+            if opened.is_ok() || self.runtime.named_groups(name) == named {
+                return opened;
+            }
+        }
+    }
+
+    fn index_of(&mut self, name: &str, id: u64) -> Result<usize, Error> {
+        if let Some(known) = self.groups.iter().position(|group| group.header().id == id) {
+            return Ok(known);
+        }
+        self.groups.push(Group::open_id(&self.live_dir, name, id, &self.runtime)?);
+        Ok(self.groups.len() - 1)
+    }
+
+    fn pass_over(
+        &self,
+        members: &[usize],
+        rate: PassRate,
+        pacer: &dyn Pacer,
+    ) -> Result<Outcome, Error> {
+        let groups: Vec<&Group> = members.iter().map(|&member| &self.groups[member]).collect();
+        let (named, next) = (groups[0].header(), groups.get(1).map(|next| next.header().id));
+        if !groups.iter().all(|group| group.has_checkpoints()) {
+            // The marks of one are being made.
+            return Ok(Outcome::BrokenOff);
+        }
+        // The newest one may be of other files that had the name: it stays until these have one.
+        let Next { side, number, state, replaces_other } =
+            catalog::next(&self.data_dir, &named.name)?;
+        let before = checks::overlay(&self.data_dir)?;
+        let facts = CheckpointFacts {
+            id: file::random_id(&self.data_dir)?,
+            number,
+            begun_ms: clock::now(),
+            written_pages: 0,
+            state,
+            partner: None,
+        };
+        file::settle(&self.data_dir, named, side, next)?;
+        let mut copies = Vec::new();
+        for (group, set) in groups.iter().zip([FileSet::Named, FileSet::Next]) {
+            let mut others = groups.iter().filter(|other| other.header().id != group.header().id);
+            let partner = others.next().map(|other| other.header().id);
+            let facts = CheckpointFacts { partner, ..facts };
+            let files = self.prepare_files(group, Part { set, side }, facts)?;
+            copies.push(Copy { group, files, written: Vec::new() });
+        }
+        for nth in 0..copies.len() {
+            if let Some(Ended { file, end }) = copies[nth].run(side, rate, pacer)? {
+                // The files before it have taken marks, and what they stand for is written. Those
+                // behind it have taken none.
+                copies.iter().for_each(|copy| copy.end_pass(side, facts.id));
+                return give_up(copies[nth].group, file, end);
+            }
+        }
+        // Behind the copies: no node in them is of a later epoch.
+        let after = checks::overlay(&self.data_dir)?;
+        copies.iter_mut().try_for_each(|copy| copy.note_epochs(&after))?;
+        for OpenCheckpoint { path, file, .. } in copies.iter().flat_map(|copy| &copy.files) {
+            file::sync(path, file)?;
+        }
+        if !self.are_all_of(&named.name, members) || after.has_cleared_since(&before) {
+            // What has moved before it was copied is in files that have no copy. Of a business
+            // whose void nodes were cleared meanwhile, some were copied before.
+            copies.iter().for_each(|copy| copy.end_pass(side, facts.id));
+            return Ok(Outcome::Overtaken);
+        }
+        // Before the headers: beside a complete one it would be taken for a newer one.
+        let replaced = match replaces_other {
+            true => catalog::remove(&self.data_dir, &named.name, side.other()),
+            false => Ok(()),
+        };
+        for copy in &copies {
+            for (checkpoint, &pages) in copy.files.iter().zip(&copy.written) {
+                let OpenCheckpoint { path, file, header, facts, tail } = checkpoint;
+                let done =
+                    CheckpointFacts { written_pages: pages, state: PassState::Complete, ..*facts };
+                let tail = tail.expect("a pass gives it one");
+                file::write_header(path, file, header, (done, tail))?;
+                file::sync(path, file)?;
+            }
+        }
+        copies.iter().for_each(|copy| copy.end_pass(side, facts.id));
+        copies.iter().try_for_each(Copy::end_wait)?;
+        replaced?;
+        let written_pages = copies.iter().flat_map(|copy| &copy.written).sum();
+        Ok(Outcome::Made(CheckpointFacts { written_pages, state: PassState::Complete, ..facts }))
+    }
+
+    /// Opens or creates the checkpoint files of one side, and says in each that a pass is under
+    /// way. Whatever is not known to be in them is marked.
+    fn prepare_files(
+        &self,
+        group: &Group,
+        part: Part,
+        facts: CheckpointFacts,
+    ) -> Result<Vec<OpenCheckpoint>, Error> {
+        let (side, mut files) = (part.side, Vec::new());
+        for (index, dirty) in (0..).zip(group.all_dirty()) {
+            let header = Header { file: index, ..group.header().clone() };
+            let options = OpenOptions::new().read(true).write(true).clone();
+            let known = file::open(&self.data_dir, &header.name, (index, part), &options);
+            let known = known.ok().filter(|known| known.header == header);
+            let is_known = known.as_ref().is_some_and(|known| {
+                known.tail.is_some() && dirty.known_pass(side) == Some(known.facts.id)
+            });
+            dirty.begin_pass(side);
+            if !is_known {
+                dirty.fill(side);
+            }
+            let open = match known {
+                Some(known) => {
+                    let tail = known.tail.map_or_else(|| checks::append_empty(&known), Ok)?;
+                    file::write_header(&known.path, &known.file, &header, (facts, tail))?;
+                    file::sync(&known.path, &known.file)?;
+                    OpenCheckpoint { tail: Some(tail), ..known }
+                }
+                None => file::create(&self.data_dir, &header, part, facts)?,
+            };
+            files.push(OpenCheckpoint { facts, ..open });
+        }
+        Ok(files)
+    }
+
+    /// The runtime that the groups are registered in.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+}
+
+/// The copy of the files of one geometry, under way.
+struct Copy<'a> {
+    group: &'a Group,
+    files: Vec<OpenCheckpoint>,
+    /// Of each file that is copied, the pages that were written.
+    written: Vec<u64>,
+}
+
+/// What became of a pass over a group.
+enum Outcome {
+    Made(CheckpointFacts),
+    BrokenOff,
+    /// What came meanwhile is not in it as a whole: it begins again.
+    Overtaken,
+}
+
+/// Where a copy ended early, and why.
+struct Ended {
+    file: u32,
+    end: FilePassEnd,
+}
+
+impl Copy<'_> {
+    fn run(
+        &mut self,
+        side: Side,
+        rate: PassRate,
+        pacer: &dyn Pacer,
+    ) -> Result<Option<Ended>, Error> {
+        for ((file, checkpoint), dirty) in (0..).zip(&mut self.files).zip(self.group.all_dirty()) {
+            let number = checkpoint.facts.number;
+            let pass = FilePass { group: self.group, file, dirty, side, number };
+            let mut checks = known_checks(checkpoint, dirty, side)?;
+            let to = (&*checkpoint.path, &checkpoint.file);
+            let mut output = Output::new(to, &mut checks, rate.bytes_per_second, pacer);
+            match pass.run(&mut output)? {
+                FilePassEnd::Written { pages } => self.written.push(pages),
+                end => return Ok(Some(Ended { file, end })),
+            }
+            let checks_crc = checks.write(checkpoint)?;
+            let OpenCheckpoint { path, file, header, facts, tail } = checkpoint;
+            let all = tail.insert(Tail { checks_crc, ..tail.expect("a pass gives it one") });
+            // If another file breaks the pass off, the next one finds what this one has.
+            file::write_header(path, file, header, (*facts, *all))?;
+        }
+        Ok(None)
+    }
+
+    /// Notes the epochs that its businesses have now that all is copied.
+    fn note_epochs(&mut self, overlay: &Overlay) -> Result<(), Error> {
+        for checkpoint in &mut self.files {
+            let tail = checkpoint.tail.expect("a pass gives it one");
+            checkpoint.tail = Some(checks::write_epochs(checkpoint, tail, overlay)?);
+        }
+        Ok(())
+    }
+
+    /// All that the files of this pass lack is marked.
+    fn end_pass(&self, side: Side, id: u64) {
+        self.group.all_dirty().iter().for_each(|dirty| dirty.end_pass(side, id));
+    }
+
+    /// From now on there is a checkpoint of these files.
+    fn end_wait(&self) -> Result<(), Error> {
+        for (OpenCheckpoint { path, .. }, dirty) in self.files.iter().zip(self.group.all_dirty()) {
+            dirty.end_wait().map_err(io_error(path, "note that it is complete"))?;
+        }
+        Ok(())
+    }
+}
+
+/// The checksums that a file has. If they are damaged, all of the file is written again.
+fn known_checks(
+    checkpoint: &OpenCheckpoint,
+    dirty: &DirtyPages,
+    side: Side,
+) -> Result<Checks, Error> {
+    match Checks::read(checkpoint) {
+        Ok(Some(checks)) => Ok(checks),
+        Err(error) if error.is_transient() => Err(error),
+        Ok(None) | Err(_) => {
+            dirty.fill(side);
+            Ok(Checks::unknown(checkpoint.header.geometry.key_nodes))
+        }
+    }
+}
+
+/// A pass ends early.
+fn give_up(group: &Group, file: u32, end: FilePassEnd) -> Result<Outcome, Error> {
+    match end {
+        FilePassEnd::Held { key_node, slot } => {
+            Err(Error::Held { group: group.header().name.clone(), file, key_node, slot })
+        }
+        FilePassEnd::BrokenOff | FilePassEnd::Written { .. } => Ok(Outcome::BrokenOff),
+    }
+}
+
+/// A pacer for passes that go as fast as the disk.
+#[derive(Debug, Clone, Copy)]
+pub struct Unpaced;
+
+impl Pacer for Unpaced {
+    fn rest(&self, _: std::time::Duration) -> Pace {
+        Pace::Hurried
+    }
+}

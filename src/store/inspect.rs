@@ -1,0 +1,555 @@
+//! Looks into a live group: maps it for reading, takes no semaphore, and delays no process.
+//!
+//! Invariant: a copied node is returned only if its CRC holds and its key belongs where it is. So
+//! some transaction wrote it whole. Whether that transaction was undone since cannot be known
+//! without the semaphore.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+
+use frs_base::sys;
+use frs_conf::Geometry;
+use frs_conf::key::{KeyNodeId, KeyRef};
+
+use super::checkpoint;
+use super::checkpoint::{Checks, OpenCheckpoint};
+use super::error::{Error, io_error};
+use super::group::{self, FileSet, Group, Header, MappedFiles, Marks, OpenFile, OpenGroup};
+use super::layout::{TAG_WORDS, node, tag};
+use super::pass::{Holder, Pass};
+use super::region::Region;
+use super::runtime::FileEntry;
+use super::semaphore::Token;
+use super::tags::places_of;
+use super::transaction::holds;
+use super::verify::{Fault, Finding, Report, Unproven};
+
+/// Most looks at a node or key-node before it counts as damaged or in a transaction.
+const LOOKS: u32 = 100;
+/// The first of these looks, made without a pause. Most transactions end within them.
+const QUICK_LOOKS: u32 = 20;
+/// This many looks that find the same words while no process works on them are enough.
+const STEADY_LOOKS: u32 = 5;
+/// Looks at each once the pass has waited enough.
+const HASTY_LOOKS: u32 = STEADY_LOOKS + 1;
+
+/// A group mapped for reading.
+#[derive(Debug)]
+pub struct LiveGroup {
+    // Private: a semaphore of it cannot be taken.
+    group: Group,
+    marks: Vec<Marks>,
+    identities: Vec<FileIdentity>,
+    set: FileSet,
+    /// Those that were opened instead of live files, or none.
+    checkpoints: Vec<OpenCheckpoint>,
+}
+
+/// The identity of a file, whatever its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FileIdentity {
+    device: u64,
+    inode: u64,
+}
+
+/// A key-node whose semaphore names a slot, or on which the owner of the slot works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NamedKeyNode {
+    /// The key-node.
+    pub at: KeyNodeId,
+    /// The slot.
+    pub slot: u32,
+}
+
+/// What a look at one place of a chain found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copied {
+    /// The place is free.
+    Free,
+    /// A node that is consistent and where it belongs.
+    Whole,
+    /// A transaction was under way during all looks.
+    InTransaction {
+        /// The slot of the process that works on it.
+        slot: u32,
+    },
+    /// A process died while it wrote. Its words are undone before another process uses them.
+    HalfWritten {
+        /// The slot of that process.
+        slot: u32,
+    },
+    /// No transaction wrote this, and no process works on it.
+    Damaged(Fault),
+}
+
+/// What a search for a key found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// Its node, at this place of the chain.
+    At(usize),
+    /// There is no node of the key.
+    Absent,
+    /// The node, or one that may be it, is in a transaction.
+    InTransaction {
+        /// The slot of the process that works on it.
+        slot: u32,
+    },
+    /// The process that was writing the node, or one that may be it, died.
+    HalfWritten {
+        /// The slot of that process.
+        slot: u32,
+    },
+    /// A node that may be the key's is damaged, at this place of the chain.
+    Damaged(usize, Fault),
+}
+
+/// What a look at all key-nodes found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LiveReport {
+    /// Nodes and faults. A taken semaphore is no fault in a live group.
+    pub report: Report,
+    /// Key-nodes that could not be judged, with the slot of the process that works on them.
+    pub in_transaction: Vec<NamedKeyNode>,
+    /// Key-nodes that a process left half written when it died.
+    pub half_written: Vec<NamedKeyNode>,
+    /// Key-nodes whose semaphore names a slot that does not hold it.
+    pub orphans: Vec<NamedKeyNode>,
+    /// Files of a checkpoint whose checksums are damaged, and why.
+    pub unread_checks: Vec<String>,
+    /// Semaphores that dead processes held. They are freed when they are needed.
+    pub held_by_dead: u64,
+}
+
+/// A fault, with a hash of the faulty words.
+struct Off<E> {
+    fault: E,
+    print: u64,
+}
+
+/// A fault that remained during all looks.
+struct Unsettled<E> {
+    working: Working,
+    fault: E,
+}
+
+/// The sound nodes of a key-node, and its faults.
+pub struct SoundNodes {
+    pub nodes: Vec<Vec<u64>>,
+    pub findings: Vec<Finding>,
+}
+
+/// The process that keeps a key-node from being judged.
+#[derive(Debug, Clone, Copy)]
+enum Working {
+    Nobody,
+    Living(u32),
+    Dead(u32),
+}
+
+impl LiveGroup {
+    /// Opens the files of a group for reading, and checks them against each other.
+    ///
+    /// # Errors
+    /// A file is missing or wrong. The error names it, with the found and the expected value.
+    pub fn open(live_dir: &Path, name: &str) -> Result<LiveGroup, Error> {
+        Self::open_set(live_dir, name, FileSet::Named)
+    }
+
+    /// Like [`LiveGroup::open`], of one of the two that a moving group has.
+    ///
+    /// # Errors
+    /// As [`LiveGroup::open`].
+    pub fn open_set(live_dir: &Path, name: &str, set: FileSet) -> Result<LiveGroup, Error> {
+        let OpenGroup { header, files } =
+            group::open_files_with(OpenOptions::new().read(true), live_dir, name, set)?;
+        let words = header.geometry.file_bytes() as usize / 8;
+        let (mut regions, mut watches, mut entries) = (Vec::new(), Vec::new(), Vec::new());
+        let mut marks = Vec::new();
+        for (index, OpenFile { path, file }) in files.iter().enumerate() {
+            let region = Region::map_for_reading(file, words).map_err(io_error(path, "map it"))?;
+            watches.extend(sys::watch_reading(region.span(), path));
+            entries.push(group::entry_of(path, file, &header, index as u32)?);
+            marks.push(group::read_marks(path, file)?);
+            regions.push(region);
+        }
+        let in_memory = sys::is_file_in_memory(&files[0].file)
+            .map_err(io_error(&files[0].path, "look at its disk"))?;
+        let identity =
+            |entry: &FileEntry| FileIdentity { device: entry.device, inode: entry.inode };
+        let identities = entries.iter().map(identity).collect();
+        // Reads through it never use its index in the register.
+        let files = MappedFiles { regions, entries, watches, in_memory, ..MappedFiles::default() };
+        let group = Group::of_files(header, 0, files);
+        Ok(LiveGroup { group, marks, identities, set, checkpoints: Vec::new() })
+    }
+
+    /// Opens the newest complete checkpoint of a group for reading. Of a group that moved: what it
+    /// moved to, and what it moved from.
+    ///
+    /// # Errors
+    /// There is none. The error says what is wrong with each.
+    pub fn open_checkpoint(
+        data_dir: &Path,
+        name: &str,
+    ) -> Result<(LiveGroup, Option<LiveGroup>), Error> {
+        let complete = match checkpoint::find(data_dir, name)? {
+            checkpoint::Found::Complete(complete, _) | checkpoint::Found::Older(complete, _) => {
+                complete
+            }
+            checkpoint::Found::Nothing => {
+                return Err(Error::NoCheckpoint { group: name.to_owned(), why: Vec::new() });
+            }
+            checkpoint::Found::Unusable(why) => {
+                return Err(Error::NoCheckpoint { group: name.to_owned(), why });
+            }
+        };
+        let named = Self::of_copies(complete.named)?;
+        Ok(match complete.next {
+            Some(next) => (Self::of_copies(next)?, Some(named.into_former())),
+            None => (named, None),
+        })
+    }
+
+    fn of_copies(
+        checkpoint::Copied { header, files: checkpoints }: checkpoint::Copied,
+    ) -> Result<LiveGroup, Error> {
+        let words = header.geometry.file_bytes() as usize / 8;
+        let (mut regions, mut watches, mut entries) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, file) in (0..).zip(&checkpoints) {
+            let (path, file) = (&file.path, &file.file);
+            let region = Region::map_for_reading(file, words).map_err(io_error(path, "map it"))?;
+            watches.extend(sys::watch_reading(region.span(), path));
+            entries.push(group::entry_of(path, file, &header, index)?);
+            regions.push(region);
+        }
+        let files = MappedFiles { regions, entries, watches, ..MappedFiles::default() };
+        let group = Group::of_files(header, 0, files);
+        // Nobody replaces it under a reader, and no server marks it.
+        let (marks, identities) = (Vec::new(), Vec::new());
+        Ok(LiveGroup { group, marks, identities, set: FileSet::Named, checkpoints })
+    }
+
+    /// The group's header.
+    pub fn header(&self) -> &Header {
+        self.group.header()
+    }
+
+    /// Says that another group grows out of it: what has moved there is none of its nodes.
+    pub fn into_former(mut self) -> LiveGroup {
+        self.group.set_former(true);
+        self
+    }
+
+    /// Whether it has no node.
+    pub fn has_no_node(&self) -> bool {
+        let Geometry { files, key_nodes, .. } = *self.geometry();
+        let mut all = (0..files).flat_map(|file| (0..key_nodes).map(move |at| (file, at)));
+        all.all(|(file, key_node)| self.tags(KeyNodeId { file, key_node }) == [0; TAG_WORDS])
+    }
+
+    /// Whether some record of it may have been spilled.
+    pub fn has_spilled(&self) -> bool {
+        self.group.has_spilled()
+    }
+
+    /// The group's geometry.
+    pub fn geometry(&self) -> &Geometry {
+        self.group.geometry()
+    }
+
+    /// Words of a node.
+    pub fn node_words(&self) -> usize {
+        self.group.node_words()
+    }
+
+    /// Whether its files are in memory.
+    pub fn is_in_memory(&self) -> bool {
+        self.group.is_in_memory()
+    }
+
+    /// Whether its last server ended cleanly, by the marks in the files when they were opened.
+    pub fn is_clean(&self) -> bool {
+        self.marks.iter().all(|marks| marks.clean)
+    }
+
+    /// Whether the files were marked as quarantined when they were opened.
+    pub fn is_quarantined(&self) -> bool {
+        self.marks.iter().any(|marks| marks.quarantined)
+    }
+
+    /// Whether the directory now has other files of this name.
+    pub fn is_replaced(&self, live_dir: &Path) -> bool {
+        self.is_replaced_in(live_dir, self.set)
+    }
+
+    fn is_replaced_in(&self, live_dir: &Path, set: FileSet) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        self.identities.iter().zip(0..).any(|(&identity, file)| {
+            let path = set.path_of(live_dir, &self.header().name, file);
+            let now = std::fs::metadata(path);
+            let now = now.map(|now| FileIdentity { device: now.dev(), inode: now.ino() });
+            now.map_or(true, |now| now != identity)
+        })
+    }
+
+    /// Whether its nodes move, or have moved, to files that were not there when it was opened.
+    pub fn begins_to_move(&self, live_dir: &Path) -> bool {
+        if self.marks.is_empty() {
+            // A checkpoint.
+            return false;
+        }
+        let name = &self.header().name;
+        match self.set {
+            FileSet::Named => group::is_next_there(live_dir, name) || self.is_replaced(live_dir),
+            FileSet::Next if !self.is_replaced(live_dir) => false,
+            // It has its names now.
+            FileSet::Next => {
+                group::is_next_there(live_dir, name)
+                    || self.is_replaced_in(live_dir, FileSet::Named)
+            }
+        }
+    }
+
+    /// The key in a node's words, if it is valid.
+    pub fn key_of<'a>(&self, words: &'a [u64]) -> Option<KeyRef<'a>> {
+        self.group.key_of(words)
+    }
+
+    /// The holder that a key-node's semaphore names now.
+    fn named(&self, at: KeyNodeId) -> Option<Token> {
+        Token::of_word(self.group.semaphore(at.file, at.key_node).word())
+    }
+
+    /// The tags of a key-node. 0: a free place.
+    fn tags(&self, at: KeyNodeId) -> [u64; TAG_WORDS] {
+        let mut tags = [0; TAG_WORDS];
+        self.group.file(at.file).read(self.group.head(at.key_node) + 1, &mut tags);
+        tags
+    }
+
+    /// The places of a key-node's chain that are taken now.
+    pub fn taken_places(&self, at: KeyNodeId) -> impl Iterator<Item = usize> + use<> {
+        let tags = self.tags(at);
+        (0..self.geometry().chain as usize)
+            .filter(move |&place| tag::of(tags[place / 8], place) != 0)
+    }
+
+    /// Copies the node of a place. `words` is as long as one node.
+    pub fn copy(&self, pass: &Pass<'_>, at: KeyNodeId, place: usize, words: &mut [u64]) -> Copied {
+        let looked = self.look(pass, at, || {
+            let tag = tag::of(self.tags(at)[place / 8], place);
+            if tag == 0 {
+                return Ok(Copied::Free);
+            }
+            let copied = self.copy_once(at, place, tag, words);
+            if self.is_moved(tag, copied) {
+                return Ok(Copied::Free);
+            }
+            let off = |fault| Off { fault, print: print_of(u64::from(tag), words) };
+            copied.map(|()| Copied::Whole).map_err(off)
+        });
+        match looked {
+            Ok(copied) => copied,
+            Err(Unsettled { working: Working::Living(slot), .. }) => Copied::InTransaction { slot },
+            Err(Unsettled { working: Working::Dead(slot), .. }) => Copied::HalfWritten { slot },
+            Err(Unsettled { working: Working::Nobody, fault }) => Copied::Damaged(fault),
+        }
+    }
+
+    /// Searches for the node of a key. `words` is its copy if it is there.
+    pub fn find(&self, pass: &Pass<'_>, biz_id: u32, key: &KeyRef<'_>, words: &mut [u64]) -> Found {
+        let location =
+            key.locate(biz_id, self.geometry(), frs_conf::key::Seed(self.header().seeds));
+        let (at, tag) = (location.key_node_id(), location.tag);
+        let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
+        let looked = self.look(pass, at, || {
+            let mut damaged = None;
+            for place in places_of(&self.tags(at), tag) {
+                if place >= self.geometry().chain as usize {
+                    continue;
+                }
+                match self.copy_once(at, place, tag, words) {
+                    Ok(()) if holds(words, key_word, key) => return Ok(Found::At(place)),
+                    Ok(()) => {}
+                    copied if self.is_moved(tag, copied) => {}
+                    Err(fault) => {
+                        let print = print_of(place as u64, words);
+                        damaged = Some(Off { fault: (place, fault), print });
+                    }
+                }
+            }
+            damaged.map_or(Ok(Found::Absent), Err)
+        });
+        match looked {
+            Ok(found) => found,
+            Err(Unsettled { working: Working::Living(slot), .. }) => Found::InTransaction { slot },
+            Err(Unsettled { working: Working::Dead(slot), .. }) => Found::HalfWritten { slot },
+            Err(Unsettled { working: Working::Nobody, fault: (place, fault) }) => {
+                Found::Damaged(place, fault)
+            }
+        }
+    }
+
+    fn copy_once(
+        &self,
+        KeyNodeId { file, key_node }: KeyNodeId,
+        place: usize,
+        tag: u8,
+        words: &mut [u64],
+    ) -> Result<(), Fault> {
+        self.group.file(file).read(self.group.node(key_node, place), words);
+        match self.group.judge_node(words, file, key_node)? {
+            expected if expected != tag => Err(Fault::Tag { expected }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a place with this tag was copied as something that has moved.
+    fn is_moved(&self, tag: u8, copied: Result<(), Fault>) -> bool {
+        matches!(copied, Err(Fault::Tag { expected }) if self.group.is_moved(tag, expected))
+    }
+
+    /// Looks until there is no fault. Otherwise returns the last fault and the process that works
+    /// on the key-node: none if the fault was there while no process did. If the faulty words stay
+    /// the same while no process works on them, it stops early.
+    fn look<T, E>(
+        &self,
+        pass: &Pass<'_>,
+        at: KeyNodeId,
+        mut once: impl FnMut() -> Result<T, Off<E>>,
+    ) -> Result<T, Unsettled<E>> {
+        let (mut off_while_idle, mut at_work) = (false, None);
+        let (mut steady, mut last_print) = (0, None);
+        for look in 1.. {
+            let before = self.named(at);
+            let Off { fault, print } = match once() {
+                Ok(found) => return Ok(found),
+                Err(off) => off,
+            };
+            let is_changing = self.named(at) != before;
+            let holder = pass.holder(&self.group, at);
+            let is_idle = !is_changing && !matches!(holder, Holder::Living(_));
+            off_while_idle |= is_idle;
+            let is_same = last_print.replace(print) == Some(print);
+            steady = if is_idle && is_same { steady + 1 } else { 0 };
+            if steady == STEADY_LOOKS {
+                let working = match holder {
+                    Holder::Dead { slot, was_writing: true } => Working::Dead(slot),
+                    _ => Working::Nobody,
+                };
+                return Err(Unsettled { working, fault });
+            }
+            at_work = match holder {
+                Holder::Living(slot) => Some(slot),
+                _ => at_work.or(before.filter(|_| is_changing).map(Token::slot)),
+            };
+            let pauses = look >= QUICK_LOOKS && (at_work.is_some() || look % QUICK_LOOKS == 0);
+            let is_enough = look >= HASTY_LOOKS && pass.is_over();
+            if look == LOOKS || is_enough || pauses && !pass.pause() {
+                let working = at_work.filter(|_| !off_while_idle).map(Working::Living);
+                return Err(Unsettled { working: working.unwrap_or(Working::Nobody), fault });
+            }
+        }
+        unreachable!("the loop ends after LOOKS")
+    }
+
+    /// Checks every key-node, as [`Group::verify`] does where no process writes. Those of a
+    /// checkpoint are also compared with their checksums.
+    pub fn verify(&self, pass: &Pass<'_>) -> LiveReport {
+        let mut live = LiveReport::default();
+        for file in 0..self.geometry().files {
+            let checks = match self.checkpoints.get(file as usize).map(Checks::read) {
+                Some(Ok(checks)) => checks,
+                Some(Err(error)) => {
+                    live.unread_checks.push(error.to_string());
+                    None
+                }
+                None => None,
+            };
+            for key_node in 0..self.geometry().key_nodes {
+                let at = KeyNodeId { file, key_node };
+                let check = checks.as_ref().map(|checks| checks.of(key_node));
+                if let Some(check) = check.filter(|&check| !self.group.holds(at, check)) {
+                    live.report.unproven.push(Unproven { at, records: check.records() });
+                }
+                self.verify_one(pass, at, &mut live);
+            }
+        }
+        live
+    }
+
+    /// Whether it is a checkpoint of the format before, which has no checksums.
+    pub fn lacks_checks(&self) -> bool {
+        self.checkpoints.iter().any(|checkpoint| checkpoint.tail.is_none())
+    }
+
+    /// Checks one key-node and adds the result to `live`.
+    fn verify_one(&self, pass: &Pass<'_>, at: KeyNodeId, live: &mut LiveReport) {
+        let looked = self.look(pass, at, || {
+            let mut report = Report::default();
+            self.group.examine(at, &mut report);
+            match report.findings.is_empty() {
+                true => Ok(report),
+                false => Err(Off { fault: report, print: self.print_of_key_node(at) }),
+            }
+        });
+        let unjudged = |report: Report, list: &mut Vec<_>, slot| {
+            list.push(NamedKeyNode { at, slot });
+            Report { findings: Vec::new(), ..report }
+        };
+        let report = match looked {
+            Ok(report) => report,
+            Err(Unsettled { working, fault: report }) => match working {
+                Working::Nobody => report,
+                Working::Living(slot) => unjudged(report, &mut live.in_transaction, slot),
+                Working::Dead(slot) => unjudged(report, &mut live.half_written, slot),
+            },
+        };
+        if report.taken > 0 {
+            match pass.holder(&self.group, at) {
+                Holder::Orphan(slot) => live.orphans.push(NamedKeyNode { at, slot }),
+                Holder::Dead { .. } => live.held_by_dead += 1,
+                Holder::Nobody | Holder::Living(_) => {}
+            }
+        }
+        live.report.nodes += report.nodes;
+        live.report.taken += report.taken;
+        live.report.findings.extend(report.findings);
+    }
+
+    /// A hash of a key-node's tags and nodes.
+    fn print_of_key_node(&self, at: KeyNodeId) -> u64 {
+        let KeyNodeId { file, key_node } = at;
+        let mut words = vec![0; self.node_words()];
+        let tags = print_of(0, &self.tags(at));
+        (0..self.geometry().chain as usize).fold(tags, |print, place| {
+            self.group.file(file).read(self.group.node(key_node, place), &mut words);
+            print_of(print, &words)
+        })
+    }
+
+    /// Copies the sound nodes of a key-node, where no process writes. Of duplicates, only the one
+    /// used last.
+    pub fn sound_nodes(&self, at: KeyNodeId) -> SoundNodes {
+        let KeyNodeId { file, key_node } = at;
+        let mut report = Report::default();
+        self.group.examine(at, &mut report);
+        let is_lost = |place| {
+            let mut findings = report.findings.iter().filter(|finding| finding.place == place);
+            findings.any(|finding| !matches!(finding.fault, Fault::Tag { .. }))
+        };
+        let copy = |place| {
+            let mut words = vec![0; self.node_words()];
+            self.group.file(file).read(self.group.node(key_node, place), &mut words);
+            words
+        };
+        let nodes = self.taken_places(at).filter(|&place| !is_lost(place)).map(copy);
+        SoundNodes { nodes: nodes.collect(), findings: report.findings }
+    }
+}
+
+/// A hash of words, continued from the hash `begun`. It shows whether a process wrote to them.
+fn print_of(begun: u64, words: &[u64]) -> u64 {
+    const K: u64 = 0x9e37_79b9_7f4a_7c15;
+    words.iter().fold(begun, |print, word| (print.rotate_left(5) ^ word).wrapping_mul(K))
+}

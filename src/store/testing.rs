@@ -1,0 +1,230 @@
+//! A data directory for the tests of this floor and those above, prepared as a master does it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use frs_base::sync::Ordering;
+use frs_base::sys;
+use frs_base::testing::skip;
+use frs_conf::{ClusterSecret, Conf, Overlay, Texts, active};
+
+use crate::layout::runtime::FILE_QUARANTINE;
+use crate::{Group, Handle, Prepared, Runtime};
+
+/// Room in a file system in memory for all tests that run at once.
+const MEMORY_BYTES: u64 = 1 << 30;
+
+/// A new directory: in TMPDIR if that is set, otherwise in memory if there is room. On disk, each
+/// first access to a page of a sparse file costs a read of many pages.
+fn directory() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let has_room = || {
+        let found = nix::sys::statvfs::statvfs(memory).ok();
+        let free = found.map(|found| found.blocks_available() * found.fragment_size());
+        free.is_some_and(|free| free >= MEMORY_BYTES) && sys::is_in_memory(memory).unwrap_or(false)
+    };
+    let chosen = std::env::var_os("TMPDIR").is_none() && has_room();
+    if chosen { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
+}
+
+/// A prepared data directory. It is removed when dropped, unless another process owns it.
+pub struct World {
+    pub dir: PathBuf,
+    pub conf: Conf,
+    lock_timeout: &'static str,
+    _owned: Option<tempfile::TempDir>,
+}
+
+impl World {
+    /// Creates a directory and prepares it for the groups and businesses of a map.xml.
+    pub fn new(map: &str) -> World {
+        Self::with_lock_timeout(map, "50ms")
+    }
+
+    /// Like [`World::new`], with a cluster: bizs may be shared.
+    pub fn shared(map: &str) -> World {
+        let owned = directory();
+        let dir = owned.path().to_path_buf();
+        let srv = shared_srv(&dir);
+        let conf = Conf::parse("srv.xml", &srv, "map.xml", map)
+            .unwrap_or_else(|faults| panic!("{faults}"));
+        let world = World { conf, dir, lock_timeout: "50ms", _owned: Some(owned) };
+        let runtime = Runtime::create_or_open(&world.dir).unwrap();
+        runtime.set_cluster_keys(ClusterSecret::new([7; 32]).keys());
+        world.prepare();
+        world.publish_both(srv, map, 1);
+        world
+    }
+
+    /// Like [`World::new`]. With a long lock-timeout only a deadlock answers `busy`, however slow
+    /// the machine is.
+    pub fn with_lock_timeout(map: &str, lock_timeout: &'static str) -> World {
+        let owned = directory();
+        let dir = owned.path().to_path_buf();
+        let conf = parse(&dir, map);
+        World { conf, dir, lock_timeout, _owned: Some(owned) }.made(map)
+    }
+
+    /// Like [`World::new`], on disk. None: the directory of the running program is in memory, too.
+    pub fn on_disk(map: &str) -> Option<World> {
+        let program = std::env::current_exe().unwrap();
+        let owned = tempfile::tempdir_in(program.parent().unwrap()).unwrap();
+        if sys::is_in_memory(owned.path()).unwrap() {
+            skip("nothing is on disk");
+            return None;
+        }
+        let dir = owned.path().to_path_buf();
+        let conf = parse(&dir, map);
+        Some(World { conf, dir, lock_timeout: "50ms", _owned: Some(owned) }.made(map))
+    }
+
+    fn made(self, map: &str) -> World {
+        Runtime::create_or_open(&self.dir).unwrap();
+        self.prepare();
+        self.publish(map, 1);
+        self
+    }
+
+    /// The directory that another process prepared.
+    pub fn of(dir: &Path, map: &str) -> World {
+        let (dir, conf) = (dir.to_path_buf(), parse(dir, map));
+        World { dir, conf, lock_timeout: "50ms", _owned: None }
+    }
+
+    /// Prepares it, as a starting server does.
+    pub fn prepare(&self) -> Prepared {
+        self.prepare_moving(&crate::Moves::default())
+    }
+
+    /// Like [`World::prepare`], with what is known of groups that move.
+    pub fn prepare_moving(&self, moves: &crate::Moves) -> Prepared {
+        crate::prepare(&self.conf, moves).unwrap()
+    }
+
+    /// Puts a map.xml in force whose groups have moved.
+    pub fn end_moves(&self, map: &str, generation: u64) {
+        self.publish_both(self.srv(), map, generation);
+        for group in &self.conf.map.groups {
+            crate::end_move(&self.dir, &group.name, &self.runtime()).unwrap();
+        }
+    }
+
+    /// The srv.xml that it was made with.
+    pub fn srv(&self) -> String {
+        match self.conf.srv.cluster {
+            Some(_) => shared_srv(&self.dir),
+            None => srv(&self.dir, self.lock_timeout),
+        }
+    }
+
+    /// Puts a map.xml in force.
+    pub fn publish(&self, map: &str, generation: u64) {
+        self.publish_both(srv(&self.dir, self.lock_timeout), map, generation);
+    }
+
+    /// Like [`World::publish`], with a cluster.
+    pub fn publish_shared(&self, map: &str, generation: u64) {
+        self.publish_both(shared_srv(&self.dir), map, generation);
+    }
+
+    /// A configuration with a cluster that is not in force.
+    pub fn shared_conf(&self, map: &str) -> Conf {
+        let conf = Conf::parse("srv.xml", &shared_srv(&self.dir), "map.xml", map);
+        conf.unwrap_or_else(|faults| panic!("{faults}"))
+    }
+
+    /// Like [`World::publish`], with no limit enforced.
+    pub fn publish_degraded(&self, map: &str, generation: u64) {
+        let srv = srv(&self.dir, self.lock_timeout);
+        let srv = srv.replace("</srv>", "<degrade>true</degrade></srv>");
+        self.publish_both(srv, map, generation);
+    }
+
+    /// Like [`World::publish`], with at most `most` attached programs.
+    pub fn publish_max_programs(&self, map: &str, generation: u64, most: u32) {
+        let srv = srv(&self.dir, self.lock_timeout);
+        let srv = srv.replace("<data ", &format!("<data max-programs=\"{most}\" "));
+        self.publish_both(srv, map, generation);
+    }
+
+    /// Like [`World::publish`], with an overlay.
+    pub fn publish_overlaid(&self, map: &str, generation: u64, overlay: &Overlay) {
+        let srv = self.srv();
+        active::write_overlaid(&self.dir, generation, &Texts::of(srv, map), overlay).unwrap();
+        self.runtime().publish(generation);
+    }
+
+    fn publish_both(&self, srv: String, map: &str, generation: u64) {
+        active::write(&self.dir, generation, &Texts::of(srv, map)).unwrap();
+        self.runtime().publish(generation);
+    }
+
+    /// An attachment that has taken the groups of the configuration.
+    pub fn handle(&self, role: u32) -> Handle {
+        let mut handle = Handle::attach(&self.dir, &self.dir, role).unwrap();
+        self.take_groups(&mut handle, 1);
+        handle
+    }
+
+    /// Takes the groups of the configuration as a generation.
+    pub fn take_groups(&self, handle: &mut Handle, generation: u64) {
+        let timeout = Duration::from_millis(50);
+        handle.take_groups(&self.conf.map.groups, generation, timeout).unwrap();
+    }
+
+    pub fn runtime(&self) -> Runtime {
+        Runtime::open(&self.dir).unwrap()
+    }
+
+    /// Makes items of a group answer `store`.
+    pub fn quarantine(&self, group: &str) {
+        let runtime = self.runtime();
+        let id = runtime.id_of_group(group).unwrap();
+        let mark = runtime.find_file(id, 0).unwrap().index;
+        runtime.mark_of(mark).fetch_or(FILE_QUARANTINE, Ordering::Relaxed);
+    }
+
+    pub fn group(&self, name: &str) -> Group {
+        Group::open(&self.dir, name, &self.runtime()).unwrap()
+    }
+
+    /// Nodes that have not moved to the geometry of their group.
+    pub fn former_nodes(&self) -> u64 {
+        let runtime = self.runtime();
+        let formers = self.conf.map.groups.iter().flat_map(|group| {
+            let named = runtime.named_groups(&group.name);
+            named.into_iter().filter_map(|known| known.former).map(|id| (&group.name, id))
+        });
+        let open = |name, id| Group::open_id(&self.dir, name, id, &runtime).unwrap();
+        formers.map(|(name, id)| open(name, id).verify().nodes).sum()
+    }
+
+    pub fn verify(&self) {
+        let runtime = self.runtime();
+        for group in &self.conf.map.groups {
+            for known in runtime.named_groups(&group.name) {
+                let group = Group::open_id(&self.dir, &group.name, known.id, &runtime).unwrap();
+                let report = group.verify();
+                assert!(report.is_clean(), "{}: {report:?}", group.header().name);
+            }
+        }
+    }
+}
+
+fn srv(dir: &Path, lock_timeout: &str) -> String {
+    format!(
+        "<srv><workers>1</workers><listen>127.0.0.1:1</listen><data dir=\"{}\"/>\
+         <http lock-timeout=\"{lock_timeout}\"/></srv>",
+        dir.display()
+    )
+}
+
+fn shared_srv(dir: &Path) -> String {
+    let cluster = "<cluster name='c' secret-file='s'><node>127.0.0.1:1</node></cluster></srv>";
+    srv(dir, "50ms").replace("</srv>", cluster)
+}
+
+fn parse(dir: &Path, map: &str) -> Conf {
+    Conf::parse("srv.xml", &srv(dir, "50ms"), "map.xml", map)
+        .unwrap_or_else(|faults| panic!("{faults}"))
+}
