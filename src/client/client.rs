@@ -91,7 +91,7 @@ impl Client {
     /// As [`Client::update`], which may wait for the lease of a limit that several machines share,
     /// as long as the `wait` of its business. This does not: the lease is asked for, and a later
     /// call finds it. Nor does it wait for calls of other threads that wait for leases.
-    /// [`Batch::try_run`] is the same for several items.
+    /// [`Batch::try_run`](crate::Batch::try_run) is the same for several items.
     ///
     /// # Errors
     /// The same, and [`Error::WouldWait`]. Nothing was charged.

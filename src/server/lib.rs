@@ -1,4 +1,4 @@
-//! frs-server serves the limits of [`frs`] over HTTP, with a master, its workers and its keeper.
+//! frs-server serves the limits over HTTP, with a master, its workers and its keeper.
 //!
 //! | room | what it does |
 //! | --- | --- |
