@@ -63,35 +63,35 @@ model-courier seeds="2000":
 
 # internal benches (criterion); arguments select: just bench crc
 bench *args:
-    cargo bench -- {{ args }}
+    cargo bench -p frs-server -- {{ args }}
 
 # frs against a bare loop, memcached and Redis, on real sockets; needs wrk and memcached, or Redis: just bench-serve --only resp; against a version before: --only versions --before PROGRAM
 bench-serve *args:
     cargo build --profile dist --bin frs --example bare_loop
-    cargo bench --profile dist --bench serve -- {{ args }}
+    cargo bench -p frs-server --profile dist --bench serve -- {{ args }}
 
 # one Update from C and from Rust, in turns; needs cc, and valgrind for the instructions
 bench-c:
     cargo build --profile dist -p frs-c
-    cargo bench --profile dist --bench c
+    cargo bench -p frs-server --profile dist --bench c
 
 # programs that share a group, more of them than there are processors: just bench-contention --processes 2,64
 bench-contention *args:
-    cargo bench --profile dist --bench contention -- {{ args }}
+    cargo bench -p frs-server --profile dist --bench contention -- {{ args }}
 
 # a large group: filled, copied to the disk, started again, grown: just bench-large --keys 100000000 --rate 100000
 bench-large *args:
     cargo build --profile dist --bin frs --bin frs-load
-    cargo bench --profile dist --bench large -- {{ args }}
+    cargo bench -p frs-server --profile dist --bench large -- {{ args }}
 
 # instructions of an item through the library, which a busy machine does not change; needs valgrind: just bench-instructions atomic
 bench-instructions *args:
-    cargo bench --profile dist --bench instructions -- {{ args }}
+    cargo bench -p frs-server --profile dist --bench instructions -- {{ args }}
 
 # limits of three machines on a real Redis Cluster: just bench-cluster local --max 100, script, ledger, unshared; needs redis-server
 bench-cluster *args:
     cargo build --profile dist --bin frs --bin frs-load
-    cargo bench --profile dist --bench cluster -- {{ args }}
+    cargo bench -p frs-server --profile dist --bench cluster -- {{ args }}
 
 # Miri: the store over boxed words, under both borrow models; needs a nightly toolchain with miri and rust-src
 miri *args="":

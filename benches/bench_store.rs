@@ -22,6 +22,7 @@ pub fn fill(dir: &tempfile::TempDir, map: &str, more: &str, begin: impl FnOnce(&
 
 /// Like [`fill`], with all of srv.xml.
 pub fn fill_of(dir: &tempfile::TempDir, map: &str, srv: &str, begin: impl FnOnce(&Runtime)) {
+    assert!(!frs_store::HAS_CRASH_POINTS, "they slow every store: cargo bench -p frs-server");
     let texts = Texts::of(srv, map);
     let conf = Conf::parse("srv.xml", &texts.srv, "map.xml", map);
     let conf = conf.unwrap_or_else(|faults| panic!("{faults}"));

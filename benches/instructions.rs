@@ -1,6 +1,6 @@
 //! How many instructions the library takes for an item, by valgrind: figures that a busy machine
-//! does not change. `cargo bench --bench instructions`; a word selects cases:
-//! `cargo bench --bench instructions -- atomic`
+//! does not change. `cargo bench -p frs-server --bench instructions`; a word selects cases:
+//! `cargo bench -p frs-server --bench instructions -- atomic`
 //!
 //! A case runs once and twice as long, and the difference counts, so that what comes before it does
 //! not. The group is small: waiting for memory takes time, not instructions.

@@ -1,6 +1,6 @@
 //! What a hit costs that spends a lease, against the same limit of `share="host"`: both in turns,
-//! in one run, with one key and with a million. `cargo bench --bench lease`; arguments select by
-//! name.
+//! in one run, with one key and with a million. `cargo bench -p frs-server --bench lease`;
+//! arguments select by name.
 //!
 //! A line says the nanoseconds of both, and the median of the ratios with its range. Each limit is
 //! compared twice: *small* with local records as small as they can be, *alike* with local records

@@ -1,7 +1,7 @@
 //! What one command costs through the library: hit, create, evict, find, and atomic requests, on a
 //! group of a million keys; also what a worker's counters and the members of `distinct` cost.
 //! Requests run one at a time, several at once, and with many items in one request. For comparison:
-//! what merely changing a line of memory costs. `cargo bench --bench store`
+//! what merely changing a line of memory costs. `cargo bench -p frs-server --bench store`
 //!
 //! `FRS_BENCH_DIR` names the directory for the files (default /dev/shm if it exists: live files of
 //! large groups are on tmpfs). `FRS_BENCH_SMALL_PAGES=1` leaves the filled group in small pages.

@@ -164,6 +164,9 @@ pub use prepare::{recover_alone, scan_group};
 #[cfg(all(any(test, feature = "testing"), not(loom)))]
 pub mod testing;
 
+/// Whether stores can be ends of a process, as tests want it. A bench must not measure that.
+pub const HAS_CRASH_POINTS: bool = cfg!(any(test, feature = "crash-points"));
+
 /// What the tests of the floors above need of the store's insides.
 #[cfg(all(any(test, feature = "crash-points"), not(loom)))]
 pub mod insides {

@@ -1,6 +1,6 @@
 /* What one Update costs from C: nanoseconds each, one after another, of keys that exist. Arguments:
- * the data directory, the number of keys, the number of Updates. `cargo bench --bench c` runs it
- * beside the same in Rust. */
+ * the data directory, the number of keys, the number of Updates. `cargo bench -p frs-server
+ * --bench c` runs it beside the same in Rust. */
 #include <frs.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -25,14 +25,14 @@ fn crc32c_words_sse42(state: u32, a: u64, b: u64, c: u64, rest: &[u64]) -> u32 {
         state = _mm_crc32_u64(state, word);
     }
     if let [a, b, c, d, e] = *rest {
-        // The rest of a node of one line, the most common kind, without a loop. `cargo bench
-        // --bench store -- 'update hit, 1 M keys'` shows the gain.
+        // The rest of a node of one line, the most common kind, without a loop. The bench
+        // `store` shows the gain: update hit, 1 M keys.
         for word in [a, b, c, d, e] {
             state = _mm_crc32_u64(state, word);
         }
         return state as u32;
     }
-    // Longer nodes by lines: `cargo bench --bench lease` shows the gain.
+    // Longer nodes by lines: the bench `lease` shows the gain.
     let (lines, rest) = rest.as_chunks::<8>();
     for &[a, b, c, d, e, f, g, h] in lines {
         for word in [a, b, c, d, e, f, g, h] {
