@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use frs_base::hash;
 use frs_base::scan::{ONES, marks};
 
-use crate::{Geometry, HashKind, KeyType};
+use crate::schema::{Geometry, HashKind, KeyType};
 
 /// Bytes of the longest key that a request may contain.
 pub const MAX_KEY_BYTES: usize = 1024;

@@ -5,14 +5,12 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 
-use super::fault::Faults;
-use super::host::Host;
-use super::load::LoadedConf;
 use super::memory_bound::BufferSizes;
+use super::read::Host;
 use super::{
-    AuthzKey, Checkpoint, Cidr, Conf, Data, FileAccess, Geometry, HashKind, Http, Interval,
-    KeyType, Limit, Listen, Log, LogFormat, LogLevel, Machine, OnFull, Policy, Rate, Scope,
-    Settings, Total, report,
+    AuthzKey, Checkpoint, Cidr, Conf, Data, Faults, FileAccess, Geometry, HashKind, Http, Interval,
+    KeyType, Limit, Listen, LoadedConf, Log, LogFormat, LogLevel, Machine, OnFull, Policy, Rate,
+    Scope, Settings, Total, report,
 };
 
 mod cluster;

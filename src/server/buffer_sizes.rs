@@ -48,7 +48,7 @@ pub const BUFFER_SIZES: BufferSizes = BufferSizes {
 mod tests {
     use super::*;
 
-    /// src/conf/report/tests.rs computes with these.
+    /// src/conf/explain/report/tests.rs computes with these.
     #[test]
     fn the_sizes_that_frs_check_counts_with() {
         let sizes = BufferSizes {

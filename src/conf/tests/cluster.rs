@@ -1,8 +1,8 @@
 //! `<cluster>` of srv.xml, and what map.xml says of limits that machines share.
 
 use super::{GROUP, good, srv_faults};
-use crate::cluster::{Cluster, ClusterNode, Login};
-use crate::{Conf, Texts, active};
+use crate::publish::write_durably;
+use crate::{Cluster, ClusterNode, Conf, Login, Texts, active};
 
 /// A whole `<cluster>` but for these attributes and this content, in a srv.xml.
 fn srv(attributes: &str, content: &str) -> String {
@@ -256,7 +256,7 @@ fn files_of_secrets_are_named_and_never_copied() {
     for (name, text) in [("secret", digits.as_str()), ("password", "hunter2")] {
         let file = path(name);
         let draft = file.with_extension("draft");
-        crate::durable::write_durably(&draft, text.as_bytes()).unwrap();
+        write_durably(&draft, text.as_bytes()).unwrap();
         std::fs::rename(draft, file).unwrap();
     }
     let conf = Conf::load(dir.path()).unwrap_or_else(|faults| panic!("{faults}"));

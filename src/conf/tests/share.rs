@@ -1,7 +1,7 @@
 //! What map.xml says of limits that machines share.
 
 use super::{GROUP, faults, good, parse};
-use crate::share::{OnDown, OnMiss, Share, Sharing};
+use crate::{OnDown, OnMiss, Share, Sharing};
 
 const SRV: &str = "<srv><cluster name='c' secret-file='s'><node>a:1</node></cluster></srv>";
 

@@ -20,7 +20,18 @@ const fn floor(directory: &'static str) -> Floor {
 
 const FLOORS: [Floor; 12] = [
     floor("src/base/"),
-    floor("src/conf/"),
+    Floor {
+        directory: "src/conf/",
+        rooms: &[
+            ("schema", &[]),
+            ("key", &["schema"]),
+            ("read", &["schema"]),
+            ("check", &["schema", "read"]),
+            ("explain", &["schema", "read", "check"]),
+            ("publish", &["schema", "read", "check", "explain"]),
+        ],
+        top: &[],
+    },
     floor("src/store/"),
     floor("src/limit/"),
     floor("src/engine/"),

@@ -1,0 +1,176 @@
+//! Files that stay although map.xml derives other numbers by now: a part of each published
+//! generation.
+//!
+//! Invariant: only what map.xml leaves to frs is replaced, and only by what [`Group::keeps_files`]
+//! accepts under the text that it lies over. So a reader of a generation gets the geometry that the
+//! files have, without a look at them.
+//!
+//! As text, in `conf.active.G`, a line for each group: its name, files, key-nodes and node-size.
+//!
+//! ```text
+//! users 1 35729 128
+//! ```
+
+use std::fmt::Write as _;
+
+use crate::schema::{Geometry, Group, Map};
+
+/// The geometry of a group's files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveGeometry {
+    /// The group's name.
+    pub group: String,
+    /// The geometry.
+    pub geometry: Geometry,
+}
+
+/// The numbers of files that stay, each with its group.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kept {
+    groups: Vec<KeptGroup>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct KeptGroup {
+    name: String,
+    files: u32,
+    key_nodes: u32,
+    node_bytes: u32,
+}
+
+impl KeptGroup {
+    /// The geometry of `group` with these numbers.
+    fn geometry(&self, group: &Group) -> Geometry {
+        let KeptGroup { files, key_nodes, node_bytes, .. } = *self;
+        Geometry { files, key_nodes, node_bytes, ..group.derived }
+    }
+}
+
+impl Kept {
+    /// What stays of these files.
+    pub(super) fn of(map: &Map, live: &[LiveGeometry]) -> Kept {
+        let groups = map.groups.iter().filter_map(|group| {
+            let LiveGeometry { geometry, .. } = live.iter().find(|it| it.group == group.name)?;
+            let stays = *geometry != group.derived && group.keeps_files(geometry);
+            let Geometry { files, key_nodes, node_bytes, .. } = *geometry;
+            stays.then(|| KeptGroup { name: group.name.clone(), files, key_nodes, node_bytes })
+        });
+        Kept { groups: groups.collect() }
+    }
+
+    /// Replaces what is derived, where it may be.
+    pub(super) fn lay_over(&self, map: &mut Map) {
+        for kept in &self.groups {
+            let Some(group) = map.groups.iter_mut().find(|group| group.name == kept.name) else {
+                continue;
+            };
+            let geometry = kept.geometry(group);
+            if group.keeps_files(&geometry) {
+                group.geometry = geometry;
+            }
+        }
+    }
+
+    pub(crate) fn to_text(&self) -> String {
+        self.groups.iter().fold(String::new(), |mut text, group| {
+            let KeptGroup { name, files, key_nodes, node_bytes } = group;
+            let _ = writeln!(text, "{name} {files} {key_nodes} {node_bytes}");
+            text
+        })
+    }
+
+    /// `None`: it is not what [`Kept::to_text`] writes.
+    pub(crate) fn from_text(text: &str) -> Option<Kept> {
+        let group = |line: &str| {
+            let mut words = line.split(' ');
+            let name = words.next()?.to_owned();
+            let mut number = || words.next()?.parse().ok();
+            let (files, key_nodes, node_bytes) = (number()?, number()?, number()?);
+            words.next().is_none().then_some(KeptGroup { name, files, key_nodes, node_bytes })
+        };
+        text.lines().map(group).collect::<Option<_>>().map(|groups| Kept { groups })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{LoadedConf, Texts};
+    use super::*;
+
+    const LONG: &str = "<biz id='2' name='b' key='ip'>\
+                        <limit policy='sliding' interval='1m' max='10'/></biz>";
+
+    fn loaded(srv: &str, bizs: &str) -> LoadedConf {
+        let map = format!(
+            "<map><group name='g' keys='1000'/><group name='h' files='1' key-nodes='9'/>\
+             <group name='i' files='1' key-nodes='9' node-size='64'/>{bizs}\
+             <biz id='1' name='a' key='ip'><limit policy='total' max='1'/></biz></map>"
+        );
+        let texts = Texts::of(srv, map);
+        LoadedConf { conf: texts.parse().unwrap(), texts }
+    }
+
+    fn live(conf: &LoadedConf) -> Vec<LiveGeometry> {
+        let groups = conf.conf.map.groups.iter();
+        groups.map(|it| LiveGeometry { group: it.name.clone(), geometry: it.geometry }).collect()
+    }
+
+    #[test]
+    fn longer_nodes_stay_and_every_reader_knows() {
+        let files = live(&loaded("<srv/>", LONG));
+        assert_eq!(files[0].geometry.node_bytes, 128);
+        let removed = loaded("<srv/>", "").over(&files).unwrap();
+        let group = &removed.conf.map.groups[0];
+        assert_eq!((group.geometry, group.derived.node_bytes), (files[0].geometry, 64));
+        assert_eq!(removed.texts.kept.to_text(), "g 1 37 128\n");
+        assert_eq!(removed.texts.parse().unwrap(), removed.conf);
+        assert_eq!(
+            Kept::from_text(&removed.texts.kept.to_text()),
+            Some(removed.texts.kept.clone())
+        );
+        // Added again, it is what is derived.
+        let back = loaded("<srv/>", LONG).over(&files).unwrap();
+        assert_eq!((back.conf, back.texts.kept), (loaded("<srv/>", LONG).conf, Kept::default()));
+        // Over other files it is decided anew.
+        let shorter = live(&loaded("<srv/>", ""));
+        assert_eq!(removed.over(&shorter).unwrap(), loaded("<srv/>", ""));
+    }
+
+    #[test]
+    fn what_is_written_or_does_not_fit_is_not_replaced() {
+        let conf = loaded("<srv/>", "");
+        let mut files = live(&conf);
+        files[0].geometry.node_bytes = 192;
+        files[1].geometry.key_nodes = 10;
+        files[2].geometry.node_bytes = 128;
+        files.push(LiveGeometry { group: "gone".into(), geometry: files[0].geometry });
+        assert_eq!(conf.clone().over(&files).unwrap(), conf);
+        files[1] = LiveGeometry { group: "h".into(), geometry: conf.conf.map.groups[1].geometry };
+        files[1].geometry.node_bytes = 128;
+        assert_eq!(conf.clone().over(&files).unwrap().texts.kept.to_text(), "h 1 9 128\n");
+        // What lies over a text that it was not made for replaces nothing that needs more.
+        let kept = Kept::from_text("g 1 37 64\nnone 1 1 64\n").unwrap();
+        let longer = Texts { kept, ..loaded("<srv/>", LONG).texts };
+        assert_eq!(longer.parse().unwrap(), loaded("<srv/>", LONG).conf);
+    }
+
+    #[test]
+    fn what_does_not_fit_the_undo_log_is_a_fault() {
+        let long = LONG.replace("max='10'", "max='700'");
+        let srv = "<srv><http max-atomic-items='200'/></srv>";
+        let files = live(&loaded("<srv/>", &long));
+        assert_eq!(files[0].geometry.node_bytes, 2880);
+        let shorter = loaded(srv, &LONG.replace("max='10'", "max='350'"));
+        assert_eq!(shorter.conf.map.groups[0].geometry.node_bytes, 1472);
+        let faults = shorter.over(&files).unwrap_err().to_string();
+        assert!(faults.starts_with("srv.xml:1:30: found max-atomic-items=\"200\""), "{faults}");
+    }
+
+    #[test]
+    fn other_text_is_none() {
+        for text in ["g", "g 1 2", "g 1 2 3 4", "g 1 2 x", "\n", "g 1 2 3\n\n", "g -1 2 3"] {
+            assert_eq!(Kept::from_text(text), None, "{text:?}");
+        }
+        assert_eq!(Kept::from_text(""), Some(Kept::default()));
+    }
+}

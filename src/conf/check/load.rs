@@ -1,0 +1,330 @@
+//! Both files to one checked configuration, all or nothing.
+//!
+//! Invariant: each file is read once. The texts are returned together with the configuration, so
+//! what is published is byte for byte what was checked.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::kept::{Kept, LiveGeometry};
+use super::{clustered, fit, named_bizs};
+use crate::read::file::{read_file, read_map};
+use crate::read::{
+    self, Checked, Document, Element, Fault, Faults, Faulty, Host, Notes, Settings, Source, shown,
+};
+use crate::schema::{Cluster, Conf, Srv};
+
+/// The texts of both files, as they were checked, with the names that messages use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Texts {
+    /// Name of srv.xml.
+    pub srv_name: String,
+    /// Text of srv.xml.
+    pub srv: String,
+    /// Name of map.xml.
+    pub map_name: String,
+    /// Text of map.xml.
+    pub map: String,
+    /// What was laid over srv.xml.
+    pub settings: Settings,
+    /// The files that stay, where map.xml derives other numbers.
+    pub kept: Kept,
+}
+
+impl Texts {
+    /// Texts that come from no file, with nothing laid over.
+    pub fn of(srv: impl Into<String>, map: impl Into<String>) -> Texts {
+        let (srv_name, map_name) = ("srv.xml".to_owned(), "map.xml".to_owned());
+        let (srv, map, settings) = (srv.into(), map.into(), Settings::default());
+        Texts { srv_name, srv, map_name, map, settings, kept: Kept::default() }
+    }
+}
+
+/// A configuration and the texts that it was read from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadedConf {
+    /// The configuration.
+    pub conf: Conf,
+    /// The texts.
+    pub texts: Texts,
+}
+
+impl LoadedConf {
+    /// This configuration over files of these geometries: those that may stay do.
+    ///
+    /// # Errors
+    /// What fits the derived nodes does not fit the longer ones that stay: an atomic request may
+    /// log more words than the undo log has.
+    pub fn over(self, live: &[LiveGeometry]) -> Result<LoadedConf, Faults> {
+        let kept = Kept::of(&self.conf.map, live);
+        if kept == self.texts.kept {
+            return Ok(self);
+        }
+        let texts = Texts { kept, ..self.texts };
+        Ok(LoadedConf { conf: texts.parse()?, texts })
+    }
+}
+
+impl Conf {
+    /// Reads and checks `srv.xml` and `map.xml` of a directory, and the files of secrets that these
+    /// name: a cluster's secret and password, and the tokens of `<resp>`.
+    ///
+    /// # Errors
+    /// All faults of both files, and where these have none those of the secrets. A file that cannot
+    /// be read is a fault.
+    pub fn load(dir: &Path) -> Result<Conf, Faults> {
+        Conf::load_texts(dir, &Settings::default()).map(|loaded| loaded.conf)
+    }
+
+    /// As [`Conf::load`], with settings laid over srv.xml. Also returns the checked texts.
+    ///
+    /// # Errors
+    /// All faults of the settings and of both files. A file that cannot be read is a fault.
+    #[doc(hidden)]
+    pub fn load_texts(dir: &Path, settings: &Settings) -> Result<LoadedConf, Faults> {
+        let path = dir.join("srv.xml");
+        let name = path.display().to_string();
+        let srv = (name.clone(), read_file(&name, &path));
+        let path = map_path(dir, NamedBytes::read(&srv).with(settings));
+        let name = path.display().to_string();
+        let map = (name.clone(), read_map(&name, &path));
+        let named = NamedBytes::read(&srv).with(settings);
+        let conf = check(named, NamedBytes::read(&map), &Kept::default(), &Host::this())?;
+        if is_same_directory(dir, &conf.srv.data.dir) {
+            // The server's user writes the data directory, and should write no srv.xml.
+            let outside = settings.iter().find(|setting| setting.name() == "data.dir");
+            return Err(Faults::new(vec![Fault {
+                file: outside.map_or(srv.0, |setting| setting.origin().to_owned()),
+                position: None,
+                found: format!("<data dir={:?}>, which holds srv.xml", conf.srv.data.dir),
+                expected: "a directory of its own for the data".to_owned(),
+                line: None,
+                count: 1,
+            }]));
+        }
+        let mut files = token_faults(NamedBytes::read(&srv).with(settings), &conf.srv);
+        files.extend(conf.srv.cluster.iter().flat_map(Cluster::file_faults));
+        if !files.is_empty() {
+            return Err(Faults::new(files));
+        }
+        // They are checked, so they exist and are UTF-8.
+        let text = |bytes: Result<Vec<u8>, Fault>| {
+            String::from_utf8(bytes.unwrap_or_default()).unwrap_or_default()
+        };
+        let (srv_name, map_name, settings) = (srv.0, map.0, settings.clone());
+        let (srv, map, kept) = (text(srv.1), text(map.1), Kept::default());
+        let texts = Texts { srv_name, srv, map_name, map, settings, kept };
+        Ok(LoadedConf { conf, texts })
+    }
+
+    /// The data directory that the settings name, or `srv.xml` of a directory, whatever else is
+    /// wrong in the file. It is enough to find a running server.
+    ///
+    /// # Errors
+    /// The faults that leave the data directory unknown.
+    #[doc(hidden)]
+    pub fn data_dir(dir: &Path, settings: &Settings) -> Result<PathBuf, Faults> {
+        if let Some(data_dir) = settings.data_dir() {
+            return data_dir.map_err(|fault| Faults::new(vec![fault]));
+        }
+        read_srv(dir, read::srv::data_dir)
+    }
+
+    /// The user that `srv.xml` of a directory names, whatever else is wrong in the file.
+    ///
+    /// # Errors
+    /// The faults that leave the user unknown.
+    #[doc(hidden)]
+    pub fn user(dir: &Path) -> Result<Option<String>, Faults> {
+        read_srv(dir, |notes, root, complete| {
+            let user = read::srv::user(notes, root, &Host::this())?;
+            if user.is_some() || complete { Ok(user) } else { Err(Faulty) }
+        })
+    }
+
+    /// Checks two texts. The names are for messages.
+    ///
+    /// # Errors
+    /// All faults of both texts.
+    pub fn parse(
+        srv_name: &str,
+        srv_text: &(impl AsRef<[u8]> + ?Sized),
+        map_name: &str,
+        map_text: &(impl AsRef<[u8]> + ?Sized),
+    ) -> Result<Conf, Faults> {
+        let (srv, map) = (NamedBytes::of(srv_name, srv_text), NamedBytes::of(map_name, map_text));
+        check(srv, map, &Kept::default(), &Host::this())
+    }
+}
+
+impl Texts {
+    /// Checks the texts, with the settings laid over srv.xml and the files that stay over map.xml.
+    ///
+    /// # Errors
+    /// All faults.
+    pub fn parse(&self) -> Result<Conf, Faults> {
+        self.check(&Host::this())
+    }
+
+    /// Checks the texts as if read on `host`.
+    pub(crate) fn check(&self, host: &Host) -> Result<Conf, Faults> {
+        let srv = NamedBytes::of(&self.srv_name, &self.srv).with(&self.settings);
+        check(srv, NamedBytes::of(&self.map_name, &self.map), &self.kept, host)
+    }
+}
+
+/// Where map.xml is: beside srv.xml, unless that names another place. Its faults are noted with
+/// those of the whole file.
+fn map_path(dir: &Path, srv: NamedBytes<'_>) -> PathBuf {
+    let named = rooted(&srv.source(), "srv", &mut Vec::new(), |notes, root, _| {
+        read::srv::map_file(notes, root)
+    });
+    named.ok().flatten().unwrap_or_else(|| dir.join("map.xml"))
+}
+
+/// Reads a part of srv.xml.
+fn read_srv<T>(
+    dir: &Path,
+    read: impl FnOnce(&mut Notes<'_>, &Element, bool) -> Checked<T>,
+) -> Result<T, Faults> {
+    let path = dir.join("srv.xml");
+    let name = path.display().to_string();
+    let source = read_file(&name, &path).and_then(|bytes| Source::new(&name, &bytes));
+    let source = source.map(|source| Layered::of(source, Settings::default()));
+    let mut faults = Vec::new();
+    rooted(&source, "srv", &mut faults, read).map_err(|Faulty| Faults::new(faults))
+}
+
+/// What is wrong with the files of the tokens of `<resp>`.
+fn token_faults(file: NamedBytes<'_>, srv: &Srv) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let source = file.source();
+    // It is checked, so the only faults are those of the files.
+    let _ = rooted(&source, "srv", &mut faults, |notes, root, _| {
+        read::resp::token_files(notes, root, &srv.resps);
+        Ok(())
+    });
+    faults
+}
+
+fn is_same_directory(one: &Path, other: &Path) -> bool {
+    let place = |path| std::fs::metadata(path).map(|there| (there.dev(), there.ino())).ok();
+    place(one).is_some_and(|one| place(other) == Some(one))
+}
+
+/// A file's name, its bytes or the reason why there are none, and what is laid over it.
+struct NamedBytes<'t> {
+    name: &'t str,
+    bytes: Result<&'t [u8], &'t Fault>,
+    settings: Option<&'t Settings>,
+}
+
+/// A file's text, and what is laid over it.
+struct Layered {
+    source: Source,
+    settings: Settings,
+}
+
+impl Layered {
+    fn of(source: Source, settings: Settings) -> Layered {
+        let origins = settings.iter().map(|setting| setting.origin().to_owned()).collect();
+        Layered { source: source.under(origins), settings }
+    }
+}
+
+impl<'t> NamedBytes<'t> {
+    fn of(name: &'t str, text: &'t (impl AsRef<[u8]> + ?Sized)) -> NamedBytes<'t> {
+        NamedBytes { name, bytes: Ok(text.as_ref()), settings: None }
+    }
+
+    fn read((name, bytes): &'t (String, Result<Vec<u8>, Fault>)) -> NamedBytes<'t> {
+        NamedBytes { name, bytes: bytes.as_deref(), settings: None }
+    }
+
+    fn with(self, settings: &'t Settings) -> NamedBytes<'t> {
+        NamedBytes { settings: Some(settings), ..self }
+    }
+
+    fn source(self) -> Result<Layered, Fault> {
+        let source = Source::new(self.name, self.bytes.map_err(Fault::clone)?)?;
+        Ok(Layered::of(source, self.settings.cloned().unwrap_or_default()))
+    }
+}
+
+fn check(
+    srv: NamedBytes<'_>,
+    map: NamedBytes<'_>,
+    kept: &Kept,
+    host: &Host,
+) -> Result<Conf, Faults> {
+    let [srv, map] = [srv, map].map(NamedBytes::source);
+    let has_cluster = may_have_cluster(&srv);
+    let mut map_faults = Vec::new();
+    let map = rooted(&map, "map", &mut map_faults, |notes, root, complete| {
+        let raw = read::map::map(notes, root, complete);
+        clustered::shared_bizs(notes, &raw);
+        if !has_cluster {
+            clustered::without_cluster(notes, &raw);
+        }
+        let mut map = fit::map(notes, raw)?;
+        kept.lay_over(&mut map);
+        Ok(map)
+    });
+    let mut faults = Vec::new();
+    let srv = rooted(&srv, "srv", &mut faults, |notes, root, complete| {
+        let srv = read::srv::srv(notes, root, host)?;
+        // In an incomplete file the unread rest may make it fit.
+        if let (Ok(map), true) = (&map, complete) {
+            let throttles = named_bizs::throttles(notes, root, &srv.resps, map);
+            let bizs = named_bizs::targets(notes, root, srv.rls.as_ref(), map);
+            fit::undo(notes, root, &srv, map).and(throttles).and(bizs)?;
+        }
+        Ok(srv)
+    });
+    faults.append(&mut map_faults);
+    match (srv, map) {
+        (Ok(srv), Ok(map)) if faults.is_empty() => Ok(Conf { srv, map }),
+        _ => Err(Faults::new(faults)),
+    }
+}
+
+/// Whether srv.xml may name a cluster. Other code notes its faults.
+fn may_have_cluster(srv: &Result<Layered, Fault>) -> bool {
+    let Ok(Layered { source, settings }) = srv else { return true };
+    let Document { root, complete } = document(&mut Notes::new(source), settings);
+    read::cluster::may_be_named(root.as_ref(), complete)
+}
+
+/// Reads a file's tree, with settings laid over it.
+fn document(notes: &mut Notes<'_>, settings: &Settings) -> Document {
+    let mut document = read::xml::read(notes);
+    if let Some(root) = &mut document.root {
+        settings.lay_over(notes, root);
+    }
+    document
+}
+
+/// Reads a file's tree and returns the result of `read` on its root. Adds its faults.
+fn rooted<T>(
+    source: &Result<Layered, Fault>,
+    name: &str,
+    faults: &mut Vec<Fault>,
+    read: impl FnOnce(&mut Notes<'_>, &Element, bool) -> Checked<T>,
+) -> Checked<T> {
+    let Layered { source, settings } = source.as_ref().map_err(|fault| {
+        faults.push(fault.clone());
+        Faulty
+    })?;
+    let mut notes = Notes::new(source);
+    let Document { root, complete } = document(&mut notes, settings);
+    let value = match &root {
+        Some(root) if root.name == name => read(&mut notes, root, complete),
+        Some(root) => {
+            let found = format!("<{}>", shown(&root.name));
+            Err(notes.note(root.at, found, format!("<{name}> as the root element")))
+        }
+        None => Err(Faulty),
+    };
+    faults.extend(notes.into_faults());
+    value
+}

@@ -1,0 +1,86 @@
+//! Checks the bizs that srv.xml names: in `<resp throttle>` and in the descriptors of `<rls>`.
+//!
+//! Invariant: CL.THROTTLE finds a biz that takes the limits of calls, and Envoy one that counts no
+//! members.
+
+use crate::read::{CALLS_BRING_LIMITS, Checked, Element, Notes, THROTTLE, nearest, shown};
+use crate::schema::{Biz, Gcra, Limit, Map, Policy, Resp, Rls, Target};
+
+/// The biz of each `throttle` must be there, and take the limits of calls. `root` is what `resps`
+/// was read from.
+pub(super) fn throttles(
+    notes: &mut Notes<'_>,
+    root: &Element,
+    resps: &[Resp],
+    map: &Map,
+) -> Checked<()> {
+    let mut fits = Ok(());
+    for (element, resp) in root.children_named("resp").zip(resps) {
+        let Some(named) = resp.throttle.as_deref() else { continue };
+        let biz = map.find_biz(named).and_then(|at| map.bizs.get(at));
+        if biz.is_some_and(takes_limits_of_calls) {
+            continue;
+        }
+        let found = format!("{THROTTLE}=\"{}\"", shown(named));
+        let (found, expected) = match biz {
+            Some(biz) => (format!("{found}, biz {}", has(biz)), CALLS_BRING_LIMITS.to_owned()),
+            None => {
+                let near = nearest(named, map.bizs.iter().map(|biz| biz.name.as_str()));
+                let near = near.map_or(String::new(), |near| format!(" (nearest: {near})"));
+                (found, format!("the name or id of {CALLS_BRING_LIMITS}{near}"))
+            }
+        };
+        fits = Err(notes.note(element.value_at(THROTTLE), found, expected));
+    }
+    fits
+}
+
+fn takes_limits_of_calls(biz: &Biz) -> bool {
+    let [Limit { policy, .. }] = biz.limits.as_slice() else { return false };
+    matches!(policy, Policy::Gcra(Gcra { max_period_ms: Some(_), .. }))
+}
+
+/// A biz and its policies: `1001 "login" with policy="interval"`.
+fn has(biz: &Biz) -> String {
+    let limits = biz.limits.iter().map(|limit| {
+        let without = match limit.policy {
+            Policy::Gcra(Gcra { max_period_ms: None, .. }) => " without per-call=\"true\"",
+            _ => "",
+        };
+        format!("policy=\"{}\"{without}", limit.policy.name())
+    });
+    format!("{} {:?} with {}", biz.id, biz.name, limits.collect::<Vec<_>>().join(", "))
+}
+
+/// Every biz of a descriptor must be in map.xml. `root` is what `rls` was read from.
+pub(super) fn targets(
+    notes: &mut Notes<'_>,
+    root: &Element,
+    rls: Option<&Rls>,
+    map: &Map,
+) -> Checked<()> {
+    let (Some(element), Some(rls)) = (root.child("rls"), rls) else { return Ok(()) };
+    let mut fits: Checked<()> = Ok(());
+    for (element, domain) in element.children_named("domain").zip(&rls.domains) {
+        let descriptors = element.children_named("descriptor").zip(&domain.descriptors);
+        for (element, descriptor) in descriptors {
+            let Some(Target { biz, .. }) = &descriptor.target else { continue };
+            match map.find_biz(biz) {
+                Some(known) if map.bizs[known].notes_members() => {
+                    let found = format!("biz=\"{}\", which counts members", shown(biz));
+                    let expected = "a biz without a distinct limit: calls of Envoy bring no member";
+                    fits = Err(notes.note(element.value_at("biz"), found, expected));
+                    continue;
+                }
+                Some(_) => continue,
+                None => {}
+            }
+            let near = nearest(biz, map.bizs.iter().map(|biz| biz.name.as_str()));
+            let near = near.map_or(String::new(), |near| format!(" (nearest: {near})"));
+            let found = format!("biz=\"{}\"", shown(biz));
+            let expected = format!("the name or id of a biz of map.xml{near}");
+            fits = Err(notes.note(element.value_at("biz"), found, expected));
+        }
+    }
+    fits
+}

@@ -1,0 +1,219 @@
+//! What limits allow, in words, for `frs check` and for pages.
+//!
+//! Invariant: one line each, from the checked settings alone.
+
+use std::fmt::Write as _;
+
+use frs_base::figures::grouped;
+
+use crate::schema::{
+    Biz, Distinct, Limit, ListRule, Mode, Policy, RATE_UNITS, Scope, Share, Sharing, Tally, Turns,
+    Unit, Weight, sketch_words,
+};
+
+/// A unit of time in words.
+struct SpokenUnit {
+    name: &'static str,
+    ms: u64,
+    /// The least number for which the unit is used.
+    least: u64,
+}
+
+/// A minute is 60 s and a day 24 h, because `day` would mean a calendar day.
+const UNITS: [SpokenUnit; 5] = [
+    SpokenUnit { name: "d", ms: 86_400_000, least: 2 },
+    SpokenUnit { name: "h", ms: 3_600_000, least: 1 },
+    SpokenUnit { name: "m", ms: 60_000, least: 2 },
+    SpokenUnit { name: "s", ms: 1000, least: 1 },
+    SpokenUnit { name: "ms", ms: 1, least: 0 },
+];
+/// The most weights that are listed. The others are between them or after them.
+const WEIGHTS_SAID: usize = 8;
+
+/// What a biz allows: its name, each of its limits, how many keys it lists, how machines share it,
+/// and its mode unless it enforces. `login: 5 in 60 s from the first use, then banned for 10 m`.
+pub fn biz_words(biz: &Biz) -> String {
+    let limits: Vec<String> = match biz.limits.as_slice() {
+        [limit] => vec![limit_words(limit)],
+        limits => (1..).zip(limits).map(|(nth, l)| format!("({nth}) {}", limit_words(l))).collect(),
+    };
+    let mut words = format!("{}: {}", biz.name, limits.join("; "));
+    let lists = lists_words(biz);
+    if !lists.is_empty() {
+        let _ = write!(words, "; listed keys: {lists}");
+    }
+    if let Some(sharing) = &biz.sharing {
+        let _ = write!(words, "; {}", sharing_words(sharing));
+    }
+    words.push_str(match biz.mode {
+        Mode::Enforce => "",
+        Mode::Shadow => "; in shadow: judged, and nothing is refused",
+        Mode::Off => "; off: nothing is judged",
+    });
+    words
+}
+
+/// What a limit allows: `3 in each natural day of Asia/Shanghai, turning at 00:00`.
+pub fn limit_words(limit: &Limit) -> String {
+    let mut words = policy_words(&limit.policy);
+    match limit.history {
+        0 => {}
+        1 => words.push_str(", the window before is kept"),
+        windows => {
+            let _ = write!(words, ", the {windows} windows before are kept");
+        }
+    }
+    if limit.scope == Scope::Biz {
+        words.push_str(", for all keys together");
+    }
+    if let Some(ban_ms) = limit.ban_ms {
+        let _ = write!(words, ", then banned for {}", duration_words(ban_ms));
+    }
+    if let Some(advice) = &limit.advice {
+        let _ = write!(words, ", beyond that the word {advice}");
+    }
+    if !limit.weights.is_empty() {
+        let _ = write!(words, ", weighing {}", weights_words(&limit.weights));
+    }
+    words
+}
+
+fn policy_words(policy: &Policy) -> String {
+    match policy {
+        Policy::Interval(limit) => format!(
+            "{} in {} from the first use",
+            lent_words(limit.max, limit.debt),
+            duration_words(limit.interval_ms)
+        ),
+        Policy::Calendar(limit) => {
+            format!("{} in {}", lent_words(limit.max, limit.debt), turns_words(&limit.turns))
+        }
+        Policy::Sliding(limit) => {
+            format!("{} in any {}", grouped(limit.max), duration_words(limit.interval_ms))
+        }
+        Policy::SlidingCounter(limit) => {
+            format!("about {} in any {}", grouped(limit.max), duration_words(limit.interval_ms))
+        }
+        Policy::Token(limit) => {
+            let (rate, burst) = (grouped(limit.rate), grouped(limit.burst));
+            format!("{rate}/{}, bursts of {burst}", rate_unit(limit.per_ms))
+        }
+        Policy::Gcra(limit) => {
+            let (rate, burst) = (grouped(limit.rate), grouped(limit.burst));
+            let mut words = format!("{rate}/{}, bursts of {burst}", rate_unit(limit.per_ms));
+            if let Some(max_period_ms) = limit.max_period_ms {
+                let period = duration_words(max_period_ms);
+                let _ = write!(words, ", or what the call says of at most {period}");
+            }
+            words
+        }
+        Policy::Total(limit) => format!("{} in all", grouped(limit.max)),
+        Policy::Count(limit) => match &limit.turns {
+            Some(turns) => format!("counted in {}, never refused", turns_words(turns)),
+            None => "counted for ever, never refused".to_owned(),
+        },
+        Policy::Distinct(limit) => distinct_words(limit),
+    }
+}
+
+fn distinct_words(limit: &Distinct) -> String {
+    let window = match &limit.turns {
+        Some(turns) => format!("in {}", turns_words(turns)),
+        None => "for ever".to_owned(),
+    };
+    match limit.tally {
+        Tally::Exact { max } => format!("{} different members {window}", grouped(max)),
+        Tally::Sketch { precision, max } => {
+            let bytes = grouped(sketch_words(precision) as u64 * 8);
+            let sketch = format!("by a sketch of {bytes} bytes");
+            match max {
+                Some(max) => format!("about {} different members {window}, {sketch}", grouped(max)),
+                None => format!("different members counted {window}, {sketch}, never refused"),
+            }
+        }
+    }
+}
+
+fn lent_words(max: u64, debt: u64) -> String {
+    let max = grouped(max);
+    if debt == 0 { max } else { format!("{max} and {} on credit", grouped(debt)) }
+}
+
+fn turns_words(turns: &Turns) -> String {
+    let (unit, day) = match turns.unit {
+        Unit::Minute => ("minute", None),
+        Unit::Hour => ("hour", None),
+        Unit::Day => ("day", Some("")),
+        Unit::Week => ("week", Some("on Mondays ")),
+        Unit::Month => ("month", Some("on the 1st ")),
+        Unit::Year => ("year", Some("on 1 January ")),
+    };
+    let zone = turns.zone.iana_name().unwrap_or("UTC");
+    let mut words = format!("each natural {unit} of {zone}");
+    if let Some(day) = day {
+        let (hours, minutes) = (turns.at_minutes / 60, turns.at_minutes % 60);
+        let _ = write!(words, ", turning {day}at {hours:02}:{minutes:02}");
+    }
+    words
+}
+
+fn weights_words(weights: &[Weight]) -> String {
+    let said = weights.iter().take(WEIGHTS_SAID);
+    let mut said: Vec<String> = said
+        .map(|weight| {
+            format!("{} at {}", thousandths_words(weight.thousandths), grouped(weight.at))
+        })
+        .collect();
+    if weights.len() > WEIGHTS_SAID {
+        said.push("…".to_owned());
+    }
+    said.join(", ")
+}
+
+/// How limits are shared: `shared by 8 machines, in leases`.
+fn sharing_words(sharing: &Sharing) -> String {
+    match sharing.share {
+        Share::Cluster => {
+            format!("shared by {} machines, in leases", grouped(sharing.hosts.into()))
+        }
+        Share::Exact => "shared by all machines, one by one".to_owned(),
+    }
+}
+
+fn lists_words(biz: &Biz) -> String {
+    let count =
+        |of: fn(&ListRule) -> bool| biz.listed.iter().filter(|listed| of(&listed.rule)).count();
+    let counts = [
+        ("allow", count(|rule| matches!(rule, ListRule::Allow))),
+        ("deny", count(|rule| matches!(rule, ListRule::Deny))),
+        ("override", count(|rule| matches!(rule, ListRule::Override { .. }))),
+    ];
+    let some = counts.iter().filter(|&&(_, count)| count > 0);
+    some.map(|(kind, count)| format!("{} {kind}", grouped(*count as u64)))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// The most readable text of a duration: `60 s`, `10 m`, `24 h`.
+pub(super) fn duration_words(ms: u64) -> String {
+    let fits = |unit: &&SpokenUnit| ms.is_multiple_of(unit.ms) && ms / unit.ms >= unit.least;
+    match UNITS.iter().find(fits) {
+        Some(unit) => format!("{} {}", grouped(ms / unit.ms), unit.name),
+        None => format!("{} ms", grouped(ms)),
+    }
+}
+
+fn rate_unit(per_ms: u64) -> String {
+    match RATE_UNITS.iter().find(|unit| unit.factor == per_ms) {
+        Some(unit) => unit.name.to_owned(),
+        None => format!("{per_ms} ms"),
+    }
+}
+
+fn thousandths_words(thousandths: u32) -> String {
+    let text = format!("{}.{:03}", thousandths / 1000, thousandths % 1000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests;

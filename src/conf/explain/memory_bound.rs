@@ -1,0 +1,290 @@
+//! The most memory that frs can take: `frs check` prints it, and the log reports it at the start.
+//!
+//! Invariant: the processes keep to the sizes in [`BufferSizes`]. These and srv.xml bound what a
+//! worker holds for a client, whatever the client sends and however little of the answers it reads.
+
+use crate::schema::{Biz, Conf, Geometry, Http, Listed, Map, Pattern, Srv};
+
+/// Sizes of the server's buffers. The modules that own the buffers set them, and keep to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BufferSizes {
+    /// Input that a worker reads from all its clients in a tick.
+    pub arena_bytes: u64,
+    /// The most buffers of a worker that are kept for reuse.
+    pub pool_buffers: u64,
+    /// The largest buffer that is kept for reuse.
+    pub pooled_bytes: u64,
+    /// After this many bytes of answers to a connection in a tick, its next request waits for the
+    /// next tick.
+    pub tick_answer_bytes: u64,
+    /// The most requests of a worker that wait to be run together.
+    pub queue_requests: u64,
+    /// At this many bytes, waiting requests are run.
+    pub queue_bytes: u64,
+    /// Buffers of a worker that grow with the longest answer, by doubling.
+    pub in_hand_buffers: u64,
+    /// Clients beyond max-connections that a worker refuses. They hold no buffer.
+    pub refused_clients: u64,
+    /// Memory for a client besides its buffers.
+    pub client_bytes: u64,
+    /// The longest head of an answer.
+    pub head_bytes: u64,
+    /// The most bytes of an item's answer, without what it echoes of the item, and of each
+    /// `<limit>` in it.
+    pub answer_bytes: u64,
+    /// The most bytes of a window in a history.
+    pub window_bytes: u64,
+    /// The most bytes that echo one byte of a request.
+    pub echo_factor: u64,
+    /// The bytes of the shortest item of a request, without what is echoed of it.
+    pub item_bytes: u64,
+    /// The most bytes of an item that waits for the cluster, without its text.
+    pub waiting_item_bytes: u64,
+    /// The same of each limit in its answer.
+    pub waiting_limit_bytes: u64,
+    /// The same of each window in a history in its answer.
+    pub waiting_window_bytes: u64,
+    /// What a request that waits may hold besides twice what it uses.
+    pub spare_bytes: u64,
+    /// What the admin plane holds for its clients, and of map.xml.
+    pub admin_bytes: u64,
+    /// Besides, for each business in histories that are answered.
+    pub history_biz_bytes: u64,
+    /// The most businesses of a history.
+    pub history_bizs: u64,
+    /// What it holds for clients of `<metrics>`.
+    pub metrics_bytes: u64,
+    /// Besides, for each business in their texts.
+    pub metrics_biz_bytes: u64,
+    /// Attachments of the admin plane that map all groups.
+    pub admin_maps: u64,
+}
+
+/// runtime.mmap without its slots' logs: header, register of files, the states of 256 slots.
+pub const RUNTIME_BYTES: u64 = (129 + 256) * 4096;
+/// Bytes of a used slot in it, without its rows of businesses: counters, intents, undo log,
+/// heads of sketches.
+pub const SLOT_BYTES: u64 = 415 * 4096;
+/// Bytes of a slot for the counters of a business. Two more rows exist for all businesses.
+pub const BIZ_ROW_BYTES: u64 = 1024;
+/// Bytes of a slot for its ring of wants, where a cluster is configured.
+pub const WANTS_BYTES: u64 = 82 * 4096;
+/// Rows for businesses in a slot.
+pub const BIZ_ROWS: u64 = 4096;
+/// Bytes of a slot for a sketch of refused keys. One more exists for all other businesses.
+pub const SKETCH_BYTES: u64 = 21 * 4096;
+/// Sketches in a slot.
+pub const SKETCHES: u64 = 64;
+
+/// Blocks of a file are whole pages.
+const PAGE_BYTES: u64 = 4096;
+/// Page tables of a mapping: eight bytes for each page of 4096, and the levels above.
+const PAGE_TABLE_PARTS: u64 = 500;
+/// Processes besides the workers that map all groups: the keeper.
+pub(super) const MAPPING_PROCESSES: u64 = 1;
+/// Processes besides the workers: master and keeper.
+pub(super) const OTHER_PROCESSES: u64 = 2;
+/// A process without what is counted separately: stack, allocator, configuration. For the keeper
+/// this includes its history of the last ten minutes.
+pub(super) const PROCESS_BYTES: u64 = 8 << 20;
+/// An entry of a list in a process, while it takes a configuration and another one is in force: its
+/// text, its look-up entry, and limits with other maxima.
+const LISTED_BYTES: u64 = 2 << 10;
+/// The part of these bytes for each limit of the biz.
+const LISTED_LIMIT_BYTES: u64 = 512;
+/// Bytes in the worst case, each for all processes together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// Files of all groups.
+    pub groups: u64,
+    /// Page tables, when everything is mapped and used: 0.2 % for each mapping process.
+    pub page_tables: u64,
+    /// runtime.mmap with the slots reserved for this server's processes.
+    pub runtime: u64,
+    /// The processes, without what they hold for clients.
+    pub processes: u64,
+    /// What workers hold for clients.
+    pub clients: u64,
+    /// What workers hold of requests that are parked, if there is a cluster.
+    pub parked: u64,
+    /// The thread of the admin plane, if it runs: its maps of all groups, and what it holds for
+    /// clients.
+    pub admin: u64,
+}
+
+impl Memory {
+    /// The memory for a configuration and a server with buffers of these sizes.
+    pub fn of(conf: &Conf, sizes: &BufferSizes) -> Memory {
+        let workers = u64::from(conf.srv.workers);
+        let http = &conf.srv.http;
+        let connection = sizes.connection_bytes(&conf.srv, &conf.map);
+        let groups = groups_bytes(&conf.map);
+        // The courier and frs-envoy map all groups as well.
+        let others = u64::from(conf.srv.cluster.is_some()) + u64::from(conf.srv.rls.is_some());
+        let (mapping, all) = (MAPPING_PROCESSES + others, OTHER_PROCESSES + others);
+        Memory {
+            groups,
+            page_tables: groups.div_ceil(PAGE_TABLE_PARTS) * (workers + mapping),
+            runtime: RUNTIME_BYTES + u64::from(conf.srv.reserved_slots()) * slot_bytes(conf),
+            processes: (workers + all) * process_bytes(&conf.map)
+                + workers * sizes.worker_bytes(conf),
+            clients: workers * u64::from(http.max_connections) * connection,
+            parked: conf.srv.cluster.as_ref().map_or(0, |cluster| {
+                workers * u64::from(cluster.max_parked) * sizes.parked_bytes(http, &conf.map)
+            }),
+            admin: sizes.plane_bytes(conf, groups),
+        }
+    }
+
+    /// The sum.
+    pub fn total(&self) -> u64 {
+        let clients = self.clients + self.parked + self.admin;
+        self.groups + self.page_tables + self.runtime + self.processes + clients
+    }
+}
+
+/// Bytes of all groups' files.
+pub fn groups_bytes(map: &Map) -> u64 {
+    map.groups.iter().map(|group| group.geometry.group_bytes()).sum()
+}
+
+/// Bytes of runtime.mmap with the slots reserved for this server's processes, without their
+/// sketches of refused keys, which get blocks when they are used.
+pub fn places_bytes(conf: &Conf) -> u64 {
+    RUNTIME_BYTES + u64::from(conf.srv.reserved_slots()) * (slot_bytes(conf) - sketches_bytes(conf))
+}
+
+fn sketches_bytes(conf: &Conf) -> u64 {
+    (conf.map.bizs.len() as u64).saturating_add(1).min(SKETCHES) * SKETCH_BYTES
+}
+
+/// Bytes of a slot of runtime.mmap that counts the businesses of `conf`, and may ask its cluster.
+pub fn slot_bytes(conf: &Conf) -> u64 {
+    let rows = (conf.map.bizs.len() as u64).saturating_add(2).min(BIZ_ROWS);
+    let wants = if conf.srv.cluster.is_some() { WANTS_BYTES } else { 0 };
+    let rows = (rows * BIZ_ROW_BYTES).next_multiple_of(PAGE_BYTES);
+    SLOT_BYTES + rows + wants + sketches_bytes(conf)
+}
+
+/// Bytes of a process without what is counted separately.
+pub(super) fn process_bytes(map: &Map) -> u64 {
+    PROCESS_BYTES + map.bizs.iter().map(lists_bytes).sum::<u64>()
+}
+
+fn lists_bytes(biz: &Biz) -> u64 {
+    let limits = LISTED_LIMIT_BYTES * biz.limits.len() as u64;
+    let entry = |listed: &Listed| {
+        let text = match &listed.pattern {
+            Pattern::Exact(text) | Pattern::Prefix(text) => text.len() as u64,
+            Pattern::Block(_) => 0,
+        };
+        LISTED_BYTES + limits + 4 * text
+    };
+    biz.listed.iter().map(entry).sum()
+}
+
+impl BufferSizes {
+    /// Bytes of the admin plane's thread over groups of this many bytes.
+    fn plane_bytes(&self, conf: &Conf, groups: u64) -> u64 {
+        let (srv, bizs) = (&conf.srv, conf.map.bizs.len() as u64);
+        let maps = if srv.has_plane() { self.admin_maps } else { 0 };
+        let admin = match srv.admin {
+            Some(_) => self.admin_bytes + bizs.min(self.history_bizs) * self.history_biz_bytes,
+            None => 0,
+        };
+        let metrics = match srv.metrics[..] {
+            [] => 0,
+            _ => self.metrics_bytes + bizs * self.metrics_biz_bytes,
+        };
+        groups.div_ceil(PAGE_TABLE_PARTS) * maps + admin + metrics
+    }
+
+    /// Items that a request can hold.
+    pub(super) fn items(&self, http: &Http) -> u64 {
+        u64::from(http.max_items).min(u64::from(http.max_body_bytes) / self.item_bytes)
+    }
+
+    /// Bytes of the document that answers this many items with this many bytes of input.
+    fn document_bytes(&self, map: &Map, items: u64, input: u64) -> u64 {
+        let (limits, windows) = (most_limits(map), most_windows(map));
+        items * (self.answer_bytes * (1 + limits) + self.window_bytes * windows)
+            + self.echo_factor * (input - items * self.item_bytes)
+    }
+
+    /// Bytes of the longest reply to one request.
+    pub fn reply_bytes(&self, http: &Http, map: &Map) -> u64 {
+        let many = self.document_bytes(map, self.items(http), http.max_body_bytes.into());
+        let single = self.document_bytes(map, 1, http.max_head_bytes.into());
+        self.head_bytes + many.max(single)
+    }
+
+    /// Bytes of the replies to requests that wait together, except for the last of them.
+    pub(super) fn waiting_bytes(&self, map: &Map) -> u64 {
+        let input = self.queue_bytes;
+        self.queue_requests * self.head_bytes
+            + self.document_bytes(map, input / self.item_bytes, input)
+    }
+
+    /// Bytes of the answers to one connection in a tick. The last answer, or those that wait with
+    /// it, may exceed the bound.
+    fn answers_bytes(&self, http: &Http, map: &Map) -> u64 {
+        self.tick_answer_bytes + self.waiting_bytes(map) + self.reply_bytes(http, map)
+    }
+
+    /// Bytes that a parked request holds at most, with those of its connection that wait behind it:
+    /// their text, values in it once more as they are decoded, and their items. Buffers grow by
+    /// doubling, and are trimmed when they are parked.
+    pub(super) fn parked_bytes(&self, http: &Http, map: &Map) -> u64 {
+        let input = u64::from(http.max_head_bytes.max(http.max_body_bytes)) + self.queue_bytes;
+        let items = self.items(http) + self.queue_bytes / self.item_bytes;
+        let item = self.waiting_item_bytes
+            + most_limits(map) * self.waiting_limit_bytes
+            + most_windows(map) * self.waiting_window_bytes;
+        2 * (2 * input + items * item) + self.queue_requests * self.spare_bytes
+    }
+
+    /// Bytes kept of a request that is incomplete or not yet answered.
+    pub(super) fn input_bytes(&self, http: &Http) -> u64 {
+        u64::from(http.max_head_bytes.max(http.max_body_bytes)).max(self.pooled_bytes)
+    }
+
+    /// The most bytes that a worker keeps of the input of one connection: the next request, and
+    /// where RESP is spoken what MULTI has queued before it.
+    pub(super) fn kept_bytes(&self, srv: &Srv) -> u64 {
+        let queued = if srv.resps.is_empty() { 0 } else { self.input_bytes(&srv.http) };
+        self.input_bytes(&srv.http) + queued
+    }
+
+    /// The most bytes that a worker holds for one connection: of its input, and the answers of a
+    /// tick.
+    pub fn connection_bytes(&self, srv: &Srv, map: &Map) -> u64 {
+        self.kept_bytes(srv) + self.answers_bytes(&srv.http, map) + self.client_bytes
+    }
+
+    /// Bytes that a worker has once, for all of its clients.
+    pub(super) fn worker_bytes(&self, conf: &Conf) -> u64 {
+        let http = &conf.srv.http;
+        let nodes = conf.map.groups.iter().map(|group| node_bytes(&group.geometry)).max();
+        let spare = self.pool_buffers * self.pooled_bytes + self.arena_bytes;
+        let refused = self.refused_clients * self.client_bytes;
+        let in_hand = self.answers_bytes(http, &conf.map) + self.input_bytes(http);
+        // An item works on the nodes of its key and of its biz. Copies grow by doubling.
+        let copies = 4 * u64::from(http.max_atomic_items) * nodes.unwrap_or(0);
+        spare + refused + self.in_hand_buffers * in_hand + copies
+    }
+}
+
+/// Limits of the business that has most.
+fn most_limits(map: &Map) -> u64 {
+    map.bizs.iter().map(|biz| biz.limits.len() as u64).max().unwrap_or(0)
+}
+
+/// Windows in the histories of the business that keeps most.
+fn most_windows(map: &Map) -> u64 {
+    map.bizs.iter().map(Biz::history_windows).max().unwrap_or(0)
+}
+
+/// A head and a node.
+fn node_bytes(geometry: &Geometry) -> u64 {
+    64 + u64::from(geometry.node_bytes)
+}

@@ -1,0 +1,286 @@
+//! What limits that machines share promise, and what they cost, in words: for `frs check`.
+//!
+//! Invariant: figures are bounds, and follow from the settings alone; only the share of checks that
+//! stay local was measured.
+
+use frs_base::figures::grouped;
+
+use super::describe::duration_words;
+use crate::schema::{
+    Biz, Cluster, Geometry, Limit, ListRule, Map, Mode, OnDown, OnMiss, Policy, Room, Share,
+    Sharing,
+};
+
+/// A local share of the checks that was measured: eight machines, keys chosen by Zipf's law and
+/// routed to their machine, windows of 60 s.
+struct LocalShare {
+    /// From this max on.
+    max: u64,
+    percent: u32,
+}
+
+/// From the largest max on.
+const LOCAL_SHARES: [LocalShare; 3] = [
+    LocalShare { max: 100, percent: 94 },
+    LocalShare { max: 20, percent: 90 },
+    LocalShare { max: 5, percent: 86 },
+];
+
+/// What a cluster as a whole promises.
+pub(super) fn cluster_lines(cluster: &Cluster) -> Vec<String> {
+    let Cluster { name, timeout_ms, learn_ms, wait_replicas, batch, max_parked, .. } = cluster;
+    let [timeout, learn] = [timeout_ms, learn_ms].map(|&ms| duration_words(ms));
+    let nodes: Vec<String> = cluster.nodes.iter().map(ToString::to_string).collect();
+    let tls = if cluster.tls { ", over TLS" } else { "" };
+    let minority = match wait_replicas {
+        0 => "at most its grants until it steps down; wait-replicas prevents that".to_owned(),
+        1 => "0 where each master has 1 replica".to_owned(),
+        replicas => format!("0 where each master has {replicas} replicas"),
+    };
+    vec![
+        format!("cluster {name}: {}{tls}", nodes.join(", ")),
+        format!(
+            "  timeout {timeout}, learn {learn}, wait-replicas {wait_replicas}, batch {batch}, \
+             max-parked {} requests of each worker",
+            grouped((*max_parked).into())
+        ),
+        format!(
+            "  a failover: no leases for it and {learn}; 0 over if all holders claim in that time, \
+             else by grants not replicated"
+        ),
+        format!("  an old master in a minority: over: {minority}"),
+    ]
+}
+
+/// What the limits of a biz promise, if machines share them.
+pub(super) fn biz_lines(biz: &Biz) -> Vec<String> {
+    let Some(sharing) = &biz.sharing else { return Vec::new() };
+    if biz.mode == Mode::Off {
+        return vec!["off: no lease is asked for".to_owned()];
+    }
+    let mut lines = Vec::new();
+    for (nth, limit) in (1..).zip(&biz.limits) {
+        let mut said = limit_lines(limit, sharing).into_iter();
+        lines.extend(said.next().map(|line| format!("limit {nth}: {line}")));
+        lines.extend(said.map(|line| format!("  {line}")));
+    }
+    if !biz.limits.iter().all(is_leased) {
+        lines.push(
+            "what refuses nothing: a message a second for each key and machine in use; sums are \
+             right within seconds; a machine lost: its last second is not counted"
+                .to_owned(),
+        );
+    }
+    if !biz.limits.iter().any(is_leased) {
+        return lines;
+    }
+    let wait = duration_words(sharing.wait_ms);
+    lines.push(match sharing.on_miss {
+        OnMiss::Refuse => format!("no lease within {wait}: refused, 0 over"),
+        OnMiss::Busy => format!("no lease within {wait}: answered busy, 0 over"),
+        OnMiss::Admit => format!(
+            "no lease within {wait}: admitted and counted; over by at most {} a machine and \
+             window, then refused",
+            missed(biz, sharing)
+        ),
+    });
+    if sharing.share == Share::Cluster {
+        lines.push(
+            "a key costs a message a machine and window: those used once or twice are better off \
+             with share=\"host\""
+                .to_owned(),
+        );
+    }
+    lines.push("any process killed: 0 over, 0 missing".to_owned());
+    if biz.bans() {
+        lines.push("a ban holds on the machine that refused".to_owned());
+    }
+    if biz.mode == Mode::Shadow {
+        lines.push("in shadow: leases are asked for and waited for as if it enforced".to_owned());
+    }
+    lines
+}
+
+/// Does it refuse, and so need leases?
+fn is_leased(limit: &Limit) -> bool {
+    limit.advice.is_none() && limit.policy.max().is_some()
+}
+
+/// What a machine admits in a window where no lease comes in time, by each limit.
+fn missed(biz: &Biz, sharing: &Sharing) -> String {
+    let of_limit = |limit: &Limit| {
+        let max = limit.policy.max().filter(|_| is_leased(limit))?;
+        // Two windows of the machine's own may lie in one interval.
+        let windows = match limit.policy {
+            Policy::Sliding(_) | Policy::Token(_) => 2,
+            _ => 1,
+        };
+        Some(grouped(windows * sharing.largest_lease(max)))
+    };
+    let mut all: Vec<String> = biz.limits.iter().filter_map(of_limit).collect();
+    all.dedup();
+    all.join(" and ")
+}
+
+fn limit_lines(limit: &Limit, sharing: &Sharing) -> Vec<String> {
+    match limit.policy.max() {
+        Some(max) if is_leased(limit) => vec![
+            cost_line(max, sharing),
+            lost_line(&limit.policy, sharing),
+            cut_off_line(&limit.policy, max, sharing),
+        ],
+        _ => vec![
+            "refuses nothing, so it needs no lease: counted at once, and told to the cluster each \
+             second"
+                .to_owned(),
+        ],
+    }
+}
+
+fn cost_line(max: u64, sharing: &Sharing) -> String {
+    let lease = sharing.largest_lease(max);
+    if lease <= 1 {
+        return "each use asks the cluster: a message and a wait".to_owned();
+    }
+    let share = LOCAL_SHARES.iter().find(|share| max >= share.max);
+    let local = match share {
+        Some(LocalShare { percent, .. }) => {
+            format!("about {percent} % of the checks stay local where keys are routed")
+        }
+        None => "most uses ask the cluster".to_owned(),
+    };
+    format!("leases of up to {}; {local}", grouped(lease))
+}
+
+/// What is missing after a machine was lost with its leases.
+fn lost_line(policy: &Policy, sharing: &Sharing) -> String {
+    let missing = match (sharing.share, policy) {
+        (Share::Exact, Policy::Total(_)) => "the uses that it had just asked for, for good",
+        (Share::Exact, _) => "the uses that it had just asked for, as long as they count",
+        (Share::Cluster, Policy::Total(_)) => {
+            "its unspent leases, for good (share=\"exact\" loses next to none)"
+        }
+        (Share::Cluster, Policy::Sliding(_)) => {
+            "its unspent leases, until they and the interval end"
+        }
+        (Share::Cluster, Policy::SlidingCounter(_)) => {
+            "its unspent leases, until the next window ends"
+        }
+        (Share::Cluster, Policy::Token(_)) => "its unspent leases, until they end and are refilled",
+        (Share::Cluster, _) => "its unspent leases, until the window turns",
+    };
+    format!("a machine lost: 0 over; missing: {missing}")
+}
+
+/// Without the cluster a machine counts in windows of its own, which begin with a use.
+const MEET: &str = ", up to twice that where two such windows meet";
+
+/// What is admitted while a machine cannot reach the cluster.
+fn cut_off_line(policy: &Policy, max: u64, sharing: &Sharing) -> String {
+    let hosts = grouped(sharing.hosts.into());
+    let said = match (sharing.on_down, policy) {
+        (OnDown::Refuse, _) => "refused once its leases are used up; 0 over".to_owned(),
+        (OnDown::Share, Policy::Token(_)) => format!(
+            "1/{hosts} of rate and burst a machine; over by at most k/{hosts} of both for k \
+             machines{MEET}"
+        ),
+        (OnDown::Local, Policy::Token(_)) => format!(
+            "the whole rate and burst a machine; over by at most k times both for k machines{MEET}"
+        ),
+        (OnDown::Share | OnDown::Local, _) => {
+            let cut_off = grouped(sharing.cut_off_max(max));
+            let part = match sharing.on_down {
+                OnDown::Share => format!("{cut_off} ({} / {hosts})", grouped(max)),
+                _ => cut_off.clone(),
+            };
+            let times = match policy {
+                Policy::Total(_) => "in all",
+                Policy::Sliding(_) => "in any interval",
+                _ => "in each window",
+            };
+            // The log of a sliding limit and the calendar go on as with the cluster.
+            let meet = match policy {
+                Policy::Interval(_) | Policy::SlidingCounter(_) => MEET,
+                _ => "",
+            };
+            format!("{part} {times} a machine; over by at most k × {cut_off} for k machines{meet}")
+        }
+    };
+    format!("cluster not reached: {said}")
+}
+
+/// What should be thought about of a cluster.
+pub(super) fn cluster_warning(cluster: &Cluster) -> Option<String> {
+    /// A new master is noticed within a quarter of `learn`, and a claim may take several messages.
+    const TIMEOUTS: u64 = 4;
+    let Cluster { timeout_ms, learn_ms, .. } = cluster;
+    (learn_ms / TIMEOUTS < *timeout_ms).then(|| {
+        let [timeout, learn] = [*timeout_ms, *learn_ms].map(duration_words);
+        let least = duration_words(timeout_ms * TIMEOUTS);
+        format!(
+            "cluster {:?}: learn is {learn} and timeout {timeout}: after a failover leases may be \
+             claimed too late, and go over; write a learn of {least} or more",
+            cluster.name
+        )
+    })
+}
+
+/// A group that may hold more leases than a machine can claim in time.
+pub(super) fn group_warning(map: &Map, group: usize) -> Option<String> {
+    /// So long a master waits at most for those who claim.
+    const LONGEST_MS: u64 = 10_000;
+    /// So many leases a machine claims in a second: 50,000 took 4.4 s on two cores, three masters
+    /// and the machine's own processes beside.
+    const CLAIMS: u64 = 10_000;
+    let of_group = map.bizs.iter().filter(|biz| biz.group == group && biz.sharing.is_some());
+    let leases = of_group.map(|biz| biz.limits.iter().filter(|limit| is_leased(limit)).count());
+    let Geometry { files, key_nodes, chain, .. } = map.groups[group].geometry;
+    let keys = match map.groups[group].written.room {
+        Room::Keys(keys) => keys,
+        Room::Files { .. } => u64::from(files) * u64::from(key_nodes) * u64::from(chain),
+    };
+    let leases = keys.saturating_mul(leases.max().unwrap_or(0) as u64);
+    let in_time = CLAIMS * LONGEST_MS / 1000;
+    (leases > in_time).then(|| {
+        format!(
+            "group {:?} is for {} leases: after the cluster was emptied a machine claims \
+             about {} of them in the ten seconds that a master waits, the largest first, and the \
+             uses of the others may be granted once more",
+            map.groups[group].name,
+            grouped(leases),
+            grouped(in_time)
+        )
+    })
+}
+
+/// Limits of which a machine that is cut off admits nothing, though it should have a part.
+pub(super) fn biz_warnings(biz: &Biz) -> Vec<String> {
+    let Some(sharing @ Sharing { on_down: OnDown::Share, hosts, .. }) = &biz.sharing else {
+        return Vec::new();
+    };
+    let own = |at: usize, limit: &Limit| {
+        limit.policy.max().filter(|_| is_leased(limit)).map(|max| (at, max))
+    };
+    let limits = biz.limits.iter().enumerate().filter_map(|(at, limit)| own(at, limit));
+    let overrides = biz.listed.iter().filter_map(|listed| match listed.rule {
+        ListRule::Override { limit, max } => {
+            biz.limits.get(limit).filter(|limit| is_leased(limit)).map(|_| (limit, max))
+        }
+        ListRule::Allow | ListRule::Deny => None,
+    });
+    let limits = limits.map(|(at, max)| (format!("limit {}", at + 1), max));
+    let overrides = overrides.map(|(at, max)| (format!("an override of limit {}", at + 1), max));
+    let divided = limits.chain(overrides);
+    let nothing = divided.filter(|&(_, max)| max > 0 && sharing.cut_off_max(max) == 0);
+    let warning = |(what, max): (String, u64)| {
+        format!(
+            "biz {} {:?}: {what}: max {max} / hosts {hosts} is 0: a machine that cannot reach the \
+             cluster admits nothing; write on-down=\"refuse\" to say so, or \"local\"",
+            biz.id, biz.name
+        )
+    };
+    nothing.map(warning).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! Memory and file systems of this machine, as far as a configuration uses them.
+//!
+//! Invariant: this module only collects values, which report.rs interprets. It creates nothing.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::schema::Conf;
+
+/// A kind of file system, as far as it matters to mapped files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs)]
+pub enum Filesystem {
+    Ext4,
+    Xfs,
+    Tmpfs,
+    Btrfs,
+    Zfs,
+    Nfs,
+    Cifs,
+    NineP,
+    Fuse,
+    /// To map a file on it is to map another file, in the file system below.
+    Overlay,
+    /// Another one, by its magic number.
+    Other(u32),
+}
+
+impl Filesystem {
+    /// The kind with this magic number (statfs(2), `f_type`).
+    pub const fn from_magic(magic: u32) -> Filesystem {
+        match magic {
+            0x0000_ef53 => Filesystem::Ext4,
+            0x5846_5342 => Filesystem::Xfs,
+            0x0102_1994 => Filesystem::Tmpfs,
+            0x9123_683e => Filesystem::Btrfs,
+            0x2fc1_2fc1 => Filesystem::Zfs,
+            0x0000_6969 => Filesystem::Nfs,
+            0xff53_4d42 | 0xfe53_4d42 | 0x0000_517b => Filesystem::Cifs,
+            0x0102_1997 => Filesystem::NineP,
+            0x6573_5546 => Filesystem::Fuse,
+            0x794c_7630 => Filesystem::Overlay,
+            other => Filesystem::Other(other),
+        }
+    }
+
+    /// The kind that holds a path, or will: that of the nearest existing directory above it.
+    ///
+    /// # Errors
+    /// Those of statfs(2) on that directory.
+    pub fn of(path: &Path) -> io::Result<Filesystem> {
+        let path = std::path::absolute(path)?;
+        let there = path.ancestors().find(|path| path.exists()).unwrap_or(&path);
+        // Magic numbers have 32 bits. The field's type differs between architectures.
+        Ok(Filesystem::from_magic(rustix::fs::statfs(there)?.f_type as u32))
+    }
+}
+
+/// A directory of the configuration, and its file system.
+#[derive(Debug)]
+pub struct DirFilesystem {
+    /// The directory.
+    pub dir: PathBuf,
+    /// Its file system, or why that is unknown.
+    pub filesystem: io::Result<Filesystem>,
+}
+
+/// Memory and file systems.
+#[derive(Debug)]
+pub struct Machine {
+    /// Bytes of memory, if known.
+    pub ram_bytes: Option<u64>,
+    /// Bytes that are free in /dev/shm, if it is a tmpfs.
+    pub shm_free_bytes: Option<u64>,
+    /// One for each directory of the configuration.
+    pub filesystems: Vec<DirFilesystem>,
+    /// Where frs-envoy is looked for and is not, if `<rls>` needs it.
+    pub missing_program: Option<PathBuf>,
+}
+
+impl Machine {
+    /// Examines this machine, as far as `conf` uses it. The live directory comes last.
+    pub fn look(conf: &Conf) -> Machine {
+        let data = &conf.srv.data;
+        let directories = std::iter::once(&data.dir).chain(&data.live);
+        let filesystems = directories
+            .map(|dir| DirFilesystem { dir: dir.clone(), filesystem: Filesystem::of(dir) })
+            .collect();
+        let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let missing_program = conf.srv.rls.as_ref().map(|_| envoy_program());
+        Machine {
+            ram_bytes: total_bytes(&meminfo),
+            shm_free_bytes: shm_free_bytes(Path::new("/dev/shm")),
+            filesystems,
+            missing_program: missing_program.filter(|path| !is_executable(path)),
+        }
+    }
+}
+
+/// The program that serves `<rls>`: it is beside the one that runs.
+pub fn envoy_program() -> PathBuf {
+    let own = std::env::current_exe().unwrap_or_default();
+    own.with_file_name("frs-envoy")
+}
+
+fn is_executable(path: &Path) -> bool {
+    let access = rustix::fs::Access::EXEC_OK;
+    path.is_file() && rustix::fs::access(path, access).is_ok()
+}
+
+fn shm_free_bytes(dir: &Path) -> Option<u64> {
+    Filesystem::of(dir).ok().filter(|&kind| kind == Filesystem::Tmpfs)?;
+    let disk = rustix::fs::statvfs(dir).ok()?;
+    Some(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
+fn total_bytes(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read() {
+        let text = "MemTotal:       16384000 kB\nMemFree:         1 kB\n";
+        assert_eq!(total_bytes(text), Some(16_384_000 * 1024));
+        assert_eq!(total_bytes("MemFree: 1 kB\n"), None);
+        assert_eq!(total_bytes("MemTotal: many kB\n"), None);
+        assert_eq!(total_bytes(""), None);
+    }
+
+    #[test]
+    fn a_path_that_is_not_there_yet_has_a_file_system() {
+        let dir = tempfile::tempdir().unwrap();
+        let there = Filesystem::of(dir.path()).unwrap();
+        assert_eq!(Filesystem::of(&dir.path().join("not/yet")).unwrap(), there);
+    }
+}

@@ -1,0 +1,426 @@
+//! The published configuration: `data/conf.active.G` holds both checked texts of generation G, and
+//! the overlay.
+//!
+//! Invariant: a file of this name contains what the master checked. It is complete and on disk
+//! before it gets its name. Its CRC covers every byte. It contains what the master took from its
+//! environment (processors, working directory), so every reader gets the same [`Conf`].
+//!
+//! ```text
+//! offset  bytes
+//!      0  8      magic "FRS.CONF"
+//!      8  8      format number
+//!     16  8      generation
+//!     24  8      processors of the writer: what `auto` workers are
+//!     32  8 × 8  lengths: directory, name and text of srv.xml, name and text of map.xml, settings
+//!                from outside, overlay, files that stay where map.xml derives other numbers
+//!     96  8      CRC-32 of all other bytes
+//!    104  …      the eight, in that order
+//! ```
+//! Integers are little-endian.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use frs_base::sys;
+
+use super::durable::write_durably;
+use super::overlay::Overlay;
+use crate::check::{Kept, Texts};
+use crate::read::{Faults, Host, Settings};
+use crate::schema::{Admin, Cluster, Conf, Listen, Resp};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"FRS.CONF");
+const FORMAT: u64 = 4;
+const PARTS: usize = 8;
+
+const MAGIC_AT: usize = 0;
+const FORMAT_AT: usize = MAGIC_AT + 8;
+const GENERATION_AT: usize = FORMAT_AT + 8;
+const PROCESSORS_AT: usize = GENERATION_AT + 8;
+const LENGTHS_AT: usize = PROCESSORS_AT + 8;
+const CRC_AT: usize = LENGTHS_AT + 8 * PARTS;
+const HEADER_BYTES: usize = CRC_AT + 8;
+const _: () = assert!(HEADER_BYTES == 104);
+
+/// Two texts of 16 MiB, and room for names, settings and the overlay. The kernel passes at most 6
+/// MiB of arguments and environment.
+const MAX_BYTES: u64 = 40 << 20;
+const PREFIX: &str = "conf.active.";
+const TEMPORARY: &str = "conf.active.tmp";
+
+/// Why a published configuration cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum ActiveError {
+    /// A system call failed.
+    #[error("{}: cannot {doing}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// The operation.
+        doing: &'static str,
+        /// The reason.
+        source: io::Error,
+    },
+    /// Its bytes are not those that were written.
+    #[error("{}: {field}: found {found}, expected {expected}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Part of the file.
+        field: &'static str,
+        /// What it contains.
+        found: String,
+        /// What it should contain.
+        expected: String,
+    },
+    /// Its texts are intact, but this version does not accept them.
+    #[error("{}: not of this version of frs", path.display())]
+    Faults {
+        /// The file.
+        path: PathBuf,
+        /// The faults.
+        source: Faults,
+    },
+}
+
+impl ActiveError {
+    /// Whether there was no room on the disk.
+    pub fn is_no_room(&self) -> bool {
+        matches!(self, ActiveError::Io { source, .. } if is_no_room(source))
+    }
+}
+
+/// The path of a generation.
+pub fn path(data_dir: &Path, generation: u64) -> PathBuf {
+    data_dir.join(format!("{PREFIX}{generation}"))
+}
+
+/// The latest generation in a data directory. None: nothing was ever published there.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn latest(data_dir: &Path) -> Result<Option<u64>, ActiveError> {
+    Ok(all(data_dir)?.first().copied())
+}
+
+/// The generations in a data directory, the latest first.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn all(data_dir: &Path) -> Result<Vec<u64>, ActiveError> {
+    let failed = |source| {
+        let path = data_dir.to_owned();
+        ActiveError::Io { path, doing: "read the directory", source }
+    };
+    let mut generations = generations_in(data_dir).map_err(failed)?;
+    generations.sort_unstable_by(|one, other| other.cmp(one));
+    Ok(generations)
+}
+
+/// Writes a generation, which is complete and on disk when this returns. Keeps only the latest of
+/// the other generations, because a reader may be about to open that one.
+///
+/// # Errors
+/// Those of the file system. The generation is then not published, or not durable.
+pub fn write(data_dir: &Path, generation: u64, texts: &Texts) -> Result<(), ActiveError> {
+    write_overlaid(data_dir, generation, texts, &Overlay::default())
+}
+
+/// As [`write()`], with an overlay.
+///
+/// # Errors
+/// The same as [`write()`].
+pub fn write_overlaid(
+    data_dir: &Path,
+    generation: u64,
+    texts: &Texts,
+    overlay: &Overlay,
+) -> Result<(), ActiveError> {
+    let failed = |path: &Path, doing| {
+        let path = path.to_owned();
+        move |source| ActiveError::Io { path, doing, source }
+    };
+    let directory =
+        std::env::current_dir().map_err(failed(Path::new("."), "find the working directory"))?;
+    let bytes = encode(generation, Host::this().processors, &directory, texts, overlay);
+    let temporary = data_dir.join(TEMPORARY);
+    let written = write_durably(&temporary, &bytes).or_else(|error| {
+        // The generation before the latest would be removed anyway: remove it now to make room.
+        let is_smaller = is_no_room(&error) && remove_all_but_latest(data_dir)? > 0;
+        if is_smaller { write_durably(&temporary, &bytes) } else { Err(error) }
+    });
+    written.map_err(failed(&temporary, "write it"))?;
+    let path = path(data_dir, generation);
+    fs::rename(&temporary, &path).map_err(failed(&path, "give it its name"))?;
+    File::open(data_dir)
+        .and_then(|dir| dir.sync_all())
+        .map_err(failed(data_dir, "sync the directory"))?;
+    remove_others(data_dir, generation).map_err(failed(data_dir, "remove older configurations"))
+}
+
+/// Reads and checks a generation. Paths in the result do not depend on the reader's working
+/// directory: the data directory is the given one, and the others are those that the writer meant.
+///
+/// # Errors
+/// A damaged file: the error names the field, what was found and what was expected.
+pub fn read(data_dir: &Path, generation: u64) -> Result<Conf, ActiveError> {
+    let active = load(data_dir, generation)?;
+    // The writer knew user and group. Whether they still exist is irrelevant to the reader.
+    let host = Host { processors: active.processors, knows_user: |_| true, knows_group: |_| true };
+    let mut conf = active.texts.check(&host).map_err(|source| {
+        let path = path(data_dir, generation);
+        ActiveError::Faults { path, source }
+    })?;
+    active.overlay.lay_over(&mut conf);
+    Ok(placed(conf, data_dir, &active.directory))
+}
+
+/// Reads `srv.xml` and `map.xml` of `conf_dir` as a reload of the server of this generation does:
+/// with what was laid over srv.xml when it started. Paths in the result are those of [`read()`].
+///
+/// # Errors
+/// A damaged file; inside, all faults of the configuration.
+pub fn reread(
+    data_dir: &Path,
+    generation: u64,
+    conf_dir: &Path,
+) -> Result<Result<Conf, Faults>, ActiveError> {
+    let active = load(data_dir, generation)?;
+    let loaded = Conf::load_texts(conf_dir, &active.texts.settings);
+    Ok(loaded.map(|loaded| placed(loaded.conf, data_dir, &active.directory)))
+}
+
+/// Whether a generation is exactly what [`write_overlaid()`] would write here and now for these
+/// texts and this overlay.
+///
+/// # Errors
+/// The generation cannot be read.
+pub fn is_of(
+    data_dir: &Path,
+    generation: u64,
+    texts: &Texts,
+    overlay: &Overlay,
+) -> Result<bool, ActiveError> {
+    let active = load(data_dir, generation)?;
+    let here = std::env::current_dir().is_ok_and(|here| here == active.directory);
+    let host = active.processors == Host::this().processors;
+    Ok(here && host && active.texts == *texts && active.overlay == *overlay)
+}
+
+/// A configuration read in `directory`, with paths that do not depend on it. The data directory is
+/// the given one.
+pub fn placed(mut conf: Conf, data_dir: &Path, directory: &Path) -> Conf {
+    let data = &mut conf.srv.data;
+    data.dir = data_dir.to_owned();
+    data.live = data.live.take().map(|live| directory.join(live));
+    conf.srv.map_file = conf.srv.map_file.take().map(|file| directory.join(file));
+    conf.srv.log.file = conf.srv.log.file.take().map(|file| directory.join(file));
+    let absolute = |listen: &mut Listen| {
+        if let Listen::Unix(path) = listen {
+            *path = directory.join(&path);
+        }
+    };
+    conf.srv.listen.iter_mut().chain(&mut conf.srv.metrics).for_each(absolute);
+    for Resp { listen, token_file, .. } in &mut conf.srv.resps {
+        absolute(listen);
+        *token_file = token_file.take().map(|path| directory.join(path));
+    }
+    conf.srv.rls.iter_mut().for_each(|rls| absolute(&mut rls.listen));
+    if let Some(Admin { listen, token_file }) = &mut conf.srv.admin {
+        absolute(listen);
+        *token_file = token_file.take().map(|path| directory.join(path));
+    }
+    if let Some(Cluster { secret_file, login, .. }) = &mut conf.srv.cluster {
+        let password_file = login.as_mut().map(|login| &mut login.password_file);
+        for path in password_file.into_iter().chain([secret_file]) {
+            *path = directory.join(&path);
+        }
+    }
+    conf
+}
+
+/// The texts of a generation as they were checked.
+///
+/// # Errors
+/// A damaged file: the error names the field, what was found and what was expected.
+pub fn read_texts(data_dir: &Path, generation: u64) -> Result<Texts, ActiveError> {
+    load(data_dir, generation).map(|active| active.texts)
+}
+
+/// What differs between the files of two generations. None: one of them cannot be read any more.
+pub fn differences(data_dir: &Path, old: u64, new: u64) -> Option<String> {
+    let texts = |generation| read_texts(data_dir, generation).ok();
+    crate::explain::differences(&texts(old)?, &texts(new)?)
+}
+
+/// The overlay that was published with a generation.
+///
+/// # Errors
+/// A damaged file: the error names the field, what was found and what was expected.
+pub fn read_overlay(data_dir: &Path, generation: u64) -> Result<Overlay, ActiveError> {
+    load(data_dir, generation).map(|active| active.overlay)
+}
+
+fn load(data_dir: &Path, generation: u64) -> Result<Active, ActiveError> {
+    let path = path(data_dir, generation);
+    let failed = |source| ActiveError::Io { path: path.clone(), doing: "read it", source };
+    let mut bytes = Vec::new();
+    sys::open_to_read(&path)
+        .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(failed)?;
+    decode(&bytes, generation).map_err(|Damage { field, found, expected }| ActiveError::Damaged {
+        path: path.clone(),
+        field,
+        found,
+        expected,
+    })
+}
+
+fn generations_in(data_dir: &Path) -> io::Result<Vec<u64>> {
+    let mut generations = Vec::new();
+    for entry in fs::read_dir(data_dir)? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u64>().ok());
+        generations.extend(number);
+    }
+    Ok(generations)
+}
+
+fn remove_others(data_dir: &Path, generation: u64) -> io::Result<()> {
+    let mut others = generations_in(data_dir)?;
+    others.retain(|&other| other != generation);
+    let kept = others.iter().copied().filter(|&other| other < generation).max();
+    for other in others.into_iter().filter(|&other| Some(other) != kept) {
+        fs::remove_file(path(data_dir, other))?;
+    }
+    Ok(())
+}
+
+/// Removes all generations except the latest, and returns how many.
+fn remove_all_but_latest(data_dir: &Path) -> io::Result<usize> {
+    let mut others = generations_in(data_dir)?;
+    let latest = others.iter().copied().max();
+    others.retain(|&other| Some(other) != latest);
+    others.iter().try_for_each(|&other| fs::remove_file(path(data_dir, other)))?;
+    Ok(others.len())
+}
+
+/// Whether the disk is full, or the user's quota.
+fn is_no_room(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+struct Active {
+    processors: u16,
+    directory: PathBuf,
+    texts: Texts,
+    overlay: Overlay,
+}
+
+struct Damage {
+    field: &'static str,
+    found: String,
+    expected: String,
+}
+
+fn encode(
+    generation: u64,
+    processors: u16,
+    directory: &Path,
+    texts: &Texts,
+    overlay: &Overlay,
+) -> Vec<u8> {
+    let (settings, overlay) = (texts.settings.to_text(), overlay.to_text());
+    let kept = texts.kept.to_text();
+    let parts: [&[u8]; PARTS] = [
+        directory.as_os_str().as_bytes(),
+        texts.srv_name.as_bytes(),
+        texts.srv.as_bytes(),
+        texts.map_name.as_bytes(),
+        texts.map.as_bytes(),
+        settings.as_bytes(),
+        overlay.as_bytes(),
+        kept.as_bytes(),
+    ];
+    let lengths = parts.iter().map(|part| part.len() as u64);
+    let words = [MAGIC, FORMAT, generation, processors.into()].into_iter().chain(lengths);
+    let mut bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&bytes);
+    parts.iter().for_each(|part| crc.update(part));
+    bytes.extend_from_slice(&u64::from(crc.finalize()).to_le_bytes());
+    parts.iter().for_each(|part| bytes.extend_from_slice(part));
+    bytes
+}
+
+fn decode(bytes: &[u8], generation: u64) -> Result<Active, Damage> {
+    let Some((header, mut rest)) = bytes.split_at_checked(HEADER_BYTES) else {
+        let expected = format!("at least {HEADER_BYTES} bytes");
+        return Err(Damage { field: "length", found: format!("{} bytes", bytes.len()), expected });
+    };
+    let word = |at: usize| {
+        header.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b))
+    };
+    expect("magic", word(MAGIC_AT), MAGIC, |word| format!("{word:#018x}"))?;
+    expect("format", word(FORMAT_AT), FORMAT, |word| word.to_string())?;
+    expect("generation", word(GENERATION_AT), generation, |word| word.to_string())?;
+    let lengths: [u64; PARTS] = std::array::from_fn(|part| word(LENGTHS_AT + 8 * part));
+    let length = lengths.iter().fold(HEADER_BYTES as u64, |sum, &part| sum.saturating_add(part));
+    expect("length", bytes.len() as u64, length, |length| format!("{length} bytes"))?;
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(header.get(..CRC_AT).unwrap_or_default());
+    crc.update(rest);
+    expect("CRC", word(CRC_AT), crc.finalize().into(), |word| format!("{word:#010x}"))?;
+    let mut parts = lengths.map(|length| {
+        let (part, behind) = rest.split_at_checked(length as usize).unwrap_or((rest, &[]));
+        rest = behind;
+        part.to_vec()
+    });
+    let directory = PathBuf::from(std::ffi::OsString::from_vec(std::mem::take(&mut parts[0])));
+    let [_, srv_name, srv, map_name, map, settings, overlay, kept] = parts.map(|part| {
+        String::from_utf8(part).map_err(|error| Damage {
+            field: "text",
+            found: error.to_string(),
+            expected: "UTF-8".to_owned(),
+        })
+    });
+    let settings = settings?;
+    let settings = Settings::from_text(&settings).ok_or_else(|| Damage {
+        field: "settings",
+        found: settings.escape_debug().to_string(),
+        expected: "names, values and sources".to_owned(),
+    })?;
+    let (srv_name, srv, map_name, map, kept) = (srv_name?, srv?, map_name?, map?, kept?);
+    let kept = Kept::from_text(&kept).ok_or_else(|| Damage {
+        field: "kept files",
+        found: kept.escape_debug().to_string(),
+        expected: "groups, each with files, key-nodes and node-size".to_owned(),
+    })?;
+    Ok(Active {
+        processors: word(PROCESSORS_AT).min(u16::MAX.into()) as u16,
+        directory,
+        texts: Texts { srv_name, srv, map_name, map, settings, kept },
+        overlay: Overlay::from_text(&overlay?).map_err(|bad| Damage {
+            field: "overlay",
+            found: bad.found,
+            expected: "what was switched and reset".to_owned(),
+        })?,
+    })
+}
+
+fn expect(
+    field: &'static str,
+    found: u64,
+    expected: u64,
+    text: impl Fn(u64) -> String,
+) -> Result<(), Damage> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Damage { field, found: text(found), expected: text(expected) })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+//! The tokens of the admin plane: who may change what, by name.
+//!
+//! Invariant: names and tokens of a file are unique, so a token has one name. A comparison looks at
+//! every token of the file, and no message ever shows one.
+//!
+//! ```text
+//! alice 3q2+7w0123456789
+//! grafana kE9fXy0123456789 read-only
+//! ```
+//!
+//! A file with nothing but a token holds that of `admin`.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::token_file::{TokenError, open_error, read_bytes};
+use crate::schema::{AccessToken, Conf};
+
+/// The name of a token that has none of its own.
+const LONE_NAME: &str = "admin";
+/// The most tokens of a file.
+const MAX_TOKENS: usize = 64;
+/// The longest name.
+const MAX_NAME_BYTES: usize = 64;
+/// The most bytes of a file: all tokens with the longest names, and as much white space.
+const MAX_FILE_BYTES: u64 = 256 << 10;
+
+/// What the owner of a token may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grant {
+    /// All that the admin plane offers.
+    Change,
+    /// Nothing but look.
+    ReadOnly,
+}
+
+/// A token with its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedToken {
+    /// The name, for the log and the changes.
+    pub name: Arc<str>,
+    /// What it is good for.
+    pub grant: Grant,
+    token: AccessToken,
+}
+
+/// The tokens of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdminTokens(Vec<NamedToken>);
+
+/// A line that is no token with its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct BadLine {
+    found: String,
+    expected: String,
+}
+
+impl BadLine {
+    fn of(found: impl Into<String>, expected: impl Into<String>) -> BadLine {
+        BadLine { found: found.into(), expected: expected.into() }
+    }
+}
+
+impl AdminTokens {
+    /// Reads the tokens of a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or its content cannot be used.
+    pub fn read(path: &Path) -> Result<AdminTokens, TokenError> {
+        let bytes = read_bytes(path, MAX_FILE_BYTES + 1)?;
+        if bytes.len() as u64 > MAX_FILE_BYTES {
+            let words = format!("it is longer than {MAX_FILE_BYTES} bytes");
+            return Err(TokenError::of_io(path, io::Error::new(io::ErrorKind::InvalidData, words)));
+        }
+        AdminTokens::of(path, &bytes)
+    }
+
+    fn of(path: &Path, bytes: &[u8]) -> Result<AdminTokens, TokenError> {
+        let unfit = || TokenError::Unfit { path: path.to_owned() };
+        let text = std::str::from_utf8(bytes).map_err(|_| unfit())?;
+        if let [_] = text.split_ascii_whitespace().take(2).collect::<Vec<_>>()[..] {
+            let token = AccessToken::of(text.as_bytes()).ok_or_else(unfit)?;
+            let name = Arc::from(LONE_NAME);
+            return Ok(AdminTokens(vec![NamedToken { name, grant: Grant::Change, token }]));
+        }
+        let mut tokens: Vec<NamedToken> = Vec::new();
+        for (line, number) in text.lines().zip(1..) {
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            let taken = read_line(line).and_then(|token| check_new(token, &tokens));
+            let taken = taken.map_err(|BadLine { found, expected }| TokenError::Line {
+                path: path.to_owned(),
+                line: number,
+                found,
+                expected,
+            });
+            tokens.push(taken?);
+        }
+        if tokens.is_empty() { Err(unfit()) } else { Ok(AdminTokens(tokens)) }
+    }
+
+    /// The token that equals the given one. The time does not reveal which one it is like.
+    pub fn find(&self, given: &[u8]) -> Option<&NamedToken> {
+        self.0.iter().fold(None, |found, known| match known.token.is(given) {
+            true => Some(known),
+            false => found,
+        })
+    }
+}
+
+/// The token of a line. Where it is none, a word of it may be a token in the wrong place: none is
+/// shown.
+fn read_line(line: &str) -> Result<NamedToken, BadLine> {
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let (name, token, grant) = match words[..] {
+        [name, token] => (name, token, Grant::Change),
+        [name, token, "read-only"] => (name, token, Grant::ReadOnly),
+        [_, _, _] => return Err(BadLine::of("another third word", "read-only, or none")),
+        _ => {
+            let found = format!("{} word{}", words.len(), if words.len() == 1 { "" } else { "s" });
+            return Err(BadLine::of(found, "NAME TOKEN or NAME TOKEN read-only"));
+        }
+    };
+    if !is_name(name) {
+        let expected = format!("one of 1 to {MAX_NAME_BYTES} letters, digits and ._-");
+        return Err(BadLine::of("a first word that is no name", expected));
+    }
+    let token = AccessToken::of(token.as_bytes())
+        .ok_or_else(|| BadLine::of("a second word that is no token", AccessToken::words()))?;
+    Ok(NamedToken { name: name.into(), grant, token })
+}
+
+/// The token, if the ones before it leave room for it.
+fn check_new(token: NamedToken, before: &[NamedToken]) -> Result<NamedToken, BadLine> {
+    if before.iter().any(|known| known.name == token.name) {
+        return Err(BadLine::of("a name of a line before", "each name once"));
+    }
+    if before.iter().any(|known| known.token == token.token) {
+        return Err(BadLine::of("the token of a line before", "each token once"));
+    }
+    if before.len() == MAX_TOKENS {
+        return Err(BadLine::of("one more token", format!("at most {MAX_TOKENS}")));
+    }
+    Ok(token)
+}
+
+fn is_name(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(fits)
+}
+
+impl Conf {
+    /// The tokens of the admin plane. None: the configuration names no token file.
+    ///
+    /// # Errors
+    /// It names a file without usable tokens.
+    pub fn admin_tokens(&self) -> Result<Option<AdminTokens>, TokenError> {
+        let file = self.srv.admin.as_ref().and_then(|admin| admin.token_file.as_deref());
+        file.map(AdminTokens::read).transpose()
+    }
+
+    /// Warnings for an operator before the admin plane is used, one line each.
+    pub fn token_warnings(&self) -> Vec<String> {
+        let Some(path) = self.srv.admin.as_ref().and_then(|admin| admin.token_file.as_deref())
+        else {
+            return Vec::new();
+        };
+        match AdminTokens::read(path) {
+            Err(error) => vec![error.in_admin_words()],
+            Ok(_) => open_error(path).iter().map(TokenError::to_string).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "0123456789abcdef";
+    const OTHER: &str = "fedcba9876543210";
+
+    fn tokens(text: &str) -> Result<AdminTokens, TokenError> {
+        AdminTokens::of(Path::new("admin.token"), text.as_bytes())
+    }
+
+    #[test]
+    fn a_lone_token_is_that_of_admin() {
+        for text in [ONE.to_owned(), format!("\n {ONE}\r\n\n")] {
+            let tokens = tokens(&text).unwrap();
+            let found = tokens.find(ONE.as_bytes()).unwrap();
+            assert_eq!((&*found.name, found.grant), ("admin", Grant::Change));
+            assert!(tokens.find(OTHER.as_bytes()).is_none());
+        }
+    }
+
+    #[test]
+    fn each_token_has_its_name() {
+        let text = format!("alice {ONE}\r\n\n\tA.b_c-9  {OTHER}\tread-only \n");
+        let file = tokens(&text).unwrap();
+        let named = |token: &str| {
+            let found = file.find(token.as_bytes())?;
+            Some((found.name.to_string(), found.grant))
+        };
+        assert_eq!(named(ONE), Some(("alice".into(), Grant::Change)));
+        assert_eq!(named(OTHER), Some(("A.b_c-9".into(), Grant::ReadOnly)));
+        assert_eq!(named("fedcba9876543211"), None);
+        assert_eq!(named(""), None);
+        assert!(!format!("{file:?}").contains(ONE), "{file:?}");
+        assert!(tokens(&format!("{} {ONE}", "n".repeat(64))).is_ok());
+    }
+
+    // Shows: permissions.
+    #[test]
+    fn faults_name_the_line_and_never_the_token() {
+        let first = format!("alice {ONE}\n\n");
+        for (line, expected) in [
+            (format!("{OTHER}\n"), "3: found 1 word, expected NAME TOKEN or NAME TOKEN read-only"),
+            ("# bob\n".into(), "3: found a first word that is no name, expected one of 1 to 64 "),
+            (format!("bob {OTHER} read-only x\n"), "3: found 4 words, expected NAME TOKEN or"),
+            (format!("bob {OTHER} readonly\n"), "3: found another third word, expected read-only"),
+            (format!("b/b {OTHER}\n"), "3: found a first word that is no name, expected"),
+            (format!("{} {OTHER}\n", "n".repeat(65)), "3: found a first word that is no name"),
+            (format!("{OTHER} short\n"), "3: found a second word that is no token, expected 16 "),
+            (format!("alice {OTHER}\n"), "3: found a name of a line before, expected each name"),
+            (format!("bob {ONE}\n"), "3: found the token of a line before, expected each token"),
+        ] {
+            let said = tokens(&format!("{first}{line}")).unwrap_err().to_string();
+            assert!(said.starts_with("token-file admin.token:"), "{said}");
+            assert!(said.contains(expected), "{line:?}: {said}");
+            assert!(!said.contains(OTHER) && !said.contains("short"), "{said}");
+        }
+        for text in ["", " \n\n", "short", "0123456789abcdé0"] {
+            let said = tokens(text).unwrap_err().to_string();
+            assert!(said.contains("expected one line of 16 to 1024 characters"), "{said}");
+        }
+    }
+
+    #[test]
+    fn their_number_and_the_file_are_bounded() {
+        let lines = |most: usize| -> String {
+            (0..most).map(|nth| format!("n{nth} {ONE}{nth}\n")).collect()
+        };
+        assert!(tokens(&lines(MAX_TOKENS)).is_ok());
+        let said = tokens(&lines(MAX_TOKENS + 1)).unwrap_err().to_string();
+        assert!(said.contains(":65: found one more token, expected at most 64"), "{said}");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        let said = |path: &Path| AdminTokens::read(path).unwrap_err().to_string();
+        assert!(said(&path).contains("token does not exist"));
+        assert!(said(dir.path()).contains("it is no file"));
+        std::fs::write(&path, vec![b' '; MAX_FILE_BYTES as usize + 1]).unwrap();
+        assert!(said(&path).contains("it is longer than"));
+        std::fs::write(&path, format!("alice {ONE}\n")).unwrap();
+        assert!(AdminTokens::read(&path).unwrap().find(ONE.as_bytes()).is_some());
+    }
+}

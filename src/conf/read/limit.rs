@@ -1,0 +1,306 @@
+//! Reads `<limit>`: the settings of each policy, their defaults and their bounds.
+//!
+//! Invariant: a setting of another policy is a fault that names that policy.
+
+use std::sync::Arc;
+
+use super::distinct::REFUSE;
+use super::fault::{Checked, Faulty, Notes};
+use super::value::{Value, boolean, duration, only_with, rate, whole, word};
+use super::walk::Shape;
+use super::xml::Element;
+use super::{calendar, distinct, weight};
+use crate::schema::{
+    Calendar, Count, Credit, Gcra, Interval, Limit, MAX_BURST, MAX_COUNT, MAX_DURATION_MS,
+    MAX_HISTORY, MAX_SLIDING, MAX_SLIDING_MS, Policy, Rate, Scope, Sliding, SlidingCounter, Token,
+    Total, duration_text, most_burst, most_gcra_burst, most_gcra_rate, most_rate,
+};
+
+const LIMIT: Shape = Shape {
+    attributes: &[
+        "policy",
+        "scope",
+        "max",
+        "interval",
+        "unit",
+        "tz",
+        "at",
+        "history",
+        "rate",
+        "burst",
+        "debt",
+        "ban",
+        "on-exceed",
+        "per-call",
+        "max-period",
+        "precision",
+    ],
+    many: &["weight"],
+    ..Shape::EMPTY
+};
+const POLICIES: [&str; 9] = [
+    "interval",
+    "calendar",
+    "sliding",
+    "sliding-counter",
+    "token",
+    "gcra",
+    "total",
+    "count",
+    "distinct",
+];
+/// What others call them, and what they are here.
+const OTHER_NAMES: [(&[&str], &str); 6] = [
+    (
+        &["fixed-window", "fixed", "window", "fixed-window-counter"],
+        "policy=\"interval\", whose window opens at the first use, or policy=\"calendar\", whose \
+         windows turn by the clock",
+    ),
+    (
+        &["sliding-window", "sliding-window-log", "sliding-log", "rolling-window", "moving-window"],
+        "policy=\"sliding\", which is exact, or policy=\"sliding-counter\", which needs 24 bytes \
+         whatever its max is",
+    ),
+    (&["sliding-window-counter"], "policy=\"sliding-counter\""),
+    (&["token-bucket", "bucket"], "policy=\"token\""),
+    (&["leaky-bucket", "cell", "throttle"], "policy=\"gcra\", or policy=\"token\""),
+    (&["quota", "daily", "monthly"], "policy=\"calendar\" with unit, or policy=\"total\""),
+];
+const REFUSING: &[&str] =
+    &["interval", "calendar", "sliding", "sliding-counter", "token", "gcra", "total", "distinct"];
+/// The policies with natural windows, which may be remembered.
+const WITH_WINDOWS: &[&str] = &["calendar", "count", "distinct"];
+/// Settings that only some policies have, with these policies.
+const SETTINGS: [(&str, &[&str]); 14] = [
+    ("max", &["interval", "calendar", "sliding", "sliding-counter", "total", "distinct"]),
+    ("interval", &["interval", "sliding", "sliding-counter"]),
+    ("unit", WITH_WINDOWS),
+    ("tz", WITH_WINDOWS),
+    ("at", WITH_WINDOWS),
+    ("history", WITH_WINDOWS),
+    ("rate", &["token", "gcra"]),
+    ("burst", &["token", "gcra"]),
+    ("per-call", &["gcra"]),
+    ("max-period", &["gcra"]),
+    ("precision", &["distinct"]),
+    ("debt", &["interval", "calendar"]),
+    ("ban", REFUSING),
+    ("on-exceed", REFUSING),
+];
+/// The default of `max-period`.
+const DEFAULT_MAX_PERIOD_MS: u64 = 86_400_000;
+const BEYOND_SLIDING: &str = "beyond that policy=\"sliding-counter\"";
+
+/// Reads a `<limit>` and notes its faults.
+pub(super) fn limit(notes: &mut Notes<'_>, element: &Element) -> Checked<Limit> {
+    LIMIT.check(notes, element);
+    let scopes = word(&[("key", Scope::Key), ("biz", Scope::Biz)]);
+    let scope = element.or(notes, "scope", Scope::Key, scopes);
+    let name = element.required(notes, "policy", policy_name);
+    if let Ok(name) = name {
+        no_others(notes, element, name);
+    }
+    let exceeded =
+        if name == Ok("count") { Ok(Exceeded::default()) } else { exceeded(notes, element) };
+    let weights = weight::weights(notes, element);
+    let history = match name {
+        Ok(name) if !WITH_WINDOWS.contains(&name) => Ok(0),
+        _ => element.or(notes, "history", 0, history),
+    };
+    let policy = match name {
+        Ok("distinct") => distinct::distinct(notes, element).map(Policy::Distinct),
+        Ok(name) => policy(notes, element, name),
+        Err(faulty) => {
+            look(notes, element);
+            Err(faulty)
+        }
+    };
+    let Exceeded { ban_ms, advice } = exceeded?;
+    let (weights, history) = (weights?, history?);
+    Ok(Limit { ban_ms, advice, weights, history, ..Limit::new(scope?, policy?) })
+}
+
+fn policy_name(text: &str) -> Value<&'static str> {
+    word(&POLICIES.map(|name| (name, name)))(text).map_err(|expected| {
+        let plain = text.trim().to_lowercase().replace(['_', ' '], "-");
+        match OTHER_NAMES.iter().find(|(names, _)| names.contains(&plain.as_str())) {
+            Some((_, ours)) => format!("{ours} (all: {})", POLICIES.join(", ")),
+            None => expected,
+        }
+    })
+}
+
+/// Notes each setting that belongs to another policy.
+fn no_others(notes: &mut Notes<'_>, element: &Element, policy: &str) {
+    for (name, policies) in SETTINGS {
+        if let (Some(attribute), false) = (element.attribute(name), policies.contains(&policy)) {
+            let found = format!("attribute {name} with policy=\"{policy}\"");
+            notes.note(attribute.at, found, only_with("policy", policies));
+        }
+    }
+}
+
+/// A word of advice. None: refuse.
+type Advice = Option<Arc<str>>;
+
+/// What happens beyond a limit: at most one of a ban and a word of advice.
+#[derive(Debug, Default)]
+struct Exceeded {
+    ban_ms: Option<u64>,
+    advice: Advice,
+}
+
+fn exceeded(notes: &mut Notes<'_>, element: &Element) -> Checked<Exceeded> {
+    let ban_ms = element.optional(notes, "ban", duration(1, MAX_DURATION_MS));
+    let advice = element.or(notes, "on-exceed", None, advice)?;
+    if let (Some(advice), true) = (&advice, element.attribute("ban").is_some()) {
+        let at = element.attribute("on-exceed").map_or(element.at, |attribute| attribute.at);
+        let found = format!("on-exceed=\"{advice}\" with a ban");
+        return Err(notes.note(at, found, "one of them: a limit with on-exceed refuses nothing"));
+    }
+    Ok(Exceeded { ban_ms: ban_ms?, advice })
+}
+
+/// The windows that a limit remembers.
+fn history(text: &str) -> Value<u16> {
+    whole(1, MAX_HISTORY.into())(text).map(|windows| windows as u16)
+}
+
+fn advice(text: &str) -> Value<Advice> {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    match text {
+        REFUSE => Ok(None),
+        text if (1..=32).contains(&text.len()) && text.bytes().all(fits) => Ok(Some(text.into())),
+        _ => Err(format!("{REFUSE}, or a word of 1 to 32 of A-Z, a-z, 0-9, ., _ and -")),
+    }
+}
+
+/// Notes the faults of all settings, if the policy is unknown and so are the settings it needs.
+fn look(notes: &mut Notes<'_>, element: &Element) {
+    let _noted = element.optional(notes, "interval", duration(1, MAX_DURATION_MS));
+    let _noted = element.optional(notes, "max", whole(0, MAX_COUNT));
+    let _noted = element.optional(notes, "debt", whole(0, MAX_COUNT));
+    let _noted = element.optional(notes, "rate", rate(most_rate));
+    let _noted = element.optional(notes, "burst", whole(1, MAX_BURST));
+    let _noted = element.optional(notes, "per-call", boolean);
+    let _noted = element.optional(notes, "max-period", duration(1, MAX_DURATION_MS));
+    let _noted = element.optional(notes, "precision", distinct::precision);
+    calendar::look(notes, element);
+}
+
+fn policy(notes: &mut Notes<'_>, element: &Element, name: &str) -> Checked<Policy> {
+    match name {
+        "interval" => interval(notes, element).map(Policy::Interval),
+        "calendar" => calendar(notes, element).map(Policy::Calendar),
+        "sliding" => sliding(notes, element).map(Policy::Sliding),
+        "sliding-counter" => sliding_counter(notes, element).map(Policy::SlidingCounter),
+        "token" => token(notes, element).map(Policy::Token),
+        "gcra" => gcra(notes, element).map(Policy::Gcra),
+        "total" => Ok(Policy::Total(Total { max: max(notes, element)? })),
+        "count" => Ok(Policy::Count(Count { turns: calendar::optional(notes, element)? })),
+        _ => Err(Faulty),
+    }
+}
+
+fn max(notes: &mut Notes<'_>, element: &Element) -> Checked<u64> {
+    element.required(notes, "max", whole(0, MAX_COUNT))
+}
+
+fn debt(notes: &mut Notes<'_>, element: &Element) -> Checked<u64> {
+    element.or(notes, "debt", 0, whole(0, MAX_COUNT))
+}
+
+fn interval(notes: &mut Notes<'_>, element: &Element) -> Checked<Interval> {
+    let interval_ms = element.required(notes, "interval", duration(1, MAX_DURATION_MS));
+    let (max, debt) = (max(notes, element), debt(notes, element));
+    let limit = Interval { interval_ms: interval_ms?, max: max?, debt: debt? };
+    pays_back(notes, element, Credit::of_interval(&limit), limit.max)?;
+    Ok(limit)
+}
+
+fn calendar(notes: &mut Notes<'_>, element: &Element) -> Checked<Calendar> {
+    let turns = calendar::required(notes, element);
+    let (max, debt) = (max(notes, element), debt(notes, element));
+    let limit = Calendar { turns: turns?, max: max?, debt: debt? };
+    pays_back(notes, element, Credit::of_calendar(&limit), limit.max)?;
+    Ok(limit)
+}
+
+/// What is lent must be paid back, and in time.
+fn pays_back(notes: &mut Notes<'_>, element: &Element, credit: Credit, max: u64) -> Checked<()> {
+    let at = element.value_at("debt");
+    let debt = credit.debt;
+    if debt > 0 && max == 0 {
+        let found = format!("debt=\"{debt}\" with max=\"0\"");
+        return Err(notes.note(at, found, "a max of at least 1, or no debt"));
+    }
+    if !credit.is_paid_back(max) {
+        let turns = credit.turns(max);
+        let found = format!("debt=\"{debt}\", which takes {turns} windows to pay back");
+        let expected = format!("at most {} for that", duration_text(credit.most_ms));
+        return Err(notes.note(at, found, expected));
+    }
+    Ok(())
+}
+
+fn sliding(notes: &mut Notes<'_>, element: &Element) -> Checked<Sliding> {
+    fn bounded(read: impl Fn(&str) -> Value<u64>) -> impl Fn(&str) -> Value<u64> {
+        move |text| read(text).map_err(|expected| format!("{expected}; {BEYOND_SLIDING}"))
+    }
+    let interval_ms = element.required(notes, "interval", bounded(duration(1, MAX_SLIDING_MS)));
+    let max = element.required(notes, "max", bounded(whole(0, MAX_SLIDING)));
+    Ok(Sliding { interval_ms: interval_ms?, max: max? })
+}
+
+fn sliding_counter(notes: &mut Notes<'_>, element: &Element) -> Checked<SlidingCounter> {
+    let interval_ms = element.required(notes, "interval", duration(1, MAX_DURATION_MS));
+    let max = max(notes, element);
+    Ok(SlidingCounter { interval_ms: interval_ms?, max: max? })
+}
+
+fn token(notes: &mut Notes<'_>, element: &Element) -> Checked<Token> {
+    let bounds = BucketBounds { rate: most_rate, burst: most_burst };
+    let Bucket { rate: Rate { number: rate, per_ms }, burst } = bucket(notes, element, &bounds)?;
+    Ok(Token { rate, per_ms, burst })
+}
+
+fn gcra(notes: &mut Notes<'_>, element: &Element) -> Checked<Gcra> {
+    let bounds = BucketBounds { rate: most_gcra_rate, burst: most_gcra_burst };
+    let read = bucket(notes, element, &bounds);
+    let is_per_call = element.or(notes, "per-call", false, boolean);
+    let max_period_ms =
+        element.or(notes, "max-period", DEFAULT_MAX_PERIOD_MS, duration(1, MAX_DURATION_MS));
+    if let (Some(attribute), Ok(false)) = (element.attribute("max-period"), is_per_call) {
+        let found = "attribute max-period without per-call=\"true\"".to_owned();
+        return Err(notes.note(attribute.at, found, "per-call=\"true\", or no max-period"));
+    }
+    let Bucket { rate: Rate { number: rate, per_ms }, burst } = read?;
+    let max_period_ms = is_per_call?.then_some(max_period_ms?);
+    Ok(Gcra { rate, per_ms, burst, max_period_ms })
+}
+
+/// The bounds of a bucket: of its rate, by the milliseconds of the unit, and of its burst, by rate
+/// and unit.
+struct BucketBounds {
+    rate: fn(u64) -> u64,
+    burst: fn(u64, u64) -> u64,
+}
+
+struct Bucket {
+    rate: Rate,
+    burst: u64,
+}
+
+fn bucket(notes: &mut Notes<'_>, element: &Element, bounds: &BucketBounds) -> Checked<Bucket> {
+    let read = element.required(notes, "rate", rate(bounds.rate));
+    let most = read.map_or(MAX_BURST, |rate| (bounds.burst)(rate.number, rate.per_ms));
+    let burst = element.optional(notes, "burst", whole(1, most));
+    let (rate, burst) = (read?, burst?);
+    if burst.is_none() && rate.number > most {
+        let text = element.attribute("rate").map_or("", |attribute| &attribute.value);
+        let found = format!("rate=\"{text}\" without burst");
+        let expected = format!("burst: a whole number from 1 to {most}");
+        return Err(notes.note(element.value_at("rate"), found, expected));
+    }
+    Ok(Bucket { rate, burst: burst.unwrap_or(rate.number) })
+}

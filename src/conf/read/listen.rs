@@ -1,0 +1,150 @@
+//! `<listen>`, `<admin>` and `<metrics>`, read: where the server listens, and files of tokens.
+//!
+//! Invariant: no two addresses are one, and only this machine reaches the admin plane.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::fault::{Checked, Notes, shown};
+use super::value::Value;
+use super::walk::Shape;
+use super::xml::Element;
+use crate::schema::{Admin, Listen};
+
+const ADMIN: Shape = Shape { attributes: &[LISTEN, "token-file"], ..Shape::EMPTY };
+const METRICS: Shape = Shape { attributes: &[LISTEN], ..Shape::EMPTY };
+const MAX_METRICS: usize = 16;
+const LISTEN: &str = "listen";
+const DEFAULT_LISTEN: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7600);
+/// The most bytes of a unix socket's path, without the closing NUL.
+const MAX_SOCKET_PATH: usize = 107;
+
+/// The addresses that were read so far, each with the element that has it.
+#[derive(Default)]
+pub(super) struct Addresses(Vec<(Listen, String)>);
+
+impl Addresses {
+    /// Adds the address of an element.
+    pub fn add(&mut self, address: &Listen, element: impl Into<String>) {
+        self.0.push((address.clone(), element.into()));
+    }
+
+    /// Reads the attribute `listen`: an address that no element before has. From then on `name` has
+    /// it.
+    pub fn take(
+        &mut self,
+        notes: &mut Notes<'_>,
+        element: &Element,
+        read: fn(&str) -> Value<Listen>,
+        name: impl Into<String>,
+    ) -> Checked<Listen> {
+        let address = element.required(notes, LISTEN, read)?;
+        let Some((_, who)) = self.0.iter().find(|(taken, _)| *taken == address) else {
+            self.add(&address, name);
+            return Ok(address);
+        };
+        let text = element.attribute(LISTEN).map_or("", |attribute| &attribute.value);
+        let found = format!("{LISTEN}=\"{}\" again", shown(text));
+        let expected = format!("an address of its own: {who} has it");
+        Err(notes.note(element.value_at(LISTEN), found, expected))
+    }
+}
+
+/// Reads every `<listen>` and notes its faults.
+pub(super) fn listen(notes: &mut Notes<'_>, root: &Element) -> Checked<Vec<Listen>> {
+    let mut found: Vec<(Listen, usize)> = Vec::new();
+    let mut faulty = None;
+    for element in root.children_named("listen") {
+        Shape::TEXT.check(notes, element);
+        match element.value(notes, listen_address) {
+            Err(fault) => faulty = Some(fault),
+            Ok(address) => match found.iter().find(|(other, _)| *other == address) {
+                None => found.push((address, element.at)),
+                Some(&(_, first)) => {
+                    let again = format!("<listen>{}</listen> again", shown(element.text.trim()));
+                    let expected = format!("it once (first in {})", notes.place(first));
+                    faulty = Some(notes.note(element.at, again, expected));
+                }
+            },
+        }
+    }
+    if let Some(faulty) = faulty {
+        return Err(faulty);
+    }
+    if found.is_empty() {
+        return Ok(vec![Listen::Tcp(DEFAULT_LISTEN)]);
+    }
+    Ok(found.into_iter().map(|(address, _)| address).collect())
+}
+
+/// Reads an address.
+pub(super) fn listen_address(text: &str) -> Value<Listen> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return if (1..=MAX_SOCKET_PATH).contains(&path.len()) {
+            Ok(Listen::Unix(path.into()))
+        } else {
+            Err(format!("unix: and a path of 1 to {MAX_SOCKET_PATH} bytes"))
+        };
+    }
+    match text.parse::<SocketAddr>() {
+        Ok(address) if address.port() != 0 => Ok(Listen::Tcp(address)),
+        Ok(_) => Err("a port from 1 to 65535".to_owned()),
+        Err(_) => Err("ADDRESS:PORT, [ADDRESS]:PORT or unix:PATH".to_owned()),
+    }
+}
+
+/// Reads `<admin>`, if it is there, and notes its faults.
+pub(super) fn admin(
+    notes: &mut Notes<'_>,
+    element: Option<&Element>,
+    taken: &mut Addresses,
+) -> Checked<Option<Admin>> {
+    let Some(element) = element else { return Ok(None) };
+    ADMIN.check(notes, element);
+    let listen = taken.take(notes, element, admin_address, "<admin>");
+    let token_file = token_file(notes, element);
+    Ok(Some(Admin { listen: listen?, token_file: token_file? }))
+}
+
+/// Reads every `<metrics>` and notes its faults.
+pub(super) fn metrics(
+    notes: &mut Notes<'_>,
+    root: &Element,
+    taken: &mut Addresses,
+) -> Checked<Vec<Listen>> {
+    let (mut found, mut faulty) = (Vec::new(), None);
+    for (nth, element) in root.children_named("metrics").enumerate() {
+        if nth == MAX_METRICS {
+            let expected = format!("at most {MAX_METRICS} of <srv>");
+            faulty = Some(notes.note(element.at, "another <metrics>", expected));
+            break;
+        }
+        METRICS.check(notes, element);
+        let name = format!("the <metrics> of {}", notes.place(element.at));
+        match taken.take(notes, element, listen_address, name) {
+            Err(fault) => faulty = Some(fault),
+            Ok(address) => found.push(address),
+        }
+    }
+    faulty.map_or(Ok(found), Err)
+}
+
+/// Reads the attribute that names the file of a token.
+pub(super) fn token_file(notes: &mut Notes<'_>, element: &Element) -> Checked<Option<PathBuf>> {
+    element.optional(notes, "token-file", |text| match text {
+        "" => Err("the path of a file".to_owned()),
+        path => Ok(PathBuf::from(path)),
+    })
+}
+
+/// A client of the admin plane can read every counter, so it must not be reachable from other
+/// machines.
+fn admin_address(text: &str) -> Value<Listen> {
+    match listen_address(text)? {
+        Listen::Tcp(address) if !address.ip().is_loopback() => {
+            Err("a loopback address such as 127.0.0.1:7601 or [::1]:7601, or unix:PATH".to_owned())
+        }
+        listen => Ok(listen),
+    }
+}

@@ -1,0 +1,311 @@
+//! Reads map.xml: its shape, its defaults and its bounds.
+//!
+//! Returns what is known of each group and biz, faulty or not. So one pass finds the faults of
+//! each, and check/ those between them.
+
+use std::collections::HashMap;
+
+use super::fault::{Checked, Faulty, Notes, shown};
+use super::value::{Value, multiple, one_of, only_with, whole, whole32, word};
+use super::walk::Shape;
+use super::xml::Element;
+use super::{distinct, limit, list, share, warm, weight};
+use crate::schema::{
+    HashKind, KeyType, Limit, Listed, MAX_FILES, MAX_KEYS, Mode, OnFull, Room, Sharing, Written,
+};
+
+const MAP: Shape = Shape { many: &["group", "biz"], ..Shape::EMPTY };
+const GROUP: Shape = Shape {
+    attributes: &[
+        "name",
+        "keys",
+        "files",
+        "key-nodes",
+        "chain",
+        "node-size",
+        "key-bytes",
+        "hash",
+        "on-full",
+        "backup",
+        "spill",
+    ],
+    ..Shape::EMPTY
+};
+const BIZ: Shape = Shape {
+    attributes: &[
+        "id",
+        "name",
+        "group",
+        "key",
+        "ipv6-prefix",
+        "mode",
+        "share",
+        "on-miss",
+        "on-down",
+        "wait",
+        "hosts",
+    ],
+    many: &["limit", "allow", "deny", "override"],
+    ..Shape::EMPTY
+};
+/// The most limits of a biz. Answers name a limit by 16 bits, and nodes have no room for more.
+const MAX_LIMITS: usize = 4096;
+
+/// A `<group>` whose geometry may depend on its businesses.
+pub(crate) struct WrittenGroup {
+    pub name: String,
+    pub geometry: Written,
+    pub on_full: OnFull,
+    pub backup_ms: Option<u64>,
+    pub spill: bool,
+}
+
+/// What is known of a `<group>`.
+pub(crate) struct RawGroup<'e> {
+    pub element: &'e Element,
+    pub name: Checked<String>,
+    pub group: Checked<WrittenGroup>,
+}
+
+/// What is known of a `<biz>`.
+pub(crate) struct RawBiz<'e> {
+    pub element: &'e Element,
+    pub id: Checked<u32>,
+    pub name: Checked<String>,
+    /// Index of its group.
+    pub group: Checked<usize>,
+    pub key: Checked<KeyType>,
+    pub mode: Checked<Mode>,
+    pub limits: Vec<Checked<Limit>>,
+    pub listed: Vec<Checked<Listed>>,
+    pub sharing: Checked<Option<Sharing>>,
+}
+
+/// What is known of a `<map>`.
+pub(crate) struct RawMap<'e> {
+    pub groups: Vec<RawGroup<'e>>,
+    pub bizs: Vec<RawBiz<'e>>,
+}
+
+/// Reads `<map>` and notes its faults. In an incomplete one, nothing is reported as missing.
+pub(crate) fn map<'e>(notes: &mut Notes<'_>, root: &'e Element, complete: bool) -> RawMap<'e> {
+    MAP.check(notes, root);
+    let groups = groups(notes, root);
+    if complete && groups.is_empty() {
+        notes.note(root.at, "<map> without <group>", "at least one <group>");
+    }
+    let names = group_names(&groups);
+    let biz = |element| biz(notes, element, &names, complete);
+    let bizs: Vec<RawBiz<'e>> = root.children_named("biz").map(biz).collect();
+    unique(notes, bizs.iter().map(|biz| (biz.element, "id", &biz.id)));
+    unique(notes, bizs.iter().map(|biz| (biz.element, "name", &biz.name)));
+    RawMap { groups, bizs }
+}
+
+fn groups<'e>(notes: &mut Notes<'_>, root: &'e Element) -> Vec<RawGroup<'e>> {
+    let groups: Vec<RawGroup<'e>> =
+        root.children_named("group").map(|element| group(notes, element)).collect();
+    unique(notes, groups.iter().map(|group| (group.element, "name", &group.name)));
+    groups
+}
+
+fn group<'e>(notes: &mut Notes<'_>, element: &'e Element) -> RawGroup<'e> {
+    GROUP.check(notes, element);
+    let name = element.required(notes, "name", group_name);
+    let group = geometry(notes, element);
+    let on_full = word(&[("evict", OnFull::Evict), ("refuse", OnFull::Refuse)]);
+    let on_full = element.or(notes, "on-full", OnFull::Evict, on_full);
+    let backup_ms = warm::backup_ms(notes, element);
+    let spill = warm::spill(notes, element);
+    let group = match (name.clone(), group, on_full, backup_ms, spill) {
+        (Ok(name), Ok(geometry), Ok(on_full), Ok(backup_ms), Ok(spill)) => {
+            Ok(WrittenGroup { name, geometry, on_full, backup_ms, spill })
+        }
+        _ => Err(Faulty),
+    };
+    RawGroup { element, name, group }
+}
+
+fn geometry(notes: &mut Notes<'_>, element: &Element) -> Checked<Written> {
+    let room = room(notes, element);
+    let chain = element.or(notes, "chain", 56, whole32(1, 56));
+    let node_bytes = element.optional(notes, "node-size", multiple(64, 64, 32_768));
+    let key_bytes = element.or(notes, "key-bytes", 24, multiple(8, 8, 256));
+    let hashes = word(&[("bob", HashKind::Bob), ("siphash", HashKind::Siphash)]);
+    let hash = element.or(notes, "hash", HashKind::Siphash, hashes);
+    Ok(Written {
+        room: room?,
+        chain: chain?,
+        node_bytes: node_bytes?,
+        key_bytes: key_bytes?,
+        hash: hash?,
+    })
+}
+
+fn room(notes: &mut Notes<'_>, element: &Element) -> Checked<Room> {
+    let has = |name| element.attribute(name).is_some();
+    if !has("keys") && (element.broken || has("files") || has("key-nodes")) {
+        let files = element.required(notes, "files", whole32(1, MAX_FILES));
+        let key_nodes = element.required(notes, "key-nodes", whole32(1, u32::MAX));
+        return Ok(Room::Files { files: files?, key_nodes: key_nodes? });
+    }
+    let mut keys = match element.optional(notes, "keys", whole(1, MAX_KEYS))? {
+        Some(keys) => Ok(Room::Keys(keys)),
+        None => {
+            let expected = "keys, the number to plan for; or files and key-nodes";
+            return Err(notes.note(element.at, "<group> without keys", expected));
+        }
+    };
+    for name in ["files", "key-nodes"] {
+        if let Some(attribute) = element.attribute(name) {
+            let found = format!("{name}=\"{}\" beside keys", shown(&attribute.value));
+            let expected = "keys alone, from which it is derived; or files and key-nodes";
+            keys = Err(notes.note(attribute.at, found, expected));
+        }
+    }
+    keys
+}
+
+/// Names of groups, each with the index of the first group of that name.
+struct GroupNames<'g> {
+    names: Vec<&'g str>,
+    by_name: HashMap<&'g str, usize>,
+    any_faulty: bool,
+}
+
+fn group_names<'g>(groups: &'g [RawGroup<'_>]) -> GroupNames<'g> {
+    let named = |(at, group): (usize, &'g RawGroup<'_>)| {
+        group.name.as_ref().ok().map(|name| (name.as_str(), at))
+    };
+    let named: Vec<(&str, usize)> = groups.iter().enumerate().filter_map(named).collect();
+    GroupNames {
+        names: named.iter().map(|&(name, _)| name).collect(),
+        // In reverse, so that the first of a name wins.
+        by_name: named.iter().rev().copied().collect(),
+        any_faulty: named.len() < groups.len(),
+    }
+}
+
+fn biz<'e>(
+    notes: &mut Notes<'_>,
+    element: &'e Element,
+    groups: &GroupNames<'_>,
+    complete: bool,
+) -> RawBiz<'e> {
+    BIZ.check(notes, element);
+    let id = element.required(notes, "id", whole32(1, u32::MAX));
+    let name = element.required(notes, "name", biz_name);
+    let group = biz_group(notes, element, groups, complete);
+    let key = key_type(notes, element);
+    let modes = [("enforce", Mode::Enforce), ("shadow", Mode::Shadow), ("off", Mode::Off)];
+    let mode = element.or(notes, "mode", Mode::Enforce, word(&modes));
+    let limits = limits(notes, element);
+    let listed = list::listed(notes, element, key, &limits);
+    let sharing = share::sharing(notes, element);
+    share::limits_fit(notes, element, &limits, &listed);
+    distinct::stand_alone(notes, element, &limits);
+    RawBiz { element, id, name, group, key, mode, limits, listed, sharing }
+}
+
+fn limits(notes: &mut Notes<'_>, biz: &Element) -> Vec<Checked<Limit>> {
+    let mut limits = Vec::new();
+    for element in biz.children_named("limit") {
+        if limits.len() == MAX_LIMITS {
+            notes.note(element.at, "another <limit>", format!("at most {MAX_LIMITS} of a biz"));
+            break;
+        }
+        limits.push(limit::limit(notes, element));
+    }
+    if limits.is_empty() {
+        notes.note(biz.at, "<biz> without <limit>", "at least one <limit>");
+    }
+    weight::one_limit_has(notes, biz);
+    limits
+}
+
+fn biz_group(
+    notes: &mut Notes<'_>,
+    element: &Element,
+    groups: &GroupNames<'_>,
+    complete: bool,
+) -> Checked<usize> {
+    let Some(attribute) = element.attribute("group") else {
+        // A missing group is itself a fault, and noted.
+        return if element.broken || groups.names.is_empty() { Err(Faulty) } else { Ok(0) };
+    };
+    let name = attribute.value.as_str();
+    if let Some(&group) = groups.by_name.get(name) {
+        return Ok(group);
+    }
+    // It may be the group whose name is faulty, or one in the unread part.
+    if groups.any_faulty || !complete {
+        return Err(Faulty);
+    }
+    let expected = match groups.names.is_empty() {
+        true => "a <group> of that name".to_owned(),
+        false => format!("the name of a <group>: {}", one_of(name, groups.names.iter().copied())),
+    };
+    Err(notes.note(attribute.value_at, format!("group=\"{}\"", shown(name)), expected))
+}
+
+fn key_type(notes: &mut Notes<'_>, element: &Element) -> Checked<KeyType> {
+    const PREFIX: &str = "ipv6-prefix";
+    let kinds = word(&[
+        ("string", KeyType::String),
+        ("integer", KeyType::Integer),
+        ("ip", KeyType::Ip { ipv6_prefix: 64 }),
+        ("digest", KeyType::Digest),
+    ]);
+    let key = element.required(notes, "key", kinds);
+    let prefix = element.optional(notes, PREFIX, whole32(1, 128));
+    match (key?, prefix?) {
+        (KeyType::Ip { .. }, Some(bits)) => Ok(KeyType::Ip { ipv6_prefix: bits as u8 }),
+        (key, None) => Ok(key),
+        (_, Some(_)) => {
+            let at = element.attribute(PREFIX).map_or(element.at, |attribute| attribute.at);
+            Err(notes.note(at, "attribute ipv6-prefix", only_with("key", &["ip"])))
+        }
+    }
+}
+
+fn group_name(text: &str) -> Value<String> {
+    let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    if (1..=32).contains(&text.len()) && text.bytes().all(fits) {
+        Ok(text.to_owned())
+    } else {
+        Err("1 to 32 of a-z, 0-9 and -".to_owned())
+    }
+}
+
+fn biz_name(text: &str) -> Value<String> {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    let digits_only = text.bytes().all(|b| b.is_ascii_digit());
+    if (1..=64).contains(&text.len()) && text.bytes().all(fits) && !digits_only {
+        Ok(text.to_owned())
+    } else {
+        Err("1 to 64 of A-Z, a-z, 0-9, ., _ and -, not digits only".to_owned())
+    }
+}
+
+/// Notes every value that an earlier element already has.
+fn unique<'r, T: Eq + std::hash::Hash + 'r>(
+    notes: &mut Notes<'_>,
+    values: impl Iterator<Item = (&'r Element, &'static str, &'r Checked<T>)>,
+) {
+    let mut seen: HashMap<&T, usize> = HashMap::new();
+    for (element, name, value) in values {
+        let Ok(value) = value else { continue };
+        match seen.get(value) {
+            None => {
+                seen.insert(value, element.at);
+            }
+            Some(&first) => {
+                let text = element.attribute(name).map_or("", |attribute| &attribute.value);
+                let found = format!("{name}=\"{}\" again", shown(text));
+                let line = notes.line(first);
+                let expected = format!("one that no <{}> has (line {line} has it)", element.name);
+                notes.note(element.value_at(name), found, expected);
+            }
+        }
+    }
+}

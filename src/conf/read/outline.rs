@@ -1,0 +1,133 @@
+//! Positions of a file's elements in its text, for programs that edit it.
+//!
+//! Invariant: the configuration's own parser reads it, so both agree on what is an element.
+
+use super::fault::{Fault, Faults, Notes, Source, shown};
+use super::xml;
+use super::xml::{Document, Element};
+
+/// The part of the text that an element takes, by offsets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stretch {
+    /// Offset of its `<`.
+    pub at: usize,
+    /// Offset of its end tag's `<`, or of its end if there is no end tag.
+    pub end_tag_at: usize,
+    /// Offset after its last `>`.
+    pub end: usize,
+    name: String,
+    attributes: Vec<(String, String)>,
+}
+
+impl Stretch {
+    fn of(element: &Element) -> Stretch {
+        let attributes = element.attributes.iter();
+        Stretch {
+            at: element.at,
+            end_tag_at: element.end_tag_at,
+            end: element.end,
+            name: element.name.clone(),
+            attributes: attributes.map(|it| (it.name.clone(), it.value.clone())).collect(),
+        }
+    }
+
+    /// The value of an attribute, decoded, if it is present.
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// A root and its direct children.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outline {
+    /// The root.
+    pub root: Stretch,
+    /// In the order of the text.
+    pub children: Vec<Stretch>,
+}
+
+impl Outline {
+    /// Its children of a name.
+    pub fn children_named(&self, name: &str) -> impl Iterator<Item = &Stretch> {
+        self.children.iter().filter(move |child| child.name == name)
+    }
+}
+
+/// An element with everything in it, decoded, without positions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tree {
+    /// Its name.
+    pub name: String,
+    /// Names and values, in the order of the text.
+    pub attributes: Vec<(String, String)>,
+    /// In the order of the text.
+    pub children: Vec<Tree>,
+    /// Its own text, without white space around it.
+    pub text: String,
+}
+
+impl Tree {
+    /// No deeper than the parser goes, which is bounded.
+    fn of(element: Element) -> Tree {
+        let attributes = element.attributes.into_iter();
+        Tree {
+            name: element.name,
+            attributes: attributes.map(|it| (it.name, it.value)).collect(),
+            children: element.children.into_iter().map(Tree::of).collect(),
+            text: element.text.trim_matches(xml::white).to_owned(),
+        }
+    }
+}
+
+/// Reads a well-formed text without a byte order mark. Faults use `name` for the text.
+///
+/// # Errors
+/// The text is not XML, or has another root than `root_name`.
+pub fn read(name: &str, text: &str, root_name: &str) -> Result<Outline, Faults> {
+    let root = root(name, text, root_name)?;
+    let children = root.children.iter().map(Stretch::of).collect();
+    Ok(Outline { root: Stretch::of(&root), children })
+}
+
+/// Like [`read`], with all levels.
+///
+/// # Errors
+/// The text is not XML, or has another root than `root_name`.
+pub fn tree(name: &str, text: &str, root_name: &str) -> Result<Tree, Faults> {
+    root(name, text, root_name).map(Tree::of)
+}
+
+fn root(name: &str, text: &str, root_name: &str) -> Result<Element, Faults> {
+    let source = Source::new(name, text.as_bytes()).map_err(|fault| Faults::new(vec![fault]))?;
+    let mut notes = Notes::new(&source);
+    let Document { root, complete } = xml::read(&mut notes);
+    let root = match root {
+        Some(root) if complete && root.name == root_name => root,
+        Some(root) if complete => {
+            let found = format!("<{}>", shown(&root.name));
+            notes.note(root.at, found, format!("<{root_name}> as the root element"));
+            return Err(Faults::new(notes.into_faults()));
+        }
+        _ => {
+            let mut faults = notes.into_faults();
+            if faults.is_empty() {
+                faults.push(Fault {
+                    file: name.to_owned(),
+                    position: None,
+                    found: "no whole document".to_owned(),
+                    expected: format!("a <{root_name}>"),
+                    line: None,
+                    count: 1,
+                });
+            }
+            return Err(Faults::new(faults));
+        }
+    };
+    let faults = notes.into_faults();
+    if faults.is_empty() { Ok(root) } else { Err(Faults::new(faults)) }
+}
+
+/// White space as XML defines it.
+pub fn is_white(c: char) -> bool {
+    xml::white(c)
+}

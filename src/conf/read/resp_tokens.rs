@@ -1,0 +1,71 @@
+//! The tokens of `<resp>`, read from their files.
+//!
+//! Invariant: the master reads them when it takes a configuration, and hands them to its workers. A
+//! token that was not read lets nobody in.
+
+use super::token_file::TokenError;
+use crate::schema::{AccessToken, Resp, Srv};
+
+/// The tokens of all `<resp>`, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RespTokens(Vec<Option<AccessToken>>);
+
+/// Before the text: its checksum and its length.
+const HEADER_BYTES: usize = 8;
+
+impl RespTokens {
+    /// As bytes of which no part can be taken for the whole.
+    pub fn encode(&self) -> Vec<u8> {
+        // A token holds no line end, and is not empty.
+        let lines = self.0.iter().flat_map(|token| {
+            let token = token.as_ref().map_or(&[][..], AccessToken::bytes);
+            token.iter().copied().chain([b'\n'])
+        });
+        let text: Vec<u8> = lines.collect();
+        let (crc, length) = (crc32fast::hash(&text), text.len() as u32);
+        [&crc.to_le_bytes()[..], &length.to_le_bytes(), &text].concat()
+    }
+
+    /// What [`RespTokens::encode`] has made, with anything behind it. `None`: it is not whole.
+    pub fn decode(bytes: &[u8]) -> Option<RespTokens> {
+        let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
+        let [crc, length] = [0, 4].map(|at| {
+            u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+        });
+        let text = rest.get(..length as usize)?;
+        if crc32fast::hash(text) != crc {
+            return None;
+        }
+        let lines = text.split_inclusive(|&byte| byte == b'\n');
+        let tokens = lines.map(|line| match line {
+            b"\n" => Some(None),
+            line => AccessToken::of(line).map(Some),
+        });
+        tokens.collect::<Option<_>>().map(RespTokens)
+    }
+}
+
+impl Resp {
+    /// Reads the token. None: there is no AUTH.
+    pub(super) fn read_token(&self) -> Result<Option<AccessToken>, TokenError> {
+        self.token_file.as_deref().map(AccessToken::read_private).transpose()
+    }
+}
+
+impl Srv {
+    /// Reads the tokens of all `<resp>`, as this process's user.
+    ///
+    /// # Errors
+    /// One of them cannot be read.
+    pub fn read_tokens(&self) -> Result<RespTokens, TokenError> {
+        self.resps.iter().map(Resp::read_token).collect::<Result<_, _>>().map(RespTokens)
+    }
+
+    /// Takes the tokens that were read. A `<resp>` whose token is not among them lets nobody in.
+    pub fn set_tokens(&mut self, RespTokens(tokens): RespTokens) {
+        for (resp, token) in self.resps.iter_mut().zip(tokens) {
+            let needed = resp.token_file.as_ref();
+            resp.token = needed.map(|_| token.unwrap_or(AccessToken::UNKNOWN));
+        }
+    }
+}

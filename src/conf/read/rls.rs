@@ -1,0 +1,294 @@
+//! `<rls>`, read: its shape and its bounds.
+//!
+//! Invariant: nothing else of srv.xml listens on its address. No two domains have one name, and no
+//! two descriptors of a domain the same entries.
+
+use super::fault::{Checked, Notes, shown};
+use super::listen::{Addresses, listen_address};
+use super::suggest::nearest;
+use super::value::{Value, boolean, word};
+use super::walk::Shape;
+use super::xml::Element;
+use crate::schema::{Charge, Descriptor, Domain, Entry, KeyPart, Rls, Target, ValuePattern};
+
+const RLS: Shape = Shape { attributes: &["listen", "charge"], many: &["domain"], ..Shape::EMPTY };
+const DOMAIN: Shape = Shape { attributes: &["name"], many: &["descriptor"], ..Shape::EMPTY };
+const DESCRIPTOR: Shape =
+    Shape { attributes: &["entries", "biz", "key", "unlimited", "force"], ..Shape::EMPTY };
+/// The most domains, and the most descriptors of all domains.
+const MAX_DOMAINS: usize = 256;
+const MAX_DESCRIPTORS: usize = 16_384;
+/// The most entries of a descriptor.
+const MAX_ENTRIES: usize = 16;
+/// The most bytes of the name of a domain.
+const MAX_NAME: usize = 255;
+const ENTRIES_EXPECTED: &str =
+    "1 to 16 words: NAME, NAME=VALUE or NAME=PREFIX*, where %20 is a space and %2A a star";
+const KEY_EXPECTED: &str = "text with {NAME} for the value of an entry, where NAME is as in entries \
+     and %7B, %7D are its braces; {{ and }} for braces";
+const BETWEEN_EXPECTED: &str = "text between two values that begins with an ASCII character other \
+     than %, as in {A}|{B}: without it two rows of values make one key";
+
+/// Reads `<rls>`, if it is there, and notes its faults.
+pub(super) fn rls(
+    notes: &mut Notes<'_>,
+    element: Option<&Element>,
+    taken: &mut Addresses,
+) -> Checked<Option<Rls>> {
+    let Some(element) = element else { return Ok(None) };
+    RLS.check(notes, element);
+    let listen = taken.take(notes, element, listen_address, "<rls>");
+    let charges = word(&[("all-or-none", Charge::AllOrNone), ("each", Charge::Each)]);
+    let charge = element.or(notes, "charge", Charge::AllOrNone, charges);
+    let domains = domains(notes, element);
+    Ok(Some(Rls { listen: listen?, charge: charge?, domains: domains? }))
+}
+
+fn domains(notes: &mut Notes<'_>, rls: &Element) -> Checked<Vec<Domain>> {
+    let (mut found, mut faulty): (Vec<(Domain, usize)>, _) = (Vec::new(), None);
+    let mut room = MAX_DESCRIPTORS;
+    for (nth, element) in rls.children_named("domain").enumerate() {
+        if nth == MAX_DOMAINS {
+            let expected = format!("at most {MAX_DOMAINS} of <rls>");
+            faulty = Some(notes.note(element.at, "another <domain>", expected));
+            break;
+        }
+        match domain(notes, element, &mut room) {
+            Err(fault) => faulty = Some(fault),
+            Ok(domain) => match found.iter().find(|(other, _)| other.name == domain.name) {
+                None => found.push((domain, element.at)),
+                Some(&(_, first)) => {
+                    let again = format!("name=\"{}\" again", shown(&domain.name));
+                    let expected = format!("it once (first in line {})", notes.line(first));
+                    faulty = Some(notes.note(element.value_at("name"), again, expected));
+                }
+            },
+        }
+    }
+    faulty.map_or_else(|| Ok(found.into_iter().map(|(domain, _)| domain).collect()), Err)
+}
+
+fn domain(notes: &mut Notes<'_>, element: &Element, room: &mut usize) -> Checked<Domain> {
+    DOMAIN.check(notes, element);
+    let name = element.required(notes, "name", |text| match text.len() {
+        1..=MAX_NAME => Ok(text.to_owned()),
+        _ => Err(format!("1 to {MAX_NAME} bytes")),
+    });
+    let mut faulty = None;
+    let mut found: Vec<Descriptor> = Vec::new();
+    let mut lines = std::collections::HashMap::new();
+    for element in element.children_named("descriptor") {
+        if *room == 0 {
+            let expected = format!("at most {MAX_DESCRIPTORS} of <rls>");
+            faulty = Some(notes.note(element.at, "another <descriptor>", expected));
+            break;
+        }
+        *room -= 1;
+        match descriptor(notes, element) {
+            Err(fault) => faulty = Some(fault),
+            Ok(descriptor) => {
+                let entries = format!("{:?}", descriptor.entries);
+                match lines.insert(entries, element.at) {
+                    None => found.push(descriptor),
+                    Some(first) => {
+                        let text = element.attribute("entries").map_or("", |it| &it.value);
+                        let again = format!("entries=\"{}\" again", shown(text));
+                        let expected =
+                            format!("them once in a domain (first in line {})", notes.line(first));
+                        let at = element.value_at("entries");
+                        faulty = Some(notes.note(at, again, expected));
+                    }
+                }
+            }
+        }
+    }
+    let name = name?;
+    faulty.map_or(Ok(Domain { name, descriptors: found }), Err)
+}
+
+fn descriptor(notes: &mut Notes<'_>, element: &Element) -> Checked<Descriptor> {
+    DESCRIPTOR.check(notes, element);
+    let entries = element.required(notes, "entries", entries);
+    let unlimited = element.or(notes, "unlimited", false, boolean);
+    if unlimited == Ok(true) {
+        for name in ["biz", "key", "force"] {
+            if element.attribute(name).is_some() {
+                let found = format!("{name} of an unlimited descriptor");
+                return Err(notes.note(element.value_at(name), found, "none"));
+            }
+        }
+        return Ok(Descriptor { entries: entries?, target: None });
+    }
+    let biz = element.required(notes, "biz", |text| match text {
+        "" => Err("a biz of map.xml, or unlimited=\"true\"".to_owned()),
+        text => Ok(text.to_owned()),
+    });
+    let force = element.or(notes, "force", false, boolean);
+    let entries = entries?;
+    let key = element.required(notes, "key", |text| key(text, &entries));
+    unlimited?;
+    Ok(Descriptor { entries, target: Some(Target { biz: biz?, key: key?, force: force? }) })
+}
+
+fn entries(text: &str) -> Value<Vec<Entry>> {
+    let words: Option<Vec<Entry>> = text.split_ascii_whitespace().map(entry).collect();
+    match words {
+        Some(words) if (1..=MAX_ENTRIES).contains(&words.len()) => Ok(words),
+        _ => Err(ENTRIES_EXPECTED.to_owned()),
+    }
+}
+
+/// One word of entries. None: it is not understood.
+fn entry(text: &str) -> Option<Entry> {
+    let (name, value) = match text.split_once('=') {
+        None => (text, ValuePattern::Any),
+        Some((name, value)) => match value.strip_suffix('*') {
+            None => (name, ValuePattern::Exact(unescaped(value)?)),
+            Some(prefix) => (name, ValuePattern::Prefix(unescaped(prefix)?)),
+        },
+    };
+    let name = unescaped(name).filter(|name| !name.is_empty())?;
+    // `name=*` is the bare name.
+    let value = match value {
+        ValuePattern::Prefix(prefix) if prefix.is_empty() => ValuePattern::Any,
+        value => value,
+    };
+    Some(Entry { name, value })
+}
+
+/// The text without its escapes. A bare `*` would mislead: only at the end has it a meaning.
+fn unescaped(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'*' => return None,
+            b'%' => {
+                let mut digit = || char::from(rest.next()?).to_digit(16);
+                bytes.push((digit()? * 16 + digit()?) as u8);
+            }
+            byte => bytes.push(byte),
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+fn key(text: &str, entries: &[Entry]) -> Value<Vec<KeyPart>> {
+    let expected = || KEY_EXPECTED.to_owned();
+    let (mut parts, mut plain, mut rest) = (Vec::new(), String::new(), text);
+    while let Some(at) = rest.find(['{', '}']) {
+        plain.push_str(&rest[..at]);
+        let (brace, after) = rest[at..].split_at(1);
+        if let Some(after) = after.strip_prefix(brace) {
+            plain.push_str(brace);
+            rest = after;
+            continue;
+        }
+        let (name, after) = match brace {
+            "{" => after.split_once('}').ok_or_else(expected)?,
+            _ => return Err(expected()),
+        };
+        let name = unescaped(name).ok_or_else(expected)?;
+        let mut found = (0..).zip(entries).filter(|(_, entry)| entry.name == name);
+        let value = match (found.next(), found.next()) {
+            (Some((at, _)), None) => KeyPart::Value(at),
+            (Some(_), Some(_)) => {
+                return Err(format!("names that entries has once, not {{{}}}", shown(&name)));
+            }
+            _ => {
+                let names = entries.iter().map(|entry| entry.name.as_str());
+                let near = nearest(&name, names);
+                let near = near.map_or(String::new(), |near| format!(" (nearest: {near})"));
+                return Err(format!("names of entries, not {{{}}}{near}", shown(&name)));
+            }
+        };
+        let is_between = parts.iter().any(|part| matches!(part, KeyPart::Value(_)));
+        if is_between && !plain.starts_with(|first: char| first.is_ascii() && first != '%') {
+            return Err(BETWEEN_EXPECTED.to_owned());
+        }
+        if !plain.is_empty() {
+            parts.push(KeyPart::Text(std::mem::take(&mut plain)));
+        }
+        parts.push(value);
+        rest = after;
+    }
+    plain.push_str(rest);
+    if !plain.is_empty() {
+        parts.push(KeyPart::Text(plain));
+    }
+    if parts.is_empty() { Err(expected()) } else { Ok(parts) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Option<Vec<(String, ValuePattern)>> {
+        let entries = entries(text).ok()?;
+        Some(entries.into_iter().map(|entry| (entry.name, entry.value)).collect())
+    }
+
+    #[test]
+    fn entries_are_names_values_and_prefixes() {
+        use ValuePattern::{Any, Exact, Prefix};
+        let read_all = read("user path=/login* plan=a%20b%2A method=* empty=").expect("understood");
+        let expected = [
+            ("user", Any),
+            ("path", Prefix("/login".into())),
+            ("plan", Exact("a b*".into())),
+            ("method", Any),
+            ("empty", Exact(String::new())),
+        ];
+        assert_eq!(read_all, expected.map(|(name, value)| (name.to_owned(), value)));
+        for wrong in ["", "=v", "a=b*c", "a*", "a=%2", "a=%zz", "a=%ff", &"a ".repeat(17)] {
+            assert!(read(wrong).is_none(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn keys_are_text_and_values() {
+        let entries = entries("user path a a").expect("understood");
+        let parts = |text: &str| key(text, &entries);
+        let text = |text: &str| KeyPart::Text(text.to_owned());
+        assert_eq!(parts("{user}"), Ok(vec![KeyPart::Value(0)]));
+        assert_eq!(parts("all"), Ok(vec![text("all")]));
+        let mixed = vec![text("{u}:"), KeyPart::Value(1), text("/"), KeyPart::Value(0)];
+        assert_eq!(parts("{{u}}:{path}/{user}"), Ok(mixed));
+        for wrong in ["", "{user", "user}", "{}", "{usr}", "{a}"] {
+            assert!(parts(wrong).is_err(), "{wrong}");
+        }
+        assert!(parts("{usr}").is_err_and(|expected| expected.contains("(nearest: user)")));
+        for joined in ["{user}{path}", "{user}%{path}", "{user}\u{e9}{path}", "a{user}{path}"] {
+            let fault = parts(joined).expect_err(joined);
+            assert!(fault.contains("two rows of values make one key"), "{fault}");
+        }
+    }
+
+    #[test]
+    fn names_in_keys_are_written_as_in_entries() {
+        let entries = entries("{x} a%2Ab c%25d").expect("understood");
+        let parts = |text: &str| key(text, &entries);
+        assert_eq!(parts("{%7Bx%7D}"), Ok(vec![KeyPart::Value(0)]));
+        assert_eq!(parts("{{x}}"), Ok(vec![KeyPart::Text("{x}".to_owned())]));
+        assert_eq!(parts("{a%2Ab}"), Ok(vec![KeyPart::Value(1)]));
+        assert_eq!(parts("{c%25d}"), Ok(vec![KeyPart::Value(2)]));
+        for wrong in ["{a*b}", "{c%d}", "{{x}", "{c%2}"] {
+            assert!(parts(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    // Shows: envoy-import.
+    #[test]
+    fn keys_of_several_values_escape_what_stands_between_them() {
+        let entries = entries("a b c").expect("understood");
+        let escaped = |text: &str| {
+            let key = key(text, &entries).expect("understood");
+            String::from_utf8(Target { biz: String::new(), key, force: false }.escaped())
+        };
+        let cases =
+            [("all", ""), ("app|{a}|x", ""), ("app/{a}|{b}!", "|%"), ("{a}|x{b}:{c}", "|:%")];
+        for (text, expected) in cases {
+            assert_eq!(escaped(text).as_deref(), Ok(expected), "{text}");
+        }
+    }
+}

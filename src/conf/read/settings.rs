@@ -1,0 +1,197 @@
+//! Settings from outside: values of the command line and of the environment that replace those of
+//! srv.xml.
+//!
+//! Invariant: they are laid over the tree of srv.xml before it is checked, so they are checked like
+//! the file's own, and what is wrong with one is said of the option or variable that it comes from.
+//! The text of the file is not changed.
+
+use std::path::PathBuf;
+
+use super::fault::{Fault, Notes, shown};
+use super::srv::path;
+use super::xml::{Attribute, Element, allowed, white};
+
+/// A setting from outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    element: String,
+    /// None: it is the element's text.
+    attribute: Option<String>,
+    value: String,
+    origin: String,
+}
+
+/// All settings from outside. Those of one name come from one place.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings {
+    settings: Vec<Setting>,
+}
+
+/// Why a text is not the name of a setting, or names none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("found {found}, expected ELEMENT.ATTRIBUTE=VALUE, or ELEMENT=VALUE for an element's text")]
+pub struct SettingError {
+    found: String,
+}
+
+impl Setting {
+    /// A setting of a known name: `workers`, or `data.dir`. `origin` is what a message calls its
+    /// source.
+    pub fn named(name: &str, value: &str, origin: &str) -> Setting {
+        let (element, attribute) = match name.split_once('.') {
+            None => (name, None),
+            Some((element, attribute)) => (element, Some(attribute.to_owned())),
+        };
+        let (element, value, origin) = (element.to_owned(), value.to_owned(), origin.to_owned());
+        Setting { element, attribute, value, origin }
+    }
+
+    /// Reads `NAME=VALUE`, the operand of `option`.
+    ///
+    /// # Errors
+    /// There is no `=`, or what is before it cannot be the name of a setting. Whether srv.xml has
+    /// such a setting is found out with its other faults.
+    pub fn parse(text: &str, option: &str) -> Result<Setting, SettingError> {
+        let is_word = |word: &str| {
+            let known = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+            (1..=64).contains(&word.len()) && word.chars().all(known)
+        };
+        match text.split_once('=') {
+            Some((name, value)) if name.splitn(2, '.').all(is_word) => {
+                Ok(Setting::named(name, value, &format!("{option} {name}")))
+            }
+            _ => Err(SettingError { found: shown(text) }),
+        }
+    }
+
+    /// Its name: `workers`, or `data.dir`.
+    pub fn name(&self) -> String {
+        match &self.attribute {
+            None => self.element.clone(),
+            Some(attribute) => format!("{}.{attribute}", self.element),
+        }
+    }
+
+    /// Its value, not yet checked.
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+
+    /// The option or variable that it comes from.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    fn is_named_as(&self, other: &Setting) -> bool {
+        self.element == other.element && self.attribute == other.attribute
+    }
+}
+
+impl Settings {
+    /// Those of the command line, and those of the environment that the command line does not name.
+    pub fn new(arguments: Vec<Setting>, environment: Vec<Setting>) -> Settings {
+        let mut settings = arguments;
+        let is_named = |setting: &Setting| settings.iter().any(|other| setting.is_named_as(other));
+        let mut others = environment;
+        others.retain(|setting| !is_named(setting));
+        settings.extend(others);
+        Settings { settings }
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> std::slice::Iter<'_, Setting> {
+        self.settings.iter()
+    }
+
+    /// The data directory, where they name one.
+    pub(crate) fn data_dir(&self) -> Option<Result<PathBuf, Fault>> {
+        let is_data_dir = |setting: &&Setting| setting.name() == "data.dir";
+        let setting = self.settings.iter().find(is_data_dir)?;
+        Some(path(&setting.value).map_err(|expected| Fault {
+            file: setting.origin.clone(),
+            position: None,
+            found: format!("dir=\"{}\"", shown(&setting.value)),
+            expected,
+            line: None,
+            count: 1,
+        }))
+    }
+
+    /// Lays them over the root of srv.xml. The values get offsets that [`Notes`] knows as theirs.
+    pub(crate) fn lay_over(&self, notes: &mut Notes<'_>, root: &mut Element) {
+        // Its elements are repeated, or are faults. A setting stands for all of the file's,
+        // wherever they are: <trusted> is in <authz>, too.
+        let texts = || self.settings.iter().filter(|setting| setting.attribute.is_none());
+        remove(root, &|child| texts().any(|setting| setting.element == child.name));
+        for (nth, setting) in self.settings.iter().enumerate() {
+            let at = Notes::offset_of_setting(nth);
+            if let Some(c) = setting.value.chars().find(|&c| !allowed(c)) {
+                let found = format!("U+{:04X}", u32::from(c));
+                notes.note(at, found, "a character that XML 1.0 allows");
+            }
+            match &setting.attribute {
+                None => root.children.push(element(setting, at, &setting.value)),
+                Some(attribute) => set(notes, root, setting, attribute, at),
+            }
+        }
+    }
+
+    /// As text, for [`Settings::from_text`].
+    pub(crate) fn to_text(&self) -> String {
+        // Neither arguments nor variables can hold a NUL.
+        let parts = |it: &Setting| format!("{}\0{}\0{}\0", it.name(), it.value, it.origin);
+        self.settings.iter().map(parts).collect()
+    }
+
+    /// Reads what [`Settings::to_text`] wrote. None: it is something else.
+    pub(crate) fn from_text(text: &str) -> Option<Settings> {
+        let mut parts = text.split_terminator('\0');
+        let mut settings = Vec::new();
+        while let Some(name) = parts.next() {
+            settings.push(Setting::named(name, parts.next()?, parts.next()?));
+        }
+        Some(Settings { settings })
+    }
+}
+
+/// Removes elements below this one.
+fn remove(from: &mut Element, is_replaced: &dyn Fn(&Element) -> bool) {
+    from.children.retain(|child| !is_replaced(child));
+    from.children.iter_mut().for_each(|child| remove(child, is_replaced));
+}
+
+fn element(setting: &Setting, at: usize, text: &str) -> Element {
+    Element {
+        name: setting.element.clone(),
+        at,
+        end_tag_at: at,
+        end: at,
+        attributes: Vec::new(),
+        children: Vec::new(),
+        text: text.to_owned(),
+        text_at: (!text.trim_matches(white).is_empty()).then_some(at),
+        broken: false,
+    }
+}
+
+/// Sets an attribute of the only element of its name, which is made if there is none.
+fn set(notes: &mut Notes<'_>, root: &mut Element, setting: &Setting, name: &str, at: usize) {
+    let same = root.children.iter().filter(|child| child.name == setting.element).count();
+    if same == 0 {
+        root.children.push(element(setting, at, ""));
+    } else if same > 1 {
+        let expected = "at most one: write the setting into srv.xml";
+        notes.note(at, format!("{same} <{}>", shown(&setting.element)), expected);
+        return;
+    }
+    let found = root.children.iter_mut().find(|child| child.name == setting.element);
+    let Some(element) = found else { return };
+    let again = element.attribute(name).is_some_and(|other| Notes::is_of_setting(other.at));
+    if again {
+        notes.note(at, format!("{} again", setting.name()), "it once");
+        return;
+    }
+    element.attributes.retain(|attribute| attribute.name != name);
+    let (name, value) = (name.to_owned(), setting.value.clone());
+    element.attributes.push(Attribute { name, at, value, value_at: at });
+}

@@ -1,0 +1,165 @@
+//! `share` of a `<biz>` and what goes with it, read: defaults and bounds.
+//!
+//! Invariant: figures of a limit that machines share are such that the ledger's floating-point
+//! numbers hold them, the sums of some of them, and the products that the ledger needs, exactly.
+
+use super::fault::{Checked, Notes};
+use super::value::{duration, only_with, whole32, word};
+use super::xml::Element;
+use crate::schema::{
+    Interval, Limit, ListRule, Listed, MAX_BURST, MAX_SHARED, MAX_SHARED_COUNTER_MS, MAX_SHARED_MS,
+    OnDown, OnMiss, Policy, Share, Sharing, SlidingCounter, Token, most_rate,
+};
+
+/// The shortest life of a ledger of tokens: two leases of 2 s. A longer one lives for as long as
+/// its bucket takes to fill twice.
+const TOKEN_LIFE_MS: u64 = 4000;
+// What flows back in a ledger's life is tokens in a millisecond times its life. Twice a burst is
+// less, so bursts need no look.
+const _: () = assert!(TOKEN_LIFE_MS * most_rate(1) <= MAX_SHARED && 2 * MAX_BURST <= MAX_SHARED);
+const SHARES: [(&str, Option<Share>); 3] =
+    [("host", None), ("cluster", Some(Share::Cluster)), ("exact", Some(Share::Exact))];
+/// Settings that go with a share only.
+const SETTINGS: [&str; 4] = ["on-miss", "on-down", "wait", "hosts"];
+
+/// What a biz says of its share; none: its limits are each machine's own.
+pub(super) fn sharing(notes: &mut Notes<'_>, biz: &Element) -> Checked<Option<Sharing>> {
+    match biz.or(notes, "share", None, word(&SHARES)) {
+        Ok(None) => alone(notes, biz).map(|()| None),
+        Ok(Some(share)) => settings(notes, biz, share).map(Some),
+        Err(faulty) => {
+            // Of the other settings only what is wrong in itself can be told.
+            let _noted = settings(notes, biz, Share::Exact);
+            Err(faulty)
+        }
+    }
+}
+
+/// Notes each setting that goes with a share.
+fn alone(notes: &mut Notes<'_>, biz: &Element) -> Checked<()> {
+    let how = biz.attribute("share").map_or("without share", |_| "with share=\"host\"");
+    let mut alone = Ok(());
+    for attribute in SETTINGS.iter().filter_map(|name| biz.attribute(name)) {
+        let found = format!("attribute {} {how}", attribute.name);
+        let expected = only_with("share", &["cluster", "exact"]);
+        alone = Err(notes.note(attribute.at, found, expected));
+    }
+    alone
+}
+
+fn settings(notes: &mut Notes<'_>, biz: &Element, share: Share) -> Checked<Sharing> {
+    let misses =
+        word(&[("refuse", OnMiss::Refuse), ("admit", OnMiss::Admit), ("busy", OnMiss::Busy)]);
+    let on_miss = biz.or(notes, "on-miss", OnMiss::Refuse, misses);
+    let default = match share {
+        Share::Cluster => OnDown::Share,
+        Share::Exact => OnDown::Refuse,
+    };
+    let downs =
+        word(&[("share", OnDown::Share), ("local", OnDown::Local), ("refuse", OnDown::Refuse)]);
+    let on_down = biz.or(notes, "on-down", default, downs);
+    let wait = biz.or(notes, "wait", 20, duration(1, 1000));
+    let hosts = match (share, on_down) {
+        (Share::Cluster, _) | (_, Ok(OnDown::Share)) => {
+            biz.required(notes, "hosts", whole32(1, 1024))
+        }
+        _ => biz.or(notes, "hosts", 1, whole32(1, 1024)),
+    };
+    Ok(Sharing { share, on_miss: on_miss?, on_down: on_down?, wait_ms: wait?, hosts: hosts? })
+}
+
+/// The share that a biz names, if it names one.
+pub(crate) fn named_share(biz: &Element) -> Option<&str> {
+    let share = biz.attribute("share")?.value.as_str();
+    SHARES.iter().any(|(name, value)| *name == share && value.is_some()).then_some(share)
+}
+
+/// Notes what the limits of a biz and their overrides may not be if machines share them.
+pub(super) fn limits_fit(
+    notes: &mut Notes<'_>,
+    biz: &Element,
+    limits: &[Checked<Limit>],
+    listed: &[Checked<Listed>],
+) {
+    let Some(share) = named_share(biz) else { return };
+    let elements = biz.children_named("limit");
+    for (element, limit) in elements.zip(limits) {
+        if let Ok(limit) = limit {
+            limit_fits(notes, element, limit, share);
+        }
+    }
+    let lists = |element: &&Element| ["allow", "deny", "override"].contains(&&*element.name);
+    for (element, listed) in biz.children.iter().filter(lists).zip(listed) {
+        if let Ok(Listed { rule: ListRule::Override { max, .. }, .. }) = listed {
+            Figure::new("max", *max, MAX_SHARED, "").fits(notes, element, share);
+        }
+    }
+}
+
+fn limit_fits(notes: &mut Notes<'_>, element: &Element, limit: &Limit, share: &str) {
+    let (figure, debt) = match &limit.policy {
+        Policy::Interval(Interval { interval_ms, debt, .. }) => {
+            (Some(Figure::new("interval", *interval_ms, MAX_SHARED_MS, "ms")), *debt)
+        }
+        Policy::SlidingCounter(SlidingCounter { interval_ms, .. }) => {
+            (Some(Figure::new("interval", *interval_ms, MAX_SHARED_COUNTER_MS, "ms")), 0)
+        }
+        Policy::Token(Token { rate, .. }) => {
+            let text = element.attribute("rate").map_or("", |rate| &rate.value);
+            let unit = text.trim_start_matches(|digit: char| digit.is_ascii_digit());
+            (Some(Figure::new("rate", *rate, MAX_SHARED, unit)), 0)
+        }
+        Policy::Calendar(limit) => (None, limit.debt),
+        Policy::Gcra(_) => {
+            let expected = format!("another policy, such as token, with share=\"{share}\"");
+            notes.note(element.value_at("policy"), "policy=\"gcra\"".to_owned(), expected);
+            (None, 0)
+        }
+        Policy::Distinct(_) => {
+            let expected = format!("another policy with share=\"{share}\", or share=\"host\"");
+            notes.note(element.value_at("policy"), "policy=\"distinct\"".to_owned(), expected);
+            (None, 0)
+        }
+        // An interval of `sliding` is shorter.
+        Policy::Sliding(_) | Policy::Total(_) | Policy::Count(_) => (None, 0),
+    };
+    if element.attribute("max").is_some() {
+        let value = limit.policy.max().unwrap_or(0);
+        Figure::new("max", value, MAX_SHARED, "").fits(notes, element, share);
+    }
+    figure.into_iter().for_each(|figure| figure.fits(notes, element, share));
+    if debt > 0 {
+        let expected =
+            format!("none with share=\"{share}\": nothing can be lent of what is leased");
+        notes.note(element.value_at("debt"), format!("debt=\"{debt}\""), expected);
+    }
+    if limit.history > 0 {
+        let expected =
+            format!("none with share=\"{share}\": a machine knows its own uses of a window only");
+        notes.note(element.value_at("history"), format!("history=\"{}\"", limit.history), expected);
+    }
+}
+
+/// A setting of a limit that machines share, and its bound in the unit that a fault names.
+struct Figure<'a> {
+    name: &'a str,
+    value: u64,
+    most: u64,
+    unit: &'a str,
+}
+
+impl<'a> Figure<'a> {
+    fn new(name: &'a str, value: u64, most: u64, unit: &'a str) -> Figure<'a> {
+        Figure { name, value, most, unit }
+    }
+
+    /// Notes a figure above its bound.
+    fn fits(&self, notes: &mut Notes<'_>, element: &Element, share: &str) {
+        let Figure { name, value, most, unit } = self;
+        if value > most {
+            let text = element.attribute(name).map_or("", |attribute| &attribute.value);
+            let expected = format!("at most {most}{unit} with share=\"{share}\"");
+            notes.note(element.value_at(name), format!("{name}=\"{text}\""), expected);
+        }
+    }
+}

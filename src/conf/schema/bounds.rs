@@ -1,0 +1,160 @@
+//! Bounds that the settings of a limit put on each other, so that no figure of an answer overflows.
+//!
+//! Invariant: they hold for a limit as it is written, and for each max that an override gives it.
+
+use std::ops::RangeInclusive;
+
+use super::map::{
+    Calendar, Distinct, Gcra, Interval, MAX_GCRA_NS, MAX_MEMBERS, MAX_RING_USES, Policy,
+    TOKEN_UNITS, Tally, Token,
+};
+use super::quantity::{MAX_COUNT, MAX_DURATION_MS};
+
+/// The largest max of `sliding`, which stores each use.
+pub(crate) const MAX_SLIDING: u64 = MAX_RING_USES as u64;
+/// The longest interval of `sliding`, which stores uses as 32 bits of milliseconds.
+pub(crate) const MAX_SLIDING_MS: u64 = 45 * DAY_MS;
+/// The largest burst: the level of its bucket is a 64-bit number.
+pub(crate) const MAX_BURST: u64 = u64::MAX / TOKEN_UNITS;
+
+const DAY_MS: u64 = 86_400_000;
+const NS_PER_MS: u64 = 1_000_000;
+/// A thousand years: calendars end with the year 9999.
+const MAX_CALENDAR_MS: u64 = 366_000 * DAY_MS;
+
+/// What a limit lends from later windows, and how long paying back may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Credit {
+    /// The most uses lent.
+    pub debt: u64,
+    /// The longest window.
+    pub window_ms: u64,
+    /// The longest time until everything is paid back and the window has turned.
+    pub most_ms: u64,
+}
+
+impl Credit {
+    /// The credit of `interval`.
+    pub fn of_interval(limit: &Interval) -> Credit {
+        Credit { debt: limit.debt, window_ms: limit.interval_ms, most_ms: MAX_DURATION_MS }
+    }
+
+    /// The credit of `calendar`.
+    pub fn of_calendar(limit: &Calendar) -> Credit {
+        let window_ms = limit.turns.unit.longest_ms();
+        Credit { debt: limit.debt, window_ms, most_ms: MAX_CALENDAR_MS }
+    }
+
+    /// Windows until everything is paid back, and the one that turns then. If anything is lent, max
+    /// is 1 or more.
+    pub const fn turns(&self, max: u64) -> u64 {
+        match self.debt.checked_div(max) {
+            Some(windows) if self.debt > 0 => windows + 2,
+            _ => 1,
+        }
+    }
+
+    /// Whether that time is within its bound.
+    pub const fn is_paid_back(&self, max: u64) -> bool {
+        self.turns(max).saturating_mul(self.window_ms) <= self.most_ms
+    }
+
+    /// The smallest max that pays back in time, if there is one.
+    pub const fn least_max(&self) -> u64 {
+        if self.debt == 0 {
+            return 0;
+        }
+        // debt / max + 2 <= windows, solved for max.
+        let windows = self.most_ms / self.window_ms;
+        match self.debt.checked_div(windows.saturating_sub(1)) {
+            Some(least) => least + 1,
+            None => u64::MAX,
+        }
+    }
+}
+
+/// The highest rate, in tokens per this many milliseconds, which divide a day. What comes back in a
+/// millisecond is a 64-bit number.
+pub(crate) const fn most_rate(per_ms: u64) -> u64 {
+    let most = u64::MAX / (TOKEN_UNITS / per_ms);
+    if most < MAX_COUNT { most } else { MAX_COUNT }
+}
+
+/// The largest burst at a rate. Its level is a 64-bit number, and no bucket takes longer to fill
+/// than the longest duration.
+pub(crate) fn most_burst(rate: u64, per_ms: u64) -> u64 {
+    let filled = u128::from(MAX_DURATION_MS) * u128::from(rate) / u128::from(per_ms);
+    u64::try_from(filled).unwrap_or(u64::MAX).min(MAX_BURST)
+}
+
+/// The highest rate of `gcra`, in uses per this many milliseconds. One comes back in a nanosecond.
+pub(crate) const fn most_gcra_rate(per_ms: u64) -> u64 {
+    per_ms.saturating_mul(NS_PER_MS)
+}
+
+/// The largest burst of `gcra` at a rate.
+pub(crate) fn most_gcra_burst(rate: u64, per_ms: u64) -> u64 {
+    let emission = most_gcra_rate(per_ms) / rate.max(1);
+    (MAX_GCRA_NS / emission.max(1)).min(MAX_BURST)
+}
+
+/// The allowed max of an override, under the other settings of its limit. None: it has no max.
+pub(crate) fn override_max(policy: &Policy) -> Option<RangeInclusive<u64>> {
+    Some(match policy {
+        Policy::Interval(limit) => Credit::of_interval(limit).least_max()..=MAX_COUNT,
+        Policy::Calendar(limit) => Credit::of_calendar(limit).least_max()..=MAX_COUNT,
+        Policy::Sliding(_) => 0..=MAX_SLIDING,
+        Policy::SlidingCounter(_) | Policy::Total(_) => 0..=MAX_COUNT,
+        Policy::Token(Token { rate, per_ms, .. }) => 1..=most_burst(*rate, *per_ms),
+        Policy::Gcra(Gcra { rate, per_ms, .. }) => 1..=most_gcra_burst(*rate, *per_ms),
+        Policy::Distinct(Distinct { tally: Tally::Exact { .. }, .. }) => 1..=MAX_MEMBERS,
+        Policy::Distinct(Distinct { tally: Tally::Sketch { max: Some(_), .. }, .. }) => {
+            0..=MAX_COUNT
+        }
+        Policy::Distinct(_) | Policy::Count(_) => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_max_is_the_smallest_that_pays_back() {
+        for debt in [0, 1, 7, 300, MAX_COUNT] {
+            for (window_ms, most_ms) in [(1, 5), (2, 100), (60_000, MAX_DURATION_MS), (1, 2)] {
+                let credit = Credit { debt, window_ms, most_ms };
+                let least = credit.least_max();
+                assert!(credit.is_paid_back(least), "{credit:?} {least}");
+                assert!(debt == 0 || least >= 1, "{credit:?}");
+                assert!(least <= 1 || !credit.is_paid_back(least - 1), "{credit:?} {least}");
+            }
+        }
+    }
+
+    #[test]
+    fn turns_pay_all_back() {
+        let credit = |debt| Credit { debt, window_ms: 1, most_ms: 10 };
+        assert_eq!([credit(0).turns(0), credit(0).turns(5)], [1, 1]);
+        assert_eq!([credit(1).turns(1), credit(300).turns(1000)], [3, 2]);
+        assert_eq!(credit(MAX_COUNT).turns(1), MAX_COUNT + 2);
+    }
+
+    #[test]
+    fn buckets_stand_in_64_bits() {
+        for per_ms in [1, 1000, 60_000, 3_600_000, DAY_MS] {
+            let most = most_rate(per_ms);
+            let drain = |rate: u64| rate.checked_mul(TOKEN_UNITS / per_ms);
+            assert!(drain(most).is_some() && most <= MAX_COUNT);
+            assert!(most == MAX_COUNT || drain(most + 1).is_none(), "{per_ms}");
+            for rate in [1, 10, most] {
+                let burst = most_burst(rate, per_ms);
+                let level = burst.checked_mul(TOKEN_UNITS).unwrap_or_else(|| panic!("{burst}"));
+                let fill_ms = level.div_ceil(drain(rate).unwrap_or_else(|| panic!("{rate}")));
+                assert!(fill_ms <= MAX_DURATION_MS, "{rate} {per_ms}");
+            }
+        }
+        assert_eq!(most_burst(1, DAY_MS), 104_249_991);
+        assert_eq!(most_burst(10, 1000), MAX_BURST);
+    }
+}

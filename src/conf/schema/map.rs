@@ -1,0 +1,679 @@
+//! map.xml: what is limited.
+//!
+//! The checked types, and the functions of their numbers alone.
+//!
+//! Invariant: every biz fits into the nodes of its group.
+
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+
+use super::cidr::Cidr;
+use super::geometry::{Geometry, Written};
+use super::index::BizIndex;
+use super::scope::Scope;
+use super::share::{LEASED_WORDS, Sharing};
+use super::shared_limits::SharedLimits;
+
+/// Bytes of a node before its key field.
+pub const NODE_HEADER_BYTES: u32 = 24;
+
+/// Bytes for the end of a ban. A key's node has them if any limit of the biz bans.
+pub const BAN_BYTES: u32 = 8;
+
+/// Bytes before the uses in the ring of sliding limits.
+pub const RING_HEADER_BYTES: u32 = 16;
+
+/// Words before the registers of a sketch, or before the members of a set: when its window
+/// started, and how many members there are.
+pub const DISTINCT_HEADER_WORDS: usize = 2;
+
+/// The most members of an exact `distinct`.
+pub const MAX_MEMBERS: u64 = 256;
+
+/// Bytes before the totals in the history of a limit: their layout, and what was carried over.
+pub const HISTORY_HEADER_BYTES: u32 = 16;
+
+/// Bytes of one window in a history.
+pub const HISTORY_WINDOW_BYTES: u32 = 4;
+
+/// The most windows that a history holds.
+pub const MAX_HISTORY: u16 = 366;
+
+/// The most uses that a ring holds.
+pub const MAX_RING_USES: u32 = 4096;
+
+/// The longest time that a bucket of `gcra` may take to fill, in nanoseconds.
+pub const MAX_GCRA_NS: u64 = 1 << 62;
+/// Units of a token: as many as a day has milliseconds. So every rate returns a whole number of
+/// them in a millisecond.
+pub const TOKEN_UNITS: u64 = 86_400_000;
+
+/// Bytes of one use in a ring.
+pub const RING_USE_BYTES: u32 = 4;
+
+/// Words that one transaction can log.
+pub const UNDO_WORDS: u64 = 65_536;
+
+/// Files of all groups together.
+pub const MAX_FILES: u32 = 4096;
+
+/// map.xml, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Map {
+    /// File groups, at least one.
+    pub groups: Vec<Group>,
+    /// Businesses, in the order of the file.
+    pub bizs: Vec<Biz>,
+    index: BizIndex,
+}
+
+impl Map {
+    /// A map of these groups and businesses, which must be checked.
+    pub fn new(groups: Vec<Group>, bizs: Vec<Biz>) -> Map {
+        let index = BizIndex::new(bizs.iter().map(|biz| (biz.id, biz.name.as_str())));
+        Map { groups, bizs, index }
+    }
+
+    /// Index of the biz that a client names, by its id in decimal digits or by its name. Allocates
+    /// nothing.
+    pub fn find_biz(&self, text: &str) -> Option<usize> {
+        self.index.find(text)
+    }
+
+    /// Whether the cluster knows keys of a biz of this map: by ledgers, or by records.
+    pub fn is_known_in_cluster(&self, biz: &Biz) -> bool {
+        let group = self.groups.get(biz.group);
+        biz.sharing.is_some() || group.is_some_and(Group::has_warm_tier)
+    }
+
+    /// The most words that one item of a transaction logs: those of the largest key's node; if a
+    /// biz has limits of scope biz, those of that node; and two words of tags for each node: where
+    /// it is, and where it was before its group grew.
+    pub fn item_undo_words(&self) -> u64 {
+        let words = self.bizs.iter().map(|biz| {
+            let geometry = self.groups.get(biz.group).map(|group| &group.geometry);
+            geometry.map_or(0, |geometry| biz.undo_words(geometry))
+        });
+        words.max().unwrap_or(0)
+    }
+}
+
+/// An MMAP file group as configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// `[a-z0-9-]{1,32}`, unique.
+    pub name: String,
+    /// The layout that its files have, or are to have.
+    pub geometry: Geometry,
+    /// What map.xml says of it.
+    pub written: Written,
+    /// The layout that follows from map.xml alone. [`Group::geometry`] is another one where files
+    /// with somewhat more room [stay](Group::keeps_files).
+    pub derived: Geometry,
+    /// What an Update does when a chain is full.
+    pub on_full: OnFull,
+    /// Milliseconds between two rounds that carry changed records to the cluster. None: they stay
+    /// here.
+    pub backup_ms: Option<u64>,
+    /// Whether a record in use goes to the cluster before another one takes its place.
+    pub spill: bool,
+    /// How its nodes move to this geometry. None: they are there.
+    pub moving: Option<MoveMode>,
+}
+
+/// How the nodes of a group move to another geometry while it serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MoveMode {
+    /// One that does not fit stays where it is until it does.
+    #[default]
+    Lossless,
+    /// One that does not fit is dropped.
+    Lossy,
+}
+
+/// What happens to a new key when its chain is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnFull {
+    /// The least useful node makes room.
+    Evict,
+    /// Only expired nodes make room. Without one the item answers `full`.
+    Refuse,
+}
+
+/// A business.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Biz {
+    /// 1..=4294967295, unique. The files store it.
+    pub id: u32,
+    /// `[A-Za-z0-9._-]{1,64}`, unique, not digits only.
+    pub name: String,
+    /// Index into [`Map::groups`].
+    pub group: usize,
+    /// Type of its keys.
+    pub key: KeyType,
+    /// What its judgements do.
+    pub mode: Mode,
+    /// Its limits, at least one. Limit N of the protocol is `limits[N - 1]`.
+    pub limits: Vec<Limit>,
+    /// Keys with rules of their own, in the order of the file.
+    pub listed: Vec<Listed>,
+    /// How several machines share its limits. None: each machine has its own.
+    pub sharing: Option<Sharing>,
+    /// The epoch of its counters, which each reset raises: nodes of another epoch start fresh. 0
+    /// unless published otherwise.
+    pub epoch: u64,
+    /// How often its bans were lifted since the last reset: an earlier ban is none. None unless
+    /// published otherwise.
+    pub lifts: Lifts,
+    /// Limits that it had before and machines shared, those that were left last at the end: its
+    /// nodes may still be written under them. None unless published otherwise.
+    pub former: Vec<SharedLimits>,
+}
+
+/// The lifts of a biz's bans since its last reset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lifts {
+    /// How many there were.
+    pub count: u16,
+    /// When the last one was, in milliseconds since the epoch. 0: there was none, or its time is
+    /// not known.
+    pub last_ms: u64,
+}
+
+/// What the judgements of a biz do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// They decide.
+    #[default]
+    Enforce,
+    /// They are made and measured, but refuse nothing.
+    Shadow,
+    /// They are not made.
+    Off,
+}
+
+/// An `<allow>`, `<deny>` or `<override>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// The keys that it applies to.
+    pub pattern: Pattern,
+    /// What these keys have instead of the limits.
+    pub rule: ListRule,
+}
+
+/// The keys that a list's entry applies to, as they are sent.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Pattern {
+    /// This key. An integer has no leading zeros.
+    Exact(String),
+    /// All keys with this prefix, written with a `*` after it. Never for ip keys.
+    Prefix(String),
+    /// The addresses of a block. A single address is a block of all its bits.
+    Block(Cidr),
+}
+
+/// What a listed key has instead of the limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListRule {
+    /// Nothing is refused.
+    Allow,
+    /// Everything is refused.
+    Deny,
+    /// A limit of another size.
+    Override {
+        /// Index of the limit in [`Biz::limits`].
+        limit: usize,
+        /// Its max, or burst.
+        max: u64,
+    },
+}
+
+impl Biz {
+    /// A business of the first group that enforces its limits and lists no key.
+    pub fn new(id: u32, name: &str, key: KeyType, limits: Vec<Limit>) -> Biz {
+        let (name, mode, listed) = (name.to_owned(), Mode::Enforce, Vec::new());
+        let (lifts, former) = (Lifts::default(), Vec::new());
+        Biz {
+            id,
+            name,
+            group: 0,
+            key,
+            mode,
+            limits,
+            listed,
+            sharing: None,
+            epoch: 0,
+            lifts,
+            former,
+        }
+    }
+
+    /// Whether any of its limits bans. Then each key's node holds the end of its ban.
+    pub fn bans(&self) -> bool {
+        self.limits.iter().any(|limit| limit.ban_ms.is_some())
+    }
+
+    /// Its limits of a scope, with their indices.
+    pub fn limits_of(&self, scope: Scope) -> impl Iterator<Item = (usize, &Limit)> {
+        self.limits.iter().enumerate().filter(move |(_, limit)| limit.scope == scope)
+    }
+
+    /// 64-bit words of state of one of its limits in a node, without a ring's or a set's.
+    pub fn state_words(&self, limit: &Limit) -> usize {
+        if self.sharing.is_some() { LEASED_WORDS } else { limit.policy.state_words() }
+    }
+
+    /// The same in bytes.
+    pub fn state_bytes(&self, limit: &Limit) -> u32 {
+        self.state_words(limit) as u32 * 8
+    }
+
+    /// Bytes of a node with its state of a scope: header, key field, the states of its limits of
+    /// that scope, the end of a ban in a key's node, the histories of limits, and the ring of
+    /// sliding limits or the set of an exact `distinct`.
+    pub fn node_bytes(&self, scope: Scope, key_bytes: u32) -> u32 {
+        let states: u32 = self.limits_of(scope).map(|(_, limit)| self.state_bytes(limit)).sum();
+        let ban = if scope == Scope::Key && self.bans() { BAN_BYTES } else { 0 };
+        let last = self.ring_words(scope) + self.set_words(scope);
+        let behind = self.history_words(scope) + last;
+        NODE_HEADER_BYTES + key_bytes + states + ban + behind as u32 * 8
+    }
+
+    /// 64-bit words of the histories of its limits of a scope. 0: none keeps one.
+    pub fn history_words(&self, scope: Scope) -> usize {
+        self.limits_of(scope).map(|(_, limit)| limit.history_words()).sum()
+    }
+
+    /// The windows that the histories of its limits hold together.
+    pub fn history_windows(&self) -> u64 {
+        self.limits.iter().map(|limit| u64::from(limit.history)).sum()
+    }
+
+    /// The number of uses in the ring of its sliding limits of a scope: the largest max, overrides
+    /// included. None: it has no such limit.
+    pub fn ring_uses(&self, scope: Scope) -> Option<u32> {
+        self.largest_max(scope, |policy| match policy {
+            Policy::Sliding(sliding) => Some(sliding.max),
+            _ => None,
+        })
+    }
+
+    /// The number of members that the set of its exact `distinct` limit of a scope has room for:
+    /// its largest max, overrides included. None: it has no such limit.
+    pub fn set_room(&self, scope: Scope) -> Option<u32> {
+        self.largest_max(scope, |policy| match policy {
+            Policy::Distinct(Distinct { tally: Tally::Exact { max }, .. }) => Some(*max),
+            _ => None,
+        })
+    }
+
+    /// The largest of these maxima, overrides included.
+    fn largest_max(&self, scope: Scope, max: impl Fn(&Policy) -> Option<u64>) -> Option<u32> {
+        let own = self.limits_of(scope).filter_map(|(at, limit)| Some((at, max(&limit.policy)?)));
+        let largest = own.map(|(at, max)| {
+            let overrides = self.listed.iter().filter_map(move |listed| match listed.rule {
+                ListRule::Override { limit, max } if limit == at => Some(max),
+                _ => None,
+            });
+            overrides.fold(max, u64::max)
+        });
+        largest.max().map(|largest| largest as u32)
+    }
+
+    /// 64-bit words of that set. 0: there is none.
+    pub fn set_words(&self, scope: Scope) -> usize {
+        self.set_room(scope).map_or(0, |room| DISTINCT_HEADER_WORDS + room as usize)
+    }
+
+    /// Whether a limit of it notes members.
+    pub fn notes_members(&self) -> bool {
+        self.limits.iter().any(|limit| matches!(limit.policy, Policy::Distinct(_)))
+    }
+
+    /// 64-bit words of that ring. 0: there is none.
+    pub fn ring_words(&self, scope: Scope) -> usize {
+        self.ring_uses(scope)
+            .map_or(0, |uses| (RING_HEADER_BYTES + RING_USE_BYTES * uses).div_ceil(8) as usize)
+    }
+
+    /// The most words that one of its items logs.
+    pub(super) fn undo_words(&self, geometry: &Geometry) -> u64 {
+        let nodes = 1 + u64::from(self.limits_of(Scope::Biz).next().is_some());
+        // A word of tags, and one where the node was before its group grew.
+        nodes * (u64::from(geometry.node_bytes) / 8 + 2)
+    }
+}
+
+/// Key types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyType {
+    /// Any UTF-8 of 1..=1024 bytes. A key longer than the key field is stored as a digest.
+    String,
+    /// A u64, placed by modulo.
+    Integer,
+    /// An address. An IPv6 address is cut to this many leading bits.
+    Ip {
+        /// 1..=128.
+        ipv6_prefix: u8,
+    },
+    /// Always the keyed 128-bit digest.
+    Digest,
+}
+
+/// One `<limit>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limit {
+    /// Whose uses are counted.
+    pub scope: Scope,
+    /// How they are counted.
+    pub policy: Policy,
+    /// A refusal bans the key for this long.
+    pub ban_ms: Option<u64>,
+    /// The word that an item over the limit carries instead of being refused.
+    pub advice: Option<Arc<str>>,
+    /// Weights by its `used`, rising in `at`. Empty: none.
+    pub weights: Vec<Weight>,
+    /// The windows before the current one whose totals it keeps, 0..=366. 0: none. Above 0 only if
+    /// it has calendar windows and machines do not share it.
+    pub history: u16,
+}
+
+impl Limit {
+    /// A limit that refuses, without a ban.
+    pub const fn new(scope: Scope, policy: Policy) -> Limit {
+        Limit { scope, policy, ban_ms: None, advice: None, weights: Vec::new(), history: 0 }
+    }
+
+    /// 64-bit words of its history in a node. 0: it keeps none.
+    pub const fn history_words(&self) -> usize {
+        match self.history {
+            0 => 0,
+            windows => {
+                let bytes = HISTORY_HEADER_BYTES + HISTORY_WINDOW_BYTES * windows as u32;
+                bytes.div_ceil(8) as usize
+            }
+        }
+    }
+}
+
+/// A `<weight>`: the weight that an item carries at a `used`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Weight {
+    /// Uses, 0..2^53.
+    pub at: u64,
+    /// In thousandths, 0..=1000000.
+    pub thousandths: u32,
+}
+
+/// How a limit counts. The limit layer computes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Policy {
+    /// A window that opens at the first use.
+    Interval(Interval),
+    /// A natural minute, hour, day, week, month or year.
+    Calendar(Calendar),
+    /// At most this many in any interval, exactly.
+    Sliding(Sliding),
+    /// The same with two counters, approximately.
+    SlidingCounter(SlidingCounter),
+    /// A token bucket.
+    Token(Token),
+    /// The same in time, with limits that may come with the call.
+    Gcra(Gcra),
+    /// Never resets.
+    Total(Total),
+    /// Counts and never refuses.
+    Count(Count),
+    /// How many different members.
+    Distinct(Distinct),
+}
+
+impl Policy {
+    /// 64-bit words of state in a node, without a ring's or a set's.
+    pub const fn state_words(&self) -> usize {
+        match self {
+            Policy::Interval(_) | Policy::Calendar(_) | Policy::Token(_) | Policy::Gcra(_) => 2,
+            Policy::Sliding(_) => 0,
+            Policy::SlidingCounter(_) => 3,
+            Policy::Total(_) => 1,
+            Policy::Count(Count { turns: Some(_) }) => 2,
+            Policy::Count(Count { turns: None }) => 1,
+            Policy::Distinct(Distinct { tally: Tally::Sketch { precision, .. }, .. }) => {
+                DISTINCT_HEADER_WORDS + sketch_words(*precision)
+            }
+            Policy::Distinct(Distinct { tally: Tally::Exact { .. }, .. }) => 0,
+        }
+    }
+
+    /// The policy's name in map.xml and in answers.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Policy::Interval(_) => "interval",
+            Policy::Calendar(_) => "calendar",
+            Policy::Sliding(_) => "sliding",
+            Policy::SlidingCounter(_) => "sliding-counter",
+            Policy::Token(_) => "token",
+            Policy::Gcra(_) => "gcra",
+            Policy::Total(_) => "total",
+            Policy::Count(_) => "count",
+            Policy::Distinct(_) => "distinct",
+        }
+    }
+
+    /// Its max, which is the burst of a bucket; none for `count` and for a sketch that advises
+    /// nothing.
+    pub const fn max(&self) -> Option<u64> {
+        Some(match self {
+            Policy::Interval(Interval { max, .. })
+            | Policy::Calendar(Calendar { max, .. })
+            | Policy::Sliding(Sliding { max, .. })
+            | Policy::SlidingCounter(SlidingCounter { max, .. })
+            | Policy::Token(Token { burst: max, .. })
+            | Policy::Gcra(Gcra { burst: max, .. })
+            | Policy::Total(Total { max })
+            | Policy::Distinct(Distinct { tally: Tally::Exact { max }, .. }) => *max,
+            Policy::Distinct(Distinct { tally: Tally::Sketch { max, .. }, .. }) => return *max,
+            Policy::Count(_) => return None,
+        })
+    }
+
+    /// The time in which a key may make `max` uses again and again, in microseconds, rounded down:
+    /// the interval, or the time in which a bucket fills. None for calendar windows, whose length
+    /// differs, and for what never begins again.
+    pub fn period_us(&self) -> Option<u64> {
+        let (ms, parts) = match *self {
+            Policy::Interval(Interval { interval_ms, .. })
+            | Policy::Sliding(Sliding { interval_ms, .. })
+            | Policy::SlidingCounter(SlidingCounter { interval_ms, .. }) => (interval_ms.into(), 1),
+            Policy::Token(Token { rate, per_ms, burst })
+            | Policy::Gcra(Gcra { rate, per_ms, burst, .. }) => {
+                (u128::from(burst) * u128::from(per_ms), rate)
+            }
+            Policy::Calendar(_) | Policy::Total(_) | Policy::Count(_) | Policy::Distinct(_) => {
+                return None;
+            }
+        };
+        Some((ms.saturating_mul(1000) / u128::from(parts)).try_into().unwrap_or(u64::MAX))
+    }
+
+    /// The same policy with another max, which is the burst of a bucket. None if it has no max.
+    pub fn with_max(&self, max: u64) -> Option<Policy> {
+        Some(match self.clone() {
+            Policy::Interval(limit) => Policy::Interval(Interval { max, ..limit }),
+            Policy::Calendar(limit) => Policy::Calendar(Calendar { max, ..limit }),
+            Policy::Sliding(limit) => Policy::Sliding(Sliding { max, ..limit }),
+            Policy::SlidingCounter(limit) => {
+                Policy::SlidingCounter(SlidingCounter { max, ..limit })
+            }
+            Policy::Token(limit) => Policy::Token(Token { burst: max, ..limit }),
+            Policy::Gcra(limit) => Policy::Gcra(Gcra { burst: max, ..limit }),
+            Policy::Total(_) => Policy::Total(Total { max }),
+            Policy::Distinct(limit) => {
+                Policy::Distinct(Distinct { tally: limit.tally.with_max(max)?, ..limit })
+            }
+            Policy::Count(_) => return None,
+        })
+    }
+}
+
+/// Settings of `interval`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interval {
+    /// Length of the window, at least 1.
+    pub interval_ms: u64,
+    /// Uses in a window, 0..2^53.
+    pub max: u64,
+    /// Uses that may be borrowed from later windows, 0..2^53. Above 0 only with a max of 1 or more.
+    pub debt: u64,
+}
+
+/// Settings of `calendar`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Calendar {
+    /// When its windows turn.
+    pub turns: Turns,
+    /// Uses in a window, 0..2^53.
+    pub max: u64,
+    /// Uses that may be borrowed from later windows, 0..2^53. Above 0 only with a max of 1 or more.
+    pub debt: u64,
+}
+
+/// When calendar windows turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turns {
+    /// Their length.
+    pub unit: Unit,
+    /// The zone of the local time.
+    pub zone: TimeZone,
+    /// Local time of the turn in minutes after midnight, 0..1440. 0 for minutes and hours.
+    pub at_minutes: u16,
+}
+
+/// Lengths of calendar windows. The numbers are part of a node's shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs)]
+pub enum Unit {
+    Minute = 1,
+    Hour = 2,
+    Day = 3,
+    /// From Monday.
+    Week = 4,
+    Month = 5,
+    Year = 6,
+}
+
+impl Unit {
+    /// The longest possible window. A place that moves across the date line may have a day twice.
+    pub const fn longest_ms(self) -> u64 {
+        const DAY_MS: u64 = 86_400_000;
+        match self {
+            Unit::Minute => 60_000,
+            Unit::Hour => 3_600_000,
+            Unit::Day => 2 * DAY_MS,
+            Unit::Week => 8 * DAY_MS,
+            Unit::Month => 32 * DAY_MS,
+            Unit::Year => 367 * DAY_MS,
+        }
+    }
+}
+
+/// Settings of `sliding`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sliding {
+    /// 1 ms to 45 days.
+    pub interval_ms: u64,
+    /// Uses in any interval, 0..=4096.
+    pub max: u64,
+}
+
+/// Settings of `sliding-counter`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlidingCounter {
+    /// Length of the window, at least 1.
+    pub interval_ms: u64,
+    /// Uses in any interval, 0..2^53.
+    pub max: u64,
+}
+
+/// Settings of `token`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Token {
+    /// Tokens that come back in `per_ms`, at least 1.
+    pub rate: u64,
+    /// 1, or the milliseconds of a second, a minute, an hour or a day.
+    pub per_ms: u64,
+    /// Tokens of a full bucket, at least 1.
+    pub burst: u64,
+}
+
+/// Settings of `gcra`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gcra {
+    /// Uses that come back in `per_ms`, at least 1.
+    pub rate: u64,
+    /// 1, or the milliseconds of a second, a minute, an hour or a day.
+    pub per_ms: u64,
+    /// Uses of a full bucket, at least 1.
+    pub burst: u64,
+    /// The longest period of a rate that a call may bring. None: calls bring no limits.
+    pub max_period_ms: Option<u64>,
+}
+
+/// Settings of `total`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Total {
+    /// Uses ever, 0..2^53.
+    pub max: u64,
+}
+
+/// Settings of `count`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Count {
+    /// When it restarts. None: never.
+    pub turns: Option<Turns>,
+}
+
+/// Settings of `distinct`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Distinct {
+    /// When it starts again. None: never.
+    pub turns: Option<Turns>,
+    /// How members are noted.
+    pub tally: Tally,
+}
+
+/// How `distinct` notes members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tally {
+    /// A sketch, which estimates their number.
+    Sketch {
+        /// It has 2^precision registers: 8..=14.
+        precision: u8,
+        /// Above it, it advises. None: it advises nothing.
+        max: Option<u64>,
+    },
+    /// The set of them.
+    Exact {
+        /// Members, 1..=256.
+        max: u64,
+    },
+}
+
+impl Tally {
+    /// The same with another max. None: it has none.
+    const fn with_max(self, max: u64) -> Option<Tally> {
+        match self {
+            Tally::Exact { .. } => Some(Tally::Exact { max }),
+            Tally::Sketch { precision, max: Some(_) } => {
+                Some(Tally::Sketch { precision, max: Some(max) })
+            }
+            Tally::Sketch { max: None, .. } => None,
+        }
+    }
+}
+
+/// 64-bit words of the registers of a sketch, 6 bits each.
+pub const fn sketch_words(precision: u8) -> usize {
+    3 << (precision - 5)
+}

@@ -1,0 +1,81 @@
+//! A configuration as checked types, and the functions of their numbers alone.
+//!
+//! Invariant: a value of these types is within its bounds, and nothing here reads a file or a text
+//! of XML. Every other folder of the crate uses this one, and it uses none.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `conf` | both files |
+//! | `map` | map.xml: groups, businesses, limits, lists |
+//! | `geometry` | the geometry of a group, and what map.xml says of it |
+//! | `scope` | whose uses a limit counts |
+//! | `index` | finds a business by its id or its name |
+//! | `epoch` | how the reset epoch of a business grows |
+//! | `bounds` | bounds that the settings of a limit put on each other |
+//! | `srv` | srv.xml |
+//! | `rls` | what frs-envoy answers on |
+//! | `access_token` | a token that clients must carry |
+//! | `authority` | hosts and origins |
+//! | `cidr` | blocks of addresses |
+//! | `quantity` | units, rates, the largest numbers |
+//! | `cluster` | the cluster that holds shared limits |
+//! | `share` | how the limits of a business hold over several machines |
+//! | `shared_limits` | what names the limits that machines share |
+//! | `warm` | records that the cluster keeps |
+
+mod access_token;
+mod authority;
+mod bounds;
+mod cidr;
+mod cluster;
+mod conf;
+mod epoch;
+mod geometry;
+mod index;
+mod map;
+mod quantity;
+mod rls;
+mod scope;
+mod share;
+mod shared_limits;
+mod srv;
+mod warm;
+
+pub use access_token::AccessToken;
+pub(super) use access_token::MAX_TOKEN_BYTES;
+pub use authority::{Authority, HostName, Origin};
+#[cfg(test)]
+pub(super) use authority::{MAX_HOST_BYTES, MAX_SCHEME_BYTES};
+pub(super) use bounds::{
+    Credit, MAX_BURST, MAX_SLIDING, MAX_SLIDING_MS, most_burst, most_gcra_burst, most_gcra_rate,
+    most_rate, override_max,
+};
+pub use cidr::{Cidr, CidrError};
+pub use cluster::{Cluster, ClusterNode, Login};
+pub use conf::Conf;
+pub use epoch::{EpochStep, MAX_EPOCH};
+pub(super) use geometry::MAX_KEYS;
+pub use geometry::{Geometry, HashKind, OtherSetting, Room, Written};
+pub(super) use map::MAX_MEMBERS;
+pub use map::{
+    BAN_BYTES, Biz, Calendar, Count, DISTINCT_HEADER_WORDS, Distinct, Gcra, Group,
+    HISTORY_HEADER_BYTES, HISTORY_WINDOW_BYTES, Interval, KeyType, Lifts, Limit, ListRule, Listed,
+    MAX_FILES, MAX_GCRA_NS, MAX_HISTORY, MAX_RING_USES, Map, Mode, MoveMode, NODE_HEADER_BYTES,
+    OnFull, Pattern, Policy, RING_HEADER_BYTES, RING_USE_BYTES, Sliding, SlidingCounter,
+    TOKEN_UNITS, Tally, Token, Total, Turns, UNDO_WORDS, Unit, Weight, sketch_words,
+};
+pub(super) use quantity::{
+    DURATION_UNITS, MAX_DURATION_MS, RATE_UNITS, SIZE_UNITS, Suffix, duration_text, size_text,
+};
+pub use quantity::{MAX_COUNT, Rate};
+pub use rls::{Charge, Descriptor, Domain, Entry, KeyPart, Target, ValuePattern};
+pub use scope::Scope;
+pub use share::{
+    LEASED_WORDS, MAX_SHARED, MAX_SHARED_COUNTER_MS, MAX_SHARED_MS, OnDown, OnMiss, Share, Sharing,
+};
+pub use shared_limits::{SharedLimit, SharedLimits};
+pub use srv::{
+    Admin, AuthzKey, Checkpoint, Data, FileAccess, Http, Listen, Log, LogFormat, LogLevel, Resp,
+    Rls, SLOTS, Srv, UnknownBiz,
+};
+pub(super) use srv::{default_programs, needed_slots};

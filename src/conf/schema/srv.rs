@@ -1,0 +1,279 @@
+//! srv.xml: the server, as checked types.
+//!
+//! Invariant: every value is within the bounds that read/srv.rs sets.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use super::access_token::AccessToken;
+use super::authority::{Authority, HostName, Origin};
+use super::cidr::Cidr;
+use super::cluster::Cluster;
+use super::quantity::Rate;
+use super::rls::{Charge, Domain};
+
+/// srv.xml, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Srv {
+    /// Worker processes, 1..=200 (`auto` is already resolved).
+    pub workers: u16,
+    /// Addresses to serve, at least one.
+    pub listen: Vec<Listen>,
+    /// Addresses at which RESP is spoken.
+    pub resps: Vec<Resp>,
+    /// Envoy's rate limit service; none: it is off.
+    pub rls: Option<Rls>,
+    /// Networks whose peers are served. Peers on a unix socket always are.
+    pub allow: Vec<Cidr>,
+    /// The admin plane. None: it is off.
+    pub admin: Option<Admin>,
+    /// Addresses at which metrics and health are served, and nothing else.
+    pub metrics: Vec<Listen>,
+    /// The locations of the files.
+    pub data: Data,
+    /// Bounds of the data plane.
+    pub http: Http,
+    /// The log.
+    pub log: Log,
+    /// The user to become when started as root.
+    pub user: Option<String>,
+    /// What /authz uses as its key.
+    pub authz: AuthzKey,
+    /// Proxies whose X-Forwarded-For entries are skipped.
+    pub trusted: Vec<Cidr>,
+    /// Limit nothing at all, whatever the map says.
+    pub degrade: bool,
+    /// Where map.xml is. None: beside srv.xml.
+    pub map_file: Option<PathBuf>,
+    /// The cluster of the limits that several machines share; none: every limit is this machine's.
+    pub cluster: Option<Cluster>,
+}
+
+/// One address to serve.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listen {
+    /// TCP.
+    Tcp(SocketAddr),
+    /// A unix stream socket at this path.
+    Unix(PathBuf),
+}
+
+/// `<admin>`: the admin plane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admin {
+    /// A loopback TCP address, or a unix socket.
+    pub listen: Listen,
+    /// The file with the token that changes over TCP must carry. None: no changes over TCP.
+    pub token_file: Option<PathBuf>,
+}
+
+/// `<resp>`: an address at which RESP is spoken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resp {
+    /// The address.
+    pub listen: Listen,
+    /// The file with the token that AUTH must carry. None: there is no AUTH.
+    pub token_file: Option<PathBuf>,
+    /// The token, if there is a file. [`AccessToken::UNKNOWN`] before [`Srv::set_tokens`].
+    pub token: Option<AccessToken>,
+    /// The biz of CL.THROTTLE, by name or id: its only limit is a `gcra` that takes the limits of
+    /// calls. None: there is no CL.THROTTLE.
+    pub throttle: Option<String>,
+}
+
+/// `<rls>`: Envoy's rate limit service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rls {
+    /// The address.
+    pub listen: Listen,
+    /// What a call charges if one of its descriptors is over its limit.
+    pub charge: Charge,
+    /// The domains, each under a name of its own.
+    pub domains: Vec<Domain>,
+}
+
+/// `<data>`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Data {
+    /// The data directory.
+    pub dir: PathBuf,
+    /// The directory of the live group files, if it is a separate one.
+    pub live: Option<PathBuf>,
+    /// The interval between two flushes of files on disk.
+    pub flush_ms: u64,
+    /// Populate the maps at start.
+    pub prefault: bool,
+    /// Programs that may be attached at once.
+    pub max_programs: u16,
+    /// Who may open the files.
+    pub access: FileAccess,
+    /// Checkpoints of the groups. None: there are none.
+    pub checkpoint: Option<Checkpoint>,
+}
+
+/// `<data checkpoint checkpoint-rate>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The time from the begin of a pass to that of the next one.
+    pub every_ms: u64,
+    /// The most bytes that a pass writes in a second.
+    pub bytes_per_second: u64,
+}
+
+/// Who may open the files that programs need.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileAccess {
+    /// Permissions of the files, one of [`FileAccess::MODES`].
+    pub mode: u32,
+    /// The group of the files. None: that of the user who makes them.
+    pub group: Option<String>,
+}
+
+impl FileAccess {
+    /// Only the server's user.
+    pub const OWN: FileAccess = FileAccess { mode: 0o600, group: None };
+
+    /// The permissions that make sense: the owner reads and writes, nobody executes, and a right to
+    /// write is of no use without one to read.
+    pub const MODES: [u32; 6] = [0o600, 0o640, 0o644, 0o660, 0o664, 0o666];
+}
+
+/// Processes that can be attached to a data directory at once, including programs.
+pub const SLOTS: u16 = 256;
+/// The default of max-programs, at most.
+const DEFAULT_PROGRAMS: u16 = 192;
+
+impl Srv {
+    /// Whether `<allow>` lets a client from this address in. None: it came over a unix socket,
+    /// whose mode decides.
+    pub fn allows(&self, peer: Option<IpAddr>) -> bool {
+        peer.is_none_or(|peer| self.allow.iter().any(|block| block.contains(peer)))
+    }
+
+    /// Whether the thread of the admin plane runs: it serves metrics, too.
+    pub fn has_plane(&self) -> bool {
+        self.admin.is_some() || !self.metrics.is_empty()
+    }
+
+    /// Slots that the server's own processes need at once.
+    pub fn needed_slots(&self) -> u16 {
+        let others = [self.has_plane(), self.cluster.is_some(), self.rls.is_some()];
+        needed_slots(self.workers, others.into_iter().filter(|is_there| *is_there).count() as u16)
+    }
+
+    /// Slots reserved for the server's own processes.
+    pub fn reserved_slots(&self) -> u16 {
+        reserved_slots(self.needed_slots())
+    }
+}
+
+/// Slots that so many workers need, the keeper, the child that prepares a reload, and `others`: the
+/// admin plane, the courier and frs-envoy, if they are configured.
+pub(crate) fn needed_slots(workers: u16, others: u16) -> u16 {
+    workers + 2 + others
+}
+
+/// Twice what is needed, because an upgrade starts the new processes beside the old ones. Once, if
+/// there are not enough slots.
+fn reserved_slots(needed: u16) -> u16 {
+    if 2 * needed <= SLOTS { 2 * needed } else { needed }
+}
+
+/// The default of max-programs beside a server that needs this many slots.
+pub(crate) fn default_programs(needed: u16) -> u16 {
+    (SLOTS - reserved_slots(needed)).min(DEFAULT_PROGRAMS)
+}
+
+/// `<http>`: bounds of the data plane.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Http {
+    /// Connections of one worker.
+    pub max_connections: u32,
+    /// Bytes of a body, decoded.
+    pub max_body_bytes: u32,
+    /// Bytes of a request line with its header fields.
+    pub max_head_bytes: u32,
+    /// Items of a request.
+    pub max_items: u32,
+    /// Items of an atomic request.
+    pub max_atomic_items: u32,
+    /// An idle connection is closed after this.
+    pub idle_timeout_ms: u64,
+    /// A request must be complete within this time from its first byte.
+    pub request_timeout_ms: u64,
+    /// The longest wait for semaphores in one tick.
+    pub lock_timeout_ms: u64,
+    /// Hosts that requests may name. Empty: any host.
+    pub hosts: Vec<HostName>,
+    /// Sites whose pages may send requests.
+    pub allow_origin: Vec<Origin>,
+    /// What an item answers whose biz map.xml does not name.
+    pub unknown_biz: UnknownBiz,
+}
+
+/// What an item answers whose biz is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnknownBiz {
+    /// The error `unknown-biz`.
+    #[default]
+    Error,
+    /// That it is limited, for clients that look at nothing else.
+    Refuse,
+}
+
+impl Http {
+    /// Whether a request is answered that names this host, or none.
+    #[inline]
+    pub fn takes_host(&self, named: Option<Authority<'_>>) -> bool {
+        let is_named = |named| self.hosts.iter().any(|host| host.is(&named));
+        self.hosts.is_empty() || named.is_some_and(is_named)
+    }
+
+    /// The site that an `Origin` names, if its pages may send requests.
+    pub fn find_origin(&self, origin: &[u8]) -> Option<&Origin> {
+        self.allow_origin.iter().find(|allowed| allowed.text().as_bytes() == origin)
+    }
+}
+
+/// `<log>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// The least severe level that is written.
+    pub level: LogLevel,
+    /// The format of a line.
+    pub format: LogFormat,
+    /// The file that lines are appended to. None: standard error.
+    pub file: Option<PathBuf>,
+    /// How many refused Updates are logged, at most. None: none is.
+    pub refusals: Option<Rate>,
+}
+
+/// Log levels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs)]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+/// Log formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+/// `<authz key="…">`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AuthzKey {
+    /// The peer's address.
+    Peer,
+    /// The last X-Forwarded-For address that is not trusted.
+    Forwarded,
+    /// The value of this header (lower case), which the gateway sets.
+    Header(String),
+}
