@@ -1,7 +1,7 @@
 //! The parts of the files that fuzz/, and the tests that replay its corpus, overwrite with hostile
 //! input. Not part of the library's interface.
 
-use crate::layout::{self, group, slot};
+use crate::file::layout::{self, group, slot};
 
 /// Words of the head of a key-node.
 pub const HEAD_WORDS: usize = layout::HEAD_WORDS;
@@ -16,11 +16,11 @@ pub const GROUP_CREATED: usize = group::CREATED;
 pub const GROUP_CRC: usize = group::CRC;
 
 /// Word of the format in the header of a checkpoint.
-pub const CHECKPOINT_FORMAT: usize = crate::CHECKPOINT_FORMAT;
+pub const CHECKPOINT_FORMAT: usize = crate::checkpoint::CHECKPOINT_FORMAT;
 /// Word of the CRC there, over all words before it.
-pub const CHECKPOINT_CRC: usize = crate::CHECKPOINT_CRC;
+pub const CHECKPOINT_CRC: usize = crate::checkpoint::CHECKPOINT_CRC;
 /// The same in the format before.
-pub const CHECKPOINT_FORMER_CRC: usize = crate::CHECKPOINT_FORMER_CRC;
+pub const CHECKPOINT_FORMER_CRC: usize = crate::checkpoint::CHECKPOINT_FORMER_CRC;
 
 /// First word of runtime.mmap's slots.
 pub const SLOTS_START: usize = layout::runtime::SLOTS_START;

@@ -13,19 +13,19 @@ use frs_base::sync::Ordering;
 use frs_base::{clock, sys};
 use frs_conf::{self as conf, Geometry};
 
-use super::commit::Owner;
-use super::counter::{BizRow, Counter, Counters, GroupCounter, GroupRow, Nodes};
-use super::error::Error;
-use super::group::{self, Group};
-use super::layout::runtime as layout;
-use super::notice::Notice;
-use super::places::{Places, SlotRequest};
-use super::reach::{Reach, recover_slot};
-use super::refused::{RefusedKey, RefusedSketches};
-use super::runtime::{NamedGroup, Runtime, Slot};
-use super::semaphore::{Semaphore, Token};
-use super::slot::SlotWords;
-use super::waiter::Waiter;
+use crate::commit::protocol::Owner;
+use crate::error::Error;
+use crate::file::group::{self, Group};
+use crate::file::layout::runtime as layout;
+use crate::lock::semaphore::{Semaphore, Token};
+use crate::lock::waiter::Waiter;
+use crate::recover::notice::Notice;
+use crate::recover::reach::{Reach, recover_slot};
+use crate::watch::counter::{BizRow, Counter, Counters, GroupCounter, GroupRow, Nodes};
+use crate::watch::places::{Places, SlotRequest};
+use crate::watch::refused::{RefusedKey, RefusedSketches};
+use crate::watch::runtime::{NamedGroup, Runtime, Slot};
+use crate::watch::slot::SlotWords;
 
 /// After a wait this long, the waiter checks whether the holder lives.
 const PATIENCE: Duration = Duration::from_millis(3);
@@ -36,14 +36,14 @@ const STALLED_MAX: usize = 64;
 #[derive(Debug)]
 pub struct Handle {
     // Dropped first: groups point into the words of the runtime.
-    pub(super) groups: Vec<Group>,
+    pub(crate) groups: Vec<Group>,
     /// How many of them the configuration names. The others are those that named ones grow out of.
     named: usize,
     /// The counter row of each group.
     group_rows: Vec<GroupRow>,
     retired: Vec<Retired>,
-    pub(super) slot: Option<Slot>,
-    pub(super) runtime: Runtime,
+    pub(crate) slot: Option<Slot>,
+    pub(crate) runtime: Runtime,
     live_dir: PathBuf,
     forks: u64,
     /// When the retired groups were last checked.
@@ -62,7 +62,7 @@ pub struct Handle {
 pub struct RefusedUpdate<'k> {
     /// The row of its business.
     pub row: BizRow,
-    /// What has refused it: see [`refuser`](super::counter::refuser).
+    /// What has refused it: see [`refuser`](crate::watch::counter::refuser).
     pub refuser: usize,
     /// Its key.
     pub key: &'k RefusedKey,
@@ -126,7 +126,7 @@ impl Handle {
 
     /// Attaches with the slot that `take_slot` returns. Dead slots are recovered with the groups
     /// that are already mapped.
-    pub(super) fn attach_by(
+    pub(crate) fn attach_by(
         runtime: Runtime,
         groups: Vec<Group>,
         live_dir: &Path,
@@ -329,7 +329,7 @@ impl Handle {
     }
 
     /// Keeps a notice until no semaphore is held, then logs it.
-    pub(super) fn note(&self, notice: Notice) {
+    pub(crate) fn note(&self, notice: Notice) {
         let mut notices = self.notices.borrow_mut();
         if notices.len() < NOTICES_MAX {
             notices.push(notice);
@@ -356,7 +356,7 @@ impl Handle {
         self.named..self.groups.len()
     }
 
-    pub(super) fn slot(&self) -> &Slot {
+    pub(crate) fn slot(&self) -> &Slot {
         self.slot.as_ref().expect("a handle has its slot until it is dropped")
     }
 
@@ -370,13 +370,13 @@ impl Handle {
     }
 
     /// Counts one event of the group with this index.
-    pub(super) fn count_at(&self, group: usize, counter: GroupCounter) {
+    pub(crate) fn count_at(&self, group: usize, counter: GroupCounter) {
         let row = self.group_rows.get(group).copied().unwrap_or(GroupRow::OTHERS);
         self.slot().counters().add_to_group(row, counter, 1);
     }
 
     /// Counts events of a group that need not be mapped.
-    pub(super) fn count_of_group(&self, name: &str, counter: GroupCounter, by: u64) {
+    pub(crate) fn count_of_group(&self, name: &str, counter: GroupCounter, by: u64) {
         let counters = self.slot().counters();
         counters.add_to_group(counters.group_row(name), counter, by);
     }
@@ -431,13 +431,13 @@ impl Handle {
     }
 
     /// The directory of the group files.
-    pub(super) fn live_dir(&self) -> &Path {
+    pub(crate) fn live_dir(&self) -> &Path {
         &self.live_dir
     }
 
     /// Whether the process was forked since it attached.
     #[inline]
-    pub(super) fn is_forked(&self) -> bool {
+    pub(crate) fn is_forked(&self) -> bool {
         sys::forks() != self.forks
     }
 
@@ -599,15 +599,15 @@ impl Handle {
 
 /// A handle that is not forked, as the owner of a transaction.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Attached<'h> {
-    pub(super) handle: &'h Handle,
+pub(crate) struct Attached<'h> {
+    pub(crate) handle: &'h Handle,
     token: Token,
     words: SlotWords<'h>,
 }
 
 impl<'h> Attached<'h> {
     #[inline(always)]
-    pub(super) fn of(handle: &'h Handle) -> Attached<'h> {
+    pub(crate) fn of(handle: &'h Handle) -> Attached<'h> {
         let slot = handle.slot();
         Attached { handle, token: slot.token(), words: slot.words() }
     }

@@ -11,18 +11,22 @@ use frs_base::sys;
 use frs_conf::Geometry;
 use frs_conf::key::{KeyNodeId, KeyRef};
 
-use super::checkpoint;
-use super::checkpoint::{Checks, OpenCheckpoint};
-use super::error::{Error, io_error};
-use super::group::{self, FileSet, Group, Header, MappedFiles, Marks, OpenFile, OpenGroup};
-use super::layout::{TAG_WORDS, node, tag};
-use super::pass::{Holder, Pass};
-use super::region::Region;
-use super::runtime::FileEntry;
-use super::semaphore::Token;
-use super::tags::places_of;
-use super::transaction::holds;
-use super::verify::{Fault, Finding, Report, Unproven};
+use crate::chain::tags::places_of;
+use crate::checkpoint;
+use crate::checkpoint::{Checks, OpenCheckpoint};
+use crate::commit::transaction::holds;
+use crate::error::{Error, io_error};
+use crate::file::group::{self, FileSet, Group, Header, MappedFiles, Marks, OpenFile, OpenGroup};
+use crate::file::layout::{TAG_WORDS, node, tag};
+use crate::file::region::Region;
+use crate::lock::semaphore::Token;
+use crate::recover::verify::{Fault, Finding, Report, Unproven};
+use crate::watch::runtime::FileEntry;
+use pass::Holder;
+
+mod pass;
+
+pub use pass::Pass;
 
 /// Most looks at a node or key-node before it counts as damaged or in a transaction.
 const LOOKS: u32 = 100;

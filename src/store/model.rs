@@ -1,11 +1,12 @@
 //! Model check of the commit protocol and of recovery over boxed words: a transaction that dies at
 //! any of its stores, a waiter that recovers it, and an owner that just goes on. They run the
-//! production code of `commit.rs`, `slot.rs`, `undo_log.rs` and `semaphore.rs`.
+//! production code of `commit/`, `watch/slot.rs` and `lock/semaphore.rs`.
 //!
 //! With `--cfg loom` every interleaving is checked: `RUSTFLAGS="--cfg loom" cargo test --release
-//! --lib store::model`. Without it the dying transaction goes first. Miri runs it that way.
+//! -p frs-store --lib model`. Without it the dying transaction goes first. Miri runs it that way.
 
 mod checkpoint;
+mod wants;
 
 #[cfg(not(loom))]
 use std::{
@@ -21,15 +22,15 @@ use loom::{
     thread,
 };
 
-use super::commit::{Announced, Change, Changes, KeyNodes, Owner};
-use super::crash;
-use super::dirty::DirtyPages;
-use super::layout::{PAGE_WORDS, slot};
-use super::orphan;
-use super::region::Region;
-use super::semaphore::{Semaphore, Token};
-use super::slot::{Intent, SlotState, SlotWords};
-use super::undo_log::{Files, LogFull, PlaceOf, Undo, UndoLog};
+use crate::checkpoint::dirty::DirtyPages;
+use crate::commit::protocol::{Announced, Change, Changes, KeyNodes, Owner};
+use crate::commit::undo_log::{Files, LogFull, PlaceOf, Undo, UndoLog};
+use crate::crash;
+use crate::file::layout::{PAGE_WORDS, slot};
+use crate::file::region::Region;
+use crate::lock::orphan;
+use crate::lock::semaphore::{Semaphore, Token};
+use crate::watch::slot::{Intent, SlotState, SlotWords};
 
 const GROUP: u64 = 7;
 /// Two key-nodes: word 0 and word 1 hold their semaphores.

@@ -10,19 +10,19 @@ use std::sync::{Arc, Mutex};
 
 use frs_conf::{self as conf, Geometry};
 
-use super::backing::Backing;
-use super::counter::Counters;
-use super::dirty::DirtyPages;
-use super::error::Error;
-use super::group::{Group, Header, MappedFiles};
-use super::handle::Handle;
-use super::layout::runtime::SLOTS;
-use super::layout::runtime::slot_base;
-use super::layout::{PAGE_WORDS, runtime as at, slot};
-use super::region::Region;
-use super::runtime::{FileEntry, Pairing, Runtime, Slot};
-use super::semaphore::Token;
-use super::slot::{SlotOwner, SlotWords};
+use crate::checkpoint::dirty::DirtyPages;
+use crate::error::Error;
+use crate::file::group::{Group, Header, MappedFiles};
+use crate::file::layout::runtime::SLOTS;
+use crate::file::layout::runtime::slot_base;
+use crate::file::layout::{PAGE_WORDS, runtime as at, slot};
+use crate::file::region::Region;
+use crate::handle::Handle;
+use crate::lock::semaphore::Token;
+use crate::watch::backing::Backing;
+use crate::watch::counter::Counters;
+use crate::watch::runtime::{FileEntry, Pairing, Runtime, Slot};
+use crate::watch::slot::{SlotOwner, SlotWords};
 
 /// Slots that the simulation uses. It clears only these.
 const PLAYED_SLOTS: u32 = 8;
@@ -59,12 +59,12 @@ impl Locks {
     }
 
     pub fn is_locked(&self, slot: u32) -> bool {
-        super::crash::look();
+        crate::crash::look();
         self.holders[slot as usize].load(Ordering::SeqCst) != 0
     }
 
     pub fn try_lock(&self, slot: u32) -> bool {
-        super::crash::look();
+        crate::crash::look();
         let holder = &self.holders[slot as usize];
         holder.compare_exchange(0, self.process, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }

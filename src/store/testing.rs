@@ -8,7 +8,7 @@ use frs_base::sys;
 use frs_base::testing::skip;
 use frs_conf::{ClusterSecret, Conf, Overlay, Texts, active};
 
-use crate::layout::runtime::FILE_QUARANTINE;
+use crate::file::layout::runtime::FILE_QUARANTINE;
 use crate::{Group, Handle, Prepared, Runtime};
 
 /// Room in a file system in memory for all tests that run at once.

@@ -1,7 +1,7 @@
 //! How a worker calls the courier, and is called by it.
 //!
 //! Invariant: no call is lost. The worker says that it sleeps before it looks once more whether
-//! what its clients wait for has come (store/doorbell.rs).
+//! what its clients wait for has come (store/watch/mailbox/doorbell.rs).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

@@ -10,11 +10,11 @@ use std::path::Path;
 use frs_base::sys;
 use frs_conf as conf;
 
-use crate::dirty::Side;
-use crate::dirty_file;
+use super::dirty::Side;
+use super::dirty_file;
 use crate::error::{Error, io_error};
-use crate::group::{self, FileSet, OpenFile, OpenGroup};
-use crate::runtime::Runtime;
+use crate::file::group::{self, FileSet, OpenFile, OpenGroup};
+use crate::watch::runtime::Runtime;
 
 /// The live files of a group before a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

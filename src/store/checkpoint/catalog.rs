@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 
 use frs_conf::Geometry;
 
+use super::dirty::Side;
 use super::file::{
     CheckpointFacts, FILE_PARTS, OpenCheckpoint, Part, PassState, end_of, open, path_of, read_facts,
 };
-use crate::dirty::Side;
 use crate::error::{Error, expect, io_error};
-use crate::file_words::{remove_if_there, sync_directory};
-use crate::group::{FileSet, Header};
+use crate::file::group::{FileSet, Header};
+use crate::file::words::{remove_if_there, sync_directory};
 
 /// The checkpoints of a group.
 #[derive(Debug)]

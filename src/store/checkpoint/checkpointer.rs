@@ -15,14 +15,14 @@ use frs_conf::Overlay;
 
 use super::catalog::{self, Next};
 use super::checks::{self, Checks};
+use super::dirty::{DirtyPages, Side};
 use super::file::{self, CheckpointFacts, OpenCheckpoint, Part, PassState};
 use super::pass::{FilePass, FilePassEnd, Output, Pace, Pacer};
 use super::tail::Tail;
-use crate::backing::CHECKPOINT_BYTE;
-use crate::dirty::{DirtyPages, Side};
 use crate::error::{Error, io_error};
-use crate::group::{FileSet, Group, Header};
-use crate::runtime::Runtime;
+use crate::file::group::{FileSet, Group, Header};
+use crate::watch::backing::CHECKPOINT_BYTE;
+use crate::watch::runtime::Runtime;
 
 /// For how long a group may not be served while files are prepared that it moves to.
 const UNSERVED: Duration = Duration::from_secs(2);

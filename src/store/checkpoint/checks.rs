@@ -32,9 +32,9 @@ use frs_conf::{Overlay, OverlayError};
 use super::file::OpenCheckpoint;
 use super::tail::{Tail, crc_of, empty_tail, epochs_start, file_bytes, tail_start};
 use crate::error::{Error, expect, io_error};
-use crate::file_words::{bytes_of, words_of};
-use crate::group::{Group, Header};
-use crate::layout::{CHAIN_MAX, HEAD_WORDS, PAGE_BYTES, PAGE_WORDS, TAG_WORDS, node, tag};
+use crate::file::group::{Group, Header};
+use crate::file::layout::{CHAIN_MAX, HEAD_WORDS, PAGE_BYTES, PAGE_WORDS, TAG_WORDS, node, tag};
+use crate::file::words::{bytes_of, words_of};
 
 /// Stamps are the numbers of passes, but for 0.
 const STAMPS: u64 = (1 << 24) - 1;

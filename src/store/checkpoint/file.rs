@@ -27,15 +27,15 @@ use std::path::{Path, PathBuf};
 
 use frs_base::sys;
 
+use super::dirty::Side;
 use super::tail::{self, Tail};
-use crate::dirty::Side;
 use crate::error::{Error, expect, io_error};
-use crate::file_words::{
+use crate::file::group::{FileSet, Header, header_words, open_regular, parse_header};
+use crate::file::layout::{self, group as at};
+use crate::file::words::{
     bytes_of, create_draft, header_crc, remove_if_there, sync_directory, words_of,
 };
-use crate::group::{FileSet, Header, header_words, open_regular, parse_header};
-use crate::layout::{self, group as at};
-use crate::staging::remove_numbered;
+use crate::grow::staging::remove_numbered;
 
 /// First word: "FRSCHKPT".
 const MAGIC: u64 = u64::from_le_bytes(*b"FRSCHKPT");

@@ -8,6 +8,8 @@
 //! | file | duty |
 //! | --- | --- |
 //! | `file` | the format |
+//! | `dirty` | the marks of changed pages |
+//! | `dirty_file` | the file that holds them |
 //! | `tail` | where its parts behind the key-nodes are |
 //! | `checks` | checksums of key-nodes, and the epochs of businesses |
 //! | `catalog` | which passes there are of a group |
@@ -17,29 +19,47 @@
 //! | `restore` | makes live files from checkpoints |
 //! | `admit` | decides at a start what becomes of a group, and which marks are valid |
 
+pub(crate) mod dirty;
+
+#[cfg(not(loom))]
 mod admit;
+#[cfg(not(loom))]
 mod catalog;
+#[cfg(not(loom))]
 mod checkpointer;
+#[cfg(not(loom))]
 mod checks;
+#[cfg(not(loom))]
+pub(crate) mod dirty_file;
+#[cfg(not(loom))]
 pub mod fault;
+#[cfg(not(loom))]
 mod file;
+#[cfg(not(loom))]
 mod pass;
+#[cfg(not(loom))]
 mod restore;
+#[cfg(not(loom))]
 mod tail;
 
-pub(super) use admit::{LiveState, Marking, admit_marks, live_state};
-pub use catalog::is_checkpoint_of_move;
-pub(super) use catalog::{Complete, Copied, Found, find, geometry, remove};
-pub use catalog::{checkpoint_facts, restorable};
-pub use checkpointer::{Checkpointer, GroupPass, PassRate, Unpaced};
-pub(super) use checks::{Checks, overlay};
-pub(crate) use file::{
-    CRC as CHECKPOINT_CRC, FORMAT_AT as CHECKPOINT_FORMAT, UNCHECKED_CRC as CHECKPOINT_FORMER_CRC,
-};
-pub use file::{CheckpointFacts, PassState};
-pub(super) use file::{OpenCheckpoint, create_empty};
 #[cfg(all(any(test, feature = "crash-points"), not(loom)))]
 pub use file::{Part, path_of};
-pub use pass::{Pace, Pacer};
-pub use restore::Progress;
-pub(super) use restore::{Restored, restore};
+#[cfg(not(loom))]
+pub(crate) use {
+    admit::{LiveState, Marking, admit_marks, live_state},
+    catalog::{Complete, Copied, Found, find, geometry, remove},
+    checks::{Checks, overlay},
+    file::{
+        CRC as CHECKPOINT_CRC, FORMAT_AT as CHECKPOINT_FORMAT, OpenCheckpoint,
+        UNCHECKED_CRC as CHECKPOINT_FORMER_CRC, create_empty,
+    },
+    restore::{Restored, restore},
+};
+#[cfg(not(loom))]
+pub use {
+    catalog::{checkpoint_facts, is_checkpoint_of_move, restorable},
+    checkpointer::{Checkpointer, GroupPass, PassRate, Unpaced},
+    file::{CheckpointFacts, PassState},
+    pass::{Pace, Pacer},
+    restore::Progress,
+};

@@ -18,11 +18,11 @@ use frs_base::clock;
 use frs_conf::key::KeyNodeId;
 
 use super::checks::Checks;
-use crate::dirty::{DirtyPages, PAGES_OF_WORD, Side, copy_quiet};
+use super::dirty::{DirtyPages, PAGES_OF_WORD, Side, copy_quiet};
 use crate::error::{Error, io_error};
-use crate::group::{Group, is_whole};
-use crate::layout::{HEAD_WORDS, PAGE_BYTES, PAGE_WORDS, TAG_WORDS, tag};
-use crate::semaphore::Token;
+use crate::file::group::{Group, is_whole};
+use crate::file::layout::{HEAD_WORDS, PAGE_BYTES, PAGE_WORDS, TAG_WORDS, tag};
+use crate::lock::semaphore::Token;
 
 /// Bytes that are written by one call at most.
 const WRITE_BYTES: usize = 1 << 20;

@@ -16,16 +16,16 @@ use frs_conf::key::KeyNodeId;
 
 use super::catalog::{Complete, Copied};
 use super::checks::{self, Checks};
+use super::dirty::Side;
 use super::fault;
 use super::file::OpenCheckpoint;
-use crate::dirty::Side;
 use crate::error::{Error, io_error};
-use crate::file_words::{remove_if_there, sync_directory};
-use crate::group::{self, FileSet, Group, Header, MappedFiles};
-use crate::growing;
-use crate::layout::PAGE_BYTES;
-use crate::region::Region;
-use crate::verify::{Moved, Report, Unproven};
+use crate::file::group::{self, FileSet, Group, Header, MappedFiles};
+use crate::file::layout::PAGE_BYTES;
+use crate::file::region::Region;
+use crate::file::words::{remove_if_there, sync_directory};
+use crate::grow::growing;
+use crate::recover::verify::{Moved, Report, Unproven};
 
 /// Bytes copied at once.
 const COPY_BYTES: usize = 4 << 20;

@@ -4,8 +4,8 @@
 
 use frs_base::hash::crc32c_words;
 
-use crate::group::Header;
-use crate::layout::PAGE_BYTES;
+use crate::file::group::Header;
+use crate::file::layout::PAGE_BYTES;
 
 /// What a header says of what is behind the key-nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! Model check of what the keeper copies for a checkpoint beside transactions: whatever is not
 //! marked is in the checkpoint, and no copy is half of a transaction. Writers and keeper run the
-//! production code of `commit.rs` and `dirty.rs`.
+//! production code of `commit/protocol.rs` and `checkpoint/dirty.rs`.
 //!
 //! What must not be left out is shown by variants without it, which must fail.
 
 use super::*;
-use crate::dirty::{Side, copy_quiet};
+use crate::checkpoint::dirty::{Side, copy_quiet};
 
 /// How the keeper copies.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ fn keep(world: &World, checkpoint: &mut [u64; 2], how: HowCopied) {
         HowCopied::Once => {
             let taken = dirty.take(0, Side::A);
             let is_free = semaphore.word_in_order() == 0;
-            crate::region::copy_out(stored, &mut copy);
+            crate::file::region::copy_out(stored, &mut copy);
             loom::sync::atomic::fence(Ordering::Acquire);
             (taken, taken != 0 && is_free && semaphore.word_in_order() == 0)
         }

@@ -28,7 +28,7 @@ pub fn store(file: &File, at: u64, word: u64) {
     file.write_all_at(&word.to_le_bytes(), at * 8).expect("written");
 }
 
-// Offsets in headers, in words: the map of src/store/layout.rs.
+// Offsets in headers, in words: the map of src/store/file/layout.rs.
 pub const GROUP_BOOT: u64 = 16;
 pub const GROUP_CLEAN: u64 = 18;
 pub const RUNTIME_BOOT: u64 = 2;

@@ -18,7 +18,7 @@ const MAP: &str = r#"<map>
   <biz id="2" name="other" group="second" key="string"><limit policy="total" max="1000"/></biz>
 </map>"#;
 
-// Offsets in the files, in words: the map of src/store/layout.rs.
+// Offsets in the files, in words: the map of src/store/file/layout.rs.
 const PAGE: u64 = 512;
 const NODE: u64 = 128 / 8;
 const KEY_NODE: u64 = 8 + 8 * NODE;

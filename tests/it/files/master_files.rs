@@ -100,7 +100,7 @@ fn the_data_have_a_directory_of_their_own() {
     }
 }
 
-// Offsets in runtime.mmap, in words: the map of src/store/layout.rs.
+// Offsets in runtime.mmap, in words: the map of src/store/file/layout.rs.
 const GENERATION: u64 = 64;
 
 fn runtime_of(setup: &Setup) -> File {

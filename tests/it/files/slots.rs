@@ -14,7 +14,7 @@ const MAP: &str = r#"<map>
 </map>"#;
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
-// Offsets in the files, in words: the map of src/store/layout.rs.
+// Offsets in the files, in words: the map of src/store/file/layout.rs.
 const PAGE: u64 = 512;
 const KEY_NODE: u64 = 8 + 8 * 128 / 8;
 const GROUP_ID: u64 = 2;

@@ -12,7 +12,7 @@ use frs_engine::{Role, Service};
 
 /// Passes the data directory to the program that a test starts.
 const DATA: &str = "FRS_TEST_ATTACH_TO";
-/// The byte of runtime.mmap that records a failed flush: the map of src/store/layout.rs.
+/// The byte of runtime.mmap that records a failed flush: the map of src/store/file/layout.rs.
 const FLUSH_FAILED: u64 = 72 * 8;
 
 fn with_flush(flush: &str) -> Settings {

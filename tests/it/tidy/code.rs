@@ -15,7 +15,7 @@ const CLOCKS: [&str; 3] = [
 /// in C; in tests, counting allocators and a fork.
 const UNSAFE: [&str; 7] = [
     "src/base/sys/",
-    "src/store/region.rs",
+    "src/store/file/region.rs",
     "bindings/c/src/entry.rs",
     "bindings/c/src/memory.rs",
     "tests/alloc_protocol.rs",

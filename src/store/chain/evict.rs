@@ -1,0 +1,123 @@
+//! Chooses the node of a full chain to evict: expired, idle, limiting, banned, in that order,
+//! oldest last use first.
+//!
+//! Invariant: it never chooses a node that must not be lost: that of a whole biz, a total in use,
+//! or one that this transaction uses.
+
+use crate::file::group::{Group, is_whole};
+use crate::file::layout::node;
+
+/// Most candidates of a chain that are judged fully.
+const JUDGED_MAX: usize = 8;
+
+/// The use of a node to its key. A lower rank is evicted first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rank {
+    /// Each limit would roll to fresh, and no ban runs: nothing is lost.
+    Expired,
+    /// In use, and no limit of the key refuses.
+    Idle,
+    /// A limit of the key refuses a count of 1.
+    Limiting,
+    /// A ban runs.
+    Banned,
+    /// Never evicted: a total in use, or a whole biz's node in use.
+    Kept,
+}
+
+/// What the layer above knows about nodes.
+pub trait Judge {
+    /// Whether a node of group `group` with this key word and this last use is certainly expired.
+    /// Decides without the node's states.
+    fn is_expired(&self, group: usize, key_word: u64, last_use: u64, now: u64) -> bool;
+    /// The rank of a whole node. `words` is a copy and may be changed.
+    fn rank(&self, group: usize, words: &mut [u64], now: u64) -> Rank;
+    /// Converts a whole node of group `group`, which another one grows out of, for that one.
+    /// `words` has that group's length and holds the key; all else is zero.
+    fn convert(&self, group: usize, old: &[u64], words: &mut [u64]);
+}
+
+/// A place to reuse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Victim {
+    pub place: usize,
+    /// What is lost with its node. None: its CRC failed, so it belonged to no key.
+    pub rank: Option<Rank>,
+}
+
+/// Buffers for choosing.
+#[derive(Debug, Default)]
+pub(crate) struct EvictionBuffers {
+    order: Vec<UsedPlace>,
+    copy: Vec<u64>,
+}
+
+/// A candidate, ordered by last use, oldest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct UsedPlace {
+    last_use_ms: u64,
+    place: usize,
+}
+
+/// A chain in which a node must be evicted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FullChain<'g> {
+    pub group_index: usize,
+    pub group: &'g Group,
+    pub file: u32,
+    pub key_node: u32,
+}
+
+impl FullChain<'_> {
+    /// Chooses among `candidates`: the places with a tag that the transaction does not use. The
+    /// rank of the chosen one is `most` or lower.
+    #[cold]
+    pub fn choose(
+        self,
+        candidates: impl Iterator<Item = usize>,
+        judge: &dyn Judge,
+        most: Rank,
+        now: u64,
+        EvictionBuffers { order, copy }: &mut EvictionBuffers,
+    ) -> Option<Victim> {
+        let FullChain { group_index: index, group, file, key_node } = self;
+        let region = group.file(file);
+        order.clear();
+        for place in candidates {
+            let at = group.node(key_node, place);
+            let key_word = region.load(at + node::KEY);
+            // A last use in the future counts as now.
+            let last_use = region.load(at + node::LAST_USE).min(now);
+            if judge.is_expired(index, key_word, last_use, now) {
+                return Some(Victim { place, rank: Some(Rank::Expired) });
+            }
+            order.push(UsedPlace { last_use_ms: last_use, place });
+        }
+        order.sort_unstable();
+        copy.resize(group.node_words(), 0);
+        let (mut best, mut judged): (Option<Victim>, usize) = (None, 0);
+        for &UsedPlace { place, .. } in order.iter() {
+            region.read(group.node(key_node, place), copy);
+            if !is_whole(copy) {
+                return Some(Victim { place, rank: None });
+            }
+            let rank = judge.rank(index, copy, now);
+            match rank {
+                Rank::Expired => return Some(Victim { place, rank: Some(rank) }),
+                // Does not count as judged: `full` means that nothing else is left.
+                Rank::Kept => continue,
+                // Nor does one that may not go where only an idle one may.
+                _ if most == Rank::Idle && rank > most => continue,
+                _ if best.and_then(|best| best.rank).is_none_or(|least| rank < least) => {
+                    best = Some(Victim { place, rank: Some(rank) });
+                }
+                _ => {}
+            }
+            judged += 1;
+            if judged == JUDGED_MAX {
+                break;
+            }
+        }
+        best.filter(|best| best.rank.is_none_or(|rank| rank <= most))
+    }
+}

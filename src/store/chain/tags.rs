@@ -1,0 +1,53 @@
+//! The tags of a head: one byte for each place of the chain, 0 where it is free.
+//!
+//! Invariant: a tag says where to look. Whether a node is that of a key its own words decide.
+
+use crate::file::layout::{CHAIN_MAX, TAG_WORDS, tag};
+use crate::file::region::Region;
+
+/// Whether this place has this tag (0: free) in the chain behind this head.
+#[inline(always)]
+pub(crate) fn has_tag(region: &Region, head: usize, place: usize, tag: u8) -> bool {
+    place < CHAIN_MAX && tag::of(region.load(head + 1 + place / 8), place) == tag
+}
+
+/// The places with this tag.
+#[inline]
+pub(crate) fn places_of(tags: &[u64; TAG_WORDS], tag: u8) -> impl Iterator<Item = usize> {
+    let mut matches = tags.map(|word| bytes_equal(word, tag));
+    let mut index = 0;
+    std::iter::from_fn(move || {
+        while matches[index] == 0 {
+            index += 1;
+            if index == TAG_WORDS {
+                index = 0;
+                return None;
+            }
+        }
+        let place = index * 8 + matches[index].trailing_zeros() as usize / 8;
+        matches[index] &= matches[index] - 1;
+        Some(place)
+    })
+}
+
+/// The bytes of `word` that equal `tag`, as their top bits. (The exact form of Mycroft's test: it
+/// marks no byte above a match by mistake.)
+#[inline]
+pub(crate) fn bytes_equal(word: u64, tag: u8) -> u64 {
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    let x = word ^ (u64::from(tag) * 0x0101_0101_0101_0101);
+    !((x & LOW).wrapping_add(LOW) | x | LOW)
+}
+
+/// The tag of a place whose node has moved to where its group grows to: a wrong one. So no look-up
+/// finds the node, and a scan that mends tags finds it again if its copy is lost.
+#[inline]
+pub(crate) const fn moved_tag(tag: u8) -> u8 {
+    tag % u8::MAX + 1
+}
+
+/// Gives a place another tag.
+#[inline]
+pub(crate) fn set_tag(tags: &mut [u64; TAG_WORDS], place: usize, tag: u8) {
+    tags[place / 8] = tag::with(tags[place / 8], place, tag);
+}

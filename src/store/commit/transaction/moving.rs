@@ -1,0 +1,233 @@
+//! The node of a key whose group grows: found where it is, written where it belongs.
+//!
+//! Invariant: a key has its node in one of the two groups. A transaction that looks in both holds
+//! both key-nodes, and one that finds the node in the new group needs no other. So whatever an
+//! older generation still does in the former group comes before this transaction or, because the
+//! generation is read under the former's semaphore, does not begin (model.rs shows it). The move is
+//! part of the commit: the node here and gone there, or neither. On a disk its words stay there
+//! until its copy is on disk; after a power cut both may be found, and the one here counts. A node
+//! that finds no place here is changed there, and stays.
+
+use frs_conf::key::{KeyNodeId, KeyRef, Location};
+
+use super::{NodeCopy, NodeIndex, Transaction, Wanted, WorkingCopies};
+use crate::chain::tags::{moved_tag, set_tag};
+use crate::file::group::is_whole;
+use crate::file::layout::{CHAIN_MAX, node, tag};
+use crate::watch::counter::GroupCounter;
+use crate::{Judge, Rank};
+
+/// Where the node of a key belongs, and where it is if it has not moved yet.
+#[derive(Debug, Clone, Copy)]
+pub struct Sought<'k> {
+    /// Where it belongs.
+    pub wanted: Wanted,
+    /// The key as it is stored there.
+    pub key: KeyRef<'k>,
+    /// Where it was before its group grew.
+    pub former: Option<FormerPlace<'k>>,
+}
+
+/// Where a node was before its group grew.
+#[derive(Debug, Clone, Copy)]
+pub struct FormerPlace<'k> {
+    /// The key-node there.
+    pub wanted: Wanted,
+    /// The key as it is stored there.
+    pub key: KeyRef<'k>,
+}
+
+impl<'k> Sought<'k> {
+    /// The key-nodes that a transaction over it takes.
+    pub fn wanted(&self) -> impl Iterator<Item = Wanted> + use<> {
+        std::iter::once(self.wanted).chain(self.former.map(|former| former.wanted))
+    }
+}
+
+impl Transaction<'_> {
+    /// Like [`Transaction::node`], for a group that may be moving: a node that is still in the
+    /// former group is copied, and `judge` converts it. The first [`Transaction::touch`] moves it.
+    pub fn sought(&mut self, sought: &Sought<'_>, biz_id: u32, judge: &dyn Judge) -> NodeIndex {
+        let index = self.node(&sought.wanted, biz_id, &sought.key);
+        let Some(former) = &sought.former else { return index };
+        if self.copies.nodes[index.0].former.is_none() {
+            self.find_former(index, former, biz_id, judge);
+        }
+        index
+    }
+
+    #[cold]
+    fn find_former(
+        &mut self,
+        index: NodeIndex,
+        FormerPlace { wanted, key }: &FormerPlace<'_>,
+        biz_id: u32,
+        judge: &dyn Judge,
+    ) {
+        let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
+        let key_node = self.key_node_of(wanted);
+        let start = self.copies.words.len();
+        let Some(place) = self.find(key_node, wanted.at.tag, key_word, key) else { return };
+        let states = start + node::FIELD + self.groups()[wanted.group].field_words();
+        let copies = &mut *self.copies;
+        let (end, former) = (copies.words.len(), copies.nodes.len());
+        copies.nodes.push(NodeCopy {
+            key_node,
+            older: copies.key_nodes[key_node].newest.replace(former),
+            tag: wanted.at.tag,
+            place: Some(place),
+            found: true,
+            former: None,
+            evicts: None,
+            dirty: false,
+            start,
+            states,
+            end,
+        });
+        let old = copies.words[start..end].to_vec();
+        let node = &mut copies.nodes[index.0];
+        node.former = Some(former);
+        copies.formers += 1;
+        if node.place.is_some() {
+            // It has moved, and the power failed before it was gone here. What it became counts.
+            return;
+        }
+        judge.convert(wanted.group, &old, &mut copies.words[node.start..node.end]);
+    }
+
+    /// Whether the node is stored: in its chain, or still in the former group.
+    #[inline]
+    pub fn is_there(&self, index: NodeIndex) -> bool {
+        let node = &self.copies.nodes[index.0];
+        node.place.is_some() || self.former(index).is_some()
+    }
+
+    /// The node in the former group, if it is still there.
+    #[inline]
+    pub(super) fn former(&self, index: NodeIndex) -> Option<NodeIndex> {
+        let former = self.copies.nodes[index.0].former?;
+        self.copies.nodes[former].place.map(|_| NodeIndex(former))
+    }
+
+    /// Writes a node that is still in the former group there, because it finds no place in its
+    /// chain. False: it is not there, or it has words for which there is no room.
+    pub fn stay(&mut self, index: NodeIndex, now: u64) -> bool {
+        let Some(former) = self.former(index) else { return false };
+        let WorkingCopies { nodes, words, .. } = &mut *self.copies;
+        let [new, old] = [index, former].map(|NodeIndex(at)| &nodes[at]);
+        let mut states = words[new.states..new.end].to_vec();
+        let room = old.end - old.states;
+        if states.iter().skip(room).any(|&word| word != 0) {
+            return false;
+        }
+        states.resize(room, 0);
+        words[old.states..old.end].copy_from_slice(&states);
+        words[old.start + node::CHECK] = words[new.start + node::CHECK];
+        self.touch(former, now);
+        true
+    }
+
+    /// Takes a node that has moved out of the former group. On a disk its words stay, under a tag
+    /// by which nobody finds it, until its copy is on disk: the kernel may write the two in any
+    /// order.
+    pub fn leave(&mut self, index: NodeIndex) {
+        let node = &self.copies.nodes[index.0];
+        let (key_node, tag, place) = (node.key_node, node.tag, node.place);
+        let is_in_memory = self.groups()[self.list()[key_node].group].is_in_memory();
+        self.erase(index);
+        if let Some(place) = place.filter(|_| !is_in_memory) {
+            set_tag(&mut self.copies.key_nodes[key_node].tags, place, moved_tag(tag));
+        }
+    }
+
+    /// The places of a key-node whose nodes have moved, as bits.
+    pub fn moved_places(&self, wanted: &Wanted) -> u64 {
+        let (key_node, id) = (self.key_node_of(wanted), wanted.at.key_node_id());
+        let group = &self.groups()[wanted.group];
+        let tags = &self.copies.key_nodes[key_node].tags;
+        let mut words = vec![0; group.node_words()];
+        let mut is_moved = |place: usize| {
+            let tag = tag::of(tags[place / 8], place);
+            tag != 0 && {
+                group.file(id.file).read(group.node(id.key_node, place), &mut words);
+                let expected = group.judge_node(&words, id.file, id.key_node);
+                expected.is_ok_and(|expected| group.is_moved(tag, expected))
+            }
+        };
+        let places = 0..group.geometry().chain as usize;
+        places.filter(|&place| is_moved(place)).fold(0, |places, place| places | 1 << place)
+    }
+
+    /// Frees those of these places whose nodes have moved. Returns how many.
+    pub fn free_moved(&mut self, wanted: &Wanted, places: u64) -> u32 {
+        let places = self.moved_places(wanted) & places;
+        let key_node = self.key_node_of(wanted);
+        let copy = &mut self.copies.key_nodes[key_node];
+        for place in (0..CHAIN_MAX).filter(|place| places >> place & 1 != 0) {
+            set_tag(&mut copy.tags, place, 0);
+            copy.dirty = true;
+        }
+        places.count_ones()
+    }
+
+    /// Calls `keep` with each whole node of a key-node that belongs there, and drops it if the
+    /// result is false. Drops what is damaged, too. To be called before anything else is done with
+    /// the key-node. Returns how many have moved: they stay, and `keep` does not hear of them.
+    pub fn keep_stored(
+        &mut self,
+        wanted: &Wanted,
+        mut keep: impl FnMut(&[u64], Location) -> bool,
+    ) -> u64 {
+        let (groups, key_node) = (self.groups(), self.key_node_of(wanted));
+        let group = &groups[wanted.group];
+        let (file, id) = (wanted.at.file, wanted.at.key_node_id());
+        let mut words = vec![0; group.node_words()];
+        let mut moved = 0;
+        for place in 0..CHAIN_MAX {
+            let tags = &self.copies.key_nodes[key_node].tags;
+            let tag = tag::of(tags[place / 8], place);
+            if tag == 0 {
+                continue;
+            }
+            let at = (place < group.geometry().chain as usize)
+                .then(|| {
+                    group.file(file).read(group.node(id.key_node, place), &mut words);
+                    self.judge_stored(wanted.group, &words, id)
+                })
+                .flatten();
+            if at.is_some_and(|at| group.is_moved(tag, at.tag)) {
+                moved += 1;
+            } else if !at.is_some_and(|at| keep(&words, at)) {
+                let copy = &mut self.copies.key_nodes[key_node];
+                set_tag(&mut copy.tags, place, 0);
+                copy.dirty = true;
+            }
+        }
+        moved
+    }
+
+    /// Where a node belongs, if it is sound and in its key-node. Counts it if not.
+    fn judge_stored(&self, group: usize, words: &[u64], id: KeyNodeId) -> Option<Location> {
+        if !is_whole(words) {
+            self.handle().count_at(group, GroupCounter::DroppedCrc);
+            return None;
+        }
+        let at = self.groups()[group].locate(words).filter(|at| at.key_node_id() == id);
+        if at.is_none() {
+            self.handle().count_at(group, GroupCounter::DroppedMisplaced);
+        }
+        at
+    }
+
+    /// Erases a node in use for want of a place, and counts it as evicted.
+    pub fn give_up(&mut self, index: NodeIndex, rank: Rank) {
+        let group = self.list()[self.copies.nodes[index.0].key_node].group;
+        let counter = match rank {
+            Rank::Expired => GroupCounter::EvictionsExpired,
+            Rank::Idle => GroupCounter::EvictionsIdle,
+            Rank::Limiting | Rank::Banned | Rank::Kept => GroupCounter::EvictionsLimiting,
+        };
+        self.handle().count_at(group, counter);
+        self.erase(index);
+    }
+}

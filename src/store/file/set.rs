@@ -1,0 +1,65 @@
+//! The names of a group's files, and of those that it moves to.
+//!
+//! Invariant: file 0 is renamed last. So while file 0 of the next ones is there, the group moves,
+//! or the last step of its move is to be done again.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// Path of a group file.
+pub fn path_of(live_dir: &Path, name: &str, file: u32) -> PathBuf {
+    live_dir.join(format!("{name}.{file}.mmap"))
+}
+
+/// Path of a file of the group that another one moves to.
+pub fn next_path_of(live_dir: &Path, name: &str, file: u32) -> PathBuf {
+    live_dir.join(format!("{name}.{file}.next.mmap"))
+}
+
+/// Which files of a name are meant, while a group moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileSet {
+    /// Those with the plain names.
+    Named,
+    /// Those that a group moves to. At the end of a move they get the plain names one by one.
+    Next,
+}
+
+impl FileSet {
+    /// Path of a file now.
+    pub(crate) fn path_of(self, live_dir: &Path, name: &str, file: u32) -> PathBuf {
+        let named = path_of(live_dir, name, file);
+        match self {
+            FileSet::Named => named,
+            FileSet::Next => {
+                let next = next_path_of(live_dir, name, file);
+                // File 0 is renamed last.
+                if file == 0 || next.exists() { next } else { named }
+            }
+        }
+    }
+}
+
+/// Whether a group moves, or its move has not come to its last step: file 0 of the next one is
+/// there.
+pub fn is_next_there(live_dir: &Path, name: &str) -> bool {
+    let found = std::fs::symlink_metadata(next_path_of(live_dir, name, 0));
+    !matches!(found, Err(error) if error.kind() == ErrorKind::NotFound)
+}
+
+/// Where a migration puts file 0 once all drafts are complete: see `grow/staging.rs`.
+pub fn committed_path(live_dir: &Path, name: &str) -> PathBuf {
+    path_of(live_dir, name, 0).with_extension("mmap.migrated")
+}
+
+/// Whether a draft was committed but not all of its files have their names yet.
+pub fn is_unfinished(live_dir: &Path, name: &str) -> bool {
+    committed_path(live_dir, name).exists()
+}
+
+/// Whether anything has the name of file 0 of a group. If so, the group is not created, whatever
+/// that is.
+pub fn is_there(live_dir: &Path, name: &str) -> bool {
+    let found = std::fs::symlink_metadata(path_of(live_dir, name, 0));
+    !matches!(found, Err(error) if error.kind() == ErrorKind::NotFound)
+}

@@ -1,0 +1,117 @@
+//! Files of the store before they are mapped: drafts, headers as words, and durable renames.
+//!
+//! Invariant: a draft is a new file of ours. Any file with its name is removed first.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use crate::error::{Error, io_error};
+
+/// A file, as far as it names a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileFacts {
+    /// The random id in it.
+    pub id: [u64; 2],
+    /// Where it is, and since when.
+    pub place: FilePlace,
+}
+
+/// What tells a file from any other of this boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FilePlace {
+    /// Its device.
+    pub device: u64,
+    /// Its inode.
+    pub inode: u64,
+    /// When the file system made it, in nanoseconds; 0 if it does not say. Needed because inode
+    /// numbers are reused.
+    pub birth_ns: u64,
+}
+
+impl FilePlace {
+    /// The place of an open file.
+    pub(crate) fn of(file: &File) -> std::io::Result<FilePlace> {
+        let metadata = file.metadata()?;
+        let birth = metadata.created().ok();
+        let since = birth.and_then(|birth| birth.duration_since(std::time::UNIX_EPOCH).ok());
+        Ok(FilePlace {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            birth_ns: since.map_or(0, |since| since.as_nanos() as u64),
+        })
+    }
+}
+
+/// Permissions of the files.
+pub(crate) const FILE_MODE: u32 = 0o600;
+
+/// Removes a file, if it is there. True if it was.
+pub(crate) fn remove_if_there(path: &Path) -> Result<bool, Error> {
+    match std::fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(io_error(path, "remove it")(error)),
+    }
+}
+
+/// Creates a file. A draft left by a dead writer is removed first: it may belong to another user,
+/// or be a link to a foreign file.
+pub(crate) fn create_draft(path: &Path) -> Result<File, Error> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(io_error(path, "remove what was left of it")(error));
+        }
+        _ => {}
+    }
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(FILE_MODE)
+        .open(path)
+        .map_err(io_error(path, "create it"))
+}
+
+/// CRC-32 of header words.
+pub fn header_crc(words: &[u64]) -> u64 {
+    u64::from(crc32fast::hash(&bytes_of(words)))
+}
+
+/// Words as the bytes of a file.
+pub fn bytes_of(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// The words of a file's bytes.
+pub fn words_of(bytes: &[u8]) -> Vec<u64> {
+    bytes
+        .chunks_exact(8)
+        .map(|chunk| u64::from_le_bytes(chunk.try_into().expect("chunks of 8")))
+        .collect()
+}
+
+/// Makes renames in the directory of `path` durable.
+pub(crate) fn sync_directory(path: &Path) -> Result<(), Error> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    File::open(directory)
+        .and_then(|directory| directory.sync_all())
+        .map_err(io_error(directory, "sync the directory"))
+}
+
+/// Bytes that are written at once.
+const ZERO_BYTES: usize = 1 << 20;
+
+/// Writes zeros to all of a new file.
+pub(crate) fn write_zeros(file: &File, len: u64) -> io::Result<()> {
+    let zeros = vec![0; ZERO_BYTES];
+    let mut at = 0;
+    while at < len {
+        let part = &zeros[..ZERO_BYTES.min((len - at) as usize)];
+        file.write_all_at(part, at)?;
+        at += part.len() as u64;
+    }
+    Ok(())
+}

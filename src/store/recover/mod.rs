@@ -1,0 +1,24 @@
+//! Recovery: of slots whose process died, and of files before a start serves them.
+//!
+//! Contract: an undo log is replayed only over the files that it was written for, in the boot that
+//! it was written in. Every other group is scanned whole before it is served, unless it carries
+//! the mark of a clean end.
+//!
+//! | file | duty |
+//! | --- | --- |
+//! | `reach` | recovers the slots of dead processes |
+//! | `prepare` | makes a data directory ready at a start or a reload, and closes it clean |
+//! | `verify` | checks and repairs every key-node of a group |
+//! | `notice` | events for the log, kept until no semaphore is held |
+
+pub(crate) mod notice;
+pub(crate) mod prepare;
+pub(crate) mod reach;
+pub(crate) mod verify;
+
+pub use prepare::{
+    Closed, FilesBefore, Moves, Prepared, Preparing, Unserved, check_files, close_clean,
+    left_bytes, live_dir, prepare, prepare_after_fault, prepare_at_start, prepare_beside,
+    prepare_with, recover_alone, scan_group,
+};
+pub use verify::{Fault, Finding, Report, Unproven};

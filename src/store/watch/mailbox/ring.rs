@@ -1,0 +1,250 @@
+//! The ring of wants in a slot, as its owner uses it: items that need a lease go to the courier,
+//! and what became of them comes back. The courier's side is in `queue.rs`.
+//!
+//! Invariant: no want is answered to another one, whatever instruction the owner or the courier
+//! dies at. Each entry has one state word, and each step of its life is one store or one exchange
+//! of that word: free → asked → free by the owner, asked → taken → done by the courier, taken or
+//! done → free by the owner. A sequence in the same word grows with each want of the entry, so a
+//! step that was meant for an earlier want finds another word and does nothing.
+//!
+//! No entry leaks. The owner frees what it polls or gives up. The wants of a dead owner are cleared
+//! by the next one that opens the ring, before it says that the ring is its own; until then no
+//! courier looks at them, since the epoch of the ring is not that of the slot's owner. What a dead
+//! courier has taken is taken again by the next one.
+
+use frs_base::sync::{AtomicU64, Ordering, fence};
+
+use super::want::{Want, WantResult};
+use crate::file::layout::slot::{
+    RING_EPOCH, RING_TAIL, WANT_RECORDS, WANT_STATES, WANT_WORDS, WANTS,
+};
+use crate::file::region::{copy_in, put, put_release};
+use crate::watch::slot::SlotWords;
+
+/// Names one want of a ring: its entry, and the sequence of the entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ticket {
+    /// Below [`WANTS`], by whoever made the ticket.
+    pub(crate) index: usize,
+    pub(crate) sequence: u64,
+}
+
+/// No entry of the ring is free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("all {WANTS} wants of this process wait already")]
+pub struct Full;
+
+/// How the courier calls an owner of wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnerBell {
+    /// A thread of it waits on the futex in its slot.
+    Futex = 0,
+    /// It waits for the eventfd of its slot.
+    Event = 1,
+}
+
+impl OwnerBell {
+    /// Of any number: after a stray write the wrong one is called, and the owner wakes by its
+    /// limit.
+    fn of_number(number: u32) -> OwnerBell {
+        if number == OwnerBell::Event as u32 { OwnerBell::Event } else { OwnerBell::Futex }
+    }
+}
+
+/// How far a want is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Nobody's.
+    Free,
+    /// Written by the owner.
+    Asked,
+    /// Read by a courier.
+    Taken,
+    /// Answered by a courier.
+    Done(WantResult),
+    /// No step leads here: a stray write.
+    Damaged,
+}
+
+/// A state word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StateWord {
+    pub sequence: u64,
+    pub state: State,
+}
+
+/// Bits of a sequence: an entry that is used each microsecond repeats one after nine years.
+const SEQUENCE_MASK: u64 = (1 << 48) - 1;
+/// Bits of state and result, below the sequence.
+const STATE_MASK: u64 = 0xffff;
+
+impl StateWord {
+    pub(crate) fn of(word: u64) -> StateWord {
+        let state = match (word as u8, (word >> 8) as u8) {
+            (0, 0) => State::Free,
+            (1, 0) => State::Asked,
+            (2, 0) => State::Taken,
+            (3, number) => WantResult::of_number(number).map_or(State::Damaged, State::Done),
+            _ => State::Damaged,
+        };
+        StateWord { sequence: word >> 16, state }
+    }
+
+    pub(crate) fn word(self) -> u64 {
+        let low = match self.state {
+            State::Free | State::Damaged => 0,
+            State::Asked => 1,
+            State::Taken => 2,
+            State::Done(result) => 3 | (result as u64) << 8,
+        };
+        self.sequence << 16 | low
+    }
+
+    pub(crate) fn with(self, state: State) -> StateWord {
+        StateWord { state, ..self }
+    }
+}
+
+/// The ring in a slot's words. A look at it costs blocks: only of a slot that has them.
+#[derive(Debug, Clone, Copy)]
+pub struct WantRing<'a> {
+    slot: SlotWords<'a>,
+}
+
+impl<'a> WantRing<'a> {
+    /// The ring of a slot, which has its blocks.
+    pub(crate) fn of_slot(slot: SlotWords<'a>) -> WantRing<'a> {
+        WantRing { slot }
+    }
+
+    /// The epoch of the owner that the ring is open for. Acquire: pairs with `open`, so that
+    /// whoever sees its epoch sees no want of an owner before.
+    pub(crate) fn open_for(slot: SlotWords<'a>) -> Option<u32> {
+        let owner = slot.state();
+        let epoch = slot.word(RING_EPOCH).load(Ordering::Acquire) as u32;
+        (owner.used && owner.epoch == epoch).then_some(epoch)
+    }
+
+    /// How the owner for whom the ring is open is called.
+    #[cfg(not(loom))]
+    pub(crate) fn bell_of(slot: SlotWords<'a>) -> OwnerBell {
+        OwnerBell::of_number((slot.word(RING_EPOCH).load(Ordering::Acquire) >> 32) as u32)
+    }
+
+    /// Opens the ring for the slot's owner of this epoch: what an owner before has left is cleared.
+    /// By the owner, and once.
+    pub(crate) fn open(self, epoch: u32, bell: OwnerBell) {
+        for index in 0..WANTS {
+            // One exchange: a courier may still be at a want of the owner before. The sequence
+            // stays, so that what it says means no later want. AcqRel: its last step is before this
+            // one.
+            self.entry(index).fetch_and(!STATE_MASK, Ordering::AcqRel);
+        }
+        // Release: all entries are free before; pairs with `open_for`.
+        put_release(self.slot.word(RING_EPOCH), u64::from(epoch) | (bell as u64) << 32);
+    }
+
+    /// Asks. The courier sees it once it is called.
+    ///
+    /// # Errors
+    /// If no entry is free.
+    pub fn push(self, want: &Want) -> Result<Ticket, Full> {
+        // Written by the owner alone. After a stray write any number is as good: it says where to
+        // begin.
+        let tail = self.slot.word(RING_TAIL).load(Ordering::Relaxed);
+        let is_free = |step: &u64| {
+            let index = index_of(tail.wrapping_add(*step));
+            matches!(self.state(index, Ordering::Relaxed).state, State::Free | State::Damaged)
+        };
+        let step = (0..WANTS as u64).find(is_free).ok_or(Full)?;
+        let position = tail.wrapping_add(step);
+        let index = index_of(position);
+        let before = self.state(index, Ordering::Relaxed);
+        let sequence = before.sequence.wrapping_add(1) & SEQUENCE_MASK;
+        let (record, words) = want.encode(sequence);
+        // Release: a courier that reads a word of this record while it copies an earlier want's
+        // finds that the state has changed; pairs with the fence of `WantQueue::read`.
+        fence(Ordering::Release);
+        copy_in(&self.record(index)[..words], &record[..words]);
+        // Release: the record is whole before; pairs with the load of `WantQueue::take`.
+        let asked = StateWord { sequence, state: State::Asked };
+        put_release(self.entry(index), asked.word());
+        // Release: the want is asked before; pairs with the load of `WantQueue::take_next`.
+        put_release(self.slot.word(RING_TAIL), position.wrapping_add(1));
+        Ok(Ticket { index, sequence })
+    }
+
+    /// What became of a want, once it is known: its entry is free then, and the ticket spent.
+    pub fn poll(self, ticket: Ticket) -> Option<WantResult> {
+        // Acquire: what the courier did before is seen; pairs with `WantQueue::finish`.
+        let found = self.state(ticket.index, Ordering::Acquire);
+        match found.state {
+            _ if found.sequence != ticket.sequence => Some(WantResult::Lost),
+            State::Asked | State::Taken => None,
+            State::Done(result) => {
+                put(self.entry(ticket.index), found.with(State::Free).word());
+                Some(result)
+            }
+            State::Free | State::Damaged => Some(WantResult::Lost),
+        }
+    }
+
+    /// Whether [`WantRing::poll`] would know what became of a want.
+    pub fn is_done(self, ticket: Ticket) -> bool {
+        let found = self.state(ticket.index, Ordering::Relaxed);
+        let is_asked = matches!(found.state, State::Asked | State::Taken);
+        found.sequence != ticket.sequence || !is_asked
+    }
+
+    /// Nobody waits for it any more. If the courier was quicker: what became of it.
+    pub fn give_up(self, ticket: Ticket) -> Option<WantResult> {
+        // Each failure is a step of the courier on this want, of which there are two.
+        loop {
+            if let Some(result) = self.poll(ticket) {
+                return Some(result);
+            }
+            let found = self.state(ticket.index, Ordering::Relaxed);
+            if found.sequence == ticket.sequence
+                && matches!(found.state, State::Asked | State::Taken)
+                && self.exchange(ticket.index, found, State::Free)
+            {
+                return None;
+            }
+        }
+    }
+
+    /// One step of a want's life; whether it was the next one.
+    pub(crate) fn exchange(self, index: usize, from: StateWord, to: State) -> bool {
+        // The dead go on as if it were theirs: nothing that they do has an effect.
+        #[cfg(any(test, feature = "crash-points"))]
+        if !crate::crash::point() {
+            return true;
+        }
+        let (from, to) = (from.word(), from.with(to).word());
+        // AcqRel: what was read or applied before is over; pairs with the loads of `poll` and of
+        // `WantQueue::take`.
+        self.entry(index).compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    pub(crate) fn state(self, index: usize, order: Ordering) -> StateWord {
+        StateWord::of(self.entry(index).load(order))
+    }
+
+    /// Positions begun. Acquire: pairs with `push`.
+    pub(crate) fn tail(self) -> u64 {
+        self.slot.word(RING_TAIL).load(Ordering::Acquire)
+    }
+
+    pub(crate) fn record(self, index: usize) -> &'a [AtomicU64; WANT_WORDS] {
+        &self.slot.list::<WANT_WORDS>(WANT_RECORDS, WANTS)[index]
+    }
+
+    fn entry(self, index: usize) -> &'a AtomicU64 {
+        &self.slot.list::<1>(WANT_STATES, WANTS)[index][0]
+    }
+}
+
+/// The entry of a position.
+pub(crate) fn index_of(position: u64) -> usize {
+    (position % WANTS as u64) as usize
+}

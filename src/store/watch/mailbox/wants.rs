@@ -1,0 +1,103 @@
+//! The wants of a handle: its ring, the bit that tells the courier of it, and its doorbell.
+//!
+//! Invariant: a ring is open only where its blocks are allocated, and only to the handle that
+//! opened it. A handle that never opened its ring costs nothing: no block, no page, no instruction.
+
+use std::sync::Arc;
+
+use super::doorbell::{Asking, Bell};
+use super::ring::{Full, OwnerBell, Ticket, WantRing};
+use super::shared_bell::SharedBell;
+use super::want::{Want, WantResult};
+use crate::error::Error;
+use crate::handle::Handle;
+
+/// What an owner asks of the courier, and hears from it.
+#[derive(Debug, Clone, Copy)]
+pub struct Wants<'h> {
+    ring: WantRing<'h>,
+    slot: u32,
+    asking: Asking<'h>,
+    bell: Bell<'h>,
+}
+
+impl Handle {
+    /// Opens the ring of wants of this handle, if it is not open yet: when it attaches, or takes a
+    /// configuration, with a cluster. `bell` says how the courier calls it.
+    ///
+    /// # Errors
+    /// If the disk has no room for the ring.
+    pub fn open_wants(&mut self, bell: OwnerBell) -> Result<(), Error> {
+        if self.is_forked() {
+            return Err(Error::Forked);
+        }
+        let slot = self.slot();
+        if WantRing::open_for(slot.words()).is_none() {
+            self.runtime().allocate_wants(slot.number())?;
+            if bell == OwnerBell::Futex {
+                let shared = SharedBell::of(self.runtime().map_bell(slot.number())?);
+                self.slot.as_mut().into_iter().for_each(|slot| slot.share_bell(&shared));
+            }
+            let slot = self.slot();
+            WantRing::of_slot(slot.words()).open(slot.token().epoch(), bell);
+        }
+        Ok(())
+    }
+
+    /// The bell of its threads that wait. None where its ring is not open, or not for a futex.
+    pub fn shared_bell(&self) -> Option<&Arc<SharedBell>> {
+        self.slot.as_ref().filter(|_| !self.is_forked())?.shared_bell()
+    }
+
+    /// The number of its slot: of its bell, too.
+    pub fn slot_number(&self) -> u32 {
+        self.slot().number()
+    }
+
+    /// Its wants. None where the ring is not open, and in a forked child.
+    pub fn wants(&self) -> Option<Wants<'_>> {
+        if self.is_forked() {
+            return None;
+        }
+        let slot = self.slot();
+        WantRing::open_for(slot.words())?;
+        Some(Wants {
+            ring: WantRing::of_slot(slot.words()),
+            slot: slot.number(),
+            asking: self.runtime().asking(),
+            bell: slot.bell(),
+        })
+    }
+}
+
+impl<'h> Wants<'h> {
+    /// Asks. Nobody is called yet: after the last want of a turn, ring the courier once.
+    ///
+    /// # Errors
+    /// If no entry of the ring is free.
+    pub fn push(self, want: &Want) -> Result<Ticket, Full> {
+        let ticket = self.ring.push(want)?;
+        self.asking.set(self.slot);
+        Ok(ticket)
+    }
+
+    /// What became of a want, once it is known: its entry is free then, and the ticket spent.
+    pub fn poll(self, ticket: Ticket) -> Option<WantResult> {
+        self.ring.poll(ticket)
+    }
+
+    /// Whether it is known what became of a want.
+    pub fn is_done(self, ticket: Ticket) -> bool {
+        self.ring.is_done(ticket)
+    }
+
+    /// Nobody waits for it any more. If the courier was quicker: what became of it.
+    pub fn give_up(self, ticket: Ticket) -> Option<WantResult> {
+        self.ring.give_up(ticket)
+    }
+
+    /// The bell that the courier rings once wants are finished.
+    pub fn bell(self) -> Bell<'h> {
+        self.bell
+    }
+}

@@ -1,0 +1,111 @@
+//! The lineage of a group: a random number that it hands on to the group that grows out of it.
+//!
+//! Invariant: all files of a group and of its partner have one lineage, and no file that was
+//! replaced has a lineage of before. So a move changes no lineage, and an older copy of a group
+//! brings none back.
+//!
+//! An entry stores its lineage mixed with the digest of its facts. So facts that change without
+//! their lineage, by an older binary or by a death between two stores, make another lineage: one
+//! that was never there.
+
+use frs_base::hash::siphash_digest;
+
+use super::Runtime;
+use super::files::{FileEntry, Pairing, entry_of};
+use crate::error::Error;
+use crate::file::layout::runtime as at;
+
+/// The key of the digest of facts: any fixed one mixes well.
+const FACTS_KEY: [u64; 2] = [u64::from_le_bytes(*b"frs file"), u64::from_le_bytes(*b"lineage\0")];
+
+/// An entry of one of the groups that are meant.
+struct Relative {
+    index: usize,
+    entry: FileEntry,
+}
+
+impl Runtime {
+    /// The lineages of the groups with these ids, in order, each once.
+    pub(crate) fn lineages(&self, is_meant: impl Fn(u64) -> bool) -> Vec<u64> {
+        let meant = self.relatives(is_meant).map(|relative| self.lineage_of(&relative));
+        let mut lineages: Vec<u64> = meant.collect();
+        lineages.sort_unstable();
+        lineages.dedup();
+        lineages
+    }
+
+    /// The lineage of a file that is about to be registered. Where the file is not the one that was
+    /// known, the whole group and its partner have another lineage when this returns.
+    ///
+    /// # Errors
+    /// No number can be drawn.
+    pub(super) fn lineage_for(&self, entry: &FileEntry, pairing: Pairing) -> Result<u64, Error> {
+        let is_known = |group: u64| self.relatives(|id| id == group).next().is_some();
+        let is_replaced = match (self.find_file(entry.group, entry.file), pairing) {
+            (Some(known), _) => known.entry != *entry,
+            // Registered before the group that grows out of it, and forgotten since: nobody knows
+            // whether it is still the same file.
+            (None, Pairing::FormerOf(next)) => is_known(next) && !is_known(entry.group),
+            (None, _) => false,
+        };
+        match is_replaced {
+            true => self.renew_lineage(entry.group, pairing),
+            false => self.settle_lineage(entry.group, pairing),
+        }
+    }
+
+    /// Sees to it that a group and its partner have one lineage, and returns it. They have more
+    /// than one where a renewal was interrupted, or an older binary has registered them.
+    ///
+    /// # Errors
+    /// No number can be drawn.
+    pub(crate) fn settle_lineage(&self, group: u64, pairing: Pairing) -> Result<u64, Error> {
+        match self.lineages(pair_of(group, pairing))[..] {
+            [lineage] => Ok(lineage),
+            _ => self.renew_lineage(group, pairing),
+        }
+    }
+
+    /// Gives a group and its partner another lineage: leases in their records are void then.
+    ///
+    /// # Errors
+    /// No number can be drawn.
+    pub(crate) fn renew_lineage(&self, group: u64, pairing: Pairing) -> Result<u64, Error> {
+        let lineage = self.draw("draw a lineage")?;
+        for Relative { index, entry } in self.relatives(pair_of(group, pairing)) {
+            self.set_lineage(index, &entry, lineage);
+        }
+        Ok(lineage)
+    }
+
+    /// Stores the lineage of an entry with these facts.
+    pub(super) fn set_lineage(&self, index: usize, entry: &FileEntry, lineage: u64) {
+        self.region.store(Self::entry(index) + at::FILE_LINEAGE, lineage ^ facts_digest(entry));
+    }
+
+    fn lineage_of(&self, Relative { index, entry }: &Relative) -> u64 {
+        self.region.load(Self::entry(*index) + at::FILE_LINEAGE) ^ facts_digest(entry)
+    }
+
+    fn relatives(&self, is_meant: impl Fn(u64) -> bool) -> impl Iterator<Item = Relative> {
+        (0..at::FILES_MAX).filter_map(move |index| {
+            let words = self.used_entry(index).filter(|words| is_meant(words[0]))?;
+            Some(Relative { index, entry: entry_of(words) })
+        })
+    }
+}
+
+/// A group and its partner.
+fn pair_of(group: u64, pairing: Pairing) -> impl Fn(u64) -> bool {
+    move |id| id == group || Some(id) == pairing.partner()
+}
+
+fn facts_digest(entry: &FileEntry) -> u64 {
+    let FileEntry { group, file, device, inode, birth_ns, name: _ } = entry;
+    let facts = [*group, u64::from(*file), *device, *inode, *birth_ns];
+    let bytes: Vec<u8> = facts.iter().flat_map(|word| word.to_le_bytes()).collect();
+    siphash_digest(&bytes, FACTS_KEY)[0]
+}
+
+#[cfg(all(test, not(any(loom, miri))))]
+mod tests;

@@ -1,0 +1,141 @@
+//! The master's counts in the header page. The master has no slot.
+//!
+//! Invariant: only the master writes these words.
+
+use super::Runtime;
+use crate::file::layout::runtime as at;
+
+/// The role of a child of the master.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ChildRole {
+    /// The worker of this number, from 0.
+    Worker(u16),
+    /// The keeper.
+    Keeper,
+    /// The courier, if there is a cluster.
+    Courier,
+    /// frs-envoy, if there is `<rls>`.
+    Envoy,
+}
+
+impl std::fmt::Display for ChildRole {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ChildRole::Worker(number) => write!(f, "worker {number}"),
+            ChildRole::Keeper => write!(f, "keeper"),
+            ChildRole::Courier => write!(f, "courier"),
+            ChildRole::Envoy => write!(f, "envoy"),
+        }
+    }
+}
+
+impl ChildRole {
+    /// Its word. None for a number so high that no worker has it.
+    fn word(self) -> Option<usize> {
+        let nth = match self {
+            ChildRole::Keeper => 0,
+            ChildRole::Courier => at::COURIER_PLACE,
+            ChildRole::Envoy => at::ENVOY_PLACE,
+            ChildRole::Worker(number) => 1 + usize::from(number),
+        };
+        let is_anothers = matches!(self, ChildRole::Worker(_)) && nth >= at::ENVOY_PLACE;
+        (nth < at::PLACES_MAX && !is_anothers).then_some(at::PLACES + nth)
+    }
+}
+
+/// The master's counts. They have words of their own, because the master has no slot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MasterCounts {
+    /// When this server, or the last one, was started, in milliseconds.
+    pub started_ms: u64,
+    /// Workers, keepers, couriers and frs-envoys that were replaced.
+    pub restarts: [u64; 4],
+    /// Reloads accepted and refused.
+    pub reloads: [u64; 2],
+    /// When a reload was last accepted and last refused, in milliseconds. 0: never.
+    pub reloaded_ms: [u64; 2],
+    /// The files are others than those in force: the last reload of them was refused.
+    pub is_reload_refused: bool,
+}
+
+impl Runtime {
+    /// The master's counts.
+    pub fn master_counts(&self) -> MasterCounts {
+        let pair = |start| [self.region.load(start), self.region.load(start + 1)];
+        let [workers, keepers] = pair(at::RESTARTS);
+        MasterCounts {
+            started_ms: self.region.load(at::STARTED),
+            restarts: [
+                workers,
+                keepers,
+                self.region.load(at::COURIER_RESTARTS),
+                self.region.load(at::ENVOY_RESTARTS),
+            ],
+            reloads: pair(at::RELOADS),
+            reloaded_ms: pair(at::RELOADED),
+            is_reload_refused: self.is_reload_refused(),
+        }
+    }
+
+    /// Stores the start time of a server, which has taken the files as they are. Only the master
+    /// calls it.
+    pub fn set_started(&self, at_ms: u64) {
+        self.region.store(at::STARTED, at_ms);
+        self.region.store(at::RELOAD_REFUSED, 0);
+    }
+
+    /// Counts the replacement of a process that died in this place. Only the master calls it.
+    pub fn count_restart(&self, place: ChildRole) {
+        self.grow(match place {
+            ChildRole::Worker(_) => at::RESTARTS,
+            ChildRole::Keeper => at::RESTARTS + 1,
+            ChildRole::Courier => at::COURIER_RESTARTS,
+            ChildRole::Envoy => at::ENVOY_RESTARTS,
+        });
+        if let Some(word) = place.word() {
+            self.region.store(word, self.region.load(word).wrapping_add(1 << 32));
+        }
+    }
+
+    /// Stores the process that has a place. Only the master calls it.
+    pub fn set_place(&self, place: ChildRole, pid: u32) {
+        if let Some(word) = place.word() {
+            let restarts = self.region.load(word) >> 32;
+            self.region.store(word, u64::from(pid) | restarts << 32);
+        }
+    }
+
+    /// How often the place of this process was refilled after a death. None if the master has not
+    /// given the process a place.
+    pub fn restarts_of(&self, pid: u32) -> Option<u64> {
+        let words = (at::PLACES..at::PLACES + at::PLACES_MAX).map(|word| self.region.load(word));
+        words.filter(|&word| word as u32 == pid).map(|word| word >> 32).next()
+    }
+
+    /// Counts an accepted reload. Only the master calls it.
+    pub fn count_reload(&self, now_ms: u64) {
+        self.grow(at::RELOADS);
+        self.region.store(at::RELOADED, now_ms);
+        self.region.store(at::RELOAD_REFUSED, 0);
+    }
+
+    /// Counts a refused reload. Only the master calls it.
+    pub fn count_refused_reload(&self, now_ms: u64) {
+        self.grow(at::RELOADS + 1);
+        self.region.store(at::RELOADED + 1, now_ms);
+    }
+
+    /// Notes that the files stay as they are, and are not in force. Only the master calls it.
+    pub fn set_reload_refused(&self) {
+        self.region.store(at::RELOAD_REFUSED, 1);
+    }
+
+    /// Whether the last reload of the files was refused, and no start has taken them since.
+    pub fn is_reload_refused(&self) -> bool {
+        self.region.load(at::RELOAD_REFUSED) != 0
+    }
+
+    fn grow(&self, word: usize) {
+        self.region.store(word, self.region.load(word).wrapping_add(1));
+    }
+}
