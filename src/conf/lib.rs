@@ -44,7 +44,7 @@ pub use schema::{
     MAX_FILES, MAX_GCRA_NS, MAX_HISTORY, MAX_RING_USES, MAX_SHARED, MAX_SHARED_COUNTER_MS,
     MAX_SHARED_MS, Map, Mode, MoveMode, NODE_HEADER_BYTES, OnDown, OnFull, OnMiss, Origin,
     OtherSetting, Pattern, Policy, RING_HEADER_BYTES, RING_USE_BYTES, Rate, Resp, Rls, Room, SLOTS,
-    Scope, Share, SharedLimit, SharedLimits, Sharing, Sliding, SlidingCounter, Srv, TOKEN_UNITS,
-    Tally, Target, Token, Total, Turns, UNDO_WORDS, Unit, UnknownBiz, ValuePattern, Weight,
-    Written, sketch_words,
+    Scope, Share, SharedLimit, SharedLimits, Sharing, Sliding, SlidingCounter, Srv, StatePlace,
+    TOKEN_UNITS, Tally, Target, Token, Total, Turns, UNDO_WORDS, Unit, UnknownBiz, ValuePattern,
+    Weight, Written, sketch_words,
 };

@@ -64,11 +64,7 @@ pub struct CallRateText {
 
 /// The longest period that every limit of a business takes from a call. `None`: no limit takes any.
 pub(super) fn max_period_ms(biz: &conf::Biz) -> Option<u64> {
-    let of = |limit: &conf::Limit| match limit.policy {
-        conf::Policy::Gcra(limit) => limit.max_period_ms,
-        _ => None,
-    };
-    biz.limits.iter().filter_map(of).min()
+    biz.limits.iter().filter_map(|limit| limit.policy.max_period_ms()).min()
 }
 
 #[cfg(test)]

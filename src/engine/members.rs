@@ -4,7 +4,7 @@
 //! they all take, or it is answered `bad-member` or `bad-count`.
 
 use frs_conf::key::DigestKey;
-use frs_conf::{self as conf, Distinct, Policy, Tally};
+use frs_conf::{self as conf, Tally};
 use frs_limit::Member;
 
 /// The longest member.
@@ -24,11 +24,8 @@ pub(crate) struct Members {
 impl Members {
     /// None: no limit of the business notes members.
     pub fn of(biz: &conf::Biz, key: DigestKey) -> Option<Members> {
-        let any = |is: fn(&Tally) -> bool| {
-            biz.limits.iter().any(|limit| match &limit.policy {
-                Policy::Distinct(Distinct { tally, .. }) => is(tally),
-                _ => false,
-            })
+        let any = |is: fn(Tally) -> bool| {
+            biz.limits.iter().any(|limit| limit.policy.tally().is_some_and(is))
         };
         let sketches = any(|tally| matches!(tally, Tally::Sketch { .. }));
         let keeps_sets = any(|tally| matches!(tally, Tally::Exact { .. }));

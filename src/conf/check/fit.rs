@@ -7,8 +7,8 @@ use frs_base::figures::grouped;
 
 use crate::read::{Checked, Element, Faulty, Notes, RawBiz, RawGroup, RawMap, WrittenGroup};
 use crate::schema::{
-    BAN_BYTES, Biz, Distinct, Group, KeyType, Lifts, Limit, MAX_FILES, Map, NODE_HEADER_BYTES,
-    Policy, Scope, Srv, Tally, UNDO_WORDS, Written,
+    BAN_BYTES, Biz, Group, KeyType, Lifts, Limit, MAX_FILES, Map, NODE_HEADER_BYTES, Scope, Srv,
+    StatePlace, UNDO_WORDS, Written,
 };
 
 /// Bytes of the largest node.
@@ -184,10 +184,10 @@ fn node_needs(biz: &Biz, scope: Scope, key_bytes: u32) -> String {
 }
 
 fn limit_needs(biz: &Biz, at: usize, limit: &Limit) -> String {
-    let bytes = match &limit.policy {
-        Policy::Sliding(_) if biz.sharing.is_none() => "in the ring".to_owned(),
-        Policy::Distinct(Distinct { tally: Tally::Exact { .. }, .. }) => "in the set".to_owned(),
-        _ => biz.state_bytes(limit).to_string(),
+    let bytes = match limit.policy.state_place() {
+        StatePlace::Ring(_) if biz.sharing.is_none() => "in the ring".to_owned(),
+        StatePlace::Set { .. } => "in the set".to_owned(),
+        StatePlace::Own { .. } | StatePlace::Ring(_) => biz.state_bytes(limit).to_string(),
     };
     format!("limit {} ({}) {bytes}", at + 1, limit.policy.name())
 }

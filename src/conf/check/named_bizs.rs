@@ -37,7 +37,7 @@ pub(super) fn throttles(
 
 fn takes_limits_of_calls(biz: &Biz) -> bool {
     let [Limit { policy, .. }] = biz.limits.as_slice() else { return false };
-    matches!(policy, Policy::Gcra(Gcra { max_period_ms: Some(_), .. }))
+    policy.max_period_ms().is_some()
 }
 
 /// A biz and its policies: `1001 "login" with policy="interval"`.

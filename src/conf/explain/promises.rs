@@ -113,7 +113,13 @@ fn missed(biz: &Biz, sharing: &Sharing) -> String {
         // Two windows of the machine's own may lie in one interval.
         let windows = match limit.policy {
             Policy::Sliding(_) | Policy::Token(_) => 2,
-            _ => 1,
+            Policy::Interval(_)
+            | Policy::Calendar(_)
+            | Policy::SlidingCounter(_)
+            | Policy::Gcra(_)
+            | Policy::Total(_)
+            | Policy::Count(_)
+            | Policy::Distinct(_) => 1,
         };
         Some(grouped(windows * sharing.largest_lease(max)))
     };
@@ -152,22 +158,24 @@ fn cost_line(max: u64, sharing: &Sharing) -> String {
     format!("leases of up to {}; {local}", grouped(lease))
 }
 
+const COUNTED: &str = "as long as they count";
+
 /// What is missing after a machine was lost with its leases.
 fn lost_line(policy: &Policy, sharing: &Sharing) -> String {
-    let missing = match (sharing.share, policy) {
-        (Share::Exact, Policy::Total(_)) => "the uses that it had just asked for, for good",
-        (Share::Exact, _) => "the uses that it had just asked for, as long as they count",
-        (Share::Cluster, Policy::Total(_)) => {
-            "its unspent leases, for good (share=\"exact\" loses next to none)"
-        }
-        (Share::Cluster, Policy::Sliding(_)) => {
-            "its unspent leases, until they and the interval end"
-        }
-        (Share::Cluster, Policy::SlidingCounter(_)) => {
-            "its unspent leases, until the next window ends"
-        }
-        (Share::Cluster, Policy::Token(_)) => "its unspent leases, until they end and are refilled",
-        (Share::Cluster, _) => "its unspent leases, until the window turns",
+    let (uses, leases) = match policy {
+        Policy::Total(_) => ("for good", "for good (share=\"exact\" loses next to none)"),
+        Policy::Sliding(_) => (COUNTED, "until they and the interval end"),
+        Policy::SlidingCounter(_) => (COUNTED, "until the next window ends"),
+        Policy::Token(_) => (COUNTED, "until they end and are refilled"),
+        Policy::Interval(_)
+        | Policy::Calendar(_)
+        | Policy::Gcra(_)
+        | Policy::Count(_)
+        | Policy::Distinct(_) => (COUNTED, "until the window turns"),
+    };
+    let missing = match sharing.share {
+        Share::Exact => format!("the uses that it had just asked for, {uses}"),
+        Share::Cluster => format!("its unspent leases, {leases}"),
     };
     format!("a machine lost: 0 over; missing: {missing}")
 }
@@ -178,6 +186,17 @@ const MEET: &str = ", up to twice that where two such windows meet";
 /// What is admitted while a machine cannot reach the cluster.
 fn cut_off_line(policy: &Policy, max: u64, sharing: &Sharing) -> String {
     let hosts = grouped(sharing.hosts.into());
+    // The log of a sliding limit and the calendar go on as with the cluster.
+    let (times, meet) = match policy {
+        Policy::Interval(_) | Policy::SlidingCounter(_) => ("in each window", MEET),
+        Policy::Calendar(_)
+        | Policy::Token(_)
+        | Policy::Gcra(_)
+        | Policy::Count(_)
+        | Policy::Distinct(_) => ("in each window", ""),
+        Policy::Sliding(_) => ("in any interval", ""),
+        Policy::Total(_) => ("in all", ""),
+    };
     let said = match (sharing.on_down, policy) {
         (OnDown::Refuse, _) => "refused once its leases are used up; 0 over".to_owned(),
         (OnDown::Share, Policy::Token(_)) => format!(
@@ -192,16 +211,6 @@ fn cut_off_line(policy: &Policy, max: u64, sharing: &Sharing) -> String {
             let part = match sharing.on_down {
                 OnDown::Share => format!("{cut_off} ({} / {hosts})", grouped(max)),
                 _ => cut_off.clone(),
-            };
-            let times = match policy {
-                Policy::Total(_) => "in all",
-                Policy::Sliding(_) => "in any interval",
-                _ => "in each window",
-            };
-            // The log of a sliding limit and the calendar go on as with the cluster.
-            let meet = match policy {
-                Policy::Interval(_) | Policy::SlidingCounter(_) => MEET,
-                _ => "",
             };
             format!("{part} {times} a machine; over by at most k × {cut_off} for k machines{meet}")
         }

@@ -14,8 +14,8 @@ use super::resources::{DirFilesystem, Filesystem, Machine};
 use super::{promises, warm};
 use crate::check;
 use crate::schema::{
-    Biz, Charge, Checkpoint, Cluster, Conf, Distinct, Group, HashKind, KeyType, Limit, Listen, Map,
-    Mode, OnFull, Policy, Resp, Rls, Room, SLOTS, Scope, Tally, UNDO_WORDS, duration_text,
+    Biz, Charge, Checkpoint, Cluster, Conf, Group, HashKind, KeyType, Limit, Listen, Map, Mode,
+    OnFull, Resp, Rls, Room, SLOTS, Scope, UNDO_WORDS, duration_text,
 };
 
 /// The part of memory, as its divisor, beyond which files on disk throttle their writers.
@@ -409,18 +409,11 @@ fn choosers_warning(biz: &Biz, group: &Group) -> Option<String> {
     ))
 }
 
-/// Whether a key can be refused by the content of its node, and that node can be evicted. A total
-/// in use cannot.
+/// Whether a key can be refused by the content of its node, and that node can be evicted.
 fn has_to_remember(biz: &Biz) -> bool {
     let refuses = |limit: &Limit| {
-        let evicted = match &limit.policy {
-            Policy::Count(_) | Policy::Total(_) => false,
-            Policy::Distinct(Distinct { turns, tally }) => {
-                matches!(tally, Tally::Exact { .. }) && turns.is_some()
-            }
-            _ => true,
-        };
-        limit.advice.is_none() && (evicted && limit.scope == Scope::Key || limit.ban_ms.is_some())
+        let forgets = limit.policy.forgets_by_eviction();
+        limit.advice.is_none() && (forgets && limit.scope == Scope::Key || limit.ban_ms.is_some())
     };
     biz.mode == Mode::Enforce && biz.limits.iter().any(refuses)
 }

@@ -7,7 +7,7 @@ use super::calendar;
 use super::fault::{Checked, Notes};
 use super::value::{Value, whole};
 use super::xml::Element;
-use crate::schema::{Distinct, Limit, MAX_COUNT, MAX_MEMBERS, Policy, Scope, Tally};
+use crate::schema::{Distinct, Limit, MAX_COUNT, MAX_MEMBERS, Scope, StatePlace, Tally};
 
 /// The default of `on-exceed`: it advises nothing.
 pub(super) const REFUSE: &str = "refuse";
@@ -80,10 +80,10 @@ pub(super) fn stand_alone(notes: &mut Notes<'_>, biz: &Element, limits: &[Checke
         let mut last = None;
         for (element, limit) in biz.children_named("limit").zip(limits) {
             let Ok(limit) = limit else { continue };
-            let name = match limit.policy {
-                Policy::Distinct(Distinct { tally: Tally::Exact { .. }, .. }) => "exact",
-                Policy::Sliding(_) => "sliding",
-                _ => continue,
+            let name = match limit.policy.state_place() {
+                StatePlace::Set { .. } => "exact",
+                StatePlace::Ring(_) => "sliding",
+                StatePlace::Own { .. } => continue,
             };
             if limit.scope != scope {
                 continue;

@@ -293,24 +293,25 @@ impl Biz {
     /// The number of uses in the ring of its sliding limits of a scope: the largest max, overrides
     /// included. None: it has no such limit.
     pub fn ring_uses(&self, scope: Scope) -> Option<u32> {
-        self.largest_max(scope, |policy| match policy {
-            Policy::Sliding(sliding) => Some(sliding.max),
-            _ => None,
+        self.largest_max(scope, |place| match place {
+            StatePlace::Ring(sliding) => Some(sliding.max),
+            StatePlace::Own { .. } | StatePlace::Set { .. } => None,
         })
     }
 
     /// The number of members that the set of its exact `distinct` limit of a scope has room for:
     /// its largest max, overrides included. None: it has no such limit.
     pub fn set_room(&self, scope: Scope) -> Option<u32> {
-        self.largest_max(scope, |policy| match policy {
-            Policy::Distinct(Distinct { tally: Tally::Exact { max }, .. }) => Some(*max),
-            _ => None,
+        self.largest_max(scope, |place| match place {
+            StatePlace::Set { max } => Some(max),
+            StatePlace::Own { .. } | StatePlace::Ring(_) => None,
         })
     }
 
     /// The largest of these maxima, overrides included.
-    fn largest_max(&self, scope: Scope, max: impl Fn(&Policy) -> Option<u64>) -> Option<u32> {
-        let own = self.limits_of(scope).filter_map(|(at, limit)| Some((at, max(&limit.policy)?)));
+    fn largest_max(&self, scope: Scope, max: impl Fn(StatePlace) -> Option<u64>) -> Option<u32> {
+        let placed = self.limits_of(scope).map(|(at, limit)| (at, limit.policy.state_place()));
+        let own = placed.filter_map(|(at, place)| Some((at, max(place)?)));
         let largest = own.map(|(at, max)| {
             let overrides = self.listed.iter().filter_map(move |listed| match listed.rule {
                 ListRule::Override { limit, max } if limit == at => Some(max),
@@ -328,7 +329,7 @@ impl Biz {
 
     /// Whether a limit of it notes members.
     pub fn notes_members(&self) -> bool {
-        self.limits.iter().any(|limit| matches!(limit.policy, Policy::Distinct(_)))
+        self.limits.iter().any(|limit| limit.policy.tally().is_some())
     }
 
     /// 64-bit words of that ring. 0: there is none.
@@ -429,12 +430,29 @@ pub enum Policy {
     Distinct(Distinct),
 }
 
+/// Where the state of a limit is in its node, unless machines share the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatePlace {
+    /// Among the states of fixed length.
+    Own {
+        /// 64-bit words.
+        words: usize,
+    },
+    /// In the ring of its scope, which all sliding limits share.
+    Ring(Sliding),
+    /// In the set of its scope.
+    Set {
+        /// The most members.
+        max: u64,
+    },
+}
+
 impl Policy {
-    /// 64-bit words of state in a node, without a ring's or a set's.
-    pub const fn state_words(&self) -> usize {
-        match self {
+    /// Where its state is in a node.
+    pub const fn state_place(&self) -> StatePlace {
+        let words = match self {
             Policy::Interval(_) | Policy::Calendar(_) | Policy::Token(_) | Policy::Gcra(_) => 2,
-            Policy::Sliding(_) => 0,
+            Policy::Sliding(limit) => return StatePlace::Ring(*limit),
             Policy::SlidingCounter(_) => 3,
             Policy::Total(_) => 1,
             Policy::Count(Count { turns: Some(_) }) => 2,
@@ -442,7 +460,65 @@ impl Policy {
             Policy::Distinct(Distinct { tally: Tally::Sketch { precision, .. }, .. }) => {
                 DISTINCT_HEADER_WORDS + sketch_words(*precision)
             }
-            Policy::Distinct(Distinct { tally: Tally::Exact { .. }, .. }) => 0,
+            Policy::Distinct(Distinct { tally: Tally::Exact { max }, .. }) => {
+                return StatePlace::Set { max: *max };
+            }
+        };
+        StatePlace::Own { words }
+    }
+
+    /// 64-bit words of state in a node, without a ring's or a set's.
+    pub const fn state_words(&self) -> usize {
+        match self.state_place() {
+            StatePlace::Own { words } => words,
+            StatePlace::Ring(_) | StatePlace::Set { .. } => 0,
+        }
+    }
+
+    /// Whether the eviction of a node in use may admit what its state refuses. No `total` in use is
+    /// evicted, nor a set that never restarts.
+    pub const fn forgets_by_eviction(&self) -> bool {
+        match self {
+            Policy::Interval(_)
+            | Policy::Calendar(_)
+            | Policy::Sliding(_)
+            | Policy::SlidingCounter(_)
+            | Policy::Token(_)
+            | Policy::Gcra(_) => true,
+            Policy::Distinct(Distinct { turns, tally }) => {
+                matches!(tally, Tally::Exact { .. }) && turns.is_some()
+            }
+            Policy::Total(_) | Policy::Count(_) => false,
+        }
+    }
+
+    /// How it notes members. None: it counts uses.
+    pub const fn tally(&self) -> Option<Tally> {
+        match self {
+            Policy::Distinct(Distinct { tally, .. }) => Some(*tally),
+            Policy::Interval(_)
+            | Policy::Calendar(_)
+            | Policy::Sliding(_)
+            | Policy::SlidingCounter(_)
+            | Policy::Token(_)
+            | Policy::Gcra(_)
+            | Policy::Total(_)
+            | Policy::Count(_) => None,
+        }
+    }
+
+    /// The longest period of a rate that a call may bring. None: calls bring no limits.
+    pub const fn max_period_ms(&self) -> Option<u64> {
+        match self {
+            Policy::Gcra(Gcra { max_period_ms, .. }) => *max_period_ms,
+            Policy::Interval(_)
+            | Policy::Calendar(_)
+            | Policy::Sliding(_)
+            | Policy::SlidingCounter(_)
+            | Policy::Token(_)
+            | Policy::Total(_)
+            | Policy::Count(_)
+            | Policy::Distinct(_) => None,
         }
     }
 

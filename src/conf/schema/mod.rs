@@ -62,7 +62,7 @@ pub use map::{
     HISTORY_HEADER_BYTES, HISTORY_WINDOW_BYTES, Interval, KeyType, Lifts, Limit, ListRule, Listed,
     MAX_FILES, MAX_GCRA_NS, MAX_HISTORY, MAX_RING_USES, Map, Mode, MoveMode, NODE_HEADER_BYTES,
     OnFull, Pattern, Policy, RING_HEADER_BYTES, RING_USE_BYTES, Sliding, SlidingCounter,
-    TOKEN_UNITS, Tally, Token, Total, Turns, UNDO_WORDS, Unit, Weight, sketch_words,
+    StatePlace, TOKEN_UNITS, Tally, Token, Total, Turns, UNDO_WORDS, Unit, Weight, sketch_words,
 };
 pub(super) use quantity::{
     DURATION_UNITS, MAX_DURATION_MS, RATE_UNITS, SIZE_UNITS, Suffix, duration_text, size_text,
