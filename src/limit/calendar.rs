@@ -12,8 +12,12 @@ use frs_conf as conf;
 use frs_conf::{Turns, Unit};
 
 use super::calendar_windows::{self as windows, Span};
+use super::history::History;
 use super::interval::Window;
-use super::{Figures, MAX_USED, use_more};
+use super::past::Remembered;
+use super::policy::{AnyPolicy, Policy, is_zero};
+use super::state_word::WordNames;
+use super::{Figures, MAX_USED, Terms, use_more};
 
 /// Prepared settings, with the window of the time set last.
 #[derive(Debug, Clone)]
@@ -31,12 +35,6 @@ impl Calendar {
     /// A limit that only counts.
     pub fn counting(turns: &Turns) -> Calendar {
         Calendar::new(&conf::Calendar { turns: turns.clone(), max: 0, debt: 0 })
-    }
-
-    /// When the window of the time set last began.
-    #[inline]
-    pub fn current_start(&self) -> u64 {
-        self.current.from
     }
 
     /// The length of its windows.
@@ -69,15 +67,33 @@ impl Calendar {
         self.current.length_ms()
     }
 
-    /// Whether it lends uses beyond its maximum.
-    pub const fn lends(&self) -> bool {
-        self.limit.debt > 0
-    }
-
     /// The most uses of a window: the maximum and what is lent.
     #[inline]
     pub const fn ceiling(&self) -> u64 {
         self.limit.max.saturating_add(self.limit.debt)
+    }
+
+    /// A window at `now`, with all completed ones settled. If the clock was set back by the window
+    /// or more, it becomes fresh.
+    #[inline]
+    pub fn rolled(&self, window: Window, now: u64) -> Window {
+        let (start, used) = (window.start, window.used.min(MAX_USED));
+        if used == 0 || start == self.current.from {
+            Window { start, used }.or_fresh()
+        } else if self.limit.debt == 0 && start <= now {
+            Window::default()
+        } else {
+            self.settle(start, used, now)
+        }
+    }
+
+    /// Milliseconds until a rolled window turns. 0 while nothing is used.
+    #[inline]
+    pub fn reset_ms(&self, window: Window, now: u64) -> u64 {
+        match window.used {
+            0 => 0,
+            _ => self.window_of(window).until.saturating_sub(now.max(window.start)),
+        }
     }
 
     /// The window of a rolled state.
@@ -99,11 +115,13 @@ impl Calendar {
     #[cold]
     fn settle(&self, start: u64, used: u64, now: u64) -> Window {
         match self.turned(start, now) {
-            Turned::Not => window_of(start, used),
+            Turned::Not => Window { start, used }.or_fresh(),
             Turned::Lost => Window::default(),
             // If the time zone was another, `start` begins no window at all: its uses remain a
             // debt.
-            Turned::To { start, passed } => window_of(start, self.owed_after(used, passed)),
+            Turned::To { start, passed } => {
+                Window { start, used: self.owed_after(used, passed) }.or_fresh()
+            }
         }
     }
 
@@ -149,94 +167,136 @@ pub(super) enum Turned {
     },
 }
 
-/// The state at `now`, with all completed windows settled. If the clock was set back by the state's
-/// window or more, the state becomes fresh.
-#[inline]
-pub(super) fn roll(limit: &Calendar, window: Window, now: u64) -> Window {
-    let (start, used) = (window.start, window.used.min(MAX_USED));
-    if used == 0 || start == limit.current.from {
-        window_of(start, used)
-    } else if limit.limit.debt == 0 && start <= now {
-        Window::default()
-    } else {
-        limit.settle(start, used, now)
+impl Policy for Calendar {
+    fn resized(&self, settings: &conf::Policy) -> AnyPolicy {
+        AnyPolicy::new(settings)
     }
-}
 
-/// Whether a rolled state admits `count`, 0 or more.
-#[inline]
-pub(super) fn admits(limit: &Calendar, window: Window, count: u32) -> bool {
-    window.used.saturating_add(u64::from(count)) <= limit.ceiling()
-}
-
-/// A rolled state after `count` more.
-#[inline]
-pub(super) fn charge(limit: &Calendar, window: Window, count: i32) -> Window {
-    let start = if window.used == 0 { limit.current.from } else { window.start };
-    window_of(start, use_more(window.used, count))
-}
-
-/// The figures of a rolled state.
-#[inline]
-pub(super) fn figures(limit: &Calendar, window: Window, now: u64) -> Figures {
-    Figures {
-        used: window.used,
-        max: limit.limit.max,
-        remaining: remaining(limit, window),
-        reset_ms: Some(reset_ms(limit, window, now)),
+    fn with_history(&self, remembered: &Remembered) -> Option<AnyPolicy> {
+        Some(History::of(self, remembered))
     }
-}
 
-/// Uses left in a rolled state, debt included.
-#[inline]
-pub(super) fn remaining(limit: &Calendar, window: Window) -> u64 {
-    limit.ceiling().saturating_sub(window.used)
-}
-
-/// Milliseconds until the window of a rolled state turns. 0 while nothing is used.
-#[inline]
-pub(super) fn reset_ms(limit: &Calendar, window: Window, now: u64) -> u64 {
-    match window.used {
-        0 => 0,
-        _ => limit.window_of(window).until.saturating_sub(now.max(window.start)),
+    #[inline]
+    fn remembered(&self) -> Option<&Remembered> {
+        None
     }
-}
 
-/// Milliseconds until a rolled state that refuses `count` would admit it, at the turn after which
-/// it fits. Each turn settles `max` uses of a limit with debt, and all uses of one without. None:
-/// never, for example because time ends before.
-pub(super) fn retry_ms(limit: &Calendar, window: Window, now: u64, count: u32) -> Option<u64> {
-    if u64::from(count) > limit.ceiling() {
-        return None;
+    fn calendar(&self) -> Option<&Calendar> {
+        Some(self)
     }
-    let excess = window.used.saturating_add(u64::from(count)).saturating_sub(limit.ceiling());
-    let turns = excess.div_ceil(limit.limit.max.max(1));
-    if limit.limit.debt == 0 || turns <= 1 {
-        return Some(reset_ms(limit, window, now));
+
+    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
+        Some(self)
     }
-    let time = now.max(window.start);
-    let turn = windows::turn_after(&limit.limit.turns, time, turns)?;
-    Some(turn.saturating_sub(time))
-}
 
-/// The length of a rolled state's window. A fresh state's window is the current one.
-#[inline]
-pub(super) fn window_ms(limit: &Calendar, window: Window) -> u64 {
-    limit.window_of(window).length_ms()
-}
+    fn shape(&self) -> [u64; 2] {
+        [3, self.unit() as u64]
+    }
 
-/// An upper bound of the milliseconds from a state's last use until it is fresh. None: there is no
-/// bound.
-///
-/// A clock that was set back by up to a window may have stamped the last use before the start.
-/// Hence the bound is one window longer than the turns take.
-pub(super) fn life_ms(limit: &Calendar) -> Option<u64> {
-    let max = limit.limit.max.max(1);
-    let turns = if limit.limit.debt == 0 { 1 } else { MAX_USED.div_ceil(max) };
-    (turns + 1).checked_mul(limit.unit().longest_ms())
-}
+    fn words(&self) -> WordNames {
+        Window::WORDS
+    }
 
-#[inline]
-const fn window_of(start: u64, used: u64) -> Window {
-    if used == 0 { Window { start: 0, used: 0 } } else { Window { start, used } }
+    fn is_logged(&self) -> bool {
+        false
+    }
+
+    fn notes_members(&self) -> bool {
+        false
+    }
+
+    fn only_counts(&self) -> bool {
+        false
+    }
+
+    fn lends(&self) -> bool {
+        self.limit.debt > 0
+    }
+
+    fn error_thousandths(&self) -> Option<u16> {
+        None
+    }
+
+    #[inline]
+    fn roll(&self, state: &mut [u64], now: u64, _: &Terms) {
+        self.rolled(Window::of(state), now).store(state);
+    }
+
+    #[inline]
+    fn admits(&self, state: &[u64], _: u64, count: u32, _: &Terms) -> bool {
+        Window::of(state).used.saturating_add(u64::from(count)) <= self.ceiling()
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut [u64], _: u64, count: i32, _: &Terms) {
+        let Window { start, used } = Window::of(state);
+        let start = if used == 0 { self.current.from } else { start };
+        Window { start, used: use_more(used, count) }.or_fresh().store(state);
+    }
+
+    #[inline]
+    fn figures(&self, state: &[u64], now: u64, terms: &Terms) -> Figures {
+        let window = Window::of(state);
+        Figures {
+            used: window.used,
+            max: self.limit.max,
+            remaining: self.remaining(state, now, terms),
+            reset_ms: Some(self.reset_ms(window, now)),
+        }
+    }
+
+    /// Debt included.
+    #[inline]
+    fn remaining(&self, state: &[u64], _: u64, _: &Terms) -> u64 {
+        self.ceiling().saturating_sub(Window::of(state).used)
+    }
+
+    /// The turn after which `count` fits. Each turn settles `max` uses of a limit with debt, and
+    /// all uses of one without. None also if time ends before.
+    fn retry_ms(&self, state: &[u64], now: u64, count: u32, _: &Terms) -> Option<u64> {
+        if u64::from(count) > self.ceiling() {
+            return None;
+        }
+        let window = Window::of(state);
+        let excess = window.used.saturating_add(u64::from(count)).saturating_sub(self.ceiling());
+        let turns = excess.div_ceil(self.limit.max.max(1));
+        if self.limit.debt == 0 || turns <= 1 {
+            return Some(self.reset_ms(window, now));
+        }
+        let time = now.max(window.start);
+        let turn = windows::turn_after(&self.limit.turns, time, turns)?;
+        Some(turn.saturating_sub(time))
+    }
+
+    /// A fresh state's window is the current one.
+    #[inline]
+    fn window_ms(&self, state: &[u64], _: &Terms) -> Option<u64> {
+        Some(self.window_of(Window::of(state)).length_ms())
+    }
+
+    fn quota(&self, _: &Terms) -> Option<(u64, Option<u64>)> {
+        Some((self.ceiling(), Some(self.current_ms())))
+    }
+
+    /// A clock that was set back by up to a window may have stamped the last use before the start.
+    /// Hence the bound is one window longer than the turns take.
+    fn life_ms(&self) -> Option<u64> {
+        let max = self.limit.max.max(1);
+        let turns = if self.limit.debt == 0 { 1 } else { MAX_USED.div_ceil(max) };
+        (turns + 1).checked_mul(self.unit().longest_ms())
+    }
+
+    #[inline]
+    fn is_fresh(&self, state: &[u64]) -> bool {
+        is_zero(state)
+    }
+
+    fn is_kept(&self, _: &[u64]) -> bool {
+        false
+    }
+
+    fn clear(&self, state: &mut [u64]) -> bool {
+        state.fill(0);
+        true
+    }
 }

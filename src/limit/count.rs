@@ -3,19 +3,151 @@
 //! Invariant: the state is `used` alone if it never restarts, else that of `calendar`. There is no
 //! maximum, so nothing remains.
 
-use super::Figures;
-use super::calendar::{self, Calendar};
-use super::interval::Window;
+use frs_conf as conf;
 
-/// The figures of a count that never restarts.
-#[inline]
-pub(super) fn figures(used: u64) -> Figures {
-    Figures { used, max: 0, remaining: 0, reset_ms: (used == 0).then_some(0) }
+use super::calendar::Calendar;
+use super::history::History;
+use super::interval::Window;
+use super::past::Remembered;
+use super::policy::{AnyPolicy, Policy, is_zero};
+use super::state_word::{WordNames, WordUnit};
+use super::{Figures, MAX_USED, Terms, use_more};
+
+/// Prepared settings: the calendar by which it restarts. None: it never does.
+#[derive(Debug, Clone)]
+pub(super) struct Count(Option<Box<Calendar>>);
+
+impl Count {
+    /// One that restarts needs the time set before it is used.
+    pub fn new(limit: &conf::Count) -> Count {
+        Count(limit.turns.as_ref().map(|turns| Box::new(Calendar::counting(turns))))
+    }
 }
+
+impl Policy for Count {
+    fn resized(&self, settings: &conf::Policy) -> AnyPolicy {
+        AnyPolicy::new(settings)
+    }
+
+    fn with_history(&self, remembered: &Remembered) -> Option<AnyPolicy> {
+        Some(History::of_count(self.calendar()?, remembered))
+    }
+
+    #[inline]
+    fn remembered(&self) -> Option<&Remembered> {
+        None
+    }
+
+    fn calendar(&self) -> Option<&Calendar> {
+        self.0.as_deref()
+    }
+
+    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
+        self.0.as_deref_mut()
+    }
+
+    fn shape(&self) -> [u64; 2] {
+        [7, self.calendar().map_or(0, |calendar| calendar.unit() as u64)]
+    }
+
+    fn words(&self) -> WordNames {
+        match self.0 {
+            Some(_) => Window::WORDS,
+            None => WordNames::only(&[("used", WordUnit::Uses)]),
+        }
+    }
+
+    fn is_logged(&self) -> bool {
+        false
+    }
+
+    fn notes_members(&self) -> bool {
+        false
+    }
+
+    fn only_counts(&self) -> bool {
+        true
+    }
+
+    fn lends(&self) -> bool {
+        false
+    }
+
+    fn error_thousandths(&self) -> Option<u16> {
+        None
+    }
+
+    #[inline]
+    fn roll(&self, state: &mut [u64], now: u64, terms: &Terms) {
+        match &self.0 {
+            Some(calendar) => calendar.roll(state, now, terms),
+            None => state[0] = state[0].min(MAX_USED),
+        }
+    }
+
+    #[inline]
+    fn admits(&self, _: &[u64], _: u64, _: u32, _: &Terms) -> bool {
+        true
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut [u64], now: u64, count: i32, terms: &Terms) {
+        match &self.0 {
+            Some(calendar) => calendar.charge(state, now, count, terms),
+            None => state[0] = use_more(state[0], count),
+        }
+    }
+
+    #[inline]
+    fn figures(&self, state: &[u64], now: u64, _: &Terms) -> Figures {
+        match &self.0 {
+            Some(calendar) => figures_of_turns(calendar, Window::of(state), now),
+            None => Figures { used: state[0], reset_ms: (state[0] == 0).then_some(0), ..NOTHING },
+        }
+    }
+
+    #[inline]
+    fn remaining(&self, _: &[u64], _: u64, _: &Terms) -> u64 {
+        0
+    }
+
+    fn retry_ms(&self, _: &[u64], _: u64, _: u32, _: &Terms) -> Option<u64> {
+        None
+    }
+
+    #[inline]
+    fn window_ms(&self, _: &[u64], _: &Terms) -> Option<u64> {
+        None
+    }
+
+    fn quota(&self, _: &Terms) -> Option<(u64, Option<u64>)> {
+        None
+    }
+
+    fn life_ms(&self) -> Option<u64> {
+        self.calendar()?.life_ms()
+    }
+
+    #[inline]
+    fn is_fresh(&self, state: &[u64]) -> bool {
+        is_zero(state)
+    }
+
+    fn is_kept(&self, _: &[u64]) -> bool {
+        false
+    }
+
+    fn clear(&self, state: &mut [u64]) -> bool {
+        state.fill(0);
+        true
+    }
+}
+
+const NOTHING: Figures = Figures { used: 0, max: 0, remaining: 0, reset_ms: None };
 
 /// The figures of a count that restarts with each calendar window.
 #[inline]
-pub(super) fn figures_of_turns(limit: &Calendar, window: Window, now: u64) -> Figures {
-    let reset_ms = Some(calendar::reset_ms(limit, window, now));
-    Figures { used: window.used, max: 0, remaining: 0, reset_ms }
+pub(super) fn figures_of_turns(calendar: &Calendar, window: Window, now: u64) -> Figures {
+    let reset_ms = Some(calendar.reset_ms(window, now));
+    Figures { used: window.used, reset_ms, ..NOTHING }
 }

@@ -13,13 +13,14 @@
 mod remembered;
 
 use frs_conf as conf;
-use frs_conf::{DISTINCT_HEADER_WORDS, Tally, Unit};
+use frs_conf::{DISTINCT_HEADER_WORDS, Tally};
 
-use super::calendar::{self, Calendar};
+use super::calendar::Calendar;
 use super::interval::Window;
-use super::past::{Past, Totals};
-use super::{Figures, Member, sketch};
-pub(super) use remembered::Remembered;
+use super::past::Remembered;
+use super::policy::{AnyPolicy, Policy};
+use super::state_word::{WordNames, WordUnit};
+use super::{Figures, Member, Terms, sketch};
 
 /// Prepared settings.
 #[derive(Debug, Clone)]
@@ -38,30 +39,9 @@ impl Distinct {
         Distinct { turns, tally: limit.tally, remembered: None }
     }
 
-    /// The same that remembers windows, if it has any.
-    pub fn remembering(self, remembered: Remembered) -> Distinct {
-        let remembered = self.turns.is_some().then(|| Box::new(remembered));
-        Distinct { remembered, ..self }
-    }
-
-    /// What it remembers, and where.
-    pub fn remembered(&self) -> Option<&Remembered> {
-        self.remembered.as_deref()
-    }
-
-    /// What it remembers of the windows before. None: it keeps no history.
-    pub fn totals<'w>(&self, state: &'w [u64]) -> Option<Totals<'w>> {
-        Some(self.remembered()?.totals(state))
-    }
-
-    /// The settings of its history.
-    pub fn past(&self) -> Option<Past> {
-        Some(self.remembered()?.past)
-    }
-
     /// The words of a state without those of its history.
     #[inline]
-    pub fn own<'w>(&self, state: &'w [u64]) -> &'w [u64] {
+    fn own<'w>(&self, state: &'w [u64]) -> &'w [u64] {
         match &self.remembered {
             None => state,
             Some(remembered) => &state[remembered.own.clone()],
@@ -76,41 +56,16 @@ impl Distinct {
         }
     }
 
-    /// Its calendar, if it has windows.
-    pub fn turns(&self) -> Option<&Calendar> {
-        self.turns.as_deref()
-    }
-
-    /// The same, to set its time.
-    pub fn turns_mut(&mut self) -> Option<&mut Calendar> {
-        self.turns.as_deref_mut()
-    }
-
-    /// The length of its windows.
-    pub fn unit(&self) -> Option<Unit> {
-        self.turns().map(Calendar::unit)
-    }
-
     /// Bits of a register's number. None: it keeps the members.
-    pub fn precision(&self) -> Option<u8> {
+    fn precision(&self) -> Option<u8> {
         match self.tally {
             Tally::Sketch { precision, .. } => Some(precision),
             Tally::Exact { .. } => None,
         }
     }
 
-    /// Whether it only counts.
-    pub fn only_counts(&self) -> bool {
-        matches!(self.tally, Tally::Sketch { max: None, .. })
-    }
-
-    /// The standard error of what it counts, in thousandths. None: it counts exactly.
-    pub fn error_thousandths(&self) -> Option<u16> {
-        self.precision().map(sketch::error_thousandths)
-    }
-
     /// The most members. 0: there is no bound.
-    pub const fn max(&self) -> u64 {
+    const fn max(&self) -> u64 {
         match self.tally {
             Tally::Exact { max } | Tally::Sketch { max: Some(max), .. } => max,
             Tally::Sketch { max: None, .. } => 0,
@@ -118,71 +73,178 @@ impl Distinct {
     }
 }
 
-#[inline]
-fn window(state: &[u64]) -> Window {
-    Window { start: state[0], used: state[1] }
-}
-
-/// Brings the state to `now`.
-#[inline]
-pub(super) fn roll(limit: &Distinct, state: &mut [u64], now: u64) {
-    let Some(turns) = limit.turns() else { return };
-    if let Some(remembered) = limit.remembered() {
-        return remembered.roll(turns, state, now);
+impl Policy for Distinct {
+    fn resized(&self, settings: &conf::Policy) -> AnyPolicy {
+        let plain = AnyPolicy::new(settings);
+        let remembering = self.remembered().and_then(|own| plain.with_history(own));
+        remembering.unwrap_or(plain)
     }
-    let (stored, rolled) = (window(state), calendar::roll(turns, window(state), now));
-    if rolled != stored {
-        clear(state);
+
+    fn with_history(&self, remembered: &Remembered) -> Option<AnyPolicy> {
+        self.turns.as_ref()?;
+        let remembered = Some(Box::new(remembered.clone()));
+        Some(AnyPolicy::Distinct(Box::new(Distinct { remembered, ..self.clone() })))
+    }
+
+    #[inline]
+    fn remembered(&self) -> Option<&Remembered> {
+        self.remembered.as_deref()
+    }
+
+    fn calendar(&self) -> Option<&Calendar> {
+        self.turns.as_deref()
+    }
+
+    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
+        self.turns.as_deref_mut()
+    }
+
+    fn shape(&self) -> [u64; 2] {
+        let unit = self.calendar().map_or(0, |turns| turns.unit() as u64);
+        let precision = self.precision();
+        precision.map_or([10, unit], |precision| [11, u64::from(precision) << 8 | unit])
+    }
+
+    fn words(&self) -> WordNames {
+        let rest = match self.tally {
+            Tally::Sketch { .. } => WordUnit::Registers,
+            Tally::Exact { .. } => WordUnit::Fingerprint,
+        };
+        let first = &[("start", WordUnit::Time), ("used", WordUnit::Members)];
+        WordNames { first, rest: Some(rest) }
+    }
+
+    fn is_logged(&self) -> bool {
+        false
+    }
+
+    fn notes_members(&self) -> bool {
+        true
+    }
+
+    fn only_counts(&self) -> bool {
+        matches!(self.tally, Tally::Sketch { max: None, .. })
+    }
+
+    fn lends(&self) -> bool {
+        false
+    }
+
+    fn error_thousandths(&self) -> Option<u16> {
+        self.precision().map(sketch::error_thousandths)
+    }
+
+    #[inline]
+    fn roll(&self, state: &mut [u64], now: u64, _: &Terms) {
+        let Some(turns) = &self.turns else { return };
+        if let Some(remembered) = self.remembered() {
+            return remembered.roll(turns, state, now);
+        }
+        let stored = Window::of(state);
+        if turns.rolled(stored, now) != stored {
+            clear(state);
+        }
+    }
+
+    /// An item that names no member is not judged.
+    fn admits(&self, state: &[u64], _: u64, count: u32, terms: &Terms) -> bool {
+        let Some(member) = terms.member else { return true };
+        let state = self.own(state);
+        let (used, notes) = (state[1], count > 0);
+        match self.tally {
+            Tally::Sketch { max: None, .. } => true,
+            Tally::Sketch { precision, max: Some(max) } => {
+                let registers = &state[DISTINCT_HEADER_WORDS..];
+                let raised = notes.then(|| sketch::estimate_with(precision, registers, member));
+                raised.flatten().unwrap_or(used) <= max
+            }
+            Tally::Exact { max } => used < max || members(state).contains(&member.hash()),
+        }
+    }
+
+    /// Notes the member if there is room for it. A negative count removes it from a set.
+    fn charge(&self, state: &mut [u64], _: u64, count: i32, terms: &Terms) {
+        let Some(member) = terms.member else { return };
+        let own = self.own_mut(state);
+        let changes = match self.tally {
+            Tally::Sketch { precision, .. } => {
+                let registers = &mut own[DISTINCT_HEADER_WORDS..];
+                let raises = count > 0 && sketch::note(precision, registers, member);
+                if raises {
+                    own[1] = sketch::estimate(precision, registers);
+                }
+                raises
+            }
+            Tally::Exact { .. } if count > 0 => insert(own, member),
+            Tally::Exact { .. } => count < 0 && remove(own, member),
+        };
+        if changes {
+            let current = self.calendar().map_or(0, Calendar::start);
+            match (own[1], self.remembered()) {
+                (0, None) => own[0] = 0,
+                (0, Some(remembered)) => remembered.forget_if_unused(state),
+                _ if own[0] == 0 => own[0] = current,
+                _ => {}
+            }
+        }
+    }
+
+    fn figures(&self, state: &[u64], now: u64, terms: &Terms) -> Figures {
+        let (window, max) = (Window::of(self.own(state)), self.max());
+        let reset_ms = match &self.turns {
+            Some(turns) => Some(turns.reset_ms(window, now)),
+            None => (window.used == 0).then_some(0),
+        };
+        Figures { used: window.used, max, remaining: self.remaining(state, now, terms), reset_ms }
+    }
+
+    #[inline]
+    fn remaining(&self, state: &[u64], _: u64, _: &Terms) -> u64 {
+        self.max().saturating_sub(self.own(state)[1])
+    }
+
+    fn retry_ms(&self, state: &[u64], now: u64, _: u32, _: &Terms) -> Option<u64> {
+        Some(self.calendar()?.reset_ms(Window::of(self.own(state)), now))
+    }
+
+    fn window_ms(&self, state: &[u64], terms: &Terms) -> Option<u64> {
+        self.calendar()?.window_ms(self.own(state), terms)
+    }
+
+    fn quota(&self, _: &Terms) -> Option<(u64, Option<u64>)> {
+        let window_ms = self.calendar().map(Calendar::current_ms);
+        (!self.only_counts()).then(|| (self.max(), window_ms))
+    }
+
+    fn life_ms(&self) -> Option<u64> {
+        let turns = self.calendar()?;
+        let windows = self.remembered().map_or(0, |own| u64::from(own.past.windows));
+        turns.life_ms()?.checked_add(windows.checked_mul(turns.unit().longest_ms())?)
+    }
+
+    #[inline]
+    fn is_fresh(&self, state: &[u64]) -> bool {
+        let is_empty = |remembered: &Remembered| remembered.is_empty(state);
+        self.own(state)[1] == 0 && self.remembered().is_none_or(is_empty)
+    }
+
+    /// What a set that never restarts has refused, it would admit.
+    fn is_kept(&self, _: &[u64]) -> bool {
+        self.turns.is_none() && self.precision().is_none()
+    }
+
+    fn clear(&self, state: &mut [u64]) -> bool {
+        match self.remembered() {
+            None => clear(state),
+            Some(remembered) => remembered.clear_window(state),
+        }
+        true
     }
 }
 
 #[cold]
 fn clear(state: &mut [u64]) {
     state.fill(0);
-}
-
-/// Whether a rolled state admits the member. An item that names none is not judged.
-pub(super) fn admits(limit: &Distinct, state: &[u64], count: u32, member: Option<Member>) -> bool {
-    let Some(member) = member else { return true };
-    let state = limit.own(state);
-    let (used, notes) = (state[1], count > 0);
-    match limit.tally {
-        Tally::Sketch { max: None, .. } => true,
-        Tally::Sketch { precision, max: Some(max) } => {
-            let registers = &state[DISTINCT_HEADER_WORDS..];
-            let raised = notes.then(|| sketch::estimate_with(precision, registers, member));
-            raised.flatten().unwrap_or(used) <= max
-        }
-        Tally::Exact { max } => used < max || members(state).contains(&member.hash()),
-    }
-}
-
-/// Notes the member, admitted or not, if there is room for it. A negative count removes it from a
-/// set.
-pub(super) fn charge(limit: &Distinct, state: &mut [u64], count: i32, member: Option<Member>) {
-    let Some(member) = member else { return };
-    let own = limit.own_mut(state);
-    let changes = match limit.tally {
-        Tally::Sketch { precision, .. } => {
-            let registers = &mut own[DISTINCT_HEADER_WORDS..];
-            let raises = count > 0 && sketch::note(precision, registers, member);
-            if raises {
-                own[1] = sketch::estimate(precision, registers);
-            }
-            raises
-        }
-        Tally::Exact { .. } if count > 0 => insert(own, member),
-        Tally::Exact { .. } => count < 0 && remove(own, member),
-    };
-    if changes {
-        let current = limit.turns().map_or(0, Calendar::current_start);
-        match (own[1], limit.remembered()) {
-            (0, None) => own[0] = 0,
-            (0, Some(remembered)) => remembered.forget_if_unused(state),
-            _ if own[0] == 0 => own[0] = current,
-            _ => {}
-        }
-    }
 }
 
 /// The members of a set.
@@ -229,59 +291,6 @@ pub(super) fn shrink(room: usize, state: &mut [u64]) {
     state.copy_within(first + dropped..end, first);
     state[end - dropped..].fill(0);
     state[1] = (known - dropped) as u64;
-}
-
-/// The figures of a rolled state.
-pub(super) fn figures(limit: &Distinct, state: &[u64], now: u64) -> Figures {
-    let (window, max) = (window(limit.own(state)), limit.max());
-    let reset_ms = match limit.turns() {
-        Some(turns) => Some(calendar::reset_ms(turns, window, now)),
-        None => (window.used == 0).then_some(0),
-    };
-    Figures { used: window.used, max, remaining: remaining(limit, state), reset_ms }
-}
-
-/// Members that are left in a rolled state.
-#[inline]
-pub(super) fn remaining(limit: &Distinct, state: &[u64]) -> u64 {
-    limit.max().saturating_sub(limit.own(state)[1])
-}
-
-/// Whether a rolled state is fresh.
-#[inline]
-pub(super) fn is_fresh(limit: &Distinct, state: &[u64]) -> bool {
-    let is_empty = |remembered: &Remembered| remembered.is_empty(state);
-    limit.own(state)[1] == 0 && limit.remembered().is_none_or(is_empty)
-}
-
-/// Forgets the members, but not what is remembered of windows before.
-pub(super) fn clear_window(limit: &Distinct, state: &mut [u64]) {
-    match limit.remembered() {
-        None => clear(state),
-        Some(remembered) => remembered.clear_window(state),
-    }
-}
-
-/// Milliseconds until a rolled state that refuses a member admits it. None: never.
-pub(super) fn retry_ms(limit: &Distinct, state: &[u64], now: u64) -> Option<u64> {
-    limit.turns().map(|turns| calendar::reset_ms(turns, window(limit.own(state)), now))
-}
-
-/// The length of a rolled state's window.
-pub(super) fn window_ms(limit: &Distinct, state: &[u64]) -> Option<u64> {
-    limit.turns().map(|turns| calendar::window_ms(turns, window(limit.own(state))))
-}
-
-/// An upper bound of the milliseconds from a state's last use until it is fresh. None: forever.
-pub(super) fn life_ms(limit: &Distinct) -> Option<u64> {
-    let turns = limit.turns()?;
-    let windows = limit.past().map_or(0, |past| u64::from(past.windows));
-    calendar::life_ms(turns)?.checked_add(windows.checked_mul(turns.unit().longest_ms())?)
-}
-
-/// Whether the loss of a state in use cannot be repaired: what a set has refused, it would admit.
-pub(super) fn is_kept(limit: &Distinct) -> bool {
-    limit.turns.is_none() && limit.precision().is_none()
 }
 
 #[cfg(test)]

@@ -9,8 +9,12 @@ use std::num::NonZero;
 
 use frs_conf as conf;
 
-use super::Figures;
+use super::calendar::Calendar;
+use super::past::Remembered;
+use super::policy::{AnyPolicy, Policy, is_zero};
+use super::state_word::{WordNames, WordUnit};
 use super::token::Level;
+use super::{Figures, Terms};
 
 /// Nanoseconds of a millisecond.
 const MS: u64 = 1_000_000;
@@ -56,6 +60,12 @@ impl Pace {
         u128::from(self.emission.get()) * u128::from(count)
     }
 
+    /// Milliseconds to fill an empty bucket.
+    #[inline]
+    fn fill_ms(&self) -> u64 {
+        self.capacity().div_ceil(MS)
+    }
+
     /// Nanoseconds that are missing for `count` at a level.
     fn excess(&self, level: u64, count: u32) -> u128 {
         (u128::from(level) + self.cost(count)).saturating_sub(self.capacity().into())
@@ -81,15 +91,15 @@ impl Gcra {
 
     /// The pace for an item that may bring its own.
     #[inline]
-    pub fn pace(&self, own: Option<Pace>) -> Pace {
+    fn pace(&self, own: Option<Pace>) -> Pace {
         own.filter(|_| self.is_per_call).unwrap_or(self.pace)
     }
 }
 
-/// The state at `now`, after what has come back since. If the clock was set back by at least the
-/// time that the bucket takes to fill, the state becomes fresh.
+/// The level at `now`, after what has come back since. If the clock was set back by at least the
+/// time that the bucket takes to fill, it becomes fresh.
 #[inline]
-pub(super) fn roll(pace: &Pace, Level { level, last }: Level, now: u64) -> Level {
+fn rolled(pace: &Pace, Level { level, last }: Level, now: u64) -> Level {
     let Some(elapsed_ms) = now.checked_sub(last) else {
         let is_near = (last - now).saturating_mul(MS) < pace.capacity();
         return if is_near { Level { level, last }.or_fresh() } else { Level::FRESH };
@@ -98,62 +108,140 @@ pub(super) fn roll(pace: &Pace, Level { level, last }: Level, now: u64) -> Level
     Level { level, last: now }.or_fresh()
 }
 
-/// Whether a rolled state admits `count`, 0 or more.
-#[inline]
-pub(super) fn admits(pace: &Pace, level: Level, count: u32) -> bool {
-    pace.excess(level.level, count) == 0
-}
-
-/// A rolled state after `count` more, even beyond the burst.
-#[inline]
-pub(super) fn charge(pace: &Pace, level: Level, now: u64, count: i32) -> Level {
-    let cost = u64::try_from(pace.cost(count.unsigned_abs())).unwrap_or(u64::MAX);
-    let last = if level.level == 0 { now } else { level.last };
-    let level =
-        if count < 0 { level.level.saturating_sub(cost) } else { level.level.saturating_add(cost) };
-    Level { level, last }.or_fresh()
-}
-
-/// The figures of a rolled state.
-#[inline]
-pub(super) fn figures(pace: &Pace, level: Level) -> Figures {
-    let remaining = pace.capacity().saturating_sub(level.level) / pace.emission;
-    Figures {
-        used: pace.burst - remaining,
-        max: pace.burst,
-        remaining,
-        reset_ms: Some(level.level.div_ceil(MS)),
+impl Policy for Gcra {
+    fn resized(&self, settings: &conf::Policy) -> AnyPolicy {
+        AnyPolicy::new(settings)
     }
-}
 
-/// Milliseconds until a rolled state that refuses `count` would admit it.
-pub(super) fn retry_ms(pace: &Pace, level: Level, count: u32) -> Option<u64> {
-    let fits = u64::from(count) <= pace.burst;
-    // The excess is then at most the level, a u64.
-    fits.then(|| pace.excess(level.level, count).div_ceil(MS.into()) as u64)
-}
+    fn with_history(&self, _: &Remembered) -> Option<AnyPolicy> {
+        None
+    }
 
-/// Milliseconds to fill an empty bucket.
-#[inline]
-pub(super) fn fill_ms(pace: &Pace) -> u64 {
-    pace.capacity().div_ceil(MS)
-}
+    #[inline]
+    fn remembered(&self) -> Option<&Remembered> {
+        None
+    }
 
-/// An upper bound of the milliseconds from a state's last use until it is fresh, whatever limit its
-/// calls have brought. The last use may have been stamped by a clock that was set back by up to
-/// that time.
-pub(super) const fn life_ms() -> u64 {
-    2 * u64::MAX.div_ceil(MS)
-}
+    fn calendar(&self) -> Option<&Calendar> {
+        None
+    }
 
-/// From when on a state is fresh, which nothing has changed since. The clock may be set back
-/// meanwhile, by up to the time that the bucket takes to fill; that of a call takes as long as its
-/// level at least.
-pub(super) fn end_ms(limit: &Gcra, level: Level, last_use_ms: u64) -> u64 {
-    let level_ms = level.level.div_ceil(MS);
-    let of_call_ms = if limit.is_per_call { level_ms } else { 0 };
-    let fill_ms = fill_ms(&limit.pace).max(of_call_ms);
-    level.last.max(last_use_ms).saturating_add(level_ms).saturating_add(fill_ms)
+    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
+        None
+    }
+
+    fn shape(&self) -> [u64; 2] {
+        [8, 0]
+    }
+
+    fn words(&self) -> WordNames {
+        WordNames::only(&[("level", WordUnit::Nanoseconds), ("last", WordUnit::Time)])
+    }
+
+    fn is_logged(&self) -> bool {
+        false
+    }
+
+    fn notes_members(&self) -> bool {
+        false
+    }
+
+    fn only_counts(&self) -> bool {
+        false
+    }
+
+    fn lends(&self) -> bool {
+        false
+    }
+
+    fn error_thousandths(&self) -> Option<u16> {
+        None
+    }
+
+    #[inline]
+    fn roll(&self, state: &mut [u64], now: u64, terms: &Terms) {
+        rolled(&self.pace(terms.pace), Level::of(state), now).store(state);
+    }
+
+    #[inline]
+    fn admits(&self, state: &[u64], _: u64, count: u32, terms: &Terms) -> bool {
+        self.pace(terms.pace).excess(Level::of(state).level, count) == 0
+    }
+
+    /// A forced count may take more than the burst.
+    #[inline]
+    fn charge(&self, state: &mut [u64], now: u64, count: i32, terms: &Terms) {
+        let Level { level, last } = Level::of(state);
+        let cost = self.pace(terms.pace).cost(count.unsigned_abs());
+        let cost = u64::try_from(cost).unwrap_or(u64::MAX);
+        let last = if level == 0 { now } else { last };
+        let level = if count < 0 { level.saturating_sub(cost) } else { level.saturating_add(cost) };
+        Level { level, last }.or_fresh().store(state);
+    }
+
+    #[inline]
+    fn figures(&self, state: &[u64], _: u64, terms: &Terms) -> Figures {
+        let (pace, level) = (self.pace(terms.pace), Level::of(state).level);
+        let remaining = pace.capacity().saturating_sub(level) / pace.emission;
+        Figures {
+            used: pace.burst - remaining,
+            max: pace.burst,
+            remaining,
+            reset_ms: Some(level.div_ceil(MS)),
+        }
+    }
+
+    fn retry_ms(&self, state: &[u64], _: u64, count: u32, terms: &Terms) -> Option<u64> {
+        let (pace, level) = (self.pace(terms.pace), Level::of(state).level);
+        let fits = u64::from(count) <= pace.burst;
+        // The excess is then at most the level, a u64.
+        fits.then(|| pace.excess(level, count).div_ceil(MS.into()) as u64)
+    }
+
+    #[inline]
+    fn window_ms(&self, _: &[u64], terms: &Terms) -> Option<u64> {
+        Some(self.pace(terms.pace).fill_ms())
+    }
+
+    fn quota(&self, terms: &Terms) -> Option<(u64, Option<u64>)> {
+        let pace = self.pace(terms.pace);
+        Some((pace.burst, Some(pace.fill_ms())))
+    }
+
+    #[inline]
+    fn level_ns(&self, state: &[u64]) -> u64 {
+        Level::of(state).level
+    }
+
+    /// The bound holds whatever limit its calls have brought. The last use may have been stamped by
+    /// a clock that was set back by up to that time.
+    fn life_ms(&self) -> Option<u64> {
+        Some(2 * u64::MAX.div_ceil(MS))
+    }
+
+    /// The clock may be set back meanwhile, by up to the time that the bucket takes to fill. That of
+    /// a call takes as long as its level at least.
+    fn end_ms(&self, state: &[u64], last_use_ms: u64) -> Option<u64> {
+        let Level { level, last } = Level::of(state);
+        let level_ms = level.div_ceil(MS);
+        let of_call_ms = if self.is_per_call { level_ms } else { 0 };
+        let fill_ms = self.pace.fill_ms().max(of_call_ms);
+        Some(last.max(last_use_ms).saturating_add(level_ms).saturating_add(fill_ms))
+    }
+
+    #[inline]
+    fn is_fresh(&self, state: &[u64]) -> bool {
+        is_zero(state)
+    }
+
+    fn is_kept(&self, _: &[u64]) -> bool {
+        false
+    }
+
+    fn clear(&self, state: &mut [u64]) -> bool {
+        state.fill(0);
+        true
+    }
 }
 
 #[cfg(test)]

@@ -9,45 +9,57 @@
 //! The total of a window is what was used in it, less what was given back in it. Debt that was
 //! carried into it is not part of it: that was used in an earlier one.
 
-use super::Figures;
-use super::calendar::{self, Calendar, Turned};
+use frs_conf as conf;
+
+use super::calendar::{Calendar, Turned};
+use super::count::figures_of_turns;
 use super::interval::Window;
-use super::past::{self, Past, Totals};
-use super::{count, use_more};
+use super::past::{self, Remembered};
+use super::policy::{AnyPolicy, Policy};
+use super::state_word::WordNames;
+use super::{Figures, MAX_USED, Terms, use_more};
 
 /// Prepared settings.
 #[derive(Debug, Clone)]
 pub(super) struct History {
     /// The limit whose windows they are.
-    pub calendar: Calendar,
+    calendar: Calendar,
     /// It is a `count`, which refuses nothing.
-    pub only_counts: bool,
-    /// The windows that are remembered.
-    pub past: Past,
-    /// First word of [`History::past`], from that of `start`.
-    pub past_at: usize,
+    only_counts: bool,
+    /// The windows that are remembered: the state's last words.
+    remembered: Remembered,
 }
 
 impl History {
+    /// A `calendar` that remembers windows.
+    pub fn of(calendar: &Calendar, remembered: &Remembered) -> AnyPolicy {
+        History::remembering(calendar, false, remembered)
+    }
+
+    /// A `count` that remembers windows.
+    pub fn of_count(calendar: &Calendar, remembered: &Remembered) -> AnyPolicy {
+        History::remembering(calendar, true, remembered)
+    }
+
+    fn remembering(calendar: &Calendar, only_counts: bool, remembered: &Remembered) -> AnyPolicy {
+        let (calendar, remembered) = (calendar.clone(), remembered.clone());
+        AnyPolicy::History(Box::new(History { calendar, only_counts, remembered }))
+    }
+
     #[inline]
     fn past<'w>(&self, state: &'w [u64]) -> &'w [u64] {
-        &state[self.past_at..]
+        &state[self.remembered.at.start..]
     }
 
     #[inline]
     fn past_mut<'w>(&self, state: &'w mut [u64]) -> &'w mut [u64] {
-        &mut state[self.past_at..]
-    }
-
-    /// The totals of the windows before a rolled state's, the newest first.
-    pub fn totals<'w>(&self, state: &'w [u64]) -> Totals<'w> {
-        Totals::of(self.past(state))
+        &mut state[self.remembered.at.start..]
     }
 
     /// Stores a window of which `carried` is debt of earlier ones. What is fresh is stored so.
     #[inline]
     fn store(&self, state: &mut [u64], window: Window, carried: u64) {
-        (state[0], state[1]) = (window.start, window.used);
+        window.store(state);
         past::set_carried(self.past_mut(state), carried.min(window.used));
         if window.used == 0 {
             self.forget_if_unused(state);
@@ -58,7 +70,7 @@ impl History {
         if past::is_unused(self.past(state)) {
             state[0] = 0;
             if !past::is_empty(self.past(state)) {
-                self.past.clear(self.past_mut(state));
+                self.remembered.past.clear(self.past_mut(state));
             }
         }
     }
@@ -70,102 +82,149 @@ impl History {
         match self.calendar.turned(window.start, now) {
             Turned::Not => self.store(state, window, carried),
             Turned::Lost => {
-                (state[0], state[1]) = (0, 0);
-                self.past.clear(self.past_mut(state));
+                Window::default().store(state);
+                self.remembered.past.clear(self.past_mut(state));
             }
             Turned::To { start, passed } => {
                 // Of a window that another time zone has cut off, the rest is no window of its own.
                 let uses = window.used.saturating_sub(carried);
-                self.past.end_windows(self.past_mut(state), uses, passed.max(1));
+                self.remembered.past.end_windows(self.past_mut(state), uses, passed.max(1));
                 let used = self.calendar.owed_after(window.used, passed);
                 self.store(state, Window { start, used }, used);
             }
         }
     }
+}
+
+impl Policy for History {
+    fn resized(&self, settings: &conf::Policy) -> AnyPolicy {
+        let plain = AnyPolicy::new(settings);
+        plain.with_history(&self.remembered).unwrap_or(plain)
+    }
+
+    fn with_history(&self, remembered: &Remembered) -> Option<AnyPolicy> {
+        Some(History::remembering(&self.calendar, self.only_counts, remembered))
+    }
 
     #[inline]
-    const fn window(state: &[u64]) -> Window {
-        Window { start: state[0], used: state[1] }
+    fn remembered(&self) -> Option<&Remembered> {
+        Some(&self.remembered)
     }
-}
 
-/// The state at `now`, with all completed windows settled and remembered.
-#[inline]
-pub(super) fn roll(limit: &History, state: &mut [u64], now: u64) {
-    limit.past.lay_out(limit.past_mut(state));
-    let mut window = History::window(state);
-    window.used = window.used.min(super::MAX_USED);
-    let is_current = window.start == limit.calendar.start();
-    if is_current || window.used == 0 && past::is_empty(limit.past(state)) {
-        let carried = past::carried(limit.past(state));
-        limit.store(state, window, carried);
-    } else {
-        limit.turn(state, window, now);
+    fn calendar(&self) -> Option<&Calendar> {
+        Some(&self.calendar)
     }
-}
 
-/// Whether a rolled state admits `count`, 0 or more.
-#[inline]
-pub(super) fn admits(limit: &History, state: &[u64], count: u32) -> bool {
-    limit.only_counts || calendar::admits(&limit.calendar, History::window(state), count)
-}
-
-/// A rolled state after `count` more.
-#[inline]
-pub(super) fn charge(limit: &History, state: &mut [u64], count: i32) {
-    let (window, past) = (History::window(state), limit.past(state));
-    let is_fresh = window.used == 0 && past::is_empty(past);
-    let start = if is_fresh { limit.calendar.start() } else { window.start };
-    let carried = past::carried(past);
-    limit.store(state, Window { start, used: use_more(window.used, count) }, carried);
-}
-
-/// The figures of a rolled state.
-#[inline]
-pub(super) fn figures(limit: &History, state: &[u64], now: u64) -> Figures {
-    let window = History::window(state);
-    match limit.only_counts {
-        true => count::figures_of_turns(&limit.calendar, window, now),
-        false => calendar::figures(&limit.calendar, window, now),
+    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
+        Some(&mut self.calendar)
     }
-}
 
-/// Uses left in a rolled state.
-#[inline]
-pub(super) fn remaining(limit: &History, state: &[u64]) -> u64 {
-    if limit.only_counts {
-        return 0;
+    /// That of the limit without a history.
+    fn shape(&self) -> [u64; 2] {
+        [if self.only_counts { 7 } else { 3 }, self.calendar.unit() as u64]
     }
-    calendar::remaining(&limit.calendar, History::window(state))
-}
 
-/// Milliseconds until a rolled state that refuses `count` would admit it. None: never.
-pub(super) fn retry_ms(limit: &History, state: &[u64], now: u64, count: u32) -> Option<u64> {
-    calendar::retry_ms(&limit.calendar, History::window(state), now, count)
-}
+    fn words(&self) -> WordNames {
+        Window::WORDS
+    }
 
-/// The length of a rolled state's window. None: a count tells none.
-#[inline]
-pub(super) fn window_ms(limit: &History, state: &[u64]) -> Option<u64> {
-    (!limit.only_counts).then(|| calendar::window_ms(&limit.calendar, History::window(state)))
-}
+    fn is_logged(&self) -> bool {
+        false
+    }
 
-/// An upper bound of the milliseconds from a state's last use until it is fresh: all windows that
-/// are remembered have gone by. None: there is no bound.
-pub(super) fn life_ms(limit: &History) -> Option<u64> {
-    let windows = u64::from(limit.past.windows);
-    let past_ms = windows.checked_mul(limit.calendar.unit().longest_ms())?;
-    calendar::life_ms(&limit.calendar)?.checked_add(past_ms)
-}
+    fn notes_members(&self) -> bool {
+        false
+    }
 
-/// Whether a rolled state is fresh.
-#[inline]
-pub(super) fn is_fresh(limit: &History, state: &[u64]) -> bool {
-    state[1] == 0 && past::is_empty(limit.past(state))
-}
+    fn only_counts(&self) -> bool {
+        self.only_counts
+    }
 
-/// Forgets the uses of the current window of a rolled state, debt included.
-pub(super) fn clear_window(limit: &History, state: &mut [u64]) {
-    let window = Window { used: 0, ..History::window(state) };
-    limit.store(state, window, 0);
+    fn lends(&self) -> bool {
+        self.calendar.lends()
+    }
+
+    fn error_thousandths(&self) -> Option<u16> {
+        None
+    }
+
+    #[inline]
+    fn roll(&self, state: &mut [u64], now: u64, _: &Terms) {
+        self.remembered.past.lay_out(self.past_mut(state));
+        let mut window = Window::of(state);
+        window.used = window.used.min(MAX_USED);
+        let is_current = window.start == self.calendar.start();
+        if is_current || window.used == 0 && past::is_empty(self.past(state)) {
+            let carried = past::carried(self.past(state));
+            self.store(state, window, carried);
+        } else {
+            self.turn(state, window, now);
+        }
+    }
+
+    #[inline]
+    fn admits(&self, state: &[u64], now: u64, count: u32, terms: &Terms) -> bool {
+        self.only_counts || self.calendar.admits(state, now, count, terms)
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut [u64], _: u64, count: i32, _: &Terms) {
+        let (window, past) = (Window::of(state), self.past(state));
+        let is_fresh = window.used == 0 && past::is_empty(past);
+        let start = if is_fresh { self.calendar.start() } else { window.start };
+        let carried = past::carried(past);
+        self.store(state, Window { start, used: use_more(window.used, count) }, carried);
+    }
+
+    #[inline]
+    fn figures(&self, state: &[u64], now: u64, terms: &Terms) -> Figures {
+        match self.only_counts {
+            true => figures_of_turns(&self.calendar, Window::of(state), now),
+            false => self.calendar.figures(state, now, terms),
+        }
+    }
+
+    #[inline]
+    fn remaining(&self, state: &[u64], now: u64, terms: &Terms) -> u64 {
+        if self.only_counts {
+            return 0;
+        }
+        self.calendar.remaining(state, now, terms)
+    }
+
+    fn retry_ms(&self, state: &[u64], now: u64, count: u32, terms: &Terms) -> Option<u64> {
+        self.calendar.retry_ms(state, now, count, terms)
+    }
+
+    /// A count tells none.
+    #[inline]
+    fn window_ms(&self, state: &[u64], terms: &Terms) -> Option<u64> {
+        if self.only_counts { None } else { self.calendar.window_ms(state, terms) }
+    }
+
+    fn quota(&self, terms: &Terms) -> Option<(u64, Option<u64>)> {
+        if self.only_counts { None } else { self.calendar.quota(terms) }
+    }
+
+    /// All windows that are remembered have gone by.
+    fn life_ms(&self) -> Option<u64> {
+        let windows = u64::from(self.remembered.past.windows);
+        let past_ms = windows.checked_mul(self.calendar.unit().longest_ms())?;
+        self.calendar.life_ms()?.checked_add(past_ms)
+    }
+
+    #[inline]
+    fn is_fresh(&self, state: &[u64]) -> bool {
+        state[1] == 0 && past::is_empty(self.past(state))
+    }
+
+    fn is_kept(&self, _: &[u64]) -> bool {
+        false
+    }
+
+    /// Forgets debt, too.
+    fn clear(&self, state: &mut [u64]) -> bool {
+        self.store(state, Window { used: 0, ..Window::of(state) }, 0);
+        true
+    }
 }

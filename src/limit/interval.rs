@@ -3,9 +3,14 @@
 //! Invariant: the state is (start, used). It is fresh exactly if `used` is 0, and then `start` is 0
 //! too. A refused use does not move `start`: repeated requests do not lengthen the window.
 
+use frs_conf as conf;
 use frs_conf::Interval;
 
-use super::{Figures, MAX_USED, use_more};
+use super::calendar::Calendar;
+use super::past::Remembered;
+use super::policy::{AnyPolicy, Policy, is_zero};
+use super::state_word::{WordNames, WordUnit};
+use super::{Figures, MAX_USED, Terms, use_more};
 
 /// The state of one window, as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -18,92 +23,206 @@ pub(super) struct Window {
 
 impl Window {
     const FRESH: Window = Window { start: 0, used: 0 };
+    /// Its words.
+    pub const WORDS: WordNames =
+        WordNames::only(&[("start", WordUnit::Time), ("used", WordUnit::Uses)]);
 
-    const fn or_fresh(self) -> Window {
+    #[inline]
+    pub const fn of(state: &[u64]) -> Window {
+        Window { start: state[0], used: state[1] }
+    }
+
+    #[inline]
+    pub const fn store(self, state: &mut [u64]) {
+        state[0] = self.start;
+        state[1] = self.used;
+    }
+
+    #[inline]
+    pub const fn or_fresh(self) -> Window {
         if self.used == 0 { Window::FRESH } else { self }
     }
+}
 
-    /// Milliseconds since the start. If the clock was set back before the start, 0.
-    const fn elapsed(self, now: u64) -> u64 {
-        now.saturating_sub(self.start)
+/// The arithmetic, on a window by value: the most common policy is computed in registers.
+impl Window {
+    /// At `now`, with all completed windows settled. If the clock was set back by an interval or
+    /// more, the window is fresh.
+    #[inline]
+    pub fn rolled(self, limit: &Interval, now: u64) -> Window {
+        let Window { start, used } = self;
+        let used = used.min(MAX_USED);
+        if now.abs_diff(start) < limit.interval_ms {
+            return Window { start, used }.or_fresh();
+        }
+        if now < start || limit.debt == 0 {
+            return Window::FRESH;
+        }
+        let turns = (now - start) / limit.interval_ms;
+        let used = used.saturating_sub(turns.saturating_mul(limit.max));
+        Window { start: start + turns * limit.interval_ms, used }.or_fresh()
+    }
+
+    #[inline]
+    pub fn admits(self, limit: &Interval, count: u32) -> bool {
+        self.used + u64::from(count) <= ceiling(limit)
+    }
+
+    /// The first use opens the window.
+    #[inline]
+    pub fn charged(self, now: u64, count: i32) -> Window {
+        let start = if self.used == 0 { now } else { self.start };
+        Window { start, used: use_more(self.used, count) }.or_fresh()
+    }
+
+    #[inline]
+    pub fn figures(self, limit: &Interval, now: u64) -> Figures {
+        Figures {
+            used: self.used,
+            max: limit.max,
+            remaining: self.remaining(limit),
+            reset_ms: Some(self.reset_ms(limit, now)),
+        }
+    }
+
+    /// Debt included.
+    #[inline]
+    fn remaining(self, limit: &Interval) -> u64 {
+        ceiling(limit).saturating_sub(self.used)
+    }
+
+    /// 0 while nothing is used. A clock that was set back before the start stands still there.
+    #[inline]
+    const fn reset_ms(self, limit: &Interval, now: u64) -> u64 {
+        let elapsed_ms = now.saturating_sub(self.start);
+        if self.used == 0 { 0 } else { limit.interval_ms.saturating_sub(elapsed_ms) }
+    }
+
+    /// The turn after which `count` fits. Each turn settles `max` uses of a limit with debt, and
+    /// all uses of one without.
+    pub fn retry_ms(self, limit: &Interval, now: u64, count: u32) -> Option<u64> {
+        if u64::from(count) > ceiling(limit) {
+            return None;
+        }
+        let excess = (self.used + u64::from(count)).saturating_sub(ceiling(limit));
+        let turns = if limit.debt == 0 { 1 } else { excess.div_ceil(limit.max.max(1)) };
+        let later = turns.saturating_sub(1).saturating_mul(limit.interval_ms);
+        Some(self.reset_ms(limit, now).saturating_add(later))
     }
 }
 
-/// The state at `now`, with all completed windows settled. If the clock was set back by an interval
-/// or more, the state becomes fresh.
-#[inline]
-pub(super) fn roll(limit: &Interval, window: Window, now: u64) -> Window {
-    let used = window.used.min(MAX_USED);
-    let start = window.start;
-    if now.abs_diff(start) < limit.interval_ms {
-        return Window { start, used }.or_fresh();
-    }
-    if now < start || limit.debt == 0 {
-        return Window::FRESH;
-    }
-    let turns = (now - start) / limit.interval_ms;
-    let used = used.saturating_sub(turns.saturating_mul(limit.max));
-    Window { start: start + turns * limit.interval_ms, used }.or_fresh()
-}
-
-/// Whether a rolled state admits `count`, 0 or more.
-#[inline]
-pub(super) fn admits(limit: &Interval, window: Window, count: u32) -> bool {
-    window.used + u64::from(count) <= ceiling(limit)
-}
-
-/// A rolled state after `count` more. The first use opens the window.
-#[inline]
-pub(super) fn charge(window: Window, now: u64, count: i32) -> Window {
-    let start = if window.used == 0 { now } else { window.start };
-    Window { start, used: use_more(window.used, count) }.or_fresh()
-}
-
-/// The figures of a rolled state.
-#[inline]
-pub(super) fn figures(limit: &Interval, window: Window, now: u64) -> Figures {
-    Figures {
-        used: window.used,
-        max: limit.max,
-        remaining: remaining(limit, window),
-        reset_ms: Some(reset_ms(limit, window, now)),
-    }
-}
-
-/// Uses left in a rolled state, debt included.
-#[inline]
-pub(super) fn remaining(limit: &Interval, window: Window) -> u64 {
-    ceiling(limit).saturating_sub(window.used)
-}
-
-/// Milliseconds until a rolled state that refuses `count` would admit it, at the turn after which
-/// it fits. Each turn settles `max` uses of a limit with debt, and all uses of one without.
-pub(super) fn retry_ms(limit: &Interval, window: Window, now: u64, count: u32) -> Option<u64> {
-    if u64::from(count) > ceiling(limit) {
-        return None;
-    }
-    let excess = (window.used + u64::from(count)).saturating_sub(ceiling(limit));
-    let turns = if limit.debt == 0 { 1 } else { excess.div_ceil(limit.max.max(1)) };
-    let later = turns.saturating_sub(1).saturating_mul(limit.interval_ms);
-    Some(reset_ms(limit, window, now).saturating_add(later))
-}
-
-/// An upper bound of the milliseconds from a state's last use until it is fresh. None: there is no
-/// bound.
-///
-/// A clock that was set back by up to an interval may have stamped the last use before the start.
-/// Hence the bound is one interval longer than the window takes.
-pub(super) fn life_ms(limit: &Interval) -> Option<u64> {
-    let turns = if limit.debt == 0 { 1 } else { MAX_USED.div_ceil(limit.max.max(1)) };
-    (turns + 1).checked_mul(limit.interval_ms)
-}
-
+/// The most uses of a window: the maximum and what is lent.
 #[inline]
 const fn ceiling(limit: &Interval) -> u64 {
     limit.max.saturating_add(limit.debt)
 }
 
-#[inline]
-const fn reset_ms(limit: &Interval, window: Window, now: u64) -> u64 {
-    if window.used == 0 { 0 } else { limit.interval_ms.saturating_sub(window.elapsed(now)) }
+impl Policy for Interval {
+    fn resized(&self, settings: &conf::Policy) -> AnyPolicy {
+        AnyPolicy::new(settings)
+    }
+
+    fn with_history(&self, _: &Remembered) -> Option<AnyPolicy> {
+        None
+    }
+
+    #[inline]
+    fn remembered(&self) -> Option<&Remembered> {
+        None
+    }
+
+    fn calendar(&self) -> Option<&Calendar> {
+        None
+    }
+
+    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
+        None
+    }
+
+    fn shape(&self) -> [u64; 2] {
+        [1, self.interval_ms]
+    }
+
+    fn words(&self) -> WordNames {
+        Window::WORDS
+    }
+
+    fn is_logged(&self) -> bool {
+        false
+    }
+
+    fn notes_members(&self) -> bool {
+        false
+    }
+
+    fn only_counts(&self) -> bool {
+        false
+    }
+
+    fn lends(&self) -> bool {
+        self.debt > 0
+    }
+
+    fn error_thousandths(&self) -> Option<u16> {
+        None
+    }
+
+    #[inline]
+    fn roll(&self, state: &mut [u64], now: u64, _: &Terms) {
+        Window::of(state).rolled(self, now).store(state);
+    }
+
+    #[inline]
+    fn admits(&self, state: &[u64], _: u64, count: u32, _: &Terms) -> bool {
+        Window::of(state).admits(self, count)
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut [u64], now: u64, count: i32, _: &Terms) {
+        Window::of(state).charged(now, count).store(state);
+    }
+
+    #[inline]
+    fn figures(&self, state: &[u64], now: u64, _: &Terms) -> Figures {
+        Window::of(state).figures(self, now)
+    }
+
+    #[inline]
+    fn remaining(&self, state: &[u64], _: u64, _: &Terms) -> u64 {
+        Window::of(state).remaining(self)
+    }
+
+    fn retry_ms(&self, state: &[u64], now: u64, count: u32, _: &Terms) -> Option<u64> {
+        Window::of(state).retry_ms(self, now, count)
+    }
+
+    #[inline]
+    fn window_ms(&self, _: &[u64], _: &Terms) -> Option<u64> {
+        Some(self.interval_ms)
+    }
+
+    fn quota(&self, _: &Terms) -> Option<(u64, Option<u64>)> {
+        Some((ceiling(self), Some(self.interval_ms)))
+    }
+
+    /// A clock that was set back by up to an interval may have stamped the last use before the
+    /// start. Hence the bound is one interval longer than the window takes.
+    fn life_ms(&self) -> Option<u64> {
+        let turns = if self.debt == 0 { 1 } else { MAX_USED.div_ceil(self.max.max(1)) };
+        (turns + 1).checked_mul(self.interval_ms)
+    }
+
+    #[inline]
+    fn is_fresh(&self, state: &[u64]) -> bool {
+        is_zero(state)
+    }
+
+    fn is_kept(&self, _: &[u64]) -> bool {
+        false
+    }
+
+    fn clear(&self, state: &mut [u64]) -> bool {
+        state.fill(0);
+        true
+    }
 }

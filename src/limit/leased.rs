@@ -13,8 +13,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use frs_conf::{self as conf, LEASED_WORDS, MAX_SHARED, Share, Sharing, Turns};
 
+use super::calendar::Calendar;
 use super::calendar_windows::window_at;
+use super::past::Remembered;
+use super::policy::{AnyPolicy, Policy};
 use super::ring::{self, Ring};
+use super::state_word::{WordNames, WordUnit};
 use super::{Demand, Figures, Heard, Terms};
 use crate::lease::{
     Asking, HOLDING_WORDS, Holding, HoldingWords, Incarnation, Kind, Lease, Settings, TOLD_MAX,
@@ -144,7 +148,7 @@ pub(super) struct Leased {
     settings: Settings,
     role: Role,
     /// The maximum that answers show, if it refuses nothing; 0: none.
-    pub(super) shown_max: u64,
+    shown_max: u64,
     /// A new item spends what is leased.
     spends_new: bool,
     sharing: Sharing,
@@ -224,21 +228,9 @@ impl Leased {
         limit
     }
 
-    /// The same limit with another maximum.
-    pub fn with_policy(&self, policy: &conf::Policy) -> Leased {
-        let advises = self.role == Role::Advises;
-        let with = Leased::new(policy, advises, self.sharing, self.ring, &self.clock);
-        Leased { tells_back: self.tells_back, ..with }
-    }
-
     /// Whether its uses are only told to the ledger: it needs no lease.
     pub fn refuses_nothing(&self) -> bool {
         self.role != Role::Refuses
-    }
-
-    /// Whether it has no maximum.
-    pub fn only_counts(&self) -> bool {
-        self.role == Role::Counts
     }
 
     /// Its settings, with the calendar windows of a time of the ledger's.
@@ -279,27 +271,11 @@ impl Leased {
         *words_of_mut(state) = Holding { used, ..*holding }.encode();
     }
 
-    /// Voids what another incarnation has left.
-    #[inline]
-    pub fn roll(&self, state: &mut [u64]) {
-        let (own, stored) = (self.clock.own(), Holding::incarnation_in(words_of(state)));
-        if stored != own && stored != 0 && own != 0 {
-            self.void(state, own);
-        }
-    }
-
     #[cold]
     fn void(&self, state: &mut [u64], own: Incarnation) {
         let holding = self.holding(state).of_host(own);
         self.log_mut(state).fill(0);
         self.store(state, &holding);
-    }
-
-    /// Whether `count` is admitted.
-    #[inline]
-    pub fn admits(&self, state: &[u64], count: u32, spending: Spending) -> bool {
-        self.hit(words_of(state), count.into(), spending).is_some()
-            || self.admits_otherwise(state, count, spending)
     }
 
     #[cold]
@@ -374,8 +350,9 @@ impl Leased {
         wall_ms: u64,
         demand: Demand<'_>,
     ) -> Option<Passed> {
-        self.roll(state);
-        let Demand { count, charges, terms: &Terms { spending, .. } } = demand;
+        let Demand { count, charges, terms } = demand;
+        self.roll(state, wall_ms, terms);
+        let spending = terms.spending;
         let mut holding = self.holding(state);
         if charges && count < 0 && !self.holding_takes_back(&holding, count) {
             return None;
@@ -422,17 +399,6 @@ impl Leased {
         let need = count.saturating_sub(holding.unspent(now_ms));
         let is_refused = matches!(holding.asking(need, now_ms), Asking::Refuse { .. });
         count <= self.settings.max && !is_refused
-    }
-
-    /// Charges `count`, admitted or not; a negative count gives back. The log of a sliding limit is
-    /// charged by its own function.
-    #[inline]
-    pub fn charge(&self, state: &mut [u64], wall_ms: u64, count: i32, spending: Spending) {
-        let words = words_of_mut(state);
-        match self.hit(words, count.max(0) as u64, spending) {
-            Some(holding) if count > 0 => holding.encode_hit(words),
-            _ => self.charge_otherwise(state, wall_ms, count, spending),
-        }
     }
 
     #[cold]
@@ -519,27 +485,6 @@ impl Leased {
         left.clamp(0, max) as u64
     }
 
-    /// The figures of all machines, as last heard.
-    #[inline]
-    pub fn figures(&self, state: &[u64]) -> Figures {
-        match self.ring {
-            _ if self.refuses_nothing() => self.told_figures(&self.holding(state)),
-            // Inlined, so that only what figures need is decoded.
-            None => self.figures_of(&Holding::decode(words_of(state))),
-            Some(_) => self.figures_of(&self.holding(state)),
-        }
-    }
-
-    /// Only `remaining` of the figures.
-    #[inline]
-    pub fn remaining(&self, state: &[u64]) -> u64 {
-        match self.ring {
-            _ if self.refuses_nothing() => self.told_figures(&self.holding(state)).remaining,
-            None => self.remaining_of(&Holding::decode(words_of(state))),
-            Some(_) => self.remaining_of(&self.holding(state)),
-        }
-    }
-
     #[inline(always)]
     fn figures_of(&self, holding: &Holding) -> Figures {
         let (max, remaining) = (self.settings.max, self.remaining_of(holding));
@@ -568,25 +513,6 @@ impl Leased {
         (heard_ms > 0).then(|| self.clock.boot_ms().saturating_sub(heard_ms))
     }
 
-    /// Milliseconds until a refused `count` may be admitted. None: never.
-    pub fn retry_ms(&self, state: &[u64], count: u32) -> Option<u64> {
-        let (holding, now_ms) = (self.holding(state), self.clock.boot_ms());
-        if u64::from(count) > self.settings.max || matches!(self.settings.kind, Kind::Total) {
-            return None;
-        }
-        Some(match self.settings.kind {
-            Kind::Token { .. } => self.tokens_ms(count.into()),
-            _ if holding.is_live(now_ms) => holding.lease.end_ms - now_ms,
-            _ => self.sharing.wait_ms.max(holding.lease.again_ms.saturating_sub(now_ms)),
-        })
-    }
-
-    /// Length of the limit's window, if it has one.
-    #[inline]
-    pub fn window_ms(&self) -> Option<u64> {
-        self.window_ms
-    }
-
     fn length_ms(&self) -> Option<u64> {
         match (self.settings.kind, &self.turns) {
             (
@@ -599,22 +525,6 @@ impl Leased {
             (_, Some(turns)) => Some(turns.unit.longest_ms()),
             _ => None,
         }
-    }
-
-    /// An upper bound of the milliseconds from the last use until nothing of it counts. None:
-    /// forever.
-    pub fn life_ms(&self) -> Option<u64> {
-        // A lease may be asked for, claimed and reported some time after the last use.
-        const SLACK_MS: u64 = 120_000;
-        Some(self.length_ms()?.saturating_mul(3).saturating_add(SLACK_MS))
-    }
-
-    /// What the meaning of the words depends on: another number than that of the policy alone, so
-    /// that a limit starts fresh when machines begin or cease to share it.
-    pub fn shape(&self) -> [u64; 2] {
-        const LEASED: u64 = 64;
-        let [kind, span] = self.ledger_shape();
-        [LEASED + kind, span]
     }
 
     /// What the name of its ledger depends on. One that refuses nothing is told another maximum, so
@@ -638,20 +548,6 @@ impl Leased {
         }
     }
 
-    /// Whether the state knows nothing.
-    pub fn is_fresh(&self, state: &[u64]) -> bool {
-        let Holding { lease, used } = Holding::decode(words_of(state));
-        let known = Lease { incarnation: lease.incarnation, ..Lease::default() };
-        used == 0 && lease == known && (self.ring.is_none() || ring::is_fresh(self.log(state)))
-    }
-
-    /// Whether the node must stay: a lease may count after a failover, a message is in flight, or
-    /// the ledger has not heard of some uses. Uses of what refuses nothing rather get lost than
-    /// that they leave no room.
-    pub fn is_kept(&self, state: &[u64]) -> bool {
-        !self.refuses_nothing() && !self.holding(state).is_evictable(self.clock.boot_ms())
-    }
-
     /// Whether the ledger has yet to hear of uses of a limit that refuses nothing.
     pub fn is_untold(&self, state: &[u64]) -> bool {
         let holding = self.holding(state);
@@ -670,6 +566,155 @@ impl Leased {
             || !self.is_kept(state)
                 && !self.is_untold(state)
                 && (holding.used == 0 || now_ms >= gone_ms)
+    }
+}
+
+impl Policy for Leased {
+    fn resized(&self, settings: &conf::Policy) -> AnyPolicy {
+        let advises = self.role == Role::Advises;
+        let with = Leased::new(settings, advises, self.sharing, self.ring, &self.clock);
+        AnyPolicy::Leased(Box::new(Leased { tells_back: self.tells_back, ..with }))
+    }
+
+    /// Machines share no limit that keeps a history.
+    fn with_history(&self, _: &Remembered) -> Option<AnyPolicy> {
+        None
+    }
+
+    #[inline]
+    fn remembered(&self) -> Option<&Remembered> {
+        None
+    }
+
+    /// Its windows turn by the time of the ledger.
+    fn calendar(&self) -> Option<&Calendar> {
+        None
+    }
+
+    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
+        None
+    }
+
+    /// Another number than that of the policy alone, so that a limit starts fresh when machines
+    /// begin or cease to share it.
+    fn shape(&self) -> [u64; 2] {
+        const LEASED: u64 = 64;
+        let [kind, span] = self.ledger_shape();
+        [LEASED + kind, span]
+    }
+
+    fn words(&self) -> WordNames {
+        WordNames::only(&[("lease", WordUnit::Fields); LEASED_WORDS])
+    }
+
+    fn is_logged(&self) -> bool {
+        self.ring.is_some()
+    }
+
+    /// Machines share no limit of members.
+    fn notes_members(&self) -> bool {
+        false
+    }
+
+    fn only_counts(&self) -> bool {
+        self.role == Role::Counts
+    }
+
+    fn lends(&self) -> bool {
+        false
+    }
+
+    fn error_thousandths(&self) -> Option<u16> {
+        None
+    }
+
+    /// Voids what another incarnation has left.
+    #[inline]
+    fn roll(&self, state: &mut [u64], _: u64, _: &Terms) {
+        let (own, stored) = (self.clock.own(), Holding::incarnation_in(words_of(state)));
+        if stored != own && stored != 0 && own != 0 {
+            self.void(state, own);
+        }
+    }
+
+    #[inline]
+    fn admits(&self, state: &[u64], _: u64, count: u32, terms: &Terms) -> bool {
+        self.hit(words_of(state), count.into(), terms.spending).is_some()
+            || self.admits_otherwise(state, count, terms.spending)
+    }
+
+    /// The owner of a log charges it.
+    #[inline]
+    fn charge(&self, state: &mut [u64], wall_ms: u64, count: i32, terms: &Terms) {
+        let words = words_of_mut(state);
+        match self.hit(words, count.max(0) as u64, terms.spending) {
+            Some(holding) if count > 0 => holding.encode_hit(words),
+            _ => self.charge_otherwise(state, wall_ms, count, terms.spending),
+        }
+    }
+
+    /// Those of all machines, as last heard.
+    #[inline]
+    fn figures(&self, state: &[u64], _: u64, _: &Terms) -> Figures {
+        match self.ring {
+            _ if self.refuses_nothing() => self.told_figures(&self.holding(state)),
+            // Inlined, so that only what figures need is decoded.
+            None => self.figures_of(&Holding::decode(words_of(state))),
+            Some(_) => self.figures_of(&self.holding(state)),
+        }
+    }
+
+    #[inline]
+    fn remaining(&self, state: &[u64], _: u64, _: &Terms) -> u64 {
+        match self.ring {
+            _ if self.refuses_nothing() => self.told_figures(&self.holding(state)).remaining,
+            None => self.remaining_of(&Holding::decode(words_of(state))),
+            Some(_) => self.remaining_of(&self.holding(state)),
+        }
+    }
+
+    fn retry_ms(&self, state: &[u64], _: u64, count: u32, _: &Terms) -> Option<u64> {
+        let (holding, now_ms) = (self.holding(state), self.clock.boot_ms());
+        if u64::from(count) > self.settings.max || matches!(self.settings.kind, Kind::Total) {
+            return None;
+        }
+        Some(match self.settings.kind {
+            Kind::Token { .. } => self.tokens_ms(count.into()),
+            _ if holding.is_live(now_ms) => holding.lease.end_ms - now_ms,
+            _ => self.sharing.wait_ms.max(holding.lease.again_ms.saturating_sub(now_ms)),
+        })
+    }
+
+    #[inline]
+    fn window_ms(&self, _: &[u64], _: &Terms) -> Option<u64> {
+        self.window_ms
+    }
+
+    fn quota(&self, _: &Terms) -> Option<(u64, Option<u64>)> {
+        (!self.only_counts()).then_some((self.shown_max, self.window_ms))
+    }
+
+    /// A lease may be asked for, claimed and reported some time after the last use.
+    fn life_ms(&self) -> Option<u64> {
+        const SLACK_MS: u64 = 120_000;
+        Some(self.length_ms()?.saturating_mul(3).saturating_add(SLACK_MS))
+    }
+
+    fn is_fresh(&self, state: &[u64]) -> bool {
+        let Holding { lease, used } = Holding::decode(words_of(state));
+        let known = Lease { incarnation: lease.incarnation, ..Lease::default() };
+        used == 0 && lease == known && (self.ring.is_none() || ring::is_fresh(self.log(state)))
+    }
+
+    /// A lease may count after a failover, a message is in flight, or the ledger has not heard of
+    /// some uses. A limit that refuses nothing loses uses rather than leave no room.
+    fn is_kept(&self, state: &[u64]) -> bool {
+        !self.refuses_nothing() && !self.holding(state).is_evictable(self.clock.boot_ms())
+    }
+
+    /// The ledger has a part in a lease.
+    fn clear(&self, _: &mut [u64]) -> bool {
+        false
     }
 }
 

@@ -13,6 +13,8 @@
 //!
 //! The end of a window changes word 0 and one slot. A transaction logs each changed word.
 
+use std::ops::Range;
+
 use frs_conf::{HISTORY_HEADER_BYTES, HISTORY_WINDOW_BYTES, MAX_HISTORY};
 
 use super::ring::{get, set};
@@ -101,6 +103,23 @@ impl Past {
         if let [first, carried, ..] = words {
             (*first, *carried) = (layout.word(), old.get(1).copied().unwrap_or(0));
         }
+    }
+}
+
+/// The history of a limit, and its place in the limit's state.
+#[derive(Debug, Clone)]
+pub(super) struct Remembered {
+    pub past: Past,
+    /// Words of the limit itself.
+    pub own: Range<usize>,
+    /// Words of the history.
+    pub at: Range<usize>,
+}
+
+impl Remembered {
+    /// The totals of the windows before, the newest first.
+    pub fn totals<'w>(&self, state: &'w [u64]) -> Totals<'w> {
+        Totals::of(&state[self.at.clone()])
     }
 }
 

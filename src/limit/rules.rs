@@ -26,7 +26,7 @@ use frs_conf::{self as conf, Biz, Lifts, Mode, Scope};
 use super::ban::Ban;
 use super::calendar_windows::Span;
 use super::leased::{LeaseClock, Spending};
-use super::policy::{self, Policy};
+use super::policy::AnyPolicy;
 use super::ring;
 use super::weight::Weights;
 use super::{Details, Figures, Heard, HistorySpan, LimitFigures, Quota, Terms, Verdict, Worth};
@@ -129,7 +129,7 @@ impl Judgement {
 /// One limit, and the position of its state.
 #[derive(Debug, Clone)]
 struct Rule {
-    policy: Policy,
+    policy: AnyPolicy,
     scope: Scope,
     name: &'static str,
     /// First word of the state in its node, and the word after the last one.
@@ -149,18 +149,12 @@ impl Rule {
 
     /// Words of the limit itself, without a history.
     fn own_words(&self) -> usize {
-        policy::own_words(&self.policy).unwrap_or(self.state().len())
+        self.policy.remembered().map_or(self.state().len(), |remembered| remembered.own.len())
     }
 
     /// The order in which limits that do not refuse decide.
     fn class(&self) -> u8 {
-        match self.policy {
-            Policy::Count(_) => 2,
-            Policy::History(ref limit) if limit.only_counts => 2,
-            Policy::Leased(ref limit) if limit.only_counts() => 2,
-            Policy::Distinct(ref limit) if limit.only_counts() => 2,
-            _ => self.advises.into(),
-        }
+        if self.policy.only_counts() { 2 } else { self.advises.into() }
     }
 
     /// Whether the limit admits `count`. One that advises spends no leases: it looks at the uses of
@@ -170,18 +164,18 @@ impl Rule {
         if self.advises {
             return self.would_admit(state, now, count, terms);
         }
-        policy::admits(&self.policy, state, now, count, terms)
+        self.policy.admits(state, now, count, terms)
     }
 
     #[inline(never)]
     fn would_admit(&self, state: &[u64], now: u64, count: u32, terms: &Terms) -> bool {
         let terms = Terms { spending: Spending::Ask, ..*terms };
-        policy::admits(&self.policy, state, now, count, &terms)
+        self.policy.admits(state, now, count, &terms)
     }
 
     /// It counts distinct members. Machines do not share such a limit.
     fn notes_members(&self) -> bool {
-        matches!(self.policy, Policy::Distinct(_))
+        self.policy.notes_members()
     }
 
     #[inline]
@@ -268,7 +262,7 @@ impl Rules {
         let rule = &mut self.rules[position];
         rule.policy = rule.policy.resized(policy);
         let Rule { scope, .. } = self.rules[position];
-        let life_ms = policy::life_ms(&self.rules[position].policy);
+        let life_ms = self.rules[position].policy.life_ms();
         let node = match scope {
             Scope::Key => &mut self.key,
             Scope::Biz => &mut self.biz,
@@ -330,8 +324,8 @@ impl Rules {
         let of_ban_ms = last_use_ms.saturating_add(self.longest_ban_ms + TURN_SKEW_MS);
         let of_keys = self.rules.iter().filter(|rule| rule.scope == Scope::Key);
         let ends = of_keys.map(|rule| {
-            let known = policy::end_ms(&rule.policy, &words[rule.state()], last_use_ms);
-            known.or_else(|| Some(last_use_ms.saturating_add(policy::life_ms(&rule.policy)?)))
+            let known = rule.policy.end_ms(&words[rule.state()], last_use_ms);
+            known.or_else(|| Some(last_use_ms.saturating_add(rule.policy.life_ms()?)))
         });
         let mut end_ms = of_ban_ms;
         for end in ends {
@@ -373,7 +367,7 @@ impl Rules {
     pub fn roll(&self, states: &mut States<'_>, now: u64) {
         let terms = states.terms;
         for rule in &self.rules {
-            policy::roll(&rule.policy, states.of_mut(rule), now, terms);
+            rule.policy.roll(states.of_mut(rule), now, terms);
         }
         let logged = self.log_now(now);
         for scope in [Scope::Key, Scope::Biz] {
@@ -417,7 +411,7 @@ impl Rules {
                 continue;
             }
             first = first.or(Some(index));
-            let own_ms = policy::retry_ms(&rule.policy, state, now, count, states.terms);
+            let own_ms = rule.policy.retry_ms(state, now, count, states.terms);
             retry_ms = retry_ms.zip(own_ms).map(|(all_ms, own_ms)| all_ms.max(own_ms));
             if rule.ban_ms > ban_ms {
                 (ban_ms, ban_limit) = (rule.ban_ms, index + 1);
@@ -453,7 +447,7 @@ impl Rules {
     pub fn charge(&self, states: &mut States<'_>, now: u64, count: i32) {
         for rule in &self.rules {
             let terms = states.terms;
-            policy::charge(&rule.policy, states.of_mut(rule), now, count, terms);
+            rule.policy.charge(states.of_mut(rule), now, count, terms);
         }
         let logged = self.log_now(now);
         for scope in [Scope::Key, Scope::Biz] {
@@ -525,11 +519,11 @@ impl Rules {
             limit: decider as u16 + 1,
             advised: judgement.advised,
             weight: self.weights.as_ref().map(|weights| self.weight(weights, states, now)),
-            figures: policy::figures(policy, state, now, states.terms),
+            figures: policy.figures(state, now, states.terms),
             retry_ms: judgement.retry_ms.filter(|_| enforced),
-            window_ms: policy::window_ms(policy, state, states.terms),
-            level_ns: policy::level_ns(policy, state),
-            shared: policy::leased(policy).map(|limit| Heard::ago(limit.age_ms(state))),
+            window_ms: policy.window_ms(state, states.terms),
+            level_ns: policy.level_ns(state),
+            shared: policy.leased().map(|limit| Heard::ago(limit.age_ms(state))),
         }
     }
 
@@ -542,14 +536,14 @@ impl Rules {
     fn tightest(&self, states: &States<'_>, now: u64) -> usize {
         let order = |&position: &usize| {
             let rule = &self.rules[position];
-            (rule.class(), policy::remaining(&rule.policy, states.of(rule), now, states.terms))
+            (rule.class(), rule.policy.remaining(states.of(rule), now, states.terms))
         };
         (0..self.rules.len()).min_by_key(order).unwrap_or(0)
     }
 
     #[inline]
     fn figures_of(&self, rule: &Rule, states: &States<'_>, now: u64) -> Figures {
-        policy::figures(&rule.policy, states.of(rule), now, states.terms)
+        rule.policy.figures(states.of(rule), now, states.terms)
     }
 
     /// Whether the quotas are more than the figures of the deciding limit tell: there are several
@@ -557,7 +551,7 @@ impl Rules {
     #[inline]
     pub fn have_more_quotas(&self) -> bool {
         match &*self.rules {
-            [rule] => policy::lends(&rule.policy),
+            [rule] => rule.policy.lends(),
             _ => true,
         }
     }
@@ -565,7 +559,7 @@ impl Rules {
     /// What each limit grants, for those that have a maximum.
     pub fn quotas(&self, terms: &Terms) -> impl Iterator<Item = Quota> {
         self.rules.iter().zip(1..).filter_map(|(rule, limit)| {
-            let (uses, window_ms) = policy::quota(&rule.policy, terms)?;
+            let (uses, window_ms) = rule.policy.quota(terms)?;
             Some(Quota { limit, uses, window_ms })
         })
     }
@@ -581,15 +575,15 @@ impl Rules {
             let figures = LimitFigures {
                 index,
                 policy: rule.name,
-                figures: policy::figures(&rule.policy, state, now, states.terms),
-                retry_ms: refused.filter(|_| self.mode == Mode::Enforce).and_then(|count| {
-                    policy::retry_ms(&rule.policy, state, now, count, states.terms)
-                }),
+                figures: rule.policy.figures(state, now, states.terms),
+                retry_ms: refused
+                    .filter(|_| self.mode == Mode::Enforce)
+                    .and_then(|count| rule.policy.retry_ms(state, now, count, states.terms)),
                 limited: refused.is_some(),
-                error_thousandths: policy::error_thousandths(&rule.policy),
+                error_thousandths: rule.policy.error_thousandths(),
                 history: HistorySpan::default(),
             };
-            details.push(figures, policy::totals(&rule.policy, state));
+            details.push(figures, rule.policy.totals(state));
         }
     }
 
@@ -597,7 +591,7 @@ impl Rules {
     pub fn refigure(&self, states: &States<'_>, now: u64, details: &mut [LimitFigures]) {
         for (rule, detail) in self.rules.iter().zip(details) {
             detail.figures = self.figures_of(rule, states, now);
-            if detail.history.is_known() && policy::is_fresh(&rule.policy, states.of(rule)) {
+            if detail.history.is_known() && rule.policy.is_fresh(states.of(rule)) {
                 // What was given back was all that was known.
                 detail.history = detail.history.forgotten();
             }
@@ -610,11 +604,7 @@ impl Rules {
     pub fn is_fresh(&self, states: &States<'_>, scope: Scope) -> bool {
         let own = |rule: &&Rule| rule.scope == scope;
         (scope == Scope::Biz || self.ban_until(states) == 0)
-            && self
-                .rules
-                .iter()
-                .filter(own)
-                .all(|rule| policy::is_fresh(&rule.policy, states.of(rule)))
+            && self.rules.iter().filter(own).all(|rule| rule.policy.is_fresh(states.of(rule)))
     }
 
     /// What the loss of a node of the scope would cost. Its words are rolled in place: they are a
@@ -634,7 +624,7 @@ impl Rules {
         }
         let mut worth = if banned { Worth::Banned } else { Worth::Expired };
         for rule in self.rules.iter().filter(|rule| rule.scope == scope) {
-            policy::roll(&rule.policy, states.of_mut(rule), now, terms);
+            rule.policy.roll(states.of_mut(rule), now, terms);
             worth = worth.max(rule.worth(states.of(rule), now));
         }
         worth
@@ -645,8 +635,7 @@ impl Rules {
     pub fn used(&self, words: &[u64], now: u64) -> u64 {
         let of_keys = self.rules.iter().filter(|rule| rule.scope == Scope::Key);
         let terms = Terms::of(Spending::Ask);
-        let used = of_keys
-            .map(|rule| policy::figures(&rule.policy, &words[rule.state()], now, &terms).used);
+        let used = of_keys.map(|rule| rule.policy.figures(&words[rule.state()], now, &terms).used);
         used.max().unwrap_or(0)
     }
 

@@ -4,52 +4,132 @@
 //! counts the uses whose time is less than an interval away from `now`, in either direction,
 //! whatever else the ring holds.
 
+use frs_conf as conf;
 use frs_conf::Sliding;
 
-use super::Figures;
-use super::ring::{MAX_USES, Uses};
+use super::calendar::Calendar;
+use super::past::Remembered;
+use super::policy::{AnyPolicy, Policy};
+use super::ring::{self, MAX_USES, Uses};
+use super::state_word::WordNames;
+use super::{Figures, Terms};
 
-/// Whether a rolled ring admits `count`, 0 or more.
-#[inline]
-pub(super) fn admits(limit: &Sliding, ring: &[u64], now: u64, count: u32) -> bool {
-    let Some(room) = limit.max.checked_sub(count.into()) else {
-        return false;
-    };
-    let uses = Uses::of(ring);
-    // Mostly all of them fit, counted or not.
-    uses.len() as u64 <= room || uses.count(now, limit.interval_ms) as u64 <= room
-}
-
-/// The figures of a rolled ring.
-#[inline]
-pub(super) fn figures(limit: &Sliding, ring: &[u64], now: u64) -> Figures {
-    let uses = Uses::of(ring);
-    let used = uses.count(now, limit.interval_ms) as u64;
-    Figures {
-        used,
-        max: limit.max,
-        remaining: limit.max.saturating_sub(used),
-        reset_ms: Some(reset_ms(limit, uses, now)),
+impl Policy for Sliding {
+    fn resized(&self, settings: &conf::Policy) -> AnyPolicy {
+        AnyPolicy::new(settings)
     }
-}
 
-/// Milliseconds until a rolled ring that refuses `count` would admit it, if no other use came.
-pub(super) fn retry_ms(limit: &Sliding, ring: &[u64], now: u64, count: u32) -> Option<u64> {
-    let room = limit.max.checked_sub(count.into())? as usize;
-    let uses = Uses::of(ring);
-    Some(if uses.are_in_order() {
-        first_room(limit, Room { uses: uses.len(), room }, now, |nth| uses.time(nth))
-    } else {
-        first_room_after_steps(limit, uses, now, room)
-    })
-}
+    fn with_history(&self, _: &Remembered) -> Option<AnyPolicy> {
+        None
+    }
 
-/// An upper bound of the milliseconds from a ring's last use until no use in it is counted.
-///
-/// A clock that was set back by up to an interval may have stamped the last use before the newest
-/// one. Hence the bound is one interval longer than a use counts.
-pub(super) fn life_ms(limit: &Sliding) -> u64 {
-    limit.interval_ms.saturating_mul(2)
+    #[inline]
+    fn remembered(&self) -> Option<&Remembered> {
+        None
+    }
+
+    fn calendar(&self) -> Option<&Calendar> {
+        None
+    }
+
+    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
+        None
+    }
+
+    fn shape(&self) -> [u64; 2] {
+        [4, self.interval_ms]
+    }
+
+    fn words(&self) -> WordNames {
+        WordNames::only(&[])
+    }
+
+    fn is_logged(&self) -> bool {
+        true
+    }
+
+    fn notes_members(&self) -> bool {
+        false
+    }
+
+    fn only_counts(&self) -> bool {
+        false
+    }
+
+    fn lends(&self) -> bool {
+        false
+    }
+
+    fn error_thousandths(&self) -> Option<u16> {
+        None
+    }
+
+    #[inline]
+    fn roll(&self, _: &mut [u64], _: u64, _: &Terms) {}
+
+    #[inline]
+    fn admits(&self, ring: &[u64], now: u64, count: u32, _: &Terms) -> bool {
+        let Some(room) = self.max.checked_sub(count.into()) else {
+            return false;
+        };
+        let uses = Uses::of(ring);
+        // Mostly all of them fit, counted or not.
+        uses.len() as u64 <= room || uses.count(now, self.interval_ms) as u64 <= room
+    }
+
+    #[inline]
+    fn charge(&self, _: &mut [u64], _: u64, _: i32, _: &Terms) {}
+
+    #[inline]
+    fn figures(&self, ring: &[u64], now: u64, _: &Terms) -> Figures {
+        let uses = Uses::of(ring);
+        let used = uses.count(now, self.interval_ms) as u64;
+        Figures {
+            used,
+            max: self.max,
+            remaining: self.max.saturating_sub(used),
+            reset_ms: Some(reset_ms(self, uses, now)),
+        }
+    }
+
+    fn retry_ms(&self, ring: &[u64], now: u64, count: u32, _: &Terms) -> Option<u64> {
+        let room = self.max.checked_sub(count.into())? as usize;
+        let uses = Uses::of(ring);
+        Some(if uses.are_in_order() {
+            first_room(self, Room { uses: uses.len(), room }, now, |nth| uses.time(nth))
+        } else {
+            first_room_after_steps(self, uses, now, room)
+        })
+    }
+
+    #[inline]
+    fn window_ms(&self, _: &[u64], _: &Terms) -> Option<u64> {
+        Some(self.interval_ms)
+    }
+
+    fn quota(&self, _: &Terms) -> Option<(u64, Option<u64>)> {
+        Some((self.max, Some(self.interval_ms)))
+    }
+
+    /// A clock that was set back by up to an interval may have stamped the last use before the
+    /// newest one. Hence the bound is one interval longer than a use counts.
+    fn life_ms(&self) -> Option<u64> {
+        Some(self.interval_ms.saturating_mul(2))
+    }
+
+    #[inline]
+    fn is_fresh(&self, ring: &[u64]) -> bool {
+        ring::is_fresh(ring)
+    }
+
+    fn is_kept(&self, _: &[u64]) -> bool {
+        false
+    }
+
+    /// Other limits may count the uses of the ring.
+    fn clear(&self, _: &mut [u64]) -> bool {
+        false
+    }
 }
 
 /// Milliseconds until the newest of the counted uses leaves.

@@ -8,13 +8,18 @@
 //! Invariant: the state is (start, cur, prev). It is fresh exactly if both counters are 0, and then
 //! `start` is 0 too.
 
+use frs_conf as conf;
 use frs_conf::SlidingCounter;
 
-use super::{Figures, MAX_USED, use_more};
+use super::calendar::Calendar;
+use super::past::Remembered;
+use super::policy::{AnyPolicy, Policy, is_zero};
+use super::state_word::{WordNames, WordUnit};
+use super::{Figures, MAX_USED, Terms, use_more};
 
 /// The state, as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Counters {
+struct Counters {
     /// When the current window began, in milliseconds since the epoch. A multiple of the window's
     /// length.
     pub start: u64,
@@ -26,6 +31,18 @@ pub(super) struct Counters {
 
 impl Counters {
     const FRESH: Counters = Counters { start: 0, cur: 0, prev: 0 };
+
+    #[inline]
+    const fn of(state: &[u64]) -> Counters {
+        Counters { start: state[0], cur: state[1], prev: state[2] }
+    }
+
+    #[inline]
+    const fn store(self, state: &mut [u64]) {
+        state[0] = self.start;
+        state[1] = self.cur;
+        state[2] = self.prev;
+    }
 
     const fn or_fresh(self) -> Counters {
         if self.cur == 0 && self.prev == 0 { Counters::FRESH } else { self }
@@ -47,7 +64,7 @@ impl Counters {
 /// The state at `now`, for the window that contains `now`. If the clock was set back by an interval
 /// or more, the state becomes fresh.
 #[inline]
-pub(super) fn roll(limit: &SlidingCounter, counters: Counters, now: u64) -> Counters {
+fn rolled(limit: &SlidingCounter, counters: Counters, now: u64) -> Counters {
     let Counters { start, cur, prev } = counters;
     let (cur, prev) = (cur.min(MAX_USED), prev.min(MAX_USED));
     if start % limit.interval_ms != 0 {
@@ -62,63 +79,136 @@ pub(super) fn roll(limit: &SlidingCounter, counters: Counters, now: u64) -> Coun
     Counters { start: start + limit.interval_ms, cur: 0, prev: cur }.or_fresh()
 }
 
-/// Whether a rolled state admits `count`, 0 or more.
-#[inline]
-pub(super) fn admits(limit: &SlidingCounter, counters: Counters, now: u64, count: u32) -> bool {
-    let interval_ms = u128::from(limit.interval_ms);
-    let asked = u128::from(count) * interval_ms;
-    counters.weighed(limit, now) + asked <= u128::from(limit.max) * interval_ms
-}
-
-/// A rolled state after `count` more. A negative count reduces the current window only.
-#[inline]
-pub(super) fn charge(limit: &SlidingCounter, counters: Counters, now: u64, count: i32) -> Counters {
-    let start =
-        if counters == Counters::FRESH { now - now % limit.interval_ms } else { counters.start };
-    Counters { start, cur: use_more(counters.cur, count), prev: counters.prev }.or_fresh()
-}
-
-/// The figures of a rolled state.
-#[inline]
-pub(super) fn figures(limit: &SlidingCounter, counters: Counters, now: u64) -> Figures {
-    let used = counters.weighed(limit, now).div_ceil(limit.interval_ms.into());
-    let used = used.min(MAX_USED.into()) as u64;
-    Figures {
-        used,
-        max: limit.max,
-        remaining: limit.max.saturating_sub(used),
-        reset_ms: Some(reset_ms(limit, counters, now)),
+impl Policy for SlidingCounter {
+    fn resized(&self, settings: &conf::Policy) -> AnyPolicy {
+        AnyPolicy::new(settings)
     }
-}
 
-/// Milliseconds until a rolled state that refuses `count` would admit it, if no other use came: in
-/// this window, as less and less of the one before counts, else in the next, as less and less of
-/// this one does.
-pub(super) fn retry_ms(
-    limit: &SlidingCounter,
-    counters: Counters,
-    now: u64,
-    count: u32,
-) -> Option<u64> {
-    let room = limit.max.checked_sub(count.into())?;
-    let ahead_ms = counters.ahead(limit, now);
-    let in_this =
-        room.checked_sub(counters.cur).map(|left| counting_ms(limit, left, counters.prev));
-    Some(match in_this {
-        Some(fits_ms) if fits_ms > 0 => ahead_ms.saturating_sub(fits_ms),
-        _ => {
-            let fits_ms = counting_ms(limit, room, counters.cur);
-            ahead_ms.saturating_add(limit.interval_ms - fits_ms)
+    fn with_history(&self, _: &Remembered) -> Option<AnyPolicy> {
+        None
+    }
+
+    #[inline]
+    fn remembered(&self) -> Option<&Remembered> {
+        None
+    }
+
+    fn calendar(&self) -> Option<&Calendar> {
+        None
+    }
+
+    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
+        None
+    }
+
+    fn shape(&self) -> [u64; 2] {
+        [5, self.interval_ms]
+    }
+
+    fn words(&self) -> WordNames {
+        use WordUnit::{Time, Uses};
+        WordNames::only(&[("start", Time), ("cur", Uses), ("prev", Uses)])
+    }
+
+    fn is_logged(&self) -> bool {
+        false
+    }
+
+    fn notes_members(&self) -> bool {
+        false
+    }
+
+    fn only_counts(&self) -> bool {
+        false
+    }
+
+    fn lends(&self) -> bool {
+        false
+    }
+
+    fn error_thousandths(&self) -> Option<u16> {
+        None
+    }
+
+    #[inline]
+    fn roll(&self, state: &mut [u64], now: u64, _: &Terms) {
+        rolled(self, Counters::of(state), now).store(state);
+    }
+
+    #[inline]
+    fn admits(&self, state: &[u64], now: u64, count: u32, _: &Terms) -> bool {
+        let interval_ms = u128::from(self.interval_ms);
+        let asked = u128::from(count) * interval_ms;
+        Counters::of(state).weighed(self, now) + asked <= u128::from(self.max) * interval_ms
+    }
+
+    /// A negative count reduces the current window only.
+    #[inline]
+    fn charge(&self, state: &mut [u64], now: u64, count: i32, _: &Terms) {
+        let counters = Counters::of(state);
+        let is_fresh = counters == Counters::FRESH;
+        let start = if is_fresh { now - now % self.interval_ms } else { counters.start };
+        let cur = use_more(counters.cur, count);
+        Counters { start, cur, prev: counters.prev }.or_fresh().store(state);
+    }
+
+    #[inline]
+    fn figures(&self, state: &[u64], now: u64, _: &Terms) -> Figures {
+        let counters = Counters::of(state);
+        let used = counters.weighed(self, now).div_ceil(self.interval_ms.into());
+        let used = used.min(MAX_USED.into()) as u64;
+        Figures {
+            used,
+            max: self.max,
+            remaining: self.max.saturating_sub(used),
+            reset_ms: Some(reset_ms(self, counters, now)),
         }
-    })
-}
+    }
 
-/// An upper bound of the milliseconds from a state's last use until it is fresh.
-///
-/// A clock that was set back by up to an interval may have stamped the last use before the start.
-/// Hence the bound is one interval longer than the two windows take.
-pub(super) fn life_ms(limit: &SlidingCounter) -> u64 {
-    limit.interval_ms.saturating_mul(3)
+    /// In this window, as less and less of the one before counts, else in the next, as less and
+    /// less of this one does.
+    fn retry_ms(&self, state: &[u64], now: u64, count: u32, _: &Terms) -> Option<u64> {
+        let counters = Counters::of(state);
+        let room = self.max.checked_sub(count.into())?;
+        let ahead_ms = counters.ahead(self, now);
+        let left = room.checked_sub(counters.cur);
+        Some(match left.map(|left| counting_ms(self, left, counters.prev)) {
+            Some(fits_ms) if fits_ms > 0 => ahead_ms.saturating_sub(fits_ms),
+            _ => {
+                let fits_ms = counting_ms(self, room, counters.cur);
+                ahead_ms.saturating_add(self.interval_ms - fits_ms)
+            }
+        })
+    }
+
+    #[inline]
+    fn window_ms(&self, _: &[u64], _: &Terms) -> Option<u64> {
+        Some(self.interval_ms)
+    }
+
+    fn quota(&self, _: &Terms) -> Option<(u64, Option<u64>)> {
+        Some((self.max, Some(self.interval_ms)))
+    }
+
+    /// A clock that was set back by up to an interval may have stamped the last use before the
+    /// start. Hence the bound is one interval longer than the two windows take.
+    fn life_ms(&self) -> Option<u64> {
+        Some(self.interval_ms.saturating_mul(3))
+    }
+
+    #[inline]
+    fn is_fresh(&self, state: &[u64]) -> bool {
+        is_zero(state)
+    }
+
+    fn is_kept(&self, _: &[u64]) -> bool {
+        false
+    }
+
+    fn clear(&self, state: &mut [u64]) -> bool {
+        state.fill(0);
+        true
+    }
 }
 
 /// The most milliseconds for which a window of `used` uses may count if there is room for `room`.
@@ -142,6 +232,41 @@ const fn reset_ms(limit: &SlidingCounter, counters: Counters, now: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Spending;
+
+    const TERMS: Terms = Terms::of(Spending::New);
+
+    fn roll(limit: &SlidingCounter, counters: Counters, now: u64) -> Counters {
+        let mut state = state(counters);
+        limit.roll(&mut state, now, &TERMS);
+        Counters::of(&state)
+    }
+
+    fn charge(limit: &SlidingCounter, counters: Counters, now: u64, count: i32) -> Counters {
+        let mut state = state(counters);
+        limit.charge(&mut state, now, count, &TERMS);
+        Counters::of(&state)
+    }
+
+    fn state(counters: Counters) -> [u64; 3] {
+        [counters.start, counters.cur, counters.prev]
+    }
+
+    fn admits(limit: &SlidingCounter, counters: Counters, now: u64, count: u32) -> bool {
+        limit.admits(&state(counters), now, count, &TERMS)
+    }
+
+    fn figures(limit: &SlidingCounter, counters: Counters, now: u64) -> Figures {
+        limit.figures(&state(counters), now, &TERMS)
+    }
+
+    fn retry_ms(limit: &SlidingCounter, counters: Counters, now: u64, count: u32) -> Option<u64> {
+        limit.retry_ms(&state(counters), now, count, &TERMS)
+    }
+
+    fn life_ms(limit: &SlidingCounter) -> u64 {
+        limit.life_ms().unwrap()
+    }
 
     fn limit(interval_ms: u64, max: u64) -> SlidingCounter {
         SlidingCounter { interval_ms, max }

@@ -40,6 +40,23 @@ pub enum WordUnit {
     Fields,
 }
 
+/// The names and units of a limit's own words.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WordNames {
+    /// Those of the first words.
+    pub first: &'static [(&'static str, WordUnit)],
+    /// The unit of all words behind them: a sketch's registers or a set's members. None: there are
+    /// no such words.
+    pub rest: Option<WordUnit>,
+}
+
+impl WordNames {
+    /// These words, and none behind them.
+    pub const fn only(first: &'static [(&'static str, WordUnit)]) -> WordNames {
+        WordNames { first, rest: None }
+    }
+}
+
 /// The description of a state word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StateWord {

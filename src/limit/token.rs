@@ -4,9 +4,14 @@
 //! of 1/86,400,000 token, so that a whole number of units comes back in a millisecond, whatever the
 //! unit of the rate. The state is fresh exactly if `level` is 0, and then `last` is 0 too.
 
+use frs_conf as conf;
 use frs_conf::{TOKEN_UNITS as UNITS, Token};
 
-use super::Figures;
+use super::calendar::Calendar;
+use super::past::Remembered;
+use super::policy::{AnyPolicy, Policy, is_zero};
+use super::state_word::{WordNames, WordUnit};
+use super::{Figures, Terms};
 
 /// Prepared settings, in units of 1/86,400,000 token.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +34,17 @@ pub(super) struct Level {
 impl Level {
     pub const FRESH: Level = Level { level: 0, last: 0 };
 
+    #[inline]
+    pub const fn of(state: &[u64]) -> Level {
+        Level { level: state[0], last: state[1] }
+    }
+
+    #[inline]
+    pub const fn store(self, state: &mut [u64]) {
+        state[0] = self.level;
+        state[1] = self.last;
+    }
+
     pub const fn or_fresh(self) -> Level {
         if self.level == 0 { Level::FRESH } else { self }
     }
@@ -41,93 +57,163 @@ impl Bucket {
         Bucket { burst: limit.burst.min(u64::MAX / UNITS), drain: drain.max(1) }
     }
 
-    /// Tokens of a full bucket.
-    pub const fn burst(&self) -> u64 {
-        self.burst
-    }
-
     /// Units of a full bucket.
     const fn capacity(&self) -> u64 {
         self.burst * UNITS
     }
+
+    /// Milliseconds to fill an empty bucket.
+    #[inline]
+    const fn fill_ms(&self) -> u64 {
+        self.capacity().div_ceil(self.drain)
+    }
+
+    /// Units that are missing for `count`. A u128, because a level may be as large as a u64 can be.
+    #[inline]
+    fn excess(&self, level: u64, count: u32) -> u128 {
+        let wanted = u128::from(level) + u128::from(count) * u128::from(UNITS);
+        wanted.saturating_sub(self.capacity().into())
+    }
 }
 
-/// The state at `now`, after the refill since. If the clock was set back by at least the time that
-/// a bucket takes to fill, the state becomes fresh.
+/// The level at `now`, after the refill since. If the clock was set back by at least the time that
+/// a bucket takes to fill, it becomes fresh.
 #[inline]
-pub(super) fn roll(limit: &Bucket, level: Level, now: u64) -> Level {
+fn rolled(limit: &Bucket, level: Level, now: u64) -> Level {
     let Some(elapsed_ms) = now.checked_sub(level.last) else {
-        let is_near = level.last - now < fill_ms(limit);
+        let is_near = level.last - now < limit.fill_ms();
         return if is_near { level.or_fresh() } else { Level::FRESH };
     };
     let drained = limit.drain.saturating_mul(elapsed_ms);
     Level { level: level.level.saturating_sub(drained), last: now }.or_fresh()
 }
 
-/// Whether a rolled state admits `count`, 0 or more.
-#[inline]
-pub(super) fn admits(limit: &Bucket, level: Level, count: u32) -> bool {
-    excess(limit, level, count) == 0
-}
-
-/// A rolled state after `count` more, even beyond the burst.
-#[inline]
-pub(super) fn charge(level: Level, now: u64, count: i32) -> Level {
-    let units = u64::from(count.unsigned_abs()) * UNITS;
-    let last = if level.level == 0 { now } else { level.last };
-    let level = if count < 0 {
-        level.level.saturating_sub(units)
-    } else {
-        level.level.saturating_add(units)
-    };
-    Level { level, last }.or_fresh()
-}
-
-/// The figures of a rolled state.
-#[inline]
-pub(super) fn figures(limit: &Bucket, level: Level) -> Figures {
-    let remaining = limit.capacity().saturating_sub(level.level) / UNITS;
-    Figures {
-        used: limit.burst - remaining,
-        max: limit.burst,
-        remaining,
-        reset_ms: Some(level.level.div_ceil(limit.drain)),
+impl Policy for Bucket {
+    fn resized(&self, settings: &conf::Policy) -> AnyPolicy {
+        AnyPolicy::new(settings)
     }
-}
 
-/// Milliseconds until a rolled state that refuses `count` would admit it.
-pub(super) fn retry_ms(limit: &Bucket, level: Level, count: u32) -> Option<u64> {
-    let fits = u64::from(count) <= limit.burst;
-    // The excess is then at most what is taken out, a u64.
-    fits.then(|| excess(limit, level, count).div_ceil(limit.drain.into()) as u64)
-}
+    fn with_history(&self, _: &Remembered) -> Option<AnyPolicy> {
+        None
+    }
 
-/// Milliseconds to fill an empty bucket.
-#[inline]
-pub(super) fn fill_ms(limit: &Bucket) -> u64 {
-    limit.capacity().div_ceil(limit.drain)
-}
+    #[inline]
+    fn remembered(&self) -> Option<&Remembered> {
+        None
+    }
 
-/// An upper bound of the milliseconds from a state's last use until it is fresh.
-///
-/// Forced use may have taken out as much as a u64 holds. The last use may have been stamped by a
-/// clock that was set back by up to the time to fill the bucket.
-pub(super) fn life_ms(limit: &Bucket) -> Option<u64> {
-    u64::MAX.div_ceil(limit.drain).checked_add(fill_ms(limit))
-}
+    fn calendar(&self) -> Option<&Calendar> {
+        None
+    }
 
-/// From when on a state is fresh, which nothing has changed since: as late as [`life_ms`] if as
-/// much as a u64 holds was taken out.
-pub(super) fn end_ms(limit: &Bucket, level: Level, last_use_ms: u64) -> u64 {
-    let drained_ms = level.level.div_ceil(limit.drain);
-    level.last.max(last_use_ms).saturating_add(drained_ms).saturating_add(fill_ms(limit))
-}
+    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
+        None
+    }
 
-/// Units that are missing for `count`. A u128, because a level may be as large as a u64 can be.
-#[inline]
-fn excess(limit: &Bucket, level: Level, count: u32) -> u128 {
-    let wanted = u128::from(level.level) + u128::from(count) * u128::from(UNITS);
-    wanted.saturating_sub(limit.capacity().into())
+    fn shape(&self) -> [u64; 2] {
+        [6, 0]
+    }
+
+    fn words(&self) -> WordNames {
+        WordNames::only(&[("level", WordUnit::TokenParts), ("last", WordUnit::Time)])
+    }
+
+    fn is_logged(&self) -> bool {
+        false
+    }
+
+    fn notes_members(&self) -> bool {
+        false
+    }
+
+    fn only_counts(&self) -> bool {
+        false
+    }
+
+    fn lends(&self) -> bool {
+        false
+    }
+
+    fn error_thousandths(&self) -> Option<u16> {
+        None
+    }
+
+    #[inline]
+    fn roll(&self, state: &mut [u64], now: u64, _: &Terms) {
+        rolled(self, Level::of(state), now).store(state);
+    }
+
+    #[inline]
+    fn admits(&self, state: &[u64], _: u64, count: u32, _: &Terms) -> bool {
+        self.excess(Level::of(state).level, count) == 0
+    }
+
+    /// A forced count may take more than the burst.
+    #[inline]
+    fn charge(&self, state: &mut [u64], now: u64, count: i32, _: &Terms) {
+        let Level { level, last } = Level::of(state);
+        let units = u64::from(count.unsigned_abs()) * UNITS;
+        let last = if level == 0 { now } else { last };
+        let level =
+            if count < 0 { level.saturating_sub(units) } else { level.saturating_add(units) };
+        Level { level, last }.or_fresh().store(state);
+    }
+
+    #[inline]
+    fn figures(&self, state: &[u64], _: u64, _: &Terms) -> Figures {
+        let level = Level::of(state).level;
+        let remaining = self.capacity().saturating_sub(level) / UNITS;
+        Figures {
+            used: self.burst - remaining,
+            max: self.burst,
+            remaining,
+            reset_ms: Some(level.div_ceil(self.drain)),
+        }
+    }
+
+    fn retry_ms(&self, state: &[u64], _: u64, count: u32, _: &Terms) -> Option<u64> {
+        let fits = u64::from(count) <= self.burst;
+        let level = Level::of(state).level;
+        // The excess is then at most what is taken out, a u64.
+        fits.then(|| self.excess(level, count).div_ceil(self.drain.into()) as u64)
+    }
+
+    #[inline]
+    fn window_ms(&self, _: &[u64], _: &Terms) -> Option<u64> {
+        Some(self.fill_ms())
+    }
+
+    fn quota(&self, _: &Terms) -> Option<(u64, Option<u64>)> {
+        Some((self.burst, Some(self.fill_ms())))
+    }
+
+    /// Forced use may have taken out as much as a u64 holds. The last use may have been stamped by
+    /// a clock that was set back by up to the time to fill the bucket.
+    fn life_ms(&self) -> Option<u64> {
+        u64::MAX.div_ceil(self.drain).checked_add(self.fill_ms())
+    }
+
+    /// As late as the life if as much as a u64 holds was taken out.
+    fn end_ms(&self, state: &[u64], last_use_ms: u64) -> Option<u64> {
+        let Level { level, last } = Level::of(state);
+        let drained_ms = level.div_ceil(self.drain);
+        let from_ms = last.max(last_use_ms);
+        Some(from_ms.saturating_add(drained_ms).saturating_add(self.fill_ms()))
+    }
+
+    #[inline]
+    fn is_fresh(&self, state: &[u64]) -> bool {
+        is_zero(state)
+    }
+
+    fn is_kept(&self, _: &[u64]) -> bool {
+        false
+    }
+
+    fn clear(&self, state: &mut [u64]) -> bool {
+        state.fill(0);
+        true
+    }
 }
 
 #[cfg(test)]

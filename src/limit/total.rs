@@ -3,41 +3,125 @@
 //! Invariant: the state is `used`. Waiting never helps, so there is no retry. Once something is
 //! used, there is no reset.
 
+use frs_conf as conf;
 use frs_conf::Total;
 
-use super::{Figures, MAX_USED, use_more};
+use super::calendar::Calendar;
+use super::past::Remembered;
+use super::policy::{AnyPolicy, Policy, is_zero};
+use super::state_word::{WordNames, WordUnit};
+use super::{Figures, MAX_USED, Terms, use_more};
 
-/// The state at any time is the same.
-#[inline]
-pub(super) fn roll(used: u64) -> u64 {
-    used.min(MAX_USED)
-}
-
-/// Whether the state admits `count`, 0 or more.
-#[inline]
-pub(super) fn admits(limit: &Total, used: u64, count: u32) -> bool {
-    used + u64::from(count) <= limit.max
-}
-
-/// The state after `count` more.
-#[inline]
-pub(super) fn charge(used: u64, count: i32) -> u64 {
-    use_more(used, count)
-}
-
-/// The figures of the state.
-#[inline]
-pub(super) fn figures(limit: &Total, used: u64) -> Figures {
-    Figures {
-        used,
-        max: limit.max,
-        remaining: remaining(limit, used),
-        reset_ms: (used == 0).then_some(0),
+impl Policy for Total {
+    fn resized(&self, settings: &conf::Policy) -> AnyPolicy {
+        AnyPolicy::new(settings)
     }
-}
 
-/// Uses left in the state.
-#[inline]
-pub(super) fn remaining(limit: &Total, used: u64) -> u64 {
-    limit.max.saturating_sub(used)
+    fn with_history(&self, _: &Remembered) -> Option<AnyPolicy> {
+        None
+    }
+
+    #[inline]
+    fn remembered(&self) -> Option<&Remembered> {
+        None
+    }
+
+    fn calendar(&self) -> Option<&Calendar> {
+        None
+    }
+
+    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
+        None
+    }
+
+    fn shape(&self) -> [u64; 2] {
+        [2, 0]
+    }
+
+    fn words(&self) -> WordNames {
+        WordNames::only(&[("used", WordUnit::Uses)])
+    }
+
+    fn is_logged(&self) -> bool {
+        false
+    }
+
+    fn notes_members(&self) -> bool {
+        false
+    }
+
+    fn only_counts(&self) -> bool {
+        false
+    }
+
+    fn lends(&self) -> bool {
+        false
+    }
+
+    fn error_thousandths(&self) -> Option<u16> {
+        None
+    }
+
+    /// The state at any time is the same.
+    #[inline]
+    fn roll(&self, state: &mut [u64], _: u64, _: &Terms) {
+        state[0] = state[0].min(MAX_USED);
+    }
+
+    #[inline]
+    fn admits(&self, state: &[u64], _: u64, count: u32, _: &Terms) -> bool {
+        state[0] + u64::from(count) <= self.max
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut [u64], _: u64, count: i32, _: &Terms) {
+        state[0] = use_more(state[0], count);
+    }
+
+    #[inline]
+    fn figures(&self, state: &[u64], now: u64, terms: &Terms) -> Figures {
+        let used = state[0];
+        Figures {
+            used,
+            max: self.max,
+            remaining: self.remaining(state, now, terms),
+            reset_ms: (used == 0).then_some(0),
+        }
+    }
+
+    #[inline]
+    fn remaining(&self, state: &[u64], _: u64, _: &Terms) -> u64 {
+        self.max.saturating_sub(state[0])
+    }
+
+    fn retry_ms(&self, _: &[u64], _: u64, _: u32, _: &Terms) -> Option<u64> {
+        None
+    }
+
+    #[inline]
+    fn window_ms(&self, _: &[u64], _: &Terms) -> Option<u64> {
+        None
+    }
+
+    fn quota(&self, _: &Terms) -> Option<(u64, Option<u64>)> {
+        Some((self.max, None))
+    }
+
+    fn life_ms(&self) -> Option<u64> {
+        None
+    }
+
+    #[inline]
+    fn is_fresh(&self, state: &[u64]) -> bool {
+        is_zero(state)
+    }
+
+    fn is_kept(&self, _: &[u64]) -> bool {
+        true
+    }
+
+    fn clear(&self, state: &mut [u64]) -> bool {
+        state.fill(0);
+        true
+    }
 }

@@ -4,6 +4,23 @@ use frs_conf::sketch_words;
 use proptest::prelude::*;
 
 use super::*;
+use crate::Spending;
+
+fn terms(member: Option<Member>) -> Terms {
+    Terms { member, ..Terms::of(Spending::New) }
+}
+
+fn admits(limit: &Distinct, state: &[u64], count: u32, member: Option<Member>) -> bool {
+    limit.admits(state, 0, count, &terms(member))
+}
+
+fn charge(limit: &Distinct, state: &mut [u64], count: i32, member: Option<Member>) {
+    limit.charge(state, 0, count, &terms(member));
+}
+
+fn figures(limit: &Distinct, state: &[u64], now: u64) -> Figures {
+    limit.figures(state, now, &terms(None))
+}
 
 fn exact(max: u64) -> Distinct {
     Distinct::new(&conf::Distinct { turns: None, tally: Tally::Exact { max } })

@@ -1,8 +1,51 @@
 //! The bucket against the formulas of redis-cell, which its users know.
 
 use super::*;
+use crate::Spending;
+
+const TERMS: Terms = Terms::of(Spending::New);
 
 const SECOND: u64 = 1_000_000_000;
+
+fn of(pace: &Pace) -> Gcra {
+    Gcra { pace: *pace, is_per_call: false }
+}
+
+fn words(Level { level, last }: Level) -> [u64; 2] {
+    [level, last]
+}
+
+fn roll(pace: &Pace, level: Level, now: u64) -> Level {
+    let mut state = words(level);
+    of(pace).roll(&mut state, now, &TERMS);
+    Level::of(&state)
+}
+
+fn charge(pace: &Pace, level: Level, now: u64, count: i32) -> Level {
+    let mut state = words(level);
+    of(pace).charge(&mut state, now, count, &TERMS);
+    Level::of(&state)
+}
+
+fn admits(pace: &Pace, level: Level, count: u32) -> bool {
+    of(pace).admits(&words(level), 0, count, &TERMS)
+}
+
+fn figures(pace: &Pace, level: Level) -> Figures {
+    of(pace).figures(&words(level), 0, &TERMS)
+}
+
+fn retry_ms(pace: &Pace, level: Level, count: u32) -> Option<u64> {
+    of(pace).retry_ms(&words(level), 0, count, &TERMS)
+}
+
+fn end_ms(limit: &Gcra, level: Level, last_use_ms: u64) -> u64 {
+    limit.end_ms(&words(level), last_use_ms).unwrap()
+}
+
+fn life_ms() -> u64 {
+    of(&Pace::new(1, 1, 1).unwrap()).life_ms().unwrap()
+}
 
 /// The figures of `CL.THROTTLE`: limited, limit, remaining, retry and reset in seconds.
 type Throttled = [i64; 5];
@@ -177,12 +220,12 @@ fn a_state_is_fresh_at_its_end_wherever_the_clock_was_set_back() {
         let pace = Pace::new(count, 60 * SECOND, burst).expect("a pace");
         let level = charge(&pace, Level::FRESH, 1_000_000, uses);
         let end = end_ms(&limit, level, 1_000_000);
-        for back_ms in [0, 1, fill_ms(&limit.pace) - 1] {
+        for back_ms in [0, 1, limit.pace.fill_ms() - 1] {
             assert_eq!(roll(&pace, level, end - back_ms), Level::FRESH);
         }
         // It is used later by a clock that is set back.
         assert_eq!(end_ms(&limit, level, 999_000), end);
-        let longest = 2 * level.level.div_ceil(MS) + fill_ms(&limit.pace);
+        let longest = 2 * level.level.div_ceil(MS) + limit.pace.fill_ms();
         assert!(end - 1_000_000 <= longest, "and not much later");
     }
 }

@@ -13,11 +13,6 @@ impl Leased {
         Leased { tells_back: false, ..self }
     }
 
-    /// Whether a log holds its uses.
-    pub fn is_logged(&self) -> bool {
-        self.ring.is_some()
-    }
-
     pub(super) fn log<'s>(&self, state: &'s [u64]) -> &'s [u64] {
         let words = self.ring.map_or(0, ring::words);
         &state[state.len() - words..]

@@ -9,7 +9,7 @@ use frs_conf::Scope;
 use super::place::NodeLayout;
 use super::{Rule, Rules};
 use crate::past::{self, Part};
-use crate::{distinct, policy, ring};
+use crate::{distinct, ring};
 
 /// Words of the largest node.
 pub(super) const MAX_NODE_WORDS: usize = 32_768 / 8;
@@ -139,8 +139,9 @@ pub(super) struct PlacedPast {
 impl Rule {
     /// The history of the limit.
     pub(super) fn placed_past(&self) -> Option<PlacedPast> {
-        let (past, offset) = policy::past(&self.policy)?;
-        let from = usize::from(self.from) + offset;
+        let remembered = self.policy.remembered()?;
+        let from = usize::from(self.from) + remembered.at.start;
+        let past = remembered.past;
         Some(PlacedPast { past, at: from..from + past.words() })
     }
 }

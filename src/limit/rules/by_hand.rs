@@ -6,7 +6,6 @@ use frs_conf::Scope;
 
 use super::worth::STRANGERS;
 use super::{Rule, Rules, States};
-use crate::policy::{self, Policy};
 use crate::ring;
 
 impl Rules {
@@ -18,12 +17,10 @@ impl Rules {
         let differing = i128::from(used) - i128::from(shown(states));
         let count = differing.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
         self.charge_one(rule, states, now, count);
-        let is_logged = matches!(rule.policy, Policy::Sliding(_) | Policy::Leased(_));
-        if shown(states) != u64::from(used) && !is_logged {
-            // Uses left over from earlier windows cannot be given back one by one.
-            policy::clear(&rule.policy, states.of_mut(rule));
+        // Uses left over from earlier windows cannot be given back one by one.
+        if shown(states) != u64::from(used) && rule.policy.clear(states.of_mut(rule)) {
             let terms = states.terms;
-            policy::roll(&rule.policy, states.of_mut(rule), now, terms);
+            rule.policy.roll(states.of_mut(rule), now, terms);
             self.charge_one(rule, states, now, used.min(i32::MAX as u32) as i32);
         }
         shown(states) == u64::from(used)
@@ -32,7 +29,7 @@ impl Rules {
     /// Ends the key's ban if no limit refuses one more use any longer.
     pub fn forgive(&self, states: &mut States<'_>, now: u64) {
         let may_come = |rule: &Rule| {
-            policy::leased(&rule.policy).is_some_and(|limit| limit.may_come(states.of(rule), 1))
+            rule.policy.leased().is_some_and(|limit| limit.may_come(states.of(rule), 1))
         };
         let refuses =
             |rule: &Rule| rule.refuses(states.of(rule), now, 1, &STRANGERS) && !may_come(rule);
@@ -54,14 +51,9 @@ impl Rules {
 
     fn charge_one(&self, rule: &Rule, states: &mut States<'_>, now: u64, count: i32) {
         let terms = states.terms;
-        policy::charge(&rule.policy, states.of_mut(rule), now, count, terms);
-        let is_logged = match &rule.policy {
-            Policy::Sliding(_) => true,
-            Policy::Leased(limit) => limit.is_logged(),
-            _ => false,
-        };
+        rule.policy.charge(states.of_mut(rule), now, count, terms);
         let node = self.node(rule.scope);
-        if let Some(ring) = node.ring.filter(|_| is_logged) {
+        if let Some(ring) = node.ring.filter(|_| rule.policy.is_logged()) {
             let logged = self.log_now(now);
             ring::charge(ring, &mut states.node_mut(rule.scope)[node.ring_at()..], logged, count);
         }

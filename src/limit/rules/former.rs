@@ -16,7 +16,6 @@ use super::place::{NodeLayout, shape_of};
 use super::{Rule, Rules};
 use crate::ban::Ban;
 use crate::leased::Leased;
-use crate::policy;
 
 /// A shape of nodes that were written under former limits.
 #[derive(Debug, Clone)]
@@ -73,7 +72,7 @@ impl FormerNode {
         for (nth, (number, ledger)) in former.of_node(scope).enumerate() {
             let Some(rule) = staying(number, SharedLimit { scope, ledger }) else { continue };
             kept.push(KeptLease { from: nth * LEASED_WORDS, to: rule.from.into() });
-            keeps_log |= policy::leased(&rule.policy).is_some_and(Leased::is_logged);
+            keeps_log |= rule.policy.is_logged();
         }
         let fixed = former.of_node(scope).count() * LEASED_WORDS;
         let numbered = (1..).zip(&former.limits);
@@ -105,7 +104,7 @@ impl FormerNode {
 impl Rule {
     /// What names its ledger, but for its number. None: machines do not share it.
     pub(super) fn shared(&self) -> Option<SharedLimit> {
-        let ledger = ledger_digest(self.scope, policy::leased(&self.policy)?);
+        let ledger = ledger_digest(self.scope, self.policy.leased()?);
         Some(SharedLimit { scope: self.scope, ledger })
     }
 }

@@ -6,7 +6,6 @@ use frs_conf::Scope;
 
 use super::{Rule, Rules};
 use crate::leased::{LeaseField, Leased};
-use crate::policy;
 use crate::ring::{self, Uses};
 use crate::state_word::{StateField, StateWord, WordUnit};
 
@@ -15,8 +14,7 @@ impl Rules {
     pub fn state_words(&self, scope: Scope) -> Vec<StateWord> {
         let mut words = Vec::with_capacity(self.words(scope));
         let own = || self.rules.iter().zip(1..).filter(|(rule, _)| rule.scope == scope);
-        let is_set =
-            |rule: &Rule| policy::members_word(&rule.policy) == Some(WordUnit::Fingerprint);
+        let is_set = |rule: &Rule| rule.policy.words().rest == Some(WordUnit::Fingerprint);
         own().filter(|(rule, _)| !is_set(rule)).for_each(|named| name_words(named, &mut words));
         if scope == Scope::Key && self.has_ban() {
             words.push(StateWord { limit: 0, name: "ban-until", unit: WordUnit::Ban });
@@ -44,7 +42,7 @@ impl Rules {
     pub fn lease_fields(&self, scope: Scope, words: &[u64]) -> Vec<StateField> {
         let mut fields = Vec::new();
         for (rule, limit) in self.rules.iter().zip(1..).filter(|(rule, _)| rule.scope == scope) {
-            let leased = policy::leased(&rule.policy);
+            let leased = rule.policy.leased();
             let Some((_, state)) = leased.zip(words.get(rule.state())) else { continue };
             let named = Leased::fields(state).into_iter();
             fields.extend(named.map(|LeaseField { name, unit, value }| StateField {
@@ -69,11 +67,11 @@ impl Rules {
 
 /// Appends the meaning of a limit's own words.
 fn name_words((rule, limit): (&Rule, u16), words: &mut Vec<StateWord>) {
-    let named = policy::word_names(&rule.policy);
-    words.extend(named.iter().map(|&(name, unit)| StateWord { limit, name, unit }));
-    if let Some(unit) = policy::members_word(&rule.policy) {
+    let named = rule.policy.words();
+    words.extend(named.first.iter().map(|&(name, unit)| StateWord { limit, name, unit }));
+    if let Some(unit) = named.rest {
         let name = if unit == WordUnit::Registers { "registers" } else { "member" };
-        let others = rule.own_words() - named.len();
+        let others = rule.own_words() - named.first.len();
         words.extend((0..others).map(|_| StateWord { limit, name, unit }));
     }
 }

@@ -6,7 +6,7 @@ use super::former::ledger_digest;
 use super::{Rule, Rules, States};
 use crate::lease::{Holding, Settings};
 use crate::leased::{Leased, Passed};
-use crate::policy;
+use crate::policy::Policy;
 use crate::{Demand, Verdict};
 
 /// One shared limit of a biz, and what the host holds of it.
@@ -35,13 +35,13 @@ impl Rules {
     /// Whether one of these limits needs a lease: it is shared and refuses.
     pub fn need_leases(&self) -> bool {
         let needs = |limit: &Leased| !limit.refuses_nothing();
-        self.rules.iter().any(|rule| policy::leased(&rule.policy).is_some_and(needs))
+        self.rules.iter().any(|rule| rule.policy.leased().is_some_and(needs))
     }
 
     /// The leases in rolled states.
     pub fn leases(&self, states: &States<'_>, ledger_now_ms: u64) -> Vec<LeasedState> {
         let leased = |(position, rule): (usize, &Rule)| {
-            let limit = policy::leased(&rule.policy)?;
+            let limit = rule.policy.leased()?;
             Some(LeasedState {
                 position,
                 scope: rule.scope,
@@ -62,7 +62,7 @@ impl Rules {
         [was, holding]: [&Holding; 2],
     ) {
         let Some(rule) = self.rules.get(position) else { return };
-        if let Some(limit) = policy::leased(&rule.policy) {
+        if let Some(limit) = rule.policy.leased() {
             let state = states.of_mut(rule);
             // Other limits may have the same log, and uses in it that this one knows nothing of.
             if holding.used < was.used {
@@ -76,7 +76,7 @@ impl Rules {
     pub fn has_lease(&self, scope: Scope, words: &[u64]) -> bool {
         let of_scope = self.rules.iter().filter(|rule| rule.scope == scope);
         let holds = |rule: &super::Rule| {
-            let leased = policy::leased(&rule.policy);
+            let leased = rule.policy.leased();
             leased.zip(words.get(rule.state())).is_some_and(|(limit, state)| !limit.is_fresh(state))
         };
         of_scope.into_iter().any(holds)
@@ -89,7 +89,7 @@ impl Rules {
         let Ok(count) = u32::try_from(count) else { return false };
         let admits = |rule: &Rule| !rule.refuses(states.of(rule), now, count, states.terms);
         let may_come = |rule: &Rule| {
-            policy::leased(&rule.policy).is_some_and(|limit| limit.may_come(states.of(rule), count))
+            rule.policy.leased().is_some_and(|limit| limit.may_come(states.of(rule), count))
         };
         self.ban_left_ms(self.ban_until(states), now) == 0
             && self.rules.iter().all(|rule| admits(rule) || may_come(rule))
@@ -99,7 +99,7 @@ impl Rules {
     /// that do not are to be asked first.
     #[cold]
     pub fn takes_back(&self, states: &States<'_>, count: i32) -> bool {
-        self.rules.iter().all(|rule| match policy::leased(&rule.policy) {
+        self.rules.iter().all(|rule| match rule.policy.leased() {
             Some(limit) => limit.takes_back(states.of(rule), count),
             None => true,
         })
@@ -116,7 +116,7 @@ impl Rules {
         tell: impl FnOnce(Verdict),
     ) -> bool {
         let Some(rule) = self.lone_rule() else { return false };
-        let Some(limit) = policy::leased(&rule.policy) else { return false };
+        let Some(limit) = rule.policy.leased() else { return false };
         let Some(passed) = limit.pass(&mut words[rule.state()], now, demand) else { return false };
         let Passed { figures, window_ms, heard } = passed;
         tell(Verdict { limit: 1, figures, window_ms, shared: Some(heard), ..Verdict::UNJUDGED });

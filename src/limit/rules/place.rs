@@ -10,13 +10,12 @@ use std::sync::Arc;
 
 use frs_base::hash;
 use frs_conf::key::DigestKey;
-use frs_conf::{self as conf, Biz, DISTINCT_HEADER_WORDS, Scope, Tally};
+use frs_conf::{self as conf, Biz, DISTINCT_HEADER_WORDS, Scope, StatePlace};
 
 use super::Rule;
-use crate::distinct::Remembered;
 use crate::leased::{LeaseClock, Leased};
-use crate::past::Past;
-use crate::policy::{self, Policy};
+use crate::past::{Past, Remembered};
+use crate::policy::{AnyPolicy, Policy};
 use crate::ring::{self, Ring};
 
 /// What is in the shape of a node that holds histories: a number of its own, as a policy has.
@@ -69,7 +68,7 @@ impl NodeLayout {
     ) -> NodeLayout {
         let own = || rules.iter().filter(|rule| rule.scope == scope);
         let fixed = biz.limits_of(scope).map(|(_, limit)| biz.state_words(limit)).sum();
-        let has_past = own().any(|rule| policy::past(&rule.policy).is_some());
+        let has_past = own().any(|rule| rule.policy.remembered().is_some());
         let notes_members = own().any(Rule::notes_members);
         let hashed = alike.filter(|_| notes_members).map(|key| [HASHED_ALIKE, key.mark()]);
         let shapes = || {
@@ -98,7 +97,7 @@ impl NodeLayout {
             sibling,
             has_past,
             life_ms: own()
-                .map(|rule| policy::life_ms(&rule.policy))
+                .map(|rule| rule.policy.life_ms())
                 .try_fold(ban.life_ms, |longest_ms, life_ms| Some(longest_ms.max(life_ms?))),
             ring: ring_of(biz, scope),
             set_room: biz.set_room(scope).map(|room| room as usize),
@@ -131,19 +130,23 @@ impl NodeLayout {
 
 /// The ring of a scope's sliding limits.
 fn ring_of(biz: &Biz, scope: Scope) -> Option<Ring> {
-    let longest = biz.limits_of(scope).filter_map(|(_, limit)| match limit.policy {
-        conf::Policy::Sliding(limit) => Some(limit.interval_ms),
-        _ => None,
+    let longest = biz.limits_of(scope).filter_map(|(_, limit)| match limit.policy.state_place() {
+        StatePlace::Ring(limit) => Some(limit.interval_ms),
+        StatePlace::Own { .. } | StatePlace::Set { .. } => None,
     });
     let (uses, longest_ms) = biz.ring_uses(scope).zip(longest.max())?;
     Some(Ring { uses, longest_ms })
+}
+
+fn is_in_ring(limit: &conf::Limit) -> bool {
+    matches!(limit.policy.state_place(), StatePlace::Ring(_))
 }
 
 /// Of the sliding limits of a scope, the one that tells its ledger of uses that others have made:
 /// the first one that refuses, if one does.
 fn log_teller(biz: &Biz, scope: Scope) -> Option<&conf::Limit> {
     let all = || biz.limits_of(scope).map(|(_, limit)| limit);
-    let is_logged = |limit: &&conf::Limit| matches!(limit.policy, conf::Policy::Sliding(_));
+    let is_logged = |limit: &&conf::Limit| is_in_ring(limit);
     let refuses = |limit: &&conf::Limit| is_logged(limit) && limit.advice.is_none();
     all().find(refuses).or_else(|| all().find(is_logged))
 }
@@ -161,17 +164,14 @@ pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
         let pasts_from = fixed(scope) + ban;
         let ring_from = pasts_from + biz.history_words(scope);
         let ring_to = ring_from + biz.ring_words(scope);
-        let (mut from, words) = match limit.policy {
-            conf::Policy::Sliding(_) if biz.sharing.is_none() => (ring_from, ring_to - ring_from),
-            conf::Policy::Distinct(conf::Distinct { tally: Tally::Exact { .. }, .. }) => {
-                (ring_from, biz.set_words(scope))
-            }
-            _ => {
+        let (mut from, words) = match limit.policy.state_place() {
+            StatePlace::Ring(_) if biz.sharing.is_none() => (ring_from, ring_to - ring_from),
+            StatePlace::Set { .. } => (ring_from, biz.set_words(scope)),
+            StatePlace::Own { .. } | StatePlace::Ring(_) => {
                 let words = biz.state_words(limit);
                 let from = next[scope as usize];
                 next[scope as usize] += words;
-                let is_logged = matches!(limit.policy, conf::Policy::Sliding(_));
-                (from, if is_logged { ring_to - from } else { words })
+                (from, if is_in_ring(limit) { ring_to - from } else { words })
             }
         };
         let advises = limit.advice.is_some();
@@ -182,8 +182,8 @@ pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
             if is_beside { leased.beside_another() } else { leased }
         });
         let mut policy = match leased {
-            Some(leased) => Policy::Leased(Box::new(leased)),
-            None => Policy::new(&limit.policy),
+            Some(leased) => AnyPolicy::Leased(Box::new(leased)),
+            None => AnyPolicy::new(&limit.policy),
         };
         let mut to = from + words;
         if limit.history > 0 {
@@ -196,10 +196,7 @@ pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
             let within = |part: Range<usize>| part.start - whole.start..part.end - whole.start;
             let remembered =
                 Remembered { past, own: within(from..to), at: within(past_from..past_to) };
-            policy = match policy {
-                Policy::Distinct(_) => policy.remembering(remembered),
-                other => other.with_history(past, remembered.at.start),
-            };
+            policy = policy.with_history(&remembered).unwrap_or(policy);
             (from, to) = (whole.start, whole.end);
         }
         Rule {
@@ -219,9 +216,9 @@ impl Rule {
     /// What it adds to the shape of its node, in which it has this position. The ledger of a limit
     /// that machines share depends on its number in the biz, too.
     fn shapes(&self, position: u64, number: u64) -> impl Iterator<Item = [u64; 2]> {
-        let is_shared = policy::leased(&self.policy).is_some();
+        let is_shared = self.policy.leased().is_some();
         let numbered = (is_shared && number != position).then_some([NUMBERED, number]);
-        std::iter::once(policy::shape(&self.policy)).chain(numbered)
+        std::iter::once(self.policy.shape()).chain(numbered)
     }
 }
 

@@ -6,7 +6,6 @@ use frs_conf::Scope;
 
 use super::Rule;
 use crate::leased::Spending;
-use crate::policy;
 use crate::{Member, Terms, Worth};
 
 /// What refuses one more use refuses one of a member that is not known.
@@ -16,11 +15,11 @@ pub(super) const STRANGERS: Terms =
 impl Rule {
     /// The worth that the rolled state alone gives its node.
     pub(super) fn worth(&self, state: &[u64], now: u64) -> Worth {
-        let is_over = || policy::leased(&self.policy).is_some_and(|limit| limit.is_over(state));
-        let is_untold = || policy::leased(&self.policy).is_some_and(|limit| limit.is_untold(state));
-        if policy::is_fresh(&self.policy, state) || is_over() {
+        let is_over = || self.policy.leased().is_some_and(|limit| limit.is_over(state));
+        let is_untold = || self.policy.leased().is_some_and(|limit| limit.is_untold(state));
+        if self.policy.is_fresh(state) || is_over() {
             Worth::Expired
-        } else if self.scope == Scope::Biz || policy::is_kept(&self.policy, state) {
+        } else if self.scope == Scope::Biz || self.policy.is_kept(state) {
             Worth::Kept
         } else if is_untold() || self.refuses(state, now, 1, &STRANGERS) {
             Worth::Limiting

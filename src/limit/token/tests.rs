@@ -1,6 +1,9 @@
 //! The bucket against one that is filled in steps.
 
 use super::*;
+use crate::Spending;
+
+const TERMS: Terms = Terms::of(Spending::New);
 
 const DAY: u64 = 86_400_000;
 /// The units of a rate.
@@ -12,6 +15,38 @@ fn bucket(rate: u64, per_ms: u64, burst: u64) -> Bucket {
 
 fn taken(units: u64) -> Level {
     Level { level: units, last: 0 }.or_fresh()
+}
+
+fn words(Level { level, last }: Level) -> [u64; 2] {
+    [level, last]
+}
+
+fn roll(limit: &Bucket, level: Level, now: u64) -> Level {
+    let mut state = words(level);
+    limit.roll(&mut state, now, &TERMS);
+    Level::of(&state)
+}
+
+fn charge(level: Level, now: u64, count: i32) -> Level {
+    let mut state = words(level);
+    bucket(1, 1, 1).charge(&mut state, now, count, &TERMS);
+    Level::of(&state)
+}
+
+fn admits(limit: &Bucket, level: Level, count: u32) -> bool {
+    limit.admits(&words(level), 0, count, &TERMS)
+}
+
+fn figures(limit: &Bucket, level: Level) -> Figures {
+    limit.figures(&words(level), 0, &TERMS)
+}
+
+fn retry_ms(limit: &Bucket, level: Level, count: u32) -> Option<u64> {
+    limit.retry_ms(&words(level), 0, count, &TERMS)
+}
+
+fn end_ms(limit: &Bucket, level: Level, last_use_ms: u64) -> u64 {
+    limit.end_ms(&words(level), last_use_ms).unwrap()
 }
 
 /// The same bucket in fractions of a token over `per_ms`, which need no rounding either.
@@ -142,7 +177,7 @@ fn what_u64_does_not_hold_saturates() {
     assert_eq!(retry_ms(&slow, level, u32::MAX).map(u128::from), Some(missing));
     assert_eq!(retry_ms(&bucket(1, DAY, 1), level, 2), None);
     assert_eq!(charge(level, 9, i32::MIN).last, 5);
-    assert_eq!(life_ms(&slow), None);
+    assert_eq!(slow.life_ms(), None);
 }
 
 #[test]
@@ -159,7 +194,7 @@ fn nothing_overflows_at_the_bounds() {
                 charge(level, now, count);
             }
         }
-        assert!(life_ms(&limit).is_none_or(|life_ms| life_ms >= fill_ms(&limit)));
+        assert!(limit.life_ms().is_none_or(|life_ms| life_ms >= limit.fill_ms()));
     }
 }
 
@@ -170,14 +205,14 @@ fn triples(of: [u64; 6]) -> impl Iterator<Item = (u64, u64, u64)> {
 #[test]
 fn a_state_is_fresh_after_its_longest_life() {
     let limit = bucket(1_000_000, 1, 5);
-    let set_back = fill_ms(&limit) - 1;
+    let set_back = limit.fill_ms() - 1;
     let forced = Level { level: u64::MAX, last: 1000 + set_back };
-    let life_ms = life_ms(&limit).unwrap();
+    let life_ms = limit.life_ms().unwrap();
     assert_ne!(roll(&limit, forced, 1000 + life_ms - 2), Level::FRESH);
     assert_eq!(roll(&limit, forced, 1000 + life_ms), Level::FRESH);
     // One that is not as empty as can be is fresh sooner.
     let used = Level { level: 3 * UNITS, last: 1000 };
     let end = end_ms(&limit, used, 1000);
-    assert!(end <= 1000 + 2 * fill_ms(&limit) && end < 1000 + life_ms);
+    assert!(end <= 1000 + 2 * limit.fill_ms() && end < 1000 + life_ms);
     (0..=set_back).for_each(|ms| assert_eq!(roll(&limit, used, end - ms), Level::FRESH));
 }

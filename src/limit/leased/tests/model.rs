@@ -103,7 +103,7 @@ impl World {
     fn set_now(&mut self) {
         self.clock.set_now(self.now_ms);
         self.clock.set_incarnation(self.incarnation, false);
-        self.limit.roll(&mut self.state);
+        self.limit.roll(&mut self.state, 1, &Terms::of(Spending::New));
         if let Some(ring) = self.limit.ring {
             ring::roll(ring, self.limit.log_mut(&mut self.state), self.now_ms);
         }
@@ -159,7 +159,7 @@ impl World {
     fn charge(&mut self, count: i32, spending: Spending) {
         let magnitude = u64::from(count.unsigned_abs());
         let (is_live, is_spent) = (self.is_live(), magnitude <= self.unspent());
-        self.limit.charge(&mut self.state, 1, count, spending);
+        self.limit.charge(&mut self.state, 1, count, &Terms::of(spending));
         if let Some(ring) = self.limit.ring {
             let now_ms = self.clock.boot_ms();
             ring::charge(ring, self.limit.log_mut(&mut self.state), now_ms, count);
@@ -210,7 +210,8 @@ impl World {
             Step::Item(count, spending) => {
                 let admitted = match u32::try_from(count) {
                     Ok(uses) => {
-                        let admitted = self.limit.admits(&self.state, uses, spending);
+                        let admitted =
+                            self.limit.admits(&self.state, 1, uses, &Terms::of(spending));
                         if let Some(expected) = self.admits(uses.into(), spending) {
                             prop_assert_eq!(admitted, expected, "{:?}", &self.model);
                         }
@@ -298,11 +299,12 @@ impl World {
         if self.is_sliding() || self.is_live() {
             prop_assert_eq!(holding.used, self.used());
         }
-        let Figures { used, max, remaining, .. } = self.limit.figures(&self.state);
+        let terms = &Terms::of(Spending::Ask);
+        let Figures { used, max, remaining, .. } = self.limit.figures(&self.state, 1, terms);
         prop_assert_eq!((used + remaining, max), (MAX, MAX));
-        prop_assert_eq!(self.limit.admits(&self.state, MAX as u32 + 1, Spending::Ask), false);
+        prop_assert_eq!(self.limit.admits(&self.state, 1, MAX as u32 + 1, terms), false);
         prop_assert_eq!(
-            self.limit.admits(&self.state, remaining as u32, Spending::Ask),
+            self.limit.admits(&self.state, 1, remaining as u32, terms),
             true,
             "what remains is admitted"
         );
@@ -374,17 +376,18 @@ proptest! {
         let stored = Holding { lease, used: counts.1 }.encode();
         let limit = &world.limit;
         let (mut short, mut long) = (stored.to_vec(), stored.to_vec());
-        limit.roll(&mut short);
-        limit.roll(&mut long);
+        let terms = &Terms::of(spending);
+        limit.roll(&mut short, 1, terms);
+        limit.roll(&mut long, 1, terms);
         if let Ok(count) = u32::try_from(count) {
-            let admits = limit.admits(&short, count, spending);
+            let admits = limit.admits(&short, 1, count, terms);
             prop_assert_eq!(admits, limit.admits_otherwise(&long, count, spending));
         }
-        limit.charge(&mut short, 1, count, spending);
+        limit.charge(&mut short, 1, count, terms);
         limit.charge_otherwise(&mut long, 1, count, spending);
         prop_assert_eq!(&short, &long);
         let (mut short, mut long) = (stored.to_vec(), stored.to_vec());
-        let demand = Demand { count, charges, terms: &Terms::of(spending) };
+        let demand = Demand { count, charges, terms };
         let passed = limit.pass(&mut short, 1, demand);
         let expected = limit.pass_otherwise(&mut long, 1, demand);
         prop_assert_eq!(format!("{passed:?}"), format!("{expected:?}"));
