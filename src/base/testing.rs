@@ -5,8 +5,8 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use rustix::fs::SeekFrom;
-use rustix::io::Errno;
+use nix::errno::Errno;
+use nix::unistd::{Whence, lseek};
 
 /// A variable that a test sets for the program it starts. Panics if it is not set.
 pub fn told(name: &str) -> String {
@@ -70,12 +70,12 @@ fn extents(file: &File) -> Vec<(u64, u64)> {
     let mut extents = Vec::new();
     let mut end = 0;
     loop {
-        let start = match rustix::fs::seek(file, SeekFrom::Data(end)) {
-            Ok(start) => start,
-            Err(Errno::NXIO) => return extents,
+        let start = match lseek(file, end as i64, Whence::SeekData) {
+            Ok(start) => start as u64,
+            Err(Errno::ENXIO) => return extents,
             Err(error) => panic!("cannot look for data: {error}"),
         };
-        end = rustix::fs::seek(file, SeekFrom::Hole(start)).expect("an end");
+        end = lseek(file, start as i64, Whence::SeekHole).expect("an end") as u64;
         extents.push((start, end));
     }
 }

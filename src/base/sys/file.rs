@@ -4,10 +4,13 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, fallocate};
 use nix::libc;
+use nix::sys::statfs::{EXT4_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, fstatfs, statfs};
 
 /// Opens a file that must be regular, without waiting: a pipe in its place might have no other end.
 pub fn open_regular(options: &std::fs::OpenOptions, path: &Path) -> io::Result<File> {
@@ -59,16 +62,14 @@ pub fn is_plain(found: &std::fs::Metadata) -> bool {
     found.is_file() && std::os::unix::fs::MetadataExt::nlink(found) <= 1
 }
 
-const TMPFS_MAGIC: i64 = 0x0102_1994;
-
 /// Whether the file system of this path is in memory (tmpfs).
 pub fn is_in_memory(path: &Path) -> io::Result<bool> {
-    Ok(rustix::fs::statfs(path)?.f_type as i64 == TMPFS_MAGIC)
+    Ok(statfs(path)?.filesystem_type() == TMPFS_MAGIC)
 }
 
 /// Whether that of this open file is, which may have another name by now.
 pub fn is_file_in_memory(file: &File) -> io::Result<bool> {
-    Ok(rustix::fs::fstatfs(file)?.f_type as i64 == TMPFS_MAGIC)
+    Ok(fstatfs(file)?.filesystem_type() == TMPFS_MAGIC)
 }
 
 /// Whether blocks of this open file that were only allocated, and never written, must not be relied
@@ -76,18 +77,18 @@ pub fn is_file_in_memory(file: &File) -> io::Result<bool> {
 /// again, they reach the disk, but the blocks are not marked as written, and are zeros after a loss
 /// of power. Below an overlay there may be an ext4.
 pub fn must_be_filled(file: &File) -> io::Result<bool> {
-    const EXT4_MAGIC: i64 = 0xef53;
-    const OVERLAY_MAGIC: i64 = 0x794c_7630;
-    Ok([EXT4_MAGIC, OVERLAY_MAGIC].contains(&(rustix::fs::fstatfs(file)?.f_type as i64)))
+    Ok([EXT4_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC].contains(&fstatfs(file)?.filesystem_type()))
 }
 
 /// Allocates the blocks of a byte range, so that a full disk is an error now and not a SIGBUS
 /// later. On a full disk, a range that already has its blocks is no error.
 pub fn allocate(file: &File, start: u64, len: u64) -> io::Result<()> {
-    use rustix::io::Errno;
-    match rustix::fs::fallocate(file.as_fd(), rustix::fs::FallocateFlags::empty(), start, len) {
+    let (from, bytes) = (start as libc::off_t, len as libc::off_t);
+    match fallocate(file, FallocateFlags::empty(), from, bytes) {
         // XFS demands the same room again before it checks whether any block is missing.
-        Err(Errno::NOSPC | Errno::DQUOT) if has_blocks(file, start, len).unwrap_or(false) => Ok(()),
+        Err(Errno::ENOSPC | Errno::EDQUOT) if has_blocks(file, start, len).unwrap_or(false) => {
+            Ok(())
+        }
         result => result.map_err(io::Error::from),
     }
 }

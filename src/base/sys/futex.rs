@@ -5,26 +5,34 @@
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use rustix::thread::futex;
+use nix::libc;
 
 /// Sleeps while the word is `seen`, at most `limit`. Any process can wake it. Returns early at any
 /// doubt.
 pub fn futex_wait(word: &AtomicU32, seen: u32, limit: Duration) {
-    let limit = futex::Timespec {
-        tv_sec: limit.as_secs() as i64,
-        tv_nsec: i64::from(limit.subsec_nanos()),
+    let limit = libc::timespec {
+        tv_sec: limit.as_secs() as libc::time_t,
+        tv_nsec: limit.subsec_nanos().into(),
     };
+    let word = word.as_ptr();
     // No PRIVATE flag: the word is shared between processes. After any error the caller checks the
     // word again.
-    let _ = futex::wait(word, futex::Flags::empty(), seen, Some(&limit));
+    // SAFETY: the caller's reference keeps the word mapped, and `limit` lives until the call
+    // returns. The kernel only reads both, the word atomically.
+    unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, seen, &raw const limit) };
 }
 
 /// Wakes one process that sleeps on the word.
 pub fn futex_wake_one(word: &AtomicU32) {
-    let _ = futex::wake(word, futex::Flags::empty(), 1);
+    wake(word, 1);
 }
 
 /// Wakes all processes that sleep on the word.
 pub fn futex_wake_all(word: &AtomicU32) {
-    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
+    wake(word, i32::MAX);
+}
+
+fn wake(word: &AtomicU32, sleepers: i32) {
+    // SAFETY: the kernel uses only the word's address, and the caller's reference keeps it mapped.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, sleepers) };
 }

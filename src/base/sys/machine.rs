@@ -4,13 +4,17 @@
 
 use std::io;
 
+use nix::errno::Errno;
+use nix::libc;
+
 /// Fills a buffer from the kernel's random source.
 pub fn random(bytes: &mut [u8]) -> io::Result<()> {
     let mut filled = 0;
     while filled < bytes.len() {
-        let got =
-            rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
-        filled += got;
+        let rest = &mut bytes[filled..];
+        // SAFETY: the kernel writes at most as many bytes as the borrowed slice has.
+        let got = unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) };
+        filled += Errno::result(got)? as usize;
     }
     Ok(())
 }

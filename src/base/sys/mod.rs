@@ -27,5 +27,6 @@ pub use fork_count::{between_forks, count_forks, forks};
 pub use futex::{futex_wait, futex_wake_all, futex_wake_one};
 pub use machine::{boot_id, cpu_ms, random};
 pub use memory_map::{collapse, map_into};
-pub use range_lock::{claim_range, is_range_locked, range_claimant, try_lock_range, unlock_range};
+pub use range_lock::{claim_range, is_range_locked, range_claimant};
+pub use range_lock::{try_flock, try_lock_range, unlock_range};
 pub use set_once::SetOnce;

@@ -1,9 +1,11 @@
-//! Write locks on byte ranges of a file, owned by the open file description, or by the process.
+//! Write locks on byte ranges of a file, owned by the open file description, or by the process, and
+//! the lock of flock(2) on the whole.
 //!
 //! Invariant: no call waits for a lock, and a read lock of another process shows no owner.
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
@@ -27,6 +29,18 @@ pub fn try_lock_range(file: &File, start: u64, len: u64) -> io::Result<bool> {
     match fcntl(file, FcntlArg::F_OFD_SETLK(&range)) {
         Ok(_) => Ok(true),
         Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Takes the lock of flock(2) without blocking. False if another description holds it. The lock ends
+/// with the last copy of the description: nix's `Flock` would release it when it drops one.
+pub fn try_flock(file: &File) -> io::Result<bool> {
+    // SAFETY: takes two numbers. The descriptor is open, as it is borrowed.
+    let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+    match Errno::result(locked) {
+        Ok(_) => Ok(true),
+        Err(Errno::EWOULDBLOCK) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }

@@ -52,7 +52,7 @@ impl Filesystem {
         let path = std::path::absolute(path)?;
         let there = path.ancestors().find(|path| path.exists()).unwrap_or(&path);
         // Magic numbers have 32 bits. The field's type differs between architectures.
-        Ok(Filesystem::from_magic(rustix::fs::statfs(there)?.f_type as u32))
+        Ok(Filesystem::from_magic(nix::sys::statfs::statfs(there)?.filesystem_type().0 as u32))
     }
 }
 
@@ -104,14 +104,14 @@ pub fn envoy_program() -> PathBuf {
 }
 
 fn is_executable(path: &Path) -> bool {
-    let access = rustix::fs::Access::EXEC_OK;
-    path.is_file() && rustix::fs::access(path, access).is_ok()
+    let access = nix::unistd::AccessFlags::X_OK;
+    path.is_file() && nix::unistd::access(path, access).is_ok()
 }
 
 fn shm_free_bytes(dir: &Path) -> Option<u64> {
     Filesystem::of(dir).ok().filter(|&kind| kind == Filesystem::Tmpfs)?;
-    let disk = rustix::fs::statvfs(dir).ok()?;
-    Some(disk.f_bavail.saturating_mul(disk.f_frsize))
+    let disk = nix::sys::statvfs::statvfs(dir).ok()?;
+    Some(disk.blocks_available().saturating_mul(disk.fragment_size()))
 }
 
 fn total_bytes(meminfo: &str) -> Option<u64> {

@@ -8,8 +8,9 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use nix::fcntl::{OFlag, open, openat};
+use nix::sys::stat::Mode;
 use nix::unistd::Uid;
-use rustix::fs::{Mode, OFlags, open, openat};
 
 use super::fault::Fault;
 
@@ -30,12 +31,12 @@ pub(crate) fn read_map(name: &str, path: &Path) -> Result<Vec<u8>, Fault> {
     }
     let parent = parent.filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
     let fault = |error: std::io::Error| unreadable(name, error.to_string());
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let directory = open(parent, flags | OFlags::DIRECTORY, Mode::empty());
+    let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    let directory = open(parent, flags | OFlag::O_DIRECTORY, Mode::empty());
     let directory = File::from(directory.map_err(|errno| fault(errno.into()))?);
     let of = directory.metadata().map_err(fault)?;
     let is_roots = of.uid() == 0 && of.mode() & FOREIGN_WRITES == 0;
-    let links = if is_roots { OFlags::empty() } else { OFlags::NOFOLLOW };
+    let links = if is_roots { OFlag::empty() } else { OFlag::O_NOFOLLOW };
     let opened = openat(&directory, file, flags | links, Mode::empty());
     let file = File::from(opened.map_err(|errno| fault(errno.into()))?);
     let found = file.metadata().map_err(fault)?;

@@ -10,14 +10,12 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-
 use super::stale_processes;
 use crate::process::lock::{self, LockError};
 use crate::process::lossy_request::LossyRequest;
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs_base::clock;
-use frs_base::sys::process::Pid;
+use frs_base::sys::process::{Pid, Signal, pidfd_open, pidfd_send_signal};
 use frs_conf::active::{self, ActiveError};
 use frs_conf::{Conf, Faults, Listen, Settings, Srv};
 use frs_engine::Role;
@@ -140,7 +138,7 @@ pub fn reload(conf_dir: &Path, settings: &Settings, lossy: bool) -> Result<Reloa
     let request = lossy.then(|| LossyRequest::make(&data_dir));
     let _request = request.transpose().map_err(CommandError::Lossy)?;
     let asked_ns = clock::monotonic_ns();
-    signal(&data_dir, pid, Signal::HUP)?;
+    signal(&data_dir, pid, Signal::SIGHUP)?;
     wait(&data_dir, pid, RELOAD, || {
         let outcome = ReloadOutcome::read(&data_dir).map_err(CommandError::Answer)?;
         let own = |outcome: &ReloadOutcome| {
@@ -240,7 +238,7 @@ pub fn stop(conf_dir: &Path, settings: &Settings) -> Result<Pid, CommandError> {
     let data_dir = Conf::data_dir(conf_dir, settings)?;
     let pid = lock::holder(&data_dir)?;
     let is_to_save = makes_checkpoints(&data_dir);
-    signal(&data_dir, pid, Signal::TERM)?;
+    signal(&data_dir, pid, Signal::SIGTERM)?;
     match wait(&data_dir, pid, STOP, || Ok(None)) {
         Ok(_) | Err(CommandError::Ended { .. }) if is_to_save && do_checkpoints_fail(&data_dir) => {
             Err(CommandError::NotSaved { pid })
@@ -346,9 +344,8 @@ fn slot_line(slot: &SlotStatus, generation: u64) -> String {
 }
 
 fn signal(data_dir: &Path, pid: Pid, signal: Signal) -> Result<(), CommandError> {
-    let failed = |error: rustix::io::Errno| CommandError::Signal { pid, source: error.into() };
-    let named = rustix::process::Pid::from_raw(pid.as_raw()).ok_or(CommandError::Ended { pid })?;
-    let process = pidfd_open(named, PidfdFlags::empty()).map_err(failed)?;
+    let failed = |source| CommandError::Signal { pid, source };
+    let process = pidfd_open(pid).map_err(failed)?;
     // The id may be another process's by now. The process that was opened held the lock after it
     // was opened, or it gets no signal.
     if lock::holder(data_dir)? != pid {

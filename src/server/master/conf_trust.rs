@@ -7,8 +7,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::Uid;
-use rustix::fs::{StatVfsMountFlags, statvfs};
 
 use crate::account::roots_way::{foreign, way_to};
 
@@ -62,7 +62,7 @@ fn look_at(path: &Path, is_above: bool) -> Result<(), Untrusted> {
 
 /// Whether nobody can write there by this path, as in the volumes of a pod's configuration.
 fn is_read_only(path: &Path) -> io::Result<bool> {
-    Ok(statvfs(path)?.f_flag.contains(StatVfsMountFlags::RDONLY))
+    Ok(statvfs(path)?.flags().contains(FsFlags::ST_RDONLY))
 }
 
 #[cfg(test)]

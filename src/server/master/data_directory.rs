@@ -11,8 +11,9 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::{Mode, mkdirat};
 use nix::unistd::{Gid, Group, Uid, User};
-use rustix::fs::{Mode, OFlags, mkdirat, openat};
 
 use super::error::MasterError;
 use crate::account::roots_way::is_roots_alone;
@@ -119,10 +120,10 @@ fn make_for(path: &Path, account: &Account) -> io::Result<()> {
     let name = path.file_name().ok_or_else(invalid)?;
     let parent = parent_of(path);
     DirBuilder::new().recursive(true).mode(MODE).create(&parent)?;
-    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let parent = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(parent)?;
-    mkdirat(&parent, name, Mode::from_raw_mode(MODE))?;
-    let made = File::from(openat(&parent, name, flags | OFlags::NOFOLLOW, Mode::empty())?);
+    let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let parent = OpenOptions::new().read(true).custom_flags(flags.bits()).open(parent)?;
+    mkdirat(&parent, name, Mode::from_bits_retain(MODE))?;
+    let made = File::from(openat(&parent, name, flags | OFlag::O_NOFOLLOW, Mode::empty())?);
     fchown(made, Some(account.uid()), Some(account.gid()))
 }
 

@@ -8,7 +8,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use frs_base::sys::process::{
-    Channel, Delivery, Exit, Forked, Pid, PollFd, PollFlags, Signal, fork, poll, signal, wait_for,
+    Channel, Delivery, Exit, Forked, Pid, PollFd, PollFlags, Signal, fork, pidfd_open,
+    pidfd_send_signal, poll, signal, wait_for,
 };
 
 /// A process started by [`fork_away`]. Once it has ended, its id may belong to another process.
@@ -27,7 +28,7 @@ pub(super) fn fork_away() -> io::Result<Option<DetachedProcess>> {
             Ok(Forked::Child) => Ok(None),
             Ok(Forked::Parent(pid)) => {
                 // Only this process can reap it, so the id cannot be reused yet.
-                let told = handle(pid).and_then(|handle| {
+                let told = pidfd_open(pid).and_then(|handle| {
                     theirs.send(pid.to_string().as_bytes(), &[handle.as_raw_fd()])
                 });
                 std::process::exit(told.map_or_else(|error| status(&error, Some(pid)), |_| 0));
@@ -59,11 +60,6 @@ fn status(error: &io::Error, orphan: Option<Pid>) -> i32 {
     error.raw_os_error().unwrap_or(nix::libc::EIO)
 }
 
-fn handle(pid: Pid) -> io::Result<OwnedFd> {
-    let pid = rustix::process::Pid::from_raw(pid.as_raw()).ok_or(io::ErrorKind::NotFound)?;
-    Ok(rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?)
-}
-
 impl DetachedProcess {
     /// Its id.
     pub fn pid(&self) -> Pid {
@@ -77,8 +73,8 @@ impl DetachedProcess {
 
     /// Kills it with SIGKILL and waits for its end; false if it has not ended after `bound`.
     pub fn kill(&self, bound: Duration) -> io::Result<bool> {
-        match rustix::process::pidfd_send_signal(&self.handle, rustix::process::Signal::KILL) {
-            Err(rustix::io::Errno::SRCH) => return Ok(true),
+        match pidfd_send_signal(&self.handle, Signal::SIGKILL) {
+            Err(error) if error.raw_os_error() == Some(nix::libc::ESRCH) => return Ok(true),
             sent => sent?,
         }
         Ok(poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], Some(bound))? > 0)

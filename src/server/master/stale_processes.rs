@@ -9,9 +9,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
-
-use frs_base::sys::process::{PollFd, PollFlags, poll};
+use frs_base::sys::process::{Pid, PollFd, PollFlags, Signal, pidfd_open, pidfd_send_signal, poll};
 use frs_engine::Role;
 use frs_store::{LINGERING, Runtime, SlotStatus};
 
@@ -43,12 +41,12 @@ pub(super) fn is_stopped(pid: u32) -> bool {
 
 /// Returns whether it killed the process.
 fn end_if_stopped(runtime: &Runtime, slot: &SlotStatus) -> io::Result<bool> {
-    let Some(pid) = i32::try_from(slot.pid).ok().and_then(rustix::process::Pid::from_raw) else {
+    let Some(pid) = i32::try_from(slot.pid).ok().filter(|&pid| pid > 0) else {
         return Ok(false);
     };
     // Opened before any check. The checks then describe either the process that is killed, or a
     // later one with its id if that process is gone, and then the signal reaches none.
-    let handle = pidfd_open(pid, PidfdFlags::empty())?;
+    let handle = pidfd_open(Pid::from_raw(pid))?;
     let process = OrphanProcess::of(slot.pid)?;
     if process.state != 'T' {
         return Ok(false);
@@ -61,7 +59,7 @@ fn end_if_stopped(runtime: &Runtime, slot: &SlotStatus) -> io::Result<bool> {
     if !runtime.slots().iter().any(is_same) {
         return Ok(false);
     }
-    pidfd_send_signal(&handle, rustix::process::Signal::KILL)?;
+    pidfd_send_signal(&handle, Signal::SIGKILL)?;
     // Its addresses and locks are released when it ends.
     poll(
         &mut [PollFd::new(std::os::fd::AsFd::as_fd(&handle), PollFlags::POLLIN)],

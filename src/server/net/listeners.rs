@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::Mode;
+use nix::sys::stat::{Mode, fchmod, umask};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
 use super::face::Face;
@@ -590,10 +590,10 @@ fn open_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
 fn bind_unix(path: &Path, mode: u32) -> io::Result<Socket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     let address = SockAddr::unix(path)?;
-    rustix::fs::fchmod(&socket, Mode::from_raw_mode(mode))?;
-    let mask = rustix::process::umask(Mode::empty());
+    fchmod(&socket, Mode::from_bits_retain(mode))?;
+    let mask = umask(Mode::empty());
     let bound = socket.bind(&address);
-    rustix::process::umask(mask);
+    umask(mask);
     bound?;
     Ok(socket)
 }

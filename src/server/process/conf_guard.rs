@@ -88,7 +88,7 @@ mod tests {
     fn a_readers_lock_on_the_directory_or_the_file_stops_no_change() {
         let dir = tempfile::tempdir().unwrap();
         let reader = File::open(dir.path()).unwrap();
-        rustix::fs::flock(&reader, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        assert!(sys::try_flock(&reader).unwrap());
         assert!(Guard::to_change(dir.path()).unwrap().is_some());
         let mode = std::fs::metadata(dir.path().join(NAME)).unwrap().mode();
         assert_eq!(mode & 0o7777, 0o600, "no reader opens it");

@@ -22,9 +22,9 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, fc
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::fcntl::{OFlag, open, openat};
+use nix::sys::stat::Mode;
 use nix::unistd::Uid;
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, open, openat};
-use rustix::io::Errno;
 
 use crate::account::Account;
 use frs_base::sys;
@@ -198,7 +198,7 @@ impl DataLock {
             // The path may be a link.
             let there = or_none(std::fs::metadata(&data_dir))?;
             let ours = handed.metadata()?;
-            if !there.is_some_and(|there| is_same(&ours, &there)) || !try_lock_directory(&handed)? {
+            if !there.is_some_and(|there| is_same(&ours, &there)) || !sys::try_flock(&handed)? {
                 return Ok(None);
             }
             // The older master holds the lock on it until it lets go.
@@ -285,9 +285,9 @@ pub fn give_file(data_dir: &Path, account: &Account) -> Result<(), LockError> {
 }
 
 fn give(data_dir: &Path, account: &Account) -> io::Result<()> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     // What is missing or a link is refused where it is opened to be locked.
-    let Ok(directory) = open(data_dir, flags | OFlags::DIRECTORY, Mode::empty()) else {
+    let Ok(directory) = open(data_dir, flags | OFlag::O_DIRECTORY, Mode::empty()) else {
         return Ok(());
     };
     let directory = File::from(directory);
@@ -307,15 +307,6 @@ fn give(data_dir: &Path, account: &Account) -> io::Result<()> {
         fchown(&file, Some(account.uid()), Some(account.gid()))?;
     }
     Ok(())
-}
-
-/// Locks an open directory, as earlier versions do. False if another description holds the lock.
-fn try_lock_directory(directory: &File) -> io::Result<bool> {
-    match flock(directory, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(true),
-        Err(Errno::WOULDBLOCK) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// Whether a master, of any version, holds the directory.
@@ -341,9 +332,9 @@ fn open_file(path: &Path) -> io::Result<File> {
 /// Opens the file for reading, without blocking on anything that is in its place. `None`: it is
 /// missing, or a link, which could lead to what another program locks.
 fn open_to_read(path: &Path) -> io::Result<Option<File>> {
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
-        Err(error) if Errno::from_io_error(&error) == Some(Errno::LOOP) => return Ok(None),
+        Err(error) if error.raw_os_error() == Some(nix::libc::ELOOP) => return Ok(None),
         opened => or_none(opened)?,
     };
     let Some(file) = file else { return Ok(None) };

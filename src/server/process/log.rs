@@ -12,8 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::fs::OFlags;
-use rustix::io::Errno;
+use nix::libc::{ELOOP, O_NOCTTY, O_NOFOLLOW};
 use tracing::level_filters::LevelFilter;
 use tracing::span::EnteredSpan;
 use tracing_subscriber::filter::Targets;
@@ -88,9 +87,9 @@ const LINK: &str =
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(FILE_MODE);
-    options.custom_flags((OFlags::NOFOLLOW | OFlags::NOCTTY).bits() as i32);
-    options.open(path).map_err(|error| match Errno::from_io_error(&error) {
-        Some(Errno::LOOP) => io::Error::new(error.kind(), LINK),
+    options.custom_flags(O_NOFOLLOW | O_NOCTTY);
+    options.open(path).map_err(|error| match error.raw_os_error() {
+        Some(ELOOP) => io::Error::new(error.kind(), LINK),
         _ => error,
     })
 }

@@ -10,11 +10,14 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
 use frs_conf::RespTokens;
-use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::io::Errno;
+use nix::errno::Errno;
+use nix::sys::memfd::{MFdFlags, memfd_create};
 
 /// How often a worker looks at tokens that are being written.
 const LOOKS: usize = 1000;
+
+/// Of linux/memfd.h: neither libc nor nix has it.
+const MFD_NOEXEC_SEAL: u32 = 8;
 
 /// Memory that the master shares with its workers.
 #[derive(Debug)]
@@ -25,9 +28,9 @@ pub struct TokenBoard {
 /// Memory that nobody can execute: some systems give no other (vm.memfd_noexec), and kernels before
 /// 6.3 do not know the word.
 fn memory() -> io::Result<OwnedFd> {
-    let create = |flags| memfd_create("frs-tokens", MemfdFlags::CLOEXEC | flags);
-    match create(MemfdFlags::NOEXEC_SEAL) {
-        Err(Errno::INVAL) => Ok(create(MemfdFlags::empty())?),
+    let create = |flags| memfd_create("frs-tokens", MFdFlags::MFD_CLOEXEC | flags);
+    match create(MFdFlags::from_bits_retain(MFD_NOEXEC_SEAL)) {
+        Err(Errno::EINVAL) => Ok(create(MFdFlags::empty())?),
         memory => Ok(memory?),
     }
 }

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use frs_base::clock;
 use frs_conf::key::KeyNodeId;
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
 use super::checks::Checks;
 use super::dirty::{DirtyPages, PAGES_OF_WORD, Side, copy_quiet};
@@ -153,7 +154,8 @@ impl<'a> Output<'a> {
             super::file::sync(self.path, self.file)?;
             self.unsynced = 0;
             // Not read again before the next restore. If the kernel keeps it, nothing is lost.
-            let _ = rustix::fs::fadvise(self.file, 0, None, rustix::fs::Advice::DontNeed);
+            let advice = PosixFadviseAdvice::POSIX_FADV_DONTNEED;
+            let _ = posix_fadvise(self.file, 0, 0, advice);
         }
         let due = Duration::from_secs_f64(self.written as f64 / self.bytes_per_second as f64);
         Ok(self.pacer.rest(due.saturating_sub(clock::since(self.begun))))

@@ -177,8 +177,7 @@ fn wake(word: &AtomicU32) {
     frs_base::sys::futex_wake_one(word);
 }
 
-// Neither loom nor Miri runs the system call (Miri rejects the pointer that rustix passes). A sleep
-// that ends at once serves as well.
+// Neither loom nor Miri runs the system call. A sleep that ends at once serves as well.
 #[cfg(any(loom, miri))]
 fn wait(_word: &AtomicU32, _seen: u32) {
     #[cfg(loom)]

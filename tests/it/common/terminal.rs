@@ -85,9 +85,11 @@ impl Terminal {
         self.take();
         let [new_rows, new_columns] = [rows, columns].map(at_least_one);
         self.screen.screen_mut().set_size(new_rows, new_columns);
-        let winsize =
-            rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        rustix::termios::tcsetwinsize(&self.master, winsize).expect("resized");
+        let [rows, columns] = [rows, columns].map(|count| count.to_string());
+        let mut stty = Command::new("stty");
+        stty.args(["rows", &rows, "columns", &columns]);
+        stty.stdin(self.slave.try_clone().expect("another"));
+        assert!(stty.status().expect("stty runs").success(), "resized");
     }
 
     /// Waits until the screen's lines have what is looked for.

@@ -5,6 +5,7 @@
 mod channel;
 mod children;
 mod descriptors;
+mod pidfd;
 mod signals;
 
 pub use channel::{Channel, DESCRIPTORS_MAX, Delivery, MESSAGE_BYTES_MAX};
@@ -13,4 +14,5 @@ pub use descriptors::{adopt, pass_on, poll, raise_file_limit, take_variable};
 pub use nix::poll::{PollFd, PollFlags};
 pub use nix::sys::signal::Signal;
 pub use nix::unistd::Pid;
+pub use pidfd::{pidfd_open, pidfd_send_signal};
 pub use signals::{Signals, follow_parent, ignore, signal, stop_ignoring};

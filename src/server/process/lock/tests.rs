@@ -132,7 +132,7 @@ fn a_readers_locks_neither_hold_a_directory_nor_keep_a_master_out() {
     drop(DataLock::take(dir.path()).expect("free"));
     // Whoever may read the directory can lock it.
     let directory = File::open(dir.path()).expect("there");
-    assert!(try_lock_directory(&directory).expect("asked"));
+    assert!(sys::try_flock(&directory).expect("asked"));
     assert!(matches!(holder(dir.path()), Err(LockError::Free { .. })));
     let mut lock = DataLock::take(dir.path()).expect("the lock is another file's");
     let mode = std::fs::metadata(dir.path().join("lock")).expect("there").mode();
@@ -193,7 +193,7 @@ fn root_gives_away_only_what_is_in_a_directory_of_the_accounts() {
 fn earlier_locks(dir: &Path) -> [File; 2] {
     let (directory, file) =
         (File::open(dir).expect("there"), open_file(&path_in(dir)).expect("opened"));
-    assert!(try_lock_directory(&directory).expect("asked"));
+    assert!(sys::try_flock(&directory).expect("asked"));
     assert!(sys::try_lock_range(&file, LOCK_BYTE, 1).expect("asked"));
     file.write_all_at(line_of(Pid::this()).as_bytes(), 0).expect("written");
     [directory, file]

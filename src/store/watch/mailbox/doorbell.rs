@@ -139,8 +139,9 @@ mod kernel {
     use std::io;
     use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-    use rustix::event::{EventfdFlags, eventfd};
-    use rustix::io::Errno;
+    use nix::errno::Errno;
+    use nix::sys::eventfd::{EfdFlags, EventFd};
+    use nix::unistd::{read, write};
 
     use super::Bell;
 
@@ -152,7 +153,8 @@ mod kernel {
     impl EventBell {
         /// A new one.
         pub fn new() -> io::Result<EventBell> {
-            Ok(EventBell(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+            let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+            Ok(EventBell(EventFd::from_flags(flags)?.into()))
         }
 
         /// Wakes the other side, if the bell's word says that it sleeps; whether it had to.
@@ -160,16 +162,16 @@ mod kernel {
             let is_asleep = bell.is_asleep();
             if is_asleep {
                 // It fails only where so many rings wait that one more wakes nobody sooner.
-                let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+                let _ = write(&self.0, &1u64.to_ne_bytes());
             }
             is_asleep
         }
 
         /// Forgets the rings so far, by the one who was woken; whether there was any.
         pub fn drain(&self) -> io::Result<bool> {
-            match rustix::io::read(&self.0, &mut [0u8; 8]) {
+            match read(&self.0, &mut [0u8; 8]) {
                 Ok(_) => Ok(true),
-                Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+                Err(Errno::EAGAIN | Errno::EINTR) => Ok(false),
                 Err(error) => Err(error.into()),
             }
         }
