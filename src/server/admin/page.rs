@@ -3,6 +3,10 @@
 //! Invariant: a browser runs only the page's own script, identified by its digest, and lets it
 //! connect to this plane only. So neither a key's text nor another site can control it.
 
+use std::sync::LazyLock;
+
+use ring::digest::{SHA256, digest};
+
 use super::response::{HeaderField, Response};
 
 /// The parts of the page, joined when it is compiled. All scripts are one: what a file defines, the
@@ -41,18 +45,47 @@ const PAGE: &str = concat!(
     "</script>\n</body>\n</html>\n",
 );
 
-/// What a browser lets the page do. The digests cover the text within `<style>` and `<script>`.
-/// After a change the test below prints the new ones. (<https://www.w3.org/TR/CSP3/>,
+/// What a browser lets the page do. The digests cover the text within `<style>` and `<script>`. They
+/// are computed once, for the first request. (<https://www.w3.org/TR/CSP3/>,
 /// <https://www.w3.org/TR/trusted-types/>)
-const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
-    style-src 'sha256-+buOO+yq6lBjlGAumAflenP//+1NkmhqP1PXUAufcVM='; \
-    script-src 'sha256-//W3wZyCBN0gM75+bhioUQ4WE5uo1i8pgCc5YG8k16E='; \
-    base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
-    require-trusted-types-for 'script'; trusted-types 'none'";
+static POLICY: LazyLock<String> = LazyLock::new(|| {
+    let style = digest_of(within("<style>", "</style>"));
+    let script = digest_of(within("<script>", "</script>"));
+    format!(
+        "default-src 'none'; connect-src 'self'; img-src data:; style-src '{style}'; \
+         script-src '{script}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+         require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+});
+
+/// The text of the page between two tags, of which there is one each.
+fn within(begin: &str, end: &str) -> &'static str {
+    let text = PAGE.split_once(begin).and_then(|(_, after)| after.split_once(end));
+    text.map_or("", |(text, _)| text)
+}
+
+/// The digest of a text, as the policy names it.
+fn digest_of(text: &str) -> String {
+    format!("sha256-{}", base64(digest(&SHA256, text.as_bytes()).as_ref()))
+}
+
+/// RFC 4648, section 4.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let bits = (0..3).fold(0, |bits, nth| {
+            bits << 8 | usize::from(three.get(nth).copied().unwrap_or_default())
+        });
+        text.extend((0..=three.len()).map(|nth| char::from(DIGITS[bits >> (18 - 6 * nth) & 63])));
+        text.extend((three.len()..3).map(|_| '='));
+    }
+    text
+}
 
 /// The page, for clients that may see the figures.
 pub fn response() -> Response {
-    let field = Some(HeaderField::new("Content-Security-Policy", POLICY));
+    let field = Some(HeaderField::new("Content-Security-Policy", &POLICY));
     Response { field, ..Response::page("text/html; charset=utf-8", PAGE.as_bytes()) }
 }
 
@@ -94,6 +127,14 @@ mod tests {
         );
         let are_known = digests.iter().all(|digest| POLICY.contains(digest));
         assert!(are_known, "expected in the policy: {digests:#?}");
+    }
+
+    // Vectors of RFC 4648, section 10.
+    #[test]
+    fn bytes_are_written_in_base64() {
+        let texts = ["", "f", "fo", "foo", "foob", "fooba", "foobar"];
+        let expected = ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"];
+        assert_eq!(texts.map(|text| base64(text.as_bytes())), expected);
     }
 
     #[test]
