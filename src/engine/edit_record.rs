@@ -130,6 +130,7 @@ pub struct RecordName<'n> {
     pub key: Option<&'n str>,
 }
 
+#[cfg(any(test, feature = "testing"))]
 impl<'n> RecordName<'n> {
     /// The record of a key.
     pub fn of_key(biz: &'n str, key: &'n str) -> RecordName<'n> {

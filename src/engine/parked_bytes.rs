@@ -51,6 +51,7 @@ impl Exchange {
     }
 
     /// Bytes of its buffers.
+    #[cfg(any(test, feature = "testing"))]
     pub fn held_bytes(&self) -> usize {
         self.room().held
     }

@@ -45,6 +45,7 @@ impl ItemOptions {
     pub const ONE: ItemOptions = ItemOptions::of(1);
 
     /// As [`ItemOptions::ONE`], but the text sent is not a count.
+    #[cfg(any(test, feature = "testing"))]
     pub const NO_COUNT: ItemOptions = ItemOptions { count: None, ..ItemOptions::ONE };
 
     /// This many uses, without force or detail.
@@ -53,11 +54,13 @@ impl ItemOptions {
     }
 
     /// The same, with force.
+    #[cfg(any(test, feature = "testing"))]
     pub const fn forced(self) -> ItemOptions {
         ItemOptions { force: true, ..self }
     }
 
     /// The same, with the figures of every limit in the answer.
+    #[cfg(any(test, feature = "testing"))]
     pub const fn detailed(self) -> ItemOptions {
         ItemOptions { detail: true, ..self }
     }

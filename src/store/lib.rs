@@ -19,7 +19,7 @@ mod model;
 mod chain;
 #[cfg(not(loom))]
 mod error;
-#[cfg(not(loom))]
+#[cfg(all(any(test, feature = "testing"), not(loom)))]
 pub mod fuzzing;
 #[cfg(not(loom))]
 mod grow;
@@ -33,6 +33,11 @@ mod recover;
 pub mod simulated;
 #[cfg(all(any(test, feature = "testing"), not(loom)))]
 pub mod testing;
+#[cfg(all(any(test, feature = "testing"), not(loom)))]
+pub use {
+    checkpoint::Unpaced,
+    recover::{prepare, prepare_with},
+};
 
 /// Whether stores can be ends of a process, as tests want it. A bench must not measure that.
 pub const HAS_CRASH_POINTS: bool = cfg!(any(test, feature = "crash-points"));
@@ -47,7 +52,7 @@ pub use {
     chain::{Judge, Rank},
     checkpoint::{
         CheckpointFacts, Checkpointer, GroupPass, Pace, Pacer, PassRate, PassState, Progress,
-        Unpaced, checkpoint_facts, is_checkpoint_of_move, restorable,
+        checkpoint_facts, is_checkpoint_of_move, restorable,
     },
     commit::{
         FormerPlace, Full, Keep, Lead, Moment, NodeIndex, NodeOwner, Refused, Sought, TooLarge,
@@ -63,8 +68,8 @@ pub use {
     inspect::Pass,
     recover::{
         Closed, Fault, FilesBefore, Finding, Moves, Prepared, Preparing, Report, Unproven,
-        Unserved, check_files, close_clean, left_bytes, live_dir, prepare, prepare_after_fault,
-        prepare_at_start, prepare_beside, prepare_with, recover_alone, scan_group,
+        Unserved, check_files, close_clean, left_bytes, live_dir, prepare_after_fault,
+        prepare_at_start, prepare_beside, recover_alone, scan_group,
     },
     watch::mailbox::{
         Asking, Bell, EventBell, Lying, OwnerBell, Rest, RingFull, SharedBell, TakenWant, Ticket,

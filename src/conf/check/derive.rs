@@ -37,6 +37,7 @@ struct Share {
 
 impl Written {
     /// The same numbers, all of them written.
+    #[cfg(any(test, feature = "testing"))]
     pub const fn of(geometry: &Geometry) -> Written {
         let Geometry { files, key_nodes, chain, node_bytes, key_bytes, hash } = *geometry;
         let room = Room::Files { files, key_nodes };

@@ -33,6 +33,7 @@ pub struct Texts {
 
 impl Texts {
     /// Texts that come from no file, with nothing laid over.
+    #[cfg(any(test, feature = "testing"))]
     pub fn of(srv: impl Into<String>, map: impl Into<String>) -> Texts {
         let (srv_name, map_name) = ("srv.xml".to_owned(), "map.xml".to_owned());
         let (srv, map, settings) = (srv.into(), map.into(), Settings::default());

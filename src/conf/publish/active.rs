@@ -124,6 +124,7 @@ pub fn all(data_dir: &Path) -> Result<Vec<u64>, ActiveError> {
 ///
 /// # Errors
 /// Those of the file system. The generation is then not published, or not durable.
+#[cfg(any(test, feature = "testing"))]
 pub fn write(data_dir: &Path, generation: u64, texts: &Texts) -> Result<(), ActiveError> {
     write_overlaid(data_dir, generation, texts, &Overlay::default())
 }

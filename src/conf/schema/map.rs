@@ -231,6 +231,7 @@ pub enum ListRule {
 
 impl Biz {
     /// A business of the first group that enforces its limits and lists no key.
+    #[cfg(any(test, feature = "testing"))]
     pub fn new(id: u32, name: &str, key: KeyType, limits: Vec<Limit>) -> Biz {
         let (name, mode, listed) = (name.to_owned(), Mode::Enforce, Vec::new());
         let (lifts, former) = (Lifts::default(), Vec::new());

@@ -90,11 +90,6 @@ pub enum MoveRefusal {
 }
 
 impl MovePlan {
-    /// Whether no live node is lost or in doubt.
-    pub fn is_lossless(&self) -> bool {
-        self.loss().is_none()
-    }
-
     /// What a move would lose, in words. None: nothing.
     pub fn loss(&self) -> Option<String> {
         let Counts { carried, crowded, doubtful, .. } = self.counts;

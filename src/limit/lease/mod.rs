@@ -21,7 +21,7 @@ pub use ask::{Appetite, Asking, LONGEST_REFUSAL_MS};
 pub use bind::{Binding, Keep};
 pub use holding::{Holding, Lease};
 pub use message::{Claim, Granted, Incarnation, Kind, Settings, Take, Taken};
-pub use parked::{Kept, Parked, Part, kept};
+pub use parked::{Parked, Part};
 pub use told::TOLD_MAX;
 pub use words::{HOLDING_WORDS, HoldingWords};
 

@@ -65,49 +65,6 @@ impl<K: Ord + Copy> Parked<K> {
     }
 }
 
-/// How many uses of a key a host keeps for its parked requests when the lease is recalled, and
-/// until when; `in_hand` says what is unspent here of each key.
-///
-/// A use is kept only for a request that has it, and all that it needs of lower keys, in hand.
-/// Those that have come first are served first.
-pub fn kept<'a, K: Ord + Copy + 'a>(
-    parked: impl IntoIterator<Item = &'a Parked<K>>,
-    key: &K,
-    in_hand: impl Fn(&K) -> u64,
-    now_ms: u64,
-) -> Kept {
-    let mut kept = Kept::default();
-    // What is in hand is given out once, in the order of arrival.
-    let mut given: Vec<Part<K>> = Vec::new();
-    for request in parked.into_iter().filter(|request| now_ms < request.deadline_ms) {
-        for &Part { key: at, count } in &request.parts {
-            let nth = given.iter().position(|part| part.key == at).unwrap_or_else(|| {
-                given.push(Part { key: at, count: 0 });
-                given.len() - 1
-            });
-            let before = given[nth].count;
-            if in_hand(&at).saturating_sub(before) < count {
-                break;
-            }
-            given[nth].count = before + count;
-            if at == *key {
-                kept.count += count;
-                kept.until_ms = kept.until_ms.max(request.deadline_ms);
-            }
-        }
-    }
-    kept
-}
-
-/// What a host keeps of a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Kept {
-    /// So many uses.
-    pub count: u64,
-    /// Until when.
-    pub until_ms: u64,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,30 +87,5 @@ mod tests {
         request.was_short();
         assert_eq!(lacks(&request, [('a', 1), ('b', 1)]), [('a', 2)]);
         assert_eq!(lacks(&request, [('a', 3), ('b', 1)]), [('c', 1)]);
-    }
-
-    #[test]
-    fn a_use_is_kept_only_with_all_lower_ones_in_hand_and_until_the_deadline() {
-        let parked = [request([('a', 1), ('b', 2), ('c', 1)])];
-        let kept = |key: char, hand: [(char, u64); 3], now_ms: u64| {
-            kept(&parked, &key, hands(hand), now_ms).count
-        };
-        assert_eq!(kept('a', [('a', 5), ('b', 0), ('c', 0)], 99), 1);
-        assert_eq!(kept('b', [('a', 1), ('b', 2), ('c', 0)], 99), 2);
-        assert_eq!(kept('b', [('a', 0), ('b', 2), ('c', 0)], 99), 0, "the lower one lacks");
-        assert_eq!(kept('b', [('a', 1), ('b', 1), ('c', 0)], 99), 0, "it has not all of it");
-        assert_eq!(kept('c', [('a', 1), ('b', 1), ('c', 1)], 99), 0);
-        assert_eq!(kept('a', [('a', 5), ('b', 0), ('c', 0)], 100), 0, "its deadline is over");
-        assert_eq!(kept('d', [('a', 1), ('b', 2), ('c', 1)], 99), 0);
-    }
-
-    #[test]
-    fn what_is_in_hand_is_kept_once() {
-        let parked = [request([('a', 1), ('b', 1)]), request([('a', 1), ('c', 1)])];
-        let count = |key, hand| kept(&parked, &key, hands(hand), 0).count;
-        assert_eq!(count('a', [('a', 1), ('c', 9)]), 1);
-        assert_eq!(count('c', [('a', 1), ('c', 9)]), 0);
-        assert_eq!(count('a', [('a', 2), ('c', 9)]), 2);
-        assert_eq!(count('c', [('a', 2), ('c', 9)]), 1);
     }
 }

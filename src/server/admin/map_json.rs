@@ -10,7 +10,9 @@ mod shape;
 mod write;
 
 pub use read::{HELD_BYTES, biz_as_xml};
-pub use shape::{ALL, BIZ, GROUP, Kind, LIMIT, LISTED, MAP, OVERRIDE, Shape, WEIGHT};
+#[cfg(any(test, feature = "testing"))]
+pub use shape::ALL;
+pub use shape::{BIZ, GROUP, Kind, LIMIT, LISTED, MAP, OVERRIDE, Shape, WEIGHT};
 pub use write::document;
 
 #[cfg(test)]

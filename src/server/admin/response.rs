@@ -144,6 +144,7 @@ impl Refusal {
     }
 
     /// Where in the body the fault is.
+    #[cfg(test)]
     pub fn position(&self) -> Option<protocol::TextPosition> {
         self.position
     }

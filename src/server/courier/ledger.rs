@@ -14,6 +14,7 @@ use frs_store::Starts;
 pub const LIBRARY: &str = include_str!("ledger.lua");
 
 /// The library's name, which ends in its version.
+#[cfg(any(test, feature = "testing"))]
 pub const LIBRARY_NAME: &str = "frs_1";
 
 /// Names the hosts with unspent uses. Key: the ledger.

@@ -117,6 +117,7 @@ impl Notifier {
     }
 
     /// Whether no message waits for room.
+    #[cfg(test)]
     pub fn is_said(&self) -> bool {
         self.waiting.borrow().is_empty()
     }

@@ -243,6 +243,7 @@ impl Supervisor {
     }
 
     /// The number of listener sets needed.
+    #[cfg(test)]
     pub fn sets(&self) -> u16 {
         self.sets
     }

@@ -31,8 +31,6 @@ pub struct ForkedChild {
 
 /// A child with its own user, signals and ties to the master.
 pub struct ChildContext {
-    /// Its role.
-    pub role: ChildRole,
     /// The channel to the master.
     pub channel: Channel,
     /// Its listeners.
@@ -73,7 +71,6 @@ impl ForkedChild {
             return Ok(None);
         }
         Ok(Some(ChildContext {
-            role: self.role,
             channel: self.channel,
             share: self.share,
             signals,

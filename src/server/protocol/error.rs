@@ -257,6 +257,7 @@ pub enum Code {
 
 impl Code {
     /// All codes.
+    #[cfg(any(test, feature = "testing"))]
     pub const ALL: [Code; 25] = [
         Code::BadHttp,
         Code::BadXml,
@@ -314,11 +315,6 @@ impl Code {
             Code::NoAnswer => "no-answer",
             Code::NoRoom => "no-room",
         }
-    }
-
-    /// Whether a client of the data plane can read it.
-    pub const fn is_of_data_plane(self) -> bool {
-        self as usize <= Code::Overloaded as usize
     }
 }
 

@@ -1,4 +1,4 @@
-//! The parameters of a GET: `biz`, `key`, `count`, `member` and the others of [`NAMES`].
+//! The parameters of a GET: `biz`, `key`, `count`, `member` and others.
 //!
 //! Invariant: each occurs at most once, percent-decoded, `+` as a space, in UTF-8. Anything else is
 //! an error.
@@ -41,6 +41,7 @@ pub fn refusal(text: &str) -> Option<u16> {
 }
 
 /// The names of the parameters.
+#[cfg(any(test, feature = "testing"))]
 pub const NAMES: [&str; 9] =
     ["biz", "key", "count", "force", "detail", "deny", "rate", "burst", "member"];
 

@@ -76,6 +76,7 @@ const ITEMS: &str = "GET, HEAD, POST";
 const HEALTH: &str = "GET, HEAD";
 
 /// All paths, and the methods that each takes; `*`: all.
+#[cfg(any(test, feature = "testing"))]
 pub const PATHS: [(&str, &str); 5] = [
     ("/query", ITEMS),
     ("/update", ITEMS),

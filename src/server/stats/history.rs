@@ -10,8 +10,6 @@ use super::snapshot::{ProcessSnapshot, Rates, Stats};
 use frs_store::Sums;
 use frs_store::counter::{BizKey, BizSums, OUTCOMES};
 
-/// The time between two samples.
-pub const EVERY: Duration = Duration::from_secs(1);
 /// The time between two samples that are kept for ten minutes.
 const COARSE: Duration = Duration::from_secs(10);
 const MINUTE: Duration = Duration::from_secs(60);

@@ -14,6 +14,8 @@ mod pending;
 mod ready;
 mod reply;
 mod serve;
+#[cfg(any(test, feature = "testing"))]
+mod testing;
 
 use std::net::IpAddr;
 
@@ -29,8 +31,8 @@ use frs_conf::{Authority, Http};
 use frs_engine::{Command, ItemOptions};
 
 pub use context::ConnectionBuffers;
+pub(super) use context::RequestContext;
 pub(crate) use context::{BUFFERS_IN_HAND, QUEUE_BYTES};
-pub(super) use context::{RequestContext, advance};
 use head_cache::ConnectionSlot;
 pub use parked::{Parked, Parks};
 use pending::{ClientPreferences, Pending};
@@ -47,7 +49,7 @@ pub const TICK_ANSWER_BYTES: usize = 64 << 10;
 /// The status of a limited item if the request names no other.
 const LIMITED: u16 = 429;
 
-/// What [`Connection::advance`] leaves to its caller.
+/// What [`Connection::take`] leaves to its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes of the input that are used up. The caller passes the rest again, with more behind it.
@@ -62,13 +64,6 @@ pub struct Progress {
     /// Write what was appended, then close: shut down writing, and read on for a moment so that no
     /// reset overtakes the answer. Later input is consumed and ignored.
     pub close: bool,
-}
-
-impl Progress {
-    /// The same of a connection that has something parked: it is not read, and not closed.
-    pub fn parked(self) -> Progress {
-        Progress { need: 1, more: false, begun: false, close: false, ..self }
-    }
 }
 
 /// A connection of the data plane.
@@ -154,25 +149,10 @@ impl Connection {
         Connection { peer, state: BETWEEN, slot, gathered: Vec::new(), parked: Vec::new() }
     }
 
-    /// Answers the requests that `input` completes, appending to `out`.
+    /// Answers the requests that `input` completes, appending to `out`, for one connection of a
+    /// batch. The batch's [`ConnectionBuffers::flush`] appends the last answers.
     ///
     /// `input` starts where the last call stopped consuming.
-    pub fn advance<S: Serve>(
-        &mut self,
-        input: &[u8],
-        rules: Rules<'_>,
-        serve: &mut S,
-        scratch: &mut ConnectionBuffers,
-        out: &mut Vec<u8>,
-    ) -> Progress {
-        let context = RequestContext { rules, serve, scratch, out };
-        advance(self, context, |own, RequestContext { rules, serve, scratch, out }| {
-            own.take(input, rules, serve, scratch, out)
-        })
-    }
-
-    /// Like [`Connection::advance`], for one connection of a batch. The batch's
-    /// [`ConnectionBuffers::flush`] appends the last answers.
     pub fn take<S: Serve>(
         &mut self,
         input: &[u8],

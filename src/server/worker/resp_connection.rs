@@ -13,7 +13,7 @@ mod transaction;
 use super::buffer_pool::Pool;
 use super::connection::{
     ConnectionBuffers, MAX_REQUESTS_PER_TICK, Manner, Parked, Parks, Progress, RequestContext,
-    RespRules, Serve, TICK_ANSWER_BYTES, advance,
+    RespRules, Serve, TICK_ANSWER_BYTES,
 };
 use crate::protocol::call::Call;
 use crate::protocol::resp::{
@@ -53,13 +53,6 @@ pub struct Input<'a> {
     pub has_more: bool,
 }
 
-impl<'a> Input<'a> {
-    /// All that has arrived.
-    pub fn all(bytes: &'a [u8]) -> Input<'a> {
-        Input { bytes, has_more: false }
-    }
-}
-
 /// The result of one step.
 enum Step {
     /// Consumed this many bytes, with nothing to answer.
@@ -84,25 +77,10 @@ struct Serving<'c, 'a, S> {
 }
 
 impl RespConnection {
-    /// Answers the commands that `input` completes, appending to `out`.
+    /// Answers the commands that `input` completes, appending to `out`, for one connection of a
+    /// batch. The batch's [`ConnectionBuffers::flush`] appends the last answers.
     ///
     /// `input` starts where the last call stopped consuming.
-    pub fn advance<S: Serve>(
-        &mut self,
-        input: &[u8],
-        own: RespRules<'_>,
-        serve: &mut S,
-        scratch: &mut ConnectionBuffers,
-        out: &mut Vec<u8>,
-    ) -> Progress {
-        let context = RequestContext { rules: own.rules, serve, scratch, out };
-        advance(self, context, |connection, RequestContext { serve, scratch, out, .. }| {
-            connection.take(Input::all(input), own, serve, scratch, out)
-        })
-    }
-
-    /// Like [`RespConnection::advance`], for one connection of a batch. The batch's
-    /// [`ConnectionBuffers::flush`] appends the last answers.
     pub fn take<'a, S: Serve>(
         &mut self,
         Input { bytes: input, has_more }: Input<'_>,

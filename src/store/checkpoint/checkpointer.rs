@@ -383,9 +383,11 @@ fn give_up(group: &Group, file: u32, end: FilePassEnd) -> Result<Outcome, Error>
 }
 
 /// A pacer for passes that go as fast as the disk.
+#[cfg(any(test, feature = "testing"))]
 #[derive(Debug, Clone, Copy)]
 pub struct Unpaced;
 
+#[cfg(any(test, feature = "testing"))]
 impl Pacer for Unpaced {
     fn rest(&self, _: std::time::Duration) -> Pace {
         Pace::Hurried

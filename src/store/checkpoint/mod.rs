@@ -42,6 +42,12 @@ mod restore;
 #[cfg(not(loom))]
 mod tail;
 
+#[cfg(all(any(test, feature = "testing"), not(loom)))]
+pub use checkpointer::Unpaced;
+#[cfg(all(any(test, feature = "testing"), not(loom)))]
+pub(crate) use file::{
+    CRC as CHECKPOINT_CRC, FORMAT_AT as CHECKPOINT_FORMAT, UNCHECKED_CRC as CHECKPOINT_FORMER_CRC,
+};
 #[cfg(all(any(test, feature = "crash-points"), not(loom)))]
 pub use file::{Part, path_of};
 #[cfg(not(loom))]
@@ -49,16 +55,13 @@ pub(crate) use {
     admit::{LiveState, Marking, admit_marks, live_state},
     catalog::{Complete, Copied, Found, find, geometry, remove},
     checks::{Checks, overlay},
-    file::{
-        CRC as CHECKPOINT_CRC, FORMAT_AT as CHECKPOINT_FORMAT, OpenCheckpoint,
-        UNCHECKED_CRC as CHECKPOINT_FORMER_CRC, create_empty,
-    },
+    file::{OpenCheckpoint, create_empty},
     restore::{Restored, restore},
 };
 #[cfg(not(loom))]
 pub use {
     catalog::{checkpoint_facts, is_checkpoint_of_move, restorable},
-    checkpointer::{Checkpointer, GroupPass, PassRate, Unpaced},
+    checkpointer::{Checkpointer, GroupPass, PassRate},
     file::{CheckpointFacts, PassState},
     pass::{Pace, Pacer},
     restore::Progress,

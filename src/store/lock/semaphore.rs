@@ -53,6 +53,7 @@ pub struct Semaphore<'a>(&'a AtomicU32);
 
 impl<'a> Semaphore<'a> {
     /// The semaphore at this word.
+    #[cfg(test)]
     pub fn at(word: &'a AtomicU32) -> Semaphore<'a> {
         Semaphore(word)
     }

@@ -18,7 +18,9 @@ pub(crate) mod verify;
 
 pub use prepare::{
     Closed, FilesBefore, Moves, Prepared, Preparing, Unserved, check_files, close_clean,
-    left_bytes, live_dir, prepare, prepare_after_fault, prepare_at_start, prepare_beside,
-    prepare_with, recover_alone, scan_group,
+    left_bytes, live_dir, prepare_after_fault, prepare_at_start, prepare_beside, recover_alone,
+    scan_group,
 };
+#[cfg(any(test, feature = "testing"))]
+pub use prepare::{prepare, prepare_with};
 pub use verify::{Fault, Finding, Report, Unproven};

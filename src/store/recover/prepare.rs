@@ -31,7 +31,7 @@ pub use admit::{recover_alone, scan_group};
 pub use close::{Closed, check_files, close_clean};
 pub use take_back::{FilesBefore, left_bytes};
 
-/// What [`prepare`] found and did.
+/// What a preparation found and did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prepared {
     /// Names of new groups.
@@ -82,6 +82,7 @@ pub struct Preparing<'a> {
     pub progress: Progress<'a>,
 }
 
+#[cfg(any(test, feature = "testing"))]
 impl Preparing<'_> {
     /// Nothing that was counted may be lost, and nobody hears.
     pub fn careful(moves: &Moves) -> Preparing<'_> {
@@ -106,23 +107,20 @@ pub fn live_dir(conf: &Conf) -> &Path {
     conf.srv.data.live.as_deref().unwrap_or(&conf.srv.data.dir)
 }
 
-/// Creates, checks and registers every group of `conf`, recovers dead slots, and scans groups whose
-/// undo logs cannot be trusted. It maps groups, so a forked child of the master runs it before any
-/// worker uses this configuration. Groups already in use are left unchanged. A group with damaged
-/// or unreadable files is quarantined and reported; the others are not affected.
-/// A group whose files have another geometry than the configuration moves to that one, if `moves`
-/// allows it: its next files are made beside those that it has. A group that moves already goes on.
+/// Prepares with care, where new files that cannot be made cost only their group.
+#[cfg(any(test, feature = "testing"))]
 pub fn prepare(conf: &Conf, moves: &Moves) -> Result<Prepared, Error> {
     prepare_with(conf, Preparing::careful(moves))
 }
 
-/// Like [`prepare`], as told.
+/// As [`prepare`], as told.
+#[cfg(any(test, feature = "testing"))]
 pub fn prepare_with(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, Error> {
     prepare_groups(conf, how, Unmade::CostsGroup, admit)
 }
 
-/// Like [`prepare`], beside a server that serves from the directory. Files of a group that are
-/// damaged cost that group. New files that cannot be made are an error, and cost none: the
+/// Prepares beside a server that serves from the directory. Files of a group that are damaged cost
+/// that group. New files that cannot be made are an error, and cost none: the
 /// configuration in force needs them not. [`FilesBefore`] removes what was made by then.
 pub fn prepare_beside(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, Error> {
     prepare_groups(conf, how, Unmade::IsRefused, admit)
@@ -177,7 +175,7 @@ impl From<Error> for Unready {
     }
 }
 
-/// Like [`prepare`], when no other server has the directory. The processes of a killed server end
+/// Prepares when no other server has the directory. The processes of a killed server end
 /// by themselves; a group that must be scanned waits for that. Files that a group is to move to and
 /// that cannot be made are an error.
 pub fn prepare_at_start(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, Error> {
@@ -198,7 +196,7 @@ fn has_orphans_only(runtime: &Runtime) -> bool {
     !runtime.slots().iter().any(|slot| slot.alive && slot.role == ROLE_PROGRAM)
 }
 
-/// Like [`prepare`], after a run whose process hit a page that could not be read. The group of that
+/// Prepares after a run whose process hit a page that could not be read. The group of that
 /// file is marked. It is given up, and not scanned again before the next start.
 pub fn prepare_after_fault(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, Error> {
     prepare_groups(conf, how, Unmade::CostsGroup, |live, admitting, runtime, prepared| {
@@ -214,6 +212,12 @@ pub fn prepare_after_fault(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, 
 /// Makes one group ready. Arguments: directory of the live files, its files, register, results.
 type Admit = fn(&Path, Admitting<'_>, &Runtime, &mut Prepared) -> Result<(), Error>;
 
+/// Creates, checks and registers every group of `conf`, recovers dead slots, and scans groups whose
+/// undo logs cannot be trusted. It maps groups, so a forked child of the master runs it before any
+/// worker uses this configuration. Groups already in use are left unchanged. A group with damaged
+/// or unreadable files is quarantined and reported; the others are not affected.
+/// A group whose files have another geometry than the configuration moves to that one, if `moves`
+/// allows it: its next files are made beside those that it has. A group that moves already goes on.
 fn prepare_groups(
     conf: &Conf,
     how: Preparing<'_>,

@@ -16,7 +16,7 @@ use frs_base::sync::{Ordering, fence};
 use frs_base::sys;
 
 use super::backing::Backing;
-use super::counter::{ClusterState, Counter, Counters, GroupCounter, SlotCounts, Sums};
+use super::counter::{ClusterState, Counters, SlotCounts, Sums};
 use super::refused::{RefusedKeys, RefusedSums, Window};
 use super::slot::{SlotOwner, SlotWords};
 use crate::error::{Error, expect, io_error};
@@ -337,12 +337,14 @@ impl Runtime {
     }
 
     /// Sum of a counter over all slots ever used.
-    pub fn count(&self, counter: Counter) -> u64 {
+    #[cfg(any(test, feature = "testing"))]
+    pub fn count(&self, counter: super::counter::Counter) -> u64 {
         self.sums().count(counter)
     }
 
     /// Sum of a group counter over all groups and all slots ever used.
-    pub fn count_of_groups(&self, counter: GroupCounter) -> u64 {
+    #[cfg(any(test, feature = "testing"))]
+    pub fn count_of_groups(&self, counter: super::counter::GroupCounter) -> u64 {
         self.sums().groups.values().map(|group| group.count(counter)).sum()
     }
 

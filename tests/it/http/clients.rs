@@ -4,8 +4,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use crate::common::metrics::collect;
 use crate::common::{BOUND, Client, Server, Settings, Setup, text, wait_until};
-use frs_server::stats::snapshot;
 use frs_store::Counter;
 use socket2::{Domain, Socket, Type};
 
@@ -109,10 +109,9 @@ fn is_gone(client: &mut Client) -> bool {
 fn who_goes_on_sending_but_takes_no_answers_is_closed() {
     let setup = one_worker("idle-timeout=\"1s\"");
     let server = setup.start();
-    let bytes_in =
-        || snapshot::collect(&setup.path("data")).expect("it runs").sums.count(Counter::BytesIn);
+    let bytes_in = || collect(&setup.path("data")).sums.count(Counter::BytesIn);
     wait_until("who waited for the server has gone", || {
-        let stats = snapshot::collect(&setup.path("data")).expect("it runs");
+        let stats = collect(&setup.path("data"));
         (stats.connections() == 0).then_some(())
     });
     let before = bytes_in();
@@ -224,7 +223,7 @@ fn peers_that_are_not_allowed_have_nobody_s_place() {
 
 /// The number of connections that a server has refused.
 fn refused(server: &Server<'_>) -> u64 {
-    let stats = snapshot::collect(&server.setup.path("data")).expect("it runs");
+    let stats = collect(&server.setup.path("data"));
     stats.sums.count(Counter::ConnectionsRefused)
 }
 

@@ -129,11 +129,13 @@ impl Places {
     }
 
     /// The bounds.
+    #[cfg(test)]
     pub fn bounds(&self) -> &Bounds {
         &self.bounds
     }
 
     /// Bytes that all connections hold now.
+    #[cfg(test)]
     pub fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }

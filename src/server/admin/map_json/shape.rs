@@ -129,5 +129,6 @@ pub const OVERRIDE: Shape = Shape {
 };
 
 /// All of them.
+#[cfg(any(test, feature = "testing"))]
 pub const ALL: [&Shape; 8] =
     [&MAP, &GROUP, &BIZ, &LIMIT, &WEIGHT, &LISTED[0], &LISTED[1], &OVERRIDE];

@@ -253,13 +253,11 @@ impl Links {
     }
 
     /// Whether the master of a slot can be asked now.
+    #[cfg(any(test, feature = "testing"))]
     pub fn is_reachable(&self, slot: u16) -> bool {
-        let is_up = |node| self.link_to(node).is_some_and(|link| link.state == LinkState::Up);
+        let link_to = |node: &ClusterNode| self.links.iter().find(|link| link.node == *node);
+        let is_up = |node| link_to(node).is_some_and(|link| link.state == LinkState::Up);
         self.secret == SecretState::Right && self.map.master(slot).is_some_and(is_up)
-    }
-
-    fn link_to(&self, node: &ClusterNode) -> Option<&Link> {
-        self.links.iter().find(|link| link.node == *node)
     }
 
     fn link(&mut self, number: LinkNumber) -> Option<&mut Link> {

@@ -93,6 +93,7 @@ impl<N: Nodes> Core<N> {
     }
 
     /// Wants that wait.
+    #[cfg(any(test, feature = "testing"))]
     pub fn waiting(&self) -> usize {
         self.wants
     }

@@ -4,9 +4,8 @@
 //! Invariant: each request is answered whole, once and in order. An answer that does not go through
 //! the queue is written after those in the queue.
 
-use super::Progress;
 use super::head_cache::HeadCache;
-use super::parked::{Parked, Parking, Parks};
+use super::parked::{Parked, Parking};
 use super::ready::ReadyAnswers;
 use super::reply::{Manner, QUEUE, Reply};
 use super::serve::{Rules, Serve};
@@ -149,22 +148,6 @@ impl Queue {
     fn batch_index(&self) -> usize {
         self.batch_ends.len() - 1
     }
-}
-
-/// Answers the input of one connection as a batch of its own: `take` has the connection read it.
-pub(in crate::worker) fn advance<C: Parks, S: Serve>(
-    connection: &mut C,
-    context: RequestContext<'_, S>,
-    take: impl FnOnce(&mut C, RequestContext<'_, S>) -> Progress,
-) -> Progress {
-    let RequestContext { rules, serve, scratch, out } = context;
-    scratch.begin_batch();
-    scratch.begin_connection();
-    let lent = RequestContext { rules, serve: &mut *serve, scratch: &mut *scratch, out: &mut *out };
-    let progress = take(connection, lent);
-    scratch.flush(rules, serve, out);
-    connection.parked_mut().extend(scratch.take_parked().map(|(_, parked)| parked));
-    if connection.parked().is_empty() { progress } else { progress.parked() }
 }
 
 impl<S: Serve> RequestContext<'_, S> {

@@ -62,6 +62,7 @@ pub struct Doubling {
 
 impl Histogram {
     /// Counts a time `times` times.
+    #[cfg(any(test, feature = "testing"))]
     pub fn add(&mut self, us: u64, times: u64) {
         self.sum_us = self.sum_us.wrapping_add(us.wrapping_mul(times));
         self.buckets[bucket_of(us)] += times;

@@ -133,11 +133,13 @@ impl Want {
     }
 
     /// The biz.
+    #[cfg(any(test, feature = "testing"))]
     pub fn biz_id(&self) -> u32 {
         self.key_word as u32
     }
 
     /// The key, if an encoder writes such a one.
+    #[cfg(any(test, feature = "testing"))]
     pub fn key(&self) -> Option<KeyRef<'_>> {
         let (bytes, form) = (node::key_bytes(self.key_word), node::key_form(self.key_word));
         KeyRef::from_stored(&self.field, bytes, form)

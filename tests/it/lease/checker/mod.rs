@@ -56,6 +56,7 @@
 //!
 //! `just model-lease 5000000` looks at so many states of each larger world, and walks.
 
+mod kept;
 mod progress;
 mod search;
 mod world;

@@ -12,10 +12,11 @@
 use std::collections::HashMap;
 
 use frs_limit::lease::{
-    Appetite, Binding, Heard, Holding, Keep, Kind, Next, Parked, Part, Settings, kept,
+    Appetite, Binding, Heard, Holding, Keep, Kind, Next, Parked, Part, Settings,
 };
 
 use super::super::ledger::Ledger;
+use super::kept::kept;
 
 const NOW_MS: u64 = 1_000_000;
 const DEADLINE_MS: u64 = NOW_MS + 1;
@@ -179,7 +180,7 @@ impl<'a> Scene<'a> {
             NewRequests::AfterParked => state.requests[host].as_ref(),
             NewRequests::AsTheyCome => None,
         };
-        in_hand(&key) > kept(parked, &key, in_hand, NOW_MS).count
+        in_hand(&key) > kept(parked, &key, in_hand, NOW_MS)
     }
 
     /// Is a request served or refused by it?
@@ -233,7 +234,7 @@ impl<'a> Scene<'a> {
                         let parts = request.map_or(&[][..], Parked::parts).iter();
                         parts.filter(|part| part.key == key).map(|part| part.count).sum()
                     }
-                    _ => kept(request, &key, in_hand, NOW_MS).count,
+                    _ => kept(request, &key, in_hand, NOW_MS),
                 };
                 state.nodes[host][key].hold(held, DEADLINE_MS);
                 let all = self.keeping == Keeping::All;

@@ -1,0 +1,72 @@
+//! One connection alone, for the tests, the benches and fuzz/: a worker answers those of a batch
+//! together.
+//!
+//! Invariant: the answers are those of a batch that has only this connection.
+
+use super::parked::Parks;
+use super::{Connection, ConnectionBuffers, Progress, RequestContext, RespRules, Rules, Serve};
+use crate::worker::resp_connection::{Input, RespConnection};
+
+impl Progress {
+    /// The same of a connection that has something parked: it is not read, and not closed.
+    pub fn parked(self) -> Progress {
+        Progress { need: 1, more: false, begun: false, close: false, ..self }
+    }
+}
+
+impl Connection {
+    /// [`Connection::take`], as a batch of its own.
+    pub fn advance<S: Serve>(
+        &mut self,
+        input: &[u8],
+        rules: Rules<'_>,
+        serve: &mut S,
+        scratch: &mut ConnectionBuffers,
+        out: &mut Vec<u8>,
+    ) -> Progress {
+        let context = RequestContext { rules, serve, scratch, out };
+        advance(self, context, |own, RequestContext { rules, serve, scratch, out }| {
+            own.take(input, rules, serve, scratch, out)
+        })
+    }
+}
+
+impl RespConnection {
+    /// [`RespConnection::take`], as a batch of its own.
+    pub fn advance<S: Serve>(
+        &mut self,
+        input: &[u8],
+        own: RespRules<'_>,
+        serve: &mut S,
+        scratch: &mut ConnectionBuffers,
+        out: &mut Vec<u8>,
+    ) -> Progress {
+        let context = RequestContext { rules: own.rules, serve, scratch, out };
+        advance(self, context, |connection, RequestContext { serve, scratch, out, .. }| {
+            connection.take(Input::all(input), own, serve, scratch, out)
+        })
+    }
+}
+
+impl<'a> Input<'a> {
+    /// All that has arrived.
+    pub fn all(bytes: &'a [u8]) -> Input<'a> {
+        Input { bytes, has_more: false }
+    }
+}
+
+/// Answers the input of one connection as a batch of its own: `take` has the connection read it.
+fn advance<C: Parks, S: Serve>(
+    connection: &mut C,
+    context: RequestContext<'_, S>,
+    take: impl FnOnce(&mut C, RequestContext<'_, S>) -> Progress,
+) -> Progress {
+    let RequestContext { rules, serve, scratch, out } = context;
+    scratch.begin_batch();
+    scratch.begin_connection();
+    let lent = RequestContext { rules, serve: &mut *serve, scratch: &mut *scratch, out: &mut *out };
+    let progress = take(connection, lent);
+    scratch.flush(rules, serve, out);
+    connection.parked_mut().extend(scratch.take_parked().map(|(_, parked)| parked));
+    if connection.parked().is_empty() { progress } else { progress.parked() }
+}
