@@ -12,10 +12,9 @@ use frs_conf as conf;
 use frs_conf::{Turns, Unit};
 
 use super::calendar_windows::{self as windows, Span};
-use super::history::History;
 use super::interval::Window;
 use super::past::Remembered;
-use super::policy::{AnyPolicy, Policy, is_zero};
+use super::policy::{Policy, is_zero};
 use super::state_word::WordNames;
 use super::{Figures, MAX_USED, Terms, use_more};
 
@@ -40,20 +39,6 @@ impl Calendar {
     /// The length of its windows.
     pub fn unit(&self) -> Unit {
         self.limit.turns.unit
-    }
-
-    /// Sets the time. The result is the span in which it need not be set again.
-    #[inline]
-    pub fn set_now(&mut self, now: u64) -> Span {
-        if !self.current.holds(now) {
-            self.current = windows::window_at(&self.limit.turns, now);
-        }
-        self.current
-    }
-
-    /// Takes the time set in another limit with the same turns.
-    pub fn share_now(&mut self, told: &Calendar) {
-        self.current = told.current;
     }
 
     /// The start of the window of the time set last.
@@ -168,12 +153,10 @@ pub(super) enum Turned {
 }
 
 impl Policy for Calendar {
-    fn resized(&self, settings: &conf::Policy) -> AnyPolicy {
-        AnyPolicy::new(settings)
-    }
-
-    fn with_history(&self, remembered: &Remembered) -> Option<AnyPolicy> {
-        Some(History::of(self, remembered))
+    fn resize(&mut self, settings: &conf::Policy) {
+        if let conf::Policy::Calendar(limit) = settings {
+            *self = Calendar::new(limit);
+        }
     }
 
     #[inline]
@@ -181,12 +164,20 @@ impl Policy for Calendar {
         None
     }
 
-    fn calendar(&self) -> Option<&Calendar> {
-        Some(self)
+    #[inline]
+    fn set_now(&mut self, now: u64) -> Span {
+        if !self.current.holds(now) {
+            self.current = windows::window_at(&self.limit.turns, now);
+        }
+        self.current
     }
 
-    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        Some(self)
+    fn span(&self) -> Span {
+        self.current
+    }
+
+    fn share_now(&mut self, span: Span) {
+        self.current = span;
     }
 
     fn shape(&self) -> [u64; 2] {

@@ -6,10 +6,10 @@
 use frs_conf as conf;
 
 use super::calendar::Calendar;
-use super::history::History;
+use super::calendar_windows::Span;
 use super::interval::Window;
 use super::past::Remembered;
-use super::policy::{AnyPolicy, Policy, is_zero};
+use super::policy::{Policy, is_zero};
 use super::state_word::{WordNames, WordUnit};
 use super::{Figures, MAX_USED, Terms, use_more};
 
@@ -22,32 +22,38 @@ impl Count {
     pub fn new(limit: &conf::Count) -> Count {
         Count(limit.turns.as_ref().map(|turns| Box::new(Calendar::counting(turns))))
     }
+
+    /// The calendar by which it restarts, or the limit itself.
+    pub fn into_calendar(self) -> Result<Calendar, Count> {
+        self.0.map(|calendar| *calendar).ok_or(Count(None))
+    }
 }
 
 impl Policy for Count {
-    fn resized(&self, settings: &conf::Policy) -> AnyPolicy {
-        AnyPolicy::new(settings)
-    }
-
-    fn with_history(&self, remembered: &Remembered) -> Option<AnyPolicy> {
-        Some(History::of_count(self.calendar()?, remembered))
-    }
+    /// It has no max.
+    fn resize(&mut self, _: &conf::Policy) {}
 
     #[inline]
     fn remembered(&self) -> Option<&Remembered> {
         None
     }
 
-    fn calendar(&self) -> Option<&Calendar> {
-        self.0.as_deref()
+    fn set_now(&mut self, now: u64) -> Span {
+        self.0.as_mut().map_or(Span::EVER, |calendar| calendar.set_now(now))
     }
 
-    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        self.0.as_deref_mut()
+    fn span(&self) -> Span {
+        self.0.as_ref().map_or(Span::EVER, |calendar| calendar.span())
+    }
+
+    fn share_now(&mut self, span: Span) {
+        if let Some(calendar) = &mut self.0 {
+            calendar.share_now(span);
+        }
     }
 
     fn shape(&self) -> [u64; 2] {
-        [7, self.calendar().map_or(0, |calendar| calendar.unit() as u64)]
+        [7, self.0.as_ref().map_or(0, |calendar| calendar.unit() as u64)]
     }
 
     fn words(&self) -> WordNames {
@@ -125,7 +131,7 @@ impl Policy for Count {
     }
 
     fn life_ms(&self) -> Option<u64> {
-        self.calendar()?.life_ms()
+        self.0.as_ref()?.life_ms()
     }
 
     #[inline]

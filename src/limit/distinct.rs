@@ -16,9 +16,10 @@ use frs_conf as conf;
 use frs_conf::{DISTINCT_HEADER_WORDS, Tally};
 
 use super::calendar::Calendar;
+use super::calendar_windows::Span;
 use super::interval::Window;
 use super::past::Remembered;
-use super::policy::{AnyPolicy, Policy};
+use super::policy::Policy;
 use super::state_word::{WordNames, WordUnit};
 use super::{Figures, Member, Terms, sketch};
 
@@ -37,6 +38,17 @@ impl Distinct {
     pub fn new(limit: &conf::Distinct) -> Distinct {
         let turns = limit.turns.as_ref().map(|turns| Box::new(Calendar::counting(turns)));
         Distinct { turns, tally: limit.tally, remembered: None }
+    }
+
+    /// The same that remembers windows, if it has any.
+    pub fn remembering(self, remembered: Remembered) -> Distinct {
+        let remembered = self.turns.is_some().then(|| Box::new(remembered));
+        Distinct { remembered, ..self }
+    }
+
+    /// Its calendar, if it has windows.
+    fn calendar(&self) -> Option<&Calendar> {
+        self.turns.as_deref()
     }
 
     /// The words of a state without those of its history.
@@ -74,16 +86,10 @@ impl Distinct {
 }
 
 impl Policy for Distinct {
-    fn resized(&self, settings: &conf::Policy) -> AnyPolicy {
-        let plain = AnyPolicy::new(settings);
-        let remembering = self.remembered().and_then(|own| plain.with_history(own));
-        remembering.unwrap_or(plain)
-    }
-
-    fn with_history(&self, remembered: &Remembered) -> Option<AnyPolicy> {
-        self.turns.as_ref()?;
-        let remembered = Some(Box::new(remembered.clone()));
-        Some(AnyPolicy::Distinct(Box::new(Distinct { remembered, ..self.clone() })))
+    fn resize(&mut self, settings: &conf::Policy) {
+        if let conf::Policy::Distinct(limit) = settings {
+            *self = Distinct { remembered: self.remembered.take(), ..Distinct::new(limit) };
+        }
     }
 
     #[inline]
@@ -91,12 +97,18 @@ impl Policy for Distinct {
         self.remembered.as_deref()
     }
 
-    fn calendar(&self) -> Option<&Calendar> {
-        self.turns.as_deref()
+    fn set_now(&mut self, now: u64) -> Span {
+        self.turns.as_mut().map_or(Span::EVER, |turns| turns.set_now(now))
     }
 
-    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        self.turns.as_deref_mut()
+    fn span(&self) -> Span {
+        self.turns.as_ref().map_or(Span::EVER, |turns| turns.span())
+    }
+
+    fn share_now(&mut self, span: Span) {
+        if let Some(turns) = &mut self.turns {
+            turns.share_now(span);
+        }
     }
 
     fn shape(&self) -> [u64; 2] {

@@ -9,9 +9,9 @@ use std::num::NonZero;
 
 use frs_conf as conf;
 
-use super::calendar::Calendar;
+use super::calendar_windows::Span;
 use super::past::Remembered;
-use super::policy::{AnyPolicy, Policy, is_zero};
+use super::policy::{Policy, is_zero};
 use super::state_word::{WordNames, WordUnit};
 use super::token::Level;
 use super::{Figures, Terms};
@@ -109,12 +109,10 @@ fn rolled(pace: &Pace, Level { level, last }: Level, now: u64) -> Level {
 }
 
 impl Policy for Gcra {
-    fn resized(&self, settings: &conf::Policy) -> AnyPolicy {
-        AnyPolicy::new(settings)
-    }
-
-    fn with_history(&self, _: &Remembered) -> Option<AnyPolicy> {
-        None
+    fn resize(&mut self, settings: &conf::Policy) {
+        if let conf::Policy::Gcra(limit) = settings {
+            *self = Gcra::new(limit);
+        }
     }
 
     #[inline]
@@ -122,13 +120,15 @@ impl Policy for Gcra {
         None
     }
 
-    fn calendar(&self) -> Option<&Calendar> {
-        None
+    fn set_now(&mut self, _: u64) -> Span {
+        Span::EVER
     }
 
-    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        None
+    fn span(&self) -> Span {
+        Span::EVER
     }
+
+    fn share_now(&mut self, _: Span) {}
 
     fn shape(&self) -> [u64; 2] {
         [8, 0]
@@ -219,8 +219,8 @@ impl Policy for Gcra {
         Some(2 * u64::MAX.div_ceil(MS))
     }
 
-    /// The clock may be set back meanwhile, by up to the time that the bucket takes to fill. That of
-    /// a call takes as long as its level at least.
+    /// The clock may be set back meanwhile, by up to the time that the bucket takes to fill. The
+    /// bucket of a call takes as long as its level at least.
     fn end_ms(&self, state: &[u64], last_use_ms: u64) -> Option<u64> {
         let Level { level, last } = Level::of(state);
         let level_ms = level.div_ceil(MS);

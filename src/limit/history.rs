@@ -12,10 +12,11 @@
 use frs_conf as conf;
 
 use super::calendar::{Calendar, Turned};
+use super::calendar_windows::Span;
 use super::count::figures_of_turns;
 use super::interval::Window;
 use super::past::{self, Remembered};
-use super::policy::{AnyPolicy, Policy};
+use super::policy::Policy;
 use super::state_word::WordNames;
 use super::{Figures, MAX_USED, Terms, use_more};
 
@@ -32,18 +33,18 @@ pub(super) struct History {
 
 impl History {
     /// A `calendar` that remembers windows.
-    pub fn of(calendar: &Calendar, remembered: &Remembered) -> AnyPolicy {
-        History::remembering(calendar, false, remembered)
+    pub fn of(calendar: Calendar, remembered: Remembered) -> History {
+        History { calendar, only_counts: false, remembered }
     }
 
     /// A `count` that remembers windows.
-    pub fn of_count(calendar: &Calendar, remembered: &Remembered) -> AnyPolicy {
-        History::remembering(calendar, true, remembered)
+    pub fn of_count(calendar: Calendar, remembered: Remembered) -> History {
+        History { calendar, only_counts: true, remembered }
     }
 
-    fn remembering(calendar: &Calendar, only_counts: bool, remembered: &Remembered) -> AnyPolicy {
-        let (calendar, remembered) = (calendar.clone(), remembered.clone());
-        AnyPolicy::History(Box::new(History { calendar, only_counts, remembered }))
+    /// The same with another place in the state.
+    pub fn remembering(self, remembered: Remembered) -> History {
+        History { remembered, ..self }
     }
 
     #[inline]
@@ -97,13 +98,8 @@ impl History {
 }
 
 impl Policy for History {
-    fn resized(&self, settings: &conf::Policy) -> AnyPolicy {
-        let plain = AnyPolicy::new(settings);
-        plain.with_history(&self.remembered).unwrap_or(plain)
-    }
-
-    fn with_history(&self, remembered: &Remembered) -> Option<AnyPolicy> {
-        Some(History::remembering(&self.calendar, self.only_counts, remembered))
+    fn resize(&mut self, settings: &conf::Policy) {
+        self.calendar.resize(settings);
     }
 
     #[inline]
@@ -111,12 +107,16 @@ impl Policy for History {
         Some(&self.remembered)
     }
 
-    fn calendar(&self) -> Option<&Calendar> {
-        Some(&self.calendar)
+    fn set_now(&mut self, now: u64) -> Span {
+        self.calendar.set_now(now)
     }
 
-    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        Some(&mut self.calendar)
+    fn span(&self) -> Span {
+        self.calendar.span()
+    }
+
+    fn share_now(&mut self, span: Span) {
+        self.calendar.share_now(span);
     }
 
     /// That of the limit without a history.

@@ -6,9 +6,9 @@
 use frs_conf as conf;
 use frs_conf::Interval;
 
-use super::calendar::Calendar;
+use super::calendar_windows::Span;
 use super::past::Remembered;
-use super::policy::{AnyPolicy, Policy, is_zero};
+use super::policy::{Policy, is_zero};
 use super::state_word::{WordNames, WordUnit};
 use super::{Figures, MAX_USED, Terms, use_more};
 
@@ -118,12 +118,10 @@ const fn ceiling(limit: &Interval) -> u64 {
 }
 
 impl Policy for Interval {
-    fn resized(&self, settings: &conf::Policy) -> AnyPolicy {
-        AnyPolicy::new(settings)
-    }
-
-    fn with_history(&self, _: &Remembered) -> Option<AnyPolicy> {
-        None
+    fn resize(&mut self, settings: &conf::Policy) {
+        if let conf::Policy::Interval(limit) = settings {
+            *self = *limit;
+        }
     }
 
     #[inline]
@@ -131,13 +129,15 @@ impl Policy for Interval {
         None
     }
 
-    fn calendar(&self) -> Option<&Calendar> {
-        None
+    fn set_now(&mut self, _: u64) -> Span {
+        Span::EVER
     }
 
-    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        None
+    fn span(&self) -> Span {
+        Span::EVER
     }
+
+    fn share_now(&mut self, _: Span) {}
 
     fn shape(&self) -> [u64; 2] {
         [1, self.interval_ms]

@@ -9,14 +9,12 @@
 //! end of the ring, which is its log.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use frs_conf::{self as conf, LEASED_WORDS, MAX_SHARED, Share, Sharing, Turns};
 
-use super::calendar::Calendar;
-use super::calendar_windows::window_at;
+use super::calendar_windows::{Span, window_at};
 use super::past::Remembered;
-use super::policy::{AnyPolicy, Policy};
+use super::policy::Policy;
 use super::ring::{self, Ring};
 use super::state_word::{WordNames, WordUnit};
 use super::{Demand, Figures, Heard, Terms};
@@ -28,10 +26,13 @@ const _: () = assert!(HOLDING_WORDS == LEASED_WORDS);
 const _: () = assert!(TOLD_MAX == MAX_SHARED);
 
 mod alone;
+mod clock;
 mod fields;
 mod log;
 mod told;
 
+pub use clock::LeaseClock;
+use clock::UNPROVEN;
 pub(super) use fields::LeaseField;
 
 /// What an item may spend of leases.
@@ -48,67 +49,6 @@ pub enum Spending {
     Admit,
     /// It asks whether all machines together would admit it, as last heard.
     Ask,
-}
-
-/// In place of an incarnation, while it is not known whether the host's directory is the newest of
-/// its copies: no lease may be spent.
-const UNPROVEN: Incarnation = Incarnation::MAX;
-
-/// The time and the incarnation of the host, for all leased limits of a table.
-#[derive(Debug, Default)]
-pub struct LeaseClock {
-    boot_ms: AtomicU64,
-    incarnation: AtomicU64,
-    /// The same, while its leases are unproven, too.
-    own: AtomicU64,
-    has_news: AtomicBool,
-}
-
-impl LeaseClock {
-    /// Sets the time.
-    #[inline]
-    pub fn set_now(&self, boot_ms: u64) {
-        // Relaxed: one thread sets it and reads it.
-        self.boot_ms.store(boot_ms, Ordering::Relaxed);
-    }
-
-    /// Sets whose leases count, and whether they are unproven; 0: those of any, for tools.
-    pub fn set_incarnation(&self, own: Incarnation, is_unproven: bool) {
-        let incarnation = if is_unproven { UNPROVEN } else { own };
-        self.incarnation.store(incarnation, Ordering::Relaxed);
-        self.own.store(own, Ordering::Relaxed);
-    }
-
-    /// Milliseconds of CLOCK_BOOTTIME.
-    #[inline]
-    pub fn boot_ms(&self) -> u64 {
-        self.boot_ms.load(Ordering::Relaxed)
-    }
-
-    /// Whose leases may be spent.
-    #[inline]
-    fn incarnation(&self) -> Incarnation {
-        self.incarnation.load(Ordering::Relaxed)
-    }
-
-    /// Whose leases are not void.
-    #[inline]
-    fn own(&self) -> Incarnation {
-        self.own.load(Ordering::Relaxed)
-    }
-
-    /// Whether the ledger is to hear at once of an item since this was last taken: it has used
-    /// something without a lease, which no message on its way will tell, or has given back what
-    /// others may wait for.
-    #[inline]
-    pub fn has_news(&self) -> bool {
-        self.has_news.load(Ordering::Relaxed)
-    }
-
-    /// The same; from now on none has.
-    pub fn take_news(&self) -> bool {
-        self.has_news.swap(false, Ordering::Relaxed)
-    }
 }
 
 /// What a lone limit says of an item that passes.
@@ -433,8 +373,7 @@ impl Leased {
             }
             let is_news = holding.lease.extra < 0 || holding.lease.has_given_back;
             if is_news && !self.refuses_nothing() {
-                // Relaxed: as the time.
-                self.clock.has_news.store(true, Ordering::Relaxed);
+                self.clock.note_news();
             }
         } else if self.refuses_nothing() {
             self.charge_untold(holding, wall_ms, magnitude);
@@ -460,8 +399,7 @@ impl Leased {
             let was_told = holding.lease.extra <= 0 && !holding.lease.in_flight;
             holding.overspend(&self.settings.kind, magnitude, now_ms);
             if was_told && holding.lease.extra > 0 {
-                // Relaxed: as the time.
-                self.clock.has_news.store(true, Ordering::Relaxed);
+                self.clock.note_news();
             }
         }
         self.store_words(state, holding);
@@ -570,30 +508,28 @@ impl Leased {
 }
 
 impl Policy for Leased {
-    fn resized(&self, settings: &conf::Policy) -> AnyPolicy {
+    fn resize(&mut self, settings: &conf::Policy) {
         let advises = self.role == Role::Advises;
-        let with = Leased::new(settings, advises, self.sharing, self.ring, &self.clock);
-        AnyPolicy::Leased(Box::new(Leased { tells_back: self.tells_back, ..with }))
+        let resized = Leased::new(settings, advises, self.sharing, self.ring, &self.clock);
+        *self = Leased { tells_back: self.tells_back, ..resized };
     }
 
     /// Machines share no limit that keeps a history.
-    fn with_history(&self, _: &Remembered) -> Option<AnyPolicy> {
-        None
-    }
-
     #[inline]
     fn remembered(&self) -> Option<&Remembered> {
         None
     }
 
     /// Its windows turn by the time of the ledger.
-    fn calendar(&self) -> Option<&Calendar> {
-        None
+    fn set_now(&mut self, _: u64) -> Span {
+        Span::EVER
     }
 
-    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        None
+    fn span(&self) -> Span {
+        Span::EVER
     }
+
+    fn share_now(&mut self, _: Span) {}
 
     /// Another number than that of the policy alone, so that a limit starts fresh when machines
     /// begin or cease to share it.

@@ -18,6 +18,7 @@
 //! atomic request is judged item by item and answered with the figures as stored.
 #![allow(missing_docs, reason = "for the crates above; programs see what `frs` exports")]
 
+mod any_policy;
 mod ban;
 mod calendar;
 mod calendar_windows;

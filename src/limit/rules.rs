@@ -23,10 +23,10 @@ use std::sync::Arc;
 use frs_conf::key::DigestKey;
 use frs_conf::{self as conf, Biz, Lifts, Mode, Scope};
 
+use super::any_policy::AnyPolicy;
 use super::ban::Ban;
 use super::calendar_windows::Span;
 use super::leased::{LeaseClock, Spending};
-use super::policy::AnyPolicy;
 use super::ring;
 use super::weight::Weights;
 use super::{Details, Figures, Heard, HistorySpan, LimitFigures, Quota, Terms, Verdict, Worth};
@@ -260,7 +260,7 @@ impl Rules {
 
     fn replace(&mut self, position: usize, policy: &conf::Policy) {
         let rule = &mut self.rules[position];
-        rule.policy = rule.policy.resized(policy);
+        rule.policy.resize(policy);
         let Rule { scope, .. } = self.rules[position];
         let life_ms = self.rules[position].policy.life_ms();
         let node = match scope {

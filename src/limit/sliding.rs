@@ -7,20 +7,18 @@
 use frs_conf as conf;
 use frs_conf::Sliding;
 
-use super::calendar::Calendar;
+use super::calendar_windows::Span;
 use super::past::Remembered;
-use super::policy::{AnyPolicy, Policy};
+use super::policy::Policy;
 use super::ring::{self, MAX_USES, Uses};
 use super::state_word::WordNames;
 use super::{Figures, Terms};
 
 impl Policy for Sliding {
-    fn resized(&self, settings: &conf::Policy) -> AnyPolicy {
-        AnyPolicy::new(settings)
-    }
-
-    fn with_history(&self, _: &Remembered) -> Option<AnyPolicy> {
-        None
+    fn resize(&mut self, settings: &conf::Policy) {
+        if let conf::Policy::Sliding(limit) = settings {
+            *self = *limit;
+        }
     }
 
     #[inline]
@@ -28,13 +26,15 @@ impl Policy for Sliding {
         None
     }
 
-    fn calendar(&self) -> Option<&Calendar> {
-        None
+    fn set_now(&mut self, _: u64) -> Span {
+        Span::EVER
     }
 
-    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        None
+    fn span(&self) -> Span {
+        Span::EVER
     }
+
+    fn share_now(&mut self, _: Span) {}
 
     fn shape(&self) -> [u64; 2] {
         [4, self.interval_ms]

@@ -7,9 +7,9 @@
 use frs_conf as conf;
 use frs_conf::{TOKEN_UNITS as UNITS, Token};
 
-use super::calendar::Calendar;
+use super::calendar_windows::Span;
 use super::past::Remembered;
-use super::policy::{AnyPolicy, Policy, is_zero};
+use super::policy::{Policy, is_zero};
 use super::state_word::{WordNames, WordUnit};
 use super::{Figures, Terms};
 
@@ -89,12 +89,10 @@ fn rolled(limit: &Bucket, level: Level, now: u64) -> Level {
 }
 
 impl Policy for Bucket {
-    fn resized(&self, settings: &conf::Policy) -> AnyPolicy {
-        AnyPolicy::new(settings)
-    }
-
-    fn with_history(&self, _: &Remembered) -> Option<AnyPolicy> {
-        None
+    fn resize(&mut self, settings: &conf::Policy) {
+        if let conf::Policy::Token(limit) = settings {
+            *self = Bucket::new(limit);
+        }
     }
 
     #[inline]
@@ -102,13 +100,15 @@ impl Policy for Bucket {
         None
     }
 
-    fn calendar(&self) -> Option<&Calendar> {
-        None
+    fn set_now(&mut self, _: u64) -> Span {
+        Span::EVER
     }
 
-    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        None
+    fn span(&self) -> Span {
+        Span::EVER
     }
+
+    fn share_now(&mut self, _: Span) {}
 
     fn shape(&self) -> [u64; 2] {
         [6, 0]

@@ -6,19 +6,17 @@
 use frs_conf as conf;
 use frs_conf::Total;
 
-use super::calendar::Calendar;
+use super::calendar_windows::Span;
 use super::past::Remembered;
-use super::policy::{AnyPolicy, Policy, is_zero};
+use super::policy::{Policy, is_zero};
 use super::state_word::{WordNames, WordUnit};
 use super::{Figures, MAX_USED, Terms, use_more};
 
 impl Policy for Total {
-    fn resized(&self, settings: &conf::Policy) -> AnyPolicy {
-        AnyPolicy::new(settings)
-    }
-
-    fn with_history(&self, _: &Remembered) -> Option<AnyPolicy> {
-        None
+    fn resize(&mut self, settings: &conf::Policy) {
+        if let conf::Policy::Total(limit) = settings {
+            *self = *limit;
+        }
     }
 
     #[inline]
@@ -26,13 +24,15 @@ impl Policy for Total {
         None
     }
 
-    fn calendar(&self) -> Option<&Calendar> {
-        None
+    fn set_now(&mut self, _: u64) -> Span {
+        Span::EVER
     }
 
-    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        None
+    fn span(&self) -> Span {
+        Span::EVER
     }
+
+    fn share_now(&mut self, _: Span) {}
 
     fn shape(&self) -> [u64; 2] {
         [2, 0]

@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `conf` | both files |
 //! | `map` | map.xml: groups, businesses, limits, lists |
+//! | `policy` | what follows from the settings of a limit alone |
 //! | `geometry` | the geometry of a group, and what map.xml says of it |
 //! | `scope` | whose uses a limit counts |
 //! | `index` | finds a business by its id or its name |
@@ -33,6 +34,7 @@ mod epoch;
 mod geometry;
 mod index;
 mod map;
+mod policy;
 mod quantity;
 mod rls;
 mod scope;

@@ -2,8 +2,6 @@
 //!
 //! Invariant: no lease is asked for, and nothing waits.
 
-use std::sync::atomic::Ordering;
-
 use super::Leased;
 use crate::lease::{Holding, Kind, TOLD_MAX};
 use crate::{Figures, MAX_USED};
@@ -23,8 +21,7 @@ impl Leased {
         let was_extra = holding.lease.extra > 0 || holding.lease.in_flight;
         holding.overspend(&self.settings.kind, count, now_ms);
         if !was_extra && holding.lease.extra > 0 {
-            // Relaxed: as the time.
-            self.clock.has_news.store(true, Ordering::Relaxed);
+            self.clock.note_news();
         }
     }
 

@@ -5,7 +5,7 @@
 use frs_conf::{Mode, Scope};
 
 use super::{Rule, Rules, States};
-use crate::policy::Told;
+use crate::any_policy::Told;
 use crate::{Demand, Verdict};
 
 impl Rules {

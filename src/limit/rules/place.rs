@@ -13,9 +13,10 @@ use frs_conf::key::DigestKey;
 use frs_conf::{self as conf, Biz, DISTINCT_HEADER_WORDS, Scope, StatePlace};
 
 use super::Rule;
+use crate::any_policy::AnyPolicy;
 use crate::leased::{LeaseClock, Leased};
 use crate::past::{Past, Remembered};
-use crate::policy::{AnyPolicy, Policy};
+use crate::policy::Policy;
 use crate::ring::{self, Ring};
 
 /// What is in the shape of a node that holds histories: a number of its own, as a policy has.
@@ -196,7 +197,7 @@ pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
             let within = |part: Range<usize>| part.start - whole.start..part.end - whole.start;
             let remembered =
                 Remembered { past, own: within(from..to), at: within(past_from..past_to) };
-            policy = policy.with_history(&remembered).unwrap_or(policy);
+            policy = policy.with_history(remembered);
             (from, to) = (whole.start, whole.end);
         }
         Rule {

@@ -1,0 +1,154 @@
+//! What follows from the settings of a limit alone: the questions that each policy answers.
+//!
+//! Invariant: no match has a wildcard, so the compiler points a new policy at each question.
+
+use super::map::{
+    Calendar, Count, DISTINCT_HEADER_WORDS, Distinct, Gcra, Interval, Policy, Sliding,
+    SlidingCounter, StatePlace, Tally, Token, Total, sketch_words,
+};
+
+impl Policy {
+    /// Where its state is in a node.
+    pub const fn state_place(&self) -> StatePlace {
+        let words = match self {
+            Policy::Interval(_) | Policy::Calendar(_) | Policy::Token(_) | Policy::Gcra(_) => 2,
+            Policy::Sliding(limit) => return StatePlace::Ring(*limit),
+            Policy::SlidingCounter(_) => 3,
+            Policy::Total(_) => 1,
+            Policy::Count(Count { turns: Some(_) }) => 2,
+            Policy::Count(Count { turns: None }) => 1,
+            Policy::Distinct(Distinct { tally: Tally::Sketch { precision, .. }, .. }) => {
+                DISTINCT_HEADER_WORDS + sketch_words(*precision)
+            }
+            Policy::Distinct(Distinct { tally: Tally::Exact { max }, .. }) => {
+                return StatePlace::Set { max: *max };
+            }
+        };
+        StatePlace::Own { words }
+    }
+
+    /// 64-bit words of state in a node, without a ring's or a set's.
+    pub const fn state_words(&self) -> usize {
+        match self.state_place() {
+            StatePlace::Own { words } => words,
+            StatePlace::Ring(_) | StatePlace::Set { .. } => 0,
+        }
+    }
+
+    /// Whether the eviction of a node in use may admit what its state refuses. No `total` in use is
+    /// evicted, nor a set that never restarts.
+    pub const fn forgets_by_eviction(&self) -> bool {
+        match self {
+            Policy::Interval(_)
+            | Policy::Calendar(_)
+            | Policy::Sliding(_)
+            | Policy::SlidingCounter(_)
+            | Policy::Token(_)
+            | Policy::Gcra(_) => true,
+            Policy::Distinct(Distinct { turns, tally }) => {
+                matches!(tally, Tally::Exact { .. }) && turns.is_some()
+            }
+            Policy::Total(_) | Policy::Count(_) => false,
+        }
+    }
+
+    /// How it notes members. None: it counts uses.
+    pub const fn tally(&self) -> Option<Tally> {
+        match self {
+            Policy::Distinct(Distinct { tally, .. }) => Some(*tally),
+            Policy::Interval(_)
+            | Policy::Calendar(_)
+            | Policy::Sliding(_)
+            | Policy::SlidingCounter(_)
+            | Policy::Token(_)
+            | Policy::Gcra(_)
+            | Policy::Total(_)
+            | Policy::Count(_) => None,
+        }
+    }
+
+    /// The longest period of a rate that a call may bring. None: calls bring no limits.
+    pub const fn max_period_ms(&self) -> Option<u64> {
+        match self {
+            Policy::Gcra(Gcra { max_period_ms, .. }) => *max_period_ms,
+            Policy::Interval(_)
+            | Policy::Calendar(_)
+            | Policy::Sliding(_)
+            | Policy::SlidingCounter(_)
+            | Policy::Token(_)
+            | Policy::Total(_)
+            | Policy::Count(_)
+            | Policy::Distinct(_) => None,
+        }
+    }
+
+    /// The policy's name in map.xml and in answers.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Policy::Interval(_) => "interval",
+            Policy::Calendar(_) => "calendar",
+            Policy::Sliding(_) => "sliding",
+            Policy::SlidingCounter(_) => "sliding-counter",
+            Policy::Token(_) => "token",
+            Policy::Gcra(_) => "gcra",
+            Policy::Total(_) => "total",
+            Policy::Count(_) => "count",
+            Policy::Distinct(_) => "distinct",
+        }
+    }
+
+    /// Its max, which is the burst of a bucket; none for `count` and for a sketch that advises
+    /// nothing.
+    pub const fn max(&self) -> Option<u64> {
+        Some(match self {
+            Policy::Interval(Interval { max, .. })
+            | Policy::Calendar(Calendar { max, .. })
+            | Policy::Sliding(Sliding { max, .. })
+            | Policy::SlidingCounter(SlidingCounter { max, .. })
+            | Policy::Token(Token { burst: max, .. })
+            | Policy::Gcra(Gcra { burst: max, .. })
+            | Policy::Total(Total { max })
+            | Policy::Distinct(Distinct { tally: Tally::Exact { max }, .. }) => *max,
+            Policy::Distinct(Distinct { tally: Tally::Sketch { max, .. }, .. }) => return *max,
+            Policy::Count(_) => return None,
+        })
+    }
+
+    /// The time in which a key may make `max` uses again and again, in microseconds, rounded down:
+    /// the interval, or the time in which a bucket fills. None for calendar windows, whose length
+    /// differs, and for what never begins again.
+    pub fn period_us(&self) -> Option<u64> {
+        let (ms, parts) = match *self {
+            Policy::Interval(Interval { interval_ms, .. })
+            | Policy::Sliding(Sliding { interval_ms, .. })
+            | Policy::SlidingCounter(SlidingCounter { interval_ms, .. }) => (interval_ms.into(), 1),
+            Policy::Token(Token { rate, per_ms, burst })
+            | Policy::Gcra(Gcra { rate, per_ms, burst, .. }) => {
+                (u128::from(burst) * u128::from(per_ms), rate)
+            }
+            Policy::Calendar(_) | Policy::Total(_) | Policy::Count(_) | Policy::Distinct(_) => {
+                return None;
+            }
+        };
+        Some((ms.saturating_mul(1000) / u128::from(parts)).try_into().unwrap_or(u64::MAX))
+    }
+
+    /// The same policy with another max, which is the burst of a bucket. None if it has no max.
+    pub fn with_max(&self, max: u64) -> Option<Policy> {
+        Some(match self.clone() {
+            Policy::Interval(limit) => Policy::Interval(Interval { max, ..limit }),
+            Policy::Calendar(limit) => Policy::Calendar(Calendar { max, ..limit }),
+            Policy::Sliding(limit) => Policy::Sliding(Sliding { max, ..limit }),
+            Policy::SlidingCounter(limit) => {
+                Policy::SlidingCounter(SlidingCounter { max, ..limit })
+            }
+            Policy::Token(limit) => Policy::Token(Token { burst: max, ..limit }),
+            Policy::Gcra(limit) => Policy::Gcra(Gcra { burst: max, ..limit }),
+            Policy::Total(_) => Policy::Total(Total { max }),
+            Policy::Distinct(limit) => {
+                Policy::Distinct(Distinct { tally: limit.tally.with_max(max)?, ..limit })
+            }
+            Policy::Count(_) => return None,
+        })
+    }
+}

@@ -1,0 +1,307 @@
+//! All policies as one type, and the dispatch over them.
+//!
+//! Invariant: no match over policies has a wildcard. The most common policy has a path of its own
+//! that does what the others do step by step.
+
+use frs_conf as conf;
+use frs_conf::{Interval, Sliding, SlidingCounter, Total};
+
+use super::calendar::Calendar;
+use super::calendar_windows::Span;
+use super::count::Count;
+use super::distinct::Distinct;
+use super::gcra::Gcra;
+use super::history::History;
+use super::interval::Window;
+use super::leased::Leased;
+use super::past::{Remembered, Totals};
+use super::policy::Policy;
+use super::state_word::WordNames;
+use super::token::Bucket;
+use super::{Demand, Figures, Terms};
+
+/// The policy of a limit.
+#[derive(Debug, Clone)]
+pub(super) enum AnyPolicy {
+    Interval(Interval),
+    Calendar(Box<Calendar>),
+    Sliding(Sliding),
+    SlidingCounter(SlidingCounter),
+    Token(Bucket),
+    Gcra(Gcra),
+    Total(Total),
+    Count(Count),
+    Distinct(Box<Distinct>),
+    /// `calendar` or `count` that remembers windows.
+    History(Box<History>),
+    /// Any policy that machines share.
+    Leased(Box<Leased>),
+}
+
+// A request reads one for each limit: what is large is boxed.
+const _: () = assert!(size_of::<AnyPolicy>() == 32);
+
+/// The value of an expression for whichever policy it is.
+macro_rules! each {
+    ($policy:expr, $limit:ident => $value:expr) => {
+        match $policy {
+            AnyPolicy::Interval($limit) => $value,
+            AnyPolicy::Calendar($limit) => $value,
+            AnyPolicy::Sliding($limit) => $value,
+            AnyPolicy::SlidingCounter($limit) => $value,
+            AnyPolicy::Token($limit) => $value,
+            AnyPolicy::Gcra($limit) => $value,
+            AnyPolicy::Total($limit) => $value,
+            AnyPolicy::Count($limit) => $value,
+            AnyPolicy::Distinct($limit) => $value,
+            AnyPolicy::History($limit) => $value,
+            AnyPolicy::Leased($limit) => $value,
+        }
+    };
+}
+
+impl AnyPolicy {
+    /// Prepares settings. Those with a calendar need the time set before they are used.
+    pub fn new(settings: &conf::Policy) -> AnyPolicy {
+        match settings {
+            conf::Policy::Interval(limit) => AnyPolicy::Interval(*limit),
+            conf::Policy::Calendar(limit) => AnyPolicy::Calendar(Box::new(Calendar::new(limit))),
+            conf::Policy::Sliding(limit) => AnyPolicy::Sliding(*limit),
+            conf::Policy::SlidingCounter(limit) => AnyPolicy::SlidingCounter(*limit),
+            conf::Policy::Token(limit) => AnyPolicy::Token(Bucket::new(limit)),
+            conf::Policy::Gcra(limit) => AnyPolicy::Gcra(Gcra::new(limit)),
+            conf::Policy::Total(limit) => AnyPolicy::Total(*limit),
+            conf::Policy::Count(limit) => AnyPolicy::Count(Count::new(limit)),
+            conf::Policy::Distinct(limit) => AnyPolicy::Distinct(Box::new(Distinct::new(limit))),
+        }
+    }
+
+    /// The same limit that remembers windows, if it has natural ones.
+    pub fn with_history(self, remembered: Remembered) -> AnyPolicy {
+        let history = |history: History| AnyPolicy::History(Box::new(history));
+        match self {
+            AnyPolicy::Calendar(limit) => history(History::of(*limit, remembered)),
+            AnyPolicy::Count(limit) => match limit.into_calendar() {
+                Ok(turns) => history(History::of_count(turns, remembered)),
+                Err(limit) => AnyPolicy::Count(limit),
+            },
+            AnyPolicy::Distinct(limit) => {
+                AnyPolicy::Distinct(Box::new(limit.remembering(remembered)))
+            }
+            AnyPolicy::History(limit) => history(limit.remembering(remembered)),
+            AnyPolicy::Interval(_)
+            | AnyPolicy::Sliding(_)
+            | AnyPolicy::SlidingCounter(_)
+            | AnyPolicy::Token(_)
+            | AnyPolicy::Gcra(_)
+            | AnyPolicy::Total(_)
+            | AnyPolicy::Leased(_) => self,
+        }
+    }
+
+    /// The leases of a shared limit.
+    #[inline]
+    pub fn leased(&self) -> Option<&Leased> {
+        if let AnyPolicy::Leased(limit) = self { Some(limit) } else { None }
+    }
+
+    /// What the limit remembers of the windows before, the newest first. None: it keeps no history.
+    #[inline]
+    pub fn totals<'w>(&self, state: &'w [u64]) -> Option<Totals<'w>> {
+        Some(self.remembered()?.totals(state))
+    }
+}
+
+/// [`Policy`], method by method.
+impl AnyPolicy {
+    pub fn resize(&mut self, settings: &conf::Policy) {
+        each!(self, limit => limit.resize(settings));
+    }
+
+    #[inline]
+    pub fn remembered(&self) -> Option<&Remembered> {
+        each!(self, limit => limit.remembered())
+    }
+
+    pub fn set_now(&mut self, now: u64) -> Span {
+        each!(self, limit => limit.set_now(now))
+    }
+
+    pub fn share_now(&mut self, told: &AnyPolicy) {
+        let span = each!(told, limit => limit.span());
+        each!(self, limit => limit.share_now(span));
+    }
+
+    pub fn shape(&self) -> [u64; 2] {
+        each!(self, limit => limit.shape())
+    }
+
+    pub fn words(&self) -> WordNames {
+        each!(self, limit => limit.words())
+    }
+
+    pub fn is_logged(&self) -> bool {
+        each!(self, limit => limit.is_logged())
+    }
+
+    pub fn notes_members(&self) -> bool {
+        each!(self, limit => limit.notes_members())
+    }
+
+    pub fn only_counts(&self) -> bool {
+        each!(self, limit => limit.only_counts())
+    }
+
+    pub fn lends(&self) -> bool {
+        each!(self, limit => limit.lends())
+    }
+
+    pub fn error_thousandths(&self) -> Option<u16> {
+        each!(self, limit => limit.error_thousandths())
+    }
+
+    #[inline]
+    pub fn roll(&self, state: &mut [u64], now: u64, terms: &Terms) {
+        each!(self, limit => limit.roll(state, now, terms));
+    }
+
+    #[inline]
+    pub fn admits(&self, state: &[u64], now: u64, count: u32, terms: &Terms) -> bool {
+        each!(self, limit => limit.admits(state, now, count, terms))
+    }
+
+    #[inline]
+    pub fn charge(&self, state: &mut [u64], now: u64, count: i32, terms: &Terms) {
+        each!(self, limit => limit.charge(state, now, count, terms));
+    }
+
+    #[inline]
+    pub fn figures(&self, state: &[u64], now: u64, terms: &Terms) -> Figures {
+        each!(self, limit => limit.figures(state, now, terms))
+    }
+
+    #[inline]
+    pub fn remaining(&self, state: &[u64], now: u64, terms: &Terms) -> u64 {
+        each!(self, limit => limit.remaining(state, now, terms))
+    }
+
+    pub fn retry_ms(&self, state: &[u64], now: u64, count: u32, terms: &Terms) -> Option<u64> {
+        each!(self, limit => limit.retry_ms(state, now, count, terms))
+    }
+
+    #[inline]
+    pub fn window_ms(&self, state: &[u64], terms: &Terms) -> Option<u64> {
+        each!(self, limit => limit.window_ms(state, terms))
+    }
+
+    pub fn quota(&self, terms: &Terms) -> Option<(u64, Option<u64>)> {
+        each!(self, limit => limit.quota(terms))
+    }
+
+    #[inline]
+    pub fn level_ns(&self, state: &[u64]) -> u64 {
+        each!(self, limit => limit.level_ns(state))
+    }
+
+    pub fn life_ms(&self) -> Option<u64> {
+        each!(self, limit => limit.life_ms())
+    }
+
+    pub fn end_ms(&self, state: &[u64], last_use_ms: u64) -> Option<u64> {
+        each!(self, limit => limit.end_ms(state, last_use_ms))
+    }
+
+    #[inline]
+    pub fn is_fresh(&self, state: &[u64]) -> bool {
+        each!(self, limit => limit.is_fresh(state))
+    }
+
+    pub fn is_kept(&self, state: &[u64]) -> bool {
+        each!(self, limit => limit.is_kept(state))
+    }
+
+    pub fn clear(&self, state: &mut [u64]) -> bool {
+        each!(self, limit => limit.clear(state))
+    }
+}
+
+/// What is told of an item that a lone limit has decided.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub figures: Figures,
+    pub window_ms: Option<u64>,
+    pub level_ns: u64,
+}
+
+impl AnyPolicy {
+    /// Everything that most items need: rolls the limit and, if it admits the demand, charges it if
+    /// the demand charges, and reports its figures and the length of its window. False: it does not
+    /// admit, and is only rolled. Not for a ring, which is not rolled or charged here.
+    #[inline(always)]
+    pub fn pass(
+        &self,
+        state: &mut [u64],
+        now: u64,
+        demand: Demand<'_>,
+        tell: impl FnOnce(Told),
+    ) -> bool {
+        debug_assert!(!self.is_logged(), "a ring is more than its limit");
+        let AnyPolicy::Interval(limit) = self else {
+            return self.step_by_step(state, now, demand).map(tell).is_some();
+        };
+        let Demand { count, charges, .. } = demand;
+        // The common case: one dispatch, and the figures are reported as they are computed.
+        let mut window = Window::of(state).rolled(limit, now);
+        let admitted = u32::try_from(count).map_or(true, |count| window.admits(limit, count));
+        if admitted && charges {
+            window = window.charged(now, count);
+        }
+        window.store(state);
+        if admitted {
+            let figures = window.figures(limit, now);
+            tell(Told { figures, window_ms: Some(limit.interval_ms), level_ns: 0 });
+        }
+        admitted
+    }
+
+    /// As [`AnyPolicy::pass`], for any policy, with a dispatch at each step.
+    #[inline(never)]
+    fn step_by_step(&self, state: &mut [u64], now: u64, demand: Demand<'_>) -> Option<Told> {
+        let Demand { count, charges, terms } = demand;
+        self.roll(state, now, terms);
+        if u32::try_from(count).is_ok_and(|count| !self.admits(state, now, count, terms)) {
+            return None;
+        }
+        if charges {
+            self.charge(state, now, count, terms);
+        }
+        Some(self.told(state, now, terms))
+    }
+
+    fn told(&self, state: &[u64], now: u64, terms: &Terms) -> Told {
+        Told {
+            figures: self.figures(state, now, terms),
+            window_ms: self.window_ms(state, terms),
+            level_ns: self.level_ns(state),
+        }
+    }
+
+    /// What is told of an item that [`AnyPolicy::pass`] does not admit, and how long it has to
+    /// wait, if that helps.
+    #[inline]
+    pub fn refused(
+        &self,
+        state: &[u64],
+        now: u64,
+        count: u32,
+        terms: &Terms,
+    ) -> (Told, Option<u64>) {
+        let AnyPolicy::Interval(limit) = self else {
+            return (self.told(state, now, terms), self.retry_ms(state, now, count, terms));
+        };
+        let window = Window::of(state);
+        let figures = window.figures(limit, now);
+        let told = Told { figures, window_ms: Some(limit.interval_ms), level_ns: 0 };
+        (told, window.retry_ms(limit, now, count))
+    }
+}
