@@ -37,8 +37,8 @@ pub(super) trait Policy {
     /// those up to 13 are taken, and those from 32 on belong to limits that machines share.
     fn shape(&self) -> [u64; 2];
 
-    /// The names and units of the state's words. None for a ring, which is shared, nor for a
-    /// history, which is apart.
+    /// The names and units of the limit's own words. A ring is shared and a history is apart: their
+    /// words are not among them.
     fn words(&self) -> WordNames;
 
     /// Whether the ring of its scope holds its uses. The owner of the ring rolls and charges it.
