@@ -33,8 +33,8 @@ pub fn try_lock_range(file: &File, start: u64, len: u64) -> io::Result<bool> {
     }
 }
 
-/// Takes the lock of flock(2) without blocking. False if another description holds it. The lock ends
-/// with the last copy of the description: nix's `Flock` would release it when it drops one.
+/// Takes the lock of flock(2) without blocking. False if another description holds it. The lock
+/// ends with the last copy of the description: nix's `Flock` would release it when it drops one.
 pub fn try_flock(file: &File) -> io::Result<bool> {
     // SAFETY: takes two numbers. The descriptor is open, as it is borrowed.
     let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };

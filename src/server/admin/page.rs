@@ -45,8 +45,8 @@ const PAGE: &str = concat!(
     "</script>\n</body>\n</html>\n",
 );
 
-/// What a browser lets the page do. The digests cover the text within `<style>` and `<script>`. They
-/// are computed once, for the first request. (<https://www.w3.org/TR/CSP3/>,
+/// What a browser lets the page do. The digests cover the text within `<style>` and `<script>`.
+/// They are computed once, for the first request. (<https://www.w3.org/TR/CSP3/>,
 /// <https://www.w3.org/TR/trusted-types/>)
 static POLICY: LazyLock<String> = LazyLock::new(|| {
     let style = digest_of(within("<style>", "</style>"));

@@ -200,8 +200,8 @@ impl Stats {
     }
 }
 
-/// Gathers the figures of a server whose configuration in force is `conf`, without rates, which need
-/// two samples.
+/// Gathers the figures of a server whose configuration in force is `conf`, without rates, which
+/// need two samples.
 pub fn of(runtime: &Runtime, conf: &Conf, now_ms: Millis) -> Stats {
     let sums = runtime.sums();
     Stats {

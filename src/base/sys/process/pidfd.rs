@@ -24,7 +24,7 @@ pub fn pidfd_open(pid: Pid) -> io::Result<OwnedFd> {
 pub fn pidfd_send_signal(process: impl AsFd, signal: Signal) -> io::Result<()> {
     let fd = process.as_fd().as_raw_fd();
     let info = std::ptr::null::<libc::siginfo_t>();
-    // SAFETY: the descriptor is open, as it is borrowed. Without an info the kernel reads no memory.
+    // SAFETY: the descriptor is open, as it is borrowed. With a null info no memory is read.
     let sent = unsafe {
         libc::syscall(libc::SYS_pidfd_send_signal, fd, signal as libc::c_int, info, 0u32)
     };
