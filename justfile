@@ -22,7 +22,7 @@ doc *args:
 
 # cuts the power 1,000 times in a loaded run, and restores groups from their checkpoints
 checkpoints:
-    FRS_CHECKPOINT_CUTS=1000 cargo test --release -p frs-engine --lib store::checkpoint -- --nocapture
+    FRS_CHECKPOINT_CUTS=1000 cargo test --release -p frs-engine-crash --lib store::checkpoint -- --nocapture
 
 # loom's model of the store: semaphore, commit, recovery, with one switch of threads more than in CI
 loom preemptions="4":
@@ -30,7 +30,7 @@ loom preemptions="4":
 
 # the simulation: processes that die at any store, by seeds: just simulate 0..1000000, just simulate 12345
 simulate seeds="0..1000000":
-    FRS_SIMULATE={{ seeds }} cargo test --profile simulate --target-dir target/simulate -p frs-engine --lib \
+    FRS_SIMULATE={{ seeds }} cargo test --profile simulate --target-dir target/simulate -p frs-engine-crash --lib \
         simulation -- --nocapture
 
 # the policies against their model, millions of steps with overflow checks: just model 1000000
@@ -67,7 +67,7 @@ bench *args:
 
 # frs against a bare loop, memcached and Redis, on real sockets; needs wrk and memcached, or Redis: just bench-serve --only resp; against a version before: --only versions --before PROGRAM
 bench-serve *args:
-    cargo build --profile dist --bin frs --example bare_loop
+    cargo build -p frs-server --profile dist --example bare_loop
     cargo bench -p frs-server --profile dist --bench serve -- {{ args }}
 
 # one Update from C and from Rust, in turns; needs cc, and valgrind for the instructions

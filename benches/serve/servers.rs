@@ -166,7 +166,7 @@ impl Bare {
         let child =
             Command::new(&program).arg(reply_bytes.to_string()).stdout(Stdio::piped()).spawn();
         let child = child.map_err(|error| {
-            let how = "cargo build --profile dist --example bare_loop";
+            let how = "cargo build -p frs-server --profile dist --example bare_loop";
             format!("{}: {error}; built by: {how}", program.display())
         })?;
         let mut process = Process(child);

@@ -16,20 +16,20 @@ pub fn now() -> Millis {
 
 /// Reads the monotonic clock, for time-outs and waits. Its value is never stored.
 pub fn instant() -> Instant {
-    #[cfg(any(test, feature = "testing"))]
+    #[cfg(any(test, feature = "played-clock"))]
     if let Some(played) = PLAYED.get() {
         return played;
     }
     Instant::now()
 }
 
-#[cfg(any(test, feature = "testing"))]
+#[cfg(any(test, feature = "played-clock"))]
 std::thread_local! {
     static PLAYED: std::cell::Cell<Option<Instant>> = const { std::cell::Cell::new(None) };
 }
 
 /// Sets the monotonic clock of this thread for a test. `None` is the clock of the machine.
-#[cfg(any(test, feature = "testing"))]
+#[cfg(any(test, feature = "played-clock"))]
 pub fn play(instant: Option<Instant>) {
     PLAYED.set(instant);
 }

@@ -13,7 +13,7 @@ mod identity;
 pub mod inspect;
 mod leases;
 mod members;
-mod moving;
+mod move_records;
 mod outcome;
 mod parked_bytes;
 mod quotas;
@@ -102,7 +102,7 @@ pub use execute::{RefusalSample, RefusedItem, Refuser};
 pub use flushing::Flushing;
 pub use former_limits::{note_former_limits, note_limits_in_force};
 pub use leases::{LeaseKey, LeaseMoment, LeasePass, LeasedLimit};
-pub use moving::{MoveCounts, MovePass, MoveStep};
+pub use move_records::{MoveCounts, MovePass, MoveStep};
 pub use outcome::Outcome;
 pub use parked_bytes::{
     SPARE_BYTES, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES, WAITING_WINDOW_BYTES,

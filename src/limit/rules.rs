@@ -29,7 +29,7 @@ use super::calendar_windows::Span;
 use super::leased::{LeaseClock, Spending};
 use super::ring;
 use super::weight::Weights;
-use super::{Details, Figures, Heard, HistorySpan, LimitFigures, Quota, Terms, Verdict, Worth};
+use super::{Details, Figures, Heard, HistorySpan, LimitFigures, Quota, Terms, Verdict};
 
 /// By how much a tick may have read its clock after another tick, and yet be the first to reach a
 /// node. The ban that it starts there is not taken for one of a clock set back.
@@ -188,6 +188,7 @@ pub use adopt::Written;
 use former::FormerNode;
 pub use leases::LeasedState;
 use place::{BanRoom, NodeLayout, place};
+pub use worth::Worth;
 
 /// The prepared limits of a biz.
 #[derive(Debug, Clone)]

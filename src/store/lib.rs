@@ -63,7 +63,7 @@ pub use {
         FileFacts, FilePlace, Flush, Group, give_access, give_access_to_generation,
         give_access_to_history, give_access_to_read, group, live_geometry, path_of, settled,
     },
-    grow::{end_move, growing, staging},
+    grow::{end_move, next_files, staging},
     handle::{Handle, RETIRED_EVERY, RefusedUpdate},
     inspect::Pass,
     recover::{
@@ -90,5 +90,4 @@ pub mod insides {
     pub use crate::checkpoint::dirty::Side;
     pub use crate::checkpoint::{Part, fault, path_of as checkpoint_path};
     pub use crate::file::words::{bytes_of, header_crc, words_of};
-    pub use crate::lock::orphan::pose;
 }

@@ -9,6 +9,7 @@ use frs_base::testing::skip;
 use frs_conf::{ClusterSecret, Conf, Overlay, Texts, active};
 
 use crate::file::layout::runtime::FILE_QUARANTINE;
+pub use crate::lock::orphan::pose;
 use crate::{Group, Handle, Prepared, Runtime};
 
 /// Room in a file system in memory for all tests that run at once.

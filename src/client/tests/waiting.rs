@@ -146,7 +146,7 @@ fn batches_that_run_together_wait_for_a_holder_once() {
     let header = group.header().id;
     let intents =
         [1, 3].map(|key_node| frs_store::slot::Intent { group: header, file: 0, key_node });
-    frs_store::insides::pose(runtime.slot(slot), &intents, 0);
+    frs_store::testing::pose(runtime.slot(slot), &intents, 0);
     [1, 3].iter().for_each(|&key| group.semaphore(0, key).try_take(token).expect("it is free"));
     let item = |key: u64| Item::new("a", key);
     let batches: Vec<_> =
@@ -159,6 +159,6 @@ fn batches_that_run_together_wait_for_a_holder_once() {
     let took = begun.elapsed();
     assert!(LOCK <= took && took < 3 * LOCK, "{took:?}");
     [1, 3].iter().for_each(|&key| group.semaphore(0, key).release());
-    frs_store::insides::pose(runtime.slot(slot), &[], 0);
+    frs_store::testing::pose(runtime.slot(slot), &[], 0);
     drop(other);
 }

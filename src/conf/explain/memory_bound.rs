@@ -1,4 +1,4 @@
-//! The most memory that frs can take: `frs check` prints it, and the log reports it at the start.
+//! The most memory that frs can take. `report.rs` prints it, and the log reports it at the start.
 //!
 //! Invariant: the processes keep to the sizes in [`BufferSizes`]. These and srv.xml bound what a
 //! worker holds for a client, whatever the client sends and however little of the answers it reads.

@@ -11,8 +11,8 @@ use frs_base::sys;
 use frs_conf::key::KeyNodeId;
 use frs_conf::{Conf, Geometry, Group, Overlay};
 use frs_store::group::Header;
-use frs_store::growing;
 use frs_store::inspect::{LiveGroup, SoundNodes};
+use frs_store::next_files;
 use frs_store::staging::{self, Draft};
 use frs_store::{self as store, Fault, Runtime, group, live_dir};
 
@@ -128,7 +128,7 @@ impl Migration {
         let live = live_dir(&self.conf);
         for group in &self.conf.map.groups {
             let name = &group.name;
-            growing::complete(live, name, &self.runtime)?;
+            next_files::complete(live, name, &self.runtime)?;
             if group::is_next_there(live, name) {
                 let message =
                     "it is moving to another geometry: start the server with the map.xml \

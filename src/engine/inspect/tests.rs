@@ -226,14 +226,14 @@ fn begin(world: &World, slot: u32, place: NodePlace) {
     let NodePlace { file, key_node, .. } = place;
     let intent = Intent { group: group.header().id, file, key_node };
     let words = runtime.slot(slot);
-    frs_store::insides::pose(words, &[intent], 1);
+    frs_store::testing::pose(words, &[intent], 1);
     group.semaphore(file, key_node).try_take(Token::new(slot, words.state().epoch)).unwrap();
 }
 
 /// The same, at its commit point.
 fn commit(world: &World, slot: u32, NodePlace { file, key_node, .. }: NodePlace) {
     let intent = Intent { group: world.group("default").header().id, file, key_node };
-    frs_store::insides::pose(world.runtime().slot(slot), &[intent], 0);
+    frs_store::testing::pose(world.runtime().slot(slot), &[intent], 0);
 }
 
 /// Damages a node.
@@ -259,7 +259,7 @@ fn a_node_in_a_transaction_is_not_called_damaged() {
     assert_eq!(walked.skipped, [busy]);
     let at = named(alice.place, slot);
     assert_eq!(verified(&reader).in_transaction, [at]);
-    frs_store::insides::pose(world.runtime().slot(slot), &[], 0);
+    frs_store::testing::pose(world.runtime().slot(slot), &[], 0);
     drop(service);
 }
 
@@ -375,7 +375,7 @@ fn a_live_group_that_is_scribbled_over_all_the_time_is_looked_through_in_bounded
         let id = group.header().id;
         let intent = |nth: u32| Intent { group: id, file: nth / 300, key_node: nth % 300 };
         let intents: Vec<Intent> = (0..600).map(intent).collect();
-        frs_store::insides::pose(world.runtime().slot(slot), &intents, 0);
+        frs_store::testing::pose(world.runtime().slot(slot), &intents, 0);
         while group.semaphore(1, 299).word() == 0 {
             std::thread::yield_now();
         }
@@ -387,7 +387,7 @@ fn a_live_group_that_is_scribbled_over_all_the_time_is_looked_through_in_bounded
     });
     // A hundred looks and 80 pauses for each node would take many minutes.
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
-    frs_store::insides::pose(world.runtime().slot(slot), &[], 0);
+    frs_store::testing::pose(world.runtime().slot(slot), &[], 0);
     let _ = service.one(Command::Update, "login", "alice", 1, T);
 }
 

@@ -115,14 +115,14 @@ fn a_semaphore_that_its_living_slot_holds_is_not_freed() {
     let (runtime, group) = (world.runtime(), world.group("g"));
     let (slot, token) = (other_slot(&world), tokens(&world)[1]);
     let intent = frs_store::slot::Intent { group: group.header().id, file: 0, key_node: 3 };
-    frs_store::insides::pose(runtime.slot(slot), &[intent], 0);
+    frs_store::testing::pose(runtime.slot(slot), &[intent], 0);
     scribble(&world, 3, token);
     for _ in 0..5 {
         assert_eq!(charge(&mut service, 3), Err(ItemError::Busy));
     }
     assert_eq!(group.semaphore(0, 3).word() & !(1 << 31), word_of(token));
     group.semaphore(0, 3).release();
-    frs_store::insides::pose(runtime.slot(slot), &[], 0);
+    frs_store::testing::pose(runtime.slot(slot), &[], 0);
     assert_eq!((charge(&mut service, 3), orphans(&world)), (Ok(1), 0));
     drop(other);
 }

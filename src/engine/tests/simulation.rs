@@ -4,7 +4,7 @@
 //! geometry. The code under test is the serving code, from [`Service::run`] down, and the keeper's
 //! [`Service::move_nodes`].
 //!
-//! A seed replays: `FRS_SIMULATE=12345 cargo test --lib simulation`. `just simulate` runs a
+//! A seed replays: `FRS_SIMULATE=12345 cargo test -p frs-engine-crash simulation`. `just simulate` runs a
 //! million.
 
 mod growth;
@@ -275,7 +275,7 @@ fn simulate_all(seeds: impl Iterator<Item = u64>) {
         let played = std::panic::catch_unwind(|| simulate(seed));
         let seen = played.unwrap_or_else(|payload| {
             player::stop();
-            eprintln!("seed {seed} fails; to play it again: FRS_SIMULATE={seed} cargo test --lib simulation");
+            eprintln!("seed {seed} fails; to play it again: FRS_SIMULATE={seed} cargo test -p frs-engine-crash simulation");
             std::panic::resume_unwind(payload);
         });
         count += 1;

@@ -6,7 +6,22 @@ use frs_conf::Scope;
 
 use super::Rule;
 use crate::leased::Spending;
-use crate::{Member, Terms, Worth};
+use crate::{Member, Terms};
+
+/// What the loss of a node costs. Nodes that cost less are evicted first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Worth {
+    /// Nothing: each limit would roll to fresh, and no ban runs.
+    Expired,
+    /// In use, but no limit of the key refuses.
+    Idle,
+    /// A limit of the key refuses a count of 1, or a ledger has yet to hear of some uses.
+    Limiting,
+    /// A ban runs.
+    Banned,
+    /// A total in use, or the whole biz's node in use: the loss cannot be repaired.
+    Kept,
+}
 
 /// What refuses one more use refuses one of a member that is not known.
 pub(super) const STRANGERS: Terms =

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::stale_processes;
-use crate::process::lock::{self, LockError};
+use crate::process::data_lock::{self, LockError};
 use crate::process::lossy_request::LossyRequest;
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs_base::clock;
@@ -133,7 +133,7 @@ pub enum CommandError {
 /// There is no answer. A refused configuration is an answer.
 pub fn reload(conf_dir: &Path, settings: &Settings, lossy: bool) -> Result<Reloaded, CommandError> {
     let data_dir = Conf::data_dir(conf_dir, settings)?;
-    let pid = lock::holder(&data_dir)?;
+    let pid = data_lock::holder(&data_dir)?;
     // Kept until the answer is there.
     let request = lossy.then(|| LossyRequest::make(&data_dir));
     let _request = request.transpose().map_err(CommandError::Lossy)?;
@@ -168,7 +168,7 @@ pub fn checkpoint(
     settings: &Settings,
 ) -> Result<Vec<MadeCheckpoint>, CommandError> {
     let data_dir = Conf::data_dir(conf_dir, settings)?;
-    let pid = lock::holder(&data_dir)?;
+    let pid = data_lock::holder(&data_dir)?;
     let runtime = Runtime::open(&data_dir)?;
     let conf = active::read(&data_dir, runtime.generation())?;
     if conf.srv.data.checkpoint.is_none() {
@@ -236,7 +236,7 @@ impl KeeperWatch {
 /// all files on the disk.
 pub fn stop(conf_dir: &Path, settings: &Settings) -> Result<Pid, CommandError> {
     let data_dir = Conf::data_dir(conf_dir, settings)?;
-    let pid = lock::holder(&data_dir)?;
+    let pid = data_lock::holder(&data_dir)?;
     let is_to_save = makes_checkpoints(&data_dir);
     signal(&data_dir, pid, Signal::SIGTERM)?;
     match wait(&data_dir, pid, STOP, || Ok(None)) {
@@ -275,7 +275,7 @@ fn do_checkpoints_fail(data_dir: &Path) -> bool {
 /// There is no server, or its files cannot be read.
 pub fn status(conf_dir: &Path, settings: &Settings) -> Result<String, CommandError> {
     let data_dir = Conf::data_dir(conf_dir, settings)?;
-    let pid = lock::holder(&data_dir)?;
+    let pid = data_lock::holder(&data_dir)?;
     let runtime = Runtime::open_for_reading(&data_dir)?;
     let generation = runtime.generation();
     // Its addresses may differ from those in the files now.
@@ -348,7 +348,7 @@ fn signal(data_dir: &Path, pid: Pid, signal: Signal) -> Result<(), CommandError>
     let process = pidfd_open(pid).map_err(failed)?;
     // The id may be another process's by now. The process that was opened held the lock after it
     // was opened, or it gets no signal.
-    if lock::holder(data_dir)? != pid {
+    if data_lock::holder(data_dir)? != pid {
         return Err(CommandError::Ended { pid });
     }
     pidfd_send_signal(&process, signal).map_err(failed)
@@ -365,7 +365,7 @@ fn wait<T>(
     loop {
         // Read before the look: an answer is then seen even if the master ends right after writing
         // it.
-        let holder = lock::holder(data_dir);
+        let holder = data_lock::holder(data_dir);
         if let Some(answer) = look()? {
             return Ok(answer);
         }

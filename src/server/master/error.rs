@@ -5,11 +5,11 @@ use std::io;
 use std::path::PathBuf;
 
 use super::conf_trust::Untrusted;
-use super::needs_restart::RestartNeed;
 use super::preparing_child::PrepareError;
+use super::refused_changes::RestartNeed;
 use crate::net::listeners::ListenError;
+use crate::process::data_lock::LockError;
 use crate::process::live_lock::LiveLockError;
-use crate::process::lock::LockError;
 use crate::process::result_files::Cause;
 use frs_conf::active::ActiveError;
 use frs_conf::{EpochError, Faults, OverlayError, SecretError, TokenError};

@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 use super::error::MasterError;
 use super::in_force::InForce;
+use crate::process::data_lock::DataLock;
 use crate::process::live_lock::LiveLock;
-use crate::process::lock::DataLock;
 use crate::process::log::LogThrottle;
 use frs_base::clock;
 use frs_conf::active;

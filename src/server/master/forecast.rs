@@ -7,9 +7,9 @@ use std::path::Path;
 
 use super::preparing_child::{How, Work, refusal};
 use super::room::{lacking_checkpoint_room, lacking_room, new_groups};
-use super::{data_directory, needs_restart};
+use super::{data_directory, refused_changes};
+use crate::process::data_lock;
 use crate::process::live_lock::LiveLock;
-use crate::process::lock;
 use crate::process::log;
 use crate::process::message::Loss;
 use frs_base::clock;
@@ -77,7 +77,7 @@ pub fn forecast(conf: &Conf) -> Forecast {
 /// though a restart takes it: a line each.
 #[must_use]
 pub fn restart_needs(data_dir: &Path, conf_dir: &Path) -> Vec<String> {
-    if lock::holder(data_dir).is_err() {
+    if data_lock::holder(data_dir).is_err() {
         return Vec::new();
     }
     let compared = || {
@@ -85,7 +85,7 @@ pub fn restart_needs(data_dir: &Path, conf_dir: &Path) -> Vec<String> {
         let in_force = active::read(data_dir, generation).ok()?;
         Some(match active::reread(data_dir, generation, conf_dir).ok()? {
             Ok(reread) => {
-                let needs = needs_restart::refused(&in_force, &reread);
+                let needs = refused_changes::refused(&in_force, &reread);
                 needs.iter().map(ToString::to_string).collect()
             }
             Err(faults) => faults.iter().map(ToString::to_string).collect(),

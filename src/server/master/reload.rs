@@ -14,8 +14,8 @@ use super::children::ChildRequests;
 use super::conf_trust;
 use super::error::ReloadError;
 use super::in_force::InForce;
-use super::needs_restart;
 use super::preparing_child::{How, Preparation, Work};
+use super::refused_changes;
 use crate::account::Account;
 use crate::process::message::{NumberedAsk, ReloadOptions};
 use crate::process::result_files::{ReloadOutcome, Reloaded};
@@ -234,9 +234,9 @@ impl Reloads {
         })?;
         // As the user that the workers are.
         let tokens = checked.conf.srv.read_tokens()?;
-        let mut refused = needs_restart::refused(in_force.conf(), &checked.conf);
+        let mut refused = refused_changes::refused(in_force.conf(), &checked.conf);
         let is_moving = |name: &str| in_force.overlay().moving().contains_key(name);
-        refused.extend(needs_restart::second_changes(in_force.conf(), &checked.conf, is_moving));
+        refused.extend(refused_changes::second_changes(in_force.conf(), &checked.conf, is_moving));
         if !refused.is_empty() {
             return Err(ReloadError::Changes(refused));
         }

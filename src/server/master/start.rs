@@ -12,8 +12,8 @@ use super::data_directory;
 use super::error::MasterError;
 use super::in_force::InForce;
 use super::inherit::{Inherited, Predecessor};
-use super::needs_restart;
 use super::preparing_child::{How, Preparation, PrepareError, PreparedAtStart, Work, log_prepared};
+use super::refused_changes;
 use super::run::{Ended, Master, MasterParts};
 use super::stale_processes;
 use super::take_over::OlderMaster;
@@ -23,8 +23,8 @@ use crate::buffer_sizes::BUFFER_SIZES;
 use crate::net::listeners::{Given, ListenError, ListeningSockets, OtherAddresses, ServedAddress};
 use crate::process::bells::Bells;
 use crate::process::conf_guard::Guard;
+use crate::process::data_lock::{self, DataLock};
 use crate::process::live_lock::LiveLock;
-use crate::process::lock::{self, DataLock};
 use crate::process::log;
 use crate::process::message::Loss;
 use crate::process::pending_edit;
@@ -77,7 +77,7 @@ pub fn serve(how: Start<'_>) -> Result<Ended, MasterError> {
 fn after_edit(how: Start<'_>, error: MasterError) -> MasterError {
     let data_dir = Conf::data_dir(how.conf_dir, how.settings).ok();
     // Of a server that runs it is no left one.
-    let left = data_dir.filter(|data_dir| lock::holder(data_dir).is_err());
+    let left = data_dir.filter(|data_dir| data_lock::holder(data_dir).is_err());
     match left.map(|data_dir| pending_edit::path_in(&data_dir)).filter(|path| path.exists()) {
         Some(path) => MasterError::AfterEdit { source: Box::new(error), path },
         None => error,
@@ -281,7 +281,9 @@ fn take_lock(
 ) -> Result<TakenLock, MasterError> {
     let data_dir = &conf.srv.data.dir;
     if let Some(of) = account {
-        Account::as_root(account, || lock::give_file(data_dir, of).map_err(MasterError::from))?;
+        Account::as_root(account, || {
+            data_lock::give_file(data_dir, of).map_err(MasterError::from)
+        })?;
     }
     match predecessor {
         None => Ok(TakenLock { lock: DataLock::take(data_dir)?, older: None }),
@@ -307,9 +309,9 @@ fn open_runtime_in_use(
     let runtime = Runtime::open(data_dir)?;
     let old = active::read(data_dir, runtime.generation())?;
     let new = active::placed(conf.clone(), data_dir, &std::env::current_dir()?);
-    let mut refused = needs_restart::refused_to_a_new_binary(&old, &new);
+    let mut refused = refused_changes::refused_to_a_new_binary(&old, &new);
     if old.srv.cluster.is_some() && keys.is_some() && runtime.cluster_keys() != keys {
-        refused.push(needs_restart::other_secret());
+        refused.push(refused_changes::other_secret());
     }
     if !refused.is_empty() {
         return Err(MasterError::Changes(refused));

@@ -33,7 +33,7 @@ use super::inherit::{HANDOVER, Handover};
 use crate::account::Account;
 use crate::net::listeners::{AllSockets, ListeningSockets};
 use crate::process::bells::Bells;
-use crate::process::lock::DataLock;
+use crate::process::data_lock::DataLock;
 use frs_base::clock;
 use frs_base::sys::process::{self, Channel, Delivery, Pid, Signal};
 

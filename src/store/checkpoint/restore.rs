@@ -24,7 +24,7 @@ use crate::file::group::{self, FileSet, Group, Header, MappedFiles};
 use crate::file::layout::PAGE_BYTES;
 use crate::file::region::Region;
 use crate::file::words::{remove_if_there, sync_directory};
-use crate::grow::growing;
+use crate::grow::next_files;
 use crate::recover::verify::{Moved, Report, Unproven};
 
 /// Bytes copied at once.
@@ -75,7 +75,7 @@ pub(crate) fn restore(
     }
     // Files that the group moved to when its machine went down. Without those that it moved from
     // they are nothing.
-    growing::remove_files(live_dir, &complete.named.header.name)?;
+    next_files::remove_files(live_dir, &complete.named.header.name)?;
     // The named ones last: without them there is no group. Nor may there be one of files of which
     // some are new.
     let first = &all[0].names[0];

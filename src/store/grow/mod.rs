@@ -6,10 +6,10 @@
 //!
 //! | file | duty |
 //! | --- | --- |
-//! | `growing` | the files that a group moves to while it serves |
+//! | `next_files` | the files that a group moves to while it serves |
 //! | `staging` | drafts that replace the files of a group that is not served |
 
-pub mod growing;
+pub mod next_files;
 pub mod staging;
 
-pub use growing::end_move;
+pub use next_files::end_move;

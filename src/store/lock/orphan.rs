@@ -56,7 +56,7 @@ pub(crate) fn is_orphan(
 
 /// Makes a slot look as if its owner were in a transaction over these key-nodes, with `entries`
 /// words logged. Without key-nodes the slot looks idle.
-#[cfg(all(any(test, feature = "crash-points"), not(loom)))]
+#[cfg(all(any(test, feature = "testing"), not(loom)))]
 pub fn pose(slot: SlotWords<'_>, intents: &[Intent], entries: usize) {
     slot.announce(intents.len(), |index| intents[index]);
     if entries > 0 {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: at whatever instruction the owner dies, the intent list names every semaphore that
 //! may hold the owner's token. The undo log of a slot is in `commit/undo_log.rs`, and so is
-//! recovery by both.
+//! recovery by both. The places of all words are in `file/layout.rs`.
 
 use frs_base::sync::{AtomicU64, Ordering, compiler_fence, fence};
 

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use frs_base::figures::grouped;
 use frs_conf::{Biz, Conf, Faults, Geometry, LiveGeometry, LoadedConf, Map, active};
 use frs_engine::inspect::{Counts, GroupPlan, Migration, Reader, Step};
-use frs_server::process::lock::DataLock;
+use frs_server::process::data_lock::DataLock;
 use frs_store as store;
 use indicatif::{ProgressBar, ProgressStyle};
 

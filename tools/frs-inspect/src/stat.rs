@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use frs_base::figures::{exact_bytes, grouped};
 use frs_engine::inspect::{GroupStats, Reader};
-use frs_server::process::lock::{self, LockError};
+use frs_server::process::data_lock::{self, LockError};
 use frs_server::stats::snapshot::{self, Stats};
 use frs_store::{Runtime, Sums};
 
@@ -18,7 +18,7 @@ const BAR: u64 = 40;
 pub fn run(mut reader: Reader) -> Result<Done, Failed> {
     let mut is_off = say_faults(&reader);
     let mut out = out();
-    match lock::holder(reader.data_dir()) {
+    match data_lock::holder(reader.data_dir()) {
         Ok(pid) => writeln!(out, "server       running (process {pid})")?,
         Err(LockError::Free { .. }) => writeln!(out, "server       not running")?,
         Err(error) => writeln!(out, "server       unknown: {error}")?,

@@ -9,7 +9,7 @@ use frs_conf::key::KeyNodeId;
 use frs_engine::inspect::{
     Error, Obstacle, Reader, obstacles, repair as repair_files, restore_overlay,
 };
-use frs_server::process::lock::DataLock;
+use frs_server::process::data_lock::DataLock;
 use frs_store::inspect::NamedKeyNode;
 use frs_store::{Fault, Finding, Unproven, live_dir};
 

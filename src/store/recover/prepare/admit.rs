@@ -15,7 +15,7 @@ use crate::checkpoint::dirty_file;
 use crate::error::{Error, io_error};
 use crate::file::group::{self, FileSet, Group, Header, Marks, OpenFile, OpenGroup};
 use crate::file::owner;
-use crate::grow::growing;
+use crate::grow::next_files;
 use crate::handle::Handle;
 use crate::recover::verify::{Fault, Report, Unproven};
 use crate::watch::counter::GroupCounter;
@@ -170,7 +170,7 @@ fn scan(
 pub fn scan_group(conf: &Conf, name: &str) -> Result<Report, Error> {
     let live = live_dir(conf);
     let runtime = Runtime::open(&conf.srv.data.dir)?;
-    growing::complete(live, name, &runtime)?;
+    next_files::complete(live, name, &runtime)?;
     let former = group::open_files(live, name)?.header.id;
     if !group::is_next_there(live, name) {
         return scan_files(live, name, &runtime, FileSet::Named, Pairing::Alone);

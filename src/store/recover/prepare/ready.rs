@@ -13,7 +13,7 @@ use crate::checkpoint::dirty_file;
 use crate::checkpoint::{self, Complete, Found, LiveState, Marking, Restored};
 use crate::error::Error;
 use crate::file::group::{self, FileSet, Group};
-use crate::grow::growing;
+use crate::grow::next_files;
 use crate::watch::runtime::{LINGERING, Runtime};
 
 /// Sees to it that changes of a group are marked, or are not.
@@ -231,7 +231,7 @@ pub(super) fn begin_or_go_on(
     may_begin: bool,
 ) -> Result<Pair, Unready> {
     let name = &configured.name;
-    growing::complete(live, name, runtime)?;
+    next_files::complete(live, name, runtime)?;
     let open = group::open_files(live, name)?;
     let former = open.header.id;
     if group::is_next_there(live, name) {
@@ -239,13 +239,13 @@ pub(super) fn begin_or_go_on(
         let Some(other) = next.header.geometry.differences(&configured.geometry).next() else {
             return Ok(Pair { former, next: NextFiles::There(next.header.id) });
         };
-        if moves.in_force.contains_key(name) || !growing::is_empty(&next)? {
+        if moves.in_force.contains_key(name) || !next_files::is_empty(&next)? {
             let OtherSetting { field, found: moving, expected } = other;
             return Err(Error::Moving { group: name.clone(), field, moving, expected }.into());
         }
         // They were made for a configuration that never was in force.
         runtime.forget_group(next.header.id);
-        growing::remove(live, name).map_err(Unready::of_making)?;
+        next_files::remove(live, name).map_err(Unready::of_making)?;
     }
     let is_other = open.header.geometry != configured.geometry;
     let is_hash = open.header.geometry.hash != configured.geometry.hash;
@@ -255,7 +255,7 @@ pub(super) fn begin_or_go_on(
     }
     let has_spilled = Group::map(open, runtime).is_ok_and(|group| group.has_spilled());
     let open = group::open_files(live, name)?;
-    let made = growing::create(live, &open.header, configured, has_spilled)
+    let made = next_files::create(live, &open.header, configured, has_spilled)
         .and_then(|()| group::open_files_of(live, name, FileSet::Next));
     let next = made.map_err(Unready::of_making)?.header.id;
     Ok(Pair { former, next: NextFiles::Made(next) })

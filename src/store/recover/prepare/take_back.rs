@@ -14,7 +14,7 @@ use crate::checkpoint::dirty::Side;
 use crate::error::Error;
 use crate::file::group::{self, FileSet};
 use crate::file::words::remove_if_there;
-use crate::grow::growing;
+use crate::grow::next_files;
 use crate::grow::staging::remove_numbered;
 use crate::watch::runtime::Runtime;
 
@@ -114,6 +114,6 @@ fn remove_next(live: &Path, name: &str, runtime: &Runtime) -> Result<(), Error> 
     {
         runtime.forget_group(next.header.id);
     }
-    growing::remove(live, name)?;
+    next_files::remove(live, name)?;
     remove_numbered(live, name, ".next.dirty.new", |_| true)
 }

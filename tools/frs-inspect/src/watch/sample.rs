@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use frs_conf::Scope;
 use frs_engine::inspect::{Error, NodePlace, NodeRecord, Reader, RefusedNode, Window};
-use frs_server::process::lock::{self, LockError};
+use frs_server::process::data_lock::{self, LockError};
 use frs_server::stats::snapshot::{self, Stats};
 use frs_store::Sums;
 use frs_store::counter::{BizKey, GroupCounter, GroupKey};
@@ -104,7 +104,7 @@ impl Sampler {
 
     fn health(&self, stats: &Stats, unreadable_nodes: u64) -> Health {
         Health {
-            master: match lock::holder(self.reader.data_dir()) {
+            master: match data_lock::holder(self.reader.data_dir()) {
                 Ok(pid) => Master::Runs(pid.as_raw()),
                 Err(LockError::Free { .. }) => Master::Ended,
                 Err(_) => Master::Unknown,

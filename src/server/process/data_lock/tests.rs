@@ -279,7 +279,7 @@ fn a_master_that_can_open_no_more_files_knows_that_the_file_names_it() {
     let done = std::process::Command::new("sh")
         .args(["-c", "ulimit -n 64 && exec \"$0\" \"$@\""])
         .arg(std::env::current_exe().expect("this program"))
-        .args([&format!("process::lock::tests::{TEST}"), "--exact"])
+        .args([&format!("process::data_lock::tests::{TEST}"), "--exact"])
         .env(CHILD, "1")
         .output()
         .expect("it runs");
