@@ -4,7 +4,7 @@
 
 use frs_base::hash;
 
-use super::{Pace, Spending};
+use super::pace::Pace;
 
 /// What an item asks of its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +33,22 @@ impl Terms {
     pub const fn of(spending: Spending) -> Terms {
         Terms { spending, pace: None, member: None }
     }
+}
+
+/// What an item may spend of leases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Spending {
+    /// What is not held for those that wait: the item has just come. Nothing where every use asks.
+    #[default]
+    New,
+    /// Whatever is unspent: it has waited.
+    Parked,
+    /// That, and what the host allows itself while it cannot reach the cluster.
+    CutOff,
+    /// Anything that the ledger has not refused: it has waited in vain, and its biz admits it then.
+    Admit,
+    /// It asks whether all machines together would admit it, as last heard.
+    Ask,
 }
 
 /// A member of what a `distinct` limit counts, by the hash of its text.

@@ -17,7 +17,7 @@ use super::past::Remembered;
 use super::policy::Policy;
 use super::ring::{self, Ring};
 use super::state_word::{WordNames, WordUnit};
-use super::{Demand, Figures, Heard, Terms};
+use super::{Demand, Figures, Heard, Spending, Terms};
 use crate::lease::{
     Asking, HOLDING_WORDS, Holding, HoldingWords, Incarnation, Kind, Lease, Settings, TOLD_MAX,
 };
@@ -34,22 +34,6 @@ mod told;
 pub use clock::LeaseClock;
 use clock::UNPROVEN;
 pub(super) use fields::LeaseField;
-
-/// What an item may spend of leases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Spending {
-    /// What is not held for those that wait: the item has just come. Nothing where every use asks.
-    #[default]
-    New,
-    /// Whatever is unspent: it has waited.
-    Parked,
-    /// That, and what the host allows itself while it cannot reach the cluster.
-    CutOff,
-    /// Anything that the ledger has not refused: it has waited in vain, and its biz admits it then.
-    Admit,
-    /// It asks whether all machines together would admit it, as last heard.
-    Ask,
-}
 
 /// What a lone limit says of an item that passes.
 #[derive(Debug, Clone, Copy)]

@@ -4,8 +4,8 @@
 //! geometry. The code under test is the serving code, from [`Service::run`] down, and the keeper's
 //! [`Service::move_nodes`].
 //!
-//! A seed replays: `FRS_SIMULATE=12345 cargo test -p frs-engine-crash simulation`. `just simulate` runs a
-//! million.
+//! A seed replays: `FRS_SIMULATE=12345 cargo test -p frs-engine-crash simulation`. `just simulate`
+//! runs a million.
 
 mod growth;
 mod oracle;

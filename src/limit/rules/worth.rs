@@ -5,7 +5,7 @@
 use frs_conf::Scope;
 
 use super::Rule;
-use crate::leased::Spending;
+use crate::demand::Spending;
 use crate::{Member, Terms};
 
 /// What the loss of a node costs. Nodes that cost less are evicted first.

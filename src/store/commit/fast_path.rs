@@ -16,11 +16,11 @@ use crate::handle::{Attached, Handle};
 use crate::lock::semaphore::Semaphore;
 use crate::watch::slot::Intent;
 
-/// Words of a node of one line, and of more lines. Most nodes are of these lengths, and a constant
-/// length needs no loops. The bench `store` shows the gain of the first (`update hit, 1 M keys`) and
-/// of the second (`update hit, two lines`), the bench `lease` that of the others: nodes with one and
-/// with two leases. The test `nodes_of_every_length_are_worked_on_alike` compares them with the
-/// general path.
+/// Words of a node of one line, and of more lines. Most nodes are of these lengths, and a
+/// constant length needs no loops. The bench `store` shows the gain of the first (`update hit, 1
+/// M keys`) and of the second (`update hit, two lines`), the bench `lease` that of the others:
+/// nodes with one and with two leases. The test `nodes_of_every_length_are_worked_on_alike`
+/// compares them with the general path.
 const ONE_LINE: usize = 8;
 const TWO_LINES: usize = 16;
 const THREE_LINES: usize = 24;

@@ -1,0 +1,61 @@
+//! The pace of a limit whose unit is time: that of the configuration, or one that a call brings.
+//!
+//! Invariant: a full bucket takes at most 2^62 ns to fill.
+
+use std::num::NonZero;
+
+/// Nanoseconds of a millisecond.
+pub(super) const MS: u64 = 1_000_000;
+/// The longest time that a bucket may take to fill, in nanoseconds: 146 years.
+pub(super) const MAX_CAPACITY: u64 = frs_conf::MAX_GCRA_NS;
+
+/// How fast uses come back, and how many may be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Pace {
+    /// The emission interval: nanoseconds until one use comes back.
+    pub(super) emission: NonZero<u64>,
+    /// Uses of a full bucket, at least 1.
+    pub(super) burst: u64,
+}
+
+impl Pace {
+    /// `count` uses in each `period`, in nanoseconds, and `burst` at once. The emission interval is
+    /// rounded down. `None`: it is below a nanosecond, or the bucket is empty, or takes longer than
+    /// 2^62 ns to fill.
+    pub fn new(count: u64, period: u64, burst: u64) -> Option<Pace> {
+        let emission = NonZero::new(period.checked_div(count)?)?;
+        let capacity = emission.get().checked_mul(burst)?;
+        (burst > 0 && capacity <= MAX_CAPACITY).then_some(Pace { emission, burst })
+    }
+
+    /// Nanoseconds until one use comes back.
+    pub fn emission(&self) -> u64 {
+        self.emission.get()
+    }
+
+    /// Uses of a full bucket.
+    pub fn burst(&self) -> u64 {
+        self.burst
+    }
+
+    /// Nanoseconds to fill an empty bucket.
+    pub fn capacity(&self) -> u64 {
+        self.emission.get().saturating_mul(self.burst)
+    }
+
+    /// Nanoseconds that `count` uses take to come back.
+    pub fn cost(&self, count: u32) -> u128 {
+        u128::from(self.emission.get()) * u128::from(count)
+    }
+
+    /// Milliseconds to fill an empty bucket.
+    #[inline]
+    pub(super) fn fill_ms(&self) -> u64 {
+        self.capacity().div_ceil(MS)
+    }
+
+    /// Nanoseconds that are missing for `count` at a level.
+    pub(super) fn excess(&self, level: u64, count: u32) -> u128 {
+        (u128::from(level) + self.cost(count)).saturating_sub(self.capacity().into())
+    }
+}
