@@ -38,16 +38,18 @@ impl Terms {
 /// What an item may spend of leases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Spending {
-    /// What is not held for those that wait: the item has just come. Nothing where every use asks.
+    /// A first attempt: only uses that are not reserved for waiting requests, and none where every
+    /// use asks the ledger.
     #[default]
     New,
-    /// Whatever is unspent: it has waited.
+    /// A request that has waited: all unspent uses.
     Parked,
-    /// That, and what the host allows itself while it cannot reach the cluster.
+    /// The same while the host cannot reach the cluster: also what the host then allows itself.
     CutOff,
-    /// Anything that the ledger has not refused: it has waited in vain, and its biz admits it then.
+    /// A request that has waited in vain, of a biz that then admits it: anything that the ledger
+    /// has not refused.
     Admit,
-    /// It asks whether all machines together would admit it, as last heard.
+    /// A Query: whether all machines together would admit it, as last reported.
     Ask,
 }
 

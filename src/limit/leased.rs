@@ -57,11 +57,11 @@ struct Charge {
 /// What a shared limit does with a use that is too much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// It refuses it.
+    /// Refuses the use.
     Refuses,
-    /// It says so.
+    /// Admits and flags it.
     Advises,
-    /// None is.
+    /// Only counts; never over.
     Counts,
 }
 

@@ -32,8 +32,8 @@ use super::ring;
 use super::weight::Weights;
 use super::{Details, Figures, Heard, HistorySpan, LimitFigures, Quota, Terms, Verdict};
 
-/// By how much a tick may have read its clock after another tick, and yet be the first to reach a
-/// node. The ban that it starts there is not taken for one of a clock set back.
+/// Tolerated clock skew between the workers' ticks, so that a slightly later ban is not taken for a
+/// clock set back.
 const TURN_SKEW_MS: u64 = 1000;
 
 /// The words of one item, copied out of its nodes. A node that does not exist has zero words.

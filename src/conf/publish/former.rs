@@ -120,7 +120,7 @@ impl FormerLimits {
         }
     }
 
-    /// Takes a line without its first word. None: it is none.
+    /// Takes a line without its first word. `None` if the line is malformed.
     pub fn take(&mut self, line: &str) -> Option<()> {
         let (biz, limits) = line.split_once(' ')?;
         let limits = SharedLimits::from_text(limits)?;

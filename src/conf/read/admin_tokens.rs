@@ -110,8 +110,8 @@ impl AdminTokens {
     }
 }
 
-/// The token of a line. Where it is none, a word of it may be a token in the wrong place: none is
-/// shown.
+/// Reads the token of a line. A fault shows no word of a malformed line: any of them may be a token
+/// in the wrong place.
 fn read_line(line: &str) -> Result<NamedToken, BadLine> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let (name, token, grant) = match words[..] {

@@ -13,7 +13,7 @@ use crate::schema::{
 pub(super) type Value<T> = Result<T, String>;
 
 impl Rate {
-    /// Reads a rate such as `10/s`. `None`: it is none.
+    /// Reads a rate such as `10/s`. `None` if the text is malformed.
     pub fn of_text(text: &str) -> Option<Rate> {
         let (number, unit) = rate_parts(text)?;
         let number = digits(number).filter(|&number| number > 0)?;

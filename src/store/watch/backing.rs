@@ -106,13 +106,13 @@ impl Backing {
     }
 }
 
-/// The byte that the courier locks, beyond those for freeing.
+/// Lock byte of the courier; follows those for freeing.
 pub(crate) const COURIER_BYTE: u64 = WORDS as u64 * 8 + SLOTS as u64;
 
-/// The byte that the keeper locks who makes checkpoints, beyond the courier's.
+/// Lock byte of the keeper that writes checkpoints; follows the courier's.
 pub(crate) const CHECKPOINT_BYTE: u64 = COURIER_BYTE + 1;
 
-/// The byte that the master locks, beyond that of checkpoints.
+/// Lock byte of the master; follows that of checkpoints.
 pub(crate) const MASTER_BYTE: u64 = CHECKPOINT_BYTE + 1;
 
 /// A byte for each slot, beyond the end of the file. Nothing else locks it.

@@ -26,8 +26,8 @@ pub struct Flight {
 pub enum Purpose {
     /// Nothing.
     Own,
-    /// It settles a message that was not heard of: what that has given back, or what was granted to
-    /// it in vain, is free now.
+    /// Resolves an unanswered message: uses it returned, and grants it never received, are free
+    /// again.
     Settles,
     /// Of a limit that refuses nothing it tells what was used.
     Tells,

@@ -1,7 +1,6 @@
 //! The nodes of a host, as the courier sees them, and the ledgers that their limits have.
 //!
-//! Invariant: what a transaction has changed is stored when [`Nodes::with_leases`] returns `Ok`,
-//! and nothing of it is where it returns an error.
+//! Invariant: [`Nodes::with_leases`] commits on `Ok` and stores nothing on `Err`.
 
 use std::fmt::Debug;
 use std::hash::Hash;

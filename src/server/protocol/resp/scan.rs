@@ -68,10 +68,15 @@ pub enum Scanned {
     Partial,
 }
 
-/// A number and the end of its header.
-struct Header {
-    number: i64,
-    end: usize,
+/// What begins with the kind of a header.
+enum Header {
+    /// A whole header: its number, and the byte after it.
+    Whole {
+        number: i64,
+        end: usize,
+    },
+    Incomplete,
+    NotAHeader,
 }
 
 impl Scan {
@@ -88,8 +93,10 @@ impl Scan {
 
     fn array(&mut self, input: &[u8], bounds: CommandBounds) -> Result<Scanned, Fault> {
         if self.at == 0 {
-            let Some(Header { number, end }) = header(input, 0).ok_or(Fault::BadCount)? else {
-                return Ok(Scanned::Partial);
+            let (number, end) = match header(input, 0) {
+                Header::Whole { number, end } => (number, end),
+                Header::Incomplete => return Ok(Scanned::Partial),
+                Header::NotAHeader => return Err(Fault::BadCount),
             };
             if number <= 0 {
                 return Ok(Scanned::Empty(end));
@@ -108,9 +115,10 @@ impl Scan {
                 Some(b'$') => {}
                 Some(&other) => return Err(Fault::ExpectedBulk(other)),
             }
-            let Some(Header { number, end }) = header(input, self.at).ok_or(Fault::BadLength)?
-            else {
-                return Ok(Scanned::Partial);
+            let (number, end) = match header(input, self.at) {
+                Header::Whole { number, end } => (number, end),
+                Header::Incomplete => return Ok(Scanned::Partial),
+                Header::NotAHeader => return Err(Fault::BadLength),
             };
             let length = usize::try_from(number).map_err(|_| Fault::BadLength)?;
             if length > MAX_BULK_BYTES {
@@ -166,10 +174,9 @@ fn is_http(line: &[u8]) -> bool {
     matches!(line, [.., b' ', b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'])
 }
 
-/// The header whose kind is the byte at `at`. The outer `None`: it is none, the inner one: it is
-/// incomplete.
+/// Reads the header whose kind is the byte at `at`.
 #[inline]
-fn header(input: &[u8], at: usize) -> Option<Option<Header>> {
+fn header(input: &[u8], at: usize) -> Header {
     let (from, mut number, mut negative) = (at + 1, 0_i64, false);
     for (nth, &byte) in input[from..].iter().take(MAX_NUMBER_BYTES + 1).enumerate() {
         match byte {
@@ -179,13 +186,13 @@ fn header(input: &[u8], at: usize) -> Option<Option<Header>> {
                 let number = if negative { -number } else { number };
                 let end = from + nth + 2;
                 return match input.get(end - 1) {
-                    None => Some(None),
-                    Some(b'\n') => Some(Some(Header { number, end })),
-                    Some(_) => None,
+                    None => Header::Incomplete,
+                    Some(b'\n') => Header::Whole { number, end },
+                    Some(_) => Header::NotAHeader,
                 };
             }
-            _ => return None,
+            _ => return Header::NotAHeader,
         }
     }
-    Some(None)
+    Header::Incomplete
 }
