@@ -3,12 +3,12 @@
 -- newer and Valkey. A ledger is one hash; each function touches one key, takes the time from the
 -- server, and may run when memory is short (`allow-oom`).
 --
--- Invariant: a message is absolute and has a number, so it may come late, twice or never; what is
--- granted and not given back never exceeds the maximum, except by uses that hosts have made
--- without asking (EXTRA), or claim after the server has lost writes.
+-- Invariant: a message is absolute and has a seq, so it may come late, twice or never. Grants that
+-- are out never exceed the maximum, except by uses that hosts have made without a grant (EXTRA), or
+-- claim after the server has lost writes.
 --
--- The library's name ends in its version, and so do the functions' names: two versions live side
--- by side. A version that reads or writes the hash in another way names its keys in another way.
+-- The names of the library and of the functions carry its version, so two versions live side by
+-- side. A version with another format of the hash uses other names of keys.
 --
 -- FCALL frs_1_KIND 1 LEDGER HOST SEQ WIN FLOOR SPENT EXTRA NEED WANT MAX HOSTS LEARN SLOT, and
 --   KIND = interval         INTERVAL
@@ -19,42 +19,42 @@
 --          sliding_counter  INTERVAL BEFORE
 --   HOST and SEQ are u64 as 16 lower-case hex digits. The others are decimal: times in ms, WIN = 0
 --   for "I do not know any more", amounts of at most 2^50, MAX the maximum (token: the burst),
---   LEARN how many ms a new master learns before it grants. FLOOR is with WIN = 0 the first SEQ since
---   which the host has heard no answer about the key: what these have granted it cannot have used.
---   BEFORE is what HOST has used in the window before WIN; BACK what it has taken out of its log
---   because other hosts have given it back.
---   SLOT is a key in the ledger's slot which says since when the slot is this master's. It is lost
---   with the slot's ledgers. Empty: the slot is on its way to this server, and is not its own yet.
---   An array of integers answers, the first one is what the call has met:
+--   LEARN how many ms a new master learns before it grants. With WIN = 0, FLOOR is the first SEQ of
+--   the host about this key without an answer: grants from there on cannot have been spent.
+--   BEFORE: uses of HOST in the window before WIN. BACK: uses that HOST has taken out of its log
+--   because other hosts have returned them.
+--   SLOT is a key in the ledger's slot that records since when this master has the slot. It is lost
+--   with the slot's ledgers. Empty: the slot is moving to this server, which does not own it yet.
+--   The answer is an array of integers. The first one is the result:
 --     0 LEARNING                                    nothing: no window, and nothing to grant
 --     1 LEARNING                                    stale: a later number of this host is known
 --     2 LEARNING WIN BASE ALLOWANCE POOL TURN OTHERS OVER MAX HOLDERS LEFT    sliding: and BACK
 --     3 LEARNING NOW                                elsewhere: NOW is in neither calendar window
 --   LEARNING: ms for which the server grants nothing; BASE: -1 for none; TURN: ms, -1 for never;
---   MAX: the least one seen, which decides; HOLDERS: rows of the hash; LEFT: what of EXTRA < 0 no
---   host has told to have used; BACK: what HOST is to have taken out of its log.
+--   MAX: the least maximum seen, which decides; HOLDERS: rows of the hash; LEFT: returned uses
+--   (EXTRA < 0) that no host has reported as used; BACK: uses that HOST is to take out of its log.
 -- FCALL frs_1_holders 1 LEDGER        the hosts with unspent uses, each as 16 hex digits
 -- FCALL frs_1_heartbeat 1 SLOT LEARN CLAIMS
---   LEARNING NOW SINCE: looks since when SLOT is this master's. CLAIMS = 1: the host has more to
---   claim. A server that learns in SLOT then learns on, in all slots, up to LEARN_MAX_MS after
---   SINCE. With 0 for 1 SLOT, of a server that has no slot, LEARNING and SINCE are 0.
+--   LEARNING NOW SINCE: reports since when this master has SLOT. CLAIMS = 1: the host has more to
+--   claim. A server that learns in SLOT then goes on to learn, in all slots, up to LEARN_MAX_MS
+--   after SINCE. With 0 in place of 1 SLOT, for a server without slots, LEARNING and SINCE are 0.
 -- FCALL frs_1_slots 1 SLOT SLOT…      begins to learn in each of these slots that is new
--- FCALL frs_1_epoch 1 KEY EPOCH       the reset epoch: the larger of what is known and EPOCH
--- FCALL frs_1_secret 1 KEY CHECK      the check of the secret: what is known, or else CHECK
+-- FCALL frs_1_epoch 1 KEY EPOCH       the reset epoch: the larger of the stored one and EPOCH
+-- FCALL frs_1_secret 1 KEY CHECK      the check of the secret: the stored one, or else CHECK
 -- FCALL frs_1_start 1 KEY NEXT KNOWN TOLD BEFORE MISSING LIFE
---   1: the host's directory is the newest of its copies, and NEXT is kept for LIFE ms as the last
+--   1: the host's directory is the newest of its copies, and NEXT is stored for LIFE ms as the last
 --   start of its server; 0: it is an older copy, and nothing has changed. NEXT, KNOWN and BEFORE
---   are starts, as 16 lower-case hex digits: the one to be known, the one that the host takes for
---   known, and the one before. NEXT = KNOWN: told the TOLDth time. MISSING = 1: also if none is kept.
+--   are starts, as 16 lower-case hex digits: the one to store, the one that the host takes for
+--   stored, and the one before. NEXT = KNOWN: report number TOLD. MISSING = 1: 1 if none is stored.
 --
--- Records of keys whose limits are each machine's own, kept for the machine that takes a key over:
+-- Records of keys with limits of one machine alone, kept for the machine that takes a key over:
 -- FCALL frs_1_put 1 RECORD HOST VERSION LIFE BYTES
---   keeps BYTES for LIFE ms (0: forever). 0: kept; 1: another host has taken the record over since;
---   2: a later VERSION of this host is known. Nothing has changed with 1 and 2.
+--   stores BYTES for LIFE ms (0: forever). 0: stored; 1: another host has taken the record over
+--   since; 2: a later VERSION of this host is stored. With 1 and 2 nothing has changed.
 -- FCALL frs_1_fetch 1 RECORD HOST VERSION
---   an array: BYTES, or nothing. The record is HOST's from now on.
---   VERSION is a u64 as 16 lower-case hex digits. Versions are compared within a host only, and
---   times not at all.
+--   an array: BYTES, or nothing. HOST owns the record from now on.
+--   VERSION is a u64 as 16 lower-case hex digits. Versions are compared within a host only. Times
+--   are never compared.
 -- The hash of a record: h the host that has it, v the last version of that host, b the bytes.
 --
 -- The hash:
@@ -67,9 +67,9 @@
 --             sliding, token: ends of the lease and of the row; sliding: BACK; sliding_counter:
 --             start of the window, what of the host is in p
 
-local LOOK_MS = 100              -- between two looks at whose master this is
-local LEARN_MAX_MS = 10000       -- so long the server learns at most while hosts claim
-local LEAST_MAX_MS = 10000       -- so long the least max decides
+local LOOK_MS = 100              -- the interval between two looks at the server's identity
+local LEARN_MAX_MS = 10000       -- the longest time that the server learns while hosts claim
+local LEAST_MAX_MS = 10000       -- how long the least max decides
 local BACK_MS = 1000             -- a clock this far before a window's start was set back
 local SMALL_MAX = 64             -- below it slices go by holders, not by hosts
 local TOKEN_PARTS = 86400000     -- parts of a token: a whole number flows back in a ms
@@ -86,9 +86,9 @@ local function now_ms()
 end
 
 local id, at
--- By slot: what its key says, and since when the slot is this master's.
+-- By slot: the value of its key, and since when this master has the slot.
 local says, begun = {}, {}
--- What changes when the server becomes a master, or starts again.
+-- An identity that changes when the server becomes a master, or starts again.
 local function identity(now)
   if not at or now < at or now - at >= LOOK_MS then
     local seen = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)') or '0'
@@ -98,9 +98,9 @@ local function identity(now)
   return id
 end
 
--- Since when a slot is this master's. Its key is new where the server has become the master, has
--- been emptied, or was given the slot. None: the slot is on its way to another server, and its key
--- is there.
+-- Since when this master has a slot. Writes the slot's key anew if the server has become master,
+-- was emptied, or has got the slot. Returns nil if the slot is moving to another server, and its
+-- key is already there.
 local function since(now, slot)
   local known, own = redis.pcall('GET', slot), identity(now)
   if known and known == says[slot] and begun[slot] <= now then return begun[slot] end
@@ -119,8 +119,8 @@ local function since(now, slot)
 end
 
 local held_until = 0
--- For how many ms the server grants nothing in a slot, and since when the slot is its own: it may
--- have lost what its forerunner granted, and lets the holders claim it first.
+-- Returns for how many ms the server grants nothing in a slot, and since when it has the slot. It
+-- may have lost grants of the previous master, and lets the holders claim them first.
 local function learning_ms(now, learn, slot)
   if slot == '' then return 0, 0 end
   local born = since(now, slot)
@@ -128,8 +128,8 @@ local function learning_ms(now, learn, slot)
   return math.max(0, born and born + learn - now or 0, held_until - now), born or 0
 end
 
--- (whole, parts) of (a * b + rest) / by without a rounding, for a < 2^56 and b, rest <= by <= 2^44:
--- long division, eight bits of `a` at a time.
+-- Returns (whole, parts) of (a * b + rest) / by without rounding, for a < 2^56 and
+-- b, rest <= by <= 2^44: long division, eight bits of `a` at a time.
 local function divide(a, b, by, rest)
   local whole, parts = 0, 0
   for place = 6, 0, -1 do
@@ -176,7 +176,7 @@ local function clear(row)
   for field, value in pairs(no_row()) do row[field] = value end
 end
 
--- More words of some policies.
+-- Further words in the rows of some policies.
 local LEASE = {'until_ms', 'ends_ms'}
 local SHARE = {'until_ms', 'ends_ms', 'back'}
 local WINDOW = {'s', 'of_p'}
@@ -248,24 +248,26 @@ end
 
 local function asks(call) return call.need + call.want > 0 or call.extra ~= 0 end
 
--- The policies. Each has: `own`, its arguments; `open`, the start of the window of a ledger that
--- has none (nil: nothing to do, false: elsewhere) and its end; `overlaps`, whether uses of a
--- window that is not this one may count in it; `turn`, until when a grant holds. Some have:
--- `fields` and `words`, what their hashes and rows have more; `roll`, which brings a ledger to now;
--- `prepare`, which looks at a message first; `limit`, for the max; `claim`, for what a host claims;
--- `hold`, which renews the row; `told`, for what a host is told to hold once the server has learnt;
--- `over`, for what of the uses beyond the max is told as such.
+-- The policies. Each has: `own`, its arguments; `open`, which sets start and end of the window of a
+-- ledger without one (nil: nothing to do, false: the time is in neither calendar window);
+-- `overlaps`, whether uses of another window may count in this one; `turn`, until when a grant
+-- holds. Some have: `fields` and `words`, further fields of their hashes and words of their rows;
+-- `roll`, which brings a ledger to the present time; `prepare`, which looks at a message first;
+-- `limit`, the max; `claim`, the amount to add for a host's claim; `hold`, which renews the row;
+-- `told`, the allowance in an answer once the server has learnt; `over`, the uses beyond the max
+-- that an answer reports.
 
 local interval = {own = {'interval'}}
 function interval.open(call, now, ledger)
   local is_claim = call.win > 0 and now < call.win + call.interval
   if not is_claim and not asks(call) then return nil end
-  -- A window that begins in the future is from before the clock was set back: it counts in this one.
+  -- A window that begins in the future was opened before the clock was set back. It counts in this
+  -- one.
   ledger.s = is_claim and call.win <= now + BACK_MS and call.win or now
   ledger.e = ledger.s + call.interval
   return true
 end
--- A window that the clock was set back before ends when one that begins now does.
+-- If the clock was set back before the start of a window, the window ends one interval from now.
 function interval.roll(call, now, ledger)
   if now < ledger.s - BACK_MS then ledger.e = math.min(ledger.e, now + call.interval) end
 end
@@ -293,8 +295,8 @@ end
 function total.overlaps() return true end
 function total.turn() return nil end
 
--- Windows start at multiples of the interval. What was granted in the one before weighs as much
--- as of it is still within an interval from now.
+-- Windows start at multiples of the interval. Grants of the previous window are weighed by the part
+-- of that window that is still within an interval from now.
 local counter = {own = {'interval', 'before'}, fields = COUNTER_FIELDS, words = WINDOW,
   overlaps = interval.overlaps}
 function counter.turn(call, ledger) return ledger.s + call.interval end
@@ -308,8 +310,9 @@ function counter.open(call, now, ledger)
   ledger.p, ledger.e = 0, ledger.s + 2 * call.interval
   return true
 end
--- A row of the window before is of p; an older one is of nothing, and goes. Where the clock was set
--- back by more than a window the next one begins, and all that is known weighs as the one before.
+-- A row of the previous window counts in p. An older row counts nowhere, and is deleted. If the
+-- clock was set back by more than a window, the next window begins, and all known grants count as
+-- those of the previous one.
 function counter.roll(call, now, ledger, row, key)
   if now < ledger.s - call.interval - BACK_MS then
     ledger.dead = {}
@@ -335,7 +338,7 @@ function counter.roll(call, now, ledger, row, key)
   end
 end
 function counter.hold(call, now, ledger, row) row.s = ledger.s end
--- What a host says of the window before is believed if it held more than is known.
+-- A host's report of the previous window counts if it is larger than the known amount.
 function counter.prepare(call, ledger, row)
   local of_p = 0
   if call.win == ledger.s then
@@ -353,8 +356,8 @@ function counter.limit(call, now, ledger)
   return ledger.m - whole - (parts > 0 and 1 or 0)
 end
 
--- Visits the rows when one may have ended: `judge` may change a row, and says when to look at it
--- again, or nil: it has ended.
+-- Visits all rows when one may have ended. `judge` may change a row, and returns when to look at it
+-- again, or nil if it has ended.
 local function sweep(now, ledger, row, key, host, words, judge)
   if now < ledger.x then return end
   ledger.dead, ledger.void, ledger.x = {}, {}, nil
@@ -377,8 +380,9 @@ local function renew(ledger, row, until_ms, ends_ms, next_ms)
   ledger.x = math.min(ledger.x or next_ms, next_ms)
 end
 
--- Each host runs the exact log under its share. The one window has the name 1. A share lives for
--- its lease, in which the host admits, and an interval, in which its last uses leave the log.
+-- Each host runs its own exact log under its share. The only window is named 1. A share lives for
+-- its lease, during which the host admits, and one interval more, until its last uses leave the
+-- log.
 local sliding = {own = {'interval', 'back'}, fields = SHARE_FIELDS, words = SHARE,
   overlaps = total.overlaps}
 local function share_ms(call)
@@ -395,9 +399,8 @@ function sliding.roll(call, now, ledger, row, key)
     ledger.u, ledger.o = ledger.u - other.mine, ledger.o - (other.mine - other.was)
   end)
 end
--- What a host gives back beyond its own uses others have in their logs: some of what each has spent
--- is unspent again, and BACK tells it so. A host that knows nothing of its log has nothing to take
--- out of it.
+-- Uses that a host returns beyond its own are in the logs of other hosts: some uses of each become
+-- unspent again, and BACK tells that host how many. A host that has lost its log takes none out.
 function sliding.prepare(call, ledger, row, key)
   local left = row.is_known and call.win > 0 and -call.extra or 0
   call.extra = math.max(0, call.extra)
@@ -410,7 +413,7 @@ function sliding.prepare(call, ledger, row, key)
       names[#names + 1], rows[name] = name, other
     end
   end)
-  -- Those that were heard last first: the others may be gone.
+  -- The hosts with the latest messages come first: the others may be gone.
   table.sort(names, function(a, b)
     local a_ms, b_ms = rows[a].until_ms, rows[b].until_ms
     return a_ms > b_ms or a_ms == b_ms and a < b
@@ -431,17 +434,17 @@ function sliding.hold(call, now, ledger, row)
   local ends_ms = until_ms + call.interval
   renew(ledger, row, until_ms, ends_ms, ends_ms)
 end
--- A share is used again and again: one beyond the maximum, by a claim that comes too late or by
--- uses without a lease, is not renewed.
+-- A share can be used repeatedly. So a share beyond the maximum, after a late claim or uses without
+-- a lease, is not renewed.
 function sliding.told(ledger, mine)
   return math.max(0, mine - math.max(0, ledger.u - ledger.m))
 end
 function sliding.turn(call, ledger, row) return row.until_ms end
 
--- u is what is taken out of the full bucket, unspent leases too. It flows back, but not below
--- what is unspent, so what is in the bucket and what is out never exceed the burst together. At a
--- lease's end the unspent counts as spent, and the host holds it no more; the row stays until it
--- has flowed back.
+-- u counts the tokens taken out of the full bucket, with unspent leases. They flow back, but u
+-- never falls below the unspent tokens. So the tokens in the bucket and those out never exceed the
+-- burst together. At a lease's end its unspent tokens count as spent, and the host no longer holds
+-- them. The row stays until they have flowed back.
 local token = {own = {'rate', 'period'}, fields = TOKEN_FIELDS, words = LEASE,
   overlaps = total.overlaps, turn = sliding.turn}
 local function fill_ms(call)
@@ -462,8 +465,8 @@ local function flow_back(call, ledger, to_ms)
   ledger.u, ledger.f, ledger.t = ledger.u - periods * call.rate - whole, rest, to_ms
   if ledger.u <= ledger.o then ledger.u, ledger.f = ledger.o, 0 end
 end
--- Tokens flow back up to each lease's end first, below what is unspent only from there on: its
--- host may have spent them in its last ms.
+-- Tokens flow back up to each lease's end first. Only from there on may u fall below the unspent
+-- tokens of that lease: its host may have spent them in its last ms.
 function token.roll(call, now, ledger, row, key)
   local ended = {}
   sweep(now, ledger, row, key, call.host, LEASE, function(other, name)
@@ -481,19 +484,19 @@ function token.roll(call, now, ledger, row, key)
     flow_back(call, ledger, lease.at)
     ledger.o = ledger.o - lease.left
   end
-  -- A clock that was set back far would stop the flow for as long.
+  -- If the clock was set back far, the flow would stop for as long.
   if ledger.t - now >= fill_ms(call) then ledger.t = now end
   flow_back(call, ledger, now)
 end
--- Of a host that the server knows nothing of no more than a full bucket can be out. What a host
--- claims of a lease that has ended is taken once more, and nothing comes back: writes may be lost
--- that have renewed the lease, or have taken back and granted again.
+-- A host without a row can hold no more than a full bucket. A claim of an ended lease is taken out
+-- once more, and never reduces u: the lost writes may have renewed the lease, or have taken tokens
+-- back and granted them again.
 function token.claim(call, now, ledger, row, claimed)
   if not row.is_known then return math.min(claimed, ledger.m) end
   if now >= row.until_ms then return math.max(0, claimed) end
   return claimed
 end
--- What is claimed may have flowed back already. Only uses without a lease are over for certain.
+-- Claimed tokens may have flowed back already. Only uses without a lease are certainly over.
 function token.over(call, over) return math.min(over, math.max(0, call.extra)) end
 function token.hold(call, now, ledger, row)
   local until_ms = now + fill_ms(call)
@@ -511,7 +514,7 @@ local function granted(call, now, ledger, row, policy, learning)
     over, ledger.m, ledger.n, call.left or 0, row.back}
 end
 
--- What a message says of this window: (floor, spent, base).
+-- Returns the floor, spent and base of a message in this window.
 local function bound(call, ledger, row, policy)
   if call.win == ledger.s then return call.floor, call.spent, -1 end
   if call.win == 0 then
@@ -531,7 +534,7 @@ local function set_least_max(call, now, ledger)
   end
 end
 
--- NEED is granted whole or not at all, and beyond it up to WANT what is not too much for one.
+-- Grants NEED whole or not at all, and more up to WANT within the slice of one host.
 local function grant(call, ledger, limit)
   local free = math.max(0, limit - ledger.u)
   if call.need > free then return 0 end
@@ -549,12 +552,12 @@ local function settle(call, now, ledger, row, policy)
   set_least_max(call, now, ledger)
   local claimed = floor - row.mine
   if policy.claim then claimed = policy.claim(call, now, ledger, row, claimed) end
-  -- Uses without a lease are in what the host holds; what it gives back beyond that is not.
+  -- Uses without a lease are added to the host's allowance. Returns beyond it are not.
   local extra = math.max(0, call.extra)
   floor, spent = floor + extra, spent + extra
   if base >= 0 then base = base + extra end
   ledger.o = ledger.o + (floor - spent) - (row.mine - row.was)
-  -- What is given back is given back in the window that the host knows, and in no other.
+  -- Uses are returned only in the window that the host knows.
   local granted = ledger.u + claimed + extra
   local given_back = base < 0 and math.max(0, -call.extra) or 0
   ledger.u = math.max(ledger.o, granted - given_back)
@@ -572,7 +575,7 @@ local function take(policy)
     local key, now = keys[1], now_ms()
     local learning = learning_ms(now, call.learn, call.slot)
     local ledger, row = load(key, call.host, policy.fields or FIELDS, policy.words)
-    -- Of a slot on its way here only what is there is known.
+    -- While a slot moves here, only ledgers that have arrived are known.
     if call.slot == '' and not ledger.s then return {NOTHING, call.learn} end
     if learning > 0 then call.need, call.want = 0, 0 end
     if ledger.e and now >= ledger.e then
@@ -590,7 +593,7 @@ local function take(policy)
       return {STALE, learning}
     end
     if row.is_known and call.high == row.high and call.low == row.low then
-      -- Written again as it is: a WAIT behind it, of a new connection, means the row as well.
+      -- Repeats a write without a change, so that a WAIT on a new connection covers the row, too.
       redis.call('HSET', key, 's', ledger.found[1])
       return granted(call, now, ledger, row, policy, learning)
     end
@@ -602,17 +605,17 @@ local function take(policy)
   end
 end
 
--- A recall names them.
+-- Returns the hosts that a recall names.
 local function holders(keys)
   local now, found = now_ms(), {}
   local head = redis.call('HMGET', keys[1], 's', 'e', 'p', 'x', 't')
   local words = head[3] and WINDOW or head[4] and LEASE or nil
   local s, ends_ms = tonumber(head[1] or '0'), tonumber(head[2] or now + 1)
-  -- Of a sliding counter half of it is the window before.
+  -- The ledger of a sliding counter lives for two intervals. Its window is the first of them.
   if head[3] then ends_ms = (s + ends_ms) / 2 end
   each_row(keys[1], words, function(host, row)
     local is_of_now = not row.s or row.s == s
-    -- A share outlives its lease, with what others have given back of it.
+    -- A share outlives its lease, as do uses in it that other hosts have returned.
     local row_ends_ms = head[5] and row.until_ms or row.ends_ms or ends_ms
     local is_held = is_of_now and row.mine > row.was and now < row_ends_ms
     if is_held then found[#found + 1] = host end
@@ -651,8 +654,8 @@ local function secret(keys, args)
   return redis.call('GET', keys[1])
 end
 
--- What is kept of a start was in the host's directory first. So a directory that knows less of it
--- is an older copy. A host that has told of a start again has heard that it is known.
+-- A stored start was in the host's directory first. So a directory that knows less than the store
+-- is an older copy. A host that reports a start again has received the answer that it is stored.
 local function start(keys, args)
   local next_start, known_start, told, before = args[1], args[2], tonumber(args[3]), args[4]
   local found = redis.call('GET', keys[1])
@@ -670,7 +673,7 @@ local function start(keys, args)
   return 1
 end
 
--- Whether the last version of this host is later than this one, or as late.
+-- Whether the stored version of this host is the same as this one or later.
 local function is_old(version, known)
   local function part(digits, from) return tonumber(string.sub(digits, from, from + 7), 16) end
   local high, low = part(version, 1), part(version, 9)
@@ -703,14 +706,14 @@ end
 local function fetch(keys, args)
   local found = redis.call('HMGET', keys[1], 'h', 'v', 'b')
   if not found[3] then return {} end
-  -- A question that comes late leaves what its host has put since as it is.
+  -- A late question does not change what its host has put since.
   if found[1] ~= args[1] or not is_old(args[2], found[2]) then
     redis.call('HSET', keys[1], 'h', args[1], 'v', args[2])
   end
   return {found[3]}
 end
 
--- What was fetched is deleted, unless its host has put a later version.
+-- Deletes a fetched record, unless its host has put a later version.
 local function drop(keys, args)
   local found = redis.call('HMGET', keys[1], 'h', 'v')
   if found[1] == args[1] and not is_old(args[2], found[2]) then redis.call('DEL', keys[1]) end

@@ -1,8 +1,9 @@
-//! The ledger's functions: the library that a master is given, what is sent to it, what it answers.
+//! The ledger's functions: the library for the masters, the arguments of each call, and its
+//! answers.
 //!
-//! Invariant: a number that the library cannot compare or add without a rounding is never sent. A
-//! number of a host travels as text, and amounts beyond 2^50 are sent as 2^50, which is as much as
-//! any limit allows.
+//! Invariant: no number is sent that the library would round when it compares or adds it. Hosts and
+//! seqs travel as hexadecimal text. Amounts beyond 2^50, the largest maximum of a shared limit, are
+//! sent as 2^50.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use frs_conf::{MAX_SHARED, MAX_SHARED_COUNTER_MS, MAX_SHARED_MS};
 use frs_limit::lease::{Granted, Incarnation, Kind, Settings, Take, Taken};
 use frs_store::Starts;
 
-/// The source of the library: its head says what the functions take and answer.
+/// The source of the library. Its head describes the arguments and answers of the functions.
 pub const LIBRARY: &str = include_str!("ledger.lua");
 
 /// The library's name, which ends in its version.
@@ -19,37 +20,38 @@ pub const LIBRARY_NAME: &str = "frs_1";
 
 /// Names the hosts with unspent uses. Key: the ledger.
 pub const HOLDERS: &str = "frs_1_holders";
-/// Looks since when a slot is the master's. Key: the [`SlotKeys`](super::name::SlotKeys)' of the
-/// slot, or none of a master without slots; see [`heartbeat_arguments`].
+/// Reports since when the master has a slot. Key: the key of the slot in
+/// [`SlotKeys`](super::name::SlotKeys); no key for a master without slots. See
+/// [`heartbeat_arguments`].
 pub const HEARTBEAT: &str = "frs_1_heartbeat";
-/// Begins to learn in slots that are new. Keys: that of one of the slots; arguments: those of the
-/// others of the same master.
+/// Starts to learn in each slot that is new to the master. Key: the slot key of one slot;
+/// arguments: the slot keys of the others of the same master.
 pub const SLOTS: &str = "frs_1_slots";
 /// Keeps the reset epoch of a biz. Key: [`epoch_key`](super::name::epoch_key); argument: the epoch
-/// that the host knows, which wins if it is the larger one; answer: the epoch.
+/// that the host knows; answer: the larger of this epoch and the stored one.
 pub const EPOCH: &str = "frs_1_epoch";
-/// So its error begins if what is there is no number.
+/// Start of the error of `EPOCH` where the stored value is not a number.
 pub const NO_EPOCH: &str = "ERR frs: the epoch is no number";
 /// Keeps the check of the secret. Key: [`secret_key`](super::name::secret_key); argument:
-/// [`check`](super::name::Secret::check); answer: the check that is known.
+/// [`check`](super::name::Secret::check); answer: the stored check.
 pub const SECRET: &str = "frs_1_secret";
-/// Looks whether a host's directory is the newest of its copies, and keeps which start of its
-/// server is the last. Key: [`start_key`](super::name::start_key); see [`start_arguments`].
+/// Checks that a host's directory is the newest of its copies, and stores the last start of its
+/// server. Key: [`start_key`](super::name::start_key); see [`start_arguments`].
 pub const START: &str = "frs_1_start";
-/// For how long a start is kept after it was told last.
+/// Lifetime of a stored start after its last report.
 const START_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// The largest amount: sums over some hosts stay whole in a double.
+/// The largest amount: sums over several hosts stay whole in a double.
 pub const MAX_AMOUNT: u64 = MAX_SHARED;
 
-/// The longest interval, 557 years: products of the sliding counter's stay whole in a double.
+/// The longest interval, 557 years: the products of the sliding counter stay whole in a double.
 pub const MAX_INTERVAL_MS: u64 = MAX_SHARED_MS;
 
-/// The same of a sliding counter, 34 years: its windows start at multiples of the interval, and 0
-/// is the name of none.
+/// The longest interval of a sliding counter, 34 years. Its windows start at multiples of the
+/// interval; 0 names no window.
 pub const MAX_COUNTER_MS: u64 = MAX_SHARED_COUNTER_MS;
 
-/// Parts of a token that a period must be a part of.
+/// Parts of a token. A period must divide this number.
 const TOKEN_PARTS: u64 = 86_400_000;
 
 /// Settings that no ledger can keep.
@@ -58,13 +60,13 @@ pub enum BadSettings {
     /// The maximum is too large.
     #[error("a shared limit has a max of at most 2^50, not {0}")]
     Max(u64),
-    /// The interval is none, or too long.
+    /// The interval is zero or too long.
     #[error("a shared limit has an interval of 1 to 2^44 ms (sliding-counter: 2^40), not {0} ms")]
     Interval(u64),
-    /// The windows do not follow each other.
+    /// A window does not end after its start, or does not end before the next one does.
     #[error("a calendar window ends after its start, and the next one after it")]
     Calendar,
-    /// Tokens flow back by no rate.
+    /// The rate or the period of the token bucket is out of range.
     #[error(
         "a shared token bucket has a rate of 1 to 2^50 for a period that 86400000 ms is a \
              multiple of, not {rate} for {period_ms} ms"
@@ -72,66 +74,67 @@ pub enum BadSettings {
     Rate {
         /// Tokens.
         rate: u64,
-        /// For so many milliseconds.
+        /// The period in milliseconds.
         period_ms: u64,
     },
 }
 
-/// What a master has answered to a message.
+/// The answer of a master to a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
-    /// For how many milliseconds the master grants nothing: it has only just become one.
+    /// Milliseconds for which the master grants nothing, as it has only just become master.
     pub learning_ms: u64,
-    /// What it made of the message.
+    /// The result of the message.
     pub answer: Answer,
 }
 
-/// What a master made of a message.
+/// The result of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// The ledger's answer. [`Taken::Nothing`] to a message with a need: the master learns.
+    /// The ledger's answer. [`Taken::Nothing`] to a message with a need means that the master
+    /// learns.
     Taken(Taken),
-    /// The ledger's answer, where another host's maximum decides.
+    /// The ledger's answer under the smaller maximum of another host.
     Conflict {
         /// The answer.
         taken: Taken,
         /// The least maximum seen lately.
         max: u64,
     },
-    /// Neither calendar window of the message is there by the master's clock: nothing has changed.
-    /// The message has to be sent again with the windows of that time.
+    /// The master's time is in neither calendar window of the message. Nothing has changed. The
+    /// message must be sent again with the windows of that time.
     Elsewhere {
         /// The master's time.
         now_ms: u64,
     },
 }
 
-/// What a master answers to a heartbeat.
+/// The answer of a master to a heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// For how many milliseconds it grants nothing in the slot.
+    /// Milliseconds for which it grants nothing in the slot.
     pub learning_ms: u64,
     /// Its time.
     pub now_ms: u64,
-    /// Since when the slot is its own, by its time; 0 of a master without slots.
+    /// When the master got the slot, by its own time; 0 for a master without slots.
     pub since_ms: u64,
 }
 
 /// An answer that this version of the library never gives.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadReply {
-    /// Other numbers.
+    /// The numbers do not have the expected form.
     #[error("expected an answer of {expected}, found {found:?}")]
     Numbers {
-        /// What would have been right.
+        /// The expected form.
         expected: &'static str,
-        /// What came.
+        /// The numbers found.
         found: Vec<i64>,
     },
-    /// No name of a host.
+    /// The text is not the name of a host.
     #[error("expected a host as 16 hex digits, found {0:?}")]
     Host(String),
-    /// No list of numbers or names.
+    /// The value is not a list of numbers or names.
     #[error("expected an answer of the library, found {0}")]
     Other(String),
 }
@@ -161,11 +164,11 @@ pub const fn function(kind: &Kind) -> &'static str {
     }
 }
 
-/// The arguments of a message, after the key. `slot` is the key of the ledger's slot, or empty
-/// where the slot is on its way to the server.
+/// The arguments of a message, after the key. `slot` is the key of the ledger's slot. It is empty
+/// while the slot moves to the server.
 ///
 /// # Errors
-/// The settings are none that a ledger can keep.
+/// No ledger can keep the settings.
 pub fn arguments(
     settings: &Settings,
     take: &Take,
@@ -179,7 +182,7 @@ pub fn arguments(
         return Err(BadSettings::Max(settings.max));
     }
     let claim = &take.claim;
-    // A seq that is too large for the ledger to compare is not known.
+    // The ledger cannot compare a seq beyond this bound: it is sent as unknown.
     let is_seq_beyond = claim.window == 0 && claim.floor > MAX_AMOUNT;
     let floor = if is_seq_beyond { 0 } else { claim.floor };
     let mut arguments = vec![
@@ -227,13 +230,13 @@ fn arguments_of_kind(kind: &Kind) -> Result<Vec<u64>, BadSettings> {
     }
 }
 
-/// The arguments of a heartbeat, after the key. A master that learns goes on while hosts have
-/// `claims` to send.
+/// The arguments of a heartbeat, after the key. A learning master extends its learning while hosts
+/// have `claims` to send.
 pub fn heartbeat_arguments(learn_ms: u64, claims: bool) -> [String; 2] {
     [learn_ms.to_string(), u8::from(claims).to_string()]
 }
 
-/// A host as the library names it.
+/// The name of a host in the library.
 pub fn host_name(host: Incarnation) -> String {
     format!("{host:016x}")
 }
@@ -243,7 +246,7 @@ const STALE: i64 = 1;
 const GRANTED: i64 = 2;
 const ELSEWHERE: i64 = 3;
 
-/// What a master has answered to a message under these settings.
+/// Decodes the answer of a master to a message under these settings.
 ///
 /// # Errors
 /// Nothing that this version of the library answers.
@@ -282,7 +285,7 @@ fn granted(settings: &Settings, held: &[i64]) -> Option<Answer> {
         _ => return None,
     };
     let read = |number: i64| u64::try_from(number).ok();
-    // -1 is none.
+    // -1 means no value.
     let optional = |number: i64| (number >= -1).then(|| read(number));
     let taken = Taken::Granted(Granted {
         window: read(window)?,
@@ -300,7 +303,7 @@ fn granted(settings: &Settings, held: &[i64]) -> Option<Answer> {
     Some(if is_own { Answer::Taken(taken) } else { Answer::Conflict { taken, max } })
 }
 
-/// What a master has answered to a heartbeat.
+/// Decodes the answer of a master to a heartbeat.
 ///
 /// # Errors
 /// Nothing that this version of the library answers.
@@ -311,18 +314,18 @@ pub fn decode_heartbeat(numbers: &[i64]) -> Result<Heartbeat, BadReply> {
     Ok(Heartbeat { learning_ms: read(learning)?, now_ms: read(now)?, since_ms: read(since)? })
 }
 
-/// A host that [`HOLDERS`] names.
+/// Decodes a host from the answer of [`HOLDERS`].
 ///
 /// # Errors
-/// It is no name of a host.
+/// The text is not the name of a host.
 pub fn decode_holder(name: &str) -> Result<Incarnation, BadReply> {
     let is_name = name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
     let host = is_name.then(|| u64::from_str_radix(name, 16).ok()).flatten();
     host.ok_or_else(|| BadReply::Host(name.to_owned()))
 }
 
-/// Does an error of the server say that it does not have the library: a new master, or one that was
-/// not yet synchronized?
+/// Whether an error of the server means that it lacks the library: it is a new master, or one that
+/// was not yet synchronized.
 pub fn is_library_missing(error: &str) -> bool {
     error.contains("Function not found")
 }

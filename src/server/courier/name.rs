@@ -1,4 +1,5 @@
-//! Names in the cluster: a ledger's key and its companions, the channels, the slots of keys.
+//! Names in the cluster: the keys of ledgers and of their companions, the channels, the slots of
+//! keys.
 //!
 //! Invariant: all machines of a cluster name a key alike. A name follows from the cluster's name
 //! and secret, from the configuration and from the key as a node stores it, and from nothing else.
@@ -17,7 +18,7 @@ const SLOTS: u16 = 1 << 14;
 /// Channels of a cluster's hosts.
 pub const CHANNELS: u16 = 64;
 
-/// What all machines of a cluster share, and nobody else knows.
+/// The secret that all machines of a cluster share, and nobody else knows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret([u8; Secret::BYTES]);
 
@@ -25,7 +26,7 @@ impl Secret {
     /// Bytes of a secret.
     pub const BYTES: usize = 32;
 
-    /// Of the bytes of its file.
+    /// Makes the secret from the bytes of its file.
     pub const fn new(bytes: [u8; Secret::BYTES]) -> Secret {
         Secret(bytes)
     }
@@ -34,8 +35,8 @@ impl Secret {
         ClusterSecret::new(self.0).halves()[nth]
     }
 
-    /// Names a key: SipHash-2-4 with 128 bits of the form's number and the key's bytes, under the
-    /// first half.
+    /// Names a key by the SipHash-2-4 digest, 128 bits, of the form's number and the key's bytes,
+    /// under the first half of the secret.
     pub fn digest(&self, key: &KeyRef<'_>) -> KeyDigest {
         if key.form() == KeyForm::Biz {
             return KeyDigest::Biz;
@@ -46,12 +47,13 @@ impl Secret {
         KeyDigest::Key(hash::siphash_digest(&named, self.half(0)))
     }
 
-    /// Tells whether two machines have the same secret: 16 hex digits that tell nothing else of it.
+    /// A check that two machines have the same secret: 16 hex digits that reveal nothing else about
+    /// it.
     pub fn check(&self) -> String {
         format!("{:016x}", self.check_word().swap_bytes())
     }
 
-    /// The same as the files have it.
+    /// The same check as a word, as the files hold it.
     pub fn check_word(&self) -> u64 {
         ClusterSecret::new(self.0).keys().check
     }
@@ -108,7 +110,7 @@ impl fmt::Display for LedgerName<'_> {
 }
 
 impl<'a> LedgerName<'a> {
-    /// What a name says; none: it is no ledger of this cluster.
+    /// Parses a name. `None` if it is not a ledger of this cluster.
     pub fn parse(cluster: &'a str, name: &str) -> Option<LedgerName<'a>> {
         let rest = name.strip_prefix("frs:{")?.strip_prefix(cluster)?.strip_prefix(':')?;
         let (tag, rest) = rest.split_once("}:")?;
@@ -120,7 +122,7 @@ impl<'a> LedgerName<'a> {
         let epoch = next()?.parse().ok()?;
         let key = KeyDigest::parse(key)?;
         let parsed = LedgerName { cluster, biz: biz.parse().ok()?, key, limit, shape, epoch };
-        // Signs, zeros in front, more fields: no host writes them.
+        // Rejects signs, leading zeros and further fields: no host writes them.
         (parsed.to_string() == name).then_some(parsed)
     }
 }
@@ -136,7 +138,7 @@ impl KeyDigest {
     }
 }
 
-/// The key that holds the record of a key that one machine counts alone.
+/// The key that holds the record of a key with limits of one machine alone.
 pub fn record_key(cluster: &str, biz: u32, key: KeyDigest) -> String {
     format!("frs:{{{cluster}:{biz}:{key}}}:warm")
 }
@@ -156,8 +158,8 @@ pub fn start_key(cluster: &str, host: Incarnation) -> String {
     format!("frs:{{{cluster}}}:start:{host:016x}")
 }
 
-/// A key in each slot of the cluster, which says whose the slot is: a master that has lost it has
-/// lost the slot's ledgers.
+/// One key in each slot of the cluster that records the slot's master. A master that has lost this
+/// key has lost the slot's ledgers.
 #[derive(Debug, Clone)]
 pub struct SlotKeys {
     cluster: Arc<str>,
@@ -166,7 +168,7 @@ pub struct SlotKeys {
 }
 
 impl SlotKeys {
-    /// Those of a cluster of this name.
+    /// The slot keys of the cluster with this name.
     pub fn new(cluster: &str) -> SlotKeys {
         let begun = crc16(format!("{cluster}#").as_bytes());
         let mut numbers = vec![None; SLOTS.into()];
@@ -184,7 +186,7 @@ impl SlotKeys {
         SlotKeys { cluster: cluster.into(), numbers: numbers.into_iter().flatten().collect() }
     }
 
-    /// The key of a slot below 2^14.
+    /// The key of a slot, which is below 2^14.
     pub fn of(&self, slot: u16) -> String {
         slot_key(&self.cluster, self.numbers[usize::from(slot)])
     }
@@ -211,8 +213,8 @@ pub fn channel(cluster: &str, key: &[u8]) -> String {
     format!("frs:{cluster}:{}", slot(key) % CHANNELS)
 }
 
-/// The slot of a key: of what its first braces hold, if they hold anything (Redis Cluster
-/// specification, "Hash tags").
+/// The slot of a key: the hash of the text in its first braces if they are not empty, else of the
+/// whole key (Redis Cluster specification, "Hash tags").
 pub fn slot(key: &[u8]) -> u16 {
     let tag = key.iter().position(|&byte| byte == b'{').and_then(|open| {
         let rest = &key[open + 1..];
@@ -222,8 +224,8 @@ pub fn slot(key: &[u8]) -> u16 {
     crc16(tag.unwrap_or(key)) % SLOTS
 }
 
-/// CRC-16/XMODEM: polynomial 0x1021, begins with 0, nothing reflected (Redis Cluster specification,
-/// appendix A).
+/// CRC-16/XMODEM: polynomial 0x1021, initial value 0, nothing reflected (Redis Cluster
+/// specification, appendix A).
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, add_to_crc16)
 }
@@ -232,7 +234,7 @@ fn add_to_crc16(crc: u16, byte: &u8) -> u16 {
     crc << 8 ^ CRC16[usize::from((crc >> 8) as u8 ^ byte)]
 }
 
-/// What each byte adds.
+/// The CRC of each byte.
 const CRC16: [u16; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -280,8 +282,8 @@ mod tests {
         assert_eq!(slot(b"{foo"), crc16(b"{foo") % SLOTS);
     }
 
-    /// The key and the messages of the reference's vectors (Aumasson and Bernstein, `vectors.h`):
-    /// of none, and of the bytes 0 to 14.
+    /// The key and two messages of the reference's vectors (Aumasson and Bernstein, `vectors.h`):
+    /// the empty message, and the bytes 0 to 14.
     #[test]
     fn the_digest_is_siphash_2_4_with_128_bits() {
         let shown =

@@ -1,12 +1,12 @@
-//! What hosts publish on the channels: recalls, and that a pool has uses again.
+//! What hosts publish on the channels: recalls, and that a ledger has uses again.
 //!
 //! `1 KIND WINDOW LEDGER KEY FIELD HOST…`, words with one space between them: the version of the
 //! format; `recall` or `has-again`; the window's start by the ledger's clock; the ledger's key; a
-//! key that has this ledger, as nodes store it: 16 hexadecimal digits, and the words of its field,
-//! 16 digits each, or `-`; the hosts as 16 hexadecimal digits. So a host that has lost the node
-//! answers, too.
+//! key with this ledger as nodes store it, in 16 hexadecimal digits; the words of its field, 16
+//! digits each, or `-`; the hosts, 16 hexadecimal digits each. The key lets a host answer that has
+//! lost the node.
 //!
-//! Invariant: what another version publishes is none of it, and is left alone.
+//! Invariant: a record of another version of the format is ignored.
 
 use std::fmt::Write as _;
 
@@ -22,24 +22,25 @@ const HAS_AGAIN: &str = "has-again";
 
 /// The longest record, in bytes.
 pub const MAX_BYTES: usize = 8192;
-/// Hosts that one record names; a recall of more holders names these, and the next one the others.
+/// Most hosts in one record. A recall of more holders names the first of them, and the next recall
+/// the others.
 pub const MAX_HOLDERS: usize = 256;
 
-/// What a record is about.
+/// The kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NewsKind {
-    /// A host lacks uses, and asks the holders for theirs.
+    /// A host needs uses, and asks the holders to return theirs.
     Recall,
-    /// The ledger has uses that it had not.
+    /// The ledger has uses again.
     HasAgain,
 }
 
 /// A record that a host publishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct News {
-    /// What it is about.
+    /// Its kind.
     pub kind: NewsKind,
-    /// The start of the window by the ledger's clock; 0: none is known.
+    /// The start of the window by the ledger's clock; 0 if it is unknown.
     pub window: u64,
     /// The key of the ledger.
     pub ledger: String,
@@ -50,7 +51,7 @@ pub struct News {
 }
 
 impl News {
-    /// The payload. It names [`MAX_HOLDERS`] at most.
+    /// Encodes the payload, with at most [`MAX_HOLDERS`] hosts.
     pub fn encode(&self) -> Vec<u8> {
         let kind = match self.kind {
             NewsKind::Recall => RECALL,
@@ -71,7 +72,7 @@ impl News {
         text.into_bytes()
     }
 
-    /// What a payload says; none: it is no record of this version.
+    /// Decodes a payload. `None` if it is not a record of this version.
     pub fn decode(payload: &[u8]) -> Option<News> {
         let text = std::str::from_utf8(payload).ok().filter(|text| text.len() <= MAX_BYTES)?;
         let mut words = text.split(' ');
@@ -100,7 +101,7 @@ fn decode_key(key_word: &str, field: &str) -> Option<LeaseKey> {
             *to = word(field.get(nth * 16..nth * 16 + 16)?)?;
         }
     }
-    // Only a key that an encoder writes.
+    // Accepts only keys that an encoder writes.
     key.key().is_some().then_some(key)
 }
 

@@ -3,8 +3,8 @@
 //! Contract: [`run`] serves until the master ends it, or is gone. It serves only while it holds the
 //! courier's lock: an upgrade has two couriers for a moment, and the second waits.
 //!
-//! Invariant: an action of the core is done in the turn that it comes from, so a want that is
-//! finished wakes its owner in the same turn.
+//! Invariant: an action of the core is done in the turn that produced it. So a finished need wakes
+//! its owner in the same turn.
 
 mod events;
 mod host_nodes;
@@ -46,30 +46,30 @@ use crate::process::message::{self, Received, ToChild};
 
 /// The pause between two tries to take the lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
-/// The longest sleep: what a dead process has left is found then.
+/// The longest sleep: it bounds the time until needs that a dead process left are found.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
-/// The pause between two tries to reach a cluster that cannot be used.
+/// The pause between two attempts to start the links to a cluster that cannot be used.
 const FAULT_PAUSE: Duration = Duration::from_secs(1);
-/// Between two log lines of one kind.
+/// The shortest time between two log lines of one kind.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
-/// What a courier needs of the master that forks it.
+/// What the master hands to the courier that it forks.
 pub struct CourierArgs {
     /// Its channel, signals and folders.
     pub child: ChildContext,
     /// The bells of the server.
     pub bells: Bells,
-    /// What the files of the cluster hold.
+    /// The secret and the password from the files of the cluster.
     pub secrets: ClusterSecrets,
 }
 
 /// Why the courier cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum CourierError {
-    /// The courier cannot attach to the store, or not take its lock.
+    /// The courier cannot attach to the store, or cannot take its lock.
     #[error("cannot attach to the store: {0}")]
     Attach(#[from] frs_store::Error),
-    /// A call to the kernel failed that the courier needs.
+    /// A system call of the loop failed.
     #[error("the courier's loop failed: {0}")]
     Loop(#[from] io::Error),
     /// The configuration has no cluster.
@@ -77,7 +77,7 @@ pub enum CourierError {
     NoCluster,
 }
 
-/// Carries wants to the cluster until asked to end.
+/// Carries needs to the cluster until asked to end.
 ///
 /// # Errors
 /// The courier cannot go on. The master starts another one in its place.
@@ -118,13 +118,13 @@ pub fn run(args: CourierArgs) -> Result<(), CourierError> {
     ended
 }
 
-/// Waits until no other courier serves; none: the courier is to end.
+/// Waits until no other courier serves. `None` if the courier is to end.
 fn wait_for_lock(
     child: &ChildContext,
     service: &mut Service,
 ) -> Result<Option<CourierLock>, CourierError> {
     loop {
-        // No reload waits for one that does not serve yet.
+        // So that no reload waits for a courier that does not serve yet.
         service.begin_tick();
         if let Some(lock) = service.handle().runtime().try_lock_courier()? {
             return Ok(Some(lock));
@@ -147,7 +147,7 @@ fn receive(child: &ChildContext) -> io::Result<bool> {
             Received::Message(ToChild::ReopenLog, _) => log::reopen(),
             // The courier of a newer master serves the workers of both.
             Received::Message(ToChild::Leave, _) => return Ok(false),
-            // A turn takes a new generation by itself.
+            // A turn takes over a new generation by itself.
             Received::Message(..) => {}
             Received::Nothing => return Ok(true),
             Received::MasterGone => {
@@ -178,7 +178,7 @@ struct Courier {
     resets: Resets,
     newest: Newest,
     complaints: LogThrottle,
-    /// What was counted when the log last told of it.
+    /// The figures at the last log line about them.
     warned: Figures,
 }
 
@@ -220,8 +220,8 @@ impl Courier {
         Now { boot_ms: clock::boot_ms(), ledger_ms: ledger_ms.unwrap_or_else(clock::now) }
     }
 
-    /// Takes the configuration in force; false if it has no cluster any more, or another login: the
-    /// master starts a courier that has its password.
+    /// Takes over the configuration in force. False if it has no cluster any more, or another
+    /// login: the master then starts a courier with the new password.
     fn take_configuration(&mut self) -> bool {
         let before = self.nodes.service.conf().clone();
         if !self.nodes.service.begin_tick() {
@@ -235,7 +235,7 @@ impl Courier {
         }
         // The name and the secret stay as long as the master does.
         if cluster != self.cluster {
-            // Answers of the links before are nobody's, and the wants are asked anew.
+            // Answers of the old links are dropped, and the needs are taken from the rings again.
             self.links = None;
             self.telemetry.forget_nodes();
             self.core = Core::new(&cluster.name, Bounds::default());
@@ -247,17 +247,17 @@ impl Courier {
             self.next_start = clock::instant();
         }
         self.rounds.restart();
-        // A changed rate changes for how long a record that is there already must be kept.
+        // A changed rate changes how long records that were already sent must be kept.
         if conf.map != before.map {
             self.warm.forget_sent();
         }
-        // A reset here is told the cluster at once.
+        // Reports a reset of this machine to the cluster at once.
         self.rounds.tell_soon();
         self.set_kept_groups();
         true
     }
 
-    /// Connects. A cluster that cannot be used is tried again and again, and named in the log.
+    /// Connects. A cluster that cannot be used is tried again and again, and the log names it.
     fn start_links(&mut self) {
         if self.links.is_some() || clock::instant() < self.next_start {
             return;
@@ -282,8 +282,8 @@ impl Courier {
         }
     }
 
-    /// Sleeps until somebody calls, or something is due. True if a signal or the master may say
-    /// something.
+    /// Sleeps until a call, or until something is due. True if a signal or a message of the master
+    /// may be there.
     fn sleep(&mut self) -> io::Result<bool> {
         let runtime = self.nodes.service.handle().runtime();
         let bell = runtime.workers_bell();
@@ -293,7 +293,7 @@ impl Courier {
         if let Some(due) = self.resets.due() {
             longest = longest.min(until(due));
         }
-        // Nothing else is done before leases are proven.
+        // Before the leases are proven nothing else is due.
         if self.nodes.are_leases_unproven() {
             longest = longest.min(self.newest.due().map_or(LONGEST_SLEEP, until));
         } else {
@@ -313,7 +313,7 @@ impl Courier {
             PollFd::new(self.waker.as_fd(), PollFlags::POLLIN),
         ];
         process::poll(&mut fds, Some(longest))?;
-        // What the kernel says nothing of has nothing to be read.
+        // A descriptor without a report of the kernel has nothing to read.
         let [signal, master, workers, threads] = fds.map(|fd| fd.any().unwrap_or(true));
         bell.get_up();
         self.waker.get_up();

@@ -1,6 +1,6 @@
-//! What the courier counts and sees, for metrics, /health and the log: in the counters of its slot.
+//! Publishes the courier's figures for metrics, /health and the log, in the counters of its slot.
 //!
-//! Invariant: what was counted is added once, however often it is told.
+//! Invariant: each event is added to the counters once, however often they are published.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use super::cluster::Tally;
 use super::core::Figures;
 use super::warm::SpillFigures;
 
-/// What was told so far.
+/// The figures published so far.
 #[derive(Debug, Default)]
 pub struct Telemetry {
     told: Figures,
     nodes: Vec<ClusterNodeState>,
-    /// The addresses of those that have slots. None: not known yet.
+    /// The addresses of the masters with slots. None if they are not known yet.
     masters: Option<Vec<String>>,
     uses: LeaseUses,
     tally: Arc<Tally>,
@@ -35,7 +35,7 @@ pub struct LeaseUses {
 }
 
 impl LeaseUses {
-    /// Adds those of a lease.
+    /// Adds the uses of a lease.
     pub fn add(&mut self, holding: &Holding, now_ms: u64) {
         let lease = &holding.lease;
         let beyond = lease.extra.max(0).saturating_add(lease.sent_extra.max(0));
@@ -51,7 +51,7 @@ impl Telemetry {
         CourierCounters::of(counters).begin();
     }
 
-    /// A node of the cluster answers, or does not any more.
+    /// Notes whether a node of the cluster answers.
     pub fn note_node(&mut self, address: &str, is_up: bool) {
         match self.nodes.iter_mut().find(|node| node.address == address) {
             Some(node) => node.is_up = is_up,
@@ -59,8 +59,8 @@ impl Telemetry {
         }
     }
 
-    /// The masters that have slots. Only these are told of: nobody has to reach replicas, nodes
-    /// that gave their slots away, and dead ones that a replica has followed.
+    /// Sets the masters that have slots. Only these are published: replicas, nodes that gave their
+    /// slots away, and dead nodes with a successor need not be reached.
     pub fn set_masters(&mut self, masters: &[ClusterNode]) {
         self.masters = Some(masters.iter().map(ToString::to_string).collect());
     }
@@ -70,30 +70,30 @@ impl Telemetry {
         Arc::clone(&self.tally)
     }
 
-    /// A message could not be sent, as the cluster cannot be used.
+    /// Counts a message that could not be sent because the cluster cannot be used.
     pub fn note_unsent(&self, function: ClusterFunction) {
         self.tally.count(function, ClusterResult::Unreachable);
     }
 
-    /// A ledger has called a message stale. Where nobody has heard that, a later message of this
-    /// host had overtaken it.
+    /// Counts a stale answer. If the core ignored the answer, a later message of this host had
+    /// overtaken it, and it counts as `Ok`.
     pub fn note_stale(&self, function: ClusterFunction, is_heard: bool) {
         let result = if is_heard { ClusterResult::Stale } else { ClusterResult::Ok };
         self.tally.count(function, result);
     }
 
-    /// All leases have been seen, with these uses.
+    /// Sets the uses in all leases, after a pass over them.
     pub fn set_uses(&mut self, uses: LeaseUses) {
         self.uses = uses;
     }
 
-    /// The links are new: nothing is known of the nodes.
+    /// Forgets all nodes: the links are new.
     pub fn forget_nodes(&mut self) {
         self.nodes.clear();
         self.masters = None;
     }
 
-    /// Tells what became of records since the last time.
+    /// Publishes the results for records since the last call.
     pub fn tell_spills(counters: Counters<'_>, figures: &SpillFigures) {
         let counters = CourierCounters::of(counters);
         let SpillFigures { spilled, stayed, lost, fetched, missed } = *figures;
@@ -108,7 +108,7 @@ impl Telemetry {
         }
     }
 
-    /// Tells what was counted since the last time.
+    /// Publishes what was counted since the last call.
     pub fn tell(&mut self, counters: Counters<'_>, figures: &Figures, kept_since_ms: Option<u64>) {
         let counters = CourierCounters::of(counters);
         counters.set_kept_since(kept_since_ms);

@@ -1,9 +1,9 @@
-//! The changes that do not come over the admin plane, for the log of changes: reloads by a signal,
+//! Writes changes to the log of changes that do not come over the admin plane: reloads by a signal,
 //! and resets of other machines.
 //!
-//! Invariant: the master does not wait for another process that writes to the log. What cannot be
-//! written meanwhile waits, within a bound. A change is in force by then, so what the disk refuses
-//! is reported and dropped.
+//! Invariant: the master does not wait for another process that writes to the log. Changes wait
+//! meanwhile, up to a bound. A change is already in force, so if the disk refuses its note the
+//! error is logged and the note dropped.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,16 +12,16 @@ use std::time::Duration;
 
 use crate::process::change_log::{Author, ChangeLog, Subject, What};
 
-/// The name of who sends a signal: a signal carries no other.
+/// The author of a reload by a signal, which names no sender.
 const SIGNAL: &str = "signal";
-/// The name of the other machines.
+/// The author of a reset on another machine.
 const CLUSTER: &str = "cluster";
 /// The most changes that wait.
 const MOST: usize = 64;
 /// The pause before the log is tried again.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// The master's end of the log.
+/// The master's access to the log.
 pub(super) struct ChangeNotes {
     log: ChangeLog,
     waiting: VecDeque<Note>,
@@ -32,7 +32,7 @@ struct Note {
     subject: Subject,
 }
 
-/// Two generations of the configuration, one after the other.
+/// Two successive generations of the configuration.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GenerationChange {
     pub old: u64,
@@ -40,7 +40,7 @@ pub(super) struct GenerationChange {
 }
 
 impl ChangeNotes {
-    /// An end that has noted nothing.
+    /// An access without any notes yet.
     pub fn new(data_dir: &Path) -> ChangeNotes {
         ChangeNotes { log: ChangeLog::new(data_dir, Duration::ZERO), waiting: VecDeque::new() }
     }
@@ -65,7 +65,7 @@ impl ChangeNotes {
         self.flush();
     }
 
-    /// Writes what waits, unless another process writes to the log.
+    /// Writes the waiting notes, unless another process writes to the log.
     pub fn flush(&mut self) {
         while let Some(Note { author, subject }) = self.waiting.front() {
             match self.log.note_made(author, subject) {

@@ -27,14 +27,14 @@ pub(super) struct Children {
     origin: Instant,
 }
 
-/// What children request of the master.
+/// Requests of children to the master.
 #[derive(Default)]
 pub(super) struct ChildRequests {
     /// Requests of the keeper.
     pub asks: Vec<NumberedAsk>,
-    /// Resets of other machines, of which the courier has heard.
+    /// Resets of other machines, reported by the courier.
     pub raises: Vec<EpochRaise>,
-    /// Groups whose nodes have all moved, by the keeper's word.
+    /// Groups whose nodes have all moved, as the keeper reports.
     pub moved: Vec<MovedGroup>,
 }
 
@@ -73,7 +73,7 @@ impl Children {
         self.supervisor.is_ending()
     }
 
-    /// The keeper makes no last checkpoint: the store is damaged.
+    /// Has the keeper make no last checkpoint, because the store is damaged.
     pub fn forgo_last_pass(&mut self) {
         self.supervisor.forgo_last_pass();
     }
@@ -104,7 +104,8 @@ impl Children {
         clock::since(self.origin).as_millis() as u64
     }
 
-    /// What to wait on: the children's messages, and room for messages that did not fit.
+    /// The descriptors to wait on, for the children's messages, and for room where messages did not
+    /// fit.
     pub fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         self.channels.values().map(|channel| {
             let room = if channel.is_full() { PollFlags::POLLOUT } else { PollFlags::empty() };
@@ -240,7 +241,7 @@ impl Children {
         }
     }
 
-    /// Drops listeners that no child has taken yet: they are to be closed.
+    /// Drops listeners that no child has taken yet, so that they can be closed.
     pub fn forget_listeners(&mut self) {
         self.channels.values_mut().for_each(ChildChannel::forget_listeners);
     }

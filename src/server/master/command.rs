@@ -1,8 +1,8 @@
 //! The commands that ask a running master: reload, stop, status.
 //!
 //! Invariant: a command finds its master by the data directory's lock, never by a process id in a
-//! file, and signals only the process that it has looked at. From the configuration it reads only
-//! the path of that directory, unless a setting from outside names it. So a server can be stopped,
+//! file, and signals only the process that it has checked. From the configuration it reads only the
+//! path of that directory, unless a setting from outside names it. So a server can be stopped,
 //! inspected and reloaded whatever else the files contain.
 
 use frs_base::causes::with_causes;
@@ -26,11 +26,12 @@ const RELOAD: Duration = Duration::from_secs(60);
 /// Time limit for the end. The master ends within five seconds, except for writing files back and
 /// for the last checkpoint.
 const STOP: Duration = Duration::from_secs(300);
-/// Time limit for a checkpoint: the one under way, and the one that was asked for.
+/// Time limit for a checkpoint: the present one may have to end before the requested one.
 const CHECKPOINT: Duration = Duration::from_secs(3600);
-/// How long the keeper may be stopped by a signal while somebody waits for it.
+/// How long the keeper may be stopped by a signal while a command waits for it.
 const KEEPER_STOPPED: Duration = Duration::from_secs(2);
-/// How long there may be no keeper. One that dies again and again is started after 10 s at most.
+/// How long there may be no keeper. A keeper that dies repeatedly is started again after 10 s at
+/// most.
 const KEEPER_ABSENT: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// The role with which the child that prepares the store attaches.
@@ -53,7 +54,7 @@ pub enum CommandError {
         /// The reason.
         source: io::Error,
     },
-    /// The request to lose what does not fit cannot be made.
+    /// The request to accept the loss of nodes that do not fit cannot be written.
     #[error("cannot ask the master for a reload that may lose something: {0}")]
     Lossy(io::Error),
     /// The master's answer cannot be read.
@@ -126,7 +127,7 @@ pub enum CommandError {
     Active(#[from] ActiveError),
 }
 
-/// Has the master read its configuration again. `lossy`: what does not fit a changed geometry may
+/// Has the master reload its configuration. `lossy`: nodes that do not fit a changed geometry may
 /// be lost.
 ///
 /// # Errors
@@ -153,7 +154,7 @@ pub fn reload(conf_dir: &Path, settings: &Settings, lossy: bool) -> Result<Reloa
 pub struct MadeCheckpoint {
     /// The group's name.
     pub name: String,
-    /// How many there have been of the group.
+    /// The number of the checkpoint in its group.
     pub number: u64,
     /// Pages that were written for it.
     pub written_pages: u64,
@@ -304,7 +305,7 @@ fn refused_lines(outcome: Option<ReloadOutcome>, generation: u64) -> String {
     text
 }
 
-/// All addresses, and what is at each.
+/// All addresses, each with the service on it.
 fn addresses(srv: &Srv) -> impl Iterator<Item = (&'static str, &Listen)> {
     let listens = srv.listen.iter().map(|listen| ("listens on", listen));
     let resps = srv.resps.iter().map(|resp| ("RESP on", &resp.listen));

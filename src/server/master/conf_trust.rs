@@ -1,8 +1,9 @@
-//! Refuses a configuration that somebody else than root can write, where root reads it.
+//! Refuses a configuration that root reads and that another user can write.
 //!
-//! Invariant: whoever writes srv.xml decides which files root opens and what it becomes. So for a
-//! process of root, srv.xml, its directory and those above belong to root, and nobody else may
-//! write them. In a directory above whose sticky bit is set, others may make files of their own.
+//! Invariant: the writer of srv.xml decides which files root opens and which user it becomes. So
+//! for a process of root, srv.xml, its directory and all directories above belong to root, and no
+//! other user may write them. Other users may create files of their own in a directory above if its
+//! sticky bit is set.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use nix::unistd::Uid;
 
 use crate::account::roots_way::{foreign, way_to};
 
-/// What is open to others, and how.
+/// A file or directory that other users may write, and how.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{}: found {found}, expected a file or directory that only root may write, because root reads \
@@ -24,17 +25,17 @@ pub struct Untrusted {
     found: String,
 }
 
-/// Looks at srv.xml and at all that leads to it: directories, and links with those that these lead
-/// through. What is not there is found by its reader.
+/// Checks srv.xml and its whole path: the directories and the links, with the paths of these links.
+/// A missing file is left to its reader.
 ///
 /// # Errors
-/// This process is root's, and another user may write one of them.
+/// The process is root's, and another user may write a part of the path.
 pub fn look(conf_dir: &Path) -> Result<(), Untrusted> {
     if !Uid::effective().is_root() {
         return Ok(());
     }
     let file = conf_dir.join("srv.xml");
-    // A file has no bit that keeps others from removing it; its directory has none that counts.
+    // The sticky bit counts neither for srv.xml nor for its directory.
     let mut strict: Vec<PathBuf> = conf_dir.canonicalize().into_iter().collect();
     if let Ok(file) = file.canonicalize() {
         strict.extend(file.ancestors().take(2).map(Path::to_owned));
@@ -52,7 +53,7 @@ fn look_at(path: &Path, is_above: bool) -> Result<(), Untrusted> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return refused(error.to_string()),
     };
-    // A link is where its directory is.
+    // A link is in the file system of its directory.
     let place = if found.is_symlink() { path.parent().unwrap_or(path) } else { path };
     if is_read_only(place).unwrap_or(false) {
         return Ok(());
@@ -60,7 +61,8 @@ fn look_at(path: &Path, is_above: bool) -> Result<(), Untrusted> {
     foreign(&found, is_above).map_or(Ok(()), refused)
 }
 
-/// Whether nobody can write there by this path, as in the volumes of a pod's configuration.
+/// Whether the file system is mounted read-only at this path, as in the volumes of a pod's
+/// configuration.
 fn is_read_only(path: &Path) -> io::Result<bool> {
     Ok(statvfs(path)?.flags().contains(FsFlags::ST_RDONLY))
 }

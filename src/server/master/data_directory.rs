@@ -1,9 +1,10 @@
-//! Makes the directories of `<data>`, and refuses those that other users could put files into.
+//! Makes the directories of `<data>`, and refuses directories that other users may write.
 //!
-//! Invariant: whoever writes a directory decides what is served from it. So each belongs to root or
-//! to the server's user, and nobody else may write it, except a group that `<data mode>` lets write
-//! the files themselves, or that is the server's own. Root makes a directory only where the
-//! server's user may not, on a way that is root's alone, and names it by a descriptor.
+//! Invariant: the writer of a directory decides what is served from it. So each directory belongs
+//! to root or to the server's user, and no other user may write it. Exceptions are a group that
+//! `<data mode>` lets write the files themselves, and the server's own group. Root makes a
+//! directory only where the server's user may not, on a path that is root's alone, and names it by
+//! a descriptor.
 
 use std::ffi::CString;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
@@ -25,8 +26,7 @@ const MODE: u32 = 0o711;
 const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 
-/// Makes the directories that are not there, and looks at all of them. The caller acts as the
-/// server's user.
+/// Makes the missing directories, and checks all of them. The caller acts as the server's user.
 pub(super) fn make(conf: &Conf, account: Option<&Account>) -> Result<(), MasterError> {
     let own = Own::effective();
     each(conf, |path| {
@@ -34,14 +34,15 @@ pub(super) fn make(conf: &Conf, account: Option<&Account>) -> Result<(), MasterE
     })
 }
 
-/// Looks at the directories that are there. A server that takes over makes none: it has those of
-/// the older master, or its files name others and it is refused.
+/// Checks the existing directories. A server that takes over makes none: it uses those of the older
+/// master, or is refused because its files name others.
 pub(super) fn look(conf: &Conf) -> Result<(), MasterError> {
     look_as(conf, |_| Ok(Own::effective()))
 }
 
-/// Why a start would refuse the directories that are there. It changes nothing. Who starts the
-/// server is known only if root does, and names a user: else it is taken for the owner.
+/// Why a start would refuse the existing directories. It changes nothing. The user of the server is
+/// known only if root starts it and a user is named; else the owner of a directory is taken for the
+/// server's user.
 pub(super) fn refusal(conf: &Conf) -> Option<MasterError> {
     let account = conf.srv.user.as_deref().map(Account::find).transpose().ok()?.flatten();
     look_as(conf, |path| match &account {
@@ -114,7 +115,7 @@ fn parent_of(path: &Path) -> PathBuf {
     }
 }
 
-/// Makes a directory as root, and gives it to the account. Only root decides where it is.
+/// Makes a directory as root, and gives it to the account. Only root may write its parents.
 fn make_for(path: &Path, account: &Account) -> io::Result<()> {
     let invalid = || io::Error::new(io::ErrorKind::InvalidInput, "found no name of a directory");
     let name = path.file_name().ok_or_else(invalid)?;
@@ -127,7 +128,7 @@ fn make_for(path: &Path, account: &Account) -> io::Result<()> {
     fchown(made, Some(account.uid()), Some(account.gid()))
 }
 
-/// Whether only those who may change the records can put files into a directory.
+/// Checks that only users who may change the records can put files into a directory.
 fn look_at(path: &Path, access: &FileAccess, of: &Own) -> io::Result<()> {
     let found = std::fs::metadata(path)?;
     let own = of.uid.as_raw();
@@ -153,8 +154,8 @@ fn look_at(path: &Path, access: &FileAccess, of: &Own) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the group of a directory may write it: by `<data mode group>`, or because it is one of
-/// the server's own and no other member is known.
+/// Whether the group of a directory may write it: because `<data mode group>` permits it, or
+/// because it is a group of the server's user without other known members.
 fn may_write(found: &Metadata, access: &FileAccess, own: &Own) -> io::Result<bool> {
     let named = access.group.as_deref().map(Group::from_name).transpose()?.flatten();
     let is_meant = named.is_none_or(|group| group.gid.as_raw() == found.gid());
@@ -173,8 +174,8 @@ fn may_write(found: &Metadata, access: &FileAccess, own: &Own) -> io::Result<boo
     Ok(!is_others_own && group.is_none_or(|group| is_alone(&group.mem, user.as_deref())))
 }
 
-/// Whether a group is the first one of another account, which is no member by name: as `users` is
-/// in many systems. Lines are `name:password:uid:gid:…`.
+/// Whether a group is the primary group of another account, whose membership the group does not
+/// list: as `users` in many systems. Lines are `name:password:uid:gid:…`.
 fn is_group_of_another(accounts: &str, gid: Gid, own: Uid) -> bool {
     accounts.lines().any(|line| {
         let mut numbers = line.split(':').skip(2).map(|number| number.parse::<u32>().ok());

@@ -20,7 +20,8 @@ pub(super) struct DetachedProcess {
 }
 
 /// As [`fork`], but the new process is not a child of this one. Its parent is the process that
-/// adopts orphans: init or the service manager, which learns how it ends. None in the new process.
+/// adopts orphans: init or the service manager, which learns how it ends. Returns `None` in the new
+/// process.
 pub(super) fn fork_away() -> io::Result<Option<DetachedProcess>> {
     let (ours, theirs) = Channel::pair()?;
     match fork()? {

@@ -31,7 +31,7 @@ pub enum MasterError {
         path.display()
     )]
     AfterEdit {
-        /// What failed.
+        /// The original error.
         source: Box<MasterError>,
         /// The file of the change.
         path: PathBuf,
@@ -70,7 +70,7 @@ pub enum MasterError {
     /// The configuration cannot be published.
     #[error("{}", with_causes(.0))]
     Active(#[from] ActiveError),
-    /// The overlay, what was switched and reset before, cannot be read or written.
+    /// The overlay with earlier switches and resets cannot be read or written.
     #[error(transparent)]
     Overlay(#[from] OverlayError),
     /// Root would read a configuration that another user may write.
@@ -177,7 +177,7 @@ pub(super) enum ReloadError {
 }
 
 impl ReloadError {
-    /// What helps.
+    /// The cause of the refusal, by its remedy.
     pub fn cause(&self) -> Cause {
         match self {
             ReloadError::Prepare(PrepareError::Refused { cause, .. }) => *cause,

@@ -43,7 +43,7 @@ pub(super) struct Watched<'m> {
     pub in_force: &'m InForce,
     pub lock: Option<&'m mut DataLock>,
     pub live_lock: Option<&'m mut LiveLock>,
-    /// No other binary may have written what this one would write.
+    /// No other binary may have written the files that this one would write.
     pub is_own: bool,
 }
 

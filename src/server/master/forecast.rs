@@ -1,7 +1,7 @@
-//! What a start or a reload of a configuration would do to the group files: for `frs check`, and
-//! before a reload does it.
+//! Forecasts what a start or a reload would do to the group files: for `frs check`, and before a
+//! reload.
 //!
-//! Invariant: it reads only. Beside a running server the figures are those of the moment.
+//! Invariant: it only reads. Beside a running server the figures hold for the moment of the check.
 
 use std::path::Path;
 
@@ -21,11 +21,11 @@ use frs_store::{self as store, CheckpointFacts, Runtime};
 /// What would happen to the files.
 #[derive(Debug, Default)]
 pub struct Forecast {
-    /// What would be done, a line each.
+    /// Actions, a line each.
     pub lines: Vec<String>,
-    /// What could not be looked at, a line each.
+    /// Warnings about files that could not be read, a line each.
     pub warnings: Vec<String>,
-    /// Why a start or a reload would not do it, a line each.
+    /// Reasons why a start or a reload would be refused, a line each.
     pub refusals: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ pub fn forecast(conf: &Conf) -> Forecast {
     for group in &new {
         make(&mut forecast, conf, group, &bytes(group.geometry.group_bytes()));
     }
-    // Where the live files cannot be read, the moves below say so.
+    // If the live files cannot be read, the moves below report it.
     let fresh = inspect::fresh_records(conf, clock::now()).unwrap_or_default();
     forecast.warnings.extend(fresh.iter().map(ToString::to_string));
     match inspect::plan_moves(conf, clock::now()) {
@@ -73,8 +73,8 @@ pub fn forecast(conf: &Conf) -> Forecast {
     forecast
 }
 
-/// Why the server that runs over a data directory would refuse to reload a sound configuration,
-/// though a restart takes it: a line each.
+/// Why the running server of a data directory would refuse to reload a sound configuration that a
+/// restart accepts: a line each.
 #[must_use]
 pub fn restart_needs(data_dir: &Path, conf_dir: &Path) -> Vec<String> {
     if data_lock::holder(data_dir).is_err() {
@@ -91,11 +91,11 @@ pub fn restart_needs(data_dir: &Path, conf_dir: &Path) -> Vec<String> {
             Err(faults) => faults.iter().map(ToString::to_string).collect(),
         })
     };
-    // Where nothing can be compared, a reload says why.
+    // If nothing can be compared, a reload reports the reason.
     compared().unwrap_or_default()
 }
 
-/// Tells what the files of a group that has none begin with.
+/// Forecasts with what content the files of a new group begin.
 fn make(forecast: &mut Forecast, conf: &Conf, group: &Group, size: &str) {
     let (data, name) = (&conf.srv.data, &group.name);
     let checkpoint = match data.checkpoint {
@@ -115,7 +115,7 @@ fn make(forecast: &mut Forecast, conf: &Conf, group: &Group, size: &str) {
     }
 }
 
-/// Tells what becomes of a group that would move, or that a start would restore first.
+/// Forecasts the move of a group, by a reload or after a restore by a start.
 fn plan_move(forecast: &mut Forecast, plan: &MovePlan, is_restored: bool) {
     let (act, how) = match is_restored {
         true => ("a start", How::AtStart),
@@ -178,7 +178,7 @@ mod tests {
             );
             Conf::parse("srv.xml", &srv, "map.xml", &map).expect("sound")
         };
-        // There is room for the files, and not for their checkpoints, too.
+        // There is room for the files, but not for their checkpoints as well.
         let large = conf_of(free / 2 / 16 / 128);
         let words = " free, and the new files and their checkpoints need ";
         let tells = |conf: &Conf| {

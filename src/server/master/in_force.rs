@@ -1,9 +1,9 @@
-//! The state in force: the checked configuration, its overlay, and the page that shows all
-//! processes its generation.
+//! The state in force: the checked configuration, its overlay, and runtime.mmap, in which all
+//! processes read its generation.
 //!
 //! Invariant: a generation is published only after its file is completely on disk. A failure on the
 //! way leaves everything unchanged. A generation that changes the limits of a shared business names
-//! those of before.
+//! the limits before it.
 
 use frs_base::causes::with_causes;
 use std::path::Path;
@@ -50,7 +50,7 @@ impl InForce {
         &self.conf
     }
 
-    /// What was laid over srv.xml.
+    /// The settings laid over srv.xml.
     pub fn settings(&self) -> &Settings {
         &self.texts.settings
     }
@@ -60,7 +60,7 @@ impl InForce {
         &self.conf.srv.data.dir
     }
 
-    /// The overlay: what was switched and reset.
+    /// The overlay of switches and resets.
     pub fn overlay(&self) -> &Overlay {
         &self.overlay
     }
@@ -75,8 +75,7 @@ impl InForce {
         &self.runtime
     }
 
-    /// Publishes a checked configuration, the tokens that were read with it, and what is laid over
-    /// it; returns its generation.
+    /// Publishes a checked configuration with its tokens and its overlay; returns its generation.
     pub fn publish(
         &mut self,
         conf: Conf,
@@ -87,8 +86,8 @@ impl InForce {
         let next = self.generation + 1;
         note_former_limits(&mut overlay, &self.conf, &conf);
         if overlay != self.overlay {
-            // On disk first: a group must not go on without what has not moved, and a restart must
-            // not forget that bans were lifted, or which limits there were.
+            // On disk first: a group must not continue without the nodes that have not moved yet,
+            // and a restart must not forget lifted bans or former limits.
             overlay.write(self.data_dir())?;
         }
         let written = active::write_overlaid(&conf.srv.data.dir, next, &texts, &overlay);
@@ -118,7 +117,7 @@ impl InForce {
         Ok(self.set_generation(next))
     }
 
-    /// Publishes again what this master had in force before a newer one published.
+    /// Publishes again the state that this master had in force before a newer one published.
     pub fn publish_again(&mut self) -> Result<u64, ActiveError> {
         let newer = self.runtime.generation();
         let next = newer.saturating_add(1);

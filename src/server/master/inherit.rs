@@ -1,8 +1,8 @@
-//! Inheritance: what a process gets from its starter, which is systemd with its sockets or an older
-//! master with all it hands over.
+//! Inheritance: what a process gets from its starter: sockets from systemd, or the whole handover
+//! from an older master.
 //!
-//! Invariant: variables that name another process are ignored. What is meant for this process is
-//! taken once; no child inherits it or sees its variables.
+//! Invariant: variables for another process are ignored. Inherited things are taken once; no child
+//! inherits them or sees their variables.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,7 +15,7 @@ use crate::process::bells::Bells;
 use frs_base::clock;
 use frs_base::sys::process::{self, Channel, Pid};
 
-/// Names what an older master hands over. [`Handover::text`] and its reader define the form.
+/// The variable of an older master's handover. [`Handover::text`] and its reader define the form.
 pub(super) const HANDOVER: &str = "FRS_HANDOVER";
 /// The socket on which systemd listens.
 pub(super) const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
@@ -35,7 +35,7 @@ const VARIABLES: [&str; 7] = [
     "WATCHDOG_USEC",
 ];
 
-/// What this process was started with.
+/// Everything that this process inherited.
 pub(super) struct Inherited {
     /// Listening sockets that were open before.
     pub sockets: Vec<Given>,
@@ -57,7 +57,7 @@ pub(super) struct Predecessor {
     pub bells: Option<Bells>,
 }
 
-/// What an older master hands over, as descriptor numbers.
+/// The handover of an older master, as descriptor numbers.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Handover {
     /// The process that it is meant for.
@@ -66,7 +66,7 @@ pub(super) struct Handover {
     pub channel: RawFd,
     /// The data directory's lock.
     pub lock: RawFd,
-    /// The doorbells. Older binaries know none.
+    /// The doorbells. Older binaries hand over none.
     pub bells: Vec<RawFd>,
     /// Listening sockets that are frs's own, set by set.
     pub own: Vec<RawFd>,
@@ -112,7 +112,7 @@ impl Inherited {
     }
 }
 
-/// Whether the watchdog's time was meant for this process, and so is for the next one, too.
+/// Whether the watchdog's time is for this process. Then it is for the next one as well.
 fn named_watchdog(values: &[(&'static str, OsString)]) -> bool {
     let pid = values.iter().find(|(name, _)| *name == "WATCHDOG_PID");
     pid.is_none_or(|(_, pid)| pid.to_str() == Some(&Pid::this().to_string()))
@@ -186,7 +186,7 @@ impl Handover {
     }
 }
 
-/// Reads the variables. Those that name another process do not count.
+/// Reads the variables. Variables for another process are ignored.
 fn read<'v>(pid: i32, value: impl Fn(&str) -> Option<&'v str>) -> Result<Named, String> {
     let wrong = |name: &str| format!("{name}={}: not understood", value(name).unwrap_or_default());
     let mut named = Named::default();

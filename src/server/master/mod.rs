@@ -1,4 +1,4 @@
-//! The master: listeners, supervision, reload, taking over, and the commands that ask it.
+//! The master: listeners, supervision, reloads, upgrades, and the commands that address it.
 //!
 //! It forks, reaps and sends messages; it serves no request and maps no group. Its decisions are
 //! values in, values out ([`supervise`]); the other files carry them out. It stays a single thread.

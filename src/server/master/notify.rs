@@ -1,9 +1,9 @@
 //! Notifications to systemd: the server serves, reloads or stops, or another process has become its
 //! main process.
 //!
-//! Invariant: sending never blocks, and nothing is sent if no socket is named. What systemd's queue
-//! has no room for is sent later, in the same order. The protocol is that of sd_notify(3): a
-//! datagram of `NAME=value` lines to the socket that `NOTIFY_SOCKET` names.
+//! Invariant: sending never blocks, and nothing is sent if no socket is named. Messages that do not
+//! fit into systemd's queue are sent later, in the same order. The protocol is that of
+//! sd_notify(3): a datagram of `NAME=value` lines to the socket that `NOTIFY_SOCKET` names.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -100,7 +100,7 @@ impl Notifier {
         self.is_silent = true;
     }
 
-    /// When a message is due: the watchdog's, or one that waits for room.
+    /// When a message is due: that of the watchdog, or one that waits for room.
     pub fn due(&self, now: Instant) -> Option<Instant> {
         let waits = (!self.waiting.borrow().is_empty()).then_some(now + LOOK_AGAIN);
         self.watchdog.as_ref().map(|watchdog| watchdog.next).into_iter().chain(waits).min()

@@ -24,7 +24,7 @@ pub enum PrepareError {
     /// The store's reason.
     #[error("{words}")]
     Refused {
-        /// What kind it is.
+        /// The kind of the reason.
         cause: Cause,
         /// The reason, one line or more.
         words: String,
@@ -45,9 +45,9 @@ impl PrepareError {
     }
 }
 
-/// Begins the lines that say how far the child is, before its answer.
+/// Starts each line that reports progress, before the answer.
 const PROGRESS: &str = "progress ";
-/// Begins the lines that say which records begin anew, before its answer.
+/// Starts each line about records that begin anew, before the answer.
 const FRESH: &str = "fresh ";
 
 /// When the child prepares the store.
@@ -61,20 +61,20 @@ pub enum How {
     AfterFault,
 }
 
-/// What the child does.
+/// The child's work.
 #[derive(Debug, Clone, Copy)]
 pub struct Work {
-    /// When.
+    /// When the child does it.
     pub how: How,
-    /// Whether groups that move may lose what does not fit.
+    /// Whether moving groups may lose nodes that do not fit.
     pub loss: Loss,
-    /// Whether a group begins empty whose live files and checkpoints are lost.
+    /// Whether a group whose live files and checkpoints are lost begins empty.
     pub accepts_loss: bool,
 }
 
 impl Work {
-    /// Prepares the store. A group with another geometry than its files begins to move, if it loses
-    /// nothing by that or may.
+    /// Prepares the store. A group with another geometry than its files begins to move if it loses
+    /// nothing by that, or may lose nodes.
     fn run(self, conf: &Conf, progress: store::Progress<'_>) -> Result<Prepared, Refused> {
         let overlay = Overlay::read(&conf.srv.data.dir).map_err(Refused::fault)?;
         let mut in_force = overlay.moving().clone();
@@ -90,7 +90,7 @@ impl Work {
             if !faults.is_empty() {
                 return Err(Refused::all(faults));
             }
-            // At a start a new group without room costs that group. One that has files is sound.
+            // At a start, a new group without room is left unserved. Groups with files stay sound.
             let is_refused = self.how == How::Beside || !plans.is_empty();
             if let Some(words) = lacking_room(conf, &plans).filter(|_| is_refused) {
                 return Err(Refused { cause: Cause::NoRoom, words });
@@ -130,7 +130,7 @@ impl Refused {
         Refused { cause, words: error.to_string() }
     }
 
-    /// All of them, under the cause that they share.
+    /// All reasons, under their common cause.
     fn all(refused: Vec<Refused>) -> Refused {
         let first = refused.first().map_or(Cause::Fault, |refused| refused.cause);
         let is_shared = refused.iter().all(|refused| refused.cause == first);
@@ -139,7 +139,7 @@ impl Refused {
     }
 }
 
-/// How records are lost on purpose where a start refuses to.
+/// How to accept the loss of records that a start refuses to lose.
 const LOSE_AFTER_A_START: &str =
     "write the former settings back, start, and then run: frs reload --lossy";
 
@@ -160,7 +160,7 @@ pub(super) fn refusal(plan: &MovePlan, work: Work) -> Option<Refused> {
     Some(Refused::fault(format!("{loss}: to lose them, {cure}")))
 }
 
-/// Logs which records begin anew, and says so to the master.
+/// Logs which records begin anew, and reports them to the master.
 fn fresh_lines(conf: &Conf, work: Work) -> String {
     if work.how == How::AfterFault {
         return String::new();
@@ -197,7 +197,7 @@ pub struct PreparedAtStart {
 pub struct Preparation {
     child: Pid,
     reader: PipeReader,
-    /// What it has written.
+    /// The output of the child.
     text: Vec<u8>,
     /// Which records begin anew, a line each.
     fresh: Vec<String>,
@@ -246,7 +246,7 @@ impl Preparation {
         }
     }
 
-    /// How far the child is, if it has said so since the last call.
+    /// The child's progress, if it has reported some since the last call.
     fn take_progress(&mut self) -> Option<String> {
         let mut last = None;
         loop {
@@ -290,7 +290,7 @@ impl Preparation {
         Ok(())
     }
 
-    /// Waits for the answer, and tells how far the child is. None: a signal to end broke it off.
+    /// Waits for the answer, and reports progress. `None` if a signal to end broke it off.
     pub fn wait(
         mut self,
         signals: &Signals,
@@ -355,7 +355,7 @@ fn in_child(
     let ready = user.and_then(|()| process::follow_parent(master, Signal::SIGKILL));
     match ready {
         Ok(true) => {
-            // Nobody need hear it. A line is short enough to arrive in one piece.
+            // A lost line does no harm. A line is short enough to arrive in one piece.
             let progress = |words: &str| {
                 tracing::info!("{words}");
                 let _ = (&*writer).write_all(format!("{PROGRESS}{words}\n").as_bytes());

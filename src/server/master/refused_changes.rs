@@ -127,7 +127,7 @@ fn changed_groups<'c>(
 /// still serve. The new binary gets the listeners of the admin plane and of metrics and cannot
 /// close them: if it fails late, the older one needs them.
 pub fn refused_to_a_new_binary(old: &Conf, new: &Conf) -> Vec<RestartNeed> {
-    // Of a group that is to move, the older master must know.
+    // The older master must know of each group that is to move.
     let geometry = changed_groups(old, new).flat_map(|(live, group)| geometry_changes(live, group));
     restarts(settings_of_a_server(old, new)).chain(geometry).collect()
 }
@@ -138,30 +138,30 @@ fn settings_of_a_server(old: &Conf, new: &Conf) -> impl Iterator<Item = (bool, &
         (admin(old).is_some() && admin(old) != admin(new), ADMIN),
         (!has_all(&is.metrics, &was.metrics), METRICS),
         (rls(old).is_some() && rls(old) != rls(new), RLS),
-        // Clients of older processes know theirs by its number.
+        // Clients of older processes know their `<resp>` by its number.
         (!resps(new).starts_with(&resps(old)), RESP),
         ((&was.data.dir, &was.data.live) != (&is.data.dir, &is.data.live), "<data>"),
-        // Who has mapped the groups marks what it changes, or does not.
+        // Processes that have mapped the groups mark their changes only if there are checkpoints.
         (was.data.checkpoint.is_some() != is.data.checkpoint.is_some(), "<data checkpoint>"),
         (was.user != is.user, "<user>"),
     ];
     settings.into_iter().chain(cluster_changes(was, is))
 }
 
-/// What a host has of a ledger is void under another name or secret, and whoever serves knows only
-/// the one that it started with. Where the nodes are, and how long they are waited for, may change.
+/// Another name or secret voids the host's leases, and serving processes know only the cluster of
+/// their start. The addresses of the nodes and the time limits may change.
 fn cluster_changes(was: &Srv, is: &Srv) -> Vec<(bool, &'static str)> {
     match (&was.cluster, &is.cluster) {
         (Some(was), Some(is)) => vec![
             (was.name != is.name, "<cluster name>"),
             (was.secret_file != is.secret_file, "<cluster secret-file>"),
         ],
-        // Who has none gets it, and who has one goes on without it.
+        // A server without a cluster gets one, and a server with one continues without it.
         _ => vec![],
     }
 }
 
-/// The secret's file holds another secret than the one in force.
+/// The need of a secret file with another secret than the one in force.
 pub fn other_secret() -> RestartNeed {
     RestartNeed::NeedsRestart { setting: "<cluster secret-file>" }
 }

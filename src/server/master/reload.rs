@@ -43,7 +43,7 @@ pub(super) struct ReportTo {
 pub(super) struct AskedReload {
     /// The number of the request.
     pub number: u64,
-    /// What it may do, and what it is to do besides.
+    /// What it may lose, and what it does in addition.
     pub options: ReloadOptions,
 }
 
@@ -75,9 +75,9 @@ impl ReloadAnswer {
 pub(super) struct PreparedConf {
     pub prepared: Prepared,
     pub loaded: LoadedConf,
-    /// What the files of its cluster hold.
+    /// The contents of its cluster's secret files.
     pub secrets: Option<ClusterSecrets>,
-    /// What the files of its `<resp>` hold.
+    /// The contents of the token files of its `<resp>`.
     pub tokens: RespTokens,
     /// The biz whose bans end with it.
     pub lift_bans: Option<u32>,
@@ -121,7 +121,7 @@ impl ReloadCandidate {
     }
 }
 
-/// Removes the files that were made for a configuration that is not taken.
+/// Removes the files that were made for a refused configuration.
 pub(super) fn take_back(files: &FilesBefore, runtime: &Runtime) {
     if let Err(error) = files.take_back(runtime) {
         tracing::error!(%error, "files of the refused configuration are left: remove them");
@@ -193,7 +193,7 @@ impl Reloads {
         std::mem::take(&mut self.wanted)
     }
 
-    /// Keeps what children request.
+    /// Keeps the requests of children.
     pub fn note_requests(&mut self, requests: ChildRequests) {
         let ChildRequests { asks, raises, moved: _ } = requests;
         self.asks.extend(asks);
@@ -232,7 +232,7 @@ impl Reloads {
             let secrets = checked.conf.srv.cluster.as_ref().map(Cluster::secrets).transpose()?;
             Ok::<_, ReloadError>((checked, secrets))
         })?;
-        // As the user that the workers are.
+        // Read as the user of the workers.
         let tokens = checked.conf.srv.read_tokens()?;
         let mut refused = refused_changes::refused(in_force.conf(), &checked.conf);
         let is_moving = |name: &str| in_force.overlay().moving().contains_key(name);
@@ -269,8 +269,8 @@ impl Reloads {
         Ok(None)
     }
 
-    /// Breaks off the reload being prepared: the server ends. What it has made is removed, unless
-    /// runtime.mmap cannot be touched.
+    /// Breaks off the reload being prepared, as the server ends. Removes the files it has made,
+    /// unless runtime.mmap cannot be touched.
     pub fn break_off(&mut self, runtime: Option<&Runtime>) -> io::Result<()> {
         let Some(ReloadCandidate { preparation, files, .. }) = self.candidate.take() else {
             return Ok(());
@@ -293,8 +293,8 @@ impl Reloads {
         self.acknowledging.clear();
     }
 
-    /// Begins to wait: the report of a published generation is answered when all have taken it.
-    /// `fresh` says which records begin anew by it.
+    /// Begins to wait until all processes have taken a published generation, and answers its report
+    /// then. `fresh`: the records that begin anew by it.
     pub fn wait_for(&mut self, report: ReportTo, generation: u64, fresh: Vec<String>) {
         let published_ns = clock::monotonic_ns();
         self.acknowledging.push(Acknowledging { report, generation, published_ns, fresh });

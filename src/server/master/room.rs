@@ -1,6 +1,6 @@
 //! Whether the disk has room for the new files of a configuration.
 //!
-//! Invariant: it reads only. `frs check` and the reload ask the same.
+//! Invariant: it only reads. `frs check` and the reload use the same checks.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -21,14 +21,15 @@ pub(super) fn new_groups(conf: &Conf) -> Vec<&Group> {
     conf.map.groups.iter().filter(|group| !is_there(group)).collect()
 }
 
-/// A directory, and what new files in it need.
+/// A directory, and the bytes that new files in it need.
 struct Need<'d> {
     dir: &'d Path,
     bytes: u64,
 }
 
-/// Why the new files of a configuration find no room: those of new groups, those that groups move
-/// to, and the places of processes. None: there is room, or nobody knows.
+/// Why there is too little room for the new files of a configuration: those of new groups, those
+/// that groups move to, and the places of processes. `None` if there is room, or if the free space
+/// is unknown.
 pub(super) fn lacking_room(conf: &Conf, plans: &[MovePlan]) -> Option<String> {
     let (live, data) = (store::live_dir(conf), &conf.srv.data.dir);
     let new = new_groups(conf);
@@ -52,8 +53,9 @@ pub(super) fn lacking_room(conf: &Conf, plans: &[MovePlan]) -> Option<String> {
     })
 }
 
-/// Why the checkpoints of new files find no room, where the files do. Both checkpoints of each file
-/// are counted. Those of a group that grows are beside those that it has until it has moved.
+/// Why there is too little room for the checkpoints of new files, even if the files themselves fit.
+/// Both checkpoints of each file are counted. A growing group keeps its present checkpoints until
+/// it has moved.
 pub(super) fn lacking_checkpoint_room(conf: &Conf, plans: &[MovePlan]) -> Option<String> {
     let (live, data) = (store::live_dir(conf), &conf.srv.data);
     data.checkpoint?;
@@ -76,25 +78,26 @@ pub(super) fn lacking_checkpoint_room(conf: &Conf, plans: &[MovePlan]) -> Option
     Some(format!("{dir}: {free} free, and {what} need {needed}"))
 }
 
-/// What places of processes lack of their blocks.
+/// Bytes of the places of processes that are not allocated yet.
 fn lacking_places_bytes(conf: &Conf) -> u64 {
     let there = std::fs::metadata(Runtime::path_in(&conf.srv.data.dir));
     places_bytes(conf).saturating_sub(there.map_or(0, |there| there.blocks() * 512))
 }
 
-/// The device of a directory, or of the one that it would be made in.
+/// The device of a directory, or of the one in which it would be made.
 fn disk_of(dir: &Path) -> Option<u64> {
     Some(std::fs::metadata(existing(dir)?).ok()?.dev())
 }
 
-/// The nearest directory that is there.
+/// The nearest directory that exists.
 fn existing(dir: &Path) -> Option<&Path> {
     let named = |dir: &'_ Path| !dir.as_os_str().is_empty();
     let mut all = dir.ancestors().map(|dir| if named(dir) { dir } else { Path::new(".") });
     all.find(|dir| dir.exists())
 }
 
-/// What the server's processes may still use of the disk. Root may use what is kept for it.
+/// Bytes of the disk that the server's processes may still use. Root may also use the reserved
+/// blocks.
 pub(super) fn free_bytes(dir: &Path, conf: &Conf) -> Option<u64> {
     let disk = nix::sys::statvfs::statvfs(existing(dir)?).ok()?;
     let is_root = nix::unistd::geteuid().is_root() && conf.srv.user.is_none();

@@ -77,7 +77,7 @@ pub(super) struct MasterParts {
     pub program: Program,
     /// A reload was requested before this master could begin it.
     pub reload_wanted: bool,
-    /// Doorbells and what its files hold, if there is a cluster.
+    /// The doorbells and the secrets, if there is a cluster.
     pub bells: Option<Bells>,
     pub secrets: Option<ClusterSecrets>,
 }
@@ -102,8 +102,8 @@ pub(super) struct Master {
     files: Files,
     notifier: Notifier,
     bells: Option<Bells>,
-    /// The cluster's: the secret of the start, or of the reload that added the cluster, and the
-    /// password of the last reload.
+    /// The secrets of the cluster: the secret of the start, or of the reload that added the
+    /// cluster, and the password of the last reload.
     secrets: Option<ClusterSecrets>,
     /// All processes have served once.
     announced: bool,
@@ -245,8 +245,8 @@ impl Master {
         }
     }
 
-    /// Reopens the log's file, in the master first: a child that may not create it finds it
-    /// present.
+    /// Reopens the log's file, in the master first, so that it exists for children that may not
+    /// create it.
     fn reopen_log(&mut self) {
         let Some(path) = log::file_path() else {
             tracing::info!("SIGUSR1: nothing to reopen: the log goes to standard error");
@@ -320,7 +320,7 @@ impl Master {
             Order::Serve(pid, set) => self.children.serve(pid, set, self.listeners.set_fds(set)),
             Order::Yield(pid, set) => self.children.say(pid, ToChild::Yield(set)),
             Order::Recover(pid) => self.children.say(pid, ToChild::Recover),
-            // If runtime.mmap is damaged, that is the known cause and no group needs a check.
+            // A damaged runtime.mmap is the known cause of the signal, and no group needs a check.
             Order::CheckLengths if self.failure.is_some() => {}
             Order::CheckLengths => files::check_lengths(self.in_force.conf()),
             Order::End => self.is_over = true,
@@ -395,7 +395,7 @@ impl Master {
         };
         if self.children.lost_last_pass() {
             tracing::error!("the keeper died before the last checkpoint was made");
-            // The keeper, which writes it otherwise, is dead.
+            // The keeper, which would write it, is dead.
             let failing = self.in_force.runtime().checkpoints_failing_since();
             let since_ms = failing.unwrap_or_else(clock::now);
             self.in_force.runtime().set_checkpoints_failing(Some(since_ms));
@@ -428,8 +428,8 @@ impl Master {
             return;
         }
         if self.older.is_some() || self.moves.is_ending() {
-            // The older master's result of a reload must still be removed; or files get their
-            // names.
+            // The older master's result of a reload must still be removed, or files are just being
+            // renamed.
             return self.reloads.want();
         }
         self.answer_early();
@@ -439,7 +439,7 @@ impl Master {
             self.notifier.reloading(begun_ns);
         }
         let report = ReportTo { begun_ns: Some(begun_ns), asked };
-        // The request of a command is taken with the reload that answers it, and not before.
+        // The request of a command is taken only with the reload that answers it.
         let options =
             options.unwrap_or_else(|| lossy_request::take(self.in_force.data_dir()).into());
         if let Err(error) = self.prepare_reload(report, options) {
@@ -522,7 +522,7 @@ impl Master {
         self.refuse(report, error, "the new configuration is refused; the old one stays in force");
     }
 
-    /// Logs the faults and then what is refused, and answers.
+    /// Logs the faults and then the refusal, and answers.
     fn refuse(&mut self, report: ReportTo, error: &ReloadError, words: &str) {
         let answer = ReloadAnswer::refusal(report, error);
         let Reloaded::Refused { faults, .. } = &answer.result else { return };
@@ -607,14 +607,14 @@ impl Master {
         }
     }
 
-    /// The new binary failed. `taken_from` is the generation in force when it was told to take
-    /// over.
+    /// Continues after the new binary failed. `taken_from` is the generation in force when it was
+    /// told to take over.
     fn go_on(&mut self, taken_from: Option<u64>) {
         let found = self.in_force.runtime().generation();
         if taken_from.is_none_or(|generation| generation == found) {
             return;
         }
-        // It published its configuration, which this binary may not even understand.
+        // The new binary published its configuration, which this one may not even understand.
         match self.in_force.publish_again() {
             Ok(generation) => {
                 self.children.say_all(ToChild::Generation);
@@ -671,10 +671,10 @@ impl Master {
         }
     }
 
-    /// The older master has let go, or has died.
+    /// Becomes the only master, as the older one has let go or died.
     fn succeed(&mut self) {
         self.older = None;
-        // A log rotation in the meantime was reported to the older master only.
+        // A log rotation in the meantime was signalled to the older master only.
         self.reopen_all();
         if let Some(Err(error)) = self.lock.as_mut().map(|lock| lock.sign(Pid::this())) {
             tracing::error!(%error, "cannot write this master's id into the lock file");

@@ -44,14 +44,15 @@ fn end_if_stopped(runtime: &Runtime, slot: &SlotStatus) -> io::Result<bool> {
     let Some(pid) = i32::try_from(slot.pid).ok().filter(|&pid| pid > 0) else {
         return Ok(false);
     };
-    // Opened before any check. The checks then describe either the process that is killed, or a
-    // later one with its id if that process is gone, and then the signal reaches none.
+    // Opened before any check. Either the checks describe the process that is killed. Or that
+    // process is gone and they describe a later one with its id, but then the signal reaches no
+    // process.
     let handle = pidfd_open(Pid::from_raw(pid))?;
     let process = OrphanProcess::of(slot.pid)?;
     if process.state != 'T' {
         return Ok(false);
     }
-    // Its master may live on after it handed over, until its processes have ended.
+    // A master that has handed over lives until its processes have ended.
     if is_master(process.parent, runtime.path()) || !maps(slot.pid, runtime.path())? {
         return Ok(false);
     }
@@ -71,12 +72,12 @@ fn end_if_stopped(runtime: &Runtime, slot: &SlotStatus) -> io::Result<bool> {
 /// Whether the parent of a process is another master of the store with this file. A process may
 /// have another name than its master: it may be another program.
 fn is_master(parent: u32, path: &Path) -> bool {
-    // This master has no process yet. What is its child was adopted.
+    // This master has not forked yet, so a child of it was adopted.
     if parent == std::process::id() {
         return false;
     }
     maps(parent, path).unwrap_or_else(|_| {
-        // Its maps are another user's: that of the system, as a rule, which is no frs.
+        // Its maps belong to another user: usually root's init, which is not frs.
         let name = |pid: u32| OrphanProcess::of(pid).map(|process| process.name);
         matches!((name(parent), name(std::process::id())), (Ok(one), Ok(this)) if one == this)
     })

@@ -51,7 +51,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 pub struct Start<'a> {
     /// The directory of the configuration.
     pub conf_dir: &'a Path,
-    /// What is laid over srv.xml, now and at every reload.
+    /// Settings that are laid over srv.xml, now and at every reload.
     pub settings: &'a Settings,
     /// Whether to refuse to start if a group cannot be served.
     pub strict: bool,
@@ -72,11 +72,11 @@ pub fn serve(how: Start<'_>) -> Result<Ended, MasterError> {
     })
 }
 
-/// Tells of a change that the keeper before has left, if there is one: no keeper runs to take it
-/// back.
+/// Adds to the error a change that an earlier keeper has left, if there is one: no keeper runs that
+/// could undo it.
 fn after_edit(how: Start<'_>, error: MasterError) -> MasterError {
     let data_dir = Conf::data_dir(how.conf_dir, how.settings).ok();
-    // Of a server that runs it is no left one.
+    // A change of a running server is not left over.
     let left = data_dir.filter(|data_dir| data_lock::holder(data_dir).is_err());
     match left.map(|data_dir| pending_edit::path_in(&data_dir)).filter(|path| path.exists()) {
         Some(path) => MasterError::AfterEdit { source: Box::new(error), path },
@@ -93,7 +93,7 @@ fn start(
     let LoadedConf { conf, texts } = load(conf_dir, settings, inherited.predecessor.is_some())?;
     let account = find_account(conf.srv.user.as_deref())?;
     let Inherited { sockets, mut predecessor, notifier, environment } = inherited;
-    // From here on as the user that the workers are, but for the steps that need root.
+    // From here on this process acts as the user of the workers, except in steps that need root.
     account.as_ref().map_or(Ok(()), Account::lower)?;
     start_log(&conf)?;
     let _name = log::name_process("master");
@@ -199,14 +199,14 @@ fn start(
     Master::new(parts).run()
 }
 
-/// What the server's processes need for the cluster. None of it without a cluster.
+/// The secrets and doorbells of the server's processes. Both are None without a cluster.
 struct ClusterTies {
     secrets: Option<ClusterSecrets>,
     bells: Option<Bells>,
 }
 
-/// Reads the files of secrets, as root where the server starts as root, and makes the doorbells or
-/// adopts those of the older master's processes.
+/// Reads the secret files, as root if the server starts as root, and makes the doorbells or adopts
+/// those of the older master's processes.
 fn tie_to_cluster(
     conf: &Conf,
     predecessor: Option<&mut Predecessor>,
@@ -225,8 +225,8 @@ fn tie_to_cluster(
 fn load(conf_dir: &Path, settings: &Settings, is_in_use: bool) -> Result<LoadedConf, MasterError> {
     conf_trust::look(conf_dir)?;
     let data_dir = Conf::data_dir(conf_dir, settings)?;
-    // Where the files name another directory by now, nobody changes them under that one's guard.
-    // What needs a restart is named later.
+    // If the files name another directory by now, nobody changes them under the guard of this one.
+    // What needs a restart is reported later.
     let _guard =
         (is_in_use && data_dir.is_dir()).then(|| guard(conf_dir, &data_dir)).transpose()?;
     Ok(store::settled(Conf::load_texts(conf_dir, settings)?, &[])?)
@@ -338,7 +338,8 @@ fn publish(
     if is_in_use && active::is_of(data_dir, generation, texts, overlay)? {
         return Ok(generation);
     }
-    // A killed server left this. Its last file gives the number, whatever runtime.mmap holds.
+    // A killed server left this generation. The number in its last file counts, not the one in
+    // runtime.mmap.
     if !is_in_use && (generation != 0 || runtime.is_any_locked()) {
         generation = active::latest(data_dir)?.unwrap_or(generation);
     }
@@ -357,17 +358,17 @@ fn publish(
     Ok(next)
 }
 
-/// Opens all listeners. Processes whose master was killed hold its addresses until they notice, and
-/// until the kernel has taken down their maps. This waits for them, so that an operator need not
-/// know. Whether they have slots does not matter: a process that was just forked has none yet, and
-/// one that ends may lose its sockets long after its slot.
+/// Opens all listeners. Processes of a killed master hold its addresses until they notice its death
+/// and the kernel has removed their maps. This waits for them, so that an operator need not. It
+/// does not matter whether they have slots: a process that was just forked has none yet, and an
+/// ending one may lose its sockets long after its slot.
 fn listen(
     conf: &Conf,
     (runtime, account): (&Runtime, Option<&Account>),
     given: &[Given],
     is_in_use: bool,
 ) -> Result<ListeningSockets, ListenError> {
-    // A server that ends in order leaves no generation, and no process.
+    // An orderly end leaves no generation and no process.
     let is_after_kill = !is_in_use && runtime.generation() != 0;
     let (begun, mut is_told) = (clock::instant(), false);
     loop {
@@ -388,7 +389,7 @@ fn listen(
                     tracing::warn!("{error}: waiting until it ends");
                 }
                 if !is_in_use {
-                    // A process may have been stopped since.
+                    // A process may have been stopped since the last check.
                     end_stopped(runtime, account);
                 }
                 std::thread::sleep(LOOK_AGAIN);
@@ -441,7 +442,7 @@ fn tell(conf: &Conf, listeners: &ListeningSockets, prepared: &Prepared, generati
 }
 
 /// Has a child prepare the store. If the child meets an unreadable page of a group, another child
-/// does it. None: a signal to end broke it off.
+/// prepares it. `None` if a signal to end broke it off.
 fn prepare(
     conf: &Conf,
     (first, accepts_loss): (How, bool),

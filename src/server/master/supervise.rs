@@ -27,8 +27,8 @@ const FINISH_MS: u64 = 4_500;
 const DRAIN_MS: u64 = 62_000;
 /// The courier is killed this long after the request to end.
 const COURIER_END_MS: u64 = 150;
-/// The keeper is killed this long after the request to end. One that is stopped by a signal is
-/// killed then in its last checkpoint, too.
+/// The keeper is killed this long after the request to end. During its last checkpoint it is killed
+/// this long after it was stopped by a signal.
 const KEEPER_END_MS: u64 = 300;
 
 /// How the server is to end.
@@ -69,18 +69,18 @@ pub enum Event {
     End(Ending),
 }
 
-/// What a new configuration changes of the cluster.
+/// How a new configuration changes the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClusterChange {
-    /// There is one now: a courier, and workers that have its doorbells, must be there.
+    /// A cluster was added: there must be a courier, and workers with its doorbells.
     Added,
-    /// There is none any more.
+    /// The cluster was removed.
     Removed,
-    /// Another user or password: a courier that has it must be there.
+    /// The user or password changed: there must be a courier with the new one.
     Login,
 }
 
-/// What a process is asked, by signal or by message.
+/// A request to a process, by signal or by message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChildRequest {
     /// SIGTERM.
@@ -198,7 +198,7 @@ impl Supervisor {
         self
     }
 
-    /// There is no last checkpoint.
+    /// Skips the last checkpoint.
     pub fn forgo_last_pass(&mut self) {
         self.has_last_pass = false;
     }
@@ -317,7 +317,8 @@ impl Supervisor {
         };
         self.lost_last_pass |= self.is_in_last_pass() && exit != Exit::Status(0);
         let process = self.processes.remove(index);
-        // The handler's own exit, or the kernel's if the handler met a second SIGBUS.
+        // The exit status of the SIGBUS handler, or the signal itself if the handler met a second
+        // SIGBUS.
         if matches!(exit, Exit::Status(EXIT_SIGBUS) | Exit::Signal(SIGBUS)) {
             orders.push(Order::CheckLengths);
         }
@@ -360,8 +361,8 @@ impl Supervisor {
         self.has_courier = change != ClusterChange::Removed;
         self.vacancies.retain(|vacancy| vacancy.role != ChildRole::Courier);
         self.deaths_in_a_row.remove(&ChildRole::Courier);
-        // Doorbells are there before the fork of who has them, and those of an earlier cluster are
-        // others.
+        // Doorbells are made before the fork of the processes that use them, and another cluster
+        // has other doorbells.
         let is_over = |role| match role {
             ChildRole::Courier => true,
             ChildRole::Worker(_) => change == ClusterChange::Added,
@@ -370,7 +371,7 @@ impl Supervisor {
         self.replace(is_over, now_ms);
     }
 
-    /// Has processes leave, and fills all places that nobody fills then.
+    /// Has processes leave, and fills all places that are empty then.
     fn replace(&mut self, is_over: impl Fn(ChildRole) -> bool, now_ms: u64) {
         self.processes.iter_mut().filter(|process| is_over(process.role)).for_each(|process| {
             process.leaving = true;
@@ -383,8 +384,8 @@ impl Supervisor {
     }
 
     fn end(&mut self, ending: Ending, now_ms: u64, orders: &mut Vec<Order>) {
-        // The last checkpoint, which alone may take long, is skipped when the end is asked for
-        // again.
+        // A repeated request to end skips the last checkpoint, which is the only step that may take
+        // long.
         let is_in_it = self.ending.is_some_and(|ending| ending != Ending::HandOver)
             && self.processes.iter().all(|process| process.leaving);
         if ending == Ending::Finish && (self.ending == Some(ending) || is_in_it) {
@@ -506,25 +507,25 @@ impl Supervisor {
             self.ended = true;
             orders.push(Order::End);
         } else if is_left(has_clients) {
-            // What their clients wait for still needs the courier.
+            // Requests of their clients may still need the courier.
         } else if is_left(|role| role == ChildRole::Courier) {
             self.finish(ChildRole::Courier, now_ms + COURIER_END_MS, orders);
         } else if self.has_last_pass && self.ending != Some(Ending::HandOver) {
-            // It has all time that it needs, unless it is stopped by a signal. Whoever wants no
-            // checkpoint asks again.
+            // The keeper has unlimited time, unless it is stopped by a signal. A second request to
+            // end skips the checkpoint.
             for process in self.processes.iter_mut().filter(|process| !process.leaving) {
                 process.leaving = true;
                 process.kill_at_ms = process.stopped.then_some(now_ms + KEEPER_END_MS);
                 orders.push(Order::Ask(process.pid, ChildRequest::LastPass));
             }
         } else {
-            // It recovers what all others leave, so it ends last.
+            // The keeper recovers the slots of all others, so it ends last.
             self.finish(ChildRole::Keeper, now_ms + KEEPER_END_MS, orders);
         }
     }
 
-    /// The end was asked for again: the keeper ends without a last checkpoint, or in the middle of
-    /// it.
+    /// Ends the keeper without a last checkpoint, or in the middle of it, because the end was
+    /// requested again.
     fn skip_last_pass(&mut self, now_ms: u64, orders: &mut Vec<Order>) {
         if !std::mem::take(&mut self.has_last_pass) {
             return;

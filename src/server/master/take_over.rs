@@ -2,8 +2,8 @@
 //! processes serve, and waits until the older master lets go. [`upgrade`](super::upgrade) shows
 //! both sides.
 //!
-//! Invariant: until the older master has let go, it owns lock, files, sockets and the link to
-//! systemd.
+//! Invariant: until the older master has let go, it owns the lock, files, sockets and the
+//! connection to systemd.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

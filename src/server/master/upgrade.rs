@@ -1,4 +1,4 @@
-//! An upgrade: the older master's side of a takeover by a newly started binary.
+//! The older master's side of an upgrade: a newly started binary takes over.
 //!
 //! ```text
 //! older master                     newer master
@@ -17,9 +17,9 @@
 //! init) adopts it at once, and learns of its end. If a main process is not systemd's own child,
 //! systemd neither notices its death nor waits for its end before it kills the rest of the service.
 //!
-//! Invariant: until `serving`, the older master is the one that clients of the lock and systemd
-//! know. It serves as before, and goes on if the newer one fails at any point in any way. After
-//! `serving` it touches neither lock, files nor sockets.
+//! Invariant: until `serving`, clients of the lock and systemd know the older master. It serves as
+//! before, and goes on if the newer one fails at any point in any way. After `serving` it touches
+//! neither lock, files nor sockets.
 
 use std::ffi::OsString;
 use std::io;
@@ -113,7 +113,7 @@ impl Upgrade {
         (self.stage == UpgradeStage::TakingOver).then_some(self.generation)
     }
 
-    /// Kills it: this master goes on.
+    /// Kills it, so that this master goes on.
     fn give_up(&self, reason: &str) {
         let pid = self.pid();
         match self.process.kill(END) {
@@ -138,7 +138,7 @@ pub(super) enum UpgradeEnd {
     Failed(Upgrade),
 }
 
-/// What a new binary gets from this process.
+/// The things that a new binary inherits from this process.
 pub(super) struct Estate<'m> {
     pub account: Option<&'m Account>,
     pub lock: Option<&'m DataLock>,
@@ -246,12 +246,12 @@ impl Upgrades {
         Ok(Upgrade { process, channel, stage, until, generation, closed: false })
     }
 
-    /// Advances the upgrade, if possible; how it ended, if it has. `generation` is the one in
-    /// force: the binary is told to take over from it.
+    /// Advances the upgrade, if possible; returns its end, if it has ended. `generation` is the one
+    /// in force, which the binary is told to take over.
     pub fn follow(&mut self, generation: u64) -> Option<UpgradeEnd> {
         let mut upgrade = self.current.take()?;
         let failure = loop {
-            // Whatever it sent before, no process is left to hand over to.
+            // No process is left to hand over to, whatever it sent before.
             if upgrade.process.has_ended().unwrap_or(false) {
                 break "it has ended".to_owned();
             }
@@ -284,7 +284,7 @@ impl Upgrades {
         Some(UpgradeEnd::Failed(upgrade))
     }
 
-    /// Breaks off an upgrade: the server ends.
+    /// Breaks off an upgrade, as the server ends.
     pub fn abandon(&mut self) -> Option<UpgradeEnd> {
         self.wanted = false;
         let upgrade = self.current.take()?;

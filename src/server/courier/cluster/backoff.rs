@@ -15,7 +15,7 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// The seed tells this one from those of other hosts.
+    /// The seed makes the waits differ from those of other hosts.
     pub(super) fn new(seed: u64) -> Backoff {
         Backoff { next_ms: FIRST_MS, random: seed | 1 }
     }

@@ -1,6 +1,6 @@
 //! The thread that listens to the channels of the cluster's hosts.
 //!
-//! Invariant: a silent connection is not a dead one: while nothing is published the node is asked
+//! Invariant: silence alone ends no connection. While nothing is published the node is asked
 //! whether it is there.
 
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use super::report::{Report, Reports};
 use super::wire::{Access, Broken, Wire};
 use crate::courier::name::CHANNELS;
 
-/// Published records that the owner has not taken yet. What comes beyond is left out, and the owner
-/// learns that it has missed something.
+/// Most published records that the owner has not taken yet. Further records are dropped, and the
+/// owner learns that it has missed something.
 const MAX_UNTAKEN: usize = 4096;
 
 /// How long to listen before the node is asked whether it is there.
 const SILENCE: Duration = Duration::from_millis(250);
 
-/// What the owner and the thread share.
+/// The state that the owner and the thread share.
 #[derive(Debug, Default)]
 pub(super) struct Listening {
     pub(super) nodes: Mutex<Vec<ClusterNode>>,
@@ -34,7 +34,7 @@ pub(super) struct Listening {
     pub(super) untaken: AtomicUsize,
 }
 
-/// What the thread is started with.
+/// The arguments of the thread.
 pub(super) struct ChannelArgs {
     pub(super) cluster: String,
     pub(super) access: Access,
@@ -102,7 +102,7 @@ fn listen(args: &ChannelArgs, node: &ClusterNode, backoff: &mut Backoff) -> Resu
             is_asked = true;
             continue;
         };
-        // Whatever comes shows that the node is there.
+        // Any message shows that the node is there.
         is_asked = false;
         let Some((channel, payload)) = published(&heard) else { continue };
         let channel = channel.strip_prefix(prefix.as_bytes());
@@ -131,7 +131,7 @@ fn subscribe(args: &ChannelArgs, wire: &mut Wire, names: &[String]) -> Result<()
     subscribed?.map_or(Ok(()), |error| Err(wire.refusal(&error)))
 }
 
-/// The channel of a message, and what was published there.
+/// The channel and the payload of a message.
 fn published(heard: &Value) -> Option<(&[u8], &[u8])> {
     let Value::Array(parts) = heard else { return None };
     match &parts[..] {

@@ -1,7 +1,7 @@
-//! What a node tells of itself (INFO): its version, whether it forgets, whose data it has.
+//! The facts of a node, from INFO: its version, whether it evicts keys, whose data it has.
 //!
-//! Invariant: two identities differ whenever the node may have lost writes between them: it has
-//! started again, or became a master. That it was emptied its slots' keys say.
+//! Invariant: the identity changes whenever the node may have lost writes: when it has started
+//! again, or become a master. The keys of its slots show that a node was emptied.
 
 use super::fault::ClusterFault;
 
@@ -9,7 +9,7 @@ use super::fault::ClusterFault;
 const FUNCTIONS_SINCE: u32 = 7;
 const NOEVICTION: &str = "noeviction";
 
-/// What INFO says.
+/// The facts in INFO.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Facts {
     /// The version of Redis that it speaks.
@@ -21,7 +21,7 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// Reads the text of INFO. What is missing is empty.
+    /// Reads the text of INFO. A missing field is empty.
     pub(super) fn read(info: &str) -> Facts {
         let field = |name: &str| {
             let value = |line: &str| {

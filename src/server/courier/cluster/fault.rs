@@ -2,7 +2,7 @@
 //!
 //! Invariant: each fault names the node, says what was found there and what was expected.
 
-/// A fault that lasts until somebody mends it.
+/// A fault that lasts until somebody repairs it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClusterFault {
     /// A server without cluster mode.
@@ -22,7 +22,7 @@ pub enum ClusterFault {
         /// Its version.
         version: String,
     },
-    /// A server that forgets ledgers when its memory is short.
+    /// A server that evicts ledgers when its memory is short.
     #[error(
         "{node} has maxmemory-policy {policy}: expected noeviction, as it must forget no ledger"
     )]
@@ -32,7 +32,7 @@ pub enum ClusterFault {
         /// Its policy.
         policy: String,
     },
-    /// Hosts with another secret use this name.
+    /// Hosts with another secret use the cluster's name.
     #[error(
         "the cluster \"{cluster}\" was made with another secret (at {node}): expected the same \
          secret-file on all machines, or another name"
@@ -43,12 +43,12 @@ pub enum ClusterFault {
         /// The address of the node.
         node: String,
     },
-    /// The user may not do what a courier does, or is not let in.
+    /// The node rejects the user, or lacks a permission of the courier for it.
     #[error("{node} refuses the courier: {error}")]
     NotAllowed {
         /// The address of the node.
         node: String,
-        /// Its words.
+        /// Its error.
         error: String,
     },
     /// No node answers.
@@ -57,10 +57,10 @@ pub enum ClusterFault {
     /// A file of the configuration is wrong.
     #[error("{0}")]
     File(String),
-    /// A thread of the links has ended by a defect; another one replaces it.
+    /// A thread of the links has ended by a bug, and another one replaces it.
     #[error("the thread {0} has ended and was replaced")]
     ThreadDied(String),
-    /// A thread cannot be started, or TLS not be set up.
+    /// A thread cannot be started, or TLS cannot be set up.
     #[error("expected to start the links to the cluster: {0}")]
     Start(String),
 }

@@ -1,6 +1,6 @@
-//! The library of the ledger, on a node; and what the node says of itself.
+//! Loads the ledger's library into a node, and reads the node's facts.
 //!
-//! Invariant: a library that is there is never replaced, as the masters that have it would learn
+//! Invariant: an installed library is never replaced, because the masters that have it would learn
 //! anew. Another version has another name.
 
 use std::time::Duration;
@@ -13,10 +13,10 @@ use super::fault::ClusterFault;
 use super::wire::{Broken, Wire, words};
 use crate::courier::ledger::LIBRARY;
 
-/// The source of the library is long: a node may take some timeouts to compile it.
+/// Timeouts allowed for a load: the source is long, and a node takes time to compile it.
 const LOAD_TIMEOUTS: u32 = 4;
 
-/// Loads the library. Another host may have been faster.
+/// Loads the library. Succeeds if another host has already loaded it.
 pub(super) fn load(wire: &mut Wire, timeout: Duration) -> Result<(), Broken> {
     let mut command = cmd("FUNCTION");
     command.arg("LOAD").arg(LIBRARY);
@@ -50,7 +50,7 @@ pub(super) fn load(wire: &mut Wire, timeout: Duration) -> Result<(), Broken> {
     }
 }
 
-/// What a node says of itself.
+/// Reads the facts of a node from INFO.
 pub(super) fn facts(wire: &mut Wire, timeout: Duration) -> Result<Facts, Broken> {
     match wire.ask(ClusterFunction::Info, &cmd("INFO"), timeout)? {
         Value::BulkString(text) => Ok(Facts::read(&String::from_utf8_lossy(&text))),

@@ -1,7 +1,7 @@
-//! A task in the hands of a link.
+//! A task that a link carries.
 //!
-//! Invariant: each job is settled and counted once. One that is dropped, by a thread that ends or
-//! panics, is settled as lost.
+//! Invariant: each job is settled and counted once. A job that is dropped, because its thread ends
+//! or panics, is settled as lost.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,11 +20,11 @@ use super::topology::Redirection;
 /// A task on its way to a master.
 pub(super) struct Job {
     task: Option<Task>,
-    /// After ASK: the node serves a slot that is on its way there.
+    /// Sent after ASK: the slot is still moving to the node.
     pub(super) asking: bool,
-    /// So many nodes have sent it elsewhere.
+    /// The number of nodes that have redirected it.
     pub(super) redirected: u32,
-    /// So many times the library was loaded for it.
+    /// The number of loads of the library for it.
     pub(super) loaded: u32,
     link: LinkNumber,
     reports: Reports,
@@ -49,7 +49,7 @@ impl Job {
         self.reports.ring();
     }
 
-    /// The owner is not woken: a pipeline brings many answers, and then wakes it once.
+    /// Does not wake the owner: a pipeline brings many answers, and then wakes it once.
     pub(super) fn answer(mut self, value: &Value, node: &ClusterNode) {
         self.settle(|task| task.answered(value, node));
     }

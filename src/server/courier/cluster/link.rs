@@ -1,7 +1,8 @@
-//! The thread for one master: connects, checks the node, and sends pipelines, one at a time.
+//! The thread for one master: it connects, checks the node, and sends one pipeline at a time.
 //!
-//! Invariant: a master's answers count only if it is known whose data they are about: before the
-//! first message of a connection, the node has said who it is, and of a slot whether it learns.
+//! Invariant: a master's answers count only if it is known whose data they are about. Before the
+//! first message of a connection the node has given its identity, and has said for a slot whether
+//! it learns.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
@@ -25,24 +26,24 @@ use super::wire::{Access, Broken, Wire, is_not_allowed, words};
 use crate::courier::ledger::{self, Heartbeat};
 use crate::courier::name::SlotKeys;
 
-/// In place of a slot: the master is not known to have one.
+/// Stands for no slot: the master is not known to have one.
 pub(super) const NO_SLOT: u16 = u16::MAX;
-/// Time-outs after which a connection that owes answers is given up.
+/// Timeouts after which a connection with missing answers is given up.
 const LATE_TIMEOUTS: u32 = 4;
-/// Pipelines in turn whose answers may be late: a node that is always late cannot be used.
+/// Most late pipelines in a row: a node that is always late cannot be used.
 const LATE_IN_TURN: u32 = 4;
-/// Loads of the library for one message.
+/// Most loads of the library for one message.
 const MAX_LOADS: u32 = 3;
 
 /// The time of a master.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Beat {
     pub(super) now_ms: u64,
-    /// When it was that, about.
+    /// The local time, about, at which the master had that time.
     pub(super) at: Instant,
 }
 
-/// What a link is started with.
+/// The arguments of a link.
 pub(super) struct LinkArgs {
     pub(super) number: LinkNumber,
     pub(super) node: ClusterNode,
@@ -52,14 +53,14 @@ pub(super) struct LinkArgs {
     pub(super) wait_replicas: u32,
     pub(super) seed: u64,
     pub(super) reports: Reports,
-    /// The last time that any master has told.
+    /// The last time that any master has reported.
     pub(super) beat: Arc<Mutex<Option<Beat>>>,
-    /// The slot that heartbeats are about: one of the master's, or [`NO_SLOT`].
+    /// The slot of heartbeats: one of the master's, or [`NO_SLOT`].
     pub(super) slot: Arc<AtomicU16>,
     pub(super) slots: SlotKeys,
-    /// Odd while the host has claims that it has not sent; grown by 1 when that changes.
+    /// Odd while the host has unsent claims. Each change of that adds 1.
     pub(super) claims: Arc<AtomicU64>,
-    /// Closed: the link ends.
+    /// The jobs. The link ends when this is closed.
     pub(super) jobs: Receiver<Vec<Job>>,
 }
 
@@ -89,13 +90,13 @@ struct Link {
     backoff: Backoff,
     /// Whose data the node had when it was last asked.
     identity: Option<String>,
-    /// Since when it has the slot of the last heartbeat.
+    /// When the master got the slot of the last heartbeat.
     since: Option<Since>,
-    /// Why the link is down, as last reported.
+    /// The reason last reported why the link is down.
     said: Option<Broken>,
-    /// The node is about to serve, and learns as soon as it does: its holders must be there.
+    /// The node is about to serve, and starts to learn then: the holders must be connected by then.
     is_near: bool,
-    /// Jobs yet to be sent before the host's last claim is.
+    /// Jobs to be sent up to the host's last claim.
     claims_left: usize,
     claims_seen: u64,
     /// Pipelines since the last one that was answered in time.
@@ -141,7 +142,7 @@ impl Link {
         self.said = Some(broken);
     }
 
-    /// Waits for the next attempt. What comes meanwhile is lost at once.
+    /// Waits for the next attempt. Jobs that come meanwhile are lost at once.
     fn decline(&mut self) -> Option<Closed> {
         let wait = self.backoff.wait();
         let is_near = std::mem::take(&mut self.is_near);
@@ -177,7 +178,7 @@ impl Link {
         Ok(wire)
     }
 
-    /// Whose data the node has. The node must be fit to hold ledgers.
+    /// The identity of the node's data. The node must be fit to hold ledgers.
     fn identify(&self, wire: &mut Wire) -> Result<String, Broken> {
         let facts = functions::facts(wire, LATE_TIMEOUTS * self.args.access.timeout)?;
         match facts.fault(&self.args.node.to_string()) {
@@ -186,7 +187,7 @@ impl Link {
         }
     }
 
-    /// A heartbeat; none: the library is not there.
+    /// Sends a heartbeat. `None` if the library is missing.
     fn ask_beat(&mut self, wire: &mut Wire) -> Result<Option<Heard>, Broken> {
         loop {
             let begun = clock::instant();
@@ -203,20 +204,20 @@ impl Link {
             if ledger::is_library_missing(&error) {
                 return Ok(None);
             }
-            // Without a slot it is not redirected.
+            // A heartbeat without a slot is never redirected.
             if !self.is_redirected(slot, &error) {
                 return Err(self.refused_beat(wire, &error));
             }
         }
     }
 
-    /// The slot of a heartbeat goes elsewhere: until the next view says which ones the master has,
-    /// heartbeats are about none.
+    /// Whether the heartbeat was redirected, as its slot has another master. Then heartbeats go
+    /// without a slot until the next view tells which slots the master has.
     fn is_redirected(&self, slot: u16, error: &str) -> bool {
         let is_redirected = Redirection::read(error, &self.args.node).is_some();
         if is_redirected {
             self.count_beat(ClusterResult::Moved);
-            // The owner may know another one already.
+            // The owner may have set another slot already.
             let _ = self.args.slot.compare_exchange(
                 slot,
                 NO_SLOT,
@@ -228,7 +229,8 @@ impl Link {
         is_redirected
     }
 
-    /// A master that became a replica refuses heartbeats.
+    /// The end of a connection whose heartbeat was refused: a master that became a replica refuses
+    /// them.
     fn refused_beat(&mut self, wire: &Wire, error: &str) -> Broken {
         self.count_beat(ClusterResult::Error);
         self.args.reports.tell(Report::Outdated);
@@ -237,7 +239,8 @@ impl Link {
         wire.refusal(error)
     }
 
-    /// Counts a heartbeat; one that finds no library is repeated and counted then.
+    /// Counts a heartbeat. If the library is missing the heartbeat is repeated, and only that one
+    /// counts.
     fn count_beat(&self, result: ClusterResult) {
         self.args.access.count(ClusterFunction::Heartbeat, result);
     }
@@ -268,7 +271,7 @@ impl Link {
         Ok(Heard { beat, slot })
     }
 
-    /// Whether the slot has become the master's since the last heartbeat.
+    /// Whether the master has got the slot since the last heartbeat.
     fn is_changed(&mut self, heard: &Heard) -> bool {
         let Heard { beat, slot } = *heard;
         if slot == NO_SLOT {
@@ -300,7 +303,8 @@ impl Link {
                     Err(RecvTimeoutError::Disconnected) => return Ok(Closed),
                 }
             }
-            // Acquire: claims were given before the host said that it has no more.
+            // Acquire: partner of the store in `set_claims`. Claims were queued before the host
+            // said that it has no more.
             let claims = self.args.claims.load(Ordering::Acquire);
             self.args.jobs.try_iter().for_each(|jobs| waiting.add(jobs));
             let is_other = claims != std::mem::replace(&mut self.claims_seen, claims);
@@ -308,7 +312,7 @@ impl Link {
             if has_claims || is_other {
                 self.claims_left = waiting.jobs.len().max(usize::from(has_claims));
             }
-            // A master that learns is to hear it before it has learnt.
+            // A learning master must learn of the claims before its learning ends.
             let is_due = is_other && has_claims || clock::since(beaten) >= between;
             if is_due {
                 beaten = clock::instant();
@@ -320,13 +324,14 @@ impl Link {
     }
 
     fn note_change(&mut self, wire: &mut Wire) -> Result<(), Broken> {
-        // First: whatever becomes of the connection, it is not seen again.
+        // Reports the change first: if the connection breaks the change is not seen again.
         self.args.reports.tell(Report::Changed { link: self.args.number });
         self.identity = Some(self.identify(wire)?);
         Ok(())
     }
 
-    /// Sends jobs in one pipeline, and a heartbeat if one is due. What is to be sent again.
+    /// Sends jobs in one pipeline, and a heartbeat if one is due. Returns the jobs that must be
+    /// sent again.
     fn pipeline(
         &mut self,
         wire: &mut Wire,
@@ -356,7 +361,7 @@ impl Link {
                 self.count_beat(ClusterResult::Timeout);
             }
         })?;
-        // Of what came too late the jobs were lost, and are sent again.
+        // Jobs with late answers were lost, and are sent again.
         self.late_in_turn = if jobs.is_some() { 0 } else { self.late_in_turn + 1 };
         let jobs = jobs.unwrap_or_default();
         let mut values = answers;
@@ -401,7 +406,7 @@ impl Link {
         Ok(again)
     }
 
-    /// Reports when the master has become the slot's anew.
+    /// Reports the change if the master has got the slot anew.
     fn look_at(&mut self, wire: &mut Wire, heard: &Heard) -> Result<(), Broken> {
         match self.is_changed(heard) {
             true => self.note_change(wire),
@@ -442,7 +447,8 @@ impl Link {
         pipeline
     }
 
-    /// Settles what was answered. What was not, as the library is missing.
+    /// Settles the jobs by their answers. Returns the jobs that were not run because the library is
+    /// missing.
     fn settle(&self, jobs: Vec<Job>, values: Vec<Value>, acknowledged: Option<Value>) -> Vec<Job> {
         let expected = self.args.wait_replicas;
         let acknowledged = match acknowledged {
@@ -467,7 +473,7 @@ impl Link {
                 job.loaded += 1;
                 again.push(job);
             } else if matches!(job.task(), Task::Slots(_)) {
-                // Who gets them is told to begin with them then.
+                // The master that gets the slots is told then to begin to learn in them.
                 self.refuse(job, error);
             } else if let Some(redirection) = Redirection::read(&error, &self.args.node) {
                 job.redirect(redirection);
@@ -501,7 +507,7 @@ impl Link {
     }
 }
 
-/// What is to be sent. Slots are many, and hold nothing else up.
+/// Jobs to send. There are many jobs of slots, so they never delay the others.
 #[derive(Default)]
 struct Waiting {
     jobs: VecDeque<Job>,
@@ -530,9 +536,9 @@ impl Waiting {
 struct Pipeline {
     commands: Vec<Cmd>,
     jobs: Vec<Job>,
-    /// Replicas have to acknowledge what it writes.
+    /// Replicas have to acknowledge the writes of the pipeline.
     waits: bool,
-    /// That of the heartbeat, where one is due.
+    /// The slot of the heartbeat, if one is due.
     slot: u16,
 }
 

@@ -1,8 +1,8 @@
-//! The owner of all threads: sends each message to the master of its slot, follows the cluster when
-//! masters change, and tells what became of everything.
+//! The owner of all threads: it sends each message to the master of its slot, follows changes of
+//! masters, and reports the results.
 //!
 //! Invariant: nothing is sent before the cluster has confirmed the secret. A change of a slot's
-//! master is told once, as soon as the new master can be asked.
+//! master is reported once, as soon as the new master can be asked.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -32,15 +32,15 @@ use super::wire::Access;
 use crate::courier::name::{self, Secret, SlotKeys};
 use crate::courier::warm::WarmMessage;
 
-/// Jobs that may wait for one master.
+/// Most jobs that wait for one master.
 const MAX_WAITING: usize = 4096;
-/// Slots in one call.
+/// Most slots in one call.
 const SLOTS_AT_ONCE: usize = 128;
-/// Nodes in turn that may send a message elsewhere.
+/// Most redirections of one message in a row.
 const MAX_REDIRECTED: u32 = 5;
 /// The longest wait of [`Links::start`] for the masters.
 const START_MS: u64 = 2000;
-/// Time-outs that threads have to end in.
+/// Timeouts within which threads have to end.
 const END_TIMEOUTS: u32 = 6;
 
 /// All connections to the cluster.
@@ -64,7 +64,7 @@ pub struct Links {
     is_unreachable: bool,
     last_fault: Option<ClusterFault>,
     events: VecDeque<Event>,
-    /// None only while the links end.
+    /// None only while the links are being dropped.
     alive: Option<Alive>,
     ended: Receiver<Infallible>,
 }
@@ -74,22 +74,22 @@ struct Link {
     number: LinkNumber,
     node: ClusterNode,
     state: LinkState,
-    /// Jobs that the thread has not settled.
+    /// Jobs that are not settled yet.
     waiting: usize,
     /// Jobs for the next flush.
     batch: Vec<Job>,
     jobs: Sender<Vec<Job>>,
     /// The slot of its heartbeats.
     slot: Arc<AtomicU16>,
-    /// The change of a master that is to be told when the link works.
+    /// A change of master is to be reported when the link works.
     owes: bool,
-    /// Slots may not have begun to learn, as the link broke.
+    /// Some slots may not have begun to learn, as the link broke.
     is_unmet: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LinkState {
-    /// It has not been heard of yet: what is sent waits for it.
+    /// It has not reported yet. Messages wait for it.
     Connecting,
     Up,
     Down,
@@ -104,12 +104,12 @@ enum SecretState {
 }
 
 impl Links {
-    /// Starts the threads, and waits until each master was heard of, but not for long: a cluster
-    /// that does not answer is no fault, and is tried again and again. All messages are counted in
+    /// Starts the threads, and waits a bounded time until each master has reported. A cluster that
+    /// does not answer is not an error: it is tried again and again. All messages are counted in
     /// the tally.
     ///
     /// # Errors
-    /// A node cannot hold ledgers, the secret is another one, the user is refused, or a thread
+    /// A node cannot hold ledgers, the cluster has another secret, the user is refused, or a thread
     /// cannot be started.
     pub fn start(
         conf: &Cluster,
@@ -187,52 +187,52 @@ impl Links {
         self.route(Task::Warm(message));
     }
 
-    /// Publishes on the channel of a ledger. Nobody learns whether anybody has heard it.
+    /// Publishes on the channel of a ledger. There is no answer.
     pub fn publish(&mut self, ledger: &str, payload: Vec<u8>) {
         let channel = name::channel(&self.conf.name, ledger.as_bytes());
         self.route(Task::Publish { ledger: ledger.to_owned(), channel, payload });
     }
 
-    /// Asks for the hosts with unspent uses; the answer is [`Event::Holders`].
+    /// Asks for the hosts with unspent uses. The answer is [`Event::Holders`].
     pub fn ask_holders(&mut self, id: Id, ledger: &str) {
         self.route(Task::Holders { id, ledger: ledger.to_owned() });
     }
 
-    /// Asks for the reset epoch of a biz, and tells the one that is known here; the answer, the
-    /// larger one, is [`Event::Epoch`].
+    /// Asks for the reset epoch of a biz, and reports the local one. The answer is the larger one,
+    /// as [`Event::Epoch`].
     pub fn ask_epoch(&mut self, biz: u64, known: u64) {
         let key = name::epoch_key(&self.conf.name, biz);
         self.route(Task::Epoch { biz, known, key });
     }
 
-    /// Asks whether the host's directory is the newest of its copies, and tells of its last start;
-    /// the answer is [`Event::Start`].
+    /// Asks whether the host's directory is the newest of its copies, and reports its last start.
+    /// The answer is [`Event::Start`].
     pub fn ask_start(&mut self, starts: Starts) {
         let key = name::start_key(&self.conf.name, starts.host);
         self.route(Task::Start { starts, key });
     }
 
-    /// Hands what was sent to the threads.
+    /// Hands all messages to the threads.
     pub fn flush(&mut self) {
         for link in &mut self.links {
             if !link.batch.is_empty() {
-                // A job that a dead thread cannot take settles itself.
+                // A job settles itself if its thread is dead.
                 let _ = link.jobs.send(std::mem::take(&mut link.batch));
             }
         }
     }
 
-    /// Whether this host has claims that it has not sent: masters learn until it has none. To be
-    /// said after [`Links::flush`].
+    /// Sets whether this host has unsent claims: masters learn until it has none. It is called
+    /// after [`Links::flush`].
     pub fn set_claims(&self, has_claims: bool) {
         let claims = self.claims.load(Ordering::Relaxed);
         if has_claims != (claims % 2 == 1) {
-            // Release: what was flushed is given.
+            // Release: partner of the load in `serve`. The flushed jobs are in the queues by then.
             self.claims.store(claims + 1, Ordering::Release);
         }
     }
 
-    /// What has happened. It may send messages again, and flushes them.
+    /// Takes the events. This may send messages again, and flushes them.
     pub fn events(&mut self) -> impl Iterator<Item = Event> {
         while let Ok(report) = self.heard.try_recv() {
             self.hear(report);
@@ -241,13 +241,13 @@ impl Links {
         std::mem::take(&mut self.events).into_iter()
     }
 
-    /// The time of the master that was heard of last, as it is at `at`.
+    /// The time at `at` of the master that has last reported its time.
     pub fn ledger_now_ms(&self, at: Instant) -> Option<u64> {
         let beat = (*self.beat.lock().unwrap_or_else(PoisonError::into_inner))?;
         Some(beat.now_ms + at.saturating_duration_since(beat.at).as_millis() as u64)
     }
 
-    /// The masters that have a slot. None: no node has told them yet.
+    /// The masters with slots. `None` if there is no view of the cluster yet.
     pub fn masters(&self) -> Option<Vec<ClusterNode>> {
         self.has_view.then(|| self.map.masters())
     }
@@ -276,7 +276,7 @@ impl Links {
         }
     }
 
-    /// Settles a task that no link has.
+    /// Settles a task that no link carries.
     fn lose(&mut self, task: Task, why: Lost) {
         self.tally.count(task.function(), result_of(&why));
         self.settle(task.lost(why));
@@ -373,7 +373,7 @@ impl Links {
     }
 
     fn look(&self) {
-        // It fails only where the scout has died, and is about to be replaced.
+        // It fails only if the scout has died, and is about to be replaced.
         let _ = self.scout.send(Order::Look);
     }
 
@@ -404,7 +404,7 @@ impl Links {
         }
     }
 
-    /// Who is asked for the topology, and listened to.
+    /// Sets the nodes that are asked for the topology, and listened to.
     fn set_nodes(&mut self, nodes: Vec<ClusterNode>) {
         let mut listened = self.listening.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         listened.clone_from(&nodes);
@@ -412,7 +412,7 @@ impl Links {
         let _ = self.scout.send(Order::Nodes(nodes));
     }
 
-    /// Slots have other masters: tells it now, or when the master can be asked.
+    /// Reports that slots have other masters: now, or when their master can be asked.
     fn change_masters(&mut self, changed: Vec<Range<u16>>) {
         let mut told: Vec<Range<u16>> = Vec::new();
         for slot in changed.into_iter().flatten() {
@@ -439,8 +439,8 @@ impl Links {
         }
     }
 
-    /// Has masters begin to learn in all slots that are new to them. Else a slot would begin at its
-    /// first use, perhaps hours later, and refuse for nothing.
+    /// Has masters start to learn in all slots that are new to them. Without this a slot would
+    /// start at its first use, perhaps hours later, and refuse without need.
     fn meet(&mut self, slots: &[Range<u16>]) {
         let all: Vec<u16> = slots.iter().cloned().flatten().collect();
         let is_of_one = |one: &u16, next: &u16| self.map.master(*one) == self.map.master(*next);
@@ -449,7 +449,8 @@ impl Links {
         parts.into_iter().for_each(|part| self.route(Task::Slots(part)));
     }
 
-    /// Slots were not met. One that has another master keeps the others from nothing.
+    /// Handles slots that may not have begun to learn. A first slot with another master does not
+    /// hold up the others.
     fn meet_again(&mut self, slots: &[u16], is_redirected: bool) {
         let Some(node) = slots.first().and_then(|&slot| self.map.master(slot)) else { return };
         let Some(link) = self.links.iter_mut().find(|link| link.node == *node) else { return };
@@ -462,7 +463,7 @@ impl Links {
         }
     }
 
-    /// Heartbeats are about a slot that the master has, and about the same one while it has it.
+    /// Gives each link a slot of its master for heartbeats, and keeps it while the master has it.
     fn set_beat_slots(&self) {
         for link in &self.links {
             let slot = link.slot.load(Ordering::Relaxed);
@@ -474,7 +475,7 @@ impl Links {
     }
 
     fn beat_slot(&self, node: &ClusterNode) -> u16 {
-        // The last one: slots are moved away from the first on.
+        // The last slot, as slots are usually moved away from the first on.
         self.map.slots_of(node).last().map_or(NO_SLOT, |slots| slots.end - 1)
     }
 
@@ -489,7 +490,8 @@ impl Links {
         self.events.push_back(Event::Up { node: node.to_string() });
         self.last_fault = None;
         let slots = if is_told || is_unmet { self.map.slots_of(&node) } else { Vec::new() };
-        // At the first sight of one that has learnt another host has met it.
+        // If a master is new to this host and no longer learns, another host has already met its
+        // slots.
         if is_unmet || is_told && (learns || !is_first) {
             self.meet(&slots);
         }
@@ -509,7 +511,7 @@ impl Links {
         self.look();
     }
 
-    /// Asks for the check of the secret. What is known to be right stays so meanwhile.
+    /// Asks for the check of the secret. A secret that is known to be right stays right meanwhile.
     fn ask_secret(&mut self) {
         let key = name::secret_key(&self.conf.name);
         if matches!(self.secret, SecretState::Unknown) {
@@ -535,7 +537,7 @@ impl Links {
         }
     }
 
-    /// A fault that lasts is told once.
+    /// Reports a fault, but not the same one twice in a row.
     fn tell_fault(&mut self, fault: ClusterFault) {
         if self.last_fault.as_ref() != Some(&fault) {
             self.last_fault = Some(fault.clone());
@@ -608,7 +610,7 @@ impl Links {
         spawn(thread, alive, self.reports.clone(), body)
     }
 
-    /// A thread has died: another one takes its place.
+    /// Replaces a thread that has died.
     fn replace(&mut self, thread: Thread) {
         self.tell_fault(ClusterFault::ThreadDied(thread.to_string()));
         let started = match thread {
@@ -634,9 +636,9 @@ impl Links {
     }
 }
 
-/// Ends all threads. One that waits for a name server is left behind after some time-outs.
+/// Ends all threads. A thread that waits for a name server is left behind after some timeouts.
 impl Links {
-    /// The process ends: its threads end with it, and nobody waits for what they are at.
+    /// Leaves the threads alone, because the process ends and takes them along.
     pub fn abandon(self) {
         std::mem::forget(self);
     }
@@ -649,7 +651,7 @@ impl Drop for Links {
         self.scout = channel().0;
         self.alive = None;
         let longest = END_TIMEOUTS * self.access.timeout + Duration::from_millis(500);
-        // Nothing is ever sent: it returns when all threads have dropped their ends.
+        // Nothing is ever sent. It returns when all threads have dropped their senders.
         let _ = self.ended.recv_timeout(longest);
     }
 }

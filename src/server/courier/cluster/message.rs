@@ -1,7 +1,7 @@
-//! What the courier tells its links to the cluster, and what it hears from them.
+//! The messages of the courier to its links, and the events that they report.
 //!
-//! Invariant: each message is answered once, by its id, with a reply or with the reason why none is
-//! known.
+//! Invariant: each message is answered once, by its id, with a reply or with the reason why there
+//! is none.
 
 use std::fmt;
 use std::ops::Range;
@@ -26,12 +26,12 @@ pub struct Message {
     pub ledger: String,
     /// The settings of the limit.
     pub settings: Settings,
-    /// What the host says and asks for.
+    /// The host's report and request.
     pub take: Take,
 }
 
-/// Why no answer is known. The ledger may have heard the message or not: the same message may be
-/// repeated.
+/// Why no answer is known. The ledger may or may not have received the message, so the same message
+/// may be repeated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
     /// The master did not answer in time, or the connection broke.
@@ -59,7 +59,7 @@ pub enum Lost {
         /// `wait-replicas`.
         expected: u32,
     },
-    /// The cluster has sent the message from node to node.
+    /// The nodes of the cluster have redirected the message too often.
     #[error("{0} nodes in turn sent the message elsewhere")]
     Redirected(u32),
     /// The node has answered with an error.
@@ -67,15 +67,15 @@ pub enum Lost {
     Refused {
         /// The address of the node.
         node: String,
-        /// Its words.
+        /// Its error.
         error: String,
     },
-    /// No function of the library gives such an answer.
+    /// The answer is not one of the library's.
     #[error("{node}: {bad}")]
     Strange {
         /// The address of the node.
         node: String,
-        /// What came.
+        /// The answer.
         bad: BadReply,
     },
     /// No ledger can keep the settings. The message was not sent, and never will be.
@@ -96,14 +96,14 @@ impl Lost {
     }
 }
 
-/// What the links report.
+/// An event of the links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// The answer to a message.
     Answered {
         /// The message.
         id: Id,
-        /// What it is counted as. An answer that it is stale is counted by who hears it: a later
+        /// The function to count it under. The courier's loop counts a stale answer: a later
         /// message of this host may have overtaken it.
         function: ClusterFunction,
         /// The answer, or why there is none.
@@ -116,9 +116,10 @@ pub enum Event {
         /// The answer, or why there is none.
         result: Result<WarmAnswer, Lost>,
     },
-    /// A master serves these slots that did not before, or that may have lost writes. All live
-    /// leases and in-flight marks there must be claimed under new numbers (rule 8 of the host). The
-    /// first sight of a master is such a change, as an earlier courier may have missed one.
+    /// A master serves these slots that did not serve them before, or may have lost writes. All
+    /// live leases and in-flight marks there must be claimed under new seqs (rule 8 of the host).
+    /// The first contact with a master counts as such a change, as an earlier courier may have
+    /// missed one.
     NewMaster {
         /// The slots.
         slots: Vec<Range<u16>>,
@@ -127,10 +128,10 @@ pub enum Event {
     Published {
         /// The number of the channel, below 64.
         channel: u16,
-        /// What it said.
+        /// The payload.
         payload: Vec<u8>,
     },
-    /// The channels are heard again. Something may have been published in between.
+    /// The subscription works again. Something may have been published in between.
     Listening,
     /// The answer to [`Links::ask_holders`](super::Links::ask_holders).
     Holders {
@@ -139,23 +140,23 @@ pub enum Event {
         /// Hosts with unspent uses.
         result: Result<Vec<Incarnation>, Lost>,
     },
-    /// The answer to [`Links::ask_epoch`](super::Links::ask_epoch); a lost one is not reported.
+    /// The answer to [`Links::ask_epoch`](super::Links::ask_epoch). A lost answer is not reported.
     Epoch {
         /// The biz.
         biz: u64,
         /// Its reset epoch.
         epoch: u64,
     },
-    /// What stands in the place of the reset epoch of a biz is none.
+    /// The reset epoch of a biz in the cluster is invalid.
     BadEpoch {
         /// The biz.
         biz: u64,
-        /// What is there instead.
+        /// The value found.
         found: String,
     },
     /// The answer to [`Links::ask_start`](super::Links::ask_start).
     Start {
-        /// What was asked.
+        /// The question.
         starts: Starts,
         /// Whether the host's directory is the newest of its copies.
         result: Result<bool, Lost>,
@@ -165,7 +166,7 @@ pub enum Event {
         /// Its address.
         node: String,
     },
-    /// A master is not connected any more.
+    /// The connection to a master has ended.
     Down {
         /// Its address.
         node: String,
@@ -184,7 +185,7 @@ impl Event {
     }
 }
 
-/// Called after an event was queued, from any thread: it wakes the owner of the links.
+/// Wakes the owner of the links. It is called after an event was queued, from any thread.
 #[derive(Clone)]
 pub struct Wake(std::sync::Arc<dyn Fn() + Send + Sync>);
 

@@ -1,12 +1,13 @@
 //! How the courier talks to the cluster: a thread for each master, one that reads the topology, and
 //! one that listens to the channels.
 //!
-//! Contract: [`Links`] never blocks its owner. Each [`Message`] is answered once, within some
-//! time-outs. What a thread hears becomes an [`Event`], and the owner is woken.
+//! Contract: [`Links`] never blocks its owner. Each [`Message`] is answered once, within a few
+//! timeouts. Each thread turns what it receives into an [`Event`], and wakes the owner.
 //!
-//! Invariant: what waits is bounded by count; a message beyond the bound is answered at once.
+//! Invariant: the number of waiting messages is bounded. A message beyond the bound is answered at
+//! once.
 
-// Slots are ranges, and often there is one.
+// A list of slot ranges often has one range.
 #![allow(clippy::single_range_in_vec_init)]
 
 mod backoff;

@@ -1,42 +1,43 @@
 //! Answers of a node, in RESP2.
 //!
-//! Invariant: every length is compared with what is allowed before anything is allocated for it, so
-//! an answer takes no more memory than the bounds of this file say, whatever a node sends.
+//! Invariant: every length is checked against its bound before memory is allocated for it. So an
+//! answer takes no more memory than the bounds of this file, whatever a node sends.
 
 use std::io::{self, BufRead, ErrorKind, Read as _};
 
 use redis::Value;
 
-/// Bytes of one text: more than the longest record, INFO, or the view of a large cluster.
+/// Most bytes of one text: more than the longest record, INFO, or the view of a large cluster.
 pub(super) const BULK_MAX: usize = 1 << 20;
-/// Bytes of the answers to a pipeline: those of a text, and for each command those of a record.
+/// Most bytes of the answers to a pipeline: one longest text, and for each command the bytes of a
+/// record.
 const FOR_EACH: usize = 64 << 10;
-/// Values in the answers to a pipeline: those of the view of a large cluster, and some for each
+/// Most values in the answers to a pipeline: the view of a large cluster, and some for each
 /// command.
 const VALUES: usize = 1 << 17;
 const VALUES_FOR_EACH: usize = 64;
-/// Lists in lists.
+/// Deepest nesting of lists.
 const DEPTH_MAX: usize = 8;
-/// Bytes of a line, which may be an error.
+/// Most bytes of a line, which may be an error.
 const LINE_MAX: u64 = 16 << 10;
 
-/// Bytes that the answers to so many commands may have.
+/// Most bytes of the answers to so many commands.
 pub(super) fn bytes_for(commands: usize) -> usize {
     BULK_MAX + FOR_EACH.saturating_mul(commands)
 }
 
-/// The answers to a pipeline. Their values count together.
+/// The answers to a pipeline, with one bound for all their values.
 pub(super) struct Answers {
     values: usize,
 }
 
 impl Answers {
-    /// Those to so many commands.
+    /// The answers to so many commands.
     pub(super) fn new(commands: usize) -> Answers {
         Answers { values: VALUES + VALUES_FOR_EACH.saturating_mul(commands) }
     }
 
-    /// Reads the next one.
+    /// Reads the next answer.
     pub(super) fn read(&mut self, from: &mut impl BufRead) -> io::Result<Value> {
         let mut reader = Reader { from, values: self.values };
         let value = reader.value(0);
@@ -47,7 +48,7 @@ impl Answers {
 
 struct Reader<'r, R> {
     from: &'r mut R,
-    /// Values that may still come.
+    /// Values that are still allowed.
     values: usize,
 }
 
@@ -104,7 +105,7 @@ impl<R: BufRead> Reader<'_, R> {
         if depth == DEPTH_MAX {
             return Err(bad("a deeper list", &format!("at most {DEPTH_MAX} in each other")));
         }
-        // What has not come takes no memory.
+        // Values take memory only after they have arrived.
         let mut list = Vec::new();
         for _ in 0..values {
             list.push(self.value(depth + 1)?);
@@ -113,7 +114,7 @@ impl<R: BufRead> Reader<'_, R> {
     }
 }
 
-/// A length; none: -1, there is no value.
+/// Checks a length. `None` for -1, which means that there is no value.
 fn length(stated: i64, most: usize, what: &str) -> io::Result<Option<usize>> {
     if stated == -1 {
         return Ok(None);
@@ -128,7 +129,7 @@ fn number(digits: &[u8]) -> io::Result<i64> {
     number.ok_or_else(|| bad(&format!("{:?}", String::from_utf8_lossy(digits)), "a number"))
 }
 
-/// An error of the node, by its line.
+/// Parses the line of an error of the node.
 fn server_error(line: &[u8]) -> io::Result<Value> {
     let line = [line, b"\r\n"].concat();
     redis::parse_redis_value(&line).map_err(|error| bad(&error.to_string(), "an error of a node"))

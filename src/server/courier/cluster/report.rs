@@ -1,4 +1,4 @@
-//! What the threads tell the owner of the links.
+//! The reports of the threads to the owner of the links.
 //!
 //! Invariant: the owner is woken after each report that it has to act on.
 
@@ -13,34 +13,34 @@ use super::message::Wake;
 use super::task::Settled;
 use super::topology::View;
 
-/// Tells links apart, also those to the same node one after the other.
+/// The number of a link. Successive links to the same node have different numbers.
 pub(super) type LinkNumber = u64;
 
-/// What a thread has to say.
+/// A report of a thread.
 #[derive(Debug)]
 pub(super) enum Report {
-    /// A job of a link has come to its end.
+    /// A job of a link is settled.
     Settled { link: LinkNumber, settled: Settled },
-    /// A link works; `is_changed`: its master may have lost writes since this link last worked.
-    /// `learns`: it may have begun to learn just now.
+    /// A link works. `is_changed`: its master may have lost writes since this link last worked.
+    /// `learns`: the master may have only just begun to learn.
     Up { link: LinkNumber, is_changed: bool, learns: bool },
     /// A link does not work.
     Down { link: LinkNumber, why: String },
     /// The master of a link that works may have lost writes.
     Changed { link: LinkNumber },
-    /// The cluster looks different from a link.
+    /// A link has found that the topology is out of date.
     Outdated,
-    /// Somebody has to mend something.
+    /// A fault that somebody has to repair.
     Fault(ClusterFault),
-    /// How a node sees the cluster.
+    /// A node's view of the cluster.
     View(View),
-    /// No node says how it sees the cluster.
+    /// No node gives a view of the cluster.
     NoView(String),
-    /// Published on a channel.
+    /// A record was published on a channel.
     Published { channel: u16, payload: Vec<u8> },
-    /// The channels are heard, maybe with a gap before.
+    /// The subscription works, maybe after a gap.
     Listening,
-    /// A thread has ended by a defect.
+    /// A thread has ended by a bug.
     Died(Thread),
 }
 
@@ -79,9 +79,9 @@ impl Reports {
         self.ring();
     }
 
-    /// Adds a report to those that the owner is woken for by [`Reports::ring`].
+    /// Queues a report without waking the owner: [`Reports::ring`] does that.
     pub(super) fn add(&self, report: Report) {
-        // It fails only where the owner is gone.
+        // It fails only if the owner is gone.
         let _ = self.sender.send(report);
     }
 
@@ -91,13 +91,14 @@ impl Reports {
     }
 }
 
-/// The owner learns that all threads have ended when all of these are gone.
+/// A sender that each thread keeps. When all of them are dropped the owner learns that all threads
+/// have ended.
 pub(super) type Alive = Sender<Infallible>;
 
-/// A thread that died is replaced this much later, so that a defect does not use up a processor.
+/// The pause before a dead thread is replaced, so that a bug does not use up a processor.
 const REPLACED_AFTER: Duration = Duration::from_secs(1);
 
-/// Starts a thread, which does not die silently.
+/// Starts a thread, which reports a panic.
 pub(super) fn spawn(
     thread: Thread,
     alive: Alive,

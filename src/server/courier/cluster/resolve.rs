@@ -1,7 +1,7 @@
-//! The addresses of a host by its name, within a deadline: the system's resolver has none.
+//! Resolves the name of a host within a deadline, which the system's resolver does not have.
 //!
-//! Invariant: who asks waits no longer than until its deadline. A question that the resolver still
-//! ponders keeps its thread, and there is a bound on these.
+//! Invariant: a caller waits no longer than its deadline. An open question to the resolver keeps
+//! its thread, and the number of open questions is bounded.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
@@ -21,7 +21,8 @@ static OPEN: AtomicUsize = AtomicUsize::new(0);
 /// The addresses of a node.
 ///
 /// # Errors
-/// Those of the resolver; `TimedOut` if it has not answered by the deadline.
+/// The errors of the resolver; `TimedOut` if it has not answered by the deadline, or if too many
+/// questions are open.
 pub(super) fn resolve(node: &ClusterNode, until: Instant) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = node.host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, node.port)]);
@@ -40,7 +41,7 @@ fn within<T: Send + 'static>(
     thread::Builder::new().name("frs-resolve".to_owned()).spawn(move || {
         let found = ask();
         drop(asked);
-        // Nobody listens any more if it came too late.
+        // The caller is gone if the answer came too late.
         let _ = answers.send(found);
     })?;
     let left = until.saturating_duration_since(clock::instant());
@@ -52,7 +53,7 @@ struct Asked(&'static AtomicUsize);
 
 impl Asked {
     fn new(open: &'static AtomicUsize) -> io::Result<Asked> {
-        // Relaxed: it bounds a number, and orders nothing.
+        // Relaxed: it only bounds a number, and orders nothing.
         if open.fetch_add(1, Ordering::Relaxed) < MOST {
             return Ok(Asked(open));
         }

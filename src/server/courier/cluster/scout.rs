@@ -1,7 +1,7 @@
-//! The thread that reads how the nodes see the cluster.
+//! The thread that reads the nodes' views of the cluster.
 //!
-//! Invariant: nodes are asked in turn, so one that is cut off from the others does not decide alone
-//! what the owner sees.
+//! Invariant: nodes are asked in turn. So a node that is cut off from the others does not alone
+//! decide the owner's view.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -17,10 +17,10 @@ use super::report::{Report, Reports};
 use super::topology::View;
 use super::wire::{Access, Broken, Wire, words};
 
-/// The shortest time between two looks, as everybody who meets MOVED asks for one.
+/// The shortest time between two looks. It is needed as each MOVED orders a look.
 const BETWEEN_ASKED: Duration = Duration::from_millis(20);
 
-/// What the owner tells the scout.
+/// An order of the owner to the scout.
 pub(super) enum Order {
     /// Look now.
     Look,
@@ -28,7 +28,7 @@ pub(super) enum Order {
     Nodes(Vec<ClusterNode>),
 }
 
-/// What a scout is started with.
+/// The arguments of a scout.
 pub(super) struct ScoutArgs {
     pub(super) access: Access,
     pub(super) nodes: Vec<ClusterNode>,
@@ -136,7 +136,7 @@ impl Scout {
     }
 }
 
-/// A server that cannot say how it sees the cluster may be none of a cluster, or too old.
+/// Explains why a server gives no view: it may not be in cluster mode, or be too old.
 fn why_no_view(wire: &mut Wire, error: &str, timeout: Duration) -> Broken {
     let node = wire.node.to_string();
     match functions::facts(wire, timeout) {

@@ -1,7 +1,7 @@
 //! The master of each slot, from views of the cluster and from redirections.
 //!
-//! Invariant: an older view never replaces a newer one, so the slots do not swing between what two
-//! nodes say. A slot that no view names keeps its master.
+//! Invariant: an older view never replaces a newer one, so slots do not alternate between the views
+//! of two nodes. A slot that no view names keeps its master.
 
 use std::ops::Range;
 
@@ -9,18 +9,18 @@ use frs_conf::ClusterNode;
 
 use super::topology::{SLOTS, View};
 
-/// Older views in a row after which one is believed: the cluster was made anew.
+/// Number of older views in a row after which one is accepted: the cluster was created again.
 const OLDER_VIEWS: u32 = 100;
 
 /// The master of each slot.
 #[derive(Debug)]
 pub(super) struct SlotMap {
-    /// For each slot the index of its master + 1, or 0.
+    /// For each slot the index of its master plus one, or 0.
     owners: Vec<u16>,
     masters: Vec<ClusterNode>,
-    /// Masters that the last view names, with and without slots.
+    /// Masters in the last view, with and without slots.
     current: Vec<ClusterNode>,
-    /// Slots that a redirection has moved, and the epoch then known.
+    /// Slots that a redirection has moved, with the epoch known at that time.
     moved: Vec<Moved>,
     epoch: u64,
     older: u32,
@@ -69,12 +69,12 @@ impl SlotMap {
         masters.filter(|(_, owns)| **owns).map(|(master, _)| master.clone()).collect()
     }
 
-    /// Whether a node is a master, or has been one when it was last heard of.
+    /// Whether a node is a master in the last view, or still has a slot.
     pub(super) fn is_master(&self, node: &ClusterNode) -> bool {
         self.current.contains(node) || self.masters().contains(node)
     }
 
-    /// Takes a view over; the slots that have another master than before.
+    /// Takes over a view. Returns the slots that have another master than before.
     pub(super) fn learn(&mut self, view: &View) -> Vec<Range<u16>> {
         if view.epoch < self.epoch {
             self.older += 1;
@@ -84,7 +84,7 @@ impl SlotMap {
             self.moved.clear();
         }
         (self.epoch, self.older) = (view.epoch, 0);
-        // A view of the same epoch may not know yet what a redirection has told.
+        // A view of the same epoch may not know of a redirection yet.
         self.moved.retain(|moved| moved.epoch == view.epoch);
         self.current = view.shards.iter().map(|shard| shard.master.clone()).collect();
         let mut owners = self.owners.clone();
@@ -101,7 +101,7 @@ impl SlotMap {
         changed
     }
 
-    /// A node has said that a slot has moved there; whether that is new.
+    /// Notes that a node has redirected a slot. True if the master is new.
     pub(super) fn redirect(&mut self, slot: u16, node: &ClusterNode) -> bool {
         let owner = self.number(node);
         let is_new = self.owners[usize::from(slot)] != owner;
@@ -118,8 +118,8 @@ impl SlotMap {
             let mut owns = vec![false; self.masters.len() + 1];
             self.owners.iter().for_each(|&owner| owns[usize::from(owner)] = true);
             self.moved.iter().for_each(|moved| owns[usize::from(moved.owner)] = true);
-            // The place of a master that has no slots any more is free. One call of `learn` may
-            // name a master before it gives it slots, so what the last view names stays.
+            // The place of a master without slots is free. But `learn` may name a master before it
+            // gives it slots, so the masters of the last view keep their places.
             let is_free = |at: &usize| !owns[at + 1] && !self.current.contains(&self.masters[*at]);
             match (0..self.masters.len()).find(is_free) {
                 Some(at) => self.masters[at] = node.clone(),

@@ -1,7 +1,7 @@
 //! The bytes of a connection to a node, plain or over TLS.
 //!
-//! Invariant: no read or write waits beyond the deadline that is in force, however few bytes come
-//! at a time, and no more bytes are read than are allowed until then.
+//! Invariant: no read or write waits beyond the current deadline, even if bytes arrive one at a
+//! time. Until that deadline no more bytes are read than allowed.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::resolve::resolve;
 
-/// A wait that differs by less from the one that the kernel was told of is not told.
+/// Smallest change of a wait for which the kernel's timeout is set again.
 const UNTOLD: Duration = Duration::from_millis(1);
 
 /// A connection.
@@ -56,13 +56,13 @@ impl Stream {
         }
     }
 
-    /// From now on reads and writes end by this time, and at most so many bytes are read.
+    /// Sets the deadline of reads and writes, and the number of bytes that may be read until then.
     pub(super) fn bound(&mut self, until: Instant, bytes: usize) {
         let socket = self.socket();
         (socket.until, socket.allowed, socket.read) = (until, bytes, 0);
     }
 
-    /// Moves the deadline that is in force.
+    /// Moves the current deadline.
     pub(super) fn extend(&mut self, until: Instant) {
         self.socket().until = until;
     }
@@ -73,8 +73,8 @@ impl Stream {
     }
 }
 
-/// The authorities are those of the system, or those that SSL_CERT_FILE names. They are read for
-/// each connection, as they are renewed while the server runs.
+/// Uses the authorities of the system, or those of SSL_CERT_FILE. They are read again for each
+/// connection, as they may be renewed while the server runs.
 fn tls_config() -> io::Result<ClientConfig> {
     let mut found = rustls_native_certs::load_native_certs();
     if let (true, Some(error)) = (found.certs.is_empty(), found.errors.pop()) {
@@ -89,7 +89,7 @@ fn connect(node: &ClusterNode, until: Instant) -> io::Result<TcpStream> {
     let mut last = io::Error::new(ErrorKind::NotFound, format!("{} has no address", node.host));
     let addresses = resolve(node, until)?;
     for (address, others) in addresses.iter().zip((0..addresses.len() as u32).rev()) {
-        // One that says nothing leaves the others their part of the time.
+        // An address that does not answer leaves the others their share of the time.
         let connect = |left: Duration| TcpStream::connect_timeout(address, left / (1 + others));
         match left(until).and_then(connect) {
             Ok(socket) => {
@@ -102,7 +102,7 @@ fn connect(node: &ClusterNode, until: Instant) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// The time that is left, or that none is.
+/// The time that is left; `TimedOut` if there is none.
 fn left(until: Instant) -> io::Result<Duration> {
     let left = until.saturating_duration_since(clock::instant());
     if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
@@ -114,12 +114,13 @@ impl Bounded {
     }
 }
 
-/// Whether the kernel's wait is about this one. Most answers come at once, so it is told seldom.
+/// Whether the kernel's timeout is close enough to this one. Most answers come at once, so it is
+/// seldom set.
 fn is_told(told: Option<Duration>, left: Duration) -> bool {
     told.is_some_and(|told| told.saturating_sub(UNTOLD) < left && left < told + UNTOLD)
 }
 
-/// A wait of the kernel's that is over.
+/// Turns the error of an expired kernel timeout into `TimedOut`.
 fn timed_out(error: io::Error) -> io::Error {
     if error.kind() == ErrorKind::WouldBlock { ErrorKind::TimedOut.into() } else { error }
 }

@@ -1,8 +1,7 @@
-//! What was asked of the cluster, and what became of it: counted where the answer comes, by any
-//! thread.
+//! Counts messages to the cluster by function and result, in the thread that gets the answer.
 //!
-//! Invariant: a message is counted once for each node that it was sent to, and once if it was sent
-//! to none.
+//! Invariant: a message is counted once for each node that it was sent to, or once if it was not
+//! sent.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -16,7 +15,7 @@ use crate::courier::warm::WarmCall;
 const FUNCTIONS: usize = ClusterFunction::ALL.len();
 const RESULTS: usize = ClusterResult::ALL.len();
 
-/// Counts that some threads share.
+/// Counters that several threads share.
 #[derive(Debug)]
 pub struct Tally {
     requests: [[AtomicU64; RESULTS]; FUNCTIONS],
@@ -24,7 +23,7 @@ pub struct Tally {
     times: [AtomicU64; BUCKETS],
 }
 
-/// What was counted.
+/// The counts since the last call of `take`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tallied {
     /// Messages, by function and result.
@@ -58,7 +57,7 @@ impl Tally {
         self.times[bucket_of(us)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes what was counted since the last time.
+    /// Takes the counts since the last call.
     pub fn take(&self) -> Tallied {
         let take = |counter: &AtomicU64| counter.swap(0, Ordering::Relaxed);
         let mut tallied = Tallied::default();
@@ -71,7 +70,7 @@ impl Tally {
     }
 }
 
-/// What messages about a limit of this kind are counted as.
+/// The function that messages about a limit of this kind are counted under.
 pub fn function_of_kind(kind: &Kind) -> ClusterFunction {
     match kind {
         Kind::Interval { .. } => ClusterFunction::Interval,
@@ -83,7 +82,7 @@ pub fn function_of_kind(kind: &Kind) -> ClusterFunction {
     }
 }
 
-/// What a message to a record is counted as.
+/// The function that a message to a record is counted under.
 pub fn function_of_call(call: &WarmCall) -> ClusterFunction {
     match call {
         WarmCall::Put { .. } => ClusterFunction::Put,

@@ -1,6 +1,6 @@
-//! What is asked of a master: its command, and what an answer or the lack of one means.
+//! A question to a master: its command, and the meaning of an answer or of a loss.
 //!
-//! Invariant: what an answer means follows from the task alone, whichever node has answered.
+//! Invariant: the meaning of an answer follows from the task alone, whichever node has answered.
 
 use frs_conf::{ClusterNode, MAX_EPOCH};
 use frs_limit::lease::Taken;
@@ -16,7 +16,7 @@ use crate::courier::name::SlotKeys;
 use crate::courier::warm::{WarmAnswer, WarmCall, WarmMessage};
 use crate::courier::{ledger, name};
 
-/// What is asked of a master. Of slots: that it begins to learn where they are new to it.
+/// A question to a master. `Slots` has it start to learn in those of the slots that are new to it.
 #[derive(Debug, Clone)]
 pub(super) enum Task {
     Message(Message),
@@ -29,18 +29,18 @@ pub(super) enum Task {
     Slots(Vec<u16>),
 }
 
-/// What became of a job.
+/// The end of a job.
 #[derive(Debug)]
 pub(super) enum Settled {
-    /// The owner hears of it.
+    /// An event for the owner.
     Event(Event),
-    /// The check of the secret that the cluster knows.
+    /// The check of the secret in the cluster.
     Secret(Result<String, Lost>),
-    /// Another node has to be asked.
+    /// Another node must be asked.
     Redirected { task: Task, redirection: Redirection, redirected: u32 },
-    /// Nobody waits for it.
+    /// Nobody waits for the result.
     Silent,
-    /// Slots did not begin to learn. `is_redirected`: the first one has another master.
+    /// The slots may not have begun to learn. `is_redirected`: the first one has another master.
     Unmet { slots: Vec<u16>, is_redirected: bool },
 }
 
@@ -57,7 +57,7 @@ impl Task {
         name::slot(key.as_bytes())
     }
 
-    /// What it is counted as.
+    /// The function that it is counted under.
     pub(super) fn function(&self) -> ClusterFunction {
         match self {
             Task::Message(message) => tally::function_of_kind(&message.settings.kind),
@@ -76,8 +76,8 @@ impl Task {
         matches!(self, Task::Message(_) | Task::Warm(_) | Task::Holders { .. })
     }
 
-    /// Whether replicas should acknowledge it. A start that a failover loses is told again within a
-    /// second.
+    /// Whether replicas should acknowledge it. A start that a failover loses is reported again
+    /// within a second.
     pub(super) fn writes(&self) -> bool {
         match self {
             Task::Message(_) | Task::Warm(_) | Task::Epoch { .. } | Task::Secret { .. } => true,
@@ -87,7 +87,7 @@ impl Task {
         }
     }
 
-    /// The command. `asking`: its slot is on its way to the node.
+    /// The command. `asking`: its slot is still moving to the node.
     pub(super) fn command(
         &self,
         learn_ms: u64,
@@ -132,7 +132,7 @@ impl Task {
         Ok(command)
     }
 
-    /// What its loss means.
+    /// The end of the job if its answer is lost.
     pub(super) fn lost(self, why: Lost) -> Settled {
         match self {
             Task::Message(Message { id, settings, .. }) => {
@@ -162,7 +162,7 @@ impl Task {
         }
     }
 
-    /// What an answer means, and what it is counted as.
+    /// The meaning of an answer, and the result that it is counted as.
     pub(super) fn answered(self, value: &Value, node: &ClusterNode) -> (Settled, ClusterResult) {
         let settled = self.read(value, node);
         let result = match &settled {
@@ -233,12 +233,12 @@ impl Task {
     }
 }
 
-/// Whether the function has stumbled over what it has found, not over the state of the node.
+/// Whether the error is about the stored value, not about the state of the node.
 fn is_bad_epoch(error: &str) -> bool {
     error.starts_with(ledger::NO_EPOCH) || error.starts_with("WRONGTYPE ")
 }
 
-/// What a message without an answer is counted as.
+/// The result that a message without an answer is counted as.
 pub(super) fn result_of(why: &Lost) -> ClusterResult {
     match why {
         Lost::Broken { .. } => ClusterResult::Timeout,

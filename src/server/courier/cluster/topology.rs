@@ -1,4 +1,4 @@
-//! Which master serves which slot: CLUSTER SHARDS, read.
+//! Reads from CLUSTER SHARDS which master serves which slot.
 //!
 //! Invariant: a view has a master for each slot that it names, and an address for each master.
 
@@ -23,7 +23,7 @@ pub(super) struct View {
     /// The cluster's current epoch: of two views the one with the larger epoch is newer.
     pub(super) epoch: u64,
     pub(super) shards: Vec<Shard>,
-    /// Nodes that are no masters.
+    /// The other nodes of the shards.
     pub(super) replicas: Vec<ClusterNode>,
 }
 
@@ -41,7 +41,7 @@ fn bad(expected: &'static str, found: impl std::fmt::Debug) -> BadView {
 
 impl View {
     /// Reads the answers to CLUSTER INFO and CLUSTER SHARDS. `asked` is the address of the node
-    /// that answered: a node that does not know its own address is there.
+    /// that answered. It stands in for the address of a node that does not know its own.
     pub(super) fn read(
         info: &Value,
         shards: &Value,
@@ -86,7 +86,7 @@ impl View {
     }
 }
 
-/// A value of a map, which older protocols send as a list of names and values.
+/// Finds a value of a map. Older protocols send a map as a list of names and values.
 fn field<'a>(map: &'a Value, name: &str) -> Option<&'a Value> {
     let is_it = |key: &Value| text(key).is_some_and(|key| key == name);
     match map {
@@ -124,24 +124,24 @@ fn address(node: &Value, asked: &ClusterNode, tls: bool) -> Option<ClusterNode> 
         Value::Int(port) => u16::try_from(*port).ok()?,
         value => text(value)?.parse().ok()?,
     };
-    // What clients should use comes first; "?" is an unknown one.
+    // The name that clients should use comes first; "?" is an unknown one.
     let names = ["endpoint", "ip", "hostname"].map(|name| field(node, name).and_then(text));
     let is_known = |name: &String| !name.is_empty() && name != "?";
     let host = names.into_iter().flatten().find(is_known).unwrap_or_else(|| asked.host.clone());
     (port > 0).then_some(ClusterNode { host, port })
 }
 
-/// Where an error of the cluster sends a command.
+/// The target of a redirection error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Redirection {
     pub(super) slot: u16,
     pub(super) node: ClusterNode,
-    /// For this command only: the slot is moving.
+    /// ASK: for this command only, as the slot is moving.
     pub(super) asks: bool,
 }
 
 impl Redirection {
-    /// Reads `MOVED SLOT HOST:PORT` or `ASK SLOT HOST:PORT`, which `asked` has answered.
+    /// Reads the error `MOVED SLOT HOST:PORT` or `ASK SLOT HOST:PORT` of the node `asked`.
     pub(super) fn read(error: &str, asked: &ClusterNode) -> Option<Redirection> {
         let mut words = error.split(' ');
         let asks = match words.next()? {

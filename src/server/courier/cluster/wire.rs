@@ -1,7 +1,7 @@
 //! One connection to one node.
 //!
-//! Invariant: nothing here waits longer than it was told, and a connection on which anything went
-//! wrong is not used again: its owner drops it.
+//! Invariant: no call waits longer than its argument allows. A connection is not used again after
+//! an error: its owner drops it.
 
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Write as _};
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use super::reply;
 use super::stream::Stream;
 use super::tally::Tally;
 
-/// A handshake and a password may take some timeouts.
+/// Timeouts allowed for a handshake and a password.
 const LOGIN_TIMEOUTS: u32 = 4;
 
-/// How all nodes are reached.
+/// The settings for connections to all nodes.
 #[derive(Clone)]
 pub(super) struct Access {
     /// The longest wait for a connection, and for an answer that is not late.
@@ -31,12 +31,12 @@ pub(super) struct Access {
     tally: Arc<Tally>,
 }
 
-/// Why a connection cannot be used, or not any more.
+/// Why a connection cannot be used, or can no longer be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Broken {
     /// It may work again later.
     Lost(String),
-    /// Somebody has to mend it.
+    /// It does not work until somebody repairs the cause.
     Unfit(ClusterFault),
 }
 
@@ -68,12 +68,12 @@ impl Access {
         })
     }
 
-    /// Counts a message that is no job of a link.
+    /// Counts a message that is not a job of a link.
     pub(super) fn count(&self, function: ClusterFunction, result: ClusterResult) {
         self.tally.count(function, result);
     }
 
-    /// Connects, and logs in.
+    /// Connects and logs in.
     pub(super) fn open(&self, node: &ClusterNode) -> Result<Wire, Broken> {
         let until = clock::instant() + self.timeout;
         let stream = Stream::connect(node, self.tls, until);
@@ -101,7 +101,7 @@ impl Access {
     }
 }
 
-/// The node does not let the courier do something.
+/// The fault that the node does not permit something to the courier.
 pub(super) fn not_allowed(node: &ClusterNode, error: &str) -> Broken {
     let (node, error) = (node.to_string(), error.to_owned());
     Broken::Unfit(ClusterFault::NotAllowed { node, error })
@@ -118,7 +118,7 @@ fn not_whole(longest: Duration) -> String {
     format!("no whole answer within {} ms", longest.as_millis())
 }
 
-/// The words of an error that a node has answered.
+/// The text of an error that a node has answered.
 pub(super) fn words(error: &redis::ServerError) -> String {
     match error.details() {
         Some(details) => format!("{} {details}", error.code()),
@@ -134,7 +134,8 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// Sends all commands at once, and reads an answer to each. Both take no longer than this.
+    /// Sends all commands at once, and reads an answer to each. Both together take no longer than
+    /// `longest`.
     pub(super) fn exchange(
         &mut self,
         commands: &[Cmd],
@@ -143,8 +144,9 @@ impl Wire {
         self.exchange_or_late(commands, [longest; 2], || {})
     }
 
-    /// The same. `late` is called where an answer has not begun to come by `timeout`; all of them
-    /// are waited for until `longest`, so that the connection can be used again.
+    /// Like `exchange`. Calls `late` if the next answer has not begun to arrive by
+    /// `timeout`. All answers are still awaited until `longest`, so that the connection can be used
+    /// again.
     pub(super) fn exchange_or_late(
         &mut self,
         commands: &[Cmd],
@@ -176,7 +178,8 @@ impl Wire {
         Ok(answers)
     }
 
-    /// Listens to channels. A node that refuses that says so once, for all of them.
+    /// Subscribes to channels. Returns the error of a node that refuses, which it sends once for
+    /// all of them.
     pub(super) fn subscribe(
         &mut self,
         names: &[String],
@@ -195,7 +198,7 @@ impl Wire {
         Ok(None)
     }
 
-    /// Asks whether the node is there. The answer is heard among what is published.
+    /// Asks whether the node is there. The answer arrives among the published messages.
     pub(super) fn ping(&mut self, longest: Duration) -> Result<(), Broken> {
         self.send(cmd("PING"), longest, 1)
     }
@@ -205,8 +208,8 @@ impl Wire {
         self.write(&[command]).map_err(|error| self.broken(&error, longest))
     }
 
-    /// What the node says by itself. None: nothing has begun to come for this long. What has begun
-    /// comes whole within `longest`.
+    /// Reads the next message that the node sends by itself. `None` if no byte arrives within
+    /// `silence`. A message that has begun must arrive whole within `longest`.
     pub(super) fn hear(
         &mut self,
         silence: Duration,
@@ -221,7 +224,7 @@ impl Wire {
         self.bound(longest, 1);
         let heard = reply::Answers::new(1).read(&mut self.stream);
         heard.map(Some).map_err(|error| match error.kind() {
-            // Its beginning has come already.
+            // The message has already begun.
             ErrorKind::TimedOut => Broken::Lost(not_whole(longest)),
             _ => self.broken(&error, longest),
         })
@@ -251,7 +254,8 @@ impl Wire {
         Broken::Lost(why)
     }
 
-    /// The same, for commands that are no job of a link: they are counted as one message.
+    /// Like `exchange`, for commands that are not a job of a link. They are counted as one
+    /// message.
     pub(super) fn exchange_counted(
         &mut self,
         function: ClusterFunction,
@@ -271,12 +275,12 @@ impl Wire {
         answers
     }
 
-    /// Counts a message that is no job of a link.
+    /// Counts a message that is not a job of a link.
     pub(super) fn count(&self, function: ClusterFunction, result: ClusterResult) {
         self.tally.count(function, result);
     }
 
-    /// One command; the node's error is a reason to give the connection up.
+    /// Sends one command. An error of the node ends the connection.
     pub(super) fn ask(
         &mut self,
         function: ClusterFunction,
@@ -292,7 +296,7 @@ impl Wire {
         }
     }
 
-    /// What an error of the node means for the connection.
+    /// The meaning of an error of the node for the connection.
     pub(super) fn refusal(&self, error: &str) -> Broken {
         match is_not_allowed(error) {
             true => not_allowed(&self.node, error),
@@ -304,8 +308,8 @@ impl Wire {
 /// Whether an error says that the user may not do this.
 pub(super) fn is_not_allowed(error: &str) -> bool {
     let code = error.split(' ').next().unwrap_or_default();
-    // A function is stopped at the first command that its caller may not use: in the words of 7.2
-    // and of 7.0.
+    // A function stops at the first command that its caller may not use, with the error text of 7.2
+    // or of 7.0.
     matches!(code, "NOPERM" | "NOAUTH" | "WRONGPASS")
         || error.contains("ACL failure in script")
         || error.contains("The user executing the script can't run this command")

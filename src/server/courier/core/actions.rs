@@ -1,6 +1,6 @@
-//! What the core has its loop do, and how the loop says what became of a message.
+//! The actions that the core asks of its loop, and the outcomes of messages that the loop reports.
 //!
-//! Invariant: each message that is sent is answered once, by its id.
+//! Invariant: each sent message is answered once, by its id.
 
 use frs_limit::lease::{Settings, Take};
 
@@ -8,10 +8,10 @@ use super::news::News;
 use super::nodes::{LedgerId, Nodes, Unserved};
 use crate::courier::ledger::Reply;
 
-/// What is to be done.
+/// An action for the loop.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action<N: Nodes> {
-    /// A message to a ledger.
+    /// Sends a message to a ledger.
     Send {
         /// To be answered by this.
         id: u64,
@@ -19,37 +19,37 @@ pub enum Action<N: Nodes> {
         ledger: LedgerId,
         /// The settings of the limit.
         settings: Settings,
-        /// What it says.
+        /// The content.
         take: Take,
     },
-    /// The ledger is to name the hosts with unspent uses.
+    /// Asks a ledger for the hosts with unspent uses.
     AskHolders {
         /// To be answered by this.
         id: u64,
         /// The ledger.
         ledger: LedgerId,
     },
-    /// All hosts are to hear this.
+    /// Publishes this to all hosts.
     Publish(News<N::Key>),
-    /// A want is finished.
+    /// Finishes a need.
     Finish {
-        /// The want.
+        /// The need.
         ticket: N::Ticket,
-        /// What became of it.
+        /// Its fate.
         fate: Fate,
     },
 }
 
-/// What became of a want.
+/// How a need ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// The nodes hold what the ledgers have answered: the item runs again.
+    /// The ledgers' answers are in the nodes: the item runs again.
     Answered,
     /// The cluster cannot be reached: `on-down` decides.
     Unreachable,
     /// Its node has no room: leases fill the chain.
     Full,
-    /// It is none that the courier can serve, or too many wait.
+    /// The courier cannot serve it, or too many needs wait.
     Unserved,
 }
 
@@ -62,15 +62,15 @@ impl From<Unserved> for Fate {
     }
 }
 
-/// What became of a message.
+/// The outcome of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// The ledger has answered.
     Replied(Reply),
-    /// No answer is known. It may have been heard.
+    /// No answer is known. The ledger may have received the message.
     Lost,
     /// The slot's master is not connected; nothing was sent.
     Down,
-    /// The settings are none that a ledger can keep.
+    /// No ledger can keep the settings.
     Unfit,
 }

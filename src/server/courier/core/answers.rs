@@ -1,6 +1,6 @@
-//! What the cluster and other hosts say.
+//! Takes in the answers of the cluster, and the news of other hosts.
 //!
-//! Invariant: an answer is applied only to the message that is under way; any other one is void.
+//! Invariant: an answer is applied only to the message that is under way. Any other answer is void.
 
 use frs_limit::lease::{Granted, Heard, Incarnation, Kind, Taken};
 
@@ -15,7 +15,7 @@ use super::visit::Answered;
 use crate::courier::ledger::{Answer, Reply};
 
 impl<N: Nodes> Core<N> {
-    /// What became of a message.
+    /// Takes in the outcome of a message.
     pub fn answered(&mut self, nodes: &mut N, now: Now, id: u64, outcome: Outcome) {
         let Some(ledger) = self.flights.remove(&id) else { return };
         let Some(line) = self.lines.get_mut(&ledger) else { return };
@@ -53,7 +53,7 @@ impl<N: Nodes> Core<N> {
                 taken
             }
             Answer::Elsewhere { .. } if flight.is_elsewhere => {
-                // Its time has gone on since: after a pause.
+                // The master's time has moved on since: the message is repeated after a pause.
                 return self.lost(ledger);
             }
             Answer::Elsewhere { now_ms } => {
@@ -64,13 +64,13 @@ impl<N: Nodes> Core<N> {
             }
         };
         if let Taken::Granted(granted) = &taken {
-            // Where nothing is refused, no maximum holds.
+            // A limit that refuses nothing has no maximum to exceed.
             let is_over = granted.over > 0 && flight.purpose != Purpose::Tells;
             self.figures.over += u64::from(is_over);
             self.publish_again(ledger, flight, granted);
             self.find_users(ledger, flight, granted, now.boot_ms);
         }
-        // What says nothing about the window is no answer to whoever asks for it.
+        // An answer without the window does not answer a question for it.
         let fate = match taken {
             Taken::Stale => Fate::Unserved,
             Taken::Nothing if learning_ms > 0 => Fate::Unserved,
@@ -82,8 +82,9 @@ impl<N: Nodes> Core<N> {
         self.visit(nodes, now, ledger, Some(answer));
     }
 
-    /// Uses that were given back may be those of other hosts: in their logs, or not told yet. These
-    /// hosts hear of it, or tell, when they answer a recall.
+    /// Recalls the hosts that may have used returned uses: these uses are in their logs, or not
+    /// reported yet. These hosts learn of the return, or report their uses, when they answer the
+    /// recall.
     fn find_users(&mut self, ledger: LedgerId, flight: &Flight, granted: &Granted, now_ms: u64) {
         if flight.take.claim.extra >= 0 || flight.purpose == Purpose::Tells {
             return;
@@ -96,7 +97,7 @@ impl<N: Nodes> Core<N> {
         {
             self.timers.add(due_ms, Due::Ledger(ledger));
         } else {
-            // Nobody can have used them.
+            // No host can have used them.
             return;
         }
         let is_in_logs = matches!(flight.settings.kind, Kind::Sliding { .. });
@@ -105,7 +106,7 @@ impl<N: Nodes> Core<N> {
         }
     }
 
-    /// Has the holders recalled, now or when the pause between two recalls is over.
+    /// Recalls the holders now, or after the pause between two recalls.
     pub(super) fn recall(&mut self, ledger: LedgerId, window: u64, now_ms: u64) {
         if self.ask_holders(ledger, window, now_ms) {
             return;
@@ -117,12 +118,12 @@ impl<N: Nodes> Core<N> {
         }
     }
 
-    /// Others may ask again for what was given back.
+    /// Publishes that uses were returned, so that other hosts ask again.
     fn publish_again(&mut self, ledger: LedgerId, flight: &Flight, granted: &Granted) {
         let is_news = match flight.purpose {
             Purpose::Own | Purpose::Tells => false,
             Purpose::Settles | Purpose::AnswersRecall => granted.pool > 0,
-            // Nobody was refused while there were some.
+            // No host was refused while the pool had uses.
             Purpose::Returns { count } => {
                 granted.pool > 0 && i128::from(granted.pool) <= i128::from(count)
             }
@@ -133,7 +134,7 @@ impl<N: Nodes> Core<N> {
         }
     }
 
-    /// No answer is known: the message is repeated after its pause.
+    /// Has a message without an answer repeated after its pause.
     fn lost(&mut self, ledger: LedgerId) {
         if let Some(line) = self.lines.get_mut(&ledger) {
             line.is_lost = true;
@@ -141,7 +142,7 @@ impl<N: Nodes> Core<N> {
         self.look_soon(ledger);
     }
 
-    /// Whoever waits for a ledger of this slot need not wait.
+    /// Looks at all ledgers of a slot that cannot be reached, as their requests need not wait.
     fn down(&mut self, ledger: LedgerId, slot: u16, now_ms: u64) {
         let was_open = self.reach.is_open(slot, now_ms);
         self.reach.lose(slot, now_ms);
@@ -154,7 +155,7 @@ impl<N: Nodes> Core<N> {
         ledgers.into_iter().for_each(|ledger| self.look_soon(ledger));
     }
 
-    /// Requests before this one that wanted to know what the ledger knows have what they wanted.
+    /// Answers the questions about the ledger's state of all requests before this id.
     pub(super) fn end_asking(&mut self, ledger: LedgerId, before: u64, fate: Fate) {
         let Some(line) = self.lines.get(&ledger) else { return };
         let waiting: Vec<u64> = line.waiting.iter().copied().filter(|id| *id < before).collect();
@@ -170,7 +171,8 @@ impl<N: Nodes> Core<N> {
         }
     }
 
-    /// Asks whom to recall uses from, at most once in a while. False: not now.
+    /// Asks for the holders, to recall their leases; for a ledger at most once in a pause. False if
+    /// it may not ask now.
     pub(super) fn ask_holders(&mut self, ledger: LedgerId, window: u64, now_ms: u64) -> bool {
         let Some(line) = self.lines.get(&ledger) else { return true };
         let key = line.key.clone();
@@ -184,7 +186,7 @@ impl<N: Nodes> Core<N> {
         may_ask
     }
 
-    /// The hosts with unspent uses of a ledger; none: no answer is known.
+    /// Takes in the hosts with unspent uses of a ledger. `None` if no answer is known.
     pub fn holders(&mut self, nodes: &N, id: u64, hosts: Option<Vec<Incarnation>>) {
         let Some(Question { ledger, key, window }) = self.questions.remove(&id) else { return };
         let Some(mut holders) = hosts else { return };
@@ -196,7 +198,7 @@ impl<N: Nodes> Core<N> {
         }
     }
 
-    /// A host has published something.
+    /// Takes in the news of a host.
     pub fn news(&mut self, nodes: &N, news: News<N::Key>) {
         let News { ledger, key, kind } = news;
         let is_named = match &kind {

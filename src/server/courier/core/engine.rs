@@ -1,7 +1,7 @@
-//! The state of the courier, and the loop over the ledgers that are to be looked at.
+//! The state of the courier, and the loop over the ledgers that are due to be looked at.
 //!
-//! Invariant: every request that is taken in is finished once: when it has all that it waits for,
-//! when it is refused, when its ledger cannot be reached, or at its deadline.
+//! Invariant: every accepted request is finished once: when it has all that it waits for, when it
+//! is refused, when its ledger cannot be reached, or at its deadline.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -18,18 +18,18 @@ use super::request::{Asked, Groups, Request};
 use super::timers::{Due, Timers};
 use super::visit::{Answered, Bound, Visit, Visited, Waiter, Way};
 
-/// The most that a courier remembers.
+/// Bounds of the courier's memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Wants that wait: more are [`Fate::Unserved`].
+    /// Waiting needs. A need beyond the bound is [`Fate::Unserved`].
     pub wants: usize,
-    /// Messages under way: more wait.
+    /// Messages under way. Further messages wait.
     pub messages: usize,
 }
 
 impl Default for Bounds {
     fn default() -> Bounds {
-        // As many wants as all rings hold, and messages as may wait for one master.
+        // As many needs as all rings hold, and as many messages as may wait for one master.
         Bounds { wants: 256 * 1024, messages: 4096 }
     }
 }
@@ -50,10 +50,11 @@ pub struct Core<N: Nodes> {
     pub(super) timers: Timers,
     pub(super) recalls: Recalls,
     pub(super) reach: Reach,
-    /// Slots of new masters, and the number of the host's counter when they were found.
+    /// Slots of new masters, and the host's seq at the time they were found.
     pub(super) claimed: Slots,
     pub(super) claimed_seq: u64,
-    /// Slots whose master this courier has met, and those where another one has followed.
+    /// Slots whose master this courier has met, and those of them that another master has taken
+    /// over.
     pub(super) met: Slots,
     pub(super) followed: Slots,
     pub(super) actions: Vec<Action<N>>,
@@ -62,7 +63,7 @@ pub struct Core<N: Nodes> {
 }
 
 impl<N: Nodes> Core<N> {
-    /// One that knows nothing yet, in a cluster of this name.
+    /// A core without any state, for the cluster with this name.
     pub fn new(cluster: &str, bounds: Bounds) -> Core<N> {
         Core {
             cluster: cluster.to_owned(),
@@ -87,23 +88,23 @@ impl<N: Nodes> Core<N> {
         }
     }
 
-    /// What has been counted.
+    /// The figures so far.
     pub fn figures(&self) -> &Figures {
         &self.figures
     }
 
-    /// Wants that wait.
+    /// The number of waiting needs.
     #[cfg(any(test, feature = "testing"))]
     pub fn waiting(&self) -> usize {
         self.wants
     }
 
-    /// When [`Core::settle`] has something to do next, CLOCK_BOOTTIME.
+    /// When [`Core::settle`] next has something to do, CLOCK_BOOTTIME.
     pub fn next_due_ms(&self) -> Option<u64> {
         if self.todo.is_empty() { self.timers.next_ms() } else { Some(0) }
     }
 
-    /// What is to be done, in this order.
+    /// Takes the actions, in the order in which they are to be done.
     pub fn take_actions(&mut self) -> Vec<Action<N>> {
         std::mem::take(&mut self.actions)
     }
@@ -113,7 +114,7 @@ impl<N: Nodes> Core<N> {
         self.next_id
     }
 
-    /// A want has come.
+    /// Takes in a need.
     pub fn want(&mut self, nodes: &mut N, now: Now, asked: Asked<N>) {
         self.figures.wants += 1;
         if self.wants >= self.bounds.wants {
@@ -132,13 +133,13 @@ impl<N: Nodes> Core<N> {
         }
     }
 
-    /// A want has come, and no master can be asked.
+    /// Refuses a need because no master can be asked.
     pub fn refuse(&mut self, ticket: N::Ticket) {
         self.figures.wants += 1;
         self.finish(ticket, Fate::Unreachable);
     }
 
-    /// All wants of a request have come.
+    /// Begins a request, all of whose needs have come.
     fn begin(&mut self, nodes: &mut N, now: Now, wants: Vec<Asked<N>>) {
         let deadline_ms = wants.iter().map(|want| want.deadline_ms).min().unwrap_or(0);
         let id = self.new_id();
@@ -158,12 +159,13 @@ impl<N: Nodes> Core<N> {
             };
             for (ledger, appetite, is_live) in ledgers {
                 if appetite == Appetite::Nothing {
-                    // Nobody waits for it; what it has to tell goes with the other messages.
+                    // Nobody waits for a limit that refuses nothing. Its uses go out with the other
+                    // messages.
                     told.push((ledger, want.key.clone()));
                     continue;
                 }
                 match want.kind {
-                    // The window is known.
+                    // The window is already known.
                     WantKind::Window if is_live => continue,
                     WantKind::Query | WantKind::Window | WantKind::Fetch => unheard.push(ledger),
                     WantKind::Update => parts.push(Part { key: ledger, count: want.count }),
@@ -182,7 +184,7 @@ impl<N: Nodes> Core<N> {
         }
         self.timers.add(deadline_ms, Due::Request(id));
         self.requests.insert(id, request);
-        // The lowest first: if that is known to be short, the others are not asked for.
+        // The lowest ledger first: if it is short of uses, the others are not asked.
         keys.sort_unstable_by_key(|(ledger, _)| *ledger);
         for (ledger, key) in keys {
             let line = self.line(ledger, &key);
@@ -193,13 +195,13 @@ impl<N: Nodes> Core<N> {
         }
     }
 
-    /// What is remembered of a ledger from now on.
+    /// The state of a ledger, which is made if there is none.
     pub(super) fn line(&mut self, ledger: LedgerId, key: &N::Key) -> &mut Line<N::Key> {
         let cluster = &self.cluster;
         self.lines.entry(ledger).or_insert_with(|| Line::new(key.clone(), ledger.slot(cluster)))
     }
 
-    /// The ledger is to be looked at.
+    /// Queues the ledger for a look.
     pub(super) fn look_soon(&mut self, ledger: LedgerId) {
         if let Some(line) = self.lines.get_mut(&ledger)
             && !line.is_queued
@@ -221,7 +223,8 @@ impl<N: Nodes> Core<N> {
                 Due::Ledger(ledger) => {
                     let Some(line) = self.lines.get_mut(&ledger) else { continue };
                     line.due_ms = None;
-                    // What nobody holds any more needs no look: its time is over in the node, too.
+                    // A ledger without reserved uses needs no look: the reservation has ended in
+                    // the node as well.
                     if line.is_over(now.boot_ms) {
                         self.lines.remove(&ledger);
                     } else {
@@ -231,14 +234,14 @@ impl<N: Nodes> Core<N> {
             }
         }
         while let Some(ledger) = self.todo.pop_front() {
-            // An answer may have had it looked at meanwhile.
+            // An answer may have caused a look meanwhile.
             if self.lines.get(&ledger).is_some_and(|line| line.is_queued) {
                 self.visit(nodes, now, ledger, None);
             }
         }
     }
 
-    /// Looks at a ledger in a transaction, and does what follows.
+    /// Looks at a ledger in a transaction, and does what follows from the result.
     pub(super) fn visit(
         &mut self,
         nodes: &mut N,
@@ -291,7 +294,7 @@ impl<N: Nodes> Core<N> {
         }
         match visited {
             Ok(Some(visited)) => self.follow(nodes, now, ledger, &visit, visited),
-            // The configuration has it no more.
+            // The configuration no longer has this ledger.
             Ok(None) => self.give_up(ledger, Unserved::Unknown),
             Err(unserved) => self.give_up(ledger, unserved),
         }
@@ -306,21 +309,22 @@ impl<N: Nodes> Core<N> {
         }
     }
 
-    /// A ledger has no node here.
+    /// Ends all requests that wait for a ledger without a node here.
     fn give_up(&mut self, ledger: LedgerId, unserved: Unserved) {
         let Some(line) = self.lines.get_mut(&ledger) else { return };
         line.flight.take().map(|flight| self.flights.remove(&flight.id));
         let full = line.key.clone();
         for id in std::mem::take(&mut line.waiting) {
             self.end_request_by(id, |key| match unserved {
-                // The other items of the request have room, and what they hold is spendable again.
+                // The other items of the request have room, and their reserved uses are spendable
+                // again.
                 Unserved::Full if *key != full => Fate::Answered,
                 _ => unserved.into(),
             });
         }
     }
 
-    /// What follows from a visit.
+    /// Does what follows from a visit.
     fn follow(
         &mut self,
         nodes: &mut N,
@@ -387,7 +391,8 @@ impl<N: Nodes> Core<N> {
         self.actions.push(Action::Send { id, ledger, settings, take });
     }
 
-    /// A request holds a part: it is complete, or its next part may be held.
+    /// Notes that a part of a request is reserved. The request is complete now, or its next part
+    /// may be reserved.
     fn note_held(&mut self, id: u64, ledger: LedgerId) {
         let Some(request) = self.requests.get_mut(&id) else { return };
         let count = request.lacks(&ledger).unwrap_or(0);
@@ -398,7 +403,7 @@ impl<N: Nodes> Core<N> {
             line.hold(count, until_ms);
         }
         if is_complete {
-            // What it holds is for its next run.
+            // The reserved uses are for its next run.
             if let Some(request) = self.requests.remove(&id) {
                 self.end(request.tickets, Fate::Answered);
             }
@@ -407,13 +412,13 @@ impl<N: Nodes> Core<N> {
         }
     }
 
-    /// A request is over before it has all: what it holds is spendable again.
+    /// Ends a request before it is complete. Its reserved uses are spendable again.
     pub(super) fn end_request(&mut self, id: u64, fate: Fate) {
         self.end_request_by(id, |_| fate);
     }
 
-    /// A part of a request is refused, so the whole is judged now. What it asks of other ledgers
-    /// has no answer yet.
+    /// Ends a request because a part of it is refused. Keys whose ledger has yet to answer a
+    /// question stay without an answer.
     fn refuse_request(&mut self, id: u64) {
         let Some(request) = self.requests.get(&id) else { return };
         let lines = request.unheard.iter().filter_map(|ledger| self.lines.get(ledger));
@@ -424,7 +429,7 @@ impl<N: Nodes> Core<N> {
         });
     }
 
-    /// The same, with a fate for each key.
+    /// Ends a request with a fate for each key, and releases its reserved uses.
     fn end_request_by(&mut self, id: u64, fate: impl Fn(&N::Key) -> Fate) {
         let Some(request) = self.requests.remove(&id) else { return };
         let until_ms = request.deadline_ms();
@@ -439,7 +444,7 @@ impl<N: Nodes> Core<N> {
             self.wants -= 1;
             self.finish(ticket, fate(key));
         }
-        // Another one may be the first now.
+        // Another request may be the first in line now.
         ledgers.into_iter().for_each(|ledger| self.look_soon(ledger));
     }
 
@@ -465,15 +470,15 @@ impl<N: Nodes> Core<N> {
     }
 }
 
-/// Those that wait for a ledger.
+/// The requests that wait for a ledger.
 struct Waiting {
-    /// Those that lack uses, in the order of arrival.
+    /// The requests that need uses, in the order of arrival.
     lacking: Vec<Waiter>,
-    /// One asks what the ledger knows.
+    /// Whether a request asks for the ledger's present state.
     is_asked: bool,
 }
 
-/// A question for holders, for a recall.
+/// A question for the holders of a ledger, to recall their leases.
 #[derive(Debug)]
 pub(super) struct Question<K> {
     pub ledger: LedgerId,
@@ -481,8 +486,9 @@ pub(super) struct Question<K> {
     pub window: u64,
 }
 
-/// Other limits have the log of this one, too, and hear nothing of what is taken out of it: only
-/// one of them tells what is given back. Their ledgers are to be looked at.
+/// Other limits share the log of this one, but only one of them reports returned uses. So uses that
+/// leave the log are taken out of the others here. Returns the ledgers of the others, which are to
+/// be looked at.
 fn take_out_beside(leased: &mut [Leased], nth: usize, count: u64) -> Vec<LedgerId> {
     let own = leased[nth].ledger;
     let is_beside = |other: &&mut Leased| {

@@ -5,20 +5,20 @@
 /// What a courier has counted since it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Figures {
-    /// Wants taken from rings.
+    /// Needs taken from rings.
     pub wants: u64,
-    /// Answers by which a need was granted.
+    /// Answers that granted a need.
     pub grants: u64,
-    /// Messages by which uses were given back.
+    /// Messages that returned uses.
     pub returns: u64,
     /// Recalls published.
     pub recalls: u64,
     /// Leases claimed from new masters.
     pub claims: u64,
-    /// Uses beyond a maximum, as ledgers have answered.
+    /// Answers that reported uses beyond a maximum.
     pub over: u64,
-    /// Answers by another maximum than this host's.
+    /// Answers under another maximum than this host's.
     pub conflicts: u64,
-    /// Answers that say that the directory is a copy.
+    /// Answers that show the directory to be a copy.
     pub stale: u64,
 }

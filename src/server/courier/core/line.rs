@@ -1,6 +1,6 @@
-//! What the courier remembers of a ledger while something is going on there.
+//! The state of a ledger while something is going on there.
 //!
-//! Invariant: at most one message is under way; those that wait are in the order of arrival.
+//! Invariant: at most one message is under way. Waiting requests are in the order of arrival.
 
 use std::collections::VecDeque;
 
@@ -11,62 +11,61 @@ use frs_limit::lease::{Settings, Take};
 pub struct Flight {
     /// Its id.
     pub id: u64,
-    /// By which settings.
+    /// The settings of the limit.
     pub settings: Settings,
-    /// What it says.
+    /// The content.
     pub take: Take,
-    /// What it does for others.
+    /// Its effect for other hosts.
     pub purpose: Purpose,
-    /// It names the windows of another time, as a master has said.
+    /// It names the calendar windows of the time that a master has answered.
     pub is_elsewhere: bool,
 }
 
-/// What a message does for other hosts.
+/// The effect of a message for other hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Nothing.
+    /// No effect.
     Own,
     /// Resolves an unanswered message: uses it returned, and grants it never received, are free
     /// again.
     Settles,
-    /// Of a limit that refuses nothing it tells what was used.
+    /// Reports uses of a limit that refuses nothing.
     Tells,
-    /// It gives back so many idle uses.
+    /// Returns idle uses.
     Returns {
-        /// Uses.
+        /// The number of uses.
         count: u64,
     },
-    /// It answers a recall.
+    /// Answers a recall.
     AnswersRecall,
 }
 
-/// Uses that a request holds.
+/// Uses that are reserved for a request.
 #[derive(Debug, Clone, Copy)]
 struct Hold {
     until_ms: u64,
     count: u64,
 }
 
-/// What has happened that a ledger is to be looked at for.
+/// Reasons to look at a ledger.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reasons {
     /// A recall names this host.
     pub is_recalled: bool,
-    /// There are uses to be had again.
+    /// The ledger has uses again.
     pub has_again: bool,
-    /// A new master is to hear of the lease.
+    /// The lease is to be claimed from a new master.
     pub is_claimed: bool,
-    /// The master is in another calendar window: its time.
+    /// The time of a master that is in another calendar window.
     pub elsewhere_ms: Option<u64>,
 }
 
-/// How often uses are told again that were given back, and the pause before the first time.
+/// How often returned uses are reported again, and the pause before the first repetition.
 const UNPLACED_TRIES: u32 = 6;
 const UNPLACED_PAUSE_MS: u64 = 30;
 
-/// Uses that were given back, and that no host has told to have used. The hosts are recalled, and
-/// the ledger is told again when they have said so: for two seconds at most, as later uses are
-/// others.
+/// Returned uses that no host has reported as used. The hosts are recalled, and the ledger gets
+/// another report after they have answered. This ends after two seconds, as later uses are others.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unplaced {
     count: u64,
@@ -75,7 +74,8 @@ pub struct Unplaced {
 }
 
 impl Unplaced {
-    /// The ledger has found nobody for some. When it is told again; none: no more.
+    /// Adds returned uses that the ledger could not assign to any host. Returns when they are
+    /// reported again; `None` if they are given up.
     pub fn add(&mut self, count: u64, now_ms: u64) -> Option<u64> {
         if self.tries == UNPLACED_TRIES {
             *self = Unplaced::default();
@@ -87,14 +87,14 @@ impl Unplaced {
         Some(self.due_ms)
     }
 
-    /// The ledger has found somebody for all of them.
+    /// Starts to count the tries anew, as the ledger has assigned all returned uses to hosts.
     pub fn forget_tries(&mut self) {
         if self.count == 0 {
             self.tries = 0;
         }
     }
 
-    /// What the ledger is to be told again now.
+    /// Takes the uses that are to be reported again now.
     pub fn take_due(&mut self, now_ms: u64) -> u64 {
         if now_ms < self.due_ms { 0 } else { std::mem::take(&mut self.count) }
     }
@@ -113,21 +113,21 @@ pub struct Line<K> {
     pub flight: Option<Flight>,
     /// The last message of this line was lost: it is repeated when its pause is over.
     pub is_lost: bool,
-    /// To be looked at already.
+    /// Already queued for a look.
     pub is_queued: bool,
-    /// What for.
+    /// The reasons for the next look.
     pub reasons: Reasons,
     /// The next timer.
     pub due_ms: Option<u64>,
-    /// Uses that were given back and are to be told again.
+    /// Returned uses that are to be reported again.
     pub unplaced: Unplaced,
-    /// A window whose holders are to be recalled when the pause between two recalls is over.
+    /// A window whose holders are recalled after the pause between two recalls.
     pub recalls: Option<u64>,
     holds: Vec<Hold>,
 }
 
 impl<K> Line<K> {
-    /// Where nothing is going on yet.
+    /// A ledger where nothing is going on yet.
     pub fn new(key: K, slot: u16) -> Line<K> {
         Line {
             key,
@@ -144,12 +144,12 @@ impl<K> Line<K> {
         }
     }
 
-    /// A request holds uses.
+    /// Reserves uses for a request.
     pub fn hold(&mut self, count: u64, until_ms: u64) {
         self.holds.push(Hold { until_ms, count });
     }
 
-    /// A request holds them no more.
+    /// Releases the reserved uses of a request.
     pub fn release(&mut self, count: u64, until_ms: u64) {
         let is_it = |hold: &Hold| hold.count == count && hold.until_ms == until_ms;
         if let Some(nth) = self.holds.iter().position(is_it) {
@@ -157,7 +157,7 @@ impl<K> Line<K> {
         }
     }
 
-    /// The most that requests can hold now, and until when.
+    /// The most uses that can be reserved now, and until when.
     pub fn held(&mut self, now_ms: u64) -> Held {
         self.holds.retain(|hold| now_ms < hold.until_ms);
         let count = self.holds.iter().map(|hold| hold.count).sum();
@@ -165,7 +165,7 @@ impl<K> Line<K> {
         Held { count, until_ms }
     }
 
-    /// Is nothing going on there any more?
+    /// Whether nothing is going on there any more.
     pub fn is_over(&mut self, now_ms: u64) -> bool {
         self.waiting.is_empty()
             && self.flight.is_none()
@@ -179,11 +179,11 @@ impl<K> Line<K> {
     }
 }
 
-/// Uses that requests hold.
+/// Uses that are reserved for requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
-    /// So many at most.
+    /// The most uses.
     pub count: u64,
-    /// Until then.
+    /// The end of the last reservation, CLOCK_BOOTTIME.
     pub until_ms: u64,
 }

@@ -1,12 +1,12 @@
-//! The heart of the courier: which messages go out when, and what becomes of those that wait.
+//! The heart of the courier: it decides when each message goes out, and how waiting requests end.
 //!
-//! Contract: what happens is given to [`Core`] (wants, answers, what other hosts have published,
-//! the time), and [`Core::settle`] then does what follows from it: it changes nodes through
-//! [`Nodes`], and says by [`Action`]s what is to be sent, published and finished. No clock and no
+//! Contract: the loop gives all events to [`Core`]: needs, answers, the publications of other
+//! hosts, the time. [`Core::settle`] then does what follows: it changes nodes through [`Nodes`],
+//! and returns what is to be sent, published and finished as [`Action`]s. It has no clock and no
 //! socket.
 //!
-//! Invariant: a message is an action only after the node that it binds has been stored (rule 1),
-//! and only one is under way for a ledger at a time. All that is remembered is bounded.
+//! Invariant: a message becomes an action only after the node that it binds has been stored (rule
+//! 1). At most one message for a ledger is under way. All memory is bounded.
 
 mod actions;
 mod answers;

@@ -1,7 +1,7 @@
 //! What hosts publish to each other about a ledger.
 //!
-//! Invariant: news may be lost, come twice or late. None of it changes what a host may spend: it
-//! only makes a host ask, or give back, sooner.
+//! Invariant: news may be lost, late or doubled. It never changes what a host may spend. It only
+//! makes a host ask, or return uses, sooner.
 
 use frs_limit::lease::Incarnation;
 
@@ -12,23 +12,23 @@ use super::nodes::LedgerId;
 pub struct News<K> {
     /// The ledger.
     pub ledger: LedgerId,
-    /// A biz and key with that ledger, as all hosts store it: a host that has lost its node makes
-    /// it again.
+    /// A biz and key with this ledger, as all hosts store them. A host that has lost its node makes
+    /// it again from them.
     pub key: K,
-    /// What there is to say.
+    /// The content.
     pub kind: NewsKind,
 }
 
-/// What there is to say of a ledger.
+/// The content of a publication about a ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NewsKind {
-    /// These hosts are to give back what they have not spent.
+    /// These hosts are to return their unspent uses.
     Recall {
         /// The window's start by the ledger's clock.
         window: u64,
         /// The hosts.
         holders: Vec<Incarnation>,
     },
-    /// There are uses to be had again.
+    /// The ledger has uses again.
     Again,
 }

@@ -1,6 +1,7 @@
-//! The nodes of a host, as the courier sees them, and the ledgers that their limits have.
+//! The nodes of a host, as the courier sees them, and the ledgers of their limits.
 //!
-//! Invariant: [`Nodes::with_leases`] commits on `Ok` and stores nothing on `Err`.
+//! Invariant: [`Nodes::with_leases`] stores the changes of a transaction when it returns `Ok`, and
+//! stores nothing when it returns an error.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -9,7 +10,7 @@ use frs_limit::lease::{Appetite, Holding, Incarnation, Settings};
 
 use crate::courier::name::{self, KeyDigest, LedgerName};
 
-/// The ledger of one limit for one key. All hosts have one order of them.
+/// The ledger of one limit for one key. All hosts order ledgers alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LedgerId {
     /// The id of the biz.
@@ -55,16 +56,16 @@ pub struct Leased {
     pub settings: Settings,
     /// How much to ask for.
     pub appetite: Appetite,
-    /// What its node holds.
+    /// The state of its node.
     pub holding: Holding,
 }
 
-/// Why no node can be had.
+/// Why an item has no node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unserved {
-    /// There is no place for it.
+    /// There is no room for the node.
     Full,
-    /// The configuration has no such key any more, or the store cannot be used now.
+    /// The configuration no longer has such a key, or the store cannot be used now.
     Unknown,
 }
 
@@ -72,11 +73,11 @@ pub enum Unserved {
 pub trait Nodes {
     /// A biz and a key, as an item names them.
     type Key: Clone + Ord + Hash + Debug;
-    /// Names a want to be finished.
+    /// Names a need that waits to be finished.
     type Ticket: Copy + Debug + PartialEq;
 
-    /// Runs `work` in one transaction over the shared limits of an item. What it changes of the
-    /// holdings is stored. It may run again if the transaction has to begin anew.
+    /// Runs `work` in one transaction over the shared limits of an item, and stores its changes to
+    /// the holdings. `work` may run again if the transaction has to start again.
     ///
     /// # Errors
     /// There is no such item, or no room for its node.
@@ -87,12 +88,12 @@ pub trait Nodes {
         work: impl FnMut(&mut [Leased]) -> T,
     ) -> Result<T, Unserved>;
 
-    /// The next number of the host's counter.
+    /// Takes the next seq of the host.
     fn next_seq(&mut self) -> u64;
 
-    /// Who the host is.
+    /// The incarnation of the host.
     fn incarnation(&self) -> Incarnation;
 
-    /// The host's directory is a copy: from now on it is another host.
+    /// Gives the host another incarnation, because its directory is a copy.
     fn renew_incarnation(&mut self);
 }

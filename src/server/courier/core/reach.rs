@@ -1,12 +1,12 @@
 //! Which slots of the cluster can be reached.
 //!
-//! Invariant: a slot whose master was not connected is tried again after a bounded pause, so that
-//! none is given up for good.
+//! Invariant: a slot whose master was not connected is tried again after a bounded pause. No slot
+//! is given up for good.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// For how long a slot that could not be reached is not tried again.
+/// The pause before a slot that could not be reached is tried again.
 const PAUSE_MS: u64 = 100;
 
 /// A set of slots.
@@ -20,7 +20,7 @@ impl Default for Slots {
 }
 
 impl Slots {
-    /// Adds these. A range beyond the last slot adds what there is.
+    /// Adds these slots. Ignores slots beyond the last one.
     pub fn add(&mut self, range: &Range<u16>) {
         for slot in range.clone() {
             if let Some(word) = self.0.get_mut(usize::from(slot) / 64) {
@@ -29,17 +29,17 @@ impl Slots {
         }
     }
 
-    /// Is this one of them?
+    /// Whether the set has this slot.
     pub fn has(&self, slot: u16) -> bool {
         self.0[usize::from(slot) / 64] & 1 << (slot % 64) != 0
     }
 
-    /// Is none of them in it?
+    /// Whether the set has no slots.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
 
-    /// Removes all.
+    /// Removes all slots.
     pub fn clear(&mut self) {
         self.0.fill(0);
     }
@@ -50,25 +50,25 @@ impl Slots {
 pub struct Reach(HashMap<u16, u64>);
 
 impl Reach {
-    /// The slot's master is not connected.
+    /// Notes that the slot's master is not connected.
     pub fn lose(&mut self, slot: u16, now_ms: u64) {
         self.0.insert(slot, now_ms.saturating_add(PAUSE_MS));
     }
 
-    /// The slot's master has answered.
+    /// Notes that the slot's master has answered.
     pub fn reached(&mut self, slot: u16) {
-        // Nothing is lost in the usual case.
+        // Usually all slots can be reached, and the map is empty.
         if !self.0.is_empty() {
             self.0.remove(&slot);
         }
     }
 
-    /// A master is connected again; it is found out which slots are its.
+    /// Tries all slots again, as a master is connected again and its slots are not known yet.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// May a message be sent there?
+    /// Whether a message may be sent there.
     pub fn is_open(&self, slot: u16, now_ms: u64) -> bool {
         self.0.get(&slot).is_none_or(|until_ms| now_ms >= *until_ms)
     }

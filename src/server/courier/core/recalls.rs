@@ -1,6 +1,6 @@
-//! When a key's leases are recalled: at most once in a while.
+//! When the leases of a key are recalled: at most once in a pause.
 //!
-//! Invariant: what is remembered is as much as was recalled within one pause.
+//! Invariant: the memory holds only the recalls of the last pause.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,7 +9,7 @@ use super::nodes::LedgerId;
 /// The pause between two recalls of a key.
 pub const PAUSE_MS: u64 = 200;
 
-/// The recalls of late.
+/// The recent recalls.
 #[derive(Debug, Default)]
 pub struct Recalls {
     at_ms: HashMap<LedgerId, u64>,
@@ -17,7 +17,7 @@ pub struct Recalls {
 }
 
 impl Recalls {
-    /// May this one be recalled now? If so, it is noted.
+    /// Whether the leases of this ledger may be recalled now. If so, the recall is noted.
     pub fn begin(&mut self, ledger: LedgerId, now_ms: u64) -> bool {
         while let Some((at_ms, old)) = self.order.front().copied() {
             if now_ms.saturating_sub(at_ms) < PAUSE_MS {

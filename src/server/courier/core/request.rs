@@ -1,7 +1,7 @@
 //! Requests that wait for leases: one item, or all items of an atomic request.
 //!
-//! Invariant: a part of a request is held, in the node of its ledger, only while all its lower
-//! parts are (rule 9).
+//! Invariant: a part of a request is reserved in the node of its ledger only while all lower parts
+//! are reserved (rule 9).
 
 use std::collections::HashMap;
 
@@ -10,49 +10,49 @@ use frs_store::WantKind;
 
 use super::nodes::{LedgerId, Nodes};
 
-/// A want, as the loop has taken it from a ring.
+/// A need, as the loop has taken it from a ring.
 #[derive(Debug, Clone)]
 pub struct Asked<N: Nodes> {
-    /// To be finished by this.
+    /// Names the need when it is finished.
     pub ticket: N::Ticket,
     /// The item.
     pub key: N::Key,
-    /// The uses that it charges in all.
+    /// Uses that the item charges in all.
     pub count: u64,
-    /// What it wants to do. Not [`WantKind::Fetch`].
+    /// What the item asks for. Never [`WantKind::Fetch`].
     pub kind: WantKind,
-    /// When nobody waits for it any more, CLOCK_BOOTTIME.
+    /// When nobody waits any more, CLOCK_BOOTTIME.
     pub deadline_ms: u64,
-    /// The atomic request that it is a part of.
+    /// The atomic request that the item belongs to.
     pub group: Option<Group>,
 }
 
-/// An atomic request, by its wants.
+/// An atomic request, which its needs name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Group {
     /// The slot that asks.
     pub slot: u32,
-    /// The number of the request there.
+    /// The number of the request in this slot.
     pub number: u64,
-    /// How many wants it has.
+    /// The number of its needs.
     pub wants: u32,
 }
 
 /// A request that waits.
 #[derive(Debug)]
 pub struct Request<N: Nodes> {
-    /// All are finished together.
+    /// Its needs, which are finished together.
     pub tickets: Vec<N::Ticket>,
-    /// What each of them is about.
+    /// The item of each need.
     pub keys: Vec<N::Key>,
     parts: Parked<LedgerId>,
     held: Vec<bool>,
-    /// Ledgers that have yet to answer a question about what they know.
+    /// Ledgers that have yet to answer a question about their state.
     pub unheard: Vec<LedgerId>,
 }
 
 impl<N: Nodes> Request<N> {
-    /// Of what its wants ask.
+    /// A request with the parts and questions of its needs.
     pub fn new(
         (tickets, keys): (Vec<N::Ticket>, Vec<N::Key>),
         parts: Vec<Part<LedgerId>>,
@@ -64,7 +64,7 @@ impl<N: Nodes> Request<N> {
         Request { tickets, keys, parts, held, unheard }
     }
 
-    /// When it is answered by on-miss.
+    /// When on-miss answers it.
     pub fn deadline_ms(&self) -> u64 {
         self.parts.deadline_ms()
     }
@@ -75,18 +75,19 @@ impl<N: Nodes> Request<N> {
         self.parts.parts().iter().map(|part| part.key).chain(asked)
     }
 
-    /// What it lacks of a ledger; none if that is held.
+    /// The uses that it still needs of a ledger. `None` if they are reserved, or if the ledger is
+    /// not one of its parts.
     pub fn lacks(&self, ledger: &LedgerId) -> Option<u64> {
         let nth = self.nth(ledger)?;
         (!self.held[nth]).then(|| self.parts.parts()[nth].count)
     }
 
-    /// Are all parts before this one held?
+    /// Whether all lower parts are reserved.
     pub fn is_next(&self, ledger: &LedgerId) -> bool {
         self.nth(ledger).is_some_and(|nth| self.held[..nth].iter().all(|held| *held))
     }
 
-    /// May it ask this ledger now?
+    /// Whether it may ask this ledger now.
     pub fn may_ask(&self, ledger: &LedgerId) -> bool {
         let in_hand = |key: &LedgerId| match self.nth(key) {
             Some(nth) if self.held[nth] => u64::MAX,
@@ -95,31 +96,31 @@ impl<N: Nodes> Request<N> {
         self.parts.asks(in_hand).any(|part| part.key == *ledger)
     }
 
-    /// A part is held from now on.
+    /// Marks a part as reserved.
     pub fn hold(&mut self, ledger: &LedgerId) {
         if let Some(nth) = self.nth(ledger) {
             self.held[nth] = true;
         }
     }
 
-    /// The parts that are held.
+    /// The reserved parts.
     pub fn held(&self) -> impl Iterator<Item = Part<LedgerId>> + '_ {
         let parts = self.parts.parts().iter().zip(&self.held);
         parts.filter_map(|(part, held)| held.then_some(*part))
     }
 
-    /// The lowest part that is not held.
+    /// The lowest part that is not reserved.
     pub fn next(&self) -> Option<LedgerId> {
         let nth = self.held.iter().position(|held| !held)?;
         Some(self.parts.parts()[nth].key)
     }
 
-    /// Has it all that it waits for?
+    /// Whether it has all that it waits for.
     pub fn is_complete(&self) -> bool {
         self.unheard.is_empty() && self.held.iter().all(|held| *held)
     }
 
-    /// A ledger was short of uses for it.
+    /// Notes that a ledger had too few uses for it.
     pub fn was_short(&mut self) {
         self.parts.was_short();
     }
@@ -129,7 +130,7 @@ impl<N: Nodes> Request<N> {
     }
 }
 
-/// Wants of atomic requests of which not all have come yet.
+/// Needs of atomic requests that are not complete yet.
 #[derive(Debug)]
 pub struct Groups<N: Nodes>(HashMap<(u32, u64), Vec<Asked<N>>>);
 
@@ -140,7 +141,7 @@ impl<N: Nodes> Default for Groups<N> {
 }
 
 impl<N: Nodes> Groups<N> {
-    /// Adds a want. Returns all of its request if it was the last one.
+    /// Adds a need. Returns all needs of its request if it was the last one.
     pub fn add(&mut self, group: Group, asked: Asked<N>) -> Option<Vec<Asked<N>>> {
         if group.wants <= 1 {
             return Some(vec![asked]);
@@ -151,12 +152,12 @@ impl<N: Nodes> Groups<N> {
         if wants.len() < group.wants as usize { None } else { self.0.remove(&name) }
     }
 
-    /// Is this its first want?
+    /// Whether no need of this request has come yet.
     pub fn is_new(&self, group: Group) -> bool {
         !self.0.contains_key(&(group.slot, group.number))
     }
 
-    /// The wants of a request that never came whole, once nobody waits for it.
+    /// Takes the needs of a request that never became complete, once nobody waits for it.
     pub fn give_up(&mut self, slot: u32, number: u64, now_ms: u64) -> Vec<Asked<N>> {
         let name = (slot, number);
         let is_over = |wants: &Vec<Asked<N>>| wants.iter().all(|want| now_ms >= want.deadline_ms);

@@ -1,8 +1,8 @@
-//! What is due in nodes that nobody asks for: repeats, idle returns, reports, and the claims after
-//! a change of masters.
+//! Duties of nodes that no request waits for: repeats, returns of idle leases, reports, and the
+//! claims after a change of masters.
 //!
-//! Invariant: a lease that a new master may not know is bound under a new number before it is used
-//! to judge an answer of the old one (rule 8).
+//! Invariant: a lease that a new master may not know is bound under a new seq before it can take an
+//! answer of the old master (rule 8).
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use super::engine::Core;
 use super::line::Line;
 use super::nodes::{Leased, LedgerId, Nodes, Now};
 
-/// What a node is to be looked at for.
+/// A reason to look at a node.
 #[derive(Debug, Clone, Copy)]
 struct Duty {
     ledger: LedgerId,
@@ -20,7 +20,7 @@ struct Duty {
 }
 
 impl<N: Nodes> Core<N> {
-    /// Looks at what an item's nodes hold; false if nothing there has to be looked at again.
+    /// Looks at the leases of an item. False if none of them has to be looked at again.
     pub fn look(&mut self, nodes: &mut N, now: Now, key: &N::Key) -> bool {
         let (incarnation, claimed_seq) = (nodes.incarnation(), self.claimed_seq);
         let duty = |leased: &Leased| {
@@ -53,8 +53,8 @@ impl<N: Nodes> Core<N> {
         !duties.is_empty()
     }
 
-    /// Masters serve these slots that may not know what was granted there. All nodes are to be
-    /// looked at, then [`Core::end_claims`] is called.
+    /// Begins the claims in slots whose masters may not know the grants there. The caller then
+    /// looks at all nodes, and calls [`Core::end_claims`].
     pub fn new_master(&mut self, nodes: &mut N, slots: &[Range<u16>]) {
         self.reach.clear();
         self.claimed_seq = nodes.next_seq();
@@ -66,7 +66,7 @@ impl<N: Nodes> Core<N> {
             self.met.add(range);
         }
         let is_there = |slot: u16| slots.iter().any(|range| range.contains(&slot));
-        // The others are claimed with all that the nodes hold.
+        // The other ledgers are claimed in the pass over all nodes.
         let is_busy = |line: &Line<N::Key>| line.flight.is_some() || !line.waiting.is_empty();
         let lines = self.lines.iter().filter(|(_, line)| is_there(line.slot) && is_busy(line));
         let ledgers: Vec<LedgerId> = lines.map(|(ledger, _)| *ledger).collect();
@@ -79,17 +79,18 @@ impl<N: Nodes> Core<N> {
         }
     }
 
-    /// All nodes have been looked at since the last [`Core::new_master`].
+    /// Ends the claims, after a pass over all nodes since the last [`Core::new_master`].
     pub fn end_claims(&mut self) {
         self.claimed.clear();
     }
 
-    /// May a round go on? Not while so much is under way that a claim would have to wait.
+    /// Whether a round may go on. It pauses while so many messages are under way that a claim would
+    /// have to wait.
     pub fn has_room(&self) -> bool {
         self.flights.len() < self.bounds.messages
     }
 
-    /// A master is connected again.
+    /// Notes that a master is connected again.
     pub fn up(&mut self) {
         self.reach.clear();
     }

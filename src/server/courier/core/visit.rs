@@ -1,7 +1,8 @@
-//! One look at one ledger's node, in a transaction: what has come is applied, those that wait are
-//! served in order, and the host binds itself if a message is to go out.
+//! One look at one ledger's node, in a transaction: it applies an answer, serves the waiting
+//! requests in order, and binds the host if a message is to go out.
 //!
-//! Invariant: the message is a result of the transaction. It is sent only once that is stored.
+//! Invariant: the message is a result of the transaction. It is sent only after the transaction is
+//! stored.
 
 use frs_limit::lease::{
     Appetite, Asking, Binding, Heard, Holding, Incarnation, Keep, Kind, Next, Settings, Take,
@@ -11,30 +12,30 @@ use super::duties::{self, Asks};
 use super::line::{Held, Purpose, Reasons};
 use super::nodes::Leased;
 
-/// A pause where nothing can be sent for the moment.
+/// The pause while nothing can be sent for the moment.
 const FULL_PAUSE_MS: u64 = 10;
-/// Until it is looked again whether a master may be asked.
+/// The pause before the next check whether a master can be reached.
 const CLOSED_PAUSE_MS: u64 = 100;
 
-/// A pause for requests that hold uses and have yet to run.
+/// The pause while requests with reserved uses have yet to run.
 const HELD_PAUSE_MS: u64 = 2;
 
-/// A request that lacks uses of the ledger.
+/// A request that needs uses of the ledger.
 #[derive(Debug, Clone, Copy)]
 pub struct Waiter {
     /// The request.
     pub request: u64,
-    /// What it charges.
+    /// The uses that it charges.
     pub count: u64,
-    /// Until when it may hold that.
+    /// Until when these uses may be reserved for it.
     pub until_ms: u64,
-    /// All its lower parts are held.
+    /// All its lower parts are reserved.
     pub is_next: bool,
     /// It may ask this ledger now.
     pub may_ask: bool,
 }
 
-/// An answer, and by which settings it was asked for.
+/// An answer, and the settings of its question.
 #[derive(Debug, Clone, Copy)]
 pub struct Answered {
     /// The settings.
@@ -46,88 +47,88 @@ pub struct Answered {
 /// Can a message go out?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// It can.
+    /// A message can go out.
     Open,
-    /// Too many are under way.
+    /// Too many messages are under way.
     Full,
     /// The slot's master cannot be reached.
     Closed,
 }
 
-/// What is known when a ledger is looked at.
+/// The input of a visit.
 #[derive(Debug)]
 pub struct Visit<'a> {
     /// CLOCK_BOOTTIME.
     pub now_ms: u64,
-    /// The host.
+    /// The incarnation of the host.
     pub incarnation: Incarnation,
-    /// The number for a binding.
+    /// The seq for a new binding.
     pub seq: u64,
-    /// Those that lack uses, in the order of arrival.
+    /// The requests that need uses, in the order of arrival.
     pub waiters: &'a [Waiter],
-    /// Somebody wants to know what the ledger knows.
+    /// A request asks for the ledger's present state.
     pub is_asked: bool,
-    /// The most that requests hold already.
+    /// The most uses that are already reserved for requests.
     pub held: Held,
-    /// Why.
+    /// The reasons for the visit.
     pub reasons: Reasons,
     /// An answer that has come.
     pub answer: Option<Answered>,
     /// A message of this courier is under way.
     pub has_flight: bool,
-    /// Uses that were given back and are to be told again.
+    /// Returned uses that are to be reported again.
     pub unplaced: u64,
-    /// The last one was lost.
+    /// The last message was lost.
     pub is_lost: bool,
-    /// A master has followed another one while this courier ran.
+    /// The slot has changed its master while this courier ran.
     pub has_followed: bool,
     /// Can a message go out?
     pub way: Way,
 }
 
-/// A message that the host is bound by now.
+/// A message that binds the host.
 #[derive(Debug, Clone, Copy)]
 pub struct Bound {
-    /// What it says.
+    /// The content.
     pub take: Take,
-    /// By which settings.
+    /// The settings of the limit.
     pub settings: Settings,
-    /// What it does for others.
+    /// Its effect for other hosts.
     pub purpose: Purpose,
     /// It claims a lease from a new master.
     pub is_claim: bool,
 }
 
-/// What has come of it.
+/// The results of a visit.
 #[derive(Debug, Default)]
 pub struct Visited {
-    /// Requests that hold what they lacked.
+    /// Requests whose uses are reserved now.
     pub held: Vec<u64>,
     /// Requests that are refused for good.
     pub refused: Vec<u64>,
-    /// Requests whose ledger cannot be reached.
+    /// Requests that end because the ledger cannot be reached.
     pub unreachable: Vec<u64>,
-    /// The first that still lacks something.
+    /// The first request that still needs uses.
     pub asker: Option<u64>,
-    /// The ledger was short of uses when it last answered, and is asked again after a pause.
+    /// The ledger had too few uses when it last answered. It is asked again after a pause.
     pub is_paused: bool,
-    /// To be sent.
+    /// The message to send.
     pub bound: Option<Bound>,
-    /// When to look again.
+    /// When to look at the ledger again.
     pub until_ms: Option<u64>,
-    /// What followed from the answer.
+    /// What follows from the answer.
     pub next: Option<Next>,
-    /// The recall is answered later: a message is under way.
+    /// The recall is answered later, as a message is under way.
     pub is_recall_left: bool,
-    /// The lease is claimed later: the message under way is answered first.
+    /// The lease is claimed later, after the answer to the message under way.
     pub is_claim_left: bool,
-    /// The window, for a recall.
+    /// The start of the window, for a recall.
     pub window: u64,
-    /// Uses that other hosts have given back, and that are taken out of the log.
+    /// Uses taken out of the log because other hosts have returned them.
     pub taken_out: u64,
 }
 
-/// What the first one that waits asks for.
+/// What the first waiting request asks for.
 #[derive(Debug, Clone, Copy)]
 struct Need {
     need: u64,
@@ -136,7 +137,7 @@ struct Need {
 }
 
 impl Visited {
-    /// Did the ledger grant less than was needed?
+    /// Whether the ledger granted less than was needed.
     pub fn is_short(&self) -> bool {
         matches!(self.next, Some(Next::Recall | Next::Wait | Next::Refuse)) || self.is_paused
     }
@@ -147,7 +148,7 @@ impl Visited {
 }
 
 impl Visit<'_> {
-    /// Does all of it.
+    /// Runs the visit.
     pub fn run(&self, leased: &mut Leased) -> Visited {
         let mut visited = Visited::default();
         let node = &mut leased.holding;
@@ -178,7 +179,7 @@ impl Visit<'_> {
         visited
     }
 
-    /// What requests held that wait no more is spendable again.
+    /// Makes uses spendable again that were reserved for requests that no longer wait.
     fn release(&self, node: &mut Holding) {
         let held = node.held(self.now_ms);
         if held > self.held.count {
@@ -207,7 +208,8 @@ impl Visit<'_> {
             }
             let need = waiter.count - spendable;
             match node.asking(need, now_ms) {
-                // What others hold is theirs: until they have run it is not known to be gone.
+                // The reserved uses belong to other requests. They are not known to be spent until
+                // those have run.
                 Asking::Refuse { .. } if node.held(now_ms) > 0 => {
                     visited.look_at(now_ms + HELD_PAUSE_MS);
                 }
@@ -231,11 +233,11 @@ impl Visit<'_> {
         let settings = leased.settings;
         let node = &mut leased.holding;
         let (now_ms, reasons) = (self.now_ms, self.reasons);
-        // A courier before this one has asked for it, and has not heard what was granted. A claim
-        // would give that up as spent; no answer to this courier can be another master's.
+        // An earlier courier sent the first request, and its answer was never received. A claim
+        // would count that grant as spent. No other master can answer this courier.
         let is_unheard = node.lease.in_flight && node.lease.window == 0 && !self.has_followed;
-        // Uses are told under one number only, or they might be counted twice. Nothing is granted
-        // for it, so whichever master answers does no harm.
+        // Uses are reported under one seq only, or they might count twice. Nothing is granted for
+        // them, so an answer of any master does no harm.
         let is_told = leased.appetite == Appetite::Nothing;
         let is_told_first = is_told && node.lease.sent_extra > 0;
         visited.is_claim_left = reasons.is_claimed && is_told_first && node.lease.in_flight;
@@ -259,7 +261,7 @@ impl Visit<'_> {
         match (keep, self.way) {
             (Some(_), Way::Full) => visited.look_at(now_ms + FULL_PAUSE_MS),
             (Some(keep), Way::Open) => self.bind(leased, keep, need, visited),
-            // A round finds it again.
+            // A later round finds the ledger again.
             (Some(_), Way::Closed) => {}
             (None, _) => {
                 if let Some(Asking::Wait { until_ms }) = need.asking {
@@ -269,7 +271,7 @@ impl Visit<'_> {
         }
     }
 
-    /// Why the host binds itself, if it does: with what it keeps.
+    /// What the host keeps if it binds itself now. `None` if it has no reason to.
     fn keep(&self, leased: &Leased, need: &Need) -> Option<Keep> {
         if self.reasons.is_recalled {
             return Some(Keep::Quarter);
@@ -307,12 +309,12 @@ impl Visit<'_> {
         visited.bound = Some(Bound { take, settings, purpose, is_claim: false });
     }
 
-    /// The message that is in flight: its answer decides, or it is sent once more.
+    /// Repeats the message in flight if its answer is overdue; else its answer decides.
     fn repeat(&self, leased: &mut Leased, need: &Need, visited: &mut Visited) {
         let Leased { settings, holding: node, .. } = leased;
         let (now_ms, again_ms) = (self.now_ms, node.lease.again_ms);
         let is_waited_for = need.asking.is_some() || self.is_asked || visited.is_claim_left;
-        // One that another courier has sent is repeated at once if somebody waits.
+        // A message of an earlier courier is repeated at once if a request waits.
         let is_due = again_ms <= now_ms || is_waited_for && !self.is_lost;
         let is_elsewhere = self.reasons.elsewhere_ms.is_some();
         if is_elsewhere || !self.has_flight && is_due && self.way == Way::Open {
@@ -330,7 +332,7 @@ impl Visit<'_> {
     }
 }
 
-/// That of a message which gives nothing back.
+/// The purpose of a message that returns nothing.
 fn own_purpose(appetite: Appetite, node: &Holding) -> Purpose {
     match appetite {
         Appetite::Nothing => Purpose::Tells,

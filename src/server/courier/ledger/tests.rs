@@ -66,7 +66,8 @@ fn amounts_stay_whole_in_a_double() {
     assert_eq!(sent[3..5], [most.clone(), most.clone()]);
     assert_eq!(sent[5], format!("-{most}"));
     assert_eq!(sent[6..8], [most.clone(), most]);
-    // A seq is not made smaller: since then the host may have heard more.
+    // A seq is not clamped but sent as unknown: the host may have received answers since a smaller
+    // one.
     let floor = |floor| {
         let claim = Claim { window: 0, floor, ..take().claim };
         arguments(&HOUR, &Take { claim, ..take() }, 500, "s").expect("settings")[3].clone()

@@ -1,4 +1,4 @@
-//! What the links say, and what is done for the core.
+//! Takes in the events of the links, and does the actions of the core.
 //!
 //! Invariant: each message is given to the links once, and its answer to the core once.
 
@@ -18,7 +18,7 @@ use crate::courier::telemetry::Telemetry;
 use crate::courier::{name, news};
 
 impl Courier {
-    /// Hears what has happened in the cluster.
+    /// Takes in the events of the cluster.
     pub(super) fn hear(&mut self, now: Now) {
         let Some(links) = &mut self.links else { return };
         let events: Vec<Event> = links.events().collect();
@@ -43,17 +43,17 @@ impl Courier {
             Event::NewMaster { slots } => {
                 core.new_master(nodes, &slots);
                 self.rounds.claim(core.figures().claims, &mut nodes.pass);
-                // It may have lost some.
+                // The new master may have lost records.
                 self.warm.forget_sent();
             }
-            // Nothing is given back before it is known to be this host's.
+            // Nothing is returned before the leases are proven to be this host's.
             Event::Published { .. } if nodes.are_leases_unproven() => {}
             Event::Published { payload, .. } => {
                 if let Some(news) = read_news(nodes.cluster(), &payload) {
                     core.news(nodes, news);
                 }
             }
-            // What was missed meanwhile is asked for after a pause.
+            // What was missed is asked for again after a pause.
             Event::Listening => {}
             Event::Epoch { biz, epoch } => self.hear_epoch(biz, epoch),
             Event::BadEpoch { biz, found } => self.hear_bad_epoch(biz, &found),
@@ -73,7 +73,7 @@ impl Courier {
         }
     }
 
-    /// Does what the core says.
+    /// Does the actions of the core.
     pub(super) fn act(&mut self) {
         loop {
             let actions = self.core.take_actions();
@@ -84,7 +84,7 @@ impl Courier {
             for action in actions {
                 self.act_one(action);
             }
-            // Without links messages are answered at once, and that has consequences.
+            // Without links, messages are answered at once, and the answers have consequences.
             if !self.nodes.are_leases_unproven() {
                 let now = self.now();
                 self.core.settle(&mut self.nodes, now);
@@ -128,7 +128,7 @@ impl Courier {
         }
     }
 
-    /// Tells what was counted, and asks for the reset epochs: each second.
+    /// Publishes the figures, and asks for the reset epochs: each second.
     pub(super) fn tell(&mut self) {
         let figures = *self.core.figures();
         if let Some(masters) = self.links.as_ref().and_then(Links::masters) {
@@ -166,7 +166,7 @@ impl Courier {
     }
 }
 
-/// Between two looks at the epochs.
+/// The interval between two questions for the epochs.
 pub(super) const TELL_EVERY: Duration = Duration::from_secs(1);
 
 fn outcome(result: Result<Reply, Lost>) -> Outcome {
@@ -189,7 +189,7 @@ fn write_news(ledger: &str, news: &News<LeaseKey>) -> Vec<u8> {
     news::News { kind, window, ledger: ledger.to_owned(), key: news.key, holders }.encode()
 }
 
-/// None: it is of another cluster, or of another version.
+/// Reads published news. `None` if it is of another cluster or of another version.
 fn read_news(cluster: &str, payload: &[u8]) -> Option<News<LeaseKey>> {
     let news::News { kind, window, ledger, key, holders } = news::News::decode(payload)?;
     let name = name::LedgerName::parse(cluster, &ledger)?;

@@ -1,6 +1,6 @@
-//! The nodes of this host, by its attachment to the store.
+//! The nodes of this host, through its attachment to the store.
 //!
-//! Invariant: numbers of bindings are taken only while the courier's lock is held.
+//! Invariant: a seq is taken only while the courier's lock is held.
 
 use frs_base::clock::Millis;
 use frs_conf::{Scope, Share};
@@ -12,7 +12,7 @@ use super::ring_ticket::RingTicket;
 use crate::courier::core::{Leased, LedgerId, Nodes, Now, Unserved};
 use crate::courier::name::{self, KeyDigest, Secret};
 
-/// The nodes, and what names their ledgers.
+/// The nodes, and the names of their ledgers.
 #[derive(Debug)]
 pub struct HostNodes {
     pub service: Service,
@@ -37,7 +37,7 @@ impl HostNodes {
         HostNodes { service, lock, cluster, secret, wall_ms: 0, incarnation, pass }
     }
 
-    /// A turn begins at this time.
+    /// Begins a turn at this time.
     pub fn begin(&mut self, wall_ms: Millis) {
         self.wall_ms = wall_ms;
         self.incarnation = self.service.incarnation();
@@ -65,19 +65,19 @@ impl HostNodes {
         Some(name::record_key(&self.cluster, key.biz_id(), digest))
     }
 
-    /// Whether the cluster has yet to say that the directory is the newest of its copies.
+    /// Whether the cluster has yet to confirm that the directory is the newest of its copies.
     pub fn are_leases_unproven(&self) -> bool {
         self.service.handle().runtime().are_leases_unproven()
     }
 
-    /// What the cluster is asked, or told, of the last start of the server.
+    /// The next question to the cluster, or report, about the last start of the server.
     pub fn next_start(&self) -> Result<Starts, Error> {
         let secret_check = self.secret.check_word();
         let cluster = ClusterId { name: self.cluster.clone(), secret_check };
         self.service.handle().runtime().next_start(&self.lock, cluster)
     }
 
-    /// The cluster knows this start.
+    /// Proves the leases, as the cluster knows this start.
     pub fn prove_leases(&mut self, starts: Starts) {
         self.service.handle().runtime().prove_leases(&self.lock, starts);
         self.incarnation = self.service.incarnation();

@@ -1,8 +1,8 @@
 //! Proves that the data directory is the newest of its copies, before its leases are spent.
 //!
-//! Invariant: after a start of the server nothing is asked of a ledger, given back or claimed until
-//! the cluster has said so. Where it says that the directory is an older copy, its leases are void:
-//! what they allow may have been spent.
+//! Invariant: after a start of the server nothing is requested from a ledger, returned or claimed
+//! until the cluster has confirmed the directory. If the cluster calls the directory an older copy,
+//! its leases are void, as their uses may have been spent.
 
 use std::time::{Duration, Instant};
 
@@ -12,28 +12,28 @@ use frs_store::Starts;
 use super::Courier;
 use crate::courier::cluster::Lost;
 
-/// Between two questions where the cluster has not answered.
+/// The pause before a question without an answer is repeated.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What is known of the question.
+/// The state of the question.
 #[derive(Debug, Default)]
 pub struct Newest {
     /// The question that is under way.
     asked: Option<Starts>,
     /// When it is asked again.
     next_ask: Option<Instant>,
-    /// The cluster could not be reached: nobody waits for an answer.
+    /// The cluster could not be reached: no item waits for an answer.
     is_cut_off: bool,
 }
 
 impl Newest {
-    /// Other links: the question is asked anew.
+    /// Forgets the question under way, as the links are new.
     pub fn forget_asked(&mut self) {
         self.asked = None;
         self.next_ask = None;
     }
 
-    /// When there is something to do, while leases are unproven.
+    /// When the next question is due, while leases are unproven.
     pub fn due(&self) -> Option<Instant> {
         self.next_ask.filter(|_| self.asked.is_none())
     }
@@ -44,7 +44,7 @@ impl Newest {
 }
 
 impl Courier {
-    /// Asks the cluster whether leases may be spent, until it has said so. True: they may.
+    /// Asks the cluster, until it has answered, whether leases may be spent. True if they may.
     pub(super) fn prove_newest(&mut self) -> bool {
         if !self.nodes.are_leases_unproven() {
             return true;
@@ -60,13 +60,13 @@ impl Courier {
         false
     }
 
-    /// Whether what is asked in the rings is taken: it is served, or refused while the cluster
-    /// cannot be reached.
+    /// Whether needs are taken from the rings: they are served, or refused while the cluster cannot
+    /// be reached.
     pub(super) fn takes_wants(&self) -> bool {
         !self.nodes.are_leases_unproven() || self.newest.is_cut_off
     }
 
-    /// Asks, or tells once more which start is the last.
+    /// Asks about the last start, or reports it once more.
     pub(super) fn ask_start(&mut self) {
         self.newest.pause();
         let Some(links) = &mut self.links else { return };
@@ -79,7 +79,7 @@ impl Courier {
         }
     }
 
-    /// The cluster has answered, or will not.
+    /// Takes in the cluster's answer, or its loss.
     pub(super) fn hear_start(&mut self, starts: Starts, result: Result<bool, Lost>) {
         if self.newest.asked != Some(starts) {
             return;
@@ -104,7 +104,7 @@ impl Courier {
                     self.rounds.hurry();
                 }
             }
-            // Whatever it is: nobody waits for it.
+            // Whatever the reason, no item waits for the answer.
             Err(_) => self.newest.is_cut_off = true,
         }
     }

@@ -1,6 +1,7 @@
-//! The thread that hears attached programs: they call by a futex, on which no poll can wait.
+//! The thread for calls of attached programs, which call by a futex that poll cannot wait on.
 //!
-//! Invariant: a call wakes the loop once. Until the loop has looked at the rings the thread waits.
+//! Invariant: a call wakes the loop once. Then the thread waits until the loop has looked at the
+//! rings.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use frs_store::{Error, Runtime};
 
 use super::wake::Caller;
 
-/// The longest sleep, for what a dead program has left.
+/// The longest sleep: it bounds the time until needs that a dead program left are found.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// The thread.
@@ -31,7 +32,7 @@ impl Programs {
         let is_ending = Arc::new(AtomicBool::new(false));
         let ends = is_ending.clone();
         let listen = move || {
-            // Relaxed: it is told again by the bell, or found after the longest sleep.
+            // Relaxed: the bell repeats it, or the longest sleep ends.
             while !ends.load(Ordering::Relaxed) {
                 let bell = runtime.programs_bell();
                 let rest = bell.lie_down();
@@ -49,7 +50,7 @@ impl Programs {
         Ok(Programs { thread: Some(thread), is_ending, data_dir: data_dir.to_owned() })
     }
 
-    /// The rings have been looked at: what comes from now on is another call.
+    /// Notes that the rings have been looked at. Needs that come from now on are another call.
     pub fn wake(&self) {
         if let Some(thread) = &self.thread {
             thread.thread().unpark();

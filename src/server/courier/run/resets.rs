@@ -1,8 +1,8 @@
-//! Resets of other machines: the epoch of a biz stands in the cluster, and this machine follows.
+//! Resets of other machines: the cluster stores the epoch of a biz, and this machine follows it.
 //!
-//! Invariant: the master is asked for a step from the epoch in force alone, under which void
-//! records were cleared where the step needs that. Asking twice does no harm, and what is lost is
-//! asked again.
+//! Invariant: the master is asked only for a step from the epoch in force. Where the step needs it,
+//! void records were cleared under that epoch before. A repeated question does no harm, and a lost
+//! one is repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -18,11 +18,11 @@ use crate::process::void_records::VoidRecords;
 
 /// Key-nodes in which void records are cleared at once.
 const CLEAR_KEY_NODES: u32 = 128;
-/// The pause where a key-node is held.
+/// The pause if a key-node is held by another process.
 const HELD_PAUSE: Duration = Duration::from_millis(20);
-/// The log names a business whose void records cannot be cleared for this time.
+/// The log names a business whose void records could not be cleared for this long.
 const HELD_PATIENCE: Duration = Duration::from_secs(5);
-/// The master is asked again after this time, then after twice as long each time.
+/// The pause before the master is asked again. It doubles each time.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
 /// The longest pause between two questions to the master.
 const ASK_AGAIN_MAX: Duration = Duration::from_secs(60);
@@ -31,18 +31,18 @@ const ASK_AGAIN_MAX: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub struct Resets {
     behind: BTreeMap<u32, Behind>,
-    /// Businesses whose epoch in the cluster is none: the log has named them.
+    /// Businesses with an invalid epoch in the cluster, which the log has named.
     bad: BTreeSet<u32>,
-    /// When void records are cleared next. None: none are to be.
+    /// When void records are cleared next. None if none have to be cleared.
     next_clear: Option<Instant>,
 }
 
-/// A business whose epoch in the cluster is larger.
+/// A business with a larger epoch in the cluster.
 #[derive(Debug, Default)]
 struct Behind {
     epoch: u64,
     void_records: VoidRecords,
-    /// The epoch under which they were cleared.
+    /// The epoch under which void records were cleared.
     cleared: Option<u64>,
     asked: Option<Asked>,
 }
@@ -52,12 +52,12 @@ struct Behind {
 struct Asked {
     from: u64,
     at: Instant,
-    /// Until it is asked again.
+    /// The pause before the master is asked again.
     pause: Duration,
 }
 
 impl Behind {
-    /// The next question to the master about a step from this epoch; none: not yet.
+    /// The next question to the master about a step from this epoch. `None` if it is not due yet.
     fn next_ask(&self, from: u64, now: Instant) -> Option<Asked> {
         match self.asked.filter(|asked| asked.from == from) {
             None => Some(Asked { from, at: now, pause: ASK_AGAIN }),
@@ -74,7 +74,7 @@ impl Behind {
         match self.void_records.clear_next(service, biz, CLEAR_KEY_NODES) {
             Ok(cleared) => {
                 self.cleared = cleared.or(self.cleared);
-                // Half of a core.
+                // This takes half of a core.
                 clock::since(begun)
             }
             Err(_) => HELD_PAUSE,
@@ -90,7 +90,7 @@ impl Resets {
 }
 
 impl Courier {
-    /// This epoch of a biz stands in the cluster.
+    /// Takes in the epoch of a biz from the cluster.
     pub(super) fn hear_epoch(&mut self, biz: u64, epoch: u64) {
         let Ok(biz) = u32::try_from(biz) else { return };
         self.resets.bad.remove(&biz);
@@ -99,7 +99,7 @@ impl Courier {
         }
     }
 
-    /// What stands in the cluster is no epoch of a biz. The log names it once.
+    /// Takes in an invalid epoch of a biz from the cluster. The log names it once.
     pub(super) fn hear_bad_epoch(&mut self, biz: u64, found: &str) {
         let Ok(id) = u32::try_from(biz) else { return };
         if self.resets.bad.insert(id) {
@@ -113,7 +113,7 @@ impl Courier {
         }
     }
 
-    /// Goes on to follow the resets of other machines.
+    /// Continues to follow the resets of other machines.
     pub(super) fn follow_resets(&mut self) {
         if self.resets.behind.is_empty() {
             return;
@@ -122,7 +122,7 @@ impl Courier {
         let Courier { nodes, child, resets, complaints, .. } = self;
         let service = &mut nodes.service;
         let due = resets.next_clear;
-        // One piece of one business in a turn.
+        // A turn clears one piece of one business.
         let mut may_clear = due.is_none_or(|next| next <= now);
         let mut next_clear = None;
         resets.behind.retain(|&biz, behind| {
@@ -134,7 +134,7 @@ impl Courier {
                 if may_clear {
                     let pause = behind.clear(service, biz);
                     next_clear = Some(clock::instant() + pause);
-                    // One that is held delays no other.
+                    // A business with a held key-node does not delay the others.
                     may_clear = behind.void_records.held_since().is_some();
                 }
                 if let Some(since) = behind.void_records.held_since()
@@ -149,7 +149,8 @@ impl Courier {
                     return true;
                 }
             }
-            // A full channel: it is asked again. A closed one is noticed by the next turn.
+            // If the channel is full the master is asked again. The next turn notices a closed
+            // channel.
             if let Some(asked) = behind.next_ask(from, now)
                 && message::send_follow(&child.channel, EpochRaise { biz, from, to }).is_ok()
             {

@@ -1,7 +1,7 @@
-//! The rings of wants of all slots, as the courier drains and answers them.
+//! The rings of needs of all slots, which the courier drains and answers.
 //!
-//! Invariant: a want that is taken is finished; one whose owner has given it up, or is gone, is
-//! finished in vain.
+//! Invariant: each need that is taken is finished. If its owner has given it up or is gone, this
+//! has no effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,20 +18,20 @@ use crate::process::bells::Bells;
 #[derive(Debug, Default)]
 pub struct Rings {
     queues: BTreeMap<u32, WantQueue>,
-    /// Slots that are to be looked at.
+    /// Slots whose rings are to be drained.
     asked: BTreeSet<u32>,
-    /// Slots whose owners are to be called.
+    /// Slots whose owners are to be woken.
     answered: BTreeSet<u32>,
 }
 
 impl Rings {
-    /// A courier before this one may have died with wants that it had taken: all open rings are
-    /// looked at.
+    /// Has all open rings drained, because an earlier courier may have died with needs that it had
+    /// taken.
     pub fn take_all(&mut self, runtime: &Runtime) {
         self.asked.extend(runtime.open_rings());
     }
 
-    /// Takes what is asked.
+    /// Takes the needs of all rings that have some.
     fn drain(&mut self, runtime: &Runtime) -> Vec<Drained> {
         self.asked.extend(runtime.asking().take());
         let mut all = Vec::new();
@@ -44,7 +44,7 @@ impl Rings {
         all
     }
 
-    /// Says what became of a want; false: nobody waits for it any more.
+    /// Finishes a need. False if nobody waits for it any more.
     pub fn finish(&mut self, runtime: &Runtime, ticket: RingTicket, fate: Fate) -> bool {
         let result = match fate {
             Fate::Answered => WantResult::Answered,
@@ -60,7 +60,7 @@ impl Rings {
         is_heard
     }
 
-    /// Calls the owners of wants that were finished.
+    /// Wakes the owners of finished needs.
     pub fn ring(&mut self, runtime: &Runtime, bells: &Bells) {
         for slot in std::mem::take(&mut self.answered) {
             runtime.ring_owner(slot, bells.of_slot(slot));
@@ -68,11 +68,11 @@ impl Rings {
     }
 }
 
-/// A want that was taken.
+/// A need that was taken from a ring.
 enum Drained {
-    /// Of a lease.
+    /// A need of a lease.
     Lease(Asked<HostNodes>),
-    /// Of a record.
+    /// A need of a record.
     Record { ticket: RingTicket, key: LeaseKey, deadline_ms: u64 },
 }
 
@@ -98,7 +98,7 @@ fn drained(slot: u32, taken: &TakenWant) -> Drained {
 }
 
 impl Courier {
-    /// Refuses what is asked in all rings that say so: the cluster cannot be reached.
+    /// Refuses the needs of all rings, as the cluster cannot be reached.
     pub(super) fn refuse_all(&mut self) {
         for want in self.rings.drain(self.nodes.service.handle().runtime()) {
             let (Drained::Lease(Asked { ticket, .. }) | Drained::Record { ticket, .. }) = want;
@@ -106,7 +106,7 @@ impl Courier {
         }
     }
 
-    /// Takes what is asked in all rings that say so.
+    /// Takes the needs of all rings that have some, and hands them to the core or to the warm tier.
     pub(super) fn drain(&mut self, now: Now) {
         let wants = self.rings.drain(self.nodes.service.handle().runtime());
         for want in wants {

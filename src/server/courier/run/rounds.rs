@@ -1,7 +1,7 @@
-//! The rounds over all nodes with leases, and what is told each second.
+//! The rounds over all nodes with leases, and the reports of each second.
 //!
-//! Invariant: a round takes a tenth of a core at most, but for the claims after a change of masters
-//! and the repeats after an outage: those have a deadline.
+//! Invariant: a round takes a tenth of a core at most. Exceptions with a deadline are the claims
+//! after a change of masters and the repeats after an outage.
 
 use std::time::{Duration, Instant};
 
@@ -16,54 +16,55 @@ use crate::courier::telemetry::LeaseUses;
 
 /// Key-nodes of one step.
 const STEP: usize = 128;
-/// The pause after a step, as many times as long as it took.
+/// The pause after a step, as a multiple of its duration.
 const PAUSES: u32 = 9;
-/// A round that takes longer may find something yet.
+/// A claiming round that takes longer may still find leases to claim.
 const LONG_ROUND: Duration = Duration::from_millis(50);
-/// Claims that are put in order at once.
+/// Most claims that are sorted together.
 const CLAIMS: usize = 1 << 16;
-/// Or those that are found in this time, a tenth of that in which a master waits.
+/// Longest search for claims that are sorted together: a tenth of a master's longest wait.
 const LONGEST_FIND: Duration = Duration::from_secs(1);
 /// The pause after a round.
 const REST: Duration = Duration::from_millis(200);
 
-/// How far a round is.
+/// The progress of a round.
 #[derive(Debug)]
 pub struct Rounds {
     due: Instant,
     next_tell: Instant,
-    /// A round without pauses.
+    /// The round makes no pauses.
     is_hurried: bool,
-    /// It is a claim's: it has to see all nodes.
+    /// The round claims leases, so it has to see all nodes.
     is_claim: bool,
-    /// The round under way has begun before the last reason to hurry, or to claim.
+    /// The round under way began before the last reason to hurry, or to claim.
     is_stale: bool,
     is_claim_stale: bool,
-    /// When it was told to claim last, and the claims sent before.
+    /// When the last claim began, and the number of claims sent before it.
     claim_begun: Instant,
     claims_before: u64,
-    /// The items that were found and not looked at yet, the last one first.
+    /// Items that were found and not looked at yet, the last one first.
     found: Vec<Found>,
-    /// When the first of them was looked for.
+    /// When the search for them began.
     find_begun: Instant,
-    /// They are all that are looked for at once.
+    /// The search for them has ended.
     is_found: bool,
     /// All key-nodes have been seen.
     is_seen: bool,
-    /// Uses in the leases that it has seen.
+    /// Uses in the leases that the round has seen.
     uses: LeaseUses,
 }
 
 /// An item with leases.
 #[derive(Debug)]
 struct Found {
-    /// What they allow, used or not: as many uses could be granted once more.
+    /// The allowance of its leases, used or not: so many uses could be granted once more.
     allowed: u64,
     key: LeaseKey,
 }
 
 impl Rounds {
-    /// A courier that has just begun: the one before it may have left something undone.
+    /// The rounds of a new courier. It hurries, as the courier before it may have left something
+    /// undone.
     pub fn new(now: Instant) -> Rounds {
         Rounds {
             due: now,
@@ -87,14 +88,14 @@ impl Rounds {
         self.due
     }
 
-    /// When the cluster is told and asked again.
+    /// When the next reports and questions are due.
     pub fn tell_due(&self) -> Instant {
         self.next_tell
     }
 
-    /// All leases are to be claimed; so many claims were sent before. The pass over them begins
-    /// anew, so that the largest come first, unless claims are under way: these go on, or none
-    /// would ever be sent.
+    /// Has all leases claimed; `sent` claims were sent before. The pass over the nodes starts
+    /// again, so that the largest leases come first. But if a claiming round is under way it goes
+    /// on, or no claim would ever be sent.
     pub fn claim(&mut self, sent: u64, pass: &mut LeasePass) {
         self.hurry();
         if self.is_claim {
@@ -109,26 +110,26 @@ impl Rounds {
         (self.claim_begun, self.claims_before) = (clock::instant(), sent);
     }
 
-    /// The cluster is told and asked of epochs without waiting for the next second.
+    /// Has the reports and the questions for epochs sent without a wait for the next second.
     pub fn tell_soon(&mut self) {
         self.next_tell = clock::instant();
     }
 
-    /// All nodes are to be looked at soon.
+    /// Has all nodes looked at soon.
     pub fn hurry(&mut self) {
         (self.is_hurried, self.is_stale) = (true, true);
         self.due = clock::instant();
     }
 
-    /// Another configuration: the pass begins anew.
+    /// Notes another configuration: the pass starts again.
     pub fn restart(&mut self) {
         self.is_stale |= self.is_hurried;
         self.is_claim_stale |= self.is_claim;
     }
 
-    /// A round is over. True if it was one that claims.
+    /// Ends a round. True if it has claimed all leases.
     fn end(&mut self, now: Instant) -> bool {
-        // One that has not seen all nodes since is followed by one that does.
+        // A round that began too early is followed by another claiming round.
         let has_claimed = self.is_claim && !std::mem::take(&mut self.is_claim_stale);
         self.is_claim &= !has_claimed;
         if !std::mem::take(&mut self.is_stale) {
@@ -138,8 +139,8 @@ impl Rounds {
         has_claimed
     }
 
-    /// Whether claims are yet to be sent, as far as is known: this many were. A host that finds
-    /// none at first, and soon has seen all, holds no master up.
+    /// Whether claims may be left to send, given the number of claims sent. A host that finds no
+    /// claims at first, and has soon seen all nodes, delays no master.
     pub fn has_claims(&self, sent: u64) -> bool {
         let is_found = sent > self.claims_before;
         self.is_claim && (is_found || clock::since(self.claim_begun) >= LONG_ROUND)
@@ -147,7 +148,7 @@ impl Rounds {
 }
 
 impl Courier {
-    /// Tells and asks what is due each second.
+    /// Sends the reports and questions of each second if they are due.
     pub(super) fn tell_if_due(&mut self) {
         let now = clock::instant();
         if now >= self.rounds.next_tell {
@@ -156,7 +157,7 @@ impl Courier {
         }
     }
 
-    /// Goes on with the round if that is due.
+    /// Goes on with the round if a step is due.
     pub(super) fn round(&mut self, now: Now) {
         let begun = clock::instant();
         if begun < self.rounds.due {
@@ -169,7 +170,7 @@ impl Courier {
         if !self.rounds.is_found && !self.find(now) {
             return;
         }
-        // As many as of one step: the messages are under way before the next ones are looked at.
+        // As many as in one step: their messages are under way before the next ones are looked at.
         let first = self.rounds.found.len().saturating_sub(STEP);
         for Found { key, .. } in self.rounds.found.split_off(first).into_iter().rev() {
             self.core.look(&mut self.nodes, now, &key);
@@ -191,9 +192,9 @@ impl Courier {
         }
     }
 
-    /// Looks for the items with leases in the next key-nodes; false: there is more to be looked at
-    /// first. Of those to be claimed the largest leases come first: a master does not wait for
-    /// ever, and what it has not heard of may be granted once more.
+    /// Searches the next key-nodes for items with leases. False if the search has to go on first. A
+    /// claiming round takes the largest leases first: a master does not wait forever, and it may
+    /// grant uses again whose lease was not claimed.
     fn find(&mut self, now: Now) -> bool {
         if self.rounds.found.is_empty() {
             self.rounds.find_begun = clock::instant();
@@ -208,7 +209,7 @@ impl Courier {
         *is_found
     }
 
-    /// Looks at the next key-nodes; whether all have been seen.
+    /// Looks at the next key-nodes. True if all have been seen.
     fn step(&mut self, now: Now) -> bool {
         let moment = self.nodes.moment(now);
         let Rounds { uses, found, .. } = &mut self.rounds;
@@ -219,7 +220,7 @@ impl Courier {
                 let is_live = holdings().any(|holding| has_to_be_seen(holding, now.boot_ms));
                 (is_live, limits.iter().map(allowed_by).sum())
             });
-            // One that cannot be had now is looked at again.
+            // An item that cannot be read now is looked at again.
             let (stays, allowed) = seen.unwrap_or((true, 0));
             if stays {
                 found.push(Found { allowed, key: *key });
@@ -229,17 +230,17 @@ impl Courier {
     }
 }
 
-/// What could be granted once more, if the ledger did not hear of the lease.
+/// Uses that could be granted once more if the ledger did not learn of the lease.
 fn allowed_by(limit: &LeasedLimit) -> u64 {
     let Holding { lease, used } = &limit.holding;
     match limit.refuses_nothing {
         true => 0,
-        // Of tokens both are cumulative.
+        // Allowance and used tokens are both cumulative.
         false => lease.allowance.max(*used).min(limit.settings.max),
     }
 }
 
-/// Is there something that has to be given back, reported or claimed one day?
+/// Whether the lease has to be returned, reported or claimed one day.
 fn has_to_be_seen(holding: &Holding, now_ms: u64) -> bool {
     let lease = &holding.lease;
     lease.in_flight || lease.extra != 0 || holding.counts(now_ms)

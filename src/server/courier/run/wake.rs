@@ -1,7 +1,7 @@
 //! How threads of the courier wake its loop.
 //!
-//! Invariant: a call before a sleep ends that sleep at once. Calls are not counted. A call while
-//! the loop is awake, or behind another one, is no call to the kernel.
+//! Invariant: a call before a sleep ends that sleep at once. Calls are not counted. A call makes no
+//! system call while the loop is awake, or if an earlier call is pending.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,11 +9,11 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The loop is at work, and nobody has called since it last lay down.
+/// The loop is at work, and no thread has called since it last lay down.
 const AWAKE: u8 = 0;
-/// It sleeps, or is about to.
+/// The loop sleeps, or is about to.
 const ASLEEP: u8 = 1;
-/// Somebody has called.
+/// A thread has called.
 const CALLED: u8 = 2;
 
 /// The loop's end.
@@ -32,7 +32,7 @@ pub struct Caller {
 }
 
 impl Waker {
-    /// A new one.
+    /// A new pair of sockets, with the loop awake.
     pub fn new() -> io::Result<Waker> {
         let (heard, calls) = UnixStream::pair()?;
         heard.set_nonblocking(true)?;
@@ -45,15 +45,16 @@ impl Waker {
         Ok(Caller { calls: self.calls.try_clone()?, state: Arc::clone(&self.state) })
     }
 
-    /// The loop is about to sleep. False: somebody has called since it last got up, so it must not.
+    /// Notes that the loop is about to sleep. False if a thread has called since the loop last got
+    /// up: then it must not sleep.
     pub fn lie_down(&self) -> bool {
-        // AcqRel: partner of the swap in `call`. What came before a call that is seen here is seen
-        // in the next turn.
+        // AcqRel: partner of the swap in `call`. The next turn sees all stores before a call that
+        // this sees.
         let (all, found) = (Ordering::AcqRel, Ordering::Acquire);
         self.state.compare_exchange(AWAKE, ASLEEP, all, found).is_ok()
     }
 
-    /// The loop is awake: it looks at everything in this turn.
+    /// Notes that the loop is awake. It looks at everything in this turn.
     pub fn get_up(&self) {
         // AcqRel: partner of the swap in `call`, whose caller may have rung while the loop slept.
         self.state.swap(AWAKE, Ordering::AcqRel);
@@ -66,7 +67,7 @@ impl Waker {
     }
 }
 
-/// To be polled for reading.
+/// The socket to poll for reading.
 impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.heard.as_fd()
@@ -76,9 +77,10 @@ impl AsFd for Waker {
 impl Caller {
     /// Wakes the loop.
     pub fn call(&self) {
-        // AcqRel: partner of `lie_down` and `get_up`: the loop sees what came before this call.
+        // AcqRel: partner of `lie_down` and `get_up`. The loop sees all stores before this call.
         if self.state.swap(CALLED, Ordering::AcqRel) == ASLEEP {
-            // It fails only where so many calls wait that one more wakes nobody sooner.
+            // It fails only if so many calls are pending that another one would not wake the loop
+            // sooner.
             let _ = (&self.calls).write(&[1]);
         }
     }
@@ -133,7 +135,7 @@ mod tests {
             for nth in 1..=CALLS {
                 told.store(nth, Ordering::Relaxed);
                 caller.call();
-                // The next one comes when this one was heard, at any moment of the loop.
+                // The next call follows when the loop has seen this one, at any moment of the loop.
                 while echo.load(Ordering::Relaxed) < nth {
                     std::hint::spin_loop();
                 }

@@ -1,6 +1,6 @@
-//! The records that the cluster keeps: rounds over their groups, and items that wait for one.
+//! Records in the cluster: rounds over their groups, and items that wait for a record.
 //!
-//! Invariant: what was sent of a place and is not known to be kept is sent again.
+//! Invariant: a record that was sent, and that the cluster has not confirmed, is sent again.
 
 use std::time::Duration;
 
@@ -23,10 +23,10 @@ use crate::courier::warm::{
 
 /// The longest sleep where nothing is due.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
-/// Between two looks at chains that nothing is under way for.
+/// The pause between two looks at full chains without messages under way.
 const CROWDED_PAUSE: Duration = Duration::from_millis(2);
 
-/// What is under way.
+/// The state of the warm tier.
 #[derive(Debug, Default)]
 pub struct WarmTier {
     warm: Warm<RingTicket>,
@@ -36,7 +36,7 @@ pub struct WarmTier {
 }
 
 impl WarmTier {
-    /// An item waits for the record of its key.
+    /// Takes in the need of an item that waits for the record of its key.
     pub fn want(
         &mut self,
         nodes: &mut HostNodes,
@@ -47,12 +47,12 @@ impl WarmTier {
         self.warm.want(nodes, key, ticket, deadline_ms);
     }
 
-    /// A master may have lost what was sent.
+    /// Forgets which records were sent, as a master may have lost some.
     pub fn forget_sent(&mut self) {
         self.sent.forget_all();
     }
 
-    /// Until something is due.
+    /// The time until something is due.
     pub fn pause(&self) -> Duration {
         let now = clock::instant();
         let due = self.rounds.due().into_iter().chain(self.filters.due()).min();
@@ -60,12 +60,12 @@ impl WarmTier {
         if self.warm.is_crowded() { pause.min(CROWDED_PAUSE) } else { pause }
     }
 
-    /// What was counted of records that were spilled, since the last call.
+    /// Takes the figures of spilled records since the last call.
     pub fn take_spills(&mut self) -> SpillFigures {
         self.warm.take_figures()
     }
 
-    /// Since when the cluster has all that had changed before. None: it is not known yet, or the
+    /// The time up to which the cluster has all changes. None if it is not known yet, or if the
     /// cluster keeps nothing.
     pub fn kept_ms(&self) -> Option<u64> {
         self.rounds.kept_ms()
@@ -117,7 +117,7 @@ fn time() -> RoundTime {
 }
 
 impl Courier {
-    /// Takes the groups of the configuration.
+    /// Takes over the groups of the configuration.
     pub(super) fn set_kept_groups(&mut self) {
         let conf = self.nodes.service.conf();
         let is_kept = |group: &&frs_conf::Group| {
@@ -132,7 +132,7 @@ impl Courier {
         self.warm.filters.set_groups(self.nodes.service.spilling_groups(), clock::instant());
     }
 
-    /// Goes on with what is due: room in chains, periods of filters, rounds.
+    /// Does the work that is due: room in chains, turns of filters, rounds.
     pub(super) fn carry_records(&mut self, boot_ms: u64) {
         let WarmTier { warm, rounds, sent, filters } = &mut self.warm;
         let now = time();
@@ -148,7 +148,7 @@ impl Courier {
         let after = time();
         let took = after.at - now.at;
         let Some(step) = step else {
-            // Its files failed: the items say so.
+            // The group's files failed: its items report it.
             let nothing = Sent { group: 0, count: 0, are_all: false, took };
             return rounds.looked(&part, nothing, None, after);
         };
@@ -165,7 +165,7 @@ impl Courier {
         rounds.looked(&part, sum, step.next, after);
     }
 
-    /// What became of a message to a record.
+    /// Takes in the outcome of a message to a record.
     pub(super) fn hear_record(&mut self, now: Now, id: u64, result: Result<WarmAnswer, Lost>) {
         let WarmTier { warm, rounds, sent, .. } = &mut self.warm;
         let answer = result.map_err(|lost| match lost {
@@ -183,12 +183,12 @@ impl Courier {
         rounds.settled(place.group, is_kept, time());
     }
 
-    /// Sends what is to be sent, and finishes wants. True if that has consequences at once.
+    /// Sends messages, and finishes needs. True if that has consequences at once.
     pub(super) fn act_on_records(&mut self) -> bool {
         for Finished { ticket, key, fate, is_nowhere } in self.warm.warm.take_finished() {
             let runtime = self.nodes.service.handle().runtime();
             if !self.rings.finish(runtime, ticket, fate) && is_nowhere {
-                // Whoever has asked and did not wait finds the answer the next time.
+                // The owner of the need no longer waits, but finds the answer the next time.
                 let wall_ms = self.nodes.wall_ms();
                 let _ = self.nodes.service.insert_fresh_record(&key, wall_ms);
             }

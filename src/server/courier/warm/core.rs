@@ -1,7 +1,7 @@
-//! The records that are asked for, and those on their way to the cluster.
+//! The records that are requested, and the records on their way to the cluster.
 //!
-//! Invariant: each ticket is finished once. A key has one message under way at most: what is
-//! answered to an earlier one means nothing.
+//! Invariant: each ticket is finished once. At most one message for a key is current: an answer to
+//! an earlier one has no effect on the record.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -14,89 +14,89 @@ use super::crowds::Crowds;
 use super::message::{WarmAnswer, WarmCall};
 use crate::courier::core::Fate;
 
-/// Messages with records that may be under way.
+/// Most messages with records under way.
 const PUTS_MAX: usize = 1024;
-/// Questions for records that may be under way: more wait for those.
+/// Most requests for records under way. Further requests wait.
 const FETCHES_MAX: usize = 1024;
 
 /// The records of this host.
 pub trait Records {
     /// Where the record of a key is.
     fn whereabouts(&mut self, key: &LeaseKey) -> Result<Whereabouts, ItemError>;
-    /// Takes in what the cluster has kept, unless there is one here.
+    /// Inserts a record from the cluster, unless there is one here.
     fn insert(&mut self, key: &LeaseKey, record: &Record) -> Result<Inserted, ItemError>;
-    /// Notes that there is none anywhere, unless there is one here.
+    /// Inserts a fresh record, which says that there is none anywhere, unless there is one here.
     fn insert_fresh(&mut self, key: &LeaseKey) -> Result<Inserted, ItemError>;
     /// Forgets a record.
     fn forget(&mut self, key: &LeaseKey) -> Result<(), ItemError>;
-    /// Whether those of its business are spilled.
+    /// Whether the records of its business are spilled.
     fn spills(&self, key: &LeaseKey) -> bool;
-    /// Whether the cluster has a copy of each of its business.
+    /// Whether the cluster keeps a copy of each record of its business.
     fn backs_up(&self, key: &LeaseKey) -> bool;
-    /// The chain that a key leads to.
+    /// The chain of a key.
     fn chain(&mut self, key: &LeaseKey) -> Result<Chain, ItemError>;
-    /// Erases a record that the cluster has. False: it has changed since.
+    /// Erases a record that the cluster has. False if it has changed since.
     fn erase_spilled(&mut self, spilled: &ChangedRecord) -> Result<bool, ItemError>;
 }
 
-/// What became of records that were spilled, or asked for.
+/// Results for records that were spilled or requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SpillFigures {
-    /// They are in the cluster, and here no more.
+    /// Records that are in the cluster, and no longer here.
     pub spilled: u64,
-    /// They were used meanwhile, and stay.
+    /// Records that stay because they were used meanwhile.
     pub stayed: u64,
-    /// They stay, because the cluster did not answer.
+    /// Records that stay because the cluster did not answer.
     pub lost: u64,
-    /// They were there, and came back.
+    /// Records that came back from the cluster.
     pub fetched: u64,
-    /// They were not there: the filter was wrong.
+    /// Requests without a record in the cluster: the filter was wrong.
     pub missed: u64,
 }
 
-/// What is to be sent.
+/// A message to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sending {
     /// Names the message.
     pub id: u64,
     /// The key.
     pub key: LeaseKey,
-    /// What is asked.
+    /// The question.
     pub call: WarmCall,
 }
 
-/// A want that is finished.
+/// A need that is finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished<T> {
-    /// The want.
+    /// The need.
     pub ticket: T,
     /// Its key.
     pub key: LeaseKey,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
-    /// The cluster has no record of the key, and nothing says so here yet.
+    /// The cluster has no record of the key, and no fresh record here says so yet.
     pub is_nowhere: bool,
 }
 
-/// What became of a record that was sent.
+/// The result for a record that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Done {
     /// The cluster has it.
     Kept(RecordPlace),
-    /// It is another machine's, and was forgotten here.
+    /// Another machine owns it, and it was forgotten here.
     Moved(RecordPlace),
-    /// It has to be sent again: the cluster may not have what is at this place.
+    /// It must be sent again, as the cluster may lack the record at this place.
     Again(RecordPlace),
 }
 
-/// Messages to records. `T` names a want.
+/// Messages to records. `T` names a need.
 #[derive(Debug)]
 pub struct Warm<T> {
     pub(super) flights: HashMap<u64, Flight<T>>,
     pub(super) by_key: HashMap<LeaseKey, u64>,
     puts: usize,
     fetches: usize,
-    /// Questions that wait, oldest first.
+    /// Waiting requests, oldest first.
     queue: VecDeque<u64>,
     last_id: u64,
     sendings: Vec<Sending>,
@@ -113,19 +113,19 @@ pub(super) struct Flight<T> {
 
 #[derive(Debug)]
 pub(super) enum What<T> {
-    /// A record is kept in the cluster, too.
+    /// A changed record is sent to the cluster.
     Put(RecordPlace),
-    /// A record is asked for.
+    /// A record is requested.
     Fetch(Waiting<T>),
     /// A record waits for room. No message is under way.
     Room(Pending<T>),
-    /// A record is spilled, for one that has no room in its chain.
+    /// A record is spilled, to make room in its chain for another.
     Spill(ChangedRecord, ChainPlace),
     /// A record is deleted.
     Drop,
 }
 
-/// A record, or a fresh one, that is to be taken in: at once, or when it has room.
+/// A record from the cluster, or a fresh one, that is to be inserted at once, or when it has room.
 #[derive(Debug)]
 pub(super) struct Pending<T> {
     pub key: LeaseKey,
@@ -133,11 +133,11 @@ pub(super) struct Pending<T> {
     pub record: Option<Record>,
 }
 
-/// Wants that wait for one key.
+/// Needs that wait for one key.
 #[derive(Debug)]
 pub(super) struct Waiting<T> {
     pub tickets: Vec<T>,
-    /// When nobody waits for it any more, CLOCK_BOOTTIME.
+    /// When nobody waits any more, CLOCK_BOOTTIME.
     pub deadline_ms: u64,
     /// There was no record here when the cluster was asked for it.
     pub was_away: bool,
@@ -161,17 +161,17 @@ impl<T> Default for Warm<T> {
 }
 
 impl<T> Warm<T> {
-    /// What is to be sent.
+    /// Takes the messages to send.
     pub fn take_sendings(&mut self) -> Vec<Sending> {
         std::mem::take(&mut self.sendings)
     }
 
-    /// Wants that are finished.
+    /// Takes the finished needs.
     pub fn take_finished(&mut self) -> Vec<Finished<T>> {
         std::mem::take(&mut self.finished)
     }
 
-    /// What was counted since the last call.
+    /// Takes the figures since the last call.
     pub fn take_figures(&mut self) -> SpillFigures {
         std::mem::take(&mut self.figures)
     }
@@ -181,7 +181,7 @@ impl<T> Warm<T> {
         PUTS_MAX.saturating_sub(self.puts)
     }
 
-    /// An item waits for the record of its key.
+    /// Takes in the need of an item that waits for the record of its key.
     pub fn want(&mut self, host: &mut impl Records, key: LeaseKey, ticket: T, deadline_ms: u64) {
         let under_way = self.by_key.get(&key).copied();
         let flight = under_way.and_then(|id| self.flights.get_mut(&id));
@@ -206,11 +206,11 @@ impl<T> Warm<T> {
                     self.wait_for_room(host, pending);
                 }
             }
-            // The item says what is wrong when it runs.
+            // The item reports the fault when it runs.
             Err(ItemError::UnknownBiz | ItemError::BadKey) => {
                 self.finish(&key, waiting, Fate::Unserved);
             }
-            // One that cannot be had now may be had when the answer is here.
+            // A record that cannot be read now may be readable when the answer arrives.
             Ok(Whereabouts::MaybeInCluster) | Err(_) => self.fetch(key, waiting),
         }
     }
@@ -233,7 +233,7 @@ impl<T> Warm<T> {
         self.sendings.push(Sending { id, key, call });
     }
 
-    /// One question less is under way: the next one that somebody waits for may go.
+    /// Sends the next request that somebody waits for, as one less is under way.
     fn ask_next(&mut self, now_ms: u64) {
         self.fetches -= 1;
         while let Some(id) = self.queue.pop_front() {
@@ -255,13 +255,14 @@ impl<T> Warm<T> {
         self.finished.extend(waiting.tickets.into_iter().map(finished));
     }
 
-    /// The cluster has no record of the key, and nothing says so here.
+    /// Finishes the needs of a key without a record in the cluster, where no fresh record here says
+    /// so yet.
     fn finish_nowhere(&mut self, key: LeaseKey, waiting: Waiting<T>) {
         let finished = |ticket| Finished { ticket, key, fate: Fate::Answered, is_nowhere: true };
         self.finished.extend(waiting.tickets.into_iter().map(finished));
     }
 
-    /// A record has changed. If it cannot be sent now: where it is.
+    /// Sends a changed record. If it cannot be sent now, returns its place as the error.
     pub fn put(&mut self, changed: ChangedRecord) -> Result<(), RecordPlace> {
         let ChangedRecord { key, record, life_ms, place } = changed;
         if self.by_key.contains_key(&key) || self.room() == 0 {
@@ -274,12 +275,12 @@ impl<T> Warm<T> {
         Ok(())
     }
 
-    /// A message takes the place of an earlier one for the same key.
+    /// Begins a message, which replaces an earlier one for the same key.
     pub(super) fn begin(&mut self, key: LeaseKey, what: What<T>) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
         self.flights.insert(id, Flight { key, what });
-        // A record that was under way stays known by its number alone.
+        // An earlier message stays known by its id alone.
         self.by_key.insert(key, id);
         id
     }
@@ -293,7 +294,8 @@ impl<T> Warm<T> {
         Some(Ended { key, what, is_last })
     }
 
-    /// What became of a message, or why that is not known. Some: of one with a record that changed.
+    /// Takes in the outcome of a message. Returns the result for a changed record, if the message
+    /// carried one.
     pub fn answered(
         &mut self,
         host: &mut impl Records,
@@ -343,10 +345,10 @@ impl<T> Warm<T> {
         }
     }
 
-    /// Takes in a record that came from the cluster, or a fresh one. One that came too late
-    /// replaces what was made without it: the uses since are few, and those in the record may be
-    /// many. It replaces nothing that may have been here before: that is newer. Back: it has no
-    /// room.
+    /// Inserts a record from the cluster, or a fresh one. A late record replaces a record that was
+    /// made without it: the uses since are few, and those in the late record may be many. It never
+    /// replaces a record that may have been here before, which is newer. Returns the record if it
+    /// has no room.
     pub(super) fn take_in(
         &mut self,
         host: &mut impl Records,
@@ -361,7 +363,7 @@ impl<T> Warm<T> {
         let Pending { key, waiting, record } = pending;
         match inserted {
             Err(ItemError::Busy) if !is_late => self.fetch(key, waiting),
-            // What is wrong with the group the item says when it runs, or that it is late.
+            // The item reports a fault of the group, or that it is late, when it runs.
             inserted => {
                 let is_here = inserted == Ok(Inserted::Yes) && record.is_some();
                 self.finish(&key, waiting, Fate::Answered);
@@ -375,11 +377,11 @@ impl<T> Warm<T> {
     }
 }
 
-/// A message that is under way no more.
+/// A message that is no longer under way.
 pub(super) struct Ended<T> {
     pub key: LeaseKey,
     pub what: What<T>,
-    /// No later message for its key has begun.
+    /// It is the current message for its key.
     is_last: bool,
 }
 
@@ -400,7 +402,7 @@ fn insert(
 ) -> Result<Inserted, ItemError> {
     let Some(record) = record else { return host.insert_fresh(key) };
     match host.insert(key, record)? {
-        // Where records are spilled none is made without what the cluster has.
+        // Where records are spilled no record is made without that of the cluster.
         Inserted::Present if replaces && host.backs_up(key) && !host.spills(key) => {
             host.forget(key)?;
             host.insert(key, record)
@@ -419,7 +421,7 @@ fn kept(
 ) -> Done {
     match answer {
         Ok(WarmAnswer::Kept) => Done::Kept(place),
-        // Of one that was fetched since, nothing is known.
+        // If the record was requested since, its owner is not known.
         Ok(WarmAnswer::Moved) if is_last && host.forget(key).is_ok() => Done::Moved(place),
         _ => Done::Again(place),
     }

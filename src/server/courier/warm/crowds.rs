@@ -1,24 +1,25 @@
-//! What waits for room, by its chain.
+//! Records that wait for room, by chain.
 //!
-//! Invariant: a chain is here only while something waits for room in it, or is on its way from it.
+//! Invariant: a chain is listed only while a record waits for room in it, or is on its way out of
+//! it.
 
 use std::collections::{HashMap, VecDeque};
 
 use frs_engine::ChainPlace;
 
-/// All chains without room for what is wanted.
+/// All chains without room for the records that wait.
 #[derive(Debug, Default)]
 pub struct Crowds {
     pub by_chain: HashMap<ChainPlace, Crowd>,
-    /// Records on their way, of all chains.
+    /// Records on their way out, of all chains.
     pub spills: usize,
 }
 
-/// What waits for room in one chain.
+/// The records that wait for room in one chain.
 #[derive(Debug, Default)]
 pub struct Crowd {
-    /// The messages' names, oldest first.
+    /// The ids of their messages, oldest first.
     pub waiting: VecDeque<u64>,
-    /// Records on their way.
+    /// Records on their way out of the chain.
     pub under_way: usize,
 }

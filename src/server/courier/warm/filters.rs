@@ -1,18 +1,18 @@
-//! When the filters of spilled keys forget what was added long ago.
+//! Turns the filters of spilled keys, so that they forget old entries.
 //!
-//! Invariant: between two turns of a filter lies at least the longest life of a record of its
-//! group, by a clock that never steps. A courier that has just begun, or has taken a configuration,
-//! does not know of the turns before, and waits as long.
+//! Invariant: two turns of a filter are at least the longest life of a record of its group apart,
+//! by a clock that never steps. A courier that has just begun, or has taken over a configuration,
+//! does not know of earlier turns, and waits as long.
 
 use std::time::{Duration, Instant};
 
 use frs_engine::{Service, SpillingGroup};
 
-/// Key-nodes of one step: each is in memory of its own.
+/// Key-nodes of one step. Each is in memory of its own.
 const STEP: usize = 4096;
 /// The pause after a step.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Messages are under way for less.
+/// Longer than any message is under way.
 const MARGIN: Duration = Duration::from_secs(10);
 
 /// The turns of all groups.
@@ -29,7 +29,8 @@ struct Turn {
 }
 
 impl FilterTurns {
-    /// The groups of the configuration in force. Records that live forever keep their filters.
+    /// Sets the groups of the configuration in force. A group whose records live forever keeps its
+    /// filters.
     pub fn set_groups(&mut self, groups: Vec<SpillingGroup>, now: Instant) {
         let turns = groups.into_iter().filter_map(|SpillingGroup { name: group, life_ms }| {
             let period = Duration::from_millis(life_ms?) + MARGIN;
@@ -43,7 +44,7 @@ impl FilterTurns {
         self.0.iter().map(|turn| turn.due).min()
     }
 
-    /// Goes on with the turns that are due.
+    /// Continues the turns that are due.
     pub fn turn(&mut self, service: &Service, now: Instant) {
         for turn in self.0.iter_mut().filter(|turn| turn.due <= now) {
             match service.turn_filters(&turn.group, turn.at, STEP) {

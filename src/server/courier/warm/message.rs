@@ -1,45 +1,45 @@
-//! What is sent to the record of a key, and what is answered.
+//! Messages to the record of a key, and their answers.
 //!
-//! Invariant: what an answer means follows from the call alone.
+//! Invariant: the meaning of an answer follows from the call alone.
 
 use frs_limit::lease::Incarnation;
 
 use crate::courier::ledger;
 
-/// What is asked of a record.
+/// A question to a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WarmCall {
-    /// Keeps these bytes.
+    /// Stores these bytes.
     Put {
-        /// For so long. None: forever.
+        /// The lifetime. None: forever.
         life_ms: Option<u64>,
-        /// The record. Empty, where it takes over: none is kept.
+        /// The record. If empty and `takes_over`, the stored record is deleted.
         bytes: Vec<u8>,
-        /// Even if another host has a record of the key there.
+        /// Replaces the record of another host, too.
         takes_over: bool,
     },
-    /// Takes the record over.
+    /// Fetches the record, and makes this host its owner.
     Fetch,
-    /// Deletes what was fetched before.
+    /// Deletes the record that was fetched before.
     Drop,
 }
 
 /// A message to a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WarmMessage {
-    /// Its name. The courier chooses it.
+    /// Its id, which the courier chooses.
     pub id: u64,
     /// The key of the record.
     pub key: String,
     /// This host.
     pub host: Incarnation,
-    /// The host's count.
+    /// The version, from the host's own count.
     pub version: u64,
-    /// What is asked.
+    /// The question.
     pub call: WarmCall,
 }
 
-/// What a master has answered.
+/// The answer of a master.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WarmAnswer {
     /// The bytes are kept.
@@ -48,9 +48,9 @@ pub enum WarmAnswer {
     Moved,
     /// A later version of this host is known.
     Old,
-    /// The record, which is this host's now.
+    /// The record. This host owns it now.
     Record(Vec<u8>),
-    /// There is none, or none any more.
+    /// There is no record, or it is deleted now.
     Nothing,
 }
 
@@ -78,7 +78,7 @@ impl WarmMessage {
         arguments
     }
 
-    /// What a number means that answers a put. None: nothing.
+    /// The meaning of the number that answers a put. `None` if it has no meaning.
     pub fn kept(number: i64) -> Option<WarmAnswer> {
         match number {
             0 => Some(WarmAnswer::Kept),

@@ -1,13 +1,13 @@
-//! Records of keys that one machine counts alone, kept in the cluster for the machine that takes a
-//! key over.
+//! Records of keys with limits of one machine alone, kept in the cluster for the machine that takes
+//! a key over.
 //!
-//! Contract: [`Warm`] knows which records are asked for and which are under way; it has no socket
-//! and no clock. [`Rounds`] says when which part of a group is to be looked at.
+//! Contract: [`Warm`] knows which records are requested and which are under way; it has no socket
+//! and no clock. [`Rounds`] schedules the looks at the parts of a group.
 //!
-//! A record has an owner, a host by its incarnation, and a version, the owner's own count. Who
-//! fetches a record is its owner from then on; what an earlier owner sends is refused, and that
-//! owner forgets its record. So clocks of machines take no part in the order of versions: versions
-//! are compared within one owner only, and of two owners the one that fetched last is right.
+//! A record has an owner, a host by its incarnation, and a version, the owner's own count. A host
+//! that fetches a record becomes its owner. Later writes of the previous owner are refused, and the
+//! previous owner forgets its record. So clocks of machines do not order versions: versions are
+//! compared within one owner only, and of two owners the last to fetch is right.
 
 mod core;
 mod crowds;

@@ -1,8 +1,7 @@
-//! Records that have no room in their chain: others are spilled for them, those used least lately
-//! first.
+//! Makes room in full chains: the records that were not used for longest are spilled.
 //!
-//! Invariant: a record leaves this host only once the cluster has it, as it stands. Who waits for
-//! room gets it in order.
+//! Invariant: a record leaves this host only once the cluster has it in its present state. Waiting
+//! records get room in order.
 
 use frs_engine::{Chain, ChainPlace, ChangedRecord};
 
@@ -11,22 +10,22 @@ use super::crowds::Crowd;
 use super::message::{WarmAnswer, WarmCall};
 use crate::courier::core::Fate;
 
-/// Records that may be on their way at once.
+/// Most records on their way at once.
 const SPILLS_MAX: usize = 1024;
-/// Of a chain so much is spilled beyond what is needed at once.
+/// Part of a chain that is spilled beyond the present need, as a divisor of its length.
 const SPARE_PART: usize = 8;
 
 impl<T> Warm<T> {
-    /// Whether something waits for room: then [`Warm::make_room`] is to be called soon.
+    /// Whether a record waits for room. If so, [`Warm::make_room`] has to be called soon.
     pub fn is_crowded(&self) -> bool {
         !self.crowds.by_chain.is_empty()
     }
 
-    /// A record, or a fresh one, waits until another one has left its chain.
+    /// Has a record wait until another one has left its chain.
     pub(super) fn wait_for_room(&mut self, host: &mut impl Records, pending: Pending<T>) {
         let key = pending.key;
         let Ok(chain) = host.chain(&key) else {
-            // The item says what is wrong when it runs.
+            // The item reports the fault when it runs.
             return self.finish(&key, pending.waiting, Fate::Answered);
         };
         let id = self.begin(key, What::Room(pending));
@@ -34,7 +33,8 @@ impl<T> Warm<T> {
         self.spill(host, chain);
     }
 
-    /// Sends as many records of a chain as are to leave it. If none can ever, nothing waits.
+    /// Sends as many records of a chain as have to leave it. If no record can ever leave, the
+    /// waiting records are given up.
     fn spill(&mut self, host: &mut impl Records, chain: Chain) {
         let Chain { place, length, records } = chain;
         let Some(crowd) = self.crowds.by_chain.get(&place) else { return };
@@ -48,7 +48,8 @@ impl<T> Warm<T> {
         for changed in chosen {
             let key = changed.key;
             let takes_over = !host.backs_up(&key);
-            // A fresh one says no more than none does, and none takes no room there.
+            // A fresh record says no more than a missing one does, and a missing one takes no room
+            // in the cluster.
             let is_told = !takes_over || !changed.record.states.is_empty();
             let bytes = if is_told { changed.record.encode(&key) } else { Vec::new() };
             let call = WarmCall::Put { life_ms: changed.life_ms, bytes, takes_over };
@@ -59,7 +60,7 @@ impl<T> Warm<T> {
         }
     }
 
-    /// What became of a record that was spilled.
+    /// Takes in the answer for a spilled record.
     pub(super) fn spilled(
         &mut self,
         host: &mut impl Records,
@@ -77,7 +78,7 @@ impl<T> Warm<T> {
                 Ok(true) => self.figures.spilled += 1,
                 _ => self.figures.stayed += 1,
             },
-            // Another machine has taken it over, and knows more of it.
+            // Another machine has taken the record over, and its state is newer.
             Ok(WarmAnswer::Moved) => {
                 let _ = host.forget(&changed.key);
             }
@@ -87,7 +88,7 @@ impl<T> Warm<T> {
                 if error == NoAnswer::Down {
                     let crowd = self.crowds.by_chain.get(&chain);
                     if crowd.is_some_and(|crowd| crowd.under_way > 0) {
-                        // Those on their way to another master may leave.
+                        // Records on their way to another master may still leave.
                         return;
                     }
                     self.give_up(chain);
@@ -97,13 +98,13 @@ impl<T> Warm<T> {
         self.settle(host, now_ms, chain);
     }
 
-    /// Lets those in that have room now, and makes room for the others. To be called again and
-    /// again while something waits: records may have been busy, and time passes.
+    /// Inserts the records that have room now, and makes room for the others. It is called
+    /// repeatedly while a record waits, as records may have been busy, and time passes.
     pub fn make_room(&mut self, host: &mut impl Records, now_ms: u64) {
         let chains: Vec<ChainPlace> = self.crowds.by_chain.keys().copied().collect();
         for chain in chains {
             if self.crowds.spills >= SPILLS_MAX {
-                // Looks at all the others would cost much, and nothing could leave them.
+                // No record could leave the other chains, and to look at them all would cost much.
                 return;
             }
             if self.crowds.by_chain.get(&chain).is_some_and(|crowd| crowd.under_way == 0) {
@@ -116,11 +117,11 @@ impl<T> Warm<T> {
         let Some(crowd) = self.crowds.by_chain.get_mut(&place) else { return };
         let mut waiting = std::mem::take(&mut crowd.waiting);
         while let Some(id) = waiting.pop_front() {
-            // One that was asked for anew is under way with another name.
+            // A record that was requested again is under way with another id.
             let Some(What::Room(pending)) = self.end(id).map(|end| end.what) else { continue };
             let key = pending.key;
             if now_ms >= pending.waiting.deadline_ms {
-                // It is late, which does not say that the cluster cannot be reached.
+                // The record is late, but that does not mean that the cluster cannot be reached.
                 self.finish(&key, pending.waiting, Fate::Answered);
             } else if let Some(pending) = self.take_in(host, pending, false) {
                 waiting.push_front(self.begin(key, What::Room(pending)));
@@ -137,7 +138,7 @@ impl<T> Warm<T> {
         }
     }
 
-    /// Nothing can leave a chain now.
+    /// Gives up the records that wait for a chain that no record can leave now.
     fn give_up(&mut self, place: ChainPlace) {
         let Some(crowd) = self.crowds.by_chain.get_mut(&place) else { return };
         let waiting = std::mem::take(&mut crowd.waiting);

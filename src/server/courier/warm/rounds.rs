@@ -1,13 +1,13 @@
-//! When which part of a group is looked at for records that have changed.
+//! Schedules the search for changed records in each part of a group.
 //!
-//! Invariant: a round is complete when it has seen the whole group, and the cluster has all that it
-//! has sent. What it could not send or see makes the next one begin soon.
+//! Invariant: a round is complete when it has seen the whole group, and the cluster has confirmed
+//! all records sent. If it could not see or send a record the next round begins soon.
 
 use std::time::{Duration, Instant};
 
 /// Key-nodes of one step.
 const STEP: usize = 128;
-/// The pause after a step, as many times as long as it took.
+/// The pause after a step, as a multiple of its duration.
 const PAUSES: u32 = 9;
 /// The pause while nothing can be sent.
 const FULL: Duration = Duration::from_millis(5);
@@ -19,7 +19,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub struct RoundGroup {
     /// Its name.
     pub name: String,
-    /// Between the beginnings of two rounds.
+    /// The time from the start of one round to the start of the next.
     pub period: Duration,
 }
 
@@ -32,19 +32,19 @@ pub struct Rounds {
 #[derive(Debug)]
 struct Group {
     conf: RoundGroup,
-    /// Its random id, once it was looked at.
+    /// Its random id. None before the first look at it.
     id: Option<u64>,
     /// When its round began, by both clocks.
     begun_ms: u64,
     begun: Instant,
-    /// When its last complete round began, by the wall clock. None: no round of this courier was
+    /// When its last complete round began, by the wall clock. None if no round of this courier was
     /// complete yet.
     kept_ms: Option<u64>,
-    /// The next key-node. None: the round has seen all.
+    /// The next key-node. None if the round has seen all.
     at: Option<usize>,
     under_way: usize,
     is_complete: bool,
-    /// The next step, or the next round.
+    /// When the next step or round is due.
     due: Instant,
 }
 
@@ -57,7 +57,7 @@ pub struct Part {
     pub name: String,
     /// The first key-node.
     pub from: usize,
-    /// Key-nodes.
+    /// The number of key-nodes.
     pub most: usize,
 }
 
@@ -71,7 +71,8 @@ pub struct RoundTime {
 }
 
 impl Rounds {
-    /// Takes the groups of a configuration. Those that stay go on; messages under way stay theirs.
+    /// Takes over the groups of a configuration. Groups that stay start their round again, and keep
+    /// their messages under way.
     pub fn set_groups(&mut self, groups: Vec<RoundGroup>, now: RoundTime) {
         let before = std::mem::take(&mut self.groups);
         let mut before: Vec<Option<Group>> = before.into_iter().map(Some).collect();
@@ -97,18 +98,18 @@ impl Rounds {
         }
     }
 
-    /// When there is something to do.
+    /// When the next step or round is due.
     pub fn due(&self) -> Option<Instant> {
         self.groups.iter().filter(|group| group.at.is_some()).map(|group| group.due).min()
     }
 
-    /// Since when the cluster has all that had changed before, in the group where that is longest
-    /// ago. None: of one it is not known yet, or there is no group.
+    /// The time up to which the cluster has all changes, in the group where that is longest ago.
+    /// `None` if a group has no complete round yet, or if there is no group.
     pub fn kept_ms(&self) -> Option<u64> {
         self.groups.iter().map(|group| group.kept_ms).reduce(|one, other| Some(one?.min(other?)))?
     }
 
-    /// A part that is to be looked at now.
+    /// Takes a part that is due to be looked at.
     pub fn next(&mut self, now: RoundTime) -> Option<Part> {
         let is_due = |group: &Group| group.at.is_some() && now.at >= group.due;
         let mut groups = self.groups.iter_mut().enumerate();
@@ -120,7 +121,7 @@ impl Rounds {
         Some(Part { group: nth, name: group.conf.name.clone(), from, most: STEP })
     }
 
-    /// A part was looked at, which came to this. `next`: where the round goes on.
+    /// Takes in the result of a look at a part. `next`: where the round goes on.
     pub fn looked(&mut self, part: &Part, sent: Sent, next: Option<usize>, after: RoundTime) {
         let Some(group) = self.groups.get_mut(part.group) else { return };
         group.id = Some(sent.group);
@@ -131,14 +132,14 @@ impl Rounds {
         group.end(after.at);
     }
 
-    /// Nothing can be sent at the moment.
+    /// Delays a part while nothing can be sent.
     pub fn pause(&mut self, part: &Part, now: RoundTime) {
         if let Some(group) = self.groups.get_mut(part.group) {
             group.due = now.at + FULL;
         }
     }
 
-    /// What became of a record of a group: whether the cluster has it.
+    /// Takes in whether the cluster has a record of a group.
     pub fn settled(&mut self, group_id: u64, is_kept: bool, now: RoundTime) {
         let is_its = |group: &&mut Group| group.id == Some(group_id);
         let Some(group) = self.groups.iter_mut().find(is_its) else { return };
@@ -148,14 +149,14 @@ impl Rounds {
     }
 }
 
-/// What a look at a part came to.
+/// The result of a look at a part.
 #[derive(Debug, Clone, Copy)]
 pub struct Sent {
     /// The group's random id.
     pub group: u64,
     /// Records sent.
     pub count: usize,
-    /// Nothing that has changed was left.
+    /// All changed records were sent.
     pub are_all: bool,
     /// How long it took.
     pub took: Duration,
@@ -246,7 +247,7 @@ mod tests {
         played.settled(true);
         played.ms = 3000;
         played.settled(true);
-        // What had changed when it began is kept, and no more.
+        // The round kept what had changed before it began, and no more.
         assert_eq!(played.kept(), Some(5));
         played.ms = 10_004;
         assert_eq!(played.next(), None);
@@ -284,7 +285,7 @@ mod tests {
         played.ms = 10_050;
         played.set(&["new", "g"]);
         assert_eq!(played.kept(), None, "of the new one it is not known yet");
-        // The answer to what was sent before is still its own.
+        // The answer to an earlier message still belongs to the group.
         played.settled(false);
         let part = played.next().unwrap();
         assert_eq!(part.name, "new");

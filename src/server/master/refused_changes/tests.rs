@@ -1,4 +1,4 @@
-//! What a reload takes, and what it refuses.
+//! Which changes a reload takes, and which it refuses.
 
 use frs_conf::{
     Admin, AuthzKey, Charge, Checkpoint, Cluster, ClusterNode, Data, FileAccess, Geometry,

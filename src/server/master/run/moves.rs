@@ -1,8 +1,9 @@
-//! The end of a move: a generation that names only the new group, then the new files get the names
-//! of the old ones.
+//! The end of a move: first a generation that names only the new group, then the new files get the
+//! names of the old ones.
 //!
-//! Invariant: one thing at a time changes which files there are: no reload is prepared, and no new
-//! binary started, between the two steps. If a process holds them up, the group moves on as before.
+//! Invariant: only one action at a time changes which files exist: between the two steps no reload
+//! is prepared, and no new binary started. If a process delays the second step, the group goes on
+//! moving as before.
 
 use std::time::{Duration, Instant};
 
@@ -20,12 +21,12 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// Groups that have moved.
 #[derive(Default)]
 pub(super) struct Moves {
-    /// What the keeper has said since the last look.
+    /// The keeper's reports since the last look.
     moved: Vec<MovedGroup>,
     ending: Option<EndingMove>,
 }
 
-/// A group whose former files no generation names any more.
+/// A group whose former files are no longer named by a generation.
 struct EndingMove {
     group: String,
     mode: MoveMode,
@@ -35,7 +36,7 @@ struct EndingMove {
 }
 
 impl Moves {
-    /// Keeps what the keeper says.
+    /// Keeps the keeper's reports.
     pub fn note(&mut self, moved: Vec<MovedGroup>) {
         self.moved.extend(moved);
     }
@@ -52,8 +53,8 @@ impl Moves {
 }
 
 impl Master {
-    /// Ends the moves of groups whose nodes have all moved. What cannot be done now the keeper says
-    /// again.
+    /// Ends the moves of groups whose nodes have all moved. If a move cannot end now the keeper
+    /// reports it again.
     pub(super) fn follow_moves(&mut self) {
         let moved = std::mem::take(&mut self.moves.moved);
         if self.older.is_some() || self.lock.is_none() || self.failure.is_some() {
@@ -98,7 +99,7 @@ impl Master {
             let live = store::live_dir(self.in_force.conf());
             match store::end_move(live, group, runtime) {
                 Ok(()) => return tracing::info!(group, generation, "the group has moved"),
-                // The keeper writes them again.
+                // The keeper writes the files again.
                 Err(store::Error::InDoubt { .. }) => {}
                 Err(error) => {
                     tracing::error!(group, %error, "files do not get their names before the next start");

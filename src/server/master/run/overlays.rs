@@ -1,5 +1,5 @@
-//! What is put over the configuration in force: switches and resets that are asked for, and resets
-//! of other machines.
+//! Overlays of the configuration in force: switches and resets on request, and resets of other
+//! machines.
 //!
 //! Invariant: a master that ends, or that hands over, publishes nothing.
 
@@ -34,8 +34,8 @@ impl Master {
         }
     }
 
-    /// Follows the resets of other machines, of which the courier has heard. What cannot be
-    /// followed now is heard of again.
+    /// Follows the resets of other machines that the courier has reported. A reset that cannot be
+    /// followed now is reported again.
     pub(super) fn follow_resets(&mut self) {
         if self.older.is_some() || self.upgrades.is_giving_away() || self.children.is_ending() {
             return;

@@ -1,7 +1,7 @@
-//! Puts a configuration that a reload has prepared in force.
+//! Puts the configuration of a prepared reload in force.
 //!
-//! Invariant: what fails leaves the old configuration in force. Listeners that were opened for it
-//! are served nevertheless.
+//! Invariant: a failure leaves the old configuration in force. Listeners that were opened for the
+//! new one are served nevertheless.
 
 use std::collections::VecDeque;
 
@@ -48,7 +48,7 @@ impl Master {
             Some(ClusterChange::Added | ClusterChange::Removed) => {
                 (self.bells, self.secrets) = (bells, secrets);
             }
-            // The secret in force stays: who serves names keys by it.
+            // The secret in force stays, because serving processes name keys by it.
             Some(ClusterChange::Login) => {
                 if let (Some(own), Some(secrets)) = (&mut self.secrets, secrets) {
                     own.password = secrets.password;
@@ -61,8 +61,8 @@ impl Master {
         Ok(generation)
     }
 
-    /// What a new configuration changes of the cluster, if anything that its processes do not take
-    /// by themselves.
+    /// How a new configuration changes the cluster. `None` if the processes take all changes by
+    /// themselves.
     fn cluster_change(
         &self,
         conf: &Conf,

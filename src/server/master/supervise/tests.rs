@@ -289,7 +289,7 @@ fn the_last_checkpoint_takes_its_time_and_a_second_request_skips_it() {
     world.tell(Event::End(Ending::Finish));
     world.ends(worker, Exit::Status(0));
     assert_eq!(world.asked.last(), Some(&(keeper, ChildRequest::Finish)));
-    // Whoever hands over leaves checkpoints to the other master.
+    // A master that hands over leaves checkpoints to the other master.
     let mut world = World::started(1);
     world.supervisor.has_last_pass = true;
     world.tell(Event::End(Ending::HandOver));
@@ -310,7 +310,7 @@ fn a_stopped_keeper_does_not_hold_up_the_end() {
         world.ends(worker, Exit::Status(0));
         assert_eq!(world.asked.last(), Some(&(keeper, ChildRequest::LastPass)));
         if stops_before {
-            // It has all time as soon as it goes on.
+            // It has unlimited time again once it continues.
             world.tell(Event::Continued(keeper));
             assert_eq!(world.supervisor.due_ms(), None);
         }

@@ -1,4 +1,4 @@
-//! A node of ill will: bytes that trickle, answers without an end.
+//! A hostile node: bytes that trickle, answers without an end.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use redis::{Value, cmd};
 use super::super::tally::Tally;
 use super::{Access, Broken, Wire, reply};
 
-/// Connects to a node that hears one pipeline and then does this.
+/// Connects to a node that reads one pipeline and then does this.
 fn wire_to(timeout: Duration, plays: impl FnOnce(&mut TcpStream) + Send + 'static) -> Wire {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -117,7 +117,7 @@ fn what_is_published_is_heard_and_silence_is_no_fault() {
         let message =
             "*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$2\r\nhi\r\n*2\r\n$4\r\npong\r\n$0\r\n\r\n";
         stream.write_all(message.as_bytes()).unwrap();
-        // One that never ends.
+        // An answer that never ends.
         stream.write_all(b"*3\r\n$7\r\nmess").unwrap();
     });
     assert_eq!(wire.subscribe(&["a".to_owned()], LONG), Ok(None));

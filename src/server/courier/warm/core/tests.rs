@@ -1,19 +1,19 @@
-//! The core over records that are played by hand.
+//! The core over simulated records.
 
 use std::collections::HashSet;
 
 use super::*;
 
-/// What a host has.
+/// The records of a host.
 #[derive(Default)]
 struct Host {
     records: HashMap<LeaseKey, Record>,
     error: Option<ItemError>,
-    /// It spills what is more, all in one chain.
+    /// Most records; further ones are spilled, all in one chain.
     room: Option<usize>,
-    /// What was spilled.
+    /// The keys of spilled records.
     filter: HashSet<LeaseKey>,
-    /// Keys with the same last digits share a chain. 0: all do.
+    /// Keys that are equal modulo this number share a chain. 0: all do.
     chains: u64,
     /// Looks at chains.
     looks: usize,
@@ -94,7 +94,7 @@ impl Records for Host {
 }
 
 impl Host {
-    /// One that spills, with this many records in use.
+    /// A host that spills, with this many records in use.
     fn crowded(room: usize) -> Host {
         let records = (0..room as u64).map(|nth| (key(nth), record(9))).collect();
         Host { records, room: Some(room), ..Host::default() }
@@ -292,7 +292,7 @@ fn messages_under_way_are_bounded_and_the_next_go_in_their_order() {
     let (mut host, mut warm) = (Host::default(), Warm::default());
     let many = 2 * FETCHES_MAX as u32;
     for nth in 0..many {
-        // Nobody waits long for the second half but its last two.
+        // No request waits long for the second half, except for its last two.
         let deadline_ms = if nth + 2 < many { 1 } else { DEADLINE };
         warm.want(&mut host, key(nth.into()), nth, deadline_ms);
     }
@@ -377,7 +377,7 @@ fn a_record_that_was_used_on_its_way_stays() {
     }
     assert!(host.records.len() == 8 && !host.has(100) && host.filter.is_empty());
     assert_eq!(warm.take_figures().stayed, 3);
-    // Others go in their place, or the same as they are now.
+    // Other records go in their place, or the same ones in their present state.
     assert!(finished(&mut warm).is_empty() && !sent(&mut warm).is_empty());
 }
 
@@ -391,7 +391,7 @@ fn a_spilled_record_comes_back_and_is_deleted_in_the_cluster() {
     let answer = Ok(WarmAnswer::Record(record(5).encode(&key(100))));
     warm.answered(&mut host, 1, fetch.id, answer);
     let leaving = spills(&mut warm);
-    // Who comes now waits for the same.
+    // A request that comes now waits for the same record.
     warm.want(&mut host, key(100), 2, DEADLINE);
     assert!(finished(&mut warm).is_empty() && !host.has(100));
     warm.answered(&mut host, 1, leaving[0].1, Ok(WarmAnswer::Kept));
@@ -472,7 +472,7 @@ fn records_on_their_way_are_bounded_and_the_rest_follows() {
         warm.make_room(&mut host, 1);
     }
     assert_eq!((done, host.records.len()), (1040, 1100 - 2));
-    // What waits and was never answered is found late.
+    // A request that waits without an answer is found late.
     assert!(!warm.is_crowded());
 }
 
