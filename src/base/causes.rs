@@ -1,10 +1,10 @@
 //! An error and its causes, in words.
 //!
-//! Invariant: no cause is said twice, whether a message names its cause or leaves it to its source.
+//! Invariant: no cause appears twice, whether a message names its cause or leaves it to its source.
 
 use std::error::Error;
 
-/// An error and its sources on one line. A source that the words end with already is not repeated.
+/// An error and its sources on one line. A source is left out if the text already ends with it.
 pub fn with_causes(error: &dyn Error) -> String {
     let (mut text, mut source) = (error.to_string(), error.source());
     while let Some(cause) = source {

@@ -174,7 +174,7 @@ fn finish(Registers { mut a, mut b, mut c }: Registers) -> Lookup3 {
 }
 
 /// SipHash-1-3 (Aumasson and Bernstein, 2012) of `prefix` and then `words`. That is enough against
-/// chosen keys where only the place of a node is at stake.
+/// chosen keys, which can only affect the place of a node.
 #[inline(never)]
 pub fn siphash_words(prefix: u64, words: &[u64], key: [u64; 2]) -> u64 {
     let mut hasher = sip::SipHasher13::new_with_keys(key[0], key[1]);
@@ -185,8 +185,8 @@ pub fn siphash_words(prefix: u64, words: &[u64], key: [u64; 2]) -> u64 {
     hasher.finish()
 }
 
-/// SipHash-2-4 of a text (Aumasson and Bernstein, 2012): nobody without the key finds two texts
-/// with one hash, or with a rare one.
+/// SipHash-2-4 of a text (Aumasson and Bernstein, 2012): without the key nobody can find two texts
+/// with the same hash, or a text with a rare hash.
 pub fn siphash_text(text: &[u8], key: [u64; 2]) -> u64 {
     sip::SipHasher24::new_with_keys(key[0], key[1]).hash(text)
 }
@@ -238,8 +238,8 @@ const fn slicing_table() -> [[u32; 256]; 8] {
     table
 }
 
-/// The register after three words and the rest, for processors without the instruction. The three
-/// are single words: an array would be stored each time, even if this is not called.
+/// The register after three words and the rest, for processors without the instruction. The first
+/// three are single words, because an array would be stored each time, even without a call.
 #[cold]
 #[inline(never)]
 fn crc32c_table(a: u64, b: u64, c: u64, rest: &[u64]) -> u32 {

@@ -39,7 +39,7 @@ pub const ONES: u64 = u64::MAX / 0xff;
 
 /// The top bits of those bytes of `word` that are control characters or in `set`, by the "zero byte
 /// in a word" tests of Anderson's Bit Twiddling Hacks. The lowest mark is always right. A higher
-/// one may be a mistake.
+/// mark may be wrong.
 #[inline(always)]
 pub fn marks<const S: usize>(word: u64, set: &[u8; S]) -> u64 {
     let mut marks = word.wrapping_sub(ONES * 0x20) & !word;
@@ -77,7 +77,7 @@ impl<'a> Short<'a> {
     #[inline(always)]
     pub fn has_marked(self, marks: impl Fn(u64) -> u64) -> bool {
         let (words, rest) = self.bytes.as_chunks();
-        // The first mark may be beyond the text.
+        // The first mark may be after the text.
         let is_inside = |marks: u64, at: usize| self.len > at + marks.trailing_zeros() as usize / 8;
         let mut at = 0;
         for word in words {

@@ -10,8 +10,9 @@ pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(loom)]
 pub fn compiler_fence(_order: Ordering) {}
 
-/// Part of the one order of SeqCst operations. Loom knows that order of fences only, so the model
-/// gets a fence where the processor has none: production relies on the order of the operations.
+/// Adds a fence to the total order of SeqCst operations, under loom only. Loom implements that
+/// order for fences alone. Production needs no fence here, because the SeqCst operations are
+/// ordered themselves.
 #[cfg(not(loom))]
 #[inline(always)]
 pub fn in_order() {}

@@ -1,4 +1,4 @@
-//! What the tests of all floors share: skips, sparse copies, what they are told.
+//! Helpers of the tests of all floors: skips, sparse copies, variables of the environment.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -14,7 +14,8 @@ pub fn told(name: &str) -> String {
         .unwrap_or_else(|_| panic!("no test: {name} is set by the one that starts it"))
 }
 
-/// Reports that this thread's test cannot run, and why. With FRS_REQUIRE_ALL=1 it fails instead.
+/// Reports that this thread's test cannot run, and the reason. With FRS_REQUIRE_ALL=1 it fails
+/// instead.
 #[track_caller]
 pub fn skip(why: &str) {
     let all_must_run = std::env::var_os("FRS_REQUIRE_ALL").is_some_and(|value| value == "1");
@@ -22,7 +23,7 @@ pub fn skip(why: &str) {
     say_skipped(why);
 }
 
-/// Reports that this thread's test leaves out what this machine cannot do. This never fails.
+/// Reports that this thread's test leaves out a part that this machine cannot run. Never fails.
 pub fn say_skipped(why: &str) {
     let thread = std::thread::current();
     // Not by a macro: the harness shows a macro's output for failed tests only.

@@ -1,8 +1,8 @@
 //! One attachment with its buffers.
 //!
 //! Invariant: a tick begins before every run, and the run reads the clock. A call that waits takes
-//! its exchange along, and leaves the attachment to others meanwhile. At most one exchange waits
-//! behind a call that did not: the next call goes on with it if it asks the same in time.
+//! its exchange along, and leaves the attachment to other calls meanwhile. A call that does not
+//! wait may leave one exchange behind; the next call goes on with it if it asks the same in time.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::error::{AttachError, Error};
 use super::item::Item;
 use super::verdict::{Answers, Tell, Told, TriedAnswers, Verdict};
 
-/// What a client attaches to, and as what.
+/// The data directory that a client attaches to, and its role.
 #[derive(Debug)]
 pub(super) struct Origin {
     pub data_dir: PathBuf,
@@ -36,10 +36,10 @@ pub(super) struct Attachment {
 /// Whether a call may wait for the lease of a shared limit.
 #[derive(Debug)]
 pub(super) enum Patience<'p> {
-    /// As long as the business says. The call would wait in the attachment, where no other could
-    /// ask meanwhile: so it goes with what is put here.
+    /// The call waits up to the `wait` of the business. Its exchange is moved here, because a wait
+    /// inside the attachment would block all other calls.
     Waits(&'p mut Option<Box<Parked>>),
-    /// Not at all.
+    /// The call does not wait.
     None,
 }
 
@@ -47,16 +47,16 @@ pub(super) enum Patience<'p> {
 #[derive(Debug)]
 pub(super) struct Parked {
     pub exchange: Exchange,
-    /// That of the attachment, which no other has.
+    /// The bell of the attachment. No other attachment shares it.
     bell: Arc<SharedBell>,
     place: usize,
-    /// When it began to wait, and for how long it may.
+    /// The start of the wait, and its limit.
     begun: Instant,
     limit: Duration,
 }
 
 impl Attachment {
-    /// A new one, for the place of this number.
+    /// A new attachment, for the place of this number.
     pub fn new(origin: &Origin, place: usize) -> Result<Attachment, AttachError> {
         let Origin { data_dir, role } = origin;
         let mut service =
@@ -123,8 +123,8 @@ impl Attachment {
         Ok(answers_of(&self.exchange))
     }
 
-    /// As [`Attachment::run_all`], without a wait. What would wait stays behind, without the items
-    /// that are answered: the next call goes on with it if it asks the same.
+    /// Like [`Attachment::run_all`], without a wait. Items that would wait stay behind, without
+    /// those that are answered: the next call goes on with them if it asks the same.
     pub fn try_all(&mut self, request: &Request) -> Result<TriedAnswers, Error> {
         self.begin_all(request);
         match self.exchange(Patience::None) {
@@ -166,7 +166,8 @@ impl Attachment {
     /// Runs the exchange.
     ///
     /// # Errors
-    /// It waits. If the call is patient, the exchange has been taken away.
+    /// The exchange would have to wait. For a call that waits, the exchange has been moved out of
+    /// the attachment.
     #[inline(always)]
     fn exchange(&mut self, patience: Patience<'_>) -> Result<(), Error> {
         let Attachment { service, exchange, .. } = self;
@@ -174,7 +175,7 @@ impl Attachment {
         if exchange.stage != Stage::Answered {
             return Err(self.wait(patience));
         }
-        // It may be told of uses without a lease, which nobody waits for.
+        // The courier may have to hear of uses without a lease, for which no call waits.
         service.call_courier();
         Ok(())
     }
@@ -195,13 +196,13 @@ impl Attachment {
 }
 
 impl Parked {
-    /// Sleeps until the exchange may go on, and goes on, until it is answered. `with` runs what it
-    /// is given on what is attached in a place.
+    /// Sleeps until the exchange may go on, and continues it, until it is answered. `with` runs a
+    /// closure on the attachment in a place.
     #[cold]
     pub fn wait(&mut self, with: impl Fn(usize, &mut dyn FnMut(Option<&mut Attachment>))) {
         let bell = self.bell.clone();
         while self.exchange.stage != Stage::Answered {
-            // Before the look: whatever comes after it is called for.
+            // Before the look: each result after it rings the bell.
             let lying = bell.lie_down();
             with(self.place, &mut |attachment| self.go_on(attachment));
             if self.exchange.stage != Stage::Answered {
@@ -233,17 +234,17 @@ impl Parked {
     }
 }
 
-/// What becomes of the answer on the only item of an exchange.
+/// Takes the answer on the only item of an exchange.
 pub(super) trait Take {
     type Taken;
 
     fn take(&mut self, exchange: &Exchange) -> Result<Self::Taken, Error>;
 }
 
-/// The verdict is the caller's.
+/// Moves the verdict to the caller.
 pub(super) struct Moved;
 
-/// The verdict is looked at where it is.
+/// Shows the caller the verdict without moving it.
 pub(super) struct InPlace<T>(pub T);
 
 impl Take for Moved {

@@ -17,8 +17,8 @@ impl Client {
         Batch::new(self)
     }
 
-    /// Runs batches in one tick: they wait for other processes for one lock-timeout in all. None
-    /// waits for the cluster, as with [`Batch::try_run`].
+    /// Runs batches in one tick: they wait for other processes for one lock-timeout in all. No
+    /// batch waits for the cluster, as with [`Batch::try_run`].
     #[doc(hidden)]
     pub fn try_run_all(
         &self,
@@ -84,7 +84,7 @@ impl<'c> Batch<'c> {
         self
     }
 
-    /// Asks what the Update would answer, and charges nothing.
+    /// Makes the batch a Query: it returns the answers of the Update, and charges nothing.
     pub fn query(mut self) -> Batch<'c> {
         self.request.command = Command::Query;
         self
@@ -105,13 +105,13 @@ impl<'c> Batch<'c> {
         }
     }
 
-    /// As [`Batch::run`], which may wait for the leases of limits that several machines share, as
-    /// long as the `wait` of their businesses. This does not. The leases that are lacking are
-    /// asked for, and a later call with the items that lacked them finds them.
+    /// Like [`Batch::run`], but does not wait for leases. `run` may wait for the leases of limits
+    /// that several machines share, up to the `wait` of their businesses. This call asks for
+    /// missing leases, and a later call with the same items finds them.
     ///
-    /// An item that would wait says so ([`Error::WouldWait`]) and has charged nothing; the others
-    /// are answered, and charged. Do not try these once more. An atomic batch would wait as a
-    /// whole.
+    /// An item that would wait gets [`Error::WouldWait`] and has charged nothing. The other items
+    /// are answered and charged: do not send them again. If an item of an atomic batch would wait,
+    /// the whole batch gets that error.
     ///
     /// # Errors
     /// The same as [`Batch::run`], and [`Error::WouldWait`] for an atomic batch. Nothing was
@@ -121,7 +121,7 @@ impl<'c> Batch<'c> {
         self.run_by(none, Attachment::try_all)
     }
 
-    /// Runs what is there to run, if it is not too much.
+    /// Runs the items, if there are any and not too many.
     fn run_by<T>(
         &self,
         none: T,
@@ -166,8 +166,8 @@ impl<'c> Batch<'c> {
         batches.iter().map(run).collect()
     }
 
-    /// Runs batches of a client in one tick, each as [`Batch::run`] does. Those that wait do so at
-    /// the same time.
+    /// Runs batches of a client in one tick, each as [`Batch::run`] does. Batches that wait do so
+    /// at the same time.
     pub(super) fn run_all(
         client: &Client,
         batches: &[Batch<'_>],
@@ -186,7 +186,7 @@ impl<'c> Batch<'c> {
         })?;
         let end = |(result, parked)| match parked {
             None => result,
-            // It has waited since it began, however long the ones before it have.
+            // Its wait began with its run, so the waits of earlier batches count, too.
             Some(parked) => Ok(answers_of(&client.wait(parked))),
         };
         Ok(begun.into_iter().map(end).collect())

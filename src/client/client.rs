@@ -88,10 +88,10 @@ impl Client {
         self.run(Command::Update, item)
     }
 
-    /// As [`Client::update`], which may wait for the lease of a limit that several machines share,
-    /// as long as the `wait` of its business. This does not: the lease is asked for, and a later
-    /// call finds it. Nor does it wait for calls of other threads that wait for leases.
-    /// [`Batch::try_run`](crate::Batch::try_run) is the same for several items.
+    /// Like [`Client::update`], but does not wait for leases. `update` may wait for the lease of a
+    /// limit that several machines share, up to the `wait` of its business. This call asks for the
+    /// lease, and a later call finds it. It does not wait for calls of other threads that wait for
+    /// leases, either. [`Batch::try_run`](crate::Batch::try_run) is the same for several items.
     ///
     /// # Errors
     /// The same, and [`Error::WouldWait`]. Nothing was charged.
@@ -109,7 +109,7 @@ impl Client {
         self.run(Command::Query, item)
     }
 
-    /// As [`Client::query`], which may wait for the cluster as an Update does. This does not.
+    /// Like [`Client::query`], but does not wait for the cluster.
     ///
     /// # Errors
     /// The same, and [`Error::WouldWait`].
@@ -118,8 +118,8 @@ impl Client {
         self.try_run(Command::Query, item)
     }
 
-    /// As [`Client::query`] or [`Client::update`], for libraries of other languages: the verdict is
-    /// looked at where it is.
+    /// Like [`Client::query`] or [`Client::update`], for libraries of other languages: `tell` gets
+    /// the verdict without a move.
     ///
     /// # Errors
     /// The same.
@@ -129,7 +129,7 @@ impl Client {
         self.run_and(command, item, InPlace(tell))
     }
 
-    /// Takes the configuration in force; its generation.
+    /// Takes the configuration in force. Returns its generation.
     #[doc(hidden)]
     pub fn tick(&self) -> Result<u64, AttachError> {
         self.with(|attachment| {
@@ -144,7 +144,7 @@ impl Client {
         self.with(|attachment| Ok(attachment.published()))
     }
 
-    /// Takes the configuration in force: its generation, and itself.
+    /// Takes the configuration in force. Returns its generation and the configuration.
     #[doc(hidden)]
     pub fn in_force(&self) -> Result<(u64, Arc<Conf>), AttachError> {
         self.with(|attachment| {

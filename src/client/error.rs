@@ -1,4 +1,4 @@
-//! Why a program gets no answer.
+//! Errors of calls that give no answer.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -35,8 +35,8 @@ pub enum Error {
 /// An error of the layers below.
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
-/// An error of the store with its causes. It has no source besides, so nothing is said twice where
-/// a program shows the sources of an error.
+/// An error of the store with its causes as one text. It has no source, so a program that shows the
+/// sources of an error repeats nothing.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", with_causes(.0))]
 struct Told(store::Error);
@@ -54,7 +54,7 @@ pub enum AttachError {
     NoServer {
         /// The data directory.
         data_dir: PathBuf,
-        /// What is missing.
+        /// The cause.
         source: Source,
     },
     /// The user of this process has no permission to read and write the files.
@@ -66,7 +66,7 @@ pub enum AttachError {
     Denied {
         /// The data directory.
         data_dir: PathBuf,
-        /// What was denied.
+        /// The error of the denied access.
         source: Source,
     },
     /// All places for programs are in use.
@@ -86,10 +86,10 @@ pub enum AttachError {
     Failed {
         /// The data directory.
         data_dir: PathBuf,
-        /// What failed.
+        /// The error of the failed step.
         source: Source,
     },
-    /// Too many forks lie between the process that made the client and this one. A new client
+    /// There are too many forks between the process that made the client and this one. A new client
     /// works.
     #[error("a client works in {most} generations of forked children: attach a new one")]
     Forked {

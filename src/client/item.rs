@@ -1,4 +1,4 @@
-//! What a program asks: a business, a key, a count.
+//! An item of a request: a business, a key, a count.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -26,8 +26,8 @@ enum Text<'a> {
     Address(IpAddr),
 }
 
-/// No name or key is this long. Of longer text only this much, up to the end of a character, is
-/// copied.
+/// One byte more than the longest name or key. Longer text is cut to this length, up to the end of
+/// a character.
 const TEXT_BYTES: usize = MAX_KEY_BYTES + 1;
 /// The longest address, as text, in bytes.
 const ADDRESS_BYTES: usize = 48;
@@ -60,8 +60,8 @@ impl<'a> Item<'a> {
         Item { biz, key, count: 1, force: false, detail: false, rate: None, member: None }
     }
 
-    /// Sets how many uses. A count below 0 gives uses back, 0 charges nothing. A count that does
-    /// not fit 32 bits gets the error `bad-count`.
+    /// Sets the number of uses. A count below 0 gives uses back, 0 charges nothing. A count that
+    /// does not fit 32 bits gets the error `bad-count`.
     #[inline]
     pub fn count(self, count: i64) -> Item<'a> {
         Item { count, ..self }
@@ -79,18 +79,18 @@ impl<'a> Item<'a> {
         Item { detail: true, ..self }
     }
 
-    /// Brings the limit along: `number` uses in each `period`, and `burst` of them at once. Only a
-    /// limit with `per-call` takes it; without one, or out of its bounds, the item gets the error
-    /// `bad-rate`.
+    /// Sets the limit of this call: `number` uses in each `period`, and `burst` of them at once.
+    /// Only a limit with `per-call` takes it; without one, or out of its bounds, the item gets the
+    /// error `bad-rate`.
     #[inline]
     pub fn rate(self, number: u64, period: Duration, burst: u64) -> Item<'a> {
         let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
         Item { rate: Some(CallRate::new(number, period, burst)), ..self }
     }
 
-    /// Brings a member along, of 1 to 1024 bytes: the user or device that limits of the policy
-    /// `distinct` note. A business without such a limit ignores it. An Update of a business with
-    /// one, without a member, gets the error `bad-member`.
+    /// Sets the member, of 1 to 1024 bytes: the user or device that limits of the policy `distinct`
+    /// note. A business without such a limit ignores the member. If a business has such a limit, an
+    /// Update without a member gets the error `bad-member`.
     #[inline]
     pub fn member(self, member: &'a str) -> Item<'a> {
         Item { member: Some(member), ..self }
@@ -148,7 +148,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// The text, or if it is too long for a name, a key or a member, a part that is still too long.
+/// The text. If it is too long for a name, a key or a member, a part of it that is still too long.
 fn shortened(text: &str) -> &str {
     let end = (TEXT_BYTES..text.len()).find(|&end| text.is_char_boundary(end));
     &text[..end.unwrap_or(text.len())]

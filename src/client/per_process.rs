@@ -18,8 +18,8 @@ pub(super) struct Pools {
     made_at: u64,
     /// Places in each pool.
     size: usize,
-    /// By the number of forks since then. Most are never made. Each is made by one exchange, so no
-    /// fork comes amid it.
+    /// The pools by the number of forks since then. Most are never made. Each is made by one
+    /// exchange, so no fork copies a half-made pool.
     generations: [SetOnce<Pool>; GENERATIONS],
 }
 
@@ -32,7 +32,7 @@ impl Pools {
         pools
     }
 
-    /// Gives each pool so many places. A pool of an ancestor is left as it is: this process never
+    /// Gives each pool this many places. A pool of an ancestor is left as it is: this process never
     /// uses it.
     pub fn set_size(&mut self, size: usize) {
         self.size = size;

@@ -13,7 +13,7 @@ use frs_base::clock;
 use super::attachment::{Attachment, Origin};
 use super::error::AttachError;
 
-/// The most attachments of a client in a process. Each maps the group files once more.
+/// The maximum number of attachments of a client in a process. Each maps the group files once more.
 pub(super) const MOST: usize = 8;
 /// The pause between two attempts to add an attachment, after a refusal.
 const REFUSED_FOR: Duration = Duration::from_secs(1);
@@ -21,8 +21,7 @@ const REFUSED_FOR: Duration = Duration::from_secs(1);
 type Place = Mutex<Option<Attachment>>;
 type Locked<'p> = MutexGuard<'p, Option<Attachment>>;
 
-/// A locked place. Once it is dropped, attachments that are behind have been brought to the latest
-/// generation.
+/// A locked place. Dropping it brings attachments of an older generation to the latest one.
 struct Held<'p> {
     pool: &'p Pool,
     at: usize,
@@ -75,7 +74,7 @@ impl Pool {
         }
     }
 
-    /// The same attachments, with room for `size`. Those beyond are dropped.
+    /// The same attachments, with room for `size`. Surplus attachments are dropped.
     pub fn resized(self, size: usize) -> Pool {
         let mut pool = Pool::new(size, None);
         let used = self.used.into_inner().min(pool.places.len());
@@ -99,13 +98,14 @@ impl Pool {
             None => self.add_or_wait(origin),
         };
         match &mut *held.place {
-            // Nothing behind the work: what it returns is large to move.
+            // No code after `work`, because its result is large to move.
             Some(attachment) if !attachment.has_ended() => work(attachment),
             _ => self.with_another(held, origin, work),
         }
     }
 
-    /// Runs `work` on the attachment in the place of this number, whatever became of it.
+    /// Runs `work` on the attachment in the place of this number, or with None if the place has
+    /// none now.
     #[cold]
     pub fn at<T>(&self, place: usize, work: impl FnOnce(Option<&mut Attachment>) -> T) -> T {
         work(self.hold(place, lock(&self.places[place])).place.as_mut())
@@ -119,7 +119,7 @@ impl Pool {
     #[cold]
     fn catch_up(&self, attachment: &mut Attachment) {
         if std::thread::panicking() {
-            // It is dropped by the next who finds it.
+            // The next call that finds the attachment drops it.
             return;
         }
         attachment.begin_tick();
@@ -139,7 +139,8 @@ impl Pool {
     #[inline(always)]
     fn try_used(&self) -> Option<Held<'_>> {
         let used = self.used.load(Ordering::Relaxed);
-        // The pool of another client may be larger. One of one place needs no look.
+        // The pool of another client may be larger, so `LAST` may be too large here. A pool of one
+        // place needs no look-up.
         let last = if used == 1 { 0 } else { LAST.get() };
         let last = if last < used { last } else { 0 };
         match try_lock(&self.places[last]) {
@@ -182,8 +183,8 @@ impl Pool {
         refused_ns != 0 && since_ns < REFUSED_FOR.as_nanos() as u64
     }
 
-    /// Runs `work` on a new attachment in this place or, if there is none to be made, in any other
-    /// place.
+    /// Runs `work` on a new attachment in this place. If none can be made, uses an attachment in
+    /// any other place.
     #[cold]
     fn with_another<T, E: From<AttachError>>(
         &self,

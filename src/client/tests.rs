@@ -39,12 +39,12 @@ const MAP: &str = r#"<map>
 const fn shared<T: Send + Sync>() {}
 const _: () = shared::<Client>();
 
-/// A long lock-timeout: however slow the machine is, no item is busy.
+/// A long lock-timeout, so that no item is busy on a slow machine.
 fn world() -> World {
     World::with_lock_timeout(MAP, "20s")
 }
 
-/// What a pool attaches to.
+/// The origin that a pool attaches to.
 fn origin(world: &World) -> Origin {
     Origin { data_dir: world.dir.clone(), role: Role::Program }
 }
@@ -411,7 +411,8 @@ fn a_runtime_file_that_is_made_anew_is_attached_to() {
     let world = world();
     let client = client_of(&world, 1);
     let _ = client.update(Item::new("many", "k")).unwrap();
-    // What a master does when its file was removed: nothing is in force in the old file any more.
+    // As a master does when its file was removed: no generation is in force in the old file any
+    // more.
     let old = world.runtime();
     std::fs::remove_file(Runtime::path_in(&world.dir)).unwrap();
     old.publish(0);
@@ -419,7 +420,7 @@ fn a_runtime_file_that_is_made_anew_is_attached_to() {
     assert!(matches!(error, Error::Attach(AttachError::NoServer { .. })), "{error}");
     let source = std::error::Error::source(&error).expect("a source");
     assert!(source.to_string().contains("runtime.mmap"), "{source}");
-    // A program that shows an error with its sources says each once.
+    // A program that shows an error with its sources shows each of them once.
     assert!(source.source().is_none(), "{source}");
     Runtime::create_or_open(&world.dir).unwrap();
     world.prepare();
@@ -463,7 +464,7 @@ fn a_forked_child_waits_for_no_lock_that_its_parent_held() {
     let child = sys::forks() + 1;
     client
         .with(|_| {
-            // One is in use at the fork, the other is idle.
+            // One attachment is in use at the fork, the other is idle.
             client.with(nothing).unwrap();
             assert_eq!(places(&world), 2);
             let pool = client.pools.of(child).unwrap();
@@ -540,7 +541,7 @@ fn a_program_that_never_waits_is_answered_once_the_cluster_had_its_time() {
     let item = Item::new("b", "k");
     assert!(matches!(client.try_query(item), Err(Error::WouldWait)));
     assert!(matches!(client.try_update(item), Err(Error::WouldWait)));
-    // Nobody answers.
+    // No courier answers.
     std::thread::sleep(std::time::Duration::from_millis(110));
     assert!(client.try_update(item).unwrap().is_allowed());
     assert!(!client.try_update(item).unwrap().is_allowed(), "it is here now");
@@ -593,7 +594,7 @@ fn a_call_that_waits_for_a_lease_keeps_no_other_waiting() {
     let Shared { client, world, .. } = &shared;
     let order =
         |key: &str| client.batch().items([Item::new("shared", key), Item::new("local", key)]);
-    // A machine that stands still for a second in each round shows nothing.
+    // If the machine stands still for a second in each round, the test shows nothing.
     let is_shown = (0..20).map(|round| format!("k{round}")).any(|key| {
         let ended = AtomicBool::new(false);
         std::thread::scope(|scope| {

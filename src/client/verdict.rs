@@ -29,7 +29,7 @@ pub struct Verdict {
 pub struct Answers {
     /// An atomic batch was refused: nothing was charged.
     pub refused: bool,
-    /// One for each item, in order. The failure of an item does not affect its neighbours.
+    /// One answer for each item, in order. The failure of an item does not affect its neighbours.
     pub items: Vec<Result<Verdict, ItemError>>,
 }
 
@@ -39,12 +39,12 @@ pub struct Answers {
 pub struct TriedAnswers {
     /// An atomic batch was refused: nothing was charged.
     pub refused: bool,
-    /// One for each item, in order. [`Error::WouldWait`]: the item has charged nothing. Any other
-    /// error is an [`Error::Item`].
+    /// One answer for each item, in order. An item with [`Error::WouldWait`] has charged nothing.
+    /// Any other error is an [`Error::Item`].
     pub items: Vec<Result<Verdict, Error>>,
 }
 
-/// A verdict where it is, for libraries of other languages: it is large to move.
+/// A borrowed verdict, for libraries of other languages, because a verdict is large to move.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
 pub struct Told<'v> {
@@ -58,10 +58,10 @@ pub struct Told<'v> {
     pub windows: &'v [u32],
 }
 
-/// Who looks at a verdict where it is.
+/// A reader of a borrowed verdict.
 #[doc(hidden)]
 pub trait Tell {
-    /// Looks at it, once.
+    /// Reads the verdict. Called once.
     fn tell(&mut self, told: Told<'_>);
 }
 
@@ -170,13 +170,13 @@ impl Verdict {
         self.verdict.list
     }
 
-    /// Whether the limit holds over several machines, and its figures are those of all of them, as
-    /// this machine last heard.
+    /// Whether several machines share the limit. Then its figures are the sums of all machines, as
+    /// last reported to this machine.
     pub fn is_shared(&self) -> bool {
         self.verdict.shared.is_some()
     }
 
-    /// How many milliseconds ago this machine heard them. `None` if it has heard nothing yet.
+    /// Milliseconds since the last report of the shared figures. `None` before the first report.
     pub fn age_ms(&self) -> Option<u64> {
         self.verdict.shared.and_then(limit::Heard::age_ms)
     }
@@ -193,7 +193,7 @@ impl Verdict {
         self.verdict.degraded
     }
 
-    /// The verdict as libraries of other languages look at it.
+    /// The verdict as libraries of other languages read it.
     #[doc(hidden)]
     #[inline]
     pub fn told(&self) -> Told<'_> {
@@ -214,9 +214,9 @@ impl Verdict {
         self.details.as_ref().map_or(&[], |details| &details.limits)
     }
 
-    /// The totals of the windows before that a limit remembers, by its number from 1, the newest
-    /// first: for an item with [`Item::detail`](crate::Item::detail), of a limit with `history` in
-    /// map.xml. As many as are known, those without a use as 0.
+    /// The totals of earlier windows, newest first, of the limit with this number, from 1. Needs an
+    /// item with [`Item::detail`](crate::Item::detail) and a limit with `history` in map.xml. Has
+    /// as many totals as are known; a window without a use counts as 0.
     pub fn history(&self, limit: u16) -> Option<&[u32]> {
         let details = self.details.as_ref()?;
         let figures = details.limits.iter().find(|figures| figures.index == limit)?;

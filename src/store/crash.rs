@@ -1,8 +1,8 @@
 //! Hooks for tests at each store to shared memory. They count the stores, kill or stop the process
 //! at one of them, or play several processes in one thread.
 //!
-//! Invariant: a dead played process stores nothing any more. Whatever it still runs, to its end or
-//! while it unwinds, has no effect on the others.
+//! Invariant: a dead played process stores nothing. Code that it still runs, to its end or while it
+//! unwinds, has no effect on the others.
 
 #[cfg(loom)]
 pub use modelled::{die_after, lives, look, point};
@@ -17,14 +17,14 @@ mod real {
     use nix::sys::signal::{Signal, kill, raise};
     use nix::unistd::getpid;
 
-    /// Stores left until death. 0: no death.
+    /// Stores left until death; 0 for no death.
     static LEFT: AtomicU64 = AtomicU64::new(0);
     /// The process is stopped at that store instead, until it is continued.
     static STOPS: AtomicBool = AtomicBool::new(false);
     /// Stores so far.
     static SEEN: AtomicU64 = AtomicU64::new(0);
 
-    /// What a played process is about to do.
+    /// The next step of a played process.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Step {
         /// A store to shared memory.
@@ -55,7 +55,8 @@ mod real {
         static LIVES: Cell<bool> = const { Cell::new(true) };
     }
 
-    /// This thread dies after `stores` stores: later ones have no effect. Until then it lives.
+    /// Makes this thread die after `stores` stores: later stores have no effect. With None it
+    /// lives.
     pub fn die_after(stores: Option<usize>) {
         EFFECTIVE.set(stores);
         LIVES.set(true);
@@ -152,7 +153,8 @@ mod modelled {
         static LIVES: Cell<bool> = Cell::new(true);
     }
 
-    /// This thread dies after `stores` stores: later ones have no effect. Until then it lives.
+    /// Makes this thread die after `stores` stores: later stores have no effect. With None it
+    /// lives.
     pub fn die_after(stores: Option<usize>) {
         EFFECTIVE.with(|effective| effective.set(stores));
         LIVES.with(|lives| lives.set(true));

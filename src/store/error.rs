@@ -1,4 +1,4 @@
-//! Errors below the service. Each one names the place, what was found, and what was expected.
+//! Errors below the service. Each error names the place, the found value and the expected one.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -85,12 +85,12 @@ pub enum Error {
     Exhausted {
         /// The file.
         path: PathBuf,
-        /// What is used up.
+        /// The resource that is used up.
         what: &'static str,
-        /// How many there are.
+        /// The available number.
         limit: usize,
     },
-    /// The most programs allowed are attached.
+    /// As many programs are attached as `max-programs` allows.
     #[error(
         "{}: all {most} places for programs are taken: end one, or raise max-programs of <data> in \
          srv.xml",
@@ -99,7 +99,7 @@ pub enum Error {
     Programs {
         /// runtime.mmap.
         path: PathBuf,
-        /// How many places there are.
+        /// The number of places.
         most: u32,
     },
     /// runtime.mmap cannot be created again while processes are attached to it.
@@ -107,7 +107,7 @@ pub enum Error {
     Attached {
         /// runtime.mmap.
         path: PathBuf,
-        /// Why it must be created again.
+        /// The reason why it must be created again.
         reason: String,
     },
     /// A mapped file failed, or recovery could not open it.
@@ -125,7 +125,7 @@ pub enum Error {
         /// The group.
         group: String,
     },
-    /// A file cannot be written as a whole beside a process that may store into it.
+    /// A file in doubt cannot be written again while a process may store into it.
     #[error(
         "{}: a part of it could not be written to the disk before, and it is not written again \
          while a process is attached",
@@ -160,10 +160,10 @@ pub enum Error {
     NoCheckpoint {
         /// The group.
         group: String,
-        /// What is wrong with each.
+        /// The damage of each checkpoint.
         why: Vec<String>,
     },
-    /// There are checkpoints of a group and none is complete, and no live files.
+    /// A group has no live files, and none of its checkpoints is complete.
     #[error(
         "group {group}: its live files are not there, and no checkpoint is complete: {}; put a \
          checkpoint back, or start with --accept-loss, which begins with an empty group",
@@ -172,11 +172,11 @@ pub enum Error {
     Lost {
         /// The group.
         group: String,
-        /// What is wrong with each checkpoint.
+        /// The damage of each checkpoint.
         why: Vec<String>,
     },
-    /// What a group would be restored from is complete, and the other checkpoint is damaged, which
-    /// may be newer.
+    /// A group without live files has a complete checkpoint, but the other checkpoint, which may be
+    /// newer, is damaged.
     #[error(
         "group {group}: its live files are not there, and a checkpoint is damaged that may be the \
          newest: {why}; put it back, or start with --accept-loss, which restores checkpoint {number}"
@@ -184,12 +184,12 @@ pub enum Error {
     NewestDamaged {
         /// The group.
         group: String,
-        /// What is wrong with it.
+        /// The damage of the other checkpoint.
         why: String,
-        /// The number of the complete one.
+        /// The number of the complete pass.
         number: u64,
     },
-    /// The disk does not give back what a checkpoint holds.
+    /// The disk cannot read a checkpoint.
     #[error(
         "group {group}: {}: cannot read the checkpoint: {source}; check its disk, or start with \
          --accept-loss, which takes the checkpoint before, or begins with an empty group",
@@ -214,7 +214,7 @@ pub enum Error {
     Configuration {
         /// The data directory.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
     /// The process was forked after the handle was made.
@@ -237,7 +237,7 @@ impl Error {
         }
     }
 
-    /// Whether this process may not do it. Another one may.
+    /// Whether this process lacks the permission. Another process may have it.
     pub(crate) fn is_denied(&self) -> bool {
         let Error::Io { source, .. } = self else { return false };
         source.kind() == io::ErrorKind::PermissionDenied

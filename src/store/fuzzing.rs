@@ -19,7 +19,7 @@ pub const GROUP_CRC: usize = group::CRC;
 pub const CHECKPOINT_FORMAT: usize = crate::checkpoint::CHECKPOINT_FORMAT;
 /// Word of the CRC there, over all words before it.
 pub const CHECKPOINT_CRC: usize = crate::checkpoint::CHECKPOINT_CRC;
-/// The same in the format before.
+/// Word of the CRC in format 1.
 pub const CHECKPOINT_FORMER_CRC: usize = crate::checkpoint::CHECKPOINT_FORMER_CRC;
 
 /// First word of runtime.mmap's slots.

@@ -29,7 +29,7 @@ use crate::watch::slot::SlotWords;
 
 /// After a wait this long, the waiter checks whether the holder lives.
 const PATIENCE: Duration = Duration::from_millis(3);
-/// Most holders remembered as stalled.
+/// Maximum number of holders remembered as stalled.
 const STALLED_MAX: usize = 64;
 
 /// One attachment. It is unusable in a forked child.
@@ -37,7 +37,8 @@ const STALLED_MAX: usize = 64;
 pub struct Handle {
     // Dropped first: groups point into the words of the runtime.
     pub(crate) groups: Vec<Group>,
-    /// How many of them the configuration names. The others are those that named ones grow out of.
+    /// The number of groups that the configuration names, which come first. The others are groups
+    /// that these grow out of.
     named: usize,
     /// The counter row of each group.
     group_rows: Vec<GroupRow>,
@@ -49,20 +50,20 @@ pub struct Handle {
     /// When the retired groups were last checked.
     retired_looked: Option<Instant>,
     lock_timeout: Duration,
-    /// What is left of `lock_timeout` in this tick. A `Cell`, as it changes while groups are
-    /// borrowed. So a handle belongs to one thread.
+    /// The rest of `lock_timeout` in this tick. It is in a `Cell`, because it changes while groups
+    /// are borrowed. So a handle belongs to one thread.
     budget: Cell<Duration>,
     stalled: RefCell<Vec<Stalled>>,
     /// Log lines to write once no semaphore is held.
     notices: RefCell<Vec<Notice>>,
 }
 
-/// A refused Update. A copy of its key would wait for the stores of its words.
+/// A refused Update. The key is borrowed, because a copy would wait for the stores of its words.
 #[derive(Debug, Clone, Copy)]
 pub struct RefusedUpdate<'k> {
     /// The row of its business.
     pub row: BizRow,
-    /// What has refused it: see [`refuser`](crate::watch::counter::refuser).
+    /// The number of its refuser: see [`refuser`](crate::watch::counter::refuser).
     pub refuser: usize,
     /// Its key.
     pub key: &'k RefusedKey,
@@ -77,11 +78,11 @@ struct Retired {
     _group: Group,
 }
 
-/// A group of a configuration that is about to be taken.
+/// A group of the configuration that the handle is about to take.
 enum Meant {
-    /// Mapped, at this index.
+    /// The group is mapped, at this index.
     Mapped(usize),
-    /// Opened for it.
+    /// The group was opened for this configuration.
     Opened(Box<Group>),
 }
 
@@ -92,7 +93,8 @@ struct Waited {
     time: Duration,
 }
 
-/// A holder that timed out. No one waits for it again while it is in the same transaction.
+/// A holder that timed out. This handle does not wait for it again while it is in the same
+/// transaction.
 #[derive(Debug, Clone, Copy)]
 struct Stalled {
     holder: Token,
@@ -101,7 +103,7 @@ struct Stalled {
     looked: bool,
 }
 
-/// Most notices kept until they are logged. Further ones are dropped.
+/// Maximum number of notices kept until they are logged. Further notices are dropped.
 const NOTICES_MAX: usize = 64;
 /// Time between two checks of the retired groups.
 pub const RETIRED_EVERY: Duration = Duration::from_secs(1);
@@ -160,11 +162,11 @@ impl Handle {
         })
     }
 
-    /// Maps the groups of a configuration and acknowledges its generation: those that it names,
-    /// then those that some of them grow out of. A group already mapped stays mapped if its files
-    /// are still the registered ones. A group no longer meant is unmapped when no process is in a
-    /// transaction of a generation with it. A group with damaged files is left out and
-    /// quarantined. On any other error nothing has changed.
+    /// Maps the groups of a configuration and acknowledges its generation. The groups that it names
+    /// come first, then the groups that these grow out of. A group already mapped stays mapped if
+    /// its files are still the registered ones. A group that is no longer needed is unmapped when
+    /// no process is in a transaction of a generation with it. A group with damaged files is left
+    /// out and quarantined. On any other error nothing has changed.
     pub fn take_groups(
         &mut self,
         groups: &[conf::Group],
@@ -175,7 +177,7 @@ impl Handle {
         for configured in groups {
             let name = &configured.name;
             let Some(NamedGroup { id, former }) = self.named_group(configured)? else {
-                // It was never prepared: opening it says why.
+                // The group was never prepared: opening it gives the error.
                 meant.push(self.open_if_sound(name, None)?);
                 continue;
             };
@@ -183,7 +185,7 @@ impl Handle {
             let (group, former) = match pair {
                 (Some(group), Some(former)) => match self.mapped_or_opened(name, former)? {
                     Some(former) => (Some(group), Some(former)),
-                    // What has not moved would count again from the beginning.
+                    // Without the former group, nodes that have not moved would start again from 0.
                     None => (None, None),
                 },
                 (group, _) => (group, None),
@@ -215,9 +217,10 @@ impl Handle {
         Ok(())
     }
 
-    /// The registered group that a configuration means. Where there are two of its name and it does
-    /// not move, it has not begun to, or has moved: its geometry tells. One whose geometry cannot
-    /// be read is meant rather than one that has another.
+    /// The registered group that a configuration uses. If two groups have the name, but the group
+    /// does not move in this configuration, then the move has not begun yet or has ended: the
+    /// geometry tells which. A group of unreadable geometry is preferred to one of another
+    /// geometry.
     fn named_group(&self, configured: &conf::Group) -> Result<Option<NamedGroup>, Error> {
         let named = self.runtime.named_groups(&configured.name);
         let &[next, former, ..] = &named[..] else { return Ok(named.first().copied()) };
@@ -248,7 +251,7 @@ impl Handle {
         group::open_files_with_id(&self.live_dir, name, id).map(|open| open.header.geometry)
     }
 
-    /// The group with this id: where it is mapped, or newly opened. None if its files are damaged.
+    /// The group with this id: the mapped one, or newly opened. None if its files are damaged.
     fn mapped_or_opened(&self, name: &str, id: u64) -> Result<Option<Meant>, Error> {
         let is_it = |group: &Group| group.header().id == id && group.is_registered(&self.runtime);
         match self.groups.iter().position(is_it) {
@@ -258,7 +261,8 @@ impl Handle {
     }
 
     /// Opens a group. None if its files are damaged: it is then quarantined, and its items answer
-    /// `store`. If this process may not open them, they do so here only.
+    /// `store`. If only this process lacks the permission to open them, the items answer `store` in
+    /// this process only.
     fn open_if_sound(&self, name: &str, id: Option<u64>) -> Result<Option<Meant>, Error> {
         let opened = match id {
             Some(id) => Group::open_id(&self.live_dir, name, id, &self.runtime),
@@ -381,7 +385,7 @@ impl Handle {
         counters.add_to_group(counters.group_row(name), counter, by);
     }
 
-    /// Stores what a sweep over the group with this index has found.
+    /// Stores the findings of a sweep over the group with this index.
     pub fn set_nodes(&self, group: usize, nodes: &Nodes) {
         if let (Some(counters), Some(&row)) = (self.counters(), self.group_rows.get(group))
             && row != GroupRow::OTHERS
@@ -391,7 +395,7 @@ impl Handle {
     }
 
     /// The counter rows of these businesses. A business is counted with all others if no row is
-    /// left, or the disk has no room for one.
+    /// left, or if the disk has no room for a row.
     pub fn biz_rows(&self, ids: &[u32]) -> Vec<BizRow> {
         let Some(counters) = self.counters() else { return vec![BizRow::OTHERS; ids.len()] };
         let slot = self.slot().number();
@@ -404,8 +408,8 @@ impl Handle {
         })
     }
 
-    /// Counts a refused Update in the row of its business, and its key in a sketch. A key that the
-    /// disk has no room for is in no sketch.
+    /// Counts a refused Update in the row of its business, and its key in a sketch. If the disk has
+    /// no room for a sketch, the key is in none.
     pub fn count_refusal(
         &self,
         refusal: &RefusedUpdate<'_>,
@@ -425,7 +429,8 @@ impl Handle {
         &self.runtime
     }
 
-    /// The mapped groups: those that the configuration names, then those that they grow out of.
+    /// The mapped groups: first those that the configuration names, then the groups that these grow
+    /// out of.
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
@@ -447,7 +452,8 @@ impl Handle {
         self.groups.iter_mut().any(Group::ask_for_huge_pages)
     }
 
-    /// Populates the page tables of all served groups. Quarantines and skips one whose file fails.
+    /// Populates the page tables of all served groups. Quarantines and skips a group if a file of
+    /// it fails.
     pub fn prefault(&self) -> Result<(), Error> {
         let served = self.groups.iter().filter(|group| !self.runtime.is_quarantined(group.mark()));
         for group in served {
@@ -462,7 +468,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Recovers every slot whose owner is dead. Returns how many.
+    /// Recovers every slot whose owner is dead. Returns their number.
     pub fn recover_dead(&mut self) -> usize {
         let own = self.slot().number();
         let recovered = (0..layout::SLOTS as u32)
@@ -487,7 +493,7 @@ impl Handle {
     #[cold]
     fn take_contended(&self, semaphore: Semaphore<'_>) -> bool {
         self.slot().count(Counter::SemaphoreWaits);
-        // Before any look: a holder that stands still is not waited for at all.
+        // Before any look, because a stalled holder is not waited for at all.
         if self.is_stalled(semaphore) {
             self.slot().count(Counter::SemaphoreBusy);
             return false;
@@ -512,7 +518,8 @@ impl Handle {
             let waited = clock::instant() - start;
             let Some(seen) = found else { return Waited { is_taken: true, time: waited } };
             let is_over = waited >= self.budget.get();
-            // Check at least once, however short the time: some semaphores only a check can free.
+            // Check at least once, even if the time is short: some semaphores are freed only by a
+            // check.
             let is_due = if is_over { !has_looked } else { waited >= look_at };
             if seen != 0 && is_due {
                 (look_at, has_looked) = (waited + PATIENCE, true);
@@ -566,8 +573,8 @@ impl Handle {
         stalled.push(Stalled { holder, sequence, looked: false });
     }
 
-    /// Checks whether the holder named by `seen` lives, and frees the semaphore if not. True if
-    /// something was done, so that a retry is worthwhile.
+    /// Checks whether the holder named by `seen` lives, and frees the semaphore if not. Returns
+    /// true if anything was changed, so that a retry is worthwhile.
     fn look_at_holder(&self, semaphore: Semaphore<'_>, seen: u32) -> bool {
         let Some(holder) = Token::of_word(seen) else {
             if semaphore.free_unowned() {

@@ -28,28 +28,28 @@ mod pass;
 
 pub use pass::Pass;
 
-/// Most looks at a node or key-node before it counts as damaged or in a transaction.
+/// Maximum number of looks at a node or key-node before it counts as damaged or in a transaction.
 const LOOKS: u32 = 100;
 /// The first of these looks, made without a pause. Most transactions end within them.
 const QUICK_LOOKS: u32 = 20;
 /// This many looks that find the same words while no process works on them are enough.
 const STEADY_LOOKS: u32 = 5;
-/// Looks at each once the pass has waited enough.
+/// Looks at a node or key-node after the pass has used all its pauses.
 const HASTY_LOOKS: u32 = STEADY_LOOKS + 1;
 
 /// A group mapped for reading.
 #[derive(Debug)]
 pub struct LiveGroup {
-    // Private: a semaphore of it cannot be taken.
+    // Private, so that no semaphore of it can be taken.
     group: Group,
     marks: Vec<Marks>,
     identities: Vec<FileIdentity>,
     set: FileSet,
-    /// Those that were opened instead of live files, or none.
+    /// The checkpoint files that were opened instead of live files. Empty for live files.
     checkpoints: Vec<OpenCheckpoint>,
 }
 
-/// The identity of a file, whatever its name.
+/// The identity of a file, independent of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileIdentity {
     device: u64,
@@ -65,19 +65,20 @@ pub struct NamedKeyNode {
     pub slot: u32,
 }
 
-/// What a look at one place of a chain found.
+/// The result of a look at one place of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Copied {
     /// The place is free.
     Free,
-    /// A node that is consistent and where it belongs.
+    /// A consistent node in its correct place.
     Whole,
     /// A transaction was under way during all looks.
     InTransaction {
         /// The slot of the process that works on it.
         slot: u32,
     },
-    /// A process died while it wrote. Its words are undone before another process uses them.
+    /// A process died while it wrote the node. A recoverer undoes its words before another process
+    /// uses them.
     HalfWritten {
         /// The slot of that process.
         slot: u32,
@@ -86,19 +87,19 @@ pub enum Copied {
     Damaged(Fault),
 }
 
-/// What a search for a key found.
+/// The result of a search for a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     /// Its node, at this place of the chain.
     At(usize),
     /// There is no node of the key.
     Absent,
-    /// The node, or one that may be it, is in a transaction.
+    /// The node, or a node that may be the key's, is in a transaction.
     InTransaction {
         /// The slot of the process that works on it.
         slot: u32,
     },
-    /// The process that was writing the node, or one that may be it, died.
+    /// A process died while it wrote the node, or a node that may be the key's.
     HalfWritten {
         /// The slot of that process.
         slot: u32,
@@ -107,7 +108,7 @@ pub enum Found {
     Damaged(usize, Fault),
 }
 
-/// What a look at all key-nodes found.
+/// The result of a look at all key-nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LiveReport {
     /// Nodes and faults. A taken semaphore is no fault in a live group.
@@ -118,7 +119,7 @@ pub struct LiveReport {
     pub half_written: Vec<NamedKeyNode>,
     /// Key-nodes whose semaphore names a slot that does not hold it.
     pub orphans: Vec<NamedKeyNode>,
-    /// Files of a checkpoint whose checksums are damaged, and why.
+    /// Files of a checkpoint with damaged checksums, and the damage.
     pub unread_checks: Vec<String>,
     /// Semaphores that dead processes held. They are freed when they are needed.
     pub held_by_dead: u64,
@@ -159,7 +160,7 @@ impl LiveGroup {
         Self::open_set(live_dir, name, FileSet::Named)
     }
 
-    /// Like [`LiveGroup::open`], of one of the two that a moving group has.
+    /// Like [`LiveGroup::open`], for one of the two file sets that a moving group has.
     ///
     /// # Errors
     /// As [`LiveGroup::open`].
@@ -187,11 +188,11 @@ impl LiveGroup {
         Ok(LiveGroup { group, marks, identities, set, checkpoints: Vec::new() })
     }
 
-    /// Opens the newest complete checkpoint of a group for reading. Of a group that moved: what it
-    /// moved to, and what it moved from.
+    /// Opens the newest complete checkpoint of a group for reading. If the group moved: the copies
+    /// of the next files, then those of the former ones.
     ///
     /// # Errors
-    /// There is none. The error says what is wrong with each.
+    /// There is no complete checkpoint. The error names the damage of each.
     pub fn open_checkpoint(
         data_dir: &Path,
         name: &str,
@@ -228,7 +229,7 @@ impl LiveGroup {
         }
         let files = MappedFiles { regions, entries, watches, ..MappedFiles::default() };
         let group = Group::of_files(header, 0, files);
-        // Nobody replaces it under a reader, and no server marks it.
+        // No process replaces a checkpoint while it is read, and it has no marks of a server.
         let (marks, identities) = (Vec::new(), Vec::new());
         Ok(LiveGroup { group, marks, identities, set: FileSet::Named, checkpoints })
     }
@@ -238,7 +239,7 @@ impl LiveGroup {
         self.group.header()
     }
 
-    /// Says that another group grows out of it: what has moved there is none of its nodes.
+    /// Notes that another group grows out of it, so that moved nodes do not count as its nodes.
     pub fn into_former(mut self) -> LiveGroup {
         self.group.set_former(true);
         self
@@ -251,7 +252,7 @@ impl LiveGroup {
         all.all(|(file, key_node)| self.tags(KeyNodeId { file, key_node }) == [0; TAG_WORDS])
     }
 
-    /// Whether some record of it may have been spilled.
+    /// Whether any of its keys may have a spilled record.
     pub fn has_spilled(&self) -> bool {
         self.group.has_spilled()
     }
@@ -296,17 +297,17 @@ impl LiveGroup {
         })
     }
 
-    /// Whether its nodes move, or have moved, to files that were not there when it was opened.
+    /// Whether its nodes move, or have moved, to files that did not exist when it was opened.
     pub fn begins_to_move(&self, live_dir: &Path) -> bool {
         if self.marks.is_empty() {
-            // A checkpoint.
+            // A checkpoint has no marks, and never moves.
             return false;
         }
         let name = &self.header().name;
         match self.set {
             FileSet::Named => group::is_next_there(live_dir, name) || self.is_replaced(live_dir),
             FileSet::Next if !self.is_replaced(live_dir) => false,
-            // It has its names now.
+            // The next files have got the plain names since.
             FileSet::Next => {
                 group::is_next_there(live_dir, name)
                     || self.is_replaced_in(live_dir, FileSet::Named)
@@ -324,14 +325,14 @@ impl LiveGroup {
         Token::of_word(self.group.semaphore(at.file, at.key_node).word())
     }
 
-    /// The tags of a key-node. 0: a free place.
+    /// The tags of a key-node; 0 for a free place.
     fn tags(&self, at: KeyNodeId) -> [u64; TAG_WORDS] {
         let mut tags = [0; TAG_WORDS];
         self.group.file(at.file).read(self.group.head(at.key_node) + 1, &mut tags);
         tags
     }
 
-    /// The places of a key-node's chain that are taken now.
+    /// The places of a key-node's chain that are in use now.
     pub fn taken_places(&self, at: KeyNodeId) -> impl Iterator<Item = usize> + use<> {
         let tags = self.tags(at);
         (0..self.geometry().chain as usize)
@@ -360,7 +361,7 @@ impl LiveGroup {
         }
     }
 
-    /// Searches for the node of a key. `words` is its copy if it is there.
+    /// Searches for the node of a key, and copies it to `words` if it exists.
     pub fn find(&self, pass: &Pass<'_>, biz_id: u32, key: &KeyRef<'_>, words: &mut [u64]) -> Found {
         let location =
             key.locate(biz_id, self.geometry(), frs_conf::key::Seed(self.header().seeds));
@@ -408,14 +409,14 @@ impl LiveGroup {
         }
     }
 
-    /// Whether a place with this tag was copied as something that has moved.
+    /// Whether the copied node of a place with this tag has moved.
     fn is_moved(&self, tag: u8, copied: Result<(), Fault>) -> bool {
         matches!(copied, Err(Fault::Tag { expected }) if self.group.is_moved(tag, expected))
     }
 
-    /// Looks until there is no fault. Otherwise returns the last fault and the process that works
-    /// on the key-node: none if the fault was there while no process did. If the faulty words stay
-    /// the same while no process works on them, it stops early.
+    /// Looks until there is no fault. Otherwise returns the last fault, and the process that works
+    /// on the key-node. Returns no process if the fault was seen while no process worked on it. If
+    /// the faulty words stay the same while no process works on them, it stops early.
     fn look<T, E>(
         &self,
         pass: &Pass<'_>,
@@ -457,7 +458,7 @@ impl LiveGroup {
         unreachable!("the loop ends after LOOKS")
     }
 
-    /// Checks every key-node, as [`Group::verify`] does where no process writes. Those of a
+    /// Checks every key-node, as [`Group::verify`] does where no process writes. Key-nodes of a
     /// checkpoint are also compared with their checksums.
     pub fn verify(&self, pass: &Pass<'_>) -> LiveReport {
         let mut live = LiveReport::default();
@@ -482,7 +483,7 @@ impl LiveGroup {
         live
     }
 
-    /// Whether it is a checkpoint of the format before, which has no checksums.
+    /// Whether it is a checkpoint of format 1, which has no checksums.
     pub fn lacks_checks(&self) -> bool {
         self.checkpoints.iter().any(|checkpoint| checkpoint.tail.is_none())
     }

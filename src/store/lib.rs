@@ -39,7 +39,7 @@ pub use {
     recover::{prepare, prepare_with},
 };
 
-/// Whether stores can be ends of a process, as tests want it. A bench must not measure that.
+/// Whether tests can end a process at any store. A bench must not measure such a build.
 pub const HAS_CRASH_POINTS: bool = cfg!(any(test, feature = "crash-points"));
 
 pub use commit::undo_log;
@@ -84,7 +84,7 @@ pub use {
     },
 };
 
-/// What the tests of the floors above need of the store's insides.
+/// Parts of the store's insides that tests of the floors above need.
 #[cfg(all(any(test, feature = "crash-points"), not(loom)))]
 pub mod insides {
     pub use crate::checkpoint::dirty::Side;

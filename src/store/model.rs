@@ -57,15 +57,15 @@ struct Marks {
     how: HowMarked,
 }
 
-/// How writers mark what they change.
+/// How writers mark their changes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum HowMarked {
     /// As production does.
     Soundly,
-    /// They look at the bit in no order with their semaphore.
+    /// Wrong: the look at the bit is not ordered with the semaphore.
     #[cfg(loom)]
     InNoOrder,
-    /// Behind the release.
+    /// Wrong: they mark after the release.
     #[cfg(loom)]
     Late,
 }
@@ -94,7 +94,7 @@ impl World {
         Semaphore::at(self.file.half(SEMAPHORES[key_node]))
     }
 
-    /// What a waiter does when it sees a dead holder.
+    /// Recovers a slot, as a waiter does that sees a dead holder.
     fn recover(&self, slot: usize) {
         if self.alive[slot].load(Ordering::Acquire) {
             return;
@@ -180,7 +180,7 @@ impl KeyNodes for Row<'_> {
     }
 }
 
-/// What a transaction changes.
+/// The changes of a transaction.
 struct Both<'w> {
     world: &'w World,
     intent: Intent,
@@ -218,7 +218,8 @@ impl Changes for Both<'_> {
     }
 }
 
-/// One transaction over `key_nodes`: adds 1 to both words. True if it reached its commit point.
+/// One transaction over `key_nodes`: adds 1 to both words. Returns true if it reached its commit
+/// point.
 fn transact(world: &World, slot: usize, key_nodes: &'static [usize]) -> bool {
     let mut announced = Announced::new(Player { world, slot }, Row { world, key_nodes });
     let held = announced.take_all().expect("waits for as long as it takes");
@@ -245,7 +246,7 @@ fn transact_and_die(world: &World, slot: usize, key_nodes: &'static [usize], sto
     let died = !crash::lives();
     crash::die_after(None);
     if died {
-        // The lock falls with the address space, after everything the owner did.
+        // The lock is released with the address space, after all steps of the owner.
         world.alive[slot].store(false, Ordering::Release);
     }
     End { committed, died }
@@ -382,7 +383,7 @@ fn two_recoverers_at_once() {
     }
 }
 
-/// A recoverer that dies at any of its stores leaves enough for the next one.
+/// After a recoverer has died at any of its stores, the next one can finish the recovery.
 // Shows: deaths-lose-nothing.
 #[test]
 fn a_recoverer_that_dies_is_followed() {
@@ -419,7 +420,7 @@ fn hold(world: &World, slot: u32, key_node: u32) {
     words.withdraw();
 }
 
-/// What a waiter does when it sees the token of a living slot.
+/// Frees an orphan, as a waiter does that sees the token of a living slot.
 fn free(world: &World, key_node: u32) {
     let token = Token::new(0, 1);
     let (semaphore, slot) = (world.semaphore(key_node as usize), world.slot(0));
@@ -483,7 +484,7 @@ const NEXT: usize = WORDS[1];
 enum Looks {
     /// In the new group, then in both under both semaphores.
     InBoth,
-    /// Wrong: only in the new one, which would create a second node.
+    /// Wrong: only in the new group, so that a second node is created.
     #[cfg(loom)]
     InNewOnly,
     /// Wrong: in both, without the former's semaphore.
@@ -491,8 +492,8 @@ enum Looks {
     Unlocked,
 }
 
-/// Adds a use to the key's node as a process does that has taken this generation. A word is the
-/// count plus 1; 0: there is no node. False: another generation is in force.
+/// Adds a use to the key's node, as a process does that has taken this generation. A word is the
+/// count plus 1, or 0 without a node. Returns false if another generation is in force.
 fn use_once(world: &World, slot: usize, generation: &AtomicU64, taken: u64, looks: Looks) -> bool {
     let key_nodes: &[usize] = match (taken, looks) {
         (1, _) => &[0],
@@ -530,7 +531,7 @@ fn moves(world: &Arc<World>, looks: Looks) -> bool {
     world.file.store(FORMER, 1);
     let older = {
         let (world, generation) = (world.clone(), generation.clone());
-        // It has taken generation 1, and takes 2 when it finds that in force.
+        // The process has taken generation 1, and takes 2 when it finds 2 in force.
         thread::spawn(move || {
             use_once(&world, 0, &generation, 1, looks) || use_once(&world, 0, &generation, 2, looks)
         })
@@ -553,7 +554,8 @@ fn a_use_beside_the_publication_of_a_move_is_counted_once() {
     explore(|| assert!(moves(&Arc::new(World::new()), Looks::InBoth)));
 }
 
-/// Broken variants are found. Without loom only one order is played, in which nothing may go wrong.
+/// The model finds broken variants. Without loom it plays only one order, in which the variant need
+/// not fail.
 #[cfg(loom)]
 mod broken_moves {
     use super::*;

@@ -1,8 +1,8 @@
 //! A store in this process's own memory, for the simulation. Several played processes attach to it,
 //! each with its own handle.
 //!
-//! Invariant: they run the production code, except for files. A lock is a word that names its
-//! holder; it falls when the player says so.
+//! Invariant: the played processes run the production code, except for files. A lock is a word that
+//! names its holder. The player releases the locks of a dead process.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,7 +32,8 @@ const PLAYED_FILES: usize = 16;
 /// The locks of all slots, as one process sees them.
 #[derive(Debug, Clone)]
 pub struct Locks {
-    /// 0: free. After the locks of the slots come the locks for freeing in their names.
+    /// The holder of each lock; 0 if it is free. After the locks of the slots come the locks for
+    /// freeing in their names.
     holders: Arc<Vec<AtomicU32>>,
     process: u32,
 }
@@ -74,7 +75,7 @@ impl Locks {
     }
 }
 
-/// What is behind runtime.mmap, as one played process sees it.
+/// The backing of runtime.mmap, as one played process sees it.
 #[derive(Debug)]
 pub struct Played {
     pub locks: Locks,
@@ -85,9 +86,9 @@ pub struct Played {
 #[derive(Debug)]
 pub struct Shared {
     runtime: Region,
-    /// The groups that are there at a first start.
+    /// The groups that exist at a first start.
     first: Vec<Arc<GroupWords>>,
-    /// Those that groups have grown to since.
+    /// The groups that these have grown to since.
     next: Mutex<Vec<Arc<GroupWords>>>,
 }
 
@@ -206,7 +207,7 @@ impl Shared {
         found.map(|group| group.map(runtime)).ok_or_else(missing)
     }
 
-    /// How many nodes a registered group has.
+    /// The number of nodes in a registered group.
     pub fn nodes_of(&self, id: u64, runtime: &Runtime) -> u64 {
         self.open(id, runtime).expect("registered").verify().nodes
     }

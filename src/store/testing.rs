@@ -1,4 +1,4 @@
-//! A data directory for the tests of this floor and those above, prepared as a master does it.
+//! A data directory for the tests of this floor and those above, prepared as by a master.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -66,7 +66,8 @@ impl World {
         World { conf, dir, lock_timeout, _owned: Some(owned) }.made(map)
     }
 
-    /// Like [`World::new`], on disk. None: the directory of the running program is in memory, too.
+    /// Like [`World::new`], on disk. None if the directory of the running program is in memory,
+    /// too.
     pub fn on_disk(map: &str) -> Option<World> {
         let program = std::env::current_exe().unwrap();
         let owned = tempfile::tempdir_in(program.parent().unwrap()).unwrap();
@@ -97,7 +98,7 @@ impl World {
         self.prepare_moving(&crate::Moves::default())
     }
 
-    /// Like [`World::prepare`], with what is known of groups that move.
+    /// Like [`World::prepare`], with groups that move.
     pub fn prepare_moving(&self, moves: &crate::Moves) -> Prepared {
         crate::prepare(&self.conf, moves).unwrap()
     }

@@ -1,7 +1,8 @@
-//! What happens before a signal ends the process: the group of a mapped file that failed is
-//! quarantined, and a terminal that was drawn on is restored.
+//! Handlers that run before a signal ends the process: they quarantine the group of a mapped file
+//! that failed, and restore a terminal that was drawn on.
 //!
-//! Invariant: a handler does only what is async-signal-safe, and reads only what is never freed.
+//! Invariant: a handler calls only async-signal-safe functions, and reads only memory that is never
+//! freed.
 
 use std::io;
 use std::ops::Range;
@@ -41,7 +42,7 @@ static WATCHED: [Watched; WATCHED_MAX] = [const {
     }
 }; WATCHED_MAX];
 
-/// The handler of SIGBUS, in front of the program's own action. It stands there while a map is
+/// The handler of SIGBUS, in front of the program's own action. It is in place while a map is
 /// registered.
 static SIGBUS: Chain = Chain::new(on_sigbus);
 
@@ -124,8 +125,8 @@ extern "C" fn on_sigbus(
     unsafe { SIGBUS.pass_on(signal, info, context) };
 }
 
-/// Marks the group of the map that the address is in, names its file and ends the process. Returns
-/// if it is in none.
+/// Marks the group of the map that contains the address, names its file and ends the process.
+/// Returns if no map contains it.
 fn end_if_watched(address: usize) {
     for entry in &WATCHED {
         let len = entry.len.load(Ordering::Acquire);

@@ -67,15 +67,15 @@ pub fn is_in_memory(path: &Path) -> io::Result<bool> {
     Ok(statfs(path)?.filesystem_type() == TMPFS_MAGIC)
 }
 
-/// Whether that of this open file is, which may have another name by now.
+/// Like `is_in_memory`, for an open file, which may have another name by now.
 pub fn is_file_in_memory(file: &File) -> io::Result<bool> {
     Ok(fstatfs(file)?.filesystem_type() == TMPFS_MAGIC)
 }
 
-/// Whether blocks of this open file that were only allocated, and never written, must not be relied
-/// on: so it is on ext4. After an error its pages remember that their blocks were written. Written
-/// again, they reach the disk, but the blocks are not marked as written, and are zeros after a loss
-/// of power. Below an overlay there may be an ext4.
+/// Whether a new file must be filled with zeros, because blocks that are only allocated are unsafe:
+/// so on ext4. After an error, the pages in memory count their blocks as written. A later write
+/// reaches the disk, but does not mark the blocks as written, so they are zeros after a loss of
+/// power. An overlay may be above an ext4.
 pub fn must_be_filled(file: &File) -> io::Result<bool> {
     Ok([EXT4_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC].contains(&fstatfs(file)?.filesystem_type()))
 }

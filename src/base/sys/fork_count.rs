@@ -1,4 +1,4 @@
-//! Forks of this process: how many led to it, and work that none of them interrupts.
+//! Forks of this process: the number of forks that led to it, and work that no fork interrupts.
 //!
 //! Invariant: the count changes in the child, once for each fork, before the child runs anything
 //! else. At a fork no other thread is in work that [`between_forks`] runs.
@@ -31,7 +31,7 @@ thread_local! {
 /// Starts counting for [`forks`]. One call is enough.
 pub fn count_forks() {
     // A fork by another thread may copy the flag before it is set, so the child registers once
-    // more. A `Once` would stand half done in that child, for ever.
+    // more. A `Once` would stay half done in that child for ever.
     static REGISTERED: AtomicBool = AtomicBool::new(false);
     if REGISTERED.load(Ordering::Acquire) {
         return;
@@ -64,7 +64,7 @@ struct Inside;
 impl Inside {
     fn enter() -> Inside {
         let depth = INSIDE.replace(INSIDE.get() + 1);
-        // Whoever is inside already goes on: a fork waits for its end.
+        // A thread that is inside already goes on, because a fork waits for its end.
         if depth == 0 {
             change_open_gate(|seen| seen + 1);
         }
@@ -75,7 +75,7 @@ impl Inside {
 impl Drop for Inside {
     fn drop(&mut self) {
         INSIDE.set(INSIDE.get() - 1);
-        // Release: what was done inside is over before the fork.
+        // Release: all work inside is over before the fork.
         if INSIDE.get() == 0 && GATE.fetch_sub(1, Ordering::Release) == SHUT + 1 {
             futex_wake_all(&GATE);
         }
@@ -90,7 +90,7 @@ fn change_open_gate(change: impl Fn(u32) -> u32) {
             futex_wait(&GATE, seen, LOOK_AGAIN);
             continue;
         }
-        // Acquire: pairs with the Release of whoever left before.
+        // Acquire: pairs with the Release of each thread that left before.
         let changed = change(seen);
         if GATE.compare_exchange_weak(seen, changed, Ordering::Acquire, Ordering::Relaxed).is_ok() {
             return;
@@ -135,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// Forks a child that ends at once, with what `status` says.
+    /// Forks a child that ends at once, with the result of `status`.
     fn status_of_child(status: impl FnOnce() -> bool) -> bool {
         // SAFETY: the child only computes and ends.
         match unsafe { fork() }.unwrap() {
@@ -158,7 +158,7 @@ mod tests {
         static OVER: AtomicBool = AtomicBool::new(false);
         let working = std::thread::spawn(move || {
             between_forks(|| {
-                // Whoever is inside may go in again.
+                // A thread that is inside may enter again.
                 between_forks(|| begun.send(()).unwrap());
                 go_on.recv().unwrap();
                 OVER.store(true, Ordering::Relaxed);

@@ -52,7 +52,7 @@ pub fn unlock_range(file: &File, start: u64, len: u64) -> io::Result<()> {
 }
 
 /// Whether another description or process holds a write lock on part of the range. A read lock does
-/// not count: whoever may read the file can take one.
+/// not count: any process that may read the file can take one.
 pub fn is_range_locked(file: &File, start: u64, len: u64) -> io::Result<bool> {
     let mut range = byte_range(libc::F_RDLCK, start, len);
     fcntl(file, FcntlArg::F_OFD_GETLK(&mut range))?;

@@ -1,8 +1,8 @@
 //! Cells that are set once, and lists that only grow, without a lock.
 //!
-//! Invariant: whoever sets a cell does so by one exchange of a pointer, so a fork by another thread
-//! copies a cell that is set or one that is not. A child never finds one that nobody will finish,
-//! as it does a lock.
+//! Invariant: a cell is set by one exchange of a pointer, so a fork by another thread copies a cell
+//! that is either set or empty. A child never finds a half-set cell, as it may find a lock that no
+//! thread will release.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -40,7 +40,8 @@ impl<T> SetOnce<T> {
 
 // A shared cell takes a value from any thread, and any thread drops it.
 impl<T: Send + Sync> SetOnce<T> {
-    /// The value; sets it if there is none. Threads may make several at the same time: one is kept.
+    /// The value. Sets it first if there is none. Several threads may make values at the same time;
+    /// one is kept.
     pub fn get_or_set(&self, make: impl FnOnce() -> Box<T>) -> &T {
         if let Some(value) = self.get() {
             return value;
@@ -94,7 +95,7 @@ impl<T: Send + Sync> Kept<T> {
         Kept { first: SetOnce::new() }
     }
 
-    /// The first value that fits; adds the one that `make` makes, which fits, if there is none.
+    /// The first value that fits. If there is none, adds the value of `make`, which must fit.
     pub(super) fn keep(&self, fits: impl Fn(&T) -> bool, make: impl Fn() -> T) -> &T {
         let mut cell = &self.first;
         loop {

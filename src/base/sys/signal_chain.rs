@@ -1,8 +1,8 @@
 //! A handler of SIGBUS in front of the action that a program has for it.
 //!
-//! Invariant: the action in front of which the handler stands is known before the signal can reach
-//! the handler. It runs as the kernel would have run it. It is back in its place when nobody needs
-//! the handler any more, unless the program has put another one in front. No step is a lock.
+//! Invariant: the program's action is known before a signal can reach the handler in front of it.
+//! The action runs as the kernel would have run it. It is restored when the handler has no users
+//! any more, unless the program has put another handler in front. No step takes a lock.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
@@ -17,10 +17,10 @@ pub(super) type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut 
 /// The place in front of a program's action.
 pub(super) struct Chain {
     handler: Handler,
-    /// How many need the handler.
+    /// The number of users of the handler.
     users: AtomicUsize,
-    /// The handler was put in place, and a handler that the program put in front of it later may
-    /// call it.
+    /// Whether the handler was ever put in place. If so, a handler that the program has put in
+    /// front of it may call it.
     is_placed: AtomicBool,
     /// The program's action, never freed. Null is the default action.
     former: AtomicPtr<libc::sigaction>,
@@ -38,13 +38,13 @@ impl Chain {
         }
     }
 
-    /// Somebody needs the handler.
+    /// Adds a user of the handler.
     pub(super) fn hold(&self) {
         self.users.fetch_add(1, Ordering::SeqCst);
         self.place();
     }
 
-    /// One fewer needs it.
+    /// Removes a user of the handler.
     pub(super) fn release(&self) {
         if self.users.fetch_sub(1, Ordering::SeqCst) != 1 {
             return;
@@ -56,8 +56,8 @@ impl Chain {
         }
     }
 
-    /// Puts the handler in place. Where another handler stands in front of it, it stays behind: if
-    /// it came to the front once more, each would call the other for ever.
+    /// Puts the handler in place. If another handler is already in front of it, it stays behind
+    /// that handler: with this one in front once more, each would call the other for ever.
     fn place(&self) {
         let mut found = action_now();
         let is_behind = |found: &_| self.is_placed.load(Ordering::SeqCst) && calls(found);
@@ -74,8 +74,8 @@ impl Chain {
         self.is_placed.store(true, Ordering::SeqCst);
     }
 
-    /// Puts the former action back, unless the program has put a handler in front. That one may
-    /// have this handler's address, so the handler goes on to pass signals on.
+    /// Puts the former action back, unless the program has put a handler in front. The program's
+    /// handler may call this one by its address, so this one continues to pass signals on.
     fn give_back(&self) {
         if !self.is_own(&action_now()) {
             return;
@@ -83,7 +83,7 @@ impl Chain {
         self.is_placed.store(false, Ordering::SeqCst);
         let replaced = set_action(&self.former());
         if !self.is_own(&replaced) {
-            // The program put it in front in between.
+            // The program put this action in front in between.
             set_action(&replaced);
             self.is_placed.store(true, Ordering::SeqCst);
         }
@@ -99,9 +99,9 @@ impl Chain {
         action.sa_sigaction == self.handler as *const () as usize
     }
 
-    /// The handler with the mask and the flags of an action, so that the kernel blocks for it what
-    /// it would block for that action. It runs on the alternate stack where the thread has one: the
-    /// signal may come because the other is used up.
+    /// The handler with the mask and the flags of an action, so that the kernel blocks the same
+    /// signals as for that action. It runs on the thread's alternate stack if there is one, because
+    /// an overflow of the normal stack may cause the signal.
     fn in_front_of(&self, action: &libc::sigaction) -> libc::sigaction {
         let taken_over = action.sa_flags & (libc::SA_NODEFER | libc::SA_RESTART);
         libc::sigaction {
@@ -112,7 +112,7 @@ impl Chain {
         }
     }
 
-    /// Does with a signal what the program's action would have done. Async-signal-safe.
+    /// Handles a signal as the program's action would have done. Async-signal-safe.
     ///
     /// # Safety
     /// A handler of SIGBUS has the arguments from the kernel, and returns after this.
@@ -176,7 +176,7 @@ fn action_now() -> libc::sigaction {
     action
 }
 
-/// Sets the action; the one before.
+/// Sets the action. Returns the previous one.
 fn set_action(action: &libc::sigaction) -> libc::sigaction {
     let mut replaced = DEFAULT;
     // SAFETY: the action is the default one, the handler of this file's user, or one that was in

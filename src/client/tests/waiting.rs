@@ -56,7 +56,7 @@ fn a_batch_that_does_not_wait_answers_what_it_can_and_says_what_would_wait() {
     assert_eq!(host.serve(1), 2, "each is asked for once");
     assert_eq!(said(rest.try_run().unwrap()), [Some(true), Some(true)]);
     assert_eq!(client.query(items[1]).unwrap().used(), Some(1), "answered once, charged once");
-    // One of them alone goes on with the same lease.
+    // A single one of them goes on with the same lease.
     let pair = client.batch().item(items[1]).item(items[2]);
     assert_eq!(said(pair.try_run().unwrap()), [Some(true), None]);
     assert_eq!(host.serve(2), 1);
@@ -122,7 +122,7 @@ fn batches_that_run_together_wait_at_the_same_time() {
     let all: Vec<_> = ran.iter().map(allowed).collect();
     assert_eq!(all, [both.clone(), both, one, vec![], vec![None], vec![]]);
     assert!(matches!(ran[5], Err(Error::TooMany { items: 5000, .. })));
-    // What was tried first was answered where it did not wait, and charged.
+    // The first try answered and charged the items that did not wait.
     for (key, used) in [("k", 2), ("l", 1), ("m", 2)] {
         assert_eq!(client.query(item(("local", key))).unwrap().used(), Some(used), "{key}");
     }

@@ -1,16 +1,16 @@
 //! Chooses the node of a full chain to evict: expired, idle, limiting, banned, in that order,
 //! oldest last use first.
 //!
-//! Invariant: it never chooses a node that must not be lost: that of a whole biz, a total in use,
-//! or one that this transaction uses.
+//! Invariant: never chooses a node that must not be lost: the node of a whole biz, of a total in
+//! use, or one that this transaction uses.
 
 use crate::file::group::{Group, is_whole};
 use crate::file::layout::node;
 
-/// Most candidates of a chain that are judged fully.
+/// Maximum number of candidates of a chain that are judged fully.
 const JUDGED_MAX: usize = 8;
 
-/// The use of a node to its key. A lower rank is evicted first.
+/// How much a key would lose with its node. A lower rank is evicted first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rank {
     /// Each limit would roll to fresh, and no ban runs: nothing is lost.
@@ -25,15 +25,15 @@ pub enum Rank {
     Kept,
 }
 
-/// What the layer above knows about nodes.
+/// The knowledge of the layer above about nodes.
 pub trait Judge {
     /// Whether a node of group `group` with this key word and this last use is certainly expired.
     /// Decides without the node's states.
     fn is_expired(&self, group: usize, key_word: u64, last_use: u64, now: u64) -> bool;
     /// The rank of a whole node. `words` is a copy and may be changed.
     fn rank(&self, group: usize, words: &mut [u64], now: u64) -> Rank;
-    /// Converts a whole node of group `group`, which another one grows out of, for that one.
-    /// `words` has that group's length and holds the key; all else is zero.
+    /// Converts a whole node of group `group` for the new group that grows out of it. `words` has
+    /// the node length of the new group and holds the key; the rest is zero.
     fn convert(&self, group: usize, old: &[u64], words: &mut [u64]);
 }
 
@@ -41,7 +41,7 @@ pub trait Judge {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Victim {
     pub place: usize,
-    /// What is lost with its node. None: its CRC failed, so it belonged to no key.
+    /// The rank of the node that is lost. None if its CRC failed, so that it belonged to no key.
     pub rank: Option<Rank>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct FullChain<'g> {
 
 impl FullChain<'_> {
     /// Chooses among `candidates`: the places with a tag that the transaction does not use. The
-    /// rank of the chosen one is `most` or lower.
+    /// chosen node has the rank `most` or a lower one.
     #[cold]
     pub fn choose(
         self,
@@ -104,9 +104,10 @@ impl FullChain<'_> {
             let rank = judge.rank(index, copy, now);
             match rank {
                 Rank::Expired => return Some(Victim { place, rank: Some(rank) }),
-                // Does not count as judged: `full` means that nothing else is left.
+                // Not counted as judged: `full` means that only such nodes are left.
                 Rank::Kept => continue,
-                // Nor does one that may not go where only an idle one may.
+                // Not counted either: only nodes up to idle may be evicted here, and this one has a
+                // higher rank.
                 _ if most == Rank::Idle && rank > most => continue,
                 _ if best.and_then(|best| best.rank).is_none_or(|least| rank < least) => {
                     best = Some(Victim { place, rank: Some(rank) });

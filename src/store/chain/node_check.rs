@@ -1,7 +1,7 @@
 //! The CRC of a node's words.
 //!
-//! Invariant: neither the CRC itself nor the last use is part of what it covers: a refused Update
-//! stamps the last use with a single store.
+//! Invariant: the CRC covers neither itself nor the last use, because a refused Update stamps the
+//! last use with a single store.
 
 use crate::file::layout::node;
 

@@ -1,10 +1,10 @@
-//! The filter in a key-node's head: which keys that are not in its chain may have a record that was
-//! spilled.
+//! The filter in a key-node's head. It tells which keys without a node in the chain may have a
+//! spilled record.
 //!
-//! Invariant: a key whose record was spilled hits the filter for a whole period at least; a hit may
-//! be of another key. Only the process that spills changes a filter: it adds to it under the
-//! key-node's semaphore, and turns it without. A look-up, which holds the semaphore too, sees what
-//! was added before its record was erased.
+//! Invariant: a key whose record was spilled hits the filter for at least a whole period; a hit may
+//! also be caused by another key. Only the process that spills changes a filter: it adds keys under
+//! the key-node's semaphore, and turns periods without it. A look-up holds the semaphore, too, so
+//! it sees a key that was added before the key's record was erased.
 //!
 //! Bits: 0..16 the present period, 16..32 the one before, a bit for each sixteenth of the tags.
 
@@ -34,28 +34,28 @@ impl<'a> SpillFilter<'a> {
         self.word()
     }
 
-    /// Whether a key with this tag may have a record that was spilled.
+    /// Whether a key with this tag may have a spilled record.
     pub fn may_hold(self, tag: u8) -> bool {
         let word = self.word();
         (word | word >> BITS) & bit(tag) != 0
     }
 
-    /// Whether some key may.
+    /// Whether any key may have a spilled record.
     pub fn is_any(self) -> bool {
         self.word() != 0
     }
 
-    /// The record of a key with this tag is spilled.
+    /// Adds a key with this tag, whose record is spilled.
     pub fn add(self, tag: u8) {
         self.0.store(self.word() | bit(tag), Ordering::Relaxed);
     }
 
-    /// Any key may have one.
+    /// Fills the filter: any key may have a spilled record.
     pub fn fill(self) {
         self.0.store(PRESENT, Ordering::Relaxed);
     }
 
-    /// A period has ended: what was added in the one before it is forgotten.
+    /// Ends a period. Keys that were added in the period before it are forgotten.
     pub fn turn(self) {
         let word = self.word();
         if word != 0 {
@@ -64,7 +64,8 @@ impl<'a> SpillFilter<'a> {
     }
 }
 
-/// A key's home depends on the upper bits of its tag, so these are the lower ones.
+/// The bit of a tag, by its lower bits: the upper bits decide the home, so keys of one place have
+/// them in common.
 fn bit(tag: u8) -> u32 {
     1 << (u32::from(tag) % BITS)
 }

@@ -1,11 +1,12 @@
 //! The tags of a head: one byte for each place of the chain, 0 where it is free.
 //!
-//! Invariant: a tag says where to look. Whether a node is that of a key its own words decide.
+//! Invariant: a tag only says where to look. The words of a node decide whether it is the node of a
+//! key.
 
 use crate::file::layout::{CHAIN_MAX, TAG_WORDS, tag};
 use crate::file::region::Region;
 
-/// Whether this place has this tag (0: free) in the chain behind this head.
+/// Whether this place has this tag (0 if it is free) in the chain of this head.
 #[inline(always)]
 pub(crate) fn has_tag(region: &Region, head: usize, place: usize, tag: u8) -> bool {
     place < CHAIN_MAX && tag::of(region.load(head + 1 + place / 8), place) == tag
@@ -39,8 +40,9 @@ pub(crate) fn bytes_equal(word: u64, tag: u8) -> u64 {
     !((x & LOW).wrapping_add(LOW) | x | LOW)
 }
 
-/// The tag of a place whose node has moved to where its group grows to: a wrong one. So no look-up
-/// finds the node, and a scan that mends tags finds it again if its copy is lost.
+/// The tag of a place whose node has moved to the group that grows out of this one. It is a wrong
+/// tag, so no look-up finds the node, but a scan that repairs tags finds it again if its copy is
+/// lost.
 #[inline]
 pub(crate) const fn moved_tag(tag: u8) -> u8 {
     tag % u8::MAX + 1

@@ -1,5 +1,5 @@
-//! What becomes of a group at a start: whether its live files go on, and which marks of changed
-//! pages are valid.
+//! Decides about a group at a start: whether its live files go on, and which marks of changed pages
+//! are valid.
 //!
 //! Invariant: marks are kept only where every process that changed the live file since they were
 //! made has set them: in one boot, with checkpoints on all the time. Otherwise all pages count as
@@ -19,15 +19,15 @@ use crate::watch::runtime::Runtime;
 /// The live files of a group before a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LiveState {
-    /// There are none.
+    /// There are no live files.
     Absent,
-    /// They go on: of this boot, or of a clean end, or newer than any checkpoint. Or they are
-    /// damaged, and must be named.
+    /// The files go on: they are of this boot, or of a clean end, or newer than any checkpoint. Or
+    /// they are damaged, and the code that opens them must report that.
     GoOn {
-        /// No pass has ended since they were changed without checkpoints.
+        /// The files were changed without checkpoints, and no pass has ended since.
         awaits: bool,
     },
-    /// Their machine went down under them.
+    /// The machine went down while the files were served.
     Unclean,
 }
 
@@ -69,27 +69,28 @@ pub(crate) fn live_state(live_dir: &Path, group: &conf::Group) -> Result<LiveSta
     Ok(if is_clean || awaits { LiveState::GoOn { awaits } } else { LiveState::Unclean })
 }
 
-/// What marks of changed pages a group gets.
+/// The marks of changed pages that a group gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Marking {
-    /// None: there are no checkpoints.
+    /// No marks: there are no checkpoints.
     Off,
-    /// Those that it has, if they are valid. Else new ones, by which all has changed.
+    /// The marks that the group has, if they are valid. Otherwise new marks that call every page
+    /// changed.
     On {
-        /// The new ones await the first pass: what there is of checkpoints is older than the files.
+        /// New marks await the first pass: all existing checkpoints are older than the files.
         awaits: bool,
     },
-    /// New ones: its live files hold just what these checkpoints hold.
+    /// New marks that call no page changed: the live files hold exactly what the checkpoint holds.
     Holding {
-        /// Which checkpoint, or both.
+        /// The checkpoint; None means both.
         side: Option<Side>,
-        /// The pass in it.
+        /// The id of its pass.
         pass: u64,
     },
 }
 
-/// Gives a registered group its marks. No process of the server has the group mapped, or it has
-/// these marks already.
+/// Gives a registered group its marks. Either no process of the server has the group mapped, or the
+/// group has these marks already.
 pub(crate) fn admit_marks(
     open: &OpenGroup,
     runtime: &Runtime,
@@ -107,7 +108,7 @@ pub(crate) fn admit_marks(
                 if place.is_some() {
                     runtime.set_dirty_place(known.index, None);
                 }
-                // They may be of a boot before.
+                // The marks may be of an earlier boot.
                 dirty_file::remove(path)?;
             }
             (Marking::On { .. }, Some(Ok(_))) => {}

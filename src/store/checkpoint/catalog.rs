@@ -1,9 +1,9 @@
-//! Which passes there are of a group.
+//! Finds the passes of a group that its checkpoint files hold.
 //!
-//! Invariant: a pass counts if the headers of all files of the group name it as complete; of one
-//! that moves, those of the files that it moves to, too. The pass copied these last, so that no
-//! record is missing in both. An older pass takes its place only where the newer one was broken
-//! off: where it is damaged, somebody must say that what it held may be lost.
+//! Invariant: a pass counts if the headers of all files of the group, next files included, name it
+//! as complete. The pass copied the next files last, so that no record is missing in both. An older
+//! pass replaces a newer one only if the newer one was broken off. If the newer one is damaged, the
+//! operator must accept that its records are lost.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -21,14 +21,14 @@ use crate::file::words::{remove_if_there, sync_directory};
 /// The checkpoints of a group.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// There is no file of any.
+    /// There is no checkpoint file.
     Nothing,
-    /// The newest pass that is complete in all files, and the one before, or why that is not
-    /// complete.
+    /// The newest pass that is complete in all files, and the pass before it, or the reason why
+    /// that one is not complete.
     Complete(Box<Complete>, Result<Box<Complete>, String>),
-    /// A complete pass, and what is wrong with the other checkpoint, which may be newer.
+    /// A complete pass, and the damage of the other checkpoint, which may be newer.
     Older(Box<Complete>, String),
-    /// There are files, and no pass is complete in all of them. For each checkpoint, why.
+    /// There are files, but no pass is complete in all of them. The reason for each checkpoint.
     Unusable(Vec<String>),
 }
 
@@ -38,11 +38,11 @@ pub(crate) struct Complete {
     pub side: Side,
     pub facts: CheckpointFacts,
     pub named: Copied,
-    /// If the group moved, the files that it moved to.
+    /// The copied next files, if the group moved.
     pub next: Option<Copied>,
 }
 
-/// What was copied of the files of one geometry.
+/// The copies of the files of one geometry.
 #[derive(Debug)]
 pub(crate) struct Copied {
     /// The header of file 0.
@@ -52,18 +52,18 @@ pub(crate) struct Copied {
 }
 
 impl Complete {
-    /// The named files, and those that the group moved to.
+    /// The copies of the named files, and of the next files.
     pub fn copied(&self) -> impl Iterator<Item = (FileSet, &Copied)> {
         let next = self.next.iter().map(|next| (FileSet::Next, next));
         std::iter::once((FileSet::Named, &self.named)).chain(next)
     }
 
-    /// What the group has its geometry from: of one that moved, the files that it moved to.
+    /// The copies that define the geometry of the group: those of the next files, if it moved.
     pub fn newest(&self) -> &Copied {
         self.next.as_ref().unwrap_or(&self.named)
     }
 
-    /// The error that it is not known to be the newest pass.
+    /// The error that this pass may not be the newest one.
     pub fn may_be_outdated(&self, why: String) -> Error {
         let group = self.named.header.name.clone();
         Error::NewestDamaged { group, why, number: self.facts.number }
@@ -73,14 +73,14 @@ impl Complete {
 /// A checkpoint of a group that is not complete.
 struct Incomplete {
     why: String,
-    /// None: there is no file of it, or its last pass was broken off.
+    /// None if it has no file, or if its last pass was broken off.
     damage: Option<Damage>,
 }
 
-/// The last pass of a checkpoint may have ended, and something of it is missing or wrong.
+/// Damage of a checkpoint: its last pass may have ended, but a part of it is missing or wrong.
 #[derive(Clone, Copy)]
 struct Damage {
-    /// Of that pass, as far as a header tells.
+    /// The number of that pass, if a header tells it.
     number: Option<u64>,
 }
 
@@ -92,14 +92,14 @@ impl Damage {
 
 type Checkpoint = Result<Box<Complete>, Incomplete>;
 
-/// What the next pass writes.
+/// The target of the next pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Next {
     pub side: Side,
     pub number: u64,
-    /// Until it is complete.
+    /// The state that headers show until the pass is complete.
     pub state: PassState,
-    /// What there is of the other checkpoint is damaged: it is nothing once this pass is complete.
+    /// The other checkpoint is damaged. It is removed when this pass is complete.
     pub replaces_other: bool,
 }
 
@@ -128,7 +128,8 @@ pub(crate) fn find(data_dir: &Path, name: &str) -> Result<Found, Error> {
     })
 }
 
-/// Finds what the next pass of a group writes: the checkpoint that is not the newest complete one.
+/// Finds the target of the next pass of a group: the checkpoint that is not the newest complete
+/// one.
 pub(super) fn next(data_dir: &Path, name: &str) -> Result<Next, Error> {
     let files = files(data_dir, name)?;
     let known = files.iter().filter_map(|file| file.facts);
@@ -163,8 +164,8 @@ fn checkpoints(data_dir: &Path, name: &str, files: &[Known]) -> Result<[Checkpoi
     Ok([a?, b?])
 }
 
-/// The damage of a checkpoint with these files, whose headers do not all name its last pass as
-/// complete.
+/// The damage of a checkpoint, if there is any. The headers of these files do not all name its last
+/// pass as complete.
 fn damage_of<'f>(files: impl Iterator<Item = &'f Known> + Clone) -> Option<Damage> {
     files.clone().next()?;
     let known = || files.clone().filter_map(|file| file.facts);
@@ -232,11 +233,11 @@ pub fn checkpoint_facts(data_dir: &Path, name: &str) -> Option<CheckpointFacts> 
     restorable(data_dir, name).ok().flatten()
 }
 
-/// The pass that a start restores a group from which has no live files. `None`: there is no
+/// The pass from which a start restores a group without live files. `None` if there is no
 /// checkpoint.
 ///
 /// # Errors
-/// There are checkpoints, and none is complete, or the newest one is damaged.
+/// There are checkpoints, but none is complete, or the newest one is damaged.
 pub fn restorable(data_dir: &Path, name: &str) -> Result<Option<CheckpointFacts>, Error> {
     match find(data_dir, name)? {
         Found::Nothing => Ok(None),
@@ -251,8 +252,8 @@ pub fn restorable(data_dir: &Path, name: &str) -> Result<Option<CheckpointFacts>
     }
 }
 
-/// The geometry of the newest complete pass of a group, if there is one. Of one that moved, that to
-/// which it moved.
+/// The geometry of the newest complete pass of a group, if there is one. If the group moved, the
+/// geometry that it moved to.
 pub(crate) fn geometry(data_dir: &Path, name: &str) -> Option<Geometry> {
     match find(data_dir, name) {
         Ok(Found::Complete(complete, _) | Found::Older(complete, _)) => {
@@ -279,14 +280,14 @@ pub(crate) fn remove(data_dir: &Path, name: &str, side: Side) -> Result<(), Erro
             removed = Some(path);
         }
     }
-    // Else it might be there again after a power cut.
+    // Otherwise the file might reappear after a power cut.
     removed.map_or(Ok(()), |path| sync_directory(&path))
 }
 
-/// A checkpoint file of a group, whatever its number.
+/// A checkpoint file of a group, with any number.
 struct Known {
     part: Part,
-    /// None: its header is damaged, or cannot be read.
+    /// None if its header is damaged, or cannot be read.
     facts: Option<CheckpointFacts>,
 }
 
@@ -300,7 +301,7 @@ fn files(data_dir: &Path, name: &str) -> Result<Vec<Known>, Error> {
     paths(data_dir, name)?.into_iter().map(known).collect()
 }
 
-/// The paths of all checkpoint files of a group, whatever their numbers.
+/// The paths of all checkpoint files of a group, with any numbers.
 fn paths(data_dir: &Path, name: &str) -> Result<Vec<(Part, PathBuf)>, Error> {
     let start = format!("{name}.");
     let part_of = |file: &str| {

@@ -1,10 +1,10 @@
 //! Makes checkpoints of all groups, for the keeper.
 //!
 //! Invariant: one process at a time makes passes over a data directory: the one that holds the
-//! lock. A pass writes the checkpoint that is not the newest complete one. That one is not touched
-//! until the new one is complete in all files of the group. Of a group that moves, a pass copies
-//! the files that it moves from, and then those that it moves to. So a record is in one of them, or
-//! in both, as it was before and after it moved. Then that where it moved to counts.
+//! lock. A pass never writes the newest complete checkpoint, which stays untouched until the new
+//! one is complete in all files of the group. For a moving group, a pass copies the former files
+//! and then the next files. So a record is in one of the copies, or in both: as it was before the
+//! move, and after it. Then the copy of the next files counts.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use crate::file::group::{FileSet, Group, Header};
 use crate::watch::backing::CHECKPOINT_BYTE;
 use crate::watch::runtime::Runtime;
 
-/// For how long a group may not be served while files are prepared that it moves to.
+/// How long a pass waits for a group that is not served while its next files are prepared.
 const UNSERVED: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -34,7 +34,7 @@ pub struct CheckpointLock {
     _file: File,
 }
 
-/// Makes checkpoints of the groups of a configuration.
+/// Makes checkpoints of groups.
 #[derive(Debug)]
 pub struct Checkpointer {
     // Dropped first: groups point into the words of the runtime.
@@ -45,25 +45,25 @@ pub struct Checkpointer {
     _lock: CheckpointLock,
 }
 
-/// What became of a group in a pass.
+/// The result of a pass over one group.
 #[derive(Debug)]
 pub struct GroupPass {
     /// Its name.
     pub group: String,
-    /// The checkpoint, or why there is none. `Ok(None)`: the pass was broken off.
+    /// The checkpoint, or the error of the pass. `Ok(None)` if the pass was broken off.
     pub result: Result<Option<CheckpointFacts>, Error>,
 }
 
-/// How fast passes write.
+/// The rate at which passes write.
 #[derive(Debug, Clone, Copy)]
 pub struct PassRate {
-    /// The most bytes in a second.
+    /// Maximum bytes per second.
     pub bytes_per_second: u64,
 }
 
 impl Checkpointer {
-    /// For the groups in `live_dir`, with checkpoints in `data_dir`. None while another process
-    /// makes checkpoints here.
+    /// A checkpointer of the groups in `live_dir`, with checkpoints in `data_dir`. Returns None
+    /// while another process makes checkpoints here.
     pub fn new(data_dir: &Path, live_dir: &Path) -> Result<Option<Checkpointer>, Error> {
         let runtime = Runtime::open(data_dir)?;
         let path = runtime.path().to_owned();
@@ -83,8 +83,8 @@ impl Checkpointer {
         }))
     }
 
-    /// Makes a checkpoint of each of these groups, in this order, from what is in their live files.
-    /// That of a group that is not served fails.
+    /// Makes a checkpoint of each of these groups, in this order, from their live files. The pass
+    /// over a group that is not served fails.
     pub fn pass(&mut self, names: &[String], rate: PassRate, pacer: &dyn Pacer) -> Vec<GroupPass> {
         self.groups.retain(|group| {
             names.contains(&group.header().name) && group.is_registered(&self.runtime)
@@ -104,8 +104,9 @@ impl Checkpointer {
         passes
     }
 
-    /// A pass over the group of this name. One that a move has begun beside begins again, with the
-    /// files that the group moves to. What is not served for a moment is being prepared.
+    /// Makes a pass over the group of this name. If a move begins meanwhile, the pass starts again
+    /// and includes the next files. A group that is not served may be in preparation, so the pass
+    /// waits for it for a short time.
     fn pass_of(
         &mut self,
         name: &str,
@@ -122,7 +123,7 @@ impl Checkpointer {
                 if pacer.rest(LOOK_AGAIN) == Pace::BreakOff {
                     return Ok(None);
                 }
-                // In a hurry nothing rests.
+                // A hurried pacer does not rest, so sleep here.
                 std::thread::sleep(LOOK_AGAIN);
                 continue;
             }
@@ -134,14 +135,14 @@ impl Checkpointer {
         }
     }
 
-    /// Whether these are all registered groups of this name.
+    /// Whether `members` are all registered groups of this name.
     fn are_all_of(&self, name: &str, members: &[usize]) -> bool {
         let is_known = |id| members.iter().any(|&member| self.groups[member].header().id == id);
         self.runtime.named_groups(name).iter().all(|named| is_known(named.id))
     }
 
-    /// The groups of this name, mapped: of one that moves, first the former one. Whatever moves
-    /// while they are copied is in one of the copies. None if it is not served.
+    /// The mapped groups of this name; if it moves, the former one first, so that a node that moves
+    /// during the pass is in one of the copies. Empty if the group is not served.
     fn members_of(&mut self, name: &str) -> Result<Vec<usize>, Error> {
         loop {
             let mut named = self.runtime.named_groups(name);
@@ -154,7 +155,7 @@ impl Checkpointer {
             let opened: Result<Vec<usize>, Error> =
                 named.iter().map(|group| self.index_of(name, group.id)).collect();
             named.reverse();
-            // Its move may have begun or ended meanwhile.
+            // A move may have begun or ended meanwhile: then try again.
             if opened.is_ok() || self.runtime.named_groups(name) == named {
                 return opened;
             }
@@ -178,10 +179,11 @@ impl Checkpointer {
         let groups: Vec<&Group> = members.iter().map(|&member| &self.groups[member]).collect();
         let (named, next) = (groups[0].header(), groups.get(1).map(|next| next.header().id));
         if !groups.iter().all(|group| group.has_checkpoints()) {
-            // The marks of one are being made.
+            // The marks of a group are being made.
             return Ok(Outcome::BrokenOff);
         }
-        // The newest one may be of other files that had the name: it stays until these have one.
+        // The newest checkpoint may be of other files that had this name. It stays until these
+        // files have a checkpoint.
         let Next { side, number, state, replaces_other } =
             catalog::next(&self.data_dir, &named.name)?;
         let before = checks::overlay(&self.data_dir)?;
@@ -204,25 +206,27 @@ impl Checkpointer {
         }
         for nth in 0..copies.len() {
             if let Some(Ended { file, end }) = copies[nth].run(side, rate, pacer)? {
-                // The files before it have taken marks, and what they stand for is written. Those
-                // behind it have taken none.
+                // The files before this one have taken marks, and have written the marked pages.
+                // The files after it have taken no marks.
                 copies.iter().for_each(|copy| copy.end_pass(side, facts.id));
                 return give_up(copies[nth].group, file, end);
             }
         }
-        // Behind the copies: no node in them is of a later epoch.
+        // Read after the copies, so no copied node is of a later epoch.
         let after = checks::overlay(&self.data_dir)?;
         copies.iter_mut().try_for_each(|copy| copy.note_epochs(&after))?;
         for OpenCheckpoint { path, file, .. } in copies.iter().flat_map(|copy| &copy.files) {
             file::sync(path, file)?;
         }
         if !self.are_all_of(&named.name, members) || after.has_cleared_since(&before) {
-            // What has moved before it was copied is in files that have no copy. Of a business
-            // whose void nodes were cleared meanwhile, some were copied before.
+            // In the first case a node may have moved to files that were not copied. In the second
+            // case void nodes of a business were cleared meanwhile, and some of them were copied
+            // before.
             copies.iter().for_each(|copy| copy.end_pass(side, facts.id));
             return Ok(Outcome::Overtaken);
         }
-        // Before the headers: beside a complete one it would be taken for a newer one.
+        // Before the headers: beside a complete checkpoint, the damaged one would be taken for a
+        // newer one.
         let replaced = match replaces_other {
             true => catalog::remove(&self.data_dir, &named.name, side.other()),
             false => Ok(()),
@@ -244,8 +248,8 @@ impl Checkpointer {
         Ok(Outcome::Made(CheckpointFacts { written_pages, state: PassState::Complete, ..facts }))
     }
 
-    /// Opens or creates the checkpoint files of one side, and says in each that a pass is under
-    /// way. Whatever is not known to be in them is marked.
+    /// Opens or creates the checkpoint files of one side, and notes in each header that a pass is
+    /// under way. Marks every page whose copy there is not known.
     fn prepare_files(
         &self,
         group: &Group,
@@ -289,19 +293,19 @@ impl Checkpointer {
 struct Copy<'a> {
     group: &'a Group,
     files: Vec<OpenCheckpoint>,
-    /// Of each file that is copied, the pages that were written.
+    /// The number of written pages of each copied file.
     written: Vec<u64>,
 }
 
-/// What became of a pass over a group.
+/// The outcome of a pass over a group.
 enum Outcome {
     Made(CheckpointFacts),
     BrokenOff,
-    /// What came meanwhile is not in it as a whole: it begins again.
+    /// A move or a cleared business overtook the pass, so it starts again.
     Overtaken,
 }
 
-/// Where a copy ended early, and why.
+/// The file at which a copy ended early, and the reason.
 struct Ended {
     file: u32,
     end: FilePassEnd,
@@ -327,13 +331,14 @@ impl Copy<'_> {
             let checks_crc = checks.write(checkpoint)?;
             let OpenCheckpoint { path, file, header, facts, tail } = checkpoint;
             let all = tail.insert(Tail { checks_crc, ..tail.expect("a pass gives it one") });
-            // If another file breaks the pass off, the next one finds what this one has.
+            // If the pass breaks off in another file, the next pass finds the checksums of this
+            // file.
             file::write_header(path, file, header, (*facts, *all))?;
         }
         Ok(None)
     }
 
-    /// Notes the epochs that its businesses have now that all is copied.
+    /// Notes the present epochs of its businesses, after all files are copied.
     fn note_epochs(&mut self, overlay: &Overlay) -> Result<(), Error> {
         for checkpoint in &mut self.files {
             let tail = checkpoint.tail.expect("a pass gives it one");
@@ -342,12 +347,12 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// All that the files of this pass lack is marked.
+    /// Notes that the checkpoint holds this pass; every page that it lacks is marked.
     fn end_pass(&self, side: Side, id: u64) {
         self.group.all_dirty().iter().for_each(|dirty| dirty.end_pass(side, id));
     }
 
-    /// From now on there is a checkpoint of these files.
+    /// Notes that these files have a checkpoint from now on.
     fn end_wait(&self) -> Result<(), Error> {
         for (OpenCheckpoint { path, .. }, dirty) in self.files.iter().zip(self.group.all_dirty()) {
             dirty.end_wait().map_err(io_error(path, "note that it is complete"))?;
@@ -356,7 +361,7 @@ impl Copy<'_> {
     }
 }
 
-/// The checksums that a file has. If they are damaged, all of the file is written again.
+/// The checksums of a file. If they are damaged, the whole file is written again.
 fn known_checks(
     checkpoint: &OpenCheckpoint,
     dirty: &DirtyPages,
@@ -372,7 +377,7 @@ fn known_checks(
     }
 }
 
-/// A pass ends early.
+/// Ends a pass early.
 fn give_up(group: &Group, file: u32, end: FilePassEnd) -> Result<Outcome, Error> {
     match end {
         FilePassEnd::Held { key_node, slot } => {

@@ -1,11 +1,11 @@
-//! What a checkpoint file has behind its key-nodes: a checksum of each of them, and the reset
+//! The parts of a checkpoint file after its key-nodes: a checksum of each key-node, and the reset
 //! epochs of the businesses.
 //!
-//! Invariant: a key-node of a complete checkpoint is what its checksum covers, or a part of it is
-//! not what a pass wrote. The header has a CRC over all checksums of the file.
+//! Invariant: in a complete checkpoint, a key-node that does not match its checksum differs from
+//! what the pass wrote. The header has a CRC over all checksums of the file.
 //!
 //! A pass copies key-nodes, not pages: a page may have parts of several key-nodes, each copied at
-//! another moment. So the checksum is that of a key-node, and covers all pages that it lies on.
+//! another moment. So each checksum covers one whole key-node, on all pages that it lies on.
 //!
 //! ```text
 //! from the first page behind the key-nodes on
@@ -18,8 +18,8 @@
 //!                              were reset once
 //! ```
 //!
-//! Outside of it are the last use of a node, as in the node's own CRC, places without a tag, and
-//! the word of the semaphore: they may change without a mark.
+//! The checksum leaves out the last use of a node (as the node's own CRC does), places without a
+//! tag, and the semaphore's word: these may change without a mark.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -36,7 +36,7 @@ use crate::file::group::{Group, Header};
 use crate::file::layout::{CHAIN_MAX, HEAD_WORDS, PAGE_BYTES, PAGE_WORDS, TAG_WORDS, node, tag};
 use crate::file::words::{bytes_of, words_of};
 
-/// Stamps are the numbers of passes, but for 0.
+/// A stamp is the number of a pass, reduced to 24 bits, and never 0.
 const STAMPS: u64 = (1 << 24) - 1;
 const RECORDS: u32 = 32;
 const STAMP: u32 = 40;
@@ -46,7 +46,7 @@ const _: () = assert!(CHAIN_MAX < 256 && STAMPS << STAMP >> STAMP == STAMPS);
 #[derive(Debug)]
 pub(crate) struct Checks {
     words: Vec<u64>,
-    /// Which pages of them differ from the file.
+    /// The pages of checksums that differ from the file.
     changed: Vec<bool>,
 }
 
@@ -88,14 +88,14 @@ fn stamp_of(pass: u64) -> u64 {
 }
 
 impl Checks {
-    /// Of a file of which nothing is known: all of them are written.
+    /// The checksums of a file whose content is not known. All of them will be written.
     pub fn unknown(key_nodes: u32) -> Checks {
         let words = vec![0; key_nodes as usize];
         let changed = vec![true; words.len().div_ceil(PAGE_WORDS)];
         Checks { words, changed }
     }
 
-    /// Reads those of a file. None: it is of the format before, which has none.
+    /// Reads the checksums of a file. Returns None for a file of format 1, which has no checksums.
     pub fn read(checkpoint: &OpenCheckpoint) -> Result<Option<Checks>, Error> {
         let Some(tail) = checkpoint.tail else { return Ok(None) };
         let OpenCheckpoint { path, file, header, .. } = checkpoint;
@@ -120,7 +120,7 @@ impl Checks {
         }
     }
 
-    /// Writes what has changed. Returns the CRC over all, for the header.
+    /// Writes the checksums that have changed. Returns the CRC over all of them, for the header.
     pub fn write(&self, checkpoint: &OpenCheckpoint) -> Result<u32, Error> {
         let OpenCheckpoint { path, file, header, .. } = checkpoint;
         for (words, at) in
@@ -137,7 +137,7 @@ impl Checks {
     }
 }
 
-/// Gives a file of the format before room for what it lacks.
+/// Extends a file of format 1 by empty parts of checksums and epochs.
 pub(super) fn append_empty(checkpoint: &OpenCheckpoint) -> Result<Tail, Error> {
     let OpenCheckpoint { path, file, header, .. } = checkpoint;
     let start = tail_start(header);
@@ -147,7 +147,7 @@ pub(super) fn append_empty(checkpoint: &OpenCheckpoint) -> Result<Tail, Error> {
     Ok(empty_tail(header))
 }
 
-/// The overlay, which has the present epochs of the businesses.
+/// Reads the overlay, which has the present epochs of the businesses.
 pub(crate) fn overlay(data_dir: &Path) -> Result<Overlay, Error> {
     let wrong = |error: OverlayError| Error::Configuration {
         path: data_dir.to_owned(),
@@ -156,7 +156,7 @@ pub(crate) fn overlay(data_dir: &Path) -> Result<Overlay, Error> {
     Overlay::read(data_dir).map_err(wrong)
 }
 
-/// Writes the epochs of businesses, and returns what the header says of them.
+/// Writes the epochs of businesses, and returns their description for the header.
 pub(super) fn write_epochs(
     checkpoint: &OpenCheckpoint,
     tail: Tail,
@@ -177,8 +177,8 @@ pub(super) fn write_epochs(
     Ok(tail)
 }
 
-/// The businesses that were reset after a pass: whatever the checkpoint has of them is void. A
-/// checkpoint of the format before does not say.
+/// The businesses that were reset after a pass: their records in the checkpoint are void. A
+/// checkpoint of format 1 has no epochs, so none is found.
 pub(super) fn reset_since(
     checkpoint: &OpenCheckpoint,
     overlay: &Overlay,
@@ -208,7 +208,7 @@ impl Group {
         Check::of(self.header(), at, tags, first_word, stamp_of(pass))
     }
 
-    /// Whether a key-node is what a pass wrote.
+    /// Whether a key-node matches its checksum.
     pub(crate) fn holds(&self, at: KeyNodeId, check: Check) -> bool {
         let KeyNodeId { file, key_node } = at;
         let mut tags = [0; TAG_WORDS];

@@ -1,14 +1,15 @@
 //! The pages of a group file that have changed since each of its two checkpoints.
 //!
-//! Invariant: a page's bit for a checkpoint is set whenever the page differs from what that
-//! checkpoint last took of it, but while somebody holds the semaphore of the key-node that changes.
+//! Invariant: a page's bit for a checkpoint is set whenever the page differs from the copy that the
+//! checkpoint last took of it. The only exception is a page whose key-node is just being changed,
+//! under its semaphore.
 //!
 //! A writer takes the semaphore, changes nodes, looks at the bit, sets it if it is clear, and
 //! releases. The keeper clears the bit, looks at the semaphore, and copies. All four are SeqCst, so
-//! either the writer sees the bit cleared, or the keeper sees the semaphore taken. That makes it
-//! enough for a writer to look: most pages are marked already, and an instruction that locks the
-//! line for each Update would cost more than 2 % of it. `model/checkpoint.rs` shows that this
-//! suffices, and that less does not.
+//! either the writer sees the bit cleared, or the keeper sees the semaphore taken. So a look at the
+//! bit is enough for a writer if the page is marked already, as most pages are. An instruction that
+//! locks the line would cost an Update more than 2 % of its time. `model/checkpoint.rs` shows that
+//! this suffices, and that less does not.
 
 use frs_base::sync::{AtomicU64, Ordering, fence, in_order};
 
@@ -52,7 +53,7 @@ pub struct DirtyPages {
 }
 
 impl DirtyPages {
-    /// Words for the bits of so many pages.
+    /// Words for the bits of this many pages.
     pub const fn words_of(pages: usize) -> usize {
         pages.div_ceil(PAGES_OF_WORD) * SIDES
     }
@@ -97,8 +98,8 @@ impl DirtyPages {
     fn mark_page(&self, page: usize) {
         let bit = 1 << (page % PAGES_OF_WORD);
         let words = self.region.words(self.words_at(page), SIDES);
-        // SeqCst: behind the exchange of the semaphore; pairs with `take` and the keeper's look at
-        // the semaphore.
+        // SeqCst: after the exchange of the semaphore; pairs with `take` and with the keeper's look
+        // at the semaphore.
         if words[0].load(Ordering::SeqCst) & words[1].load(Ordering::SeqCst) & bit == 0 {
             set(words, bit);
         }
@@ -121,29 +122,29 @@ impl DirtyPages {
         self.region.word(self.first + index * SIDES + side as usize)
     }
 
-    /// Clears 64 bits and returns those that were set. What is copied afterwards, by
-    /// [`copy_quiet`], holds all that they stand for.
+    /// Clears 64 bits and returns those that were set. A later copy by [`copy_quiet`] holds all
+    /// changes that these bits stand for.
     pub fn take(&self, index: usize, side: Side) -> u64 {
-        // SeqCst: before the look at the semaphore; pairs with `mark_page`. A look first: most
-        // words are 0, and an exchange would take the line from the writers.
+        // SeqCst: before the look at the semaphore; pairs with `mark_page`. A load comes first:
+        // most words are 0, and an exchange would take the line from the writers.
         let word = self.word(index, side);
         if word.load(Ordering::Relaxed) == 0 { 0 } else { word.swap(0, Ordering::SeqCst) }
     }
 
-    /// The bits that are set now. What was changed before a semaphore was seen released is among
-    /// them.
+    /// The bits that are set now. They include every change made before the caller saw the
+    /// semaphore released.
     pub fn look(&self, index: usize, side: Side) -> u64 {
         self.word(index, side).load(Ordering::Acquire)
     }
 
-    /// Sets bits again: what they stand for was not written.
+    /// Sets bits again, because their pages were not written.
     pub fn give_back(&self, index: usize, side: Side, bits: u64) {
         if bits != 0 {
             self.word(index, side).fetch_or(bits, Ordering::SeqCst);
         }
     }
 
-    /// Sets all bits of a checkpoint: nothing is known of it.
+    /// Sets all bits of a checkpoint, because its content is not known.
     pub fn fill(&self, side: Side) {
         for index in 0..self.words_of_side() {
             let pages = (self.pages - index * PAGES_OF_WORD).min(PAGES_OF_WORD);
@@ -167,24 +168,26 @@ fn set(words: &[AtomicU64], bit: u64) {
         return;
     }
     for word in words {
-        // Release: who sees the bit after the semaphore sees the nodes; pairs with `take`.
+        // Release, included in SeqCst: a keeper that takes the bit sees the changed nodes; pairs
+        // with `take`.
         word.fetch_or(bit, Ordering::SeqCst);
     }
 }
 
-/// Copies words of a key-node as a commit left them. Takes no semaphore. False if somebody holds it
-/// or changes them meanwhile: then `out` is worthless, and the words can be copied later.
+/// Copies words of a key-node as a commit left them. Takes no semaphore. Returns false if a process
+/// holds the semaphore or changes the words meanwhile: then `out` is worthless, and the words can
+/// be copied later.
 ///
-/// Two copies that are alike were in memory as a whole between them, and the semaphore was free
-/// there. A look at the semaphore before and after one copy is not enough: a whole transaction may
-/// come and go between the two.
+/// If two copies are equal, their words were in memory all together between the copies, while the
+/// semaphore was free. A look at the semaphore before and after one copy is not enough: a whole
+/// transaction may come and go between the two.
 pub fn copy_quiet(semaphore: Semaphore<'_>, words: &[AtomicU64], out: &mut [u64]) -> bool {
     if semaphore.word_in_order() != 0 {
         return false;
     }
     copy_out(words, out);
-    // Acquire: who sees a word of a transaction here sees its semaphore below; pairs with the
-    // fences of `begin`.
+    // Acquire: if the copy has a word of a transaction, the look below sees its semaphore taken;
+    // pairs with the fences of `begin`.
     fence(Ordering::Acquire);
     semaphore.word_in_order() == 0
         && words.iter().zip(out.iter()).all(|(word, &copy)| word.load(Ordering::Relaxed) == copy)

@@ -1,7 +1,8 @@
-//! The file beside a group file that marks its changed pages, and what is known of its checkpoints.
+//! The file beside a group file that marks its changed pages, and names the passes in its
+//! checkpoints.
 //!
-//! Invariant: a file is used only if its header names the very group file that it is for, and the
-//! register names it. Without a word about a checkpoint all pages count as changed since.
+//! Invariant: a file is used only if its header names its very group file, and the register names
+//! the file. If it names no pass of a checkpoint, all pages count as changed since.
 //!
 //! ```text
 //! LIVE/GROUP.I.dirty
@@ -46,7 +47,8 @@ pub(crate) fn path_of(group_file: &Path) -> PathBuf {
     group_file.with_extension("dirty")
 }
 
-/// The other name that the file may have while a move ends, and it and the group file are renamed.
+/// The other name that the file may have at the end of a move, while it and the group file are
+/// renamed.
 fn while_renamed(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
     let named = name.strip_suffix(".next.dirty").map(|file| format!("{file}.dirty"));
@@ -54,7 +56,7 @@ fn while_renamed(path: &Path) -> Option<PathBuf> {
     Some(path.with_file_name(named.or_else(next)?))
 }
 
-/// Bytes of the file beside a group file of so many bytes.
+/// Bytes of the file beside a group file of `file_bytes` bytes.
 pub(crate) fn bytes_for(file_bytes: u64) -> u64 {
     let pages = file_bytes.div_ceil(PAGE_BYTES as u64) as usize;
     let bits = DirtyPages::words_of(pages) as u64 * 8;
@@ -68,9 +70,9 @@ fn header_of(file_bytes: u64, entry: &FileEntry) -> [u64; CRC] {
     [MAGIC, FORMAT, entry.group, entry.file.into(), place[0], place[1], place[2], pages]
 }
 
-/// Whether the checkpoints that there are were made from these files, or the files from them. Else
-/// the files were changed without checkpoints, and no pass has ended since. `groups` are the ids of
-/// the group and of what it moves to: the file may be renamed already.
+/// Whether the existing checkpoints were made from these files, or the files from the checkpoints.
+/// Otherwise the files were changed without checkpoints, and no pass has ended since. `groups` are
+/// the ids of the group and of the group that it moves to: the file may be renamed already.
 pub(crate) fn has_own_checkpoints(group_file: &Path, groups: &[u64]) -> Result<bool, Error> {
     let path = path_of(group_file);
     let mut head = [0u8; (AWAITS + 1) * 8];
@@ -80,7 +82,7 @@ pub(crate) fn has_own_checkpoints(group_file: &Path, groups: &[u64]) -> Result<b
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         Err(error) => match io_error(&path, "read its header")(error) {
             error if error.is_transient() => return Err(error),
-            // One that is damaged was there when its machine went down.
+            // A damaged file existed when the machine went down.
             _ => return Ok(true),
         },
     }
@@ -89,8 +91,8 @@ pub(crate) fn has_own_checkpoints(group_file: &Path, groups: &[u64]) -> Result<b
     Ok(!is_sound || groups.contains(&words[GROUP]) && words[AWAITS] == 0)
 }
 
-/// Creates the file with no mark at all, and nothing known of checkpoints. It awaits its first
-/// pass if these are older than the group file. Returns its place.
+/// Creates the file without marks and without known passes. `awaits`: all checkpoints are older
+/// than the group file, until the first pass ends. Returns the place of the file.
 pub(crate) fn create(
     group_file: &Path,
     file_bytes: u64,
@@ -109,7 +111,7 @@ pub(crate) fn create(
         words.push(awaits.into());
         file.write_all_at(&bytes_of(&words), 0).map_err(io_error(&draft, "write its header"))?;
         let place = FilePlace::of(&file).map_err(io_error(&draft, "read its inode"))?;
-        // After the machine went down it tells whether checkpoints were on.
+        // After a crash of the machine this file tells whether checkpoints were on.
         file.sync_all().map_err(io_error(&draft, "sync it"))?;
         std::fs::rename(&draft, &path).map_err(io_error(&path, "rename it into place"))?;
         sync_directory(&path)?;
@@ -122,7 +124,7 @@ pub(crate) fn create(
     made
 }
 
-/// Maps the file beside the group file of `entry`. It is the one at this place.
+/// Maps the file beside the group file of `entry`. The file must be the one at `place`.
 pub(crate) fn open(
     group_file: &Path,
     file_bytes: u64,
@@ -177,7 +179,7 @@ pub(crate) fn open(
     Ok(DirtyPages::new(region, PAGE_WORDS, expected[CRC - 1] as usize))
 }
 
-/// Removes the file: nothing is marked any more. After a power cut, too, it is not there.
+/// Removes the file durably: no changes are marked any more.
 pub(crate) fn remove(group_file: &Path) -> Result<(), Error> {
     let path = path_of(group_file);
     if remove_if_there(&path)? {
@@ -186,28 +188,29 @@ pub(crate) fn remove(group_file: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// What is known of a checkpoint: only the keeper writes it.
+/// The passes in the checkpoints. Only the keeper writes these words.
 impl DirtyPages {
-    /// The id of the pass that the checkpoint holds, but for what is marked. None: nothing is known
-    /// of it, so all of it must be written.
+    /// The id of the pass that the checkpoint holds, except for marked pages. None if its content
+    /// is not known, so that every page must be written.
     pub(crate) fn known_pass(&self, side: Side) -> Option<u64> {
         Some(self.region().load(PASSES + side as usize)).filter(|&pass| pass != 0)
     }
 
-    /// A pass begins to take marks. If its keeper dies, nobody knows which.
+    /// Notes that a pass begins to take marks. If its keeper dies, the taken marks are not known,
+    /// so the checkpoint has no known pass until the pass ends.
     pub(crate) fn begin_pass(&self, side: Side) {
-        // Release: not behind the exchanges of `take`.
+        // Release, with the fence below: this store must not come after the exchanges of `take`.
         self.region().store_release(PASSES + side as usize, 0);
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// The checkpoint holds what this pass has written, and all else is marked.
+    /// Notes that the checkpoint holds the pages of this pass, and that all others are marked.
     pub(crate) fn end_pass(&self, side: Side, pass: u64) {
         self.region().store_release(PASSES + side as usize, pass);
     }
 
-    /// A pass has ended. From now on a checkpoint is newer than what a broken machine leaves of the
-    /// group file.
+    /// Notes that a pass has ended. From now on a start after a crash of the machine restores the
+    /// group from its checkpoint.
     pub(crate) fn end_wait(&self) -> std::io::Result<()> {
         if self.region().load(AWAITS) == 0 {
             return Ok(());

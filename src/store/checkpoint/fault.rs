@@ -1,7 +1,7 @@
-//! Faults of the disk and deaths, for tests: at each step of a pass or a restore that changes a
+//! Simulated disk faults and deaths for tests, at each step of a pass or a restore that changes a
 //! file.
 //!
-//! Invariant: outside of tests there are none, and a call costs nothing.
+//! Invariant: outside of tests there are no faults, and a call costs nothing.
 
 /// Called before each write, sync, rename and removal.
 #[cfg(not(any(test, feature = "crash-points")))]
@@ -50,13 +50,14 @@ mod played {
         static FAIL_AT: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// Calls left until this process dies. 0: it does not.
+    /// Calls left until this process dies; 0 if it does not die.
     static LEFT: AtomicU64 = AtomicU64::new(0);
 
-    /// Files that cannot be read or opened, and why. A restore reads with several threads.
+    /// Files that cannot be read or opened, and the error. A restore reads with several threads.
     static UNREADABLE: Mutex<Vec<(PathBuf, Errno)>> = Mutex::new(Vec::new());
 
-    /// From here on the `nth` call of this thread fails, and all behind it. 0: none.
+    /// Makes the `nth` call of this thread from here on fail, and all later calls. With 0 no call
+    /// fails.
     pub fn fail_at(nth: u64) {
         CALLS.set(0);
         FAIL_AT.set(nth);
@@ -67,23 +68,23 @@ mod played {
         CALLS.get()
     }
 
-    /// From here on this process dies at its `nth` call. Unlike those of [`crash::arm`], the steps
-    /// are those on files only.
+    /// Makes this process die at its `nth` call from here on. Unlike those of [`crash::arm`], the
+    /// steps are those on files only.
     pub fn die_at(nth: u64) {
         LEFT.store(nth, Ordering::Relaxed);
     }
 
-    /// From here on the disk does not give this file's data back to a restore.
+    /// Makes each read of this file by a restore fail.
     pub fn make_unreadable(path: &Path) {
         UNREADABLE.lock().unwrap().push((path.to_owned(), Errno::EIO));
     }
 
-    /// From here on this process has too many files open when it opens this one.
+    /// Makes each attempt to open this file fail, as with too many open files.
     pub fn lack_descriptors(path: &Path) {
         UNREADABLE.lock().unwrap().push((path.to_owned(), Errno::EMFILE));
     }
 
-    /// It can be opened and read again.
+    /// Lets the file be opened and read again.
     pub fn make_readable(path: &Path) {
         UNREADABLE.lock().unwrap().retain(|(bad, _)| bad != path);
     }
@@ -103,7 +104,7 @@ mod played {
     }
 
     pub fn point(path: &Path) -> Result<(), Error> {
-        // A process that dies at any step dies at these, too.
+        // These steps also count for tests in which a process dies at any step.
         crash::point();
         if LEFT.load(Ordering::Relaxed) != 0 && LEFT.fetch_sub(1, Ordering::Relaxed) == 1 {
             let _ = raise(Signal::SIGKILL);

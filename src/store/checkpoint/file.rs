@@ -1,7 +1,7 @@
-//! A checkpoint file: its format, and its ways to the disk.
+//! A checkpoint file: its format, and how it gets to the disk.
 //!
-//! Invariant: a header says that a pass is complete only after all that the pass has written is on
-//! the disk. A pass that begins says so in every header, before it writes anything else.
+//! Invariant: a header says that a pass is complete only after all writes of the pass are on the
+//! disk. A pass first notes in every header that it is under way, before it writes anything else.
 //!
 //! ```text
 //! DATA/GROUP.I.checkpoint.a and .b
@@ -41,7 +41,7 @@ use crate::grow::staging::remove_numbered;
 const MAGIC: u64 = u64::from_le_bytes(*b"FRSCHKPT");
 /// Changes with the meaning or size of any field.
 const FORMAT: u64 = 2;
-/// The format before, without checksums.
+/// Format 1, without checksums.
 const UNCHECKED: u64 = 1;
 pub(crate) const FORMAT_AT: usize = at::NAME + 4;
 const STATE: usize = FORMAT_AT + 1;
@@ -56,14 +56,14 @@ pub(crate) const CRC: usize = EPOCHS + 1;
 pub(crate) const UNCHECKED_CRC: usize = PARTNER + 1;
 const _: () = assert!(FORMAT_AT == 14 && CRC == 23 && (CRC + 1) * 8 <= layout::PAGE_BYTES);
 
-/// How far a pass is.
+/// The state of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PassState {
     /// It is under way, or was broken off.
     UnderWay = 0,
-    /// All that it has written is on the disk.
+    /// All writes of the pass are on the disk.
     Complete = 1,
-    /// As `UnderWay`, and what it writes over was damaged, and perhaps the newest.
+    /// Like `UnderWay`, but the pass overwrites a damaged checkpoint that may have been the newest.
     OverDamage = 2,
 }
 
@@ -77,7 +77,7 @@ impl PassState {
     }
 }
 
-/// What a header says of its pass.
+/// The description of a pass in a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckpointFacts {
     /// Random, and never 0.
@@ -88,16 +88,16 @@ pub struct CheckpointFacts {
     pub begun_ms: u64,
     /// Pages that it has written to this file.
     pub written_pages: u64,
-    /// How far it is.
+    /// The state of the pass.
     pub state: PassState,
-    /// Of a group that moves: the id of the other files that belong to this pass.
+    /// For a moving group: the id of the group whose files also belong to this pass.
     pub partner: Option<u64>,
 }
 
 /// Which of the checkpoints of a group a file belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// What is copied there: the named files, or those that the group moves to.
+    /// The copied files: the named ones, or the next ones.
     pub set: FileSet,
     pub side: Side,
 }
@@ -109,11 +109,11 @@ pub(crate) struct OpenCheckpoint {
     pub file: File,
     pub header: Header,
     pub facts: CheckpointFacts,
-    /// None: it is of the format before.
+    /// None for format 1, which has no tail.
     pub tail: Option<Tail>,
 }
 
-/// How the names of the files of a part end, behind the number.
+/// The ending of file names of a part, after the number.
 pub(super) fn end_of(Part { set, side }: Part) -> &'static str {
     match (set, side) {
         (FileSet::Named, Side::A) => ".checkpoint.a",
@@ -123,7 +123,7 @@ pub(super) fn end_of(Part { set, side }: Part) -> &'static str {
     }
 }
 
-/// All that there may be.
+/// All parts that may exist.
 pub(super) const FILE_PARTS: [Part; 4] = [
     Part { set: FileSet::Named, side: Side::A },
     Part { set: FileSet::Named, side: Side::B },
@@ -162,12 +162,12 @@ pub(super) fn sync(path: &Path, file: &File) -> Result<(), Error> {
     file.sync_data().map_err(io_error(path, "sync it"))
 }
 
-/// What a header of a checkpoint file says.
+/// The content of a checkpoint file's header.
 #[derive(Debug)]
 pub(crate) struct CheckpointHeader {
     pub header: Header,
     pub facts: CheckpointFacts,
-    /// None: it is of the format before.
+    /// None for format 1, which has no tail.
     pub tail: Option<Tail>,
 }
 
@@ -181,20 +181,20 @@ pub(crate) fn read_header(path: &Path, file: &File) -> Result<CheckpointHeader, 
         Some(tail) => tail::file_bytes(&header, tail.epochs),
         None => header.geometry.file_bytes(),
     };
-    // A pass that is broken off may leave it longer.
+    // A pass that is broken off may leave the file longer.
     if len < least {
         expect(path, "length", len, least)?;
     }
     Ok(CheckpointHeader { header, facts: facts_of(&words), tail })
 }
 
-/// What a file's header says of its pass, whatever else is wrong with the file.
+/// The description of the pass in a file's header, even if the rest of the file is damaged.
 pub(super) fn read_facts(path: &Path) -> Result<CheckpointFacts, Error> {
     let file = open_file(OpenOptions::new().read(true), path)?;
     Ok(facts_of(&read_words(path, &file)?))
 }
 
-/// Reads the words of a header, and checks that they are such.
+/// Reads the words of a header, and checks its magic, format and CRC.
 fn read_words(path: &Path, file: &File) -> Result<Vec<u64>, Error> {
     let len = file.metadata().map_err(io_error(path, "read its length"))?.len();
     if len < layout::PAGE_BYTES as u64 {
@@ -269,7 +269,7 @@ pub(super) fn create(
     let made = (|| {
         super::fault::point(&draft)?;
         let file = create_draft(&draft)?;
-        // All blocks now: a full disk breaks off no pass later.
+        // Allocate all blocks now, so that a full disk breaks off no pass later.
         sys::allocate(&file, 0, tail::file_bytes(header, 0))
             .map_err(io_error(&draft, "allocate its blocks"))?;
         write_header(&draft, &file, header, (facts, tail))?;
@@ -316,10 +316,10 @@ pub(super) fn random_id(data_dir: &Path) -> Result<u64, Error> {
     Ok(u64::from_le_bytes(bytes).max(1))
 }
 
-/// Prepares the checkpoint that is to be written next for the files with these ids. Where a move
-/// has ended, the copies of the next files become those of the named ones, file 0 last; copies of
-/// files that are no more are removed. Whatever this interrupts, the checkpoint is not complete
-/// then.
+/// Prepares the checkpoint that the next pass writes, for the files with these ids. After a move,
+/// the copies of the next files become those of the named ones, file 0 last. Removes copies of
+/// files that no longer exist. If this is interrupted at any step, the checkpoint does not count as
+/// complete.
 pub(super) fn settle(
     data_dir: &Path,
     named: &Header,
@@ -346,7 +346,7 @@ pub(super) fn settle(
         }
         sync_directory(&first)?;
     }
-    // First, since without it there are none.
+    // First, since without file 0 there are no copies.
     super::fault::point(&first)?;
     remove_if_there(&first)?;
     super::fault::point(&first)?;

@@ -1,9 +1,9 @@
 //! Checkpoints: copies of the group files in the data directory, from which a start restores groups
 //! whose live files did not outlive the machine.
 //!
-//! Contract: a pass takes no semaphore and holds up no request. Of each file there are two
-//! checkpoints, written in turns, so that a pass that breaks off leaves the other one valid. A
-//! checkpoint that is cut, swapped or half written is named, and nothing is restored from it.
+//! Contract: a pass takes no semaphore and holds up no request. Each file has two checkpoints,
+//! written in turns, so that a pass that breaks off leaves the other one valid. A checkpoint that
+//! is cut, swapped or half written is reported, and nothing is restored from it.
 //!
 //! | file | duty |
 //! | --- | --- |

@@ -1,13 +1,14 @@
 //! A pass over one file of a group: copies every key-node that has changed since the last pass into
 //! this checkpoint, whole, and without its semaphore.
 //!
-//! Invariant: after a pass, each key-node of the checkpoint is as some commit left it, and whatever
-//! differs from the live file is marked. All pages of a key-node that differ are written from one
-//! copy; of a page that several key-nodes share, each writes its own part.
+//! Invariant: after a pass, each key-node of the checkpoint is as some commit left it, and each
+//! page that differs from the live file is marked. All changed pages of a key-node are written from
+//! one copy. If several key-nodes share a page, each writes its own part of the page.
 //!
-//! The marks of a page are taken once, before the first key-node on it is copied. What a later one
-//! on it changes meanwhile is marked again. If that is copied here, the page is written here too:
-//! a page of a key-node goes into the checkpoint if its mark was taken or is set after the copy.
+//! The mark of a page is taken once, before the first key-node on the page is copied. If a later
+//! key-node on it changes meanwhile, the page is marked again. That change may be in the copy of
+//! the later key-node. So a page of a key-node is written if its mark was taken, or if its mark is
+//! set after the copy.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -25,19 +26,19 @@ use crate::file::group::{Group, is_whole};
 use crate::file::layout::{HEAD_WORDS, PAGE_BYTES, PAGE_WORDS, TAG_WORDS, tag};
 use crate::lock::semaphore::Token;
 
-/// Bytes that are written by one call at most.
+/// Maximum bytes that one call writes.
 const WRITE_BYTES: usize = 1 << 20;
-/// Bytes after which the disk is waited for: else the last sync would be long, and the copies would
-/// take the memory of others.
+/// Bytes between two waits for the disk. Without these waits the last sync would take long, and the
+/// copies would use much of the page cache.
 const SYNC_BYTES: u64 = 32 << 20;
-/// Attempts at a key-node that somebody works on, before it comes later.
+/// Attempts to copy a key-node in use, before it is put off.
 const ATTEMPTS: u32 = 64;
-/// The pause between attempts at the key-nodes that come later.
+/// The pause between attempts at key-nodes that were put off.
 const LATER_PAUSE: Duration = Duration::from_millis(2);
-/// How long they are tried. A dead holder is gone long before.
+/// How long these are tried. A dead holder is recovered long before.
 const LATER_MAX: Duration = Duration::from_secs(10);
 
-/// How a pass goes on.
+/// The pace of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
     /// At no more than its rate.
@@ -48,9 +49,9 @@ pub enum Pace {
     BreakOff,
 }
 
-/// Says how fast a pass may go.
+/// Sets the pace of a pass.
 pub trait Pacer {
-    /// Waits for this time, or until the pace is no longer steady.
+    /// Waits for this time, or until the pace is no longer steady. Returns the pace.
     fn rest(&self, time: Duration) -> Pace;
 }
 
@@ -60,9 +61,9 @@ pub(super) struct Output<'a> {
     file: &'a File,
     bytes_per_second: u64,
     pacer: &'a dyn Pacer,
-    /// Of what it has written.
+    /// The checksums of the file.
     checks: &'a mut Checks,
-    /// Bytes for the file from `at` on that are not written yet.
+    /// Bytes that are still to be written to the file, from `at` on.
     buffer: Vec<u8>,
     at: u64,
     begun: Instant,
@@ -82,11 +83,11 @@ pub(super) struct FilePass<'a> {
 
 /// The result of a pass over a file.
 pub(super) enum FilePassEnd {
-    /// All that was marked is written, so many pages. Not all of it is on the disk.
+    /// All marked pages are written; `pages` is their number. They need not be on the disk yet.
     Written { pages: u64 },
-    /// It was broken off, and what it took is marked again.
+    /// The pass was broken off, and the pages whose marks it took are marked again.
     BrokenOff,
-    /// Somebody holds a key-node all the time. What it took is marked again.
+    /// A process holds a key-node all the time. The pages whose marks were taken are marked again.
     Held { key_node: u32, slot: Option<u32> },
 }
 
@@ -123,7 +124,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Words for the file from word `at` on. Neighbours are written together.
+    /// Puts out words for the file from word `at` on. Adjacent words are written together.
     fn put(&mut self, at: usize, words: &[u64]) -> Result<Pace, Error> {
         let (at, mut pace) = (at as u64 * 8, Pace::Steady);
         let follows = self.at + self.buffer.len() as u64 == at;
@@ -137,7 +138,7 @@ impl<'a> Output<'a> {
         Ok(pace)
     }
 
-    /// Writes what is in the buffer, and waits as the rate says.
+    /// Writes the buffer, and waits according to the rate.
     pub fn flush(&mut self) -> Result<Pace, Error> {
         if self.buffer.is_empty() {
             return Ok(Pace::Steady);
@@ -153,7 +154,8 @@ impl<'a> Output<'a> {
         if self.unsynced >= SYNC_BYTES {
             super::file::sync(self.path, self.file)?;
             self.unsynced = 0;
-            // Not read again before the next restore. If the kernel keeps it, nothing is lost.
+            // The pages are not read again before the next restore. A kernel that keeps them does
+            // no harm.
             let advice = PosixFadviseAdvice::POSIX_FADV_DONTNEED;
             let _ = posix_fadvise(self.file, 0, 0, advice);
         }
@@ -163,7 +165,7 @@ impl<'a> Output<'a> {
 }
 
 impl FilePass<'_> {
-    /// Copies what is marked.
+    /// Copies the marked pages.
     pub fn run(&self, output: &mut Output<'_>) -> Result<FilePassEnd, Error> {
         let words = self.dirty.words_of_side();
         let mut taken = Taken { words: vec![0; words], upto: 0, pages: 0, last_page: None };
@@ -215,7 +217,7 @@ impl FilePass<'_> {
         }
     }
 
-    /// Tries the key-nodes again that somebody worked on.
+    /// Tries the key-nodes again that were in use.
     fn come_back(
         &self,
         mut later: Vec<u32>,
@@ -250,8 +252,8 @@ impl FilePass<'_> {
         Ok(None)
     }
 
-    /// Copies a key-node, and puts out its part of each page that has changed. None if somebody
-    /// works on it all the time.
+    /// Copies a key-node, and puts out its part of each page that has changed. Returns None if the
+    /// key-node is in use all the time.
     fn key_node(
         &self,
         key_node: u32,
@@ -266,7 +268,8 @@ impl FilePass<'_> {
         if !self.copy(key_node, copy) {
             return Ok(None);
         }
-        // Pages that are not written hold what is copied: they have not changed since they were.
+        // The checksum also covers pages that are not written now: they have not changed since they
+        // were written.
         let at = KeyNodeId { file: self.file, key_node };
         output.checks.set(key_node, self.group.check_of(at, copy, self.number));
         let mut pace = Pace::Steady;
@@ -288,9 +291,9 @@ impl FilePass<'_> {
         Ok(Some(pace))
     }
 
-    /// Copies a key-node as a commit left it, with its semaphore free. False if somebody works on
-    /// it all the time. A node whose CRC fails however often it is copied is damaged: it is copied
-    /// as it is, and a restore drops it.
+    /// Copies a key-node as a commit left it, with its semaphore free. Returns false if the
+    /// key-node is in use all the time. A node whose CRC fails at every attempt is damaged: it is
+    /// copied as it is, and a restore drops it.
     fn copy(&self, key_node: u32, copy: &mut [u64]) -> bool {
         let (region, head) = (self.group.file(self.file), self.group.head(key_node));
         let semaphore = self.group.semaphore(self.file, key_node);
@@ -309,8 +312,7 @@ impl FilePass<'_> {
 }
 
 impl Group {
-    /// The first and the last key-node that have a part in a page of a file. None: it is the
-    /// header.
+    /// The first and the last key-node that have a part in a page of a file. None for the header.
     pub(super) fn key_nodes_of_page(&self, page: usize) -> Option<(u32, u32)> {
         let first = (page * PAGE_WORDS).checked_sub(PAGE_WORDS)?;
         let key_node = |word: usize| (word / self.key_node_words()) as u32;

@@ -1,9 +1,9 @@
 //! Makes the live files of a group from a checkpoint, with all processors.
 //!
-//! Invariant: the files get their names, file 0 last, only when all of them are copied and every
-//! node in them is checked; of a group that moved, those that it moved to first. A restore that
-//! breaks off leaves no group, and the next start begins again. A key-node that is not what its
-//! checksum covers is dropped: no record in it is known to be the newest one.
+//! Invariant: the files get their names only when all of them are copied and every node in them is
+//! checked. The next files, if the group moved, are renamed first, and file 0 is renamed last. A
+//! restore that breaks off leaves no group, and the next start begins again. A key-node that does
+//! not match its checksum is dropped: no record in it is known to be the newest one.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -32,14 +32,15 @@ const COPY_BYTES: usize = 4 << 20;
 /// Key-nodes checked between two looks at the progress.
 const PART: u32 = 256;
 
-/// Hears how far a restore is, in words.
+/// Called with the progress of a restore, in words.
 pub type Progress<'a> = &'a (dyn Fn(&str) + Sync);
 
 /// A group that was restored.
 #[derive(Debug)]
 pub(crate) struct Restored {
     pub report: Report,
-    /// What the live files hold, if nothing had to be dropped or mended.
+    /// The checkpoint and the pass whose content the live files hold. None if anything had to be
+    /// dropped or mended.
     pub holds: Option<(Side, u64)>,
 }
 
@@ -54,9 +55,9 @@ pub(crate) fn restore(
     let all: Vec<Draft<'_>> =
         complete.copied().map(|(set, copied)| Draft::of(live_dir, set, copied, has_next)).collect();
     let mut report = Report::default();
-    // What the group moved to comes first. The pass copied that after the former files: a node that
-    // has moved in these is in it, or was erased before it was copied, unless something of it was
-    // dropped.
+    // The next files come first. The pass copied them after the former files, so a node that is
+    // marked as moved in the former files is in their copy, or was erased before they were copied.
+    // If anything of them was dropped, the moved nodes come back.
     for draft in all.iter().rev() {
         let moved = match report.dropped() {
             0 => Moved::IsDropped,
@@ -73,11 +74,11 @@ pub(crate) fn restore(
             }
         }
     }
-    // Files that the group moved to when its machine went down. Without those that it moved from
-    // they are nothing.
+    // Next files that were left when the machine went down. Without the former files they are
+    // useless.
     next_files::remove_files(live_dir, &complete.named.header.name)?;
-    // The named ones last: without them there is no group. Nor may there be one of files of which
-    // some are new.
+    // The named files last: without them there is no group. Their old file 0 is removed first, so
+    // that no group of old and new files ever exists.
     let first = &all[0].names[0];
     fault::point(first)?;
     remove_if_there(first)?;
@@ -88,14 +89,14 @@ pub(crate) fn restore(
     Ok(Restored { report, holds })
 }
 
-/// Live files of one geometry that are being made.
+/// Live files of one geometry under construction.
 struct Draft<'a> {
     copied: &'a Copied,
-    /// Whether the group moves out of them.
+    /// Whether they are the former files of a move.
     is_former: bool,
-    /// Where they are made.
+    /// The paths under which they are made.
     paths: Vec<PathBuf>,
-    /// Their names in the end.
+    /// Their final paths.
     names: Vec<PathBuf>,
 }
 
@@ -135,7 +136,7 @@ impl<'a> Draft<'a> {
         group.set_former(self.is_former);
         let report = check(&group, (&proof, moved), progress);
         if group.has_spilled() {
-            // A key-node may be older than the record that was spilled from it.
+            // A key-node in the checkpoint may be older than a record that was spilled from it.
             group.fill_filters();
         }
         for (region, draft) in group.files().iter().zip(drafts) {
@@ -155,9 +156,9 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// What a checkpoint says of what was copied from it.
+/// The checksums and epochs by which copied key-nodes are checked.
 struct Proof {
-    /// Of each file. None: the format before has none.
+    /// The checksums of each file. None for format 1, which has no checksums.
     checks: Vec<Option<Checks>>,
     /// Businesses whose records are void.
     reset: Vec<u32>,
@@ -185,7 +186,7 @@ impl Proof {
         Ok(Proof { checks, reset })
     }
 
-    /// Drops what is not what the pass wrote, and what is void.
+    /// Drops a key-node that does not match its checksum, and void records.
     fn apply(&self, group: &Group, at: KeyNodeId, report: &mut Report) {
         let check = self.checks[at.file as usize].as_ref().map(|checks| checks.of(at.key_node));
         if let Some(check) = check.filter(|&check| !group.holds(at, check)) {
@@ -207,7 +208,7 @@ fn threads() -> u64 {
     std::thread::available_parallelism().map_or(1, |count| count.get() as u64)
 }
 
-/// Copies all but the header.
+/// Copies all key-nodes, without the header.
 fn copy(
     from: &OpenCheckpoint,
     (draft, to): (&Path, &std::fs::File),
@@ -227,7 +228,7 @@ fn copy(
             fault::read(&from.path)
                 .and_then(|()| from.file.read_exact_at(part, at))
                 .map_err(|source| unreadable(from, source))?;
-            // Zeros are there already, and need no page.
+            // The new file has zeros already, and they need no page.
             if part.iter().any(|&byte| byte != 0) {
                 fault::point(draft)?;
                 to.write_all_at(part, at).map_err(io_error(draft, "write it"))?;
@@ -247,7 +248,7 @@ fn copy(
     })
 }
 
-/// Checks every node, and drops what is not sound.
+/// Checks every node, and drops those that are not sound.
 fn check(group: &Group, (proof, moved): (&Proof, Moved), progress: Progress<'_>) -> Report {
     let (key_nodes, files) = (group.geometry().key_nodes, group.geometry().files);
     let parts = key_nodes.div_ceil(PART);

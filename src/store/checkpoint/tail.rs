@@ -1,4 +1,5 @@
-//! Where the parts behind the key-nodes of a checkpoint file are, and what its header says of them.
+//! The places of the parts after the key-nodes of a checkpoint file, and their description in its
+//! header.
 //!
 //! Invariant: a file is at least as long as its header says that these parts are.
 
@@ -7,14 +8,14 @@ use frs_base::hash::crc32c_words;
 use crate::file::group::Header;
 use crate::file::layout::PAGE_BYTES;
 
-/// What a header says of what is behind the key-nodes.
+/// The header's description of the parts after the key-nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tail {
-    /// Over the checksums.
+    /// CRC over the checksums.
     pub checks_crc: u32,
-    /// Over the epochs.
+    /// CRC over the epochs.
     pub epochs_crc: u32,
-    /// How many businesses have one.
+    /// The number of businesses with an epoch.
     pub epochs: u32,
 }
 
@@ -27,7 +28,7 @@ pub(super) fn epochs_start(header: &Header) -> u64 {
     header.geometry.checkpoint_file_bytes()
 }
 
-/// The least length of a file with so many epochs.
+/// The minimum length of a file with this many epochs.
 pub(super) fn file_bytes(header: &Header, epochs: u32) -> u64 {
     epochs_start(header) + u64::from(epochs) * 16
 }
@@ -36,7 +37,7 @@ pub(super) fn crc_of(header: &Header, words: &[u64]) -> u32 {
     crc32c_words([header.id, header.file.into(), words.len() as u64], words)
 }
 
-/// What a new file has: no record and no epoch.
+/// The parts of a new file: no record and no epoch.
 pub(super) fn empty_tail(header: &Header) -> Tail {
     let checks_crc = crc_of(header, &vec![0; header.geometry.key_nodes as usize]);
     Tail { checks_crc, epochs: 0, epochs_crc: crc_of(header, &[]) }

@@ -2,7 +2,7 @@
 //! [`crate::Transaction`] does, on the stack.
 //!
 //! Invariant: the steps are those of [`super::protocol`]. Anything unusual is left to the general
-//! transaction, and nothing has been done then.
+//! transaction; the fast path has changed nothing by then.
 
 use frs_conf::key::KeyRef;
 
@@ -16,10 +16,10 @@ use crate::handle::{Attached, Handle};
 use crate::lock::semaphore::Semaphore;
 use crate::watch::slot::Intent;
 
-/// Words of a node of one line, and of more lines. Most nodes are of these lengths, and a
-/// constant length needs no loops. The bench `store` shows the gain of the first (`update hit, 1
-/// M keys`) and of the second (`update hit, two lines`), the bench `lease` that of the others:
-/// nodes with one and with two leases. The test `nodes_of_every_length_are_worked_on_alike`
+/// Words of a node of one cache line, and of more lines. Most nodes have one of these lengths, and
+/// a constant length needs no loops. The bench `store` shows the gain of the first length (`update
+/// hit, 1 M keys`) and of the second (`update hit, two lines`). The bench `lease` shows that of the
+/// others: nodes with one and with two leases. The test `nodes_of_every_length_are_worked_on_alike`
 /// compares them with the general path.
 const ONE_LINE: usize = 8;
 const TWO_LINES: usize = 16;
@@ -28,7 +28,7 @@ const FOUR_LINES: usize = 32;
 /// Words of the largest node that is copied to the stack.
 pub(crate) const MANY_WORDS: usize = 64;
 
-/// What to do with the node after the work.
+/// The action on the node after the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     /// Leave it unchanged.
@@ -44,7 +44,7 @@ pub enum Keep {
 pub struct Worked<T> {
     /// The result.
     pub result: T,
-    /// What to do with the node.
+    /// The action on the node.
     pub keep: Keep,
 }
 
@@ -53,7 +53,7 @@ pub struct Worked<T> {
 pub struct Lead<'w> {
     /// The key-node.
     pub wanted: &'w Wanted,
-    /// The place of the chain where a prefetch guessed the node to be.
+    /// The place of the chain where a prefetch expected the node.
     pub guess: Option<usize>,
 }
 
@@ -100,9 +100,9 @@ impl KeyNodes for OneKeyNode<'_> {
 }
 
 impl Handle {
-    /// Calls `work` with a copy of the node of a key, and keeps of it what `work` asks for. None if
-    /// there is no such node, or if anything else needs a whole [`crate::Transaction`]. Nothing has
-    /// happened then.
+    /// Calls `work` with a copy of the node of a key, and writes as much of the copy as `work` asks
+    /// for. Returns None, and has changed nothing, if there is no such node, or if anything else
+    /// needs a whole [`crate::Transaction`].
     #[inline]
     pub fn with_found<T>(
         &self,
@@ -136,7 +136,7 @@ impl Handle {
         let (chain, one) = self.one_key_node(wanted)?;
         let (intent, file) = (one.intent, wanted.at.file);
         let mut announced = Announced::new(Attached::of(self), one);
-        // One exit for all cases, so that the code to release is there once.
+        // One exit for all cases, so that the code that releases exists once.
         let done = 'announced: {
             let Some(held) = announced.take_all() else {
                 break 'announced Err(Refused::Busy);
@@ -153,8 +153,8 @@ impl Handle {
             let Worked { result, keep } = work(copy);
             match keep {
                 Keep::Nothing => {}
-                // The last use never goes back, even if the clock does: the states are no older
-                // than before.
+                // The last use never decreases, even if the clock steps back: the states are no
+                // older than before.
                 Keep::Stamp => {
                     put(&stored[node::LAST_USE], now.max(copy[node::LAST_USE]));
                     if let Some(dirty) = chain.group.dirty(file) {
@@ -167,7 +167,7 @@ impl Handle {
                     debug_assert!(is_whole(copy), "what is written is believed when it is read");
                     let change =
                         Change { intent, at, stored, new: copy, dirty: chain.group.dirty(file) };
-                    // So few words always fit into the log.
+                    // The words of one node always fit into the log.
                     let Ok(logged) = held.log(change) else { break 'announced Ok(None) };
                     logged.commit();
                 }
@@ -178,7 +178,7 @@ impl Handle {
         done
     }
 
-    /// The key-node of a short transaction that is to begin.
+    /// The key-node of a short transaction that has not begun yet.
     #[inline(always)]
     pub(crate) fn one_key_node(
         &self,
@@ -195,7 +195,7 @@ impl Handle {
         Ok((Chain { group, region, head }, OneKeyNode { intent, semaphore }))
     }
 
-    /// Why a short transaction does not go on, now that it holds its key-node.
+    /// The reason why a short transaction that holds its key-node must end. None if there is none.
     #[inline(always)]
     pub(crate) fn outdated(&self, group: &Group, generation: u64) -> Option<Refused> {
         if self.runtime.generation() != generation {
@@ -217,8 +217,8 @@ pub(crate) struct Chain<'a> {
 }
 
 impl Chain<'_> {
-    /// Copies the node of a key and returns its first word in the file. None if it is not there, or
-    /// if a node read before it is not whole.
+    /// Copies the node of a key and returns its first word in the file. Returns None if there is no
+    /// such node, or if a node read before it is not whole.
     #[inline(always)]
     fn find(
         &self,
@@ -250,8 +250,8 @@ impl Chain<'_> {
         None
     }
 
-    /// Copies the node of a place. `Some(None)` if it is the node of another key, `None` if it is
-    /// not whole.
+    /// Copies the node of a place. Returns `Some(None)` if it is the node of another key, `None` if
+    /// it is not whole.
     #[inline(always)]
     pub fn copy_if_same(
         &self,

@@ -1,8 +1,8 @@
 //! The most common way to make a node: in one key-node, in a free place. It does what
 //! [`crate::Transaction`] does, on the stack.
 //!
-//! Invariant: as in [`super::fast_path`]. The steps in between are written there once more: a
-//! function around them that takes the work on the node costs a hit 100 instructions.
+//! Invariant: as in [`super::fast_path`]. Both files write out the steps in between, because a
+//! shared function that takes the work as an argument costs a hit 100 instructions.
 
 use frs_conf::key::KeyRef;
 
@@ -40,10 +40,9 @@ impl Changes for NewNode<'_> {
 }
 
 impl Handle {
-    /// Calls `work` with a new node of a key that has none, and keeps of it what `work` asks for:
-    /// the node, in a free place of the chain, or nothing. None if the key has a node, no place is
-    /// free, the group moves, or anything else needs a whole [`crate::Transaction`]. Nothing has
-    /// happened then.
+    /// Calls `work` with a new node for a key that has none. Writes the node to a free place of the
+    /// chain if `work` asks for that. Returns None, and has changed nothing, if the key has a node,
+    /// no place is free, the group moves, or anything else needs a whole [`crate::Transaction`].
     #[inline]
     pub fn with_new<T>(
         &self,
@@ -63,7 +62,7 @@ impl Handle {
         }
         let (intent, file) = (one.intent, wanted.at.file);
         let mut announced = Announced::new(Attached::of(self), one);
-        // One exit for all cases, so that the code to release is there once.
+        // One exit for all cases, so that the code that releases exists once.
         let done = 'announced: {
             let Some(held) = announced.take_all() else {
                 break 'announced Err(Refused::Busy);
@@ -80,7 +79,7 @@ impl Handle {
             copy[node::KEY] = key_word;
             copy[node::FIELD..][..key.words().len()].copy_from_slice(key.words());
             let Worked { result, keep } = work(copy);
-            // A last use alone is nothing to keep.
+            // A new node is not stored for its last use alone.
             if keep == Keep::Node {
                 copy[node::LAST_USE] = now;
                 seal(copy);
@@ -111,15 +110,16 @@ impl Chain<'_> {
         tags
     }
 
-    /// Whether a place is free, perhaps: the semaphore need not be held.
+    /// Whether a place seems to be free. The caller need not hold the semaphore, so the result is a
+    /// guess.
     fn has_free_place(&self) -> bool {
         let chain = self.group.geometry().chain as usize;
         places_of(&self.tags(), 0).next().is_some_and(|place| place < chain)
     }
 
     /// The place for the node of a key that has none: its home if that is free, else the next free
-    /// one. None if it has a node, no place is free, or a node read on the way is not whole. `copy`
-    /// is as long as a node.
+    /// place. Returns None if the key has a node, no place is free, or a node read on the way is
+    /// not whole. `copy` is as long as a node.
     fn place_of_new(
         &self,
         key_word: u64,

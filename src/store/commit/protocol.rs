@@ -1,7 +1,7 @@
 //! The commit protocol: announced, held, logged, committed.
 //!
 //! Invariant: each step is a type that only the previous step can make, so no step is left out or
-//! comes early. Whichever of them is dropped, by an error or a panic, the key-nodes are as a whole
+//! comes early. When an error or a panic drops any of them, the key-nodes are as a whole
 //! transaction left them, their semaphores are released, and the announcement is withdrawn. The
 //! fast path, whole transactions, the model checker and the simulation all run this code.
 
@@ -15,11 +15,11 @@ use crate::watch::slot::{Intent, SlotWords};
 
 /// The key-nodes of a transaction, in the global order, each once.
 pub trait KeyNodes {
-    /// How many there are.
+    /// The number of key-nodes.
     fn len(&self) -> usize;
-    /// The intent of one of them, which a recoverer reads.
+    /// The intent of a key-node, for recoverers.
     fn intent(&self, index: usize) -> Intent;
-    /// Its semaphore.
+    /// The semaphore of a key-node.
     fn semaphore(&self, index: usize) -> Semaphore<'_>;
 }
 
@@ -27,7 +27,7 @@ pub trait KeyNodes {
 pub trait Owner: Copy {
     /// Its slot.
     fn slot(&self) -> SlotWords<'_>;
-    /// Takes a semaphore, and waits for it as long as this owner may. True if it was taken.
+    /// Takes a semaphore, and waits for it up to this owner's limit. Returns true if it was taken.
     fn take(&self, semaphore: Semaphore<'_>) -> bool;
     /// Writes back the old values of the slot's undo log.
     fn roll_back(&self);
@@ -59,7 +59,8 @@ pub trait Changes {
     fn mark(&self);
 }
 
-// A transaction may change a single run of words. Here its length stays known to the compiler.
+// For a transaction that changes a single run of words. The compiler knows the length of the run
+// here.
 impl Changes for Change<'_> {
     #[inline(always)]
     fn log(&self, log: &mut UndoLog<'_>) -> Result<(), LogFull> {
@@ -103,7 +104,7 @@ impl<O: Owner, K: KeyNodes> Drop for Announced<O, K> {
     }
 }
 
-/// Undoes what was written when a panic ended the writing.
+/// Undoes the words written before a panic.
 #[cold]
 #[inline(never)]
 fn roll_back(owner: impl Owner) {
@@ -123,8 +124,8 @@ impl<O: Owner, K: KeyNodes> Announced<O, K> {
         Announced { owner, key_nodes, taken: 0, writes: false }
     }
 
-    /// Takes, in order, all semaphores that are not taken yet. None if one of them was not free in
-    /// time.
+    /// Takes, in order, all semaphores that are not taken yet. Returns None if one of them was not
+    /// free in time.
     #[inline(always)]
     pub fn take_all(&mut self) -> Option<Held<'_, O, K>> {
         while self.taken < self.key_nodes.len() {
@@ -160,8 +161,8 @@ impl<O: Owner, K: KeyNodes> Announced<O, K> {
 }
 
 impl<O: Owner, K: KeyNodes + Copy> Announced<O, K> {
-    /// Does what dropping does, inlined. No words are being written here, and `Copy` key-nodes have
-    /// nothing else to release.
+    /// Does the same as a drop, but inlined. No words are being written at this point, and `Copy`
+    /// key-nodes have nothing else to release.
     #[inline(always)]
     pub fn end(self) {
         debug_assert!(!self.writes);
@@ -201,7 +202,7 @@ pub struct Logged<'a, O: Owner, K: KeyNodes, C> {
 
 impl<O: Owner, K: KeyNodes, C: Changes> Logged<'_, O, K, C> {
     /// Writes the words in the order of the changes. The last store of `phase` is the commit point.
-    /// True if there were words to write.
+    /// Returns true if there were words to write.
     #[inline(always)]
     pub fn commit(self) -> bool {
         let Logged { announced, changes, entries } = self;
@@ -210,7 +211,8 @@ impl<O: Owner, K: KeyNodes, C: Changes> Logged<'_, O, K, C> {
             announced.writes = true;
             slot.begin(entries);
             changes.write();
-            // Before the commit point: what is committed is marked, whoever dies.
+            // Before the commit point, so that every committed change is marked even if this
+            // process dies.
             changes.mark();
             slot.commit();
             announced.writes = false;

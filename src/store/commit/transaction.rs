@@ -1,8 +1,8 @@
 //! A transaction: locks key-nodes in one order, copies nodes out, changes them, writes them back.
 //!
-//! Invariant: until `commit`, nothing in shared memory has changed but semaphores and the slot's
-//! own words. At the commit point everything has changed. Dropping or unwinding leaves the old
-//! state. The steps are those of [`super::protocol`].
+//! Invariant: until `commit`, only semaphores and the slot's own words have changed in shared
+//! memory. At the commit point everything has changed. Dropping or unwinding leaves the old state.
+//! The steps are those of [`super::protocol`].
 
 mod look_ahead;
 mod moving;
@@ -46,7 +46,7 @@ pub enum Refused {
     Unavailable,
 }
 
-/// No place of the chain may be used.
+/// The chain has no place for the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
@@ -75,7 +75,7 @@ pub struct TransactionBuffers {
 struct WorkingCopies {
     key_nodes: Vec<KeyNodeCopy>,
     nodes: Vec<NodeCopy>,
-    /// Of the nodes, those that are in the former group of others.
+    /// Number of working copies that are in the former group of a moving one.
     formers: usize,
     words: Vec<u64>,
     eviction: EvictionBuffers,
@@ -133,7 +133,7 @@ struct NodeCopy {
     /// Index of the next older working copy of a node of the same key-node.
     older: Option<usize>,
     tag: u8,
-    /// Its place in the chain. None: it is not in the chain (yet).
+    /// Its place in the chain. None while it is not in the chain.
     place: Option<usize>,
     /// Whether it was found in the chain.
     found: bool,
@@ -259,8 +259,8 @@ impl<'h> Transaction<'h> {
         }
     }
 
-    /// The node of a key: the one this transaction already works on, the one in the chain, or a new
-    /// one of zeros that has no place yet.
+    /// The node of a key: the working copy if this transaction has one, else the node in the chain,
+    /// else a new node of zeros without a place.
     #[inline]
     pub fn node(&mut self, wanted: &Wanted, biz_id: u32, key: &KeyRef<'_>) -> NodeIndex {
         let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
@@ -334,7 +334,7 @@ impl<'h> Transaction<'h> {
         let group = &self.groups()[group_index];
         let WorkingCopies { key_nodes, nodes, words, .. } = &mut *self.copies;
         let key_node = &mut key_nodes[index];
-        // If a place is in use, its working copy counts, not what is stored there.
+        // If this transaction uses a place, its working copy counts, not the stored node.
         if key_node.uses(nodes, place) || place >= group.geometry().chain as usize {
             return false;
         }
@@ -348,7 +348,7 @@ impl<'h> Transaction<'h> {
                 return true;
             }
         } else {
-            // Scribbled: drop it and count it. It is never trusted.
+            // A damaged node: it is dropped and counted, never trusted.
             set_tag(&mut key_node.tags, place, 0);
             key_node.dirty = true;
             words.truncate(start);
@@ -405,9 +405,9 @@ impl<'h> Transaction<'h> {
         }
     }
 
-    /// Makes sure that the node has a place in its chain, so that it can be written. That is its
-    /// home, else the next free place, else the place of the node least missed, whose rank is
-    /// `most` or lower.
+    /// Makes sure that the node has a place in its chain, so that it can be written. The place is
+    /// its home, else the next free place, else that of the least useful node, of rank `most` or
+    /// lower.
     #[inline]
     pub fn place(
         &mut self,
@@ -469,7 +469,7 @@ impl<'h> Transaction<'h> {
         words[node.start + node::LAST_USE] = now;
     }
 
-    /// Marks a node to be removed from its chain at the commit. Nothing of it is kept.
+    /// Marks a node to be removed from its chain at the commit. Its state is lost.
     pub fn erase(&mut self, index: NodeIndex) {
         if let Some(former) = self.former(index) {
             self.erase(former);
@@ -483,15 +483,15 @@ impl<'h> Transaction<'h> {
         key_node.dirty = true;
     }
 
-    /// Whether a key that is not in its chain may have a record that was spilled.
+    /// Whether the key of a node that is not in its chain may have a spilled record.
     pub fn may_be_spilled(&self, index: NodeIndex) -> bool {
         let NodeCopy { key_node, tag, .. } = self.copies.nodes[index.0];
         self.filter(key_node).may_hold(tag)
     }
 
-    /// As [`Transaction::erase`], for a node that is kept elsewhere: look-ups of its key notice
-    /// that. They do so even if the transaction does not commit, which does no harm. For the
-    /// courier.
+    /// Like [`Transaction::erase`], for the courier: the cluster keeps the record, and look-ups of
+    /// its key notice that by the filter. They do so even if the transaction does not commit, which
+    /// does no harm.
     pub fn spill(&mut self, index: NodeIndex) {
         let NodeCopy { key_node, tag, .. } = self.copies.nodes[index.0];
         self.filter(key_node).add(tag);
@@ -520,7 +520,7 @@ impl<'h> Transaction<'h> {
         }
     }
 
-    /// Writes all touched nodes and changed heads, as a whole or not at all. Then releases.
+    /// Writes all touched nodes and changed heads, or none of them. Then releases the semaphores.
     #[inline]
     pub fn commit(self, now: u64) -> Result<(), TooLarge> {
         let Transaction { mut announced, copies } = self;

@@ -53,11 +53,11 @@ impl<'a> UndoLog<'a> {
         self.len == 0
     }
 
-    /// Logs the old values of those words of `stored` that differ from `new`. `at` is the place of
-    /// the first word in the file of `intent`.
+    /// Logs the old values of those words of `stored` that differ from `new`. `at` is the position
+    /// of the first word in the file of `intent`.
     ///
     /// # Errors
-    /// If there are more than the log has room for.
+    /// If the log has no room for them.
     #[inline(always)]
     pub fn changes(
         &mut self,
@@ -123,7 +123,8 @@ impl SlotWords<'_> {
     }
 
     /// Undoes the open transaction, if there is one. The owner calls it when it gives up, a
-    /// recoverer when the owner is dead. It can be repeated from any point.
+    /// recoverer when the owner is dead. The call can be repeated after an interruption at any
+    /// point.
     pub fn roll_back(self, files: &dyn Files) {
         // Newest entry first: if a word occurs twice, its oldest value is written last.
         for index in (0..self.phase().min(UNDO_MAX)).rev() {
@@ -135,9 +136,9 @@ impl SlotWords<'_> {
     }
 
     /// Recovers the slot of a dead owner. The caller holds the slot's lock and has read its state
-    /// under it. It can be repeated from any point. A log that does not fit the intent list is not
-    /// replayed. Instead the groups in which the dead owner still holds key-nodes are quarantined
-    /// first.
+    /// under the lock. The call can be repeated after an interruption at any point. A log that does
+    /// not fit the intent list is not replayed. Instead the groups in which the dead owner still
+    /// holds key-nodes are quarantined first.
     pub fn recover(self, slot: u32, files: &dyn Files) -> Recovered {
         let state = self.state();
         if !state.used {
@@ -149,8 +150,8 @@ impl SlotWords<'_> {
         if damage.is_none() {
             self.roll_back(files);
         } else if self.phase() != 0 {
-            // This recoverer may die from here on. The next one no longer reaches the groups
-            // quarantined here, and might then find that the log fits. This number marks the log as
+            // If this recoverer dies from here on, the next one no longer reaches the groups
+            // quarantined here, so it may find that the log fits. This number marks the log as
             // damaged.
             put_release(self.word(PHASE), UNDO_MAX as u64 + 1);
             files.quarantine(&self.groups_at_work(files, dead));
@@ -180,7 +181,7 @@ impl SlotWords<'_> {
         groups
     }
 
-    /// What in the logs their owner cannot have written.
+    /// Finds an entry or a number in the logs that their owner cannot have written.
     fn damage(self, files: &dyn Files) -> Option<LogDamage> {
         let (phase, intents) = (self.phase(), self.intents_told());
         if phase > UNDO_MAX {
@@ -201,7 +202,7 @@ impl SlotWords<'_> {
                 let intent = Intent { group: undo.group, file: undo.file, key_node };
                 announced.binary_search(&intent).is_ok()
             }
-            // Nothing is written there, so it is enough that the owner was at work in that file.
+            // Nothing is written back there, so it is enough that the intent list names that file.
             PlaceOf::OutOfReach => announced
                 .iter()
                 .any(|intent| (intent.group, intent.file) == (undo.group, undo.file)),
@@ -229,7 +230,7 @@ pub struct Recovered {
     pub damage: Option<LogDamage>,
 }
 
-/// What in a slot's logs its owner cannot have written.
+/// A part of a slot's logs that its owner cannot have written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LogDamage {
     /// More entries than the undo log holds.
@@ -244,7 +245,7 @@ pub enum LogDamage {
         /// The number.
         found: u64,
     },
-    /// The key-nodes are not in the global order, each once.
+    /// The key-nodes are not in the global order, or one occurs twice.
     #[error("intent {index}: found a key-node that is not behind the one before it")]
     Order {
         /// Its index.
@@ -259,7 +260,7 @@ pub enum LogDamage {
     Entry {
         /// Its index.
         index: usize,
-        /// What it names.
+        /// The word that it names.
         entry: Undo,
     },
 }
@@ -271,11 +272,11 @@ pub enum PlaceOf {
     KeyNode(u32),
     /// In a group that is no longer served, or is quarantined.
     OutOfReach,
-    /// In no key-node: the group has no such file, or the file no such word.
+    /// In no key-node: the group has no such file, or the file has no such word.
     Nothing,
 }
 
-/// The group files as a recoverer reaches them. It skips what it cannot reach.
+/// The group files as a recoverer reaches them. A recoverer skips files that it cannot reach.
 pub trait Files {
     /// Where a word is.
     fn place_of(&self, undo: &Undo) -> PlaceOf;

@@ -1,8 +1,8 @@
 //! Gives the files that programs need the mode and the group that srv.xml names.
 //!
-//! Invariant: only a plain file of one name, in its place, is changed, by a descriptor: never the
-//! target of a link. All of it is done as the server's user, so it changes nothing that this user
-//! could not.
+//! Invariant: only a plain file with a single name is changed, through a descriptor, and never the
+//! target of a link. All changes are made as the server's user, so nothing changes that this user
+//! could not change.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
@@ -19,18 +19,18 @@ use crate::checkpoint::dirty_file;
 use crate::recover::prepare::live_dir;
 use crate::watch::runtime::Runtime;
 
-/// The server's history by second and minute, whose writer locks it.
+/// The server's history by second and minute. Its writer locks it.
 const HISTORY: &str = "history.mmap";
-/// Rights to write of all but the owner.
+/// The rights of group and others to write.
 const FOREIGN_WRITES: u32 = 0o022;
 /// The right of a directory's group to open files in it by name.
 const GROUP_ENTERS: u32 = 0o010;
-/// The same right of everybody.
+/// The same right of others.
 const ALL_ENTER: u32 = 0o001;
 const GROUP_RIGHTS: u32 = 0o070;
 const ALL_RIGHTS: u32 = 0o007;
 
-/// What could not be changed first, and the number of other failures.
+/// The first failure, and the number of all failures.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {action}: {source}{}", path.display(), others(*failures))]
 struct Refusal {
@@ -51,8 +51,8 @@ struct Wanted {
     gid: Option<u32>,
 }
 
-/// Gives runtime.mmap, the files of all groups, and their directories what `conf` says. A failure
-/// is logged, and the server goes on: it does not need these rights itself.
+/// Gives runtime.mmap, the files of all groups, and their directories the mode and group of `conf`.
+/// A failure is logged, and the server goes on: it does not need these rights itself.
 pub fn give_access(conf: &Conf) {
     let (data, live) = (&conf.srv.data.dir, live_dir(conf));
     log_refusal(wanted(&conf.srv.data.access).and_then(|wanted| {
@@ -85,13 +85,15 @@ pub fn give_access(conf: &Conf) {
     }));
 }
 
-/// Gives a published configuration what `conf` says, but for rights to write: only the server
-/// writes it. Programs read it as soon as it is in force, so this comes before.
+/// Gives a published configuration the mode and group of `conf`, without the rights to write: only
+/// the server writes it. Programs read a configuration as soon as it is in force, so this call
+/// comes before that.
 pub fn give_access_to_generation(conf: &Conf, generation: u64) {
     give_access_to_read(conf, &active::path(&conf.srv.data.dir, generation));
 }
 
-/// Gives a file that only the server writes what `conf` says, but for rights to write.
+/// Gives a file that only the server writes the mode and group of `conf`, without the rights to
+/// write.
 pub fn give_access_to_read(conf: &Conf, path: &Path) {
     log_refusal(wanted(&conf.srv.data.access).and_then(|Wanted { mode, gid }| {
         let given = give(path, Wanted { mode: mode & !FOREIGN_WRITES, gid });
@@ -99,7 +101,8 @@ pub fn give_access_to_read(conf: &Conf, path: &Path) {
     }));
 }
 
-/// Gives the history what `conf` says, once there is one. Its writer locks it.
+/// Gives the history file, if it exists, the mode and group of `conf`. Users who may not write it
+/// may not read it either, because its writer locks it.
 pub fn give_access_to_history(conf: &Conf) {
     let path = conf.srv.data.dir.join(HISTORY);
     log_refusal(wanted(&conf.srv.data.access).and_then(|Wanted { mode, gid }| {
@@ -148,7 +151,7 @@ fn log_refusal(result: Result<(), Refusal>) {
     }
 }
 
-/// Gives a file its mode and group. One that is not there needs none.
+/// Gives a file its mode and group. Does nothing if there is no such file.
 fn give(path: &Path, Wanted { mode, gid }: Wanted) -> io::Result<()> {
     let file = match open_itself(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -167,7 +170,7 @@ fn give(path: &Path, Wanted { mode, gid }: Wanted) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets those into a directory who may open its files. They need not read it.
+/// Lets users enter a directory if they may open its files. They need not list it.
 fn open_directory(path: &Path, Wanted { mode, gid }: Wanted) -> io::Result<()> {
     let directory = OFlag::O_DIRECTORY.bits();
     let opened = OpenOptions::new().read(true).custom_flags(directory).open(path)?;
@@ -180,7 +183,7 @@ fn open_directory(path: &Path, Wanted { mode, gid }: Wanted) -> io::Result<()> {
     }
     if is_for(GROUP_RIGHTS) && rights & ALL_ENTER == 0 {
         match gid.filter(|gid| *gid != found.gid()) {
-            // Its group had rights that are not the new group's.
+            // The rights of the former group are not those of the new one.
             Some(gid) => {
                 given = Some(gid);
                 rights = rights & !GROUP_RIGHTS | GROUP_ENTERS;

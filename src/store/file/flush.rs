@@ -1,8 +1,8 @@
 //! A flush writes the groups on disk back, in parts.
 //!
-//! Invariant: a flush that ends without an error has written everything that was stored before it
-//! began, and no file of it is left in doubt. A part is small, because a process that stores into a
-//! page that is being written back waits for it.
+//! Invariant: a flush that ends without an error has written back everything stored before it
+//! began, and leaves none of its files in doubt. Parts are small, because a store into a page waits
+//! while the page is being written back.
 
 #[cfg(any(test, feature = "crash-points"))]
 use std::io;
@@ -15,9 +15,9 @@ use super::write_back::{SyncPart, WriteBack};
 use crate::error::{Error, io_error};
 use crate::handle::Handle;
 
-/// The least bytes of a part. Each part waits for the disk's own cache, too.
+/// Minimum size of a part in bytes. Each part also waits for the disk's own cache.
 const PART_BYTES: usize = 1 << 20;
-/// Larger groups have larger parts, so that all together have about this many.
+/// Larger groups get larger parts, so that a flush has about this many parts.
 const PARTS: usize = 256;
 
 /// A flush of the groups that a handle had mapped when it began.
@@ -25,7 +25,7 @@ const PARTS: usize = 256;
 pub struct Flush {
     /// The ids of groups that are not written back yet, the next one last.
     groups: Vec<u64>,
-    /// The next part, in the last one of them.
+    /// The file of the next part, in the last of these groups.
     file: u32,
     under_way: WriteBack,
     part_bytes: usize,
@@ -59,19 +59,20 @@ impl Flush {
         flush
     }
 
-    /// It ends with an error.
+    /// Makes the flush end with an error.
     #[cfg(any(test, feature = "crash-points"))]
     pub fn fail(&mut self) {
         self.error = Some(io_error(Path::new("disk"), "flush it")(io::ErrorKind::Other.into()));
     }
 
-    /// How many parts it has in all.
+    /// The number of parts.
     pub fn parts(&self) -> usize {
         self.parts
     }
 
-    /// Writes the next part back and waits for it (msync). None: there are more. A group that
-    /// fails is left, and the others are tried. That a part failed is noted at once.
+    /// Writes the next part back and waits for it (msync). Returns None while parts remain. After a
+    /// failed part the rest of its group is skipped, and the flush goes on with the next group. A
+    /// failure is noted in runtime.mmap at once.
     ///
     /// # Errors
     /// At the end, the first error of any part.
@@ -94,7 +95,7 @@ impl Flush {
         self.groups.is_empty().then(|| self.error.take().map_or(Ok(()), Err))
     }
 
-    /// Writes the next part of a group. Whether it was the last one.
+    /// Writes the next part of a group. Returns true if it was the last one.
     fn write_part(&mut self, handle: &Handle, id: u64, sync: SyncPart<'_>) -> Result<bool, Error> {
         let position = handle.groups().iter().position(|group| group.header().id == id);
         // No answer depends on a group that is no longer there.

@@ -29,8 +29,8 @@ use crate::error::{Error, expect, io_error};
 use crate::lock::semaphore::Semaphore;
 use crate::watch::runtime::{FileEntry, Runtime};
 
-/// Huge pages asked for at once: 16 MiB. That takes 10 to 90 ms, and four times as long where other
-/// processes use the pages all the time.
+/// Huge pages of one request: 16 MiB. A request takes 10 to 90 ms, and four times as long where
+/// other processes use the pages all the time.
 const HUGE_AT_ONCE: usize = 8;
 
 /// A mapped group.
@@ -44,7 +44,7 @@ pub struct Group {
     header: Header,
     mark: usize,
     in_memory: bool,
-    /// The marks of changed pages of each file. None where there are no checkpoints.
+    /// The marks of changed pages of each file. Empty where there are no checkpoints.
     dirty: Vec<DirtyPages>,
     dirty_places: Vec<FilePlace>,
     /// Huge pages asked for so far, over all files.
@@ -137,7 +137,7 @@ pub(crate) fn create_file(path: &Path, header: &Header) -> Result<(), Error> {
     }
     let mut words = [0u64; at::QUARANTINE + 1];
     words[..at::NAME + 4].copy_from_slice(&header_words(header));
-    // What these words open is what was created. (A geometry out of bounds is an error there.)
+    // Parsing these words gives the same header. (A geometry out of bounds is an error there.)
     debug_assert!(parse_header(path, &words).map_or(true, |read| read == *header));
     words[at::CRC] = header_crc(&words[..at::CRC]);
     // A file of zeros is clean: free places and free semaphores.
@@ -253,13 +253,13 @@ pub fn write_marks(path: &Path, marks: Marks) -> Result<(), Error> {
 pub(crate) struct MappedFiles {
     /// In order of their indexes.
     pub regions: Vec<Region>,
-    /// The register's entries, or what they would be.
+    /// The register's entries, or the entries that registering the files would make.
     pub entries: Vec<FileEntry>,
     pub watches: Vec<sys::Watch>,
     pub in_memory: bool,
-    /// The marks of each file, or nothing.
+    /// The marks of changed pages of each file. Empty where there are no checkpoints.
     pub dirty: Vec<DirtyPages>,
-    /// The files that hold them.
+    /// The files that hold these marks.
     pub dirty_places: Vec<FilePlace>,
 }
 
@@ -282,15 +282,15 @@ pub(crate) fn open_files(live_dir: &Path, name: &str) -> Result<OpenGroup, Error
     open_files_of(live_dir, name, FileSet::Named)
 }
 
-/// Like [`open_files`], of one of the two that a moving group has.
+/// Like [`open_files`], for one of the two file sets that a moving group has.
 pub(crate) fn open_files_of(live_dir: &Path, name: &str, set: FileSet) -> Result<OpenGroup, Error> {
     open_files_with(OpenOptions::new().read(true).write(true), live_dir, name, set)
 }
 
-/// Like [`open_files`], of the group of this name that has this id.
+/// Like [`open_files`], for the group with this name and this id.
 pub(crate) fn open_files_with_id(live_dir: &Path, name: &str, id: u64) -> Result<OpenGroup, Error> {
     let mut opened = open_files_of(live_dir, name, FileSet::Named);
-    // Twice: in between the files may get their plain names.
+    // The plain names twice: in between, the next files may have been renamed to them.
     for set in [FileSet::Next, FileSet::Named] {
         if opened.as_ref().is_ok_and(|open| open.header.id == id) {
             break;
@@ -381,7 +381,8 @@ impl Group {
         Self::map(open_files(live_dir, name)?, runtime)
     }
 
-    /// Like [`Group::open`], of the group of this name that has this id: a moving group has two.
+    /// Like [`Group::open`], for the group with this name and this id: while a group moves, two
+    /// groups have its name.
     pub fn open_id(
         live_dir: &Path,
         name: &str,
@@ -418,7 +419,7 @@ impl Group {
             entries.push(found);
         }
         if dirty.len() < files.len() {
-            // The marks are being made. Whoever changes the group later maps it again.
+            // The marks are being made. A process that changes the group later maps it again.
             (dirty, dirty_places) = (Vec::new(), Vec::new());
         }
         let words = header.geometry.file_bytes() as usize / 8;
@@ -469,24 +470,25 @@ impl Group {
         }
     }
 
-    /// Says whether another group grows out of it.
+    /// Notes whether another group grows out of it.
     pub(crate) fn set_former(&mut self, is_former: bool) {
         self.is_former = is_former;
     }
 
-    /// Whether a place with this tag, whose node should have the tag `expected`, holds what has
-    /// moved to the group that grows out of this one. It stays until its copy is on disk.
+    /// Whether the node of a place with this tag has moved to the group that grows out of this one.
+    /// `expected` is the tag of the node's key. A moved node stays until its copy is on disk.
     #[inline]
     pub(crate) fn is_moved(&self, tag: u8, expected: u8) -> bool {
         self.is_former && tag == moved_tag(expected)
     }
 
-    /// The same of a place with this tag and a copy of its node.
+    /// Like `is_moved`, with a copy of the place's node.
     pub(crate) fn has_moved(&self, tag: u8, words: &[u64]) -> bool {
         self.is_former && self.locate(words).is_some_and(|at| self.is_moved(tag, at.tag))
     }
 
-    /// Whether the mapped files are still the registered ones, and those that mark their changes.
+    /// Whether the mapped files, and the files that mark their changes, are still the registered
+    /// ones.
     pub(crate) fn is_registered(&self, runtime: &Runtime) -> bool {
         self.entries.iter().enumerate().all(|(file, entry)| {
             runtime.find_file(entry.group, entry.file).is_some_and(|known| {
@@ -547,7 +549,7 @@ impl Group {
         self.dirty.get(file as usize)
     }
 
-    /// The same of all files, in order; none, where there are no checkpoints.
+    /// The marks of changed pages of all files, in order. Empty where there are no checkpoints.
     pub(crate) fn all_dirty(&self) -> &[DirtyPages] {
         &self.dirty
     }
@@ -597,13 +599,13 @@ impl Group {
         Semaphore::of_head(self.file(file), self.head(key_node))
     }
 
-    /// Which keys that are not in a key-node may have a record that was spilled.
+    /// The filter of a key-node. It tells which keys that have no node here may have a spilled
+    /// record.
     pub fn filter(&self, file: u32, key_node: u32) -> SpillFilter<'_> {
         SpillFilter::of_head(self.file(file), self.head(key_node))
     }
 
-    /// A period of the filters has ended for the key-nodes `from..to`, by their numbers over all
-    /// files.
+    /// Ends a period of the filters of the key-nodes `from..to`, which are numbered over all files.
     pub fn turn_filters(&self, from: usize, to: usize) {
         let in_file = self.geometry().key_nodes as usize;
         for at in from..to {
@@ -611,13 +613,13 @@ impl Group {
         }
     }
 
-    /// Whether some record may have been spilled.
+    /// Whether any key may have a spilled record.
     pub fn has_spilled(&self) -> bool {
         let mut filters = self.filters();
         filters.any(SpillFilter::is_any)
     }
 
-    /// Any key may have a record that was spilled.
+    /// Fills all filters: any key may have a spilled record.
     pub fn fill_filters(&self) {
         self.filters().for_each(SpillFilter::fill);
     }

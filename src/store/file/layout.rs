@@ -95,8 +95,8 @@
 //!                          is given
 //! ```
 
-/// A size, for three kinds of build. Miri gets a smaller one, because each word of a list costs it
-/// time. Loom has nothing beyond the lists of transactions.
+/// A size, for three kinds of build. Miri gets a smaller size, because each word of a list costs it
+/// time. Loom has only the lists of transactions.
 const fn of(serving: usize, miri: usize, loom: usize) -> usize {
     if cfg!(loom) {
         loom
@@ -119,7 +119,7 @@ pub const RUNTIME_MAGIC: u64 = u64::from_le_bytes(*b"FRSRUNTM");
 /// Format number of group files and their checkpoints. It changes with the meaning or size of any
 /// field.
 pub const GROUP_VERSION: u32 = 6;
-/// The same of runtime.mmap.
+/// Format number of runtime.mmap.
 pub const RUNTIME_VERSION: u32 = 7;
 
 /// Words of a key-node's head.
@@ -176,10 +176,10 @@ pub mod node {
     pub const FIELD: usize = 3;
     /// Flag: a word with a ban follows the states.
     pub const FLAG_BAN: u16 = 1 << 8;
-    /// Flag of a record in the cluster, and of no node: it tells when its ban began.
+    /// Flag of a record in the cluster, never of a node: the record tells when its ban began.
     pub const FLAG_BEGUN: u16 = 1 << 9;
 
-    /// The low 8 bits of the reset epoch of the node's business: those of the flags.
+    /// The low 8 bits of the reset epoch of the node's business: the low bits of the flags.
     pub const fn epoch(check: u64) -> u8 {
         flags(check) as u8
     }
@@ -240,12 +240,14 @@ pub mod runtime {
     /// Older binaries leave it 0.
     pub(crate) const ENVOY_RESTARTS: usize = COURIER_RESTARTS + 1;
     pub(crate) const RELOAD_REFUSED: usize = ENVOY_RESTARTS + 1;
-    /// The keeper, then the workers. The last one is the courier's, the one before frs-envoy's.
+    /// The keeper, then the workers. The last place is the courier's, the one before it
+    /// frs-envoy's.
     pub(crate) const PLACES: usize = 128;
     pub(crate) const PLACES_MAX: usize = SLOTS;
     pub(crate) const COURIER_PLACE: usize = PLACES_MAX - 1;
     pub(crate) const ENVOY_PLACE: usize = COURIER_PLACE - 1;
-    /// Each on a line of its own: the first two are written by couriers and whoever rings.
+    /// The courier's words, each bell and the bits of asking slots have cache lines of their own,
+    /// because different processes write them.
     pub(crate) const HOST_SEQ: usize = PLACES + PLACES_MAX;
     pub(crate) const START_KNOWN: usize = HOST_SEQ + 1;
     pub(crate) const START_BEFORE: usize = START_KNOWN + 1;
@@ -315,7 +317,7 @@ pub mod slot {
     #[cfg(not(loom))]
     pub(crate) const BELL: usize = 16;
     pub(crate) const CLUSTER: usize = 64;
-    /// Places for what a courier asks nodes.
+    /// Room for the functions and commands that a courier sends to nodes.
     pub(crate) const CLUSTER_FUNCTIONS: usize = 24;
     pub(crate) const COUNTERS: usize = PAGE_WORDS;
 
@@ -329,7 +331,7 @@ pub mod slot {
     pub(crate) const HISTOGRAMS: usize = 128;
     pub(crate) const HISTOGRAM_WORDS: usize = 128;
 
-    /// Rows of groups. All but one count a single group each; that one counts all others.
+    /// Rows of groups. One row counts all groups beyond the table; each other row counts one group.
     pub const GROUP_ROWS: usize = of(64, 2, 0);
     pub(crate) const GROUP_ROW_WORDS: usize = 80;
     pub(crate) const GROUP_ROWS_START: usize = COUNTERS + PAGE_WORDS;
@@ -347,7 +349,7 @@ pub mod slot {
     pub(crate) const UNDO_ENTRY_WORDS: usize = 3;
     pub(crate) const UNDO_LOG: usize = INTENT_LIST + INTENTS_MAX * INTENT_WORDS;
 
-    /// Sketches of refused keys. The last one is that of all businesses without one of their own.
+    /// Sketches of refused keys. The last sketch is that of all businesses without their own.
     pub const SKETCHES: usize = of(64, 0, 0);
     pub(crate) const SKETCH_HEADS: usize = UNDO_LOG + UNDO_MAX * UNDO_ENTRY_WORDS;
     pub(crate) const SKETCH_HEAD_WORDS: usize = 32;
@@ -431,7 +433,7 @@ const _: () = {
     assert!(slot::WANT_FIELD_WORDS == frs_conf::key::MAX_KEY_WORDS);
 };
 
-// The figures that `frs check` calculates with.
+// The constants that `frs check` calculates with.
 #[cfg(not(any(loom, miri)))]
 const _: () = {
     use frs_conf::memory_bound::{
@@ -449,7 +451,8 @@ const _: () = {
     assert!(RUNTIME_BYTES as usize == (runtime::SLOTS_START + runtime::SLOTS * PAGE_WORDS) * 8);
 };
 
-/// Digest of the field sizes of a group file: a test holds it against the format number.
+/// Digest of the field sizes of a group file. A test checks that it changes only with the format
+/// number.
 #[cfg(all(test, not(any(loom, miri))))]
 const fn group_digest() -> u32 {
     digest_of(&[HEAD_WORDS, TAG_WORDS, PAGE_BYTES, node::FIELD, group::CRC, group::QUARANTINE])

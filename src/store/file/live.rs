@@ -1,7 +1,7 @@
-//! The geometry of the files that a configuration finds.
+//! The geometry of the group files that exist before a configuration is served.
 //!
-//! Invariant: file calls only, and nothing is created or changed. The master, which maps no group,
-//! asks at a start and at a reload; `frs check` asks beside a running server.
+//! Invariant: uses file calls only, and creates or changes nothing. The master, which maps no
+//! group, calls this at a start and at a reload; `frs check` calls it beside a running server.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -12,15 +12,15 @@ use super::group::{self, FileSet};
 use crate::checkpoint;
 use crate::recover::prepare::live_dir;
 
-/// A configuration over the files that it finds: see [`LoadedConf::over`]. Groups that are `served`
-/// have the geometry that they are served with. Files that cannot be read have no say here: what is
-/// wrong with them is found where they are opened.
+/// Settles a configuration by the geometry of the existing files: see [`LoadedConf::over`]. A group
+/// in `served` keeps the geometry that it is served with. Unreadable files are ignored here; their
+/// error is reported where they are opened.
 ///
 /// # Errors
 /// Those of [`LoadedConf::over`].
 pub fn settled(loaded: LoadedConf, served: &[Group]) -> Result<LoadedConf, Faults> {
     let (live_dir, data) = (live_dir(&loaded.conf), &loaded.conf.srv.data);
-    // After the machine went down, the files are made again as the checkpoint has them.
+    // After the machine went down, the files are restored with the geometry of the checkpoint.
     let restored = |name: &str| {
         data.checkpoint?;
         checkpoint::geometry(&data.dir, name).filter(|_| !group::is_there(live_dir, name))
@@ -37,7 +37,7 @@ pub fn settled(loaded: LoadedConf, served: &[Group]) -> Result<LoadedConf, Fault
     loaded.over(&found)
 }
 
-/// The geometry of the files of a group, if it has sound ones. Of a group that moves, the one that
+/// The geometry of a group's files, if their header is sound. For a moving group, the geometry that
 /// it moves to.
 pub fn live_geometry(live_dir: &Path, name: &str) -> Option<Geometry> {
     let set = if group::is_next_there(live_dir, name) { FileSet::Next } else { FileSet::Named };

@@ -1,7 +1,7 @@
 //! A part of a file in memory, at an address where the kernel can use huge pages.
 //!
 //! Invariant: the addresses that a map has reserved are its own until it is dropped, and only the
-//! file is ever mapped there. A forked child has no part of a map that is left out of it.
+//! file is ever mapped there. After `dont_fork`, a forked child has no part of the map.
 
 use std::fs::File;
 use std::io;
@@ -11,10 +11,10 @@ use frs_base::sys;
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use nix::sys::mman::ProtFlags;
 
-/// A huge page where pages are 4 KiB. Other machines have larger ones, which [`Map::collapse`] does
-/// not get.
+/// Bytes of a huge page where pages have 4 KiB. On machines with larger pages, [`Map::collapse`]
+/// gets no huge pages.
 const HUGE_BYTES: usize = 2 << 20;
-/// The kernel refuses pages in use, also when another process asks for the same ones. To ask again
+/// The kernel refuses pages in use, also when another process asks for the same pages. Asking again
 /// for pages that are already huge costs almost nothing.
 const COLLAPSE_ATTEMPTS: u32 = 4;
 
@@ -57,7 +57,7 @@ impl Map {
         NonNull::new(start).expect("a map has a place")
     }
 
-    /// Leaves all of it out of forked children, so that nothing of it keeps the file open there.
+    /// Leaves the whole map out of forked children, so that it does not keep the file open there.
     pub fn dont_fork(&self) -> io::Result<()> {
         self.room.advise(Advice::DontFork)
     }
@@ -84,7 +84,7 @@ impl Map {
     /// Asks the kernel (since Linux 6.1) to put `count` parts of [`HUGE_BYTES`], from number
     /// `first` on, into huge pages, for all processes that map the file at such an address. A
     /// process that uses such a part meanwhile waits for that part only. `WouldBlock` means that
-    /// some stay small because they are always in use.
+    /// some pages stay small because they were in use at every attempt.
     pub fn collapse(&self, first: usize, count: usize) -> io::Result<()> {
         assert!(first + count <= self.huge_pages(), "huge pages {first}..+{count}");
         for _ in 1..COLLAPSE_ATTEMPTS {

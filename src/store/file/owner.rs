@@ -1,7 +1,7 @@
-//! Looks at the owner of a file, and at who may read it.
+//! Checks the owner of a file, and its rights to read.
 //!
-//! Invariant: a file whose locks mean something is never readable by who may not write it: a read
-//! lock would keep writers away.
+//! Invariant: only users who may write a file of locks may read it. Otherwise a read lock of a mere
+//! reader would keep writers away.
 
 use std::fs::{File, Permissions};
 use std::io;
@@ -12,17 +12,17 @@ use nix::unistd::Uid;
 
 use crate::error::{Error, expect, io_error};
 
-/// Rights to write of all but the owner.
+/// The rights of group and others to write.
 const FOREIGN_WRITES: u32 = 0o022;
 
-/// A mode without the rights of those who may read and not write.
+/// The mode without all rights of group or others, where these do not include writing.
 pub(crate) fn writers_of(mode: u32) -> u32 {
     let readers = [0o070, 0o007].into_iter().filter(|rights| mode & rights & FOREIGN_WRITES == 0);
     readers.fold(mode, |mode, rights| mode & !rights)
 }
 
-/// Takes the right to read a file from those who may not write it. Whoever is not its owner leaves
-/// it as it is: the owner does so at its next start.
+/// Removes the right to read a file from users who may not write it. A process that does not own
+/// the file leaves it unchanged: the owner removes the right at its next start.
 pub(crate) fn close_to_readers(file: &File) -> io::Result<()> {
     let found = file.metadata()?;
     let (mode, own) = (found.mode() & 0o7777, Uid::effective());
@@ -32,7 +32,7 @@ pub(crate) fn close_to_readers(file: &File) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(writers_of(mode)))
 }
 
-/// Refuses a file that is another user's, who may have put anything into it.
+/// Refuses a file of another user than root or this one: its owner may have put anything into it.
 pub(crate) fn expect_own(path: &Path, file: &File) -> Result<(), Error> {
     let owner = file.metadata().map_err(io_error(path, "read its owner"))?.uid();
     let own = Uid::effective().as_raw();

@@ -33,9 +33,9 @@ impl Region {
         put_release(self.word(at), value);
     }
 
-    /// Writes one word with its own value, so that the kernel takes its page for changed. What
-    /// another process stores meanwhile stays. A compare-exchange: the compiler makes a load of an
-    /// addition of 0, and a load followed by a store would undo what is stored in between.
+    /// Stores a word's own value, so that the kernel considers its page dirty. A concurrent store
+    /// of another process survives. This is a compare-exchange, because the compiler turns an
+    /// addition of 0 into a load, and a load followed by a store would undo a store in between.
     pub fn touch(&self, at: usize) {
         let word = self.word(at);
         let mut value = word.load(Ordering::Relaxed);
@@ -64,7 +64,7 @@ impl Region {
 pub fn copy_out(words: &[AtomicU64], out: &mut [u64]) {
     let (lines, rest) = words.as_chunks::<LINE_WORDS>();
     let (copies, copy) = out.as_chunks_mut::<LINE_WORDS>();
-    // One line at a time: most copies are whole lines. That is a run of loads without a loop.
+    // One line at a time: most copies are whole lines, and a line is a run of loads without a loop.
     for (copy, line) in copies.iter_mut().zip(lines) {
         *copy = std::array::from_fn(|word| line[word].load(Ordering::Relaxed));
     }
@@ -86,7 +86,7 @@ pub fn copy_in(words: &[AtomicU64], values: &[u64]) {
     }
 }
 
-/// Copies words into a region. Of several lines only those are written that change: the others
+/// Copies words into a region. Of more than one line, writes only the lines that differ. The others
 /// remain in other processors' caches.
 #[inline(always)]
 pub fn copy_changed(words: &[AtomicU64], values: &[u64]) {
@@ -149,7 +149,7 @@ mod mapped {
         backing: Backing,
     }
 
-    /// A separate function: the message of an assertion would store its figures on every call.
+    /// A separate function, because an assertion stores the arguments of its message on every call.
     #[cold]
     #[inline(never)]
     fn out_of_bounds(at: usize, len: usize, of: usize) -> ! {
@@ -159,8 +159,8 @@ mod mapped {
     #[derive(Debug)]
     enum Backing {
         Map(Map),
-        /// Memory of this process only, for tests and Miri. A box would claim exclusive access to
-        /// its words each time it is moved. This may be moved while they are used.
+        /// Memory of this process only, for tests and Miri. Not a box: a box claims exclusive
+        /// access to its words at each move, and a region may be moved while its words are used.
         Shared {
             _all: Arc<Vec<AtomicU64>>,
         },
@@ -272,8 +272,7 @@ mod mapped {
             unsafe { &*self.base.as_ptr().cast::<AtomicU32>().add(at) }
         }
 
-        /// Asks the processor to fetch the cache line of a word. Outside the region nothing
-        /// happens.
+        /// Asks the processor to fetch the cache line of a word. Has no effect outside the region.
         #[inline(always)]
         pub fn prefetch(&self, at: usize) {
             #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -297,7 +296,7 @@ mod mapped {
             self.backing_map().map_or(Ok(()), Map::dont_fork)
         }
 
-        /// Reads only pages that are asked for: for a file of holes.
+        /// Turns read-ahead off, for a file that is mostly holes.
         pub(crate) fn dont_read_ahead(&self) -> io::Result<()> {
             self.backing_map().map_or(Ok(()), Map::dont_read_ahead)
         }
@@ -372,7 +371,7 @@ mod tests {
 
     #[test]
     fn copies_of_every_length_are_written_as_they_are() {
-        // Miri takes its time. With two lines and a rest it has been everywhere.
+        // Miri is slow. Two lines and a rest reach every branch.
         let longest = if cfg!(miri) { 2 * LINE_WORDS + 4 } else { 64 };
         for length in 0..=longest {
             for changed in 0..length {

@@ -1,7 +1,7 @@
-//! The names of a group's files, and of those that it moves to.
+//! The names of a group's files, and of the files that a growing group moves to.
 //!
-//! Invariant: file 0 is renamed last. So while file 0 of the next ones is there, the group moves,
-//! or the last step of its move is to be done again.
+//! Invariant: file 0 is renamed last. So while file 0 of the next files exists, the group is
+//! moving, or the last step of its move must be repeated.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -16,17 +16,17 @@ pub fn next_path_of(live_dir: &Path, name: &str, file: u32) -> PathBuf {
     live_dir.join(format!("{name}.{file}.next.mmap"))
 }
 
-/// Which files of a name are meant, while a group moves.
+/// One of the two file sets that a moving group has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileSet {
-    /// Those with the plain names.
+    /// The files with the plain names.
     Named,
-    /// Those that a group moves to. At the end of a move they get the plain names one by one.
+    /// The files that a group moves to. At the end of a move they get the plain names one by one.
     Next,
 }
 
 impl FileSet {
-    /// Path of a file now.
+    /// The present path of a file.
     pub(crate) fn path_of(self, live_dir: &Path, name: &str, file: u32) -> PathBuf {
         let named = path_of(live_dir, name, file);
         match self {
@@ -40,8 +40,8 @@ impl FileSet {
     }
 }
 
-/// Whether a group moves, or its move has not come to its last step: file 0 of the next one is
-/// there.
+/// Whether a group is moving, or the last step of its move was interrupted: file 0 of the next
+/// files exists.
 pub fn is_next_there(live_dir: &Path, name: &str) -> bool {
     let found = std::fs::symlink_metadata(next_path_of(live_dir, name, 0));
     !matches!(found, Err(error) if error.kind() == ErrorKind::NotFound)
@@ -57,8 +57,8 @@ pub fn is_unfinished(live_dir: &Path, name: &str) -> bool {
     committed_path(live_dir, name).exists()
 }
 
-/// Whether anything has the name of file 0 of a group. If so, the group is not created, whatever
-/// that is.
+/// Whether the name of file 0 of a group is taken, by a file of any kind. If so, the group is not
+/// created.
 pub fn is_there(live_dir: &Path, name: &str) -> bool {
     let found = std::fs::symlink_metadata(path_of(live_dir, name, 0));
     !matches!(found, Err(error) if error.kind() == ErrorKind::NotFound)

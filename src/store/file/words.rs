@@ -1,6 +1,6 @@
 //! Files of the store before they are mapped: drafts, headers as words, and durable renames.
 //!
-//! Invariant: a draft is a new file of ours. Any file with its name is removed first.
+//! Invariant: a draft is a new file of this process. Any file with its name is removed first.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::error::{Error, io_error};
 
-/// A file, as far as it names a host.
+/// The properties of runtime.mmap that an incarnation is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileFacts {
     /// The random id in it.
@@ -18,14 +18,14 @@ pub struct FileFacts {
     pub place: FilePlace,
 }
 
-/// What tells a file from any other of this boot.
+/// Identifies a file among all files of this boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FilePlace {
     /// Its device.
     pub device: u64,
     /// Its inode.
     pub inode: u64,
-    /// When the file system made it, in nanoseconds; 0 if it does not say. Needed because inode
+    /// Its time of birth, in nanoseconds; 0 if the file system keeps none. Needed because inode
     /// numbers are reused.
     pub birth_ns: u64,
 }
@@ -101,7 +101,7 @@ pub(crate) fn sync_directory(path: &Path) -> Result<(), Error> {
         .map_err(io_error(directory, "sync the directory"))
 }
 
-/// Bytes that are written at once.
+/// Bytes that one call writes.
 const ZERO_BYTES: usize = 1 << 20;
 
 /// Writes zeros to all of a new file.

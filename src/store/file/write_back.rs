@@ -1,8 +1,9 @@
-//! Writes the files of a group back, and all of a file again after that has failed.
+//! Writes the files of a group back to the disk. After an error, writes the whole file again.
 //!
-//! Invariant: a file loses its doubts only after each of its pages was written since, and no sync
-//! of it has reported an error meanwhile. The kernel reports an error once to each open file
-//! description, whatever part of the file is synced, so any error casts doubt on the whole file.
+//! Invariant: the doubts about a file are cleared only after each of its pages was written again,
+//! and no sync of the file reported an error meanwhile. The kernel reports an error once to each
+//! open file description, whatever part of the file is synced, so any error casts doubt on the
+//! whole file.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +16,7 @@ use super::region::Region;
 use crate::error::{Error, io_error};
 use crate::watch::runtime::Runtime;
 
-/// Bytes that are read and written again by one call.
+/// Bytes that one call reads or writes.
 const COPY_BYTES: usize = 1 << 20;
 
 /// Writes a part of a file back: its first byte and the number of bytes.
@@ -26,7 +27,7 @@ pub(crate) type SyncPart<'a> = &'a mut dyn FnMut(&Region, usize, usize) -> io::R
 pub(crate) struct WriteBack {
     /// The next byte.
     from: usize,
-    /// Doubts about the file when the first part was written: every page is written again.
+    /// Doubts about the file before the first part. If there are any, every page is written again.
     doubts: u64,
 }
 
@@ -66,7 +67,7 @@ impl Group {
     /// Writes all files back, and waits until that is done. A file in doubt is written as a whole.
     ///
     /// # Errors
-    /// What was stored since the last time may not be on disk.
+    /// Stores since the last successful write-back may not be on disk.
     pub(crate) fn write_back(
         &self,
         live_dir: &Path,
@@ -86,7 +87,7 @@ impl Group {
         Ok(())
     }
 
-    /// Makes the kernel take pages for changed, beside processes that store into them.
+    /// Makes the kernel consider pages dirty, while other processes store into them.
     pub fn touch_pages(&self, file: u32, from: usize, bytes: usize) {
         let region = self.file(file);
         for page in (from / 8..(from + bytes) / 8).step_by(PAGE_WORDS) {

@@ -1,8 +1,9 @@
-//! The files that a group moves to: made beside those in force, and named as they were at the end.
+//! The next files of a moving group. They are made beside the files in force, and get their plain
+//! names at the end.
 //!
-//! Invariant: the next files of a group are there as long as file 0 of them is. It is the last to
+//! Invariant: the next files of a group exist as long as their file 0 exists. File 0 is the last to
 //! get its name when they are made, and the last to get the plain name when the group has moved. So
-//! at whatever step this is interrupted, the files tell how far it was, and the step can be
+//! at whatever step the work is interrupted, the files tell how far it was, and the step can be
 //! repeated.
 //!
 //! ```text
@@ -29,9 +30,9 @@ use crate::file::region::Region;
 use crate::file::words::sync_directory;
 use crate::watch::runtime::Runtime;
 
-/// Makes the next files of a group: as empty as those of a new group, with the seeds of the group
-/// in force, so that digests stay what they are. Any key may have a record that was spilled if one
-/// of that group's may.
+/// Makes the next files of a group: empty as those of a new group, with the seeds of the group in
+/// force, so that digests stay the same. The filters of the new files are full if the group spills,
+/// or if any of its keys may have a spilled record.
 pub(crate) fn create(
     live_dir: &Path,
     old: &Header,
@@ -73,14 +74,14 @@ fn draft_path(live_dir: &Path, name: &str, file: u32) -> PathBuf {
     next_path_of(live_dir, name, file).with_extension("mmap.new")
 }
 
-/// Removes next files that never were in force, whole or not. File 0 first: without it there are
-/// none.
+/// Removes next files that were never in force, complete or not. Removes file 0 first: without it
+/// the next files do not exist.
 pub(crate) fn remove(live_dir: &Path, name: &str) -> Result<(), Error> {
     remove_files(live_dir, name)?;
     remove_numbered(live_dir, name, ".next.mmap.new", |_| true)
 }
 
-/// Removes next files, but not those that are just being written.
+/// Removes next files, but not drafts that are being written.
 pub(crate) fn remove_files(live_dir: &Path, name: &str) -> Result<(), Error> {
     let first = next_path_of(live_dir, name, 0);
     match fs::remove_file(&first) {
@@ -94,8 +95,8 @@ pub(crate) fn remove_files(live_dir: &Path, name: &str) -> Result<(), Error> {
     remove_numbered(live_dir, name, ".next.dirty", |_| true)
 }
 
-/// Writes next files to the disk before they get the plain names: after a power cut they are all
-/// there is.
+/// Writes next files to the disk before they get the plain names: after a power cut only they have
+/// the counts.
 fn sync(open: &OpenGroup, runtime: &Runtime) -> Result<(), Error> {
     for (index, OpenFile { path, file }) in (0..).zip(&open.files) {
         let sync = || file.sync_all().map_err(io_error(path, "sync it"));
@@ -107,7 +108,8 @@ fn sync(open: &OpenGroup, runtime: &Runtime) -> Result<(), Error> {
     Ok(())
 }
 
-/// A sync of a file in doubt proves nothing. Processes that serve from it write it again.
+/// Refuses a file in doubt: a sync of it proves nothing. Processes that serve from it write it
+/// again.
 fn expect_no_doubt(open: &OpenGroup, runtime: &Runtime) -> Result<(), Error> {
     for (index, OpenFile { path, .. }) in (0..).zip(&open.files) {
         let known = runtime.find_file(open.header.id, index);
@@ -119,16 +121,16 @@ fn expect_no_doubt(open: &OpenGroup, runtime: &Runtime) -> Result<(), Error> {
 }
 
 /// Gives the next files, which are on disk, the plain names, file 0 last, and removes the files
-/// that the group no longer has. Nothing is left in the former ones.
+/// that the group no longer has. The former files have no nodes left.
 fn put_in_place(live_dir: &Path, name: &str, header: &Header) -> Result<(), Error> {
     let first = path_of(live_dir, name, 0);
     for file in (0..header.geometry.files).rev() {
         let (next, path) = (next_path_of(live_dir, name, file), path_of(live_dir, name, file));
         if file == 0 {
-            // On disk before file 0 says that it is done.
+            // On disk before the rename of file 0 ends the move.
             sync_directory(&first)?;
         }
-        // Before the file itself: once file 0 has its name, nothing is done again.
+        // Before the file itself: once file 0 has its plain name, no step is repeated.
         let [marks, marked] = [&next, &path].map(|path| dirty_file::path_of(path));
         rename_if_there(&marks, &marked)?;
         match fs::rename(&next, &path) {
@@ -148,9 +150,9 @@ fn rename_if_there(from: &Path, to: &Path) -> Result<(), Error> {
     }
 }
 
-/// Does the rest of `put_in_place` where it was interrupted: some of the next files have the
-/// plain names already, or the move has ended and none has. So nothing is in the former ones, and a
-/// file in doubt is no reason to wait: it is written again before it is served.
+/// Finishes an interrupted `put_in_place`: some of the next files have their plain names already,
+/// or the move has ended and no file has. In both cases the former files have no nodes left. A file
+/// in doubt is no reason to wait, because it is written again before it is served.
 pub fn complete(live_dir: &Path, name: &str, runtime: &Runtime) -> Result<(), Error> {
     if !is_next_there(live_dir, name) {
         return Ok(());
@@ -165,7 +167,7 @@ pub fn complete(live_dir: &Path, name: &str, runtime: &Runtime) -> Result<(), Er
     put_in_place(live_dir, name, &open.header)
 }
 
-/// Whether [`end_move`] has forgotten the former group, in which nothing is left.
+/// Whether [`end_move`] has removed the former group, which is empty, from the register.
 fn has_ended(live: &Path, name: &str, next: &Header, runtime: &Runtime) -> Result<bool, Error> {
     let is_known = |header: &Header| runtime.find_file(header.id, 0).is_some();
     let Ok(former) = open_files_of(live, name, FileSet::Named) else { return Ok(false) };
@@ -190,13 +192,13 @@ pub(crate) fn is_empty(open: &OpenGroup) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// The last step of a move, once a generation names only the new group: nothing is left in the
-/// former one, and no process takes it any more. The former's files are removed, and the new ones
-/// get the plain names. With calls on files only: the master maps no group.
+/// Ends a move, once a generation names only the new group: the former group is empty, and no
+/// process takes its key-nodes any more. Removes the former files, and gives the next files the
+/// plain names. Uses file calls only, because the master maps no group.
 ///
 /// # Errors
-/// A file cannot be renamed, or is in doubt: then nothing has changed. It can be repeated, now or
-/// at the next start.
+/// A file cannot be renamed; or a file is in doubt, and then nothing has changed. The call can be
+/// repeated, now or at the next start.
 pub fn end_move(live_dir: &Path, name: &str, runtime: &Runtime) -> Result<(), Error> {
     let next = match is_next_there(live_dir, name) {
         true => Some(open_files_of(live_dir, name, FileSet::Next)?),
@@ -206,7 +208,7 @@ pub fn end_move(live_dir: &Path, name: &str, runtime: &Runtime) -> Result<(), Er
         expect_no_doubt(next, runtime)?;
         sync(next, runtime)?;
     }
-    // First, so that nobody opens files that are about to be others.
+    // First, so that no process opens files that are about to be replaced.
     for group in runtime.named_groups(name) {
         if let Some(former) = group.former {
             runtime.forget_group(former);

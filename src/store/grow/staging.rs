@@ -35,7 +35,7 @@ fn draft_path(live_dir: &Path, name: &str, file: u32) -> PathBuf {
 }
 
 impl Draft {
-    /// Creates the files, as empty as those of a new group, with the owner of the files that they
+    /// Creates the files, empty as those of a new group, with the owner of the files that they
     /// replace.
     pub fn create(live_dir: &Path, header: &Header) -> Result<Draft, Error> {
         let files = 0..header.geometry.files;
@@ -89,7 +89,7 @@ impl Draft {
         true
     }
 
-    /// Puts a sealed node into a place, whatever is in it.
+    /// Puts a sealed node into a place, and replaces any node there.
     pub fn replace(&self, at: &Location, place: usize, words: &[u64]) {
         let region = self.group.file(at.file);
         region.write(self.group.node(at.key_node, place), words);
@@ -114,12 +114,12 @@ impl Draft {
         tag::of(word, place)
     }
 
-    /// Notes that any key of it may have a record that was spilled.
+    /// Fills all filters: any key may have a spilled record.
     pub fn fill_filters(&self) {
         self.group.fill_filters();
     }
 
-    /// Checks the draft. With any fault it must not be committed.
+    /// Checks the draft. A draft with any fault must not be committed.
     pub fn verify(&self) -> Report {
         self.group.verify()
     }
@@ -147,7 +147,8 @@ pub fn commit(live_dir: &Path, name: &str) -> Result<(), Error> {
 }
 
 /// Gives a committed draft its names, file 0 last. Then removes the files that the group no longer
-/// has. Calls `go_on` before each step, and stops there if it returns false. True if it finished.
+/// has. Calls `go_on` before each step, and stops there if it returns false. Returns true if all
+/// steps are done.
 pub fn complete(
     live_dir: &Path,
     name: &str,
@@ -177,8 +178,8 @@ pub fn complete(
     if go_on() { remove_surplus(live_dir, name).map(|()| true) } else { Ok(false) }
 }
 
-/// Removes the files of a group beyond the number in its header. They are left by an interrupted
-/// migration to fewer files.
+/// Removes the files of a group with indexes above those in its header. An interrupted migration to
+/// fewer files leaves such files.
 pub fn remove_surplus(live_dir: &Path, name: &str) -> Result<(), Error> {
     let first = group::path_of(live_dir, name, 0);
     let file = group::open_regular(OpenOptions::new().read(true), &first)?;
@@ -194,7 +195,7 @@ pub fn remove_drafts(live_dir: &Path, name: &str) -> Result<(), Error> {
     remove_numbered(live_dir, name, ".mmap.migrating", |_| true)
 }
 
-/// Removes the files `NAME.I` + `end` of a directory for whose number I `is_one` is true.
+/// Removes each file `NAME.I` + `end` of a directory if `is_one` is true for its number I.
 pub(crate) fn remove_numbered(
     live_dir: &Path,
     name: &str,

@@ -1,8 +1,9 @@
-//! One pass of a tool over live groups: which process works on a key-node, and how long all looks
-//! together may wait.
+//! One pass of a tool over live groups. It knows which process works on a key-node, and limits the
+//! waits of all looks together.
 //!
-//! Invariant: only a living process that announces a key-node works on it, whatever its semaphore
-//! says. The pauses of a pass are limited, however many nodes are faulty.
+//! Invariant: only a living process that announces a key-node counts as working on it, regardless
+//! of the semaphore. The number of pauses in a pass is limited, regardless of the number of faulty
+//! nodes.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -18,10 +19,10 @@ use crate::watch::slot::Intent;
 
 /// Pause before another look: a holder may have lost its processor.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Most pauses of a pass: together one or two seconds.
+/// Maximum number of pauses in a pass: together one or two seconds.
 const PAUSES: u32 = 1000;
 
-/// What a pass knows about the attached processes, and the pauses it has left.
+/// The knowledge of a pass about the attached processes, and its remaining pauses.
 #[derive(Debug)]
 pub struct Pass<'a> {
     runtime: Option<&'a Runtime>,
@@ -52,12 +53,12 @@ impl<'a> Pass<'a> {
         Pass { runtime: runtime.filter(is_of_this_boot), pauses: Cell::new(PAUSES) }
     }
 
-    /// Whether it has waited enough.
+    /// Whether all pauses are used.
     pub(crate) fn is_over(&self) -> bool {
         self.pauses.get() == 0
     }
 
-    /// Pauses before another look. False if it has waited enough.
+    /// Pauses before another look. Returns false if all pauses are used.
     pub(crate) fn pause(&self) -> bool {
         let left = self.pauses.get();
         if left == 0 {
@@ -83,8 +84,8 @@ impl<'a> Pass<'a> {
         };
         let intent = Intent { group: group.header().id, file, key_node };
         if is_gone() {
-            // Read twice, as a process that frees it does. Otherwise the semaphore has changed
-            // hands.
+            // Read twice, as a process does that frees the semaphore. If the values differ, the
+            // semaphore has changed hands.
             return if is_named() && is_gone() { Holder::Orphan(number) } else { Holder::Nobody };
         }
         if runtime.is_locked(number) {

@@ -30,7 +30,7 @@
 use super::semaphore::{Semaphore, Token};
 use crate::watch::slot::{Intent, SlotWords};
 
-/// Checks of a slot whose owner begins transaction after transaction.
+/// Attempts at a slot whose owner begins one transaction after another.
 const LOOKS: u32 = 16;
 
 /// Whether the semaphore of `intent` names the slot's owner, by this token, although the owner does

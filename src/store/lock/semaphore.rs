@@ -19,8 +19,7 @@ pub struct Token(u32);
 
 impl Token {
     /// The token of a slot at an epoch (1..2^23). A recoverer reads the epoch from shared memory,
-    /// where it may be out of range although no process writes such a one. Then the surplus bits
-    /// are dropped.
+    /// where a stray write may leave a value out of range. Surplus bits are dropped.
     pub fn new(slot: u32, epoch: u32) -> Token {
         debug_assert!(slot < 256);
         Token(slot & 0xff | (epoch & EPOCH_MASK) << 8)
@@ -64,7 +63,8 @@ impl<'a> Semaphore<'a> {
         Semaphore(region.half(head * 2))
     }
 
-    /// The present word. Acquire: the holder's slot as read next is not older than this word.
+    /// The present word. Acquire: pairs with the holder's exchange, so the holder's slot, read
+    /// next, is not older than this word.
     #[inline]
     pub fn word(self) -> u32 {
         #[cfg(any(test, feature = "crash-points"))]
@@ -72,11 +72,13 @@ impl<'a> Semaphore<'a> {
         self.0.load(Ordering::Acquire)
     }
 
-    /// As [`Semaphore::word`], in the one order of what takes it and what marks pages as changed.
+    /// Like [`Semaphore::word`], in one total order with the exchanges that take the semaphore and
+    /// the accesses to the bits of changed pages.
     pub fn word_in_order(self) -> u32 {
         in_order();
-        // SeqCst: behind the clearing of bits; pairs with the exchange of a holder and the marks
-        // that it makes. Acquire is in it: 0 shows all that the last holder has written.
+        // SeqCst: after the clearing of bits; pairs with a holder's exchange and with the marks
+        // that the holder sets. It includes Acquire: a reader of 0 sees all that the last holder
+        // has written.
         self.0.load(Ordering::SeqCst)
     }
 
@@ -112,9 +114,9 @@ impl<'a> Semaphore<'a> {
         if !crate::crash::point() {
             return Ok(());
         }
-        // Acquires what the previous holder released in `release`, and orders the intent written
-        // before against what a recoverer reads after it has seen this token. SeqCst: before any
-        // look at the bits of changed pages; pairs with `word_in_order` of the keeper.
+        // Acquire: pairs with `release` of the previous holder. Release: a recoverer that sees this
+        // token sees the intent written before. SeqCst: before any look at the bits of changed
+        // pages; pairs with `word_in_order` of the keeper.
         self.0.compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed).map(|_| ())
     }
 

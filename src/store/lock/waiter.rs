@@ -1,37 +1,37 @@
 //! How a process waits for a semaphore that is not free: it looks for a while, then it sleeps.
 //!
-//! Invariant: whoever has slept takes the semaphore with its waiters bit, since others may sleep.
-//! When to give up, and what has become of the holder, is not decided here.
+//! Invariant: a waiter that has slept takes the semaphore with its waiters bit, since others may
+//! sleep. The caller decides when to give up, and finds out whether the holder lives.
 
 use super::semaphore::{Semaphore, Token};
 
-/// Looks before the first sleep, with twice as many pauses from one to the next: some microseconds
-/// in all. A holder that runs has released by then. Each look takes the line of the semaphore from
-/// its holder, so that many processes that look all the time would keep the holder from its work.
+/// Looks before the first sleep. The number of pauses doubles from look to look, and all of them
+/// take some microseconds; a running holder has released by then. Each look takes the semaphore's
+/// cache line from the holder, so constant looks of many processes would delay the holder.
 const LOOKS: u32 = 7;
 
 /// One wait.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     looks: u32,
-    /// Before the next look.
+    /// Pauses before the next look.
     pauses: u32,
     has_slept: bool,
 }
 
-/// What comes after a look.
+/// The step after a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     /// The semaphore is taken.
     Taken,
-    /// Look again after so many pauses.
+    /// Look again after this many pauses.
     Look(u32),
-    /// Sleep until the word that was seen changes.
+    /// Sleep until the word differs from this one.
     Sleep(u32),
 }
 
 impl Waiter {
-    /// A wait that begins.
+    /// Begins a wait.
     pub fn new() -> Waiter {
         Waiter { looks: LOOKS, pauses: 1, has_slept: false }
     }
@@ -58,8 +58,8 @@ impl Waiter {
         }
     }
 
-    /// Looks until the semaphore is taken, or until it is time to sleep. Then this is the word that
-    /// was seen last.
+    /// Looks until the semaphore is taken, or until it is time to sleep. Returns None in the first
+    /// case, the word that was seen last in the second.
     pub fn look_awhile(&mut self, semaphore: Semaphore<'_>, token: Token) -> Option<u32> {
         loop {
             match self.look(semaphore, token) {
@@ -70,9 +70,9 @@ impl Waiter {
         }
     }
 
-    /// It has slept, or was about to. From now on it looks once between two sleeps: those who look
-    /// longer have been woken by a system call of a holder, and the more of them look, the longer
-    /// each holder takes.
+    /// Notes that the waiter has slept, or was about to. From now on it looks once between two
+    /// sleeps: each release wakes a waiter by a system call, and the more woken waiters look, the
+    /// longer each holder takes.
     pub fn wakes(&mut self) {
         (self.looks, self.has_slept) = (0, true);
     }

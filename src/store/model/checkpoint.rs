@@ -1,8 +1,8 @@
-//! Model check of what the keeper copies for a checkpoint beside transactions: whatever is not
-//! marked is in the checkpoint, and no copy is half of a transaction. Writers and keeper run the
-//! production code of `commit/protocol.rs` and `checkpoint/dirty.rs`.
+//! Model check of the keeper's copies for a checkpoint, beside transactions: every change that is
+//! not marked is in the checkpoint, and no copy is half of a transaction. Writers and keeper run
+//! the production code of `commit/protocol.rs` and `checkpoint/dirty.rs`.
 //!
-//! What must not be left out is shown by variants without it, which must fail.
+//! Variants that leave a necessary step out must fail.
 
 use super::*;
 use crate::checkpoint::dirty::{Side, copy_quiet};
@@ -12,10 +12,10 @@ use crate::checkpoint::dirty::{Side, copy_quiet};
 enum HowCopied {
     /// As production does.
     Soundly,
-    /// It looks at the semaphore, and takes the marks then.
+    /// Wrong: it looks at the semaphore first, and then takes the marks.
     #[cfg(loom)]
     MarksLast,
-    /// It looks at the semaphore before and after one copy.
+    /// Wrong: it looks at the semaphore before and after a single copy.
     #[cfg(loom)]
     Once,
 }
@@ -42,7 +42,7 @@ impl World {
     }
 }
 
-/// One turn of the keeper: what is marked goes into the checkpoint, or is marked again.
+/// One turn of the keeper: the marked words go into the checkpoint, or are marked again.
 fn keep(world: &World, checkpoint: &mut [u64; 2], how: HowCopied) {
     let (dirty, semaphore) = (world.dirty(), world.semaphore(0));
     let stored = world.file.words(WORDS[0], 2);
@@ -77,8 +77,8 @@ fn keep(world: &World, checkpoint: &mut [u64; 2], how: HowCopied) {
     }
 }
 
-/// A transaction that dies after `stores` stores beside a keeper of two turns. `is_marked`: the
-/// page is marked already, so that the writer only looks.
+/// A transaction that dies after `stores` stores, beside a keeper of two turns. With `is_marked`
+/// the page is marked already, so the writer only looks.
 fn check(is_marked: bool, stores: usize, how: (HowMarked, HowCopied)) {
     explore(move || {
         let world = Arc::new(world(how.0));
@@ -109,7 +109,7 @@ fn check(is_marked: bool, stores: usize, how: (HowMarked, HowCopied)) {
         if committed {
             assert!(world.dirty().look(0, Side::B) != 0, "b has taken nothing yet");
         }
-        // All is free now: this turn completes the checkpoint.
+        // All semaphores are free now, so this turn completes the checkpoint.
         keep(&world, &mut checkpoint, how.1);
         assert_eq!(checkpoint, stored);
     });
@@ -117,7 +117,7 @@ fn check(is_marked: bool, stores: usize, how: (HowMarked, HowCopied)) {
 
 const SOUND: (HowMarked, HowCopied) = (HowMarked::Soundly, HowCopied::Soundly);
 
-/// Stores with those of the marks.
+/// Stores of an undisturbed transaction, with those of the marks.
 fn all() -> usize {
     all_stores(&[0]) + 1
 }

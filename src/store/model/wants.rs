@@ -1,10 +1,10 @@
-//! Model check of wants and doorbells over boxed words: an owner and a courier, of which either
-//! dies at any of its stores. They run `ring.rs`, `queue.rs` and `doorbell.rs` of `watch/mailbox/`
-//! as they serve.
+//! Model check of wants and doorbells over boxed words: an owner and a courier, either of which
+//! dies at any of its stores. They run the production code of `ring.rs`, `queue.rs` and
+//! `doorbell.rs` of `watch/mailbox/`.
 //!
-//! Under `--cfg loom` the ring has one entry, so that each want stands where the one before stood,
-//! and every interleaving is looked at, as `model.rs` says. Without it the threads run as they may:
-//! that is what Miri runs.
+//! Under `--cfg loom` the ring has one entry, so that each want reuses the entry of the one before,
+//! and every interleaving is checked, as in `model.rs`. Without it the threads run freely; Miri
+//! runs the check that way.
 
 #[cfg(not(loom))]
 use std::{
@@ -46,7 +46,7 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
 struct World(Region);
 
 impl World {
-    /// With an owner of epoch 1, who has opened the ring.
+    /// A slot with an owner of epoch 1 that has opened the ring.
     fn new() -> Arc<World> {
         let world = World(Region::boxed(slot::WORDS));
         world.own(1);
@@ -57,7 +57,7 @@ impl World {
         SlotWords::at(&self.0, 0)
     }
 
-    /// What an owner does who has just taken the slot.
+    /// The steps of an owner that has just taken the slot.
     fn own(&self, epoch: u32) {
         self.slot().claim(SlotOwner { pid: 1, role: 1 }, epoch);
         self.ring().open(epoch, OwnerBell::Futex);
@@ -71,7 +71,7 @@ impl World {
         self.ring().push(&want(need)).expect("an entry is free")
     }
 
-    /// A courier that answers what it finds, once.
+    /// One turn of a courier: answers all wants that it finds.
     fn serve(&self, queue: &mut WantQueue) {
         if let Some(TakenWant { ticket, want: taken }) = queue.take_next(self.slot()) {
             assert_eq!(taken, want(taken.need), "half a want");
@@ -96,7 +96,7 @@ fn want(need: u64) -> Want {
     }
 }
 
-/// What is answered to a want: another thing to the next.
+/// The answer to a want. It differs from the answer to the next want.
 fn answer(need: u64) -> WantResult {
     if need % 2 == 1 { WantResult::Answered } else { WantResult::Unreachable }
 }
@@ -157,7 +157,7 @@ fn an_owner_dies_at_every_step() {
 
 #[test]
 fn a_courier_dies_at_every_step() {
-    // It takes, and finishes.
+    // The courier's two stores: it takes, and finishes.
     for stores in 0..=2 {
         for gives_up in [false, true] {
             explore(move || {
@@ -176,7 +176,7 @@ fn a_courier_dies_at_every_step() {
                     (need, ticket) = (2, world.ask(2));
                 }
                 courier.join().unwrap();
-                // The next one serves what is asked, and what was taken.
+                // The next courier serves asked and taken wants.
                 world.serve(&mut WantQueue::default());
                 assert_eq!(world.ring().poll(ticket), Some(answer(need)));
             });
@@ -184,8 +184,8 @@ fn a_courier_dies_at_every_step() {
     }
 }
 
-/// Two couriers at once, as in an upgrade if the older one does not know yet that it has lost the
-/// lock: one want is answered once.
+/// Two couriers run at once, as in an upgrade while the older one does not know yet that it has
+/// lost the lock. Each want is answered once.
 #[test]
 fn two_couriers_answer_once() {
     explore(|| {
@@ -202,7 +202,7 @@ fn two_couriers_answer_once() {
     });
 }
 
-/// What a side that was about to sleep has found, and the other has done.
+/// Either the side that was about to sleep has found the work, or the other side has rung.
 #[test]
 fn no_call_is_lost() {
     explore(|| {
@@ -224,7 +224,7 @@ fn no_call_is_lost() {
     });
 }
 
-/// The same in the other direction: what is published is that a want is done.
+/// The same in the other direction: the published work is the result of a want.
 #[test]
 fn an_owner_sleeps_through_no_answer() {
     explore(|| {

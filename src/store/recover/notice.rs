@@ -1,6 +1,6 @@
 //! Events of the store for the log.
 //!
-//! Invariant: they are kept while a semaphore is held, and logged when none is.
+//! Invariant: events are kept while a semaphore is held, and logged when no semaphore is held.
 
 use crate::commit::undo_log::LogDamage;
 use crate::error::Error;
@@ -22,7 +22,7 @@ pub(crate) enum Notice {
 }
 
 impl Notice {
-    /// Writes its line. `groups` are the mapped ones.
+    /// Writes the log line of the event. `groups` are the mapped groups.
     pub fn log(self, groups: &[Group]) {
         match self {
             Notice::Eviction { group: id } => {

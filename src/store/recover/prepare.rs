@@ -31,7 +31,7 @@ pub use admit::{recover_alone, scan_group};
 pub use close::{Closed, check_files, close_clean};
 pub use take_back::{FilesBefore, left_bytes};
 
-/// What a preparation found and did.
+/// The results of a preparation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prepared {
     /// Names of new groups.
@@ -50,14 +50,14 @@ pub struct Prepared {
     pub moving: BTreeMap<String, MoveMode>,
 }
 
-/// What a preparation knows of groups that move to another geometry.
+/// The groups that move to another geometry, or may begin to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Moves {
-    /// Those that move in the configuration in force, and how they go on.
+    /// The groups that move in the configuration in force, and the mode of each move.
     pub in_force: BTreeMap<String, MoveMode>,
-    /// Those that may begin to move. Of any other one, another geometry is an error.
+    /// The groups that may begin to move. For any other group a new geometry is an error.
     pub begin: BTreeSet<String>,
-    /// Whether these may lose what does not fit.
+    /// Whether a group that begins to move may lose nodes that do not fit.
     pub lossy: bool,
 }
 
@@ -71,20 +71,20 @@ impl Moves {
     }
 }
 
-/// How a store is prepared, beside its configuration.
+/// How a store is prepared, apart from its configuration.
 #[derive(Clone, Copy)]
 pub struct Preparing<'a> {
     /// The groups that move.
     pub moves: &'a Moves,
     /// Whether a group begins empty whose live files and checkpoints are lost.
     pub accepts_loss: bool,
-    /// Hears how far a restore is.
+    /// Called with the progress of a restore.
     pub progress: Progress<'a>,
 }
 
 #[cfg(any(test, feature = "testing"))]
 impl Preparing<'_> {
-    /// Nothing that was counted may be lost, and nobody hears.
+    /// Accepts no loss of counts, and reports no progress.
     pub fn careful(moves: &Moves) -> Preparing<'_> {
         Preparing { moves, accepts_loss: false, progress: &|_: &str| {} }
     }
@@ -95,11 +95,11 @@ impl Preparing<'_> {
 pub struct Unserved {
     /// Its name.
     pub group: String,
-    /// What is wrong with its files.
+    /// The fault of its files.
     pub reason: String,
 }
 
-/// After this time the processes of a dead master have ended.
+/// Within this time the processes of a dead master end.
 const ORPHANS: Duration = Duration::from_secs(6);
 
 /// The directory of the live group files.
@@ -107,41 +107,41 @@ pub fn live_dir(conf: &Conf) -> &Path {
     conf.srv.data.live.as_deref().unwrap_or(&conf.srv.data.dir)
 }
 
-/// Prepares with care, where new files that cannot be made cost only their group.
+/// Prepares without accepting a loss. If new files cannot be made, only their group is not served.
 #[cfg(any(test, feature = "testing"))]
 pub fn prepare(conf: &Conf, moves: &Moves) -> Result<Prepared, Error> {
     prepare_with(conf, Preparing::careful(moves))
 }
 
-/// As [`prepare`], as told.
+/// Like [`prepare`], with all options.
 #[cfg(any(test, feature = "testing"))]
 pub fn prepare_with(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, Error> {
     prepare_groups(conf, how, Unmade::CostsGroup, admit)
 }
 
-/// Prepares beside a server that serves from the directory. Files of a group that are damaged cost
-/// that group. New files that cannot be made are an error, and cost none: the
-/// configuration in force needs them not. [`FilesBefore`] removes what was made by then.
+/// Prepares beside a server that serves from the directory. A group with damaged files is not
+/// served. If new files cannot be made, that is an error, and no group is lost: the configuration
+/// in force does not need them. [`FilesBefore`] removes the files made by then.
 pub fn prepare_beside(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, Error> {
     prepare_groups(conf, how, Unmade::IsRefused, admit)
 }
 
-/// What becomes of a configuration whose new files cannot be made.
+/// The consequence if new files of a configuration cannot be made.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unmade {
-    /// It is in force without the group.
+    /// The configuration is in force without the group.
     CostsGroup,
-    /// It is in force without the group, if that has no files yet. One that has some, and cannot
-    /// move, is sound: the configuration is refused.
+    /// The configuration is in force without the group, if the group has no files yet. If it has
+    /// files and only cannot move, it is sound, and the configuration is refused.
     CostsNewGroup,
-    /// It is refused.
+    /// The configuration is refused.
     IsRefused,
 }
 
-/// Why a group is not ready.
+/// The reason why a group is not ready.
 struct Unready {
     error: Error,
-    /// It is of files that were to be made, and not of those that the group has.
+    /// The error is about new files, not about those that the group has.
     is_of_making: bool,
     /// The group has files.
     has_files: bool,
@@ -156,7 +156,7 @@ impl Unready {
         Unready { has_files: true, ..self }
     }
 
-    /// Whether it refuses the configuration, and costs no group.
+    /// Whether the configuration is refused, so that no group is lost.
     fn refuses(&self, unmade: Unmade) -> bool {
         let refuses = match unmade {
             Unmade::CostsGroup => false,
@@ -169,15 +169,15 @@ impl Unready {
 
 impl From<Error> for Unready {
     fn from(error: Error) -> Unready {
-        // What is there needs no room.
+        // Existing files need no room, so the error is about new ones.
         let is_of_making = error.is_no_room();
         Unready { error, is_of_making, has_files: false }
     }
 }
 
-/// Prepares when no other server has the directory. The processes of a killed server end
-/// by themselves; a group that must be scanned waits for that. Files that a group is to move to and
-/// that cannot be made are an error.
+/// Prepares when no other server has the directory. The processes of a killed server end by
+/// themselves; a group that must be scanned waits for that. If the next files of a group that has
+/// files cannot be made, that is an error.
 pub fn prepare_at_start(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, Error> {
     prepare_groups(conf, how, Unmade::CostsNewGroup, |live, files, runtime, prepared| {
         let begun = clock::instant();
@@ -196,8 +196,8 @@ fn has_orphans_only(runtime: &Runtime) -> bool {
     !runtime.slots().iter().any(|slot| slot.alive && slot.role == ROLE_PROGRAM)
 }
 
-/// Prepares after a run whose process hit a page that could not be read. The group of that
-/// file is marked. It is given up, and not scanned again before the next start.
+/// Prepares after a preparation that was killed by a page that could not be read. The group of that
+/// file is marked: it is not served, and not scanned again before the next start.
 pub fn prepare_after_fault(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, Error> {
     prepare_groups(conf, how, Unmade::CostsGroup, |live, admitting, runtime, prepared| {
         let OpenGroup { files, .. } = group::open_files_of(live, admitting.name, admitting.set)?;
@@ -209,15 +209,17 @@ pub fn prepare_after_fault(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, 
     })
 }
 
-/// Makes one group ready. Arguments: directory of the live files, its files, register, results.
+/// Makes one group ready. Arguments: directory of the live files, files of the group, register,
+/// results.
 type Admit = fn(&Path, Admitting<'_>, &Runtime, &mut Prepared) -> Result<(), Error>;
 
 /// Creates, checks and registers every group of `conf`, recovers dead slots, and scans groups whose
 /// undo logs cannot be trusted. It maps groups, so a forked child of the master runs it before any
 /// worker uses this configuration. Groups already in use are left unchanged. A group with damaged
-/// or unreadable files is quarantined and reported; the others are not affected.
-/// A group whose files have another geometry than the configuration moves to that one, if `moves`
-/// allows it: its next files are made beside those that it has. A group that moves already goes on.
+/// or unreadable files is quarantined and reported; the others are not affected. A group whose
+/// files have another geometry than the configuration moves to the configured one, if `moves`
+/// allows that: its next files are made beside the present ones. A group that moves already goes
+/// on.
 fn prepare_groups(
     conf: &Conf,
     how: Preparing<'_>,
@@ -273,9 +275,9 @@ fn prepare_group(
     let markings = make_ready(conf, configured, how, runtime, prepared)?;
     let is_restored = prepared.restored.contains(name);
     let may_begin = moves.begin.contains(name)
-        // It moved when its machine went down.
+        // The group was moving when the machine went down.
         || moves.in_force.contains_key(name)
-        // The move was planned from another checkpoint, which is lost.
+        // The move was planned from a newer checkpoint, which is lost.
         || how.accepts_loss && is_restored;
     let Pair { next, former } = begin_or_go_on(live, configured, runtime, moves, may_begin)
         .map_err(Unready::beside_files)?;

@@ -61,8 +61,8 @@ impl<'a> Reach<'a> {
         Reach { runtime, groups, opened, skipped, doubtful: RefCell::default() }
     }
 
-    /// Opens the groups that the slot's logs name. None if one cannot be opened now; the slot then
-    /// stays as it is and is recovered later.
+    /// Opens the groups that the slot's logs name. Returns None if one cannot be opened now; then
+    /// the slot stays as it is and is recovered later.
     fn of(
         runtime: &'a Runtime,
         words: SlotWords<'_>,
@@ -75,8 +75,8 @@ impl<'a> Reach<'a> {
         ids.sort_unstable();
         ids.dedup();
         let mut reach = Reach::new(runtime, groups);
-        // A damaged log may name groups that do not exist, any number. So go by the registered
-        // ones.
+        // A damaged log may name any number of groups that do not exist. So this loop runs over the
+        // registered groups.
         for Registered { index, entry } in runtime.first_files() {
             let id = entry.group;
             if ids.binary_search(&id).is_err() {

@@ -8,14 +8,14 @@ use frs_conf::key::{KeyNodeId, KeyRef, Location, Seed};
 use crate::file::group::{Group, is_whole};
 use crate::file::layout::{PAGE_WORDS, TAG_WORDS, node, tag};
 
-/// What is wrong at a place of a chain.
+/// A fault at a place of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The node's CRC fails.
     Crc,
     /// The node's key belongs elsewhere, or is not a valid key.
     Misplaced,
-    /// Another place of the chain has the same key with a later use.
+    /// Another place of the chain has the same key, used later.
     Duplicate,
     /// The tag is not that of the node's key. The key is sound.
     Tag {
@@ -24,8 +24,8 @@ pub enum Fault {
     },
     /// A tag behind the end of the chain.
     Beyond,
-    /// In what a group grows out of: the node has moved, and its copy may not be on disk. This is
-    /// no fault, and no report has it.
+    /// In the former group of a pair: the node has moved, and its copy may not be on disk. This is
+    /// no fault, and reports leave it out.
     Moved {
         /// The tag that it had.
         expected: u8,
@@ -41,16 +41,16 @@ pub struct Finding {
     pub key_node: u32,
     /// Place in the chain.
     pub place: usize,
-    /// What is wrong there.
+    /// The fault at this place.
     pub fault: Fault,
 }
 
-/// A key-node of a checkpoint that is not what its checksum covers. It was restored empty.
+/// A key-node of a checkpoint that does not match its checksum. It was restored empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unproven {
     /// The key-node.
     pub at: KeyNodeId,
-    /// The records that it had, or that were found in it, if these are more.
+    /// The number of its records by its checksum, or of those found in it, whichever is larger.
     pub records: u64,
 }
 
@@ -63,12 +63,12 @@ pub struct Report {
     pub taken: u64,
     /// All faults.
     pub findings: Vec<Finding>,
-    /// Of a checkpoint: key-nodes that are not what a pass wrote.
+    /// Of a checkpoint: key-nodes that do not match their checksums.
     pub unproven: Vec<Unproven>,
     /// Of a checkpoint: records of businesses that were reset since.
     pub void: u64,
-    /// In what a group grows out of: nodes that have moved, and stay until their copies are on
-    /// disk. Of a scan: those that it has found.
+    /// In the former group of a pair: nodes that have moved, and stay until their copies are on
+    /// disk. Of a scan: the moved nodes that it has found.
     pub moved: u64,
 }
 
@@ -83,7 +83,7 @@ impl Report {
         self.findings.is_empty() && self.unproven.is_empty() && self.void == 0
     }
 
-    /// Adds what was found in other files.
+    /// Adds the report of other files.
     pub(crate) fn add(&mut self, more: Report) {
         self.nodes += more.nodes;
         self.taken += more.taken;
@@ -93,8 +93,8 @@ impl Report {
         self.moved += more.moved;
     }
 
-    /// Counts what has moved among the findings from this one on, and leaves it out of them: a
-    /// group may have as many of those as it has nodes.
+    /// Removes moved nodes from the findings, from this one on, and only counts them: a group may
+    /// have as many of them as it has nodes.
     fn forget_moved(&mut self, from: usize) {
         let mut at = from;
         while at < self.findings.len() {
@@ -108,24 +108,25 @@ impl Report {
         }
     }
 
-    /// Nodes that a scan drops. Void ones are none of them.
+    /// Nodes that a scan drops, without void records.
     pub fn dropped(&self) -> u64 {
         let dropped = |finding: &&Finding| !matches!(finding.fault, Fault::Tag { .. });
         self.findings.iter().filter(dropped).count() as u64 + self.unproven_records()
     }
 
-    /// Records of key-nodes that are not what a pass wrote.
+    /// Records of key-nodes that do not match their checksums.
     pub fn unproven_records(&self) -> u64 {
         self.unproven.iter().map(|unproven| unproven.records).sum()
     }
 }
 
-/// What a scan makes of a node that has moved.
+/// How a scan treats a node that has moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moved {
-    /// A node again: its copy may not be there. The next move finds both, or this one.
+    /// It is a node again, because its copy may be lost. The next move finds both nodes, or this
+    /// one.
     ComesBack,
-    /// Nothing: its copy is there, or was erased.
+    /// It is dropped: its copy exists, or was erased.
     IsDropped,
 }
 
@@ -145,15 +146,15 @@ impl Group {
         report
     }
 
-    /// Like [`Group::verify`], and repairs what it finds: frees semaphores, drops what cannot be
-    /// trusted, writes the tags of sound nodes again. No other process is attached.
+    /// Like [`Group::verify`], but also repairs: frees semaphores, drops nodes that cannot be
+    /// trusted, and writes the tags of sound nodes again. No other process may be attached.
     pub fn scan(&self) -> Report {
         let mut report = Report::default();
         self.for_each_key_node(|at| self.scan_one(at, Moved::ComesBack, &mut report));
         report
     }
 
-    /// Does to one key-node what [`Group::scan`] does to all, or drops what has moved.
+    /// Scans one key-node as [`Group::scan`] scans all, or drops its moved nodes, as `moved` says.
     pub(crate) fn scan_one(&self, at: KeyNodeId, moved: Moved, report: &mut Report) {
         let before = report.findings.len();
         self.examine_all(at, report);
@@ -164,7 +165,7 @@ impl Group {
         report.forget_moved(before);
     }
 
-    /// Frees all places of a key-node. Returns how many were taken.
+    /// Frees all places of a key-node. Returns how many were in use.
     pub(crate) fn drop_all(&self, at: KeyNodeId) -> u64 {
         let first = self.head(at.key_node) + 1;
         let region = self.file(at.file);
@@ -178,7 +179,7 @@ impl Group {
         taken
     }
 
-    /// Frees the places of a key-node whose nodes are of these businesses. Returns how many.
+    /// Frees the places of a key-node whose nodes belong to these businesses. Returns their number.
     pub(crate) fn drop_of_bizs(&self, at: KeyNodeId, bizs: &[u32]) -> u64 {
         let (first, region) = (self.head(at.key_node) + 1, self.file(at.file));
         let mut dropped = 0;
@@ -203,14 +204,15 @@ impl Group {
         }
     }
 
-    /// Checks one key-node and adds what it finds.
+    /// Checks one key-node and adds its findings to the report.
     pub(crate) fn examine(&self, at: KeyNodeId, report: &mut Report) {
         let before = report.findings.len();
         self.examine_all(at, report);
         report.forget_moved(before);
     }
 
-    /// Like [`Group::examine`]. What has moved is in the findings, too, and not among the nodes.
+    /// Like [`Group::examine`], but moved nodes are in the findings, and not counted among the
+    /// nodes.
     fn examine_all(&self, at: KeyNodeId, report: &mut Report) {
         let KeyNodeId { file, key_node } = at;
         report.taken += u64::from(self.semaphore(file, key_node).word() != 0);
@@ -264,7 +266,7 @@ impl Group {
         }
     }
 
-    /// Where a node's words belong, if they have a valid key.
+    /// The key-node and tag of a node by its key, if the key is valid.
     pub fn locate(&self, words: &[u64]) -> Option<Location> {
         let key = self.key_of(words)?;
         let seed = Seed(self.header().seeds);
@@ -310,7 +312,8 @@ impl Group {
         self.mark_dirty(finding.file, at);
     }
 
-    /// Whether its length in words is that of its geometry. Asserted where regions are made.
+    /// Whether each file has the length in words that the geometry needs. Asserted where regions
+    /// are made.
     pub(crate) fn is_sized(&self) -> bool {
         let words = self.geometry().file_bytes() as usize / 8;
         words >= PAGE_WORDS && self.files().iter().all(|region| region.len() == words)

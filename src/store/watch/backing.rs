@@ -1,4 +1,4 @@
-//! What is behind the words of runtime.mmap: the locks of its slots, and its blocks on the disk.
+//! The file behind the words of runtime.mmap: the locks of its slots, and its blocks on the disk.
 //!
 //! Invariant: no call waits for a lock. A lock whose state cannot be read counts as held.
 
@@ -106,16 +106,17 @@ impl Backing {
     }
 }
 
-/// Lock byte of the courier; follows those for freeing.
+/// Lock byte of the courier. It follows the bytes for freeing.
 pub(crate) const COURIER_BYTE: u64 = WORDS as u64 * 8 + SLOTS as u64;
 
-/// Lock byte of the keeper that writes checkpoints; follows the courier's.
+/// Lock byte of the keeper that makes checkpoints. It follows the courier's.
 pub(crate) const CHECKPOINT_BYTE: u64 = COURIER_BYTE + 1;
 
-/// Lock byte of the master; follows that of checkpoints.
+/// Lock byte of the master. It follows that of checkpoints.
 pub(crate) const MASTER_BYTE: u64 = CHECKPOINT_BYTE + 1;
 
-/// A byte for each slot, beyond the end of the file. Nothing else locks it.
+/// Lock byte for freeing semaphores in the name of a slot: one for each slot, after the end of the
+/// file.
 fn freeing_byte(slot: u32) -> u64 {
     WORDS as u64 * 8 + u64::from(slot)
 }

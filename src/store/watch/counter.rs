@@ -2,10 +2,10 @@
 //! dies.
 //!
 //! Invariant: a counter only grows, whichever process owns its slot, and only the owner writes it,
-//! with a load and a store. So the sum over all slots, free ones included, is what has happened
-//! since runtime.mmap was made. A row of a table names a group or a business for good. What finds
-//! no row is counted in the row of all others. The layers above define what the numbers of
-//! requests, answers, outcomes and errors mean.
+//! with a load and a store. So the sum over all slots, free ones included, is the total since
+//! runtime.mmap was made. A row of a table names a group or a business for good. A group or
+//! business without a row is counted in the row of all others. The layers above define what the
+//! numbers of requests, answers, outcomes and errors mean.
 
 mod cluster;
 mod histogram;
@@ -46,11 +46,11 @@ pub enum Counter {
     BytesIn = 8,
     /// Bytes written to clients.
     BytesOut = 9,
-    /// An item that waited was answered by what the ledger said.
+    /// A waiting item was answered from the ledger.
     WaitsAnswered = 10,
-    /// One was late.
+    /// A waiting item reached its deadline before an answer.
     WaitsMissed = 11,
-    /// One could not be asked for: the cluster was not reached.
+    /// A waiting item could not be asked for, because the cluster was not reached.
     WaitsUnreachable = 12,
 }
 
@@ -93,12 +93,12 @@ pub const OUTCOMES: usize = 7;
 /// Errors of an item that are counted separately.
 pub const ITEM_ERRORS: usize = 8;
 
-/// What refuses Updates of a business, counted separately: a ban, each of the first limits, all
-/// others.
+/// Refusers of Updates that are counted separately: a ban, each of the first limits, all other
+/// limits.
 pub const REFUSERS: usize = 11;
 
-/// The number of what refuses: 0 for a ban, that of a limit, counted from 1. The last one stands
-/// for all limits from there on.
+/// The number of a refuser: 0 for a ban, otherwise the number of the limit, from 1. The last number
+/// stands for all limits from there on.
 #[inline]
 pub fn refuser(limit: Option<u16>) -> usize {
     limit.map_or(0, |limit| usize::from(limit).clamp(1, REFUSERS - 1))
@@ -231,7 +231,7 @@ impl<'a> Counters<'a> {
         self.grow(row.word() + at::BIZ_COUNTS + column, 1);
     }
 
-    /// Counts a refused Update of a business, by what has refused it: see [`refuser`].
+    /// Counts a refused Update of a business by its refuser: see [`refuser`].
     pub fn count_refusal(self, row: BizRow, refuser: usize) {
         debug_assert!(refuser < REFUSERS);
         self.grow(row.word() + at::BIZ_REFUSALS + refuser, 1);
@@ -294,7 +294,7 @@ impl<'a> Counters<'a> {
         self.set(at::COUNTERS + at::PARKED, clients);
     }
 
-    /// Stores what a sweep over all nodes of a group has found.
+    /// Stores the findings of a sweep over all nodes of a group.
     pub fn set_nodes(self, row: GroupRow, nodes: &Nodes) {
         let start = row.word() + at::GROUP_NODES;
         let figures = [nodes.live, nodes.expired, nodes.free];
@@ -338,7 +338,7 @@ impl<'a> Counters<'a> {
     }
 
     /// The rows of businesses by their ids. A business without a row gets one while any are left.
-    /// `allocate` is asked for room for a number of rows, and returns how many have room.
+    /// `allocate` gets a number of rows to allocate, and returns the number of rows that have room.
     pub(crate) fn biz_rows(
         self,
         ids: &[u32],

@@ -1,7 +1,7 @@
 //! The incarnation: the number by which the ledger knows this host.
 //!
 //! Invariant: it is never 0 and never `u64::MAX`, and it changes with every fact it is made of. So
-//! leases that a copied file still holds are void: nobody spends them twice.
+//! leases that a copied file still holds are void, and none is spent twice.
 //!
 //! The facts are those of runtime.mmap, and the lineages of the groups that hold a shared biz. A
 //! lineage changes when a file of its group is replaced, and not when the group moves: so leases
@@ -22,16 +22,16 @@ const OFFSETS: &str = "/proc/self/timens_offsets";
 /// The key of the hash: any fixed one mixes well.
 const HASH_KEY: [u64; 2] = [u64::from_le_bytes(*b"frs host"), u64::from_le_bytes(*b"incarnat")];
 
-/// The cluster, as far as it names a host.
+/// The properties of the cluster that are part of an incarnation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterId {
     /// Its name in srv.xml.
     pub name: String,
-    /// What checks the secret: the digits that stand in the cluster.
+    /// The check of the secret that is stored in the cluster.
     pub secret_check: u64,
 }
 
-/// What an incarnation is made of, besides its salt.
+/// The facts that an incarnation is made of, in addition to its salt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostFacts {
     /// This boot of the machine.
@@ -78,7 +78,7 @@ impl Incarnation {
         Incarnation { value: facts.incarnation(salt & !UNPROVEN_BIT), salt, facts }
     }
 
-    /// The incarnation now: one relaxed load, once a batch.
+    /// The present incarnation. Costs one relaxed load; called once a batch.
     #[inline]
     pub fn now(&mut self, runtime: &Runtime) -> u64 {
         let salt = runtime.incarnation_salt();
@@ -89,21 +89,20 @@ impl Incarnation {
         self.value
     }
 
-    /// Whether the leases of what [`Incarnation::now`] said last are unproven.
+    /// Whether leases were unproven at the last call of [`Incarnation::now`].
     pub fn is_unproven(&self) -> bool {
         self.salt & UNPROVEN_BIT != 0
     }
 
-    /// The salt of what [`Incarnation::now`] said last.
+    /// The salt at the last call of [`Incarnation::now`].
     pub fn salt(&self) -> u64 {
         self.salt
     }
 }
 
 impl Runtime {
-    /// The incarnation of this host in a cluster. `is_shared` says, by their ids, which groups
-    /// hold a shared biz.
-    /// To be read anew with each configuration.
+    /// The incarnation of this host in a cluster. `is_shared` tells whether the group with an id
+    /// holds a shared biz. Must be called again for each configuration.
     ///
     /// # Errors
     /// If the clock of leases is shifted here, or runtime.mmap cannot be looked at.
@@ -123,7 +122,7 @@ impl Runtime {
     }
 }
 
-/// Refuses a time namespace that shifts CLOCK_BOOTTIME: leases end by that clock, for all processes
+/// Refuses a time namespace that shifts CLOCK_BOOTTIME: by that clock leases end for all processes
 /// of a data directory.
 pub fn check_boot_clock() -> Result<(), Error> {
     let path = Path::new(OFFSETS);
@@ -137,7 +136,8 @@ pub fn check_boot_clock() -> Result<(), Error> {
     }
 }
 
-/// What is wrong with the line of CLOCK_BOOTTIME: seconds, and nanoseconds.
+/// The fault of the line of CLOCK_BOOTTIME, if it shifts the clock: seconds and nanoseconds are not
+/// 0.
 fn boot_clock_fault(text: &str) -> Option<String> {
     // Kernels before 5.7 write the clock's number.
     let is_boots = |words: &Vec<&str>| matches!(words.first(), Some(&("boottime" | "7")));

@@ -58,7 +58,8 @@ impl Places {
     }
 
     /// The slots that `role` may take, in the order to try them. Slots that have their blocks come
-    /// first; a dead one costs a recovery. The server takes the slots of programs last.
+    /// first; the slot of a dead owner costs a recovery. The server takes the slots of programs
+    /// last.
     pub(crate) fn order(&self, role: u32, state: impl Fn(u32) -> SlotState) -> Vec<u32> {
         let programs = self.of_programs();
         let places = if role == ROLE_PROGRAM { programs.clone() } else { 0..SLOTS as u32 };
@@ -74,8 +75,8 @@ impl Places {
         order
     }
 
-    /// Of the slots open to the server's processes, in their order, those that get their blocks in
-    /// advance.
+    /// The slots whose blocks are allocated in advance, in order: the first of those open to the
+    /// server's processes.
     ///
     /// # Errors
     /// If there are fewer slots than the processes need at once.

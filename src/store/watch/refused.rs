@@ -1,22 +1,22 @@
-//! The refused keys of each slot: which keys of a business are refused most, in the last minute
+//! The refused keys of each slot: the keys of a business that are refused most, in the last minute
 //! and in the last hour.
 //!
 //! A sketch keeps the 64 keys that were refused most, with counts that are never too low and at
 //! most too high by their error (space-saving: A. Metwally, D. Agrawal, A. El Abbadi, "Efficient
 //! computation of frequent and top-k elements in data streams", 2005). Its time is cut into panes
-//! of 10 seconds. A pane that has ended is folded into one of 10 minutes. Panes of several
-//! processes are added up by their readers ("Mergeable summaries", P. Agarwal et al., 2012).
+//! of 10 seconds. A pane that has ended is folded into one of 10 minutes. Readers add up the panes
+//! of several processes ("Mergeable summaries", P. Agarwal et al., 2012).
 //!
-//! Invariant: only the owner of a slot writes its sketches, and takes no lock. A reader recognises
-//! an entry that is being replaced by its check, and panes that turn by the sequence of the
-//! sketch. The death of an owner counts nothing twice, and loses at most the pane of 10 minutes
-//! into which it folds.
+//! Invariant: only the owner of a slot writes its sketches, and takes no lock. By its check a
+//! reader recognises an entry that is being replaced, and by the sequence of the sketch panes that
+//! turn. If an owner dies, nothing is counted twice, and at most the pane of 10 minutes is lost
+//! that it was folding into.
 
 mod reader;
 mod summary;
 mod writer;
 
-// Not under Miri: there is nothing unsafe here, and they take long.
+// Not under Miri: these files have no unsafe code, and the tests take long.
 #[cfg(all(test, not(miri)))]
 mod tests;
 
@@ -40,8 +40,8 @@ const SHORT_OF_LONG: u64 = 60;
 const HOUR: u64 = 360;
 /// Words of the longest text that a sketch keeps.
 const KEPT_WORDS: usize = 5;
-/// Bytes of the longest key that a sketch keeps whole. Of a longer one it keeps as much beside the
-/// digest.
+/// Bytes of the longest key that a sketch keeps whole. Of a longer key it keeps the digest and up
+/// to as many first bytes.
 pub const KEPT_BYTES: usize = KEPT_WORDS * 8;
 /// Words of a digest.
 const DIGEST_WORDS: usize = 2;
@@ -62,12 +62,12 @@ pub enum Window {
 pub struct RefusedKey {
     /// Biz id, key length and key form, as in word 1 of a node.
     pub word: u64,
-    /// The key field, padded with zeros. Of a key that was cut: its digest, and how it begins.
+    /// The key field, padded with zeros. Of a key that was cut: its digest, and its first bytes.
     pub field: [u64; at::ENTRY_FIELD_WORDS],
 }
 
 impl RefusedKey {
-    /// Of the words of a stored key, of at most [`KEPT_BYTES`].
+    /// A whole key of at most [`KEPT_BYTES`], from its stored words.
     #[inline]
     pub fn new(biz_id: u32, form: u8, bytes: u16, words: &[u64]) -> RefusedKey {
         let word = |at: usize| words.get(at).copied().unwrap_or(0);
@@ -75,7 +75,7 @@ impl RefusedKey {
         RefusedKey { word: node::key_word(biz_id, form, bytes), field }
     }
 
-    /// Of a text that is longer: its digest, and the whole characters among its first bytes.
+    /// A longer text: its digest, and the whole characters among its first bytes.
     pub fn cut(biz_id: u32, digest: &[u64], text: &[u8]) -> RefusedKey {
         let bytes = 8 * DIGEST_WORDS as u16;
         let mut key = RefusedKey::new(biz_id, KeyForm::Digest as u8, bytes, digest);
@@ -94,7 +94,7 @@ impl RefusedKey {
         self.word as u32
     }
 
-    /// The key. None: no owner writes such words.
+    /// The key. None if the words are no valid key, so that no owner wrote them.
     pub fn key(&self) -> Option<KeyRef<'_>> {
         let (bytes, form) = (node::key_bytes(self.word), node::key_form(self.word));
         let is_cut = form == KeyForm::Digest as u8;
@@ -102,8 +102,8 @@ impl RefusedKey {
         KeyRef::from_stored(field, bytes, form)
     }
 
-    /// How a key begins that was cut. None: the key is whole, or nothing else than its digest is
-    /// kept.
+    /// The first characters of a key that was cut. None if the key is whole, or if only its digest
+    /// is kept.
     pub fn begins(&self) -> Option<String> {
         let is_digest = node::key_form(self.word) == KeyForm::Digest as u8;
         let bytes: Vec<u8> =
@@ -112,12 +112,12 @@ impl RefusedKey {
         (is_digest && !text.is_empty()).then(|| String::from_utf8_lossy(text).into_owned())
     }
 
-    /// Tells entries apart, and is never 0. Whoever chooses keys that have the same one only makes
-    /// the comparison of keys slower.
+    /// A check that tells entries apart, never 0. An attacker who chooses keys with equal checks
+    /// only slows the comparison of keys down.
     #[inline]
     fn check(&self) -> u64 {
         // A factor for each word, so that no product waits for another one. Most keys end before
-        // the last four words: these have none of their own.
+        // the last four words, so these have no factors of their own.
         const FACTORS: [u64; 4] = [
             0x9e37_79b9_7f4a_7c15,
             0xbf58_476d_1ce4_e5b9,
@@ -135,9 +135,9 @@ impl RefusedKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tally {
     key: RefusedKey,
-    /// At most this often.
+    /// The key was refused at most this often.
     count: u64,
-    /// At most this much less often.
+    /// The key was refused at least `count - error` times.
     error: u64,
     last_ms: Millis,
 }
@@ -146,7 +146,7 @@ struct Tally {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Pane {
     tallies: Vec<Tally>,
-    /// No entry is free: what has no tally was counted as often as the least one at most.
+    /// No entry is free: a key without a tally was counted at most as often as the least tally.
     is_full: bool,
 }
 
@@ -157,7 +157,7 @@ enum Kind {
     Long = 1,
 }
 
-/// The sketch of all businesses without one of their own.
+/// The sketch of all businesses without their own.
 const OTHERS: usize = at::SKETCHES.saturating_sub(1);
 
 /// A sketch in a slot.
@@ -214,7 +214,7 @@ impl<'a> SketchWords<'a> {
         (number % at::SKETCH_PANES as u64) as usize
     }
 
-    /// The numbers of its panes. 0: there is none.
+    /// The numbers of its panes; 0 for a place without a pane.
     fn numbers(&self, kind: Kind) -> [u64; at::SKETCH_PANES] {
         std::array::from_fn(|place| self.head(Self::number_word(kind, place)))
     }
@@ -239,8 +239,8 @@ impl<'a> SketchWords<'a> {
         one | other | differs(6, sixth) | differs(7, seventh) == 0
     }
 
-    /// Reads a pane. An entry that is being replaced is left out, and the pane is full all the
-    /// same: none is replaced while another one is free.
+    /// Reads a pane. An entry that is being replaced is left out, but the pane still counts as
+    /// full: entries are replaced only when none is free.
     fn read_pane(&self, kind: Kind, number: u64, pane: &mut Pane) {
         pane.tallies.clear();
         let mut free = 0;

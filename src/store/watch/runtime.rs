@@ -73,9 +73,10 @@ pub struct SlotStatus {
     pub role: u32,
     /// Generation of the configuration that the owner has acknowledged.
     pub generation: u64,
-    /// Whether the owner is alive. While the slot of a dead one is recovered, it counts as alive.
+    /// Whether the owner is alive. A dead owner counts as alive while its slot is being recovered.
     pub alive: bool,
-    /// Groups that the owner has mapped though its configuration no longer names them.
+    /// The number of groups that the owner has mapped, although its configuration no longer names
+    /// them.
     pub retired: u64,
 }
 
@@ -87,7 +88,7 @@ pub(crate) struct ByteSpan {
 }
 
 impl Runtime {
-    /// How many slots there are.
+    /// The number of slots.
     pub const SLOTS: usize = at::SLOTS;
 
     /// The file's path in a data directory.
@@ -96,9 +97,9 @@ impl Runtime {
     }
 
     /// Creates the file, or opens and checks it. The master calls it once it holds the directory's
-    /// lock. A file of another boot is replaced: its undo logs say nothing about files that went
-    /// through the disk. What it knows of the cluster's keys is kept: who looks at the files before
-    /// the next configuration is published needs them.
+    /// lock. A file of another boot is replaced: its undo logs are not valid for files that were
+    /// read back from the disk. Its cluster keys are kept, because tools need them before the next
+    /// configuration is published.
     pub fn create_or_open(data_dir: &Path) -> Result<Runtime, Error> {
         let path = Self::path_in(data_dir);
         if !path.exists() {
@@ -114,7 +115,8 @@ impl Runtime {
             }
             Err(error) => return Err(error),
         };
-        // Held until it is replaced, so that no process attaches to the old file meanwhile.
+        // The lock is held until the file is replaced, so that no process attaches to the old file
+        // meanwhile.
         let ByteSpan { start, len } = Self::slots_span();
         let begun = frs_base::clock::instant();
         while !sys::try_lock_range(&file, start, len).map_err(io_error(&path, "lock its slots"))? {
@@ -145,7 +147,7 @@ impl Runtime {
             // Free the blocks: the disk is full, or a later try will need them.
             let _ = std::fs::remove_file(&draft);
         })?;
-        // What this header opens is what was created.
+        // Parsing this header gives the same values.
         debug_assert!(
             check_header(&draft, &file)
                 .is_ok_and(|boot| boot_id(path).is_ok_and(|now| boot == now))
@@ -189,7 +191,7 @@ impl Runtime {
         let file = open_file(&path)?;
         let [found, expected] = [check_header(&path, &file)?, boot_id(&path)?]
             .map(|[high, low]| format!("{high:016x}{low:016x}"));
-        // Its undo logs say nothing about files of another boot. The master creates it again.
+        // Its undo logs are not valid for files of another boot. The master creates the file again.
         expect(&path, "boot id", found, expected)?;
         Self::map(path, file)
     }
@@ -218,7 +220,7 @@ impl Runtime {
         Runtime { _watch: None, region, backing, path: PathBuf::from("runtime.mmap") }
     }
 
-    /// The words of the simulation that it belongs to.
+    /// The shared words of the simulation that this runtime belongs to.
     #[cfg(any(test, feature = "crash-points"))]
     pub(crate) fn shared(&self) -> Option<&std::sync::Arc<crate::simulated::Shared>> {
         match &self.backing {
@@ -227,7 +229,7 @@ impl Runtime {
         }
     }
 
-    /// The generation of the configuration in force. 0 before the first. Acquire: pairs with
+    /// The generation of the configuration in force; 0 before the first. Acquire: pairs with
     /// `publish`.
     #[inline]
     pub fn generation(&self) -> u64 {
@@ -239,7 +241,7 @@ impl Runtime {
         [self.region.load(at::BOOT), self.region.load(at::BOOT + 1)]
     }
 
-    /// The file, as far as it names the host.
+    /// The properties of the file that are part of the host's incarnation.
     pub(crate) fn file_facts(&self) -> Result<FileFacts, Error> {
         let place = FilePlace::of(self.backing.file());
         let id = [self.region.load(at::ID), self.region.load(at::ID + 1)];
@@ -276,14 +278,14 @@ impl Runtime {
             .collect()
     }
 
-    /// Whether no process is in a transaction of a generation before this one, which is published:
-    /// each slot in use has acknowledged it, or announces nothing. A slot that is being attached to
-    /// has acknowledged nothing, and has to be waited for.
+    /// Whether no process is in a transaction of a generation older than this published one: each
+    /// slot in use has acknowledged the generation, or announces nothing. A slot whose attachment
+    /// is under way has acknowledged nothing, so the caller must wait for it.
     ///
     /// SeqCst: an owner announces, takes semaphores by compare-exchange, and then reads the
     /// generation; here the generation was stored before the announcements are read. Where the
-    /// compare-exchange is no full barrier, one that is just beginning may be missed. It reads the
-    /// new generation under its semaphores then, as every transaction does.
+    /// compare-exchange is no full barrier, a transaction that is just beginning may be missed.
+    /// Then it reads the new generation under its semaphores, as every transaction does.
     pub fn has_settled(&self, generation: u64) -> bool {
         fence(Ordering::SeqCst);
         let is_settled = |slot: SlotWords<'_>| {
@@ -299,7 +301,7 @@ impl Runtime {
         SlotWords::at(&self.region, slot_base(slot))
     }
 
-    /// Whether a living process holds the slot. In doubt, true.
+    /// Whether a living process holds the slot. True if that cannot be found out.
     pub fn is_locked(&self, slot: u32) -> bool {
         self.backing.is_locked(slot)
     }
@@ -323,8 +325,8 @@ impl Runtime {
         Some(result)
     }
 
-    /// Runs `work` as the only one that frees semaphores in the name of a slot. None if another
-    /// process is doing so.
+    /// Runs `work` while no other process frees semaphores in the name of the slot. Returns None if
+    /// another process is doing so.
     pub(crate) fn with_freeing<T>(&self, slot: u32, work: impl FnOnce() -> T) -> Option<T> {
         if !self.backing.try_lock_freeing(slot) {
             return None;
@@ -355,7 +357,7 @@ impl Runtime {
         sums
     }
 
-    /// The keys of a business, or of all, that were refused most, as all slots have counted them.
+    /// The most refused keys of a business, or of all businesses, summed over all slots.
     pub fn refused_keys(
         &self,
         biz_id: Option<u32>,
@@ -368,13 +370,13 @@ impl Runtime {
         sums.finish(most)
     }
 
-    /// The slots that were ever used. Another one has counted nothing, and reading it would cost
+    /// The slots that were ever used. An unused slot has counted nothing, and reading it would cost
     /// blocks.
     fn counting_slots(&self) -> impl Iterator<Item = u32> {
         (0..at::SLOTS as u32).filter(|&slot| self.slot(slot).state().epoch != 0)
     }
 
-    /// What the courier in a slot sees of the cluster.
+    /// The cluster as the courier in a slot sees it.
     pub fn cluster_state(&self, slot: u32) -> ClusterState {
         ClusterState::of(self.counters(slot))
     }
@@ -409,8 +411,9 @@ impl Runtime {
     }
 }
 
-/// Opens it to write, and closes it to readers. Whoever may write the directory leads nobody to
-/// another file: a link is refused, and the mode of what is no runtime.mmap stays.
+/// Opens the file for writing, and removes read rights of users who may not write it. A user who
+/// may write the directory cannot misdirect this to another file: a link is refused, and the mode
+/// of a file that is no runtime.mmap stays.
 fn open_file(path: &Path) -> Result<File, Error> {
     let file = sys::open_unlinked(OpenOptions::new().read(true).write(true), path)
         .map_err(io_error(path, "open it"))?;

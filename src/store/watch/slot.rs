@@ -1,8 +1,8 @@
 //! A slot of runtime.mmap as words: state, owner, the intent list of a transaction.
 //!
 //! Invariant: at whatever instruction the owner dies, the intent list names every semaphore that
-//! may hold the owner's token. The undo log of a slot is in `commit/undo_log.rs`, and so is
-//! recovery by both. The places of all words are in `file/layout.rs`.
+//! may hold the owner's token. `commit/undo_log.rs` has the undo log of a slot, and the recovery by
+//! log and intent list. `file/layout.rs` has the places of all words.
 
 use frs_base::sync::{AtomicU64, Ordering, compiler_fence, fence};
 
@@ -79,8 +79,8 @@ impl<'a> SlotWords<'a> {
         self.words[at..at + entries * ENTRY].as_chunks().0
     }
 
-    /// State and epoch. Acquire: pairs with `set_state`, so that attaching is complete for an epoch
-    /// that is seen.
+    /// State and epoch. Acquire: pairs with `set_state`, so a reader of an epoch sees a complete
+    /// attachment.
     pub fn state(self) -> SlotState {
         let word = self.words[STATE].load(Ordering::Acquire);
         SlotState { used: word & 0xffff_ffff == USED, epoch: (word >> 32) as u32 }
@@ -113,7 +113,8 @@ impl<'a> SlotWords<'a> {
         put_release(&self.words[GENERATION], generation);
     }
 
-    /// How many groups the owner has mapped that its configuration no longer names.
+    /// The number of groups that the owner has mapped, although its configuration no longer names
+    /// them.
     #[cfg(not(loom))]
     pub fn retired(self) -> u64 {
         self.load(crate::file::layout::slot::RETIRED)
@@ -129,8 +130,8 @@ impl<'a> SlotWords<'a> {
     #[inline]
     pub(crate) fn announce(self, count: usize, intent: impl Fn(usize) -> Intent) {
         assert!(count <= INTENTS_MAX, "a transaction over {count} key-nodes");
-        // Release: a process that reads a word of this list also sees the semaphores of the
-        // transaction before released; pairs with the fence of `names`.
+        // Release: a process that reads a word of this list also sees that the semaphores of the
+        // previous transaction are released; pairs with the fence of `names`.
         fence(Ordering::Release);
         let list = self.list::<INTENT_WORDS>(INTENT_LIST, INTENTS_MAX);
         for (index, words) in list[..count].iter().enumerate() {
@@ -151,8 +152,8 @@ impl<'a> SlotWords<'a> {
         self.words[SEQUENCE].load(Ordering::Acquire)
     }
 
-    /// Whether the owner announces this key-node. What is read after this is not older than the
-    /// list.
+    /// Whether the owner announces this key-node. Words that are read after this call are not older
+    /// than the list.
     pub fn names(self, wanted: &Intent) -> bool {
         let is_named = self.intents().any(|intent| intent == *wanted);
         // Acquire: pairs with the fence of `announce`, in case the list is of a later transaction

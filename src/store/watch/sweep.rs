@@ -17,7 +17,7 @@ const COPIES_MAX: usize = 100;
 #[derive(Debug, Default)]
 pub struct Sweep {
     group: usize,
-    /// It looks at what its group grows out of.
+    /// The sweep is in the group that its group grows out of.
     in_former: bool,
     file: u32,
     key_node: u32,
@@ -62,7 +62,7 @@ impl Sweep {
                 continue;
             }
             if !self.in_former && handle.former_of(self.group).is_some() {
-                // What has not moved yet belongs to the same group.
+                // Nodes that have not moved yet count for the same group.
                 (self.in_former, self.file, self.key_node) = (true, 0, 0);
                 continue;
             }
@@ -155,10 +155,10 @@ impl Sweep {
 
 /// The result of copying a node.
 enum Copied {
-    /// It is no longer there: it has moved.
+    /// The node has moved, so it is not counted here.
     Moved,
     Live,
     Expired,
-    /// Being written during all copies.
+    /// The node was being written during all copies.
     Torn,
 }

@@ -7,7 +7,7 @@ use std::io;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{ForkResult, Pid};
 
-/// Which side of a fork this is.
+/// The two sides of a fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forked {
     /// The old process, with the child's id.

@@ -11,8 +11,8 @@ use std::time::Duration;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::poll::PollFd;
 
-/// Waits until one of `fds` is ready or `timeout` is over. None: without limit. A caught signal
-/// ends the wait early.
+/// Waits until one of `fds` is ready or `timeout` is over. With None the wait has no limit. A
+/// caught signal ends the wait early.
 pub fn poll(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<usize> {
     let timeout = timeout.map_or(-1, |timeout| {
         // Rounded up: the caller would repeat a wait that ends too early at full speed.

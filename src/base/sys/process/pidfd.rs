@@ -1,4 +1,4 @@
-//! Processes by a descriptor, which never means another process that has got the same id.
+//! Processes by descriptor. A descriptor never refers to a later process with the same id.
 //!
 //! Invariant: a signal that is sent here reaches the process that was opened, or none.
 

@@ -1,6 +1,7 @@
 //! Fetches heads and nodes ahead of a transaction.
 //!
-//! Invariant: what is read here without the semaphore is a guess, and nothing depends on it.
+//! Invariant: words are read here without the semaphore, so each result is a guess, and nothing
+//! depends on it.
 
 use frs_base::sync::Ordering;
 
@@ -29,8 +30,8 @@ impl Handle {
     }
 
     /// Asks the processor to fetch the node that the key's tag points to, unless it is at `guess`.
-    /// To be called a good while after the head was prefetched. Returns the node's place. It reads
-    /// tags without the semaphore, so the result is a guess too.
+    /// Call it some time after `prefetch_head`, when the head has arrived. Returns the node's
+    /// place. Tags are read without the semaphore, so the result is a guess, too.
     #[inline]
     pub fn prefetch_node(&self, wanted: &Wanted, guess: Option<usize>) -> Option<usize> {
         let group = &self.groups[wanted.group];
@@ -53,7 +54,7 @@ impl Handle {
     }
 }
 
-/// Words of a node that are fetched ahead: those of one with two leases.
+/// Words of a node that are fetched ahead: as many as a node with two leases has.
 const FETCHED_WORDS: usize = 32;
 
 /// Asks the processor to fetch the first lines of a node.

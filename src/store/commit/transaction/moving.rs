@@ -1,12 +1,13 @@
 //! The node of a key whose group grows: found where it is, written where it belongs.
 //!
 //! Invariant: a key has its node in one of the two groups. A transaction that looks in both holds
-//! both key-nodes, and one that finds the node in the new group needs no other. So whatever an
-//! older generation still does in the former group comes before this transaction or, because the
-//! generation is read under the former's semaphore, does not begin (model.rs shows it). The move is
-//! part of the commit: the node here and gone there, or neither. On a disk its words stay there
-//! until its copy is on disk; after a power cut both may be found, and the one here counts. A node
-//! that finds no place here is changed there, and stays.
+//! both key-nodes, and one that finds the node in the new group needs no other. So a transaction of
+//! an older generation in the former group either comes before this transaction or does not begin,
+//! because it reads the generation under the former key-node's semaphore (model.rs shows it). The
+//! commit writes the node to the new group and removes it from the former one, or does neither. On
+//! a disk the words stay in the former group until the copy is on disk. After a power cut a key may
+//! have both nodes; the one in the new group counts. A node that finds no place in the new group is
+//! changed in the former one, and stays there.
 
 use frs_conf::key::{KeyNodeId, KeyRef, Location};
 
@@ -38,7 +39,7 @@ pub struct FormerPlace<'k> {
 }
 
 impl<'k> Sought<'k> {
-    /// The key-nodes that a transaction over it takes.
+    /// The key-nodes that a transaction over the node takes.
     pub fn wanted(&self) -> impl Iterator<Item = Wanted> + use<> {
         std::iter::once(self.wanted).chain(self.former.map(|former| former.wanted))
     }
@@ -89,7 +90,8 @@ impl Transaction<'_> {
         node.former = Some(former);
         copies.formers += 1;
         if node.place.is_some() {
-            // It has moved, and the power failed before it was gone here. What it became counts.
+            // The node has moved, and the power failed before it was removed here. The node in the
+            // new group counts.
             return;
         }
         judge.convert(wanted.group, &old, &mut copies.words[node.start..node.end]);
@@ -109,8 +111,9 @@ impl Transaction<'_> {
         self.copies.nodes[former].place.map(|_| NodeIndex(former))
     }
 
-    /// Writes a node that is still in the former group there, because it finds no place in its
-    /// chain. False: it is not there, or it has words for which there is no room.
+    /// Writes a node that is still in the former group to its place there, because it finds no
+    /// place in its new chain. Returns false if it is not in the former group, or has words for
+    /// which there is no room.
     pub fn stay(&mut self, index: NodeIndex, now: u64) -> bool {
         let Some(former) = self.former(index) else { return false };
         let WorkingCopies { nodes, words, .. } = &mut *self.copies;
@@ -127,9 +130,8 @@ impl Transaction<'_> {
         true
     }
 
-    /// Takes a node that has moved out of the former group. On a disk its words stay, under a tag
-    /// by which nobody finds it, until its copy is on disk: the kernel may write the two in any
-    /// order.
+    /// Takes a node that has moved out of the former group. On a disk its words stay until its copy
+    /// is on disk, under a tag that no look-up finds: the kernel may write the two in any order.
     pub fn leave(&mut self, index: NodeIndex) {
         let node = &self.copies.nodes[index.0];
         let (key_node, tag, place) = (node.key_node, node.tag, node.place);
@@ -158,7 +160,7 @@ impl Transaction<'_> {
         places.filter(|&place| is_moved(place)).fold(0, |places, place| places | 1 << place)
     }
 
-    /// Frees those of these places whose nodes have moved. Returns how many.
+    /// Frees the given places whose nodes have moved. Returns their number.
     pub fn free_moved(&mut self, wanted: &Wanted, places: u64) -> u32 {
         let places = self.moved_places(wanted) & places;
         let key_node = self.key_node_of(wanted);
@@ -170,9 +172,10 @@ impl Transaction<'_> {
         places.count_ones()
     }
 
-    /// Calls `keep` with each whole node of a key-node that belongs there, and drops it if the
-    /// result is false. Drops what is damaged, too. To be called before anything else is done with
-    /// the key-node. Returns how many have moved: they stay, and `keep` does not hear of them.
+    /// Calls `keep` with each whole node that belongs to a key-node, and drops the node if the
+    /// result is false. Drops damaged nodes, too. Must be called before anything else is done with
+    /// the key-node. Returns the number of nodes that have moved: they stay, and `keep` is not
+    /// called for them.
     pub fn keep_stored(
         &mut self,
         wanted: &Wanted,
@@ -206,7 +209,7 @@ impl Transaction<'_> {
         moved
     }
 
-    /// Where a node belongs, if it is sound and in its key-node. Counts it if not.
+    /// The place of a node, if the node is sound and in its key-node. Otherwise counts the damage.
     fn judge_stored(&self, group: usize, words: &[u64], id: KeyNodeId) -> Option<Location> {
         if !is_whole(words) {
             self.handle().count_at(group, GroupCounter::DroppedCrc);
@@ -219,7 +222,7 @@ impl Transaction<'_> {
         at
     }
 
-    /// Erases a node in use for want of a place, and counts it as evicted.
+    /// Erases a node in use because it has no place, and counts it as evicted.
     pub fn give_up(&mut self, index: NodeIndex, rank: Rank) {
         let group = self.list()[self.copies.nodes[index.0].key_node].group;
         let counter = match rank {

@@ -14,10 +14,10 @@ const MAP: &str = "<map><group name='g' files='2' key-nodes='1500' chain='56' no
 const SMALL: &str = "<map><group name='small' files='1' key-nodes='1' chain='1' node-size='64'/>
     <group name='new' files='1' key-nodes='1' chain='1' node-size='64'/></map>";
 
-/// The parts of each file, which is known by its address: the first byte and the number of bytes.
+/// The written parts of each file, by the file's address: the first byte and the number of bytes.
 type Written = BTreeMap<usize, Vec<[usize; 2]>>;
 
-/// What is written until the end, and what comes of it.
+/// The parts that a flush writes until its end, and its result.
 fn run(
     flush: &mut Flush,
     handle: &Handle,
@@ -75,7 +75,7 @@ fn a_part_that_fails_fails_the_flush_and_every_group_is_tried() {
     assert_eq!(written[&first], [[0, PART_BYTES]]);
     assert!(!written.contains_key(&second), "the rest of the group is left");
     assert!(written.contains_key(&small.files()[0].span().start));
-    // The next flush is another one.
+    // The next flush starts without the error.
     let again = run(&mut Flush::new(handle), handle, |_, _| Ok(()));
     again.1.unwrap();
 }

@@ -100,7 +100,7 @@ fn what_is_asked_of_the_kernel_is_asked_for_all_of_it() {
 
 #[test]
 fn what_is_flushed_is_clean() {
-    // Beside this program, which is on disk almost everywhere.
+    // Beside this program's file, which is on disk almost everywhere.
     let program = std::env::current_exe().unwrap();
     let file = tempfile::NamedTempFile::new_in(program.parent().unwrap()).unwrap();
     if sys::is_in_memory(file.path()).unwrap() {

@@ -21,7 +21,7 @@ fn doubts(handle: &Handle) -> Vec<u64> {
     (0..2).map(|file| handle.runtime().doubts(of(file).index)).collect()
 }
 
-/// A flush of all, in which `sync` runs in place of the kernel's.
+/// A flush of all files, in which `sync` replaces the kernel's sync.
 fn flush(handle: &Handle, sync: SyncPart<'_>) -> Result<(), Error> {
     let mut flush = Flush::new(handle);
     loop {
@@ -31,14 +31,15 @@ fn flush(handle: &Handle, sync: SyncPart<'_>) -> Result<(), Error> {
     }
 }
 
-/// The KiB of files on disk that this thread has changed from clean, whoever writes them back.
+/// The KiB of files on disk whose pages this thread has made dirty, regardless of who writes them
+/// back.
 fn kib_changed() -> usize {
     let io = std::fs::read_to_string("/proc/thread-self/io").unwrap();
     let bytes = io.lines().find_map(|line| line.strip_prefix("write_bytes: ")).unwrap();
     bytes.parse::<usize>().unwrap() / 1024
 }
 
-/// As the kernel does: the pages are clean whatever comes of it.
+/// Like the kernel: the pages are clean afterwards, whether the write fails or not.
 fn fail(region: &Region, from: usize, bytes: usize) -> io::Result<()> {
     region.flush_part(from, bytes)?;
     Err(io::Error::from_raw_os_error(nix::libc::EIO))
@@ -55,7 +56,8 @@ fn after_an_error_every_page_of_the_file_is_written_again() {
     flush(handle, &mut Region::flush_part).unwrap();
     assert_eq!((doubts(handle), keeper.runtime().flush_failed()), (vec![0, 0], false));
     let first = handle.groups()[0].file(0).span().start;
-    // The kernel tells of the error with another part than the one whose pages it has dropped.
+    // The kernel reports the error in the sync of another part than the one whose pages it has
+    // dropped.
     let is_second = |region: &Region, from| region.span().start == first && from == MIB;
     let failed = flush(handle, &mut |region, from, bytes| match is_second(region, from) {
         true => fail(region, from, bytes),
@@ -75,8 +77,8 @@ fn after_an_error_every_page_of_the_file_is_written_again() {
     let bytes = handle.groups()[0].file(0).bytes();
     // Whole pages.
     let all = bytes.next_multiple_of(4096) / 1024;
-    // The notes about it change pages, too, and a page that the kernel writes back by itself
-    // may count twice.
+    // The doubts themselves change pages, too, and a page that the kernel writes back by itself may
+    // count twice.
     assert!(rewritten[0] >= all && rewritten[1] < 64, "{rewritten:?} of {all}");
     let before = kib_changed();
     handle.groups()[0].touch_pages(0, 0, bytes);
@@ -98,10 +100,10 @@ fn an_error_while_it_is_written_again_begins_it_anew() {
     };
     flush(handle, &mut third_fails).unwrap_err();
     assert_eq!(doubts(handle), [4, 0]);
-    // A process that is killed in a sync leaves what was noted before it.
+    // A process that is killed in a sync leaves the doubt that it added before.
     let known = handle.runtime().find_file(handle.groups()[0].header().id, 1).unwrap();
     handle.runtime().doubt(known.index);
-    // Another keeper goes on with what is noted in runtime.mmap.
+    // Another keeper goes on with the doubts in runtime.mmap.
     drop(keeper);
     let keeper = keeper_of(&world);
     assert_eq!(doubts(&keeper), [4, 1]);
@@ -139,14 +141,14 @@ fn two_that_write_a_file_back_take_no_doubt_away_twice() {
         assert!(step(&mut one, whole, &mut last));
         assert_eq!(runtime.doubts(index), 0);
     }
-    // What one does not know of stays when the other is over.
+    // A write-back clears no doubts if another one was added since it began.
     runtime.doubt(index);
     let mut one = WriteBack::default();
     assert!(!step(&mut one, MIB, done));
     runtime.doubt(index);
     assert!(step(&mut one, whole, done));
     assert_eq!(runtime.doubts(index), 2);
-    // An error that comes after the other has taken the doubt away.
+    // An error after the other sync has cleared the doubt.
     let error = runtime.sync_file(index, || {
         assert!(step(&mut WriteBack::default(), whole, &mut |_, _, _| Ok(())));
         Err(())
@@ -184,7 +186,7 @@ fn a_file_in_doubt_is_marked_clean_only_after_all_of_it_was_written_again() {
     let Some(world) = World::on_disk(MAP) else { return };
     let keeper = keeper_of(&world);
     flush(&keeper, &mut fail).unwrap_err();
-    // Beside an attached process it is not written again.
+    // Beside an attached process the file is not written again.
     assert_eq!(close_clean(&world.conf).unwrap(), Closed::NotOnDisk(vec!["g".to_owned()]));
     assert!(keeper.runtime().flush_failed());
     assert_eq!(doubts(&keeper), [2, 0]);
@@ -205,7 +207,7 @@ fn a_scan_in_the_same_boot_writes_everything_again() {
     let keeper = keeper_of(&world);
     flush(&keeper, &mut Region::flush_part).unwrap();
     drop(keeper);
-    // What was known of syncs is lost.
+    // The doubts are lost.
     std::fs::remove_file(Runtime::path_in(&world.dir)).unwrap();
     Runtime::create_or_open(&world.dir).unwrap();
     let before = written_kib();
@@ -218,7 +220,7 @@ fn a_scan_in_the_same_boot_writes_everything_again() {
     assert_eq!(runtime.doubts(runtime.find_file(group, 0).unwrap().index), 0);
 }
 
-/// What this process has made the kernel write. Other tests may add to it.
+/// The bytes that this process has made the kernel write. Other tests may add to them.
 fn written_kib() -> u64 {
     let io = std::fs::read_to_string("/proc/self/io").unwrap();
     let bytes = io.lines().find_map(|line| line.strip_prefix("write_bytes: ")).unwrap();

@@ -15,7 +15,7 @@ use crate::lock::semaphore::{Semaphore, Token};
 const LINE_MOVES: u64 = 100;
 const LINE_IS_HERE: u64 = 2;
 const PAUSE: u64 = 40;
-/// What the holder does, and what a process does between two transactions.
+/// The work of a holder, and the pause of a process between two transactions.
 const HELD: u64 = 150;
 const BETWEEN: u64 = 200;
 const SLEEP_CALL: u64 = 700;
@@ -31,12 +31,13 @@ enum Step {
     Look,
     /// Sets the waiters bit, and sleeps if the word is still the one that was seen.
     Sleep(u32),
-    /// Asleep until then, unless it is woken.
+    /// The sleep with this number ends, unless the process was woken before.
     Slept(u64),
     Release,
 }
 
-/// A step on the agenda: the earliest one first, of several the one that was entered first.
+/// A step on the agenda. The earliest step comes first; steps of one time run in the order of their
+/// entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     at: u64,
@@ -47,9 +48,9 @@ struct Entry {
 
 struct Line {
     word: AtomicU32,
-    /// Nobody else moves it before.
+    /// Until then no other processor gets the line.
     free_at: u64,
-    /// Who has a copy, one bit each.
+    /// The processors that have a copy, one bit each.
     copies: u64,
     sleepers: VecDeque<usize>,
 }
@@ -59,7 +60,7 @@ struct Process {
     waiter: Waiter,
     line: usize,
     since: u64,
-    /// Number of the sleep, so that a late end of an earlier one means nothing.
+    /// Number of the last sleep. The end of an earlier sleep is ignored.
     sleeps: u64,
     is_asleep: bool,
     done: u64,
@@ -73,23 +74,23 @@ pub struct Crowd {
     agenda: BinaryHeap<Reverse<Entry>>,
     entered: u64,
     random: u64,
-    /// Weight of the lines before each, and of all.
+    /// Sum of the weights of the lines before each line, and of all lines.
     weights: Vec<f64>,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Outcome {
     /// Transactions in a millisecond.
     pub rate: f64,
-    /// Of the process with the fewest, of a fair share.
+    /// Transactions of the process with the fewest, as a part of a fair share.
     pub least: f64,
     pub longest_ns: u64,
 }
 
 impl Crowd {
-    /// So many processes; each draws a line by Zipf's law with this exponent. With none, each has
-    /// its own.
+    /// Each of the processes draws a line by Zipf's law with this exponent. Without an exponent
+    /// each has a line of its own.
     pub fn new(seed: u64, processes: usize, lines: usize, exponent: Option<f64>) -> Crowd {
         let mut weights = vec![0.0];
         for line in 0..lines {
@@ -133,7 +134,7 @@ impl Crowd {
         }
         let done: u64 = self.processes.iter().map(|process| process.done).sum();
         let least = self.processes.iter().map(|process| process.done).min().unwrap_or(0);
-        // One that still waits counts, too.
+        // A wait that has not ended counts, too.
         let longest = self.processes.iter().map(|one| one.longest.max(RUN - one.since.min(RUN)));
         Outcome {
             rate: done as f64 / (RUN as f64 / 1e6),
@@ -161,7 +162,7 @@ impl Crowd {
         Some(self.weights.partition_point(|&before| before <= place) - 1)
     }
 
-    /// When an access to a line that begins now is over. One that changes the line takes it from
+    /// When an access to a line ends that begins now. An access that changes the line takes it from
     /// all others.
     fn access(&mut self, now: u64, process: usize, changes: bool) -> u64 {
         let line = &mut self.lines[self.processes[process].line];
@@ -216,7 +217,7 @@ impl Crowd {
                 let at = self.access(now, process, true);
                 let line = &mut self.lines[self.processes[process].line];
                 let word = Semaphore::at(&line.word).word();
-                // The simulation has its own sleepers: there is nobody whom the kernel could wake.
+                // The simulation has its own sleepers, so the kernel wakes none.
                 Semaphore::at(&line.word).release();
                 let mut over = at;
                 if word >> 31 != 0 {
@@ -266,7 +267,7 @@ mod tests {
         outcome
     }
 
-    /// From two processes on they do about as much together, and each gets its share.
+    /// More than two processes do about as much together as two, and each gets its share.
     // Shows: hot-keys.
     #[test]
     fn a_crowd_at_one_semaphore_does_not_collapse() {

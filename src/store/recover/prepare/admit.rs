@@ -1,5 +1,5 @@
-//! Admits the files of a group to be served: registers them, and scans them where their undo logs
-//! cannot be trusted.
+//! Admits the files of a group to be served: registers them, and scans them where undo logs do not
+//! fit them.
 //!
 //! Invariant: files are quarantined from their registration until their scan has ended.
 
@@ -28,7 +28,7 @@ pub(super) struct Admitting<'a> {
     pub name: &'a str,
     pub set: FileSet,
     pub pairing: Pairing,
-    /// Whether some of it may have moved: the next files were there.
+    /// Whether nodes of it may have moved: its next files existed.
     pub has_moved: bool,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn admit(
         entries.push(entry);
     }
     if has_moved && matches!(pairing, Pairing::FormerOf(_)) {
-        // What has moved counts here again unless its copy is on the disk.
+        // A moved node counts here again unless its copy is on the disk.
         let OpenGroup { files, .. } = group::open_files_of(live, name, FileSet::Next)?;
         for OpenFile { path, file } in &files {
             clean &= group::read_marks(path, file)?.clean;
@@ -74,8 +74,8 @@ pub(super) fn admit(
         // An older binary may have registered them.
         runtime.settle_lineage(header.id, pairing)?;
         if clean || is_doubted && !runtime.is_any_locked() {
-            // Started again after a clean end in the same boot. Or the mark of one may still be on
-            // disk, because the last start was killed while it was written over.
+            // This is a start after a clean end in the same boot. Or a clean mark may still be on
+            // disk, because the last start was killed while it replaced the mark.
             write_marks(&files, &header, runtime, boot)?;
         }
         return Ok(());
@@ -93,8 +93,8 @@ pub(super) fn admit(
         }
     }
     if !clean {
-        // A page that fails from now on sets the quarantine mark again, so a mark is from this
-        // scan.
+        // A page that fails from now on sets the quarantine mark again, so a mark found later is of
+        // this scan.
         write_marks(&files, &header, runtime, boot)?;
         let report = scan(live, (set, pairing), &header, runtime)?;
         log_report(name, &report);
@@ -118,7 +118,8 @@ pub(super) fn admit(
     Ok(())
 }
 
-/// Counts what a scan dropped, in a slot taken for this: no process was attached during the scan.
+/// Counts the nodes that a scan dropped, in a slot taken for this purpose: no process was attached
+/// during the scan.
 pub(super) fn count_dropped(
     live: &Path,
     runtime: &Runtime,
@@ -143,9 +144,10 @@ pub(super) fn count_dropped(
     Ok(())
 }
 
-/// Scans a registered group and writes its repairs to disk. Of a pair, what has moved from the
-/// former counts there again: its copy may be lost. Where the copy is there it counts instead. What
-/// a lost copy has spent of a lease since is not known, so all leases of the pair are void.
+/// Scans a registered group and writes its repairs to disk. A node that has moved out of a former
+/// group counts there again, because its copy may be lost; if the copy exists, the copy counts
+/// instead. A lost copy may have spent uses of a lease since, so all leases of the pair become
+/// void.
 fn scan(
     live: &Path,
     (set, pairing): (FileSet, Pairing),
@@ -155,7 +157,7 @@ fn scan(
     let mut group = Group::open_id(live, &header.name, header.id, runtime)?;
     let is_former = matches!(pairing, Pairing::FormerOf(_));
     if is_former {
-        // Before anything counts again.
+        // Before any node counts again.
         runtime.renew_lineage(header.id, pairing)?;
     }
     group.set_former(is_former);
@@ -165,8 +167,8 @@ fn scan(
     Ok(report)
 }
 
-/// Scans a group whatever its marks say. The group is sound then, so its quarantine is lifted. The
-/// caller holds the directory's lock, and [`recover_alone`] has succeeded before.
+/// Scans a group regardless of its marks. The group is sound afterwards, so its quarantine is
+/// lifted. The caller holds the directory's lock, and [`recover_alone`] has succeeded before.
 pub fn scan_group(conf: &Conf, name: &str) -> Result<Report, Error> {
     let live = live_dir(conf);
     let runtime = Runtime::open(&conf.srv.data.dir)?;
@@ -204,7 +206,7 @@ fn scan_files(
     }
     let report = scan(live, (set, pairing), &header, runtime)?;
     if !matches!(pairing, Pairing::FormerOf(_)) {
-        // All of it is scanned, and newer than any checkpoint.
+        // The whole group is scanned, and newer than any checkpoint.
         dirty_file::remove(&group::path_of(live, name, 0))?;
     }
     write_marks(&files, &header, runtime, boot)?;
@@ -241,7 +243,7 @@ fn write_marks(
     })
 }
 
-/// The most lines about nodes, and about key-nodes, of a group.
+/// The maximum number of log lines about nodes of a group, and also of those about its key-nodes.
 const LINES: usize = 100;
 
 pub(super) fn log_report(name: &str, report: &Report) {
@@ -288,8 +290,8 @@ pub(super) fn log_report(name: &str, report: &Report) {
     tracing::info!(group = name, nodes, dropped, freed_semaphores = taken, "group scanned");
 }
 
-/// Undoes what dead processes left half done, for a caller that needs the files for itself. Returns
-/// how many slots were recovered. The caller holds the directory's lock.
+/// Undoes unfinished transactions of dead processes, for a caller that needs the files for itself.
+/// Returns the number of recovered slots. The caller holds the directory's lock.
 pub fn recover_alone(conf: &Conf) -> Result<usize, Error> {
     let (data, live) = (&conf.srv.data.dir, live_dir(conf));
     let mut handle = Handle::attach(data, live, ROLE_PREPARE)?;

@@ -1,9 +1,9 @@
-//! Leaves a data directory clean, and checks its files, with file calls only: the master, which
-//! maps no group, calls both.
+//! Closes a data directory cleanly, and checks its files. Both use file calls only, because the
+//! master, which maps no group, calls them.
 //!
-//! Invariant: a file is marked clean only after all files of its group were written to the disk
-//! without an error: the former files of a move are short of what is in the next ones alone. A file
-//! in doubt is written again as a whole first.
+//! Invariant: a file is marked clean only after all files of its group, next files included, were
+//! written to the disk without an error: during a move some nodes are only in the next files. A
+//! file in doubt is first written again as a whole.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -22,15 +22,15 @@ use crate::watch::runtime::{ByteSpan, Runtime};
 pub enum Closed {
     /// All files that can be opened are on disk, and marked clean.
     Clean,
-    /// They are on disk, but a process is still attached, so they are not marked clean.
+    /// The files are on disk, but a process is still attached, so they are not marked clean.
     Attached,
     /// The files of these groups are not on disk as a whole, and not marked clean.
     NotOnDisk(Vec<String>),
 }
 
 /// Writes all files of `conf` to disk, and sets their clean marks if no slot is in use. A group
-/// with damaged files is skipped; the next start scans or refuses it. It uses file calls only: this
-/// is the master's last step.
+/// with damaged files is skipped; the next start scans or refuses it. This is the master's last
+/// step, so it uses file calls only.
 ///
 /// # Errors
 /// runtime.mmap cannot be used. Nothing is marked clean.
@@ -72,7 +72,7 @@ pub fn close_clean(conf: &Conf) -> Result<Closed, Error> {
     Ok(if is_alone { Closed::Clean } else { Closed::Attached })
 }
 
-/// The files that a group moves to, and those that it has.
+/// Opens the next files of a group, if it moves, and its named files.
 fn open_all(live: &Path, name: &str) -> Result<Vec<OpenGroup>, Error> {
     let mut sets = Vec::new();
     if group::is_next_there(live, name) {
@@ -111,7 +111,7 @@ impl Closing<'_> {
         Ok(())
     }
 
-    /// Writes a file to the disk. `known`: the index of its entry in the register.
+    /// Writes a file to the disk. `known` is the index of its entry in the register.
     fn sync(&self, path: &Path, file: &std::fs::File, known: Option<usize>) -> Result<(), Error> {
         let sync = || file.sync_all().map_err(io_error(path, "sync it"));
         let Some(index) = known else { return sync() };

@@ -16,7 +16,7 @@ use crate::file::group::{self, FileSet, Group};
 use crate::grow::next_files;
 use crate::watch::runtime::{LINGERING, Runtime};
 
-/// Sees to it that changes of a group are marked, or are not.
+/// Turns the marks of changed pages of a group on or off.
 pub(super) fn mark_changes(
     conf: &Conf,
     name: &str,
@@ -35,14 +35,15 @@ pub(super) fn mark_changes(
     Ok(())
 }
 
-/// What is known of the checkpoints of a group's files, and of those that it moves to.
+/// The markings of a group's files, and of its next files.
 pub(super) struct Markings {
     pub named: Marking,
     pub next: Marking,
 }
 
 impl Markings {
-    /// The group does not move yet. If it begins to, nothing is known of its next files.
+    /// For a group that does not move yet. If a move begins, its next files start without known
+    /// checkpoints.
     fn of_named(named: Marking) -> Markings {
         let next = match named {
             Marking::Holding { .. } => Marking::On { awaits: false },
@@ -52,8 +53,8 @@ impl Markings {
     }
 }
 
-/// Creates or restores the live files of a group that lacks them. Returns what is known of its
-/// checkpoints then.
+/// Creates or restores the live files of a group that lacks them. Returns the markings that its
+/// files get.
 pub(super) fn make_ready(
     conf: &Conf,
     configured: &conf::Group,
@@ -77,12 +78,12 @@ pub(super) fn make_ready(
         Err(why) => why,
     };
     if state == LiveState::Unclean {
-        // They are scanned, as without checkpoints.
+        // The files are scanned, as without checkpoints.
         if !why.is_empty() {
             let why = why.join("; ");
             tracing::warn!(group = name, why, "no checkpoint is restored, but the files are there");
         }
-        // From now on they are newer than any checkpoint, even if this start breaks off.
+        // From now on the files are newer than any checkpoint, even if this start breaks off.
         dirty_file::remove(&group::path_of(live, name, 0))?;
         return Ok(Markings::of_named(Marking::On { awaits: true }));
     }
@@ -109,7 +110,7 @@ pub(super) fn make_ready(
 }
 
 /// Restores a group from its newest checkpoint, or from the one before if the loss is accepted. If
-/// there is none to restore from, says why.
+/// neither can be used, returns the reasons.
 fn restore_newest(
     conf: &Conf,
     name: &str,
@@ -130,14 +131,14 @@ fn restore_newest(
             if let Some(why) = &why_no_older {
                 tracing::warn!(group = name, why, "the other checkpoint is not complete");
             }
-            // What is left of the live files is newer than the older one.
+            // The remaining live files are newer than the older checkpoint.
             let older = older.filter(|_| state == LiveState::Absent);
             let may_fail = how.accepts_loss || state == LiveState::Unclean;
             let all = std::iter::once(newest).chain(older);
             let restored = restore_one_of(all, conf, (how, may_fail), runtime, prepared)?;
             restored.map_err(|why| why.into_iter().chain(why_no_older).collect())
         }
-        // What is left of the live files is newer than the other one.
+        // The remaining live files are newer than the other checkpoint.
         Found::Older(_, why) if state == LiveState::Unclean => Err(vec![why]),
         Found::Older(older, why) if !how.accepts_loss => return Err(older.may_be_outdated(why)),
         Found::Older(older, why) => {
@@ -153,8 +154,8 @@ fn restore_newest(
     })
 }
 
-/// Restores a group from the first one of its complete checkpoints. If the disk may fail to give it
-/// back, from the first one that can be read; if there is none, says why.
+/// Restores a group from the first of its complete checkpoints. With `may_fail`, skips checkpoints
+/// that the disk cannot read, and returns the reasons if none can be read.
 fn restore_one_of(
     all: impl Iterator<Item = Box<Complete>>,
     conf: &Conf,
@@ -168,7 +169,7 @@ fn restore_one_of(
     for complete in all {
         let (facts, name) = (complete.facts, &*complete.named.header.name);
         if !runtime.named_groups(name).is_empty() && !is_alone(runtime, LINGERING) {
-            // No process may go on with its former files.
+            // No process may go on with the group's former files.
             return Err(Error::Quarantined { group: name.to_owned() });
         }
         let (number, begun_ms) = (facts.number, facts.begun_ms);
@@ -190,7 +191,7 @@ fn restore_one_of(
         prepared.dropped_nodes += report.dropped();
         count_dropped(live, runtime, name, &report)?;
         for side in unread {
-            // Otherwise the next pass would be written over the one that can be read.
+            // Otherwise the next pass would overwrite the checkpoint that can be read.
             checkpoint::remove(data, name, side)?;
         }
         let marking = match holds {
@@ -211,18 +212,18 @@ pub(super) struct Pair {
     pub next: NextFiles,
 }
 
-/// The files that a group moves to, and their id.
+/// The next files of a group, by the id of the new group.
 #[derive(Clone, Copy)]
 pub(super) enum NextFiles {
     None,
-    /// They were there.
+    /// They existed before.
     There(u64),
     /// They were made.
     Made(u64),
 }
 
-/// Finds out whether a group moves to the configured geometry. Where it is to begin, makes the
-/// files that it moves to.
+/// Finds out whether a group moves to the configured geometry. If a move begins, makes the next
+/// files.
 pub(super) fn begin_or_go_on(
     live: &Path,
     configured: &conf::Group,
@@ -243,7 +244,7 @@ pub(super) fn begin_or_go_on(
             let OtherSetting { field, found: moving, expected } = other;
             return Err(Error::Moving { group: name.clone(), field, moving, expected }.into());
         }
-        // They were made for a configuration that never was in force.
+        // These files were made for a configuration that was never in force.
         runtime.forget_group(next.header.id);
         next_files::remove(live, name).map_err(Unready::of_making)?;
     }

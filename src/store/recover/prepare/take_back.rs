@@ -1,7 +1,7 @@
-//! Takes back the files of a preparation whose configuration is refused.
+//! Removes the files that a preparation has made, if its configuration is refused.
 //!
-//! Invariant: only files that were not there before the preparation are removed, with calls on
-//! files only: the master, which maps no group, calls it.
+//! Invariant: removes only files that did not exist before the preparation, and uses file calls
+//! only, because the master, which maps no group, calls it.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -18,15 +18,15 @@ use crate::grow::next_files;
 use crate::grow::staging::remove_numbered;
 use crate::watch::runtime::Runtime;
 
-/// Which groups of a configuration had files before it was prepared.
+/// The files that the groups of a configuration lacked before it was prepared.
 #[derive(Debug, Default)]
 pub struct FilesBefore {
     live: PathBuf,
     data: PathBuf,
     makes_checkpoints: bool,
-    /// Groups without files, which the configuration in force does not name.
+    /// Groups without files that the configuration in force does not name.
     absent: Vec<Absent>,
-    /// Groups without files to move to.
+    /// Groups without next files.
     unmoved: Vec<String>,
 }
 
@@ -38,8 +38,7 @@ struct Absent {
 }
 
 impl FilesBefore {
-    /// Looks at the files of the groups of `conf`. Those `in_force` are named by the configuration
-    /// that is served.
+    /// Looks at the files of the groups of `conf`. `in_force` is the configuration that is served.
     pub fn look(conf: &Conf, in_force: &Conf) -> FilesBefore {
         let (live, data) = (live_dir(conf), &conf.srv.data.dir);
         let names = || conf.map.groups.iter().map(|group| &group.name);
@@ -66,20 +65,20 @@ impl FilesBefore {
     }
 
     /// Removes the files that were made since, and their entries in the register. The preparation
-    /// has ended.
+    /// must have ended.
     ///
     /// # Errors
-    /// A file cannot be removed. The others are.
+    /// A file cannot be removed. The others are removed.
     pub fn take_back(&self, runtime: &Runtime) -> Result<(), Error> {
         let moves = self.unmoved.iter().map(|name| remove_next(&self.live, name, runtime));
         let groups = self.absent.iter().map(|absent| self.remove(absent, runtime));
-        // Each of them, whatever becomes of the others.
+        // Tries all of them before it returns the first error.
         moves.chain(groups).collect::<Vec<_>>().into_iter().collect()
     }
 
     fn remove(&self, absent: &Absent, runtime: &Runtime) -> Result<(), Error> {
         let Absent { name, has_checkpoint } = absent;
-        // First, so that nobody opens files that are about to go.
+        // First, so that no process opens files that are about to go.
         runtime.forget_named(name);
         remove_if_there(&group::path_of(&self.live, name, 0))?;
         for end in [".mmap", ".mmap.new", ".dirty", ".dirty.new"] {
@@ -92,8 +91,8 @@ impl FilesBefore {
     }
 }
 
-/// Bytes on the disk of files that an interrupted preparation has left for a group that does not
-/// move. The next one removes them first.
+/// Disk space, in bytes, of next files that an interrupted preparation has left for a group that
+/// does not move. The next preparation removes them first.
 pub fn left_bytes(live: &Path, name: &str) -> u64 {
     let start = format!("{name}.");
     let is_left = |path: &Path| {
@@ -106,9 +105,9 @@ pub fn left_bytes(live: &Path, name: &str) -> u64 {
     files.filter_map(|entry| entry.metadata().ok()).map(|there| there.blocks() * 512).sum()
 }
 
-/// Removes the files that a group was to move to.
+/// Removes the next files of a group.
 fn remove_next(live: &Path, name: &str, runtime: &Runtime) -> Result<(), Error> {
-    // First, so that nobody opens files that are about to go.
+    // First, so that no process opens files that are about to go.
     if group::is_next_there(live, name)
         && let Ok(next) = group::open_files_of(live, name, FileSet::Next)
     {

@@ -29,7 +29,7 @@ fn names(dir: &Path) -> Vec<PathBuf> {
     names
 }
 
-/// What stands in the way of a file.
+/// Puts an obstacle in the place of a file.
 fn obstruct(path: PathBuf) -> PathBuf {
     fs::create_dir_all(path.join("in")).expect("made");
     path
@@ -60,7 +60,7 @@ fn expect_refused(data: &str, obstacle: impl Fn(&Path) -> PathBuf) {
     fs::remove_dir_all(in_the_way).expect("removed");
     files.take_back(&runtime).expect("removed");
     assert_eq!((names(dir), registered()), before);
-    // The same map again, and the other one where nothing is in the way.
+    // The same map again, and the other map after the obstacle is removed.
     let again = prepare_beside(&small, Preparing::careful(&Moves::default())).expect("sound");
     assert!(again.unserved.is_empty() && again.scanned.is_empty(), "{again:?}");
     let made = prepare_beside(&larger, Preparing::careful(&moves)).expect("made");

@@ -1,28 +1,28 @@
-//! What the courier counts: its messages, the leases, the cluster's nodes.
+//! The courier's counts: its messages, the leases, the cluster's nodes.
 //!
-//! Invariant: only the courier of a slot writes these words, which no other owner uses, so the sum
-//! over all slots is what all couriers have counted. States are of the living courier only.
+//! Invariant: only a courier writes these words of its slot, and no other owner uses them. So the
+//! sum over all slots is the total of all couriers. States come from the living courier only.
 
 use frs_base::sync::Ordering;
 
 use super::{Counters, Histogram, Timed, at};
 
-/// What a courier asks a node: a function of the ledger's library, or a command.
+/// A call that a courier sends to a node: a function of the ledger's library, or a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClusterFunction {
     /// A lease of an interval limit: wants, returns, reports, claims.
     Interval = 0,
-    /// The same of a calendar limit.
+    /// The same for a calendar limit.
     Calendar = 1,
-    /// Of a total.
+    /// The same for a total.
     Total = 2,
-    /// Of a sliding limit.
+    /// The same for a sliding limit.
     Sliding = 3,
-    /// Of a token bucket.
+    /// The same for a token bucket.
     Token = 4,
-    /// Of a sliding counter.
+    /// The same for a sliding counter.
     SlidingCounter = 5,
-    /// Who holds uses of a key.
+    /// The hosts that hold uses of a key.
     Holders = 6,
     /// A look at slots, by which a master notices that they have become its own.
     Heartbeat = 7,
@@ -30,34 +30,34 @@ pub enum ClusterFunction {
     Epoch = 8,
     /// The check of the secret.
     Secret = 9,
-    /// A record to keep.
+    /// Stores a record in the cluster.
     Put = 10,
-    /// A record that was kept.
+    /// Fetches a stored record.
     Fetch = 11,
-    /// Forgets a record that was fetched.
+    /// Removes a record that was fetched.
     Drop = 12,
     /// The command that loads the library of functions.
     Load = 13,
-    /// A recall, or news of one.
+    /// Publishes a recall, or news of one.
     Publish = 14,
-    /// Hears what others publish.
+    /// Subscribes to the messages of other hosts.
     Subscribe = 15,
-    /// Which masters there are.
+    /// The masters of the cluster.
     Shards = 16,
-    /// What a node says of itself.
+    /// A node's description of itself.
     Info = 17,
     /// The last start of this server.
     Start = 18,
 }
 
-/// What became of it.
+/// The result of such a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClusterResult {
     /// It was answered.
     Ok = 0,
     /// Another holder of this host's name has used a higher number.
     Stale = 1,
-    /// The master learns, and grants nothing yet.
+    /// The master is still learning, and grants nothing yet.
     Learning = 2,
     /// Another master has the key's slot.
     Moved = 3,
@@ -84,13 +84,13 @@ pub enum LeaseCounter {
     Recalls = 3,
     /// Leases claimed after a failover.
     Claims = 4,
-    /// Uses beyond the maximum, as ledgers have told.
+    /// Uses above the maximum, as reported by ledgers.
     Over = 5,
-    /// Answers by which another machine has another configuration.
+    /// Answers that show another configuration on another machine.
     Conflicts = 6,
 }
 
-/// Uses of leases, by what is known of them.
+/// States of the uses of leases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseState {
     /// Granted and not spent.
@@ -101,18 +101,18 @@ pub enum LeaseState {
     Unreported = 2,
 }
 
-/// What became of records that were spilled to the cluster, or asked for there.
+/// Results of spilling a record to the cluster, or of fetching it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpillResult {
-    /// It is in the cluster, and here no more.
+    /// The record is in the cluster, and no longer here.
     Spilled = 0,
-    /// It was used meanwhile, and stays.
+    /// The record was used meanwhile, and stays here.
     Stayed = 1,
-    /// It stays, because the cluster did not answer.
+    /// The record stays here, because the cluster did not answer.
     Lost = 2,
-    /// It was there, and came back.
+    /// The record was in the cluster, and came back.
     Fetched = 3,
-    /// It was not there: the filter was wrong.
+    /// The record was not in the cluster: the filter was wrong.
     Missed = 4,
 }
 
@@ -215,7 +215,7 @@ const KEPT_SINCE: usize = NODES_USED + 1;
 const NODES: usize = NODES_USED + 5;
 const NODE_WORDS: usize = 8;
 const NAME_BYTES: usize = (NODE_WORDS - 1) * 8;
-/// Nodes that are shown.
+/// Maximum number of nodes that are shown.
 pub const CLUSTER_NODES: usize = 24;
 const SPILLS: usize = NODES + CLUSTER_NODES * NODE_WORDS;
 const WORDS: usize = SPILLS + SpillResult::ALL.len();
@@ -228,11 +228,11 @@ const _: () = assert!(FUNCTIONS <= at::CLUSTER_FUNCTIONS && LEASES + LEASE_COUNT
 pub struct ClusterNodeState {
     /// Its address; only the first 56 bytes of a longer one.
     pub address: String,
-    /// It answers.
+    /// Whether it answers.
     pub is_up: bool,
 }
 
-/// What all couriers have counted.
+/// The sums of all couriers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClusterSums {
     /// Messages, by function and result.
@@ -243,24 +243,24 @@ pub struct ClusterSums {
     spills: [u64; SpillResult::ALL.len()],
 }
 
-/// What the living courier sees.
+/// The cluster as the living courier sees it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClusterState {
     /// The nodes that it knows.
     pub nodes: Vec<ClusterNodeState>,
-    /// Since when the cluster has all records that had changed before, by the wall clock. None: it
-    /// keeps none.
+    /// The wall-clock time up to which all changed records are in the cluster. None if the cluster
+    /// keeps no records.
     pub kept_since_ms: Option<u64>,
     uses: [u64; LEASE_STATES],
 }
 
 impl ClusterSums {
-    /// How often this happened.
+    /// How often this event happened.
     pub fn count(&self, counter: LeaseCounter) -> u64 {
         self.leases[counter as usize]
     }
 
-    /// How often this became of a record.
+    /// How often records had this result.
     pub fn spills(&self, result: SpillResult) -> u64 {
         self.spills[result as usize]
     }
@@ -299,17 +299,17 @@ impl ClusterState {
     }
 }
 
-/// What a courier writes in its slot.
+/// The counters that a courier writes in its slot.
 #[derive(Debug, Clone, Copy)]
 pub struct CourierCounters<'a>(Counters<'a>);
 
 impl<'a> CourierCounters<'a> {
-    /// Those of the courier that has this slot.
+    /// The counters of the courier that has this slot.
     pub fn of(slot: Counters<'a>) -> CourierCounters<'a> {
         CourierCounters(slot)
     }
 
-    /// Forgets what an earlier courier in this slot has seen. What was counted stays.
+    /// Clears the states that an earlier courier in this slot has stored. Its counts stay.
     pub fn begin(self) {
         self.set_nodes(&[]);
         self.set_kept_since(None);
@@ -331,7 +331,7 @@ impl<'a> CourierCounters<'a> {
         self.0.grow(at::CLUSTER + LEASES + counter as usize, by);
     }
 
-    /// Counts what became of records.
+    /// Counts results of spilled and fetched records.
     pub fn add_spills(self, result: SpillResult, by: u64) {
         self.0.grow(at::CLUSTER + SPILLS + result as usize, by);
     }
@@ -341,12 +341,12 @@ impl<'a> CourierCounters<'a> {
         self.0.set(at::CLUSTER + STATES + state as usize, uses);
     }
 
-    /// Stores since when the cluster has all records that had changed before.
+    /// Stores the time up to which all changed records are in the cluster.
     pub fn set_kept_since(self, kept_since_ms: Option<u64>) {
         self.0.set(at::CLUSTER + KEPT_SINCE, kept_since_ms.unwrap_or(0));
     }
 
-    /// Stores the nodes that there are, the first [`CLUSTER_NODES`] of them.
+    /// Stores the nodes of the cluster, at most the first [`CLUSTER_NODES`] of them.
     pub fn set_nodes(self, nodes: &[ClusterNodeState]) {
         let nodes = &nodes[..nodes.len().min(CLUSTER_NODES)];
         for (nth, node) in nodes.iter().enumerate() {
@@ -359,7 +359,8 @@ impl<'a> CourierCounters<'a> {
             }
             self.0.set(start, u64::from(node.is_up));
         }
-        // Release: who reads this number reads the nodes as well; pairs with `ClusterState::of`.
+        // Release: a process that reads this number also reads these nodes; pairs with
+        // `ClusterState::of`.
         let used = self.0.region.word(self.0.base + at::CLUSTER + NODES_USED);
         used.store(nodes.len() as u64, Ordering::Release);
     }

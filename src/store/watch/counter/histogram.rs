@@ -87,7 +87,7 @@ impl Histogram {
     }
 
     /// The time that this many thousandths of all times did not exceed, in microseconds. None if
-    /// nothing was counted, or if it is beyond the last bound.
+    /// nothing was counted, or if the time is above the last bound.
     pub fn quantile_us(&self, thousandths: u64) -> Option<u64> {
         let all = u128::from(self.count());
         let wanted = (all * u128::from(thousandths)).div_ceil(1000).max(1);

@@ -33,7 +33,7 @@ pub enum GroupKey {
     Others,
 }
 
-/// The nodes of a group, as a sweep over all of them found them.
+/// The nodes of a group, as counted by a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nodes {
     /// Nodes that are not expired.
@@ -74,7 +74,7 @@ impl GroupSums {
 pub struct BizSums {
     /// Items of Queries and of Updates, by outcome.
     pub items: [[u64; OUTCOMES]; 2],
-    /// Refused Updates, by what has refused them: see [`refuser`](super::refuser).
+    /// Refused Updates, by their refuser: see [`refuser`](super::refuser).
     pub refusals: [u64; REFUSERS],
     /// Times of requests, each counted for the business of one item of its tick.
     pub times: Histogram,
@@ -103,7 +103,7 @@ pub struct Sums {
     pub request_times: Histogram,
     /// Times of flushes that succeeded.
     pub flush_times: Histogram,
-    /// What couriers have counted.
+    /// The counts of couriers.
     pub cluster: ClusterSums,
     /// Groups that ever counted something.
     pub groups: BTreeMap<GroupKey, GroupSums>,

@@ -1,14 +1,13 @@
 //! Doorbells: how an owner of wants calls the courier, and the courier an owner.
 //!
-//! Invariant: no call is lost. One who is about to sleep writes that into the bell's word, then
-//! looks for work once more; one who rings has published the work, then reads the word. Between the
-//! two steps of each is a fence that is sequentially consistent, and of two such fences one is
-//! first: if the sleeper's, the ringer sees that it sleeps, and wakes it; if the ringer's, the
-//! sleeper sees the work, and does not sleep. So a bell costs no call to the kernel while the other
-//! side is awake.
+//! Invariant: no ring is lost. A sleeper first sets the bell's word to asleep, then looks for work
+//! once more. A ringer first publishes the work, then reads the word. Each has a SeqCst fence
+//! between its two steps, and one of the two fences comes first. If it is the sleeper's, the ringer
+//! sees the word and wakes the sleeper. If it is the ringer's, the sleeper sees the work and does
+//! not sleep. So a bell costs no system call while the other side is awake.
 //!
-//! The ringer never says for the sleeper that it is awake: one that dies before its wake leaves a
-//! word by which the next one wakes. All sleeps end after a limit, for what the last one left.
+//! A ringer never clears the sleeper's mark: if it dies before it wakes the sleeper, the next
+//! ringer does so. All sleeps have a limit, in case no other ringer comes.
 
 use frs_base::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -17,14 +16,15 @@ pub use kernel::EventBell;
 
 /// The other side sleeps, or is about to.
 const ASLEEP: u32 = 1;
-/// What a ring by futex adds, above [`ASLEEP`].
+/// The number that a ring by futex adds to the bits above [`ASLEEP`].
 const RING: u32 = 2;
 
 /// A bell's word in shared memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Bell<'a>(&'a AtomicU32);
 
-/// What a bell's word held when its sleeper lay down: another value means that it was rung since.
+/// The value of a bell's word when its sleeper lay down. Another value means that the bell was rung
+/// since.
 #[derive(Debug, Clone, Copy)]
 pub struct Rest(u32);
 
@@ -34,7 +34,8 @@ impl<'a> Bell<'a> {
         Bell(word)
     }
 
-    /// About to sleep: what is looked for after it was published before, or is called for.
+    /// Marks this side as asleep. A look for work after this call finds work that was published
+    /// before; later work rings the bell.
     pub fn lie_down(self) -> Rest {
         let rest = Rest(self.0.fetch_or(ASLEEP, Ordering::Relaxed) | ASLEEP);
         // Pairs with the fence of `is_asleep`.
@@ -42,23 +43,23 @@ impl<'a> Bell<'a> {
         rest
     }
 
-    /// Awake again: nobody has to call.
+    /// Marks this side as awake, so that no ring is needed.
     pub fn get_up(self) {
         self.0.fetch_and(!ASLEEP, Ordering::Relaxed);
     }
 
-    /// Has the other side to be woken for what was published before.
+    /// Whether the other side must be woken for work that the caller has published before.
     pub(crate) fn is_asleep(self) -> bool {
         // Pairs with the fence of `lie_down`.
         fence(Ordering::SeqCst);
         self.0.load(Ordering::Relaxed) & ASLEEP != 0
     }
 
-    /// Wakes by a futex on the word, if the other side sleeps; whether it had to.
+    /// Wakes the other side by a futex on the word, if it sleeps. Returns true if it slept.
     pub fn ring(self) -> bool {
         let is_asleep = self.is_asleep();
         if is_asleep {
-            // One that is about to wait finds another value, and looks again.
+            // A sleeper that is about to wait finds another value, and looks again.
             self.0.fetch_add(RING, Ordering::Relaxed);
             wake(self.0);
         }
@@ -72,7 +73,7 @@ impl<'a> Bell<'a> {
     }
 }
 
-/// Which slots have new wants: a bit each, set by the owner and taken by the courier.
+/// The slots with new wants: a bit for each slot, set by its owner and taken by the courier.
 #[derive(Debug, Clone, Copy)]
 pub struct Asking<'a>(&'a [AtomicU64]);
 
@@ -82,7 +83,7 @@ impl<'a> Asking<'a> {
         Asking(words)
     }
 
-    /// A slot has new wants.
+    /// Notes that a slot has new wants.
     pub(crate) fn set(self, slot: u32) {
         #[cfg(any(test, feature = "crash-points"))]
         if !crate::crash::point() {
@@ -92,12 +93,12 @@ impl<'a> Asking<'a> {
         self.0[slot as usize / 64].fetch_or(1 << (slot % 64), Ordering::Release);
     }
 
-    /// Has any slot new wants.
+    /// Whether any slot has new wants.
     pub fn is_any(self) -> bool {
         self.0.iter().any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
-    /// The slots that have new wants; each is said once.
+    /// The slots that have new wants. Clears their bits, so each is returned once.
     pub fn take(self) -> impl Iterator<Item = u32> + use<'a> {
         (0u32..).zip(self.0).flat_map(|(word, bits)| {
             let is_any = bits.load(Ordering::Relaxed) != 0;
@@ -122,7 +123,7 @@ fn wake(word: &AtomicU32) {
     frs_base::sys::futex_wake_all(word);
 }
 
-// As for semaphores: a sleep that is over at once is as good.
+// As for semaphores, a sleep that ends at once serves as well.
 #[cfg(any(loom, miri))]
 fn wait(_word: &AtomicU32, _seen: u32, _limit: std::time::Duration) {
     #[cfg(loom)]
@@ -146,28 +147,28 @@ mod kernel {
     use super::Bell;
 
     /// The eventfd of a bell whose other side sleeps in epoll. The master makes it before it forks
-    /// who rings and who sleeps, and hands it over to a binary that takes over.
+    /// the ringers and the sleeper, and hands it over to a new binary at an upgrade.
     #[derive(Debug)]
     pub struct EventBell(OwnedFd);
 
     impl EventBell {
-        /// A new one.
+        /// Makes an eventfd.
         pub fn new() -> io::Result<EventBell> {
             let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
             Ok(EventBell(EventFd::from_flags(flags)?.into()))
         }
 
-        /// Wakes the other side, if the bell's word says that it sleeps; whether it had to.
+        /// Wakes the other side, if the bell's word says that it sleeps. Returns true if it slept.
         pub fn ring(&self, bell: Bell<'_>) -> bool {
             let is_asleep = bell.is_asleep();
             if is_asleep {
-                // It fails only where so many rings wait that one more wakes nobody sooner.
+                // It fails only if the counter is full: then earlier rings wake the sleeper.
                 let _ = write(&self.0, &1u64.to_ne_bytes());
             }
             is_asleep
         }
 
-        /// Forgets the rings so far, by the one who was woken; whether there was any.
+        /// Clears the rings so far. The woken side calls it. Returns true if there was any ring.
         pub fn drain(&self) -> io::Result<bool> {
             match read(&self.0, &mut [0u8; 8]) {
                 Ok(_) => Ok(true),
@@ -177,14 +178,14 @@ mod kernel {
         }
     }
 
-    /// One that an older master has handed over.
+    /// An eventfd that an older master has handed over.
     impl From<OwnedFd> for EventBell {
         fn from(event: OwnedFd) -> EventBell {
             EventBell(event)
         }
     }
 
-    /// To be polled for reading.
+    /// For polling; it is readable after a ring.
     impl AsFd for EventBell {
         fn as_fd(&self) -> BorrowedFd<'_> {
             self.0.as_fd()
@@ -237,7 +238,7 @@ mod tests {
                 });
             }
             while up.load(Ordering::Relaxed) < all {
-                // One that lies down after a ring waits for the next.
+                // A sleeper that lies down after a ring waits for the next ring.
                 Bell::at(&word).ring();
                 std::thread::yield_now();
             }

@@ -1,7 +1,7 @@
 //! The mailbox of a slot: a ring of wants between its owner and the courier, and their bells.
 //!
-//! Contract: no want is answered to another one and no call is lost, whatever instruction the owner
-//! or the courier dies at. A record is believed only if its CRC holds.
+//! Contract: no want gets the answer of another want, and no ring is lost, at whatever instruction
+//! the owner or the courier dies. A record is believed only if its CRC holds.
 //!
 //! | file | duty |
 //! | --- | --- |

@@ -1,9 +1,9 @@
-//! The ring of wants in a slot, as the courier uses it: it takes what is asked, in the order of
-//! asking, and says what became of it.
+//! The courier's side of the ring of wants in a slot: it takes the wants in the order in which they
+//! were asked, and stores their results.
 //!
-//! Invariant: a want is handed over only if its entry was not used anew while it was copied. What a
-//! courier before this one has taken is taken again: the courier that serves is the one that holds
-//! the lock, and its messages are absolute, so that it does no harm to send one twice.
+//! Invariant: a want is handed over only if its entry was not reused while it was copied. Wants
+//! that an earlier courier has taken are taken again. That is safe: only the courier that holds the
+//! lock serves, and its messages are absolute, so a message may be sent twice.
 
 use frs_base::sync::{Ordering, fence};
 
@@ -13,14 +13,14 @@ use crate::file::layout::slot::{WANT_KEY, WANT_WORDS, WANTS};
 use crate::file::region::copy_out;
 use crate::watch::slot::SlotWords;
 
-/// How far a courier is in the ring of one slot. It begins with all that is asked or taken.
+/// A courier's position in the ring of one slot. It begins with all wants that are asked or taken.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WantQueue {
-    /// The owner that it was read of; 0: of none yet.
+    /// The epoch of the owner whose ring was read; 0 before the first read.
     epoch: u32,
     /// The next position to look at.
     next: u64,
-    /// Positions of the first lap that are left.
+    /// Remaining positions of the first lap.
     first_lap: usize,
     damaged: u64,
 }
@@ -28,14 +28,14 @@ pub struct WantQueue {
 /// A want that the courier has taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TakenWant {
-    /// To be finished by this.
+    /// Finishes the want.
     pub ticket: Ticket,
-    /// What is asked.
+    /// The want.
     pub want: Want,
 }
 
 impl WantQueue {
-    /// The next want of a slot; none when all that was asked is taken.
+    /// The next want of a slot. None if all asked wants are taken.
     pub fn take_next(&mut self, slot: SlotWords<'_>) -> Option<TakenWant> {
         let epoch = WantRing::open_for(slot)?;
         let ring = WantRing::of_slot(slot);
@@ -60,8 +60,8 @@ impl WantQueue {
         None
     }
 
-    /// Takes what is asked in an entry. None as well if the owner gives it up meanwhile: what it
-    /// asks in that entry next has a later position.
+    /// Takes the want of an entry. Also returns None if the owner gives the want up meanwhile: its
+    /// next want in that entry has a later position.
     fn take(&mut self, ring: WantRing<'_>, index: usize, retakes: bool) -> Option<TakenWant> {
         // Acquire: the record is whole; pairs with `WantRing::push`.
         let found = ring.state(index, Ordering::Acquire);
@@ -84,12 +84,12 @@ impl WantQueue {
         None
     }
 
-    /// Copies a record; whether it is that of the want that was taken.
+    /// Copies a record. Returns true with it if it is the record of the want that was taken.
     fn read(ring: WantRing<'_>, index: usize, taken: StateWord) -> ([u64; WANT_WORDS], bool) {
         let mut record = [0; WANT_WORDS];
         let words = ring.record(index);
         copy_out(&words[..=WANT_KEY], &mut record[..=WANT_KEY]);
-        // A length that no record has is damage, and found as such.
+        // A length that no record has is damage, which `decode` finds.
         let in_use = words_in_use(record[WANT_KEY]).unwrap_or(WANT_WORDS);
         copy_out(&words[WANT_KEY + 1..in_use], &mut record[WANT_KEY + 1..in_use]);
         // Acquire: pairs with the fence of `WantRing::push`.
@@ -97,11 +97,11 @@ impl WantQueue {
         (record, ring.state(index, Ordering::Relaxed) == taken)
     }
 
-    /// Says what became of a want; false if its owner has given it up, or is gone.
+    /// Stores the result of a want. Returns false if its owner has given it up, or is gone.
     pub fn finish(slot: SlotWords<'_>, ticket: Ticket, result: WantResult) -> bool {
         debug_assert!(result != WantResult::Lost, "only an owner finds that out");
         let taken = StateWord { sequence: ticket.sequence, state: State::Taken };
-        // Release, by the exchange: all that the courier did for it is done; pairs with
+        // Release, by the exchange: all work of the courier on this want comes before; pairs with
         // `WantRing::poll`.
         WantRing::of_slot(slot).exchange(ticket.index, taken, State::Done(result))
     }

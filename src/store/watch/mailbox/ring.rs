@@ -1,16 +1,16 @@
-//! The ring of wants in a slot, as its owner uses it: items that need a lease go to the courier,
-//! and what became of them comes back. The courier's side is in `queue.rs`.
+//! The owner's side of the ring of wants in a slot: items that need a lease go to the courier, and
+//! their results come back. The courier's side is in `queue.rs`.
 //!
-//! Invariant: no want is answered to another one, whatever instruction the owner or the courier
-//! dies at. Each entry has one state word, and each step of its life is one store or one exchange
-//! of that word: free → asked → free by the owner, asked → taken → done by the courier, taken or
-//! done → free by the owner. A sequence in the same word grows with each want of the entry, so a
-//! step that was meant for an earlier want finds another word and does nothing.
+//! Invariant: no want gets the answer of another want, at whatever instruction the owner or the
+//! courier dies. Each entry has one state word, and each step of its life is one store or one
+//! exchange of that word: free → asked → free by the owner, asked → taken → done by the courier,
+//! taken or done → free by the owner. A sequence in the same word grows with each want of the
+//! entry, so a step that was meant for an earlier want finds another word and does nothing.
 //!
-//! No entry leaks. The owner frees what it polls or gives up. The wants of a dead owner are cleared
-//! by the next one that opens the ring, before it says that the ring is its own; until then no
-//! courier looks at them, since the epoch of the ring is not that of the slot's owner. What a dead
-//! courier has taken is taken again by the next one.
+//! No entry leaks. The owner frees what it polls or gives up. The next owner that opens the ring
+//! clears the wants of a dead owner before it claims the ring. Until then no courier looks at them,
+//! since the epoch of the ring is not that of the slot's owner. The next courier takes again the
+//! wants that a dead courier has taken.
 
 use frs_base::sync::{AtomicU64, Ordering, fence};
 
@@ -24,7 +24,7 @@ use crate::watch::slot::SlotWords;
 /// Names one want of a ring: its entry, and the sequence of the entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ticket {
-    /// Below [`WANTS`], by whoever made the ticket.
+    /// Below [`WANTS`]: the maker of the ticket ensures that.
     pub(crate) index: usize,
     pub(crate) sequence: u64,
 }
@@ -34,35 +34,35 @@ pub struct Ticket {
 #[error("all {WANTS} wants of this process wait already")]
 pub struct Full;
 
-/// How the courier calls an owner of wants.
+/// How the courier wakes an owner of wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnerBell {
-    /// A thread of it waits on the futex in its slot.
+    /// A thread of the owner waits on the futex in its slot.
     Futex = 0,
-    /// It waits for the eventfd of its slot.
+    /// The owner waits for the eventfd of its slot.
     Event = 1,
 }
 
 impl OwnerBell {
-    /// Of any number: after a stray write the wrong one is called, and the owner wakes by its
+    /// Accepts any number: after a stray write the wrong bell is rung, and the owner wakes at its
     /// limit.
     fn of_number(number: u32) -> OwnerBell {
         if number == OwnerBell::Event as u32 { OwnerBell::Event } else { OwnerBell::Futex }
     }
 }
 
-/// How far a want is.
+/// The state of a want.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Nobody's.
+    /// The entry is free.
     Free,
-    /// Written by the owner.
+    /// Asked by the owner.
     Asked,
-    /// Read by a courier.
+    /// Taken by a courier.
     Taken,
     /// Answered by a courier.
     Done(WantResult),
-    /// No step leads here: a stray write.
+    /// No step leads to this state: it is a stray write.
     Damaged,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct StateWord {
     pub state: State,
 }
 
-/// Bits of a sequence: an entry that is used each microsecond repeats one after nine years.
+/// Bits of a sequence. An entry that is used each microsecond repeats a sequence after nine years.
 const SEQUENCE_MASK: u64 = (1 << 48) - 1;
 /// Bits of state and result, below the sequence.
 const STATE_MASK: u64 = 0xffff;
@@ -105,52 +105,53 @@ impl StateWord {
     }
 }
 
-/// The ring in a slot's words. A look at it costs blocks: only of a slot that has them.
+/// The ring in a slot's words. Reading it costs blocks, so it may be made only for a slot whose
+/// ring has its blocks.
 #[derive(Debug, Clone, Copy)]
 pub struct WantRing<'a> {
     slot: SlotWords<'a>,
 }
 
 impl<'a> WantRing<'a> {
-    /// The ring of a slot, which has its blocks.
+    /// The ring of a slot. Its blocks must be allocated.
     pub(crate) fn of_slot(slot: SlotWords<'a>) -> WantRing<'a> {
         WantRing { slot }
     }
 
-    /// The epoch of the owner that the ring is open for. Acquire: pairs with `open`, so that
-    /// whoever sees its epoch sees no want of an owner before.
+    /// The epoch of the owner that the ring is open for. Acquire: pairs with `open`, so a reader of
+    /// this epoch sees no want of an earlier owner.
     pub(crate) fn open_for(slot: SlotWords<'a>) -> Option<u32> {
         let owner = slot.state();
         let epoch = slot.word(RING_EPOCH).load(Ordering::Acquire) as u32;
         (owner.used && owner.epoch == epoch).then_some(epoch)
     }
 
-    /// How the owner for whom the ring is open is called.
+    /// How to wake the owner for whom the ring is open.
     #[cfg(not(loom))]
     pub(crate) fn bell_of(slot: SlotWords<'a>) -> OwnerBell {
         OwnerBell::of_number((slot.word(RING_EPOCH).load(Ordering::Acquire) >> 32) as u32)
     }
 
-    /// Opens the ring for the slot's owner of this epoch: what an owner before has left is cleared.
-    /// By the owner, and once.
+    /// Opens the ring for the slot's owner of this epoch, and clears the wants of an earlier owner.
+    /// The owner calls it once.
     pub(crate) fn open(self, epoch: u32, bell: OwnerBell) {
         for index in 0..WANTS {
-            // One exchange: a courier may still be at a want of the owner before. The sequence
-            // stays, so that what it says means no later want. AcqRel: its last step is before this
-            // one.
+            // One atomic operation, because a courier may still work on a want of the earlier
+            // owner. The sequence stays, so the courier's result fits no later want. AcqRel: the
+            // courier's last step, an exchange, comes before this one.
             self.entry(index).fetch_and(!STATE_MASK, Ordering::AcqRel);
         }
         // Release: all entries are free before; pairs with `open_for`.
         put_release(self.slot.word(RING_EPOCH), u64::from(epoch) | (bell as u64) << 32);
     }
 
-    /// Asks. The courier sees it once it is called.
+    /// Asks for a want. The courier sees it when its bell is rung.
     ///
     /// # Errors
     /// If no entry is free.
     pub fn push(self, want: &Want) -> Result<Ticket, Full> {
-        // Written by the owner alone. After a stray write any number is as good: it says where to
-        // begin.
+        // Only the owner writes this word. It only says where to begin, so any number of a stray
+        // write does no harm.
         let tail = self.slot.word(RING_TAIL).load(Ordering::Relaxed);
         let is_free = |step: &u64| {
             let index = index_of(tail.wrapping_add(*step));
@@ -162,21 +163,21 @@ impl<'a> WantRing<'a> {
         let before = self.state(index, Ordering::Relaxed);
         let sequence = before.sequence.wrapping_add(1) & SEQUENCE_MASK;
         let (record, words) = want.encode(sequence);
-        // Release: a courier that reads a word of this record while it copies an earlier want's
-        // finds that the state has changed; pairs with the fence of `WantQueue::read`.
+        // Release: a courier that still copies the earlier want's record and reads a word of this
+        // one also finds the state changed; pairs with the fence of `WantQueue::read`.
         fence(Ordering::Release);
         copy_in(&self.record(index)[..words], &record[..words]);
-        // Release: the record is whole before; pairs with the load of `WantQueue::take`.
+        // Release: the record is whole before this; pairs with the load of `WantQueue::take`.
         let asked = StateWord { sequence, state: State::Asked };
         put_release(self.entry(index), asked.word());
-        // Release: the want is asked before; pairs with the load of `WantQueue::take_next`.
+        // Release: the want is asked before this; pairs with the load of `WantQueue::take_next`.
         put_release(self.slot.word(RING_TAIL), position.wrapping_add(1));
         Ok(Ticket { index, sequence })
     }
 
-    /// What became of a want, once it is known: its entry is free then, and the ticket spent.
+    /// The result of a want, once it is known. Then the entry is freed, and the ticket is spent.
     pub fn poll(self, ticket: Ticket) -> Option<WantResult> {
-        // Acquire: what the courier did before is seen; pairs with `WantQueue::finish`.
+        // Acquire: all earlier work of the courier is visible; pairs with `WantQueue::finish`.
         let found = self.state(ticket.index, Ordering::Acquire);
         match found.state {
             _ if found.sequence != ticket.sequence => Some(WantResult::Lost),
@@ -189,16 +190,17 @@ impl<'a> WantRing<'a> {
         }
     }
 
-    /// Whether [`WantRing::poll`] would know what became of a want.
+    /// Whether [`WantRing::poll`] would return the result of a want.
     pub fn is_done(self, ticket: Ticket) -> bool {
         let found = self.state(ticket.index, Ordering::Relaxed);
         let is_asked = matches!(found.state, State::Asked | State::Taken);
         found.sequence != ticket.sequence || !is_asked
     }
 
-    /// Nobody waits for it any more. If the courier was quicker: what became of it.
+    /// Gives a want up. If the courier has finished it before, returns the result.
     pub fn give_up(self, ticket: Ticket) -> Option<WantResult> {
-        // Each failure is a step of the courier on this want, of which there are two.
+        // Each failure is a step of the courier on this want, and the courier makes two steps at
+        // most.
         loop {
             if let Some(result) = self.poll(ticket) {
                 return Some(result);
@@ -213,16 +215,17 @@ impl<'a> WantRing<'a> {
         }
     }
 
-    /// One step of a want's life; whether it was the next one.
+    /// Makes one step of a want. Returns false if its state was not `from`.
     pub(crate) fn exchange(self, index: usize, from: StateWord, to: State) -> bool {
-        // The dead go on as if it were theirs: nothing that they do has an effect.
+        // A simulated dead process continues as if it had succeeded: none of its stores has an
+        // effect.
         #[cfg(any(test, feature = "crash-points"))]
         if !crate::crash::point() {
             return true;
         }
         let (from, to) = (from.word(), from.with(to).word());
-        // AcqRel: what was read or applied before is over; pairs with the loads of `poll` and of
-        // `WantQueue::take`.
+        // AcqRel: all reads and work before this step are over; pairs with the loads of `poll` and
+        // of `WantQueue::take`.
         self.entry(index).compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 

@@ -1,7 +1,7 @@
 //! The bell of an owner whose threads wait side by side.
 //!
-//! Invariant: as long as one thread lies there, the bell says so, and after its slot was given back
-//! nobody touches it.
+//! Invariant: as long as one thread lies by the bell, the bell is marked asleep. After the slot is
+//! given back, no thread touches the bell.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,8 +10,8 @@ use super::doorbell::{Bell, Rest};
 use crate::file::layout::slot::BELL;
 use crate::file::region::Region;
 
-/// The bell of an owner whose threads wait for its wants while others use its handle. The map is
-/// its own, so a thread sleeps without the handle.
+/// The bell of an owner whose threads wait for its wants while others use its handle. It has its
+/// own map, so a thread sleeps without the handle.
 #[derive(Debug)]
 pub struct SharedBell {
     page: Region,
@@ -21,16 +21,16 @@ pub struct SharedBell {
 #[derive(Debug, Default)]
 struct Sleepers {
     threads: usize,
-    /// The slot is given back: its bell may be another owner's now.
+    /// The slot is given back, so its bell may belong to another owner now.
     is_closed: bool,
 }
 
-/// A thread that lies by the bell, until this is dropped. From the beginning on it is called for
-/// each want that is finished.
+/// A thread that lies by the bell, until this is dropped. From its start on, each finished want
+/// rings for it.
 #[derive(Debug)]
 pub struct Lying<'b> {
     shared: &'b SharedBell,
-    /// None: nobody rings any more.
+    /// None if the bell is closed and never rings again.
     rest: Option<Rest>,
 }
 
@@ -48,7 +48,8 @@ impl SharedBell {
         self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// About to sleep: look for what is awaited after this.
+    /// Registers a thread that is about to sleep. The thread must look for its results after this
+    /// call.
     pub fn lie_down(&self) -> Lying<'_> {
         let mut sleepers = self.sleepers();
         sleepers.threads += 1;
@@ -56,7 +57,8 @@ impl SharedBell {
         Lying { shared: self, rest }
     }
 
-    /// The slot is about to be given back: wakes all that lie by the bell, for ever.
+    /// Closes the bell before the slot is given back: wakes all threads that lie by it, and lets
+    /// none sleep again.
     pub fn close(&self) {
         let mut sleepers = self.sleepers();
         sleepers.is_closed = true;
@@ -78,7 +80,7 @@ impl Drop for Lying<'_> {
     fn drop(&mut self) {
         let mut sleepers = self.shared.sleepers();
         sleepers.threads -= 1;
-        // As long as one lies there, the courier has to call.
+        // As long as another thread lies there, the courier must ring.
         if sleepers.threads == 0 && !sleepers.is_closed {
             self.shared.bell().get_up();
         }

@@ -2,7 +2,7 @@
 //! courier reads it there.
 //!
 //! Invariant: a record is believed only if its CRC covers exactly what is read, the sequence of its
-//! entry included. A stray write, or half of another want, is [`Damaged`], and never a panic.
+//! entry included. A stray write, or half of another want, gives [`Damaged`], and never a panic.
 
 #[cfg(not(loom))]
 use frs_base::hash::crc32c_words;
@@ -18,24 +18,24 @@ use crate::file::layout::slot::{
 /// The words of a record.
 pub(crate) type Record = [u64; WANT_WORDS];
 
-/// What an item wants to do.
+/// The kinds of wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum WantKind {
-    /// To know what the ledger knows (`exact`).
+    /// Reads the ledger's count (`exact`).
     Query = 1,
-    /// To charge.
+    /// Charges uses.
     Update = 2,
-    /// To have the record of its key that the cluster keeps.
+    /// Fetches the record of the key that the cluster keeps.
     Fetch = 3,
-    /// To know which window it is, and to give back in it.
+    /// Finds out the present window, and gives uses back in it.
     Window = 4,
 }
 
-/// What an item needs of the ledger.
+/// An item's request to the courier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Want {
-    /// What it wants to do.
+    /// Its kind.
     pub kind: WantKind,
     /// Biz id, length and form of the key: word 1 of its node.
     pub key_word: u64,
@@ -45,7 +45,7 @@ pub struct Want {
     pub generation: u64,
     /// Uses that it lacks.
     pub need: u64,
-    /// When nobody waits for it any more, in milliseconds of CLOCK_BOOTTIME.
+    /// The time when the wait for it ends, in milliseconds of CLOCK_BOOTTIME.
     pub deadline_ms: u64,
     /// The atomic request that it is a part of.
     pub request: Option<WantedTogether>,
@@ -75,30 +75,30 @@ impl WantedTogether {
     }
 }
 
-/// A record that no owner wrote as it stands.
+/// A record that no owner wrote in this form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Damaged;
 
-/// What became of a want. The numbers stand in the ring.
+/// The result of a want. The ring stores these numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum WantResult {
-    /// The node holds what the ledger answered: the item runs again.
+    /// The node holds the ledger's answer, so the item runs again.
     Answered = 1,
     /// The cluster cannot be reached: `on-down` decides.
     Unreachable = 2,
-    /// The courier cannot serve it, as of a damaged record or of another configuration: the item
-    /// runs again, and asks again if it still lacks something.
+    /// The courier cannot serve the want, for example because its record is damaged or of another
+    /// configuration. The item runs again, and asks again if it still lacks something.
     Unserved = 3,
-    /// The entry is not this want's any more: a stray write. As [`WantResult::Unserved`]. No
-    /// courier says so.
+    /// A stray write has taken the entry from this want. Treated as [`WantResult::Unserved`]. No
+    /// courier stores this result.
     Lost = 4,
     /// The item's node has no room: leases fill its chain.
     Full = 5,
 }
 
 impl WantResult {
-    /// What a number in the ring says.
+    /// The result of a number in the ring.
     pub(crate) const fn of_number(number: u8) -> Option<WantResult> {
         Some(match number {
             1 => WantResult::Answered,
@@ -138,7 +138,7 @@ impl Want {
         self.key_word as u32
     }
 
-    /// The key, if an encoder writes such a one.
+    /// The key, if its words are valid.
     #[cfg(any(test, feature = "testing"))]
     pub fn key(&self) -> Option<KeyRef<'_>> {
         let (bytes, form) = (node::key_bytes(self.key_word), node::key_form(self.key_word));
@@ -163,8 +163,7 @@ impl Want {
         (record, words)
     }
 
-    /// The want in a record of an entry of this sequence; words beyond those in use are passed
-    /// over.
+    /// The want in a record of an entry of this sequence; words after those in use are ignored.
     pub(crate) fn decode(record: &Record, sequence: u64) -> Result<Want, Damaged> {
         let words = words_in_use(record[WANT_KEY]).ok_or(Damaged)?;
         let number = record[WANT_CHECK] >> 32;
@@ -186,7 +185,7 @@ impl Want {
     }
 }
 
-/// Words of a record whose key has this word; none if no record has room for such a key.
+/// Words in use of a record whose key has this word. None if no record has room for such a key.
 pub(crate) fn words_in_use(key_word: u64) -> Option<usize> {
     let field = usize::from(node::key_bytes(key_word)).div_ceil(8);
     (field <= WANT_FIELD_WORDS).then_some(WANT_FIELD + field)
@@ -197,7 +196,7 @@ fn check(sequence: u64, kind: u64, record: &[u64]) -> u64 {
     u64::from(crc32c_words([sequence, kind, record[WANT_KEY]], &record[WANT_GENERATION..]))
 }
 
-/// Loom has no hashes: a sum that any word changes.
+/// Under loom, in place of the hash: a sum that any word changes.
 #[cfg(loom)]
 fn crc32c_words(first: [u64; 3], rest: &[u64]) -> u32 {
     let words = first.iter().chain(rest);
@@ -228,7 +227,7 @@ mod tests {
                 let mut field = [0; WANT_FIELD_WORDS];
                 field[..key.len()].copy_from_slice(&key);
                 let bytes = (key.len() as u16 * 8).saturating_sub(less);
-                // Words beyond the last byte are none of the key's.
+                // Words after the last byte do not belong to the key.
                 field[usize::from(bytes).div_ceil(8)..].fill(0);
                 let key_word = node::key_word(biz, form, bytes);
                 Want { kind, key_word, field, generation, need, deadline_ms, request }
@@ -240,7 +239,7 @@ mod tests {
         #[test]
         fn a_want_is_read_as_it_was_written(want in want(), sequence: u64, rest: u64) {
             let (mut record, words) = want.encode(sequence);
-            // What another want left behind it.
+            // Words that another want left there.
             record[words..].fill(rest);
             prop_assert_eq!(Want::decode(&record, sequence), Ok(want));
         }

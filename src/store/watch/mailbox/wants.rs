@@ -12,7 +12,7 @@ use super::want::{Want, WantResult};
 use crate::error::Error;
 use crate::handle::Handle;
 
-/// What an owner asks of the courier, and hears from it.
+/// The owner's access to its ring of wants and to its bell.
 #[derive(Debug, Clone, Copy)]
 pub struct Wants<'h> {
     ring: WantRing<'h>,
@@ -22,8 +22,9 @@ pub struct Wants<'h> {
 }
 
 impl Handle {
-    /// Opens the ring of wants of this handle, if it is not open yet: when it attaches, or takes a
-    /// configuration, with a cluster. `bell` says how the courier calls it.
+    /// Opens the ring of wants of this handle, if it is not open yet. Called when the handle
+    /// attaches with a cluster, or takes a configuration with one. `bell` says how the courier
+    /// wakes the owner.
     ///
     /// # Errors
     /// If the disk has no room for the ring.
@@ -44,17 +45,17 @@ impl Handle {
         Ok(())
     }
 
-    /// The bell of its threads that wait. None where its ring is not open, or not for a futex.
+    /// The bell of its waiting threads. None if its ring is not open, or not for a futex.
     pub fn shared_bell(&self) -> Option<&Arc<SharedBell>> {
         self.slot.as_ref().filter(|_| !self.is_forked())?.shared_bell()
     }
 
-    /// The number of its slot: of its bell, too.
+    /// The number of its slot and its bell.
     pub fn slot_number(&self) -> u32 {
         self.slot().number()
     }
 
-    /// Its wants. None where the ring is not open, and in a forked child.
+    /// Its wants. None if the ring is not open, or in a forked child.
     pub fn wants(&self) -> Option<Wants<'_>> {
         if self.is_forked() {
             return None;
@@ -71,7 +72,7 @@ impl Handle {
 }
 
 impl<'h> Wants<'h> {
-    /// Asks. Nobody is called yet: after the last want of a turn, ring the courier once.
+    /// Asks for a want. This rings no bell: after the last want of a turn, ring the courier once.
     ///
     /// # Errors
     /// If no entry of the ring is free.
@@ -81,17 +82,17 @@ impl<'h> Wants<'h> {
         Ok(ticket)
     }
 
-    /// What became of a want, once it is known: its entry is free then, and the ticket spent.
+    /// The result of a want, once it is known. Then the entry is freed, and the ticket is spent.
     pub fn poll(self, ticket: Ticket) -> Option<WantResult> {
         self.ring.poll(ticket)
     }
 
-    /// Whether it is known what became of a want.
+    /// Whether the result of a want is known.
     pub fn is_done(self, ticket: Ticket) -> bool {
         self.ring.is_done(ticket)
     }
 
-    /// Nobody waits for it any more. If the courier was quicker: what became of it.
+    /// Gives a want up. If the courier has finished it before, returns the result.
     pub fn give_up(self, ticket: Ticket) -> Option<WantResult> {
         self.ring.give_up(ticket)
     }

@@ -1,7 +1,8 @@
 //! The readers' side: the refused keys of all slots.
 //!
-//! Invariant: `refused` is never less than how often a key was refused since `since_ms`, and at
-//! most `error` more, as far as no owner has died in a fold, or had no room for a sketch.
+//! Invariant: `refused` is at least the number of times that a key was refused since `since_ms`,
+//! and at most `error` more. This holds unless an owner has died in a fold, or had no room for a
+//! sketch.
 
 use std::collections::HashMap;
 
@@ -15,17 +16,18 @@ use super::{
 use crate::file::layout::slot as at;
 use crate::watch::counter::Counters;
 
-/// The looks at a sketch whose panes turn. One whose owner died in a turn is read as it stands.
+/// Attempts to read a sketch whose panes turn. The sketch of an owner that died in a turn is read
+/// as it is.
 const LOOKS: usize = 100;
 
-/// A key, and how often it was refused.
+/// A key, and the number of times that it was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RefusedCount {
     /// The key.
     pub key: RefusedKey,
-    /// At most this often.
+    /// It was refused at most this often.
     pub refused: u64,
-    /// At most this much less often.
+    /// It was refused at least `refused - error` times.
     pub error: u64,
     /// The last time, in milliseconds.
     pub last_ms: Millis,
@@ -47,10 +49,10 @@ pub(crate) struct RefusedSums {
     /// The last short pane before the window.
     before: u64,
     keys: HashMap<RefusedKey, AboveFloor>,
-    /// What a key of a business was counted at most in the panes that it is not in.
+    /// The most that a key of a business can have been counted in panes without it.
     floors: HashMap<u32, u64>,
     others: Vec<OthersFloor>,
-    /// In which pane a business got a sketch of its own in a slot.
+    /// The pane in which a business got its own sketch in a slot.
     given: HashMap<Owned, u64>,
 }
 
@@ -69,7 +71,7 @@ struct Owned {
     biz_id: u32,
 }
 
-/// The floor of a pane of the businesses without a sketch of their own.
+/// The floor of a pane in the sketch of all other businesses.
 #[derive(Debug)]
 struct OthersFloor {
     slot: u32,
@@ -78,10 +80,10 @@ struct OthersFloor {
     floor: u64,
 }
 
-/// A sketch as it was read.
+/// The read copy of a sketch.
 #[derive(Debug, Default)]
 struct ReadSketch {
-    /// Its business. None: it is that of all others.
+    /// Its business. None for the sketch of all others.
     biz_id: Option<u32>,
     given_in: u64,
     panes: Vec<(PaneAt, Pane)>,
@@ -182,8 +184,8 @@ impl RefusedSums {
         above.last_ms = above.last_ms.max(tally.last_ms);
     }
 
-    /// The panes of the window that a sketch has: for an hour the long ones, and what is not
-    /// folded into one yet.
+    /// The panes of a sketch in the window: for an hour the long panes, and the short ones that are
+    /// not folded yet.
     fn panes(&self, words: &SketchWords<'_>) -> Vec<PaneAt> {
         let held = |kind: Kind| {
             let numbers = words.numbers(kind).into_iter().filter(|&number| number != 0);

@@ -1,11 +1,11 @@
-//! Two panes in one.
+//! Folds two panes into one.
 //!
-//! Invariant: a count of the result is never too low, and too high by at most its error. That of a
-//! key that is not in it is at most the least count in it, if it is full.
+//! Invariant: a count of the result is never too low, and too high by at most its error. If the
+//! result is full, a key that it lacks was counted at most as often as its least entry.
 
 use super::{Pane, RefusedKey, Tally};
 
-/// What a key that is not in a pane was counted there at most.
+/// The most that a key can have been counted in a pane that lacks it.
 pub(super) fn floor(pane: &Pane) -> u64 {
     if !pane.is_full {
         return 0;

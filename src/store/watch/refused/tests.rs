@@ -1,4 +1,5 @@
-//! Invariant: no count is wrong by more than its error, whoever writes, dies or steps back.
+//! Invariant: no count is wrong by more than its error, even if owners change or die, or a clock
+//! steps back.
 
 use std::collections::HashMap;
 
@@ -17,7 +18,7 @@ const HOUR_MS: u64 = 60 * MINUTE;
 struct Slot {
     region: Region,
     owner: RefusedSketches,
-    /// How many sketches have blocks to take.
+    /// The number of sketches that the disk has blocks for.
     blocks: usize,
 }
 
@@ -55,7 +56,7 @@ fn read(slots: &[&Slot], biz_id: Option<u32>, window: Window, now: Millis) -> Re
     sums.finish(usize::MAX)
 }
 
-/// Keys, how often they were refused, and the error.
+/// The business, the key, the refusals and the error of each found key.
 fn counts(found: &RefusedKeys) -> Vec<(u32, u64, u64, u64)> {
     let count =
         |found: &RefusedCount| (found.key.biz_id(), found.key.field[0], found.refused, found.error);
@@ -102,7 +103,7 @@ fn a_key_is_kept_whole_or_as_its_digest_and_how_it_begins() {
     assert_eq!(whole.key().map(|key| key.to_string()), Some("abcdefgh".repeat(5)));
     assert_eq!(whole.begins(), None);
     assert_eq!(RefusedKey::new(1, KeyForm::Digest as u8, 16, &DIGEST).begins(), None);
-    // Two keys that begin alike are two.
+    // Two keys with the same beginning are counted separately.
     let other = RefusedKey::cut(1, &[7, 9], "x".repeat(41).as_bytes());
     assert_ne!(cut(&"x".repeat(41)), other);
 }
@@ -114,7 +115,7 @@ fn keys_of_the_same_tag_are_told_apart() {
     let same: Vec<u64> = (0..).filter(|&key| tag(key) == tag(0)).take(3).collect();
     let mut slot = Slot::new();
     for nth in 0..6 {
-        // Each stands before the others, and behind them.
+        // Each key comes before the others, and after them.
         (0..3).for_each(|key| slot.refuse(1, same[(nth + key) % 3], T));
         slot.refuse(1, same[0], T);
     }
@@ -158,7 +159,7 @@ fn a_window_ends() {
         assert!(is_in(&slot, window, length));
         assert!(!is_in(&slot, window, length + slack));
     }
-    // The same after it was folded.
+    // The same after the pane was folded.
     slot.refuse(2, 1, T + MINUTE);
     slot.refuse(1, 8, T + MINUTE);
     assert!(is_in(&slot, Window::Hour, HOUR_MS));
@@ -188,7 +189,7 @@ fn a_clock_that_steps_back_loses_nothing_within_an_hour() {
     (50..200).for_each(|second| slot.refuse(1, 7, T + second * SECOND));
     let now = T + 200 * SECOND;
     assert_eq!(counts(&read(&[&slot], Some(1), Window::Hour, now)), [(1, 7, 300, 0)]);
-    // By more than that: a new beginning.
+    // A clock that steps back further starts anew.
     slot.refuse(1, 8, now - 3 * HOUR_MS);
     let now = now - 3 * HOUR_MS;
     for window in [Window::Minute, Window::Hour] {
@@ -232,7 +233,7 @@ fn without_blocks_nothing_is_written() {
             .iter()
             .all(|word| { word.load(frs_base::sync::Ordering::Relaxed) == 0 })
     );
-    // It is asked for again in the next pane.
+    // In the next pane its blocks are requested again.
     slot.blocks = 1;
     slot.refuse(1, 7, T);
     let later = T + 10 * SECOND;

@@ -1,8 +1,8 @@
 //! The owner's side: counts a refusal in the sketch of its business.
 //!
 //! Invariant: for a key that has an entry, the tags of all entries are compared at once, then its
-//! words, and two words are stored. Only a new key searches for the least entry. Nothing is
-//! allocated after the begin, and no block of the file is written before it is allocated.
+//! words, and two words are stored. Only a new key searches for the least entry. No memory is
+//! allocated after the start, and no block of the file is written before it is allocated.
 
 use frs_base::clock::Millis;
 use frs_base::sync::{Ordering, fence};
@@ -15,27 +15,28 @@ use crate::file::layout::slot as at;
 use crate::watch::counter::Counters;
 
 const ENTRIES: usize = at::SKETCH_ENTRIES;
-/// In place of the id of a business, which is never 0: the sketch of all others.
+/// Marks the sketch of all others, in place of the id of a business, which is never 0.
 const NO_BIZ: u32 = 0;
-/// Tags of a row, and rows of all tags: a bit of a word for each tag.
+/// Tags of a row, and also the number of rows, so that one word has a bit for each tag.
 const ROW: usize = 8;
 const _: () = assert!(ENTRIES == ROW * ROW && ENTRIES == u64::BITS as usize);
 
-/// What the owner of a slot knows of its sketches.
+/// The owner's view of the sketches in its slot.
 #[derive(Debug)]
 pub struct RefusedSketches {
-    /// The sketches of earlier owners are known.
+    /// Whether the sketches of earlier owners were taken over.
     has_adopted: bool,
     known: Vec<Index>,
-    /// Their businesses, at the same places: read for each refusal. 0 for that of all others.
+    /// Businesses of the sketches, by the same index, read for each refusal. 0 for the sketch of
+    /// all others.
     bizs: Vec<u32>,
     /// The place of the sketch that was used last.
     last: usize,
-    /// In this pane no sketch was free.
+    /// The pane in which no sketch was free.
     full_in: u64,
-    /// In this pane there was no room for the sketch of all others.
+    /// The pane in which the disk had no room for the sketch of all others.
     no_others_in: u64,
-    /// A pane that is folded, and that into which it is.
+    /// Buffers for a pane, and for the pane that it is folded into.
     folded: [Pane; 2],
 }
 
@@ -43,24 +44,24 @@ pub struct RefusedSketches {
 #[derive(Debug)]
 struct Index {
     sketch: usize,
-    /// Number of the pane. 0: it is not known yet.
+    /// Number of the pane; 0 while it is not known.
     pane: u64,
     /// The first word of the pane, in its sketch.
     start: usize,
     used: usize,
-    /// Where the last count was.
+    /// The entry that was counted last.
     last: usize,
-    /// No count is lower.
+    /// A lower bound of all counts.
     least: u64,
-    /// All entries before it have counted more.
+    /// All entries before this one have counts above `least`.
     cursor: usize,
-    /// Tags of the checks. 0: the entry has no check, or is free.
+    /// Tags of the checks; 0 if the entry has no check, or is free.
     tags: [u16; ENTRIES],
     counts: [u64; ENTRIES],
 }
 
 impl Default for RefusedSketches {
-    /// With memory for all that there may be.
+    /// Allocates the memory for all sketches in advance.
     fn default() -> RefusedSketches {
         let pane = || Pane { tallies: Vec::with_capacity(2 * ENTRIES), is_full: false };
         RefusedSketches {
@@ -76,8 +77,8 @@ impl Default for RefusedSketches {
 }
 
 impl RefusedSketches {
-    /// Counts a refusal. `allocate` is asked for the blocks of a sketch before it is written.
-    /// Without them the key goes to the sketch of all others, or is not counted.
+    /// Counts a refusal. Calls `allocate` for the blocks of a sketch before it is written. If the
+    /// disk has no room, the key goes to the sketch of all others, or is not counted.
     pub fn count(
         &mut self,
         counters: Counters<'_>,
@@ -150,7 +151,7 @@ impl RefusedSketches {
         Some(self.insert(NO_BIZ, OTHERS))
     }
 
-    /// Takes the sketches that earlier owners have given. Returns that of a business.
+    /// Takes over the sketches that earlier owners have assigned. Returns the sketch of a business.
     fn adopt(
         &mut self,
         counters: Counters<'_>,
@@ -158,7 +159,7 @@ impl RefusedSketches {
         allocate: &mut impl FnMut(usize) -> bool,
     ) -> Option<usize> {
         for sketch in 0..OTHERS {
-            // A copy of the file may lack blocks that it had.
+            // A copy of the file may lack blocks that the file had.
             if let Some(given) = SketchWords::of(counters, sketch).biz()
                 && allocate(sketch)
             {
@@ -184,7 +185,7 @@ impl RefusedSketches {
     }
 }
 
-/// A sketch that is free, else one whose panes are out of all windows.
+/// A free sketch, else one whose panes are all older than any window.
 fn choose(counters: Counters<'_>, pane: u64) -> Option<usize> {
     let all = || (0..OTHERS).map(|sketch| (sketch, SketchWords::of(counters, sketch)));
     let free = all().find(|(_, words)| words.biz().is_none());
@@ -196,7 +197,7 @@ fn choose(counters: Counters<'_>, pane: u64) -> Option<usize> {
     free.or_else(idle).map(|(sketch, _)| sketch)
 }
 
-/// Gives a sketch to a business. It keeps nothing of another one.
+/// Gives a sketch to a business. All panes of an earlier business are forgotten.
 fn give(words: &SketchWords<'_>, biz_id: u32, pane: u64) {
     let sequence = begin(words);
     words.set_head(at::SKETCH_BIZ, 0);
@@ -219,8 +220,8 @@ fn forget(words: &SketchWords<'_>) {
 fn begin(words: &SketchWords<'_>) -> u64 {
     let sequence = words.head(at::SKETCH_SEQUENCE) | 1;
     words.set_head(at::SKETCH_SEQUENCE, sequence);
-    // Release: a reader that sees what is written after this sees the odd sequence, too. Pairs with
-    // the reader's Acquire fence.
+    // Release: a reader that sees a later write also sees the odd sequence. Pairs with the reader's
+    // Acquire fence.
     fence(Ordering::Release);
     sequence
 }
@@ -245,8 +246,8 @@ impl Index {
         }
     }
 
-    /// Goes on to a pane; folds those that have ended. A clock that steps back by less than an hour
-    /// stays in the newest pane, so that no pane is folded twice.
+    /// Goes on to a pane, and folds the panes that have ended. A clock that steps back by less than
+    /// an hour stays in the newest pane, so that no pane is folded twice.
     #[cold]
     fn turn(&mut self, words: &SketchWords<'_>, pane: u64, [short, long]: &mut [Pane; 2]) {
         let newest = words.numbers(Kind::Short).into_iter().max().unwrap_or(0);
@@ -269,7 +270,7 @@ impl Index {
         end(words, sequence);
     }
 
-    /// Takes a pane as it stands in the file: an earlier owner may have begun it.
+    /// Reads a pane from the file, because an earlier owner may have begun it.
     fn open(&mut self, words: &SketchWords<'_>, pane: u64) {
         let start = SketchWords::pane_start(Kind::Short, pane);
         *self = Index { pane, start, ..Index::new(self.sketch) };
@@ -318,8 +319,8 @@ impl Index {
         None
     }
 
-    /// Takes a free entry, or that with the lowest count. Out of line: a key that has an entry does
-    /// without.
+    /// Takes a free entry, or one with the lowest count. Out of line, because a key that has an
+    /// entry does not need it.
     #[inline(never)]
     fn insert(&mut self, words: &SketchWords<'_>, key: &RefusedKey, check: u64, now: Millis) {
         let (at, error) = if self.used < ENTRIES {
@@ -336,7 +337,7 @@ impl Index {
         write(words, entry, &Tally { key: *key, count, error, last_ms: now }, check);
     }
 
-    /// An entry with the lowest count. Counts only grow, so none before the cursor has it.
+    /// An entry with the lowest count. Counts only grow, so no entry before the cursor has it.
     fn lowest(&mut self) -> usize {
         loop {
             let rest = &self.counts[self.cursor..];
@@ -349,7 +350,7 @@ impl Index {
         }
     }
 
-    /// Out of line: else the compiler finds it before the loop, for every new key.
+    /// Out of line. Otherwise the compiler computes it before the loop, for every new key.
     #[cold]
     #[inline(never)]
     fn find_least(&self) -> u64 {
@@ -357,14 +358,15 @@ impl Index {
     }
 }
 
-/// Its upper bits. It is never 0, so that no key has the tag of an entry without a check.
+/// The tag of a check: its upper bits. Never 0, so that no key has the tag of an entry without a
+/// check.
 const fn tag(check: u64) -> u16 {
     let upper = (check >> 48) as u16;
     if upper == 0 { 1 } else { upper }
 }
 
-/// The entries with this tag, a bit each. Byte c has those at place c of a row, its bit r that of
-/// row r. Without a branch the compiler compares whole rows.
+/// The entries with this tag, a bit each. Bit r of byte c stands for place c of row r. Without a
+/// branch the compiler compares whole rows.
 #[inline]
 fn bits_of(tags: &[u16; ENTRIES], wanted: u16) -> u64 {
     let mut is_it = [0_u8; ENTRIES];
@@ -380,7 +382,7 @@ fn place_of(bits: u64) -> usize {
     bit % ROW * ROW + bit / ROW
 }
 
-/// Folds each short pane that has ended into its long one. One whose fold has begun is never
+/// Folds each short pane that has ended into its long one. A pane whose fold has begun is never
 /// folded again.
 fn fold_ended(words: &SketchWords<'_>, pane: u64, short: &mut Pane, long: &mut Pane) {
     let mut numbers = words.numbers(Kind::Short);
@@ -408,14 +410,14 @@ fn clear(words: &SketchWords<'_>, kind: Kind, number: u64) {
     words.set_head(word, number);
 }
 
-/// Makes an entry one that was never taken: it has no count, unlike one that is being replaced.
+/// Frees an entry. It has no count then, unlike an entry that is being replaced.
 fn free(words: &SketchWords<'_>, entry: usize) {
     words.store(entry + at::ENTRY_CHECK, 0);
     words.store(entry + at::ENTRY_COUNT, 0);
 }
 
-/// Writes a long pane. It has no number until it is whole, so whoever dies here loses it and leaves
-/// no key in it twice.
+/// Writes a long pane. It has no number until it is whole. So an owner that dies here loses the
+/// pane, but leaves no key in it twice.
 fn write_pane(words: &SketchWords<'_>, number: u64, tallies: &[Tally]) {
     let word = SketchWords::number_word(Kind::Long, SketchWords::place(number));
     words.set_head(word, 0);
@@ -429,12 +431,12 @@ fn write_pane(words: &SketchWords<'_>, number: u64, tallies: &[Tally]) {
     words.set_head(word, number);
 }
 
-/// Writes an entry. `check`: that of its key.
+/// Writes an entry. `check` is the check of its key.
 #[inline]
 fn write(words: &SketchWords<'_>, entry: usize, tally: &Tally, check: u64) {
     words.store(entry + at::ENTRY_CHECK, 0);
-    // Release: a reader that sees a word of the new key sees that the old one has gone. Pairs with
-    // the reader's Acquire fence.
+    // Release: a reader that sees a word of the new key also sees that the old check is gone. Pairs
+    // with the reader's Acquire fence.
     fence(Ordering::Release);
     words.store(entry + at::ENTRY_KEY, tally.key.word);
     for (word, part) in (entry + at::ENTRY_FIELD..).zip(tally.key.field) {

@@ -25,20 +25,20 @@ use crate::watch::slot::{SlotOwner, SlotState, SlotWords};
 /// and the sketches of refused keys.
 const SLOT_WHOLE_BYTES: u64 = slot::BIZ_ROWS_START as u64 * 8;
 
-/// What a configuration needs blocks for in each slot of the server.
+/// The parts of each slot of the server that a configuration needs blocks for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SlotBlocks {
-    /// Rows of so many businesses.
+    /// The number of rows of businesses.
     pub bizs: usize,
-    /// The ring of wants: there is a cluster to ask.
+    /// Whether the ring of wants is needed: a cluster is configured.
     pub wants: bool,
 }
 
 impl Runtime {
-    /// Allocates the blocks of the slots that the server's processes will take, with what the
-    /// configuration needs. If the disk has no room, that is an error before they start. A process
-    /// that dies later can be replaced however full the disk is. Slots of living programs are
-    /// skipped.
+    /// Allocates the blocks of the slots that the server's processes will take, with the parts that
+    /// the configuration needs. If the disk has no room, that is an error before the processes
+    /// start. A process that dies later can be replaced however full the disk is. Slots of living
+    /// programs are skipped.
     pub(crate) fn reserve(&self, places: &Places, blocks: SlotBlocks) -> Result<(), Error> {
         let is_a_programs = |slot: u32| {
             let words = self.slot(slot);
@@ -107,12 +107,13 @@ pub(crate) struct Slot {
     shared_bell: Option<Arc<SharedBell>>,
 }
 
-/// The map of a slot that is locked, and what keeps the lock if the map does not.
+/// The map of a locked slot, and the file that keeps the lock if the map does not.
 type LockedSlot = (Region, Option<File>);
 
 impl Slot {
     /// Takes a free slot among those for its role. Calls `recover` for dead slots on the way. A
-    /// slot that the disk has no room for is skipped: another one may have its blocks already.
+    /// slot that the disk has no room for is skipped, because another slot may have its blocks
+    /// already.
     pub(crate) fn attach(
         runtime: &Runtime,
         SlotRequest { role, places }: SlotRequest<'_>,
@@ -147,15 +148,17 @@ impl Slot {
         let Some((region, lock)) = locked else { return Ok(None) };
         let words = SlotWords::at(&region, 0);
         let epoch = Token::next_epoch(words.state().epoch);
-        // The connections of the former owner are closed, and what waited for a lease is gone.
+        // The former owner's connections are closed, and its requests that waited for leases are
+        // gone.
         Counters::at(&region, 0).forget_clients();
-        // No ring of wants is open: the former owner's is none of ours, whatever its epoch.
+        // Close the ring of wants: the former owner's ring is not this owner's, even if the epochs
+        // are equal.
         words.word(slot::RING_EPOCH).store(0, Ordering::Relaxed);
         words.claim(SlotOwner { pid: std::process::id(), role }, epoch);
         Ok(Some(Slot::of_parts(region, number, epoch, lock)))
     }
 
-    /// Maps and locks a slot that nobody uses.
+    /// Maps and locks a slot that no process uses.
     fn lock(runtime: &Runtime, number: u32) -> Result<Option<LockedSlot>, Error> {
         let path = &runtime.path;
         let file = open_file(path)?;
@@ -166,7 +169,7 @@ impl Slot {
             return Ok(None);
         }
         if runtime.slot(number).state().used {
-            // A process took the slot and has died since. The next round finds it.
+            // Another process took the slot and has died since. The next round finds the slot.
             return Ok(None);
         }
         runtime.allocate_slot(number, 0)?;

@@ -1,7 +1,7 @@
-//! What is told of checkpoints in runtime.mmap: requests, results, times.
+//! The words about checkpoints in runtime.mmap: requests, results, times.
 //!
-//! Invariant: requests grow a number that anybody may grow. All other words are written by the one
-//! process that makes checkpoints.
+//! Invariant: any process may increment the number of requests. Only the one process that makes
+//! checkpoints writes the other words.
 
 use frs_base::sync::Ordering;
 
@@ -14,7 +14,7 @@ use crate::watch::counter::{Histogram, bucket_of, upper_us};
 pub struct CheckpointCounts {
     /// Times of passes over all groups that were complete.
     pub times: Histogram,
-    /// Since when passes fail, in milliseconds. None: the last one was complete.
+    /// The time since which passes fail, in milliseconds. None if the last pass was complete.
     pub failing_since_ms: Option<u64>,
 }
 
@@ -30,17 +30,17 @@ pub enum RequestedPass {
 impl Runtime {
     /// Requests a checkpoint. Returns the number of the request.
     pub fn request_checkpoint(&self) -> u64 {
-        // Release: what the caller has seen happens before the pass; pairs with
+        // Release: all that the caller has done or seen comes before the pass; pairs with
         // `checkpoint_requests`.
         self.region.word(at::CHECKPOINTS_ASKED).fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// How many checkpoints were requested. A pass that begins now answers all of them.
+    /// The number of requested checkpoints. A pass that begins now answers all of them.
     pub fn checkpoint_requests(&self) -> u64 {
         self.region.word(at::CHECKPOINTS_ASKED).load(Ordering::Acquire)
     }
 
-    /// How a request was answered. None: not yet.
+    /// The answer of a request. None before there is one.
     pub fn requested_pass(&self, request: u64) -> Option<RequestedPass> {
         // Acquire: pairs with the Release of `end_pass`.
         let ended = self.region.word(at::CHECKPOINTS_ENDED).load(Ordering::Acquire);
@@ -50,12 +50,12 @@ impl Runtime {
         })
     }
 
-    /// Answers the first `requests` requests. Only who makes checkpoints calls it.
+    /// Answers the first `requests` requests. Only the process that makes checkpoints calls it.
     pub fn answer_checkpoints(&self, requests: u64, result: RequestedPass) {
         if result == RequestedPass::Made {
             self.region.store(at::CHECKPOINTS_MADE, requests);
         }
-        // Release: the result is there before it is looked at; pairs with `requested_pass`.
+        // Release: the result is stored before a reader looks at it; pairs with `requested_pass`.
         self.region.store_release(at::CHECKPOINTS_ENDED, requests);
     }
 
@@ -66,7 +66,7 @@ impl Runtime {
         grow(at::CHECKPOINT_TIMES + 1 + doubling_of(us), 1);
     }
 
-    /// Stores since when passes fail.
+    /// Stores the time since which passes fail.
     pub fn set_checkpoints_failing(&self, since_ms: Option<u64>) {
         self.region.store(at::CHECKPOINTS_FAILING, since_ms.unwrap_or(0));
     }
@@ -100,7 +100,7 @@ impl Runtime {
         }
     }
 
-    /// When the newest complete pass over a group began, in milliseconds. None: it has none.
+    /// When the newest complete pass over a group began, in milliseconds. None if it has none.
     pub fn checkpoint_time(&self, group: &str) -> Option<u64> {
         let word = self.checkpoint_time_word(self.id_of_group(group)?)?;
         Some(self.region.load(word)).filter(|&begun_ms| begun_ms != 0)
@@ -112,8 +112,8 @@ impl Runtime {
     }
 }
 
-/// The doubling of microseconds that a time belongs to: the first whose bound is not below it. A
-/// whole histogram has no room here, and passes are few.
+/// The doubling of microseconds that a time belongs to: the first doubling whose bound is not below
+/// it. This page has no room for a whole histogram, and passes are few.
 fn doubling_of(us: u64) -> usize {
     let last = at::CHECKPOINT_DOUBLINGS - 1;
     (0..last).find(|&doubling| us <= 1 << doubling).unwrap_or(last)

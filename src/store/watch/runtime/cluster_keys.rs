@@ -1,8 +1,9 @@
-//! The cluster's keys in runtime.mmap: what all processes of a host must know of the secret.
+//! The cluster's keys in runtime.mmap: the parts of the secret that all processes of a host must
+//! know.
 //!
 //! Invariant: only the master reads the secret's file, and it stores these words before it
-//! publishes a configuration with a cluster. They outlive a boot. Words that fail their CRC are no
-//! keys: under wrong ones this host would name keys as no other machine does.
+//! publishes a configuration with a cluster. They outlive a boot. Words that fail their CRC are not
+//! used: with wrong keys this host would give keys other names than all other machines.
 
 use frs_conf::ClusterKeys;
 
@@ -11,8 +12,8 @@ use crate::file::layout::runtime as at;
 use crate::file::words::header_crc;
 
 impl Runtime {
-    /// The keys of the cluster. None: no configuration with a cluster was published, or the words
-    /// are damaged.
+    /// The keys of the cluster. None if no configuration with a cluster was published, or if the
+    /// words are damaged.
     pub fn cluster_keys(&self) -> Option<ClusterKeys> {
         let [check, first, second, crc] =
             std::array::from_fn(|nth| self.region.load(at::CLUSTER_KEYS + nth));

@@ -1,5 +1,5 @@
-//! The courier's side of runtime.mmap: its lock, the host's counter of bindings, the rings that
-//! ask, and the bells.
+//! The courier's side of runtime.mmap: its lock, the host's counter of bindings, the rings with new
+//! wants, and the bells.
 //!
 //! Invariant: numbers of bindings are given out, and the incarnation is renewed, only by a process
 //! that holds the courier's lock. The lock lives exactly as long as its address space, as a slot's
@@ -20,12 +20,12 @@ use crate::watch::backing::{Backing, COURIER_BYTE};
 use crate::watch::mailbox::doorbell::{Asking, Bell, EventBell};
 use crate::watch::mailbox::ring::{OwnerBell, WantRing};
 
-/// Shows that this process is the courier that serves.
+/// Shows that this process is the serving courier.
 #[derive(Debug)]
 pub struct CourierLock {
     /// Keeps the file description that holds the lock.
     _map: Region,
-    /// Holds it where maps keep no description.
+    /// Holds the lock where maps keep no description.
     _file: Option<File>,
 }
 
@@ -34,7 +34,7 @@ impl Runtime {
     pub fn try_lock_courier(&self) -> Result<Option<CourierLock>, Error> {
         let path = &self.path;
         let file = open_file(path)?;
-        // A lock of another file that has the name now would keep no courier of this one away.
+        // If another file has the name now, a lock on it would not exclude a courier of this file.
         let place = |file: &File| {
             FilePlace::of(file)
                 .map(|place| format!("{}:{}", place.device, place.inode))
@@ -65,17 +65,17 @@ impl Runtime {
             .map_err(io_error(&self.path, "look at the courier's lock"))
     }
 
-    /// The next number of a binding of this host, from 1. No number comes twice. They are taken one
-    /// by one: the word is shared memory, so a number taken stays taken when the courier is killed,
-    /// and a block of them would save no write to a disk. A crash of the machine may lose the word;
-    /// then another boot id makes the file anew, and the host another incarnation.
+    /// The next number of a binding of this host, from 1. No number is given out twice, because the
+    /// word is in shared memory and outlives a killed courier. Numbers are taken one by one: a
+    /// block of numbers would save no disk write. A crash of the machine may lose the word, but
+    /// then the new boot id makes the file and the incarnation new.
     pub fn next_host_seq(&self, _courier: &CourierLock) -> u64 {
-        // Relaxed: only that no two are alike. Two couriers of an upgrade are no exception.
+        // Relaxed: the numbers only have to differ, also between the two couriers of an upgrade.
         self.region.word(at::HOST_SEQ).fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 
-    /// What the incarnation is salted with, and whether leases are unproven. On the line of the
-    /// generation, which every batch reads.
+    /// The salt of the incarnation, and a bit that says whether leases are unproven. On the cache
+    /// line of the generation, which every batch reads.
     #[inline]
     pub fn incarnation_salt(&self) -> u64 {
         self.region.word(at::INCARNATION_SALT).load(Ordering::Relaxed)
@@ -86,8 +86,8 @@ impl Runtime {
         Asking::at(self.region.words(at::ASKING, at::ASKING_WORDS))
     }
 
-    /// The slots whose rings are open. A courier that has just taken the lock looks at all of them:
-    /// one before it may have taken bits of [`Runtime::asking`] and died.
+    /// The slots whose rings are open. A courier that has just taken the lock looks at all of them,
+    /// because an earlier courier may have taken bits of [`Runtime::asking`] and died.
     pub fn open_rings(&self) -> impl Iterator<Item = u32> + '_ {
         (0..at::SLOTS as u32).filter(|&slot| WantRing::open_for(self.slot(slot)).is_some())
     }
@@ -112,8 +112,8 @@ impl Runtime {
         mapped.map_err(io_error(&self.path, "map a bell"))
     }
 
-    /// Calls the owner of a slot, after wants of its were finished; whether it had to be woken.
-    /// `event` is the eventfd of the slot.
+    /// Rings the bell of a slot's owner, after wants of it were finished. Returns true if the owner
+    /// slept. `event` is the eventfd of the slot.
     pub fn ring_owner(&self, slot: u32, event: Option<&EventBell>) -> bool {
         let bell = Bell::at(self.region.half((slot_base(slot) + in_slot::BELL) * 2));
         match WantRing::bell_of(self.slot(slot)) {

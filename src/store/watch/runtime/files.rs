@@ -22,12 +22,12 @@ pub struct Registered {
 /// The group that an entry's group forms a pair with while nodes move from one to the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Pairing {
-    /// None.
+    /// The group is in no pair.
     #[default]
     Alone,
-    /// It grows out of the group with this id.
+    /// The group grows out of the group with this id.
     NextOf(u64),
-    /// The group with this id grows out of it.
+    /// The group with this id grows out of the group.
     FormerOf(u64),
 }
 
@@ -74,8 +74,8 @@ impl Runtime {
         })
     }
 
-    /// The words of an entry in use. Most are not, and one word tells. Acquire: pairs with
-    /// `register_file`.
+    /// The words of an entry, if it is in use. Most entries are not, and one word tells that.
+    /// Acquire: pairs with `register_file`.
     pub(super) fn used_entry(&self, index: usize) -> Option<[u64; at::FILE_WORDS]> {
         let is_used = |flags: u64| flags & at::FILE_USED != 0;
         if !is_used(self.mark_of(index).load(Ordering::Acquire)) {
@@ -91,8 +91,8 @@ impl Runtime {
         words
     }
 
-    /// The registered groups of a name, at most two: that which grows out of another one first. A
-    /// configuration says which of them are meant.
+    /// The registered groups of a name, at most two. The group that grows out of the other comes
+    /// first. A configuration decides which of them it uses.
     pub fn named_groups(&self, name: &str) -> Vec<NamedGroup> {
         let files = self.first_files().filter(|file| file.entry.name == name);
         let known: Vec<NamedGroup> = files
@@ -115,8 +115,8 @@ impl Runtime {
         self.named_groups(name).iter().any(|group| group.former == Some(id))
     }
 
-    /// The id of the registered group of this name; of two, that of the one that grows out of the
-    /// other.
+    /// The id of the registered group of this name. If there are two, the id of the group that
+    /// grows out of the other.
     pub fn id_of_group(&self, name: &str) -> Option<u64> {
         self.named_groups(name).first().map(|group| group.id)
     }
@@ -165,7 +165,7 @@ impl Runtime {
             what: "places for group files",
             limit: at::FILES_MAX,
         })?;
-        // All relatives have it before the facts change.
+        // All files of the pair have the lineage before the facts change.
         let lineage = self.lineage_for(entry, pairing)?;
         if self.used_entry(index).map(entry_of).as_ref() != Some(entry) {
             self.forget_doubts(index);
@@ -188,7 +188,7 @@ impl Runtime {
         Ok(index)
     }
 
-    /// The file that marks the changed pages of a registered file. None where nothing is marked.
+    /// The file that marks the changed pages of a registered file. None if changes are not marked.
     pub fn dirty_place(&self, index: usize) -> Option<FilePlace> {
         let base = Self::entry(index);
         let [inode, birth_ns] = [10, 11].map(|word| self.region.load(base + word));
@@ -209,7 +209,7 @@ impl Runtime {
         self.forget(|entry| entry.name == name);
     }
 
-    /// Frees the entries of all files of a group. No process opens it any more.
+    /// Frees the entries of all files of a group that no process opens any more.
     pub fn forget_group(&self, id: u64) {
         self.forget(|entry| entry.group == id);
     }
@@ -222,12 +222,12 @@ impl Runtime {
         }
     }
 
-    /// A group grows out of no other any more.
+    /// Notes that a group no longer grows out of another one.
     pub fn forget_former(&self, id: u64) {
         self.set_former(id, 0);
     }
 
-    /// Stores the id of the group that another one grows out of; 0: none.
+    /// Stores the id of the group that a group grows out of; 0 for none.
     pub(crate) fn set_former(&self, id: u64, former: u64) {
         if let Some(first) = self.find_file(id, 0) {
             self.region.store(Self::entry(first.index) + at::FILE_FORMER, former);
@@ -246,7 +246,7 @@ impl Runtime {
         self.mark_of(index).load(Ordering::Relaxed) & at::FILE_QUARANTINE != 0
     }
 
-    /// Lifts the quarantine that a registered file begins with. The file is known to be sound now.
+    /// Lifts the quarantine that a registered file begins with, when the file is known to be sound.
     pub(crate) fn release_file(&self, entry: &FileEntry) {
         if let Some(known) = self.find_file(entry.group, entry.file) {
             self.mark_of(known.index).fetch_and(!at::FILE_QUARANTINE, Ordering::Release);

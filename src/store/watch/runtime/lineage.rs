@@ -1,12 +1,12 @@
 //! The lineage of a group: a random number that it hands on to the group that grows out of it.
 //!
-//! Invariant: all files of a group and of its partner have one lineage, and no file that was
-//! replaced has a lineage of before. So a move changes no lineage, and an older copy of a group
-//! brings none back.
+//! Invariant: all files of a group and of its partner have one lineage, and a replaced file never
+//! gets an earlier lineage. So a move changes no lineage, and an older copy of a group brings no
+//! lineage back.
 //!
-//! An entry stores its lineage mixed with the digest of its facts. So facts that change without
-//! their lineage, by an older binary or by a death between two stores, make another lineage: one
-//! that was never there.
+//! An entry stores its lineage mixed with the digest of its facts. So if the facts change without
+//! the lineage, by an older binary or by a death between two stores, the entry has a new lineage
+//! that was never used.
 
 use frs_base::hash::siphash_digest;
 
@@ -18,14 +18,14 @@ use crate::file::layout::runtime as at;
 /// The key of the digest of facts: any fixed one mixes well.
 const FACTS_KEY: [u64; 2] = [u64::from_le_bytes(*b"frs file"), u64::from_le_bytes(*b"lineage\0")];
 
-/// An entry of one of the groups that are meant.
+/// An entry of a selected group.
 struct Relative {
     index: usize,
     entry: FileEntry,
 }
 
 impl Runtime {
-    /// The lineages of the groups with these ids, in order, each once.
+    /// The lineages of the groups for which `is_meant` is true, in order, each once.
     pub(crate) fn lineages(&self, is_meant: impl Fn(u64) -> bool) -> Vec<u64> {
         let meant = self.relatives(is_meant).map(|relative| self.lineage_of(&relative));
         let mut lineages: Vec<u64> = meant.collect();
@@ -34,8 +34,8 @@ impl Runtime {
         lineages
     }
 
-    /// The lineage of a file that is about to be registered. Where the file is not the one that was
-    /// known, the whole group and its partner have another lineage when this returns.
+    /// The lineage of a file that is about to be registered. If the file is not the known one, the
+    /// whole group and its partner have a new lineage when this returns.
     ///
     /// # Errors
     /// No number can be drawn.
@@ -43,8 +43,8 @@ impl Runtime {
         let is_known = |group: u64| self.relatives(|id| id == group).next().is_some();
         let is_replaced = match (self.find_file(entry.group, entry.file), pairing) {
             (Some(known), _) => known.entry != *entry,
-            // Registered before the group that grows out of it, and forgotten since: nobody knows
-            // whether it is still the same file.
+            // The former group was registered before the new one, and its entry is gone. It may be
+            // another file now.
             (None, Pairing::FormerOf(next)) => is_known(next) && !is_known(entry.group),
             (None, _) => false,
         };
@@ -54,8 +54,8 @@ impl Runtime {
         }
     }
 
-    /// Sees to it that a group and its partner have one lineage, and returns it. They have more
-    /// than one where a renewal was interrupted, or an older binary has registered them.
+    /// Makes sure that a group and its partner have one lineage, and returns it. They have more
+    /// than one if a renewal was interrupted, or if an older binary has registered them.
     ///
     /// # Errors
     /// No number can be drawn.
@@ -66,7 +66,7 @@ impl Runtime {
         }
     }
 
-    /// Gives a group and its partner another lineage: leases in their records are void then.
+    /// Gives a group and its partner a new lineage, so that the leases in their records are void.
     ///
     /// # Errors
     /// No number can be drawn.

@@ -46,15 +46,16 @@ impl ChildRole {
 /// The master's counts. They have words of their own, because the master has no slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MasterCounts {
-    /// When this server, or the last one, was started, in milliseconds.
+    /// When this server, or the last one if none runs, was started, in milliseconds.
     pub started_ms: u64,
     /// Workers, keepers, couriers and frs-envoys that were replaced.
     pub restarts: [u64; 4],
     /// Reloads accepted and refused.
     pub reloads: [u64; 2],
-    /// When a reload was last accepted and last refused, in milliseconds. 0: never.
+    /// When a reload was last accepted and last refused, in milliseconds; 0 for never.
     pub reloaded_ms: [u64; 2],
-    /// The files are others than those in force: the last reload of them was refused.
+    /// Whether the last reload of the files was refused, so that they differ from the configuration
+    /// in force.
     pub is_reload_refused: bool,
 }
 
@@ -77,8 +78,8 @@ impl Runtime {
         }
     }
 
-    /// Stores the start time of a server, which has taken the files as they are. Only the master
-    /// calls it.
+    /// Stores the start time of a server. Its start has taken the present files, so no refused
+    /// reload remains. Only the master calls it.
     pub fn set_started(&self, at_ms: u64) {
         self.region.store(at::STARTED, at_ms);
         self.region.store(at::RELOAD_REFUSED, 0);
@@ -125,7 +126,7 @@ impl Runtime {
         self.region.store(at::RELOADED + 1, now_ms);
     }
 
-    /// Notes that the files stay as they are, and are not in force. Only the master calls it.
+    /// Notes that a reload was refused, so the files are not in force. Only the master calls it.
     pub fn set_reload_refused(&self) {
         self.region.store(at::RELOAD_REFUSED, 1);
     }

@@ -35,10 +35,10 @@ impl MasterLock {
         Ok(is_taken.then_some(MasterLock { _file: file }))
     }
 
-    /// Whether a master has the lock. None has where the file is not there.
+    /// Whether a master has the lock. False if the file does not exist.
     ///
     /// # Errors
-    /// The file cannot be opened or asked.
+    /// The file cannot be opened, or its lock cannot be read.
     pub fn is_held(data_dir: &Path) -> io::Result<bool> {
         match open_file_for_reading(&Runtime::path_in(data_dir)) {
             Ok(file) => sys::is_range_locked(&file, MASTER_BYTE, 1),

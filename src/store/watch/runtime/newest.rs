@@ -1,11 +1,12 @@
-//! Whether this directory is the newest of all copies of it: which start of the server the ledger
-//! knows last, and how often it has been told since.
+//! Finds out whether this directory is the newest of all its copies: by the last start of the
+//! server that the ledger knows, and by the number of messages about it.
 //!
-//! Invariant: what the ledger knows was stored here before it was sent. So a directory that knows
-//! less than the ledger is an older copy, and what its leases allow may have been spent already.
+//! Invariant: every fact that the ledger knows was stored here before it was sent. So a directory
+//! that knows less than the ledger is an older copy, and the uses of its leases may have been spent
+//! already.
 //!
-//! A start draws a number, and is told as `known` once the ledger has it. While it is not, the
-//! leases of the host are unproven: nobody spends them, and nobody changes them.
+//! Each start draws a number, which becomes `known` once the ledger has it. Until then the leases
+//! of the host are unproven: no process spends or changes them.
 
 use frs_base::sync::Ordering;
 use frs_base::sys;
@@ -15,24 +16,25 @@ use crate::error::{Error, io_error};
 use crate::file::layout::runtime as at;
 use crate::watch::incarnation::{ClusterId, HostFacts};
 
-/// What the ledger is told of a start, and what it may know already.
+/// The message to the ledger about a start, with the starts that the ledger may know already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Starts {
-    /// Names the host: it changes with the salt of its incarnation, and with runtime.mmap.
+    /// The name of the host. It changes with the salt of its incarnation, and with runtime.mmap.
     pub host: u64,
     /// The start that the ledger is to know from now on.
     pub next: u64,
-    /// The last one that it is known to know. Equal to `next`: it is told once more.
+    /// The last start that the ledger is known to have. If it equals `next`, the message repeats
+    /// it.
     pub known: u64,
-    /// How often it was told of that one.
+    /// The number of messages about that start.
     pub told: u64,
-    /// The one before, which a failover may have brought back.
+    /// The start before that one; a failover may have brought it back.
     pub before: u64,
 }
 
 impl Starts {
-    /// Whether the ledger may know of no start of this host: it is asked for the first time, or is
-    /// told once more and has lost what it knew.
+    /// Whether the ledger may know no start of this host: because this is the first message, or
+    /// because it repeats a start and the ledger may have lost it.
     pub fn may_be_missing(&self) -> bool {
         let is_first = self.known == 0 && self.told == 0;
         is_first || self.next == self.known
@@ -40,18 +42,18 @@ impl Starts {
 }
 
 impl Runtime {
-    /// The server starts, and none of its processes was there before.
+    /// Makes leases unproven. Called when the server starts while no process of it runs.
     pub fn doubt_leases(&self) {
         self.region.word(at::INCARNATION_SALT).fetch_or(at::UNPROVEN_BIT, Ordering::Relaxed);
     }
 
-    /// Whether the ledger has yet to say that this directory is the newest.
+    /// Whether the ledger has not yet confirmed that this directory is the newest.
     pub fn are_leases_unproven(&self) -> bool {
         self.incarnation_salt() & at::UNPROVEN_BIT != 0
     }
 
-    /// What the ledger is to be asked, or told once more, now. A number that was drawn before and
-    /// never answered is drawn no more: the ledger may know it.
+    /// The next message to the ledger: a new start, or the known one again. A number that was drawn
+    /// before and never answered is used again, because the ledger may know it.
     ///
     /// # Errors
     /// If no number can be drawn, or runtime.mmap cannot be looked at.
@@ -73,14 +75,15 @@ impl Runtime {
         Ok(Starts { host, next, known, told: load(at::START_TOLD), before })
     }
 
-    /// The ledger knows this start now, and this directory is the newest. Nothing is done where the
-    /// incarnation was renewed since it was asked.
+    /// Notes the ledger's answer: it knows this start, and this directory is the newest. Does
+    /// nothing if the incarnation was renewed since the message.
     pub fn prove_leases(&self, _courier: &CourierLock, Starts { next, known, .. }: Starts) {
         if self.region.load(at::START_KNOWN) != known {
             return;
         }
         if known != next {
-            // In this order: killed in between, the next start has all numbers that may be known.
+            // In this order, so that after a death in between the next start has all numbers that
+            // the ledger may know.
             self.region.store(at::START_BEFORE, known);
             self.region.store(at::START_KNOWN, next);
             self.region.store(at::START_TOLD, 0);
@@ -89,11 +92,11 @@ impl Runtime {
         self.region.word(at::INCARNATION_SALT).fetch_and(!at::UNPROVEN_BIT, Ordering::Release);
     }
 
-    /// Gives the host another incarnation, after the ledger has called the one with this salt
-    /// stale, or has known a later start of it. Many such answers renew it once. Copies of a
-    /// directory draw different salts. A crash of the machine is another incarnation anyway.
+    /// Gives the host a new incarnation, after the ledger has called the one with this salt stale,
+    /// or has known a later start of it. Several such answers renew it once. Copies of a directory
+    /// draw different salts. A crash of the machine changes the incarnation in any case.
     ///
-    /// All leases are void then, and nothing is left to be proven.
+    /// All leases are void then, so no lease is left to prove.
     ///
     /// # Errors
     /// If no salt can be drawn.
@@ -102,7 +105,7 @@ impl Runtime {
         if self.incarnation_salt() != stale_salt {
             return Ok(());
         }
-        // Before the salt: the ledger knows nothing of a host that is new.
+        // Before the salt: the ledger knows no start of the new host.
         for word in [at::START_KNOWN, at::START_BEFORE, at::START_NEXT, at::START_TOLD] {
             self.region.store(word, 0);
         }
@@ -116,7 +119,7 @@ impl Runtime {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// Other groups change nothing of it: a reload is no start.
+    /// The host's name, without lineages: a reload with other groups is no start.
     fn name_for_starts(&self, cluster: ClusterId) -> Result<u64, Error> {
         let (boot, runtime) = (self.boot(), self.file_facts()?);
         let facts = HostFacts { boot, runtime, lineages: Vec::new(), cluster };

@@ -15,7 +15,7 @@ use crate::file::layout::{self, runtime as at};
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct Damage {
-    /// What is wrong.
+    /// The fault.
     #[source]
     pub error: Error,
     /// Another file has its name.
@@ -23,8 +23,8 @@ pub struct Damage {
 }
 
 impl Runtime {
-    /// Checks that the file is unchanged and in its place. What cannot be checked now counts as
-    /// correct.
+    /// Checks that the file is unchanged and in its place. If the check itself fails, the file
+    /// counts as correct.
     pub fn look(&self) -> Result<(), Damage> {
         let damage = |error| Damage { error, is_replaced: false };
         let is_sound = check_header(&self.path, self.backing.file()).map(drop);
@@ -43,12 +43,13 @@ impl Runtime {
             .map_err(|error| Damage { error, is_replaced: true })
     }
 
-    /// Renames the file that now has its name, so that no process starts with that file. Returns
-    /// the new name.
+    /// Renames the other file that now has its name, so that no process starts with that file.
+    /// Returns the new name.
     pub fn set_aside(&self) -> io::Result<PathBuf> {
         let aside = self.path.with_extension("mmap.replaced");
         fs::rename(&self.path, &aside)?;
-        // A process attached to it would work beside the processes that have the known file mapped.
+        // A process attached to that file would work beside the processes that have the known file
+        // mapped.
         if let Ok(file) = open_file(&aside)
             && check_header(&aside, &file).is_ok()
         {

@@ -116,7 +116,7 @@ fn threads_lie_by_one_bell_until_the_last_is_up_or_the_slot_is_given_back() {
     late.sleep(long);
     assert!(begun.elapsed() < long, "nobody will call");
     assert!(!runtime.ring_owner(slot, None));
-    // The slot is another owner's, whose bell this is no more.
+    // The slot belongs to another owner now, so this bell is no longer its bell.
     let heir = attached(dir.path());
     let heirs = heir.shared_bell().expect("one for threads").lie_down();
     drop((lying, late));
@@ -137,10 +137,10 @@ fn a_worker_is_called_by_its_eventfd() {
     assert!(!runtime.ring_owner(slot, None), "no bell is no panic");
 }
 
-/// Where the process that is killed has its directory.
+/// The directory of the process that is killed.
 const DIR: &str = "FRS_TEST_WANTS_DIR";
 
-/// Not a test: an owner and a courier that is killed in the midst of its wants.
+/// Not a test: an owner, and a courier that is killed among its wants.
 #[test]
 #[ignore = "a program that the_dead_leave_no_lock_and_no_want starts"]
 fn victim() {
@@ -167,7 +167,8 @@ fn the_dead_leave_no_lock_and_no_want() {
     assert_eq!(status.signal(), Some(Signal::SIGKILL as i32));
     let lock = runtime.try_lock_courier().expect("tried");
     assert!(lock.is_some(), "it died with its process");
-    // Of a dead owner nobody has taken over yet: all five, the one that was taken as well.
+    // No owner has taken the dead owner's slot over yet: all five wants are found, also the one
+    // that was taken.
     let (slot, mut queue) = (runtime.open_rings().next().expect("open"), WantQueue::default());
     let needs = std::iter::from_fn(|| queue.take_next(runtime.slot(slot)).map(|t| t.want.need));
     assert_eq!(needs.collect::<Vec<_>>(), [0, 1, 2, 3, 4]);

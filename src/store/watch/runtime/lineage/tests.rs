@@ -23,7 +23,7 @@ impl Register {
         Register { _dir: dir, runtime, had: Vec::new() }
     }
 
-    /// Registers files of these inodes. A group has the lineage that is returned, and no other one.
+    /// Registers files of these inodes. The group then has only the returned lineage.
     fn register(&mut self, group: u64, inodes: &[u64], pairing: Pairing) -> u64 {
         for (number, inode) in (0..).zip(inodes) {
             let entry = file(group, number, *inode);
@@ -98,7 +98,7 @@ fn a_replaced_file_brings_no_lineage_back() {
     register.expect_new(|register| register.register(1, &[10, 11], Pairing::Alone));
     let lineage = register.only(1);
     assert_eq!(register.register(2, &[20], Pairing::NextOf(1)), lineage);
-    // Of either group of a pair.
+    // Replaced files of either group of a pair.
     register.expect_new(|register| register.register(1, &[13, 11], Pairing::FormerOf(2)));
     assert_eq!(register.only(2), register.only(1));
     register.expect_new(|register| register.register(2, &[21], Pairing::NextOf(1)));
@@ -115,12 +115,12 @@ fn what_was_forgotten_is_another_group() {
     let mut register = moving();
     let lineage = register.only(2);
     register.end_move(1, 2);
-    // Nobody knows whether it was replaced since.
+    // The file may have been replaced since.
     register.expect_new(|register| register.register(1, &[10, 11], Pairing::FormerOf(2)));
     assert_eq!(register.only(2), register.only(1));
     assert_ne!(register.only(2), lineage);
 
-    // A copy of the time before the move is put back, and later what it has replaced.
+    // A copy from before the move is put back, and later the file that it has replaced.
     let mut register = moving();
     register.end_move(1, 2);
     register.expect_new(|register| register.register(1, &[14, 15], Pairing::Alone));
@@ -137,7 +137,7 @@ fn what_was_forgotten_is_another_group() {
 #[test]
 fn a_death_between_two_stores_leaves_no_lineage_of_before() {
     let region = |register: &Register, word, value| register.runtime.region.store(word, value);
-    // The others have it already.
+    // The other files have the lineage already.
     let mut register = moving();
     let known = register.runtime.find_file(2, 1).expect("registered");
     register.runtime.set_lineage(known.index, &known.entry, 7);
@@ -145,7 +145,7 @@ fn a_death_between_two_stores_leaves_no_lineage_of_before() {
         register.runtime.settle_lineage(2, Pairing::NextOf(1)).expect("settled")
     });
     assert_eq!(register.only(1), register.only(2));
-    // The facts are there, and their lineage is not, of each file or of the only one.
+    // The facts are stored and their lineage is not, for each file or for the only one.
     for files in [&[10, 11][..], &[10]] {
         let mut register = Register::new();
         register.register(1, files, Pairing::Alone);
@@ -175,7 +175,7 @@ fn what_an_older_binary_has_registered_gets_a_lineage() {
     assert_eq!([register.only(1), register.only(2)], [settled; 2]);
     let again = register.runtime.settle_lineage(2, Pairing::NextOf(1)).expect("settled");
     assert_eq!(again, settled);
-    // The same in a register of a single file: that one names its group well enough.
+    // The same in a register of a single file, which alone names its group.
     let mut register = Register::new();
     register.register(5, &[50], Pairing::Alone);
     let word = register.word(5, 0, at::FILE_LINEAGE);

@@ -1,15 +1,15 @@
-//! Starts of a real directory, against a register that keeps what the ledger's function keeps.
+//! Starts of a real directory, against a register with the same content as the ledger's function.
 
 use frs_base::testing::SparseCopy;
 
 use super::*;
 
-/// What the cluster knows of a host.
+/// The cluster's record of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Kept(Option<(u64, u64)>);
 
 impl Kept {
-    /// As `frs_1_start` answers.
+    /// The answers of `frs_1_start`.
     fn ask(&mut self, starts: &Starts) -> bool {
         let is_again = starts.next == starts.known;
         let is_newest = match self.0 {
@@ -63,7 +63,7 @@ impl Directory {
         self.runtime.next_start(&self.lock, cluster()).expect("drawn")
     }
 
-    /// Tells the cluster once. False: the directory is an older copy.
+    /// Sends one message to the cluster. Returns false if the directory is an older copy.
     fn tell(&self, kept: &mut Kept) -> bool {
         let starts = self.next();
         let is_newest = kept.ask(&starts);
@@ -93,13 +93,13 @@ fn the_newest_directory_keeps_its_leases() {
         assert_eq!(directory.incarnation(), before);
         assert!(directory.tell(&mut kept) && directory.tell(&mut kept));
     }
-    // Killed before it has heard the answer, and again.
+    // Killed twice before the answer arrives.
     directory.runtime.doubt_leases();
     let unheard = directory.next();
     assert!(kept.ask(&unheard));
     assert_eq!(directory.next(), unheard, "what the cluster may know is not drawn anew");
     assert!(directory.start(&mut kept), "it has been told of this start already");
-    // Killed after it was told once more, and has not heard that either.
+    // Killed after the repeated message, again before the answer.
     assert!(kept.ask(&directory.next()));
     assert!(directory.start(&mut kept));
     assert_eq!(directory.incarnation(), before);
@@ -146,7 +146,7 @@ fn a_copy_that_serves_beside_its_original_is_found_out_by_both() {
     let copy = directory.copy();
     assert!(directory.start(&mut kept));
     let original = directory.copy();
-    // It knows of the last start, but not of this one.
+    // The copy knows the last start, but not this one.
     directory.restore(&copy);
     assert!(!directory.tell(&mut kept));
     directory.restore(&original);
@@ -192,20 +192,20 @@ fn a_stale_incarnation_is_renewed_once_for_all_processes() {
     let (before, salt) = (ours.now(runtime), ours.salt());
     assert_eq!(before, others.now(&other));
     let copy = directory.copy();
-    // Two answers to what was sent under one incarnation.
+    // Two answers to messages of one incarnation.
     runtime.renew_incarnation(lock, salt).expect("drawn");
     let after = others.now(&other);
     runtime.renew_incarnation(lock, salt).expect("drawn");
     assert_ne!(after, before);
     assert_eq!(ours.now(runtime), after);
     assert_eq!(read(&other).now(&other), after, "it stays after a new start");
-    // The cluster knows nothing of it yet.
+    // The cluster does not know the new host yet.
     kept = Kept::default();
     assert!(directory.start(&mut kept));
     directory.restore(&copy);
     runtime.renew_incarnation(lock, salt).expect("drawn");
     assert_ne!(directory.incarnation(), after, "copies do not become one host");
-    // Made anew in the same place.
+    // The file is made again in the same place.
     std::fs::remove_file(Runtime::path_in(dir.path())).expect("removed");
     let runtime = Runtime::create_or_open(dir.path()).expect("made");
     assert!(![before, after].contains(&read(&runtime).now(&runtime)));
