@@ -1,24 +1,24 @@
-//! A limit that an item brings along, for limits with `per-call`.
+//! A rate that an item carries, for limits with `per-call`.
 //!
-//! Invariant: whatever the item says, its limit either has a pace that the arithmetic of `gcra`
-//! holds, or is answered `bad-rate`.
+//! Invariant: each rate either has a pace that the arithmetic of `gcra` holds, or its item is
+//! answered `bad-rate`.
 
 use frs_conf::{self as conf, Rate};
 use frs_limit::Pace;
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// A rate and a burst as a call brings them.
+/// The rate and the burst of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallRate {
     /// `None`: out of bounds.
     pace: Option<Pace>,
-    /// Nanoseconds. The pace does not tell, as its interval is rounded down.
+    /// Nanoseconds. The pace does not determine it, because its interval is rounded down.
     period: u64,
 }
 
 impl CallRate {
-    /// What is no rate.
+    /// An invalid rate.
     pub const BAD: CallRate = CallRate { pace: None, period: 0 };
 
     /// `count` uses in each period, in nanoseconds, and `burst` of them at once.
@@ -26,8 +26,8 @@ impl CallRate {
         CallRate { pace: Pace::new(count, period, burst), period }
     }
 
-    /// What an item's text says. A burst that is not there is the number of the rate; a burst
-    /// without a rate is none.
+    /// Reads the text of an item. A missing burst is the number of the rate. A burst without a rate
+    /// is invalid. `None` if the item has neither.
     pub fn of_text(text: CallRateText) -> Option<CallRate> {
         let CallRateText { rate, burst } = text;
         if rate.is_none() && burst.is_none() {
@@ -46,14 +46,14 @@ impl CallRate {
         self.pace
     }
 
-    /// Whether a limit takes it that takes periods up to this one.
+    /// Whether a limit that takes periods up to this one takes the rate.
     pub(super) fn fits(&self, max_period_ms: u64) -> bool {
         self.pace.is_some() && self.period <= max_period_ms.saturating_mul(NS_PER_MS)
     }
 }
 
-/// The attributes `rate` and `burst` of an item, in whatever form it is written. In each, the inner
-/// `None` stands for text that is not one.
+/// The attributes `rate` and `burst` of an item, in any format. The inner `None` stands for invalid
+/// text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CallRateText {
     /// The rate.

@@ -1,4 +1,4 @@
-//! Changes single records by hand: sets what a limit has used, erases a record, and clears records
+//! Changes single records by hand: sets the uses of a limit, erases a record, and clears records
 //! that a reset has made void.
 //!
 //! Invariant: each change is an ordinary transaction of one key-node. So no concurrent request sees
@@ -14,7 +14,7 @@ use frs_store::{NodeIndex, Refused, Transaction, Wanted};
 use super::table::Entry;
 use super::{ItemError, Service};
 
-/// Attempts, since the generation can change while the service takes one.
+/// Attempts of a transaction: it runs again if the generation changes.
 const RETRIES: usize = 3;
 
 /// Why a record was not changed.
@@ -40,9 +40,9 @@ pub enum RecordError {
     Members,
 }
 
-/// The progress of clearing: the key-nodes of one group after another, those that others grow out
-/// of first, because nodes move on from there. With another generation it starts again, because the
-/// groups may be others.
+/// The progress of clearing, which visits the key-nodes of one group after another. Former groups
+/// come first, because nodes move out of them. A new generation starts the clearing again, because
+/// the groups may be different ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Clearing {
     generation: u64,
@@ -53,7 +53,7 @@ pub struct Clearing {
     pub erased: u64,
 }
 
-/// What a limit has used in a record.
+/// The uses of a limit in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitUse {
     /// The limit's index, from 1.
@@ -62,10 +62,10 @@ pub struct LimitUse {
     pub used: u64,
 }
 
-/// A record for people: what its limits have used, and the end of a ban.
+/// A record for people: the uses of its limits, and the end of a ban.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordFigures {
-    /// Of each limit of its scope.
+    /// The uses of each limit of its scope.
     pub uses: Vec<LimitUse>,
     /// The end of its ban, in milliseconds since the epoch.
     pub banned_until_ms: Option<u64>,
@@ -74,7 +74,7 @@ pub struct RecordFigures {
 /// A record before and after a change by hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordEdit {
-    /// Before. Uses are 0 where there was none.
+    /// Before. Uses are 0 if there was no record.
     pub old: RecordFigures,
     /// After.
     pub new: RecordFigures,
@@ -144,9 +144,9 @@ impl<'n> RecordName<'n> {
 }
 
 impl Service {
-    /// Sets what a limit, counted from 1, has used: in the key's record or, if the limit counts for
-    /// the whole business, in that of the business. A ban of the record ends if no limit of it
-    /// refuses one more use any longer.
+    /// Sets the uses of a limit, counted from 1: in the key's record or, if the limit counts for
+    /// the whole business, in the record of the business. A ban of the record ends if none of its
+    /// limits refuses one more use.
     ///
     /// # Errors
     /// There is no such record or limit, it is unavailable now, or it cannot have used so much.
@@ -192,7 +192,7 @@ impl Service {
         })
     }
 
-    /// Erases a record, and returns what it was. None: there was none.
+    /// Erases a record, and returns its figures. `None` if there was no record.
     ///
     /// # Errors
     /// There can be no such record, or it is unavailable now.

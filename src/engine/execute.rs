@@ -26,7 +26,7 @@ pub(super) use reports::Reports;
 pub use waiting::ItemWait;
 pub(super) use waiting::Waits;
 
-/// Attempts of an item, since the generation can change while the service takes one.
+/// Attempts of an item: it runs again if the generation changes.
 const RETRIES: usize = 3;
 
 /// Buffers of a service, reused.
@@ -60,7 +60,7 @@ impl Service {
     /// Runs a request: one transaction for each item, or one for all of them if it is atomic. There
     /// is an answer for each item, in order.
     ///
-    /// Nothing waits: an item that lacks a lease is answered by its biz's `on-miss`, and one whose
+    /// Nothing waits: the biz's `on-miss` answers an item that lacks a lease, and an item whose
     /// record may have been spilled is `busy`.
     pub fn run(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
         let generation = self.generation;
@@ -94,9 +94,9 @@ impl Service {
     /// Runs several requests, in order, each as [`Service::run`] does. If each has one item and
     /// none is atomic, the memory of several is fetched together.
     ///
-    /// An exchange with an item that lacks a lease, or its record, is [`Stage::Waiting`]
-    /// afterwards, and those behind it in its lane are [`Stage::Behind`]. It is run again when
-    /// [`Service::may_go_on`] says so, or when its `wait_ms` are over.
+    /// An exchange with an item that lacks a lease or its record is [`Stage::Waiting`] afterwards,
+    /// and the exchanges behind it in its lane are [`Stage::Behind`]. Run it again when
+    /// [`Service::may_go_on`] returns true, or when its `wait_ms` are over.
     pub fn run_all(&mut self, exchanges: &mut [Exchange], now: Millis) {
         let generation = self.generation;
         self.begin_waits();
@@ -107,7 +107,7 @@ impl Service {
         } else {
             for at in 0..exchanges.len() {
                 if self.is_behind_one(exchanges, at) {
-                    // One that waits keeps its place, and what it wants.
+                    // A waiting exchange keeps its place and its wants.
                     if exchanges[at].stage != Stage::Waiting {
                         exchanges[at].stage = Stage::Behind;
                     }
@@ -149,11 +149,12 @@ impl Service {
         self.report_uses(request, at..at + 1);
     }
 
-    /// Answers an item on the only node that it needs, if that is here. With `IS_NEW`: on a new
-    /// one, if that is made at once.
+    /// Answers an item on the only node that it needs, if that node is here. With `IS_NEW`, answers
+    /// it on a new node, if a charge creates the node at once.
     ///
     /// # Errors
-    /// It takes a whole transaction. The reason is that for which this one did not begin, if any.
+    /// The item needs a whole transaction. The error has the reason why this one did not begin, if
+    /// there is one.
     #[inline(always)]
     fn run_short<const IS_NEW: bool>(
         &mut self,
@@ -193,7 +194,8 @@ impl Service {
         Err(refused)
     }
 
-    /// Answers an item with whole transactions. `refused` is why a shorter one did not begin.
+    /// Answers an item with whole transactions. `refused` is the reason why a shorter one did not
+    /// begin.
     #[inline(never)]
     fn run_whole(
         &mut self,
@@ -272,7 +274,7 @@ impl Service {
         let resolved = &self.scratch.resolved[at];
         let one = ItemTransaction::of(&self.table, resolved, request, item, now);
         let mut wanted = resolved.wanted().copied();
-        // One or two key-nodes: a biz needs at least one node. Twice as many where its group grows.
+        // One or two key-nodes: a biz needs at least one node. Twice as many if its group grows.
         let first = wanted.next().ok_or(Refused::Unavailable)?;
         let mut all = [first; 4];
         let mut count = 1;
@@ -302,7 +304,7 @@ impl Service {
                 return self.wait_together(request, lacking, answers);
             }
             let tried = self.try_atomic(request, now, answers);
-            // What a request has charged that is not stored is undone.
+            // The charges of a request that is not stored are undone.
             let is_stored = tried == Ok(None) && !answers.refused;
             let stored = if is_stored { request.items().len() } else { 0 };
             self.report_uses(request, 0..stored);

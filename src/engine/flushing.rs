@@ -1,16 +1,16 @@
-//! A flush of all groups on disk, and of what has moved from one to another.
+//! A flush of all groups on disk, and of the nodes that have moved from one to another.
 //!
-//! Invariant: a node leaves the former files only after a sync of the new ones that began once its
-//! copy was there. A flush that ends without an error has synced both: no node that was erased in
-//! the new group before it began is found in the former one after a power cut, unless its former
-//! key-node was busy whenever it was looked at, or a newer generation was published meanwhile. Then
-//! it leaves with a later flush.
+//! Invariant: a node leaves the former files only after a sync of the new files that began once its
+//! copy was there. A flush that ends without an error has synced both. A node that was erased in
+//! the new group before the flush began is then not found in the former group after a power cut.
+//! There are two exceptions: its former key-node was busy at each look, or a newer generation was
+//! published meanwhile. Then the node leaves with a later flush.
 //!
 //! ```text
-//! collect   which nodes have moved, by a look at each key-node of the former groups
+//! collect   the nodes that have moved, by a look at each key-node of the former groups
 //! write     all groups
-//! free      what was collected, in the former groups, if nothing failed
-//! again     the former groups, if something was freed
+//! free      the collected nodes in the former groups, if nothing failed
+//! again     writes the former groups, if a node was freed
 //! ```
 
 use frs_conf::key::{KeyNodeId, Location};
@@ -41,12 +41,12 @@ enum Phase {
     Again,
 }
 
-/// What has moved from a group.
+/// The nodes that have moved out of a group.
 #[derive(Debug)]
 struct Former {
     id: u64,
     moved: Vec<MovedPlaces>,
-    /// What was busy in this phase: it is tried once more at its end.
+    /// Nodes that were busy in this phase. They are tried once more at its end.
     busy: Vec<MovedPlaces>,
 }
 
@@ -89,13 +89,13 @@ impl Flushing {
         self.parts
     }
 
-    /// It ends with an error.
+    /// Makes the flush end with an error.
     #[cfg(test)]
     pub fn fail(&mut self) {
         self.flush.fail();
     }
 
-    /// Goes a step further in a generation. None: there are more.
+    /// Runs the next step in a generation. `None` if more steps follow.
     fn step(&mut self, handle: &mut Handle, generation: u64) -> Option<Result<(), Error>> {
         let buffers = &mut self.buffers;
         if let Phase::Collect { former, at } = self.phase {
@@ -149,10 +149,11 @@ impl Former {
         handle.groups().iter().position(|group| group.header().id == self.id)
     }
 
-    /// Looks at some key-nodes, from one by its number over all files. Returns the next one.
+    /// Looks at a portion of the key-nodes, from one on by its number over all files. Returns the
+    /// next one.
     ///
-    /// Under the semaphore: what is found was written by a transaction that has ended, so its copy
-    /// is where a sync finds it.
+    /// Takes the semaphore of each key-node: a moved node was then written by a transaction that
+    /// has ended, so a sync finds its copy.
     fn collect(&mut self, trying: &mut Trying<'_>, from: usize) -> Option<usize> {
         let index = self.index(trying.handle)?;
         let group = &trying.handle.groups()[index];
@@ -216,7 +217,7 @@ impl Former {
     }
 }
 
-/// What takes the semaphores of key-nodes in a generation.
+/// Takes the semaphores of key-nodes in a generation.
 struct Trying<'a> {
     handle: &'a mut Handle,
     buffers: &'a mut TransactionBuffers,
@@ -239,7 +240,7 @@ impl Service {
         Flushing::new(&self.handle)
     }
 
-    /// Goes a step further with a flush. None: there are more.
+    /// Runs the next step of a flush. `None` if more steps follow.
     ///
     /// # Errors
     /// At the end, the first error of any part.

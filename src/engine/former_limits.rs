@@ -1,9 +1,9 @@
-//! Which limits shared businesses had before, noted in the overlay of the generation that changes
+//! The former limits of shared businesses, noted in the overlay of the generation that changes
 //! them.
 //!
-//! Invariant: no generation changes the limits of a shared business whose overlay does not name
-//! those of before. So each process that meets a node of before knows whose leases it holds,
-//! however many generations it has missed.
+//! Invariant: a generation that changes the limits of a shared business names the former limits in
+//! its overlay. So each process that meets an old node knows the limits whose leases it holds,
+//! however many generations the process has missed.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,8 +11,8 @@ use std::path::Path;
 use frs_conf::{Biz, Conf, Overlay, SharedLimits, active};
 use frs_limit::Rules;
 
-/// Notes the limits that one configuration changes of the other. Of a business that is no longer
-/// shared or named nothing is known any more.
+/// Notes the limits of `before` that `now` changes. Forgets the former limits of each business that
+/// is no longer shared or configured.
 pub fn note_former_limits(overlay: &mut Overlay, before: &Conf, now: &Conf) {
     let shared = |conf: &Conf| -> HashMap<u32, SharedLimits> {
         conf.map.bizs.iter().filter_map(|biz| Some((biz.id, limits_of(biz)?))).collect()
@@ -26,8 +26,9 @@ pub fn note_former_limits(overlay: &mut Overlay, before: &Conf, now: &Conf) {
     overlay.keep_former(|biz| now.contains_key(&biz));
 }
 
-/// The same for what was in force in a data directory, as far as it can still be read, and what was
-/// known there. For a start: the configuration may have been changed while no server ran.
+/// The same for the configurations that were in force in a data directory, as far as they can still
+/// be read, and for the former limits that they name. For a start: the configuration may have been
+/// changed while no server ran.
 pub fn note_limits_in_force(overlay: &mut Overlay, data_dir: &Path, now: &Conf) {
     let mut generations = active::all(data_dir).unwrap_or_default();
     generations.reverse();

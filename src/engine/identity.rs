@@ -1,4 +1,4 @@
-//! Who this host is to its cluster, and how keys are named there.
+//! The identity of this host in its cluster, and the keys that name its records there.
 //!
 //! Invariant: both are known or neither is, so no lease is held under a name that others do not
 //! use.
@@ -6,7 +6,7 @@
 use frs_conf::{Cluster, ClusterKeys, Conf, Map};
 use frs_store::{ClusterId, Error, Handle, Incarnation, Runtime};
 
-/// What the bizs that a cluster knows need to know of this host and of its cluster.
+/// The identity of this host and the keys of its cluster, for the bizs that the cluster knows.
 #[derive(Debug, Default)]
 pub(super) struct Identity {
     pub keys: Option<ClusterKeys>,
@@ -14,8 +14,8 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// Of this configuration. Nothing if the cluster knows no biz, or something is not known: then
-    /// such bizs answer `store`.
+    /// The identity under this configuration. Empty if the cluster knows no biz, or if a part is
+    /// not known: then such bizs answer `store`.
     pub fn of(handle: &Handle, conf: &Conf) -> Identity {
         let mut known = conf.map.bizs.iter().map(|biz| conf.map.is_known_in_cluster(biz));
         let Some(cluster) = conf.srv.cluster.as_ref().filter(|_| known.any(|is_known| is_known))
@@ -41,9 +41,9 @@ impl Identity {
 }
 
 /// The incarnation of the host with these files, in this cluster. Groups without a shared biz take
-/// no part: only leases stand in the files, and a record in the cluster names its owner itself.
-/// `id_of` returns the id of an open group. Of a group that grows it is the one that it grows to,
-/// which has the same lineage: so the incarnation stays.
+/// no part: the files hold only leases, and a record in the cluster names its owner itself. `id_of`
+/// returns the id of an open group; for a group that grows, the id of the group that it grows to.
+/// The two have the same lineage, so the incarnation stays.
 ///
 /// # Errors
 /// As [`Runtime::incarnation`].

@@ -1,7 +1,7 @@
 //! The leases of items, as the courier reads and changes them.
 //!
 //! Invariant: each change is an ordinary transaction over the nodes of one item. So no request sees
-//! half of it, and a death in the middle leaves what was.
+//! half of a change, and a death in the middle leaves the old state.
 
 use frs_base::clock::Millis;
 use frs_conf::key::{KeyField, KeyForm, KeyNodeId, KeyRef, MAX_KEY_WORDS};
@@ -14,12 +14,12 @@ use frs_store::{NodeIndex, Refused, Sought, Want, Wanted, group};
 use super::table::{Entry, with_room};
 use super::{ItemError, Service};
 
-/// Attempts, since the generation can change while the service takes one.
+/// Attempts of a transaction: it runs again if the generation changes.
 const RETRIES: usize = 3;
-/// After so many passes the next one looks at all key-nodes. What was used by force, where the host
-/// has asked for nothing, is found then.
+/// After this many passes the next one looks at all key-nodes. It finds forced uses of keys for
+/// which the host has requested nothing.
 const PASSES: u32 = 64;
-/// How often a node is read that is being written.
+/// How often the service reads a node that is being written.
 const READS: usize = 100;
 
 /// A biz and a key as a node holds them.
@@ -47,24 +47,24 @@ pub struct LeaseMoment {
 pub struct LeasedLimit {
     /// Its number in its biz, from 1.
     pub number: u32,
-    /// Whose uses it counts.
+    /// The scope of its uses: the key or the whole biz.
     pub scope: Scope,
-    /// Its settings, a calendar's by the time of the ledger.
+    /// Its settings; the windows of a calendar follow the clock of the ledger.
     pub settings: Settings,
     /// How machines share it.
     pub sharing: Sharing,
     /// The digest of its policy in the name of its ledger.
     pub shape: u16,
-    /// It needs no lease: its uses are told, and that is all.
+    /// It needs no lease: its uses are only reported.
     pub refuses_nothing: bool,
     /// The reset epoch of its biz here.
     pub epoch: u64,
-    /// What the host holds.
+    /// The host's holding.
     pub holding: Holding,
 }
 
-/// How far a pass over all leases is. It skips key-nodes without leases once it has seen them, but
-/// for a pass now and then.
+/// The progress of a pass over all leases. A pass skips key-nodes that are known to have no leases,
+/// except for a full pass now and then.
 #[derive(Debug, Default)]
 pub struct LeasePass {
     generation: u64,
@@ -81,7 +81,7 @@ pub struct LeasePass {
 const SCOPES: [Scope; 2] = [Scope::Key, Scope::Biz];
 
 impl LeaseKey {
-    /// The key that something is wanted of.
+    /// The key of a want.
     pub fn of_want(want: &Want) -> LeaseKey {
         LeaseKey { key_word: want.key_word, field: want.field }
     }
@@ -99,11 +99,11 @@ impl LeaseKey {
 }
 
 impl Service {
-    /// Runs `work` on the shared limits of an item, and stores what it changes of the holdings. It
+    /// Runs `work` on the shared limits of an item, and stores the holdings that it changes. `work`
     /// may run again if the transaction has to begin anew.
     ///
     /// # Errors
-    /// The item has no shared limits, or its nodes cannot be had now.
+    /// The item has no shared limits, or its nodes are unavailable now.
     pub fn with_leases<T>(
         &mut self,
         key: &LeaseKey,
@@ -165,7 +165,7 @@ impl Service {
         let mut changed = [false, false];
         let states = transaction.states(nodes);
         let [mut key_words, mut biz_words] = states;
-        // An item without a node of a scope has none of its limits.
+        // An item without a node of a scope has no limits of that scope.
         let [spare_key, spare_biz] = &mut spare;
         if nodes[0].is_none() {
             key_words = spare_key;
@@ -205,7 +205,7 @@ impl Service {
             }
             match transaction.place(index, &self.table, entry.evicts(false), moment.wall_ms) {
                 Ok(()) => transaction.touch(index, last_use_ms),
-                // A lease that cannot move yet is claimed, reported and given back all the same.
+                // A lease that cannot move yet can still be claimed, reported and returned.
                 Err(_) if transaction.stay(index, last_use_ms) => {}
                 Err(_) => return Err(ItemError::Full),
             }
@@ -214,8 +214,9 @@ impl Service {
         Ok(Ok(result))
     }
 
-    /// Goes on with a pass over all leases, and tells the items that hold some. `each` says whether
-    /// an item is to be looked at again. True when the pass is over: the next step begins another.
+    /// Continues a pass over all leases, and passes the items that hold some to `each`, which
+    /// returns whether the next pass must look at the item again. True when the pass is over: the
+    /// next step begins another.
     pub fn lease_pass(
         &mut self,
         pass: &mut LeasePass,
@@ -250,7 +251,7 @@ impl Service {
             for key in keys {
                 stays |= each(self, &key);
             }
-            // Nodes move on to key-nodes that the pass has come by.
+            // While a group grows, nodes move to key-nodes that the pass has visited already.
             if !stays && self.handle.formers().is_empty() {
                 pass.unmark(group, at);
             }
@@ -259,14 +260,14 @@ impl Service {
         false
     }
 
-    /// The group that a pass looks at as this one. Those that others grow out of come first: nodes
-    /// only move on, so the pass misses none.
+    /// The `nth` group of a pass. Former groups come first: nodes only move out of them, so the
+    /// pass misses no node.
     fn nth_of_pass(&self, nth: usize) -> Option<usize> {
         let (formers, all) = (self.handle.formers(), self.handle.groups().len());
         (nth < all).then(|| (formers.start + nth) % all)
     }
 
-    /// An item holds a lease, or is about to: the next pass looks at it.
+    /// Marks an item that holds a lease, or is about to, so that the next pass looks at it.
     pub fn mark_lease(&self, pass: &mut LeasePass, key: &LeaseKey) {
         let Some(biz) = self.table.index_of(key.biz_id()) else { return };
         let (entry, Some(key)) = (self.table.entry(biz), key.key()) else { return };
@@ -284,8 +285,9 @@ impl Service {
         !self.handle.runtime().is_quarantined(group.mark()) && self.table.is_shared()
     }
 
-    /// The items with leases in a key-node, read without its semaphore: a torn copy is in use, and
-    /// is read again. Whether one stays torn: the next pass looks at the key-node once more.
+    /// The items with leases in a key-node, and whether a copy stays torn. The key-node is read
+    /// without its semaphore: a torn copy is in use, and is read again. If it stays torn, the next
+    /// pass looks at the key-node once more.
     fn leased_keys(&self, at: usize, id: KeyNodeId) -> (Vec<LeaseKey>, bool) {
         let group = &self.handle.groups()[at];
         let KeyNodeId { file, key_node } = id;
@@ -321,15 +323,15 @@ impl Service {
 }
 
 fn has_lease(entry: &Entry, scope: Scope, words: &[u64]) -> bool {
-    // A node of a group that another one grows out of may be shorter than these limits need.
+    // A node of a former group may be shorter than these limits need.
     let mut words = with_room(words, entry.states_at() + entry.rules.words(scope));
-    // The leases of former limits may be elsewhere.
+    // The leases of former limits may be at other positions.
     entry.adopt(&mut words, scope);
     entry.rules.has_lease(scope, &words[entry.states_at()..])
 }
 
 impl LeasePass {
-    /// The next step is the first one of a pass.
+    /// Makes the next step the first one of a pass.
     pub fn begin_anew(&mut self) {
         (self.nth, self.at) = (0, 0);
     }
@@ -349,7 +351,7 @@ impl LeasePass {
         }
         let marked = &mut self.marked[group];
         if marked.is_empty() {
-            // Nobody knows yet.
+            // Nothing is known of the key-nodes yet.
             marked.resize(key_nodes.div_ceil(64), u64::MAX);
         }
         let mut at = self.at;

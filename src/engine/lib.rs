@@ -42,8 +42,8 @@ use execute::{ItemWait, Refusals, Reports, RequestBuffers, Waits};
 use identity::Identity;
 use table::Table;
 
-/// Why an item could not be judged. It has charged nothing. The variants are in order of
-/// precedence. The store counts each by its number, which never changes.
+/// The reason why an item could not be judged. The item has charged nothing. The variants are in
+/// order of precedence. The store counts each by its number, which never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.word())]
 pub enum ItemError {
@@ -122,7 +122,7 @@ pub use frs_limit::{Details, Figures, Heard, HistorySpan, LimitFigures, List, Qu
 pub struct Answer {
     /// Index of the biz in the map, if it is known.
     pub biz: Option<usize>,
-    /// The verdict, or why there is none.
+    /// The verdict, or the reason why there is no verdict.
     pub result: Result<Verdict, ItemError>,
     /// Range of this item's figures in [`Answers::details`]. Empty unless the item asked for them.
     pub details: std::ops::Range<usize>,
@@ -165,12 +165,12 @@ pub struct Exchange {
     pub request: Request,
     /// The answers.
     pub answers: Answers,
-    /// The client. Of the exchanges that are run together, those of one lane run in their order:
-    /// none begins behind one that waits.
+    /// The client. Exchanges of one lane that run together run in order: an exchange does not begin
+    /// while an earlier one of its lane waits.
     pub lane: usize,
-    /// How far it is.
+    /// The progress of the exchange.
     pub stage: Stage,
-    /// Milliseconds from now on after which an exchange that waits is late.
+    /// Milliseconds from now on after which a waiting exchange is late.
     pub wait_ms: u64,
     /// Its items that wait.
     waits: Vec<ItemWait>,
@@ -178,20 +178,20 @@ pub struct Exchange {
     has_waited: bool,
 }
 
-/// How far an exchange is.
+/// The progress of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stage {
     /// Not run, or run and answered.
     #[default]
     Answered,
-    /// Some of its items wait for a lease, or for a record. It is to be run again when that has
-    /// come, or when it is late; what its other items were answered stays.
+    /// Some of its items wait for a lease or for a record. Run it again when that has come, or when
+    /// the exchange is late. The answers of its other items stay.
     Waiting,
-    /// Not begun: an exchange before it waits.
+    /// Not begun: an earlier exchange of its lane waits.
     Behind,
 }
 
-/// The kind of process that attaches. Its slot holds it, for tools.
+/// The kind of process that attaches. The slot stores the kind, for tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs)]
 pub enum Role {
@@ -222,10 +222,10 @@ pub struct Service {
     table: Table,
     scratch: RequestBuffers,
     buffers: TransactionBuffers,
-    /// Whose leases count: this host's. None without a cluster.
+    /// The incarnation of this host, whose leases count. `None` without a cluster.
     incarnation: Option<Incarnation>,
-    /// A program, or the admin plane: its items can wait as soon as there is a cluster. A worker's
-    /// can only if it has the doorbells of its master.
+    /// The process is a program, the admin plane or frs-envoy: its items can wait as soon as there
+    /// is a cluster. The items of a worker can wait only if it has the doorbells of its master.
     waits_by_futex: bool,
     waits: Waits,
     reports: Reports,
@@ -355,7 +355,7 @@ impl Service {
         self.incarnation.as_mut().map_or(0, |incarnation| incarnation.now(runtime))
     }
 
-    /// The salt of what [`Service::incarnation`] said last.
+    /// The salt of the incarnation that [`Service::incarnation`] returned last.
     pub fn incarnation_salt(&self) -> u64 {
         self.incarnation.as_ref().map_or(0, Incarnation::salt)
     }
@@ -402,13 +402,13 @@ impl Service {
         self.conf = Arc::new(conf);
         self.generation = generation;
         if let Err(error) = self.open_ring() {
-            // What it holds it can spend.
+            // The process can still spend the leases that it holds.
             tracing::error!(%error, "items of this process cannot wait for leases");
         }
         Ok(())
     }
 
-    /// Items of a program may wait, where there is a cluster.
+    /// Lets the items of a program wait, if there is a cluster.
     fn open_ring(&mut self) -> Result<(), Error> {
         if !self.waits_by_futex || self.conf.srv.cluster.is_none() {
             return Ok(());
@@ -443,8 +443,8 @@ impl Service {
         self.handle.runtime().flush_failed()
     }
 
-    /// Since when no checkpoint could be made, in milliseconds. None: the last one was made, or
-    /// there are none.
+    /// The time since which no checkpoint could be made, in milliseconds. `None` if the last one
+    /// was made, or if checkpoints are off.
     pub fn checkpoints_failing_since(&self) -> Option<u64> {
         self.conf.srv.data.checkpoint?;
         self.handle.runtime().checkpoints_failing_since()

@@ -1,7 +1,7 @@
-//! The members that items bring along, for `distinct` limits.
+//! The members that items carry, for `distinct` limits.
 //!
-//! Invariant: whatever the item says, its limits get a member of 1 to 1024 bytes and a count that
-//! they all take, or it is answered `bad-member` or `bad-count`.
+//! Invariant: the limits of an item get a member of 1 to 1024 bytes and a count that they all take,
+//! or the item is answered `bad-member` or `bad-count`.
 
 use frs_conf::key::DigestKey;
 use frs_conf::{self as conf, Tally};
@@ -17,7 +17,7 @@ pub(crate) struct Members {
     sketches: bool,
     /// A limit keeps a set.
     keeps_sets: bool,
-    /// Keys the hashes of members: all machines that may see a record hash alike.
+    /// The key of the hashes of members. All machines that may see a record use the same key.
     key: DigestKey,
 }
 
@@ -32,8 +32,8 @@ impl Members {
         (sketches || keeps_sets).then_some(Members { sketches, keeps_sets, key })
     }
 
-    /// Whether the limits take this count. A sketch forgets no member, and refuses none that could
-    /// be forced; a set takes one member, or gives one back.
+    /// Whether the limits take this count. A sketch can neither remove a member nor take a forced
+    /// one. A set takes one member, or removes one.
     pub fn takes(&self, count: i32, forces: bool) -> bool {
         (!self.sketches || count >= 0 && !forces) && (!self.keeps_sets || matches!(count, 1 | -1))
     }

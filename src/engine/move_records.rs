@@ -1,11 +1,11 @@
 //! Moves the nodes of a group that grows, key-node by key-node, by ordinary transactions.
 //!
-//! Invariant: a node is moved, or dropped because its loss costs nothing or less than any other, or
-//! it stays where it is and is counted as left. On a disk what has moved stays in the former files
-//! until a flush has written its copy (flushing.rs), and is counted as awaiting that. Each key-node
-//! is looked at under its semaphore, and in this generation nobody puts a node into the former
-//! group. So once a pass has left nothing and nothing awaits a flush, nothing is there any more,
-//! and nothing will be.
+//! Invariant: a node moves, or is dropped because its loss costs nothing or less than any other, or
+//! stays in place and is counted as left. On a disk a moved node stays in the former files until a
+//! flush has written its copy (flushing.rs), and is counted as awaiting the flush. Each key-node is
+//! visited under its semaphore, and in this generation no process adds a node to the former group.
+//! So once a pass has left no node and no node awaits a flush, the former group is empty and stays
+//! empty.
 
 use frs_base::clock::Millis;
 use frs_conf::key::{KeyField, KeyNodeId, KeyRef, Location};
@@ -16,7 +16,7 @@ use frs_store::{FormerPlace, Judge, Rank, Refused, Sought, Transaction, Wanted};
 use super::table::{Entry, Table};
 use super::{ItemError, Service};
 
-/// A pass over what a group grows out of.
+/// A pass over the former group of a group that grows.
 #[derive(Debug, Default)]
 pub struct MovePass {
     /// The former group's id. 0: none yet.
@@ -27,22 +27,22 @@ pub struct MovePass {
     left: u64,
     /// Nodes that have moved, but are still in the former files.
     awaiting: u64,
-    /// What became of nodes, over all passes.
+    /// Counts of nodes by result, over all passes.
     pub counts: MoveCounts,
 }
 
-/// What became of the nodes that were looked at.
+/// Counts of the visited nodes by result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MoveCounts {
     /// Moved.
     pub moved: u64,
-    /// Dropped because nothing was lost with them.
+    /// Dropped without any loss.
     pub expired: u64,
     /// Dropped because they found no place, though they were in use.
     pub dropped: u64,
 }
 
-/// How far a pass is.
+/// The progress of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MoveStep {
     /// It goes on.
@@ -55,15 +55,15 @@ pub enum MoveStep {
         /// copies.
         awaiting: u64,
     },
-    /// Processes may still work with the generation before. Nothing has moved.
+    /// Processes may still use the previous generation. Nothing has moved.
     Unsettled,
 }
 
-/// What becomes of a node.
+/// The result of moving a node.
 enum Moved {
     Yes,
     Expired,
-    /// It is there already, and counts there.
+    /// The new group already has a node of the key, which counts.
     Twice,
     Dropped,
     /// It has no place.
@@ -91,8 +91,8 @@ impl MovePass {
 }
 
 impl Service {
-    /// Moves about `most` nodes of a group that grows; a look at a key-node counts as one, too. For
-    /// the keeper.
+    /// Moves about `most` nodes of a group that grows; a visit of a key-node counts as one, too.
+    /// For the keeper.
     ///
     /// # Errors
     /// The group does not grow, or is not served.
@@ -117,8 +117,8 @@ impl Service {
         if pass.former != old.header().id {
             *pass = MovePass { former: old.header().id, ..MovePass::default() };
             if old.has_spilled() {
-                // Nobody spills from the former group any more, and where the tags of those keys
-                // lead now is not known.
+                // No process spills from the former group any more, and the places of the spilled
+                // keys in the new group are not known.
                 new.fill_filters();
             }
         }
@@ -146,7 +146,7 @@ impl Service {
         Ok(MoveStep::Going)
     }
 
-    /// How many nodes it looked at.
+    /// Moves the nodes of a key-node. Returns how many it visited.
     fn move_key_node(
         &mut self,
         former: usize,
@@ -217,7 +217,7 @@ impl Service {
         let (Some(key), Some(biz)) = (key, biz) else { return Ok(Moved::Gone) };
         let entry = table.entry(biz);
         if table.of_key_word(former, key_word).is_some_and(|(of, scope)| of.cannot_tell(scope)) {
-            // Until the cluster's keys are there. Its items answer `store` meanwhile.
+            // It stays until the cluster's keys are there. Its items answer `store` meanwhile.
             return Ok(Moved::Left);
         }
         let mut field = KeyField::default();
@@ -241,8 +241,8 @@ impl Service {
             if !transaction.is_there(old) {
                 return Ok(Moved::Gone);
             }
-            // Two of a key: a digest whose text has come since, or it had moved and the power
-            // failed. The newer one counts.
+            // The key has two nodes: the text of a digest has come since, or the node had moved and
+            // the power failed. The newer one counts.
             transaction.leave(old);
             transaction.commit(now).map_err(|_| Refused::Unavailable)?;
             return Ok(Moved::Twice);
@@ -252,7 +252,7 @@ impl Service {
             return Ok(Moved::Gone);
         }
         let rank = table.rank(former, &mut node.words.clone(), now);
-        // It takes the place of what is worth less, if an Update might.
+        // It may evict nodes of a lower rank, as far as an Update may.
         let below = match rank {
             Rank::Expired | Rank::Idle => Rank::Expired,
             Rank::Limiting => Rank::Idle,
@@ -278,7 +278,7 @@ impl Service {
     }
 }
 
-/// Where a node of the former group belongs, and its key there.
+/// The place in the new group of a node of the former group, and its key there.
 fn place_of<'k>(
     entry: &Entry,
     table: &Table,

@@ -1,4 +1,4 @@
-//! The outcome of an item: what it is counted as, and its word.
+//! The outcome of an item: its counter and its word.
 //!
 //! Invariant: the number of an outcome is its position in the store's counters, and never changes.
 
@@ -25,7 +25,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The outcome of a verdict. What decided comes before the result.
+    /// The outcome of a verdict. The part that decided takes precedence over the result.
     #[inline]
     pub fn of(verdict: &Verdict) -> Outcome {
         match verdict {

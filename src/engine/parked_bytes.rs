@@ -1,7 +1,7 @@
-//! What an exchange holds while it waits.
+//! The memory of an exchange while it waits.
 //!
-//! Invariant: one that was trimmed holds at most twice what it uses, and [`SPARE_BYTES`], whatever
-//! its buffers were used for before. `frs check` counts with that.
+//! Invariant: a trimmed exchange holds at most twice the bytes that it uses, plus [`SPARE_BYTES`],
+//! whatever its buffers held before. `frs check` counts with this bound.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use super::execute::ItemWait;
 use super::request::Brought;
 use super::{Answer, Answers, Exchange, Item, Request};
 
-/// Bytes of an item of an exchange that waits: what it asks and what it may bring along,
-/// its waits for the records of its key and of its biz, and its answer.
+/// Bytes of an item of a waiting exchange: the item and its parameters, its waits for the records
+/// of its key and of its biz, and its answer.
 pub const WAITING_ITEM_BYTES: usize = size_of::<Item>()
     + size_of::<Brought>()
     + 2 * size_of::<ItemWait>()
@@ -25,7 +25,7 @@ pub const WAITING_WINDOW_BYTES: usize = size_of::<u32>();
 /// Bytes that an exchange may hold besides.
 pub const SPARE_BYTES: usize = 2 << 10;
 
-/// Bytes of buffers: what they have room for, and what of it is used.
+/// Bytes of buffers: their capacity, and the part in use.
 #[derive(Debug, Clone, Copy, Default)]
 struct Room {
     held: usize,
@@ -56,8 +56,8 @@ impl Exchange {
         self.room().held
     }
 
-    /// Gives back the room that it does not use, if that is much: a larger request may have been in
-    /// these buffers before.
+    /// Frees unused capacity if there is much of it: a larger request may have been in these
+    /// buffers before.
     #[cold]
     pub fn trim(&mut self) {
         let Room { held, used } = self.room();

@@ -1,4 +1,4 @@
-//! The quotas of the limits that have judged an item, for faces that tell clients of them.
+//! The quotas of the limits that have judged an item, for faces that report them to clients.
 //!
 //! Invariant: the limit that decides is among them, if it has a quota.
 
@@ -6,13 +6,13 @@ use frs_limit::{Quota, Spending, Terms};
 
 use super::{Answer, CallRate, Item, Request, Service};
 
-/// Quotas of one answer. A business with more limits tells those of the first ones, and that of the
-/// limit that decides.
+/// The most quotas of one answer. A business with more limits reports the quotas of the first
+/// limits and of the deciding one.
 pub const QUOTAS_MAX: usize = 8;
 
 impl Service {
-    /// The quotas behind an answer, in the order of the limits. None: there is no verdict, or the
-    /// figures of the limit that decides tell all of it.
+    /// The quotas behind an answer, in the order of the limits. Empty if there is no verdict, or if
+    /// the figures of the deciding limit already tell its quota.
     #[inline]
     pub fn quotas(&self, request: &Request, item: &Item, answer: &Answer, quotas: &mut Vec<Quota>) {
         quotas.clear();

@@ -1,9 +1,9 @@
-//! Records of keys that the cluster keeps: what has changed here since it was sent, and what comes
-//! from there.
+//! Records of keys that the cluster keeps: finds those that have changed here since they were sent,
+//! and takes those that come from the cluster.
 //!
-//! Invariant: a record from the cluster never replaces one that is here, and counts only if its CRC
-//! covers exactly what is read, the key included. A record here is sent again until the cluster has
-//! it as it stands.
+//! Invariant: a record from the cluster never replaces a record that is here. It counts only if its
+//! CRC covers exactly the words that are read, and the key. A record here is sent again until the
+//! cluster has its present content.
 
 use std::collections::HashMap;
 
@@ -17,25 +17,26 @@ use frs_store::{Group, NodeIndex, Rank, Refused, Transaction, Wanted, group};
 use super::table::{Entry, Table};
 use super::{ItemError, LeaseKey, Service};
 
-/// Attempts, since the generation can change while the service takes one.
+/// Attempts of a transaction: it runs again if the generation changes.
 const RETRIES: usize = 3;
 /// Copies of a node that is being written, until one is whole.
 const COPIES_MAX: usize = 100;
 /// Words before the states of a record, or before the time at which its ban began.
 const HEAD_WORDS: usize = 3;
-/// In the first word of a record: such a time follows.
+/// Flag in the first word of a record: the time at which its ban began follows.
 const BEGUN: u64 = node::check_word(0, node::FLAG_BEGUN);
 
-/// A key's node without what is this machine's own: its place and its key field.
+/// A key's node without the parts that belong to this machine: its place and its key field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// Shape and flags, as in a node; without a CRC.
     pub check: u64,
-    /// The reset epoch that it was written under. The flags have its low bits alone.
+    /// The reset epoch under which it was written. The flags have only its low bits.
     pub epoch: u64,
     /// Milliseconds by the clock of the machine that used it.
     pub last_use_ms: u64,
-    /// When its ban began, at the earliest. Then the word of the ban has no lifts.
+    /// The earliest time at which its ban can have begun. If it is set, the word of the ban has no
+    /// lifts.
     pub ban_begun_ms: Option<u64>,
     /// Without the zeros at the end.
     pub states: Vec<u64>,
@@ -51,7 +52,7 @@ impl Record {
         head.chain(self.states.iter().copied()).flat_map(u64::to_le_bytes).collect()
     }
 
-    /// The record of this key in these bytes. None: they are none of it.
+    /// The record of this key in these bytes. `None` if they are no record of this key.
     pub fn decode(bytes: &[u8], key: &LeaseKey) -> Option<Record> {
         let (words, []) = bytes.as_chunks::<8>() else { return None };
         let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
@@ -97,16 +98,16 @@ pub enum Whereabouts {
     MaybeInCluster,
 }
 
-/// What became of a record that came from the cluster.
+/// The result of inserting a record that came from the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inserted {
     /// It is here now.
     Yes,
     /// The key has a record here.
     Present,
-    /// It was written under other limits, or before a reset: it counts nothing.
+    /// It was written under other limits, or before a reset, and does not count.
     Void,
-    /// It has no room, until another one is spilled.
+    /// It has no room until another record is spilled.
     Crowded,
 }
 
@@ -119,25 +120,25 @@ pub struct RecordPlace {
     pub place: usize,
 }
 
-/// A record that the cluster does not have as it stands.
+/// A record whose present content the cluster does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangedRecord {
     /// Its biz and key.
     pub key: LeaseKey,
-    /// What it holds.
+    /// Its content.
     pub record: Record,
     /// For how long it counts. None: forever.
     pub life_ms: Option<u64>,
-    /// Where it is.
+    /// Its place.
     pub place: RecordPlace,
 }
 
-/// What the cluster has of each place: the mark of the node there. 0: nothing is known.
+/// The mark of the node that the cluster has for each place. 0: nothing is known.
 #[derive(Debug, Default)]
 pub struct SentRecords(HashMap<u64, Vec<u32>>);
 
 impl SentRecords {
-    /// The cluster may not have what was sent of a place.
+    /// Forgets a place: the cluster may not have the record that was sent.
     pub fn forget(&mut self, place: RecordPlace) {
         let known = self.0.get_mut(&place.group).and_then(|sent| sent.get_mut(place.place));
         if let Some(crc) = known {
@@ -145,7 +146,7 @@ impl SentRecords {
         }
     }
 
-    /// The cluster may have lost anything.
+    /// Forgets all places: the cluster may have lost any record.
     pub fn forget_all(&mut self) {
         self.0.values_mut().for_each(|sent| sent.fill(0));
     }
@@ -158,11 +159,11 @@ pub struct StepBounds {
     pub from: usize,
     /// Key-nodes to look at, at most.
     pub most: usize,
-    /// Records to tell, at most: at least as many as a chain is long.
+    /// The most records to report; at least the length of a chain.
     pub room: usize,
 }
 
-/// What a step of a round has found.
+/// The result of a step of a round.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Step {
     /// The group's random id.
@@ -176,8 +177,8 @@ pub struct Step {
 }
 
 impl Service {
-    /// Goes on with a round over a group: tells what has changed since it was sent, and notes it as
-    /// sent. None: the group is not here, or is not served.
+    /// Continues a round over a group: returns the records that have changed since they were sent,
+    /// and notes them as sent. `None` if the group is not here, or is not served.
     pub fn changed_records(
         &mut self,
         group_name: &str,
@@ -234,10 +235,10 @@ impl Service {
         Some(step)
     }
 
-    /// Where the record of a key is, of a business with records in the cluster.
+    /// Where the record of a key is, for a business with records in the cluster.
     ///
     /// # Errors
-    /// Its node cannot be had now.
+    /// Its node is unavailable now.
     pub fn whereabouts(&mut self, key: &LeaseKey, now: Millis) -> Result<Whereabouts, ItemError> {
         let is_whole = is_whole(key);
         self.on_key(key, now, |_, entry, transaction, index| {
@@ -256,16 +257,16 @@ impl Service {
         biz.is_some_and(|biz| self.table.entry(biz).spills)
     }
 
-    /// Whether the cluster has a copy of each.
+    /// Whether the cluster has a copy of each record of this business.
     pub fn backs_up(&self, biz_id: u32) -> bool {
         let biz = self.table.index_of(biz_id);
         biz.is_some_and(|biz| self.table.entry(biz).backs_up)
     }
 
-    /// Makes a record that came from the cluster this machine's, if the key has none here.
+    /// Inserts a record that came from the cluster, if the key has no record here.
     ///
     /// # Errors
-    /// Its node cannot be had now.
+    /// Its node is unavailable now.
     pub fn insert_record(
         &mut self,
         key: &LeaseKey,
@@ -283,7 +284,7 @@ impl Service {
             if transaction.place(index, table, entry.evicts(false), now).is_err() {
                 return crowded(entry);
             }
-            // One that was spilled is to stay for a while. A last use by a clock that is ahead
+            // A record that was spilled must stay for a while. A last use by a clock that is ahead
             // counts as now.
             let last_use_ms = if entry.spills { now } else { record.last_use_ms };
             transaction.touch(index, last_use_ms.min(now));
@@ -291,12 +292,11 @@ impl Service {
         })
     }
 
-    /// Notes that the cluster has no record of a key, by a fresh one: for an item that has asked
-    /// and does not wait for the answer, and where records are spilled. It takes no place that
-    /// another record needs.
+    /// Inserts a fresh record to note that the cluster has no record of a key: for an item that has
+    /// asked and does not wait for the answer, and for groups that spill. Evicts no record in use.
     ///
     /// # Errors
-    /// Its node cannot be had now, or has no room.
+    /// Its node is unavailable now, or has no room.
     pub fn insert_fresh_record(
         &mut self,
         key: &LeaseKey,
@@ -319,7 +319,7 @@ impl Service {
     /// Forgets a record: another machine has taken it over.
     ///
     /// # Errors
-    /// Its node cannot be had now.
+    /// Its node is unavailable now.
     pub fn forget_record(&mut self, key: &LeaseKey, now: Millis) -> Result<(), ItemError> {
         self.on_key(key, now, |_, _, transaction, index| {
             transaction.erase(index);
@@ -362,7 +362,7 @@ impl Service {
     }
 }
 
-/// Where the node of a key is.
+/// The place of a key's node.
 pub(super) fn node_of<'k>(
     entry: &Entry,
     key: &'k LeaseKey,
@@ -378,7 +378,7 @@ pub(super) fn node_of<'k>(
     Ok((stored, wanted.ok_or(ItemError::Store)?))
 }
 
-/// Whether it is that of a whole business.
+/// Whether the key is that of a whole business.
 fn is_whole(key: &LeaseKey) -> bool {
     node::key_form(key.key_word) == KeyForm::Biz as u8
 }
@@ -387,8 +387,9 @@ fn crowded(entry: &Entry) -> Result<Inserted, ItemError> {
     if entry.spills { Ok(Inserted::Crowded) } else { Err(ItemError::Full) }
 }
 
-/// What tells a node from one that was sent before: its CRC, until its ban is lifted. That changes
-/// its record, and nothing of the node. `read` returns a word of the node, if it is so long.
+/// The mark that tells a node from the one that was sent before: its CRC, inverted once its ban is
+/// lifted. A lift changes the record, but not the node. `read` returns a word of the node, or
+/// `None` beyond its end.
 fn mark_of(table: &Table, group: usize, read: impl Fn(usize) -> Option<u64>) -> u32 {
     let check = read(node::CHECK).unwrap_or(0);
     let has_ban = node::flags(check) & node::FLAG_BAN != 0;
@@ -397,7 +398,7 @@ fn mark_of(table: &Table, group: usize, read: impl Fn(usize) -> Option<u64>) -> 
     if is_lifted { !(check as u32) } else { check as u32 }
 }
 
-/// Copies a node without its semaphore; false: it was being written during all copies.
+/// Copies a node without its semaphore. Returns false if it was being written during all copies.
 pub(super) fn copy_whole(group: &Group, file: u32, first: usize, words: &mut [u64]) -> bool {
     (0..COPIES_MAX).any(|_| {
         group.file(file).read(first, words);
@@ -405,7 +406,7 @@ pub(super) fn copy_whole(group: &Group, file: u32, first: usize, words: &mut [u6
     })
 }
 
-/// The record in a node, if the cluster is to have it.
+/// The record in a node, if the cluster must have it.
 pub(super) fn changed(
     table: &Table,
     group: usize,

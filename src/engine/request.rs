@@ -1,4 +1,4 @@
-//! What a front end parses: a request of one or more items, and their text.
+//! The request that a front end parses: one or more items, and their text.
 //!
 //! Invariant: a request owns the text of its items, and keeps its buffers for the next one.
 
@@ -26,7 +26,7 @@ pub struct ItemNames<T> {
     pub key: T,
 }
 
-/// What an item asks for besides its names.
+/// The options of an item, besides its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ItemOptions {
     /// Uses to charge; 1 if the item has no count. `None` stands for text that is not a count, and
@@ -36,7 +36,7 @@ pub struct ItemOptions {
     pub force: bool,
     /// Answer the figures of every limit.
     pub detail: bool,
-    /// The limit that it brings along.
+    /// The rate that it carries for its limits.
     pub rate: Option<CallRate>,
 }
 
@@ -97,7 +97,7 @@ pub struct Item {
     pub force: bool,
     /// Answer the figures of every limit.
     pub detail: bool,
-    /// Where what it brings along stands among that of the request, from 1. 0: nothing.
+    /// The position, from 1, of its entry in the request's `brought`. 0: it has no entry.
     brought_at: u32,
     /// The biz was sent as a JSON number, and is echoed as one.
     pub biz_is_number: bool,
@@ -106,17 +106,17 @@ pub struct Item {
 }
 
 impl Item {
-    /// Whether it brings something along to its limits.
+    /// Whether it carries parameters for its limits.
     #[inline(always)]
     pub(super) fn brings_along(&self) -> bool {
         self.brought_at != 0
     }
 }
 
-/// What few items bring along to their limits.
+/// Parameters for their limits that few items carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Brought {
-    /// A limit.
+    /// A rate.
     rate: Option<CallRate>,
     /// The text of a member.
     member: Option<TextSpan>,
@@ -134,7 +134,7 @@ pub struct Request {
     pub is_plain: bool,
     pub(super) text: String,
     pub(super) items: Vec<Item>,
-    /// What items bring along.
+    /// The parameters that items carry.
     pub(super) brought: Vec<Brought>,
 }
 
@@ -162,7 +162,7 @@ impl Request {
         self.brought.clear();
     }
 
-    /// Becomes a copy of another one, in its own buffers.
+    /// Becomes a copy of another request, in its own buffers.
     pub fn copy_from(&mut self, other: &Request) {
         (self.command, self.atomic, self.is_plain) = (other.command, other.atomic, other.is_plain);
         self.text.clone_from(&other.text);
@@ -217,7 +217,7 @@ impl Request {
         self.brought.len() as u32
     }
 
-    /// Adds the member that the last added item brings along.
+    /// Adds a member to the last added item.
     #[inline]
     pub fn bring_member(&mut self, member: &str) {
         let part = self.add_text(member);
@@ -269,19 +269,19 @@ impl Request {
         self.brought.get(item.brought_at.checked_sub(1)? as usize)
     }
 
-    /// The limit that an item brings along, for limits that take one from the call.
+    /// The rate that an item carries, for limits that take a rate from the call.
     #[inline(always)]
     pub fn rate(&self, item: &Item) -> Option<&CallRate> {
         self.brought(item)?.rate.as_ref()
     }
 
-    /// The member that an item brings along, as sent, for limits that note one.
+    /// The member that an item carries, as sent, for limits that note members.
     #[inline]
     pub fn member(&self, item: &Item) -> Option<&str> {
         Some(&self.text[self.brought(item)?.member?.range()])
     }
 
-    /// What an item asks for besides its names.
+    /// The options of an item, besides its names.
     pub fn options(&self, item: &Item) -> ItemOptions {
         let Item { count, force, detail, .. } = *item;
         ItemOptions { count, force, detail, rate: self.rate(item).copied() }

@@ -1,7 +1,8 @@
-//! Room in full chains: which records go to the cluster, and what is erased once they are there.
+//! Room in full chains: finds the records that can go to the cluster, and erases them once they are
+//! there.
 //!
-//! Invariant: a record is erased only as the cluster has it, and look-ups of its key notice from
-//! then on that it may be there.
+//! Invariant: a record is erased only if the cluster has it unchanged. From then on, look-ups of
+//! its key notice that it may be in the cluster.
 
 use frs_base::clock::Millis;
 use frs_store::Wanted;
@@ -22,11 +23,11 @@ pub struct ChainPlace {
 /// The records of a chain that can be spilled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
-    /// Where it is.
+    /// The place of the chain.
     pub place: ChainPlace,
     /// Nodes that it has room for.
     pub length: usize,
-    /// Those used least lately first.
+    /// The least recently used first.
     pub records: Vec<ChangedRecord>,
 }
 
@@ -43,7 +44,7 @@ impl Service {
     /// The chain that a key leads to.
     ///
     /// # Errors
-    /// It cannot be read now.
+    /// The chain cannot be read now.
     pub fn chain_of(&mut self, key: &LeaseKey, now: Millis) -> Result<Chain, ItemError> {
         self.table.set_now(now);
         let biz = self.table.index_of(key.biz_id()).ok_or(ItemError::UnknownBiz)?;
@@ -62,7 +63,7 @@ impl Service {
         let spillable = taken.filter_map(|place| {
             let first = group.node(at.key_node, place);
             if !copy_whole(group, at.file, first, &mut words) {
-                // One that is being written is used now.
+                // A node that is being written is in use.
                 return None;
             }
             let place = RecordPlace { group: id, place: key_node * length + place };
@@ -73,10 +74,11 @@ impl Service {
         Ok(Chain { place: ChainPlace { group: id, key_node }, length, records })
     }
 
-    /// Erases a record that the cluster has. False: it has changed since, and stays.
+    /// Erases a record that the cluster has. Returns false, and keeps the record, if it has changed
+    /// since.
     ///
     /// # Errors
-    /// Its node cannot be had now.
+    /// Its node is unavailable now.
     pub fn erase_spilled(
         &mut self,
         spilled: &ChangedRecord,
@@ -107,9 +109,9 @@ impl Service {
         found.collect()
     }
 
-    /// Ends a period of the filters of the key-nodes from this one on, by their numbers over all
-    /// files, `most` at once: what was spilled in the period before it counts no more. Returns the
-    /// next key-node; none: that was the last one.
+    /// Ends a period of the filters of at most `most` key-nodes from this one on, numbered over all
+    /// files: records spilled in the period before it count no more. Returns the next key-node, or
+    /// `None` after the last one.
     pub fn turn_filters(&self, group: &str, from: usize, most: usize) -> Option<usize> {
         let index = self.handle.index_of(group)?;
         if self.handle.is_group_quarantined(index) {

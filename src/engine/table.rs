@@ -47,7 +47,7 @@ pub(crate) struct Table {
     is_shared: bool,
     /// The cluster keeps records of some business.
     has_warm_tier: bool,
-    /// The businesses over the groups that theirs grow out of, by the same indices.
+    /// The businesses over the former groups of those that grow, by the same indices.
     former: Option<Box<Table>>,
 }
 
@@ -81,14 +81,14 @@ pub(crate) struct Entry {
     pub rules: Rules,
     pub lists: Option<Lists>,
     pub mode: Mode,
-    /// Nodes of another epoch start fresh. They keep its low bits.
+    /// Nodes store the low bits of the epoch. A node of another epoch starts fresh.
     pub epoch: u64,
     /// How machines share its limits.
     pub sharing: Option<Sharing>,
-    /// How long an item waits for the record of its key that the cluster keeps. None: it keeps
-    /// none of this business.
+    /// How long an item waits for the record of its key that the cluster keeps. `None` if the
+    /// cluster keeps no records of this business.
     pub fetch_wait_ms: Option<u64>,
-    /// The cluster keeps a copy of each.
+    /// The cluster keeps a copy of each record.
     pub backs_up: bool,
     /// A record in use goes to the cluster before another one takes its place.
     pub spills: bool,
@@ -97,7 +97,7 @@ pub(crate) struct Entry {
     pub row: BizRow,
     /// The longest period of a rate that its limits take from a call. None: they take none.
     max_period_ms: Option<u64>,
-    /// How its limits note members. None: they note none.
+    /// How its limits note members. `None` if they note none.
     pub members: Option<Members>,
     /// The word of advice of each limit.
     pub advice: Vec<Option<Arc<str>>>,
@@ -108,14 +108,16 @@ pub(crate) struct Entry {
     key_group: Option<usize>,
     geometry: Geometry,
     seed: Seed,
-    /// Keys the digests of long keys: the group's, or that of all machines of the cluster.
+    /// The key of the digests of long keys: that of the group, or that of all machines of the
+    /// cluster.
     digest_key: DigestKey,
-    /// All machines name its keys alike, or need not.
+    /// All machines name its keys alike, or do not need to.
     names_keys: bool,
-    /// It is known under which key the members of its items are hashed.
+    /// The key under which the members of its items are hashed is known.
     knows_members: bool,
-    /// The longest life of a node of each scope, with any key's limits. None: forever, or it is
-    /// shared: what machines share knows no wall clock, so its states alone tell.
+    /// The longest life of a node of each scope, under the limits of any key. `None` if it is
+    /// unlimited, or if machines share the business: shared states use no wall clock, so they alone
+    /// tell.
     life_ms: [Option<u64>; 2],
     /// The place of the whole biz's node, if one of its limits has that scope.
     pub whole: Option<Wanted>,
@@ -130,7 +132,7 @@ struct FormerGroup {
     geometry: Geometry,
 }
 
-/// The cluster's keys, for what they are to be used.
+/// The cluster's keys, by purpose.
 #[derive(Clone, Copy)]
 struct KnownKeys {
     /// For the names of keys, and for leases.
@@ -158,8 +160,8 @@ impl Table {
         table
     }
 
-    /// As [`Table::new`], over the groups that `find` returns with index and header. What is asked
-    /// of this table is not counted.
+    /// As [`Table::new`], over the groups that `find` returns with index and header. Items that
+    /// this table judges are not counted.
     pub fn over<'a>(
         conf: &Conf,
         keys: Option<ClusterKeys>,
@@ -207,7 +209,7 @@ impl Table {
                 let geometry = header.map_or(configured.geometry, |header| header.geometry);
                 let seeds = header.map_or([0; 2], |header| header.seeds);
                 let seed = Seed(seeds);
-                // What the cluster knows is named as on all its machines.
+                // A biz that the cluster knows has the same names on all machines.
                 let is_known = conf.map.is_known_in_cluster(biz);
                 let shared = |keys: Option<ClusterKeys>| {
                     keys.filter(|_| is_known).map(|keys| DigestKey(keys.key_seed))
@@ -269,7 +271,7 @@ impl Table {
         Table { entries, by_id, known, degraded, clock, is_shared, has_warm_tier, former: None }
     }
 
-    /// Sets the time. Between two turns of any calendar window that is one comparison.
+    /// Sets the time. Until the next turn of a calendar window this costs one comparison.
     #[inline]
     pub fn set_now(&mut self, now: u64) {
         if !self.known.holds(now) {
@@ -277,7 +279,7 @@ impl Table {
         }
     }
 
-    /// Whether some business is shared. Then the clock of leases is to be set.
+    /// Whether some business is shared. Then the clock of leases must be set.
     #[inline]
     pub fn is_shared(&self) -> bool {
         self.is_shared
@@ -349,7 +351,7 @@ impl Table {
         let copy;
         let mut states = &words[entry.states_at()..];
         if states.len() < rules.words(scope) {
-            // In a group that another one grows out of.
+            // The node is in a former group.
             copy = with_room(states, rules.words(scope));
             states = &copy;
         }
@@ -363,8 +365,8 @@ impl Table {
     }
 }
 
-/// A message to the cluster and its answer, and once more. Where a record is spilled first, the
-/// same again for that one.
+/// The time of two messages to the cluster and their answers. If another record must be spilled
+/// first, the same again for that record.
 fn fetch_wait_ms(conf: &Conf, biz: &Biz) -> Option<u64> {
     let cluster = conf.srv.cluster.as_ref()?;
     let group = conf.map.groups.get(biz.group)?;
@@ -379,7 +381,7 @@ impl Entry {
     /// counts for the whole business.
     #[inline]
     pub fn refused_key(&self, text: &[u8], field: &mut KeyField) -> RefusedKey {
-        // What was judged as a key is one: most are short texts, of which nothing is to be checked.
+        // A judged key is valid. Most keys are short texts, which need no check.
         if self.key_type == KeyType::String
             && let Some(words) = words_of_short_text(text)
         {
@@ -393,7 +395,7 @@ impl Entry {
         let is_key = field.encode(self.key_type, text, KEPT_BYTES as u32, self.digest_key);
         let key = if is_key.is_ok() { field.key() } else { KeyRef::BIZ };
         match (key.form(), self.key_type) {
-            // A business with key="digest" wants its keys to be known nowhere.
+            // A business with key="digest" must not reveal its keys anywhere.
             (KeyForm::Digest, KeyType::String) => RefusedKey::cut(self.id, key.words(), text),
             (form, _) => RefusedKey::new(self.id, form as u8, key.bytes(), key.words()),
         }
@@ -413,7 +415,7 @@ impl Entry {
         key.encode(self.key_type, text, self.geometry.key_bytes, self.digest_key)
     }
 
-    /// Whether the limits take this one from a call.
+    /// Whether the limits take this rate from a call.
     #[cold]
     pub fn takes_rate(&self, rate: &CallRate) -> bool {
         self.max_period_ms.is_some_and(|max_period_ms| rate.fits(max_period_ms))
@@ -462,8 +464,9 @@ impl Entry {
         self.rules(self.lists.as_ref().and_then(|lists| lists.find_stored(key)))
     }
 
-    /// What may be evicted for a node of it, at most. Where records are spilled nothing in use is:
-    /// the courier makes room. Only where the cluster cannot be reached what refuses nothing is.
+    /// The highest rank that may be evicted for a node of the business. If records are spilled, no
+    /// node in use is evicted: the courier makes room. Only while the cluster cannot be reached,
+    /// nodes that refuse nothing are evicted.
     pub fn evicts(&self, is_cut_off: bool) -> Rank {
         match self.on_full {
             OnFull::Refuse => Rank::Expired,
@@ -473,14 +476,14 @@ impl Entry {
         }
     }
 
-    /// Whether every use asks the ledger. None does where nothing is refused.
+    /// Whether every use asks the ledger. False if nothing is refused.
     #[inline]
     pub fn is_exact(&self) -> bool {
         self.sharing.is_some_and(|sharing| sharing.share == Share::Exact)
             && self.rules.need_leases()
     }
 
-    /// What an item may spend that has waited in vain.
+    /// The uses of leases that an item may spend after its wait has timed out.
     #[cold]
     pub fn spending_when_late(&self) -> Spending {
         match self.sharing.map(|sharing| sharing.on_miss) {
@@ -523,7 +526,7 @@ impl Entry {
         key.locate(self.id, &self.geometry, self.seed)
     }
 
-    /// Whether its group grows: then some nodes are still where they were.
+    /// Whether its group grows: then some nodes are still in the former group.
     #[inline]
     pub fn is_moving(&self) -> bool {
         self.former.is_some()
@@ -546,8 +549,8 @@ impl Entry {
         Sought { wanted, key, former }
     }
 
-    /// A key as the former group stores it. A text that is longer than one of the two key fields is
-    /// a digest there. Of a digest whose text is not known, only a digest is known.
+    /// A key as the former group stores it. A text that is longer than a group's key field is
+    /// stored there as a digest. If only the digest is known, the digest is returned.
     fn former_key<'k>(
         &self,
         former: &FormerGroup,
@@ -567,8 +570,8 @@ impl Entry {
         if encoded.is_some_and(|encoded| encoded.is_ok()) { field.key() } else { key }
     }
 
-    /// A key that the former group stores like this, as this one stores it. None: no request can
-    /// name it.
+    /// Converts a key of the former group to the form that this group stores. `None` if no request
+    /// can name the key.
     pub fn moved_key<'k>(&self, key: KeyRef<'k>, field: &'k mut KeyField) -> Option<KeyRef<'k>> {
         match (key.form(), self.key_type) {
             (KeyForm::Text, KeyType::String)
@@ -577,7 +580,7 @@ impl Entry {
                 Some(key)
             }
             (KeyForm::Text, KeyType::String | KeyType::Digest) => {
-                // A digest under another key than that of all machines would be found by nobody.
+                // No request would find a digest under another key than that of all machines.
                 let text = Some(key.to_string()).filter(|_| self.names_keys)?;
                 self.encode(text.as_bytes(), field).ok()?;
                 Some(field.key())
@@ -596,8 +599,8 @@ impl Entry {
         node::FIELD + self.geometry.key_bytes as usize / 8
     }
 
-    /// For how long from now on a key's node counts. None: forever, or it is shared: what machines
-    /// share knows no wall clock.
+    /// Milliseconds from now on for which a key's node counts. `None` if it counts forever, or if
+    /// machines share the business: shared states use no wall clock.
     pub fn left_ms(&self, words: &[u64], now: u64) -> Option<u64> {
         if self.sharing.is_some() {
             return None;
@@ -642,7 +645,7 @@ impl Judge for Table {
         let mut words = words;
         let needed = entry.states_at() + entry.rules.words(scope);
         if words.len() < needed {
-            // In a group that another one grows out of.
+            // The node is in a former group.
             copy = with_room(words, needed);
             words = &mut copy;
         }

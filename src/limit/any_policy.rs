@@ -1,7 +1,7 @@
 //! All policies as one type, and the dispatch over them.
 //!
-//! Invariant: no match over policies has a wildcard. The most common policy has a path of its own
-//! that does what the others do step by step.
+//! Invariant: no match over policies has a wildcard. The most common policy has its own fast path,
+//! with the same result as the steps of the other policies.
 
 use frs_conf as conf;
 use frs_conf::{Interval, Sliding, SlidingCounter, Total};
@@ -38,10 +38,10 @@ pub(super) enum AnyPolicy {
     Leased(Box<Leased>),
 }
 
-// A request reads one for each limit: what is large is boxed.
+// A request reads one of these for each limit, so large variants are boxed.
 const _: () = assert!(size_of::<AnyPolicy>() == 32);
 
-/// The value of an expression for whichever policy it is.
+/// Evaluates an expression for any variant.
 macro_rules! each {
     ($policy:expr, $limit:ident => $value:expr) => {
         match $policy {
@@ -76,7 +76,7 @@ impl AnyPolicy {
         }
     }
 
-    /// The same limit that remembers windows, if it has natural ones.
+    /// The same limit with a history, if it has calendar windows.
     pub fn with_history(self, remembered: Remembered) -> AnyPolicy {
         let history = |history: History| AnyPolicy::History(Box::new(history));
         match self {
@@ -105,7 +105,7 @@ impl AnyPolicy {
         if let AnyPolicy::Leased(limit) = self { Some(limit) } else { None }
     }
 
-    /// What the limit remembers of the windows before, the newest first. None: it keeps no history.
+    /// The totals of earlier windows, newest first. `None` if the limit keeps no history.
     #[inline]
     pub fn totals<'w>(&self, state: &'w [u64]) -> Option<Totals<'w>> {
         Some(self.remembered()?.totals(state))
@@ -225,7 +225,7 @@ impl AnyPolicy {
     }
 }
 
-/// What is told of an item that a lone limit has decided.
+/// The figures that a lone limit reports for an item.
 #[derive(Debug)]
 pub(super) struct Told {
     pub figures: Figures,
@@ -234,9 +234,10 @@ pub(super) struct Told {
 }
 
 impl AnyPolicy {
-    /// Everything that most items need: rolls the limit and, if it admits the demand, charges it if
-    /// the demand charges, and reports its figures and the length of its window. False: it does not
-    /// admit, and is only rolled. Not for a ring, which is not rolled or charged here.
+    /// The whole path of most items: rolls the limit and, if it admits the demand, charges it (if
+    /// the demand charges) and reports its figures and the length of its window. Returns false if
+    /// the limit does not admit the demand; then it is only rolled. Not for a limit with a ring:
+    /// this function neither rolls nor charges a ring.
     #[inline(always)]
     pub fn pass(
         &self,
@@ -286,8 +287,8 @@ impl AnyPolicy {
         }
     }
 
-    /// What is told of an item that [`AnyPolicy::pass`] does not admit, and how long it has to
-    /// wait, if that helps.
+    /// The report on an item that [`AnyPolicy::pass`] does not admit, and the milliseconds until
+    /// the limit would admit it; `None` if waiting does not help.
     #[inline]
     pub fn refused(
         &self,

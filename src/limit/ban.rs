@@ -1,10 +1,10 @@
-//! The word of a ban in a key's node: its end, the limit that started it, and after how many lifts
-//! of its biz it was started.
+//! The word of a ban in a key's node: its end, the limit that started it, and the biz's count of
+//! lifts when it started.
 //!
-//! Invariant: a ban that was started before the last lift is none. So a lift needs no look at the
-//! nodes. The count is not used again: a biz whose bans were lifted too often must be reset, which
-//! voids all its nodes. A word without a limit is that of a ban of an earlier version, of another
-//! machine, or of a limit with a higher number.
+//! Invariant: a ban that started before the last lift is void, so a lift touches no node. The count
+//! never repeats: a biz with too many lifts must be reset, which voids all its nodes. A word
+//! without a limit comes from an earlier version, from another machine, or from a limit with a
+//! number above 15.
 
 /// Bits of the end, in milliseconds since the epoch. They suffice until the year 2527; a longer
 /// ban ends then.
@@ -17,11 +17,11 @@ const LIMIT_MAX: u16 = (1 << LIMIT_BITS) - 1;
 /// The content of the word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ban {
-    /// Its end, in milliseconds since the epoch. 0: there is none.
+    /// Its end, in milliseconds since the epoch. 0: no ban.
     pub until_ms: u64,
     /// Index, from 1, of the limit that started it. 0: it is not known.
     pub limit: u16,
-    /// How often the bans of the biz had been lifted when it was started.
+    /// The biz's count of lifts when the ban started.
     pub lifts: u16,
 }
 
@@ -36,7 +36,7 @@ impl Ban {
         }
     }
 
-    /// The word. No ban is 0.
+    /// The word. It is 0 if there is no ban.
     #[inline]
     pub const fn word(self) -> u64 {
         let Ban { until_ms, limit, lifts } = self;
@@ -49,7 +49,7 @@ impl Ban {
         }
     }
 
-    /// The end of a ban, unless the bans of the biz have been lifted since. 0: there is none.
+    /// The end of the ban. 0 if there is no ban, or if the biz's bans were lifted since it started.
     #[inline]
     pub const fn until(self, lifts: u16) -> u64 {
         if self.lifts == lifts { self.until_ms } else { 0 }

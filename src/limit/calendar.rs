@@ -1,12 +1,12 @@
 //! `calendar`: natural windows of a time zone.
 //!
 //! Invariant: the state is (start, used). It is fresh exactly if `used` is 0, and then `start` is 0
-//! too. The `start` of a rolled state is that of the current window, or of a later one if the clock
+//! too. After a roll `start` is the start of the current window, or of a later window if the clock
 //! was set back and has not reached that window again. In the latter case the state's time is
 //! `start`.
 //!
-//! The current window is computed when a time outside it is set. So a request computes a window
-//! only for a state of another one.
+//! Setting a time outside the current window computes the new one. So a request computes a window
+//! only for a state of another window.
 
 use frs_conf as conf;
 use frs_conf::{Turns, Unit};
@@ -52,14 +52,14 @@ impl Calendar {
         self.current.length_ms()
     }
 
-    /// The most uses of a window: the maximum and what is lent.
+    /// The most uses of a window: the maximum plus the debt.
     #[inline]
     pub const fn ceiling(&self) -> u64 {
         self.limit.max.saturating_add(self.limit.debt)
     }
 
-    /// A window at `now`, with all completed ones settled. If the clock was set back by the window
-    /// or more, it becomes fresh.
+    /// A window at `now`, with all completed windows settled. It becomes fresh if the clock was set
+    /// back by its length or more.
     #[inline]
     pub fn rolled(&self, window: Window, now: u64) -> Window {
         let (start, used) = (window.start, window.used.min(MAX_USED));
@@ -102,15 +102,14 @@ impl Calendar {
         match self.turned(start, now) {
             Turned::Not => Window { start, used }.or_fresh(),
             Turned::Lost => Window::default(),
-            // If the time zone was another, `start` begins no window at all: its uses remain a
-            // debt.
+            // If the time zone changed, `start` may begin no window: its uses stay as debt.
             Turned::To { start, passed } => {
                 Window { start, used: self.owed_after(used, passed) }.or_fresh()
             }
         }
     }
 
-    /// What has become of a window that is not the current one.
+    /// The state of a window at `now`, if it is not the current one.
     pub fn turned(&self, start: u64, now: u64) -> Turned {
         let (window, passed) = if now < start {
             let own = self.other_window(start);
@@ -127,7 +126,7 @@ impl Calendar {
         }
     }
 
-    /// What is left of uses after so many turns: debt.
+    /// The debt that remains of `used` after `passed` turns.
     pub fn owed_after(&self, used: u64, passed: u64) -> u64 {
         match self.limit.debt {
             0 => 0,
@@ -136,18 +135,18 @@ impl Calendar {
     }
 }
 
-/// What has become of a window.
+/// The state of an earlier or later window at a given time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turned {
-    /// It is still that of the state: the clock was set back, by less than the window.
+    /// The window stays: the clock was set back by less than its length.
     Not,
-    /// It is unknown: the clock was set back by as much or more.
+    /// The window is lost: the clock was set back by its length or more.
     Lost,
-    /// Another one is that of the state.
+    /// The state moves to another window.
     To {
-        /// Its start.
+        /// The start of the other window.
         start: u64,
-        /// The turns between the two. 0: the time zone was another.
+        /// The number of turns between the two windows. 0: the time zone changed.
         passed: u64,
     },
 }
@@ -236,14 +235,15 @@ impl Policy for Calendar {
         }
     }
 
-    /// Debt included.
+    /// Uses left, debt included.
     #[inline]
     fn remaining(&self, state: &[u64], _: u64, _: &Terms) -> u64 {
         self.ceiling().saturating_sub(Window::of(state).used)
     }
 
-    /// The turn after which `count` fits. Each turn settles `max` uses of a limit with debt, and
-    /// all uses of one without. None also if time ends before.
+    /// Milliseconds until the turn after which `count` fits. Each turn settles `max` uses of a
+    /// limit with debt, and all uses of a limit without debt. `None` if `count` never fits, or if
+    /// time ends before.
     fn retry_ms(&self, state: &[u64], now: u64, count: u32, _: &Terms) -> Option<u64> {
         if u64::from(count) > self.ceiling() {
             return None;

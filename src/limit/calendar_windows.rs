@@ -30,10 +30,10 @@ const FIRST_MONDAY_MS: i64 = 4 * DAY_MS;
 /// 9999-01-01T00:00Z.
 const END_MS: i64 = 253_370_764_800_000;
 
-/// The most offset changes that a zone is asked for at once: those of a century at least. An
-/// overdrawn client's turn can lie thousands of years ahead, and looking up all changes until then
-/// would take milliseconds. Later changes are ignored. This moves no turn of a zone that changes by
-/// whole hours.
+/// The most offset changes of a zone that one search reads: at least those of a century. The turn
+/// of an overdrawn client can lie thousands of years ahead, and reading all changes until then
+/// would take milliseconds. Later changes are ignored, which moves no turn of a zone that changes
+/// by whole hours.
 const MAX_CHANGES: usize = 400;
 
 /// More than the offset of any zone from UTC.
@@ -115,8 +115,8 @@ pub(super) fn turns_between(turns: &Turns, from: u64, to: u64) -> u64 {
     begun.max(0) as u64
 }
 
-/// The beginning of the window that comes `count` after that of an instant, `count` from 1. None if
-/// there is no such window.
+/// The start of the window `count` windows after the one that contains an instant; `count` is at
+/// least 1. `None` if there is no such window.
 pub(super) fn turn_after(turns: &Turns, instant: u64, count: u64) -> Option<u64> {
     let (after, count) = (reckoned(instant), i64::try_from(count).ok()?);
     let turn = match Length::of(turns.unit) {
@@ -126,7 +126,7 @@ pub(super) fn turn_after(turns: &Turns, instant: u64, count: u64) -> Option<u64>
     turn.filter(|&turn| turn <= END_MS).map(|turn| turn as u64)
 }
 
-/// An instant, at most the end of time.
+/// Converts an instant, clamped to the end of time.
 fn reckoned(now: u64) -> i64 {
     i64::try_from(now).map_or(END_MS, |now| now.min(END_MS))
 }
@@ -190,8 +190,8 @@ impl Length {
         reckoned.then(|| first_shown(&turns.zone, local)).filter(|&turn| turn <= END_MS)
     }
 
-    /// Index of the window that contains an instant. It is that of the local time. If the clock was
-    /// set back across a turn, it remains the one after the turn: no turn happens twice.
+    /// Index of the window that contains an instant, by local time. If the local clock was set back
+    /// across a turn, the index stays that of the window after the turn: no turn happens twice.
     fn index_at(self, turns: &Turns, at: i64) -> i64 {
         let mut index = self.index_of(at + offset_ms(&turns.zone, at) - at_ms(turns));
         while self.turn(turns, index + 1).is_some_and(|turn| turn <= at) {
@@ -200,9 +200,9 @@ impl Length {
         index
     }
 
-    /// The number of indices without a window, among those that begin after `from`, up to and
-    /// including `to`: a change by a day or more passes several turns at once. No zone skipped a
-    /// week.
+    /// The number of indices without a window among those that begin after `from`, up to and
+    /// including `to`. A change of the offset by a day or more passes several turns at once. No
+    /// zone ever skipped a week.
     fn skipped(self, turns: &Turns, from: i64, to: i64) -> i64 {
         if !matches!(self, Length::Even { length_ms: DAY_MS, .. }) {
             return 0;
@@ -215,13 +215,13 @@ impl Length {
             .sum()
     }
 
-    /// The turn that comes `count` after an instant.
+    /// The `count`-th turn after an instant.
     fn turn_after(self, turns: &Turns, after: i64, count: i64) -> Option<i64> {
         let index = self.index_at(turns, after).checked_add(count)?;
         let mut skipped = 0;
         loop {
             let turn = self.turn(turns, index.checked_add(skipped)?)?;
-            // Add as many as have no window. There may be others on the additional way.
+            // Skip the indices without a window. The longer way may pass more of them.
             let more = self.skipped(turns, after, turn);
             if more == skipped {
                 return Some(turn);
@@ -281,7 +281,7 @@ fn even_turns(length_ms: i64, offset_ms: i64, from: i64, to: i64) -> i64 {
     (to + offset_ms).div_euclid(length_ms) - (from + offset_ms).div_euclid(length_ms)
 }
 
-/// The instant at which the local clock has passed `count` of them.
+/// The instant at which the local clock has passed `count` multiples of the length.
 fn even_turn_after(length_ms: i64, offset_ms: i64, from: i64, count: i64) -> Option<i64> {
     let passed = (from + offset_ms).rem_euclid(length_ms);
     count.checked_mul(length_ms)?.checked_add(from - passed)
@@ -310,7 +310,7 @@ struct OffsetChange {
 }
 
 impl OffsetChange {
-    /// Whether it ends minutes and hours.
+    /// Whether the change ends the current minute or hour.
     const fn cuts(&self) -> bool {
         (self.after_ms - self.before_ms) % HOUR_MS != 0
     }
@@ -337,7 +337,7 @@ fn at_ms(turns: &Turns) -> i64 {
     i64::from(turns.at_minutes) * MINUTE_MS
 }
 
-/// At most the last timestamp that has a date.
+/// Converts an instant, clamped to the last timestamp that has a date.
 fn timestamp(at: i64) -> Timestamp {
     Timestamp::from_millisecond(at).unwrap_or(Timestamp::MAX)
 }

@@ -1,7 +1,7 @@
 //! `count`: counts and never refuses.
 //!
-//! Invariant: the state is `used` alone if it never restarts, else that of `calendar`. There is no
-//! maximum, so nothing remains.
+//! Invariant: the state is `used` alone if the count never restarts, and that of `calendar`
+//! otherwise. There is no maximum, so `remaining` is 0.
 
 use frs_conf as conf;
 
@@ -13,17 +13,17 @@ use super::policy::{Policy, is_zero};
 use super::state_word::{WordNames, WordUnit};
 use super::{Figures, MAX_USED, Terms, use_more};
 
-/// Prepared settings: the calendar by which it restarts. None: it never does.
+/// Prepared settings: the calendar by which it restarts. `None` if it never restarts.
 #[derive(Debug, Clone)]
 pub(super) struct Count(Option<Box<Calendar>>);
 
 impl Count {
-    /// One that restarts needs the time set before it is used.
+    /// Prepares a limit. If it restarts, the time must be set before it is used.
     pub fn new(limit: &conf::Count) -> Count {
         Count(limit.turns.as_ref().map(|turns| Box::new(Calendar::counting(turns))))
     }
 
-    /// The calendar by which it restarts, or the limit itself.
+    /// The calendar of a count that restarts, or the count itself if it never restarts.
     pub fn into_calendar(self) -> Result<Calendar, Count> {
         self.0.map(|calendar| *calendar).ok_or(Count(None))
     }

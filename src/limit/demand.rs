@@ -1,26 +1,26 @@
-//! What an item asks of its limits: a count, and what it brings along.
+//! The demand of an item on its limits: a count, and the terms that it carries.
 //!
-//! Invariant: no item's member is the one that no state holds.
+//! Invariant: no item's member has hash 0, the hash that no state holds.
 
 use frs_base::hash;
 
 use super::pace::Pace;
 
-/// What an item asks of its limits.
+/// The demand of an item on its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Demand<'a> {
-    /// Uses; negative: uses given back.
+    /// Uses to charge; negative: uses to return.
     pub count: i32,
     /// Whether an admitted item is charged: an Update.
     pub charges: bool,
-    /// What it brings along.
+    /// The terms of the item.
     pub terms: &'a Terms,
 }
 
-/// What an item brings along to its limits.
+/// The terms that an item carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
-    /// What it may spend of leases.
+    /// The uses of leases that the item may spend.
     pub spending: Spending,
     /// The pace of a limit that takes one from the call, in place of the configured one.
     pub pace: Option<Pace>,
@@ -29,36 +29,37 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// The configured limits.
+    /// The terms of an item without a pace and a member of its own.
     pub const fn of(spending: Spending) -> Terms {
         Terms { spending, pace: None, member: None }
     }
 }
 
-/// What an item may spend of leases.
+/// The uses of leases that an item may spend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Spending {
-    /// A first attempt: only uses that are not reserved for waiting requests, and none where every
-    /// use asks the ledger.
+    /// A first attempt may spend only what is not reserved for waiting requests, and nothing with
+    /// `share="exact"`.
     #[default]
     New,
-    /// A request that has waited: all unspent uses.
+    /// A request that has waited may spend everything that is unspent.
     Parked,
-    /// The same while the host cannot reach the cluster: also what the host then allows itself.
+    /// As `Parked`, or the uses that the host admits by itself while it cannot reach the cluster.
     CutOff,
-    /// A request that has waited in vain, of a biz that then admits it: anything that the ledger
-    /// has not refused.
+    /// As `Parked`, or the uses that the host admits by itself after a wait without an answer,
+    /// unless the ledger has refused them. `on-miss` admits the request then.
     Admit,
-    /// A Query: whether all machines together would admit it, as last reported.
+    /// Spends nothing: asks whether all machines together would admit the item, by the last answer
+    /// of the ledger.
     Ask,
 }
 
-/// A member of what a `distinct` limit counts, by the hash of its text.
+/// A member that a `distinct` limit counts: the hash of its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member(pub(super) u64);
 
 impl Member {
-    /// One that no state holds.
+    /// A member that no state holds.
     pub(crate) const STRANGER: Member = Member(0);
 
     /// The member of a text.
@@ -66,7 +67,7 @@ impl Member {
         Member(hash::siphash_text(text, key).max(1))
     }
 
-    /// Never 0, except for a stranger's.
+    /// The hash. 0 only for `STRANGER`.
     #[inline]
     pub(super) const fn hash(self) -> u64 {
         self.0

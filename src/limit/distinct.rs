@@ -1,14 +1,14 @@
-//! `distinct`: how many different members.
+//! `distinct`: counts different members.
 //!
 //! ```text
 //! word 0    start of the window; 0 if there are no windows
-//! word 1    how many members: of a sketch its estimate
+//! word 1    number of members; of a sketch its estimate
 //! word 2..  the registers of a sketch; or the members of a set, in the order in which they came
 //! ```
-//! Invariant: the first two words are the state of `calendar`, fresh exactly if there is no member;
-//! then all words are 0. What is remembered of the windows before stands apart. The estimate is
-//! that of the registers: it is computed when one of them changes, and only read by all other
-//! items. A set holds each member once, as the 64 bits of its hash, and 0 behind the last one.
+//! Invariant: the first two words are the state of `calendar`. It is fresh exactly if there is no
+//! member, and then all words are 0. The history of earlier windows is stored apart. The estimate
+//! always matches the registers: it is computed when a register changes, and only read otherwise. A
+//! set holds each member once, as the 64 bits of its hash, and 0 after the last member.
 
 mod remembered;
 
@@ -26,21 +26,21 @@ use super::{Figures, Member, Terms, sketch};
 /// Prepared settings.
 #[derive(Debug, Clone)]
 pub(super) struct Distinct {
-    /// None: it never starts again.
+    /// The calendar by which it restarts. `None` if it never restarts.
     turns: Option<Box<Calendar>>,
     tally: Tally,
-    /// None: the windows before are forgotten.
+    /// The history. `None` if earlier windows are forgotten.
     remembered: Option<Box<Remembered>>,
 }
 
 impl Distinct {
-    /// Prepares a limit. One with windows needs the time set before it is used.
+    /// Prepares a limit. If it has windows, the time must be set before it is used.
     pub fn new(limit: &conf::Distinct) -> Distinct {
         let turns = limit.turns.as_ref().map(|turns| Box::new(Calendar::counting(turns)));
         Distinct { turns, tally: limit.tally, remembered: None }
     }
 
-    /// The same that remembers windows, if it has any.
+    /// The same limit with a history, if it has windows.
     pub fn remembering(self, remembered: Remembered) -> Distinct {
         let remembered = self.turns.is_some().then(|| Box::new(remembered));
         Distinct { remembered, ..self }
@@ -68,7 +68,7 @@ impl Distinct {
         }
     }
 
-    /// Bits of a register's number. None: it keeps the members.
+    /// Bits of a register's number. `None` for a set, which stores the members.
     fn precision(&self) -> Option<u8> {
         match self.tally {
             Tally::Sketch { precision, .. } => Some(precision),
@@ -240,7 +240,7 @@ impl Policy for Distinct {
         self.own(state)[1] == 0 && self.remembered().is_none_or(is_empty)
     }
 
-    /// What a set that never restarts has refused, it would admit.
+    /// A set that never restarts would admit members that it has refused, if it were lost.
     fn is_kept(&self, _: &[u64]) -> bool {
         self.turns.is_none() && self.precision().is_none()
     }
@@ -265,7 +265,7 @@ fn members(state: &[u64]) -> &[u64] {
     &slots[..slots.len().min(state[1] as usize)]
 }
 
-/// False: it is known, or there is no room.
+/// Adds a member. False if it is known already, or if there is no room.
 fn insert(state: &mut [u64], member: Member) -> bool {
     let known = members(state);
     let at = DISTINCT_HEADER_WORDS + known.len();
@@ -277,7 +277,7 @@ fn insert(state: &mut [u64], member: Member) -> bool {
     true
 }
 
-/// False: it is not known.
+/// Removes a member. False if it is not known.
 fn remove(state: &mut [u64], member: Member) -> bool {
     let known = members(state);
     let Some(at) = known.iter().position(|&known| known == member.hash()) else { return false };
@@ -289,13 +289,13 @@ fn remove(state: &mut [u64], member: Member) -> bool {
     true
 }
 
-/// Whether a set is as one with `room` members is laid out.
+/// Whether the members of a set fit into room for `room` members.
 #[inline]
 pub(super) fn fits(room: usize, state: &[u64]) -> bool {
     state[1] <= room as u64
 }
 
-/// Drops the oldest members of a set that are too many for `room`.
+/// Drops the oldest members of a set until at most `room` remain.
 pub(super) fn shrink(room: usize, state: &mut [u64]) {
     let known = members(state).len();
     let dropped = known.saturating_sub(room);

@@ -1,9 +1,8 @@
 //! `gcra`: a token bucket whose unit is time, with limits that may come with the call.
 //!
-//! Invariant: the state is (level, last), and none of it depends on the limit. `level` is the time,
-//! in nanoseconds, until everything that was taken has come back, so a limit that changes from call
-//! to call judges what others have charged. The state is fresh exactly if `level` is 0, and then
-//! `last` is 0 too.
+//! Invariant: the state is (level, last), and neither word depends on the settings. `level` is the
+//! time, in nanoseconds, until all charged uses have come back, so limits that change from call to
+//! call judge the same state. The state is fresh exactly if `level` is 0, and then `last` is 0 too.
 
 use std::num::NonZero;
 
@@ -25,8 +24,8 @@ pub(super) struct Gcra {
 }
 
 impl Gcra {
-    /// An emission interval below a nanosecond is one, and a burst that takes too long to fill is
-    /// reduced.
+    /// Raises an emission interval below a nanosecond to one, and reduces a burst that takes too
+    /// long to fill.
     pub fn new(limit: &conf::Gcra) -> Gcra {
         let period = limit.per_ms.saturating_mul(MS);
         let emission = NonZero::new(period / limit.rate.max(1)).unwrap_or(NonZero::<u64>::MIN);
@@ -41,8 +40,8 @@ impl Gcra {
     }
 }
 
-/// The level at `now`, after what has come back since. If the clock was set back by at least the
-/// time that the bucket takes to fill, it becomes fresh.
+/// The level at `now`, less the uses that have come back since. The level becomes fresh if the
+/// clock was set back by at least the time that the bucket takes to fill.
 #[inline]
 fn rolled(pace: &Pace, Level { level, last }: Level, now: u64) -> Level {
     let Some(elapsed_ms) = now.checked_sub(last) else {
@@ -158,14 +157,14 @@ impl Policy for Gcra {
         Level::of(state).level
     }
 
-    /// The bound holds whatever limit its calls have brought. The last use may have been stamped by
-    /// a clock that was set back by up to that time.
+    /// The bound holds for any pace that calls bring. It is doubled because a clock that was set
+    /// back by up to the same time may have stamped the last use.
     fn life_ms(&self) -> Option<u64> {
         Some(2 * u64::MAX.div_ceil(MS))
     }
 
-    /// The clock may be set back meanwhile, by up to the time that the bucket takes to fill. The
-    /// bucket of a call takes as long as its level at least.
+    /// Allows for a clock that is set back meanwhile by up to the time that the bucket takes to
+    /// fill. If calls bring their pace, that time is at least the level.
     fn end_ms(&self, state: &[u64], last_use_ms: u64) -> Option<u64> {
         let Level { level, last } = Level::of(state);
         let level_ms = level.div_ceil(MS);

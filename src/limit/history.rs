@@ -1,13 +1,13 @@
-//! `history`: a `calendar`, or a `count` with a unit, that remembers the windows before.
+//! `history`: a `calendar`, or a `count` with a unit, that remembers earlier windows.
 //!
 //! Invariant: the state is that of `calendar`, (start, used), and apart from it the totals of the
-//! windows that have ended ([`past`]). It judges as the limit without a history does. It is fresh
-//! exactly if nothing is used in the current window and in any that it remembers; then `start` is 0
-//! and no window is known. Otherwise `start` is that of the window before which the newest known
-//! one ended.
+//! ended windows ([`past`]). It judges as the limit without a history does. It is fresh exactly if
+//! nothing is used in the current window or in any remembered window; then `start` is 0 and no
+//! window is known. Otherwise `start` is the start of the current window, and the newest known
+//! window ended before it.
 //!
-//! The total of a window is what was used in it, less what was given back in it. Debt that was
-//! carried into it is not part of it: that was used in an earlier one.
+//! The total of a window is its uses less the uses returned in it. It excludes debt carried into
+//! the window: that debt was used in an earlier window.
 
 use frs_conf as conf;
 
@@ -23,7 +23,7 @@ use super::{Figures, MAX_USED, Terms, use_more};
 /// Prepared settings.
 #[derive(Debug, Clone)]
 pub(super) struct History {
-    /// The limit whose windows they are.
+    /// The limit that defines the windows.
     calendar: Calendar,
     /// It is a `count`, which refuses nothing.
     only_counts: bool,
@@ -57,7 +57,8 @@ impl History {
         &mut state[self.remembered.at.start..]
     }
 
-    /// Stores a window of which `carried` is debt of earlier ones. What is fresh is stored so.
+    /// Stores a window; `carried` of its uses are debt of earlier windows. A state without uses is
+    /// stored as fresh.
     #[inline]
     fn store(&self, state: &mut [u64], window: Window, carried: u64) {
         window.store(state);
@@ -76,7 +77,7 @@ impl History {
         }
     }
 
-    /// The state at another time than that of its window.
+    /// Brings the state to a time outside its window.
     #[cold]
     fn turn(&self, state: &mut [u64], window: Window, now: u64) {
         let carried = past::carried(self.past(state));
@@ -87,7 +88,8 @@ impl History {
                 self.remembered.past.clear(self.past_mut(state));
             }
             Turned::To { start, passed } => {
-                // Of a window that another time zone has cut off, the rest is no window of its own.
+                // If the time zone changed, `passed` may be 0: the window that was cut off ends as
+                // one window.
                 let uses = window.used.saturating_sub(carried);
                 self.remembered.past.end_windows(self.past_mut(state), uses, passed.max(1));
                 let used = self.calendar.owed_after(window.used, passed);
@@ -119,7 +121,7 @@ impl Policy for History {
         self.calendar.share_now(span);
     }
 
-    /// That of the limit without a history.
+    /// The shape of the limit without a history.
     fn shape(&self) -> [u64; 2] {
         [if self.only_counts { 7 } else { 3 }, self.calendar.unit() as u64]
     }
@@ -196,7 +198,7 @@ impl Policy for History {
         self.calendar.retry_ms(state, now, count, terms)
     }
 
-    /// A count tells none.
+    /// A count reports no window.
     #[inline]
     fn window_ms(&self, state: &[u64], terms: &Terms) -> Option<u64> {
         if self.only_counts { None } else { self.calendar.window_ms(state, terms) }
@@ -206,7 +208,7 @@ impl Policy for History {
         if self.only_counts { None } else { self.calendar.quota(terms) }
     }
 
-    /// All windows that are remembered have gone by.
+    /// The life of the calendar, and the time until all remembered windows are forgotten.
     fn life_ms(&self) -> Option<u64> {
         let windows = u64::from(self.remembered.past.windows);
         let past_ms = windows.checked_mul(self.calendar.unit().longest_ms())?;

@@ -46,8 +46,8 @@ impl Window {
 
 /// The arithmetic, on a window by value: the most common policy is computed in registers.
 impl Window {
-    /// At `now`, with all completed windows settled. If the clock was set back by an interval or
-    /// more, the window is fresh.
+    /// The window at `now`, with all completed windows settled. If the clock was set back by an
+    /// interval or more, the window is fresh.
     #[inline]
     pub fn rolled(self, limit: &Interval, now: u64) -> Window {
         let Window { start, used } = self;
@@ -85,21 +85,22 @@ impl Window {
         }
     }
 
-    /// Debt included.
+    /// Uses left, debt included.
     #[inline]
     fn remaining(self, limit: &Interval) -> u64 {
         ceiling(limit).saturating_sub(self.used)
     }
 
-    /// 0 while nothing is used. A clock that was set back before the start stands still there.
+    /// Milliseconds until the window turns; 0 while nothing is used. A clock that was set back
+    /// before `start` counts as `start`.
     #[inline]
     const fn reset_ms(self, limit: &Interval, now: u64) -> u64 {
         let elapsed_ms = now.saturating_sub(self.start);
         if self.used == 0 { 0 } else { limit.interval_ms.saturating_sub(elapsed_ms) }
     }
 
-    /// The turn after which `count` fits. Each turn settles `max` uses of a limit with debt, and
-    /// all uses of one without.
+    /// Milliseconds until the turn after which `count` fits. Each turn settles `max` uses of a
+    /// limit with debt, and all uses of a limit without debt.
     pub fn retry_ms(self, limit: &Interval, now: u64, count: u32) -> Option<u64> {
         if u64::from(count) > ceiling(limit) {
             return None;
@@ -111,7 +112,7 @@ impl Window {
     }
 }
 
-/// The most uses of a window: the maximum and what is lent.
+/// The most uses of a window: the maximum plus the debt.
 #[inline]
 const fn ceiling(limit: &Interval) -> u64 {
     limit.max.saturating_add(limit.debt)

@@ -1,12 +1,12 @@
-//! A limit that machines share: its policy spends what a ledger has granted this host. One that
-//! refuses nothing spends at once, and its ledger is told.
+//! A limit that machines share: its policy spends the uses that a ledger has granted this host. A
+//! limit that refuses nothing counts its uses at once, and reports them to its ledger.
 //!
 //! Invariant: in mode [`Spending::New`] and [`Spending::Parked`] a limit that refuses admits
 //! nothing beyond the allowance of a live lease of this host's incarnation. All times are
 //! milliseconds of CLOCK_BOOTTIME, which [`LeaseClock`] tells: no wall clock takes part.
 //!
-//! The state is a [`Holding`], as lease/words.rs has it. That of a sliding limit reaches on to the
-//! end of the ring, which is its log.
+//! The state is a [`Holding`], in the layout of lease/words.rs. The state of a sliding limit
+//! extends to the end of the ring, which is its log.
 
 use std::sync::Arc;
 
@@ -35,26 +35,26 @@ pub use clock::LeaseClock;
 use clock::UNPROVEN;
 pub(super) use fields::LeaseField;
 
-/// What a lone limit says of an item that passes.
+/// The report of a lone limit on an item that passes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Passed {
     /// Its figures.
     pub figures: Figures,
     /// The length of its window.
     pub window_ms: Option<u64>,
-    /// When the ledger was last heard.
+    /// The time since the ledger last answered.
     pub heard: Heard,
 }
 
 /// Uses to charge.
 #[derive(Debug, Clone, Copy)]
 struct Charge {
-    /// Negative: given back.
+    /// Negative: returned.
     count: i32,
     spending: Spending,
 }
 
-/// What a shared limit does with a use that is too much.
+/// The treatment of a use beyond the maximum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     /// Refuses the use.
@@ -68,19 +68,19 @@ enum Role {
 /// A shared limit, prepared.
 #[derive(Debug, Clone)]
 pub(super) struct Leased {
-    /// What its ledger is told of it.
+    /// The settings that its ledger gets.
     settings: Settings,
     role: Role,
-    /// The maximum that answers show, if it refuses nothing; 0: none.
+    /// The maximum that answers show, if it refuses nothing; 0: no maximum.
     shown_max: u64,
-    /// A new item spends what is leased.
+    /// A first attempt may spend the lease.
     spends_new: bool,
     sharing: Sharing,
     clock: Arc<LeaseClock>,
     /// The log of a sliding limit.
     ring: Option<Ring>,
-    /// It tells its ledger what is given back beyond what the host has used. Of several limits with
-    /// one log only one does: the others follow the log.
+    /// It reports returns beyond the host's own uses to its ledger. Of several limits with one log,
+    /// only one reports them: the others follow the log.
     tells_back: bool,
     /// The windows of a calendar.
     turns: Option<Turns>,
@@ -152,12 +152,12 @@ impl Leased {
         limit
     }
 
-    /// Whether its uses are only told to the ledger: it needs no lease.
+    /// Whether its uses are only reported to the ledger: it needs no lease.
     pub fn refuses_nothing(&self) -> bool {
         self.role != Role::Refuses
     }
 
-    /// Its settings, with the calendar windows of a time of the ledger's.
+    /// Its settings, with the calendar windows at a time of the ledger's clock.
     pub fn settings_at(&self, ledger_now_ms: u64) -> Settings {
         let Some(turns) = &self.turns else { return self.settings };
         let this = window_at(turns, ledger_now_ms);
@@ -167,8 +167,8 @@ impl Leased {
         Settings { kind, ..self.settings }
     }
 
-    /// What the host holds. Of a share that the log has no room for, as after a reload with a
-    /// smaller max, the rest is not spent: the log would forget uses before they are over.
+    /// The host's holding. An allowance beyond the capacity of the log, as after a reload with a
+    /// smaller max, is not spent: the log would forget uses that still count.
     #[inline]
     pub fn holding(&self, state: &[u64]) -> Holding {
         let mut holding = Holding::decode(words_of(state));
@@ -180,7 +180,7 @@ impl Leased {
         holding
     }
 
-    /// Stores what the host holds. Uses that a log does not hold yet are of now.
+    /// Stores the host's holding. Uses that are missing in a log are added with the current time.
     pub fn store(&self, state: &mut [u64], holding: &Holding) {
         self.store_words(state, holding);
         if let Some(ring) = self.ring {
@@ -208,9 +208,9 @@ impl Leased {
         self.holding_admits(&self.holding(state), count.into(), spending)
     }
 
-    /// What the host holds after the most common item: one that spends from a live lease, of which
-    /// nothing is held if it has waited. None: it is another one. Only what it needs is decoded, as
-    /// all of this is inlined.
+    /// The holding after the most common item, which spends from a live lease. If the item has
+    /// waited, nothing may be reserved. `None` for any other item. All of this is inlined, so that
+    /// only the needed fields are decoded.
     #[inline(always)]
     fn hit(&self, words: &HoldingWords, count: u64, spending: Spending) -> Option<Holding> {
         let mut holding = Holding::decode(words);
@@ -235,7 +235,7 @@ impl Leased {
             Role::Counts => return true,
         }
         match spending {
-            // What one that waited has left over is for others that wait.
+            // Uses that a waiting request leaves over are for other waiting requests.
             Spending::New if self.sharing.share == Share::Exact => count == 0,
             Spending::New => count <= holding.spendable(now_ms),
             Spending::Parked => count <= holding.unspent(now_ms),
@@ -250,9 +250,9 @@ impl Leased {
         }
     }
 
-    /// Rolls the limit and, if it admits the demand, charges it if the demand charges, and returns
-    /// the figures: the lease is read and written once. None: it does not admit, and is only
-    /// rolled. Not for a log, which is charged by its own function.
+    /// Rolls the limit and, if it admits the demand, charges it (if the demand charges) and returns
+    /// the figures: the lease is read and written once. `None` if the limit does not admit the
+    /// demand; then it is only rolled. Not for a log, which has its own function to charge it.
     #[inline]
     pub fn pass(&self, state: &mut [u64], wall_ms: u64, demand: Demand<'_>) -> Option<Passed> {
         let Demand { count, charges, terms: &Terms { spending, .. } } = demand;
@@ -301,12 +301,12 @@ impl Leased {
         Passed { figures: self.figures_of(holding), window_ms: self.window_ms, heard }
     }
 
-    /// Whether the ledger may grant what `count` lacks: it is to be asked, or has been.
+    /// Whether the ledger may grant the uses that `count` lacks: a request is due or on its way.
     pub fn may_come(&self, state: &[u64], count: u32) -> bool {
         self.may_be_granted(&self.holding(state), count.into())
     }
 
-    /// Whether it is known what `count`, which is negative, gives back.
+    /// Whether the limit can take back the uses of a negative `count` without asking its ledger.
     pub fn takes_back(&self, state: &[u64], count: i32) -> bool {
         self.holding_takes_back(&self.holding(state), count)
     }
@@ -341,7 +341,7 @@ impl Leased {
     ) {
         let now_ms = self.clock.boot_ms();
         if count == 0 {
-            // No use: neither does an idle lease stay for it, nor a node for nothing.
+            // A count of 0 is no use: it keeps neither an idle lease nor an empty node.
             return;
         }
         holding.lease.incarnation = match self.clock.own() {
@@ -389,11 +389,11 @@ impl Leased {
         self.store_words(state, holding);
     }
 
-    /// Uses that all machines have left, as last heard.
+    /// Uses that all machines together have left, by the last answer.
     #[inline(always)]
     fn remaining_of(&self, holding: &Holding) -> u64 {
         let (lease, now_ms) = (&holding.lease, self.clock.boot_ms());
-        // All of them have few enough bits that sums of them fit.
+        // The fields have so few bits that sums of them fit.
         let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX / 4);
         let max = signed(self.settings.max);
         let unheard = lease.extra + lease.sent_extra.max(0);
@@ -423,7 +423,7 @@ impl Leased {
         Some(if is_live { holding.lease.end_ms - now_ms } else { 0 })
     }
 
-    /// Milliseconds since the ledger was last heard; none: never.
+    /// Milliseconds since the ledger last answered; `None` if it never did.
     #[inline]
     pub fn age_ms(&self, state: &[u64]) -> Option<u64> {
         self.age_of(&Holding::decode(words_of(state)))
@@ -449,8 +449,8 @@ impl Leased {
         }
     }
 
-    /// What the name of its ledger depends on. One that refuses nothing is told another maximum, so
-    /// it has another ledger.
+    /// The digest of the limit in the name of its ledger. A limit that refuses nothing sends
+    /// another maximum, so it has another ledger.
     pub fn ledger_shape(&self) -> [u64; 2] {
         const TOLD: u64 = 32;
         let [kind, span] = self.kind_shape();
@@ -470,15 +470,15 @@ impl Leased {
         }
     }
 
-    /// Whether the ledger has yet to hear of uses of a limit that refuses nothing.
+    /// Whether a limit that refuses nothing has unreported uses.
     pub fn is_untold(&self, state: &[u64]) -> bool {
         let holding = self.holding(state);
         let is_untold = holding.lease.in_flight || holding.is_untold(self.clock.boot_ms());
         self.refuses_nothing() && is_untold
     }
 
-    /// Whether nothing in the state counts any more: what it had is over, or all that happened to
-    /// it is longer ago than its life, as in a long outage.
+    /// Whether nothing in the state counts any more: its window is over, or its last event is
+    /// longer ago than its life, as after a long outage.
     pub fn is_over(&self, state: &[u64]) -> bool {
         let (holding, now_ms) = (self.holding(state), self.clock.boot_ms());
         let Lease { used_ms, sent_ms, heard_ms, gone_ms, .. } = holding.lease;
@@ -563,7 +563,7 @@ impl Policy for Leased {
             || self.admits_otherwise(state, count, terms.spending)
     }
 
-    /// The owner of a log charges it.
+    /// The owner of a log charges the log.
     #[inline]
     fn charge(&self, state: &mut [u64], wall_ms: u64, count: i32, terms: &Terms) {
         let words = words_of_mut(state);
@@ -573,7 +573,7 @@ impl Policy for Leased {
         }
     }
 
-    /// Those of all machines, as last heard.
+    /// The figures of all machines together, by the last answer.
     #[inline]
     fn figures(&self, state: &[u64], _: u64, _: &Terms) -> Figures {
         match self.ring {
@@ -614,7 +614,7 @@ impl Policy for Leased {
         (!self.only_counts()).then_some((self.shown_max, self.window_ms))
     }
 
-    /// A lease may be asked for, claimed and reported some time after the last use.
+    /// A host may request, claim and report a lease some time after the last use.
     fn life_ms(&self) -> Option<u64> {
         const SLACK_MS: u64 = 120_000;
         Some(self.length_ms()?.saturating_mul(3).saturating_add(SLACK_MS))
@@ -626,13 +626,13 @@ impl Policy for Leased {
         used == 0 && lease == known && (self.ring.is_none() || ring::is_fresh(self.log(state)))
     }
 
-    /// A lease may count after a failover, a message is in flight, or the ledger has not heard of
-    /// some uses. A limit that refuses nothing loses uses rather than leave no room.
+    /// True while a lease may count after a failover, a message is in flight, or uses are
+    /// unreported. A limit that refuses nothing loses uses rather than leave no room for new keys.
     fn is_kept(&self, state: &[u64]) -> bool {
         !self.refuses_nothing() && !self.holding(state).is_evictable(self.clock.boot_ms())
     }
 
-    /// The ledger has a part in a lease.
+    /// The ledger takes part in a lease, so it stays.
     fn clear(&self, _: &mut [u64]) -> bool {
         false
     }

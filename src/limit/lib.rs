@@ -6,11 +6,10 @@
 //!
 //! One item goes through [`Rules`] in this order, on words copied out of its nodes:
 //! 1. [`Rules::roll`] brings the states to `now`. Everything after it takes the same `now`.
-//! 2. [`Rules::judge`] decides whether the item is refused, and by what. [`Rules::details`] does
-//!    the same for each limit.
+//! 2. [`Rules::judge`] decides whether a limit refuses the item. [`Rules::details`] does the same
+//!    for each limit.
 //! 3. [`Rules::charge`] or [`Rules::start_ban`], or neither.
-//! 4. [`Rules::verdict`] and [`Rules::refigure`] read the figures, which are those after the
-//!    command.
+//! 4. [`Rules::verdict`] and [`Rules::refigure`] read the figures as they are after the command.
 //!
 //! [`Rules::pass`] does all four steps for a lone limit that lets the item pass.
 //!

@@ -1,4 +1,4 @@
-//! Keys with rules of their own: which entry of a biz's lists matches a key best.
+//! Listed keys: finds the entry of a biz's lists that matches a key best.
 //!
 //! Invariant: all entries that match a key contain one another, so the narrowest one determines the
 //! result. That result is worked out once, when the lists are prepared.
@@ -13,7 +13,7 @@ use frs_conf::{Biz, Cidr, KeyType, ListRule, Pattern};
 use super::List;
 use super::rules::{MaxOverride, Rules};
 
-/// What a listed key has instead of its biz's limits.
+/// The rule for a listed key, in place of its biz's limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listing {
     /// The verdict of the list itself.
@@ -158,7 +158,7 @@ impl Lists {
         &self.limits
     }
 
-    /// The same, so that their time can be set.
+    /// The same, mutable, so that the caller can set their time.
     pub fn limits_mut(&mut self) -> &mut [Rules] {
         &mut self.limits
     }
@@ -175,7 +175,7 @@ impl PatternRules {
         }
     }
 
-    /// Adds the maxima of limits for which it has none.
+    /// Adds the maxima of limits that have no maximum here yet.
     fn take_over(&mut self, sizes: Vec<MaxOverride>) {
         for size in sizes {
             if let Err(at) = self.sizes.binary_search_by_key(&size.limit, |own| own.limit) {
@@ -208,7 +208,7 @@ impl PatternIndex {
         self.exact.get(key).copied().or_else(|| self.find_prefix(key, key.len() + 1))
     }
 
-    /// The longest prefix of a text that is shorter than `below`.
+    /// The longest listed prefix of a text among those shorter than `below`.
     fn find_prefix(&self, text: &[u8], below: usize) -> Option<usize> {
         let shorter = self.lengths.iter().filter(|&&length| length < below);
         let mut found = shorter.filter_map(|&length| self.prefixes.get(text.get(..length)?));
@@ -226,7 +226,7 @@ impl PatternIndex {
         found.next().copied()
     }
 
-    /// The narrowest pattern around another one.
+    /// The narrowest pattern that contains another pattern.
     fn around(&self, pattern: &Pattern) -> Option<usize> {
         match pattern {
             // A prefix of the same length is around the exact key.
@@ -237,7 +237,7 @@ impl PatternIndex {
     }
 }
 
-/// Increases from any pattern to those within it.
+/// Sort key that increases from each pattern to the patterns within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Narrowness {
     is_exact: bool,

@@ -1,4 +1,4 @@
-//! The pace of a limit whose unit is time: that of the configuration, or one that a call brings.
+//! The pace of a limit whose unit is time: configured, or brought by the call.
 //!
 //! Invariant: a full bucket takes at most 2^62 ns to fill.
 
@@ -9,7 +9,7 @@ pub(super) const MS: u64 = 1_000_000;
 /// The longest time that a bucket may take to fill, in nanoseconds: 146 years.
 pub(super) const MAX_CAPACITY: u64 = frs_conf::MAX_GCRA_NS;
 
-/// How fast uses come back, and how many may be there.
+/// How fast uses come back, and how many a full bucket holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pace {
     /// The emission interval: nanoseconds until one use comes back.
@@ -20,8 +20,8 @@ pub struct Pace {
 
 impl Pace {
     /// `count` uses in each `period`, in nanoseconds, and `burst` at once. The emission interval is
-    /// rounded down. `None`: it is below a nanosecond, or the bucket is empty, or takes longer than
-    /// 2^62 ns to fill.
+    /// rounded down. `None` if the interval is below a nanosecond, or if the bucket is empty or
+    /// takes longer than 2^62 ns to fill.
     pub fn new(count: u64, period: u64, burst: u64) -> Option<Pace> {
         let emission = NonZero::new(period.checked_div(count)?)?;
         let capacity = emission.get().checked_mul(burst)?;

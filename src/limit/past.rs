@@ -1,4 +1,4 @@
-//! The windows before: a ring of the totals of those that have ended.
+//! The history of a limit: a ring of the totals of its ended windows.
 //!
 //! ```text
 //! word 0    bit 63: 1; 48..63 number of the limit in its scope; 32..48 capacity in windows;
@@ -7,9 +7,9 @@
 //! word 2..  the slots: a total each, u32, two in a word, low half first; the older ones follow the
 //!           head
 //! ```
-//! Invariant: word 0 is 0 or says where what follows is. So a node tells by itself which of its
-//! limits keep how many windows ([`parts`]), and a changed `history` loses nothing that both sizes
-//! hold. A word 0 that cannot be one is treated as 0: nothing is known.
+//! Invariant: word 0 is 0 or describes the words that follow. So a node itself tells which of its
+//! limits keep how many windows ([`parts`]), and a changed `history` keeps every window that fits
+//! both sizes. An invalid word 0 is read as 0: no window is known.
 //!
 //! The end of a window changes word 0 and one slot. A transaction logs each changed word.
 
@@ -19,7 +19,7 @@ use frs_conf::{HISTORY_HEADER_BYTES, HISTORY_WINDOW_BYTES, MAX_HISTORY};
 
 use super::ring::{get, set};
 
-/// What tells word 0 from the first word of a ring of uses, which is a time.
+/// Distinguishes word 0 from the first word of a ring of uses, which is a time.
 const MARK: u64 = 1 << 63;
 
 /// Words before the slots.
@@ -30,7 +30,8 @@ const HEADER: usize = HISTORY_HEADER_BYTES as usize / 8;
 pub(super) struct Past {
     /// The most windows that it holds, 1..=366.
     pub windows: u16,
-    /// The number of its limit among those of the scope: limits of the other one may come and go.
+    /// The number of its limit among those of its scope, so that changes to the limits of the other
+    /// scope do not change it.
     pub position: u16,
 }
 
@@ -40,8 +41,8 @@ impl Past {
         words(self.windows as usize)
     }
 
-    /// Writes the layout into words that have none, or another one: nothing is known then. All
-    /// other functions take words that are laid out.
+    /// Writes the layout into words without it, or with another one; then no window is known. All
+    /// other functions take words with the layout.
     #[inline]
     pub fn lay_out(self, words: &mut [u64]) {
         if !self.is_laid_out(words) {
@@ -61,7 +62,7 @@ impl Past {
         Layout { position, capacity: windows as usize, len: 0, head: 0 }
     }
 
-    /// Forgets all windows, and what was carried over.
+    /// Forgets all windows and the carried debt.
     #[cold]
     pub fn clear(self, words: &mut [u64]) {
         words.fill(0);
@@ -70,13 +71,13 @@ impl Past {
         }
     }
 
-    /// Ends the current window, in which so much was used, and the ones after it in which nothing
-    /// was: `turns` windows in all, at least 1. Nothing is carried over.
+    /// Ends `turns` windows, at least 1: the current one with this many uses, and the ones after it
+    /// without uses. Sets the carried debt to 0.
     #[cold]
     pub fn end_windows(self, words: &mut [u64], uses: u64, turns: u64) {
         let mut layout = Layout::of(words).unwrap_or(self.layout());
         let slots = words.get_mut(HEADER..).unwrap_or_default();
-        // Of more windows than there is room for all are empty.
+        // Beyond the capacity all windows are empty, so more turns change nothing.
         let turns = turns.min(u64::from(self.windows) + 1);
         for turn in 0..turns {
             let total = if turn == 0 { u32::try_from(uses).unwrap_or(u32::MAX) } else { 0 };
@@ -89,8 +90,7 @@ impl Past {
         }
     }
 
-    /// Takes over what a history of the same limit knows, the newest windows if it knows more than
-    /// there is room for.
+    /// Takes over an old history of the same limit. If it does not fit, only its newest windows.
     #[cold]
     pub fn take_over(self, words: &mut [u64], old: &[u64]) {
         self.clear(words);
@@ -117,13 +117,13 @@ pub(super) struct Remembered {
 }
 
 impl Remembered {
-    /// The totals of the windows before, the newest first.
+    /// The totals of earlier windows, newest first.
     pub fn totals<'w>(&self, state: &'w [u64]) -> Totals<'w> {
         Totals::of(&state[self.at.clone()])
     }
 }
 
-/// Words of a history with so many windows.
+/// Words of a history with this many windows.
 const fn words(windows: usize) -> usize {
     HEADER + (windows * HISTORY_WINDOW_BYTES as usize).div_ceil(8)
 }
@@ -140,13 +140,13 @@ pub(super) fn is_unused(words: &[u64]) -> bool {
     is_empty(words) || Totals::of(words).all(|total| total == 0)
 }
 
-/// What of the uses of the current window is debt of earlier ones.
+/// The uses of the current window that are debt of earlier windows.
 #[inline]
 pub(super) fn carried(words: &[u64]) -> u64 {
     words.get(1).copied().unwrap_or(0)
 }
 
-/// Sets that.
+/// Sets the carried debt.
 #[inline]
 pub(super) fn set_carried(words: &mut [u64], uses: u64) {
     if let Some(carried) = words.get_mut(1) {

@@ -1,4 +1,4 @@
-//! What each policy answers, in the file of its name.
+//! The trait that each policy implements, in the file of its name.
 //!
 //! Invariant: `state` is always exactly the policy's own words of a node, or for `sliding` those of
 //! the ring that it shares. A policy keeps state nowhere else.
@@ -16,32 +16,32 @@ use super::{Figures, Terms};
 /// A method without a default is a question that each new policy has to answer. A default is right
 /// for every policy, and at most less precise or slower.
 pub(super) trait Policy {
-    /// Takes the settings of the same limit with another max. What they do not say stays: the
-    /// windows that it remembers, or its leases.
+    /// Takes the settings of the same limit with another maximum. Keeps everything that these
+    /// settings do not contain: the place of its history, or its sharing.
     fn resize(&mut self, settings: &conf::Policy);
 
-    /// The windows that it remembers, and their place in the state. None: it keeps no history.
+    /// The windows that the limit remembers, and their place in the state. `None` if it keeps no
+    /// history.
     fn remembered(&self) -> Option<&Remembered>;
 
-    /// Sets the time. The result is the span in which it need not be set again.
+    /// Sets the time. Returns the span in which it stays valid.
     fn set_now(&mut self, now: u64) -> Span;
 
-    /// The span of the time that is set. [`Span::EVER`]: it need not be set.
+    /// The span in which the time set last is valid. [`Span::EVER`] if the limit needs no time set.
     fn span(&self) -> Span;
 
     /// Takes the span of another limit with the same windows.
     fn share_now(&mut self, span: Span);
 
-    /// What the meaning of the state's words depends on: the kind's number, which is part of the
-    /// file format, and its interval or unit. A new policy takes a number that none had before:
-    /// those up to 13 are taken, and those from 32 on belong to limits that machines share.
+    /// Identifies the meaning of the state's words: the number of the kind, which is part of the
+    /// file format, and its interval or unit. A new policy takes an unused number: numbers up to 13
+    /// are taken, and numbers from 32 on belong to limits that machines share.
     fn shape(&self) -> [u64; 2];
 
-    /// The names and units of the limit's own words. A ring is shared and a history is apart: their
-    /// words are not among them.
+    /// The names and units of the limit's own words, without those of a ring or a history.
     fn words(&self) -> WordNames;
 
-    /// Whether the ring of its scope holds its uses. The owner of the ring rolls and charges it.
+    /// Whether its uses are in the ring of its scope. `Rules` rolls and charges that ring.
     fn is_logged(&self) -> bool;
 
     /// Whether it counts distinct members.
@@ -56,8 +56,8 @@ pub(super) trait Policy {
     /// The standard error of `used`, in thousandths. None: `used` is exact.
     fn error_thousandths(&self) -> Option<u16>;
 
-    /// Brings the state to `now`. All other methods take a state rolled at the same `now`, except
-    /// those that take none, and `end_ms`.
+    /// Brings the state to `now`. Every other method that takes a state expects it rolled at the
+    /// same `now`, except `end_ms`.
     fn roll(&self, state: &mut [u64], now: u64, terms: &Terms);
 
     /// Whether `count` is admitted.
@@ -81,11 +81,11 @@ pub(super) trait Policy {
     /// Length of the limit's window, if it has one.
     fn window_ms(&self, state: &[u64], terms: &Terms) -> Option<u64>;
 
-    /// What the limit grants in a window, in uses, and how long that is. What is lent is granted,
-    /// too. None: it only counts.
+    /// The uses that the limit grants in a window, including those that it lends, and the length of
+    /// the window. `None` if it only counts.
     fn quota(&self, terms: &Terms) -> Option<(u64, Option<u64>)>;
 
-    /// Nanoseconds until the state is fresh, if it is kept in them. Else 0.
+    /// Nanoseconds until the state is fresh, for a policy that stores them; otherwise 0.
     #[inline]
     fn level_ns(&self, _state: &[u64]) -> u64 {
         0
@@ -95,8 +95,8 @@ pub(super) trait Policy {
     /// is no bound.
     fn life_ms(&self) -> Option<u64>;
 
-    /// The time from which on an unrolled state is fresh, if nothing changes it. None: only
-    /// `life_ms` tells.
+    /// The time from which an unrolled state is fresh, unless it is used again. `None` if only
+    /// `life_ms` bounds it.
     fn end_ms(&self, _state: &[u64], _last_use_ms: u64) -> Option<u64> {
         None
     }
@@ -107,8 +107,8 @@ pub(super) trait Policy {
     /// Whether the loss of a state in use cannot be repaired.
     fn is_kept(&self, state: &[u64]) -> bool;
 
-    /// Forgets the uses of the current window, but no earlier windows. The state is to be rolled
-    /// again. False: the state is not the limit's alone, and stays.
+    /// Forgets the uses of the current window, but not the history. The caller rolls the state
+    /// again. Returns false and changes nothing if the state is not the limit's alone.
     fn clear(&self, state: &mut [u64]) -> bool;
 }
 

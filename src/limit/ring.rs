@@ -6,9 +6,9 @@
 //!           32..48 capacity in slots; the others 0
 //! word 2..  the slots: a use each, u32 milliseconds since the base, two in a word, low half first
 //! ```
-//! Invariant: the uses are in the order of arrival, which is that of their times unless the clock
-//! was set back. An empty ring is one whose words 0 and 1 are 0, whatever its slots hold. Words
-//! that cannot belong to a ring are treated as an empty one.
+//! Invariant: the uses are in the order of arrival, which is also the order of their times unless
+//! the clock was set back. A ring is empty if words 0 and 1 are 0, whatever its slots hold. Words
+//! that cannot be a ring are read as an empty one.
 //!
 //! A use changes its own word and word 1 and, if the ring was empty, the base. A transaction logs
 //! each changed word.
@@ -20,11 +20,11 @@ use frs_conf::{MAX_RING_USES, RING_HEADER_BYTES, RING_USE_BYTES};
 /// The most uses that a ring can hold.
 pub(super) const MAX_USES: usize = MAX_RING_USES as usize;
 
-/// How far before the first use the base is placed. Processes read their clocks a little apart, and
-/// a clock may be set back a little. Neither then moves the base.
+/// How far before the first use the base is placed. Small differences between the clocks of
+/// processes, and small steps back of a clock, then do not move the base.
 const BACK_ROOM_MS: u64 = 3_600_000;
 
-/// The longest time that a use can be after the base.
+/// The largest distance of a use from the base.
 const REACH_MS: u64 = u32::MAX as u64;
 
 /// The settings of a ring.
@@ -36,8 +36,8 @@ pub(super) struct Ring {
     pub longest_ms: u64,
 }
 
-/// Drops the uses that no limit counts at `now`: old ones and, after a step of the clock, those
-/// equally far in the future.
+/// Drops the uses that no limit counts at `now`: uses that are too old and, after a step of the
+/// clock, uses that are equally far in the future.
 #[inline]
 pub(super) fn roll(ring: Ring, words: &mut [u64], now: u64) {
     let uses = Uses::of(words);
@@ -51,8 +51,8 @@ pub(super) fn roll(ring: Ring, words: &mut [u64], now: u64) {
     }
 }
 
-/// Appends `count` uses, over the oldest ones if there is no other slot. A negative count removes
-/// the last ones.
+/// Appends `count` uses; in a full ring they replace the oldest uses. A negative count removes the
+/// newest uses.
 #[inline]
 pub(super) fn charge(ring: Ring, words: &mut [u64], now: u64, count: i32) {
     let magnitude = count.unsigned_abs() as usize;
@@ -123,14 +123,15 @@ impl<'a> Uses<'a> {
         self.place.offsets(now, interval_ms).map_or(0, |offsets| self.count_in(offsets))
     }
 
-    /// The latest time among those.
+    /// The latest time of the uses that `count` counts.
     #[inline]
     pub fn latest(self, now: u64, interval_ms: u64) -> Option<u64> {
         let counted = self.place.offsets(now, interval_ms)?;
         let Offsets { first, span } = counted;
         let last = get(self.slots, self.place.slot(self.len().checked_sub(1)?));
         let after_last = span.checked_sub(last.wrapping_sub(first));
-        // Unless the clock was set back it is the last one to arrive, and counting is quick.
+        // Unless the clock was set back, the last use to arrive is the latest, and counting is
+        // quick.
         if after_last.is_some_and(|more| {
             more == 0 || { self.count_in(Offsets { first: last + 1, span: more - 1 }) == 0 }
         }) {
@@ -150,13 +151,13 @@ impl<'a> Uses<'a> {
         self.fold(0, one_more) as usize
     }
 
-    /// Whether they arrived in the order of their times.
+    /// Whether the uses arrived in the order of their times.
     pub fn are_in_order(self) -> bool {
         let next = |(ordered, last): (bool, u32), offset| (ordered & (last <= offset), offset);
         self.fold((true, 0), next).0
     }
 
-    /// The time of the use that arrived as the `nth`, from 0.
+    /// The time of the `nth` use to arrive, from 0.
     #[inline]
     pub fn time(self, nth: usize) -> u64 {
         self.place.time(get(self.slots, self.place.slot(nth)))
@@ -197,7 +198,7 @@ impl Offsets {
     }
 }
 
-/// Where the uses are: words 0 and 1.
+/// The position of the uses: words 0 and 1.
 #[derive(Debug, Clone, Copy)]
 struct RingPosition {
     base_ms: u64,
@@ -271,8 +272,8 @@ impl RingPosition {
         (first <= last).then(|| Offsets { first: first as u32, span: (last - first) as u32 })
     }
 
-    /// Keeps the uses that `is_kept` accepts by offset, in their order. Those before a dropped one
-    /// move up: mostly a very old one is dropped, with few before it.
+    /// Keeps, in order, the uses with an offset that `is_kept` accepts. The uses before a dropped
+    /// use move up. Usually the dropped use is very old, and few uses precede it.
     fn retain(&mut self, slots: &mut [u64], is_kept: impl Fn(u32) -> bool) {
         let mut to = self.len;
         for nth in (0..self.len).rev() {
@@ -289,8 +290,8 @@ impl RingPosition {
     }
 }
 
-/// Drops all but the `counted` uses with these offsets. Unless the clock was set back those are
-/// together at the end, and only the head moves.
+/// Drops all but the `counted` uses with these offsets. Unless the clock was set back, these uses
+/// are the newest, and only the head moves.
 fn drop_uncounted(words: &mut [u64], offsets: Option<Offsets>, counted: usize) {
     let is_counted = |offset: u32| offsets.is_some_and(|offsets| offsets.holds(offset));
     let mut place = RingPosition::of(words);
@@ -330,8 +331,8 @@ fn append(ring: Ring, words: &mut [u64], now: u64, count: usize) {
 
 /// Moves the base so that it reaches a use at `now`, and converts all uses.
 ///
-/// They fit: `now` is before all of them or after all of them, and those that a limit counts are
-/// less than 45 days away from it, while offsets reach over 49 days.
+/// All uses fit: they are all before or all after `now`, and each use that a limit counts is less
+/// than 45 days away from `now`, while offsets reach over 49 days.
 #[cold]
 fn rebase(ring: Ring, words: &mut [u64], now: u64) {
     roll(ring, words, now);
@@ -390,7 +391,7 @@ fn fold_slots<T>(slots: &[u64], range: Range<usize>, start: T, each: impl Fn(T, 
     folded
 }
 
-/// Moves slot `first` of the first `count` to the front, and those before it to the end.
+/// Rotates the first `count` slots so that slot `first` comes first.
 fn rotate(slots: &mut [u64], first: usize, count: usize) {
     if first > 0 {
         reverse(slots, 0, first);

@@ -39,16 +39,16 @@ const TURN_SKEW_MS: u64 = 1000;
 /// The words of one item, copied out of its nodes. A node that does not exist has zero words.
 #[derive(Debug)]
 pub struct States<'a> {
-    /// Those of the key's node, [`Rules::words`] of `Scope::Key`.
+    /// The words of the key's node, [`Rules::words`] of `Scope::Key`.
     pub key: &'a mut [u64],
-    /// Those of the whole biz's node, [`Rules::words`] of `Scope::Biz`.
+    /// The words of the whole biz's node, [`Rules::words`] of `Scope::Biz`.
     pub biz: &'a mut [u64],
-    /// What the item brings along.
+    /// The terms of the item.
     pub terms: &'a Terms,
 }
 
 impl<'a> States<'a> {
-    /// The words of a record of this scope, as the states of an item. `other` are those of the
+    /// The words of a record of this scope, as the states of an item. `other` are the words of the
     /// other scope: [`Rules::fresh_other`].
     pub fn of_record(
         scope: Scope,
@@ -100,8 +100,8 @@ pub struct Judgement {
     pub banned: bool,
     /// Index, from 1, of the limit whose ban ran when the item was judged. 0: none ran.
     pub banned_by: u16,
-    /// The longest wait among the refusing limits and the ban. None: for one of them waiting never
-    /// helps, or nothing refuses.
+    /// The longest wait among the refusing limits and the ban. `None` if waiting never helps for
+    /// one of them, or if nothing refuses.
     pub retry_ms: Option<u64>,
     /// The ban that an Update starts if it is refused like this. None if a ban already runs.
     pub ban_ms: Option<u64>,
@@ -153,13 +153,14 @@ impl Rule {
         self.policy.remembered().map_or(self.state().len(), |remembered| remembered.own.len())
     }
 
-    /// The order in which limits that do not refuse decide.
+    /// The rank of the limit when no limit refuses: limits that refuse decide first, then limits
+    /// that advise, then limits that only count.
     fn class(&self) -> u8 {
         if self.policy.only_counts() { 2 } else { self.advises.into() }
     }
 
-    /// Whether the limit admits `count`. One that advises spends no leases: it looks at the uses of
-    /// all machines.
+    /// Whether the limit admits `count`. A limit that advises spends no leases: it compares the
+    /// uses of all machines.
     #[inline]
     fn admits(&self, state: &[u64], now: u64, count: u32, terms: &Terms) -> bool {
         if self.advises {
@@ -200,7 +201,7 @@ pub struct Rules {
     mode: Mode,
     /// 0: no limit has a ban.
     longest_ban_ms: u64,
-    /// Lifts of the biz's bans. An earlier ban is none.
+    /// Lifts of the biz's bans. A ban from before the last lift is void.
     lifts: Lifts,
     /// Position of the first limit with a ban.
     first_ban: u16,
@@ -209,7 +210,7 @@ pub struct Rules {
     lone: bool,
     /// The time of limits that machines share.
     clock: Option<Arc<LeaseClock>>,
-    /// What is known of nodes that were written under former limits.
+    /// The known shapes of nodes that were written under former limits.
     former: Arc<[FormerNode]>,
 }
 
@@ -219,8 +220,8 @@ impl Rules {
         Rules::with_clock(biz, &Arc::default(), None)
     }
 
-    /// The same, with the clock that tells the time of shared limits, and with the key under which
-    /// machines hash members alike. None: they are hashed under a key of the group.
+    /// The same, with the clock of shared limits, and with the key under which all machines hash
+    /// members. `None`: members are hashed under a key of the group.
     pub fn with_clock(biz: &Biz, clock: &Arc<LeaseClock>, alike: Option<DigestKey>) -> Rules {
         let rules = place(biz, clock);
         let longest_ban_ms = rules.iter().map(|rule| rule.ban_ms).max().unwrap_or(0);
@@ -272,15 +273,15 @@ impl Rules {
         node.life_ms = node.life_ms.zip(life_ms).map(|(all_ms, own_ms)| all_ms.max(own_ms));
     }
 
-    /// Takes the time set in the limits that it was made from.
+    /// Copies the time from the limits from which these were made.
     pub fn share_now(&mut self, told: &Rules) {
         for (rule, told) in self.rules.iter_mut().zip(&told.rules) {
             rule.policy.share_now(&told.policy);
         }
     }
 
-    /// Sets the time: calendar windows are those of `now` until it is set again. The result is the
-    /// span in which the same windows hold.
+    /// Sets the time: calendar windows are those of `now` until the next call. Returns the span in
+    /// which the same windows hold.
     pub fn set_now(&mut self, now: u64) -> Span {
         let spans = self.rules.iter_mut().map(|rule| rule.policy.set_now(now));
         spans.fold(Span::EVER, Span::and)
@@ -312,15 +313,15 @@ impl Rules {
         self.words(scope) > 0
     }
 
-    /// A node of the scope whose last use is longer ago than this is expired, whatever its states.
-    /// None: it may live forever. A node used later may be expired as well.
+    /// A node of the scope is expired, whatever its states, if its last use is longer ago than
+    /// this. `None` if it may live forever. A node with a later last use may be expired too.
     #[inline]
     pub fn longest_life_ms(&self, scope: Scope) -> Option<u64> {
         self.node(scope).life_ms
     }
 
-    /// For how long from now on a key's node with these words counts, at most, unless it is used
-    /// again. None: forever.
+    /// The longest time, in milliseconds from now on, for which a key's node with these words
+    /// counts unless it is used again. `None`: forever.
     pub fn left_ms(&self, words: &[u64], last_use_ms: u64, now: u64) -> Option<u64> {
         let last_use_ms = last_use_ms.min(now);
         let of_ban_ms = last_use_ms.saturating_add(self.longest_ban_ms + TURN_SKEW_MS);
@@ -342,13 +343,13 @@ impl Rules {
         if self.has_ban() { Ban::of(states.key[self.key.fixed]).until(self.lifts.count) } else { 0 }
     }
 
-    /// The word of the key's ban. 0: there is none, or no word for it.
+    /// The word of the key's ban. 0 if there is no ban, or no word for one.
     #[inline]
     pub fn ban_word(&self, states: &States<'_>) -> u64 {
         if self.has_ban() { states.key[self.key.fixed] } else { 0 }
     }
 
-    /// Sets the word of the key's ban, if there is one. 0 ends the ban.
+    /// Sets the word of the key's ban, if the node has one. 0 ends the ban.
     #[inline]
     pub fn set_ban_word(&self, states: &mut States<'_>, word: u64) {
         if self.has_ban() {
@@ -356,8 +357,8 @@ impl Rules {
         }
     }
 
-    /// Position of the limit that started the ban that runs. Where that is not known any longer, it
-    /// is the first one with a ban.
+    /// Position of the limit that started the running ban. If that is unknown, the first limit with
+    /// a ban.
     fn banning(&self, states: &States<'_>) -> u16 {
         let known = Ban::of(self.ban_word(states)).limit.checked_sub(1);
         let bans = |&at: &u16| self.rules.get(usize::from(at)).is_some_and(|rule| rule.ban_ms > 0);
@@ -465,20 +466,20 @@ impl Rules {
         self.rules.get(position).is_some_and(Rule::notes_members)
     }
 
-    /// Whether a limit of the scope does.
+    /// Whether a limit of the scope counts distinct members.
     pub fn has_members(&self, scope: Scope) -> bool {
         self.rules.iter().any(|rule| rule.scope == scope && rule.notes_members())
     }
 
-    /// The states of the scope that a record of this scope is not of, fresh.
+    /// Fresh states of the other scope, for a record of this scope.
     pub fn fresh_other(&self, scope: Scope) -> Vec<u64> {
         let other = if scope == Scope::Key { Scope::Biz } else { Scope::Key };
         vec![0; self.words(other)]
     }
 
     /// Starts the ban that the judgement asks for, and updates the judgement to one under that ban.
-    /// Returns its word, if there is one: then the key's node must be written. Not for Query and
-    /// forced items: they start none.
+    /// Returns the word of the ban, if one starts; then the key's node must be written. Not for
+    /// Query and forced items, which start no ban.
     #[inline]
     pub fn start_ban(
         &self,
@@ -486,7 +487,7 @@ impl Rules {
         now: u64,
         judgement: &mut Judgement,
     ) -> Option<u64> {
-        // Another item of the same request may have started a longer one since this item was
+        // Another item of the same request may have started a longer ban since this item was
         // judged.
         let own_ms = judgement.ban_ms.take()?;
         let left_ms = self.ban_left_ms(self.ban_until(states), now);
@@ -548,8 +549,8 @@ impl Rules {
         rule.policy.figures(states.of(rule), now, states.terms)
     }
 
-    /// Whether the quotas are more than the figures of the deciding limit tell: there are several
-    /// limits, or one lends.
+    /// Whether the quotas tell more than the figures of the deciding limit: there are several
+    /// limits, or the limit lends.
     #[inline]
     pub fn have_more_quotas(&self) -> bool {
         match &*self.rules {
@@ -594,14 +595,14 @@ impl Rules {
         for (rule, detail) in self.rules.iter().zip(details) {
             detail.figures = self.figures_of(rule, states, now);
             if detail.history.is_known() && rule.policy.is_fresh(states.of(rule)) {
-                // What was given back was all that was known.
+                // The item returned the last known uses.
                 detail.history = detail.history.forgotten();
             }
         }
     }
 
-    /// Whether the rolled states of the scope are fresh and no ban is with them. Such a node need
-    /// not be created.
+    /// Whether the rolled states of the scope are fresh and without a ban. Such a node need not be
+    /// created.
     #[inline]
     pub fn is_fresh(&self, states: &States<'_>, scope: Scope) -> bool {
         let own = |rule: &&Rule| rule.scope == scope;
@@ -609,8 +610,8 @@ impl Rules {
             && self.rules.iter().filter(own).all(|rule| rule.policy.is_fresh(states.of(rule)))
     }
 
-    /// What the loss of a node of the scope would cost. Its words are rolled in place: they are a
-    /// copy that is never written back.
+    /// The cost of losing a node of the scope. Rolls its words in place: they are a copy that is
+    /// never written back.
     pub fn worth(&self, scope: Scope, words: &mut [u64], now: u64) -> Worth {
         let (key, biz): (&mut [u64], &mut [u64]) = match scope {
             Scope::Key => (words, &mut []),
@@ -641,7 +642,7 @@ impl Rules {
         used.max().unwrap_or(0)
     }
 
-    /// The time by which the rings are kept: shared ones know no wall clock.
+    /// The time that the rings use. Shared rings use boot time, never the wall clock.
     #[inline]
     fn log_now(&self, now: u64) -> u64 {
         self.clock.as_ref().map_or(now, |clock| clock.boot_ms())

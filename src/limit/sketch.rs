@@ -4,8 +4,8 @@
 //! ```text
 //! 2^p registers of 6 bits, the first one in the lowest bits; 32 of them in each three words
 //! ```
-//! Invariant: a register only grows. So what a sketch holds does not depend on the order of its
-//! members, and the larger one of each two registers makes the sketch of both their members.
+//! Invariant: a register only grows. So a sketch does not depend on the order of its members, and
+//! the larger register of each pair in two sketches makes the sketch of the members of both.
 //!
 //! The estimate is computed with floating-point numbers, by sums, products, quotients and square
 //! roots alone. IEEE 754 defines these to the last bit, so all processes agree on it.
@@ -38,7 +38,7 @@ impl Raise {
     }
 }
 
-/// Notes a member. False: it changes nothing.
+/// Notes a member. Returns whether a register changed.
 #[inline]
 pub(super) fn note(precision: u8, registers: &mut [u64], member: Member) -> bool {
     let Raise { register, value } = Raise::of(precision, member);
@@ -54,7 +54,7 @@ pub(super) fn estimate(precision: u8, registers: &[u64]) -> u64 {
     estimate_of(precision, &counts(registers))
 }
 
-/// The estimate after one more member, which is not noted. None: it changes nothing.
+/// The estimate as if one more member were noted. `None` if it changes no register.
 pub(super) fn estimate_with(precision: u8, registers: &[u64], member: Member) -> Option<u64> {
     let Raise { register, value } = Raise::of(precision, member);
     let old = get(registers, register);
@@ -101,7 +101,7 @@ fn set(registers: &mut [u64], register: usize, value: u64) {
 }
 
 fn counts(registers: &[u64]) -> Counts {
-    // Two of them, so that equal neighbours do not wait for each other.
+    // Two tables, so that equal neighbours do not wait for each other.
     let (mut even, mut odd): (Counts, Counts) = ([0; 1 << BITS], [0; 1 << BITS]);
     let mut ten = |mut word: u64| {
         for _ in 0..5 {
@@ -115,7 +115,7 @@ fn counts(registers: &[u64]) -> Counts {
     let mut between = [0; 2];
     let mut rest: Counts = [0; 1 << BITS];
     for &[first, second, third] in threes {
-        // Ten registers in each word, and one across each two.
+        // Each word has ten whole registers, and one register crosses each border between words.
         between[0] = ten(first) | (second & 0b11) << 4;
         between[1] = ten(second >> 2) | (third & 0b1111) << 2;
         ten(third >> 4);
@@ -133,7 +133,7 @@ fn counts(registers: &[u64]) -> Counts {
 /// few members.
 fn estimate_of(precision: u8, counts: &Counts) -> u64 {
     let registers = f64::from(1_u32 << precision);
-    // A register holds at most this and 1.
+    // A register holds at most `longest + 1`.
     let longest = 64 - usize::from(precision);
     let mut sum = registers * tau(1.0 - f64::from(counts[longest + 1]) / registers);
     for &count in counts[1..=longest].iter().rev() {
@@ -141,7 +141,8 @@ fn estimate_of(precision: u8, counts: &Counts) -> u64 {
     }
     sum += registers * sigma(f64::from(counts[0]) / registers);
     let estimate = registers * registers / (2.0 * std::f64::consts::LN_2 * sum);
-    // A sketch of nothing is 0 divided by infinity. One with a register in use has a member.
+    // The estimate of an empty sketch is 0 divided by infinity. A sketch with a register in use has
+    // at least one member.
     let least = u64::from(f64::from(counts[0]) < registers);
     ((estimate + 0.5) as u64).clamp(least, super::MAX_USED)
 }

@@ -73,7 +73,7 @@ impl Policy for Sliding {
             return false;
         };
         let uses = Uses::of(ring);
-        // Mostly all of them fit, counted or not.
+        // Usually the whole ring fits, so that no use needs to be counted.
         uses.len() as u64 <= room || uses.count(now, self.interval_ms) as u64 <= room
     }
 
@@ -147,7 +147,7 @@ fn first_room_after_steps(limit: &Sliding, uses: Uses<'_>, now: u64, room: usize
     first_room(limit, Room { uses: times.len(), room }, now, |nth| times[nth])
 }
 
-/// What an item waits for: at most `room` of this many `uses` are counted.
+/// The condition that an item waits for: at most `room` of the ring's `uses` count.
 struct Room {
     uses: usize,
     room: usize,
@@ -155,9 +155,9 @@ struct Room {
 
 /// Milliseconds until there is room for an item. `time` returns the time of each use, in order.
 ///
-/// Room grows only when a use leaves. By then others may be counted that were too far in the future
-/// before. So there is room when the use that comes `room` after the next one is still two
-/// intervals away from the one that leaves.
+/// Room grows only when a use leaves. By then the window may have reached uses that were too far in
+/// the future before. So there is room once use `nth` leaves if use `nth + 1 + room` is at least
+/// two intervals later than use `nth`.
 fn first_room(
     limit: &Sliding,
     Room { uses, room }: Room,

@@ -1,7 +1,7 @@
 //! `sliding-counter`: at most about M in any I, with two counters, for any M.
 //!
-//! A window of the same length that ends now still covers a part of the window before the current
-//! one. That part of its uses counts, as if they had come evenly. The rule is the one of the
+//! A window of the same length that ends now overlaps a part of the previous window. The same part
+//! of the previous window's uses counts, as if they had come evenly. The rule is that of the
 //! sliding counters at Cloudflare ("How we built rate limiting capable of scaling to millions of
 //! domains", 2017), here without rounding.
 //!
@@ -23,9 +23,9 @@ struct Counters {
     /// When the current window began, in milliseconds since the epoch. A multiple of the window's
     /// length.
     pub start: u64,
-    /// Uses in it.
+    /// Uses in the current window.
     pub cur: u64,
-    /// Uses in the one before.
+    /// Uses in the previous window.
     pub prev: u64,
 }
 
@@ -48,13 +48,13 @@ impl Counters {
         if self.cur == 0 && self.prev == 0 { Counters::FRESH } else { self }
     }
 
-    /// Milliseconds of the window before that still count. If the clock was set back before the
-    /// start, all of them.
+    /// Milliseconds of the previous window that still count; all of them if the clock was set back
+    /// before `start`.
     const fn ahead(self, limit: &SlidingCounter, now: u64) -> u64 {
         limit.interval_ms.saturating_sub(now.saturating_sub(self.start))
     }
 
-    /// What counts, in uses times milliseconds. At most 2^118.
+    /// The weighted uses, in uses times milliseconds. At most 2^118.
     const fn weighed(self, limit: &SlidingCounter, now: u64) -> u128 {
         self.cur as u128 * limit.interval_ms as u128
             + self.prev as u128 * self.ahead(limit, now) as u128
@@ -165,8 +165,8 @@ impl Policy for SlidingCounter {
         }
     }
 
-    /// In this window, as less and less of the one before counts, else in the next, as less and
-    /// less of this one does.
+    /// The count fits in this window, as the weight of the previous window falls, or else in the
+    /// next window, as the weight of this window falls.
     fn retry_ms(&self, state: &[u64], now: u64, count: u32, _: &Terms) -> Option<u64> {
         let counters = Counters::of(state);
         let room = self.max.checked_sub(count.into())?;
@@ -211,7 +211,8 @@ impl Policy for SlidingCounter {
     }
 }
 
-/// The most milliseconds for which a window of `used` uses may count if there is room for `room`.
+/// The most milliseconds of a previous window with `used` uses that may still count if only `room`
+/// of these uses fit.
 fn counting_ms(limit: &SlidingCounter, room: u64, used: u64) -> u64 {
     let interval_ms = u128::from(limit.interval_ms);
     let fits_ms = (u128::from(room) * interval_ms).checked_div(used.into());

@@ -43,7 +43,7 @@ pub enum WordUnit {
 /// The names and units of a limit's own words.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WordNames {
-    /// Those of the first words.
+    /// Names and units of the first words.
     pub first: &'static [(&'static str, WordUnit)],
     /// The unit of all words behind them: a sketch's registers or a set's members. None: there are
     /// no such words.
@@ -51,7 +51,7 @@ pub(super) struct WordNames {
 }
 
 impl WordNames {
-    /// These words, and none behind them.
+    /// These words alone.
     pub const fn only(first: &'static [(&'static str, WordUnit)]) -> WordNames {
         WordNames { first, rest: None }
     }
@@ -60,7 +60,7 @@ impl WordNames {
 /// The description of a state word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StateWord {
-    /// Index, from 1, of the limit that it belongs to. 0: all of them.
+    /// Index, from 1, of the limit that it belongs to. 0: the word belongs to all limits.
     pub limit: u16,
     /// Its name.
     pub name: &'static str,
@@ -73,6 +73,6 @@ pub struct StateWord {
 pub struct StateField {
     /// Its name and its unit.
     pub word: StateWord,
-    /// Its value. One that may be negative is a two's complement.
+    /// Its value; in two's complement if it may be negative.
     pub value: u64,
 }

@@ -1,8 +1,8 @@
 //! `token`: a token bucket, exact, without drift.
 //!
-//! Invariant: the state is (level, last). `level` is what is taken out of the full bucket, in units
-//! of 1/86,400,000 token, so that a whole number of units comes back in a millisecond, whatever the
-//! unit of the rate. The state is fresh exactly if `level` is 0, and then `last` is 0 too.
+//! Invariant: the state is (level, last). `level` counts the tokens taken out of the full bucket,
+//! in units of 1/86,400,000 token. A whole number of units comes back in each millisecond, whatever
+//! the unit of the rate. The state is fresh exactly if `level` is 0, and then `last` is 0 too.
 
 use frs_conf as conf;
 use frs_conf::{TOKEN_UNITS as UNITS, Token};
@@ -68,7 +68,7 @@ impl Bucket {
         self.capacity().div_ceil(self.drain)
     }
 
-    /// Units that are missing for `count`. A u128, because a level may be as large as a u64 can be.
+    /// Units that are missing for `count`. A u128, because a level may be as large as `u64::MAX`.
     #[inline]
     fn excess(&self, level: u64, count: u32) -> u128 {
         let wanted = u128::from(level) + u128::from(count) * u128::from(UNITS);
@@ -76,8 +76,8 @@ impl Bucket {
     }
 }
 
-/// The level at `now`, after the refill since. If the clock was set back by at least the time that
-/// a bucket takes to fill, it becomes fresh.
+/// The level at `now`, after the refill since. The level becomes fresh if the clock was set back by
+/// at least the time that the bucket takes to fill.
 #[inline]
 fn rolled(limit: &Bucket, level: Level, now: u64) -> Level {
     let Some(elapsed_ms) = now.checked_sub(level.last) else {
@@ -174,7 +174,7 @@ impl Policy for Bucket {
     fn retry_ms(&self, state: &[u64], _: u64, count: u32, _: &Terms) -> Option<u64> {
         let fits = u64::from(count) <= self.burst;
         let level = Level::of(state).level;
-        // The excess is then at most what is taken out, a u64.
+        // The excess is then at most the level, a u64.
         fits.then(|| self.excess(level, count).div_ceil(self.drain.into()) as u64)
     }
 
@@ -187,13 +187,13 @@ impl Policy for Bucket {
         Some((self.burst, Some(self.fill_ms())))
     }
 
-    /// Forced use may have taken out as much as a u64 holds. The last use may have been stamped by
-    /// a clock that was set back by up to the time to fill the bucket.
+    /// Forced uses may have raised the level to `u64::MAX`. A clock that was set back by up to the
+    /// time to fill the bucket may have stamped the last use.
     fn life_ms(&self) -> Option<u64> {
         u64::MAX.div_ceil(self.drain).checked_add(self.fill_ms())
     }
 
-    /// As late as the life if as much as a u64 holds was taken out.
+    /// Equals the bound of `life_ms` for a level of `u64::MAX`.
     fn end_ms(&self, state: &[u64], last_use_ms: u64) -> Option<u64> {
         let Level { level, last } = Level::of(state);
         let drained_ms = level.div_ceil(self.drain);

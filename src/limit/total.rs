@@ -62,7 +62,7 @@ impl Policy for Total {
         None
     }
 
-    /// The state at any time is the same.
+    /// Time does not change the state.
     #[inline]
     fn roll(&self, state: &mut [u64], _: u64, _: &Terms) {
         state[0] = state[0].min(MAX_USED);

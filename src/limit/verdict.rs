@@ -1,4 +1,4 @@
-//! What limits say of an item: its verdict, and the figures of each limit.
+//! The result of an item: its verdict, and the figures of each limit.
 //!
 //! Invariant: all figures are those after the command.
 
@@ -28,20 +28,20 @@ pub struct LimitFigures {
     pub retry_ms: Option<u64>,
     /// Whether this limit refuses the item.
     pub limited: bool,
-    /// The standard error of `used` in thousandths, if that is an estimate.
+    /// The standard error of `used` in thousandths, if `used` is an estimate.
     pub error_thousandths: Option<u16>,
-    /// Where the totals of the windows before are.
+    /// The place of the totals of earlier windows.
     pub history: HistorySpan,
 }
 
 impl LimitFigures {
-    /// The standard error of `used` as a part of it, if that is an estimate.
+    /// The standard error of `used` as a fraction of it, if `used` is an estimate.
     pub fn standard_error(&self) -> Option<f64> {
         self.error_thousandths.map(|thousandths| f64::from(thousandths) / 1000.0)
     }
 
-    /// The totals of the windows before, the newest first, of those that go with these figures.
-    /// None: the limit keeps none.
+    /// The totals of this limit's earlier windows, newest first, out of the `windows` that belong
+    /// to these figures. `None` if the limit keeps no history.
     pub fn totals<'w>(&self, windows: &'w [u32]) -> Option<&'w [u32]> {
         let HistorySpan { from, len } = self.history;
         let from = from as usize;
@@ -50,12 +50,12 @@ impl LimitFigures {
     }
 }
 
-/// Where the history of a limit is in the totals that go with its figures. The default: it keeps
-/// none.
+/// The place of a limit's history in the totals that belong to its figures. The default is that of
+/// a limit without a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HistorySpan {
     from: u32,
-    /// The windows that are known, and 1. 0: the limit keeps no history.
+    /// The number of known windows plus 1. 0: the limit keeps no history.
     len: u16,
 }
 
@@ -65,7 +65,7 @@ impl HistorySpan {
         self.len > 1
     }
 
-    /// The same, with none known.
+    /// The same place, with no known window.
     pub(super) const fn forgotten(self) -> HistorySpan {
         HistorySpan { len: 1, ..self }
     }
@@ -76,7 +76,7 @@ impl HistorySpan {
 pub struct Details {
     /// One for each limit.
     pub limits: Vec<LimitFigures>,
-    /// The totals of their histories, one limit's after another's.
+    /// The totals of their histories, limit after limit.
     pub windows: Vec<u32>,
 }
 
@@ -87,19 +87,19 @@ impl Details {
         self.limits.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no limits.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.limits.is_empty()
     }
 
-    /// Those of one item.
+    /// The figures of one item.
     #[inline]
     pub fn get(&self, range: std::ops::Range<usize>) -> Option<&[LimitFigures]> {
         self.limits.get(range)
     }
 
-    /// Empties it, and keeps its buffers.
+    /// Removes all figures, and keeps the buffers.
     #[inline]
     pub fn clear(&mut self) {
         self.limits.clear();
@@ -115,7 +115,7 @@ impl Details {
         }
     }
 
-    /// Appends a limit with the totals of its windows. None: it keeps no history.
+    /// Appends a limit with the totals of its windows; `None` for a limit without a history.
     pub fn push(&mut self, figures: LimitFigures, totals: Option<impl Iterator<Item = u32>>) {
         let from = self.windows.len();
         let len = totals.map_or(0, |totals| {
@@ -126,7 +126,7 @@ impl Details {
         self.limits.push(LimitFigures { history, ..figures });
     }
 
-    /// A copy of a part.
+    /// A copy of the figures in a range, with their totals.
     pub fn part(&self, range: std::ops::Range<usize>) -> Details {
         let mut part = Details::default();
         for figures in self.get(range).unwrap_or_default() {
@@ -135,14 +135,14 @@ impl Details {
         part
     }
 
-    /// The totals of a limit's history, the newest first. None: it keeps none.
+    /// The totals of a limit's history, newest first. `None` if it keeps no history.
     pub fn totals(&self, figures: &LimitFigures) -> Option<&[u32]> {
         figures.totals(&self.windows)
     }
 }
 
 impl From<Vec<LimitFigures>> for Details {
-    /// Those of limits without a history.
+    /// The figures of limits without a history.
     fn from(limits: Vec<LimitFigures>) -> Details {
         Details { limits, windows: Vec::new() }
     }
@@ -171,11 +171,12 @@ pub struct Quota {
 /// A judged item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
-    /// It is refused, or would be.
+    /// An Update is refused; a Query reports that an Update would be.
     pub limited: bool,
     /// A ban refuses.
     pub banned: bool,
-    /// Index, from 1, of the limit whose ban ran already. 0: none, or the item starts it.
+    /// Index, from 1, of the limit whose ban already ran. 0: no ban ran, or this item starts the
+    /// ban.
     pub banned_by: u16,
     /// It would be refused if its biz enforced its limits.
     pub shadow: bool,
@@ -183,7 +184,7 @@ pub struct Verdict {
     pub degraded: bool,
     /// The list that decided.
     pub list: Option<List>,
-    /// Index, from 1, of the deciding limit. 0: none judged.
+    /// Index, from 1, of the deciding limit. 0: no limit judged.
     pub limit: u16,
     /// Index, from 1, of the limit whose advice the item carries. 0: none.
     pub advised: u16,
@@ -191,29 +192,30 @@ pub struct Verdict {
     pub weight: Option<u32>,
     /// Figures of the deciding limit, after the command.
     pub figures: Figures,
-    /// Milliseconds until the same item could pass. None: waiting never helps, or it passes.
+    /// Milliseconds until the same item could pass. `None` if waiting never helps, or if it passes.
     pub retry_ms: Option<u64>,
     /// Length of the deciding limit's window, if it has one: `w` of RateLimit-Policy.
     pub window_ms: Option<u64>,
-    /// Nanoseconds until all that was taken from the deciding limit has come back, after the
-    /// command, if that is a `gcra`. Else 0.
+    /// Nanoseconds after the command until all charged uses of the deciding limit have come back,
+    /// if that limit is a `gcra`; otherwise 0.
     pub level_ns: u64,
-    /// The figures are those of all machines that share the deciding limit, as last heard.
+    /// Set if machines share the deciding limit: the figures are those of all machines, by the last
+    /// answer of the ledger.
     pub shared: Option<Heard>,
 }
 
-/// When a ledger was last heard.
+/// The time since a ledger last answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heard(std::num::NonZero<u64>);
 
 impl Heard {
-    /// So many milliseconds ago; none: never.
+    /// `age_ms` milliseconds ago; `None` if the ledger never answered.
     pub fn ago(age_ms: Option<u64>) -> Heard {
         let ago = age_ms.map_or(u64::MAX, |age_ms| age_ms.saturating_add(1).min(u64::MAX - 1));
         Heard(std::num::NonZero::new(ago).unwrap_or(std::num::NonZero::<u64>::MAX))
     }
 
-    /// How many milliseconds ago; none: never.
+    /// Milliseconds since the last answer; `None` if the ledger never answered.
     pub fn age_ms(self) -> Option<u64> {
         let ago = self.0.get();
         (ago != u64::MAX).then(|| ago - 1)
@@ -221,7 +223,7 @@ impl Heard {
 }
 
 impl Verdict {
-    /// The verdict if no limit judges: it passes.
+    /// The verdict on an item that no limit judges: it passes.
     pub const UNJUDGED: Verdict = Verdict {
         limited: false,
         banned: false,

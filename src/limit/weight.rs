@@ -1,5 +1,5 @@
-//! Weights: a number that an item carries by a limit's `used`, linear between given points (soft
-//! caps of advertising).
+//! Weights: each item carries a number that depends on a limit's `used`, linear between given
+//! points (soft caps of advertising).
 
 use frs_conf::{Limit, Weight};
 
@@ -8,7 +8,7 @@ use frs_conf::{Limit, Weight};
 pub(super) struct Weights {
     /// Position of the limit.
     pub limit: usize,
-    /// Rising in `at`; at least one.
+    /// At least one point, in rising order of `at`.
     points: Box<[Weight]>,
 }
 
@@ -19,8 +19,8 @@ impl Weights {
         Some(Weights { limit, points: limits[limit].weights.clone().into() })
     }
 
-    /// In thousandths, to the nearest. Before the first point it is the first one's weight, after
-    /// the last point the last one's.
+    /// The weight at `used`, rounded to thousandths. Before the first point it is the weight of the
+    /// first point, after the last point that of the last point.
     pub fn at(&self, used: u64) -> u32 {
         let after = self.points.partition_point(|point| point.at <= used);
         let (before, next) = match (after.checked_sub(1), self.points.get(after)) {

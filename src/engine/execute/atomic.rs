@@ -25,14 +25,14 @@ pub(super) struct Judged {
     is_answered: bool,
 }
 
-/// Why an atomic request is not answered by its limits.
+/// The reason why the limits do not answer an atomic request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lacking {
     /// It waits for records that the cluster may keep.
     Records,
     /// It waits for leases.
     Leases,
-    /// It has waited in vain, and a biz of it answers `busy` then.
+    /// Its wait has timed out, and one of its bizs answers `busy` then.
     Busy,
 }
 
@@ -44,7 +44,7 @@ struct OwnNodes {
     are_apart: bool,
 }
 
-/// What an atomic request works with, reused.
+/// The buffers of an atomic request, reused.
 #[derive(Debug, Default)]
 pub(super) struct AtomicBuffers {
     judged: Vec<Option<Judged>>,
@@ -114,8 +114,8 @@ impl AtomicTransaction<'_> {
         transaction.commit(self.now).map(|()| None)
     }
 
-    /// Whether nothing but the want of leases refuses an item, and the request waits or is too
-    /// late. It waits for items in shadow mode too, which keep nothing from being charged.
+    /// Whether only missing leases refuse items, so that the request waits or is too late. It also
+    /// waits for items in shadow mode, although these do not keep others from being charged.
     #[cold]
     fn lacking(&self, judged: &[Option<Judged>]) -> Option<Lacking> {
         let mut lacking = None;
@@ -165,7 +165,7 @@ impl AtomicTransaction<'_> {
         ));
     }
 
-    /// Whether the cluster has to be asked for nodes that are not here.
+    /// Whether the cluster must be asked for nodes that are not here.
     #[cold]
     fn lacks_records(&self, transaction: &Transaction<'_>, nodes: &[Nodes]) -> bool {
         nodes.iter().enumerate().any(|(index, &nodes)| {
@@ -177,7 +177,7 @@ impl AtomicTransaction<'_> {
         })
     }
 
-    /// Whether an item has no room that the courier can make.
+    /// Whether an item lacks room that the courier can make.
     #[cold]
     fn lacks_room(&self, answers: &Answers) -> bool {
         let mut items = answers.items.iter().enumerate();
@@ -224,8 +224,8 @@ impl AtomicTransaction<'_> {
         charged.ok().map(|(judged, _)| judged)
     }
 
-    /// Charges an item, if nothing refuses it. The verdict is there if its figures are final: no
-    /// other item of the request has a node of it.
+    /// Charges an item, if nothing refuses it. Returns its verdict too if its figures are final,
+    /// because no other item of the request shares a node with it.
     fn charge(
         &self,
         one: &ItemTransaction<'_>,
@@ -244,12 +244,12 @@ impl AtomicTransaction<'_> {
             let judged = Judged { done: Done::PASSED, ban: None, is_answered: true };
             return Ok((judged, Some(verdict)));
         }
-        // A Query answers what the Update would. So it charges too, and undoes everything at the
-        // end.
+        // A Query gives the answer that the Update would give. So it charges too, and undoes
+        // everything at the end.
         let mut done = one.with_states(transaction, nodes, |states| {
             one.judge_and_charge(Command::Update, states, details)
         });
-        // One that only asks waits for nothing.
+        // A Query waits for nothing.
         done.may_wait &= self.request.command == Command::Update;
         if done.charged {
             one.write(transaction, nodes, Scope::Key)?;
@@ -258,8 +258,8 @@ impl AtomicTransaction<'_> {
         Ok((Judged { done, ban: None, is_answered: false }, None))
     }
 
-    /// The answer of an item, with the figures as they will be stored. False: its ban has no room
-    /// that the courier can make.
+    /// Completes the answer of an item with the figures as they will be stored. Returns false if
+    /// its ban lacks room that the courier can make.
     fn figure(
         &self,
         index: usize,
@@ -271,7 +271,7 @@ impl AtomicTransaction<'_> {
         let one = self.one(index);
         let rules = one.rules;
         if judged.done.may_wait {
-            // What a lease that did not come refuses is no misuse.
+            // A refusal for lack of a lease is no misuse, so it starts no ban.
             judged.done.judgement.ban_ms = None;
         }
         if !judged.done.charged && self.request.command == Command::Update {

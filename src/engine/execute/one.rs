@@ -26,24 +26,26 @@ pub(super) struct Nodes {
 pub(super) struct Done {
     pub judgement: Judgement,
     pub charged: bool,
-    /// It lacks a lease, or the window to give back in: the ledger may still tell.
+    /// It lacks a lease, or the window of the uses that it returns. The ledger may still provide
+    /// it.
     pub may_wait: bool,
 }
 
 impl Done {
-    /// Of an item that passed, and is charged.
+    /// The result of an item that passed and is charged.
     pub const PASSED: Done =
         Done { judgement: Judgement::ADMITTED, charged: true, may_wait: false };
 }
 
-/// Why an item has no verdict yet.
+/// The reason why an item has no verdict yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unjudged {
     /// It failed.
     Failed(ItemError),
     /// It waits for a lease.
     NoLease,
-    /// This node of it is not here. The cluster may keep it, or another one has to make room.
+    /// Its node of this scope is not here. The cluster may keep the node, or another node has to
+    /// make room.
     Absent(Scope),
 }
 
@@ -53,7 +55,7 @@ impl From<ItemError> for Unjudged {
     }
 }
 
-/// One item with what it needs.
+/// One item, and all that it needs.
 pub(super) struct ItemTransaction<'a> {
     pub table: &'a Table,
     pub entry: &'a Entry,
@@ -61,7 +63,7 @@ pub(super) struct ItemTransaction<'a> {
     pub resolved: &'a Resolved,
     pub item: &'a Item,
     pub now: Millis,
-    /// What it brings along to its limits.
+    /// The terms for its limits.
     pub terms: Terms,
 }
 
@@ -85,12 +87,11 @@ impl<'a> ItemTransaction<'a> {
         ItemTransaction { table, entry, rules, resolved, item, now, terms }
     }
 
-    /// Whether the cluster has to be asked for the key's node, because it is not here. What the
-    /// courier was asked for is here afterwards where records are spilled; elsewhere it is asked
-    /// once.
+    /// Checks that the key's node is here, or need not be fetched from the cluster. If records are
+    /// spilled, a fetched record is here afterwards; otherwise the cluster is asked once.
     ///
     /// # Errors
-    /// The item waits for that node, or has waited in vain for one that may be in use.
+    /// The item waits for that node, or its wait for a node that may be in use has timed out.
     #[inline]
     pub fn find_record(&self, transaction: &Transaction<'_>, nodes: Nodes) -> Result<(), Unjudged> {
         match nodes.key {
@@ -116,13 +117,13 @@ impl<'a> ItemTransaction<'a> {
         if is_asked { Err(Unjudged::Absent(Scope::Key)) } else { Ok(()) }
     }
 
-    /// Whether the courier can make room for a node of it.
+    /// Whether the courier can make room for a node of the item.
     #[cold]
     pub fn may_get_room(&self) -> bool {
         self.entry.spills && !self.resolved.wait.is_over()
     }
 
-    /// What may be evicted for a node of it, at most.
+    /// The highest rank that may be evicted for a node of the item.
     #[inline]
     fn evicts(&self) -> Rank {
         self.entry.evicts(self.resolved.wait == WaitState::CutOff)
@@ -154,7 +155,7 @@ impl<'a> ItemTransaction<'a> {
         }
     }
 
-    /// Like [`ItemTransaction::nodes`], where the group grows.
+    /// Like [`ItemTransaction::nodes`], for a group that grows.
     #[cold]
     fn moving_nodes(&self, transaction: &mut Transaction<'_>) -> Nodes {
         let mut node = |sought: Option<Sought<'_>>, scope| {
@@ -219,8 +220,8 @@ impl<'a> ItemTransaction<'a> {
         Ok(())
     }
 
-    /// Whether this judgement keeps an Update from charging. That of a shadow item does too,
-    /// although it does not refuse.
+    /// Whether this judgement keeps an Update from charging. A limited item in shadow mode is not
+    /// charged either, although it is not refused.
     #[inline]
     fn is_held_back(&self, judgement: &Judgement) -> bool {
         judgement.limited && !self.item.force
@@ -246,7 +247,7 @@ impl<'a> ItemTransaction<'a> {
             if self.misses_as_busy() {
                 return Err(ItemError::Busy.into());
             }
-            // What a lease that did not come refuses is no misuse.
+            // A refusal for lack of a lease is no misuse, so it starts no ban.
             done.judgement.ban_ms = None;
         }
         let mut ban = None;
@@ -282,8 +283,8 @@ impl<'a> ItemTransaction<'a> {
         }
     }
 
-    /// Whether a node that is not there is one of zeros, and a charge makes it at once: no other
-    /// machine or tier may have it, and at least one use is charged, so that it is not fresh.
+    /// Whether a missing node counts as zeros, and a charge creates it at once: no other machine or
+    /// tier may have the node, and at least one use is charged, so that the node is not fresh.
     pub fn makes_node(&self, command: Command) -> bool {
         (self.count() > 0 || command == Command::Query)
             && self.entry.fetch_wait_ms.is_none()
@@ -291,7 +292,7 @@ impl<'a> ItemTransaction<'a> {
     }
 
     /// Runs a command on the copy of the only node that the item needs, and appends the answer.
-    /// False: it starts a ban, for which this copy is not enough.
+    /// Returns false if the item starts a ban or may wait: this copy is not enough then.
     #[inline(always)]
     pub fn run_found(
         &self,
@@ -328,8 +329,8 @@ impl<'a> ItemTransaction<'a> {
         self.run_judged(command, words, answers)
     }
 
-    /// Charges the item to a node of its own, if it passes and the limit of that node is all there
-    /// is. None: it has only been rolled, or nothing was done.
+    /// Charges the item to a node of its own, if it passes and the node has one limit and nothing
+    /// else. `None` if the node has only been rolled, or if nothing was done.
     #[inline(always)]
     pub fn pass(&self, words: &mut [u64]) -> Option<Verdict> {
         if self.item.detail || self.entry.sharing.is_some() {
@@ -342,7 +343,7 @@ impl<'a> ItemTransaction<'a> {
         passed
     }
 
-    /// As [`Rules::pass`], with the answer, where machines share the limit.
+    /// As [`Rules::pass`], with the answer, for a limit that machines share.
     #[inline(never)]
     fn pass_shared(&self, words: &mut [u64], demand: Demand<'_>, answers: &mut Answers) -> bool {
         let tell = |verdict| self.answer(verdict, answers.details.len(), answers);
@@ -422,7 +423,7 @@ impl<'a> ItemTransaction<'a> {
         Done { judgement, charged, may_wait }
     }
 
-    /// Whether the item gives back what only a ledger knows, which has not been asked.
+    /// Whether the item returns uses that only a ledger knows, and the ledger has not been asked.
     #[inline]
     fn has_to_ask(&self, states: &States<'_>) -> bool {
         self.count() < 0
@@ -432,15 +433,15 @@ impl<'a> ItemTransaction<'a> {
             && !self.rules.takes_back(states, self.count())
     }
 
-    /// Whether an item that lacks something keeps the others of an atomic request from being
+    /// Whether an item that lacks something keeps the other items of an atomic request from being
     /// charged.
     #[cold]
     pub fn holds_all_up(&self, judgement: &Judgement) -> bool {
         self.rules.refuses(judgement) || self.count() < 0 && self.entry.mode != Mode::Shadow
     }
 
-    /// Whether an item that has waited in vain is answered `busy`. One that gives back is: neither
-    /// is it refused nor does anybody know what it gives back.
+    /// Whether an item is answered `busy` after its wait has timed out. An item that returns uses
+    /// is: it is not refused, and nobody knows the uses that it returns.
     #[cold]
     pub fn misses_as_busy(&self) -> bool {
         if self.count() < 0 {

@@ -1,6 +1,8 @@
-//! Counts refused Updates: by what has refused them, and by their keys. Keeps some for the log.
+//! Counts refused Updates, by the limit or ban that refuses them and by their keys. Keeps some for
+//! the log.
 //!
-//! Invariant: where nothing is refused, nothing of this runs. What is kept is bounded.
+//! Invariant: nothing here runs if nothing is refused. The number of refusals that are kept is
+//! bounded.
 
 use frs_base::clock::Millis;
 use frs_conf::key::KeyField;
@@ -10,7 +12,7 @@ use frs_store::{RefusedKey, RefusedSketches, RefusedUpdate};
 
 use crate::{Answer, Answers, Outcome, Request, Service};
 
-/// Buffers for it, reused.
+/// Buffers for refusals, reused.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     sketches: RefusedSketches,
@@ -19,12 +21,12 @@ pub(crate) struct Refusals {
     sample: RefusalSample,
 }
 
-/// What is kept of the refused Updates, for a log that does not take all.
+/// A sample of the refused Updates, for a log that does not take all.
 #[derive(Debug, Default)]
 pub struct RefusalSample {
-    /// How many more are kept.
+    /// How many more refusals may be kept.
     pub room: usize,
-    /// How many there were for which there was no room.
+    /// How many refusals were left out for lack of room.
     pub left_out: u64,
 }
 
@@ -35,16 +37,16 @@ pub struct RefusedItem {
     pub biz: usize,
     /// Its key.
     pub key: RefusedKey,
-    /// What refused it.
+    /// The limit or ban that refused it.
     pub refuser: Refuser,
     /// The lane of its exchange, if it was one of several.
     pub lane: Option<usize>,
 }
 
-/// What refuses an Update. Limits are counted from 1.
+/// The limit or ban that refuses an Update. Limits are counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refuser {
-    /// A limit, also where the refusal starts a ban.
+    /// A limit, even if the refusal starts a ban.
     Limit(u16),
     /// The ban that this limit has started.
     Ban(u16),
@@ -67,12 +69,12 @@ impl Refuser {
 }
 
 impl Service {
-    /// How many of the refused Updates are kept. There is no room at first.
+    /// The sample of the refused Updates. It has no room at first.
     pub fn refusal_sample(&self) -> &RefusalSample {
         &self.refusals.sample
     }
 
-    /// The same, to be changed.
+    /// The same, mutable.
     #[inline]
     pub fn refusal_sample_mut(&mut self) -> &mut RefusalSample {
         &mut self.refusals.sample
@@ -89,7 +91,7 @@ impl Service {
         std::mem::take(&mut self.refusals.kept)
     }
 
-    /// Counts the refused ones among the items of an Update.
+    /// Counts the refused items of an Update.
     #[inline(never)]
     pub(super) fn count_refusals(
         &mut self,
@@ -101,7 +103,7 @@ impl Service {
         let Refusals { sketches, key, kept, sample } = &mut self.refusals;
         for (item, Answer { biz, result, .. }) in request.items().iter().zip(&answers.items) {
             let (Some(biz), Ok(verdict)) = (*biz, result) else { continue };
-            // What is forced is charged all the same.
+            // A forced item is charged even if a limit is exceeded.
             if item.force || !Outcome::of(verdict).is_refusal() {
                 continue;
             }

@@ -1,8 +1,7 @@
-//! Uses without a lease, and uses given back, told to the courier at once by wants that nobody
-//! waits for.
+//! Reports uses without a lease, and returned uses, to the courier at once: by wants for which no
+//! item waits.
 //!
-//! Invariant: a bounded number of them is under way. A round over all nodes finds what more there
-//! is to tell.
+//! Invariant: a bounded number of reports is in flight. A round over all nodes finds the rest.
 
 use std::ops::Range;
 
@@ -10,17 +9,17 @@ use frs_store::{Ticket, Want, WantKind};
 
 use crate::{Command, Request, Service};
 
-/// The most of them under way.
+/// The most reports in flight.
 const REPORTS_MAX: usize = 256;
 
-/// Those under way.
+/// The reports in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Reports(Vec<Ticket>);
 
 impl Service {
-    /// Tells of these resolved items if some have used something without a lease, by force or as
-    /// their biz says of a lease that does not come, or have given something back. They want
-    /// nothing, for nobody.
+    /// Reports these resolved items if some of them have used something without a lease (by force,
+    /// by `on-miss` or by `on-down`) or have returned uses. The wants of a report need no uses, and
+    /// no item waits for them.
     #[inline]
     pub(super) fn report_uses(&mut self, request: &Request, resolved: Range<usize>) {
         if self.table.lease_clock().has_news() {
@@ -35,7 +34,7 @@ impl Service {
         let Reports(reports) = &mut self.reports;
         reports.retain(|&ticket| wants.poll(ticket).is_none());
         if request.command == Command::Query {
-            // What it has charged to see what would be is undone.
+            // The charges of a Query are undone.
             return;
         }
         for resolved in &self.scratch.resolved[resolved] {

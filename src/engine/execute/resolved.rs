@@ -9,7 +9,7 @@ use frs_store::{FormerPlace, Sought, Wanted};
 use crate::table::{Entry, Table};
 use crate::{Command, Item, ItemError, Request};
 
-/// A biz name from a request, and what it meant in a generation.
+/// A biz name from a request, and its index in a generation.
 #[derive(Debug, Default)]
 pub(super) struct LastBiz {
     generation: u64,
@@ -51,32 +51,32 @@ pub(super) struct Resolved {
     /// The probable position of the key's node in its chain.
     pub guess: Option<usize>,
     pub settled: Option<EarlyAnswer>,
-    /// How far it has waited.
+    /// The state of its wait.
     pub wait: WaitState,
-    /// It only asks.
+    /// It is a Query.
     is_query: bool,
-    /// The member that it brings along. Only of an item that brings something.
+    /// The member that it carries. Valid only for an item with parameters.
     pub member: Option<Member>,
 }
 
 /// Where an item's nodes were before its group grew.
 #[derive(Debug)]
 pub(super) struct FormerNodes {
-    /// The key as it was stored there. None: as here.
+    /// The key as the former group stores it. `None` if the key is the same as here.
     key: Option<KeyField>,
     key_at: Option<Wanted>,
     whole_at: Option<Wanted>,
 }
 
-/// How far an item has waited for a lease, or for a record that the cluster may have.
+/// The state of an item's wait for a lease, or for a record that the cluster may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum WaitState {
-    /// It has just come.
+    /// It has not waited yet.
     #[default]
     New,
     /// The ledger has answered.
     Parked,
-    /// It has waited, and no ledger has answered: it was for a record, or is to ask again.
+    /// It has waited, and no ledger has answered: it waited for a record, or must ask again.
     Unheard,
     /// It has waited as long as it may.
     Late,
@@ -85,7 +85,7 @@ pub(super) enum WaitState {
 }
 
 impl WaitState {
-    /// It waits no longer.
+    /// Whether it waits no longer.
     pub fn is_over(self) -> bool {
         matches!(self, WaitState::Late | WaitState::CutOff)
     }
@@ -156,7 +156,7 @@ impl Resolved {
         Ok(())
     }
 
-    /// Takes what the item brings along to its limits.
+    /// Takes the parameters that the item carries for its limits.
     #[inline(never)]
     fn bring_along(
         &mut self,
@@ -207,7 +207,7 @@ impl Resolved {
         Sought { wanted, key: self.key.key(), former }
     }
 
-    /// The same of the whole biz.
+    /// The same for the node of the whole biz.
     #[cold]
     pub fn sought_whole(&self, wanted: Wanted) -> Sought<'_> {
         let former = self.former.as_ref().and_then(|former| former.whole_at);
@@ -215,13 +215,13 @@ impl Resolved {
         Sought { wanted, key: KeyRef::BIZ, former }
     }
 
-    /// Notes how far the item has waited, and whether it only asks.
+    /// Sets the state of the item's wait, and whether it is a Query.
     #[inline]
     pub fn set_wait(&mut self, wait: WaitState, command: Command) {
         (self.wait, self.is_query) = (wait, command == Command::Query);
     }
 
-    /// What the item may spend of leases.
+    /// The uses of leases that the item may spend.
     #[inline]
     pub fn spending(&self, entry: &Entry) -> Spending {
         match self.wait {
@@ -233,7 +233,7 @@ impl Resolved {
         }
     }
 
-    /// Whether it asks for what the ledger knows now, before it is answered.
+    /// Whether it must ask the ledger for the current figures before it is answered.
     #[inline]
     pub fn asks_first(&self, entry: &Entry) -> bool {
         self.is_query && self.wait == WaitState::New && entry.is_exact()

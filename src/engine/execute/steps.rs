@@ -1,8 +1,8 @@
-//! Runs items in steps: while those of one step run, the memory of those of the next arrives.
+//! Runs items in steps: while one step runs, the memory for the next one arrives.
 //!
-//! A prefetch waits for the page tables, and what comes after it waits too. Only prefetches that
-//! stand back to back wait together. So a step's items are all resolved before the first of their
-//! heads is asked for.
+//! A prefetch waits for the page tables, and the code after it waits too. Only prefetches that
+//! follow each other directly wait together. So all items of a step are resolved before the first
+//! of their heads is prefetched.
 
 use std::ops::Range;
 
@@ -12,9 +12,9 @@ use frs_store::Wanted;
 use super::RequestBuffers;
 use crate::{Answers, Exchange, Item, Request, Service, Stage};
 
-/// Items of a step: enough of them that the first head has arrived when the last is asked for.
+/// Items of a step: enough that the first head has arrived when the last one is prefetched.
 const STEP: usize = 8;
-/// One step runs, the memory of one arrives.
+/// Steps in hand: one runs, and the memory for another arrives.
 const IN_HAND: usize = 2;
 
 /// The items of a step, among `count` items in all.
@@ -125,7 +125,8 @@ impl Service {
     pub(super) fn fetch_nodes(&mut self, buffers: Range<usize>) {
         let resolved = &mut self.scratch.resolved[buffers];
         if resolved.first().is_some_and(|first| first.generation != self.generation) {
-            // An item of the step before has met a newer one. The groups may be others.
+            // An item of the previous step has met a newer generation. The groups may be different
+            // ones.
             return;
         }
         for resolved in resolved {

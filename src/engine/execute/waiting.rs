@@ -1,7 +1,8 @@
-//! Items that wait for leases, or for records that the cluster keeps: what they want goes to the
-//! courier, and they run again when it has come, or when they have waited as long as they may.
+//! Items that wait for leases, or for records that the cluster keeps. Their wants go to the
+//! courier. The items run again when the wants are answered, or when they have waited as long as
+//! they may.
 //!
-//! Invariant: an item that waits has charged nothing. Each want of it is taken back exactly once:
+//! Invariant: an item that waits has charged nothing. Each of its wants is taken back exactly once:
 //! when it is answered, when the item is late, or when its connection is gone.
 
 use std::sync::Arc;
@@ -25,7 +26,7 @@ pub struct ItemWait {
     item: usize,
     /// It waits for a record, not for a lease.
     is_for_record: bool,
-    /// What it wants. None: nothing any more.
+    /// Its want. `None` once the want is settled.
     ticket: Option<Ticket>,
     /// A ledger has answered.
     has_ledger_answered: bool,
@@ -35,7 +36,7 @@ pub struct ItemWait {
     late_ms: u64,
 }
 
-/// Why an item cannot get what it wants.
+/// The reason why the want of an item fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WaitEnd {
     /// The cluster cannot be reached.
@@ -44,33 +45,33 @@ enum WaitEnd {
     Full,
 }
 
-/// What an item lacks.
+/// The resource that an item lacks.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Wish {
-    /// Uses of a lease, for an atomic request together with others.
+    /// Uses of a lease; for an atomic request, together with its other wants.
     Lease(WantKind, Option<WantedTogether>),
     /// Its node of this scope.
     Record(Scope),
 }
 
-/// What a service knows of the items that wait.
+/// The state of the items that wait.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
-    /// Those of the exchange in hand.
+    /// The waiting items of the current exchange.
     own: Vec<ItemWait>,
-    /// How far the items that run now have waited.
+    /// The wait state of the items that run now.
     pub(super) state: WaitState,
     /// The position of the item that runs now.
     pub(super) item: usize,
-    /// Exchanges that may begin to wait.
+    /// How many more exchanges may begin to wait.
     room: usize,
-    /// Some exchange of the present call waits.
+    /// An exchange of the current call waits.
     is_any: bool,
-    /// The number of the last atomic request that wants something.
+    /// The number of the last atomic request with wants.
     requests: u64,
-    /// When the exchange that goes on now is late, CLOCK_BOOTTIME. None: it is new.
+    /// When the resumed exchange is late, CLOCK_BOOTTIME. `None` for a new exchange.
     late_ms: Option<u64>,
-    /// The positions of its items that get nothing, and why, if it is atomic.
+    /// The positions of its items whose wants failed, with the reasons, if it is atomic.
     ended: Vec<(usize, WaitEnd)>,
     /// Wants have been pushed since the courier was last called.
     pub(super) has_pushed: bool,
@@ -83,8 +84,8 @@ impl Exchange {
         waits.iter().map(|wait| wait.item)
     }
 
-    /// The service is gone, and with it what the exchange waits for: the items that wait are
-    /// `busy`, and those of an atomic request all.
+    /// Ends the wait of an exchange whose service is gone: its waiting items are `busy`; of an
+    /// atomic request, all items.
     #[cold]
     pub fn lose(&mut self) {
         let Exchange { request, answers, stage, waits, .. } = self;
@@ -94,21 +95,21 @@ impl Exchange {
             answers.clear();
             answers.refused = true;
         }
-        // Those that wait alone have this answer in their places.
+        // Items that wait alone already have this answer in their places.
         let busy = Answer { biz: None, result: Err(ItemError::Busy), details: 0..0, action: 0 };
         answers.items.resize(request.items().len(), busy);
     }
 }
 
 impl Service {
-    /// The bell by which a thread waits until an exchange may go on, while others use the service.
-    /// For programs: theirs is a futex.
+    /// The bell that wakes a thread when an exchange may go on, while other threads use the
+    /// service. For programs: their bell is a futex.
     #[cold]
     pub fn shared_bell(&self) -> Option<&Arc<SharedBell>> {
         self.handle.shared_bell()
     }
 
-    /// Calls the courier if anything was asked. For programs.
+    /// Calls the courier if wants were pushed. For programs.
     #[inline]
     pub fn call_courier(&mut self) {
         if self.take_pushed() {
@@ -116,8 +117,8 @@ impl Service {
         }
     }
 
-    /// Whether an exchange that waits has waited as long as any item may. One that waits for
-    /// a record is never: the cluster has been asked, and may have none.
+    /// Whether all items of a waiting exchange are late. An exchange that waits for a record is
+    /// never late: the cluster has been asked, and may have no record.
     #[cold]
     pub fn is_late(&self, exchange: &Exchange) -> bool {
         let now_ms = clock::boot_ms();
@@ -129,13 +130,15 @@ impl Service {
         self.waits.room = room;
     }
 
-    /// Whether wants were pushed since the last call of this. Then the courier is to be called.
+    /// Whether wants were pushed since the last call of this function. The courier must then be
+    /// called.
     #[inline]
     pub fn take_pushed(&mut self) -> bool {
         std::mem::take(&mut self.waits.has_pushed)
     }
 
-    /// Whether an exchange that waits may have what it waits for. Running it before does no harm.
+    /// Whether the resources that a waiting exchange lacks may have come. Running it before does no
+    /// harm.
     pub fn may_go_on(&self, exchange: &Exchange) -> bool {
         let Some(wants) = self.handle.wants() else { return true };
         let is_done = |wait: &ItemWait| wait.ticket.is_none_or(|ticket| wants.is_done(ticket));
@@ -146,7 +149,7 @@ impl Service {
         }
     }
 
-    /// An exchange that waits will not run again: what it wants is taken back.
+    /// Gives up a waiting exchange that will not run again: takes back its wants.
     pub fn give_up(&mut self, exchange: &mut Exchange) {
         let mut waits = std::mem::take(&mut exchange.waits);
         waits.iter_mut().for_each(|wait| self.take_back(wait));
@@ -154,8 +157,8 @@ impl Service {
         (exchange.waits, exchange.stage) = (waits, Stage::Answered);
     }
 
-    /// Keeps of an exchange that waits, and is not atomic, the items that wait: the others have
-    /// been answered. For programs.
+    /// Reduces a waiting exchange that is not atomic to its waiting items: the others have been
+    /// answered. For programs.
     #[cold]
     pub fn keep_waiting_items(&self, exchange: &mut Exchange) {
         let Exchange { request, answers, waits, .. } = exchange;
@@ -166,7 +169,7 @@ impl Service {
             let item = &request.items()[wait.item];
             rest.push(request.biz(item), request.key(item), request.options(item));
             wait.item = nth;
-            // In its place, as before.
+            // The answer until it has waited, as before.
             let result = Err(ItemError::Busy);
             answers.items.push(Answer { biz: None, result, details: 0..0, action: 0 });
         }
@@ -179,13 +182,13 @@ impl Service {
         }
     }
 
-    /// Before the first exchange of a call.
+    /// Called before the first exchange of a call.
     #[inline]
     pub(super) fn begin_waits(&mut self) {
         self.waits.is_any = false;
     }
 
-    /// Whether this exchange must stay behind one that waits.
+    /// Whether this exchange must stay behind a waiting one of its lane.
     #[inline]
     pub(super) fn is_behind_one(&self, exchanges: &[Exchange], at: usize) -> bool {
         self.waits.is_any && {
@@ -194,7 +197,7 @@ impl Service {
         }
     }
 
-    /// Notes whether the exchange in hand waits now.
+    /// Records whether the current exchange waits now.
     #[inline]
     pub(super) fn end_exchange(&mut self, exchange: &mut Exchange) {
         exchange.stage = Stage::Answered;
@@ -212,14 +215,14 @@ impl Service {
             true => next_ms.max(),
             false => next_ms.min(),
         };
-        // The table may be one of a newer configuration, which shares nothing.
+        // The table may belong to a newer configuration, which shares nothing.
         let now_ms = clock::boot_ms();
         exchange.wait_ms = next_ms.unwrap_or(now_ms).saturating_sub(now_ms).max(1);
         (exchange.stage, exchange.has_waited) = (Stage::Waiting, true);
         self.waits.is_any = true;
     }
 
-    /// Goes on with an exchange that waits.
+    /// Resumes a waiting exchange.
     #[cold]
     pub(super) fn go_on(&mut self, exchange: &mut Exchange, now: Millis) {
         // Deadlines count even if the configuration in force shares nothing any more.
@@ -239,7 +242,7 @@ impl Service {
         exchange.waits = waits;
     }
 
-    /// Notes what became of a want.
+    /// Records the result of a want.
     fn hear(&self, wait: &mut ItemWait) {
         let Some(ticket) = wait.ticket else { return };
         let heard = match self.handle.wants() {
@@ -257,7 +260,7 @@ impl Service {
         }
     }
 
-    /// How far an item has waited; none: it waits on.
+    /// The wait state of an item; `None` if it still waits.
     fn waited(&self, wait: &ItemWait) -> Option<WaitState> {
         let is_late = self.table.lease_clock().boot_ms() >= wait.late_ms;
         match wait {
@@ -342,7 +345,7 @@ impl Service {
         self.waits.ended.clear();
     }
 
-    /// Marks the items of an atomic request that get nothing, once all are resolved.
+    /// Marks the items of an atomic request whose wants failed, once all items are resolved.
     #[inline]
     pub(super) fn note_ended(&mut self) {
         for &(item, end) in &self.waits.ended {
@@ -356,7 +359,7 @@ impl Service {
         }
     }
 
-    /// An item lacks something: it wants it, and its answer keeps a place.
+    /// Pushes a want for the resource that an item lacks, and keeps a place for its answer.
     #[cold]
     pub(super) fn wait_alone(
         &mut self,
@@ -368,7 +371,7 @@ impl Service {
         let biz = self.scratch.resolved[at].biz;
         let pushed = self.push_want(request, self.waits.item, at, wish);
         self.waits.own.extend(pushed);
-        // In its place until it has waited; and if nothing can be pushed.
+        // The answer until the item has waited, and also if no want can be pushed.
         let result = Err(ItemError::Busy);
         answers.items.push(Answer { biz, result, details: 0..0, action: 0 });
     }
@@ -427,8 +430,8 @@ impl Service {
         })
     }
 
-    /// An atomic request lacks something: it waits for all of it, or is `busy`. All is wanted until
-    /// the request is late.
+    /// Lets an atomic request wait for all that it lacks, or answers `busy`. All its wants last
+    /// until the request is late.
     #[cold]
     pub(super) fn wait_together(
         &mut self,
@@ -449,7 +452,7 @@ impl Service {
             self.waits.late_ms = None;
         }
         if !is_whole {
-            // Nobody begins to wait.
+            // The request does not begin to wait.
             let is_given_up = self.waits.state == WaitState::New && !self.waits.own.is_empty();
             self.waits.room = self.waits.room.saturating_add(usize::from(is_given_up));
             let mut waits = std::mem::take(&mut self.waits.own);
@@ -458,7 +461,7 @@ impl Service {
             self.waits.own = waits;
             return self.fail_all(request, ItemError::Busy, answers);
         }
-        // The answers follow.
+        // The answers follow when the request runs again.
         answers.clear();
     }
 
@@ -469,7 +472,7 @@ impl Service {
         biz.map(|biz| self.table.entry(biz))
     }
 
-    /// How long such an item may wait for what is lacking.
+    /// How long such an item may wait for the resources that it lacks.
     fn wait_ms_at(&self, at: usize, lacking: Lacking) -> Option<u64> {
         let entry = self.entry_at(at)?;
         match lacking {
@@ -478,8 +481,8 @@ impl Service {
         }
     }
 
-    /// Wants the leases of all shared items, so that the courier knows the whole request. One that
-    /// only asks asks for what its `exact` items ask.
+    /// Pushes wants for the leases of all shared items, so that the courier knows the whole
+    /// request. A Query pushes wants for its `exact` items only.
     fn want_leases(&mut self, request: &Request) -> bool {
         let kind = match request.command {
             Command::Query => WantKind::Query,
@@ -496,8 +499,9 @@ impl Service {
         self.want_all(request, is_shared, Wish::Lease(kind, Some(together)))
     }
 
-    /// Wants the records of all items that the cluster may keep some for, and where records are
-    /// spilled those of their whole businesses. The courier sees which of them are here.
+    /// Pushes wants for the records of all items that may have records in the cluster and, if
+    /// records are spilled, for the records of their whole businesses. The courier sees which of
+    /// them are here.
     fn want_records(&mut self, request: &Request) -> bool {
         let is_kept = |service: &Service, at: usize| {
             let has_key = service.scratch.resolved[at].key_at.is_some();
@@ -510,7 +514,7 @@ impl Service {
             && self.want_all(request, is_whole, Wish::Record(Scope::Biz))
     }
 
-    /// Pushes a want for each of these items; false: one cannot be pushed.
+    /// Pushes a want for each of these items. Returns false if one cannot be pushed.
     fn want_all(
         &mut self,
         request: &Request,

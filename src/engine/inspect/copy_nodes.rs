@@ -26,12 +26,12 @@ pub(super) enum Carried {
     Moved,
     /// Its key does not fit its business's key type.
     Keyless,
-    /// Its limits have changed, and the cluster's keys are not known, under which its members are
-    /// hashed: it cannot be changed with them.
+    /// Its limits have changed, and it cannot be converted: its members are hashed under the
+    /// cluster's keys, which are not known.
     Unjudged,
 }
 
-/// What the loss of a node costs. Among equals, the node used later is worth more.
+/// The cost of losing a node. Among equals, the node used later is worth more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct NodeWorth {
     rank: Rank,
@@ -149,7 +149,7 @@ impl<'a> NodeCopier<'a> {
         match (key.form(), self.key_type(biz_id)?) {
             (KeyForm::Text, KeyType::String | KeyType::Digest) => {
                 let entry = self.to.entry(self.to.index_of(biz_id)?);
-                // A digest under another key than that of all machines would be found by nobody.
+                // No request would find a digest under another key than that of all machines.
                 let is_short = usize::from(key.bytes()) <= entry.field_words() * 8;
                 let stays = is_short && self.key_type(biz_id) == Some(KeyType::String);
                 if !stays && !entry.names_keys() {
@@ -170,7 +170,7 @@ impl<'a> NodeCopier<'a> {
         self.to.index_of(biz_id).map(|index| self.conf.map.bizs[index].key)
     }
 
-    /// What the loss of a node of the new files would cost.
+    /// The cost of losing a node of the new files.
     pub fn worth(&self, words: &[u64]) -> NodeWorth {
         let rank = self.to.rank(self.index, &mut words.to_vec(), self.now);
         NodeWorth { rank, last_use_ms: words[node::LAST_USE].min(self.now) }

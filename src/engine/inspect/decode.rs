@@ -110,7 +110,7 @@ impl Reader {
         }
     }
 
-    /// What the loss of a node with these words would cost.
+    /// The cost of losing a node with these words.
     pub(super) fn rank_of(&self, group: usize, words: &[u64], now: u64) -> Rank {
         let needed = self
             .table
@@ -146,8 +146,8 @@ impl Reader {
         self.rules_of(record).map_or_else(Vec::new, |rules| rules.ring_times(record.scope, states))
     }
 
-    /// The limits that give a record's words, as they are stored, their meaning. None: they were
-    /// written under others.
+    /// The limits that give the stored words of a record their meaning. `None` if the words were
+    /// written under other limits.
     fn rules_of(&self, record: &NodeRecord) -> Option<&Rules> {
         let entry = self.table.entry(self.table.index_of(record.biz_id)?);
         let shape = node::shape(record.words[node::CHECK]);

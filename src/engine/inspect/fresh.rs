@@ -25,7 +25,7 @@ const KEY_NODES_MOST: u64 = 65_536;
 pub struct FreshBiz {
     /// Its name in map.xml.
     pub biz: String,
-    /// What is different.
+    /// The change, in words.
     pub why: String,
     /// The live records that lose their counts and bans. Records that cost nothing are not counted.
     pub records: u64,
@@ -46,8 +46,9 @@ impl fmt::Display for FreshBiz {
     }
 }
 
-/// The businesses in force of which live records begin anew if this configuration follows. One that
-/// map.xml no longer names is none of them. In force is what serves, or what served last.
+/// The businesses in force whose live records begin anew if this configuration follows. A business
+/// that map.xml no longer names is left out. The configuration in force is the one that serves, or
+/// that served last.
 ///
 /// # Errors
 /// The configuration in force cannot be read.
@@ -66,16 +67,16 @@ pub fn fresh_records(conf: &Conf, now: u64) -> Result<Vec<FreshBiz>, Error> {
     Ok(counted.filter(|fresh| fresh.records > 0 || fresh.is_about).collect())
 }
 
-/// How a business changes so that records of it begin anew.
+/// A change of a business by which records of it begin anew.
 struct Change {
     biz: String,
     why: String,
     /// Its id, and the index of its group, in the files.
     id: u32,
     group: usize,
-    /// All begin anew.
+    /// All records begin anew.
     is_whole: bool,
-    /// Those of each scope do.
+    /// The records of each scope begin anew.
     scopes: [bool; 2],
     /// The types of its keys.
     keys: [KeyType; 2],
@@ -119,8 +120,8 @@ fn change(in_force: &Conf, conf: &Conf, old: &Biz) -> Option<Change> {
     })
 }
 
-/// Whether a limit that machines share begins anew: another one has its number. One that is added
-/// or taken away leaves the others as they are.
+/// Whether a limit that machines share begins anew, because another limit has its number. A limit
+/// that is added or removed at the end leaves the others as they are.
 fn begins_anew(old: &SharedLimits, new: &SharedLimits, scope: Scope) -> bool {
     let mut both = old.limits.iter().zip(&new.limits);
     both.any(|(old, new)| old.scope == scope && old != new)
@@ -175,8 +176,8 @@ fn count(reader: &Reader, change: Change, now: u64) -> FreshBiz {
     FreshBiz { biz, why, records, is_about }
 }
 
-/// One key-node of so many is read. Odd, so that keys that are placed by modulo are met as often as
-/// others.
+/// The step between the key-nodes that are read. It is odd, so that keys that are placed by modulo
+/// are met as often as others.
 fn step_of(key_nodes: u64) -> u64 {
     if key_nodes <= KEY_NODES_MOST { 1 } else { key_nodes.div_ceil(KEY_NODES_MOST) | 1 }
 }

@@ -20,7 +20,7 @@ use super::copy_nodes::{Carried, NodeCopier};
 use super::error::Error;
 use crate::note_limits_in_force;
 
-/// What a migration is about to do.
+/// The next step of a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'a> {
     /// Read another key-node, for the plan or for the writing of a group.
@@ -57,8 +57,8 @@ pub struct Counts {
     pub moved: u64,
     /// Nodes dropped because they are damaged.
     pub damaged: u64,
-    /// Nodes that found their chain full, and nodes that cannot be changed with their limits,
-    /// because the cluster's keys are not known, under which their members are hashed.
+    /// Nodes that found their chain full, and nodes that cannot be converted to their changed
+    /// limits: their members are hashed under the cluster's keys, which are not known.
     pub crowded: u64,
     /// Nodes of long keys that are stored as digests. The keys themselves might fit into the larger
     /// key field. That cannot be known, so a look-up might not find them.
@@ -80,9 +80,9 @@ impl Counts {
 pub struct GroupPlan {
     /// Its name.
     pub name: String,
-    /// That of its files.
+    /// The geometry of its files.
     pub from: Geometry,
-    /// That of map.xml.
+    /// The geometry in map.xml.
     pub to: Geometry,
     /// The results for its nodes.
     pub counts: Counts,
@@ -101,9 +101,9 @@ pub struct Migration {
 }
 
 impl Migration {
-    /// Begins a migration for a configuration whose data directory is to be migrated. The caller
-    /// holds the directory's lock. Undoes what dead processes left half done, and completes
-    /// migrations that were broken off.
+    /// Begins a migration of the data directory of a configuration. The caller holds the
+    /// directory's lock. Undoes the unfinished work of dead processes, and completes migrations
+    /// that were broken off.
     ///
     /// # Errors
     /// A process is attached, or the files cannot be read.
@@ -261,7 +261,7 @@ impl Migration {
             }
         })?;
         if old.has_spilled() {
-            // Where the tags of those keys lead now is not known.
+            // The places of the spilled keys in the new files are not known.
             draft.fill_filters();
         }
         drop(old);

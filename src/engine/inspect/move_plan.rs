@@ -1,4 +1,4 @@
-//! What a move of a group to another geometry would do, told before anything is done.
+//! The effect of a move of a group to another geometry, computed before anything is done.
 //!
 //! Invariant: it reads the live files, or the checkpoint that a start restores them from, takes no
 //! semaphore and changes nothing. While the server works the figures are those of the moment.
@@ -23,14 +23,14 @@ pub struct MovePlan {
     pub name: String,
     /// The geometry of its files.
     pub from: Geometry,
-    /// That of map.xml.
+    /// The geometry in map.xml.
     pub to: Geometry,
-    /// What becomes of its nodes. `carried` move; `crowded` find no place; `doubtful` may not be
-    /// found any more.
+    /// The results for its nodes: `carried` nodes move, `crowded` nodes find no place, and
+    /// `doubtful` nodes may not be found any more.
     pub counts: Counts,
     /// Bytes of the new files, which are needed beside the old ones until all has moved.
     pub needed_bytes: u64,
-    /// Why it cannot be done while the server works, whatever may be lost.
+    /// The reason why the move is impossible while the server works, whatever may be lost.
     pub refusal: Option<MoveRefusal>,
 }
 
@@ -47,7 +47,7 @@ pub enum MoveRefusal {
         group: String,
         /// Its hash.
         found: String,
-        /// That of map.xml.
+        /// The hash in map.xml.
         expected: String,
     },
     /// It moves to another geometry already.
@@ -60,13 +60,13 @@ pub enum MoveRefusal {
         group: String,
         /// The first setting that differs.
         field: &'static str,
-        /// Its value there.
+        /// Its value in the geometry to which the group moves.
         moving: String,
         /// Its value in map.xml.
         expected: String,
     },
-    /// The newest checkpoint is of the time when it moved before. Together with a second move,
-    /// nobody could restore from it.
+    /// The newest checkpoint is from the time of the previous move. After a second move no start
+    /// could restore from it.
     #[error(
         "group {group}: there is no checkpoint yet since it moved: try again when there is one, or \
          run frs checkpoint before"
@@ -90,7 +90,7 @@ pub enum MoveRefusal {
 }
 
 impl MovePlan {
-    /// What a move would lose, in words. None: nothing.
+    /// The losses of a move, in words. `None` if it loses nothing.
     pub fn loss(&self) -> Option<String> {
         let Counts { carried, crowded, doubtful, .. } = self.counts;
         let fits = (crowded > 0).then(|| {
@@ -142,7 +142,8 @@ impl MovePlan {
         MovePlan { refusal: Some(refusal), ..self }
     }
 
-    /// It moves to this geometry already. None: that is the one of map.xml.
+    /// The plan of a group that already moves to this geometry. `None` if that is the geometry in
+    /// map.xml.
     fn under_way(self, geometry: &Geometry) -> Option<MovePlan> {
         let OtherSetting { field, found: moving, expected } =
             geometry.differences(&self.to).next()?;
@@ -151,17 +152,17 @@ impl MovePlan {
     }
 }
 
-/// Of a group with live files.
+/// The plan of a group with live files.
 fn plan_live(conf: &Conf, live: &Path, index: usize, now: u64) -> Result<Option<MovePlan>, Error> {
     let configured = &conf.map.groups[index];
     let Ok(old) = LiveGroup::open(live, &configured.name) else {
-        // Damaged, or being renamed: the preparation says so.
+        // The files are damaged, or are being renamed: the preparation reports it.
         return Ok(None);
     };
     let plan = MovePlan::new(&old, configured);
     if group::is_next_there(live, &plan.name)
         && let Ok(next) = LiveGroup::open_set(live, &plan.name, FileSet::Next)
-        // Else they were made for a configuration that never was in force.
+        // Otherwise the files were made for a configuration that never was in force.
         && (configured.moving.is_some() || !next.has_no_node())
     {
         return Ok(plan.under_way(next.geometry()));
@@ -169,18 +170,18 @@ fn plan_live(conf: &Conf, live: &Path, index: usize, now: u64) -> Result<Option<
     plan_move(conf, index, &old, plan, now)
 }
 
-/// Of a group that a start restores.
+/// The plan of a group that a start restores.
 fn plan_restored(conf: &Conf, index: usize, now: u64) -> Result<Option<MovePlan>, Error> {
     let configured = &conf.map.groups[index];
     let Ok((old, former)) = LiveGroup::open_checkpoint(&conf.srv.data.dir, &configured.name) else {
-        // There is none, or the preparation says why it cannot be read.
+        // There is no checkpoint, or the preparation reports why it cannot be read.
         return Ok(None);
     };
     let plan = MovePlan::new(&old, configured);
     Ok(match former {
-        // It goes on to move.
+        // The move goes on.
         Some(_) => plan.under_way(old.geometry()),
-        // If it cannot be read, the preparation says so.
+        // If it cannot be read, the preparation reports it.
         None => plan_move(conf, index, &old, plan, now).unwrap_or_default(),
     })
 }

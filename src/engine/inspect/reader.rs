@@ -31,17 +31,17 @@ pub struct Reader {
     runtime: Result<Runtime, store::Error>,
     runtime_inode: Option<u64>,
     incarnation: Option<Incarnation>,
-    /// What it was when the time was last set.
+    /// The incarnation when the time was last set.
     host: u64,
-    /// In the configuration's order, like the table's indices; then those that some of them grow
-    /// out of.
+    /// In the configuration's order, like the table's indices; then the former groups of those that
+    /// move.
     pub(super) groups: Vec<Result<LiveGroup, store::Error>>,
-    /// Of the latter, the index of the group that grows.
+    /// For each former group, the index of the group that moves.
     pub(super) grown: Vec<usize>,
 }
 
-/// Opens the groups of a configuration: of one that moves, that to which it moves. Then those from
-/// which they move, each with the index of the group.
+/// Opens the groups of a configuration; of a group that moves, the new files. Then opens the former
+/// groups, each with the index of its group.
 fn open_groups(conf: &Conf) -> (Vec<Result<LiveGroup, store::Error>>, Vec<usize>) {
     let (live, groups) = (live_dir(conf), &conf.map.groups);
     let is_moving: Vec<bool> =
@@ -52,7 +52,8 @@ fn open_groups(conf: &Conf) -> (Vec<Result<LiveGroup, store::Error>>, Vec<usize>
     let mut grown = Vec::new();
     for index in (0..groups.len()).filter(|&index| is_moving[index]) {
         let former = open(index, FileSet::Named);
-        // Its files may just have been renamed: then one of the two was gone, and it has moved.
+        // The files may just have been renamed: then one of the two was missing, and the group has
+        // moved.
         let is_whole = former.is_ok() && all[index].is_ok();
         if is_whole || store::group::is_next_there(live, &groups[index].name) {
             all.push(former.map(LiveGroup::into_former));
@@ -77,7 +78,7 @@ struct Generations {
 pub enum Look {
     /// Its node.
     At(Box<NodeRecord>),
-    /// It has no node. A node of it would be here.
+    /// It has no node. Its node would be here.
     Absent {
         /// The group.
         group: String,
@@ -133,8 +134,8 @@ impl Reader {
         Err(unread.into_iter().next().map_or_else(none, Error::Active))
     }
 
-    /// Opens the checkpoints of a data directory instead of the live files: of each group the
-    /// newest one that is complete. Leaves out a group that has none: see [`Reader::faults`].
+    /// Opens the checkpoints of a data directory instead of the live files: for each group the
+    /// newest complete one. Leaves out a group without one: see [`Reader::faults`].
     ///
     /// # Errors
     /// There is no configuration, or it cannot be read.
@@ -259,7 +260,7 @@ impl Reader {
     }
 
     /// The groups in the configuration's order, or why a group cannot be read. Then, under the same
-    /// names, those from which some of them move.
+    /// names, the former groups of those that move.
     #[doc(hidden)]
     pub fn groups(&self) -> impl Iterator<Item = (&str, Result<&LiveGroup, &store::Error>)> {
         let grown = self.grown.iter().map(|&index| &self.conf.map.groups[index]);
@@ -300,7 +301,7 @@ impl Reader {
     /// Index in the map of the business with this id or name.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such business.
     #[doc(hidden)]
     pub fn biz(&self, text: &str) -> Result<usize, Error> {
         self.conf.map.find_biz(text).ok_or_else(|| {
@@ -323,7 +324,7 @@ impl Reader {
         self.find(biz, &field.key(), Some(key.as_bytes()), now)
     }
 
-    /// The node that counts what all keys of a business have used together.
+    /// The node that counts the uses of all keys of a business together.
     ///
     /// # Errors
     /// There is no such business, or its group cannot be read.
@@ -332,7 +333,7 @@ impl Reader {
         self.find(biz, &KeyRef::BIZ, None, now)
     }
 
-    /// Sets the time of what is judged from now on.
+    /// Sets the time of the judgements that follow.
     pub(super) fn set_now(&mut self, now: u64) {
         self.table.set_now(now);
         self.table.lease_clock().set_now(clock::boot_ms());
@@ -341,7 +342,7 @@ impl Reader {
         }
     }
 
-    /// Whose leases count; 0: nobody's.
+    /// The incarnation whose leases count; 0: no lease counts.
     pub(super) fn host(&self) -> u64 {
         self.host
     }
@@ -359,7 +360,7 @@ impl Reader {
         if !matches!(look, Look::Absent { .. }) {
             return Ok(look);
         }
-        // It has not moved yet, or just does: then it is in the new one now.
+        // The node has not moved yet, or moves just now: then it is in the new group.
         let (entry, mut field) = (self.table.entry(biz), KeyField::default());
         let wanted = Wanted { group: index, at: entry.place_of(key) };
         let former = entry.sought(wanted, *key, text, &mut field).former;
@@ -412,7 +413,8 @@ impl Reader {
     }
 }
 
-/// The machine that serves these files, if it shares limits and has not booted since.
+/// The incarnation of the machine that serves these files, if it shares limits and has not booted
+/// since.
 fn incarnation(
     runtime: &Runtime,
     conf: &Conf,

@@ -1,4 +1,4 @@
-//! One decoded node: business, key, last use, and what each limit would answer now.
+//! One decoded node: business, key, last use, and the answer of each limit now.
 
 use frs_conf::Scope;
 use frs_conf::key::KeyForm;
@@ -16,32 +16,33 @@ pub struct NodePlace {
     pub place: usize,
 }
 
-/// The lease of a limit that machines share: what this machine holds, and what it has heard.
+/// The lease of a limit that machines share: this machine's holding, and the ledger's last answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseRecord {
     /// Index of the limit, from 1.
     pub index: u16,
-    /// The machine may spend up to this in the window; of a token bucket, in all time. Of a limit
-    /// that refuses nothing: so many uses are told.
+    /// The machine may spend up to this in the window; for a token bucket, in all time. For a limit
+    /// that refuses nothing: the reported uses.
     pub allowance: u64,
-    /// So many are used here.
+    /// The uses here.
     pub used: u64,
     /// When the window began, by the clock of the cluster's node, in milliseconds since the epoch.
     /// `None` if the machine knows no window.
     pub window_ms: Option<u64>,
     /// Milliseconds until the lease ends, 0 if it has. `None` if it never does.
     pub ends_ms: Option<u64>,
-    /// Uses that this machine did not have when the ledger last answered: those granted to none,
-    /// and unspent ones of other machines. `None` if it never has, and of a limit that refuses
-    /// nothing.
+    /// Uses that this machine did not have when the ledger last answered: uses granted to no
+    /// machine, and unspent uses of other machines. `None` if the ledger never answered, and for a
+    /// limit that refuses nothing.
     pub elsewhere: Option<u64>,
-    /// Uses of other machines when the ledger last answered, of a limit that refuses nothing.
+    /// Uses of other machines when the ledger last answered, for a limit that refuses nothing.
     pub used_elsewhere: Option<u64>,
-    /// Milliseconds since it answered. `None` if it never has.
+    /// Milliseconds since the ledger answered. `None` if it never did.
     pub age_ms: Option<u64>,
     /// A message to the ledger is in flight.
     pub in_flight: bool,
-    /// It is of an earlier boot, or of another machine's files: this machine does not spend it.
+    /// The lease is of an earlier boot, or of another machine's files: this machine does not spend
+    /// it.
     pub is_void: bool,
 }
 
@@ -66,19 +67,19 @@ pub struct NodeRecord {
     pub form: KeyForm,
     /// Milliseconds since the epoch.
     pub last_use_ms: u64,
-    /// What its loss would cost now.
+    /// The cost of losing it now.
     #[doc(hidden)]
     pub rank: Rank,
     /// The end of the current ban, in milliseconds since the epoch.
     pub banned_until_ms: Option<u64>,
     /// It was written under other limits, so it starts fresh at its next use.
     pub outdated: bool,
-    /// What each limit of its scope answers now, for a count of 1.
+    /// The answer of each limit of its scope now, for a count of 1.
     pub limits: Vec<LimitFigures>,
-    /// The totals of their histories, which [`NodeRecord::history`] tells apart.
+    /// The totals of their histories, which [`NodeRecord::history`] separates.
     #[doc(hidden)]
     pub windows: Vec<u32>,
-    /// What this machine holds of each limit of its scope that machines share.
+    /// This machine's lease of each shared limit of its scope.
     pub leases: Vec<LeaseRecord>,
     /// Its words as stored.
     #[doc(hidden)]
@@ -94,8 +95,8 @@ impl NodeRecord {
         self.leases.iter().find(|lease| lease.index == index)
     }
 
-    /// The totals of the windows before that a limit remembers, the newest first. `None` if it
-    /// keeps no history.
+    /// The totals of earlier windows that a limit remembers, newest first. `None` if it keeps no
+    /// history.
     pub fn history(&self, limit: &LimitFigures) -> Option<&[u32]> {
         limit.totals(&self.windows)
     }

@@ -18,17 +18,17 @@ pub struct RefusedNodes {
 /// A key of which Updates were refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedNode {
-    /// The name of its business, or its id where map.xml names none.
+    /// The name of its business, or its id if map.xml does not name the business.
     pub biz: String,
-    /// The key as text; one of more than 40 bytes, or of the type `digest`, as a digest.
+    /// The key as text; a key of more than 40 bytes, or of the type `digest`, as a digest.
     pub key: String,
-    /// How a text of more than 40 bytes begins.
+    /// The beginning of a text of more than 40 bytes.
     pub begins: Option<String>,
-    /// At most so many refusals.
+    /// The number of refusals, at most.
     pub refused: u64,
-    /// At most so many less.
+    /// The most by which `refused` is too high.
     pub error: u64,
-    /// The last one, in milliseconds.
+    /// The last refusal, in milliseconds.
     pub last_ms: Millis,
 }
 

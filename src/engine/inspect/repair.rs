@@ -22,19 +22,19 @@ pub struct Repaired {
     pub groups: Vec<(String, Result<Report, store::Error>)>,
 }
 
-/// Something that is not what it must be, and that is not repaired.
+/// A path that is faulty, and that is not repaired.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Obstacle {
     /// The path to remove.
     pub path: PathBuf,
     /// What is wrong with it.
     pub reason: String,
-    /// What its removal loses.
+    /// The loss that its removal causes.
     pub cost: &'static str,
 }
 
-/// Undoes what dead processes left half done, then scans every group of a configuration. The caller
-/// holds the lock of the data directory, so no server starts meanwhile.
+/// Undoes the unfinished work of dead processes, then scans every group of a configuration. The
+/// caller holds the lock of the data directory, so no server starts meanwhile.
 ///
 /// # Errors
 /// A process is still attached, or runtime.mmap is unavailable.
@@ -46,7 +46,7 @@ pub fn repair(conf: &Conf) -> Result<Repaired, Error> {
         let reason = "the files are to be repaired".to_owned();
         return Err(store::Error::Attached { path: runtime.path().to_owned(), reason }.into());
     };
-    // Anything that has the name of its first file, be it a link to nowhere.
+    // Any entry with the name of its first file counts, even a link to nowhere.
     let is_there = |name: &str| store::group::is_there(store::live_dir(conf), name);
     let named = conf.map.groups.iter().filter(|group| is_there(&group.name));
     let scan = |group: &frs_conf::Group| (group.name.clone(), store::scan_group(conf, &group.name));
@@ -119,7 +119,7 @@ pub fn obstacles(data_dir: &Path) -> Vec<Obstacle> {
     found
 }
 
-/// What a path is, if it exists and is not a regular file.
+/// The kind of a path that exists and is not a regular file.
 fn not_regular(path: &Path) -> Option<String> {
     match frs_base::sys::open_to_read(path) {
         Ok(_) => None,

@@ -24,7 +24,7 @@ pub struct FileStats {
 pub struct GroupStats {
     /// Its name.
     pub name: String,
-    /// These are the files that it moves from. Those that it moves to stand before, under the same
+    /// These are the former files of a group that moves. Its new files come before, under the same
     /// name.
     pub is_former: bool,
     /// The geometry of its files.

@@ -51,7 +51,7 @@ pub struct Walked {
     pub nodes: u64,
     /// Places that were skipped.
     pub skipped: Vec<Skipped>,
-    /// Groups that began to move to another geometry meanwhile: of their nodes some may have been
+    /// Groups that began to move to another geometry meanwhile: some of their nodes may have been
     /// missed or visited twice.
     pub changed: Vec<String>,
 }
@@ -72,8 +72,8 @@ impl Reader {
         let mut walked = Walked::default();
         let Walked { nodes, skipped, changed } = &mut walked;
         let pass = self.pass();
-        // Nodes move on from the last ones, so none is missed. Those that were visited there are
-        // known, and are left out where they are afterwards.
+        // Former groups come first: nodes move out of them, so none is missed. Nodes that were
+        // visited there are known, and are skipped in the new group.
         let named = self.conf.map.groups.len();
         let mut visited: HashSet<KeyPrint> = HashSet::new();
         for index in (named..self.groups.len()).chain(0..named) {
@@ -109,8 +109,8 @@ impl Reader {
         walked
     }
 
-    /// Notes a node of what a group moves from. True if its key has a node where it moves to: that
-    /// one counts.
+    /// Notes a node of a former group. True if its key has a node in the new group: that node
+    /// counts.
     fn note_former(
         &self,
         pass: &Pass<'_>,

@@ -1,7 +1,7 @@
 //! Nodes that were written under other limits than those of their business now.
 //!
-//! Invariant: what a node holds is kept, converted or void. Where that cannot be told, nothing is
-//! changed.
+//! Invariant: the states of a node are kept, converted or void. If this cannot be decided, nothing
+//! is changed.
 
 use frs_conf::Scope;
 use frs_limit::Written;
@@ -11,8 +11,8 @@ use super::{Entry, with_room};
 use crate::Record;
 
 impl Entry {
-    /// Puts the states of a record that the cluster has kept into a new node of a key. It may have
-    /// been written where nodes are longer, or under other limits.
+    /// Puts the states of a record that the cluster has kept into a new node of a key. The record
+    /// may come from longer nodes, or from other limits.
     pub fn take_states(&self, words: &mut [u64], record: &Record) {
         let (at, needed) = (self.states_at(), self.rules.words(Scope::Key));
         let mut whole = with_room(words, at + record.states.len());
@@ -27,7 +27,7 @@ impl Entry {
     }
 
     /// Whether the ban of a key's node, which has a word for one, was lifted. `read` returns a word
-    /// of the node, if it is so long. Where none was ever lifted nothing is read.
+    /// of the node, or `None` beyond its end. Reads nothing if no ban was ever lifted.
     pub fn has_lifted(&self, read: impl Fn(usize) -> Option<u64>) -> bool {
         let ban = || read(self.states_at() + self.rules.ban_at());
         self.rules.has_lifts() && ban().is_some_and(|word| self.rules.is_lifted(word))
@@ -41,15 +41,15 @@ impl Entry {
         !is_of_shape || node::epoch(check) != self.epoch as u8
     }
 
-    /// The shape of its nodes says under which key of the cluster their members were hashed, and
-    /// that is not known here. So their words stay as they are.
+    /// Whether the members in its nodes cannot be judged. The shape of a node names the key of the
+    /// cluster that hashed its members, and that key is not known here. So the words of the nodes
+    /// stay as they are.
     #[inline]
     pub fn cannot_tell(&self, scope: Scope) -> bool {
         !self.knows_members && self.rules.has_members(scope)
     }
 
-    /// Whether the words of a node, as they are, are what its limits would write, if it has their
-    /// shape.
+    /// Whether a node with the shape of the limits already has their layout.
     #[inline(always)]
     pub fn is_as_written(&self, words: &[u64], scope: Scope) -> bool {
         let had_ban = node::flags(words[node::CHECK]) & node::FLAG_BAN != 0;

@@ -1,4 +1,4 @@
-//! A host whose courier is played by hand: a service that waits, and what its wants get.
+//! A host whose courier is played by hand: a service that waits, and the results of its wants.
 
 use frs_base::clock;
 use frs_limit::lease::Lease;
@@ -15,15 +15,15 @@ pub struct Host {
     pub world: World,
     pub service: Service,
     pub courier: Service,
-    /// What the courier knows of records that it has sent.
+    /// The records that the courier has sent.
     pub sent: SentRecords,
-    /// Whose wants are served, of all that may want something.
+    /// The number of the open ring whose wants are served.
     pub ring: usize,
     queue: WantQueue,
 }
 
 impl Host {
-    /// One with this map.
+    /// A host with this map.
     pub fn of(map: &str) -> Host {
         let world = World::shared(map);
         let (mut service, courier) = (world.attach(), world.attach());
@@ -54,7 +54,7 @@ impl Host {
         std::iter::from_fn(|| self.queue.take_next(runtime.slot(slot))).collect()
     }
 
-    /// Tells what became of a want; false: nobody waits for it any more.
+    /// Sets the result of a want. Returns false if nobody waits for it any more.
     pub fn finish(&mut self, want: &TakenWant, result: WantResult) -> bool {
         let runtime = self.world.runtime();
         let slot = runtime.open_rings().nth(self.ring).expect("a ring is open");
@@ -91,7 +91,7 @@ impl Host {
         granted.unwrap();
     }
 
-    /// Grants as much for each want, and answers it. Returns how many there were.
+    /// Grants this much for each want, and answers it. Returns the number of wants.
     pub fn serve(&mut self, allowance: u64) -> usize {
         let wants = self.wants();
         for want in &wants {

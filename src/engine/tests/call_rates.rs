@@ -39,7 +39,7 @@ fn a_call_with_a_rate_is_judged_by_it_and_one_without_by_the_configuration() {
     assert_eq!((verdict.figures.reset_ms, verdict.window_ms), (Some(120_000), Some(180_000)));
     let refused = ask(&mut service, "throttle", 2, three).unwrap();
     assert_eq!((refused.limited, refused.retry_ms), (true, Some(60_000)));
-    // What was taken stays: two minutes are far beyond 16 uses at two seconds each.
+    // The charged uses stay: two minutes are far beyond 16 uses at two seconds each.
     let configured = service.update("throttle", "alice", NOW);
     assert_eq!((configured.limited, configured.figures.max), (true, 16));
     assert_eq!(configured.retry_ms, Some(120_000 - 30_000));

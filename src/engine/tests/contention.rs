@@ -113,7 +113,7 @@ fn contend(dir: &Path, name: u64, requests: u64) {
     }
 }
 
-/// What the answers to a process say: charged for certain, and possibly.
+/// The charges that the answers to a process show: certain ones, and possible ones.
 #[derive(Default)]
 struct Told {
     certain: [u64; KEYS],

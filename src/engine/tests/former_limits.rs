@@ -25,7 +25,7 @@ fn map(limits: &[&str]) -> String {
     )
 }
 
-/// What a lease has left, and what it had.
+/// The uses of a lease, and its allowance.
 #[derive(Debug, PartialEq, Eq)]
 struct Lease {
     used: u64,
@@ -183,7 +183,7 @@ fn the_log_of_a_share_stays_with_it() {
         reloads.touch();
         assert_eq!(reloads.leases()[0], lease(3, 7), "{limits:?}");
     }
-    // Without it nobody knows the log, and least of all another one that comes.
+    // Without a limit of the log, its uses are lost. A limit that comes later does not get them.
     reloads.reload(&[TOTAL, TOTAL, longer]);
     assert_eq!(reloads.leases(), [NONE, NONE, NONE]);
     reloads.touch();
@@ -225,7 +225,7 @@ fn a_record_of_former_limits_keeps_its_place_and_is_found_by_the_courier() {
     assert_eq!(reloads.found(), []);
     reloads.host.grant(&key_of(1, "e"), 5).unwrap();
 
-    // What stays may be at another place in the record.
+    // A kept lease may be at another place in the record.
     let mut reloads = Reloads::new(&[MINUTE, TOTAL]);
     reloads.grant(7);
     reloads.reload(&[HOUR, TOTAL]);
@@ -248,7 +248,7 @@ fn a_process_that_takes_the_reload_late_finds_the_same_leases() {
     assert_eq!(late.generation(), 1);
     assert_eq!(late.with_leases(&reloads.key, moment, allowance), Ok(7));
     assert_eq!(late.generation(), 2);
-    // One that has missed the generation in between altogether.
+    // A process that has missed the generation in between altogether.
     reloads.reload(&[MINUTE]);
     reloads.reload(&[MINUTE, HOUR]);
     assert_eq!(reloads.host.world.attach().with_leases(&reloads.key, moment, allowance), Ok(7));
@@ -331,7 +331,7 @@ fn a_start_knows_what_was_in_force_and_what_was_known_there() {
     assert_eq!(known(&Overlay::default()), [1, 2], "whatever the overlay has lost");
     let found = active::read_overlay(&world.dir, 2).unwrap();
     assert_eq!(known(&found), [1, 2]);
-    // What was known before a reset is void.
+    // Former limits from before a reset are void.
     let mut reset = found;
     reset.reset(1, None).unwrap();
     std::fs::remove_file(active::path(&world.dir, 1)).unwrap();

@@ -1,5 +1,5 @@
-//! Uses that are given back where no lease says in which window they were used: the ledger is asked
-//! first.
+//! Uses that are returned while no lease tells the window in which they were used: the ledger is
+//! asked first.
 
 use frs_base::clock;
 use frs_store::{WantKind, WantResult};
@@ -22,7 +22,7 @@ const MAP: &str = r#"<map>
   <biz id="5" name="told" key="string" share="cluster" hosts="2"><limit policy="count"/></biz>
 </map>"#;
 
-/// Begins an item that gives back and waits. The ledger is asked, and nothing is needed of it.
+/// Begins an item that returns uses and waits. The ledger is asked, and its want needs no uses.
 fn begin(host: &mut Host, ask: Ask<'_>) -> Exchange {
     let exchange = host.begin(update(&[ask]));
     assert_eq!(exchange.stage, Stage::Waiting);
@@ -145,7 +145,7 @@ fn what_refuses_nothing_gives_back_without_a_wait() {
 }
 
 impl Host {
-    /// Uses beyond any lease that the ledger has not heard of.
+    /// Unreported uses beyond any lease.
     fn extra(&mut self, biz: &str) -> i64 {
         let names = ["cluster", "exact", "late", "down", "told"];
         let id = 1 + names.iter().position(|name| *name == biz).expect("a biz");

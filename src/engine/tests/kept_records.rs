@@ -324,7 +324,7 @@ fn a_fresh_record_says_that_the_cluster_has_none_and_evicts_nothing() {
     host.service.give_up(&mut given_up);
     let next = host.begin(update(&[Ask("minute", "k", 5)]));
     assert_eq!((next.stage, limited(&next)), (Stage::Answered, vec![Ok(false)]));
-    // One that counts is left as it is.
+    // A record that counts stays as it is.
     host.courier.insert_fresh_record(&key, clock::now()).unwrap();
     assert_eq!(host.service.used("minute", "k", clock::now()), 5);
     host.service.set_wait_room(1000);

@@ -1,4 +1,4 @@
-//! Items that bring a member along, for `distinct` limits.
+//! Items that carry a member, for `distinct` limits.
 
 mod remembered;
 
@@ -84,7 +84,7 @@ fn a_set_admits_those_it_knows_and_no_more_than_its_max() {
     let figures = asked(&mut service, "devices", "k", "");
     assert!(!figures.limited, "without a member only figures are asked for");
     assert_eq!((figures.figures.max, figures.figures.remaining), (2, 0));
-    // One that is given back leaves its place to another one.
+    // A returned member leaves its place to another one.
     let removed = ask(&mut service, Command::Update, Ask("devices", "k", "a", -1)).unwrap();
     assert_eq!((removed.limited, removed.figures.used), (false, 1));
     assert!(!note(&mut service, "devices", "k", "c").limited);
@@ -173,7 +173,7 @@ fn expect_devices(world: &World, used: u64, admitted: [bool; 3]) {
     assert_eq!(found, admitted);
 }
 
-/// Whoever does not know the cluster's keys cannot tell under which key members were hashed.
+/// Without the cluster's keys, the key that hashed the members is not known.
 #[test]
 fn a_mover_that_does_not_know_the_key_of_the_members_waits_until_it_does() {
     use super::moving::move_all;
@@ -272,7 +272,7 @@ fn what_is_no_member_or_no_count_of_one_is_an_error_and_notes_nothing() {
         (update, Ask("both", "k", "m", 2), Some(BadCount)),
         (update, Ask("users", "", "", 1), Some(BadKey)),
         (update, Ask("nobody", "k", "", 1), Some(UnknownBiz)),
-        // Where no limit notes members, whatever is brought along is not looked at.
+        // If no limit notes members, the member of an item is ignored.
         (query, Ask("plain", "k", &too_long, 1), None),
         (query, Ask("plain", "k", "", 7), None),
     ] {

@@ -1,5 +1,5 @@
-//! Refused Updates. Invariant: each is counted once, by what has refused it and by its key, and
-//! nothing else is.
+//! Refused Updates. Invariant: each is counted once, by the limit or ban that refused it and by its
+//! key, and nothing else is counted.
 
 use frs_store::counter::{BizKey, REFUSERS};
 use frs_store::{RefusedKeys, Window};

@@ -64,7 +64,7 @@ fn change(host: &mut Host, want: &TakenWant, work: impl FnMut(&mut [LeasedLimit]
     host.courier.with_leases(&key, moment, work).unwrap();
 }
 
-/// The ledger has nothing left, and says so.
+/// The ledger answers that it has nothing left.
 fn exhaust(host: &mut Host, want: &TakenWant) {
     host.grant(want, 0);
     let again_ms = clock::boot_ms() + 50_000;
@@ -186,7 +186,7 @@ fn an_atomic_query_asks_for_its_exact_items_and_for_nothing_else() {
     let items = [Ask("wait", "k", 1), Ask("local", "k", 1)];
     let cluster = host.begin(atomic(Command::Query, &items));
     assert_eq!((cluster.stage, limited(&cluster)), (Stage::Answered, vec![Ok(false); 2]));
-    // A host that knows that it has nothing answers that, and asks for nothing.
+    // A host that knows that the pool is empty refuses at once, and pushes no want.
     let mut waits = host.begin(update(&[Ask("wait", "k", 1)]));
     let want = host.wants().remove(0);
     host.grant(&want, 0);
@@ -235,7 +235,7 @@ fn of_an_atomic_request_only_the_items_that_are_cut_off_go_on_alone() {
     assert_eq!(host.run(&mut exchange), Stage::Answered);
     assert!(exchange.answers.refused, "its ledger has nothing left");
     assert_eq!(limited(&exchange), [Ok(false), Ok(true)]);
-    // One whose other items have what they need.
+    // A request whose other items have what they need.
     let mut exchange =
         host.begin(atomic(Command::Update, &[Ask("down", "a", 1), Ask("local", "b", 1)]));
     let wants = host.wants();
@@ -290,7 +290,7 @@ fn the_admin_plane_sets_what_a_shared_limit_has_used() {
     let mut host = Host::of(MAP);
     for biz in ["wait", "log"] {
         for used in [3, 5, 1] {
-            // One that has run no item yet.
+            // A service that has run no item yet.
             let mut admin = host.world.attach();
             let record = RecordName::of_key(biz, "k");
             assert_eq!(
@@ -364,13 +364,13 @@ fn uses_without_a_lease_are_told_at_once_by_a_want_of_nothing() {
     let moment = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: clock::now() };
     let told = host.courier.with_leases(&key, moment, |limits| limits[0].holding.lease.extra);
     assert_eq!(told, Ok(6));
-    // Within a lease there is nothing to tell.
+    // Uses within a lease are not reported.
     host.grant(&want, 20);
     assert!(host.finish(&want, WantResult::Answered));
     assert!(force(&mut host, &one, Command::Update, false).is_empty());
     let both = [Ask("local", "a", 1), Ask("exact", "a", 1)];
     assert_eq!(force(&mut host, &both, Command::Update, true).len(), 1);
-    // What on-miss admits is one, too.
+    // A use that on-miss admits is reported, too.
     let mut admitted = host.begin(update(&[Ask("admit", "k", 1)]));
     let asked = host.wants();
     std::thread::sleep(Duration::from_millis(2));

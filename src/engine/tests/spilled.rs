@@ -228,7 +228,7 @@ fn who_does_not_wait_and_who_edits_evict_nothing_in_use() {
         assert_eq!(machine.update("minute", &nth.to_string()), Ok(true));
     }
     let now = clock::now();
-    // As one that has waited in vain, because its courier died.
+    // Like an item whose wait has timed out, because its courier died.
     for atomic in [false, true] {
         let late = request(Command::Update, atomic, &[Ask("minute", "new", 1)]);
         let answers = machine.host.service.answers(&late, now);

@@ -91,8 +91,8 @@ fn a_deadline_is_answered_as_the_biz_says() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     assert_eq!(limited(&exchange), [Ok(false), Err(ItemError::Busy)]);
-    // Nobody can answer any more: the wants are taken back. What was admitted without a lease is
-    // told to the ledger.
+    // Nobody can answer any more: the wants are taken back. Uses admitted without a lease are
+    // reported to the ledger.
     let wants = host.wants();
     let [want] = wants[..] else { panic!("{wants:?}") };
     assert_eq!(want.want.need, 0);

@@ -1,7 +1,7 @@
-//! A `distinct` limit that remembers how many members the windows before had.
+//! A `distinct` limit that remembers the numbers of members of earlier windows.
 //!
-//! Invariant: that of [`super::super::history`]: it judges as the limit without a history does, and
-//! is fresh exactly if there is no member in the current window and none in any that it remembers.
+//! Invariant: as in [`super::super::history`], it judges as the limit without a history does. It is
+//! fresh exactly if neither the current window nor any remembered window has a member.
 
 use super::super::calendar::{Calendar, Turned};
 use super::super::interval::Window;
@@ -26,7 +26,7 @@ impl Remembered {
         }
     }
 
-    /// The state at another time than that of its window.
+    /// Brings the state to a time outside its window.
     #[cold]
     fn turn(&self, turns: &Calendar, state: &mut [u64], now: u64) {
         let window = Window::of(&state[self.own.clone()]);
@@ -47,7 +47,7 @@ impl Remembered {
         self.forget_if_unused(state);
     }
 
-    /// What is fresh is stored so.
+    /// Stores a state without members as fresh.
     pub(super) fn forget_if_unused(&self, state: &mut [u64]) {
         let past = &mut state[self.at.clone()];
         let is_known = !past::is_empty(past);
@@ -61,7 +61,7 @@ impl Remembered {
         }
     }
 
-    /// Forgets the members of the current window, but not what is remembered.
+    /// Forgets the members of the current window, but not the history.
     pub(super) fn clear_window(&self, state: &mut [u64]) {
         let own = &mut state[self.own.clone()];
         own[1..].fill(0);

@@ -1,25 +1,25 @@
-//! What a host makes of an answer.
+//! The effect of an answer on a host.
 //!
-//! Invariant: only the answer to the last binding of this incarnation is heard, and only while it
-//! is in flight. The lease then ends so long after the first sending under this seq as the ledger
-//! says that the window runs, so no lag of the answer lengthens it.
+//! Invariant: a host accepts only the answer to the last binding of this incarnation, and only
+//! while the message is in flight. The lease lasts as long as the ledger says that the window runs,
+//! counted from the first sending under this seq, so a late answer does not lengthen it.
 
 use super::{Granted, Holding, Kind, Settings, Take, Taken};
 
-/// An answer as it has come.
+/// An answer as it arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Heard {
     /// The message that it answers.
     pub take: Take,
     /// The answer.
     pub taken: Taken,
-    /// For how long the ledger's master grants nothing.
+    /// Milliseconds for which the ledger's master grants nothing.
     pub learning_ms: u64,
     /// The time, CLOCK_BOOTTIME.
     pub now_ms: u64,
 }
 
-/// What follows from an answer.
+/// The next step after an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Next {
     /// The answer is to another binding: nothing has changed.
@@ -27,18 +27,18 @@ pub enum Next {
     /// The ledger knows a later binding of this incarnation: the directory is a copy. The host
     /// needs another incarnation before it binds again.
     Copied,
-    /// What waits can run.
+    /// The waiting requests can run.
     Run,
-    /// There is none to be had until the window turns, or until some is given back.
+    /// No use is available until the window turns, or until uses are returned.
     Refuse,
-    /// Others have what is needed: they are to be recalled, and the ledger asked again.
+    /// Other hosts have the needed uses: recall them, and request again.
     Recall,
-    /// The ledger grants nothing yet: it is to be asked again.
+    /// The ledger grants nothing yet: request again.
     Wait,
 }
 
 impl Holding {
-    /// Takes an answer.
+    /// Applies an answer.
     pub fn hear(&mut self, settings: &Settings, heard: &Heard) -> Next {
         let take = heard.take;
         let lease = &mut self.lease;
@@ -48,13 +48,14 @@ impl Holding {
         lease.in_flight = false;
         match heard.taken {
             Taken::Stale => {
-                // Whoever has bound itself under the later number may spend what this node holds.
+                // The host that bound itself under the later number may spend the lease of this
+                // node.
                 *self = self.of_host(0);
                 Next::Copied
             }
             Taken::Nothing => {
-                // It has counted nothing. The message may come once more and be granted then, so
-                // since when nothing was heard stays.
+                // The ledger has counted nothing. A copy of the message may still arrive and be
+                // granted, so `unheard_since` stays.
                 let unheard = std::mem::take(&mut lease.sent_extra).max(0);
                 lease.extra = lease.extra.max(0).saturating_add(unheard);
                 self.pause(heard);
@@ -82,7 +83,7 @@ impl Holding {
             self.forget_given_back();
         }
         self.used = match granted.base {
-            // The log holds what was reported.
+            // The log already holds the reported uses.
             Some(base) if matches!(settings.kind, Kind::Sliding { .. }) => {
                 self.used.saturating_add(base.saturating_sub(reported))
             }
@@ -106,12 +107,12 @@ impl Holding {
         lease.elsewhere = (granted.pool.max(0) as u64).saturating_add(granted.others);
         lease.heard_ms = heard.now_ms;
         if settings.kind.has_turns() && heard.now_ms < lease.alone_end_ms {
-            // What the host allowed itself without a lease counts in the window that it now knows.
+            // Uses that the host admitted without a lease count in the window that it now knows.
             lease.alone_end_ms = lease.end_ms;
         }
     }
 
-    /// What was used in the window before this one, if that is the one that the host knows.
+    /// The uses in the window before this one, if the host knows that window.
     fn used_before(&self, settings: &Settings, window: u64) -> u64 {
         match settings.kind {
             Kind::SlidingCounter { interval_ms }
@@ -123,7 +124,7 @@ impl Holding {
         }
     }
 
-    /// What to do about a need that was not granted.
+    /// The next step for a need that was not granted.
     fn lack(&mut self, settings: &Settings, heard: &Heard, granted: &Granted) -> Next {
         let lease = &mut self.lease;
         let lacks = i128::from(heard.take.need) - i128::from(granted.pool);

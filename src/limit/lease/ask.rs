@@ -1,4 +1,4 @@
-//! When a host asks, for how much, and when it gives back or reports by itself.
+//! When a host requests uses and how many, and when it returns or reports uses unasked.
 //!
 //! Invariant: a host that was refused asks again after a bounded time, so that no lost message and
 //! no lost publication refuses a key for good.
@@ -11,33 +11,33 @@ const FIRST_PAUSE_MS: u64 = 100;
 /// The longest pause.
 const LONGEST_PAUSE_MS: u64 = 2_000;
 
-/// A host that refuses by what it has heard asks again after this time at the latest: what is
-/// published to it can be lost, and a total has no turn.
+/// The longest time for which a host refuses by an earlier answer before it requests again: a
+/// publication to it can be lost, and a total has no turn.
 pub const LONGEST_REFUSAL_MS: u64 = 60_000;
 
-/// Uses that were not used for so long go back.
+/// Uses that stay unspent for this long are returned.
 const IDLE_MS: u64 = 10_000;
 
-/// Unless their window turns within this time.
+/// They are kept if their window turns within this time.
 const SOON_MS: u64 = 60_000;
 
-/// Spenders of tokens report so long after their last use.
+/// Time after the last use when a host reports its spent tokens.
 const REPORT_MS: u64 = 500;
 
-/// How much a host asks for.
+/// How many uses a host requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Appetite {
-    /// As much as there is (`share="cluster"`). The ledger's slice bounds it by who else holds
-    /// some, and what turns out to be too much is recalled, or given back when idle.
+    /// As many as possible (`share="cluster"`). The ledger's slice bounds the grant, depending on
+    /// the other hosts with grants. Excess uses are recalled, or returned when idle.
     Most,
-    /// What waits (`share="exact"`).
+    /// Only the uses that waiting requests need (`share="exact"`).
     Needed,
-    /// Nothing, of a limit that refuses nothing: the host only tells what was used.
+    /// No uses, for a limit that refuses nothing: the host only reports.
     Nothing,
 }
 
 impl Appetite {
-    /// The uses to ask for in all.
+    /// The number of uses to request in all.
     pub fn want(self, settings: &Settings, need: u64) -> u64 {
         match self {
             Appetite::Most => settings.max.max(need),
@@ -47,31 +47,31 @@ impl Appetite {
     }
 }
 
-/// What a host does for uses that it lacks.
+/// The action of a host that lacks uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Asking {
-    /// It binds itself and asks.
+    /// It binds itself and sends a request.
     Now,
     /// It waits for the answer, or for the end of a pause.
     Wait {
-        /// When to repeat the message, or to ask.
+        /// When to repeat the message, or to send a request.
         until_ms: u64,
     },
-    /// It refuses by what it has heard.
+    /// It refuses by the last answer.
     Refuse {
-        /// When it would ask.
+        /// When it would send a request.
         until_ms: u64,
     },
 }
 
 impl Settings {
-    /// For how long a host refuses that lacks so many uses, where the pool grows by itself: until
-    /// they can be there, and at least a tenth of the time in which all come back, so that it does
-    /// not ask for each use.
+    /// How long a host that lacks this many uses refuses, if the pool grows by itself: until the
+    /// pool can have grown enough, and at least a tenth of the time in which all uses come back, so
+    /// that the host does not send a request for each use.
     pub(super) fn growth_ms(&self, lacks: u64) -> Option<u64> {
         let (uses, in_ms) = match self.kind {
             Kind::Token { rate, period_ms } => (rate, period_ms),
-            // What the window before weighs falls by at most so much.
+            // The weight of the previous window falls at most this fast.
             Kind::SlidingCounter { interval_ms } => (self.max, interval_ms),
             Kind::Interval { .. } | Kind::Calendar { .. } | Kind::Total | Kind::Sliding { .. } => {
                 return None;
@@ -87,7 +87,7 @@ impl Settings {
 }
 
 impl Lease {
-    /// The pause after so many tries.
+    /// The pause after the current number of tries.
     pub(super) fn pause_ms(&self) -> u64 {
         let doubled = u32::from(self.tries).saturating_sub(1).min(16);
         (FIRST_PAUSE_MS << doubled).min(LONGEST_PAUSE_MS)
@@ -95,7 +95,7 @@ impl Lease {
 }
 
 impl Holding {
-    /// What to do for `need` uses beyond those that are unspent.
+    /// The action for `need` uses beyond the unspent ones.
     pub fn asking(&self, need: u64, now_ms: u64) -> Asking {
         let lease = &self.lease;
         let until_ms = lease.again_ms;
@@ -112,7 +112,7 @@ impl Holding {
         }
     }
 
-    /// There are uses to be had again: somebody has given some back, or answered a recall.
+    /// Records that uses are available again: a host has returned some, or answered a recall.
     pub fn has_again(&mut self) {
         self.lease.is_exhausted = false;
         self.lease.tries = 0;
@@ -121,9 +121,9 @@ impl Holding {
         }
     }
 
-    /// Has the host had uses without using any for so long? Then it gives them back, but for those
-    /// of a window that turns soon: another host recalls them if it needs them, and this one would
-    /// have to ask again.
+    /// Has the host left its uses unspent for so long that it returns them? It keeps uses of a
+    /// window that turns soon: another host can recall them, and this host would have to request
+    /// them again.
     pub fn is_idle(&self, settings: &Settings, now_ms: u64) -> bool {
         let since = now_ms.saturating_sub(self.lease.used_ms.max(self.lease.heard_ms));
         let turns_soon =
@@ -132,7 +132,8 @@ impl Holding {
         is_unused && since >= IDLE_MS && !turns_soon
     }
 
-    /// Is the ledger to hear what was spent? A token flows back only when it is known to be spent.
+    /// Is a report of spent uses due? A token flows back only when the ledger knows that it is
+    /// spent.
     pub fn is_report_due(&self, settings: &Settings, now_ms: u64) -> bool {
         let Lease { used_ms, sent_ms, in_flight, .. } = self.lease;
         let is_due = used_ms >= sent_ms && now_ms >= used_ms.saturating_add(REPORT_MS);

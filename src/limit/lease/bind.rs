@@ -1,19 +1,19 @@
-//! How a host binds itself, and the message that says so.
+//! The bindings of a host, and the messages that carry them.
 //!
 //! Invariant: the node holds the binding before the message is sent. From then on the host spends
 //! at most what the message says, until an answer to this seq comes.
 
 use super::{Claim, Holding, Kind, Settings, Take};
 
-/// What a host keeps of its unspent uses when it binds itself.
+/// The unspent uses that a host keeps when it binds itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Keep {
-    /// All: it asks for more, or claims after a failover.
+    /// All: it requests more, or claims after a failover.
     All,
-    /// A quarter, or what is held for parked requests if that is more: another host has recalled
-    /// the lease.
+    /// A quarter, or the uses reserved for parked requests if these are more: another host has
+    /// recalled the lease.
     Quarter,
-    /// What is held for parked requests: it has been idle.
+    /// Only the uses reserved for parked requests: the host has been idle.
     Held,
 }
 
@@ -24,11 +24,11 @@ pub struct Binding {
     pub seq: u64,
     /// The time, CLOCK_BOOTTIME.
     pub now_ms: u64,
-    /// What the host keeps.
+    /// The unspent uses that the host keeps.
     pub keep: Keep,
-    /// Uses that wait, as far as they are not unspent here.
+    /// Uses that waiting requests need beyond the unspent uses here.
     pub need: u64,
-    /// Uses that the host would take in all.
+    /// The most uses that the host would take.
     pub want: u64,
 }
 
@@ -46,18 +46,17 @@ impl Holding {
         }
         let lease = &mut self.lease;
         if lease.window != 0 && matches!(settings.kind, Kind::Sliding { .. }) {
-            // The log holds what was used, so the floor says it.
+            // The log holds all uses, so the floor reports them.
             (lease.extra, lease.sent_extra) = (lease.extra.min(0), 0);
         }
-        // What is used beyond the allowance is claimed and not allowed: of a log it will leave.
+        // Uses beyond the allowance are claimed, but do not raise it: they leave the log in time.
         lease.allowance = lease.allowance.min(floor);
         lease.seq = binding.seq;
         if lease.window == 0 && lease.unheard_since == 0 {
             lease.unheard_since = binding.seq;
         }
         lease.sent_ms = binding.now_ms;
-        // What is used beyond leases is counted twice rather than never; what is given back is
-        // counted once at most.
+        // Uses beyond leases are counted twice rather than never; returns are counted once at most.
         lease.sent_extra = lease.sent_extra.max(0).saturating_add(lease.extra);
         lease.extra = 0;
         lease.in_flight = true;
@@ -67,19 +66,19 @@ impl Holding {
         self.message(self.lease.sent_extra, binding)
     }
 
-    /// The message that is in flight once more, with what waits now.
+    /// Repeats the message in flight, with the current need.
     pub fn repeat(&mut self, now_ms: u64, need: u64, want: u64) -> Take {
         self.lease.tries = self.lease.tries.saturating_add(1);
         self.lease.again_ms = now_ms.saturating_add(self.lease.pause_ms());
         let binding = Binding { seq: self.lease.seq, now_ms, keep: Keep::All, need, want };
-        // The first one may have been counted in a window that has turned since.
+        // The first copy may have been counted in a window that has turned since.
         let is_known = self.counts(now_ms);
         let extra = self.lease.sent_extra;
         self.message(if is_known { extra } else { extra.max(0) }, &binding)
     }
 
-    /// Claims the lease from a new master; none if there is nothing to claim. An answer of the old
-    /// master, to another seq, is void from then on.
+    /// Claims the lease from a new master; `None` if there is nothing to claim. From then on an
+    /// answer of the old master is void, because it is to another seq.
     pub fn claim(&mut self, settings: &Settings, seq: u64, now_ms: u64) -> Option<Take> {
         let lease = &self.lease;
         let counts = self.counts(now_ms);
@@ -87,8 +86,8 @@ impl Holding {
         (counts || lease.in_flight || lease.extra != 0).then(|| self.bind(settings, &binding))
     }
 
-    /// Tokens that have flowed back are claimed no more: a ledger that has forgotten the host would
-    /// take them out of its bucket again.
+    /// Forgets tokens that have flowed back, so that the host does not claim them: a ledger that
+    /// has forgotten the host would take them out of its bucket again.
     fn forget_flowed_back(&mut self, settings: &Settings, now_ms: u64) {
         let is_token = matches!(settings.kind, Kind::Token { .. });
         if is_token && self.lease.window != 0 && !self.counts(now_ms) {

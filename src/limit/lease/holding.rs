@@ -1,84 +1,84 @@
-//! What may be spent of a lease, and what is spent beyond it.
+//! The spending of a lease, and uses beyond it.
 //!
 //! Invariant: a use is debited before it is admitted. Only a live lease of this host's incarnation
-//! is spent, and only up to its allowance; what is used beyond any lease is noted until the ledger
-//! has heard of it.
+//! is spent, and only up to its allowance. Uses beyond any lease are noted until they are reported
+//! to the ledger.
 
 use super::{Incarnation, Kind};
 
-/// What a host knows of its lease of one limit.
+/// A host's lease of one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Lease {
-    /// The host that has bound itself; another one's lease is void.
+    /// The incarnation of the host that has bound itself. The lease of another incarnation is void.
     pub incarnation: Incarnation,
-    /// The number of the last binding, of the one counter of the host; 0: none.
+    /// The number of the last binding, from the host's one counter; 0: none.
     pub seq: u64,
     /// The window's start by the ledger's clock; 0: not known.
     pub window: u64,
     /// The host may spend up to this in the window.
     pub allowance: u64,
-    /// While the window is not known: the first seq since which no answer was heard; 0: none was
-    /// sent.
+    /// While the window is not known: the first seq without an answer; 0: nothing was sent.
     pub unheard_since: u64,
     /// When the lease ends; `u64::MAX`: never.
     pub end_ms: u64,
     /// When the last binding was first sent.
     pub sent_ms: u64,
-    /// When the host may ask again, or must repeat its message.
+    /// When the host may send a new request, or must repeat its message.
     pub again_ms: u64,
     /// A message has been sent and not been answered.
     pub in_flight: bool,
-    /// The pool is empty and nobody else holds a use.
+    /// The pool cannot cover the last need, and no other host has unspent uses.
     pub is_exhausted: bool,
     /// Messages since a need was last granted; 15: or more.
     pub tries: u8,
-    /// When the last use was.
+    /// The time of the last use.
     pub used_ms: u64,
-    /// Uses beyond any lease since the last binding; negative: given back.
+    /// Uses beyond any lease since the last binding; negative: returned.
     pub extra: i64,
     /// Uses beyond any lease in the message that is in flight.
     pub sent_extra: i64,
-    /// Uses that the host does not have, as the ledger last said: those in the pool, and unspent
-    /// ones of other hosts. Of an exhausted pool these are all in it. Where nothing is refused:
-    /// those of [`super::TOLD_MAX`] that no host has used.
+    /// Uses that the host does not have, by the ledger's last answer: uses in the pool, and unspent
+    /// uses of other hosts. If the pool is exhausted, all of them are in the pool. For a limit that
+    /// refuses nothing: those of [`super::TOLD_MAX`] that no host has used.
     pub elsewhere: u64,
-    /// Uses that are for parked requests.
+    /// Uses reserved for parked requests.
     pub held: u32,
-    /// Until when they are.
+    /// When the reservation ends.
     pub held_until_ms: u64,
     /// When the ledger last answered.
     pub heard_ms: u64,
-    /// When the ledger's window is over for certain, and the uses in it count no more;
-    /// `u64::MAX`: never.
+    /// When the ledger's window is certainly over and its uses count no more; `u64::MAX`: never.
     pub gone_ms: u64,
-    /// When the window ends in which the host allows itself some uses without a lease: while it is
-    /// cut off, or where an answer is late.
+    /// End of the host's own window, in which it admits some uses without a lease while it is cut
+    /// off or while an answer is late.
     pub alone_end_ms: u64,
-    /// These uses.
+    /// Uses without a lease in that window.
     pub alone_used: u64,
-    /// Of a sliding counter: uses in the window before. Of a sliding limit: uses that the ledger
-    /// has had taken out of its log. A ledger that has lost it is told.
+    /// For a sliding counter: uses in the previous window. For a sliding limit: uses that the
+    /// ledger has had taken out of the host's log. The host reports them to a ledger that has lost
+    /// them.
     pub noted: u64,
-    /// Uses were given back where none were unspent: other hosts may have been refused for it.
+    /// Uses were returned while none were unspent: other hosts may have been refused meanwhile.
     pub has_given_back: bool,
-    /// It is not known whether the host's directory is the newest of its copies. In no word.
+    /// It is not known whether the host's directory is the newest of its copies. Not stored in the
+    /// words.
     pub is_unproven: bool,
 }
 
-/// A lease, and what the policy in front of it has counted.
+/// A lease, and the count of its policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Holding {
     /// The lease.
     pub lease: Lease,
-    /// Uses in the lease's window as the policy counts them: of a sliding limit those that are in
-    /// the log now, of a token bucket those of all time.
+    /// Uses in the lease's window as the policy counts them: for a sliding limit the uses now in
+    /// the log, for a token bucket the uses of all time.
     pub used: u64,
 }
 
 impl Holding {
-    /// What a node holds for this host. The lease of another incarnation is void: its allowance,
-    /// its seq and its marks, and what it has used, which the ledger counts for that one. Only what
-    /// the ledger may not have heard of stays.
+    /// The holding of a node as this host may use it. The lease of another incarnation is void: its
+    /// allowance, its seq, its marks, and its uses, which the ledger counts for that incarnation.
+    /// Only uses that may be unreported stay.
     pub fn of_host(self, incarnation: Incarnation) -> Holding {
         let lease = self.lease;
         if lease.incarnation == incarnation {
@@ -106,7 +106,7 @@ impl Holding {
         if may_spend { self.lease.allowance.saturating_sub(self.used) } else { 0 }
     }
 
-    /// Uses that are for parked requests.
+    /// Unspent uses that are reserved for parked requests.
     #[inline(always)]
     pub fn held(&self, now_ms: u64) -> u64 {
         let is_over = now_ms >= self.lease.held_until_ms;
@@ -119,13 +119,14 @@ impl Holding {
         self.unspent(now_ms) - self.held(now_ms)
     }
 
-    /// Holds uses for parked requests, in place of those held before.
+    /// Reserves uses for parked requests, in place of the previous reservation.
     pub fn hold(&mut self, count: u64, until_ms: u64) {
         self.lease.held = u32::try_from(count).unwrap_or(u32::MAX);
         self.lease.held_until_ms = until_ms;
     }
 
-    /// Spends uses of the lease that nobody else waits for. False: there are fewer.
+    /// Spends uses of the lease that are not reserved. Returns false and spends nothing if there
+    /// are fewer.
     #[inline(always)]
     pub fn hit(&mut self, count: u64, now_ms: u64) -> bool {
         let is_there = count <= self.spendable(now_ms);
@@ -139,7 +140,7 @@ impl Holding {
     /// Spends uses of the lease.
     ///
     /// # Panics
-    /// If so many are not unspent.
+    /// If fewer than `count` uses are unspent.
     pub fn spend(&mut self, count: u64, now_ms: u64) {
         assert!(count <= self.unspent(now_ms), "{count} uses of {self:?} at {now_ms}");
         self.used += count;
@@ -147,7 +148,7 @@ impl Holding {
     }
 
     /// Counts uses that are admitted whatever the lease says: by force, by `on-miss="admit"`, by
-    /// `on-down`. The ledger is to hear of them at once ([`Holding::must_report`]).
+    /// `on-down`. They must be reported to the ledger at once ([`Holding::must_report`]).
     pub fn overspend(&mut self, kind: &Kind, count: u64, now_ms: u64) {
         let is_live = self.is_live(now_ms);
         // The log of a sliding limit counts them whether or not there is a lease.
@@ -155,14 +156,14 @@ impl Holding {
             self.used = self.used.saturating_add(count);
         }
         if !is_live {
-            // What was given back in a window that is over makes no room for it.
+            // Uses returned in an ended window make no room for these uses.
             self.lease.extra = self.lease.extra.max(0).saturating_add_unsigned(count);
         }
         self.lease.used_ms = now_ms;
     }
 
-    /// Counts uses that the host allows itself without a lease, in a window that ends then if none
-    /// runs.
+    /// Counts uses that the host admits without a lease. If no window of its own runs, opens one
+    /// until `end_ms`.
     pub fn note_alone(&mut self, count: u64, end_ms: u64, now_ms: u64) {
         let lease = &mut self.lease;
         if now_ms >= lease.alone_end_ms {
@@ -171,13 +172,13 @@ impl Holding {
         lease.alone_used = lease.alone_used.saturating_add(count);
     }
 
-    /// Gives uses back: own ones of this window first, then those of other hosts.
+    /// Returns uses: first the host's own uses of this window, then uses of other hosts.
     pub fn give_back(&mut self, kind: &Kind, count: u64, now_ms: u64) {
         let is_live = self.is_live(now_ms);
         let has_own = match kind {
-            // Tokens that the ledger knows to be spent flow back already.
+            // Spent tokens that the ledger knows of flow back already.
             Kind::Token { .. } => false,
-            // The log holds them without a lease, too.
+            // The log holds its uses even without a lease.
             Kind::Sliding { .. } => true,
             _ => is_live,
         };
@@ -187,43 +188,43 @@ impl Holding {
         if is_live {
             self.lease.extra = self.lease.extra.saturating_sub_unsigned(count - own);
         } else {
-            // The window is over: only uses that the ledger has not heard of can be given back.
+            // The window is over: only unreported uses can be returned.
             let untold = count.min(self.lease.extra.max(0).unsigned_abs());
             self.lease.extra = self.lease.extra.max(0).saturating_sub_unsigned(untold);
             self.lease.alone_used = self.lease.alone_used.saturating_sub(untold);
         }
     }
 
-    /// Can the host give back so many uses without asking the ledger first which window it is?
+    /// Can the host return this many uses without asking the ledger for the current window first?
     pub fn takes_back(&self, kind: &Kind, count: u64, now_ms: u64) -> bool {
         let is_logged = matches!(kind, Kind::Sliding { .. }) && count <= self.used;
         self.is_live(now_ms) || is_logged || count <= self.lease.extra.max(0).unsigned_abs()
     }
 
-    /// Takes uses out of the log that other hosts have given back: `count` since the ledger has
-    /// known this one.
+    /// Takes uses out of the log that other hosts have returned. `count` is their number since the
+    /// ledger has known this host.
     pub(super) fn take_back(&mut self, count: u64) {
         let new = count.saturating_sub(self.lease.noted);
         let taken = new.min(self.used);
         self.used -= taken;
         self.lease.noted = count.max(self.lease.noted);
         self.lease.has_given_back |= taken > 0;
-        // Uses that have left the log since are another host's.
+        // The rest has left this log since: it must come out of another host's log.
         self.lease.extra = self.lease.extra.saturating_sub_unsigned(new - taken);
     }
 
-    /// What was given back in a window counts in no other.
+    /// Uses returned in a window count in no other window.
     pub(super) fn forget_given_back(&mut self) {
         self.lease.extra = self.lease.extra.max(0);
     }
 
-    /// Has the ledger yet to hear of uses beyond the lease?
+    /// Are there unreported uses beyond the lease?
     pub fn must_report(&self, now_ms: u64) -> bool {
         self.lease.extra != 0 || self.counts(now_ms) && self.used > self.lease.allowance
     }
 
-    /// May the node be forgotten? Not while it has a lease that may count after a failover, a
-    /// message in flight, or uses that the ledger has not heard of.
+    /// May the node be evicted? Not while it has a lease that may count after a failover, a message
+    /// in flight, or unreported uses.
     pub fn is_evictable(&self, now_ms: u64) -> bool {
         let lease = &self.lease;
         let is_over = !self.counts(now_ms);

@@ -7,19 +7,19 @@
 /// files.
 pub type Incarnation = u64;
 
-/// What a ledger counts.
+/// The kind of limit that a ledger counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A window that opens at the first use.
     Interval { interval_ms: u64 },
-    /// A calendar window. The bounds of this one and of the next, in Unix milliseconds; the
-    /// ledger's clock decides which of them it is.
+    /// A calendar window: the bounds of this window and of the next one, in Unix milliseconds. The
+    /// ledger's clock decides which of the two is current.
     Calendar { start_ms: u64, end_ms: u64, next_end_ms: u64 },
     /// No window: it never ends.
     Total,
     /// An exact log at each host; the ledger divides the maximum into shares.
     Sliding { interval_ms: u64 },
-    /// A token bucket: tokens that flow back in a millisecond, as a fraction.
+    /// A token bucket: `rate` tokens flow back in each `period_ms`.
     Token { rate: u64, period_ms: u64 },
     /// Two counters, windows aligned to the interval.
     SlidingCounter { interval_ms: u64 },
@@ -38,28 +38,27 @@ impl Kind {
 /// The settings of one shared limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Settings {
-    /// What it counts.
+    /// The kind of the limit.
     pub kind: Kind,
     /// The most uses in a window, or the burst of a token bucket. At most 2^50.
     pub max: u64,
-    /// How many hosts there are, as the configuration says.
+    /// The configured number of hosts.
     pub hosts: u64,
 }
 
 /// The window that a message is about, and what the host has done in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Claim {
-    /// The window's start by the ledger's clock; 0: the host does not know any more.
+    /// The window's start by the ledger's clock; 0: the host no longer knows it.
     pub window: u64,
-    /// The host has bound itself to spend at most this many uses in the window. Of a window that it
-    /// does not know: the first seq since which it has heard no answer; 0: it does not know that
-    /// either.
+    /// The host has bound itself to spend at most this many uses in the window. If the host does
+    /// not know the window: the first seq without an answer; 0: the host does not know that either.
     pub floor: u64,
-    /// How many of these are used.
+    /// Uses of the floor that are spent.
     pub spent: u64,
-    /// Used beyond any lease since the last message that was answered; negative: given back.
+    /// Uses beyond any lease since the last answered message; negative: returned.
     pub extra: i64,
-    /// Of a sliding counter: used in the window before this one. Of a sliding limit: uses that the
+    /// For a sliding counter: uses in the previous window. For a sliding limit: uses that the
     /// ledger has had taken out of the host's log.
     pub noted: u64,
 }
@@ -72,45 +71,46 @@ pub struct Take {
     pub host: Incarnation,
     /// The number of the binding: one counter for the whole host, never 0.
     pub seq: u64,
-    /// What the host holds.
+    /// The host's claim.
     pub claim: Claim,
-    /// Uses that wait. The ledger grants them as a whole or not at all.
+    /// Uses that waiting requests need. The ledger grants all of them or none.
     pub need: u64,
-    /// Uses that the host would take in all, `need` included, if there are so many.
+    /// The most uses that the host would take, `need` included.
     pub want: u64,
 }
 
-/// What the ledger answers.
+/// The ledger's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Taken {
-    /// The ledger has no window, and nothing was asked of it.
+    /// The ledger has no window, and the message requested nothing.
     Nothing,
-    /// The ledger has seen a later number of this host: a clone, or a directory that was restored.
+    /// The ledger has seen a later seq of this host: the host is a clone, or its directory was
+    /// restored.
     Stale,
-    /// What the host holds now.
+    /// The host's grant.
     Granted(Granted),
 }
 
-/// What a host holds in a window.
+/// A host's grant in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Granted {
     /// The window's start by the ledger's clock.
     pub window: u64,
-    /// In a window that the host did not name: how many of its uses count in this one.
+    /// If the host named another window: how many of its uses count in this one.
     pub base: Option<u64>,
     /// The host may spend up to this in the window, its earlier uses included.
     pub allowance: u64,
-    /// Uses that the ledger has not granted to any host; below 0 if too many are out.
+    /// Uses that the ledger has not granted to any host; below 0 if too many are granted.
     pub pool: i64,
     /// Milliseconds until the window turns; none: never.
     pub turn_ms: Option<u64>,
-    /// Uses that other hosts may have unspent.
+    /// Uses of other hosts that may be unspent.
     pub others: u64,
     /// Uses beyond the maximum.
     pub over: u64,
-    /// Uses that the message has given back, and that no host has told to have used.
+    /// Uses that the message has returned, and that no host has reported.
     pub left: u64,
-    /// Of a sliding limit: uses that the host is to take out of its log, since the ledger has known
-    /// it. Other hosts have given them back.
+    /// For a sliding limit: uses that the host must take out of its log, counted since the ledger
+    /// has known it. Other hosts have returned them.
     pub back: u64,
 }

@@ -1,11 +1,11 @@
 //! Leases: how a host spends, at local speed, what a ledger in a Redis or Valkey Cluster has
 //! granted it. The design and its rules are in docs/cluster.md.
 //!
-//! Values in, values out: no clock, no store and no socket in here. The courier sends what these
-//! functions return, and applies what they make of an answer to the words of a node.
+//! Values in, values out: no clock, no store and no socket in here. The courier sends the messages
+//! that these functions return, and writes the effect of an answer to the words of a node.
 //!
-//! A node holds for each leased limit what its policy counts and a [`Lease`]. Both together are a
-//! [`Holding`]. A transaction reads it, calls one function, and writes it back.
+//! A node holds, for each leased limit, the count of its policy and a [`Lease`]. Both together are
+//! a [`Holding`]. A transaction reads the holding, calls one function, and writes it back.
 
 mod answer;
 mod ask;

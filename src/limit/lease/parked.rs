@@ -1,15 +1,15 @@
-//! The order in which parked requests of several keys get them: who may hold what until when.
+//! The order in which parked requests of several keys acquire their uses.
 //!
-//! Invariant: a request waits with uses of lower keys only. Ledger keys have one order on all
-//! hosts, so no circle of requests waits for each other: the one that waits for the highest key
-//! waits for nobody who waits.
+//! Invariant: a request that waits holds uses of lower keys only. Ledger keys have one order on all
+//! hosts, so no circle of requests waits for each other: the request that waits for the highest key
+//! waits for no other waiting request.
 
 /// Uses of one key that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Part<K> {
     /// The ledger key.
     pub key: K,
-    /// So many uses.
+    /// The number of uses.
     pub count: u64,
 }
 
@@ -22,7 +22,7 @@ pub struct Parked<K> {
 }
 
 impl<K: Ord + Copy> Parked<K> {
-    /// A request that waits until its deadline, CLOCK_BOOTTIME. A key may stand in it several
+    /// A request that waits until its deadline, CLOCK_BOOTTIME. A key may occur in it several
     /// times.
     pub fn new(parts: impl IntoIterator<Item = Part<K>>, deadline_ms: u64) -> Parked<K> {
         let mut sorted: Vec<Part<K>> = parts.into_iter().collect();
@@ -44,18 +44,18 @@ impl<K: Ord + Copy> Parked<K> {
         &self.parts
     }
 
-    /// When it is answered by on-miss.
+    /// When `on-miss` answers the request.
     pub fn deadline_ms(&self) -> u64 {
         self.deadline_ms
     }
 
-    /// A ledger was short of uses for it: from now on it asks for one key after the other.
+    /// Records that a ledger was short of uses: from now on the request asks for one key at a time.
     pub fn was_short(&mut self) {
         self.is_in_order = true;
     }
 
-    /// What to ask for now, with what is in hand of each key: all that it lacks, or after a first
-    /// shortage of the lowest key only.
+    /// The parts to request now, given the uses in hand of each key: all that it lacks, or after a
+    /// first shortage only the lowest key that it lacks.
     pub fn asks(&self, in_hand: impl Fn(&K) -> u64) -> impl Iterator<Item = Part<K>> {
         let lacks = self.parts.iter().filter_map(move |&Part { key, count }| {
             let lacking = count.saturating_sub(in_hand(&key));

@@ -1,5 +1,5 @@
-//! The host's functions one by one: worked cases. What they come to together is for the checker
-//! in `tests/it/lease`.
+//! The host's functions one by one: worked cases. The checker in `tests/it/lease` tests them
+//! together.
 
 use super::*;
 
@@ -43,7 +43,7 @@ fn hears_told(holding: &mut Holding, take: Take, granted: Granted) -> Next {
     holding.hear_told(&INTERVAL, &Heard { take, taken, learning_ms: 0, now_ms: NOW_MS + 10 })
 }
 
-/// A host that has been granted so many uses for 30 s.
+/// A host with a grant of this many uses for 30 s.
 fn leased(settings: &Settings, count: u64) -> Holding {
     let mut holding = Holding::default().of_host(7);
     let take = holding.bind(settings, &asks(count));
@@ -289,8 +289,8 @@ fn of_a_sliding_limit_only_unused_shares_go_back_and_a_lost_log_counts_as_of_now
 fn what_others_give_back_leaves_a_log_once() {
     let mut holding = leased(&SLIDING, 8);
     holding.used = 5;
-    // What the ledger has had taken out since it knows the host, what is known of it when the host
-    // asks, and what the log holds then.
+    // Uses that the ledger has had taken out since it knows the host; how many of them the host has
+    // noted when it binds itself; and the uses of the log after the answer.
     for (back, noted, used) in [(2, 0, 3), (2, 2, 3), (3, 2, 2), (9, 3, 0), (9, 9, 0)] {
         let take = binds(&mut holding, &SLIDING, Keep::All);
         assert_eq!(take.claim.noted, noted);
@@ -342,7 +342,7 @@ fn what_refuses_nothing_is_told_each_second_until_all_is_known() {
     let take = holding.tell(&INTERVAL, 2, NOW_MS + 20);
     assert_eq!(take.claim, Claim { window: WINDOW, floor: 5, spent: 5, extra: 0, noted: 0 });
     hears_told(&mut holding, take, grants(None, 5));
-    // One that gives back tells it as well.
+    // Returned uses are reported as well.
     holding.give_back(&INTERVAL.kind, 4, NOW_MS + 30);
     assert!(holding.is_untold(NOW_MS + 30));
     let take = holding.tell(&INTERVAL, 3, NOW_MS + 30);
@@ -363,7 +363,7 @@ fn what_was_given_back_is_not_claimed_and_the_sum_stays_as_it_is_known() {
     let take = holding.claim_told(&INTERVAL, 2, NOW_MS + 20).expect("uses to claim");
     assert_eq!((take.claim.floor, take.claim.spent), (7, 7));
     assert_eq!(sum(&holding), before - 3);
-    // What happens while it is in flight is in the next message, not in this one again.
+    // Uses while a message is in flight are in the next message, not in a repeat of this one.
     holding.overspend(&INTERVAL.kind, 4, NOW_MS + 30);
     assert_eq!(sum(&holding), before + 1);
     assert_eq!(holding.repeat_told(NOW_MS + 130), take);
@@ -395,10 +395,10 @@ fn after_its_last_use_a_host_looks_once_at_what_others_have_used() {
     assert_eq!(due(&holding), [3, 4, 5, 6, 7, 8, 9], "until it is answered");
     (holding.lease.sent_ms, holding.lease.heard_ms) = (NOW_MS + 3100, NOW_MS + 3110);
     assert_eq!(due(&holding), [0; 0]);
-    // After an outage others may tell later than this host.
+    // After an outage other hosts may report later than this host.
     holding.lease.heard_ms = NOW_MS + 8100;
     assert_eq!(due(&holding), [11, 12, 13, 14, 15, 16, 17]);
-    // Where all answers are late it does not look for ever.
+    // If all answers are late, the host does not look for ever.
     (holding.lease.sent_ms, holding.lease.heard_ms) = (NOW_MS + 11_100, NOW_MS + 13_100);
     assert_eq!(due(&holding), [0; 0]);
 }
@@ -432,7 +432,7 @@ fn a_message_tells_since_when_nothing_was_heard_of_an_unknown_window() {
     assert_eq!(since(holding.bind(&INTERVAL, &binding(3))), (3, 0, 3));
     assert_eq!(since(holding.repeat(NOW_MS, 1, 1)), (3, 0, 3));
     assert_eq!(since(holding.claim(&INTERVAL, 5, NOW_MS).unwrap()), (5, 0, 3));
-    // It may come once more and be granted then.
+    // The message may come once more and be granted then.
     let take = holding.repeat(NOW_MS, 1, 1);
     hears(&mut holding, &INTERVAL, take, Taken::Nothing);
     holding = Holding::decode(&holding.encode());
@@ -440,7 +440,7 @@ fn a_message_tells_since_when_nothing_was_heard_of_an_unknown_window() {
     assert_eq!(since(take), (6, 0, 3));
     hears(&mut holding, &INTERVAL, take, Taken::Granted(grants(Some(0), 4)));
     assert_eq!(holding.lease.unheard_since, 0);
-    // What another incarnation has not heard is not this one's.
+    // The unanswered seqs of another incarnation do not count for this one.
     let mut other = holding.of_host(8);
     assert_eq!(since(other.bind(&INTERVAL, &binding(9))), (9, 0, 9));
 }

@@ -1,8 +1,9 @@
-//! The words of a node for one leased limit: the lease, and what the policy in front of it counts.
+//! The words of a node for one leased limit: the lease, and the count of its policy.
 //!
-//! Invariant: any words decode, and what [`Holding::encode`] has written decodes to the same, as
-//! far as it fits its bits. What does not fit is stored as the nearest value: then the host may
-//! spend too few uses, never too many. All words zero is a node that knows nothing.
+//! Invariant: any words decode. Words that [`Holding::encode`] has written decode to the same
+//! holding if its values fit their bits. A value that does not fit is stored as the nearest value:
+//! then the host may spend too few uses, never too many. Words of zero are a holding that knows
+//! nothing.
 //!
 //! The fields lie behind each other without a gap, across the borders of words:
 //!
@@ -12,30 +13,30 @@
 //!        1  the pool is exhausted
 //!        4  tries
 //!       40  time of the last use
-//!       64  incarnation: whose lease this is
+//!       64  incarnation: the host whose lease this is
 //!       53  allowance: the host may spend up to this in the window; while the window is not known:
-//!           the first seq since which no answer was heard
+//!           the first seq without an answer
 //!       40  end of the lease
 //!       42  window's start by the ledger's clock; 0: not known
-//!       51  uses that the host does not have, as last heard: the pool, and unspent ones of others
-//!           (of a limit that refuses nothing: those of 2^50 that no host has used)
+//!       51  uses that the host does not have, by the last answer: the pool, and unspent uses of
+//!           other hosts (of a limit that refuses nothing: those of 2^50 that no host has used)
 //!       48  uses beyond any lease since the last binding, signed
 //!       48  the same, in the message that is in flight
-//!       32  uses held
-//!       40  they are held until then
+//!       32  uses reserved for parked requests
+//!       40  end of the reservation
 //!       40  time of the last answer
 //!       64  seq of the last binding; 0: none
 //!       40  time of the first sending under this seq
 //!       40  when to ask, or to repeat the message
-//!       40  when the uses count no more for certain
-//!       40  end of the window in which the host allows itself some without a lease
+//!       40  when the uses certainly count no more
+//!       40  end of the host's own window, for uses without a lease
 //!       51  uses in that window
-//!       63  of a sliding counter: uses in the window before; of a sliding limit: uses that the
-//!           ledger has had taken out of its log
-//!        1  uses were given back where none were unspent
+//!       63  of a sliding counter: uses in the previous window; of a sliding limit: uses that the
+//!           ledger has had taken out of the host's log
+//!        1  uses were returned while none were unspent
 //! ```
 //! All times are milliseconds of CLOCK_BOOTTIME, except for the window's start. All bits set:
-//! never. What a hit changes comes first, to be on the line of the key.
+//! never. The fields that a hit changes come first, in the cache line of the key.
 
 use super::{Holding, Incarnation, Lease};
 
@@ -77,7 +78,7 @@ impl Field {
         value & self.largest()
     }
 
-    /// Stores a value, or the largest one.
+    /// Stores a value, clamped to the largest one.
     #[inline(always)]
     fn put(self, words: &mut HoldingWords, value: u64) {
         let (word, shift, mask) = (self.at / 64, self.at % 64, self.largest());
@@ -133,7 +134,7 @@ const ALONE_USED: Field = ALONE_END_MS.next(51);
 const NOTED: Field = ALONE_USED.next(63);
 const GIVEN_BACK: Field = NOTED.next(1);
 const _: () = assert!(GIVEN_BACK.at + GIVEN_BACK.bits == HOLDING_WORDS * 64);
-// What a hit changes.
+// A hit changes only the first two words.
 const _: () = assert!(USED_MS.at + USED_MS.bits <= 2 * 64);
 
 impl Holding {
@@ -208,7 +209,7 @@ impl Holding {
         USED_MS.put(words, self.lease.used_ms);
     }
 
-    /// Whose lease the words are.
+    /// The incarnation of the host whose lease the words hold.
     #[inline(always)]
     pub fn incarnation_in(words: &HoldingWords) -> Incarnation {
         INCARNATION.get(words)
@@ -273,7 +274,7 @@ mod tests {
             let holding = Holding { lease, used };
             let mut words = holding.encode();
             prop_assert_eq!(Holding::decode(&words), holding);
-            // What a hit writes alone is what it would write with all.
+            // Encoding a hit gives the same words as encoding everything.
             let hit = Holding { lease: Lease { used_ms: 77, ..lease }, used: used / 2 };
             hit.encode_hit(&mut words);
             prop_assert_eq!(words, hit.encode());

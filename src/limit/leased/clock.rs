@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::lease::Incarnation;
 
-/// In place of an incarnation, while it is not known whether the host's directory is the newest of
-/// its copies: no lease may be spent.
+/// Stands for the incarnation while it is not known whether the host's directory is the newest of
+/// its copies. No lease may be spent then.
 pub(super) const UNPROVEN: Incarnation = Incarnation::MAX;
 
 /// The time and the incarnation of the host, for all leased limits of a table.
@@ -15,7 +15,7 @@ pub(super) const UNPROVEN: Incarnation = Incarnation::MAX;
 pub struct LeaseClock {
     boot_ms: AtomicU64,
     incarnation: AtomicU64,
-    /// The same, while its leases are unproven, too.
+    /// The incarnation of the host, even while its leases are unproven.
     own: AtomicU64,
     has_news: AtomicBool,
 }
@@ -28,7 +28,8 @@ impl LeaseClock {
         self.boot_ms.store(boot_ms, Ordering::Relaxed);
     }
 
-    /// Sets whose leases count, and whether they are unproven; 0: those of any, for tools.
+    /// Sets the incarnation whose leases count, and whether they are unproven. 0: any incarnation,
+    /// for tools.
     pub fn set_incarnation(&self, own: Incarnation, is_unproven: bool) {
         let incarnation = if is_unproven { UNPROVEN } else { own };
         self.incarnation.store(incarnation, Ordering::Relaxed);
@@ -41,35 +42,35 @@ impl LeaseClock {
         self.boot_ms.load(Ordering::Relaxed)
     }
 
-    /// Whose leases may be spent.
+    /// The incarnation whose leases may be spent.
     #[inline]
     pub(super) fn incarnation(&self) -> Incarnation {
         self.incarnation.load(Ordering::Relaxed)
     }
 
-    /// Whose leases are not void.
+    /// The incarnation whose leases are not void.
     #[inline]
     pub(super) fn own(&self) -> Incarnation {
         self.own.load(Ordering::Relaxed)
     }
 
-    /// Whether the ledger is to hear at once of an item since this was last taken: it has used
-    /// something without a lease, which no message on its way will tell, or has given back what
-    /// others may wait for.
+    /// Whether an item since the last `take_news` must be reported to the ledger at once. Such an
+    /// item has used something without a lease that no message in flight will report, or has
+    /// returned uses that other hosts may wait for.
     #[inline]
     pub fn has_news(&self) -> bool {
         self.has_news.load(Ordering::Relaxed)
     }
 
-    /// The same; from now on none has.
+    /// The same, and resets it to false.
     pub fn take_news(&self) -> bool {
         self.has_news.swap(false, Ordering::Relaxed)
     }
 
-    /// Notes such an item.
+    /// Records such an item.
     #[inline]
     pub(super) fn note_news(&self) {
-        // Relaxed: as the time.
+        // Relaxed, as for the time.
         self.has_news.store(true, Ordering::Relaxed);
     }
 }

@@ -1,14 +1,14 @@
-//! The log of a sliding limit: the ring of its scope, which it may have together with other limits.
+//! The log of a sliding limit: the ring of its scope, which other limits may share.
 //!
-//! Invariant: the log is the truth about what the host has used; the lease only says how many of
-//! its uses may be in it.
+//! Invariant: the log alone determines the uses of the host. The lease only says how many of its
+//! uses may be in the log.
 
 use super::Leased;
 use crate::lease::Kind;
 use crate::ring::{self, Ring, Uses};
 
 impl Leased {
-    /// The same limit, beside another one with the same log that tells what is given back.
+    /// The same limit, beside another limit with the same log that reports returned uses.
     pub fn beside_another(self) -> Leased {
         Leased { tells_back: false, ..self }
     }
@@ -30,14 +30,14 @@ impl Leased {
         Uses::of(self.log(state)).count(self.clock.boot_ms(), interval_ms) as u64
     }
 
-    /// How many of `count` uses that are given back its ledger is to look for: those that no limit
-    /// of the log finds in it.
+    /// How many of `count` returned uses its ledger must look for: those that no limit finds in the
+    /// log. 0 if another limit with the same log reports them.
     pub(super) fn beyond_log(&self, ring: Ring, state: &[u64], count: u64) -> u64 {
         let uses = Uses::of(self.log(state)).count(self.clock.boot_ms(), ring.longest_ms);
         if self.tells_back { count.saturating_sub(uses as u64) } else { 0 }
     }
 
-    /// Takes the newest uses out of a log, so that as many are left.
+    /// Takes the newest uses out of a log until this many are left.
     pub fn shorten_log(&self, state: &mut [u64], used: u64) {
         if let Some(ring) = self.ring {
             let less = self.logged(state).saturating_sub(used).min(i32::MAX as u64);

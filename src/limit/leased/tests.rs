@@ -242,8 +242,8 @@ fn an_unproven_lease_is_neither_spent_nor_lost() {
         key.clock.set_incarnation(OWN, false);
         assert_eq!(key.admitted(9, Spending::New), 3, "{limit}");
     }
-    // What is used by force meanwhile counts, and so does what is given back; what another
-    // incarnation has left is void.
+    // Forced uses meanwhile count, and so do returned ones. The lease of another incarnation is
+    // void.
     let mut key = Key::new(CLUSTER, INTERVAL);
     key.grant(5);
     key.clock.set_incarnation(OWN, true);
@@ -488,7 +488,7 @@ fn two_logs_and_a_count_keep_apart() {
     });
     assert_eq!(used, [2, 5, 0]);
     assert_eq!(key.untold(2), 5, "the ledger has yet to hear of them");
-    // What is in the log for neither of them only one tells.
+    // Only one limit reports returned uses that neither finds in the log.
     key.update(-9, Spending::New);
     assert_eq!([key.untold(0), key.untold(1)], [5 - 9, 0]);
 }
@@ -531,14 +531,14 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     prop::collection::vec(event, 0..60)
 }
 
-/// What a host may spend, said as simply as can be.
+/// A simple model of the uses that a host may spend.
 #[derive(Debug, Default)]
 struct Model {
     now_ms: u64,
     /// 0: no lease.
     end_ms: u64,
     allowance: u64,
-    /// The most that a log tells.
+    /// The capacity of the log.
     log: Option<u64>,
     /// When its uses were, of a log in the last minute; otherwise in the lease's window.
     uses: Vec<u64>,

@@ -1,8 +1,8 @@
-//! Converts nodes that were written under other limits: of the same shape, or former ones of a
-//! shared biz.
+//! Converts nodes that were written under other limits: limits of the same shape, or former limits
+//! of a shared biz.
 //!
-//! Invariant: what both limits have is kept. A node tells by its shape whether histories follow its
-//! states, and each history tells where the next one is.
+//! Invariant: state that belongs to both the old and the new limits is kept. The shape of a node
+//! tells whether histories follow its states, and each history tells where the next one is.
 
 use frs_conf::Scope;
 
@@ -31,8 +31,8 @@ impl Rules {
         self.node(scope).shape
     }
 
-    /// Whether a node of this shape can be adopted: but for histories it was written under limits
-    /// of the same kinds and intervals, or a limit that machines share stays.
+    /// Whether a node of this shape can be adopted: its limits had the same kinds and intervals,
+    /// apart from histories, or one of its shared limits still exists.
     #[inline]
     pub fn adopts(&self, scope: Scope, shape: u16) -> bool {
         let node = self.node(scope);
@@ -40,15 +40,15 @@ impl Rules {
     }
 
     /// Converts the words of a node, from the end of its key field to its end, to these limits, if
-    /// it was written under others of a shape that they adopt: a word for the ban is added or
-    /// removed, histories and a ring are added, removed, lengthened or shortened, and of former
-    /// limits what belongs to those that stay is kept.
+    /// they adopt the shape under which it was written. Adds or removes a word for the ban. Adds,
+    /// removes, lengthens or shortens histories and a ring. Of former limits, keeps the state of
+    /// those that still exist.
     #[cold]
     #[inline(never)]
     pub fn adopt(&self, scope: Scope, written: Written, words: &mut [u64]) {
         let node = self.node(scope);
         let has_ban = scope == Scope::Key && self.has_ban();
-        // Behind the states of former limits, which may be many, there is room for any ring.
+        // Any ring fits behind the states of former limits, however many there are.
         let mut copy = [0; 2 * MAX_NODE_WORDS];
         let len = words.len().min(MAX_NODE_WORDS);
         copy[..len].copy_from_slice(&words[..len]);
@@ -95,7 +95,7 @@ impl Rules {
         }
     }
 
-    /// Whether the words of a node are as these limits would write them, if it has their shape.
+    /// Whether a node with the shape of these limits already has their layout.
     #[inline]
     pub fn is_adopted(&self, scope: Scope, had_ban: bool, words: &[u64]) -> bool {
         let node = self.node(scope);
@@ -110,15 +110,15 @@ impl Rules {
             && node.set_room.is_none_or(|room| distinct::fits(room, &words[node.set_at()..]))
     }
 
-    /// Whether the histories are those of these limits, and no more. Words that were never rolled
-    /// are zero.
+    /// Whether the node has exactly the histories of these limits. Words that were never rolled are
+    /// zero, and count as laid out.
     fn are_laid_out(&self, scope: Scope, node: &NodeLayout, words: &[u64]) -> bool {
         let mut pasts = self.with_past(scope);
         if pasts.next().is_some_and(|first| words[first.at.start] == 0) {
             return true;
         }
         let is_laid_out = |placed: PlacedPast| placed.past.is_laid_out(&words[placed.at]);
-        // A scope has a ring or a set.
+        // A scope has a ring or a set, never both.
         let behind = &words[node.ring_at().min(node.set_at())..];
         self.with_past(scope).all(is_laid_out) && past::parts(behind).next().is_none()
     }

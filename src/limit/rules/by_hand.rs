@@ -1,6 +1,6 @@
-//! Records that people change: what a limit has used is set, and a ban ends with it.
+//! Edits of records by hand: sets the uses of a limit, and ends a ban.
 //!
-//! Invariant: the states are rolled before. The caller decides what is written.
+//! Invariant: callers pass rolled states. The caller decides what is written.
 
 use frs_conf::Scope;
 
@@ -9,8 +9,8 @@ use super::{Rule, Rules, States};
 use crate::ring;
 
 impl Rules {
-    /// Sets what one limit, by its position, has used in its current window. The states are rolled.
-    /// False: it cannot have used so much, and the states are no longer valid.
+    /// Sets the uses of one limit, by its position, in its current window. The states are rolled.
+    /// Returns false if the limit cannot have this many uses; then the states are no longer valid.
     pub fn set_used(&self, states: &mut States<'_>, now: u64, position: usize, used: u32) -> bool {
         let Some(rule) = self.rules.get(position) else { return false };
         let shown = |states: &States<'_>| self.figures_of(rule, states, now).used;
@@ -38,7 +38,7 @@ impl Rules {
         }
     }
 
-    /// What each limit of the scope has used, by its index from 1.
+    /// The uses of each limit of the scope, by its index from 1.
     pub fn used_by_limit(
         &self,
         states: &States<'_>,

@@ -1,11 +1,11 @@
-//! Nodes that were written under former limits of a shared biz: their leases, and what goes with
-//! them.
+//! Nodes that were written under former limits of a shared biz: their leases, and the log and the
+//! ban that belong to them.
 //!
-//! Invariant: a lease stays with the ledger that has granted it, and with no other one. The name of
-//! a ledger has the limit's number and the digest of its policy. So a limit keeps its lease as long
-//! as both stay, whatever happens to the other limits. All else of such a node is fresh: a limit
-//! that was not there has no lease yet, and what the ledger of one that has gone has granted counts
-//! there as spent.
+//! Invariant: a lease stays with the ledger that granted it, and with no other ledger. The name of
+//! a ledger contains the limit's number and the digest of its policy. So a limit keeps its lease
+//! while both are unchanged, whatever happens to the other limits. The rest of such a node is
+//! fresh: a new limit has no lease yet, and the ledger of a removed limit counts its grants as
+//! spent.
 
 use std::sync::Arc;
 
@@ -24,32 +24,32 @@ pub(super) struct FormerNode {
     shape: u16,
     /// Words before the word of a ban or the ring.
     pub fixed: usize,
-    /// The leases of limits that stay. There is one at least.
+    /// The leases of limits that still exist; at least one.
     kept: Box<[KeptLease]>,
-    /// The log of sliding limits stays: one of them does.
+    /// The log is kept, because one of its sliding limits still exists.
     pub keeps_log: bool,
-    /// Which of the former limits stay, of either scope.
+    /// Whether each of the former limits, of either scope, still exists.
     stays: Box<[bool]>,
 }
 
-/// Where the lease of a limit that stays is.
+/// The place of a lease that is kept.
 #[derive(Debug, Clone, Copy)]
 struct KeptLease {
     /// Its first word in the former node.
     from: usize,
-    /// The same now.
+    /// Its first word in the node now.
     to: usize,
 }
 
 impl FormerNode {
-    /// Those of a biz whose rules these are, with the nodes of both scopes.
+    /// The former nodes of a biz, from its rules and the layouts of both scopes.
     pub fn all(biz: &Biz, rules: &[Rule], nodes: [&NodeLayout; 2]) -> Arc<[FormerNode]> {
         let mut all = Vec::new();
         for (scope, node) in [Scope::Key, Scope::Biz].into_iter().zip(nodes) {
-            // Of two with one shape the one left last tells which bans stay.
+            // Of two former sets of limits with one shape, the last one decides which bans stay.
             for former in biz.former.iter().rev() {
                 let shape = former.shapes[scope as usize];
-                // Of two that cannot be told apart none is believed.
+                // A shape of two different former sets of limits is ambiguous: neither is adopted.
                 let is_other = |other: &SharedLimits| {
                     other.shapes[scope as usize] == shape
                         && other.of_node(scope).ne(former.of_node(scope))
@@ -62,7 +62,7 @@ impl FormerNode {
         all.into()
     }
 
-    /// None: no limit of the scope stays.
+    /// `None` if no limit of the scope still exists, or if the former states exceed a node.
     fn of(former: &SharedLimits, scope: Scope, rules: &[Rule]) -> Option<FormerNode> {
         let staying = |number: usize, limit: SharedLimit| {
             let rule = rules.get(number.checked_sub(1)?);
@@ -86,15 +86,14 @@ impl FormerNode {
         })
     }
 
-    /// Copies the leases that stay from the states of a node, as they were written, to those of
-    /// now.
+    /// Copies the kept leases from the words of a node as written to its words of now.
     pub fn keep_leases(&self, written: &[u64], now: &mut [u64]) {
         for &KeptLease { from, to } in &self.kept {
             now[to..][..LEASED_WORDS].copy_from_slice(&written[from..][..LEASED_WORDS]);
         }
     }
 
-    /// Whether a ban stays: it does as long as the limit that started it.
+    /// Whether a ban stays. It does if the limit that started it still exists.
     pub fn keeps_ban(&self, word: u64) -> bool {
         let starter = usize::from(Ban::of(word).limit).checked_sub(1);
         starter.and_then(|nth| self.stays.get(nth)).is_some_and(|&stays| stays)
@@ -102,7 +101,7 @@ impl FormerNode {
 }
 
 impl Rule {
-    /// What names its ledger, but for its number. None: machines do not share it.
+    /// The name of its ledger, without its number. `None` if machines do not share the limit.
     pub(super) fn shared(&self) -> Option<SharedLimit> {
         let ledger = ledger_digest(self.scope, self.policy.leased()?);
         Some(SharedLimit { scope: self.scope, ledger })
@@ -115,18 +114,19 @@ pub(super) fn ledger_digest(scope: Scope, limit: &Leased) -> u16 {
 }
 
 impl Rules {
-    /// The former limits that a node of this shape was written under. None: it was not, or none of
-    /// them stays.
+    /// The former limits under which a node of this shape was written. `None` if there are none, or
+    /// if no limit of them still exists.
     pub(super) fn former(&self, scope: Scope, shape: u16) -> Option<&FormerNode> {
         self.former.iter().find(|former| former.scope == scope && former.shape == shape)
     }
 
-    /// Whether a node of this shape was written under former limits of which some stay.
+    /// Whether a node of this shape was written under former limits, and some of them still exist.
     pub fn is_former(&self, scope: Scope, shape: u16) -> bool {
         self.former(scope, shape).is_some()
     }
 
-    /// What tells its nodes later, if machines share these limits.
+    /// The description by which these limits' nodes are recognised later, if machines share the
+    /// limits.
     pub fn shared_limits(&self) -> Option<SharedLimits> {
         let limits: Option<Vec<SharedLimit>> = self.rules.iter().map(Rule::shared).collect();
         let shapes = [self.key.shape, self.biz.shape];

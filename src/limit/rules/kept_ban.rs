@@ -1,11 +1,12 @@
-//! Bans in records that the cluster keeps. There a ban has the time at which it began, and not the
-//! number of lifts before it: another machine, or another data directory, has had others.
+//! Bans in records that the cluster keeps. Such a record stores the time at which the ban began,
+//! and not the count of lifts before it: that count differs between machines and data directories.
 //!
-//! The limit that started it is not told: limits may stand in another order there.
+//! The record omits the limit that started the ban: another machine may order its limits
+//! differently.
 //!
-//! Invariant: a ban that began before the last lift of a machine never holds there again, and one
-//! that a machine has kept itself since its last lift does. A node does not tell when its ban
-//! began. What is kept is the earliest time at which it can have begun.
+//! Invariant: a ban that began before the last lift of a machine never holds there again. A ban
+//! that the machine itself has kept since its last lift does hold. A node does not store when its
+//! ban began, so the record stores the earliest possible time.
 
 use frs_base::clock::Millis;
 
@@ -23,13 +24,13 @@ impl Rules {
         self.lifts.count > 0
     }
 
-    /// Whether this word of a ban is that of one that was lifted.
+    /// Whether this word is that of a lifted ban.
     pub fn is_lifted(&self, word: u64) -> bool {
         word != 0 && Ban::of(word).until(self.lifts.count) == 0
     }
 
-    /// Makes the ban in a key's states one that the cluster can keep, and returns when it began. A
-    /// ban that was lifted is taken out. None: there is none.
+    /// Converts the ban in a key's states to the form that the cluster keeps, and returns when it
+    /// began. Removes a lifted ban. `None` if there is no ban.
     pub fn keep_ban(&self, states: &mut [u64], last_use_ms: Millis) -> Option<Millis> {
         let word = states.get_mut(self.ban_at())?;
         let until_ms = Ban::of(*word).until(self.lifts.count);
@@ -38,8 +39,8 @@ impl Rules {
         (until_ms > 0).then_some(begun_ms.max(self.lifted_until_ms().saturating_add(1)))
     }
 
-    /// Makes a ban that the cluster has kept one of this machine, or none if it began before the
-    /// last lift here.
+    /// Converts a ban that the cluster has kept to one of this machine. Removes it if it began
+    /// before the last lift here.
     pub fn take_ban(&self, states: &mut [u64], begun_ms: Millis) {
         if let Some(word) = states.get_mut(self.ban_at()) {
             let until_ms =
@@ -48,8 +49,8 @@ impl Rules {
         }
     }
 
-    /// What began by then may have begun before the last lift: processes take a lift with their
-    /// next tick.
+    /// A ban that began up to this time may have begun before the last lift: processes apply a lift
+    /// at their next tick.
     fn lifted_until_ms(&self) -> Millis {
         self.lifts.last_ms.saturating_add(TURN_SKEW_MS)
     }

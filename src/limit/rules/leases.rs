@@ -9,20 +9,20 @@ use crate::leased::{Leased, Passed};
 use crate::policy::Policy;
 use crate::{Demand, Verdict};
 
-/// One shared limit of a biz, and what the host holds of it.
+/// One shared limit of a biz, and the host's holding of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeasedState {
     /// Position of the limit.
     pub position: usize,
-    /// Whose uses it counts.
+    /// The scope of its uses: the key or the whole biz.
     pub scope: Scope,
-    /// Its settings, a calendar's by the time of the ledger.
+    /// Its settings; the windows of a calendar follow the clock of the ledger.
     pub settings: Settings,
     /// The digest of its policy in the name of its ledger.
     pub shape: u16,
-    /// It needs no lease: its uses are told, and that is all.
+    /// The limit needs no lease: its uses are only reported.
     pub refuses_nothing: bool,
-    /// What the host holds.
+    /// The host's holding.
     pub holding: Holding,
 }
 
@@ -54,7 +54,7 @@ impl Rules {
         self.rules.iter().enumerate().filter_map(leased).collect()
     }
 
-    /// Stores what the host holds of a limit now, where it held `was`.
+    /// Stores the host's new holding of a limit; `was` is the one before.
     pub fn set_lease(
         &self,
         states: &mut States<'_>,
@@ -64,7 +64,7 @@ impl Rules {
         let Some(rule) = self.rules.get(position) else { return };
         if let Some(limit) = rule.policy.leased() {
             let state = states.of_mut(rule);
-            // Other limits may have the same log, and uses in it that this one knows nothing of.
+            // Other limits may share the log, and may have uses in it that are unknown to this one.
             if holding.used < was.used {
                 limit.shorten_log(state, holding.used);
             }
@@ -82,8 +82,8 @@ impl Rules {
         of_scope.into_iter().any(holds)
     }
 
-    /// Whether an item that is refused only lacks uses of leases, which the ledger may grant: all
-    /// else admits it.
+    /// Whether a refused item lacks only uses of leases that the ledger may grant, and all else
+    /// admits it.
     #[cold]
     pub fn may_wait(&self, states: &States<'_>, now: u64, count: i32) -> bool {
         let Ok(count) = u32::try_from(count) else { return false };
@@ -95,8 +95,8 @@ impl Rules {
             && self.rules.iter().all(|rule| admits(rule) || may_come(rule))
     }
 
-    /// Whether all limits know what `count`, which is negative, gives back. The ledgers of those
-    /// that do not are to be asked first.
+    /// Whether all limits can take back the uses of a negative `count`. If not, the ledgers of the
+    /// limits that cannot must be asked first.
     #[cold]
     pub fn takes_back(&self, states: &States<'_>, count: i32) -> bool {
         self.rules.iter().all(|rule| match rule.policy.leased() {

@@ -1,6 +1,6 @@
-//! The common case: the key's only limit is all there is.
+//! The common case: the key has one limit and nothing else.
 //!
-//! Invariant: what is said here is what judging, charging and the verdict come to step by step.
+//! Invariant: the results equal those of judging, charging and answering step by step.
 
 use frs_conf::{Mode, Scope};
 
@@ -15,10 +15,10 @@ impl Rules {
         self.rules.first().filter(|_| self.lone)
     }
 
-    /// Handles the most common item: it passes, and the key's only limit is all there is. Does the
-    /// same as [`Rules::roll`], [`Rules::judge`], [`Rules::charge`] if the demand charges, and
-    /// [`Rules::verdict`], which it reports. False: there is more to do, and it has only rolled.
-    /// Limits that machines share have [`Rules::pass_shared`].
+    /// Handles the most common item: it passes, and the key has one limit and nothing else. Does
+    /// the same as [`Rules::roll`], [`Rules::judge`], [`Rules::charge`] if the demand charges, and
+    /// [`Rules::verdict`], and reports the verdict. Returns false if there is more to do; then it
+    /// has only rolled. Limits that machines share use [`Rules::pass_shared`].
     #[inline(always)]
     pub fn pass(
         &self,
@@ -34,9 +34,9 @@ impl Rules {
         })
     }
 
-    /// The verdict on an item that [`Rules::pass`] has only rolled, where the limit refuses it and
-    /// that is all there is. It is that of [`Rules::judge`] and [`Rules::verdict`]. None: there is
-    /// more to do. Not for limits that machines share, which may get a lease.
+    /// The verdict on an item that [`Rules::pass`] has only rolled, if the one limit refuses it and
+    /// nothing else applies. It equals that of [`Rules::judge`] and [`Rules::verdict`]. `None` if
+    /// there is more to do. Not for limits that machines share, which may get a lease.
     #[inline]
     pub fn refuse(&self, words: &[u64], now: u64, demand: Demand<'_>) -> Option<Verdict> {
         let rule = self.lone_rule().filter(|rule| !rule.advises)?;

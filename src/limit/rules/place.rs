@@ -1,9 +1,9 @@
-//! Where the states of a biz's limits are in its nodes.
+//! The layout of a biz's nodes: the place of the state of each limit.
 //!
-//! Invariant: the states of fixed length come first, in the order of the limits; then the word of a
-//! ban, then the histories in the order of their limits, then the ring of the sliding limits or the
-//! set of the exact `distinct` limit: a scope has one of them. So another length of a history, the
-//! ring or the set moves no state of fixed length.
+//! Invariant: the states of fixed length come first, in the order of the limits. The word of a ban
+//! follows, then the histories in the order of their limits, then the ring of the sliding limits or
+//! the set of the exact `distinct` limit; a scope has one of the two at most. So a change to the
+//! length of a history, the ring or the set moves no state of fixed length.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,35 +19,35 @@ use crate::past::{Past, Remembered};
 use crate::policy::Policy;
 use crate::ring::{self, Ring};
 
-/// What is in the shape of a node that holds histories: a number of its own, as a policy has.
+/// Marks the shape of a node that holds histories: a number of its own, as each policy has.
 const WITH_HISTORY: [u64; 2] = [9, 0];
-/// What is in the shape of a node behind a limit that machines share, beside the number of the
-/// limit, where that is not its position in the node.
+/// Marks the shape of a node with a shared limit whose number is not its position in the node. The
+/// number itself follows.
 const NUMBERED: u64 = 13;
-/// What is in the shape of a node that holds members which machines hash alike, beside what tells
-/// their keys apart. Under another key the members are strangers to the node.
+/// Marks the shape of a node with members that machines hash alike. The mark of the hash key
+/// follows: under another key the members are unknown to the node.
 const HASHED_ALIKE: u64 = 12;
 
-/// What all nodes of a biz in one scope have in common.
+/// The layout of all nodes of a biz in one scope.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NodeLayout {
     pub words: usize,
     /// First word after the states of fixed length: that of the ban, of a history or of the ring.
     pub fixed: usize,
     pub shape: u16,
-    /// The shape of the same limits if they kept no history, or if one of them kept one. The same
-    /// where none can.
+    /// The shape of the same limits without a history if they keep one, and with a history if they
+    /// keep none. Equal to `shape` if they cannot keep one.
     pub sibling: u16,
     /// A limit keeps a history.
     pub has_past: bool,
     pub life_ms: Option<u64>,
-    /// Its ring. None: no limit needs one.
+    /// Its ring. `None` if no limit needs a ring.
     pub ring: Option<Ring>,
-    /// Members that its set has room for. None: no limit needs one.
+    /// The capacity of its set, in members. `None` if no limit needs a set.
     pub set_room: Option<usize>,
 }
 
-/// What bans mean for the nodes of a scope.
+/// The effect of bans on the nodes of a scope.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BanRoom {
     pub words: usize,
@@ -105,13 +105,13 @@ impl NodeLayout {
         }
     }
 
-    /// Whether something follows whose length is a setting.
+    /// Whether a part of configurable length follows: a history, a ring or a set.
     #[inline]
     pub fn is_sized(&self) -> bool {
         self.has_past | self.ring.is_some() | self.set_room.is_some()
     }
 
-    /// First word of the set, or behind all words.
+    /// First word of the set; without a set, the end of the words.
     #[inline]
     pub fn set_at(&self) -> usize {
         self.words - self.set_words()
@@ -143,8 +143,8 @@ fn is_in_ring(limit: &conf::Limit) -> bool {
     matches!(limit.policy.state_place(), StatePlace::Ring(_))
 }
 
-/// Of the sliding limits of a scope, the one that tells its ledger of uses that others have made:
-/// the first one that refuses, if one does.
+/// The sliding limit of a scope that reports returned uses of other hosts to its ledger: the first
+/// limit that refuses, or else the first one.
 fn log_teller(biz: &Biz, scope: Scope) -> Option<&conf::Limit> {
     let all = || biz.limits_of(scope).map(|(_, limit)| limit);
     let is_logged = |limit: &&conf::Limit| is_in_ring(limit);
@@ -214,8 +214,8 @@ pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
 }
 
 impl Rule {
-    /// What it adds to the shape of its node, in which it has this position. The ledger of a limit
-    /// that machines share depends on its number in the biz, too.
+    /// The limit's part of the shape of its node, in which it has this position. The ledger of a
+    /// shared limit also depends on its number in the biz.
     fn shapes(&self, position: u64, number: u64) -> impl Iterator<Item = [u64; 2]> {
         let is_shared = self.policy.leased().is_some();
         let numbered = (is_shared && number != position).then_some([NUMBERED, number]);

@@ -1,4 +1,4 @@
-//! What a limit's state gives its node: whether it may be evicted for another one.
+//! The worth of a node: whether it may be evicted for another one.
 //!
 //! Invariant: the state is rolled.
 
@@ -8,14 +8,14 @@ use super::Rule;
 use crate::demand::Spending;
 use crate::{Member, Terms};
 
-/// What the loss of a node costs. Nodes that cost less are evicted first.
+/// The cost of losing a node. Nodes that cost less are evicted first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Worth {
     /// Nothing: each limit would roll to fresh, and no ban runs.
     Expired,
     /// In use, but no limit of the key refuses.
     Idle,
-    /// A limit of the key refuses a count of 1, or a ledger has yet to hear of some uses.
+    /// A limit of the key refuses a count of 1, or some uses are not yet reported to a ledger.
     Limiting,
     /// A ban runs.
     Banned,
@@ -23,7 +23,8 @@ pub enum Worth {
     Kept,
 }
 
-/// What refuses one more use refuses one of a member that is not known.
+/// Terms of one more use, to test whether a limit refuses it. A `distinct` limit is tested with an
+/// unknown member.
 pub(super) const STRANGERS: Terms =
     Terms { member: Some(Member::STRANGER), ..Terms::of(Spending::Ask) };
 

@@ -1,7 +1,7 @@
 //! Estimates against true counts, and the packing of registers.
 //!
-//! `FRS_DISTINCT` is how many members each sketch gets, and `FRS_DISTINCT_SKETCHES` how many
-//! sketches there are of each precision: `just distinct`.
+//! `FRS_DISTINCT` sets the number of members of each sketch, and `FRS_DISTINCT_SKETCHES` the number
+//! of sketches of each precision: `just distinct`.
 
 use frs_conf::sketch_words;
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ fn member(seed: u64, number: u64) -> Member {
     Member::of(&number.to_le_bytes(), [seed, !seed])
 }
 
-/// The sketch of the members of two: the larger one of each two registers.
+/// The union of two sketches: the larger one of each two registers.
 fn merged(precision: u8, left: &[u64], right: &[u64]) -> Vec<u64> {
     let mut both = empty(precision);
     for register in 0..1 << precision {
@@ -27,7 +27,7 @@ fn merged(precision: u8, left: &[u64], right: &[u64]) -> Vec<u64> {
     both
 }
 
-/// How far estimates of one number of members by sketches of one precision are from it.
+/// The errors of the estimates of one number of members, by sketches of one precision.
 #[derive(Debug, Clone, Copy, Default)]
 struct Errors {
     squares: f64,
@@ -92,7 +92,7 @@ fn estimates_are_as_close_to_true_counts_as_the_theory_says() {
         for (precision, errors) in PRECISIONS.zip(errors) {
             let theory = 1.04 / f64::from(1_u32 << precision).sqrt();
             let found = errors.root_mean_square();
-            // An estimate is a whole number: of few members half of one is much.
+            // An estimate is a whole number: for few members, an error of one half is large.
             let rounding = 0.5 / *members as f64;
             let bound = if rounding > theory { theory + rounding } else { 1.1 * theory };
             assert!(found <= bound, "{members} members, precision {precision}: {found}");

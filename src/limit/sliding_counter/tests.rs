@@ -51,7 +51,7 @@ fn each_state(interval_ms: u64, check: impl Fn(Counters, u64)) {
     }
 }
 
-/// The numerator of what counts, over the interval.
+/// The numerator of the weighted uses, over the interval.
 fn numerator(interval_ms: u64, counters: Counters, now: u64) -> u64 {
     let covered_ms = interval_ms - (now - counters.start);
     counters.cur * interval_ms + counters.prev * covered_ms

@@ -210,7 +210,7 @@ fn a_state_is_fresh_after_its_longest_life() {
     let life_ms = limit.life_ms().unwrap();
     assert_ne!(roll(&limit, forced, 1000 + life_ms - 2), Level::FRESH);
     assert_eq!(roll(&limit, forced, 1000 + life_ms), Level::FRESH);
-    // One that is not as empty as can be is fresh sooner.
+    // A level below the largest one is fresh sooner.
     let used = Level { level: 3 * UNITS, last: 1000 };
     let end = end_ms(&limit, used, 1000);
     assert!(end <= 1000 + 2 * limit.fill_ms() && end < 1000 + life_ms);

@@ -1,4 +1,4 @@
-//! `distinct` limits that remember how many members the windows before had, against plain sets.
+//! `distinct` limits that remember the numbers of members of earlier windows, against plain sets.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -10,8 +10,8 @@ const NOW: u64 = 1_742_300_000_000;
 const HOUR: u64 = 3_600_000;
 const SET_MAX: usize = 3;
 
-/// A sketch, a set and a plain count that remember so many windows each; 0: none. Something else
-/// stands before, between and behind them.
+/// A sketch, a set and a plain count that remember this many windows each; 0: none. Other limits
+/// stand before, between and behind them.
 fn map([sketch, set, count]: [usize; 3]) -> String {
     let history = |windows| match windows {
         0 => String::new(),
@@ -44,13 +44,13 @@ impl Random {
     }
 }
 
-/// What a key has, by plain counting.
+/// The uses of a key, by plain counting.
 #[derive(Default, Clone)]
 struct Plain {
     /// The day of its window; None: it has none.
     day: Option<i64>,
     set: BTreeSet<u64>,
-    /// What the sketch has shown last.
+    /// The last `used` of the sketch.
     shown: u64,
     count: u64,
     total: u64,

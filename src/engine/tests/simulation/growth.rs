@@ -22,12 +22,12 @@ pub(super) struct Form {
     pub moving: Option<usize>,
 }
 
-/// What the master and the keepers know of moves.
+/// The state of moves, for the master and the keepers.
 #[derive(Debug, Default)]
 pub(super) struct Moves {
     /// The form of each generation from a first one on, oldest first.
     forms: RefCell<Vec<(u64, Form)>>,
-    /// What a keeper has said: in this generation, all nodes of this group had moved.
+    /// The last report of a keeper: in this generation, all nodes of this group had moved.
     moved: Cell<Option<(u64, usize)>>,
 }
 
@@ -52,7 +52,7 @@ impl Moves {
     }
 }
 
-/// How far the master is.
+/// The progress of the master.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Rests,

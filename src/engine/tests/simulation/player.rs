@@ -13,7 +13,7 @@ use frs_store::region::Region;
 use super::START_MS;
 use super::process::Process;
 
-/// What a simulated process unwinds with when it dies.
+/// The payload with which a simulated process unwinds when it dies.
 pub(super) struct Died;
 
 /// splitmix64 (Steele, Lea, Flood 2014): a generator of 64 bits of state.

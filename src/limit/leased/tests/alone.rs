@@ -1,10 +1,10 @@
-//! What a host allows itself without a lease, where two of its own windows meet.
+//! Uses that a host admits without a lease, where two of its own windows meet.
 
 use super::super::Spending;
 use super::{ALL, CALENDAR, CLUSTER, COUNTER, INTERVAL, Key, MINUTE, SLIDING, TOKEN, TOTAL};
 
-/// So many uses begin a window of the host's own. How many are admitted in its last millisecond and
-/// the one after it.
+/// The number of uses admitted in the last millisecond of the host's own window and in the one
+/// after it. This many uses begin the window.
 fn admitted_where_windows_meet(key: &mut Key, first: usize, spending: Spending) -> usize {
     assert_eq!(key.admitted(first, spending), first);
     key.pass_ms(MINUTE - 1);
@@ -13,7 +13,7 @@ fn admitted_where_windows_meet(key: &mut Key, first: usize, spending: Spending) 
     before + key.admitted(50, spending)
 }
 
-/// The most uses that any interval of a minute has, of one use after the other, at these times.
+/// The most uses in any interval of a minute, for single uses at these times.
 fn most_in_a_minute(key: &mut Key, pauses_ms: &[u64], spending: Spending) -> usize {
     let mut admitted = Vec::new();
     for pause_ms in pauses_ms {

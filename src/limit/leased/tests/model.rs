@@ -15,15 +15,15 @@ const INTERVAL: Interval = Interval { interval_ms: INTERVAL_MS, max: MAX, debt: 
 enum Step {
     /// An item, which is charged if it is admitted.
     Item(i32, Spending),
-    /// One that is charged whatever the limit says.
+    /// An item that is charged whatever the limit says.
     Force(i32),
     /// The ledger names a window that begins now, and grants this much of it.
     Window(u64),
-    /// It grants so much more in the same one.
+    /// The ledger grants this much more in the same window.
     More(u64),
-    /// It has nothing left, and says so.
+    /// The ledger answers that it has nothing left.
     Exhausted,
-    /// So many uses are for parked requests, for so long.
+    /// This many uses are reserved for parked requests, for this long.
     Hold(u64, u64),
     Wait(u64),
     /// Another incarnation.
@@ -73,10 +73,10 @@ struct Model {
     held: u64,
     held_until_ms: u64,
     is_exhausted: bool,
-    /// Uses that the host allowed itself without a lease, and when their window ends.
+    /// Uses that the host admitted without a lease, and the end of their window.
     alone: u64,
     alone_end_ms: u64,
-    /// Uses without a lease, of which the ledger has not heard.
+    /// Unreported uses without a lease.
     untold: u64,
 }
 
@@ -130,7 +130,7 @@ impl World {
         if self.now_ms < self.model.alone_end_ms { self.model.alone } else { 0 }
     }
 
-    /// What the host allows itself beyond its lease, of its fourth of the max.
+    /// Uses that the host admits beyond its lease, out of its fourth of the max.
     fn cut_off_left(&self) -> u64 {
         let used = match self.is_live() || self.is_sliding() {
             true => self.used(),
@@ -139,7 +139,7 @@ impl World {
         (MAX / u64::from(HOSTS)).saturating_sub(used)
     }
 
-    /// What the model says of an item.
+    /// The model's verdict on an item.
     fn admits(&self, count: u64, spending: Spending) -> Option<bool> {
         let unspent = self.unspent();
         let model = &self.model;
@@ -281,8 +281,8 @@ impl World {
             }
             Step::Wait(ms) => self.now_ms += ms,
             Step::Reborn => {
-                // All that the other one held is void, its log and its marks as well. It is known
-                // by its incarnation, so a state that nobody has used stays.
+                // The holding of the other incarnation is void, with its log and its marks. Its
+                // incarnation identifies it, so a state that nobody has used stays.
                 if Holding::incarnation_in(words_of(&self.state)) != 0 {
                     self.model = Model::default();
                 }

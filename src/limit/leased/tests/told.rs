@@ -1,11 +1,11 @@
-//! Limits that refuse nothing: what they show of all machines.
+//! Limits that refuse nothing: the figures that they show for all machines.
 
 use super::*;
 
 const COUNTS: [&str; 2] = ["<limit policy='count'/>", "<limit policy='count' unit='day'/>"];
 
 impl Key {
-    /// The courier tells what was used; of others the ledger knows so much.
+    /// The courier reports the uses. The ledger knows this many uses of other hosts.
     fn tell(&mut self, others: u64) {
         let now_ms = self.clock.boot_ms();
         self.edit(|holding| {

@@ -1,4 +1,4 @@
-//! Limits of a shared biz that change in all ways, and what its records hold of them.
+//! Limits of a shared biz that change in all ways, and their leases in its records.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ struct Node {
     shapes: [Option<u16>; 2],
 }
 
-/// What each limit that was granted something has, by its number and which it is.
+/// The uses granted to limits, by the number and the identity of each.
 type Granted = BTreeMap<(usize, usize), u64>;
 
 impl Node {
@@ -72,7 +72,7 @@ impl Node {
         words
     }
 
-    /// What the limits hold that are granted something.
+    /// The uses that limits with a grant hold.
     fn granted(&self) -> Granted {
         let [mut key, mut biz] = [Scope::Key, Scope::Biz].map(|scope| self.adopted(scope));
         let terms = &Terms::of(Spending::New);

@@ -26,7 +26,7 @@ fn remove(path: &Path) {
 
 type Damage = fn(&Path);
 
-/// What may happen to a file that stays, and to any.
+/// The damages of a file that stays, and those of any file.
 const STAYING: [Damage; 2] = [scribble, cut];
 const DAMAGES: [Damage; 3] = [scribble, cut, remove];
 /// A file of a group with two, and the only one of the other.
