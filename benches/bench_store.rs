@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use frs_conf::{Conf, Texts, active};
 use frs_store::{Runtime, prepare};
 
+// They slow every store.
+const _: () = assert!(!frs_store::HAS_CRASH_POINTS);
+
 /// A directory for the files: below `FRS_BENCH_DIR`, /dev/shm or the directory of temporary files.
 pub fn directory() -> tempfile::TempDir {
     let parent = std::env::var_os("FRS_BENCH_DIR").map(PathBuf::from).unwrap_or_else(|| {
@@ -22,7 +25,6 @@ pub fn fill(dir: &tempfile::TempDir, map: &str, more: &str, begin: impl FnOnce(&
 
 /// Like [`fill`], with all of srv.xml.
 pub fn fill_of(dir: &tempfile::TempDir, map: &str, srv: &str, begin: impl FnOnce(&Runtime)) {
-    assert!(!frs_store::HAS_CRASH_POINTS, "they slow every store: cargo bench -p frs-server");
     let texts = Texts::of(srv, map);
     let conf = Conf::parse("srv.xml", &texts.srv, "map.xml", map);
     let conf = conf.unwrap_or_else(|faults| panic!("{faults}"));

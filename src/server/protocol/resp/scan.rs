@@ -76,7 +76,7 @@ enum Header {
         end: usize,
     },
     Incomplete,
-    NotAHeader,
+    Malformed,
 }
 
 impl Scan {
@@ -96,7 +96,7 @@ impl Scan {
             let (number, end) = match header(input, 0) {
                 Header::Whole { number, end } => (number, end),
                 Header::Incomplete => return Ok(Scanned::Partial),
-                Header::NotAHeader => return Err(Fault::BadCount),
+                Header::Malformed => return Err(Fault::BadCount),
             };
             if number <= 0 {
                 return Ok(Scanned::Empty(end));
@@ -118,7 +118,7 @@ impl Scan {
             let (number, end) = match header(input, self.at) {
                 Header::Whole { number, end } => (number, end),
                 Header::Incomplete => return Ok(Scanned::Partial),
-                Header::NotAHeader => return Err(Fault::BadLength),
+                Header::Malformed => return Err(Fault::BadLength),
             };
             let length = usize::try_from(number).map_err(|_| Fault::BadLength)?;
             if length > MAX_BULK_BYTES {
@@ -188,10 +188,10 @@ fn header(input: &[u8], at: usize) -> Header {
                 return match input.get(end - 1) {
                     None => Header::Incomplete,
                     Some(b'\n') => Header::Whole { number, end },
-                    Some(_) => Header::NotAHeader,
+                    Some(_) => Header::Malformed,
                 };
             }
-            _ => return Header::NotAHeader,
+            _ => return Header::Malformed,
         }
     }
     Header::Incomplete
