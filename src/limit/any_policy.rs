@@ -15,7 +15,7 @@ use super::history::History;
 use super::interval::Window;
 use super::leased::Leased;
 use super::past::{Remembered, Totals};
-use super::policy::Policy;
+use super::policy::{Policy, Properties};
 use super::state_word::WordNames;
 use super::token::Bucket;
 use super::{Demand, Figures, Terms};
@@ -140,24 +140,8 @@ impl AnyPolicy {
         each!(self, limit => limit.words())
     }
 
-    pub fn is_logged(&self) -> bool {
-        each!(self, limit => limit.is_logged())
-    }
-
-    pub fn notes_members(&self) -> bool {
-        each!(self, limit => limit.notes_members())
-    }
-
-    pub fn only_counts(&self) -> bool {
-        each!(self, limit => limit.only_counts())
-    }
-
-    pub fn lends(&self) -> bool {
-        each!(self, limit => limit.lends())
-    }
-
-    pub fn error_thousandths(&self) -> Option<u16> {
-        each!(self, limit => limit.error_thousandths())
+    pub fn properties(&self) -> Properties {
+        each!(self, limit => limit.properties())
     }
 
     #[inline]
@@ -246,7 +230,7 @@ impl AnyPolicy {
         demand: Demand<'_>,
         tell: impl FnOnce(Told),
     ) -> bool {
-        debug_assert!(!self.is_logged(), "a ring is more than its limit");
+        debug_assert!(!self.properties().is_logged, "a ring is more than its limit");
         let AnyPolicy::Interval(limit) = self else {
             return self.step_by_step(state, now, demand).map(tell).is_some();
         };

@@ -14,7 +14,7 @@ use frs_conf::{Turns, Unit};
 use super::calendar_windows::{self as windows, Span};
 use super::interval::Window;
 use super::past::Remembered;
-use super::policy::{Policy, is_zero};
+use super::policy::{Policy, Properties, is_zero};
 use super::state_word::WordNames;
 use super::{Figures, MAX_USED, Terms, use_more};
 
@@ -187,24 +187,8 @@ impl Policy for Calendar {
         Window::WORDS
     }
 
-    fn is_logged(&self) -> bool {
-        false
-    }
-
-    fn notes_members(&self) -> bool {
-        false
-    }
-
-    fn only_counts(&self) -> bool {
-        false
-    }
-
-    fn lends(&self) -> bool {
-        self.limit.debt > 0
-    }
-
-    fn error_thousandths(&self) -> Option<u16> {
-        None
+    fn properties(&self) -> Properties {
+        Properties { lends: self.limit.debt > 0, ..Properties::PLAIN }
     }
 
     #[inline]

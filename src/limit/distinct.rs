@@ -19,7 +19,7 @@ use super::calendar::Calendar;
 use super::calendar_windows::Span;
 use super::interval::Window;
 use super::past::Remembered;
-use super::policy::Policy;
+use super::policy::{Policy, Properties};
 use super::state_word::{WordNames, WordUnit};
 use super::{Figures, Member, Terms, sketch};
 
@@ -126,24 +126,13 @@ impl Policy for Distinct {
         WordNames { first, rest: Some(rest) }
     }
 
-    fn is_logged(&self) -> bool {
-        false
-    }
-
-    fn notes_members(&self) -> bool {
-        true
-    }
-
-    fn only_counts(&self) -> bool {
-        matches!(self.tally, Tally::Sketch { max: None, .. })
-    }
-
-    fn lends(&self) -> bool {
-        false
-    }
-
-    fn error_thousandths(&self) -> Option<u16> {
-        self.precision().map(sketch::error_thousandths)
+    fn properties(&self) -> Properties {
+        Properties {
+            notes_members: true,
+            only_counts: matches!(self.tally, Tally::Sketch { max: None, .. }),
+            error_thousandths: self.precision().map(sketch::error_thousandths),
+            ..Properties::PLAIN
+        }
     }
 
     #[inline]
@@ -225,7 +214,7 @@ impl Policy for Distinct {
 
     fn quota(&self, _: &Terms) -> Option<(u64, Option<u64>)> {
         let window_ms = self.calendar().map(Calendar::current_ms);
-        (!self.only_counts()).then(|| (self.max(), window_ms))
+        (!self.properties().only_counts).then(|| (self.max(), window_ms))
     }
 
     fn life_ms(&self) -> Option<u64> {

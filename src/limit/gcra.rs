@@ -11,7 +11,7 @@ use frs_conf as conf;
 use super::calendar_windows::Span;
 use super::pace::{MAX_CAPACITY, MS, Pace};
 use super::past::Remembered;
-use super::policy::{Policy, is_zero};
+use super::policy::{Policy, Properties, is_zero};
 use super::state_word::{WordNames, WordUnit};
 use super::token::Level;
 use super::{Figures, Terms};
@@ -82,24 +82,8 @@ impl Policy for Gcra {
         WordNames::only(&[("level", WordUnit::Nanoseconds), ("last", WordUnit::Time)])
     }
 
-    fn is_logged(&self) -> bool {
-        false
-    }
-
-    fn notes_members(&self) -> bool {
-        false
-    }
-
-    fn only_counts(&self) -> bool {
-        false
-    }
-
-    fn lends(&self) -> bool {
-        false
-    }
-
-    fn error_thousandths(&self) -> Option<u16> {
-        None
+    fn properties(&self) -> Properties {
+        Properties::PLAIN
     }
 
     #[inline]

@@ -16,7 +16,7 @@ use super::calendar_windows::Span;
 use super::count::figures_of_turns;
 use super::interval::Window;
 use super::past::{self, Remembered};
-use super::policy::Policy;
+use super::policy::{Policy, Properties};
 use super::state_word::WordNames;
 use super::{Figures, MAX_USED, Terms, use_more};
 
@@ -130,24 +130,12 @@ impl Policy for History {
         Window::WORDS
     }
 
-    fn is_logged(&self) -> bool {
-        false
-    }
-
-    fn notes_members(&self) -> bool {
-        false
-    }
-
-    fn only_counts(&self) -> bool {
-        self.only_counts
-    }
-
-    fn lends(&self) -> bool {
-        self.calendar.lends()
-    }
-
-    fn error_thousandths(&self) -> Option<u16> {
-        None
+    fn properties(&self) -> Properties {
+        Properties {
+            only_counts: self.only_counts,
+            lends: self.calendar.properties().lends,
+            ..Properties::PLAIN
+        }
     }
 
     #[inline]

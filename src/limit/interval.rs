@@ -8,7 +8,7 @@ use frs_conf::Interval;
 
 use super::calendar_windows::Span;
 use super::past::Remembered;
-use super::policy::{Policy, is_zero};
+use super::policy::{Policy, Properties, is_zero};
 use super::state_word::{WordNames, WordUnit};
 use super::{Figures, MAX_USED, Terms, use_more};
 
@@ -148,24 +148,8 @@ impl Policy for Interval {
         Window::WORDS
     }
 
-    fn is_logged(&self) -> bool {
-        false
-    }
-
-    fn notes_members(&self) -> bool {
-        false
-    }
-
-    fn only_counts(&self) -> bool {
-        false
-    }
-
-    fn lends(&self) -> bool {
-        self.debt > 0
-    }
-
-    fn error_thousandths(&self) -> Option<u16> {
-        None
+    fn properties(&self) -> Properties {
+        Properties { lends: self.debt > 0, ..Properties::PLAIN }
     }
 
     #[inline]

@@ -14,7 +14,7 @@ use frs_conf::{self as conf, LEASED_WORDS, MAX_SHARED, Share, Sharing, Turns};
 
 use super::calendar_windows::{Span, window_at};
 use super::past::Remembered;
-use super::policy::Policy;
+use super::policy::{Policy, Properties};
 use super::ring::{self, Ring};
 use super::state_word::{WordNames, WordUnit};
 use super::{Demand, Figures, Heard, Spending, Terms};
@@ -148,7 +148,7 @@ impl Leased {
             turns,
             window_ms: None,
         };
-        limit.window_ms = limit.length_ms().filter(|_| !limit.only_counts());
+        limit.window_ms = limit.length_ms().filter(|_| limit.role != Role::Counts);
         limit
     }
 
@@ -527,25 +527,13 @@ impl Policy for Leased {
         WordNames::only(&[("lease", WordUnit::Fields); LEASED_WORDS])
     }
 
-    fn is_logged(&self) -> bool {
-        self.ring.is_some()
-    }
-
     /// Machines share no limit of members.
-    fn notes_members(&self) -> bool {
-        false
-    }
-
-    fn only_counts(&self) -> bool {
-        self.role == Role::Counts
-    }
-
-    fn lends(&self) -> bool {
-        false
-    }
-
-    fn error_thousandths(&self) -> Option<u16> {
-        None
+    fn properties(&self) -> Properties {
+        Properties {
+            is_logged: self.ring.is_some(),
+            only_counts: self.role == Role::Counts,
+            ..Properties::PLAIN
+        }
     }
 
     /// Voids what another incarnation has left.
@@ -611,7 +599,7 @@ impl Policy for Leased {
     }
 
     fn quota(&self, _: &Terms) -> Option<(u64, Option<u64>)> {
-        (!self.only_counts()).then_some((self.shown_max, self.window_ms))
+        (self.role != Role::Counts).then_some((self.shown_max, self.window_ms))
     }
 
     /// A host may request, claim and report a lease some time after the last use.

@@ -41,20 +41,8 @@ pub(super) trait Policy {
     /// The names and units of the limit's own words, without those of a ring or a history.
     fn words(&self) -> WordNames;
 
-    /// Whether its uses are in the ring of its scope. `Rules` rolls and charges that ring.
-    fn is_logged(&self) -> bool;
-
-    /// Whether it counts distinct members.
-    fn notes_members(&self) -> bool;
-
-    /// Whether it has no maximum.
-    fn only_counts(&self) -> bool;
-
-    /// Whether it lends uses beyond its maximum.
-    fn lends(&self) -> bool;
-
-    /// The standard error of `used`, in thousandths. None: `used` is exact.
-    fn error_thousandths(&self) -> Option<u16>;
+    /// What sets it apart from a plain maximum.
+    fn properties(&self) -> Properties;
 
     /// Brings the state to `now`. Every other method that takes a state expects it rolled at the
     /// same `now`, except `end_ms`.
@@ -110,6 +98,32 @@ pub(super) trait Policy {
     /// Forgets the uses of the current window, but not the history. The caller rolls the state
     /// again. Returns false and changes nothing if the state is not the limit's alone.
     fn clear(&self, state: &mut [u64]) -> bool;
+}
+
+/// What sets a policy apart from a plain maximum.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Properties {
+    /// Its uses are in the ring of its scope. `Rules` rolls and charges that ring.
+    pub is_logged: bool,
+    /// It counts distinct members.
+    pub notes_members: bool,
+    /// It has no maximum.
+    pub only_counts: bool,
+    /// It lends uses beyond its maximum.
+    pub lends: bool,
+    /// The standard error of `used`, in thousandths. `None` if `used` is exact.
+    pub error_thousandths: Option<u16>,
+}
+
+impl Properties {
+    /// Those of a plain maximum.
+    pub const PLAIN: Properties = Properties {
+        is_logged: false,
+        notes_members: false,
+        only_counts: false,
+        lends: false,
+        error_thousandths: None,
+    };
 }
 
 /// Whether all words are zero.

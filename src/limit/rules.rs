@@ -156,7 +156,7 @@ impl Rule {
     /// The rank of the limit when no limit refuses: limits that refuse decide first, then limits
     /// that advise, then limits that only count.
     fn class(&self) -> u8 {
-        if self.policy.only_counts() { 2 } else { self.advises.into() }
+        if self.policy.properties().only_counts { 2 } else { self.advises.into() }
     }
 
     /// Whether the limit admits `count`. A limit that advises spends no leases: it compares the
@@ -177,7 +177,7 @@ impl Rule {
 
     /// It counts distinct members. Machines do not share such a limit.
     fn notes_members(&self) -> bool {
-        self.policy.notes_members()
+        self.policy.properties().notes_members
     }
 
     #[inline]
@@ -554,7 +554,7 @@ impl Rules {
     #[inline]
     pub fn have_more_quotas(&self) -> bool {
         match &*self.rules {
-            [rule] => rule.policy.lends(),
+            [rule] => rule.policy.properties().lends,
             _ => true,
         }
     }
@@ -583,7 +583,7 @@ impl Rules {
                     .filter(|_| self.mode == Mode::Enforce)
                     .and_then(|count| rule.policy.retry_ms(state, now, count, states.terms)),
                 limited: refused.is_some(),
-                error_thousandths: rule.policy.error_thousandths(),
+                error_thousandths: rule.policy.properties().error_thousandths,
                 history: HistorySpan::default(),
             };
             details.push(figures, rule.policy.totals(state));

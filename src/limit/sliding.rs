@@ -9,7 +9,7 @@ use frs_conf::Sliding;
 
 use super::calendar_windows::Span;
 use super::past::Remembered;
-use super::policy::Policy;
+use super::policy::{Policy, Properties};
 use super::ring::{self, MAX_USES, Uses};
 use super::state_word::WordNames;
 use super::{Figures, Terms};
@@ -44,24 +44,8 @@ impl Policy for Sliding {
         WordNames::only(&[])
     }
 
-    fn is_logged(&self) -> bool {
-        true
-    }
-
-    fn notes_members(&self) -> bool {
-        false
-    }
-
-    fn only_counts(&self) -> bool {
-        false
-    }
-
-    fn lends(&self) -> bool {
-        false
-    }
-
-    fn error_thousandths(&self) -> Option<u16> {
-        None
+    fn properties(&self) -> Properties {
+        Properties { is_logged: true, ..Properties::PLAIN }
     }
 
     #[inline]

@@ -13,7 +13,7 @@ use frs_conf::SlidingCounter;
 
 use super::calendar_windows::Span;
 use super::past::Remembered;
-use super::policy::{Policy, is_zero};
+use super::policy::{Policy, Properties, is_zero};
 use super::state_word::{WordNames, WordUnit};
 use super::{Figures, MAX_USED, Terms, use_more};
 
@@ -110,24 +110,8 @@ impl Policy for SlidingCounter {
         WordNames::only(&[("start", Time), ("cur", Uses), ("prev", Uses)])
     }
 
-    fn is_logged(&self) -> bool {
-        false
-    }
-
-    fn notes_members(&self) -> bool {
-        false
-    }
-
-    fn only_counts(&self) -> bool {
-        false
-    }
-
-    fn lends(&self) -> bool {
-        false
-    }
-
-    fn error_thousandths(&self) -> Option<u16> {
-        None
+    fn properties(&self) -> Properties {
+        Properties::PLAIN
     }
 
     #[inline]

@@ -9,7 +9,7 @@ use frs_conf::{TOKEN_UNITS as UNITS, Token};
 
 use super::calendar_windows::Span;
 use super::past::Remembered;
-use super::policy::{Policy, is_zero};
+use super::policy::{Policy, Properties, is_zero};
 use super::state_word::{WordNames, WordUnit};
 use super::{Figures, Terms};
 
@@ -118,24 +118,8 @@ impl Policy for Bucket {
         WordNames::only(&[("level", WordUnit::TokenParts), ("last", WordUnit::Time)])
     }
 
-    fn is_logged(&self) -> bool {
-        false
-    }
-
-    fn notes_members(&self) -> bool {
-        false
-    }
-
-    fn only_counts(&self) -> bool {
-        false
-    }
-
-    fn lends(&self) -> bool {
-        false
-    }
-
-    fn error_thousandths(&self) -> Option<u16> {
-        None
+    fn properties(&self) -> Properties {
+        Properties::PLAIN
     }
 
     #[inline]

@@ -130,7 +130,7 @@ fn a_sketch_keeps_its_estimate_beside_its_registers() {
     charge(&limit, &mut state, 0, Some(member(201)));
     charge(&limit, &mut state, -1, Some(member(3)));
     assert_eq!(state, before, "a check notes nothing, and a sketch forgets nobody");
-    assert!(limit.only_counts());
+    assert!(limit.properties().only_counts);
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_sketch_advises_above_its_max_and_refuses_nothing() {
     charge(&limit, &mut state, 1, Some(member(3)));
     assert_eq!(state[1], 4);
     assert!(!admits(&limit, &state, 1, Some(member(2))), "above it advises for everyone");
-    assert!(!limit.only_counts());
+    assert!(!limit.properties().only_counts);
 }
 
 #[test]

@@ -53,7 +53,7 @@ impl Rules {
         let terms = states.terms;
         rule.policy.charge(states.of_mut(rule), now, count, terms);
         let node = self.node(rule.scope);
-        if let Some(ring) = node.ring.filter(|_| rule.policy.is_logged()) {
+        if let Some(ring) = node.ring.filter(|_| rule.policy.properties().is_logged) {
             let logged = self.log_now(now);
             ring::charge(ring, &mut states.node_mut(rule.scope)[node.ring_at()..], logged, count);
         }

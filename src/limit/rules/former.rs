@@ -72,7 +72,7 @@ impl FormerNode {
         for (nth, (number, ledger)) in former.of_node(scope).enumerate() {
             let Some(rule) = staying(number, SharedLimit { scope, ledger }) else { continue };
             kept.push(KeptLease { from: nth * LEASED_WORDS, to: rule.from.into() });
-            keeps_log |= rule.policy.is_logged();
+            keeps_log |= rule.policy.properties().is_logged;
         }
         let fixed = former.of_node(scope).count() * LEASED_WORDS;
         let numbered = (1..).zip(&former.limits);

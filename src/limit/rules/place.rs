@@ -179,7 +179,8 @@ pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
         let leased = biz.sharing.map(|sharing| {
             let leased = Leased::new(&limit.policy, advises, sharing, ring_of(biz, scope), clock);
             let tells = |teller: &conf::Limit| std::ptr::eq(limit, teller);
-            let is_beside = leased.is_logged() && !log_teller(biz, scope).is_some_and(tells);
+            let is_beside =
+                leased.properties().is_logged && !log_teller(biz, scope).is_some_and(tells);
             if is_beside { leased.beside_another() } else { leased }
         });
         let mut policy = match leased {
