@@ -1,4 +1,4 @@
-//! The lowest layer. It knows nothing of limits, files or requests.
+//! The lowest floor. It knows nothing of limits, files or requests.
 #![allow(missing_docs, reason = "for the crates above; programs see what `frs` exports")]
 
 #[cfg(not(loom))]

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use frs_engine as service;
 use frs_engine::ItemError;
 use frs_limit as limit;
 use frs_limit::{Details, LimitFigures, List};
@@ -68,8 +67,8 @@ pub trait Tell {
 impl<'v> Told<'v> {
     #[inline(always)]
     pub(super) fn of(
-        answers: &'v service::Answers,
-        answer: &service::Answer,
+        answers: &'v frs_engine::Answers,
+        answer: &frs_engine::Answer,
         verdict: &'v limit::Verdict,
     ) -> Told<'v> {
         let limits = answers.details.get(answer.details.clone()).unwrap_or_default();
@@ -81,8 +80,8 @@ impl<'v> Told<'v> {
 impl Verdict {
     #[inline(always)]
     pub(super) fn of(
-        answers: &service::Answers,
-        answer: &service::Answer,
+        answers: &frs_engine::Answers,
+        answer: &frs_engine::Answer,
     ) -> Result<Verdict, ItemError> {
         let verdict = answer.result?;
         if answer.action == 0 && answer.details.is_empty() {

@@ -97,7 +97,7 @@ impl ItemError {
 }
 
 pub use call_rate::{CallRate, CallRateText};
-pub use edit_record::{Clearing, LimitUse, RecordEdit, RecordError, RecordFigures, RecordName};
+pub use edit_record::{Clearing, LimitUse, RecordError, RecordFigures, RecordName};
 pub use execute::{RefusalSample, RefusedItem, Refuser};
 pub use flushing::Flushing;
 pub use former_limits::{note_former_limits, note_limits_in_force};

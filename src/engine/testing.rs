@@ -1,4 +1,5 @@
-//! A data directory for the unit tests of the engine, prepared as a master does it.
+//! A data directory for the tests of the engine and of the crates above, prepared as a master does
+//! it.
 
 pub mod host;
 

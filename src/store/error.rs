@@ -1,4 +1,4 @@
-//! Errors below the service. Each error names the place, the found value and the expected one.
+//! Errors of the store. Each error names the place, the found value and the expected one.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
 //! The store: mapped file groups that processes share, safe against kill -9.
 //!
-//! `prepare` makes a data directory ready. A [`Handle`] attaches to it. [`Handle::begin`] opens a
-//! [`Transaction`] over one or many key-nodes. Its commit is the only way to change a node.
+//! [`prepare_at_start`] makes a data directory ready. A [`Handle`] attaches to it.
+//! [`Handle::begin`] opens a [`Transaction`] over one or many key-nodes. Its commit is the only way
+//! to change a node.
 #![allow(missing_docs, reason = "for the crates above; programs see what `frs` exports")]
 
 mod checkpoint;
@@ -42,7 +43,6 @@ pub use {
 /// Whether tests can end a process at any store. A bench must not measure such a build.
 pub const HAS_CRASH_POINTS: bool = cfg!(any(test, feature = "crash-points"));
 
-pub use commit::undo_log;
 pub use file::{layout, region};
 pub use lock::semaphore;
 pub use watch::slot;
@@ -51,7 +51,7 @@ pub use watch::slot;
 pub use {
     chain::{Judge, Rank},
     checkpoint::{
-        CheckpointFacts, Checkpointer, GroupPass, Pace, Pacer, PassRate, PassState, Progress,
+        CheckpointFacts, Checkpointer, GroupPass, Pace, Pacer, PassRate, Progress,
         checkpoint_facts, is_checkpoint_of_move, restorable,
     },
     commit::{
@@ -60,8 +60,8 @@ pub use {
     },
     error::Error,
     file::{
-        FileFacts, FilePlace, Flush, Group, give_access, give_access_to_generation,
-        give_access_to_history, give_access_to_read, group, live_geometry, path_of, settled,
+        Flush, Group, give_access, give_access_to_generation, give_access_to_history,
+        give_access_to_read, group, live_geometry, path_of, settled,
     },
     grow::{end_move, next_files, staging},
     handle::{Handle, RETIRED_EVERY, RefusedUpdate},
@@ -72,15 +72,15 @@ pub use {
         prepare_at_start, prepare_beside, recover_alone, scan_group,
     },
     watch::mailbox::{
-        Asking, Bell, EventBell, Lying, OwnerBell, Rest, RingFull, SharedBell, TakenWant, Ticket,
-        Want, WantKind, WantQueue, WantResult, WantedTogether, Wants,
+        Asking, EventBell, OwnerBell, Rest, SharedBell, TakenWant, Ticket, Want, WantKind,
+        WantQueue, WantResult, WantedTogether, Wants,
     },
     watch::{
         BizRow, CheckpointCounts, ChildRole, ClusterId, Counter, Counters, CourierLock, Damage,
-        GroupCounter, HostFacts, Incarnation, LINGERING, MasterCounts, MasterLock, Places,
-        ROLE_PREPARE, ROLE_PROGRAM, RefusedCount, RefusedKey, RefusedKeys, RefusedSketches,
-        RequestedPass, Runtime, SlotRequest, SlotStatus, Starts, Sums, Sweep, Window,
-        check_boot_clock, counter, refused,
+        GroupCounter, Incarnation, LINGERING, MasterCounts, MasterLock, Places, ROLE_PREPARE,
+        ROLE_PROGRAM, RefusedCount, RefusedKey, RefusedKeys, RefusedSketches, RequestedPass,
+        Runtime, SlotRequest, SlotStatus, Starts, Sums, Sweep, Window, check_boot_clock, counter,
+        refused,
     },
 };
 

@@ -142,13 +142,6 @@ impl World {
         self.publish_both(srv, map, generation);
     }
 
-    /// Like [`World::publish`], with at most `most` attached programs.
-    pub fn publish_max_programs(&self, map: &str, generation: u64, most: u32) {
-        let srv = srv(&self.dir, self.lock_timeout);
-        let srv = srv.replace("<data ", &format!("<data max-programs=\"{most}\" "));
-        self.publish_both(srv, map, generation);
-    }
-
     /// Like [`World::publish`], with an overlay.
     pub fn publish_overlaid(&self, map: &str, generation: u64, overlay: &Overlay) {
         let srv = self.srv();

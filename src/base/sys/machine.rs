@@ -6,6 +6,9 @@ use std::io;
 
 use nix::errno::Errno;
 use nix::libc;
+use nix::unistd::Pid;
+
+use super::process::children::stat_field;
 
 /// Fills a buffer from the kernel's random source.
 pub fn random(bytes: &mut [u8]) -> io::Result<()> {
@@ -39,11 +42,9 @@ fn parse_boot_id(text: &str) -> Option<[u64; 2]> {
 /// The processor time that a process has used, in milliseconds. None if it is unknown. (Fields 14
 /// and 15 of proc_pid_stat(5), in clock ticks.)
 pub fn cpu_ms(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The process name before it may contain any character, also brackets.
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut ticks = rest.split_ascii_whitespace().skip(11);
-    let (user, system): (u64, u64) = (ticks.next()?.parse().ok()?, ticks.next()?.parse().ok()?);
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?);
+    let ticks = |number| stat_field(pid, number)?.parse::<u64>().ok();
+    let (user, system) = (ticks(14)?, ticks(15)?);
     let per_s = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??;
     user.saturating_add(system).saturating_mul(1000).checked_div(u64::try_from(per_s).ok()?)
 }

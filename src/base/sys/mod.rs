@@ -1,4 +1,5 @@
-//! Calls to the kernel and the processor that std and mio do not offer, by subject.
+//! Calls to the kernel and the processor, by subject: all that need unsafe code, and those that
+//! several crates make in the same way.
 //!
 //! Invariant: only these files may contain unsafe code, and each block says why it is sound. The
 //! functions they offer are safe to call.

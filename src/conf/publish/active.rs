@@ -119,20 +119,20 @@ pub fn all(data_dir: &Path) -> Result<Vec<u64>, ActiveError> {
     Ok(generations)
 }
 
-/// Writes a generation, which is complete and on disk when this returns. Keeps only the latest of
-/// the other generations, because a reader may be about to open that one.
+/// As [`write_overlaid`], without an overlay.
 ///
 /// # Errors
-/// Those of the file system. The generation is then not published, or not durable.
+/// The same as [`write_overlaid`].
 #[cfg(any(test, feature = "testing"))]
 pub fn write(data_dir: &Path, generation: u64, texts: &Texts) -> Result<(), ActiveError> {
     write_overlaid(data_dir, generation, texts, &Overlay::default())
 }
 
-/// As [`write()`], with an overlay.
+/// Writes a generation, which is complete and on disk when this returns. Keeps only the latest of
+/// the other generations, because a reader may be about to open that one.
 ///
 /// # Errors
-/// The same as [`write()`].
+/// Those of the file system. The generation is then not published, or not durable.
 pub fn write_overlaid(
     data_dir: &Path,
     generation: u64,

@@ -52,7 +52,7 @@ pub(super) use bounds::{
     Credit, MAX_BURST, MAX_SLIDING, MAX_SLIDING_MS, most_burst, most_gcra_burst, most_gcra_rate,
     most_rate, override_max,
 };
-pub use cidr::{Cidr, CidrError};
+pub use cidr::Cidr;
 pub use cluster::{Cluster, ClusterNode, Login};
 pub use conf::Conf;
 pub use epoch::{EpochStep, MAX_EPOCH};

@@ -46,7 +46,7 @@ use crate::process::message::{self, Received, ToChild};
 
 /// The pause between two tries to take the lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
-/// The longest sleep: it bounds the time until needs that a dead process left are found.
+/// The longest sleep: it bounds the time until wants that a dead process left are found.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 /// The pause between two attempts to start the links to a cluster that cannot be used.
 const FAULT_PAUSE: Duration = Duration::from_secs(1);
@@ -77,7 +77,7 @@ pub enum CourierError {
     NoCluster,
 }
 
-/// Carries needs to the cluster until asked to end.
+/// Carries wants to the cluster until asked to end.
 ///
 /// # Errors
 /// The courier cannot go on. The master starts another one in its place.
@@ -235,7 +235,7 @@ impl Courier {
         }
         // The name and the secret stay as long as the master does.
         if cluster != self.cluster {
-            // Answers of the old links are dropped, and the needs are taken from the rings again.
+            // Answers of the old links are dropped, and the wants are taken from the rings again.
             self.links = None;
             self.telemetry.forget_nodes();
             self.core = Core::new(&cluster.name, Bounds::default());

@@ -344,6 +344,14 @@ fn limits(biz: &Biz) -> Vec<String> {
     biz.limits.iter().map(limit_words).collect()
 }
 
+/// The figures of the server of a data directory, by its configuration in force: for tests.
+#[cfg(any(test, feature = "testing"))]
+pub fn collect(data_dir: &std::path::Path) -> Stats {
+    let runtime = Runtime::open_for_reading(data_dir).expect("there is a server");
+    let conf = frs_conf::active::read(data_dir, runtime.generation()).expect("in force");
+    of(&runtime, &conf, frs_base::clock::now())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -358,12 +366,6 @@ mod tests {
             <biz id='{id}' name='{name}' key='string'>
               <limit policy='interval' interval='1h' max='9'/></biz></map>"
         )
-    }
-
-    fn collect(data_dir: &std::path::Path) -> Stats {
-        let runtime = Runtime::open_for_reading(data_dir).unwrap();
-        let conf = frs_conf::active::read(data_dir, runtime.generation()).unwrap();
-        of(&runtime, &conf, frs_base::clock::now())
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub(crate) use {
 pub use {
     catalog::{checkpoint_facts, is_checkpoint_of_move, restorable},
     checkpointer::{Checkpointer, GroupPass, PassRate},
-    file::{CheckpointFacts, PassState},
+    file::CheckpointFacts,
     pass::{Pace, Pacer},
     restore::Progress,
 };

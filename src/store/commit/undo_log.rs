@@ -48,11 +48,6 @@ impl<'a> UndoLog<'a> {
         self.len
     }
 
-    /// Whether there is no entry.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Logs the old values of those words of `stored` that differ from `new`. `at` is the position
     /// of the first word in the file of `intent`.
     ///

@@ -46,5 +46,4 @@ pub use {
     group::Group,
     live::{live_geometry, settled},
     set::path_of,
-    words::{FileFacts, FilePlace},
 };

@@ -37,7 +37,7 @@ pub(crate) mod sweep;
 #[cfg(not(loom))]
 pub use {
     counter::{BizRow, Counter, Counters, GroupCounter, Sums},
-    incarnation::{ClusterId, HostFacts, Incarnation, check_boot_clock},
+    incarnation::{ClusterId, Incarnation, check_boot_clock},
     places::{Places, ROLE_PREPARE, ROLE_PROGRAM, SlotRequest},
     refused::{RefusedCount, RefusedKey, RefusedKeys, RefusedSketches, Window},
     runtime::{

@@ -7,10 +7,10 @@
 //! of 10 seconds. A pane that has ended is folded into one of 10 minutes. Readers add up the panes
 //! of several processes ("Mergeable summaries", P. Agarwal et al., 2012).
 //!
-//! Invariant: only the owner of a slot writes its sketches, and takes no lock. By its check a
-//! reader recognises an entry that is being replaced, and by the sequence of the sketch panes that
-//! turn. If an owner dies, nothing is counted twice, and at most the pane of 10 minutes is lost
-//! that it was folding into.
+//! Invariant: only the owner of a slot writes its sketches, and takes no lock. A reader recognises
+//! an entry that is being replaced by the entry's check, and panes that turn by the sequence of
+//! their sketch. If an owner dies, nothing is counted twice, and at most the pane of 10 minutes
+//! that it was folding into is lost.
 
 mod reader;
 mod summary;

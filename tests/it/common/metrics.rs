@@ -7,15 +7,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::needs;
-use frs_server::stats::snapshot::{self, Stats};
-
-/// The figures of the server of a data directory, as the store and the configuration in force have
-/// them.
-pub fn collect(data_dir: &Path) -> Stats {
-    let runtime = frs_store::Runtime::open_for_reading(data_dir).expect("there is a server");
-    let conf = frs_conf::active::read(data_dir, runtime.generation()).expect("in force");
-    snapshot::of(&runtime, &conf, frs_base::clock::now())
-}
 
 /// The labels of a metric, each with its values; with none if they are not listed.
 pub type Labels = BTreeMap<String, BTreeSet<String>>;

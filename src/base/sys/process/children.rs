@@ -90,7 +90,7 @@ pub fn wait_for(pid: Pid) -> io::Result<Exit> {
 }
 
 /// Field `number` (from 3 on) of proc_pid_stat(5). None if there is no such process.
-fn stat_field(pid: Pid, number: usize) -> Option<String> {
+pub(in crate::sys) fn stat_field(pid: Pid, number: usize) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The process name before it may contain any character, also brackets.
     let (_, rest) = stat.rsplit_once(')')?;

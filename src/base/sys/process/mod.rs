@@ -3,7 +3,7 @@
 //! Invariant: a parent's call about its children never waits, unless it says so.
 
 mod channel;
-mod children;
+pub(super) mod children;
 mod descriptors;
 mod pidfd;
 mod signals;

@@ -31,16 +31,16 @@ pub enum Action<N: Nodes> {
     },
     /// Publishes this to all hosts.
     Publish(News<N::Key>),
-    /// Finishes a need.
+    /// Finishes a want.
     Finish {
-        /// The need.
+        /// The want.
         ticket: N::Ticket,
         /// Its fate.
         fate: Fate,
     },
 }
 
-/// How a need ends.
+/// How a want ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// The ledgers' answers are in the nodes: the item runs again.
@@ -49,7 +49,7 @@ pub enum Fate {
     Unreachable,
     /// Its node has no room: leases fill the chain.
     Full,
-    /// The courier cannot serve it, or too many needs wait.
+    /// The courier cannot serve it, or too many wants wait.
     Unserved,
 }
 

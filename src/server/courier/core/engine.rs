@@ -21,7 +21,7 @@ use super::visit::{Answered, Bound, Visit, Visited, Waiter, Way};
 /// Bounds of the courier's memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Waiting needs. A need beyond the bound is [`Fate::Unserved`].
+    /// Waiting wants. A want beyond the bound is [`Fate::Unserved`].
     pub wants: usize,
     /// Messages under way. Further messages wait.
     pub messages: usize,
@@ -29,7 +29,7 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Bounds {
-        // As many needs as all rings hold, and as many messages as may wait for one master.
+        // As many wants as all rings hold, and as many messages as may wait for one master.
         Bounds { wants: 256 * 1024, messages: 4096 }
     }
 }
@@ -93,7 +93,7 @@ impl<N: Nodes> Core<N> {
         &self.figures
     }
 
-    /// The number of waiting needs.
+    /// The number of waiting wants.
     #[cfg(any(test, feature = "testing"))]
     pub fn waiting(&self) -> usize {
         self.wants
@@ -114,7 +114,7 @@ impl<N: Nodes> Core<N> {
         self.next_id
     }
 
-    /// Takes in a need.
+    /// Takes in a want.
     pub fn want(&mut self, nodes: &mut N, now: Now, asked: Asked<N>) {
         self.figures.wants += 1;
         if self.wants >= self.bounds.wants {
@@ -133,13 +133,13 @@ impl<N: Nodes> Core<N> {
         }
     }
 
-    /// Refuses a need because no master can be asked.
+    /// Refuses a want because no master can be asked.
     pub fn refuse(&mut self, ticket: N::Ticket) {
         self.figures.wants += 1;
         self.finish(ticket, Fate::Unreachable);
     }
 
-    /// Begins a request, all of whose needs have come.
+    /// Begins a request, all of whose wants have come.
     fn begin(&mut self, nodes: &mut N, now: Now, wants: Vec<Asked<N>>) {
         let deadline_ms = wants.iter().map(|want| want.deadline_ms).min().unwrap_or(0);
         let id = self.new_id();

@@ -5,7 +5,7 @@
 /// What a courier has counted since it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Figures {
-    /// Needs taken from rings.
+    /// Wants taken from rings.
     pub wants: u64,
     /// Answers that granted a need.
     pub grants: u64,

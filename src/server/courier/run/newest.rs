@@ -60,7 +60,7 @@ impl Courier {
         false
     }
 
-    /// Whether needs are taken from the rings: they are served, or refused while the cluster cannot
+    /// Whether wants are taken from the rings: they are served, or refused while the cluster cannot
     /// be reached.
     pub(super) fn takes_wants(&self) -> bool {
         !self.nodes.are_leases_unproven() || self.newest.is_cut_off

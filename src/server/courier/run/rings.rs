@@ -1,6 +1,6 @@
-//! The rings of needs of all slots, which the courier drains and answers.
+//! The rings of wants of all slots, which the courier drains and answers.
 //!
-//! Invariant: each need that is taken is finished. If its owner has given it up or is gone, this
+//! Invariant: each want that is taken is finished. If its owner has given it up or is gone, this
 //! has no effect.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,13 +25,13 @@ pub struct Rings {
 }
 
 impl Rings {
-    /// Has all open rings drained, because an earlier courier may have died with needs that it had
+    /// Has all open rings drained, because an earlier courier may have died with wants that it had
     /// taken.
     pub fn take_all(&mut self, runtime: &Runtime) {
         self.asked.extend(runtime.open_rings());
     }
 
-    /// Takes the needs of all rings that have some.
+    /// Takes the wants of all rings that have some.
     fn drain(&mut self, runtime: &Runtime) -> Vec<Drained> {
         self.asked.extend(runtime.asking().take());
         let mut all = Vec::new();
@@ -44,7 +44,7 @@ impl Rings {
         all
     }
 
-    /// Finishes a need. False if nobody waits for it any more.
+    /// Finishes a want. False if nobody waits for it any more.
     pub fn finish(&mut self, runtime: &Runtime, ticket: RingTicket, fate: Fate) -> bool {
         let result = match fate {
             Fate::Answered => WantResult::Answered,
@@ -68,11 +68,11 @@ impl Rings {
     }
 }
 
-/// A need that was taken from a ring.
+/// A want that was taken from a ring.
 enum Drained {
-    /// A need of a lease.
+    /// A want of a lease.
     Lease(Asked<HostNodes>),
-    /// A need of a record.
+    /// A want of a record.
     Record { ticket: RingTicket, key: LeaseKey, deadline_ms: u64 },
 }
 
@@ -98,7 +98,7 @@ fn drained(slot: u32, taken: &TakenWant) -> Drained {
 }
 
 impl Courier {
-    /// Refuses the needs of all rings, as the cluster cannot be reached.
+    /// Refuses the wants of all rings, as the cluster cannot be reached.
     pub(super) fn refuse_all(&mut self) {
         for want in self.rings.drain(self.nodes.service.handle().runtime()) {
             let (Drained::Lease(Asked { ticket, .. }) | Drained::Record { ticket, .. }) = want;
@@ -106,7 +106,7 @@ impl Courier {
         }
     }
 
-    /// Takes the needs of all rings that have some, and hands them to the core or to the warm tier.
+    /// Takes the wants of all rings that have some, and hands them to the core or to the warm tier.
     pub(super) fn drain(&mut self, now: Now) {
         let wants = self.rings.drain(self.nodes.service.handle().runtime());
         for want in wants {

@@ -36,7 +36,7 @@ pub struct WarmTier {
 }
 
 impl WarmTier {
-    /// Takes in the need of an item that waits for the record of its key.
+    /// Takes in the want of an item that waits for the record of its key.
     pub fn want(
         &mut self,
         nodes: &mut HostNodes,

@@ -65,10 +65,10 @@ pub struct Sending {
     pub call: WarmCall,
 }
 
-/// A need that is finished.
+/// A want that is finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished<T> {
-    /// The need.
+    /// The want.
     pub ticket: T,
     /// Its key.
     pub key: LeaseKey,
@@ -89,7 +89,7 @@ pub enum Done {
     Again(RecordPlace),
 }
 
-/// Messages to records. `T` names a need.
+/// Messages to records. `T` names a want.
 #[derive(Debug)]
 pub struct Warm<T> {
     pub(super) flights: HashMap<u64, Flight<T>>,
@@ -133,7 +133,7 @@ pub(super) struct Pending<T> {
     pub record: Option<Record>,
 }
 
-/// Needs that wait for one key.
+/// Wants that wait for one key.
 #[derive(Debug)]
 pub(super) struct Waiting<T> {
     pub tickets: Vec<T>,
@@ -181,7 +181,7 @@ impl<T> Warm<T> {
         PUTS_MAX.saturating_sub(self.puts)
     }
 
-    /// Takes in the need of an item that waits for the record of its key.
+    /// Takes in the want of an item that waits for the record of its key.
     pub fn want(&mut self, host: &mut impl Records, key: LeaseKey, ticket: T, deadline_ms: u64) {
         let under_way = self.by_key.get(&key).copied();
         let flight = under_way.and_then(|id| self.flights.get_mut(&id));
@@ -255,7 +255,7 @@ impl<T> Warm<T> {
         self.finished.extend(waiting.tickets.into_iter().map(finished));
     }
 
-    /// Finishes the needs of a key without a record in the cluster, where no fresh record here says
+    /// Finishes the wants of a key without a record in the cluster, where no fresh record here says
     /// so yet.
     fn finish_nowhere(&mut self, key: LeaseKey, waiting: Waiting<T>) {
         let finished = |ticket| Finished { ticket, key, fate: Fate::Answered, is_nowhere: true };

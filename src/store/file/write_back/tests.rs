@@ -220,7 +220,7 @@ fn a_scan_in_the_same_boot_writes_everything_again() {
     assert_eq!(runtime.doubts(runtime.find_file(group, 0).unwrap().index), 0);
 }
 
-/// The bytes that this process has made the kernel write. Other tests may add to them.
+/// The KiB that this process has made the kernel write. Other tests may add to them.
 fn written_kib() -> u64 {
     let io = std::fs::read_to_string("/proc/self/io").unwrap();
     let bytes = io.lines().find_map(|line| line.strip_prefix("write_bytes: ")).unwrap();

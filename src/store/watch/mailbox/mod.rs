@@ -24,10 +24,10 @@ pub(crate) mod wants;
 
 #[cfg(not(loom))]
 pub use {
-    doorbell::{Asking, Bell, EventBell, Rest},
+    doorbell::{Asking, EventBell, Rest},
     queue::{TakenWant, WantQueue},
-    ring::{Full as RingFull, OwnerBell, Ticket},
-    shared_bell::{Lying, SharedBell},
+    ring::{OwnerBell, Ticket},
+    shared_bell::SharedBell,
     want::{Want, WantKind, WantResult, WantedTogether},
     wants::Wants,
 };
