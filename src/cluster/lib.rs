@@ -4,15 +4,18 @@
 //! their answers. [`name`] gives the keys of ledgers and of their companions in the cluster, with
 //! their slots and channels. [`news`] is what hosts publish on the channels. [`connections`]
 //! carries all this: connections, the topology, the channels. [`courier`] is the process of a host
-//! that alone talks to the cluster. [`warm`] decides about records that the cluster keeps for the
-//! machine that takes a key over.
+//! that alone talks to the cluster, and [`figures`] is what it counts. [`starts`] finds out whether a data directory is the newest of its
+//! copies. [`warm`] decides about records that the cluster keeps for the machine that takes a key
+//! over.
 //!
 //! Invariant: only [`connections`] has sockets, and knows which client library carries the bytes.
 //! Everything else is values in, values out, but for the loop of the courier.
 
 pub mod connections;
 pub mod courier;
+pub mod figures;
 pub mod ledger;
 pub mod name;
 pub mod news;
+pub mod starts;
 pub mod warm;

@@ -108,7 +108,7 @@ fn decode_key(key_word: &str, field: &str) -> Option<LeaseKey> {
 #[cfg(test)]
 mod tests {
     use frs_conf::key::{KeyForm, KeyRef};
-    use frs_store::{Want, WantKind};
+    use frs_engine::{Need, NeedKind};
 
     use super::*;
 
@@ -119,7 +119,7 @@ mod tests {
     }
 
     fn key(key: KeyRef<'_>) -> LeaseKey {
-        LeaseKey::of_want(&Want::of_key(WantKind::Update, 2001, key))
+        LeaseKey::of_need(&Need::of_key(NeedKind::Update, 2001, key))
     }
 
     #[test]

@@ -216,7 +216,7 @@ impl Service {
                 transaction.erase(index);
                 return Ok(there);
             }
-            if there.is_none() && !entry.backs_up && !transaction.may_be_spilled(index) {
+            if there.is_none() && !entry.backs_up && !transaction.may_be_kept(index) {
                 return Ok(None);
             }
             // A fresh record: without one the cluster's copy would come back.

@@ -4,7 +4,9 @@
 //! use.
 
 use frs_conf::{Cluster, ClusterKeys, Conf, Map};
-use frs_store::{ClusterId, Error, Handle, Incarnation, Runtime};
+use frs_store::{Error, Handle, Runtime};
+
+use crate::incarnation::{ClusterId, Incarnation};
 
 /// The identity of this host and the keys of its cluster, for the bizs that the cluster knows.
 #[derive(Debug, Default)]
@@ -46,7 +48,7 @@ impl Identity {
 /// The two have the same lineage, so the incarnation stays.
 ///
 /// # Errors
-/// As [`Runtime::incarnation`].
+/// As [`Incarnation::of`].
 pub(crate) fn incarnation(
     runtime: &Runtime,
     map: &Map,
@@ -59,5 +61,5 @@ pub(crate) fn incarnation(
     let id = |name| id_of(name).or_else(|| runtime.id_of_group(name));
     let groups: Vec<u64> = names.filter_map(id).collect();
     let id = ClusterId { name: cluster.name.clone(), secret_check: keys.check };
-    runtime.incarnation(id, |group| groups.contains(&group))
+    Incarnation::of(runtime, id, |group| groups.contains(&group))
 }

@@ -9,7 +9,7 @@ use frs_conf::{Scope, Sharing};
 use frs_limit::lease::{Holding, Settings};
 use frs_limit::{LeasedState, Spending, States, Terms};
 use frs_store::layout::{TAG_WORDS, node, tag};
-use frs_store::{NodeIndex, Refused, Sought, Want, Wanted, group};
+use frs_store::{NodeIndex, Refused, Sought, Wanted, group};
 
 use super::table::{Entry, with_room};
 use super::{ItemError, Service};
@@ -81,9 +81,9 @@ pub struct LeasePass {
 const SCOPES: [Scope; 2] = [Scope::Key, Scope::Biz];
 
 impl LeaseKey {
-    /// The key of a want.
-    pub fn of_want(want: &Want) -> LeaseKey {
-        LeaseKey { key_word: want.key_word, field: want.field }
+    /// The key of a need.
+    pub fn of_need(need: &Need) -> LeaseKey {
+        LeaseKey { key_word: need.key_word, field: need.field }
     }
 
     /// The biz.

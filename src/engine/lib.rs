@@ -10,10 +10,12 @@ mod execute;
 mod flushing;
 mod former_limits;
 mod identity;
+pub mod incarnation;
 pub mod inspect;
 mod leases;
 mod members;
 mod move_records;
+mod need;
 mod outcome;
 mod parked_bytes;
 mod quotas;
@@ -35,12 +37,13 @@ use frs_base::clock::{self, Millis};
 use frs_conf::{Conf, active};
 use frs_store::counter::ITEM_ERRORS;
 use frs_store::{
-    BizRow, Error, Handle, Incarnation, OwnerBell, Places, ROLE_PROGRAM, Runtime, SlotRequest,
-    Sweep, TransactionBuffers, check_boot_clock, live_dir,
+    BizRow, Error, Handle, OwnerBell, Places, ROLE_PROGRAM, Runtime, SlotRequest, Sweep,
+    TransactionBuffers, live_dir,
 };
 
 use execute::{ItemWait, Refusals, Reports, RequestBuffers, Waits};
 use identity::Identity;
+use incarnation::{Incarnation, check_boot_clock};
 use table::Table;
 
 /// The reason why an item could not be judged. The item has charged nothing. The variants are in
@@ -104,6 +107,7 @@ pub use flushing::Flushing;
 pub use former_limits::{note_former_limits, note_limits_in_force};
 pub use leases::{LeaseKey, LeaseMoment, LeasePass, LeasedLimit};
 pub use move_records::{MoveCounts, MovePass, MoveStep};
+pub use need::{Need, NeedEnd, NeedKind, NeededTogether};
 pub use outcome::Outcome;
 pub use parked_bytes::{
     SPARE_BYTES, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES, WAITING_WINDOW_BYTES,
@@ -277,7 +281,7 @@ impl Service {
         let has_cluster = conf.srv.cluster.is_some();
         let mut service = Service::over(handle, data_dir, conf, generation);
         match role {
-            Role::Worker if has_cluster => service.handle.open_wants(OwnerBell::Event)?,
+            Role::Worker if has_cluster => service.handle.open_mailbox(OwnerBell::Event)?,
             Role::Program | Role::Admin | Role::Envoy => {
                 service.waits_by_futex = true;
                 service.open_ring()?;
@@ -415,7 +419,7 @@ impl Service {
         if !self.waits_by_futex || self.conf.srv.cluster.is_none() {
             return Ok(());
         }
-        self.handle.open_wants(OwnerBell::Futex)
+        self.handle.open_mailbox(OwnerBell::Futex)
     }
 
     /// Whether another generation is in force that could not be taken, so that every item answers

@@ -242,7 +242,7 @@ impl Service {
     pub fn whereabouts(&mut self, key: &LeaseKey, now: Millis) -> Result<Whereabouts, ItemError> {
         let is_whole = is_whole(key);
         self.on_key(key, now, |_, entry, transaction, index| {
-            let is_kept = || !is_whole && (entry.backs_up || transaction.may_be_spilled(index));
+            let is_kept = || !is_whole && (entry.backs_up || transaction.may_be_kept(index));
             Ok(match transaction.is_there(index) {
                 true => Whereabouts::Here,
                 false if is_kept() => Whereabouts::MaybeInCluster,

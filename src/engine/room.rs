@@ -92,7 +92,7 @@ impl Service {
             let found = Record::of_node(transaction.words(index), entry);
             let is_same = (found.check, &found.states) == (record.check, &record.states);
             if is_same {
-                transaction.spill(index);
+                transaction.erase_kept(index);
             }
             Ok(is_same)
         })

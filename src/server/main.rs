@@ -15,13 +15,13 @@ use frs_conf::Machine;
 use frs_conf::{Conf, LoadedConf, Setting, SettingError, Settings, report};
 use frs_server::buffer_sizes::BUFFER_SIZES;
 use frs_server::master::{self, Ended, Forecast, Start, command};
-use frs_server::process::child::ForkedChild;
+use frs_server::process::child::{ChildRole, ForkedChild};
 use frs_server::process::envoy;
 use frs_server::process::log;
 use frs_server::process::result_files::Reloaded;
 use frs_server::protocol::visible;
 use frs_server::{courier, keeper, worker};
-use frs_store::{self as store, ChildRole};
+use frs_store as store;
 
 /// What the manual page says beside the options.
 const MORE: &str = "\

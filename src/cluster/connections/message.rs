@@ -6,9 +6,9 @@
 use std::fmt;
 use std::ops::Range;
 
+use crate::figures::ClusterFunction;
 use frs_limit::lease::{Incarnation, Settings, Take, Taken};
 use frs_store::Starts;
-use frs_store::counter::ClusterFunction;
 
 use super::fault::ClusterFault;
 use crate::ledger::{Answer, BadReply, BadSettings, Reply};

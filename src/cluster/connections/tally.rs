@@ -6,9 +6,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::figures::{ClusterFunction, ClusterResult};
 use frs_base::clock;
 use frs_limit::lease::Kind;
-use frs_store::counter::{BUCKETS, ClusterFunction, ClusterResult, Histogram, bucket_of};
+use frs_store::counter::{BUCKETS, Histogram, bucket_of};
 
 use crate::warm::WarmCall;
 

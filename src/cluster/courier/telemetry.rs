@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
+use crate::figures::{
+    ClusterFunction, ClusterNodeState, ClusterResult, CourierCounters, LeaseCounter, LeaseState,
+    SpillResult,
+};
 use frs_conf::ClusterNode;
 use frs_limit::lease::Holding;
-use frs_store::counter::{
-    ClusterFunction, ClusterNodeState, ClusterResult, Counters, CourierCounters, LeaseCounter,
-    LeaseState, SpillResult,
-};
+use frs_store::counter::Counters;
 
 use super::core::Figures;
 use crate::connections::Tally;

@@ -105,7 +105,7 @@ impl<'a> ItemTransaction<'a> {
     #[cold]
     fn find_absent(&self, transaction: &Transaction<'_>, index: NodeIndex) -> Result<(), Unjudged> {
         let Entry { spills, backs_up, .. } = *self.entry;
-        let is_spilled = spills && transaction.may_be_spilled(index);
+        let is_spilled = spills && transaction.may_be_kept(index);
         let is_asked = match self.resolved.wait {
             WaitState::New => backs_up || is_spilled,
             WaitState::Parked | WaitState::Unheard => spills && (backs_up || is_spilled),

@@ -260,7 +260,7 @@ impl Migration {
                 make_room(&copier, &draft, &at, words);
             }
         })?;
-        if old.has_spilled() {
+        if old.has_kept() {
             // The places of the spilled keys in the new files are not known.
             draft.fill_filters();
         }

@@ -9,11 +9,12 @@ use frs_conf::key::{KeyField, KeyRef, Seed};
 use frs_conf::{Conf, active};
 use frs_store::group::FileSet;
 use frs_store::inspect::{Found, LiveGroup};
-use frs_store::{self as store, Fault, Incarnation, Pass, Runtime, Wanted, live_dir};
+use frs_store::{self as store, Fault, Pass, Runtime, Wanted, live_dir};
 
 use super::error::Error;
 use super::record::{NodePlace, NodeRecord};
 use crate::identity;
+use crate::incarnation::Incarnation;
 use crate::table::{FoundFormer, FoundGroup, Table};
 
 /// Looks into a data directory. It takes no semaphore, and writes nothing to the files.

@@ -1,14 +1,23 @@
-//! A host whose courier is played by hand: a service that waits, and the results of its wants.
+//! A host whose courier is played by hand: a service that waits, and the ends of its needs.
 
 use frs_base::clock;
 use frs_limit::lease::Lease;
-use frs_store::{OwnerBell, TakenWant, WantQueue, WantResult};
+use frs_store::{LetterQueue, OwnerBell, TakenLetter, Ticket};
 
 use crate::testing::{Ask, World, request};
 use crate::{
-    Answer, Command, Exchange, ItemError, LeaseKey, LeaseMoment, Request, SentRecords, Service,
-    Stage,
+    Answer, Command, Exchange, ItemError, LeaseKey, LeaseMoment, Need, NeedEnd, Request,
+    SentRecords, Service, Stage,
 };
+
+/// A need that the courier has taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TakenNeed {
+    /// Names the need in its reply.
+    pub ticket: Ticket,
+    /// The need.
+    pub need: Need,
+}
 
 /// A host whose courier is played by hand.
 pub struct Host {
@@ -17,9 +26,9 @@ pub struct Host {
     pub courier: Service,
     /// The records that the courier has sent.
     pub sent: SentRecords,
-    /// The number of the open ring whose wants are served.
+    /// The number of the open ring whose needs are served.
     pub ring: usize,
-    queue: WantQueue,
+    queue: LetterQueue,
 }
 
 impl Host {
@@ -27,9 +36,9 @@ impl Host {
     pub fn of(map: &str) -> Host {
         let world = World::shared(map);
         let (mut service, courier) = (world.attach(), world.attach());
-        service.handle.open_wants(OwnerBell::Futex).unwrap();
+        service.handle.open_mailbox(OwnerBell::Futex).unwrap();
         service.set_wait_room(100);
-        let (sent, queue) = (SentRecords::default(), WantQueue::default());
+        let (sent, queue) = (SentRecords::default(), LetterQueue::default());
         Host { world, service, courier, sent, ring: 0, queue }
     }
 
@@ -47,18 +56,23 @@ impl Host {
         exchange
     }
 
-    /// All wants that have come.
-    pub fn wants(&mut self) -> Vec<TakenWant> {
+    /// All needs that have come.
+    pub fn needs(&mut self) -> Vec<TakenNeed> {
         let runtime = self.world.runtime();
         let slot = runtime.open_rings().nth(self.ring).expect("a ring is open");
-        std::iter::from_fn(|| self.queue.take_next(runtime.slot(slot))).collect()
+        let letters = std::iter::from_fn(|| self.queue.take_next(runtime.slot(slot)));
+        let taken = |TakenLetter { ticket, letter }| TakenNeed {
+            ticket,
+            need: Need::of_letter(&letter).expect("a need"),
+        };
+        letters.map(taken).collect()
     }
 
-    /// Sets the result of a want. Returns false if nobody waits for it any more.
-    pub fn finish(&mut self, want: &TakenWant, result: WantResult) -> bool {
+    /// Ends the wait for a need. Returns false if nobody waits for it any more.
+    pub fn finish(&mut self, taken: &TakenNeed, end: NeedEnd) -> bool {
         let runtime = self.world.runtime();
         let slot = runtime.open_rings().nth(self.ring).expect("a ring is open");
-        WantQueue::finish(runtime.slot(slot), want.ticket, result)
+        LetterQueue::reply(runtime.slot(slot), taken.ticket, end.reply())
     }
 }
 
@@ -67,9 +81,9 @@ const WINDOW: u64 = 1;
 
 impl Host {
     /// The ledger has granted this much of each limit of an item.
-    pub fn grant(&mut self, want: &TakenWant, allowance: u64) {
+    pub fn grant(&mut self, taken: &TakenNeed, allowance: u64) {
         let boot_ms = clock::boot_ms();
-        let key = LeaseKey::of_want(&want.want);
+        let key = LeaseKey::of_need(&taken.need);
         let moment = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: clock::now() };
         let incarnation = self.courier.incarnation();
         let granted = self.courier.with_leases(&key, moment, |limits| {
@@ -85,20 +99,20 @@ impl Host {
                     elsewhere: 0,
                     ..limit.holding.lease
                 };
-                limit.holding.hold(want.want.need, want.want.deadline_ms);
+                limit.holding.hold(taken.need.uses, taken.need.deadline_ms);
             }
         });
         granted.unwrap();
     }
 
-    /// Grants this much for each want, and answers it. Returns the number of wants.
+    /// Grants this much for each need, and answers it. Returns the number of needs.
     pub fn serve(&mut self, allowance: u64) -> usize {
-        let wants = self.wants();
-        for want in &wants {
-            self.grant(want, allowance);
-            assert!(self.finish(want, WantResult::Answered));
+        let needs = self.needs();
+        for need in &needs {
+            self.grant(need, allowance);
+            assert!(self.finish(need, NeedEnd::Answered));
         }
-        wants.len()
+        needs.len()
     }
 
     /// The uses of key `k`.

@@ -4,15 +4,15 @@ use std::collections::HashMap;
 
 use frs_base::clock;
 use frs_conf::Overlay;
+use frs_store::GroupCounter;
 use frs_store::layout::node;
-use frs_store::{GroupCounter, WantKind, WantResult};
 
 use super::moving::move_all;
 use crate::testing::host::{Host, limited};
 use crate::testing::{Ask, request};
 use crate::{
-    Command, Exchange, Inserted, ItemError, LeaseKey, Record, RecordName, Request, Stage,
-    Whereabouts,
+    Command, Exchange, Inserted, ItemError, LeaseKey, NeedEnd, NeedKind, Record, RecordName,
+    Request, Stage, Whereabouts,
 };
 
 /// One chain of eight nodes, which is soon full.
@@ -59,20 +59,20 @@ impl Clustered {
 
     /// Does what the courier does.
     fn serve(&mut self) {
-        for taken in self.host.wants() {
-            assert_eq!(taken.want.kind, WantKind::Fetch);
+        for taken in self.host.needs() {
+            assert_eq!(taken.need.kind, NeedKind::Fetch);
             let result = match self.is_silent {
-                true => WantResult::Unreachable,
-                false => self.place(&LeaseKey::of_want(&taken.want)),
+                true => NeedEnd::Unreachable,
+                false => self.place(&LeaseKey::of_need(&taken.need)),
             };
             assert!(self.host.finish(&taken, result));
         }
     }
 
-    fn place(&mut self, key: &LeaseKey) -> WantResult {
+    fn place(&mut self, key: &LeaseKey) -> NeedEnd {
         let now = clock::now();
         let found = match self.host.courier.whereabouts(key, now).unwrap() {
-            Whereabouts::Here => return WantResult::Answered,
+            Whereabouts::Here => return NeedEnd::Answered,
             Whereabouts::Nowhere => None,
             Whereabouts::MaybeInCluster => {
                 self.asked += 1;
@@ -89,10 +89,10 @@ impl Clustered {
             };
             if inserted != Ok(Inserted::Crowded) {
                 assert_eq!(inserted, Ok(Inserted::Yes));
-                return WantResult::Answered;
+                return NeedEnd::Answered;
             }
             let chain = self.host.courier.chain_of(key, now).unwrap();
-            let Some(oldest) = chain.records.first() else { return WantResult::Unreachable };
+            let Some(oldest) = chain.records.first() else { return NeedEnd::Unreachable };
             self.cluster.insert(oldest.key, oldest.record.encode(&oldest.key));
             assert_eq!(self.host.courier.erase_spilled(oldest, now), Ok(true));
         }

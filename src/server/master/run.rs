@@ -42,7 +42,7 @@ use super::upgrade::{Estate, Program, UpgradeEnd, Upgrades};
 use crate::account::Account;
 use crate::net::listeners::{ListeningSockets, Share};
 use crate::process::bells::Bells;
-use crate::process::child::ForkedChild;
+use crate::process::child::{ChildRole, ForkedChild};
 use crate::process::data_lock::DataLock;
 use crate::process::live_lock::LiveLock;
 use crate::process::log;
@@ -52,7 +52,7 @@ use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs_base::clock;
 use frs_base::sys::process::{self, ChildChange, Pid, PollFd, PollFlags, Signal, Signals};
 use frs_conf::{ClusterSecrets, Group};
-use frs_store::{self as store, ChildRole, Damage};
+use frs_store::{self as store, Damage};
 
 /// How [`serve`](super::serve) returned.
 pub enum Ended {

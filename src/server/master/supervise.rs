@@ -9,9 +9,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::process::child::ChildRole;
 use frs_base::sys::EXIT_SIGBUS;
 use frs_base::sys::process::{Exit, Pid, Signal};
-use frs_store::ChildRole;
 
 const SIGBUS: i32 = Signal::SIGBUS as i32;
 /// Wait before a dead process is replaced for the first time. It doubles with each death in a row.

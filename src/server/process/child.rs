@@ -13,7 +13,43 @@ use crate::account::Account;
 use crate::net::listeners::Share;
 use frs_base::sys::process::{self, Channel, Pid, Signal, Signals};
 use frs_conf::{ClusterSecrets, Conf};
-use frs_store::ChildRole;
+use frs_store::ChildPlace;
+
+/// The role of a child of the master.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ChildRole {
+    /// The worker of this number, from 0.
+    Worker(u16),
+    /// The keeper.
+    Keeper,
+    /// The courier, if there is a cluster.
+    Courier,
+    /// frs-envoy, if there is `<rls>`.
+    Envoy,
+}
+
+impl std::fmt::Display for ChildRole {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ChildRole::Worker(number) => write!(f, "worker {number}"),
+            ChildRole::Keeper => write!(f, "keeper"),
+            ChildRole::Courier => write!(f, "courier"),
+            ChildRole::Envoy => write!(f, "envoy"),
+        }
+    }
+}
+
+impl ChildRole {
+    /// Its place in runtime.mmap.
+    pub fn place(self) -> ChildPlace {
+        match self {
+            ChildRole::Worker(number) => ChildPlace::Worker(number),
+            ChildRole::Keeper => ChildPlace::Keeper,
+            ChildRole::Courier => ChildPlace::Extension,
+            ChildRole::Envoy => ChildPlace::Envoy,
+        }
+    }
+}
 
 /// A child before [`ForkedChild::init`].
 pub struct ForkedChild {

@@ -9,11 +9,9 @@ use std::ops::RangeInclusive;
 
 use super::snapshot::{GroupSnapshot, LimitBounds, Stats};
 use crate::protocol::call::{Call, status_word};
+use frs_cluster::figures::{ClusterFunction, ClusterResult, LeaseCounter, LeaseState, SpillResult};
 use frs_engine::{ItemError, Outcome};
-use frs_store::counter::{
-    ClusterFunction, ClusterResult, Doubling, GroupCounter, Histogram, LeaseCounter, LeaseState,
-    REFUSERS, SpillResult,
-};
+use frs_store::counter::{Doubling, GroupCounter, Histogram, REFUSERS};
 use frs_store::{Counter, Sums};
 
 /// The media type of [`text`].
@@ -431,7 +429,7 @@ impl Page {
         if !stats.has_cluster {
             return;
         }
-        let sums = &stats.sums.cluster;
+        let sums = &stats.cluster_sums;
         const REQUESTS: &str = "frs_cluster_requests_total";
         self.head(
             REQUESTS,

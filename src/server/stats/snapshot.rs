@@ -6,11 +6,10 @@
 use super::history_document::Past;
 use frs_base::clock::Millis;
 use frs_base::sys;
+use frs_cluster::figures::{ClusterState, ClusterSums};
 use frs_conf::{Biz, Conf, Geometry, MoveMode, Policy, limit_words};
 use frs_engine::Role;
-use frs_store::counter::{
-    BizKey, BizSums, ClusterState, GroupKey, GroupSums, Histogram, OUTCOMES, REFUSERS,
-};
+use frs_store::counter::{BizKey, BizSums, GroupKey, GroupSums, Histogram, OUTCOMES, REFUSERS};
 use frs_store::{self as store, CheckpointCounts, MasterCounts, Runtime, SlotStatus, Sums};
 
 /// A server's counts and state.
@@ -34,6 +33,8 @@ pub struct Stats {
     pub sums: Sums,
     /// What the courier sees of the cluster. None: there is no cluster, or no courier lives.
     pub cluster: Option<ClusterState>,
+    /// The sums of what couriers have counted.
+    pub cluster_sums: ClusterSums,
     /// Whether there is a cluster.
     pub has_cluster: bool,
     /// The living attached processes.
@@ -213,6 +214,7 @@ pub fn of(runtime: &Runtime, conf: &Conf, now_ms: Millis) -> Stats {
         checkpoints: conf.srv.data.checkpoint.map(|_| runtime.checkpoint_counts()),
         master: runtime.master_counts(),
         cluster: cluster(runtime),
+        cluster_sums: ClusterSums::of(&sums.extension),
         has_cluster: conf.srv.cluster.is_some(),
         processes: processes(runtime),
         groups: groups(runtime, &sums, conf),
@@ -227,7 +229,7 @@ pub fn of(runtime: &Runtime, conf: &Conf, now_ms: Millis) -> Stats {
 pub(crate) fn cluster(runtime: &Runtime) -> Option<ClusterState> {
     let living = runtime.slots().into_iter().filter(|slot| slot.alive);
     let couriers = living.filter(|slot| slot.role == Role::Courier as u32);
-    let states = couriers.map(|slot| runtime.cluster_state(slot.slot));
+    let states = couriers.map(|slot| ClusterState::of(runtime.extension_of(slot.slot)));
     states.max_by_key(|state| state.nodes.iter().filter(|node| node.is_up).count())
 }
 

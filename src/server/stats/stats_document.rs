@@ -10,12 +10,11 @@ use std::collections::BTreeMap;
 use crate::protocol::call::{Call, status_word};
 use crate::protocol::element::{Element, Layout, Value};
 use crate::protocol::{Format, xml};
+use frs_cluster::figures::{ClusterNodeState, LeaseCounter, LeaseState};
 use frs_conf::MoveMode;
 use frs_engine::{ItemError, Outcome};
 use frs_store::Counter;
-use frs_store::counter::{
-    ClusterNodeState, GroupCounter, Histogram, LeaseCounter, LeaseState, OUTCOMES, REFUSERS,
-};
+use frs_store::counter::{GroupCounter, Histogram, OUTCOMES, REFUSERS};
 
 /// The reported quantiles of latency: name and thousandths.
 const QUANTILES: [(&str, u64); 4] =
@@ -92,7 +91,7 @@ fn cluster(stats: &Stats) -> Element {
     let waits = Element::new("waits").with("now", stats.parked());
     let waits = WAITS.iter().fold(waits, |all, (name, which)| all.with(name, sums.count(*which)));
     let leases = COUNTERS.iter().fold(Element::new("leases"), |all, (name, which)| {
-        all.with(name, sums.cluster.count(*which))
+        all.with(name, stats.cluster_sums.count(*which))
     });
     let leases = USES.iter().fold(leases, |all, (name, which)| all.with(name, state.uses(*which)));
     let node = |node: &ClusterNodeState| {

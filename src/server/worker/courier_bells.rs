@@ -42,15 +42,15 @@ impl CourierBells {
 
     /// The worker is about to sleep. Afterwards it looks once more for what it waits for.
     pub fn lie_down(&self, service: &Service) {
-        if let Some(wants) = service.handle().wants() {
-            wants.bell().lie_down();
+        if let Some(mailbox) = service.handle().mailbox() {
+            mailbox.bell().lie_down();
         }
     }
 
     /// The worker has been woken, or has not slept.
     pub fn get_up(&self, service: &Service) -> io::Result<()> {
-        if let Some(wants) = service.handle().wants() {
-            wants.bell().get_up();
+        if let Some(mailbox) = service.handle().mailbox() {
+            mailbox.bell().get_up();
         }
         self.own.drain().map(drop)
     }

@@ -7,7 +7,8 @@ use super::*;
 use crate::stats::history_document::{BIZ_BYTES, Past};
 use crate::stats::history_file::{Row, RowBiz, Step};
 use crate::stats::snapshot::{Hot, Rates};
-use frs_store::counter::{BizKey, ClusterNodeState, ClusterState};
+use frs_cluster::figures::{ClusterNodeState, ClusterState};
+use frs_store::counter::BizKey;
 use frs_store::counter::{GroupKey, GroupSums, Nodes};
 
 fn stats() -> Stats {
