@@ -1,7 +1,6 @@
-//! What the master and its children share as processes: their messages, what a forked child gets,
-//! the tokens that are in force, the locks of a data directory, of live files and of a
-//! configuration, the user they run as, the log, how void records are cleared, and what the program
-//! frs-envoy inherits.
+//! The state that the master and its children share as processes: messages, the inheritance of a
+//! forked child and of the program frs-envoy, the tokens in force, the locks of a data directory,
+//! of live files and of a configuration, the logs, the doorbells, and the clearing of void records.
 
 pub mod bells;
 pub mod change_log;
