@@ -21,7 +21,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// The longest wait of the loopback address, which all local users share. One of them must not lock
 /// out the operators.
 const LONGEST_LOCAL: Duration = FIRST;
-/// The count of an address is cleared when this long after its wait it has sent no wrong token.
+/// The count of an address is cleared this long after its wait, if no wrong token follows.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 /// The most addresses in the table.
 const MAX_ADDRESSES: usize = 64;

@@ -10,7 +10,7 @@ use frs_base::clock;
 /// The keeper's activity, for health checks.
 #[derive(Debug, Default)]
 pub struct Pulse {
-    /// The begin of the current flush on the monotonic clock. 0 if no flush is in progress.
+    /// The start of the current flush on the monotonic clock. 0 if no flush is in progress.
     flushing_since_ns: AtomicU64,
 }
 

@@ -45,7 +45,7 @@ pub const HELD_BYTES: usize = 2 * MAX_FILE_BYTES as usize;
 const MAX_PENDING_BYTES: usize = 1 << 20;
 /// The pause between two attempts to lock the file while another process writes a line.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
-/// How often an append opens the file anew because it became full meanwhile.
+/// The most times that an append opens the file, because another process may fill it meanwhile.
 const ATTEMPTS: usize = 8;
 
 /// The kind of a change.

@@ -6,8 +6,8 @@
 //! it reads.
 //!
 //! Invariant: the guard ends with the process that holds it. The guard is a write lock on a file
-//! that only the server's user may open. Any reader could take a lock on the directory of the
-//! configuration.
+//! that only the server's user may open. A lock on the directory of the configuration would not do,
+//! because any reader could hold it.
 
 use std::fs::{File, OpenOptions};
 use std::io;

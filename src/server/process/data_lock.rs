@@ -252,8 +252,9 @@ impl DataLock {
             true => self.hold(true)?,
             false => self.sign(Pid::this())?,
         }
-        // Not before the start has examined runtime.mmap. On a full disk, the start may have to
-        // create the file anew, and the old file keeps its blocks while it is open.
+        // The lock on runtime.mmap is not taken earlier, because the start must examine the file
+        // first. On a full disk, the start may have to create the file anew, and the old file keeps
+        // its blocks while it is open.
         if self.runtime.is_none() {
             // The check of that file reports its faults.
             self.runtime = MasterLock::try_take(&self.data_dir).unwrap_or(None);

@@ -145,7 +145,7 @@ impl Owner {
 
 impl LiveLock {
     /// Takes the live files of a configuration for its data directory, whose lock the caller holds.
-    /// Returns `None` if they are in the data directory itself.
+    /// Returns `None` if the live files are in the data directory itself.
     ///
     /// # Errors
     /// The files belong to another data directory, or their owner cannot be determined.

@@ -23,7 +23,7 @@ pub enum ToChild {
     Recover,
     /// Drain, because other workers serve in place of this one.
     Leave,
-    /// Make a last checkpoint and end, because all other processes have ended serving.
+    /// Make a last checkpoint and end, because no process serves any more.
     LastPass,
     /// Reopen the log by its name, which may belong to another file by now.
     ReopenLog,

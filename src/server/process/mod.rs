@@ -1,6 +1,7 @@
-//! The state that the master and its children share as processes: messages, the inheritance of a
-//! forked child and of the program frs-envoy, the tokens in force, the locks of a data directory,
-//! of live files and of a configuration, the logs, the doorbells, and the clearing of void records.
+//! The shared parts of the master and its children: their messages and doorbells, the state that a
+//! forked child or the program frs-envoy inherits, the tokens in force, the locks of a data
+//! directory, of live files and of a configuration, the logs, the files of requests and results,
+//! and the clearing of void records.
 
 pub mod bells;
 pub mod change_log;

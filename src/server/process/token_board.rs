@@ -13,7 +13,7 @@ use frs_conf::RespTokens;
 use nix::errno::Errno;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-/// How often a worker reads tokens that the master is writing.
+/// The most times that a worker reads tokens that the master is writing.
 const LOOKS: usize = 1000;
 
 /// A flag of linux/memfd.h that neither libc nor nix defines.

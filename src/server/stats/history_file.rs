@@ -76,7 +76,7 @@ impl Step {
         self.rows() * self.ms()
     }
 
-    /// The begin of the step that contains a time.
+    /// The start of the step that contains a time.
     pub const fn begin(self, time_ms: Millis) -> Millis {
         time_ms - time_ms % self.ms()
     }
@@ -101,7 +101,7 @@ pub const BYTES: u64 =
 /// The counts of one step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Row {
-    /// The begin of the step.
+    /// The start of the step.
     pub time_ms: Millis,
     /// Requests answered.
     pub requests: u64,
@@ -136,7 +136,7 @@ pub struct RowBiz {
 /// All counts up to a time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// The begin of the last second that has a row.
+    /// The start of the last second that has a row.
     pub second_ms: Millis,
     /// All requests answered.
     pub requests: u64,

@@ -22,7 +22,7 @@ const NO_BIZ: u32 = 0;
 pub struct Recorder {
     file: HistoryFile,
     last: Option<Totals>,
-    /// The latency counts at the last second, and at the begin of the running minute.
+    /// The latency counts at the last second, and at the start of the running minute.
     second: Option<Latency>,
     minute: Option<Latency>,
     /// The running minute.

@@ -93,7 +93,7 @@ pub struct GroupSnapshot {
 /// A business and its counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counted {
-    /// The business, or the kind of all others.
+    /// The id of the business, or a key for several businesses.
     pub key: BizKey,
     /// The name of the business. `None` if the configuration does not name it.
     pub name: Option<String>,
