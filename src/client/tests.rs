@@ -589,7 +589,7 @@ impl Shared {
 
 // Shows: lease-waits-block-none.
 #[test]
-fn a_call_that_waits_for_a_lease_keeps_no_other_waiting() {
+fn a_call_that_waits_for_uses_keeps_no_other_waiting() {
     let shared = Shared::new();
     let Shared { client, world, .. } = &shared;
     let order =

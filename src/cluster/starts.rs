@@ -51,8 +51,8 @@ impl Starts {
     }
 }
 
-/// Makes leases unproven. Called when the server starts while no process of it runs.
-pub fn doubt_leases(runtime: &Runtime) {
+/// Makes leases unproven: a server starts. Called while no process of it runs.
+pub fn begin(runtime: &Runtime) {
     runtime.extension_word().fetch_or(UNPROVEN_BIT, Ordering::Relaxed);
 }
 

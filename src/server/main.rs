@@ -21,7 +21,7 @@ use frs_server::process::envoy;
 use frs_server::process::log;
 use frs_server::process::result_files::Reloaded;
 use frs_server::protocol::visible;
-use frs_server::{courier, keeper, worker};
+use frs_server::{cluster, keeper, worker};
 use frs_store as store;
 
 /// The text of the manual page after the options.
@@ -257,7 +257,7 @@ fn become_child(child: ForkedChild) -> Result<(), Failed> {
         Ok(Some(child)) => match role {
             ChildRole::Worker(_) => log_failure(worker::run(child)),
             ChildRole::Keeper => log_failure(keeper::run(child)),
-            ChildRole::Courier => log_failure(courier::run(child)),
+            ChildRole::Cluster => log_failure(cluster::run(child)),
             ChildRole::Envoy => {
                 log_failure(envoy::become_program(child).map(|never| match never {}))
             }

@@ -79,7 +79,7 @@ impl Directory {
     }
 
     fn start(&self, kept: &mut Kept) -> bool {
-        doubt_leases(&self.runtime);
+        begin(&self.runtime);
         let incarnation = self.incarnation();
         let is_newest = self.tell(kept);
         assert_eq!(self.incarnation(), incarnation);
@@ -99,7 +99,7 @@ fn the_newest_directory_keeps_its_leases() {
         assert!(directory.tell(&mut kept) && directory.tell(&mut kept));
     }
     // Killed twice before the answer arrives.
-    doubt_leases(&directory.runtime);
+    begin(&directory.runtime);
     let unheard = directory.next();
     assert!(kept.ask(&unheard));
     assert_eq!(directory.next(), unheard, "what the cluster may know is not drawn anew");
@@ -135,7 +135,7 @@ fn an_older_copy_is_found_out_whatever_was_copied() {
 fn a_copy_of_a_start_that_was_not_heard_of_yet_is_older_too() {
     let (directory, mut kept) = (Directory::new(), Kept::default());
     assert!(directory.start(&mut kept));
-    doubt_leases(&directory.runtime);
+    begin(&directory.runtime);
     directory.next();
     let copy = directory.copy();
     assert!(directory.tell(&mut kept) && directory.tell(&mut kept));

@@ -505,15 +505,11 @@ impl Handler {
                 .checkpoints_failing_since()
                 .map(|since_ms| clock::now().saturating_sub(since_ms) / 1000),
             quarantined: self.service.unserved_groups(),
-            cluster: conf.srv.cluster.as_ref().map(|_| {
-                let state = snapshot::cluster(runtime);
-                let nodes = state.as_ref().map_or(&[][..], |state| &state.nodes);
-                ClusterHealth {
-                    has_courier: state.is_some(),
-                    nodes_up: nodes.iter().filter(|node| node.is_up).count() as u64,
-                    nodes: nodes.len() as u64,
-                }
-            }),
+            cluster: conf
+                .srv
+                .cluster
+                .as_ref()
+                .map(|_| ClusterHealth::of(snapshot::cluster(runtime).as_ref())),
             reload_refused: runtime.is_reload_refused(),
             generation,
             degraded: conf.srv.degrade,

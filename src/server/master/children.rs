@@ -33,7 +33,7 @@ pub(super) struct Children {
 pub(super) struct ChildRequests {
     /// Requests of the keeper.
     pub asks: Vec<NumberedAsk>,
-    /// Resets of other machines, reported by the courier.
+    /// Resets of other machines, reported by the cluster's child.
     pub raises: Vec<EpochRaise>,
     /// Groups whose nodes have all moved, as the keeper reports.
     pub moved: Vec<MovedGroup>,
@@ -58,7 +58,7 @@ impl Children {
     pub fn new(srv: &Srv, now: Instant) -> Children {
         let mut supervisor = Supervisor::new(srv.workers);
         if srv.cluster.is_some() {
-            supervisor = supervisor.with_courier();
+            supervisor = supervisor.with_cluster();
         }
         if srv.rls.is_some() {
             supervisor = supervisor.with_envoy();

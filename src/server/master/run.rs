@@ -336,7 +336,7 @@ impl Master {
                 ChildRole::Worker(_) => self.listeners.into_share(&child.sets),
                 ChildRole::Keeper => self.listeners.into_admin_share(),
                 ChildRole::Envoy => self.listeners.into_envoy_share(),
-                ChildRole::Courier => Share::default(),
+                ChildRole::Cluster => Share::default(),
             },
             conf: Arc::clone(self.in_force.conf()),
             tokens: self.in_force.into_tokens(),
@@ -345,8 +345,8 @@ impl Master {
             master: child.master,
             bells: self
                 .bells
-                .filter(|_| matches!(child.role, ChildRole::Worker(_) | ChildRole::Courier)),
-            secrets: self.secrets.filter(|_| child.role == ChildRole::Courier).map(Box::new),
+                .filter(|_| matches!(child.role, ChildRole::Worker(_) | ChildRole::Cluster)),
+            secrets: self.secrets.filter(|_| child.role == ChildRole::Cluster).map(Box::new),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The state that a forked child gets from the master.
 //!
 //! Invariant: of the master's descriptors, a child keeps only its own listeners, its end of the
-//! channel, the board of tokens and, in workers and the courier, the doorbells.
+//! channel, the board of tokens and, in workers and the cluster's child, the doorbells.
 
 use std::io;
 use std::path::PathBuf;
@@ -22,8 +22,8 @@ pub enum ChildRole {
     Worker(u16),
     /// The keeper.
     Keeper,
-    /// The courier, if there is a cluster.
-    Courier,
+    /// The process that talks to the cluster, if there is one.
+    Cluster,
     /// frs-envoy, if there is `<rls>`.
     Envoy,
 }
@@ -33,7 +33,7 @@ impl std::fmt::Display for ChildRole {
         match self {
             ChildRole::Worker(number) => write!(f, "worker {number}"),
             ChildRole::Keeper => write!(f, "keeper"),
-            ChildRole::Courier => write!(f, "courier"),
+            ChildRole::Cluster => write!(f, "courier"),
             ChildRole::Envoy => write!(f, "envoy"),
         }
     }
@@ -45,7 +45,7 @@ impl ChildRole {
         match self {
             ChildRole::Worker(number) => ChildPlace::Worker(number),
             ChildRole::Keeper => ChildPlace::Keeper,
-            ChildRole::Courier => ChildPlace::Extension,
+            ChildRole::Cluster => ChildPlace::Extension,
             ChildRole::Envoy => ChildPlace::Envoy,
         }
     }
@@ -81,9 +81,9 @@ pub struct ChildContext {
     pub data_dir: PathBuf,
     /// The most descriptors that this process may open.
     pub files_max: u64,
-    /// The doorbells, in workers and the courier of a server with a cluster.
+    /// The doorbells, in workers and the cluster's child.
     pub bells: Option<Bells>,
-    /// The contents of the cluster's secret files, in the courier, which may not read these files
+    /// The contents of the cluster's secret files, in its child, which may not read these files
     /// itself.
     pub secrets: Option<Box<ClusterSecrets>>,
     /// The tokens of `<resp>`.

@@ -36,8 +36,8 @@ pub enum ToMaster {
     Ready,
     /// The admin plane of the keeper has a request.
     Ask(NumberedAsk),
-    /// The courier has heard that another machine has reset a biz. The courier has cleared void
-    /// records where necessary. The master sends no answer, because the courier sees the new
+    /// Another machine has reset a biz, as the cluster's child has learned. It has cleared void
+    /// records where necessary. The master sends no answer, because the child sees the new
     /// configuration.
     Follow(EpochRaise),
     /// The keeper has moved all nodes of a group. It repeats this message until the master has

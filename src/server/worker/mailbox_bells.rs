@@ -1,7 +1,7 @@
-//! The doorbells between a worker and the courier.
+//! The doorbells between a worker and the reader of its mailbox.
 //!
 //! Invariant: no ring is lost. The worker first marks itself as asleep, then checks once more
-//! whether the leases that its clients wait for have come (store/watch/mailbox/doorbell.rs).
+//! whether replies that its clients wait for have come (store/watch/mailbox/doorbell.rs).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -15,29 +15,29 @@ use frs_store::EventBell;
 
 /// The bells of a worker.
 #[derive(Debug)]
-pub struct CourierBells {
-    courier: EventBell,
+pub struct MailboxBells {
+    reader: EventBell,
     own: EventBell,
 }
 
-impl CourierBells {
+impl MailboxBells {
     /// The bells of the worker in this slot. The worker's own bell is polled with `token`.
     pub fn of_worker(
         bells: Bells,
         slot: u32,
         registry: &Registry,
         token: Token,
-    ) -> io::Result<Option<CourierBells>> {
-        let Some(WorkerBells { courier, own }) = bells.into_worker_bells(slot) else {
+    ) -> io::Result<Option<MailboxBells>> {
+        let Some(WorkerBells { reader, own }) = bells.into_worker_bells(slot) else {
             return Ok(None);
         };
         registry.register(&mut SourceFd(&own.as_fd().as_raw_fd()), token, Interest::READABLE)?;
-        Ok(Some(CourierBells { courier, own }))
+        Ok(Some(MailboxBells { reader, own }))
     }
 
-    /// Rings the courier after the worker has published a want.
+    /// Rings the reader after the worker has pushed a letter.
     pub fn call(&self, service: &Service) {
-        self.courier.ring(service.handle().runtime().workers_bell());
+        self.reader.ring(service.handle().runtime().workers_bell());
     }
 
     /// Marks the worker as asleep. The caller then checks once more for work before it sleeps.
