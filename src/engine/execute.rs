@@ -14,7 +14,7 @@ use frs_conf::Mode;
 use frs_store::layout::slot::INTENTS_MAX;
 use frs_store::{Lead, Moment, NodeOwner, Refused, Wanted};
 
-use super::{Answer, Answers, Exchange, Item, ItemError, Request, Service, Stage};
+use super::{Answer, Answers, Exchange, Item, ItemError, NeedKind, Request, Service, Stage};
 use atomic::{AtomicBuffers, AtomicTransaction, Lacking};
 use one::{ItemTransaction, Unjudged, log_too_large};
 use resolved::{EarlyAnswer, LastBiz, Resolved, WaitState};

@@ -12,7 +12,7 @@ use frs_store::layout::{TAG_WORDS, node, tag};
 use frs_store::{NodeIndex, Refused, Sought, Wanted, group};
 
 use super::table::{Entry, with_room};
-use super::{ItemError, Service};
+use super::{ItemError, Need, Service};
 
 /// Attempts of a transaction: it runs again if the generation changes.
 const RETRIES: usize = 3;

@@ -7,8 +7,8 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::figures::ClusterFunction;
+use crate::starts::Starts;
 use frs_limit::lease::{Incarnation, Settings, Take, Taken};
-use frs_store::Starts;
 
 use super::fault::ClusterFault;
 use crate::ledger::{Answer, BadReply, BadSettings, Reply};
