@@ -108,12 +108,12 @@ impl Past {
 
 /// The history of a limit, and its place in the limit's state.
 #[derive(Debug, Clone)]
-pub(super) struct Remembered {
-    pub past: Past,
+pub struct Remembered {
+    pub(super) past: Past,
     /// Words of the limit itself.
-    pub own: Range<usize>,
+    pub(super) own: Range<usize>,
     /// Words of the history.
-    pub at: Range<usize>,
+    pub(super) at: Range<usize>,
 }
 
 impl Remembered {

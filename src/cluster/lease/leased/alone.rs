@@ -3,8 +3,9 @@
 //! Invariant: the settings alone bound these uses in a window, whatever the ledger answers
 //! meanwhile.
 
+use frs_limit::window_at;
+
 use super::Leased;
-use crate::calendar_windows::window_at;
 use crate::lease::{Holding, Kind};
 
 impl Leased {

@@ -2,7 +2,10 @@
 //!
 //! Invariant: one thread sets them and reads them. No wall clock takes part.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use frs_limit::BootClock;
 
 use crate::lease::Incarnation;
 
@@ -13,7 +16,7 @@ pub(super) const UNPROVEN: Incarnation = Incarnation::MAX;
 /// The time and the incarnation of the host, for all leased limits of a table.
 #[derive(Debug, Default)]
 pub struct LeaseClock {
-    boot_ms: AtomicU64,
+    boot: Arc<BootClock>,
     incarnation: AtomicU64,
     /// The incarnation of the host, even while its leases are unproven.
     own: AtomicU64,
@@ -21,17 +24,16 @@ pub struct LeaseClock {
 }
 
 impl LeaseClock {
-    /// Sets the time.
-    #[inline]
-    pub fn set_now(&self, boot_ms: u64) {
-        // Relaxed: one thread sets it and reads it.
-        self.boot_ms.store(boot_ms, Ordering::Relaxed);
+    /// The clock of the boot.
+    pub fn boot(&self) -> &Arc<BootClock> {
+        &self.boot
     }
 
     /// Sets the incarnation whose leases count, and whether they are unproven. 0: any incarnation,
     /// for tools.
     pub fn set_incarnation(&self, own: Incarnation, is_unproven: bool) {
         let incarnation = if is_unproven { UNPROVEN } else { own };
+        // Relaxed: one thread sets it and reads it.
         self.incarnation.store(incarnation, Ordering::Relaxed);
         self.own.store(own, Ordering::Relaxed);
     }
@@ -39,7 +41,7 @@ impl LeaseClock {
     /// Milliseconds of CLOCK_BOOTTIME.
     #[inline]
     pub fn boot_ms(&self) -> u64 {
-        self.boot_ms.load(Ordering::Relaxed)
+        self.boot.boot_ms()
     }
 
     /// The incarnation whose leases may be spent.

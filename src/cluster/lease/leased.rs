@@ -8,21 +8,21 @@
 //! The state is a [`Holding`], in the layout of lease/words.rs. The state of a sliding limit
 //! extends to the end of the ring, which is its log.
 
+use std::any::Any;
 use std::sync::Arc;
 
-use frs_conf::{self as conf, LEASED_WORDS, MAX_SHARED, Share, Sharing, Turns};
+use frs_conf::{self as conf, MAX_SHARED, SHARED_WORDS, Share, Sharing, Turns};
+use frs_limit::ring::{self, Ring};
+use frs_limit::{
+    Demand, Figures, Heard, Log, Passed, Policy, Properties, Remembered, SharedField, SharedPolicy,
+    Span, Spending, Terms, WordNames, WordUnit, window_at,
+};
 
-use super::calendar_windows::{Span, window_at};
-use super::past::Remembered;
-use super::policy::{Policy, Properties};
-use super::ring::{self, Ring};
-use super::state_word::{WordNames, WordUnit};
-use super::{Demand, Figures, Heard, Spending, Terms};
-use crate::lease::{
+use super::{
     Asking, HOLDING_WORDS, Holding, HoldingWords, Incarnation, Kind, Lease, Settings, TOLD_MAX,
 };
 
-const _: () = assert!(HOLDING_WORDS == LEASED_WORDS);
+const _: () = assert!(HOLDING_WORDS == SHARED_WORDS);
 const _: () = assert!(TOLD_MAX == MAX_SHARED);
 
 mod alone;
@@ -33,18 +33,6 @@ mod told;
 
 pub use clock::LeaseClock;
 use clock::UNPROVEN;
-pub(super) use fields::LeaseField;
-
-/// The report of a lone limit on an item that passes.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Passed {
-    /// Its figures.
-    pub figures: Figures,
-    /// The length of its window.
-    pub window_ms: Option<u64>,
-    /// The time since the ledger last answered.
-    pub heard: Heard,
-}
 
 /// Uses to charge.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +55,7 @@ enum Role {
 
 /// A shared limit, prepared.
 #[derive(Debug, Clone)]
-pub(super) struct Leased {
+pub struct Leased {
     /// The settings that its ledger gets.
     settings: Settings,
     role: Role,
@@ -88,43 +76,21 @@ pub(super) struct Leased {
 }
 
 impl Leased {
-    /// Prepares a limit, which may advise instead of refusing. `ring` is that of its scope.
+    /// Prepares a limit, which may advise instead of refusing. `None` if no ledger counts such a
+    /// policy.
     pub fn new(
         policy: &conf::Policy,
         advises: bool,
         sharing: Sharing,
-        ring: Option<Ring>,
+        log: Log,
         clock: &Arc<LeaseClock>,
-    ) -> Leased {
-        let mut turns = None;
-        let kind = match policy {
-            conf::Policy::Interval(limit) => Kind::Interval { interval_ms: limit.interval_ms },
-            conf::Policy::Calendar(limit) => {
-                turns = Some(limit.turns.clone());
-                Kind::Calendar { start_ms: 0, end_ms: 0, next_end_ms: 0 }
-            }
-            conf::Policy::Sliding(limit) => Kind::Sliding { interval_ms: limit.interval_ms },
-            conf::Policy::SlidingCounter(limit) => {
-                Kind::SlidingCounter { interval_ms: limit.interval_ms }
-            }
-            conf::Policy::Token(limit) => Kind::Token { rate: limit.rate, period_ms: limit.per_ms },
-            conf::Policy::Total(_) => Kind::Total,
-            conf::Policy::Gcra(_) => {
-                debug_assert!(false, "a shared gcra is a fault of map.xml");
-                Kind::Total
-            }
-            conf::Policy::Distinct(_) => {
-                debug_assert!(false, "a shared distinct is a fault of map.xml");
-                Kind::Total
-            }
-            conf::Policy::Count(limit) => match &limit.turns {
-                None => Kind::Total,
-                Some(of_count) => {
-                    turns = Some(of_count.clone());
-                    Kind::Calendar { start_ms: 0, end_ms: 0, next_end_ms: 0 }
-                }
-            },
+    ) -> Option<Leased> {
+        let turns = match policy {
+            conf::Policy::Calendar(limit) => Some(&limit.turns),
+            conf::Policy::Count(limit) => limit.turns.as_ref(),
+            _ => None,
         };
+        let kind = Kind::of(policy)?;
         let max = policy.max();
         let role = match max {
             None => Role::Counts,
@@ -143,13 +109,18 @@ impl Leased {
             spends_new: role == Role::Refuses && sharing.share == Share::Cluster,
             sharing,
             clock: Arc::clone(clock),
-            ring: ring.filter(|_| matches!(kind, Kind::Sliding { .. })),
-            tells_back: true,
-            turns,
+            ring: log.ring.filter(|_| matches!(kind, Kind::Sliding { .. })),
+            tells_back: log.reports,
+            turns: turns.cloned(),
             window_ms: None,
         };
         limit.window_ms = limit.length_ms().filter(|_| limit.role != Role::Counts);
-        limit
+        Some(limit)
+    }
+
+    /// The limit behind a shared policy.
+    pub fn behind(policy: &dyn SharedPolicy) -> Option<&Leased> {
+        policy.as_any().downcast_ref()
     }
 
     /// Whether its uses are only reported to the ledger: it needs no lease.
@@ -250,22 +221,6 @@ impl Leased {
         }
     }
 
-    /// Rolls the limit and, if it admits the demand, charges it (if the demand charges) and returns
-    /// the figures: the lease is read and written once. `None` if the limit does not admit the
-    /// demand; then it is only rolled. Not for a log, which has its own function to charge it.
-    #[inline]
-    pub fn pass(&self, state: &mut [u64], wall_ms: u64, demand: Demand<'_>) -> Option<Passed> {
-        let Demand { count, charges, terms: &Terms { spending, .. } } = demand;
-        if charges & (count > 0) {
-            let words = words_of_mut(state);
-            if let Some(holding) = self.hit(words, count as u64, spending) {
-                holding.encode_hit(words);
-                return Some(self.passed(&holding));
-            }
-        }
-        self.pass_otherwise(state, wall_ms, demand)
-    }
-
     #[cold]
     #[inline(never)]
     fn pass_otherwise(
@@ -299,16 +254,6 @@ impl Leased {
     fn passed(&self, holding: &Holding) -> Passed {
         let heard = Heard::ago(self.age_of(holding));
         Passed { figures: self.figures_of(holding), window_ms: self.window_ms, heard }
-    }
-
-    /// Whether the ledger may grant the uses that `count` lacks: a request is due or on its way.
-    pub fn may_come(&self, state: &[u64], count: u32) -> bool {
-        self.may_be_granted(&self.holding(state), count.into())
-    }
-
-    /// Whether the limit can take back the uses of a negative `count` without asking its ledger.
-    pub fn takes_back(&self, state: &[u64], count: i32) -> bool {
-        self.holding_takes_back(&self.holding(state), count)
     }
 
     fn holding_takes_back(&self, holding: &Holding, count: i32) -> bool {
@@ -423,12 +368,6 @@ impl Leased {
         Some(if is_live { holding.lease.end_ms - now_ms } else { 0 })
     }
 
-    /// Milliseconds since the ledger last answered; `None` if it never did.
-    #[inline]
-    pub fn age_ms(&self, state: &[u64]) -> Option<u64> {
-        self.age_of(&Holding::decode(words_of(state)))
-    }
-
     #[inline(always)]
     fn age_of(&self, holding: &Holding) -> Option<u64> {
         let heard_ms = holding.lease.heard_ms;
@@ -449,14 +388,6 @@ impl Leased {
         }
     }
 
-    /// The digest of the limit in the name of its ledger. A limit that refuses nothing sends
-    /// another maximum, so it has another ledger.
-    pub fn ledger_shape(&self) -> [u64; 2] {
-        const TOLD: u64 = 32;
-        let [kind, span] = self.kind_shape();
-        [if self.refuses_nothing() { TOLD + kind } else { kind }, span]
-    }
-
     fn kind_shape(&self) -> [u64; 2] {
         match (self.settings.kind, &self.turns) {
             (Kind::Interval { interval_ms }, _) => [1, interval_ms],
@@ -470,32 +401,86 @@ impl Leased {
         }
     }
 
-    /// Whether a limit that refuses nothing has unreported uses.
-    pub fn is_untold(&self, state: &[u64]) -> bool {
-        let holding = self.holding(state);
-        let is_untold = holding.lease.in_flight || holding.is_untold(self.clock.boot_ms());
-        self.refuses_nothing() && is_untold
+}
+
+impl SharedPolicy for Leased {
+    fn boxed(&self) -> Box<dyn SharedPolicy> {
+        Box::new(self.clone())
     }
 
-    /// Whether nothing in the state counts any more: its window is over, or its last event is
-    /// longer ago than its life, as after a long outage.
-    pub fn is_over(&self, state: &[u64]) -> bool {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn refuses(&self) -> bool {
+        !self.refuses_nothing()
+    }
+
+    /// The lease is read and written once.
+    #[inline]
+    fn pass(&self, state: &mut [u64], wall_ms: u64, demand: Demand<'_>) -> Option<Passed> {
+        let Demand { count, charges, terms: &Terms { spending, .. } } = demand;
+        if charges & (count > 0) {
+            let words = words_of_mut(state);
+            if let Some(holding) = self.hit(words, count as u64, spending) {
+                holding.encode_hit(words);
+                return Some(self.passed(&holding));
+            }
+        }
+        self.pass_otherwise(state, wall_ms, demand)
+    }
+
+    /// The ledger may grant the uses: a request is due or on its way.
+    fn may_come(&self, state: &[u64], count: u32) -> bool {
+        self.may_be_granted(&self.holding(state), count.into())
+    }
+
+    fn takes_back(&self, state: &[u64], count: i32) -> bool {
+        self.holding_takes_back(&self.holding(state), count)
+    }
+
+    #[inline]
+    fn age_ms(&self, state: &[u64]) -> Option<u64> {
+        self.age_of(&Holding::decode(words_of(state)))
+    }
+
+    /// Its window is over, or its last event is longer ago than its life, as after a long outage.
+    fn is_over(&self, state: &[u64]) -> bool {
         let (holding, now_ms) = (self.holding(state), self.clock.boot_ms());
         let Lease { used_ms, sent_ms, heard_ms, gone_ms, .. } = holding.lease;
         let last_ms = used_ms.max(sent_ms).max(heard_ms);
         let is_past = |life_ms: u64| last_ms > 0 && now_ms >= last_ms.saturating_add(life_ms);
         self.life_ms().is_some_and(is_past)
             || !self.is_kept(state)
-                && !self.is_untold(state)
+                && !self.is_unreported(state)
                 && (holding.used == 0 || now_ms >= gone_ms)
+    }
+
+    fn is_unreported(&self, state: &[u64]) -> bool {
+        let holding = self.holding(state);
+        let is_untold = holding.lease.in_flight || holding.is_untold(self.clock.boot_ms());
+        self.refuses_nothing() && is_untold
+    }
+
+    /// A limit that refuses nothing sends another maximum, so it has another ledger.
+    fn identity(&self) -> [u64; 2] {
+        const TOLD: u64 = 32;
+        let [kind, span] = self.kind_shape();
+        [if self.refuses_nothing() { TOLD + kind } else { kind }, span]
+    }
+
+    fn fields(&self, state: &[u64]) -> Vec<SharedField> {
+        fields::of(&Holding::decode(words_of(state)))
     }
 }
 
 impl Policy for Leased {
     fn resize(&mut self, settings: &conf::Policy) {
         let advises = self.role == Role::Advises;
-        let resized = Leased::new(settings, advises, self.sharing, self.ring, &self.clock);
-        *self = Leased { tells_back: self.tells_back, ..resized };
+        let log = Log { ring: self.ring, reports: self.tells_back };
+        if let Some(resized) = Leased::new(settings, advises, self.sharing, log, &self.clock) {
+            *self = resized;
+        }
     }
 
     /// Machines share no limit that keeps a history.
@@ -519,12 +504,12 @@ impl Policy for Leased {
     /// begin or cease to share it.
     fn shape(&self) -> [u64; 2] {
         const LEASED: u64 = 64;
-        let [kind, span] = self.ledger_shape();
+        let [kind, span] = self.identity();
         [LEASED + kind, span]
     }
 
     fn words(&self) -> WordNames {
-        WordNames::only(&[("lease", WordUnit::Fields); LEASED_WORDS])
+        WordNames::only(&[("lease", WordUnit::Fields); SHARED_WORDS])
     }
 
     /// Machines share no limit of members.

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use frs_conf::{Conf, Overlay};
+use std::sync::Arc;
+
+use frs_conf::{Biz, Conf, Overlay, Scope, SharedLimits};
+use frs_limit::{Rules, Spending, States, Terms, Written};
 use proptest::prelude::*;
 
-use super::*;
-use crate::rules::Written;
-use crate::{Spending, States, Terms};
+use crate::lease::{LeaseClock, leases, set_lease};
 
 const LIMITS: [&str; 7] = [
     "policy='interval' interval='1m' max='9'",
@@ -31,6 +32,10 @@ fn biz(limits: &[usize]) -> Biz {
     conf.unwrap_or_else(|faults| panic!("{faults}")).map.bizs.remove(0)
 }
 
+fn rules_of(biz: &Biz) -> Rules {
+    Rules::with(biz, Some(&Arc::<LeaseClock>::default()), None)
+}
+
 /// The nodes of one key and of the biz, and the generations of the biz.
 struct Node {
     limits: Vec<usize>,
@@ -45,7 +50,7 @@ type Granted = BTreeMap<(usize, usize), u64>;
 
 impl Node {
     fn new(limits: Vec<usize>) -> Node {
-        let rules = Rules::new(&biz(&limits));
+        let rules = rules_of(&biz(&limits));
         let words = [vec![0; 200], vec![0; 200]];
         Node { limits, rules, overlay: Overlay::default(), words, shapes: [None; 2] }
     }
@@ -55,7 +60,7 @@ impl Node {
             self.overlay.leave_limits(1, before);
         }
         let former = self.overlay.former(1).to_vec();
-        self.rules = Rules::new(&Biz { former, ..biz(&limits) });
+        self.rules = rules_of(&Biz { former, ..biz(&limits) });
         self.limits = limits;
     }
 
@@ -77,8 +82,8 @@ impl Node {
         let [mut key, mut biz] = [Scope::Key, Scope::Biz].map(|scope| self.adopted(scope));
         let terms = &Terms::of(Spending::New);
         let states = States { key: &mut key, biz: &mut biz, terms };
-        let leases = self.rules.leases(&states, 0).into_iter();
-        let held = leases.map(|lease| (lease.position, lease.holding.lease.allowance));
+        let all = leases(&self.rules, &states, 0).into_iter();
+        let held = all.map(|lease| (lease.position, lease.holding.lease.allowance));
         held.filter(|&(_, of)| of > 0).map(|(at, of)| ((at, self.limits[at]), of)).collect()
     }
 
@@ -89,11 +94,11 @@ impl Node {
         let terms = &Terms::of(Spending::New);
         let [key, biz] = &mut self.words;
         let states = &mut States { key, biz, terms };
-        let leases = self.rules.leases(states, 0);
-        let Some(mut holding) = leases.get(position).map(|lease| lease.holding) else { return };
+        let all = leases(&self.rules, states, 0);
+        let Some(mut holding) = all.get(position).map(|lease| lease.holding) else { return };
         let was = holding;
         (holding.lease.window, holding.lease.allowance) = (1, allowance);
-        self.rules.set_lease(states, position, [&was, &holding]);
+        set_lease(&self.rules, states, position, [&was, &holding]);
     }
 }
 
@@ -153,7 +158,7 @@ fn shapes_tell_all_lists_of_three_limits_apart() {
         if (1..list.len()).any(|nth| list[..nth].contains(&list[nth])) {
             continue;
         }
-        let limits = Rules::new(&biz(&list)).shared_limits().unwrap();
+        let limits = rules_of(&biz(&list)).shared_limits().unwrap();
         for scope in [Scope::Key, Scope::Biz] {
             shapes.insert((scope as usize, limits.shapes[scope as usize]));
             nodes.insert((scope as usize, limits.of_node(scope).collect::<Vec<_>>()));
@@ -164,9 +169,9 @@ fn shapes_tell_all_lists_of_three_limits_apart() {
 
 #[test]
 fn of_two_former_limits_with_one_shape_none_is_believed() {
-    let former = |limits: &[usize]| Rules::new(&biz(limits)).shared_limits().unwrap();
+    let former = |limits: &[usize]| rules_of(&biz(limits)).shared_limits().unwrap();
     let (one, mut other) = (former(&[0]), former(&[0, 3]));
-    let rules = |former: Vec<SharedLimits>| Rules::new(&Biz { former, ..biz(&[0, 1]) });
+    let rules = |former: Vec<SharedLimits>| rules_of(&Biz { former, ..biz(&[0, 1]) });
     let shape = one.shapes[0];
     assert!(rules(vec![one.clone(), other.clone()]).adopts(Scope::Key, shape));
     other.shapes[0] = shape;
@@ -179,6 +184,6 @@ fn of_two_former_limits_with_one_shape_none_is_believed() {
 #[test]
 fn no_shared_node_is_taken_for_one_with_histories() {
     // With a history these limits would have the shape of those.
-    let those = Rules::new(&biz(&[3, 6, 2])).shape(Scope::Key);
-    assert!(!Rules::new(&biz(&[5, 3])).adopts(Scope::Key, those));
+    let those = rules_of(&biz(&[3, 6, 2])).shape(Scope::Key);
+    assert!(!rules_of(&biz(&[5, 3])).adopts(Scope::Key, those));
 }

@@ -1,6 +1,7 @@
 //! Worked cases of each policy, and a model of what may be spent.
 
 mod alone;
+mod former;
 mod model;
 mod told;
 
@@ -9,9 +10,10 @@ use std::sync::Arc;
 use frs_conf::{Conf, Scope};
 use proptest::prelude::*;
 
-use super::super::{Demand, Figures, Rules, States, Terms, Verdict, Worth};
-use super::{LEASED_WORDS, LeaseClock, Spending};
-use crate::lease::{Holding, Lease};
+use frs_limit::{Demand, Figures, Rules, Spending, States, Terms, Verdict, Worth};
+
+use super::{LeaseClock, SHARED_WORDS};
+use crate::lease::{Holding, Lease, leases, set_lease};
 
 const OWN: u64 = 77;
 const START: u64 = 1_000_000;
@@ -36,7 +38,7 @@ fn prepare(sharing: &str, limits: &str, clock: &Arc<LeaseClock>) -> Rules {
          <biz id='1' name='b' key='string' {sharing}>{limits}</biz></map>"
     );
     let conf = Conf::parse("s", srv, "m", &map).unwrap_or_else(|faults| panic!("{faults}"));
-    let mut rules = Rules::with_clock(&conf.map.bizs[0], clock, None);
+    let mut rules = Rules::with(&conf.map.bizs[0], Some(clock), None);
     rules.set_now(WALL);
     rules
 }
@@ -53,7 +55,7 @@ impl Key {
     fn new(sharing: &str, limits: &str) -> Key {
         let clock = Arc::<LeaseClock>::default();
         clock.set_incarnation(OWN, false);
-        clock.set_now(START);
+        clock.boot().set_now(START);
         let rules = prepare(sharing, limits, &clock);
         let words = vec![0; rules.words(Scope::Key)];
         Key { rules, clock, words, wall_ms: WALL }
@@ -96,20 +98,20 @@ impl Key {
     }
 
     fn holding(&mut self) -> Holding {
-        self.with(|rules, states| rules.leases(states, WALL)[0].holding)
+        self.with(|rules, states| leases(rules, states, WALL)[0].holding)
     }
 
     /// Uses of a limit that are in no window.
     fn untold(&mut self, position: usize) -> i64 {
-        self.with(|rules, states| rules.leases(states, WALL)[position].holding.lease.extra)
+        self.with(|rules, states| leases(rules, states, WALL)[position].holding.lease.extra)
     }
 
     fn edit(&mut self, change: impl FnOnce(&mut Holding)) {
         self.with(|rules, states| {
-            let was = rules.leases(states, WALL)[0].holding;
+            let was = leases(rules, states, WALL)[0].holding;
             let mut holding = was;
             change(&mut holding);
-            rules.set_lease(states, 0, [&was, &holding]);
+            set_lease(rules, states, 0, [&was, &holding]);
         });
     }
 
@@ -131,7 +133,7 @@ impl Key {
     }
 
     fn pass_ms(&mut self, ms: u64) {
-        self.clock.set_now(self.clock.boot_ms() + ms);
+        self.clock.boot().set_now(self.clock.boot_ms() + ms);
         self.wall_ms += ms;
         self.rules.set_now(self.wall_ms);
     }
@@ -451,7 +453,7 @@ fn a_limit_starts_fresh_when_machines_begin_or_cease_to_share_it() {
         let (own, shared) = (of("share='host'"), of(CLUSTER));
         let (own_words, words) = (own.words(Scope::Key), shared.words(Scope::Key));
         let log = if limit == SLIDING { own_words } else { 0 };
-        assert_eq!(words, LEASED_WORDS + log, "{limit}");
+        assert_eq!(words, SHARED_WORDS + log, "{limit}");
         assert_eq!(own_words, of("").words(Scope::Key), "{limit}");
         assert!(!own.are_shared() && shared.are_shared());
         shapes.extend([own.shape(Scope::Key), shared.shape(Scope::Key)]);
@@ -471,11 +473,11 @@ fn two_logs_and_a_count_keep_apart() {
     let grant = |key: &mut Key, position: usize, allowance: u64| {
         let end_ms = key.clock.boot_ms() + 60 * MINUTE;
         key.with(|rules, states| {
-            let was = rules.leases(states, WALL)[position].holding;
+            let was = leases(rules, states, WALL)[position].holding;
             let mut holding = was;
             holding.lease =
                 Lease { incarnation: OWN, window: 1, allowance, end_ms, ..holding.lease };
-            rules.set_lease(states, position, [&was, &holding]);
+            set_lease(rules, states, position, [&was, &holding]);
         });
     };
     grant(&mut key, 0, 3);
@@ -484,7 +486,7 @@ fn two_logs_and_a_count_keep_apart() {
     key.pass_ms(MINUTE);
     assert_eq!(key.admitted(9, Spending::New), 2, "the longer one has 5");
     let used = key.with(|rules, states| {
-        rules.leases(states, WALL).iter().map(|leased| leased.holding.used).collect::<Vec<_>>()
+        leases(rules, states, WALL).iter().map(|leased| leased.holding.used).collect::<Vec<_>>()
     });
     assert_eq!(used, [2, 5, 0]);
     assert_eq!(key.untold(2), 5, "the ledger has yet to hear of them");

@@ -93,7 +93,7 @@ impl World {
         let is_sliding = matches!(policy, conf::Policy::Sliding(_));
         let ring = is_sliding.then_some(Ring { uses: 64, longest_ms: INTERVAL_MS });
         let limit = Leased::new(&policy, false, sharing, ring, &clock);
-        let state = vec![0; LEASED_WORDS + ring.map_or(0, ring::words)];
+        let state = vec![0; SHARED_WORDS + ring.map_or(0, ring::words)];
         let (now_ms, model) = (5_000, Model::default());
         let mut world = World { limit, clock, state, now_ms, incarnation: 7, windows: 0, model };
         world.set_now();

@@ -3,6 +3,8 @@
 //! Invariant: a message is absolute. It says what the host has bound itself to, not what changed,
 //! so the ledger may receive it late, twice, or never.
 
+use frs_conf::Policy;
+
 /// Identifies a host for the ledger: a random number that changes with the boot and the host's
 /// files.
 pub type Incarnation = u64;
@@ -26,6 +28,25 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The kind of ledger that counts a policy. `None` if machines cannot share it. The windows of
+    /// a calendar are set later.
+    pub fn of(policy: &Policy) -> Option<Kind> {
+        const CALENDAR: Kind = Kind::Calendar { start_ms: 0, end_ms: 0, next_end_ms: 0 };
+        Some(match policy {
+            Policy::Interval(limit) => Kind::Interval { interval_ms: limit.interval_ms },
+            Policy::Calendar(_) => CALENDAR,
+            Policy::Sliding(limit) => Kind::Sliding { interval_ms: limit.interval_ms },
+            Policy::SlidingCounter(limit) => {
+                Kind::SlidingCounter { interval_ms: limit.interval_ms }
+            }
+            Policy::Token(limit) => Kind::Token { rate: limit.rate, period_ms: limit.per_ms },
+            Policy::Total(_) => Kind::Total,
+            Policy::Count(limit) if limit.turns.is_some() => CALENDAR,
+            Policy::Count(_) => Kind::Total,
+            Policy::Gcra(_) | Policy::Distinct(_) => return None,
+        })
+    }
+
     /// Does the ledger have one window after the other, the same for all hosts?
     pub fn has_turns(&self) -> bool {
         match self {

@@ -2,9 +2,10 @@
 //!
 //! Invariant: it requests no lease, and nothing waits.
 
+use frs_limit::{Figures, MAX_USED};
+
 use super::Leased;
 use crate::lease::{Holding, Kind, TOLD_MAX};
-use crate::{Figures, MAX_USED};
 
 impl Leased {
     /// Charges uses that must be reported to the ledger. The courier's rounds visit a node with a

@@ -3,16 +3,12 @@
 //! Invariant: the log alone determines the uses of the host. The lease only says how many of its
 //! uses may be in the log.
 
+use frs_limit::ring::{self, Ring, Uses};
+
 use super::Leased;
 use crate::lease::Kind;
-use crate::ring::{self, Ring, Uses};
 
 impl Leased {
-    /// The same limit, beside another limit with the same log that reports returned uses.
-    pub fn beside_another(self) -> Leased {
-        Leased { tells_back: false, ..self }
-    }
-
     pub(super) fn log<'s>(&self, state: &'s [u64]) -> &'s [u64] {
         let words = self.ring.map_or(0, ring::words);
         &state[state.len() - words..]
