@@ -25,6 +25,7 @@ mod table;
 pub mod testing;
 #[cfg(test)]
 mod tests;
+mod void_records;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -114,6 +115,7 @@ pub use records::{
 pub use request::{Command, Item, ItemNames, ItemOptions, Request};
 pub use room::{Chain, ChainPlace, SpillingGroup};
 pub use table::Seen;
+pub use void_records::VoidRecords;
 
 pub use frs_limit::{Details, Figures, Heard, HistorySpan, LimitFigures, List, Quota, Verdict};
 

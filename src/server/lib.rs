@@ -10,7 +10,7 @@
 //! | [`worker`] | serves the clients' connections |
 //! | [`admin`] | the admin plane: its connections, its calls, the page |
 //! | [`keeper`] | flushes and sweeps, and serves the admin plane |
-//! | [`courier`] | what the cluster's ledgers are called and told, and the connections to them |
+//! | [`courier`] | the child that talks to the cluster |
 //! | [`master`] | starts, reloads, upgrades and replaces the others |
 //! | [`buffer_sizes`] | the sizes of all buffers, for `frs check` |
 

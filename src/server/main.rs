@@ -255,7 +255,7 @@ fn become_child(child: ForkedChild) -> Result<(), Failed> {
         Ok(Some(child)) => match role {
             ChildRole::Worker(_) => log_failure(worker::run(child)),
             ChildRole::Keeper => log_failure(keeper::run(child)),
-            ChildRole::Courier => log_failure(courier::process::run(child)),
+            ChildRole::Courier => log_failure(courier::run(child)),
             ChildRole::Envoy => {
                 log_failure(envoy::become_program(child).map(|never| match never {}))
             }

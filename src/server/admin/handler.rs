@@ -23,7 +23,6 @@ use super::response::{Addressed, Refusal, Response, StatusDocument};
 use super::route::{Change, Route};
 use super::subject;
 use crate::process::change_log::{Author, Conclusion, LoggedChange, Outcome, What};
-use crate::process::void_records::VoidRecords;
 use crate::protocol::element::Element;
 use crate::protocol::{Code, Format};
 use crate::stats::history::History;
@@ -35,7 +34,7 @@ use frs_base::clock;
 use frs_base::sys::process::Pid;
 use frs_conf::{AdminTokens, EpochStep, Http, TokenError};
 use frs_conf::{active, outline};
-use frs_engine::{ItemError, RecordError, RecordFigures, Role, Service};
+use frs_engine::{ItemError, RecordError, RecordFigures, Role, Service, VoidRecords};
 use frs_store::Counter;
 
 /// Key-nodes in which void records are cleared before other requests are served.

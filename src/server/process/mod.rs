@@ -1,7 +1,6 @@
 //! What the master and its children share as processes: their messages, what a forked child gets,
 //! the tokens that are in force, the locks of a data directory, of live files and of a
-//! configuration, the user they run as, the log, how void records are cleared, and what the program
-//! frs-envoy inherits.
+//! configuration, the user they run as, the log, and what the program frs-envoy inherits.
 
 pub mod bells;
 pub mod change_log;
@@ -16,4 +15,3 @@ pub mod message;
 pub mod pending_edit;
 pub mod result_files;
 pub mod token_board;
-pub mod void_records;

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use frs_cluster::connections::Lost;
+use frs_cluster::ledger::{Answer, Reply};
 use frs_limit::lease::Taken;
-use frs_server::courier::cluster::Lost;
-use frs_server::courier::ledger::{Answer, Reply};
 use frs_store::counter::{ClusterFunction, ClusterResult};
 use redis::cmd;
 use serde_json::Value;

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use frs_cluster::connections::{ClusterFault, Event, Links, Lost, Message, Tally, Wake};
+use frs_cluster::ledger::{Answer, Reply};
+use frs_cluster::name::Secret;
 use frs_conf::{Cluster, ClusterNode, Login};
 use frs_limit::lease::{Claim, Granted, Kind, Settings, Take, Taken};
-use frs_server::courier::cluster::{ClusterFault, Event, Links, Lost, Message, Tally, Wake};
-use frs_server::courier::ledger::{Answer, Reply};
-use frs_server::courier::name::Secret;
 
 use crate::common::{files, wait_until};
 

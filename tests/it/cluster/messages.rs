@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
+use frs_cluster::connections::{Event, Lost, Message};
+use frs_cluster::name;
 use frs_limit::lease::{Kind, Settings};
-use frs_server::courier::cluster::{Event, Lost, Message};
-use frs_server::courier::name;
 use redis::cmd;
 
 use super::host::{Host, MAX, SECRET, SETTINGS, conf, granted};

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use frs_cluster::warm::{WarmCall, WarmMessage};
 use frs_engine::Role;
-use frs_server::courier::warm::{WarmCall, WarmMessage};
 use frs_store::Runtime;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -302,7 +302,7 @@ fn a_record_belongs_to_the_host_that_fetched_it_last() {
     let Some(nodes) = Nodes::start() else { return };
     let _library = host::Host::start(&host::conf(nodes.seeds()));
     let key = "frs:{test:1:-}:warm";
-    let at = Nodes::first_master(frs_server::courier::name::slot(key.as_bytes()));
+    let at = Nodes::first_master(frs_cluster::name::slot(key.as_bytes()));
     let mut connection = nodes.connect(at);
     let mut ask = |host: u64, version: u64, call: WarmCall| {
         let message = WarmMessage { id: 0, key: key.to_owned(), host, version, call };

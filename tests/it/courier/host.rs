@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use frs_cluster::courier::core::{Asked, Fate, Group, Leased, LedgerId, Nodes, Now, Unserved};
+use frs_cluster::name::KeyDigest;
 use frs_limit::lease::{Appetite, Asking, Holding, Incarnation, Kind, Settings};
-use frs_server::courier::core::{Asked, Fate, Group, Leased, LedgerId, Nodes, Now, Unserved};
-use frs_server::courier::name::KeyDigest;
 use frs_store::WantKind;
 
 pub type Key = u32;

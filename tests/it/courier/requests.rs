@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use frs_limit::lease::{Appetite, Claim, Granted, Kind, Settings, Take, Taken};
-use frs_server::courier::core::{
+use frs_cluster::courier::core::{
     Action, Asked, Bounds, Core, Fate, Group, LedgerId, News, NewsKind, Now, Outcome,
 };
-use frs_server::courier::ledger::{Answer, Reply};
+use frs_cluster::ledger::{Answer, Reply};
+use frs_limit::lease::{Appetite, Claim, Granted, Kind, Settings, Take, Taken};
 use frs_store::WantKind;
 
 use super::host::{HostNodes, Key, Mode, Ran, Table};

@@ -23,8 +23,8 @@ use super::report::{LinkNumber, Report, Reports};
 use super::task::Task;
 use super::topology::Redirection;
 use super::wire::{Access, Broken, Wire, is_not_allowed, words};
-use crate::courier::ledger::{self, Heartbeat};
-use crate::courier::name::SlotKeys;
+use crate::ledger::{self, Heartbeat};
+use crate::name::SlotKeys;
 
 /// Stands for no slot: the master is not known to have one.
 pub(super) const NO_SLOT: u16 = u16::MAX;

@@ -10,7 +10,7 @@ use frs_store::{ClusterId, CourierLock, Error, Starts};
 
 use super::ring_ticket::RingTicket;
 use crate::courier::core::{Leased, LedgerId, Nodes, Now, Unserved};
-use crate::courier::name::{self, KeyDigest, Secret};
+use crate::name::{self, KeyDigest, Secret};
 
 /// The nodes, and the names of their ledgers.
 #[derive(Debug)]

@@ -14,9 +14,9 @@ use frs_store::layout::CHAIN_MAX;
 use super::Courier;
 use super::host_nodes::HostNodes;
 use super::ring_ticket::RingTicket;
-use crate::courier::cluster::{Lost, function_of_call};
+use crate::connections::{Lost, function_of_call};
 use crate::courier::core::{Nodes, Now};
-use crate::courier::warm::{
+use crate::warm::{
     Done, FilterTurns, Finished, NoAnswer, Records, RoundGroup, RoundTime, Rounds, Sending, Sent,
     SpillFigures, Warm, WarmAnswer, WarmMessage,
 };

@@ -11,8 +11,8 @@ use frs_store::Starts;
 use frs_store::counter::ClusterFunction;
 
 use super::fault::ClusterFault;
-use crate::courier::ledger::{Answer, BadReply, BadSettings, Reply};
-use crate::courier::warm::WarmAnswer;
+use crate::ledger::{Answer, BadReply, BadSettings, Reply};
+use crate::warm::WarmAnswer;
 
 /// Names a message or a question. The courier chooses it.
 pub type Id = u64;

@@ -1,13 +1,13 @@
-//! The records of a biz that a reset has made void, cleared piece by piece: for a reset by the
-//! admin plane, and for one of another machine that the courier follows.
+//! The records of a biz that a reset has made void, cleared piece by piece.
 //!
 //! Invariant: a key-node that is held is tried again until it is not. How long to be patient is the
 //! caller's.
 
 use std::time::Instant;
 
+use crate::edit_record::Clearing;
+use crate::{ItemError, Service};
 use frs_base::clock;
-use frs_engine::{Clearing, ItemError, Service};
 
 /// How far the void records of a biz are cleared.
 #[derive(Debug, Default)]

@@ -9,12 +9,10 @@ use std::time::{Duration, Instant};
 
 use frs_base::clock;
 use frs_conf::{EpochRaise, EpochStep};
-use frs_engine::Service;
+use frs_engine::{Service, VoidRecords};
 
 use super::Courier;
-use crate::courier::name;
-use crate::process::message;
-use crate::process::void_records::VoidRecords;
+use crate::name;
 
 /// Key-nodes in which void records are cleared at once.
 const CLEAR_KEY_NODES: u32 = 128;
@@ -119,7 +117,7 @@ impl Courier {
             return;
         }
         let now = clock::instant();
-        let Courier { nodes, child, resets, complaints, .. } = self;
+        let Courier { nodes, process, resets, complaints, .. } = self;
         let service = &mut nodes.service;
         let due = resets.next_clear;
         // A turn clears one piece of one business.
@@ -152,7 +150,7 @@ impl Courier {
             // If the channel is full the master is asked again. The next turn notices a closed
             // channel.
             if let Some(asked) = behind.next_ask(from, now)
-                && message::send_follow(&child.channel, EpochRaise { biz, from, to }).is_ok()
+                && process.follow_reset(EpochRaise { biz, from, to }).is_ok()
             {
                 behind.asked = Some(asked);
             }

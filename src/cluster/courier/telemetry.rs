@@ -11,9 +11,9 @@ use frs_store::counter::{
     LeaseState, SpillResult,
 };
 
-use super::cluster::Tally;
 use super::core::Figures;
-use super::warm::SpillFigures;
+use crate::connections::Tally;
+use crate::warm::SpillFigures;
 
 /// The figures published so far.
 #[derive(Debug, Default)]

@@ -12,7 +12,7 @@ use super::Courier;
 use super::host_nodes::HostNodes;
 use super::ring_ticket::RingTicket;
 use crate::courier::core::{Asked, Fate, Group, Now};
-use crate::process::bells::Bells;
+use crate::courier::process::Process;
 
 /// All rings.
 #[derive(Debug, Default)]
@@ -61,9 +61,9 @@ impl Rings {
     }
 
     /// Wakes the owners of finished needs.
-    pub fn ring(&mut self, runtime: &Runtime, bells: &Bells) {
+    pub fn ring(&mut self, runtime: &Runtime, process: &dyn Process) {
         for slot in std::mem::take(&mut self.answered) {
-            runtime.ring_owner(slot, bells.of_slot(slot));
+            runtime.ring_owner(slot, process.bell_of_slot(slot));
         }
     }
 }

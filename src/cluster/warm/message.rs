@@ -4,7 +4,7 @@
 
 use frs_limit::lease::Incarnation;
 
-use crate::courier::ledger;
+use crate::ledger;
 
 /// A question to a record.
 #[derive(Debug, Clone, PartialEq, Eq)]

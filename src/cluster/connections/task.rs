@@ -11,10 +11,10 @@ use redis::{Cmd, Value, cmd};
 use super::message::{Event, Id, Lost, Message};
 use super::tally;
 use super::topology::Redirection;
-use crate::courier::ledger::Answer;
-use crate::courier::name::SlotKeys;
-use crate::courier::warm::{WarmAnswer, WarmCall, WarmMessage};
-use crate::courier::{ledger, name};
+use crate::ledger::Answer;
+use crate::name::SlotKeys;
+use crate::warm::{WarmAnswer, WarmCall, WarmMessage};
+use crate::{ledger, name};
 
 /// A question to a master. `Slots` has it start to learn in those of the slots that are new to it.
 #[derive(Debug, Clone)]

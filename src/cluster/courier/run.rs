@@ -19,10 +19,12 @@ mod warm;
 
 use std::io;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use frs_base::clock;
-use frs_base::sys::process::{self, PollFd, PollFlags};
+use frs_base::log_throttle::LogThrottle;
+use frs_base::sys::process::{PollFd, PollFlags, poll};
 use frs_conf::{Cluster, ClusterSecrets, Password};
 use frs_engine::{Role, Service};
 use frs_store::CourierLock;
@@ -35,14 +37,11 @@ use self::rings::Rings;
 use self::rounds::Rounds;
 use self::wake::Waker;
 use self::warm::WarmTier;
-use super::cluster::{ClusterFault, Links, Wake};
 use super::core::{Bounds, Core, Figures, Now};
-use super::name::Secret;
+use super::process::Process;
 use super::telemetry::Telemetry;
-use crate::process::bells::Bells;
-use crate::process::child::ChildContext;
-use crate::process::log::{self, LogThrottle};
-use crate::process::message::{self, Received, ToChild};
+use crate::connections::{ClusterFault, Links, Wake};
+use crate::name::Secret;
 
 /// The pause between two tries to take the lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
@@ -53,12 +52,12 @@ const FAULT_PAUSE: Duration = Duration::from_secs(1);
 /// The shortest time between two log lines of one kind.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
-/// What the master hands to the courier that it forks.
+/// What the courier starts with.
 pub struct CourierArgs {
-    /// Its channel, signals and folders.
-    pub child: ChildContext,
-    /// The bells of the server.
-    pub bells: Bells,
+    /// The process that it runs in.
+    pub process: Box<dyn Process>,
+    /// Where the store is.
+    pub data_dir: PathBuf,
     /// The secret and the password from the files of the cluster.
     pub secrets: ClusterSecrets,
 }
@@ -82,19 +81,18 @@ pub enum CourierError {
 /// # Errors
 /// The courier cannot go on. The master starts another one in its place.
 pub fn run(args: CourierArgs) -> Result<(), CourierError> {
-    let CourierArgs { child, bells, secrets: ClusterSecrets { secret, password } } = args;
-    let mut service = Service::attach(&child.data_dir, Role::Courier)?;
-    message::send_ready(&child.channel)?;
-    let Some(lock) = wait_for_lock(&child, &mut service)? else { return Ok(()) };
+    let CourierArgs { process, data_dir, secrets: ClusterSecrets { secret, password } } = args;
+    let mut service = Service::attach(&data_dir, Role::Courier)?;
+    process.send_ready()?;
+    let Some(lock) = wait_for_lock(&*process, &mut service)? else { return Ok(()) };
     let cluster = service.conf().srv.cluster.clone().ok_or(CourierError::NoCluster)?;
     let secret = Secret::new(*secret.bytes());
     let telemetry = Telemetry::default();
     service.handle().counters().into_iter().for_each(|counters| telemetry.begin(counters));
     let waker = Waker::new()?;
-    let programs = Programs::start(&child.data_dir, waker.caller()?)?;
+    let programs = Programs::start(&data_dir, waker.caller()?)?;
     let mut courier = Courier {
-        child,
-        bells,
+        process,
         telemetry,
         core: Core::new(&cluster.name, Bounds::default()),
         nodes: HostNodes::new(service, lock, cluster.name.clone(), secret),
@@ -120,7 +118,7 @@ pub fn run(args: CourierArgs) -> Result<(), CourierError> {
 
 /// Waits until no other courier serves. `None` if the courier is to end.
 fn wait_for_lock(
-    child: &ChildContext,
+    process: &dyn Process,
     service: &mut Service,
 ) -> Result<Option<CourierLock>, CourierError> {
     loop {
@@ -129,38 +127,16 @@ fn wait_for_lock(
         if let Some(lock) = service.handle().runtime().try_lock_courier()? {
             return Ok(Some(lock));
         }
-        let mut fds = [
-            PollFd::new(child.signals.as_fd(), PollFlags::POLLIN),
-            PollFd::new(child.channel.as_fd(), PollFlags::POLLIN),
-        ];
-        process::poll(&mut fds, Some(LOCK_PAUSE))?;
-        if child.signals.next()?.is_some() || !receive(child)? {
+        let mut fds = process.fds().map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        poll(&mut fds, Some(LOCK_PAUSE))?;
+        if !process.goes_on()? {
             return Ok(None);
         }
     }
 }
 
-/// Receives the master's messages; false if the master is gone.
-fn receive(child: &ChildContext) -> io::Result<bool> {
-    loop {
-        match message::receive(&child.channel)? {
-            Received::Message(ToChild::ReopenLog, _) => log::reopen(),
-            // The courier of a newer master serves the workers of both.
-            Received::Message(ToChild::Leave, _) => return Ok(false),
-            // A turn takes over a new generation by itself.
-            Received::Message(..) => {}
-            Received::Nothing => return Ok(true),
-            Received::MasterGone => {
-                tracing::warn!("the master has ended: the courier ends");
-                return Ok(false);
-            }
-        }
-    }
-}
-
 struct Courier {
-    child: ChildContext,
-    bells: Bells,
+    process: Box<dyn Process>,
     telemetry: Telemetry,
     core: Core<HostNodes>,
     nodes: HostNodes,
@@ -188,7 +164,7 @@ impl Courier {
         self.set_kept_groups();
         let mut is_told = true;
         loop {
-            if is_told && (self.child.signals.next()?.is_some() || !receive(&self.child)?) {
+            if is_told && !self.process.goes_on()? {
                 return Ok(());
             }
             if !self.take_configuration() {
@@ -228,7 +204,7 @@ impl Courier {
             return true;
         }
         let conf = self.nodes.service.conf().clone();
-        log::set_level(conf.srv.log.level);
+        self.process.set_log_level(conf.srv.log.level);
         let Some(cluster) = conf.srv.cluster.clone() else { return false };
         if cluster.login != self.cluster.login {
             return false;
@@ -306,19 +282,16 @@ impl Courier {
         if !self.waker.lie_down() || self.takes_wants() && runtime.asking().is_any() {
             longest = Duration::ZERO;
         }
-        let mut fds = [
-            PollFd::new(self.child.signals.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.child.channel.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.bells.courier.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.waker.as_fd(), PollFlags::POLLIN),
-        ];
-        process::poll(&mut fds, Some(longest))?;
+        let [signals, messages] = self.process.fds();
+        let mut fds = [signals, messages, self.process.bell().as_fd(), self.waker.as_fd()]
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        poll(&mut fds, Some(longest))?;
         // A descriptor without a report of the kernel has nothing to read.
         let [signal, master, workers, threads] = fds.map(|fd| fd.any().unwrap_or(true));
         bell.get_up();
         self.waker.get_up();
         if workers {
-            self.bells.courier.drain()?;
+            self.process.bell().drain()?;
         }
         if threads {
             self.waker.drain();

@@ -10,7 +10,7 @@ use frs_base::clock;
 use frs_limit::lease::Kind;
 use frs_store::counter::{BUCKETS, ClusterFunction, ClusterResult, Histogram, bucket_of};
 
-use crate::courier::warm::WarmCall;
+use crate::warm::WarmCall;
 
 const FUNCTIONS: usize = ClusterFunction::ALL.len();
 const RESULTS: usize = ClusterResult::ALL.len();

@@ -11,7 +11,7 @@ use redis::{Value, cmd};
 use super::facts::Facts;
 use super::fault::ClusterFault;
 use super::wire::{Broken, Wire, words};
-use crate::courier::ledger::LIBRARY;
+use crate::ledger::LIBRARY;
 
 /// Timeouts allowed for a load: the source is long, and a node takes time to compile it.
 const LOAD_TIMEOUTS: u32 = 4;

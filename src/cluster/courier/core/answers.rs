@@ -12,7 +12,7 @@ use super::nodes::{LedgerId, Nodes, Now};
 use super::recalls::PAUSE_MS;
 use super::timers::Due;
 use super::visit::Answered;
-use crate::courier::ledger::{Answer, Reply};
+use crate::ledger::{Answer, Reply};
 
 impl<N: Nodes> Core<N> {
     /// Takes in the outcome of a message.

@@ -11,11 +11,11 @@ use frs_store::counter::ClusterFunction;
 
 use super::Courier;
 use super::host_nodes::HostNodes;
-use crate::courier::cluster::{Event, Links, Lost, Message, function_of_kind};
+use crate::connections::{Event, Links, Lost, Message, function_of_kind};
 use crate::courier::core::{Action, LedgerId, News, NewsKind, Now, Outcome};
-use crate::courier::ledger::Reply;
 use crate::courier::telemetry::Telemetry;
-use crate::courier::{name, news};
+use crate::ledger::Reply;
+use crate::{name, news};
 
 impl Courier {
     /// Takes in the events of the cluster.
@@ -91,7 +91,7 @@ impl Courier {
             }
         }
         let runtime = self.nodes.service.handle().runtime();
-        self.rings.ring(runtime, &self.bells);
+        self.rings.ring(runtime, &*self.process);
         if let Some(links) = &mut self.links {
             links.flush();
             links.set_claims(self.rounds.has_claims(self.core.figures().claims));

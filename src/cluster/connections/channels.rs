@@ -16,7 +16,7 @@ use redis::Value;
 use super::backoff::Backoff;
 use super::report::{Report, Reports};
 use super::wire::{Access, Broken, Wire};
-use crate::courier::name::CHANNELS;
+use crate::name::CHANNELS;
 
 /// Most published records that the owner has not taken yet. Further records are dropped, and the
 /// owner learns that it has missed something.

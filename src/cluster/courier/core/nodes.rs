@@ -8,7 +8,7 @@ use std::hash::Hash;
 
 use frs_limit::lease::{Appetite, Holding, Incarnation, Settings};
 
-use crate::courier::name::{self, KeyDigest, LedgerName};
+use crate::name::{self, KeyDigest, LedgerName};
 
 /// The ledger of one limit for one key. All hosts order ledgers alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

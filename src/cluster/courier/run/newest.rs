@@ -10,7 +10,7 @@ use frs_base::clock;
 use frs_store::Starts;
 
 use super::Courier;
-use crate::courier::cluster::Lost;
+use crate::connections::Lost;
 
 /// The pause before a question without an answer is repeated.
 const PAUSE: Duration = Duration::from_millis(50);

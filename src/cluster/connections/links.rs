@@ -29,8 +29,8 @@ use super::tally::Tally;
 use super::task::{Settled, Task, result_of};
 use super::topology::{Redirection, View};
 use super::wire::Access;
-use crate::courier::name::{self, Secret, SlotKeys};
-use crate::courier::warm::WarmMessage;
+use crate::name::{self, Secret, SlotKeys};
+use crate::warm::WarmMessage;
 
 /// Most jobs that wait for one master.
 const MAX_WAITING: usize = 4096;

@@ -6,7 +6,7 @@ use frs_limit::lease::{Settings, Take};
 
 use super::news::News;
 use super::nodes::{LedgerId, Nodes, Unserved};
-use crate::courier::ledger::Reply;
+use crate::ledger::Reply;
 
 /// An action for the loop.
 #[derive(Debug, Clone, PartialEq)]
