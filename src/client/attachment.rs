@@ -59,8 +59,8 @@ impl Attachment {
     /// A new attachment, for the place of this number.
     pub fn new(origin: &Origin, place: usize) -> Result<Attachment, AttachError> {
         let Origin { data_dir, role } = origin;
-        let mut service =
-            Service::attach(data_dir, *role).map_err(|error| AttachError::of(data_dir, error))?;
+        let mut service = frs_cluster::attach(data_dir, *role)
+            .map_err(|error| AttachError::of(data_dir, error))?;
         service.set_wait_room(usize::MAX);
         Ok(Attachment { service, exchange: Exchange::default(), place })
     }

@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
+use crate::lease::{Granted, Incarnation, Kind, Settings, Take, Taken};
 use frs_conf::{MAX_SHARED, MAX_SHARED_COUNTER_MS, MAX_SHARED_MS};
-use frs_limit::lease::{Granted, Incarnation, Kind, Settings, Take, Taken};
 use frs_store::Starts;
 
 /// The source of the library. Its head describes the arguments and answers of the functions.

@@ -13,7 +13,7 @@ use super::boot_clock::BootClock;
 use super::policy::Policy;
 use super::ring::Ring;
 use super::state_word::WordUnit;
-use super::{Demand, Figures, Heard};
+use super::{Demand, Figures, Heard, SharedRecord};
 
 /// Makes the policies of a biz whose limits machines share.
 pub trait SharedLimits {
@@ -68,6 +68,9 @@ pub trait SharedPolicy: Policy + fmt::Debug + Send + Sync {
 
     /// Identifies the limit for all machines: the number of its kind, and its interval or unit.
     fn identity(&self) -> [u64; 2];
+
+    /// This machine's part in the limit with this index, for tools.
+    fn record(&self, index: u16, state: &[u64]) -> SharedRecord;
 
     /// All that the state holds, for tools.
     fn fields(&self, state: &[u64]) -> Vec<SharedField>;

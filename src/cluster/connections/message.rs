@@ -6,7 +6,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use frs_limit::lease::{Incarnation, Settings, Take, Taken};
+use crate::lease::{Incarnation, Settings, Take, Taken};
 use frs_store::Starts;
 use frs_store::counter::ClusterFunction;
 

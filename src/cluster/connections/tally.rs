@@ -6,8 +6,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::lease::Kind;
 use frs_base::clock;
-use frs_limit::lease::Kind;
 use frs_store::counter::{BUCKETS, ClusterFunction, ClusterResult, Histogram, bucket_of};
 
 use crate::warm::WarmCall;

@@ -2,8 +2,8 @@
 //!
 //! Invariant: the meaning of an answer follows from the task alone, whichever node has answered.
 
+use crate::lease::Taken;
 use frs_conf::{ClusterNode, MAX_EPOCH};
-use frs_limit::lease::Taken;
 use frs_store::Starts;
 use frs_store::counter::{ClusterFunction, ClusterResult};
 use redis::{Cmd, Value, cmd};

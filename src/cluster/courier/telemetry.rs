@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
+use crate::lease::Holding;
 use frs_conf::ClusterNode;
-use frs_limit::lease::Holding;
 use frs_store::counter::{
     ClusterFunction, ClusterNodeState, ClusterResult, Counters, CourierCounters, LeaseCounter,
     LeaseState, SpillResult,

@@ -15,7 +15,7 @@ use frs_conf::{self as conf, MAX_SHARED, SHARED_WORDS, Share, Sharing, Turns};
 use frs_limit::ring::{self, Ring};
 use frs_limit::{
     Demand, Figures, Heard, Log, Passed, Policy, Properties, Remembered, SharedField, SharedPolicy,
-    Span, Spending, Terms, WordNames, WordUnit, window_at,
+    SharedRecord, Span, Spending, Terms, WordNames, WordUnit, window_at,
 };
 
 use super::{
@@ -400,7 +400,6 @@ impl Leased {
             (Kind::Token { rate, period_ms }, _) => [6, rate.rotate_left(32) ^ period_ms],
         }
     }
-
 }
 
 impl SharedPolicy for Leased {
@@ -467,6 +466,10 @@ impl SharedPolicy for Leased {
         const TOLD: u64 = 32;
         let [kind, span] = self.kind_shape();
         [if self.refuses_nothing() { TOLD + kind } else { kind }, span]
+    }
+
+    fn record(&self, index: u16, state: &[u64]) -> SharedRecord {
+        self.record_of(index, &self.holding(state))
     }
 
     fn fields(&self, state: &[u64]) -> Vec<SharedField> {

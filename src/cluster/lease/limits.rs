@@ -74,7 +74,6 @@ pub fn set_lease(
 /// Whether the words of a node of the scope hold a lease.
 pub fn has_lease(rules: &Rules, scope: Scope, words: &[u64]) -> bool {
     let mut of_scope = rules.shared().filter(|rule| rule.scope == scope);
-    of_scope.any(|rule| {
-        words.get(rule.state.clone()).is_some_and(|state| !rule.policy.is_fresh(state))
-    })
+    of_scope
+        .any(|rule| words.get(rule.state.clone()).is_some_and(|state| !rule.policy.is_fresh(state)))
 }

@@ -5,14 +5,12 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use frs_engine::{
-    Chain, ChainPlace, ChangedRecord, Inserted, ItemError, LeaseKey, Record, RecordPlace,
-    Whereabouts,
-};
+use frs_engine::{ItemError, StoredKey};
 
 use super::crowds::Crowds;
 use super::message::{WarmAnswer, WarmCall};
 use crate::courier::core::Fate;
+use crate::nodes::{Chain, ChainPlace, ChangedRecord, Inserted, Record, RecordPlace, Whereabouts};
 
 /// Most messages with records under way.
 const PUTS_MAX: usize = 1024;
@@ -22,19 +20,19 @@ const FETCHES_MAX: usize = 1024;
 /// The records of this host.
 pub trait Records {
     /// Where the record of a key is.
-    fn whereabouts(&mut self, key: &LeaseKey) -> Result<Whereabouts, ItemError>;
+    fn whereabouts(&mut self, key: &StoredKey) -> Result<Whereabouts, ItemError>;
     /// Inserts a record from the cluster, unless there is one here.
-    fn insert(&mut self, key: &LeaseKey, record: &Record) -> Result<Inserted, ItemError>;
+    fn insert(&mut self, key: &StoredKey, record: &Record) -> Result<Inserted, ItemError>;
     /// Inserts a fresh record, which says that there is none anywhere, unless there is one here.
-    fn insert_fresh(&mut self, key: &LeaseKey) -> Result<Inserted, ItemError>;
+    fn insert_fresh(&mut self, key: &StoredKey) -> Result<Inserted, ItemError>;
     /// Forgets a record.
-    fn forget(&mut self, key: &LeaseKey) -> Result<(), ItemError>;
+    fn forget(&mut self, key: &StoredKey) -> Result<(), ItemError>;
     /// Whether the records of its business are spilled.
-    fn spills(&self, key: &LeaseKey) -> bool;
+    fn spills(&self, key: &StoredKey) -> bool;
     /// Whether the cluster keeps a copy of each record of its business.
-    fn backs_up(&self, key: &LeaseKey) -> bool;
+    fn backs_up(&self, key: &StoredKey) -> bool;
     /// The chain of a key.
-    fn chain(&mut self, key: &LeaseKey) -> Result<Chain, ItemError>;
+    fn chain(&mut self, key: &StoredKey) -> Result<Chain, ItemError>;
     /// Erases a record that the cluster has. False if it has changed since.
     fn erase_spilled(&mut self, spilled: &ChangedRecord) -> Result<bool, ItemError>;
 }
@@ -60,7 +58,7 @@ pub struct Sending {
     /// Names the message.
     pub id: u64,
     /// The key.
-    pub key: LeaseKey,
+    pub key: StoredKey,
     /// The question.
     pub call: WarmCall,
 }
@@ -71,7 +69,7 @@ pub struct Finished<T> {
     /// The want.
     pub ticket: T,
     /// Its key.
-    pub key: LeaseKey,
+    pub key: StoredKey,
     /// Its fate.
     pub fate: Fate,
     /// The cluster has no record of the key, and no fresh record here says so yet.
@@ -93,7 +91,7 @@ pub enum Done {
 #[derive(Debug)]
 pub struct Warm<T> {
     pub(super) flights: HashMap<u64, Flight<T>>,
-    pub(super) by_key: HashMap<LeaseKey, u64>,
+    pub(super) by_key: HashMap<StoredKey, u64>,
     puts: usize,
     fetches: usize,
     /// Waiting requests, oldest first.
@@ -107,7 +105,7 @@ pub struct Warm<T> {
 
 #[derive(Debug)]
 pub(super) struct Flight<T> {
-    pub key: LeaseKey,
+    pub key: StoredKey,
     pub what: What<T>,
 }
 
@@ -128,7 +126,7 @@ pub(super) enum What<T> {
 /// A record from the cluster, or a fresh one, that is to be inserted at once, or when it has room.
 #[derive(Debug)]
 pub(super) struct Pending<T> {
-    pub key: LeaseKey,
+    pub key: StoredKey,
     pub waiting: Waiting<T>,
     pub record: Option<Record>,
 }
@@ -182,7 +180,7 @@ impl<T> Warm<T> {
     }
 
     /// Takes in the want of an item that waits for the record of its key.
-    pub fn want(&mut self, host: &mut impl Records, key: LeaseKey, ticket: T, deadline_ms: u64) {
+    pub fn want(&mut self, host: &mut impl Records, key: StoredKey, ticket: T, deadline_ms: u64) {
         let under_way = self.by_key.get(&key).copied();
         let flight = under_way.and_then(|id| self.flights.get_mut(&id));
         let joined = flight.and_then(|flight| match &mut flight.what {
@@ -215,7 +213,7 @@ impl<T> Warm<T> {
         }
     }
 
-    pub(super) fn fetch(&mut self, key: LeaseKey, waiting: Waiting<T>) {
+    pub(super) fn fetch(&mut self, key: StoredKey, waiting: Waiting<T>) {
         let id = self.begin(key, What::Fetch(waiting));
         if self.fetches >= FETCHES_MAX {
             self.queue.push_back(id);
@@ -224,12 +222,12 @@ impl<T> Warm<T> {
         }
     }
 
-    fn ask(&mut self, id: u64, key: LeaseKey) {
+    fn ask(&mut self, id: u64, key: StoredKey) {
         self.fetches += 1;
         self.send(id, key, WarmCall::Fetch);
     }
 
-    pub(super) fn send(&mut self, id: u64, key: LeaseKey, call: WarmCall) {
+    pub(super) fn send(&mut self, id: u64, key: StoredKey, call: WarmCall) {
         self.sendings.push(Sending { id, key, call });
     }
 
@@ -250,14 +248,14 @@ impl<T> Warm<T> {
         }
     }
 
-    pub(super) fn finish(&mut self, key: &LeaseKey, waiting: Waiting<T>, fate: Fate) {
+    pub(super) fn finish(&mut self, key: &StoredKey, waiting: Waiting<T>, fate: Fate) {
         let finished = |ticket| Finished { ticket, key: *key, fate, is_nowhere: false };
         self.finished.extend(waiting.tickets.into_iter().map(finished));
     }
 
     /// Finishes the wants of a key without a record in the cluster, where no fresh record here says
     /// so yet.
-    fn finish_nowhere(&mut self, key: LeaseKey, waiting: Waiting<T>) {
+    fn finish_nowhere(&mut self, key: StoredKey, waiting: Waiting<T>) {
         let finished = |ticket| Finished { ticket, key, fate: Fate::Answered, is_nowhere: true };
         self.finished.extend(waiting.tickets.into_iter().map(finished));
     }
@@ -276,7 +274,7 @@ impl<T> Warm<T> {
     }
 
     /// Begins a message, which replaces an earlier one for the same key.
-    pub(super) fn begin(&mut self, key: LeaseKey, what: What<T>) -> u64 {
+    pub(super) fn begin(&mut self, key: StoredKey, what: What<T>) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
         self.flights.insert(id, Flight { key, what });
@@ -323,7 +321,7 @@ impl<T> Warm<T> {
         &mut self,
         host: &mut impl Records,
         now_ms: u64,
-        key: LeaseKey,
+        key: StoredKey,
         waiting: Waiting<T>,
         answer: Result<WarmAnswer, NoAnswer>,
     ) {
@@ -379,7 +377,7 @@ impl<T> Warm<T> {
 
 /// A message that is no longer under way.
 pub(super) struct Ended<T> {
-    pub key: LeaseKey,
+    pub key: StoredKey,
     pub what: What<T>,
     /// It is the current message for its key.
     is_last: bool,
@@ -396,7 +394,7 @@ pub enum NoAnswer {
 
 fn insert(
     host: &mut impl Records,
-    key: &LeaseKey,
+    key: &StoredKey,
     record: Option<&Record>,
     replaces: bool,
 ) -> Result<Inserted, ItemError> {
@@ -414,7 +412,7 @@ fn insert(
 
 fn kept(
     host: &mut impl Records,
-    key: &LeaseKey,
+    key: &StoredKey,
     place: RecordPlace,
     is_last: bool,
     answer: Result<WarmAnswer, NoAnswer>,

@@ -74,7 +74,7 @@ impl AtomicTransaction<'_> {
     ) -> Result<Option<Lacking>, TooLarge> {
         judged.clear();
         self.find_all(&mut transaction, nodes);
-        if self.table.has_warm_tier() && self.lacks_records(&transaction, nodes) {
+        if self.table.has_remote() && self.lacks_records(&transaction, nodes) {
             return Ok(Some(Lacking::Records));
         }
         let wanted = nodes.iter().flat_map(|nodes| [nodes.key, nodes.whole]).flatten().count();
@@ -83,7 +83,7 @@ impl AtomicTransaction<'_> {
             let own = OwnNodes { nodes, are_apart };
             judged.push(self.judge(index, &mut transaction, own, answers));
         }
-        if self.table.has_warm_tier() && self.lacks_room(answers) {
+        if self.table.has_remote() && self.lacks_room(answers) {
             return Ok(Some(Lacking::Records));
         }
         let may_wait = |judged: &Option<Judged>| judged.is_some_and(|judged| judged.done.may_wait);

@@ -11,6 +11,7 @@ use frs_limit::{
 use frs_store::{Keep, NodeIndex, Rank, Refused, Sought, Transaction, Wanted, Worked};
 
 use super::resolved::{Resolved, WaitState};
+use crate::plug::Remote;
 use crate::table::{Entry, Table};
 use crate::{Answer, Answers, CallRate, Command, Item, ItemError, Request};
 
@@ -95,7 +96,7 @@ impl<'a> ItemTransaction<'a> {
     #[inline]
     pub fn find_record(&self, transaction: &Transaction<'_>, nodes: Nodes) -> Result<(), Unjudged> {
         match nodes.key {
-            Some(index) if self.entry.fetch_wait_ms.is_some() && !transaction.is_there(index) => {
+            Some(index) if self.entry.remote.is_some() && !transaction.is_there(index) => {
                 self.find_absent(transaction, index)
             }
             _ => Ok(()),
@@ -104,12 +105,12 @@ impl<'a> ItemTransaction<'a> {
 
     #[cold]
     fn find_absent(&self, transaction: &Transaction<'_>, index: NodeIndex) -> Result<(), Unjudged> {
-        let Entry { spills, backs_up, .. } = *self.entry;
-        let is_spilled = spills && transaction.may_be_spilled(index);
+        let Some(Remote { copies, makes_room, .. }) = self.entry.remote else { return Ok(()) };
+        let is_there = makes_room && transaction.may_be_spilled(index);
         let is_asked = match self.resolved.wait {
-            WaitState::New => backs_up || is_spilled,
-            WaitState::Parked | WaitState::Unheard => spills && (backs_up || is_spilled),
-            WaitState::Late | WaitState::CutOff if is_spilled => {
+            WaitState::New => copies || is_there,
+            WaitState::Parked | WaitState::Unheard => makes_room && (copies || is_there),
+            WaitState::Late | WaitState::CutOff if is_there => {
                 return Err(ItemError::Busy.into());
             }
             WaitState::Late | WaitState::CutOff => false,
@@ -120,7 +121,7 @@ impl<'a> ItemTransaction<'a> {
     /// Whether the courier can make room for a node of the item.
     #[cold]
     pub fn may_get_room(&self) -> bool {
-        self.entry.spills && !self.resolved.wait.is_over()
+        self.entry.makes_room() && !self.resolved.wait.is_over()
     }
 
     /// The highest rank that may be evicted for a node of the item.
@@ -287,7 +288,7 @@ impl<'a> ItemTransaction<'a> {
     /// tier may have the node, and at least one use is charged, so that the node is not fresh.
     pub fn makes_node(&self, command: Command) -> bool {
         (self.count() > 0 || command == Command::Query)
-            && self.entry.fetch_wait_ms.is_none()
+            && self.entry.remote.is_none()
             && self.entry.sharing.is_none()
     }
 

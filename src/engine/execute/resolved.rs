@@ -68,15 +68,15 @@ pub(super) struct FormerNodes {
     whole_at: Option<Wanted>,
 }
 
-/// The state of an item's wait for a lease, or for a record that the cluster may have.
+/// The state of an item's wait for shared uses, or for a record that the cluster may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum WaitState {
     /// It has not waited yet.
     #[default]
     New,
-    /// The ledger has answered.
+    /// The cluster has answered.
     Parked,
-    /// It has waited, and no ledger has answered: it waited for a record, or must ask again.
+    /// It has waited, and nothing has answered: it waited for a record, or must ask again.
     Unheard,
     /// It has waited as long as it may.
     Late,
@@ -221,7 +221,7 @@ impl Resolved {
         (self.wait, self.is_query) = (wait, command == Command::Query);
     }
 
-    /// The uses of leases that the item may spend.
+    /// The shared uses that the item may spend.
     #[inline]
     pub fn spending(&self, entry: &Entry) -> Spending {
         match self.wait {
@@ -233,7 +233,7 @@ impl Resolved {
         }
     }
 
-    /// Whether it must ask the ledger for the current figures before it is answered.
+    /// Whether it must ask the cluster for the current figures before it is answered.
     #[inline]
     pub fn asks_first(&self, entry: &Entry) -> bool {
         self.is_query && self.wait == WaitState::New && entry.is_exact()

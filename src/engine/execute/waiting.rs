@@ -1,6 +1,6 @@
-//! Items that wait for leases, or for records that the cluster keeps. Their wants go to the
-//! courier. The items run again when the wants are answered, or when they have waited as long as
-//! they may.
+//! Items that wait for shared uses, or for records that the cluster keeps. Their wants go to the
+//! process that talks to the cluster. The items run again when the wants are answered, or when they
+//! have waited as long as they may.
 //!
 //! Invariant: an item that waits has charged nothing. Each of its wants is taken back exactly once:
 //! when it is answered, when the item is late, or when its connection is gone.
@@ -262,7 +262,7 @@ impl Service {
 
     /// The wait state of an item; `None` if it still waits.
     fn waited(&self, wait: &ItemWait) -> Option<WaitState> {
-        let is_late = self.table.lease_clock().boot_ms() >= wait.late_ms;
+        let is_late = self.table.boot_clock().boot_ms() >= wait.late_ms;
         match wait {
             ItemWait { end: Some(WaitEnd::CutOff), .. } => Some(WaitState::CutOff),
             _ if is_late => Some(WaitState::Late),
@@ -312,7 +312,7 @@ impl Service {
         answers: &mut Answers,
     ) {
         let late_ms = waits.iter().map(|wait| wait.late_ms).max().unwrap_or(0);
-        let is_late = self.table.lease_clock().boot_ms() >= late_ms;
+        let is_late = self.table.boot_clock().boot_ms() >= late_ms;
         if !is_late && waits.iter().any(|wait| wait.ticket.is_some()) {
             self.waits.own.extend_from_slice(waits);
             return;
@@ -387,7 +387,7 @@ impl Service {
         let entry = self.table.entry(resolved.biz?);
         let (kind, together, wait_ms) = match wish {
             Wish::Lease(kind, together) => (kind, together, entry.sharing?.wait_ms),
-            Wish::Record(_) => (WantKind::Fetch, None, entry.fetch_wait_ms?),
+            Wish::Record(_) => (WantKind::Fetch, None, entry.remote?.wait_ms),
         };
         let key = match wish {
             Wish::Record(Scope::Biz) => KeyRef::BIZ,
@@ -399,7 +399,7 @@ impl Service {
         }
         let mut field = [0; MAX_KEY_WORDS];
         field[..key.words().len()].copy_from_slice(key.words());
-        let new_ms = self.table.lease_clock().boot_ms().saturating_add(wait_ms);
+        let new_ms = self.table.boot_clock().boot_ms().saturating_add(wait_ms);
         let late_ms = self.waits.late_ms.unwrap_or(new_ms);
         let count = request.items()[item].count.unwrap_or(0);
         let kind = match kind {
@@ -440,7 +440,7 @@ impl Service {
         answers: &mut Answers,
     ) {
         let waits_ms = (0..request.items().len()).filter_map(|at| self.wait_ms_at(at, lacking));
-        let new_ms = self.table.lease_clock().boot_ms() + waits_ms.max().unwrap_or(0);
+        let new_ms = self.table.boot_clock().boot_ms() + waits_ms.max().unwrap_or(0);
         let was_new = self.waits.late_ms.is_none();
         self.waits.late_ms.get_or_insert(new_ms);
         let is_whole = match lacking {
@@ -476,7 +476,7 @@ impl Service {
     fn wait_ms_at(&self, at: usize, lacking: Lacking) -> Option<u64> {
         let entry = self.entry_at(at)?;
         match lacking {
-            Lacking::Records => entry.fetch_wait_ms,
+            Lacking::Records => entry.remote.map(|remote| remote.wait_ms),
             Lacking::Leases | Lacking::Busy => entry.sharing.map(|sharing| sharing.wait_ms),
         }
     }
@@ -505,10 +505,10 @@ impl Service {
     fn want_records(&mut self, request: &Request) -> bool {
         let is_kept = |service: &Service, at: usize| {
             let has_key = service.scratch.resolved[at].key_at.is_some();
-            has_key && service.entry_at(at).is_some_and(|entry| entry.fetch_wait_ms.is_some())
+            has_key && service.entry_at(at).is_some_and(|entry| entry.remote.is_some())
         };
         let is_whole = |service: &Service, at: usize| {
-            service.entry_at(at).is_some_and(|entry| entry.spills && entry.whole.is_some())
+            service.entry_at(at).is_some_and(|entry| entry.makes_room() && entry.whole.is_some())
         };
         self.want_all(request, is_kept, Wish::Record(Scope::Key))
             && self.want_all(request, is_whole, Wish::Record(Scope::Biz))

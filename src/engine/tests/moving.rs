@@ -2,7 +2,7 @@
 
 use frs_store::{Group, Moves, Runtime};
 
-use crate::testing::{Ask, World, request};
+use crate::testing::{Ask, World, move_all, request};
 use crate::{Answers, Command, ItemError, MovePass, MoveStep, Service};
 
 const NOW: u64 = 1_700_000_000_000;
@@ -35,22 +35,6 @@ const OTHERS: [&str; 6] = [
     r#"files="4" key-nodes="16" chain="28" node-size="128" key-bytes="16""#,
     r#"files="2" key-nodes="16" chain="40" node-size="128" key-bytes="16""#,
 ];
-
-pub(super) fn move_all(service: &mut Service, now: u64) -> MovePass {
-    let mut pass = MovePass::default();
-    service.begin_tick();
-    for _ in 0..100_000 {
-        match service.move_nodes("g", &mut pass, 7, now).expect("it grows") {
-            MoveStep::Over { left: 0, awaiting: 0 } => return pass,
-            // It leaves what is on a disk once its copy is written.
-            MoveStep::Over { left: 0, .. } => service.flush(),
-            MoveStep::Over { left, .. } => panic!("{left} are left"),
-            MoveStep::Going => {}
-            MoveStep::Unsettled => panic!("nobody else is there"),
-        }
-    }
-    panic!("no end");
-}
 
 /// Pseudo-random numbers that are the same each time.
 struct Random(u64);

@@ -58,7 +58,7 @@ impl Admin {
     /// It cannot attach, or the kernel lacks the resources.
     pub fn start(args: AdminArgs) -> Result<Admin, AdminError> {
         let AdminArgs { listeners, channel, master, conf_dir, data_dir, hottest } = args;
-        let service = Service::attach(&data_dir, Role::Admin)?;
+        let service = frs_cluster::attach(&data_dir, Role::Admin)?;
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), server::WAKER)?);
         let (ending, pulse) = (Arc::new(AtomicBool::new(false)), Arc::new(Pulse::default()));

@@ -25,7 +25,7 @@ pub enum WorkerError {
 /// # Errors
 /// The master replaces this worker with another.
 pub fn run(child: ChildContext) -> Result<(), WorkerError> {
-    let service = Service::attach(&child.data_dir, Role::Worker)?;
+    let service = frs_cluster::attach(&child.data_dir, Role::Worker)?;
     let needed = u64::from(service.conf().srv.http.max_connections) + 64;
     if child.files_max < needed {
         let limit = child.files_max;

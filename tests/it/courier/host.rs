@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use frs_cluster::courier::core::{Asked, Fate, Group, Leased, LedgerId, Nodes, Now, Unserved};
+use frs_cluster::lease::{Appetite, Asking, Holding, Incarnation, Kind, Settings};
 use frs_cluster::name::KeyDigest;
-use frs_limit::lease::{Appetite, Asking, Holding, Incarnation, Kind, Settings};
 use frs_store::WantKind;
 
 pub type Key = u32;

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use frs_cluster::courier::core::{
     Action, Asked, Bounds, Core, Fate, Group, LedgerId, News, NewsKind, Now, Outcome,
 };
+use frs_cluster::lease::{Appetite, Claim, Granted, Kind, Settings, Take, Taken};
 use frs_cluster::ledger::{Answer, Reply};
-use frs_limit::lease::{Appetite, Claim, Granted, Kind, Settings, Take, Taken};
 use frs_store::WantKind;
 
 use super::host::{HostNodes, Key, Mode, Ran, Table};
@@ -34,7 +34,7 @@ struct Sent {
     id: u64,
     ledger: LedgerId,
     settings: Settings,
-    take: frs_limit::lease::Take,
+    take: frs_cluster::lease::Take,
 }
 
 impl Play {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use frs_cluster::courier::core::{Action, Bounds, Core, Fate, LedgerId, News, Now, Outcome};
-use frs_limit::lease::{Claim, Incarnation, Kind, Settings, Take};
+use frs_cluster::lease::{Claim, Incarnation, Kind, Settings, Take};
 
 use super::host::{Client, HostNodes, Item, Key, Mode, Ran, Table};
 use crate::lease::ledger::Ledger;

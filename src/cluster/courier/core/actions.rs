@@ -2,7 +2,7 @@
 //!
 //! Invariant: each sent message is answered once, by its id.
 
-use frs_limit::lease::{Settings, Take};
+use crate::lease::{Settings, Take};
 
 use super::news::News;
 use super::nodes::{LedgerId, Nodes, Unserved};

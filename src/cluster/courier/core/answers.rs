@@ -2,7 +2,7 @@
 //!
 //! Invariant: an answer is applied only to the message that is under way. Any other answer is void.
 
-use frs_limit::lease::{Granted, Heard, Incarnation, Kind, Taken};
+use crate::lease::{Granted, Heard, Incarnation, Kind, Taken};
 
 use super::actions::{Action, Fate, Outcome};
 use super::engine::{Core, Question};

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use frs_limit::lease::{Appetite, Kind, Next, Part};
+use crate::lease::{Appetite, Kind, Next, Part};
 use frs_store::WantKind;
 
 use super::actions::{Action, Fate};

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use frs_limit::lease::{Parked, Part};
+use crate::lease::{Parked, Part};
 use frs_store::WantKind;
 
 use super::nodes::{LedgerId, Nodes};

@@ -4,13 +4,15 @@
 
 use frs_base::clock::Millis;
 use frs_conf::{Scope, Share};
-use frs_engine::{ItemError, LeaseKey, LeaseMoment, LeasePass, LeasedLimit, Service};
-use frs_limit::lease::{Appetite, Incarnation};
+use frs_engine::{ItemError, Service, StoredKey};
 use frs_store::{ClusterId, CourierLock, Error, Starts};
 
 use super::ring_ticket::RingTicket;
 use crate::courier::core::{Leased, LedgerId, Nodes, Now, Unserved};
+use crate::lease::{Appetite, Incarnation};
 use crate::name::{self, KeyDigest, Secret};
+use crate::nodes::{LeaseMoment, LeasePass, LeasedLimit, Leases};
+use crate::plug::Host;
 
 /// The nodes, and the names of their ledgers.
 #[derive(Debug)]
@@ -32,7 +34,7 @@ impl HostNodes {
         cluster: String,
         secret: Secret,
     ) -> HostNodes {
-        let incarnation = service.incarnation();
+        let incarnation = Host::incarnation_of(&mut service);
         let pass = LeasePass::default();
         HostNodes { service, lock, cluster, secret, wall_ms: 0, incarnation, pass }
     }
@@ -40,7 +42,7 @@ impl HostNodes {
     /// Begins a turn at this time.
     pub fn begin(&mut self, wall_ms: Millis) {
         self.wall_ms = wall_ms;
-        self.incarnation = self.service.incarnation();
+        self.incarnation = Host::incarnation_of(&mut self.service);
     }
 
     /// The name of the cluster.
@@ -60,7 +62,7 @@ impl HostNodes {
     }
 
     /// The key of a record in the cluster.
-    pub fn record_key(&self, key: &LeaseKey) -> Option<String> {
+    pub fn record_key(&self, key: &StoredKey) -> Option<String> {
         let digest = self.secret.digest(&key.key()?);
         Some(name::record_key(&self.cluster, key.biz_id(), digest))
     }
@@ -80,7 +82,7 @@ impl HostNodes {
     /// Proves the leases, as the cluster knows this start.
     pub fn prove_leases(&mut self, starts: Starts) {
         self.service.handle().runtime().prove_leases(&self.lock, starts);
-        self.incarnation = self.service.incarnation();
+        self.incarnation = Host::incarnation_of(&mut self.service);
     }
 
     /// Gives the host another incarnation: its directory is an older copy.
@@ -90,11 +92,11 @@ impl HostNodes {
 
     fn renew(&mut self, stale_salt: u64) -> Result<(), Error> {
         self.service.handle().runtime().renew_incarnation(&self.lock, stale_salt)?;
-        self.incarnation = self.service.incarnation();
+        self.incarnation = Host::incarnation_of(&mut self.service);
         Ok(())
     }
 
-    fn leased(key: &LeaseKey, digest: KeyDigest, limit: &LeasedLimit) -> Leased {
+    fn leased(key: &StoredKey, digest: KeyDigest, limit: &LeasedLimit) -> Leased {
         let ledger = LedgerId {
             biz: key.biz_id(),
             key: if limit.scope == Scope::Biz { KeyDigest::Biz } else { digest },
@@ -112,12 +114,12 @@ impl HostNodes {
 }
 
 impl Nodes for HostNodes {
-    type Key = LeaseKey;
+    type Key = StoredKey;
     type Ticket = RingTicket;
 
     fn with_leases<T>(
         &mut self,
-        key: &LeaseKey,
+        key: &StoredKey,
         now: Now,
         mut work: impl FnMut(&mut [Leased]) -> T,
     ) -> Result<T, Unserved> {
@@ -152,7 +154,7 @@ impl Nodes for HostNodes {
     }
 
     fn renew_incarnation(&mut self) {
-        if let Err(error) = self.renew(self.service.incarnation_salt()) {
+        if let Err(error) = self.renew(Host::salt_of(&mut self.service)) {
             tracing::error!(%error, "this host keeps a stale incarnation");
         }
     }

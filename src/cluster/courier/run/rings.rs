@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use frs_engine::LeaseKey;
+use frs_engine::StoredKey;
 use frs_store::{Runtime, TakenWant, WantKind, WantQueue, WantResult, WantedTogether};
 
 use super::Courier;
@@ -73,13 +73,13 @@ enum Drained {
     /// A want of a lease.
     Lease(Asked<HostNodes>),
     /// A want of a record.
-    Record { ticket: RingTicket, key: LeaseKey, deadline_ms: u64 },
+    Record { ticket: RingTicket, key: StoredKey, deadline_ms: u64 },
 }
 
 fn drained(slot: u32, taken: &TakenWant) -> Drained {
     let TakenWant { ticket, want } = taken;
     let ticket = RingTicket { slot, ticket: *ticket };
-    let key = LeaseKey::of_want(want);
+    let key = StoredKey { key_word: want.key_word, field: want.field };
     if want.kind == WantKind::Fetch {
         return Drained::Record { ticket, key, deadline_ms: want.deadline_ms };
     }

@@ -20,6 +20,8 @@ pub struct LeaseClock {
     incarnation: AtomicU64,
     /// The incarnation of the host, even while its leases are unproven.
     own: AtomicU64,
+    /// The incarnation of the host that serves the files. 0: not known.
+    host: AtomicU64,
     has_news: AtomicBool,
 }
 
@@ -36,6 +38,16 @@ impl LeaseClock {
         // Relaxed: one thread sets it and reads it.
         self.incarnation.store(incarnation, Ordering::Relaxed);
         self.own.store(own, Ordering::Relaxed);
+    }
+
+    /// Sets the incarnation of the host that serves the files, for tools.
+    pub fn set_host(&self, host: Incarnation) {
+        self.host.store(host, Ordering::Relaxed);
+    }
+
+    /// The incarnation of the host that serves the files.
+    pub(super) fn host(&self) -> Incarnation {
+        self.host.load(Ordering::Relaxed)
     }
 
     /// Milliseconds of CLOCK_BOOTTIME.

@@ -2,9 +2,33 @@
 //!
 //! Invariant: nothing here judges.
 
-use frs_limit::{SharedField, WordUnit};
+use frs_limit::{SharedField, SharedRecord, WordUnit};
 
+use super::Leased;
 use crate::lease::Holding;
+
+impl Leased {
+    /// The holding of the limit with this index.
+    pub(super) fn record_of(&self, index: u16, &Holding { lease, used }: &Holding) -> SharedRecord {
+        let boot_ms = self.clock.boot_ms();
+        let is_heard = lease.heard_ms > 0;
+        let is_told = self.refuses_nothing();
+        SharedRecord {
+            index,
+            allowance: lease.allowance,
+            used,
+            window_ms: Some(lease.window).filter(|&start_ms| start_ms > 0),
+            ends_ms: (lease.end_ms != u64::MAX).then(|| lease.end_ms.saturating_sub(boot_ms)),
+            elsewhere: (is_heard && !is_told).then_some(lease.elsewhere),
+            used_elsewhere: (is_heard && is_told)
+                .then(|| Holding { lease, used }.used_elsewhere(&self.settings.kind))
+                .flatten(),
+            age_ms: is_heard.then(|| boot_ms.saturating_sub(lease.heard_ms)),
+            in_flight: lease.in_flight,
+            is_void: lease.incarnation != 0 && lease.incarnation != self.clock.host(),
+        }
+    }
+}
 
 /// All that a holding has.
 pub(super) fn of(&Holding { lease, used }: &Holding) -> Vec<SharedField> {

@@ -1,14 +1,15 @@
 //! Items that wait for leases, with a courier that is played by hand.
 
+use crate::nodes::{LeaseMoment, LeasePass, LeasedLimit, Leases as _};
 use frs_base::clock;
+use frs_engine::testing::{Ask, request};
+use frs_engine::{
+    Command, Exchange, ItemError, ItemOptions, SPARE_BYTES, Stage, StoredKey, WAITING_ITEM_BYTES,
+    WAITING_LIMIT_BYTES,
+};
 use frs_store::{WantKind, WantResult};
 
-use crate::testing::host::{Host, limited, update};
-use crate::testing::{Ask, request};
-use crate::{
-    Command, Exchange, ItemError, ItemOptions, LeaseKey, LeaseMoment, SPARE_BYTES, Stage,
-    WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES,
-};
+use crate::testing::host::{Host, key_of_want, limited, update};
 
 const MAP: &str = r#"<map>
   <group name="g" files="1" key-nodes="64" chain="8" node-size="512"/>
@@ -96,7 +97,7 @@ fn a_deadline_is_answered_as_the_biz_says() {
     let wants = host.wants();
     let [want] = wants[..] else { panic!("{wants:?}") };
     assert_eq!(want.want.need, 0);
-    let key = LeaseKey::of_want(&want.want);
+    let key = key_of_want(&want);
     let now = LeaseMoment { boot_ms: clock::boot_ms(), wall_ms: 1, ledger_ms: 1 };
     let extra = host.courier.with_leases(&key, now, |limits| limits[0].holding.lease.extra);
     assert_eq!(extra, Ok(1));
@@ -120,10 +121,10 @@ fn an_exhausted_lease_refuses_at_once() {
     let mut exchange = host.begin(update(&[Ask("refuse", "k", 1)]));
     let want = host.wants().remove(0);
     host.grant(&want, 0);
-    let key = LeaseKey::of_want(&want.want);
+    let key = key_of_want(&want);
     let boot_ms = clock::boot_ms();
     let now = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: 1 };
-    let exhaust = |limits: &mut [crate::LeasedLimit]| {
+    let exhaust = |limits: &mut [LeasedLimit]| {
         let lease = &mut limits[0].holding.lease;
         (lease.is_exhausted, lease.again_ms) = (true, boot_ms + 50_000);
     };
@@ -300,7 +301,7 @@ fn a_pass_finds_every_lease_and_skips_what_has_none() {
     assert_eq!(host.serve(3), 2);
     host.run(&mut exchange);
     host.begin(update(&[Ask("local", "k", 1)]));
-    let mut pass = crate::LeasePass::default();
+    let mut pass = LeasePass::default();
     for _ in 0..2 {
         let mut found = Vec::new();
         while !host.courier.lease_pass(&mut pass, 10, |_, key| {

@@ -1,17 +1,15 @@
 //! Leases of items read and changed in one transaction, as a courier does it.
 
+use crate::lease::{Holding, Incarnation, Kind, Lease};
+use crate::nodes::{LeaseMoment, LeasePass, LeasedLimit, Leases as _};
+use crate::testing::shared;
 use frs_base::clock;
 use frs_conf::key::{KeyField, KeyRef, MAX_KEY_WORDS, Seed};
 use frs_conf::{KeyType, Scope};
-use frs_limit::lease::{Holding, Incarnation, Kind, Lease};
+use frs_engine::testing::{World, move_all};
+use frs_engine::{Command, ItemError, MovePass, MoveStep, Service, StoredKey};
 use frs_store::Moves;
 use frs_store::layout::node;
-
-use super::moving::move_all;
-use crate::testing::World;
-use crate::{
-    Command, ItemError, LeaseKey, LeaseMoment, LeasePass, LeasedLimit, MovePass, MoveStep, Service,
-};
 
 const NOW: u64 = 1_700_000_000_000;
 
@@ -37,16 +35,16 @@ pub(super) struct Host {
 }
 
 /// A key as a node holds it.
-pub(super) fn key_of(biz: u32, text: &str) -> LeaseKey {
+pub(super) fn key_of(biz: u32, text: &str) -> StoredKey {
     let mut key = KeyField::default();
     key.encode(KeyType::String, text.as_bytes(), 64, Seed([0; 2])).unwrap();
     named(biz, &key.key())
 }
 
-pub(super) fn named(biz: u32, key: &KeyRef<'_>) -> LeaseKey {
+pub(super) fn named(biz: u32, key: &KeyRef<'_>) -> StoredKey {
     let mut field = [0; MAX_KEY_WORDS];
     field[..key.words().len()].copy_from_slice(key.words());
-    LeaseKey { key_word: node::key_word(biz, key.form() as u8, key.bytes()), field }
+    StoredKey { key_word: node::key_word(biz, key.form() as u8, key.bytes()), field }
 }
 
 impl Host {
@@ -55,16 +53,16 @@ impl Host {
     }
 
     pub fn of(map: &str) -> Host {
-        let world = World::shared(map);
+        let world = shared(map);
         let service = world.attach();
         Host { world, service, boot_ms: clock::boot_ms() }
     }
 
     /// One with a lease of 7, whose group begins to move; and its incarnation before that.
-    fn moving() -> (Host, LeaseKey, Incarnation) {
+    fn moving() -> (Host, StoredKey, Incarnation) {
         let (mut host, key) = (Host::new(), key_of(1, "k"));
         host.grant(&key, 7).unwrap();
-        let before = host.service.incarnation();
+        let before = crate::Host::incarnation_of(&mut host.service);
         host.world.begin_moves(&larger(), 2);
         host.service.begin_tick();
         (host, key, before)
@@ -74,21 +72,21 @@ impl Host {
         LeaseMoment { boot_ms: self.boot_ms, wall_ms: NOW, ledger_ms: NOW }
     }
 
-    pub fn limits(&mut self, key: &LeaseKey) -> Result<Vec<LeasedLimit>, ItemError> {
+    pub fn limits(&mut self, key: &StoredKey) -> Result<Vec<LeasedLimit>, ItemError> {
         self.service.with_leases(key, self.moment(), |limits| limits.to_vec())
     }
 
     pub fn change(
         &mut self,
-        key: &LeaseKey,
+        key: &StoredKey,
         change: impl Fn(&mut LeasedLimit),
     ) -> Result<(), ItemError> {
         self.service.with_leases(key, self.moment(), |limits| limits.iter_mut().for_each(&change))
     }
 
     /// Grants so many uses of each limit.
-    pub fn grant(&mut self, key: &LeaseKey, allowance: u64) -> Result<(), ItemError> {
-        let (boot_ms, incarnation) = (self.boot_ms, self.service.incarnation());
+    pub fn grant(&mut self, key: &StoredKey, allowance: u64) -> Result<(), ItemError> {
+        let (boot_ms, incarnation) = (self.boot_ms, crate::Host::incarnation_of(&mut self.service));
         self.change(key, |limit| {
             let (end_ms, gone_ms) = (boot_ms + 60_000, boot_ms + 60_000);
             let lease = limit.holding.lease;
@@ -263,7 +261,7 @@ fn leases_move_with_their_group_and_so_does_a_message_on_its_way() {
     };
     host.change(&idle, send).unwrap();
     assert_eq!(update(&mut host, 3), Ok(false));
-    let before = host.service.incarnation();
+    let before = crate::Host::incarnation_of(&mut host.service);
     let found = |host: &mut Host| {
         [&key, &idle]
             .map(|key| host.limits(key).unwrap().iter().map(|limit| limit.holding).collect())
@@ -271,7 +269,7 @@ fn leases_move_with_their_group_and_so_does_a_message_on_its_way() {
     let mut held: [Vec<Holding>; 2] = found(&mut host);
     host.world.begin_moves(&larger(), 2);
     host.service.begin_tick();
-    assert_eq!(host.service.incarnation(), before);
+    assert_eq!(crate::Host::incarnation_of(&mut host.service), before);
     assert_eq!(found(&mut host), held, "where they were");
     assert_eq!(update(&mut host, 1), Ok(false));
     held[0][0].used += 1;
@@ -281,7 +279,7 @@ fn leases_move_with_their_group_and_so_does_a_message_on_its_way() {
     assert_eq!(found(&mut host), held, "both have");
     host.world.end_moves(&larger(), 3);
     host.service.begin_tick();
-    assert_eq!((host.service.incarnation(), found(&mut host)), (before, held));
+    assert_eq!((crate::Host::incarnation_of(&mut host.service), found(&mut host)), (before, held));
     // The answer finds the message that was sent before.
     host.change(&idle, |limit| assert_eq!(limit.holding.lease.seq, 77)).unwrap();
     assert_eq!(update(&mut host, 3), Ok(false));
@@ -319,7 +317,7 @@ fn a_move_that_is_killed_and_goes_on_keeps_the_leases() {
         assert_eq!(prepared.moving.len(), usize::from(kill_after < 2), "{kill_after}");
         assert_eq!(world.runtime().named_groups("g")[0].id, next.id);
         let mut service = world.attach();
-        assert_eq!(service.incarnation(), before, "{kill_after}");
+        assert_eq!(crate::Host::incarnation_of(&mut service), before, "{kill_after}");
         let limited = service.one(Command::Update, "one", "k", 7, clock::now()).unwrap().limited;
         assert!(!limited, "{kill_after}");
         world.verify();
@@ -331,7 +329,7 @@ fn a_move_that_is_killed_and_goes_on_keeps_the_leases() {
 fn a_replaced_file_of_a_group_voids_its_leases_whether_it_moves_or_not() {
     let mut host = Host::new();
     host.grant(&key_of(1, "k"), 7).unwrap();
-    let mut had = vec![host.service.incarnation()];
+    let mut had = vec![crate::Host::incarnation_of(&mut host.service)];
     let replace = |path: std::path::PathBuf| {
         let copy = path.with_extension("copy");
         std::fs::copy(&path, &copy).unwrap();
@@ -346,8 +344,13 @@ fn a_replaced_file_of_a_group_voids_its_leases_whether_it_moves_or_not() {
         let prepared = world.prepare_moving(&Moves { begin, ..Moves::default() });
         assert!(prepared.unserved.is_empty(), "{prepared:?}");
         let mut service = world.attach();
-        assert_eq!(!had.contains(&service.incarnation()), is_void, "{}", had.len());
-        had.push(service.incarnation());
+        assert_eq!(
+            !had.contains(&crate::Host::incarnation_of(&mut service)),
+            is_void,
+            "{}",
+            had.len()
+        );
+        had.push(crate::Host::incarnation_of(&mut service));
         let one = service.one(Command::Update, "one", "k", 1, clock::now()).unwrap();
         assert!(one.limited, "a lease that may have been spent");
     };
@@ -383,7 +386,7 @@ fn a_lease_that_finds_no_place_stays_where_it_is_and_the_courier_changes_it_ther
     let small = MAP.replace("chain=\"4\"", "chain=\"8\"");
     let small = small.replacen(limit, &limit.replace("</biz>", more), 1);
     let mut host = Host::of(&large);
-    let keys: Vec<LeaseKey> = (0..20).map(|nth| key_of(1, &format!("k{nth}"))).collect();
+    let keys: Vec<StoredKey> = (0..20).map(|nth| key_of(1, &format!("k{nth}"))).collect();
     for key in &keys {
         host.grant(key, 5).unwrap();
     }
@@ -446,7 +449,7 @@ fn a_pass_finds_each_lease_whenever_its_record_moves() {
                 assert_eq!(host.world.former_nodes(), 0);
             }
             steps += 1;
-            let each = |_: &mut Service, key: &LeaseKey| {
+            let each = |_: &mut Service, key: &StoredKey| {
                 found.push(*key);
                 true
             };

@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
+use crate::nodes::{LeaseMoment, LeasePass, LeasedLimit, Leases as _};
 use frs_base::clock;
+use frs_engine::testing::{Ask, request};
+use frs_engine::{
+    Command, Exchange, ItemError, ItemOptions, RecordName, Request, Stage, StoredKey,
+};
 use frs_store::{Sweep, TakenWant, WantKind, WantResult};
 
-use crate::testing::host::{Host, limited, update};
-use crate::testing::{Ask, request};
-use crate::{
-    Command, Exchange, ItemError, ItemOptions, LeaseKey, LeaseMoment, LeasePass, LeasedLimit,
-    RecordName, Request, Stage,
-};
+use crate::testing::host::{Host, key_of_want, limited, update};
 
 const MAP: &str = r#"<map>
   <group name="g" files="1" key-nodes="64" chain="8" node-size="640"/>
@@ -58,7 +58,7 @@ fn atomic(command: Command, items: &[Ask<'_>]) -> Request {
 
 /// The courier changes what the host holds of an item.
 fn change(host: &mut Host, want: &TakenWant, work: impl FnMut(&mut [LeasedLimit])) {
-    let key = LeaseKey::of_want(&want.want);
+    let key = key_of_want(&want);
     let boot_ms = clock::boot_ms();
     let moment = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: clock::now() };
     host.courier.with_leases(&key, moment, work).unwrap();
@@ -145,7 +145,7 @@ fn an_item_whose_node_has_no_room_is_full_at_once() {
     let mut together = host.begin(atomic(Command::Update, &items));
     let wants = host.wants();
     for want in &wants {
-        let key = LeaseKey::of_want(&want.want);
+        let key = key_of_want(&want);
         let is_exact = key.biz_id() == 5;
         if !is_exact {
             host.grant(want, 5);
@@ -359,7 +359,7 @@ fn uses_without_a_lease_are_told_at_once_by_a_want_of_nothing() {
     assert_eq!((want.want.kind, want.want.need), (WantKind::Update, 0));
     assert!(host.service.take_pushed(), "the courier is called");
     assert!(force(&mut host, &one, Command::Update, false).is_empty(), "that message tells it");
-    let key = LeaseKey::of_want(&want.want);
+    let key = key_of_want(&want);
     let boot_ms = clock::boot_ms();
     let moment = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: clock::now() };
     let told = host.courier.with_leases(&key, moment, |limits| limits[0].holding.lease.extra);

@@ -10,17 +10,11 @@ use std::collections::HashMap;
 use frs_base::clock::Millis;
 use frs_base::hash::crc32c_words;
 use frs_conf::Scope;
-use frs_conf::key::{KeyField, KeyForm, KeyRef, MAX_KEY_WORDS};
-use frs_store::layout::{TAG_WORDS, node, tag};
-use frs_store::{Group, NodeIndex, Rank, Refused, Transaction, Wanted, group};
+use frs_conf::key::KeyNodeId;
+use frs_engine::{Entry, ItemError, ItemMoment, ItemNodes, Remote, Service, StoredKey, Table};
+use frs_store::Rank;
+use frs_store::layout::node;
 
-use super::table::{Entry, Table};
-use super::{ItemError, LeaseKey, Service};
-
-/// Attempts of a transaction: it runs again if the generation changes.
-const RETRIES: usize = 3;
-/// Copies of a node that is being written, until one is whole.
-const COPIES_MAX: usize = 100;
 /// Words before the states of a record, or before the time at which its ban began.
 const HEAD_WORDS: usize = 3;
 /// Flag in the first word of a record: the time at which its ban began follows.
@@ -45,7 +39,7 @@ pub struct Record {
 impl Record {
     /// Its bytes, for the cluster: CRC, shape and flags | epoch | last use | begin of the ban, if
     /// the flags say so | states.
-    pub fn encode(&self, key: &LeaseKey) -> Vec<u8> {
+    pub fn encode(&self, key: &StoredKey) -> Vec<u8> {
         let begun = if self.ban_begun_ms.is_some() { BEGUN } else { 0 };
         let first = self.check | begun | u64::from(self.crc(key));
         let head = [first, self.epoch, self.last_use_ms].into_iter().chain(self.ban_begun_ms);
@@ -53,7 +47,7 @@ impl Record {
     }
 
     /// The record of this key in these bytes. `None` if they are no record of this key.
-    pub fn decode(bytes: &[u8], key: &LeaseKey) -> Option<Record> {
+    pub fn decode(bytes: &[u8], key: &StoredKey) -> Option<Record> {
         let (words, []) = bytes.as_chunks::<8>() else { return None };
         let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
         let (&[first, epoch, last_use_ms], mut states) = words.split_first_chunk::<HEAD_WORDS>()?;
@@ -79,7 +73,7 @@ impl Record {
         Record { check, epoch: entry.epoch, last_use_ms, ban_begun_ms, states }
     }
 
-    fn crc(&self, key: &LeaseKey) -> u32 {
+    fn crc(&self, key: &StoredKey) -> u32 {
         let rest = key.field.iter().chain([&self.epoch]).chain(&self.states);
         let rest = rest.chain(&self.ban_begun_ms);
         let rest: Vec<u64> = rest.copied().collect();
@@ -124,7 +118,7 @@ pub struct RecordPlace {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangedRecord {
     /// Its biz and key.
-    pub key: LeaseKey,
+    pub key: StoredKey,
     /// Its content.
     pub record: Record,
     /// For how long it counts. None: forever.
@@ -176,10 +170,57 @@ pub struct Step {
     pub torn: usize,
 }
 
-impl Service {
+/// The records of a service that the cluster keeps.
+pub trait Records {
     /// Continues a round over a group: returns the records that have changed since they were sent,
     /// and notes them as sent. `None` if the group is not here, or is not served.
-    pub fn changed_records(
+    fn changed_records(
+        &mut self,
+        group_name: &str,
+        sent: &mut SentRecords,
+        bounds: StepBounds,
+        now: Millis,
+    ) -> Option<Step>;
+
+    /// Where the record of a key is, for a business with records in the cluster.
+    ///
+    /// # Errors
+    /// Its node is unavailable now.
+    fn whereabouts(&mut self, key: &StoredKey, now: Millis) -> Result<Whereabouts, ItemError>;
+
+    /// Whether records of this business are spilled.
+    fn spills(&self, biz_id: u32) -> bool;
+
+    /// Whether the cluster has a copy of each record of this business.
+    fn backs_up(&self, biz_id: u32) -> bool;
+
+    /// Inserts a record that came from the cluster, if the key has no record here.
+    ///
+    /// # Errors
+    /// Its node is unavailable now.
+    fn insert_record(
+        &mut self,
+        key: &StoredKey,
+        record: &Record,
+        now: Millis,
+    ) -> Result<Inserted, ItemError>;
+
+    /// Inserts a fresh record to note that the cluster has no record of a key: for an item that has
+    /// asked and does not wait for the answer, and for groups that spill. Evicts no record in use.
+    ///
+    /// # Errors
+    /// Its node is unavailable now, or has no room.
+    fn insert_fresh_record(&mut self, key: &StoredKey, now: Millis) -> Result<Inserted, ItemError>;
+
+    /// Forgets a record: another machine has taken it over.
+    ///
+    /// # Errors
+    /// Its node is unavailable now.
+    fn forget_record(&mut self, key: &StoredKey, now: Millis) -> Result<(), ItemError>;
+}
+
+impl Records for Service {
+    fn changed_records(
         &mut self,
         group_name: &str,
         sent: &mut SentRecords,
@@ -187,20 +228,20 @@ impl Service {
         now: Millis,
     ) -> Option<Step> {
         let StepBounds { from, most, room } = bounds;
-        self.table.set_now(now);
-        let at = self.handle.index_of(group_name)?;
-        let group = &self.handle.groups()[at];
-        if self.handle.is_group_quarantined(at) {
+        self.set_wall_clock(now);
+        let at = self.handle().index_of(group_name)?;
+        let group = &self.handle().groups()[at];
+        if self.handle().is_group_quarantined(at) {
             return None;
         }
-        let geometry = group.geometry();
+        let (id, geometry) = (group.header().id, group.geometry());
         let (in_file, chain) = (geometry.key_nodes as usize, geometry.chain as usize);
         let key_nodes = geometry.files as usize * in_file;
-        let known = sent.0.entry(group.header().id).or_default();
+        let known = sent.0.entry(id).or_default();
         known.resize(key_nodes * chain, 0);
         let to = from.saturating_add(most).min(key_nodes);
         let next = (to < key_nodes).then_some(to);
-        let mut step = Step { group: group.header().id, next, ..Step::default() };
+        let mut step = Step { group: id, next, ..Step::default() };
         let mut words = vec![0; group.node_words()];
         for key_node in from..to {
             if step.changed.len() + chain > room {
@@ -208,42 +249,35 @@ impl Service {
                 break;
             }
             let (file, in_file) = ((key_node / in_file) as u32, (key_node % in_file) as u32);
-            let mut tags = [0; TAG_WORDS];
-            group.file(file).read(group.head(in_file) + 1, &mut tags);
-            for (place, known) in known[key_node * chain..][..chain].iter_mut().enumerate() {
-                if tag::of(tags[place / 8], place) == 0 {
+            let places = self.look_at_chain(at, KeyNodeId { file, key_node: in_file });
+            let known = &mut known[key_node * chain..][..chain];
+            for ((place, live), known) in places.enumerate().zip(known) {
+                let Some(live) = live else {
                     *known = 0;
                     continue;
-                }
-                let first = group.node(in_file, place);
-                let is_within = |word: &usize| *word < group.node_words();
-                let load = |word| group.file(file).load(first + word);
-                if mark_of(&self.table, at, |word| Some(word).filter(is_within).map(load)) == *known
-                {
+                };
+                if mark_of(self.table(), at, |word| live.word(word)) == *known {
                     continue;
                 }
-                if !copy_whole(group, file, first, &mut words) {
+                if !live.copy(&mut words) {
                     step.torn += 1;
                     continue;
                 }
-                *known = mark_of(&self.table, at, |word| words.get(word).copied());
-                let place =
-                    RecordPlace { group: group.header().id, place: key_node * chain + place };
-                step.changed.extend(changed(&self.table, at, &words, place, now));
+                *known = mark_of(self.table(), at, |word| words.get(word).copied());
+                let place = RecordPlace { group: id, place: key_node * chain + place };
+                step.changed.extend(changed(self.table(), at, &words, place, now));
             }
         }
         Some(step)
     }
 
-    /// Where the record of a key is, for a business with records in the cluster.
-    ///
-    /// # Errors
-    /// Its node is unavailable now.
-    pub fn whereabouts(&mut self, key: &LeaseKey, now: Millis) -> Result<Whereabouts, ItemError> {
-        let is_whole = is_whole(key);
-        self.on_key(key, now, |_, entry, transaction, index| {
-            let is_kept = || !is_whole && (entry.backs_up || transaction.may_be_spilled(index));
-            Ok(match transaction.is_there(index) {
+    fn whereabouts(&mut self, key: &StoredKey, now: Millis) -> Result<Whereabouts, ItemError> {
+        let scope = key.scope();
+        self.on_node(key, ItemMoment::at(now), |nodes| {
+            let remote = remote_of(nodes, scope)?;
+            let is_kept =
+                || scope == Scope::Key && (remote.copies || nodes.may_be_kept(Scope::Key));
+            Ok(match nodes.is_here(scope) {
                 true => Whereabouts::Here,
                 false if is_kept() => Whereabouts::MaybeInCluster,
                 false => Whereabouts::Nowhere,
@@ -251,140 +285,78 @@ impl Service {
         })
     }
 
-    /// Whether records of this business are spilled.
-    pub fn spills(&self, biz_id: u32) -> bool {
-        let biz = self.table.index_of(biz_id);
-        biz.is_some_and(|biz| self.table.entry(biz).spills)
+    fn spills(&self, biz_id: u32) -> bool {
+        let biz = self.table().index_of(biz_id);
+        biz.is_some_and(|biz| self.table().entry(biz).makes_room())
     }
 
-    /// Whether the cluster has a copy of each record of this business.
-    pub fn backs_up(&self, biz_id: u32) -> bool {
-        let biz = self.table.index_of(biz_id);
-        biz.is_some_and(|biz| self.table.entry(biz).backs_up)
+    fn backs_up(&self, biz_id: u32) -> bool {
+        let biz = self.table().index_of(biz_id);
+        biz.and_then(|biz| self.table().entry(biz).remote).is_some_and(|remote| remote.copies)
     }
 
-    /// Inserts a record that came from the cluster, if the key has no record here.
-    ///
-    /// # Errors
-    /// Its node is unavailable now.
-    pub fn insert_record(
+    fn insert_record(
         &mut self,
-        key: &LeaseKey,
+        key: &StoredKey,
         record: &Record,
         now: Millis,
     ) -> Result<Inserted, ItemError> {
-        self.on_key(key, now, |table, entry, transaction, index| {
-            if transaction.is_there(index) {
+        let scope = key.scope();
+        self.on_node(key, ItemMoment::at(now), |nodes| {
+            let remote = remote_of(nodes, scope)?;
+            if nodes.is_here(scope) {
                 return Ok(Inserted::Present);
             }
+            let entry = nodes.entry();
             if record.epoch != entry.epoch || entry.is_outdated(record.check, Scope::Key) {
                 return Ok(Inserted::Void);
             }
-            entry.take_states(transaction.words(index), record);
-            if transaction.place(index, table, entry.evicts(false), now).is_err() {
-                return crowded(entry);
-            }
+            let evicts = entry.evicts(false);
+            let Record { check, states, ban_begun_ms, .. } = record;
+            nodes.take_states(scope, *check, states, *ban_begun_ms)?;
             // A record that was spilled must stay for a while. A last use by a clock that is ahead
             // counts as now.
-            let last_use_ms = if entry.spills { now } else { record.last_use_ms };
-            transaction.touch(index, last_use_ms.min(now));
-            Ok(Inserted::Yes)
+            let last_use_ms = if remote.makes_room { now } else { record.last_use_ms };
+            inserted(remote, nodes.insert(scope, evicts, last_use_ms.min(now)))
         })
     }
 
-    /// Inserts a fresh record to note that the cluster has no record of a key: for an item that has
-    /// asked and does not wait for the answer, and for groups that spill. Evicts no record in use.
-    ///
-    /// # Errors
-    /// Its node is unavailable now, or has no room.
-    pub fn insert_fresh_record(
-        &mut self,
-        key: &LeaseKey,
-        now: Millis,
-    ) -> Result<Inserted, ItemError> {
-        let scope = if is_whole(key) { Scope::Biz } else { Scope::Key };
-        self.on_key(key, now, |table, entry, transaction, index| {
-            if transaction.is_there(index) {
+    fn insert_fresh_record(&mut self, key: &StoredKey, now: Millis) -> Result<Inserted, ItemError> {
+        let scope = key.scope();
+        self.on_node(key, ItemMoment::at(now), |nodes| {
+            let remote = remote_of(nodes, scope)?;
+            if nodes.is_here(scope) {
                 return Ok(Inserted::Present);
             }
-            entry.adopt(transaction.words(index), scope);
-            if transaction.place(index, table, Rank::Expired, now).is_err() {
-                return crowded(entry);
-            }
-            transaction.touch(index, now);
-            Ok(Inserted::Yes)
+            nodes.adopt(scope);
+            inserted(remote, nodes.insert(scope, Rank::Expired, now))
         })
     }
 
-    /// Forgets a record: another machine has taken it over.
-    ///
-    /// # Errors
-    /// Its node is unavailable now.
-    pub fn forget_record(&mut self, key: &LeaseKey, now: Millis) -> Result<(), ItemError> {
-        self.on_key(key, now, |_, _, transaction, index| {
-            transaction.erase(index);
-            Ok(())
+    fn forget_record(&mut self, key: &StoredKey, now: Millis) -> Result<(), ItemError> {
+        let scope = key.scope();
+        self.on_node(key, ItemMoment::at(now), |nodes| {
+            remote_of(nodes, scope)?;
+            nodes.erase(scope)
         })
     }
+}
 
-    /// Runs `work` on the node of a key within a transaction, and commits. The node may be that of
-    /// a whole business where records are spilled, because it needs room as well.
-    pub(super) fn on_key<T>(
-        &mut self,
-        key: &LeaseKey,
-        now: Millis,
-        work: impl Fn(&Table, &Entry, &mut Transaction<'_>, NodeIndex) -> Result<T, ItemError>,
-    ) -> Result<T, ItemError> {
-        for _ in 0..RETRIES {
-            self.table.set_now(now);
-            let biz = self.table.index_of(key.biz_id()).ok_or(ItemError::UnknownBiz)?;
-            let entry = self.table.entry(biz);
-            let (stored, wanted) = node_of(entry, key)?;
-            let mut field = KeyField::default();
-            let sought = entry.sought(wanted, stored, None, &mut field);
-            let wanted: Vec<Wanted> = sought.wanted().collect();
-            let refused = match self.handle.begin(&mut self.buffers, &wanted, self.generation) {
-                Err(refused) => refused,
-                Ok(mut transaction) => {
-                    let index = transaction.sought(&sought, entry.id, &self.table);
-                    let result = work(&self.table, entry, &mut transaction, index)?;
-                    transaction.commit(now).map_err(|_| ItemError::Store)?;
-                    return Ok(result);
-                }
-            };
-            match refused {
-                Refused::Newer if self.take_newer() => {}
-                Refused::Busy => return Err(ItemError::Busy),
-                Refused::Newer | Refused::Unavailable => return Err(ItemError::Store),
-            }
-        }
-        Err(ItemError::Busy)
+/// The records of a node's business that the cluster keeps. The node may be that of a whole business
+/// where records are spilled, because it needs room as well.
+pub(super) fn remote_of(nodes: &ItemNodes<'_, '_>, scope: Scope) -> Result<Remote, ItemError> {
+    let remote = nodes.entry().remote.ok_or(ItemError::UnknownBiz)?;
+    let has_records = scope == Scope::Key || remote.makes_room;
+    has_records.then_some(remote).ok_or(ItemError::BadKey)
+}
+
+/// The result of an insertion. A node without room gets some where records are spilled.
+fn inserted(remote: Remote, done: Result<(), ItemError>) -> Result<Inserted, ItemError> {
+    match done {
+        Ok(()) => Ok(Inserted::Yes),
+        Err(ItemError::Full) if remote.makes_room => Ok(Inserted::Crowded),
+        Err(error) => Err(error),
     }
-}
-
-/// The place of a key's node.
-pub(super) fn node_of<'k>(
-    entry: &Entry,
-    key: &'k LeaseKey,
-) -> Result<(KeyRef<'k>, Wanted), ItemError> {
-    let stored = key.key().filter(|key| key.form() != KeyForm::Biz || entry.spills);
-    let stored = stored.filter(|key| key.words().len() <= entry.field_words());
-    let stored = stored.ok_or(ItemError::BadKey)?;
-    entry.fetch_wait_ms.ok_or(ItemError::UnknownBiz)?;
-    let wanted = match stored.form() {
-        KeyForm::Biz => entry.whole,
-        _ => entry.locate(&stored),
-    };
-    Ok((stored, wanted.ok_or(ItemError::Store)?))
-}
-
-/// Whether the key is that of a whole business.
-fn is_whole(key: &LeaseKey) -> bool {
-    node::key_form(key.key_word) == KeyForm::Biz as u8
-}
-
-fn crowded(entry: &Entry) -> Result<Inserted, ItemError> {
-    if entry.spills { Ok(Inserted::Crowded) } else { Err(ItemError::Full) }
 }
 
 /// The mark that tells a node from the one that was sent before: its CRC, inverted once its ban is
@@ -398,14 +370,6 @@ fn mark_of(table: &Table, group: usize, read: impl Fn(usize) -> Option<u64>) -> 
     if is_lifted { !(check as u32) } else { check as u32 }
 }
 
-/// Copies a node without its semaphore. Returns false if it was being written during all copies.
-pub(super) fn copy_whole(group: &Group, file: u32, first: usize, words: &mut [u64]) -> bool {
-    (0..COPIES_MAX).any(|_| {
-        group.file(file).read(first, words);
-        group::is_whole(words)
-    })
-}
-
 /// The record in a node, if the cluster must have it.
 pub(super) fn changed(
     table: &Table,
@@ -415,7 +379,7 @@ pub(super) fn changed(
     now: Millis,
 ) -> Option<ChangedRecord> {
     let (entry, scope) = table.of_key_word(group, words[node::KEY])?;
-    entry.fetch_wait_ms?;
+    entry.remote?;
     let counts = scope == Scope::Key && !entry.is_outdated(words[node::CHECK], scope);
     if !counts {
         return None;
@@ -424,10 +388,7 @@ pub(super) fn changed(
     if life_ms == Some(0) {
         return None;
     }
-    let mut field = [0; MAX_KEY_WORDS];
-    let stored = &words[node::FIELD..entry.states_at()];
-    field[..stored.len()].copy_from_slice(stored);
-    let key = LeaseKey { key_word: words[node::KEY], field };
+    let key = StoredKey::of_node(entry, words);
     key.key()?;
     Some(ChangedRecord { key, record: Record::of_node(words, entry), life_ms, place })
 }

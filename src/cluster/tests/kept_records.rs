@@ -1,15 +1,15 @@
 //! Records that the cluster keeps, with a courier that is played by hand.
 
+use crate::nodes::{Inserted, Record, Records as _, StepBounds, Whereabouts};
 use frs_base::clock;
+use frs_engine::testing::{Ask, request};
+use frs_engine::{
+    CallRate, Command, ItemError, ItemOptions, RecordName, Request, Stage, StoredKey,
+};
 use frs_limit::Verdict;
 use frs_store::{WantKind, WantResult};
 
-use crate::testing::host::{Host, limited, update};
-use crate::testing::{Ask, request};
-use crate::{
-    CallRate, Command, Inserted, ItemError, ItemOptions, LeaseKey, Record, RecordName, Request,
-    Stage, StepBounds, Whereabouts,
-};
+use crate::testing::host::{Host, key_of_want, limited, update};
 
 const MAP: &str = r#"<map>
   <group name="kept" files="2" key-nodes="4" chain="8" node-size="512" backup="10s"/>
@@ -29,7 +29,7 @@ const MAP: &str = r#"<map>
 
 impl Host {
     /// What has changed since the last round.
-    pub(super) fn round(&mut self) -> Vec<(LeaseKey, Vec<u8>)> {
+    pub(super) fn round(&mut self) -> Vec<(StoredKey, Vec<u8>)> {
         let (mut found, mut from) = (Vec::new(), Some(0));
         while let Some(at) = from {
             let sent = &mut self.sent;
@@ -44,17 +44,17 @@ impl Host {
     }
 
     /// Updates until the cluster, which keeps these records, has been asked.
-    fn update(&mut self, biz: &str, key: &str, kept: &[(LeaseKey, Vec<u8>)]) -> bool {
+    fn update(&mut self, biz: &str, key: &str, kept: &[(StoredKey, Vec<u8>)]) -> bool {
         !self.verdict(update(&[Ask(biz, key, 1)]), kept).limited
     }
 
     /// The verdict on a request of one item, once the cluster has been asked.
-    pub(super) fn verdict(&mut self, request: Request, kept: &[(LeaseKey, Vec<u8>)]) -> Verdict {
+    pub(super) fn verdict(&mut self, request: Request, kept: &[(StoredKey, Vec<u8>)]) -> Verdict {
         let mut exchange = self.begin(request);
         if exchange.stage == Stage::Waiting {
             let want = self.wants().remove(0);
             assert_eq!(want.want.kind, WantKind::Fetch);
-            let key = LeaseKey::of_want(&want.want);
+            let key = key_of_want(&want);
             assert_eq!(
                 self.courier.whereabouts(&key, clock::now()),
                 Ok(Whereabouts::MaybeInCluster)
@@ -212,7 +212,7 @@ fn an_atomic_request_waits_for_all_records_and_is_charged_once() {
             assert!(
                 !expected && wants.len() == 2 && wants.iter().all(|w| w.want.request.is_none())
             );
-            let key = LeaseKey::of_want(&wants[0].want);
+            let key = key_of_want(&wants[0]);
             let record = Record::decode(&kept[0].1, &key).unwrap();
             heir.courier.insert_record(&key, &record, clock::now()).unwrap();
             assert!(heir.finish(&wants[0], WantResult::Answered));
@@ -248,7 +248,7 @@ fn a_record_here_is_never_replaced_and_one_of_other_limits_counts_nothing() {
     let mut heir = Host::of(MAP);
     assert_eq!(heir.courier.insert_record(&key, &earlier, now), Ok(Inserted::Void));
     assert_eq!(heir.service.used("minute", "k", clock::now()), 0, "the low bits are the same");
-    let shared = LeaseKey { key_word: key.key_word & !0xffff_ffff | 4, ..key };
+    let shared = StoredKey { key_word: key.key_word & !0xffff_ffff | 4, ..key };
     assert_eq!(host.courier.insert_record(&shared, &record, now), Err(ItemError::UnknownBiz));
 }
 
@@ -317,7 +317,7 @@ fn a_fresh_record_says_that_the_cluster_has_none_and_evicts_nothing() {
     let mut host = Host::of(MAP);
     let exchange = host.begin(update(&[Ask("minute", "k", 1)]));
     let want = host.wants().remove(0);
-    let key = LeaseKey::of_want(&want.want);
+    let key = key_of_want(&want);
     host.courier.insert_fresh_record(&key, clock::now()).unwrap();
     assert_eq!(host.courier.whereabouts(&key, clock::now()), Ok(Whereabouts::Here));
     let mut given_up = exchange;
@@ -336,7 +336,7 @@ fn a_fresh_record_says_that_the_cluster_has_none_and_evicts_nothing() {
             let mut exchange = host.begin(update(&[Ask("minute", &nth.to_string(), 1)]));
             let want = host.wants().remove(0);
             host.service.give_up(&mut exchange);
-            let key = LeaseKey::of_want(&want.want);
+            let key = key_of_want(&want);
             host.courier.insert_fresh_record(&key, clock::now())
         })
         .collect();

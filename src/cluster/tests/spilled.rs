@@ -2,18 +2,15 @@
 
 use std::collections::HashMap;
 
+use crate::nodes::{Inserted, Record, Records as _, Room as _, Whereabouts};
 use frs_base::clock;
 use frs_conf::Overlay;
+use frs_engine::testing::{Ask, move_all, request};
+use frs_engine::{Command, Exchange, ItemError, RecordName, Request, Stage, StoredKey};
 use frs_store::layout::node;
 use frs_store::{GroupCounter, WantKind, WantResult};
 
-use super::moving::move_all;
-use crate::testing::host::{Host, limited};
-use crate::testing::{Ask, request};
-use crate::{
-    Command, Exchange, Inserted, ItemError, LeaseKey, Record, RecordName, Request, Stage,
-    Whereabouts,
-};
+use crate::testing::host::{Host, key_of_want, limited};
 
 /// One chain of eight nodes, which is soon full.
 const MAP: &str = r#"<map>
@@ -28,7 +25,7 @@ const MAP: &str = r#"<map>
 struct Clustered {
     host: Host,
     /// What the cluster has.
-    cluster: HashMap<LeaseKey, Vec<u8>>,
+    cluster: HashMap<StoredKey, Vec<u8>>,
     is_silent: bool,
     asked: usize,
 }
@@ -63,13 +60,13 @@ impl Clustered {
             assert_eq!(taken.want.kind, WantKind::Fetch);
             let result = match self.is_silent {
                 true => WantResult::Unreachable,
-                false => self.place(&LeaseKey::of_want(&taken.want)),
+                false => self.place(&key_of_want(&taken)),
             };
             assert!(self.host.finish(&taken, result));
         }
     }
 
-    fn place(&mut self, key: &LeaseKey) -> WantResult {
+    fn place(&mut self, key: &StoredKey) -> WantResult {
         let now = clock::now();
         let found = match self.host.courier.whereabouts(key, now).unwrap() {
             Whereabouts::Here => return WantResult::Answered,
@@ -325,11 +322,11 @@ fn a_record_is_erased_only_as_the_cluster_has_it() {
 }
 
 /// The key 0 of the first biz.
-fn key_0() -> LeaseKey {
+fn key_0() -> StoredKey {
     let mut field = [0; frs_conf::key::MAX_KEY_WORDS];
     field[0] = 0x30;
     let form = frs_conf::key::KeyForm::Text as u8;
-    LeaseKey { key_word: node::key_word(1, form, 1), field }
+    StoredKey { key_word: node::key_word(1, form, 1), field }
 }
 
 #[test]

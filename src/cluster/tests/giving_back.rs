@@ -1,13 +1,14 @@
 //! Uses that are returned while no lease tells the window in which they were used: the ledger is
 //! asked first.
 
+use crate::nodes::{LeaseMoment, Leases as _};
 use frs_base::clock;
+use frs_engine::testing::{Ask, request};
+use frs_engine::{Command, Exchange, ItemError, Stage};
 use frs_store::{WantKind, WantResult};
 
 use super::leases::key_of;
 use crate::testing::host::{Host, limited, update};
-use crate::testing::{Ask, request};
-use crate::{Command, Exchange, ItemError, LeaseMoment, Stage};
 
 const MAP: &str = r#"<map>
   <group name="g" files="1" key-nodes="64" chain="8" node-size="512"/>

@@ -1,13 +1,14 @@
 //! Bans in records that the cluster keeps, between machines whose bans were lifted differently
 //! often. A courier is played by hand.
 
+use crate::nodes::{Record, Records as _};
 use frs_base::clock;
 use frs_conf::Overlay;
+use frs_engine::testing::{Ask, request};
+use frs_engine::{Command, StoredKey};
 use frs_limit::{Ban, Verdict};
 
 use crate::testing::host::{Host, update};
-use crate::testing::{Ask, request};
-use crate::{Command, LeaseKey, Record};
 
 const MAP: &str = r#"<map>
   <group name="kept" files="2" key-nodes="4" chain="8" node-size="512" backup="10s"/>
@@ -48,12 +49,12 @@ impl Machine {
         assert!(self.query(&[]).banned);
     }
 
-    fn query(&mut self, kept: &[(LeaseKey, Vec<u8>)]) -> Verdict {
+    fn query(&mut self, kept: &[(StoredKey, Vec<u8>)]) -> Verdict {
         self.host.verdict(request(Command::Query, false, &[Ask("login", "k", 1)]), kept)
     }
 
     /// Whether the ban comes along with the record.
-    fn takes_ban(&mut self, kept: &[(LeaseKey, Vec<u8>)]) -> bool {
+    fn takes_ban(&mut self, kept: &[(StoredKey, Vec<u8>)]) -> bool {
         let verdict = self.query(kept);
         assert_eq!((verdict.limited, verdict.figures.used), (true, 3), "the count does");
         self.host.world.verify();

@@ -1,14 +1,12 @@
 //! A host whose courier is played by hand: a service that waits, and the results of its wants.
 
+use crate::lease::Lease;
+use crate::nodes::{LeaseMoment, Leases as _, SentRecords};
+use crate::testing::shared;
 use frs_base::clock;
-use frs_limit::lease::Lease;
-use frs_store::{OwnerBell, TakenWant, WantQueue, WantResult};
-
-use crate::testing::{Ask, World, request};
-use crate::{
-    Answer, Command, Exchange, ItemError, LeaseKey, LeaseMoment, Request, SentRecords, Service,
-    Stage,
-};
+use frs_engine::testing::{Ask, World, request};
+use frs_engine::{Answer, Command, Exchange, ItemError, Request, Service, Stage, StoredKey};
+use frs_store::{TakenWant, WantQueue, WantResult};
 
 /// A host whose courier is played by hand.
 pub struct Host {
@@ -25,9 +23,8 @@ pub struct Host {
 impl Host {
     /// A host with this map.
     pub fn of(map: &str) -> Host {
-        let world = World::shared(map);
+        let world = shared(map);
         let (mut service, courier) = (world.attach(), world.attach());
-        service.handle.open_wants(OwnerBell::Futex).unwrap();
         service.set_wait_room(100);
         let (sent, queue) = (SentRecords::default(), WantQueue::default());
         Host { world, service, courier, sent, ring: 0, queue }
@@ -69,9 +66,9 @@ impl Host {
     /// The ledger has granted this much of each limit of an item.
     pub fn grant(&mut self, want: &TakenWant, allowance: u64) {
         let boot_ms = clock::boot_ms();
-        let key = LeaseKey::of_want(&want.want);
+        let key = key_of_want(want);
         let moment = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: clock::now() };
-        let incarnation = self.courier.incarnation();
+        let incarnation = crate::Host::incarnation_of(&mut self.courier);
         let granted = self.courier.with_leases(&key, moment, |limits| {
             for limit in limits {
                 limit.holding.lease = Lease {
@@ -105,6 +102,11 @@ impl Host {
     pub fn used(&mut self, biz: &str) -> u64 {
         self.service.one(Command::Query, biz, "k", 1, clock::now()).unwrap().figures.used
     }
+}
+
+/// The key of a want.
+pub fn key_of_want(TakenWant { want, .. }: &TakenWant) -> StoredKey {
+    StoredKey { key_word: want.key_word, field: want.field }
 }
 
 /// An Update of these items.

@@ -1,15 +1,17 @@
 //! Limits of a shared business that come, go and change places: who keeps which lease.
 
+use crate::PLUG;
+use crate::lease::Holding;
+use crate::nodes::{LeasePass, LeasedLimit, Leases as _};
+use crate::testing::shared;
 use frs_base::clock;
 use frs_conf::key::KeyRef;
 use frs_conf::{Overlay, active};
-use frs_limit::lease::Holding;
+use frs_engine::inspect::{Look, Reader, fresh_records};
+use frs_engine::testing::{World, move_all};
+use frs_engine::{Command, ItemError, Service, StoredKey, note_limits_in_force};
 
 use super::leases::{Host, key_of, named};
-use super::moving::move_all;
-use crate::inspect::{Look, Reader, fresh_records};
-use crate::testing::World;
-use crate::{Command, ItemError, LeaseKey, LeasePass, LeasedLimit, Service, note_limits_in_force};
 
 const MINUTE: &str = "policy='interval' interval='1m' max='100'";
 const HOUR: &str = "policy='interval' interval='1h' max='100'";
@@ -38,7 +40,7 @@ const NONE: Lease = Lease { used: 0, of: 0 };
 struct Reloads {
     host: Host,
     generation: u64,
-    key: LeaseKey,
+    key: StoredKey,
 }
 
 impl Reloads {
@@ -69,9 +71,9 @@ impl Reloads {
     }
 
     /// The keys that a pass of the courier finds.
-    fn found(&mut self) -> Vec<LeaseKey> {
+    fn found(&mut self) -> Vec<StoredKey> {
         let (mut found, mut pass) = (Vec::new(), LeasePass::default());
-        let mut each = |_: &mut Service, key: &LeaseKey| {
+        let mut each = |_: &mut Service, key: &StoredKey| {
             found.push(*key);
             true
         };
@@ -325,7 +327,7 @@ fn a_start_knows_what_was_in_force_and_what_was_known_there() {
     let conf = world.shared_conf(&map(&[MINUTE, HOUR]));
     let known = |overlay: &Overlay| {
         let mut overlay = overlay.clone();
-        note_limits_in_force(&mut overlay, &world.dir, &conf);
+        note_limits_in_force(&mut overlay, &world.dir, &conf, PLUG);
         overlay.former(1).iter().map(|limits| limits.limits.len()).collect::<Vec<_>>()
     };
     assert_eq!(known(&Overlay::default()), [1, 2], "whatever the overlay has lost");
@@ -341,7 +343,7 @@ fn a_start_knows_what_was_in_force_and_what_was_known_there() {
 #[test]
 fn only_shared_businesses_have_former_limits() {
     let local = map(&[MINUTE]).replace("share='cluster' hosts='2'", "");
-    let world = World::shared(&local);
+    let world = shared(&local);
     world.reload_shared(&map(&[MINUTE]), 2);
     world.reload_shared(&map(&[MINUTE, TOTAL]), 3);
     let former = |generation| {
@@ -359,7 +361,7 @@ fn records_begin_anew_where_a_number_has_another_limit() {
     reloads.grant(7);
     let world = &reloads.host.world;
     let fresh = |limits: &[&str]| -> u64 {
-        let fresh = fresh_records(&world.shared_conf(&map(limits)), clock::now()).unwrap();
+        let fresh = fresh_records(&world.shared_conf(&map(limits)), clock::now(), PLUG).unwrap();
         fresh.iter().map(|biz| biz.records).sum()
     };
     for (limits, records) in [
@@ -382,7 +384,7 @@ fn a_tool_shows_the_leases_that_stay_and_does_not_name_words_of_other_limits() {
     reloads.grant(7);
     assert!(!reloads.update(3));
     let shown = |reloads: &Reloads| {
-        let mut reader = Reader::open(&reloads.host.world.dir).unwrap();
+        let mut reader = Reader::open_with(&reloads.host.world.dir, PLUG).unwrap();
         let Look::At(record) = reader.node("b", "k", clock::now()).unwrap() else {
             panic!("a record")
         };

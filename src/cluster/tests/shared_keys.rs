@@ -1,12 +1,12 @@
 //! The names of keys: of shared bizs all machines use the same, of others each directory its own.
 
+use crate::testing::{plain, shared};
 use frs_base::clock;
 use frs_conf::ClusterSecret;
 use frs_conf::key::KeyField;
+use frs_engine::testing::World;
+use frs_engine::{Command, ItemError, RecordName, Service};
 use frs_store::{Runtime, Sweep};
-
-use crate::testing::World;
-use crate::{Command, ItemError, RecordName, Service};
 
 const MAP: &str = r#"<map>
   <group name="g" files="1" key-nodes="8" chain="4" node-size="512" key-bytes="24"/>
@@ -21,20 +21,20 @@ const LONG: &str = "a key that is longer than the twenty-four bytes of its field
 
 fn named(service: &Service, biz: usize, text: &str) -> Vec<u64> {
     let mut field = KeyField::default();
-    service.table.entry(biz).encode(text.as_bytes(), &mut field).expect("a key");
+    service.table().entry(biz).encode(text.as_bytes(), &mut field).expect("a key");
     field.key().words().to_vec()
 }
 
 /// A host whose cluster has another secret.
 fn of_secret(bytes: [u8; 32]) -> World {
-    let world = World::shared(MAP);
+    let world = shared(MAP);
     world.runtime().set_cluster_keys(ClusterSecret::new(bytes).keys());
     world
 }
 
 #[test]
 fn machines_of_one_secret_name_a_key_alike() {
-    let worlds = [World::shared(MAP), World::shared(MAP), of_secret([8; 32])];
+    let worlds = [shared(MAP), shared(MAP), of_secret([8; 32])];
     let [one, other, stranger] = worlds.each_ref().map(World::attach);
     for (biz, text) in [(0, LONG), (1, LONG), (1, "short")] {
         assert_eq!(named(&one, biz, text), named(&other, biz, text), "{biz}");
@@ -61,7 +61,7 @@ fn no_part_of_the_secret_stands_in_the_files_that_every_process_maps() {
 
 #[test]
 fn what_no_machine_shares_is_named_as_before() {
-    let world = World::shared(MAP);
+    let world = shared(MAP);
     let before = named(&world.attach(), 2, LONG);
     world.runtime().set_cluster_keys(ClusterSecret::new([9; 32]).keys());
     assert_eq!(named(&world.attach(), 2, LONG), before);
@@ -69,17 +69,17 @@ fn what_no_machine_shares_is_named_as_before() {
 
 #[test]
 fn each_machine_has_its_incarnation_and_its_group_files_are_part_of_it() {
-    let (world, other) = (World::shared(MAP), World::shared(MAP));
-    let own = world.attach().incarnation();
-    assert_eq!(world.attach().incarnation(), own);
-    assert!(own != 0 && other.attach().incarnation() != own);
+    let (world, other) = (shared(MAP), shared(MAP));
+    let own = crate::Host::incarnation_of(&mut world.attach());
+    assert_eq!(crate::Host::incarnation_of(&mut world.attach()), own);
+    assert!(own != 0 && crate::Host::incarnation_of(&mut other.attach()) != own);
     world.runtime().set_cluster_keys(ClusterSecret::new([9; 32]).keys());
-    assert_ne!(world.attach().incarnation(), own, "another cluster");
+    assert_ne!(crate::Host::incarnation_of(&mut world.attach()), own, "another cluster");
 }
 
 #[test]
 fn without_keys_shared_bizs_answer_store_until_there_are_some() {
-    let world = World::shared(MAP);
+    let world = shared(MAP);
     let damaged = world.runtime().cluster_keys().expect("stored");
     let runtime = Runtime::open(&world.dir).expect("opened");
     runtime.damage_cluster_keys();
@@ -89,16 +89,16 @@ fn without_keys_shared_bizs_answer_store_until_there_are_some() {
     };
     assert_eq!(update(&mut service, "text"), Err(ItemError::Store));
     assert_eq!(update(&mut service, "own"), Ok(true));
-    assert_eq!(service.incarnation(), 0);
+    assert_eq!(crate::Host::incarnation_of(&mut service), 0);
     runtime.set_cluster_keys(damaged);
     world.publish_shared(MAP, 2);
     assert_ne!(update(&mut service, "text"), Err(ItemError::Store), "the next generation has them");
-    assert_ne!(service.incarnation(), 0);
+    assert_ne!(crate::Host::incarnation_of(&mut service), 0);
 }
 
 #[test]
 fn a_ring_is_opened_where_there_is_a_cluster_also_later() {
-    let world = World::new(PLAIN);
+    let world = plain(PLAIN);
     let mut service = world.attach();
     assert!(service.handle().wants().is_none(), "nothing to wait for");
     world.runtime().set_cluster_keys(ClusterSecret::new([9; 32]).keys());
@@ -109,7 +109,7 @@ fn a_ring_is_opened_where_there_is_a_cluster_also_later() {
 
 #[test]
 fn a_sweep_and_an_edit_judge_leases_by_the_hosts_clock_and_name() {
-    let world = World::shared(MAP);
+    let world = shared(MAP);
     let acts: [fn(&mut Service); 2] = [
         |service: &mut Service| {
             let mut sweep = Sweep::default();
@@ -124,6 +124,6 @@ fn a_sweep_and_an_edit_judge_leases_by_the_hosts_clock_and_name() {
         let mut service = world.attach();
         let begun_ms = clock::boot_ms();
         act(&mut service);
-        assert!(service.table.lease_clock().boot_ms() >= begun_ms);
+        assert!(service.table().boot_clock().boot_ms() >= begun_ms);
     }
 }
