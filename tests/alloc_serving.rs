@@ -18,7 +18,7 @@ use frs_conf::{ClusterSecret, Conf, Srv, Texts};
 use frs_engine::{Answers, Exchange, Request, Role, Service, Stage, StoredKey};
 use frs_server::worker::connection::{Connection, ConnectionBuffers, RespRules, Serve};
 use frs_server::worker::resp_connection::RespConnection;
-use frs_store::{GroupCounter, Runtime, Want, WantKind, prepare};
+use frs_store::{GroupCounter, Runtime, prepare};
 
 struct Counting;
 
@@ -276,7 +276,7 @@ fn grant(courier: &mut Service, biz_id: u32, allowance: u64) {
     let (boot_ms, wall_ms, incarnation) = (clock::boot_ms(), clock::now(), courier.incarnation());
     let field = [u64::from(b'k')];
     let key = KeyRef::from_stored(&field, 1, KeyForm::Text as u8).expect("a key");
-    let Want { key_word, field, .. } = Want::of_key(WantKind::Update, biz_id, key);
+    let Need { key_word, field, .. } = Need::of_key(NeedKind::Update, biz_id, key);
     let moment = LeaseMoment { boot_ms, wall_ms, ledger_ms: wall_ms };
     let granted = courier.with_leases(&StoredKey { key_word, field }, moment, |limits| {
         for limit in limits {

@@ -1,10 +1,10 @@
-//! Log lines that could repeat: at most one in a time.
+//! A bound on log lines that could repeat.
 //!
-//! Invariant: after a line that is due, none is due until that time has passed.
+//! Invariant: after a line that is due, no line is due until the interval has passed.
 
 use std::time::{Duration, Instant};
 
-/// Limits a line that could repeat at each tick to one in a time.
+/// Limits a line that could repeat in each tick to one in each interval.
 #[derive(Debug)]
 pub struct LogThrottle {
     every: Duration,
@@ -12,12 +12,12 @@ pub struct LogThrottle {
 }
 
 impl LogThrottle {
-    /// At most one line in this time.
+    /// Permits at most one line in `every`.
     pub const fn new(every: Duration) -> LogThrottle {
         LogThrottle { every, quiet_until: None }
     }
 
-    /// Whether to write a line now. If so, the next is not due until that time has passed.
+    /// Whether to write a line now. If so, no line is due until `every` has passed.
     pub fn is_due(&mut self, now: Instant) -> bool {
         let due = self.quiet_until.is_none_or(|until| until <= now);
         if due {

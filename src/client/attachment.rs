@@ -33,7 +33,7 @@ pub(super) struct Attachment {
     place: usize,
 }
 
-/// Whether a call may wait for the lease of a shared limit.
+/// Whether a call may wait for uses of a shared limit.
 #[derive(Debug)]
 pub(super) enum Patience<'p> {
     /// The call waits up to the `wait` of the business. Its exchange is moved here, because a wait
@@ -175,7 +175,7 @@ impl Attachment {
         if exchange.stage != Stage::Answered {
             return Err(self.wait(patience));
         }
-        // The courier may have to hear of uses without a lease, for which no call waits.
+        // The cluster may have to hear of forced uses, for which no call waits.
         service.call_courier();
         Ok(())
     }
@@ -183,7 +183,7 @@ impl Attachment {
     #[cold]
     fn wait(&mut self, patience: Patience<'_>) -> Error {
         let Attachment { service, exchange, place } = self;
-        // The lease is asked for in any case: a later call finds it.
+        // The uses are asked for in any case: a later call finds them.
         service.call_courier();
         if let (Patience::Waits(parked), Some(bell)) = (patience, service.shared_bell()) {
             let (bell, exchange) = (bell.clone(), std::mem::take(exchange));

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use frs_base::sys;
 use frs_engine::testing::World;
-use frs_engine::{ItemError, Role, Service};
-use frs_store::{ROLE_PROGRAM, Runtime, TakenWant, WantQueue, WantResult};
+use frs_engine::{ItemError, NeedEnd, Role, Service};
+use frs_store::{LetterQueue, ROLE_PROGRAM, Runtime, TakenLetter};
 
 use super::pool::Pool;
 use crate::attachment::{Attachment, Origin};
@@ -551,7 +551,7 @@ fn a_program_that_never_waits_is_answered_once_the_cluster_had_its_time() {
 struct Shared {
     world: World,
     client: Client,
-    queue: RefCell<WantQueue>,
+    queue: RefCell<LetterQueue>,
 }
 
 impl Shared {
@@ -567,7 +567,7 @@ impl Shared {
     }
 
     /// The next want, once there is one.
-    fn wanted(&self) -> TakenWant {
+    fn wanted(&self) -> TakenLetter {
         let runtime = self.world.runtime();
         loop {
             let slot = runtime.open_rings().next().expect("the client's ring");
@@ -579,17 +579,17 @@ impl Shared {
     }
 
     /// The cluster cannot be reached: the item is judged here.
-    fn finish(&self, want: &TakenWant) {
+    fn finish(&self, want: &TakenLetter) {
         let runtime = self.world.runtime();
         let slot = runtime.open_rings().next().expect("the client's ring");
-        WantQueue::finish(runtime.slot(slot), want.ticket, WantResult::Unreachable);
+        LetterQueue::reply(runtime.slot(slot), want.ticket, NeedEnd::Unreachable.reply());
         runtime.ring_owner(slot, None);
     }
 }
 
 // Shows: lease-waits-block-none.
 #[test]
-fn a_call_that_waits_for_a_lease_keeps_no_other_waiting() {
+fn a_call_that_waits_for_uses_keeps_no_other_waiting() {
     let shared = Shared::new();
     let Shared { client, world, .. } = &shared;
     let order =

@@ -108,7 +108,7 @@ fn decode_key(key_word: &str, field: &str) -> Option<StoredKey> {
 #[cfg(test)]
 mod tests {
     use frs_conf::key::{KeyForm, KeyRef};
-    use frs_store::{Want, WantKind};
+    use frs_engine::{Need, NeedKind};
 
     use super::*;
 
@@ -119,8 +119,7 @@ mod tests {
     }
 
     fn key(key: KeyRef<'_>) -> StoredKey {
-        let want = Want::of_key(WantKind::Update, 2001, key);
-        StoredKey { key_word: want.key_word, field: want.field }
+        StoredKey::of_need(&Need::of_key(NeedKind::Update, 2001, key))
     }
 
     #[test]

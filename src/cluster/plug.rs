@@ -10,8 +10,9 @@ use frs_conf::key::DigestKey;
 use frs_conf::{Biz, ClusterKeys, Conf, Limit};
 use frs_engine::{Cluster, Files, Plug, Plugged, Remote, Role, Service};
 use frs_limit::{BootClock, Log, SharedLimits, SharedPolicy};
-use frs_store::{Error, Incarnation, Runtime, check_boot_clock};
+use frs_store::{Error, Runtime};
 
+use crate::incarnation::{Incarnation, check_boot_clock};
 use crate::lease::{self, LeaseClock};
 use crate::nodes::Identity;
 

@@ -216,10 +216,8 @@ impl Service {
                 transaction.erase(index);
                 return Ok(there);
             }
-            if there.is_none()
-                && !entry.remote.is_some_and(|remote| remote.copies)
-                && !transaction.may_be_spilled(index)
-            {
+            let copies = entry.remote.is_some_and(|remote| remote.copies);
+            if there.is_none() && !copies && !transaction.may_be_kept(index) {
                 return Ok(None);
             }
             // A fresh record: without one the cluster's copy would come back.

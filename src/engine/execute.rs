@@ -12,7 +12,7 @@ mod waiting;
 use frs_base::clock::Millis;
 use frs_conf::Mode;
 use frs_store::layout::slot::INTENTS_MAX;
-use frs_store::{Lead, Moment, NodeOwner, Refused, WantKind, Wanted};
+use frs_store::{Lead, Moment, NodeOwner, Refused, Wanted};
 
 use super::{Answer, Answers, Exchange, Item, ItemError, Request, Service, Stage};
 use atomic::{AtomicBuffers, AtomicTransaction, Lacking};
@@ -220,7 +220,7 @@ impl Service {
                 return self.answer_settled(at, answers);
             }
             if self.asks_first(request.command, at) {
-                let wish = Wish::Lease(WantKind::Query, None);
+                let wish = Wish::Lease(NeedKind::Query, None);
                 return self.wait_alone(request, at, wish, answers);
             }
             let tried = match refused.take() {
@@ -236,7 +236,7 @@ impl Service {
                 }
                 Err(Refused::Busy) => break,
                 Ok(Err(Unjudged::NoLease)) => {
-                    let wish = Wish::Lease(WantKind::Update, None);
+                    let wish = Wish::Lease(NeedKind::Update, None);
                     return self.wait_alone(request, at, wish, answers);
                 }
                 Ok(Err(Unjudged::Absent(scope))) => {

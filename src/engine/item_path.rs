@@ -11,7 +11,7 @@ use frs_store::layout::{TAG_WORDS, node, tag};
 use frs_store::{Group, NodeIndex, Rank, Refused, Sought, Transaction, Wanted, group};
 
 use super::table::{Entry, Table};
-use super::{ItemError, Service};
+use super::{ItemError, Need, Service};
 
 /// Attempts of a transaction: it runs again if the generation changes.
 const RETRIES: usize = 3;
@@ -30,6 +30,11 @@ pub struct StoredKey {
 }
 
 impl StoredKey {
+    /// The key of a need.
+    pub fn of_need(need: &Need) -> StoredKey {
+        StoredKey { key_word: need.key_word, field: need.field }
+    }
+
     /// The key of a node of a biz.
     pub fn of_node(entry: &Entry, words: &[u64]) -> StoredKey {
         let mut field = [0; MAX_KEY_WORDS];

@@ -13,6 +13,7 @@ pub mod inspect;
 mod item_path;
 mod members;
 mod move_records;
+mod need;
 mod outcome;
 mod parked_bytes;
 mod plug;
@@ -100,6 +101,7 @@ pub use flushing::Flushing;
 pub use former_limits::{note_former_limits, note_limits_in_force};
 pub use item_path::{ItemMoment, ItemNodes, LiveNode, StoredKey};
 pub use move_records::{MoveCounts, MovePass, MoveStep};
+pub use need::{Need, NeedEnd, NeedKind, NeededTogether};
 pub use outcome::Outcome;
 pub use parked_bytes::{
     SPARE_BYTES, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES, WAITING_WINDOW_BYTES,
@@ -280,7 +282,7 @@ impl Service {
         let has_cluster = conf.srv.cluster.is_some();
         let mut service = Service::over(handle, data_dir, conf, generation, plug);
         match role {
-            Role::Worker if has_cluster => service.handle.open_wants(OwnerBell::Event)?,
+            Role::Worker if has_cluster => service.handle.open_mailbox(OwnerBell::Event)?,
             Role::Program | Role::Admin | Role::Envoy => {
                 service.waits_by_futex = true;
                 service.open_ring()?;
@@ -423,7 +425,7 @@ impl Service {
         if !self.waits_by_futex || self.conf.srv.cluster.is_none() {
             return Ok(());
         }
-        self.handle.open_wants(OwnerBell::Futex)
+        self.handle.open_mailbox(OwnerBell::Futex)
     }
 
     /// Whether another generation is in force that could not be taken, so that every item answers

@@ -116,7 +116,7 @@ impl Service {
         let (new, old) = (&self.handle.groups()[index], &self.handle.groups()[former]);
         if pass.former != old.header().id {
             *pass = MovePass { former: old.header().id, ..MovePass::default() };
-            if old.has_spilled() {
+            if old.has_kept() {
                 // No process spills from the former group any more, and the places of the spilled
                 // keys in the new group are not known.
                 new.fill_filters();

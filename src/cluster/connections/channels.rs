@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use crate::figures::{ClusterFunction, ClusterResult};
 use frs_conf::ClusterNode;
-use frs_store::counter::{ClusterFunction, ClusterResult};
 use redis::Value;
 
 use super::backoff::Backoff;

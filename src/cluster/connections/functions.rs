@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use frs_store::counter::{ClusterFunction, ClusterResult};
+use crate::figures::{ClusterFunction, ClusterResult};
 use redis::{Value, cmd};
 
 use super::facts::Facts;

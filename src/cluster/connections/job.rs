@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::figures::ClusterResult;
 use frs_base::clock;
 use frs_conf::ClusterNode;
-use frs_store::counter::ClusterResult;
 use redis::Value;
 
 use super::message::Lost;

@@ -10,9 +10,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::figures::{ClusterFunction, ClusterResult};
 use frs_base::clock;
 use frs_conf::ClusterNode;
-use frs_store::counter::{ClusterFunction, ClusterResult};
 use redis::{Cmd, Value, cmd};
 
 use super::backoff::Backoff;

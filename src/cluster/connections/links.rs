@@ -13,9 +13,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::starts::Starts;
 use frs_base::clock;
 use frs_conf::{Cluster, ClusterNode, Password};
-use frs_store::Starts;
 
 use super::channels::{self, ChannelArgs, Listening};
 use super::fault::ClusterFault;

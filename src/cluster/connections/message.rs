@@ -6,12 +6,12 @@
 use std::fmt;
 use std::ops::Range;
 
+use crate::figures::ClusterFunction;
 use crate::lease::{Incarnation, Settings, Take, Taken};
-use frs_store::Starts;
-use frs_store::counter::ClusterFunction;
 
 use super::fault::ClusterFault;
 use crate::ledger::{Answer, BadReply, BadSettings, Reply};
+use crate::starts::Starts;
 use crate::warm::WarmAnswer;
 
 /// Names a message or a question. The courier chooses it.

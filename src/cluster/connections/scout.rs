@@ -6,9 +6,9 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use crate::figures::ClusterFunction;
 use frs_base::clock;
 use frs_conf::ClusterNode;
-use frs_store::counter::ClusterFunction;
 use redis::{Value, cmd};
 
 use super::fault::ClusterFault;

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::lease::Kind;
 use frs_base::clock;
-use frs_store::counter::{BUCKETS, ClusterFunction, ClusterResult, Histogram, bucket_of};
+use frs_store::counter::{BUCKETS, Histogram, bucket_of};
+
+use crate::figures::{ClusterFunction, ClusterResult};
 
 use crate::warm::WarmCall;
 

@@ -7,9 +7,9 @@ use std::io::{self, BufRead as _, BufReader, ErrorKind, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::figures::{ClusterFunction, ClusterResult};
 use frs_base::clock;
 use frs_conf::{Cluster, ClusterNode, Password};
-use frs_store::counter::{ClusterFunction, ClusterResult};
 use redis::{Cmd, Value, cmd};
 
 use super::fault::ClusterFault;

@@ -27,7 +27,7 @@ use frs_base::log_throttle::LogThrottle;
 use frs_base::sys::process::{PollFd, PollFlags, poll};
 use frs_conf::{Cluster, ClusterSecrets, Password};
 use frs_engine::{Role, Service};
-use frs_store::CourierLock;
+use frs_store::MailboxLock;
 
 use self::host_nodes::HostNodes;
 use self::newest::Newest;
@@ -121,11 +121,11 @@ pub fn run(args: CourierArgs) -> Result<(), CourierError> {
 fn wait_for_lock(
     process: &dyn Process,
     service: &mut Service,
-) -> Result<Option<CourierLock>, CourierError> {
+) -> Result<Option<MailboxLock>, CourierError> {
     loop {
         // So that no reload waits for a courier that does not serve yet.
         service.begin_tick();
-        if let Some(lock) = service.handle().runtime().try_lock_courier()? {
+        if let Some(lock) = service.handle().runtime().try_lock_mailboxes()? {
             return Ok(Some(lock));
         }
         let mut fds = process.fds().map(|fd| PollFd::new(fd, PollFlags::POLLIN));

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use crate::lease::Holding;
 use frs_conf::ClusterNode;
-use frs_store::counter::{
-    ClusterFunction, ClusterNodeState, ClusterResult, Counters, CourierCounters, LeaseCounter,
-    LeaseState, SpillResult,
+use frs_store::counter::Counters;
+
+use crate::figures::{
+    ClusterFunction, ClusterNodeState, ClusterResult, CourierCounters, LeaseCounter, LeaseState,
+    SpillResult,
 };
 
 use super::core::Figures;

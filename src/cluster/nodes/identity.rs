@@ -6,7 +6,9 @@
 use frs_base::sys;
 use frs_conf::{Cluster, ClusterKeys};
 use frs_engine::Files;
-use frs_store::{ClusterId, Error, Incarnation, Runtime};
+use frs_store::{Error, Runtime};
+
+use crate::incarnation::{ClusterId, Incarnation};
 
 /// The identity of this host and the keys of its cluster, for the bizs that the cluster knows.
 #[derive(Debug, Default)]
@@ -58,7 +60,7 @@ impl Identity {
 /// that grows has the lineage of the group that it grows to, so the incarnation stays.
 ///
 /// # Errors
-/// As [`Runtime::incarnation`].
+/// As [`Incarnation::of`].
 fn incarnation(
     runtime: &Runtime,
     files: &Files<'_>,
@@ -71,5 +73,5 @@ fn incarnation(
     let id = |name| (files.id_of)(name).or_else(|| runtime.id_of_group(name));
     let groups: Vec<u64> = names.filter_map(id).collect();
     let id = ClusterId { name: cluster.name.clone(), secret_check: keys.check };
-    runtime.incarnation(id, |group| groups.contains(&group))
+    Incarnation::of(runtime, id, |group| groups.contains(&group))
 }

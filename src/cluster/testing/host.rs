@@ -1,12 +1,23 @@
-//! A host whose courier is played by hand: a service that waits, and the results of its wants.
+//! A host whose courier is played by hand: a service that waits, and the ends of its needs.
 
 use crate::lease::Lease;
 use crate::nodes::{LeaseMoment, Leases as _, SentRecords};
 use crate::testing::shared;
 use frs_base::clock;
 use frs_engine::testing::{Ask, World, request};
-use frs_engine::{Answer, Command, Exchange, ItemError, Request, Service, Stage, StoredKey};
-use frs_store::{TakenWant, WantQueue, WantResult};
+use frs_engine::{
+    Answer, Command, Exchange, ItemError, Need, NeedEnd, Request, Service, Stage, StoredKey,
+};
+use frs_store::{LetterQueue, TakenLetter, Ticket};
+
+/// A need that the courier has taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TakenNeed {
+    /// Names the need in its reply.
+    pub ticket: Ticket,
+    /// The need.
+    pub need: Need,
+}
 
 /// A host whose courier is played by hand.
 pub struct Host {
@@ -15,9 +26,9 @@ pub struct Host {
     pub courier: Service,
     /// The records that the courier has sent.
     pub sent: SentRecords,
-    /// The number of the open ring whose wants are served.
+    /// The number of the open ring whose needs are served.
     pub ring: usize,
-    queue: WantQueue,
+    queue: LetterQueue,
 }
 
 impl Host {
@@ -26,7 +37,7 @@ impl Host {
         let world = shared(map);
         let (mut service, courier) = (world.attach(), world.attach());
         service.set_wait_room(100);
-        let (sent, queue) = (SentRecords::default(), WantQueue::default());
+        let (sent, queue) = (SentRecords::default(), LetterQueue::default());
         Host { world, service, courier, sent, ring: 0, queue }
     }
 
@@ -44,18 +55,23 @@ impl Host {
         exchange
     }
 
-    /// All wants that have come.
-    pub fn wants(&mut self) -> Vec<TakenWant> {
+    /// All needs that have come.
+    pub fn needs(&mut self) -> Vec<TakenNeed> {
         let runtime = self.world.runtime();
         let slot = runtime.open_rings().nth(self.ring).expect("a ring is open");
-        std::iter::from_fn(|| self.queue.take_next(runtime.slot(slot))).collect()
+        let letters = std::iter::from_fn(|| self.queue.take_next(runtime.slot(slot)));
+        let taken = |TakenLetter { ticket, letter }| TakenNeed {
+            ticket,
+            need: Need::of_letter(&letter).expect("a need"),
+        };
+        letters.map(taken).collect()
     }
 
-    /// Sets the result of a want. Returns false if nobody waits for it any more.
-    pub fn finish(&mut self, want: &TakenWant, result: WantResult) -> bool {
+    /// Ends the wait for a need. Returns false if nobody waits for it any more.
+    pub fn finish(&mut self, taken: &TakenNeed, end: NeedEnd) -> bool {
         let runtime = self.world.runtime();
         let slot = runtime.open_rings().nth(self.ring).expect("a ring is open");
-        WantQueue::finish(runtime.slot(slot), want.ticket, result)
+        LetterQueue::reply(runtime.slot(slot), taken.ticket, end.reply())
     }
 }
 
@@ -64,9 +80,9 @@ const WINDOW: u64 = 1;
 
 impl Host {
     /// The ledger has granted this much of each limit of an item.
-    pub fn grant(&mut self, want: &TakenWant, allowance: u64) {
+    pub fn grant(&mut self, taken: &TakenNeed, allowance: u64) {
         let boot_ms = clock::boot_ms();
-        let key = key_of_want(want);
+        let key = StoredKey::of_need(&taken.need);
         let moment = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: clock::now() };
         let incarnation = crate::Host::incarnation_of(&mut self.courier);
         let granted = self.courier.with_leases(&key, moment, |limits| {
@@ -82,31 +98,26 @@ impl Host {
                     elsewhere: 0,
                     ..limit.holding.lease
                 };
-                limit.holding.hold(want.want.need, want.want.deadline_ms);
+                limit.holding.hold(taken.need.uses, taken.need.deadline_ms);
             }
         });
         granted.unwrap();
     }
 
-    /// Grants this much for each want, and answers it. Returns the number of wants.
+    /// Grants this much for each need, and answers it. Returns the number of needs.
     pub fn serve(&mut self, allowance: u64) -> usize {
-        let wants = self.wants();
-        for want in &wants {
-            self.grant(want, allowance);
-            assert!(self.finish(want, WantResult::Answered));
+        let needs = self.needs();
+        for need in &needs {
+            self.grant(need, allowance);
+            assert!(self.finish(need, NeedEnd::Answered));
         }
-        wants.len()
+        needs.len()
     }
 
     /// The uses of key `k`.
     pub fn used(&mut self, biz: &str) -> u64 {
         self.service.one(Command::Query, biz, "k", 1, clock::now()).unwrap().figures.used
     }
-}
-
-/// The key of a want.
-pub fn key_of_want(TakenWant { want, .. }: &TakenWant) -> StoredKey {
-    StoredKey { key_word: want.key_word, field: want.field }
 }
 
 /// An Update of these items.

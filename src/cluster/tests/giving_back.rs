@@ -4,8 +4,7 @@
 use crate::nodes::{LeaseMoment, Leases as _};
 use frs_base::clock;
 use frs_engine::testing::{Ask, request};
-use frs_engine::{Command, Exchange, ItemError, Stage};
-use frs_store::{WantKind, WantResult};
+use frs_engine::{Command, Exchange, ItemError, NeedEnd, NeedKind, Stage};
 
 use super::leases::key_of;
 use crate::testing::host::{Host, limited, update};
@@ -23,7 +22,7 @@ const MAP: &str = r#"<map>
   <biz id="5" name="told" key="string" share="cluster" hosts="2"><limit policy="count"/></biz>
 </map>"#;
 
-/// Begins an item that returns uses and waits. The ledger is asked, and its want needs no uses.
+/// Begins an item that returns uses and waits. The ledger is asked, and its need needs no uses.
 fn begin(host: &mut Host, ask: Ask<'_>) -> Exchange {
     let exchange = host.begin(update(&[ask]));
     assert_eq!(exchange.stage, Stage::Waiting);
@@ -31,10 +30,10 @@ fn begin(host: &mut Host, ask: Ask<'_>) -> Exchange {
 }
 
 /// Ends its wait.
-fn end(host: &mut Host, exchange: &mut Exchange, result: WantResult) -> Result<bool, ItemError> {
-    let want = host.wants().pop().expect("a want");
-    assert_eq!((want.want.kind, want.want.need), (WantKind::Window, 0));
-    assert!(host.finish(&want, result));
+fn end(host: &mut Host, exchange: &mut Exchange, result: NeedEnd) -> Result<bool, ItemError> {
+    let need = host.needs().pop().expect("a need");
+    assert_eq!((need.need.kind, need.need.uses), (NeedKind::Window, 0));
+    assert!(host.finish(&need, result));
     assert_eq!(host.run(exchange), Stage::Answered);
     limited(exchange)[0]
 }
@@ -62,7 +61,7 @@ fn what_is_given_back_waits_until_the_window_is_known() {
 fn where_the_ledger_has_no_window_there_is_nothing_to_give_back() {
     let mut host = Host::of(MAP);
     let mut exchange = begin(&mut host, Ask("cluster", "k", -2));
-    assert_eq!(end(&mut host, &mut exchange, WantResult::Answered), Ok(false));
+    assert_eq!(end(&mut host, &mut exchange, NeedEnd::Answered), Ok(false));
     assert_eq!(host.extra("cluster"), 0);
 }
 
@@ -70,10 +69,10 @@ fn where_the_ledger_has_no_window_there_is_nothing_to_give_back() {
 fn a_want_that_is_not_served_is_asked_again() {
     let mut host = Host::of(MAP);
     let mut exchange = begin(&mut host, Ask("cluster", "k", -2));
-    let want = host.wants().pop().expect("a want");
-    assert!(host.finish(&want, WantResult::Unserved));
+    let need = host.needs().pop().expect("a need");
+    assert!(host.finish(&need, NeedEnd::Unserved));
     assert_eq!(host.run(&mut exchange), Stage::Waiting);
-    assert_eq!(end(&mut host, &mut exchange, WantResult::Answered), Ok(false));
+    assert_eq!(end(&mut host, &mut exchange, NeedEnd::Answered), Ok(false));
 }
 
 // Shows: returns-between-machines.
@@ -84,9 +83,9 @@ fn what_no_ledger_has_heard_of_in_time_is_busy() {
     std::thread::sleep(std::time::Duration::from_millis(3));
     assert_eq!(host.run(&mut late), Stage::Answered);
     assert_eq!(limited(&late), [Err(ItemError::Busy)]);
-    let _ = host.wants();
+    let _ = host.needs();
     let mut cut_off = begin(&mut host, Ask("cluster", "k", -1));
-    assert_eq!(end(&mut host, &mut cut_off, WantResult::Unreachable), Err(ItemError::Busy));
+    assert_eq!(end(&mut host, &mut cut_off, NeedEnd::Unreachable), Err(ItemError::Busy));
     // A caller that does not wait.
     let alone = host.service.one(Command::Update, "cluster", "other", -1, 1);
     assert_eq!(alone.map(|verdict| verdict.limited), Err(ItemError::Busy));
@@ -98,8 +97,8 @@ fn what_a_host_allowed_itself_while_cut_off_it_takes_back_and_allows_again() {
     let use_one = |host: &mut Host| {
         let mut exchange = host.begin(update(&[Ask("down", "k", 1)]));
         // Behind the one that tells what was used before.
-        let want = host.wants().pop().expect("a want");
-        host.finish(&want, WantResult::Unreachable);
+        let need = host.needs().pop().expect("a need");
+        host.finish(&need, NeedEnd::Unreachable);
         assert_eq!(host.run(&mut exchange), Stage::Answered);
         limited(&exchange) == [Ok(false)]
     };
@@ -116,12 +115,12 @@ fn an_atomic_request_gives_back_and_takes_with_all_that_it_waits_for() {
     let atomic = |host: &mut Host| host.begin(request(Command::Update, true, &items));
     let mut host = Host::of(MAP);
     let mut exchange = atomic(&mut host);
-    let wants = host.wants();
-    let kinds: Vec<WantKind> = wants.iter().map(|want| want.want.kind).collect();
-    assert_eq!(kinds, [WantKind::Window, WantKind::Update]);
-    for want in &wants {
-        host.grant(want, 1);
-        assert!(host.finish(want, WantResult::Answered));
+    let needs = host.needs();
+    let kinds: Vec<NeedKind> = needs.iter().map(|need| need.need.kind).collect();
+    assert_eq!(kinds, [NeedKind::Window, NeedKind::Update]);
+    for need in &needs {
+        host.grant(need, 1);
+        assert!(host.finish(need, NeedEnd::Answered));
     }
     assert_eq!(host.run(&mut exchange), Stage::Answered);
     assert_eq!(limited(&exchange), [Ok(false), Ok(false)]);
@@ -129,10 +128,10 @@ fn an_atomic_request_gives_back_and_takes_with_all_that_it_waits_for() {
     // One of them cannot be reached: nothing is charged.
     let mut host = Host::of(MAP);
     let mut exchange = atomic(&mut host);
-    let wants = host.wants();
-    host.grant(&wants[1], 1);
-    host.finish(&wants[0], WantResult::Unreachable);
-    host.finish(&wants[1], WantResult::Answered);
+    let needs = host.needs();
+    host.grant(&needs[1], 1);
+    host.finish(&needs[0], NeedEnd::Unreachable);
+    host.finish(&needs[1], NeedEnd::Answered);
     assert_eq!(host.run(&mut exchange), Stage::Answered);
     assert_eq!(limited(&exchange), [Err(ItemError::Busy); 2]);
     assert_eq!((host.extra("cluster"), host.used("exact")), (0, 9));

@@ -4,12 +4,13 @@ use crate::nodes::{Inserted, Record, Records as _, StepBounds, Whereabouts};
 use frs_base::clock;
 use frs_engine::testing::{Ask, request};
 use frs_engine::{
-    CallRate, Command, ItemError, ItemOptions, RecordName, Request, Stage, StoredKey,
+    CallRate, Command, ItemError, ItemOptions, NeedEnd, NeedKind, RecordName, Request, Stage,
+    StoredKey,
 };
-use frs_limit::Verdict;
-use frs_store::{WantKind, WantResult};
 
-use crate::testing::host::{Host, key_of_want, limited, update};
+use frs_limit::Verdict;
+
+use crate::testing::host::{Host, limited, update};
 
 const MAP: &str = r#"<map>
   <group name="kept" files="2" key-nodes="4" chain="8" node-size="512" backup="10s"/>
@@ -52,9 +53,9 @@ impl Host {
     pub(super) fn verdict(&mut self, request: Request, kept: &[(StoredKey, Vec<u8>)]) -> Verdict {
         let mut exchange = self.begin(request);
         if exchange.stage == Stage::Waiting {
-            let want = self.wants().remove(0);
-            assert_eq!(want.want.kind, WantKind::Fetch);
-            let key = key_of_want(&want);
+            let need = self.needs().remove(0);
+            assert_eq!(need.need.kind, NeedKind::Fetch);
+            let key = StoredKey::of_need(&need.need);
             assert_eq!(
                 self.courier.whereabouts(&key, clock::now()),
                 Ok(Whereabouts::MaybeInCluster)
@@ -64,7 +65,7 @@ impl Host {
                 let inserted = self.courier.insert_record(&key, &record, clock::now());
                 assert_eq!(inserted, Ok(Inserted::Yes));
             }
-            assert!(self.finish(&want, WantResult::Answered));
+            assert!(self.finish(&need, NeedEnd::Answered));
             assert_eq!(self.run(&mut exchange), Stage::Answered);
         }
         exchange.answers.items[0].result.unwrap()
@@ -78,15 +79,15 @@ fn a_key_without_a_record_asks_the_cluster_once() {
         let mut exchange = host.begin(request(command, false, &[Ask("minute", "k", 1)]));
         assert_eq!((exchange.stage, host.service.may_go_on(&exchange)), (Stage::Waiting, false));
         assert_eq!(host.run(&mut exchange), Stage::Waiting, "run before its time");
-        let wants = host.wants();
-        assert_eq!((wants.len(), wants[0].want.kind), (1, WantKind::Fetch));
-        assert!(host.finish(&wants[0], WantResult::Answered));
+        let needs = host.needs();
+        assert_eq!((needs.len(), needs[0].need.kind), (1, NeedKind::Fetch));
+        assert!(host.finish(&needs[0], NeedEnd::Answered));
         assert_eq!(host.run(&mut exchange), Stage::Answered);
         assert_eq!(limited(&exchange), [Ok(false)]);
     }
     let next = host.begin(update(&[Ask("minute", "k", 1)]));
     assert_eq!((next.stage, limited(&next)), (Stage::Answered, vec![Ok(false)]));
-    assert_eq!((host.service.used("minute", "k", clock::now()), host.wants().len()), (2, 0));
+    assert_eq!((host.service.used("minute", "k", clock::now()), host.needs().len()), (2, 0));
     host.world.verify();
 }
 
@@ -121,8 +122,8 @@ fn a_bucket_is_kept_for_as_long_as_it_takes_to_fill_and_a_clock_can_be_set_back(
     let mut kept = |request: Request, least: u64, most: u64| {
         let mut exchange = host.begin(request);
         if exchange.stage == Stage::Waiting {
-            let want = host.wants().remove(0);
-            assert!(host.finish(&want, WantResult::Answered));
+            let need = host.needs().remove(0);
+            assert!(host.finish(&need, NeedEnd::Answered));
             assert_eq!(host.run(&mut exchange), Stage::Answered);
         }
         let [Some(life_ms)] = lives(&mut host)[..] else { panic!("one with an end") };
@@ -179,7 +180,7 @@ fn what_is_not_kept_waits_for_no_record() {
     let local = host.begin(update(&[Ask("local", "k", 1)]));
     assert_eq!((local.stage, limited(&local)), (Stage::Answered, vec![Ok(false)]));
     let mut shared = host.begin(update(&[Ask("shared", "k", 1)]));
-    assert_eq!(host.wants()[0].want.kind, WantKind::Update);
+    assert_eq!(host.needs()[0].need.kind, NeedKind::Update);
     host.service.give_up(&mut shared);
     assert_eq!(host.round().len(), 0);
 }
@@ -188,14 +189,14 @@ fn what_is_not_kept_waits_for_no_record() {
 fn without_an_answer_a_key_starts_fresh() {
     let mut host = Host::of(MAP);
     let mut down = host.begin(update(&[Ask("minute", "a", 1)]));
-    let want = host.wants().remove(0);
-    assert!(host.finish(&want, WantResult::Unreachable));
+    let need = host.needs().remove(0);
+    assert!(host.finish(&need, NeedEnd::Unreachable));
     assert_eq!(host.run(&mut down), Stage::Answered);
     assert_eq!(limited(&down), [Ok(false)]);
     let mut late = host.begin(update(&[Ask("minute", "b", 1)]));
     std::thread::sleep(std::time::Duration::from_millis(late.wait_ms + 1));
     assert_eq!(host.run(&mut late), Stage::Answered);
-    assert_eq!((limited(&late), host.wants().len()), (vec![Ok(false)], 0));
+    assert_eq!((limited(&late), host.needs().len()), (vec![Ok(false)], 0));
 }
 
 #[test]
@@ -208,16 +209,16 @@ fn an_atomic_request_waits_for_all_records_and_is_charged_once() {
     for expected in [false, true] {
         let mut exchange = heir.begin(request(Command::Update, true, &items));
         if exchange.stage == Stage::Waiting {
-            let wants = heir.wants();
+            let needs = heir.needs();
             assert!(
-                !expected && wants.len() == 2 && wants.iter().all(|w| w.want.request.is_none())
+                !expected && needs.len() == 2 && needs.iter().all(|w| w.need.request.is_none())
             );
-            let key = key_of_want(&wants[0]);
+            let key = StoredKey::of_need(&needs[0].need);
             let record = Record::decode(&kept[0].1, &key).unwrap();
             heir.courier.insert_record(&key, &record, clock::now()).unwrap();
-            assert!(heir.finish(&wants[0], WantResult::Answered));
+            assert!(heir.finish(&needs[0], NeedEnd::Answered));
             assert_eq!(heir.run(&mut exchange), Stage::Waiting, "for the other one");
-            assert!(heir.finish(&wants[1], WantResult::Answered));
+            assert!(heir.finish(&needs[1], NeedEnd::Answered));
             assert_eq!(heir.run(&mut exchange), Stage::Answered);
         }
         assert_eq!(exchange.answers.refused, expected);
@@ -316,8 +317,8 @@ fn an_erased_record_does_not_come_back_and_a_forgotten_one_does() {
 fn a_fresh_record_says_that_the_cluster_has_none_and_evicts_nothing() {
     let mut host = Host::of(MAP);
     let exchange = host.begin(update(&[Ask("minute", "k", 1)]));
-    let want = host.wants().remove(0);
-    let key = key_of_want(&want);
+    let need = host.needs().remove(0);
+    let key = StoredKey::of_need(&need.need);
     host.courier.insert_fresh_record(&key, clock::now()).unwrap();
     assert_eq!(host.courier.whereabouts(&key, clock::now()), Ok(Whereabouts::Here));
     let mut given_up = exchange;
@@ -334,9 +335,9 @@ fn a_fresh_record_says_that_the_cluster_has_none_and_evicts_nothing() {
     let fresh: Vec<_> = (100..200)
         .map(|nth| {
             let mut exchange = host.begin(update(&[Ask("minute", &nth.to_string(), 1)]));
-            let want = host.wants().remove(0);
+            let need = host.needs().remove(0);
             host.service.give_up(&mut exchange);
-            let key = key_of_want(&want);
+            let key = StoredKey::of_need(&need.need);
             host.courier.insert_fresh_record(&key, clock::now())
         })
         .collect();

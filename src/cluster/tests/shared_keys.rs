@@ -100,11 +100,11 @@ fn without_keys_shared_bizs_answer_store_until_there_are_some() {
 fn a_ring_is_opened_where_there_is_a_cluster_also_later() {
     let world = plain(PLAIN);
     let mut service = world.attach();
-    assert!(service.handle().wants().is_none(), "nothing to wait for");
+    assert!(service.handle().mailbox().is_none(), "nothing to wait for");
     world.runtime().set_cluster_keys(ClusterSecret::new([9; 32]).keys());
     world.publish_shared(PLAIN, 2);
     service.begin_tick();
-    assert!(service.handle().wants().is_some());
+    assert!(service.handle().mailbox().is_some());
 }
 
 #[test]

@@ -7,11 +7,13 @@ use crate::nodes::{LeaseMoment, LeasePass, LeasedLimit, Leases as _};
 use frs_base::clock;
 use frs_engine::testing::{Ask, request};
 use frs_engine::{
-    Command, Exchange, ItemError, ItemOptions, RecordName, Request, Stage, StoredKey,
+    Command, Exchange, ItemError, ItemOptions, NeedEnd, NeedKind, RecordName, Request, Stage,
+    StoredKey,
 };
-use frs_store::{Sweep, TakenWant, WantKind, WantResult};
 
-use crate::testing::host::{Host, key_of_want, limited, update};
+use frs_store::Sweep;
+
+use crate::testing::host::{Host, TakenNeed, limited, update};
 
 const MAP: &str = r#"<map>
   <group name="g" files="1" key-nodes="64" chain="8" node-size="640"/>
@@ -57,18 +59,18 @@ fn atomic(command: Command, items: &[Ask<'_>]) -> Request {
 }
 
 /// The courier changes what the host holds of an item.
-fn change(host: &mut Host, want: &TakenWant, work: impl FnMut(&mut [LeasedLimit])) {
-    let key = key_of_want(&want);
+fn change(host: &mut Host, need: &TakenNeed, work: impl FnMut(&mut [LeasedLimit])) {
+    let key = StoredKey::of_need(&need.need);
     let boot_ms = clock::boot_ms();
     let moment = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: clock::now() };
     host.courier.with_leases(&key, moment, work).unwrap();
 }
 
 /// The ledger answers that it has nothing left.
-fn exhaust(host: &mut Host, want: &TakenWant) {
-    host.grant(want, 0);
+fn exhaust(host: &mut Host, need: &TakenNeed) {
+    host.grant(need, 0);
     let again_ms = clock::boot_ms() + 50_000;
-    change(host, want, |limits| {
+    change(host, need, |limits| {
         for limit in limits {
             (limit.holding.lease.is_exhausted, limit.holding.lease.again_ms) = (true, again_ms);
         }
@@ -105,8 +107,8 @@ fn what_waits_for_a_biz_that_is_shared_no_more_is_answered_in_time() {
     assert!(long.wait_ms <= 1000, "{}", long.wait_ms);
     assert_eq!(host.run(&mut short), Stage::Answered, "it is late");
     assert_eq!(limited(&short), [Err(ItemError::UnknownBiz)]);
-    for want in host.wants() {
-        host.finish(&want, WantResult::Unserved);
+    for need in host.needs() {
+        host.finish(&need, NeedEnd::Unserved);
     }
     assert_eq!(host.run(&mut long), Stage::Answered);
     assert_eq!(limited(&long), [Ok(false), Err(ItemError::UnknownBiz)]);
@@ -119,13 +121,13 @@ fn what_asks_again_waits_no_longer_than_it_may() {
     for is_atomic in [false, true] {
         let items = [Ask("wait", "k", 1), Ask("exact", "k", 1)];
         let mut exchange = host.begin(request(Command::Update, is_atomic, &items));
-        let first = host.wants();
+        let first = host.needs();
         let_pass();
-        first.iter().for_each(|want| assert!(host.finish(want, WantResult::Unserved)));
+        first.iter().for_each(|need| assert!(host.finish(need, NeedEnd::Unserved)));
         assert_eq!(host.run(&mut exchange), Stage::Waiting);
-        let again = host.wants();
-        let deadlines = |wants: &[TakenWant]| -> Vec<u64> {
-            wants.iter().map(|want| want.want.deadline_ms).collect()
+        let again = host.needs();
+        let deadlines = |needs: &[TakenNeed]| -> Vec<u64> {
+            needs.iter().map(|need| need.need.deadline_ms).collect()
         };
         assert_eq!(deadlines(&again), deadlines(&first));
         host.service.give_up(&mut exchange);
@@ -137,26 +139,26 @@ fn what_asks_again_waits_no_longer_than_it_may() {
 fn an_item_whose_node_has_no_room_is_full_at_once() {
     let mut host = Host::of(MAP);
     let mut alone = host.begin(update(&[Ask("local", "k", 1), Ask("wait", "k", 1)]));
-    host.wants().iter().for_each(|want| assert!(host.finish(want, WantResult::Full)));
+    host.needs().iter().for_each(|need| assert!(host.finish(need, NeedEnd::Full)));
     assert_eq!(host.run(&mut alone), Stage::Answered);
     assert_eq!(limited(&alone), [Ok(false), Err(ItemError::Full)]);
     assert_eq!(alone.answers.items[1].biz, Some(0), "it is counted");
     let items = [Ask("wait", "k", 1), Ask("exact", "k", 1), Ask("local", "k", 1)];
     let mut together = host.begin(atomic(Command::Update, &items));
-    let wants = host.wants();
-    for want in &wants {
-        let key = key_of_want(&want);
+    let needs = host.needs();
+    for need in &needs {
+        let key = StoredKey::of_need(&need.need);
         let is_exact = key.biz_id() == 5;
         if !is_exact {
-            host.grant(want, 5);
+            host.grant(need, 5);
         }
-        assert!(host.finish(want, if is_exact { WantResult::Full } else { WantResult::Answered }));
+        assert!(host.finish(need, if is_exact { NeedEnd::Full } else { NeedEnd::Answered }));
     }
     assert_eq!(host.run(&mut together), Stage::Answered);
     assert_eq!(limited(&together)[1], Err(ItemError::Full));
     assert!(together.answers.refused);
     assert_eq!(host.used("local"), 1, "nothing is charged");
-    change(&mut host, &wants[0], |limits| assert_eq!(limits[0].holding.used, 0));
+    change(&mut host, &needs[0], |limits| assert_eq!(limits[0].holding.used, 0));
 }
 
 #[test]
@@ -173,9 +175,9 @@ fn no_ban_begins_for_want_of_a_lease() {
     }
     // The ledger's own refusal is one.
     let mut exchange = host.begin(update(&[Ask("short", "k", 1)]));
-    let want = host.wants().remove(0);
-    exhaust(&mut host, &want);
-    host.finish(&want, WantResult::Answered);
+    let need = host.needs().remove(0);
+    exhaust(&mut host, &need);
+    host.finish(&need, NeedEnd::Answered);
     host.run(&mut exchange);
     assert!(exchange.answers.items[0].result.as_ref().unwrap().banned);
 }
@@ -186,20 +188,20 @@ fn an_atomic_query_asks_for_its_exact_items_and_for_nothing_else() {
     let items = [Ask("wait", "k", 1), Ask("local", "k", 1)];
     let cluster = host.begin(atomic(Command::Query, &items));
     assert_eq!((cluster.stage, limited(&cluster)), (Stage::Answered, vec![Ok(false); 2]));
-    // A host that knows that the pool is empty refuses at once, and pushes no want.
+    // A host that knows that the pool is empty refuses at once, and pushes no need.
     let mut waits = host.begin(update(&[Ask("wait", "k", 1)]));
-    let want = host.wants().remove(0);
-    host.grant(&want, 0);
+    let need = host.needs().remove(0);
+    host.grant(&need, 0);
     let known = host.begin(atomic(Command::Query, &items));
     assert_eq!((known.stage, limited(&known)), (Stage::Answered, vec![Ok(true), Ok(false)]));
     host.service.give_up(&mut waits);
     let items = [Ask("wait", "x", 1), Ask("exact", "k", 1)];
     let mut exact = host.begin(atomic(Command::Query, &items));
     assert_eq!(exact.stage, Stage::Waiting);
-    let wants = host.wants();
-    assert_eq!((wants.len(), wants[0].want.kind), (1, WantKind::Query));
-    assert_eq!(wants[0].want.request.unwrap().wants, 1);
-    host.finish(&wants[0], WantResult::Answered);
+    let needs = host.needs();
+    assert_eq!((needs.len(), needs[0].need.kind), (1, NeedKind::Query));
+    assert_eq!(needs[0].need.request.unwrap().needs, 1);
+    host.finish(&needs[0], NeedEnd::Answered);
     assert_eq!(host.run(&mut exact), Stage::Answered);
     assert_eq!(limited(&exact), [Ok(false); 2]);
     assert_eq!((host.used("local"), host.used("wait")), (0, 10), "nothing is charged");
@@ -211,7 +213,7 @@ fn a_shadow_item_of_an_atomic_request_waits_and_refuses_nothing() {
     let items = [Ask("shadow", "k", 1), Ask("local", "k", 1)];
     let mut late = host.begin(atomic(Command::Update, &items));
     assert_eq!(late.stage, Stage::Waiting);
-    host.wants();
+    host.needs();
     let_pass();
     assert_eq!(host.run(&mut late), Stage::Answered);
     assert!(!late.answers.refused && late.answers.items[0].result.as_ref().unwrap().shadow);
@@ -227,19 +229,19 @@ fn of_an_atomic_request_only_the_items_that_are_cut_off_go_on_alone() {
     let mut host = Host::of(MAP);
     let mut exchange =
         host.begin(atomic(Command::Update, &[Ask("down", "a", 1), Ask("down", "b", 1)]));
-    let wants = host.wants();
-    assert!(host.finish(&wants[0], WantResult::Unreachable));
+    let needs = host.needs();
+    assert!(host.finish(&needs[0], NeedEnd::Unreachable));
     assert_eq!(host.run(&mut exchange), Stage::Waiting, "the other one can be reached");
-    exhaust(&mut host, &wants[1]);
-    assert!(host.finish(&wants[1], WantResult::Answered));
+    exhaust(&mut host, &needs[1]);
+    assert!(host.finish(&needs[1], NeedEnd::Answered));
     assert_eq!(host.run(&mut exchange), Stage::Answered);
     assert!(exchange.answers.refused, "its ledger has nothing left");
     assert_eq!(limited(&exchange), [Ok(false), Ok(true)]);
     // A request whose other items have what they need.
     let mut exchange =
         host.begin(atomic(Command::Update, &[Ask("down", "a", 1), Ask("local", "b", 1)]));
-    let wants = host.wants();
-    assert!(host.finish(&wants[0], WantResult::Unreachable));
+    let needs = host.needs();
+    assert!(host.finish(&needs[0], NeedEnd::Unreachable));
     assert_eq!(host.run(&mut exchange), Stage::Answered);
     assert!(!exchange.answers.refused);
 }
@@ -248,9 +250,9 @@ fn of_an_atomic_request_only_the_items_that_are_cut_off_go_on_alone() {
 fn nothing_is_admitted_on_a_miss_that_the_ledger_has_refused() {
     let mut host = Host::of(MAP);
     let mut exchange = host.begin(update(&[Ask("admit", "k", 1)]));
-    let want = host.wants().remove(0);
-    exhaust(&mut host, &want);
-    host.finish(&want, WantResult::Answered);
+    let need = host.needs().remove(0);
+    exhaust(&mut host, &need);
+    host.finish(&need, NeedEnd::Answered);
     let_pass();
     assert_eq!(host.run(&mut exchange), Stage::Answered);
     assert_eq!(limited(&exchange), [Ok(true)]);
@@ -262,11 +264,11 @@ fn nothing_is_admitted_on_a_miss_that_the_ledger_has_refused() {
 fn a_limit_that_advises_looks_at_the_uses_of_all_machines() {
     let mut host = Host::of(MAP);
     let mut exchange = host.begin(update(&[Ask("advice", "k", 1)]));
-    let want = host.wants().remove(0);
-    host.grant(&want, 50);
+    let need = host.needs().remove(0);
+    host.grant(&need, 50);
     // Nothing is known of the first limit.
-    change(&mut host, &want, |limits| limits[0].holding.lease = Default::default());
-    host.finish(&want, WantResult::Answered);
+    change(&mut host, &need, |limits| limits[0].holding.lease = Default::default());
+    host.finish(&need, NeedEnd::Answered);
     host.run(&mut exchange);
     let mut advised = vec![exchange.answers.items[0].action];
     for _ in 0..4 {
@@ -348,41 +350,41 @@ fn uses_without_a_lease_are_told_at_once_by_a_want_of_nothing() {
         }
         Exchange { request: forced, ..Exchange::default() }
     };
-    let force = |host: &mut Host, items: &[Ask<'_>], command, atomic| -> Vec<TakenWant> {
+    let force = |host: &mut Host, items: &[Ask<'_>], command, atomic| -> Vec<TakenNeed> {
         assert_eq!(host.run(&mut of(items, command, atomic)), Stage::Answered);
-        host.wants()
+        host.needs()
     };
     let one = [Ask("wait", "k", 3)];
     assert!(force(&mut host, &one, Command::Query, false).is_empty());
-    let wants = force(&mut host, &one, Command::Update, false);
-    let [want] = wants[..] else { panic!("{wants:?}") };
-    assert_eq!((want.want.kind, want.want.need), (WantKind::Update, 0));
+    let needs = force(&mut host, &one, Command::Update, false);
+    let [need] = needs[..] else { panic!("{needs:?}") };
+    assert_eq!((need.need.kind, need.need.uses), (NeedKind::Update, 0));
     assert!(host.service.take_pushed(), "the courier is called");
     assert!(force(&mut host, &one, Command::Update, false).is_empty(), "that message tells it");
-    let key = key_of_want(&want);
+    let key = StoredKey::of_need(&need.need);
     let boot_ms = clock::boot_ms();
     let moment = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: clock::now() };
     let told = host.courier.with_leases(&key, moment, |limits| limits[0].holding.lease.extra);
     assert_eq!(told, Ok(6));
     // Uses within a lease are not reported.
-    host.grant(&want, 20);
-    assert!(host.finish(&want, WantResult::Answered));
+    host.grant(&need, 20);
+    assert!(host.finish(&need, NeedEnd::Answered));
     assert!(force(&mut host, &one, Command::Update, false).is_empty());
     let both = [Ask("local", "a", 1), Ask("exact", "a", 1)];
     assert_eq!(force(&mut host, &both, Command::Update, true).len(), 1);
     // A use that on-miss admits is reported, too.
     let mut admitted = host.begin(update(&[Ask("admit", "k", 1)]));
-    let asked = host.wants();
+    let asked = host.needs();
     std::thread::sleep(Duration::from_millis(2));
     assert_eq!((host.run(&mut admitted), asked.len()), (Stage::Answered, 1));
-    assert_eq!(host.wants().iter().map(|want| want.want.need).collect::<Vec<_>>(), [0]);
+    assert_eq!(host.needs().iter().map(|need| need.need.uses).collect::<Vec<_>>(), [0]);
     // Answered ones leave room for others: more are told of than may be under way. In the end there
     // is no place for another key.
     let mut told = 0;
     for key in 0..3000 {
         let key = key.to_string();
-        for want in force(&mut host, &[Ask("wait", &key, 1)], Command::Update, false) {
-            assert!(host.finish(&want, WantResult::Answered));
+        for need in force(&mut host, &[Ask("wait", &key, 1)], Command::Update, false) {
+            assert!(host.finish(&need, NeedEnd::Answered));
             told += 1;
         }
     }
@@ -399,16 +401,16 @@ fn where_nothing_is_refused_no_item_waits_and_the_courier_is_called_for_the_firs
         exchange.answers.items[1].action > 0
     };
     assert!(!ask(&mut host, Command::Query, false));
-    assert!(host.wants().is_empty(), "none asks the ledger, though every use would");
+    assert!(host.needs().is_empty(), "none asks the ledger, though every use would");
     assert!(!ask(&mut host, Command::Update, false));
-    let wants = host.wants();
-    let [want] = wants[..] else { panic!("{wants:?}") };
-    assert_eq!((want.want.kind, want.want.need), (WantKind::Update, 0));
+    let needs = host.needs();
+    let [need] = needs[..] else { panic!("{needs:?}") };
+    assert_eq!((need.need.kind, need.need.uses), (NeedKind::Update, 0));
     assert!(ask(&mut host, Command::Update, true), "the fourth use of three");
-    assert!(host.wants().is_empty());
+    assert!(host.needs().is_empty());
     // The ledger is told of all four, and knows of 50 others.
     let boot_ms = clock::boot_ms();
-    change(&mut host, &want, |limits| {
+    change(&mut host, &need, |limits| {
         for limit in limits {
             assert!(limit.refuses_nothing);
             let holding = &mut limit.holding;
@@ -421,10 +423,10 @@ fn where_nothing_is_refused_no_item_waits_and_the_courier_is_called_for_the_firs
             lease.elsewhere = limit.settings.max - 54;
         }
     });
-    host.finish(&want, WantResult::Answered);
+    host.finish(&need, NeedEnd::Answered);
     assert_eq!(host.used("told"), 54);
     (0..100).for_each(|_| assert!(ask(&mut host, Command::Update, false)));
-    assert_eq!((host.used("told"), host.wants().len()), (254, 0), "no want for each use");
+    assert_eq!((host.used("told"), host.needs().len()), (254, 0), "no need for each use");
 }
 
 #[test]

@@ -6,11 +6,13 @@ use crate::nodes::{Inserted, Record, Records as _, Room as _, Whereabouts};
 use frs_base::clock;
 use frs_conf::Overlay;
 use frs_engine::testing::{Ask, move_all, request};
-use frs_engine::{Command, Exchange, ItemError, RecordName, Request, Stage, StoredKey};
-use frs_store::layout::node;
-use frs_store::{GroupCounter, WantKind, WantResult};
+use frs_engine::{
+    Command, Exchange, ItemError, NeedEnd, NeedKind, RecordName, Request, Stage, StoredKey,
+};
 
-use crate::testing::host::{Host, key_of_want, limited};
+use frs_store::layout::node;
+
+use crate::testing::host::{Host, limited};
 
 /// One chain of eight nodes, which is soon full.
 const MAP: &str = r#"<map>
@@ -56,20 +58,20 @@ impl Clustered {
 
     /// Does what the courier does.
     fn serve(&mut self) {
-        for taken in self.host.wants() {
-            assert_eq!(taken.want.kind, WantKind::Fetch);
+        for taken in self.host.needs() {
+            assert_eq!(taken.need.kind, NeedKind::Fetch);
             let result = match self.is_silent {
-                true => WantResult::Unreachable,
-                false => self.place(&key_of_want(&taken)),
+                true => NeedEnd::Unreachable,
+                false => self.place(&StoredKey::of_need(&taken.need)),
             };
             assert!(self.host.finish(&taken, result));
         }
     }
 
-    fn place(&mut self, key: &StoredKey) -> WantResult {
+    fn place(&mut self, key: &StoredKey) -> NeedEnd {
         let now = clock::now();
         let found = match self.host.courier.whereabouts(key, now).unwrap() {
-            Whereabouts::Here => return WantResult::Answered,
+            Whereabouts::Here => return NeedEnd::Answered,
             Whereabouts::Nowhere => None,
             Whereabouts::MaybeInCluster => {
                 self.asked += 1;
@@ -86,10 +88,10 @@ impl Clustered {
             };
             if inserted != Ok(Inserted::Crowded) {
                 assert_eq!(inserted, Ok(Inserted::Yes));
-                return WantResult::Answered;
+                return NeedEnd::Answered;
             }
             let chain = self.host.courier.chain_of(key, now).unwrap();
-            let Some(oldest) = chain.records.first() else { return WantResult::Unreachable };
+            let Some(oldest) = chain.records.first() else { return NeedEnd::Unreachable };
             self.cluster.insert(oldest.key, oldest.record.encode(&oldest.key));
             assert_eq!(self.host.courier.erase_spilled(oldest, now), Ok(true));
         }

@@ -4,12 +4,11 @@ use crate::nodes::{LeaseMoment, LeasePass, LeasedLimit, Leases as _};
 use frs_base::clock;
 use frs_engine::testing::{Ask, request};
 use frs_engine::{
-    Command, Exchange, ItemError, ItemOptions, SPARE_BYTES, Stage, StoredKey, WAITING_ITEM_BYTES,
-    WAITING_LIMIT_BYTES,
+    Command, Exchange, ItemError, ItemOptions, NeedEnd, NeedKind, SPARE_BYTES, Stage, StoredKey,
+    WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES,
 };
-use frs_store::{WantKind, WantResult};
 
-use crate::testing::host::{Host, key_of_want, limited, update};
+use crate::testing::host::{Host, limited, update};
 
 const MAP: &str = r#"<map>
   <group name="g" files="1" key-nodes="64" chain="8" node-size="512"/>
@@ -38,11 +37,11 @@ fn an_item_waits_for_its_lease_and_is_charged_once() {
     assert_eq!(exchange.stage, Stage::Waiting);
     assert!(exchange.wait_ms > 0 && !host.service.may_go_on(&exchange));
     assert_eq!(host.run(&mut exchange), Stage::Waiting, "run before its time");
-    let wants = host.wants();
-    assert_eq!(wants.len(), 1);
-    assert_eq!((wants[0].want.need, wants[0].want.kind), (2, WantKind::Update));
-    host.grant(&wants[0], 5);
-    assert!(host.finish(&wants[0], WantResult::Answered));
+    let needs = host.needs();
+    assert_eq!(needs.len(), 1);
+    assert_eq!((needs[0].need.uses, needs[0].need.kind), (2, NeedKind::Update));
+    host.grant(&needs[0], 5);
+    assert!(host.finish(&needs[0], NeedEnd::Answered));
     assert!(host.service.may_go_on(&exchange));
     assert_eq!(host.run(&mut exchange), Stage::Answered);
     assert_eq!(limited(&exchange), [Ok(false)]);
@@ -92,12 +91,12 @@ fn a_deadline_is_answered_as_the_biz_says() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     assert_eq!(limited(&exchange), [Ok(false), Err(ItemError::Busy)]);
-    // Nobody can answer any more: the wants are taken back. Uses admitted without a lease are
+    // Nobody can answer any more: the needs are taken back. Uses admitted without a lease are
     // reported to the ledger.
-    let wants = host.wants();
-    let [want] = wants[..] else { panic!("{wants:?}") };
-    assert_eq!(want.want.need, 0);
-    let key = key_of_want(&want);
+    let needs = host.needs();
+    let [need] = needs[..] else { panic!("{needs:?}") };
+    assert_eq!(need.need.uses, 0);
+    let key = StoredKey::of_need(&need.need);
     let now = LeaseMoment { boot_ms: clock::boot_ms(), wall_ms: 1, ledger_ms: 1 };
     let extra = host.courier.with_leases(&key, now, |limits| limits[0].holding.lease.extra);
     assert_eq!(extra, Ok(1));
@@ -119,9 +118,9 @@ fn a_late_item_is_refused_and_nothing_is_charged() {
 fn an_exhausted_lease_refuses_at_once() {
     let mut host = Host::of(MAP);
     let mut exchange = host.begin(update(&[Ask("refuse", "k", 1)]));
-    let want = host.wants().remove(0);
-    host.grant(&want, 0);
-    let key = key_of_want(&want);
+    let need = host.needs().remove(0);
+    host.grant(&need, 0);
+    let key = StoredKey::of_need(&need.need);
     let boot_ms = clock::boot_ms();
     let now = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: 1 };
     let exhaust = |limits: &mut [LeasedLimit]| {
@@ -129,7 +128,7 @@ fn an_exhausted_lease_refuses_at_once() {
         (lease.is_exhausted, lease.again_ms) = (true, boot_ms + 50_000);
     };
     host.courier.with_leases(&key, now, exhaust).unwrap();
-    host.finish(&want, WantResult::Answered);
+    host.finish(&need, NeedEnd::Answered);
     assert_eq!(host.run(&mut exchange), Stage::Answered);
     assert_eq!(limited(&exchange), [Ok(true)]);
     let next = host.begin(update(&[Ask("refuse", "k", 1)]));
@@ -142,16 +141,16 @@ fn an_atomic_request_wants_all_of_its_shared_items_together() {
     let items = [Ask("refuse", "a", 1), Ask("local", "k", 1), Ask("exact", "b", 1)];
     let mut exchange = host.begin(request(Command::Update, true, &items));
     assert_eq!(exchange.stage, Stage::Waiting);
-    let wants = host.wants();
-    let together: Vec<_> = wants.iter().map(|want| want.want.request.unwrap()).collect();
+    let needs = host.needs();
+    let together: Vec<_> = needs.iter().map(|need| need.need.request.unwrap()).collect();
     assert_eq!(together.len(), 2);
-    assert!(together[0] == together[1] && together[0].wants == 2);
-    host.grant(&wants[0], 1);
-    host.finish(&wants[0], WantResult::Answered);
+    assert!(together[0] == together[1] && together[0].needs == 2);
+    host.grant(&needs[0], 1);
+    host.finish(&needs[0], NeedEnd::Answered);
     assert!(!host.service.may_go_on(&exchange), "all of them");
     assert_eq!(host.run(&mut exchange), Stage::Waiting);
-    host.grant(&wants[1], 1);
-    host.finish(&wants[1], WantResult::Answered);
+    host.grant(&needs[1], 1);
+    host.finish(&needs[1], NeedEnd::Answered);
     assert_eq!(host.run(&mut exchange), Stage::Answered);
     assert_eq!(limited(&exchange), [Ok(false); 3]);
     assert!(!exchange.answers.refused);
@@ -167,7 +166,7 @@ fn an_atomic_request_that_another_item_refuses_does_not_wait() {
     let items = [Ask("refuse", "a", 1), Ask("local", "k", 1)];
     let exchange = host.begin(request(Command::Update, true, &items));
     assert_eq!(exchange.stage, Stage::Answered);
-    assert!(exchange.answers.refused && host.wants().is_empty());
+    assert!(exchange.answers.refused && host.needs().is_empty());
 }
 
 #[test]
@@ -175,9 +174,9 @@ fn an_exact_query_asks_and_others_do_not() {
     let mut host = Host::of(MAP);
     let mut exchange = host.begin(request(Command::Query, false, &[Ask("exact", "k", 1)]));
     assert_eq!(exchange.stage, Stage::Waiting);
-    let want = host.wants().remove(0);
-    assert_eq!(want.want.kind, WantKind::Query);
-    host.finish(&want, WantResult::Answered);
+    let need = host.needs().remove(0);
+    assert_eq!(need.need.kind, NeedKind::Query);
+    host.finish(&need, NeedEnd::Answered);
     assert_eq!(host.run(&mut exchange), Stage::Answered);
     assert_eq!(limited(&exchange), [Ok(false)]);
     let cluster = host.begin(request(Command::Query, false, &[Ask("refuse", "k", 1)]));
@@ -192,8 +191,8 @@ fn while_the_cluster_is_down_a_host_allows_itself_its_share() {
         let mut exchange = host.begin(update(&[Ask("down", "k", 1)]));
         assert_eq!(exchange.stage, Stage::Waiting);
         // Behind the one that tells what was used before.
-        let want = host.wants().pop().expect("a want");
-        host.finish(&want, WantResult::Unreachable);
+        let need = host.needs().pop().expect("a need");
+        host.finish(&need, NeedEnd::Unreachable);
         assert_eq!(host.run(&mut exchange), Stage::Answered);
         passed += usize::from(limited(&exchange) == [Ok(false)]);
     }

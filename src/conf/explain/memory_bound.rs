@@ -67,8 +67,8 @@ pub const RUNTIME_BYTES: u64 = (129 + 256) * 4096;
 pub const SLOT_BYTES: u64 = 415 * 4096;
 /// Bytes of a slot for the counters of a business. Two more rows exist for all businesses.
 pub const BIZ_ROW_BYTES: u64 = 1024;
-/// Bytes of a slot for its ring of wants, where a cluster is configured.
-pub const WANTS_BYTES: u64 = 82 * 4096;
+/// Bytes of a slot for its mailbox, where a cluster is configured.
+pub const MAILBOX_BYTES: u64 = 82 * 4096;
 /// Rows for businesses in a slot.
 pub const BIZ_ROWS: u64 = 4096;
 /// Bytes of a slot for a sketch of refused keys. One more exists for all other businesses.
@@ -161,7 +161,7 @@ fn sketches_bytes(conf: &Conf) -> u64 {
 /// Bytes of a slot of runtime.mmap that counts the businesses of `conf`, and may ask its cluster.
 pub fn slot_bytes(conf: &Conf) -> u64 {
     let rows = (conf.map.bizs.len() as u64).saturating_add(2).min(BIZ_ROWS);
-    let wants = if conf.srv.cluster.is_some() { WANTS_BYTES } else { 0 };
+    let wants = if conf.srv.cluster.is_some() { MAILBOX_BYTES } else { 0 };
     let rows = (rows * BIZ_ROW_BYTES).next_multiple_of(PAGE_BYTES);
     SLOT_BYTES + rows + wants + sketches_bytes(conf)
 }

@@ -106,7 +106,7 @@ impl<'a> ItemTransaction<'a> {
     #[cold]
     fn find_absent(&self, transaction: &Transaction<'_>, index: NodeIndex) -> Result<(), Unjudged> {
         let Some(Remote { copies, makes_room, .. }) = self.entry.remote else { return Ok(()) };
-        let is_there = makes_room && transaction.may_be_spilled(index);
+        let is_there = makes_room && transaction.may_be_kept(index);
         let is_asked = match self.resolved.wait {
             WaitState::New => copies || is_there,
             WaitState::Parked | WaitState::Unheard => makes_room && (copies || is_there),

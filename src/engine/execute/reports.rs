@@ -5,8 +5,9 @@
 
 use std::ops::Range;
 
-use frs_store::{Ticket, Want, WantKind};
+use frs_store::Ticket;
 
+use crate::need::{Need, NeedKind};
 use crate::{Command, Request, Service};
 
 /// The most reports in flight.
@@ -30,9 +31,9 @@ impl Service {
     #[cold]
     fn push_reports(&mut self, request: &Request, resolved: Range<usize>) {
         self.cluster.as_ref().is_some_and(|cluster| cluster.take_news());
-        let Some(wants) = self.handle.wants() else { return };
+        let Some(mailbox) = self.handle.mailbox() else { return };
         let Reports(reports) = &mut self.reports;
-        reports.retain(|&ticket| wants.poll(ticket).is_none());
+        reports.retain(|&ticket| mailbox.poll(ticket).is_none());
         if request.command == Command::Query {
             // The charges of a Query are undone.
             return;
@@ -46,13 +47,13 @@ impl Service {
             if resolved.settled.is_some() || reports.len() == REPORTS_MAX {
                 continue;
             }
-            let want = Want {
+            let need = Need {
                 generation: self.generation,
-                need: 0,
+                uses: 0,
                 deadline_ms: self.table.boot_clock().boot_ms().saturating_add(sharing.wait_ms),
-                ..Want::of_key(WantKind::Update, entry.id, resolved.key.key())
+                ..Need::of_key(NeedKind::Update, entry.id, resolved.key.key())
             };
-            if let Ok(ticket) = wants.push(&want) {
+            if let Ok(ticket) = mailbox.push(&need.letter()) {
                 reports.push(ticket);
                 self.waits.has_pushed = true;
             }

@@ -11,11 +11,12 @@ use frs_base::clock::{self, Millis};
 use frs_conf::Scope;
 use frs_conf::key::{KeyRef, MAX_KEY_WORDS};
 use frs_store::layout::node;
-use frs_store::{SharedBell, Ticket, Want, WantKind, WantResult, WantedTogether};
+use frs_store::{SharedBell, Ticket};
 
 use super::atomic::Lacking;
 use super::resolved::{EarlyAnswer, WaitState};
 use super::tally::WaitOutcome;
+use crate::need::{Need, NeedEnd, NeedKind, NeededTogether};
 use crate::table::Entry;
 use crate::{Answer, Answers, Command, Exchange, ItemError, Request, Service, Stage};
 
@@ -49,7 +50,7 @@ enum WaitEnd {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Wish {
     /// Uses of a lease; for an atomic request, together with its other wants.
-    Lease(WantKind, Option<WantedTogether>),
+    Lease(NeedKind, Option<NeededTogether>),
     /// Its node of this scope.
     Record(Scope),
 }
@@ -140,8 +141,8 @@ impl Service {
     /// Whether the resources that a waiting exchange lacks may have come. Running it before does no
     /// harm.
     pub fn may_go_on(&self, exchange: &Exchange) -> bool {
-        let Some(wants) = self.handle.wants() else { return true };
-        let is_done = |wait: &ItemWait| wait.ticket.is_none_or(|ticket| wants.is_done(ticket));
+        let Some(mailbox) = self.handle.mailbox() else { return true };
+        let is_done = |wait: &ItemWait| wait.ticket.is_none_or(|ticket| mailbox.is_done(ticket));
         if exchange.request.atomic {
             exchange.waits.iter().all(is_done)
         } else {
@@ -177,8 +178,8 @@ impl Service {
     }
 
     fn take_back(&self, wait: &mut ItemWait) {
-        if let (Some(ticket), Some(wants)) = (wait.ticket.take(), self.handle.wants()) {
-            wants.give_up(ticket);
+        if let (Some(ticket), Some(mailbox)) = (wait.ticket.take(), self.handle.mailbox()) {
+            mailbox.give_up(ticket);
         }
     }
 
@@ -245,17 +246,17 @@ impl Service {
     /// Records the result of a want.
     fn hear(&self, wait: &mut ItemWait) {
         let Some(ticket) = wait.ticket else { return };
-        let heard = match self.handle.wants() {
-            Some(wants) => wants.poll(ticket),
-            None => Some(WantResult::Lost),
+        let heard = match self.handle.mailbox() {
+            Some(mailbox) => mailbox.poll(ticket).map(NeedEnd::of_reply),
+            None => Some(NeedEnd::Lost),
         };
-        if let Some(result) = heard {
+        if let Some(end) = heard {
             wait.ticket = None;
-            wait.has_ledger_answered = result == WantResult::Answered && !wait.is_for_record;
-            wait.end = match result {
-                WantResult::Unreachable => Some(WaitEnd::CutOff),
-                WantResult::Full => Some(WaitEnd::Full),
-                WantResult::Answered | WantResult::Unserved | WantResult::Lost => wait.end,
+            wait.has_ledger_answered = end == NeedEnd::Answered && !wait.is_for_record;
+            wait.end = match end {
+                NeedEnd::Unreachable => Some(WaitEnd::CutOff),
+                NeedEnd::Full => Some(WaitEnd::Full),
+                NeedEnd::Answered | NeedEnd::Unserved | NeedEnd::Lost => wait.end,
             };
         }
     }
@@ -387,7 +388,7 @@ impl Service {
         let entry = self.table.entry(resolved.biz?);
         let (kind, together, wait_ms) = match wish {
             Wish::Lease(kind, together) => (kind, together, entry.sharing?.wait_ms),
-            Wish::Record(_) => (WantKind::Fetch, None, entry.remote?.wait_ms),
+            Wish::Record(_) => (NeedKind::Fetch, None, entry.remote?.wait_ms),
         };
         let key = match wish {
             Wish::Record(Scope::Biz) => KeyRef::BIZ,
@@ -403,22 +404,22 @@ impl Service {
         let late_ms = self.waits.late_ms.unwrap_or(new_ms);
         let count = request.items()[item].count.unwrap_or(0);
         let kind = match kind {
-            WantKind::Update if count < 0 => WantKind::Window,
+            NeedKind::Update if count < 0 => NeedKind::Window,
             kind => kind,
         };
-        let want = Want {
+        let need = Need {
             kind,
             key_word: node::key_word(entry.id, key.form() as u8, key.bytes()),
             field,
             generation: self.generation,
-            need: u64::from(count.max(0).unsigned_abs()),
+            uses: u64::from(count.max(0).unsigned_abs()),
             deadline_ms: late_ms,
             request: together,
         };
-        let ticket = self.handle.wants()?.push(&want).ok()?;
+        let ticket = self.handle.mailbox()?.push(&need.letter()).ok()?;
         self.waits.has_pushed = true;
         self.waits.room = self.waits.room.saturating_sub(usize::from(is_first));
-        let is_for_record = kind == WantKind::Fetch;
+        let is_for_record = kind == NeedKind::Fetch;
         let ticket = Some(ticket);
         Some(ItemWait {
             item,
@@ -485,17 +486,17 @@ impl Service {
     /// request. A Query pushes wants for its `exact` items only.
     fn want_leases(&mut self, request: &Request) -> bool {
         let kind = match request.command {
-            Command::Query => WantKind::Query,
-            Command::Update => WantKind::Update,
+            Command::Query => NeedKind::Query,
+            Command::Update => NeedKind::Update,
         };
         let is_shared = |service: &Service, at: usize| match request.command {
             Command::Query => service.asks_first(Command::Query, at),
             Command::Update => service.entry_at(at).is_some_and(|entry| entry.sharing.is_some()),
         };
-        let wants = (0..request.items().len()).filter(|&at| is_shared(self, at)).count();
+        let needs = (0..request.items().len()).filter(|&at| is_shared(self, at)).count();
         self.waits.requests += 1;
         let number = self.waits.requests & ((1 << 48) - 1);
-        let together = WantedTogether { number, wants: wants.min(usize::from(u16::MAX)) as u16 };
+        let together = NeededTogether { number, needs: needs.min(usize::from(u16::MAX)) as u16 };
         self.want_all(request, is_shared, Wish::Lease(kind, Some(together)))
     }
 

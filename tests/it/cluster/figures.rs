@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use frs_cluster::connections::Lost;
+use frs_cluster::figures::{ClusterFunction, ClusterResult};
 use frs_cluster::lease::Taken;
 use frs_cluster::ledger::{Answer, Reply};
-use frs_store::counter::{ClusterFunction, ClusterResult};
 use redis::cmd;
 use serde_json::Value;
 

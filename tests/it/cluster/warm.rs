@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use frs_cluster::figures::ClusterState;
 use frs_cluster::warm::{WarmCall, WarmMessage};
 use frs_engine::Role;
 use frs_store::Runtime;
@@ -34,7 +35,7 @@ fn kept_since_ms(setup: &Setup) -> Option<u64> {
     let runtime = Runtime::open(&setup.path("data")).ok()?;
     let slots = runtime.slots();
     let slot = slots.iter().find(|slot| slot.role == Role::Courier as u32)?.slot;
-    runtime.cluster_state(slot).kept_since_ms
+    ClusterState::of(runtime.extension_of(slot)).kept_since_ms
 }
 
 /// Waits until the cluster has all that has changed on this host.

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use frs_cluster::courier::core::{Asked, Fate, Group, Leased, LedgerId, Nodes, Now, Unserved};
 use frs_cluster::lease::{Appetite, Asking, Holding, Incarnation, Kind, Settings};
 use frs_cluster::name::KeyDigest;
-use frs_store::WantKind;
+use frs_engine::NeedKind;
 
 pub type Key = u32;
 
@@ -208,7 +208,7 @@ impl Client {
             ticket: self.number,
             key: item.key,
             count: item.count,
-            kind: WantKind::Update,
+            kind: NeedKind::Update,
             deadline_ms: self.deadline_ms,
             group,
         };

@@ -8,7 +8,7 @@ use frs_cluster::courier::core::{
 };
 use frs_cluster::lease::{Appetite, Claim, Granted, Kind, Settings, Take, Taken};
 use frs_cluster::ledger::{Answer, Reply};
-use frs_store::WantKind;
+use frs_engine::NeedKind;
 
 use super::host::{HostNodes, Key, Mode, Ran, Table};
 use crate::lease::ledger::Ledger;
@@ -82,7 +82,7 @@ impl Play {
 
     fn ask_as(&mut self, ticket: u64, key: Key, count: u64, group: Option<Group>) {
         let deadline_ms = self.now_ms + 20;
-        let asked = Asked { ticket, key, count, kind: WantKind::Update, deadline_ms, group };
+        let asked = Asked { ticket, key, count, kind: NeedKind::Update, deadline_ms, group };
         let now = self.now();
         self.core.want(&mut self.nodes, now, asked);
     }
@@ -589,7 +589,7 @@ fn a_query_is_answered_by_the_next_answer_of_its_ledger() {
     let mut play = Play::new(MAX, Appetite::Needed);
     let deadline_ms = play.now_ms + 20;
     let asked =
-        Asked { ticket: 1, key: 0, count: 1, kind: WantKind::Query, deadline_ms, group: None };
+        Asked { ticket: 1, key: 0, count: 1, kind: NeedKind::Query, deadline_ms, group: None };
     let now = play.now();
     play.core.want(&mut play.nodes, now, asked);
     play.settle();

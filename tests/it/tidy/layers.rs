@@ -50,7 +50,7 @@ const FLOORS: [Floor; 13] = [
             // The sizes of all buffers, from the rooms that own them.
             ("buffer_sizes", &["protocol", "stats", "worker", "admin"]),
             ("keeper", &["net", "process", "protocol", "stats", "admin"]),
-            ("courier", &["process"]),
+            ("cluster", &["process"]),
             (
                 "master",
                 &[

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::lease::{Appetite, Kind, Next, Part};
-use frs_store::WantKind;
+use frs_engine::NeedKind;
 
 use super::actions::{Action, Fate};
 use super::figures::Figures;
@@ -166,9 +166,9 @@ impl<N: Nodes> Core<N> {
                 }
                 match want.kind {
                     // The window is already known.
-                    WantKind::Window if is_live => continue,
-                    WantKind::Query | WantKind::Window | WantKind::Fetch => unheard.push(ledger),
-                    WantKind::Update => parts.push(Part { key: ledger, count: want.count }),
+                    NeedKind::Window if is_live => continue,
+                    NeedKind::Query | NeedKind::Window | NeedKind::Fetch => unheard.push(ledger),
+                    NeedKind::Update => parts.push(Part { key: ledger, count: want.count }),
                 }
                 keys.push((ledger, want.key.clone()));
             }

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use crate::lease::{Parked, Part};
-use frs_store::WantKind;
+use frs_engine::NeedKind;
 
 use super::nodes::{LedgerId, Nodes};
 
@@ -19,8 +19,8 @@ pub struct Asked<N: Nodes> {
     pub key: N::Key,
     /// Uses that the item charges in all.
     pub count: u64,
-    /// What the item asks for. Never [`WantKind::Fetch`].
-    pub kind: WantKind,
+    /// What the item asks for. Never [`NeedKind::Fetch`].
+    pub kind: NeedKind,
     /// When nobody waits any more, CLOCK_BOOTTIME.
     pub deadline_ms: u64,
     /// The atomic request that the item belongs to.

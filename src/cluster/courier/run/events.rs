@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
+use crate::figures::ClusterFunction;
 use frs_base::clock;
 use frs_conf::Biz;
 use frs_engine::StoredKey;
-use frs_store::counter::ClusterFunction;
 
 use super::Courier;
 use super::host_nodes::HostNodes;

@@ -5,20 +5,22 @@
 use frs_base::clock::Millis;
 use frs_conf::{Scope, Share};
 use frs_engine::{ItemError, Service, StoredKey};
-use frs_store::{ClusterId, CourierLock, Error, Starts};
+use frs_store::{Error, MailboxLock};
 
 use super::ring_ticket::RingTicket;
 use crate::courier::core::{Leased, LedgerId, Nodes, Now, Unserved};
+use crate::incarnation::{ClusterId, salt_of};
 use crate::lease::{Appetite, Incarnation};
 use crate::name::{self, KeyDigest, Secret};
 use crate::nodes::{LeaseMoment, LeasePass, LeasedLimit, Leases};
 use crate::plug::Host;
+use crate::starts::{self, HostWords, Starts};
 
 /// The nodes, and the names of their ledgers.
 #[derive(Debug)]
 pub struct HostNodes {
     pub service: Service,
-    lock: CourierLock,
+    lock: MailboxLock,
     cluster: String,
     secret: Secret,
     wall_ms: Millis,
@@ -30,7 +32,7 @@ pub struct HostNodes {
 impl HostNodes {
     pub fn new(
         mut service: Service,
-        lock: CourierLock,
+        lock: MailboxLock,
         cluster: String,
         secret: Secret,
     ) -> HostNodes {
@@ -43,6 +45,10 @@ impl HostNodes {
     pub fn begin(&mut self, wall_ms: Millis) {
         self.wall_ms = wall_ms;
         self.incarnation = Host::incarnation_of(&mut self.service);
+    }
+
+    fn words(&self) -> HostWords<'_> {
+        HostWords::of(self.service.handle().runtime(), &self.lock)
     }
 
     /// The name of the cluster.
@@ -69,29 +75,29 @@ impl HostNodes {
 
     /// Whether the cluster has yet to confirm that the directory is the newest of its copies.
     pub fn are_leases_unproven(&self) -> bool {
-        self.service.handle().runtime().are_leases_unproven()
+        starts::are_leases_unproven(self.service.handle().runtime())
     }
 
     /// The next question to the cluster, or report, about the last start of the server.
     pub fn next_start(&self) -> Result<Starts, Error> {
         let secret_check = self.secret.check_word();
         let cluster = ClusterId { name: self.cluster.clone(), secret_check };
-        self.service.handle().runtime().next_start(&self.lock, cluster)
+        self.words().next_start(cluster)
     }
 
     /// Proves the leases, as the cluster knows this start.
     pub fn prove_leases(&mut self, starts: Starts) {
-        self.service.handle().runtime().prove_leases(&self.lock, starts);
+        self.words().prove_leases(starts);
         self.incarnation = Host::incarnation_of(&mut self.service);
     }
 
     /// Gives the host another incarnation: its directory is an older copy.
     pub fn renew_as_older_copy(&mut self) -> Result<(), Error> {
-        self.renew(self.service.handle().runtime().incarnation_salt())
+        self.renew(salt_of(self.service.handle().runtime()))
     }
 
     fn renew(&mut self, stale_salt: u64) -> Result<(), Error> {
-        self.service.handle().runtime().renew_incarnation(&self.lock, stale_salt)?;
+        self.words().renew_incarnation(stale_salt)?;
         self.incarnation = Host::incarnation_of(&mut self.service);
         Ok(())
     }
@@ -146,7 +152,7 @@ impl Nodes for HostNodes {
     }
 
     fn next_seq(&mut self) -> u64 {
-        self.service.handle().runtime().next_host_seq(&self.lock)
+        self.words().next_seq()
     }
 
     fn incarnation(&self) -> Incarnation {

@@ -1,13 +1,13 @@
-//! The text is read back by a parser of the exposition format, written from the format's
-//! description.
+//! Tests that read the text back with a parser written from the description of the exposition
+//! format.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::stats::snapshot::{self, Counted, ProcessSnapshot};
+use frs_cluster::figures::{ClusterNodeState, ClusterState};
 use frs_conf::{Geometry, HashKind};
 use frs_store::counter::{BizKey, GroupKey, GroupSums, Nodes, OUTCOMES};
-use frs_store::counter::{ClusterNodeState, ClusterState};
 
 /// A family of samples.
 #[derive(Debug, Default)]
@@ -82,7 +82,7 @@ fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
     (name.to_owned(), labels, value.parse().expect("a number"))
 }
 
-/// One of each figure.
+/// Statistics with at least one of each figure.
 fn stats() -> Stats {
     let mut sums = Sums::default();
     sums.requests[Call::Update as usize][0] = 12;
@@ -169,7 +169,7 @@ fn geometry() -> Geometry {
     Geometry { files, key_nodes, chain, node_bytes: 64, key_bytes: 24, hash: HashKind::Bob }
 }
 
-/// Every metric, its type and its labels.
+/// Each metric, its type and its labels.
 const TABLE: [(&str, &str, &[&str]); 36] = [
     ("frs_requests_total", "counter", &["command", "status"]),
     ("frs_items_total", "counter", &["biz", "command", "verdict"]),
@@ -324,7 +324,7 @@ fn limits_are_shown_up_to_a_bound() {
     assert_eq!(text(&stats).matches("frs_limit_max{").count(), MAX_LIMITS);
 }
 
-/// What a courier asks nodes.
+/// The functions and commands that a courier sends to nodes.
 const FUNCTIONS: [&str; 19] = [
     "interval",
     "calendar",
@@ -360,7 +360,7 @@ fn a_cluster_is_shown_only_where_there_is_one() {
     state.kept_since_ms = Some(7_000);
     let cluster = Some(state);
     let mut stats = Stats { has_cluster: true, cluster, now_ms: 8_500, ..Stats::default() };
-    stats.sums.cluster.requests[ClusterFunction::Epoch as usize][ClusterResult::Moved as usize] = 3;
+    stats.cluster_sums.requests[ClusterFunction::Epoch as usize][ClusterResult::Moved as usize] = 3;
     let text = text(&stats);
     // Each function has a series of its own from the start.
     for function in FUNCTIONS {

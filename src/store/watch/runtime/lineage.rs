@@ -26,7 +26,7 @@ struct Relative {
 
 impl Runtime {
     /// The lineages of the groups for which `is_meant` is true, in order, each once.
-    pub(crate) fn lineages(&self, is_meant: impl Fn(u64) -> bool) -> Vec<u64> {
+    pub fn lineages(&self, is_meant: impl Fn(u64) -> bool) -> Vec<u64> {
         let meant = self.relatives(is_meant).map(|relative| self.lineage_of(&relative));
         let mut lineages: Vec<u64> = meant.collect();
         lineages.sort_unstable();
@@ -66,7 +66,7 @@ impl Runtime {
         }
     }
 
-    /// Gives a group and its partner a new lineage, so that the leases in their records are void.
+    /// Gives a group and its partner a new lineage. What depends on the former one is void then.
     ///
     /// # Errors
     /// No number can be drawn.

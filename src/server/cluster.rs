@@ -70,7 +70,7 @@ impl Process for CourierProcess {
     }
 
     fn bell(&self) -> &EventBell {
-        &self.bells.courier
+        &self.bells.reader
     }
 
     fn bell_of_slot(&self, slot: u32) -> Option<&EventBell> {

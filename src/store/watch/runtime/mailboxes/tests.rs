@@ -1,16 +1,15 @@
-//! The courier's side of a real runtime.mmap, with a second process where death matters.
+//! The mailboxes of a real runtime.mmap, with a second process where death matters.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 
 use frs_base::testing::SparseCopy;
-use frs_conf::key::KeyRef;
 use nix::sys::signal::Signal;
 
 use super::*;
-use crate::file::layout::slot::WANTS;
-use crate::watch::mailbox::queue::WantQueue;
-use crate::watch::mailbox::want::{Want, WantKind, WantResult};
+use crate::file::layout::slot::{LETTER_TAIL_WORDS, LETTERS};
+use crate::watch::mailbox::letter::{Letter, Reply};
+use crate::watch::mailbox::queue::LetterQueue;
 use crate::{Handle, ROLE_PROGRAM};
 
 fn opened() -> (tempfile::TempDir, Runtime) {
@@ -21,27 +20,29 @@ fn opened() -> (tempfile::TempDir, Runtime) {
 
 fn attached(dir: &Path) -> Handle {
     let mut handle = Handle::attach(dir, dir, ROLE_PROGRAM).expect("attached");
-    handle.open_wants(OwnerBell::Futex).expect("room");
+    handle.open_mailbox(OwnerBell::Futex).expect("room");
     handle
 }
 
-fn want(need: u64) -> Want {
-    let words = [0x6b65_7931, 0];
-    let key = KeyRef::from_stored(&words, 4, 0).expect("a key");
-    Want { need, ..Want::of_key(WantKind::Update, 7, key) }
+fn letter(number: u64) -> Letter {
+    let mut tail = [0; LETTER_TAIL_WORDS];
+    tail[0] = 0x6b65_7931;
+    Letter { kind: 2, head: [4 << 32, 0, number, 0, 0], tail }
 }
 
+const REPLY: Reply = Reply::of_number(1).expect("a reply");
+
 #[test]
-fn one_courier_serves_at_a_time() {
+fn one_reader_serves_at_a_time() {
     let (dir, runtime) = opened();
     let other = Runtime::open(dir.path()).expect("opened");
-    let held = runtime.try_lock_courier().expect("tried").expect("free");
-    assert!(runtime.is_courier_locked().expect("looked"));
-    assert!(other.try_lock_courier().expect("tried").is_none(), "another has it");
-    assert!(runtime.try_lock_courier().expect("tried").is_none(), "this one has it");
+    let held = runtime.try_lock_mailboxes().expect("tried").expect("free");
+    assert!(runtime.are_mailboxes_locked().expect("looked"));
+    assert!(other.try_lock_mailboxes().expect("tried").is_none(), "another has it");
+    assert!(runtime.try_lock_mailboxes().expect("tried").is_none(), "this one has it");
     drop(held);
-    assert!(!other.is_courier_locked().expect("looked"));
-    assert!(other.try_lock_courier().expect("tried").is_some());
+    assert!(!other.are_mailboxes_locked().expect("looked"));
+    assert!(other.try_lock_mailboxes().expect("tried").is_some());
 }
 
 #[test]
@@ -50,50 +51,40 @@ fn no_lock_is_taken_of_a_file_that_replaced_ours() {
     let copy = runtime.path().with_extension("copy");
     SparseCopy::of(runtime.path()).write_to(&copy);
     std::fs::rename(&copy, runtime.path()).expect("renamed");
-    let error = runtime.try_lock_courier().expect_err("another file").to_string();
+    let error = runtime.try_lock_mailboxes().expect_err("another file").to_string();
     assert!(error.contains("device and inode: found "), "{error}");
 }
 
 #[test]
-fn numbers_of_bindings_outlive_the_courier() {
-    let (dir, runtime) = opened();
-    let first = runtime.try_lock_courier().expect("tried").expect("free");
-    assert_eq!([1, 2].map(|_| runtime.next_host_seq(&first)), [1, 2]);
-    drop(first);
-    let next = Runtime::open(dir.path()).expect("opened");
-    let lock = next.try_lock_courier().expect("tried").expect("free");
-    assert_eq!(next.next_host_seq(&lock), 3);
-}
-
-#[test]
-fn a_handle_without_a_cluster_has_no_ring() {
+fn a_handle_has_no_ring_before_it_opens_its_mailbox() {
     let (dir, runtime) = opened();
     let handle = Handle::attach(dir.path(), dir.path(), ROLE_PROGRAM).expect("attached");
-    assert!(handle.wants().is_none());
+    assert!(handle.mailbox().is_none());
     assert_eq!(runtime.open_rings().count(), 0);
 }
 
 #[test]
-fn a_ring_takes_so_many_wants_and_hears_what_became_of_each() {
+fn a_ring_takes_so_many_letters_and_gets_the_reply_to_each() {
     let (dir, runtime) = opened();
     let handle = attached(dir.path());
-    let wants = handle.wants().expect("open");
-    let tickets: Vec<_> = (0..WANTS as u64).map(|n| wants.push(&want(n)).expect("room")).collect();
-    assert!(wants.push(&want(0)).is_err(), "full");
+    let mailbox = handle.mailbox().expect("open");
+    let tickets: Vec<_> =
+        (0..LETTERS as u64).map(|n| mailbox.push(&letter(n)).expect("room")).collect();
+    assert!(mailbox.push(&letter(0)).is_err(), "full");
     let slots: Vec<u32> = runtime.asking().take().collect();
     assert_eq!((slots.len(), runtime.open_rings().collect::<Vec<_>>()), (1, slots.clone()));
-    let (slot, mut queue) = (slots[0], WantQueue::default());
+    let (slot, mut queue) = (slots[0], LetterQueue::default());
     for (n, ticket) in tickets.iter().enumerate() {
-        let taken = queue.take_next(runtime.slot(slot)).expect("asked");
-        assert_eq!((taken.ticket, taken.want), (*ticket, want(n as u64)));
-        assert!(WantQueue::finish(runtime.slot(slot), taken.ticket, WantResult::Answered));
+        let taken = queue.take_next(runtime.slot(slot)).expect("pushed");
+        assert_eq!((taken.ticket, taken.letter), (*ticket, letter(n as u64)));
+        assert!(LetterQueue::reply(runtime.slot(slot), taken.ticket, REPLY));
     }
     assert_eq!((queue.take_next(runtime.slot(slot)), queue.damaged()), (None, 0));
     assert!(!runtime.ring_owner(slot, None), "it is awake");
-    wants.bell().lie_down();
+    mailbox.bell().lie_down();
     assert!(runtime.ring_owner(slot, None));
-    assert!(tickets.iter().all(|&ticket| wants.poll(ticket) == Some(WantResult::Answered)));
-    wants.push(&want(0)).expect("free again");
+    assert!(tickets.iter().all(|&ticket| mailbox.poll(ticket) == Some(REPLY)));
+    mailbox.push(&letter(0)).expect("free again");
 }
 
 #[test]
@@ -128,54 +119,56 @@ fn threads_lie_by_one_bell_until_the_last_is_up_or_the_slot_is_given_back() {
 fn a_worker_is_called_by_its_eventfd() {
     let (dir, runtime) = opened();
     let mut handle = Handle::attach(dir.path(), dir.path(), 1).expect("attached");
-    handle.open_wants(OwnerBell::Event).expect("room");
+    handle.open_mailbox(OwnerBell::Event).expect("room");
     let slot = runtime.open_rings().next().expect("open");
     let events = [EventBell::new().expect("made"), EventBell::new().expect("made")];
-    handle.wants().expect("open").bell().lie_down();
+    handle.mailbox().expect("open").bell().lie_down();
     assert!(runtime.ring_owner(slot, Some(&events[1])));
     assert_eq!(events.map(|event| event.drain().expect("read")), [false, true]);
     assert!(!runtime.ring_owner(slot, None), "no bell is no panic");
 }
 
 /// The directory of the process that is killed.
-const DIR: &str = "FRS_TEST_WANTS_DIR";
+const DIR: &str = "FRS_TEST_MAILBOX_DIR";
 
-/// Not a test: an owner, and a courier that is killed among its wants.
+/// Not a test: an owner, and a reader that is killed among its letters.
 #[test]
-#[ignore = "a program that the_dead_leave_no_lock_and_no_want starts"]
+#[ignore = "a program that the_dead_leave_no_lock_and_no_letter starts"]
 fn victim() {
     let dir = std::path::PathBuf::from(std::env::var_os(DIR).expect("started by the test"));
     let handle = attached(&dir);
-    let wants = handle.wants().expect("open");
-    (0..5).for_each(|need| assert!(wants.push(&want(need)).is_ok()));
+    let mailbox = handle.mailbox().expect("open");
+    (0..5).for_each(|number| assert!(mailbox.push(&letter(number)).is_ok()));
     let runtime = Runtime::open(&dir).expect("opened");
-    let _lock = runtime.try_lock_courier().expect("tried").expect("free");
+    let _lock = runtime.try_lock_mailboxes().expect("tried").expect("free");
     let slot = runtime.open_rings().next().expect("open");
-    WantQueue::default().take_next(runtime.slot(slot)).expect("asked");
+    LetterQueue::default().take_next(runtime.slot(slot)).expect("pushed");
     nix::sys::signal::raise(Signal::SIGKILL).expect("killed");
 }
 
 #[test]
-fn the_dead_leave_no_lock_and_no_want() {
+fn the_dead_leave_no_lock_and_no_letter() {
     let (dir, runtime) = opened();
     let status = std::process::Command::new(std::env::current_exe().expect("this program"))
-        .args(["--ignored", "--exact", "watch::runtime::courier::tests::victim"])
+        .args(["--ignored", "--exact", "watch::runtime::mailboxes::tests::victim"])
         .env(DIR, dir.path())
         .stdout(std::process::Stdio::null())
         .status()
         .expect("run");
     assert_eq!(status.signal(), Some(Signal::SIGKILL as i32));
-    let lock = runtime.try_lock_courier().expect("tried");
+    let lock = runtime.try_lock_mailboxes().expect("tried");
     assert!(lock.is_some(), "it died with its process");
-    // No owner has taken the dead owner's slot over yet: all five wants are found, also the one
+    // No owner has taken the dead owner's slot over yet: all five letters are found, also the one
     // that was taken.
-    let (slot, mut queue) = (runtime.open_rings().next().expect("open"), WantQueue::default());
-    let needs = std::iter::from_fn(|| queue.take_next(runtime.slot(slot)).map(|t| t.want.need));
-    assert_eq!(needs.collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+    let (slot, mut queue) = (runtime.open_rings().next().expect("open"), LetterQueue::default());
+    let numbers =
+        std::iter::from_fn(|| queue.take_next(runtime.slot(slot)).map(|t| t.letter.head[2]));
+    assert_eq!(numbers.collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
     let handle = attached(dir.path());
     assert_eq!(runtime.open_rings().collect::<Vec<_>>(), [slot], "the same slot, recovered");
-    let mut queue = WantQueue::default();
+    let mut queue = LetterQueue::default();
     assert_eq!(queue.take_next(runtime.slot(slot)), None, "cleared");
-    let wants = handle.wants().expect("open");
-    (0..WANTS as u64).for_each(|need| assert!(wants.push(&want(need)).is_ok(), "room for all"));
+    let mailbox = handle.mailbox().expect("open");
+    (0..LETTERS as u64)
+        .for_each(|number| assert!(mailbox.push(&letter(number)).is_ok(), "room for all"));
 }

@@ -1,4 +1,4 @@
-//! The wants of a handle: its ring, the bit that tells the courier of it, and its doorbell.
+//! The mailbox of a handle: its ring, the bit that tells the reader of it, and its doorbell.
 //!
 //! Invariant: a ring is open only where its blocks are allocated, and only to the handle that
 //! opened it. A handle that never opened its ring costs nothing: no block, no page, no instruction.
@@ -6,41 +6,40 @@
 use std::sync::Arc;
 
 use super::doorbell::{Asking, Bell};
-use super::ring::{Full, OwnerBell, Ticket, WantRing};
+use super::letter::{Letter, Reply};
+use super::ring::{Full, OwnerBell, Ring, Ticket};
 use super::shared_bell::SharedBell;
-use super::want::{Want, WantResult};
 use crate::error::Error;
 use crate::handle::Handle;
 
-/// The owner's access to its ring of wants and to its bell.
+/// The owner's access to its ring and to its bell.
 #[derive(Debug, Clone, Copy)]
-pub struct Wants<'h> {
-    ring: WantRing<'h>,
+pub struct Mailbox<'h> {
+    ring: Ring<'h>,
     slot: u32,
     asking: Asking<'h>,
     bell: Bell<'h>,
 }
 
 impl Handle {
-    /// Opens the ring of wants of this handle, if it is not open yet. Called when the handle
-    /// attaches with a cluster, or takes a configuration with one. `bell` says how the courier
-    /// wakes the owner.
+    /// Opens the mailbox of this handle, if it is not open yet. `bell` says how the reader of the
+    /// mailboxes wakes the owner.
     ///
     /// # Errors
     /// If the disk has no room for the ring.
-    pub fn open_wants(&mut self, bell: OwnerBell) -> Result<(), Error> {
+    pub fn open_mailbox(&mut self, bell: OwnerBell) -> Result<(), Error> {
         if self.is_forked() {
             return Err(Error::Forked);
         }
         let slot = self.slot();
-        if WantRing::open_for(slot.words()).is_none() {
-            self.runtime().allocate_wants(slot.number())?;
+        if Ring::open_for(slot.words()).is_none() {
+            self.runtime().allocate_mailbox(slot.number())?;
             if bell == OwnerBell::Futex {
                 let shared = SharedBell::of(self.runtime().map_bell(slot.number())?);
                 self.slot.as_mut().into_iter().for_each(|slot| slot.share_bell(&shared));
             }
             let slot = self.slot();
-            WantRing::of_slot(slot.words()).open(slot.token().epoch(), bell);
+            Ring::of_slot(slot.words()).open(slot.token().epoch(), bell);
         }
         Ok(())
     }
@@ -55,15 +54,15 @@ impl Handle {
         self.slot().number()
     }
 
-    /// Its wants. None if the ring is not open, or in a forked child.
-    pub fn wants(&self) -> Option<Wants<'_>> {
+    /// Its mailbox. None if it is not open, or in a forked child.
+    pub fn mailbox(&self) -> Option<Mailbox<'_>> {
         if self.is_forked() {
             return None;
         }
         let slot = self.slot();
-        WantRing::open_for(slot.words())?;
-        Some(Wants {
-            ring: WantRing::of_slot(slot.words()),
+        Ring::open_for(slot.words())?;
+        Some(Mailbox {
+            ring: Ring::of_slot(slot.words()),
             slot: slot.number(),
             asking: self.runtime().asking(),
             bell: slot.bell(),
@@ -71,33 +70,33 @@ impl Handle {
     }
 }
 
-impl<'h> Wants<'h> {
-    /// Asks for a want. This rings no bell: after the last want of a turn, ring the courier once.
+impl<'h> Mailbox<'h> {
+    /// Pushes a letter. This rings no bell: after the last letter of a turn, ring the reader once.
     ///
     /// # Errors
     /// If no entry of the ring is free.
-    pub fn push(self, want: &Want) -> Result<Ticket, Full> {
-        let ticket = self.ring.push(want)?;
+    pub fn push(self, letter: &Letter) -> Result<Ticket, Full> {
+        let ticket = self.ring.push(letter)?;
         self.asking.set(self.slot);
         Ok(ticket)
     }
 
-    /// The result of a want, once it is known. Then the entry is freed, and the ticket is spent.
-    pub fn poll(self, ticket: Ticket) -> Option<WantResult> {
+    /// The reply to a letter, once it is known. Then the entry is freed, and the ticket is spent.
+    pub fn poll(self, ticket: Ticket) -> Option<Reply> {
         self.ring.poll(ticket)
     }
 
-    /// Whether the result of a want is known.
+    /// Whether the reply to a letter is known.
     pub fn is_done(self, ticket: Ticket) -> bool {
         self.ring.is_done(ticket)
     }
 
-    /// Gives a want up. If the courier has finished it before, returns the result.
-    pub fn give_up(self, ticket: Ticket) -> Option<WantResult> {
+    /// Gives a letter up. If the reader has replied to it before, returns the reply.
+    pub fn give_up(self, ticket: Ticket) -> Option<Reply> {
         self.ring.give_up(ticket)
     }
 
-    /// The bell that the courier rings once wants are finished.
+    /// The bell that the reader rings after its replies.
     pub fn bell(self) -> Bell<'h> {
         self.bell
     }

@@ -1,9 +1,9 @@
 //! The filter in a key-node's head. It tells which keys without a node in the chain may have a
-//! spilled record.
+//! record that is kept outside these files.
 //!
-//! Invariant: a key whose record was spilled hits the filter for at least a whole period; a hit may
-//! also be caused by another key. Only the process that spills changes a filter: it adds keys under
-//! the key-node's semaphore, and turns periods without it. A look-up holds the semaphore, too, so
+//! Invariant: a key whose record left for that place hits the filter for at least a whole period; a
+//! hit may also be caused by another key. Only one process changes filters: it adds keys under the
+//! key-node's semaphore, and turns periods without it. A look-up holds the semaphore, too, so
 //! it sees a key that was added before the key's record was erased.
 //!
 //! Bits: 0..16 the present period, 16..32 the one before, a bit for each sixteenth of the tags.
@@ -17,12 +17,12 @@ const PRESENT: u32 = (1 << BITS) - 1;
 
 /// The filter of a key-node, in shared memory.
 #[derive(Debug, Clone, Copy)]
-pub struct SpillFilter<'a>(&'a AtomicU32);
+pub struct KeptFilter<'a>(&'a AtomicU32);
 
-impl<'a> SpillFilter<'a> {
+impl<'a> KeptFilter<'a> {
     /// The filter of the key-node whose head begins at this word of its file: beside the semaphore.
-    pub fn of_head(region: &'a Region, head: usize) -> SpillFilter<'a> {
-        SpillFilter(region.half(head * 2 + 1))
+    pub fn of_head(region: &'a Region, head: usize) -> KeptFilter<'a> {
+        KeptFilter(region.half(head * 2 + 1))
     }
 
     fn word(self) -> u32 {
@@ -34,23 +34,23 @@ impl<'a> SpillFilter<'a> {
         self.word()
     }
 
-    /// Whether a key with this tag may have a spilled record.
-    pub fn may_hold(self, tag: u8) -> bool {
+    /// Whether a key with this tag may have a kept record.
+    pub fn may_be_kept(self, tag: u8) -> bool {
         let word = self.word();
         (word | word >> BITS) & bit(tag) != 0
     }
 
-    /// Whether any key may have a spilled record.
+    /// Whether any key may have a kept record.
     pub fn is_any(self) -> bool {
         self.word() != 0
     }
 
-    /// Adds a key with this tag, whose record is spilled.
+    /// Adds a key with this tag, whose record is kept.
     pub fn add(self, tag: u8) {
         self.0.store(self.word() | bit(tag), Ordering::Relaxed);
     }
 
-    /// Fills the filter: any key may have a spilled record.
+    /// Fills the filter: any key may have a kept record.
     pub fn fill(self) {
         self.0.store(PRESENT, Ordering::Relaxed);
     }
@@ -78,16 +78,17 @@ mod tests {
     #[test]
     fn what_was_added_is_known_for_a_whole_period() {
         let word = AtomicU32::new(0);
-        let filter = SpillFilter(&word);
-        assert!((0..=255).all(|tag| !filter.may_hold(tag)) && !filter.is_any());
+        let filter = KeptFilter(&word);
+        assert!((0..=255).all(|tag| !filter.may_be_kept(tag)) && !filter.is_any());
         filter.add(7);
-        let held = |filter: SpillFilter<'_>| (0..=255).filter(|&tag| filter.may_hold(tag)).count();
-        assert_eq!((filter.may_hold(7), held(filter)), (true, 16));
+        let held =
+            |filter: KeptFilter<'_>| (0..=255).filter(|&tag| filter.may_be_kept(tag)).count();
+        assert_eq!((filter.may_be_kept(7), held(filter)), (true, 16));
         filter.turn();
         filter.add(8);
-        assert_eq!((filter.may_hold(7), filter.may_hold(8)), (true, true));
+        assert_eq!((filter.may_be_kept(7), filter.may_be_kept(8)), (true, true));
         filter.turn();
-        assert_eq!((filter.may_hold(7), filter.may_hold(8), held(filter)), (false, true, 16));
+        assert_eq!((filter.may_be_kept(7), filter.may_be_kept(8), held(filter)), (false, true, 16));
         filter.turn();
         assert!(!filter.is_any());
         filter.fill();

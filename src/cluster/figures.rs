@@ -1,11 +1,9 @@
-//! The courier's counts: its messages, the leases, the cluster's nodes.
+//! The courier's counts in its slot: its messages, the leases, the cluster's nodes.
 //!
-//! Invariant: only a courier writes these words of its slot, and no other owner uses them. So the
+//! Invariant: only a courier writes the extension's words of its slot, and no other owner uses them. So the
 //! sum over all slots is the total of all couriers. States come from the living courier only.
 
-use frs_base::sync::Ordering;
-
-use super::{Counters, Histogram, Timed, at};
+use frs_store::counter::{Counters, ExtensionSums, ExtensionWords, Histogram};
 
 /// A call that a courier sends to a node: a function of the ledger's library, or a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -207,8 +205,10 @@ const RESULTS: usize = ClusterResult::ALL.len();
 const LEASE_COUNTERS: usize = 7;
 const LEASE_STATES: usize = 3;
 
-// Words from the start of the courier's part.
-const LEASES: usize = at::CLUSTER_FUNCTIONS * RESULTS;
+/// Room for the functions and commands that a courier sends to nodes.
+const FUNCTIONS_MAX: usize = 24;
+// The places of the words. Each derives from the one before it.
+const LEASES: usize = FUNCTIONS_MAX * RESULTS;
 const STATES: usize = LEASES + 8;
 const NODES_USED: usize = STATES + LEASE_STATES;
 const KEPT_SINCE: usize = NODES_USED + 1;
@@ -219,9 +219,8 @@ const NAME_BYTES: usize = (NODE_WORDS - 1) * 8;
 pub const CLUSTER_NODES: usize = 24;
 const SPILLS: usize = NODES + CLUSTER_NODES * NODE_WORDS;
 const WORDS: usize = SPILLS + SpillResult::ALL.len();
-#[cfg(not(any(loom, miri)))]
-const _: () = assert!(at::CLUSTER + WORDS <= super::layout::PAGE_WORDS);
-const _: () = assert!(FUNCTIONS <= at::CLUSTER_FUNCTIONS && LEASES + LEASE_COUNTERS <= STATES);
+const _: () = assert!(WORDS <= ExtensionWords::COUNT);
+const _: () = assert!(FUNCTIONS <= FUNCTIONS_MAX && LEASES + LEASE_COUNTERS <= STATES);
 
 /// A node of the cluster, as the courier sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -265,14 +264,17 @@ impl ClusterSums {
         self.spills[result as usize]
     }
 
-    pub(super) fn add(&mut self, slot: Counters<'_>) {
-        let requests = self.requests.as_flattened_mut().iter_mut().enumerate();
-        requests.for_each(|(nth, sum)| *sum += slot.load(at::CLUSTER + nth));
-        let leases = self.leases.iter_mut().enumerate();
-        leases.for_each(|(nth, sum)| *sum += slot.load(at::CLUSTER + LEASES + nth));
-        let spills = self.spills.iter_mut().enumerate();
-        spills.for_each(|(nth, sum)| *sum += slot.load(at::CLUSTER + SPILLS + nth));
-        slot.add_times(Timed::Cluster, &mut self.times);
+    /// The sums in the words of all slots.
+    pub fn of(sums: &ExtensionSums) -> ClusterSums {
+        let mut requests = [[0; RESULTS]; FUNCTIONS];
+        let words = requests.as_flattened_mut().iter_mut().enumerate();
+        words.for_each(|(word, sum)| *sum = sums.word(word));
+        ClusterSums {
+            requests,
+            times: sums.times.clone(),
+            leases: std::array::from_fn(|nth| sums.word(LEASES + nth)),
+            spills: std::array::from_fn(|nth| sums.word(SPILLS + nth)),
+        }
     }
 }
 
@@ -282,75 +284,76 @@ impl ClusterState {
         self.uses[state as usize]
     }
 
-    pub(crate) fn of(slot: Counters<'_>) -> ClusterState {
-        // Acquire: pairs with `set_nodes`.
-        let used = slot.region.word(slot.base + at::CLUSTER + NODES_USED).load(Ordering::Acquire);
+    /// The state that the words of a courier's slot show.
+    pub fn of(slot: ExtensionWords<'_>) -> ClusterState {
+        // The nodes are stored before their number.
+        let used = slot.load_published(NODES_USED);
         let nodes = (0..(used as usize).min(CLUSTER_NODES)).map(|nth| {
-            let start = at::CLUSTER + NODES + nth * NODE_WORDS;
+            let start = NODES + nth * NODE_WORDS;
             let bytes: Vec<u8> = (start + 1..start + NODE_WORDS)
-                .flat_map(|at| slot.load(at).to_le_bytes())
+                .flat_map(|word| slot.load(word).to_le_bytes())
                 .collect();
             let address = String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned();
             ClusterNodeState { address, is_up: slot.load(start) == 1 }
         });
-        let uses = std::array::from_fn(|nth| slot.load(at::CLUSTER + STATES + nth));
-        let kept_since_ms = Some(slot.load(at::CLUSTER + KEPT_SINCE)).filter(|&ms| ms > 0);
+        let uses = std::array::from_fn(|nth| slot.load(STATES + nth));
+        let kept_since_ms = Some(slot.load(KEPT_SINCE)).filter(|&ms| ms > 0);
         ClusterState { nodes: nodes.collect(), kept_since_ms, uses }
     }
 }
 
 /// The counters that a courier writes in its slot.
 #[derive(Debug, Clone, Copy)]
-pub struct CourierCounters<'a>(Counters<'a>);
+pub struct CourierCounters<'a>(ExtensionWords<'a>);
 
 impl<'a> CourierCounters<'a> {
     /// The counters of the courier that has this slot.
     pub fn of(slot: Counters<'a>) -> CourierCounters<'a> {
-        CourierCounters(slot)
+        CourierCounters(slot.extension())
     }
 
     /// Clears the states that an earlier courier in this slot has stored. Its counts stay.
     pub fn begin(self) {
         self.set_nodes(&[]);
         self.set_kept_since(None);
-        (0..LEASE_STATES).for_each(|nth| self.0.set(at::CLUSTER + STATES + nth, 0));
+        (0..LEASE_STATES).for_each(|nth| self.0.set(STATES + nth, 0));
     }
 
     /// Counts messages that have their result.
     pub fn add_requests(self, function: ClusterFunction, result: ClusterResult, by: u64) {
-        self.0.grow(at::CLUSTER + function as usize * RESULTS + result as usize, by);
+        self.0.grow(function as usize * RESULTS + result as usize, by);
     }
 
     /// Counts times from messages to their answers.
     pub fn add_times(self, times: &Histogram) {
-        self.0.grow_times(Timed::Cluster, times);
+        self.0.grow_times(times);
     }
 
     /// Counts events of leases.
     pub fn add(self, counter: LeaseCounter, by: u64) {
-        self.0.grow(at::CLUSTER + LEASES + counter as usize, by);
+        self.0.grow(LEASES + counter as usize, by);
     }
 
     /// Counts results of spilled and fetched records.
     pub fn add_spills(self, result: SpillResult, by: u64) {
-        self.0.grow(at::CLUSTER + SPILLS + result as usize, by);
+        self.0.grow(SPILLS + result as usize, by);
     }
 
     /// Stores how many uses are in a state.
     pub fn set_uses(self, state: LeaseState, uses: u64) {
-        self.0.set(at::CLUSTER + STATES + state as usize, uses);
+        self.0.set(STATES + state as usize, uses);
     }
 
     /// Stores the time up to which all changed records are in the cluster.
     pub fn set_kept_since(self, kept_since_ms: Option<u64>) {
-        self.0.set(at::CLUSTER + KEPT_SINCE, kept_since_ms.unwrap_or(0));
+        self.0.set(KEPT_SINCE, kept_since_ms.unwrap_or(0));
     }
 
     /// Stores the nodes of the cluster, at most the first [`CLUSTER_NODES`] of them.
     pub fn set_nodes(self, nodes: &[ClusterNodeState]) {
         let nodes = &nodes[..nodes.len().min(CLUSTER_NODES)];
         for (nth, node) in nodes.iter().enumerate() {
-            let start = at::CLUSTER + NODES + nth * NODE_WORDS;
+            let start = NODES + nth * NODE_WORDS;
             let mut name = [0; NAME_BYTES];
             let length = node.address.len().min(NAME_BYTES);
             name[..length].copy_from_slice(&node.address.as_bytes()[..length]);
@@ -359,17 +362,16 @@ impl<'a> CourierCounters<'a> {
             }
             self.0.set(start, u64::from(node.is_up));
         }
-        // Release: a process that reads this number also reads these nodes; pairs with
-        // `ClusterState::of`.
-        let used = self.0.region.word(self.0.base + at::CLUSTER + NODES_USED);
-        used.store(nodes.len() as u64, Ordering::Release);
+        // A process that reads this number also reads these nodes.
+        self.0.publish(NODES_USED, nodes.len() as u64);
     }
 }
 
-#[cfg(all(test, not(any(loom, miri))))]
+#[cfg(test)]
 mod tests {
+    use frs_store::testing::World;
+
     use super::*;
-    use crate::testing::World;
 
     const COURIER: u32 = 5;
 
@@ -396,7 +398,7 @@ mod tests {
         let nodes: Vec<_> = (0..CLUSTER_NODES + 1).map(node).collect();
         courier.set_nodes(&nodes);
         let runtime = handle.runtime();
-        let sums = runtime.sums().cluster;
+        let sums = ClusterSums::of(&runtime.sums().extension);
         assert_eq!((sums.requests[17][7], sums.requests[0][0]), (1, 1));
         assert_eq!(sums.requests.as_flattened().iter().sum::<u64>(), 2);
         assert_eq!((sums.times.count(), sums.times.sum_us), (1, 100));
@@ -405,13 +407,13 @@ mod tests {
         assert_eq!(SpillResult::ALL.map(|one| sums.spills(one)), [0, 0, 0, 0, 3]);
         let slots = runtime.slots();
         let slot = slots.iter().find(|slot| slot.role == COURIER).unwrap().slot;
-        let state = runtime.cluster_state(slot);
+        let state = ClusterState::of(runtime.extension_of(slot));
         assert_eq!((state.uses(LeaseState::Unreported), state.kept_since_ms), (9, Some(5)));
         assert_eq!(state.nodes.len(), CLUSTER_NODES);
         assert_eq!(state.nodes[3].address, address(3)[..NAME_BYTES]);
         assert!(state.nodes[3].is_up && !state.nodes[4].is_up);
         courier.begin();
-        assert_eq!(runtime.cluster_state(slot), ClusterState::default());
-        assert_eq!(runtime.sums().cluster, sums, "what was counted stays");
+        assert_eq!(ClusterState::of(runtime.extension_of(slot)), ClusterState::default());
+        assert_eq!(ClusterSums::of(&runtime.sums().extension), sums, "what was counted stays");
     }
 }

@@ -11,14 +11,13 @@
 use std::path::Path;
 
 use frs_base::hash::siphash_digest;
-
-use super::runtime::Runtime;
-use crate::error::{Error, io_error};
-use crate::file::layout::runtime::UNPROVEN_BIT;
-use crate::file::words::{FileFacts, FilePlace};
+use frs_base::sync::Ordering;
+use frs_store::{Error, FileFacts, FilePlace, Runtime, io_error};
 
 /// Where the kernel says by how much the clocks of this time namespace are shifted.
 const OFFSETS: &str = "/proc/self/timens_offsets";
+/// The bit of the word with the salt that says that leases are unproven.
+pub const UNPROVEN_BIT: u64 = 1 << 63;
 /// The key of the hash: any fixed one mixes well.
 const HASH_KEY: [u64; 2] = [u64::from_le_bytes(*b"frs host"), u64::from_le_bytes(*b"incarnat")];
 
@@ -73,15 +72,31 @@ pub struct Incarnation {
 }
 
 impl Incarnation {
-    /// The incarnation over these facts.
-    fn new(facts: HostFacts, salt: u64) -> Incarnation {
-        Incarnation { value: facts.incarnation(salt & !UNPROVEN_BIT), salt, facts }
+    /// The incarnation of this host in a cluster. `is_shared` tells whether the group with an id
+    /// holds a shared biz. Must be called again for each configuration.
+    ///
+    /// # Errors
+    /// If the clock of leases is shifted here, or runtime.mmap cannot be looked at.
+    pub fn of(
+        runtime: &Runtime,
+        cluster: ClusterId,
+        is_shared: impl Fn(u64) -> bool,
+    ) -> Result<Incarnation, Error> {
+        check_boot_clock()?;
+        let facts = HostFacts {
+            boot: runtime.boot(),
+            runtime: runtime.file_facts()?,
+            lineages: runtime.lineages(is_shared),
+            cluster,
+        };
+        let salt = salt_of(runtime);
+        Ok(Incarnation { value: facts.incarnation(salt & !UNPROVEN_BIT), salt, facts })
     }
 
     /// The present incarnation. Costs one relaxed load; called once a batch.
     #[inline]
     pub fn now(&mut self, runtime: &Runtime) -> u64 {
-        let salt = runtime.incarnation_salt();
+        let salt = salt_of(runtime);
         if salt != self.salt {
             self.value = self.facts.incarnation(salt & !UNPROVEN_BIT);
             self.salt = salt;
@@ -100,26 +115,10 @@ impl Incarnation {
     }
 }
 
-impl Runtime {
-    /// The incarnation of this host in a cluster. `is_shared` tells whether the group with an id
-    /// holds a shared biz. Must be called again for each configuration.
-    ///
-    /// # Errors
-    /// If the clock of leases is shifted here, or runtime.mmap cannot be looked at.
-    pub fn incarnation(
-        &self,
-        cluster: ClusterId,
-        is_shared: impl Fn(u64) -> bool,
-    ) -> Result<Incarnation, Error> {
-        check_boot_clock()?;
-        let facts = HostFacts {
-            boot: self.boot(),
-            runtime: self.file_facts()?,
-            lineages: self.lineages(is_shared),
-            cluster,
-        };
-        Ok(Incarnation::new(facts, self.incarnation_salt()))
-    }
+/// The salt of the incarnation, and a bit that says whether leases are unproven.
+#[inline]
+pub fn salt_of(runtime: &Runtime) -> u64 {
+    runtime.extension_word().load(Ordering::Relaxed)
 }
 
 /// Refuses a time namespace that shifts CLOCK_BOOTTIME: by that clock leases end for all processes

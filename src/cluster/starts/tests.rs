@@ -1,5 +1,6 @@
 //! Starts of a real directory, against a register with the same content as the ledger's function.
 
+use crate::incarnation::Incarnation;
 use frs_base::testing::SparseCopy;
 
 use super::*;
@@ -31,7 +32,7 @@ impl Kept {
 struct Directory {
     dir: tempfile::TempDir,
     runtime: Runtime,
-    lock: CourierLock,
+    lock: MailboxLock,
 }
 
 fn cluster() -> ClusterId {
@@ -42,7 +43,7 @@ impl Directory {
     fn new() -> Directory {
         let dir = tempfile::tempdir().expect("a directory");
         let runtime = Runtime::create_or_open(dir.path()).expect("made");
-        let lock = runtime.try_lock_courier().expect("tried").expect("free");
+        let lock = runtime.try_lock_mailboxes().expect("tried").expect("free");
         Directory { dir, runtime, lock }
     }
 
@@ -54,13 +55,17 @@ impl Directory {
         copy.write_to(&Runtime::path_in(self.dir.path()));
     }
 
+    fn words(&self) -> HostWords<'_> {
+        HostWords::of(&self.runtime, &self.lock)
+    }
+
     fn incarnation(&self) -> u64 {
-        let read = self.runtime.incarnation(cluster(), |_| true);
+        let read = Incarnation::of(&self.runtime, cluster(), |_| true);
         read.expect("read").now(&self.runtime)
     }
 
     fn next(&self) -> Starts {
-        self.runtime.next_start(&self.lock, cluster()).expect("drawn")
+        self.words().next_start(cluster()).expect("drawn")
     }
 
     /// Sends one message to the cluster. Returns false if the directory is an older copy.
@@ -68,17 +73,17 @@ impl Directory {
         let starts = self.next();
         let is_newest = kept.ask(&starts);
         if is_newest {
-            self.runtime.prove_leases(&self.lock, starts);
+            self.words().prove_leases(starts);
         }
         is_newest
     }
 
     fn start(&self, kept: &mut Kept) -> bool {
-        self.runtime.doubt_leases();
+        begin(&self.runtime);
         let incarnation = self.incarnation();
         let is_newest = self.tell(kept);
         assert_eq!(self.incarnation(), incarnation);
-        assert_eq!(self.runtime.are_leases_unproven(), !is_newest);
+        assert_eq!(are_leases_unproven(&self.runtime), !is_newest);
         is_newest
     }
 }
@@ -94,7 +99,7 @@ fn the_newest_directory_keeps_its_leases() {
         assert!(directory.tell(&mut kept) && directory.tell(&mut kept));
     }
     // Killed twice before the answer arrives.
-    directory.runtime.doubt_leases();
+    begin(&directory.runtime);
     let unheard = directory.next();
     assert!(kept.ask(&unheard));
     assert_eq!(directory.next(), unheard, "what the cluster may know is not drawn anew");
@@ -130,7 +135,7 @@ fn an_older_copy_is_found_out_whatever_was_copied() {
 fn a_copy_of_a_start_that_was_not_heard_of_yet_is_older_too() {
     let (directory, mut kept) = (Directory::new(), Kept::default());
     assert!(directory.start(&mut kept));
-    directory.runtime.doubt_leases();
+    begin(&directory.runtime);
     directory.next();
     let copy = directory.copy();
     assert!(directory.tell(&mut kept) && directory.tell(&mut kept));
@@ -185,17 +190,17 @@ fn what_the_cluster_has_lost_is_told_again_but_proves_no_start() {
 fn a_stale_incarnation_is_renewed_once_for_all_processes() {
     let (directory, mut kept) = (Directory::new(), Kept::default());
     assert!(directory.start(&mut kept));
-    let Directory { dir, runtime, lock } = &directory;
+    let Directory { dir, runtime, .. } = &directory;
     let other = Runtime::open(dir.path()).expect("opened");
-    let read = |runtime: &Runtime| runtime.incarnation(cluster(), |_| true).expect("read");
+    let read = |runtime: &Runtime| Incarnation::of(runtime, cluster(), |_| true).expect("read");
     let (mut ours, mut others) = (read(runtime), read(&other));
     let (before, salt) = (ours.now(runtime), ours.salt());
     assert_eq!(before, others.now(&other));
     let copy = directory.copy();
     // Two answers to messages of one incarnation.
-    runtime.renew_incarnation(lock, salt).expect("drawn");
+    directory.words().renew_incarnation(salt).expect("drawn");
     let after = others.now(&other);
-    runtime.renew_incarnation(lock, salt).expect("drawn");
+    directory.words().renew_incarnation(salt).expect("drawn");
     assert_ne!(after, before);
     assert_eq!(ours.now(runtime), after);
     assert_eq!(read(&other).now(&other), after, "it stays after a new start");
@@ -203,10 +208,20 @@ fn a_stale_incarnation_is_renewed_once_for_all_processes() {
     kept = Kept::default();
     assert!(directory.start(&mut kept));
     directory.restore(&copy);
-    runtime.renew_incarnation(lock, salt).expect("drawn");
+    directory.words().renew_incarnation(salt).expect("drawn");
     assert_ne!(directory.incarnation(), after, "copies do not become one host");
     // The file is made again in the same place.
     std::fs::remove_file(Runtime::path_in(dir.path())).expect("removed");
     let runtime = Runtime::create_or_open(dir.path()).expect("made");
     assert!(![before, after].contains(&read(&runtime).now(&runtime)));
+}
+
+#[test]
+fn numbers_of_bindings_outlive_the_courier() {
+    let Directory { dir, runtime, lock } = Directory::new();
+    assert_eq!([1, 2].map(|_| HostWords::of(&runtime, &lock).next_seq()), [1, 2]);
+    drop(lock);
+    let next = Runtime::open(dir.path()).expect("opened");
+    let lock = next.try_lock_mailboxes().expect("tried").expect("free");
+    assert_eq!(HostWords::of(&next, &lock).next_seq(), 3);
 }
