@@ -118,7 +118,7 @@ pub struct Remembered {
 
 impl Remembered {
     /// The totals of earlier windows, newest first.
-    pub fn totals<'w>(&self, state: &'w [u64]) -> Totals<'w> {
+    pub(super) fn totals<'w>(&self, state: &'w [u64]) -> Totals<'w> {
         Totals::of(&state[self.at.clone()])
     }
 }
