@@ -9,11 +9,11 @@ use std::sync::Arc;
 use frs_conf::key::DigestKey;
 use frs_conf::{Biz, ClusterKeys, Conf, Limit};
 use frs_engine::{Cluster, Files, Plug, Plugged, Remote, Role, Service};
-use frs_limit::{BootClock, Log, SharedLimits, SharedPolicy};
+use frs_limit::{BootClock, Log, SharedPolicies, SharedPolicy};
 use frs_store::{Error, Runtime};
 
 use crate::incarnation::{Incarnation, check_boot_clock};
-use crate::lease::{self, LeaseClock};
+use crate::lease::{self, LeasedLimits};
 use crate::nodes::Identity;
 
 /// The plug of every program that may meet a configuration with a cluster.
@@ -55,7 +55,7 @@ impl Plug for ClusterPlug {
 /// The cluster as a host, or a tool that looks into its files, knows it.
 #[derive(Debug, Default)]
 pub struct Host {
-    clock: Arc<LeaseClock>,
+    limits: LeasedLimits,
     /// The keys by which all machines name keys.
     names: Option<ClusterKeys>,
     /// The keys by which all machines hash members.
@@ -90,13 +90,13 @@ impl Host {
     }
 }
 
-impl SharedLimits for Host {
+impl SharedPolicies for Host {
     fn clock(&self) -> &Arc<BootClock> {
-        self.clock.boot()
+        self.limits.clock()
     }
 
     fn policy(&self, biz: &Biz, limit: &Limit, log: Log) -> Option<Box<dyn SharedPolicy>> {
-        self.clock.policy(biz, limit, log)
+        self.limits.policy(biz, limit, log)
     }
 }
 
@@ -128,18 +128,18 @@ impl Cluster for Host {
     fn begin_batch(&mut self, runtime: &Runtime) {
         let Some(incarnation) = &mut self.incarnation else { return };
         let own = incarnation.now(runtime);
-        self.clock.set_host(own);
+        self.limits.0.set_host(own);
         if self.spends {
-            self.clock.set_incarnation(own, incarnation.is_unproven());
+            self.limits.0.set_incarnation(own, incarnation.is_unproven());
         }
     }
 
     fn has_news(&self) -> bool {
-        self.clock.has_news()
+        self.limits.0.has_news()
     }
 
-    fn take_news(&self) -> bool {
-        self.clock.take_news()
+    fn take_news(&self) {
+        self.limits.0.take_news();
     }
 
     fn as_any_mut(&mut self) -> &mut dyn Any {

@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use frs_conf::{self as conf, Biz, Conf, Overlay, active};
-use frs_limit::{Rules, SharedLimits};
+use frs_conf::{Biz, Conf, Overlay, SharedLimits, active};
+use frs_limit::{Rules, SharedPolicies};
 
 use crate::plug::Plugged;
 
@@ -17,8 +17,8 @@ use crate::plug::Plugged;
 /// is no longer shared or configured.
 pub fn note_former_limits(overlay: &mut Overlay, before: &Conf, now: &Conf, plug: Plugged) {
     let cluster = plug.map(|plug| plug.convert(None));
-    let shares = cluster.as_deref().map(|cluster| cluster as &dyn SharedLimits);
-    let shared = |conf: &Conf| -> HashMap<u32, conf::SharedLimits> {
+    let shares = cluster.as_deref().map(|cluster| cluster as &dyn SharedPolicies);
+    let shared = |conf: &Conf| -> HashMap<u32, SharedLimits> {
         conf.map.bizs.iter().filter_map(|biz| Some((biz.id, limits_of(biz, shares)?))).collect()
     };
     let (before, now) = (shared(before), shared(now));
@@ -47,6 +47,6 @@ pub fn note_limits_in_force(overlay: &mut Overlay, data_dir: &Path, now: &Conf, 
     }
 }
 
-fn limits_of(biz: &Biz, shares: Option<&dyn SharedLimits>) -> Option<conf::SharedLimits> {
+fn limits_of(biz: &Biz, shares: Option<&dyn SharedPolicies>) -> Option<SharedLimits> {
     biz.sharing.and(shares).and_then(|_| Rules::with(biz, shares, None).shared_limits())
 }

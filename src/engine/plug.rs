@@ -9,7 +9,7 @@ use std::fmt;
 
 use frs_conf::key::DigestKey;
 use frs_conf::{Biz, Conf};
-use frs_limit::SharedLimits;
+use frs_limit::SharedPolicies;
 use frs_store::{Error, Handle, Runtime};
 
 /// Makes the cluster of a process, for each configuration anew.
@@ -45,7 +45,7 @@ pub struct Files<'a> {
 }
 
 /// The cluster of a process, under one configuration.
-pub trait Cluster: SharedLimits + fmt::Debug + Send {
+pub trait Cluster: SharedPolicies + fmt::Debug + Send {
     /// The key of the digests by which all machines name keys. `None`: it is not known, so that
     /// businesses which the cluster knows are unavailable.
     fn names(&self) -> Option<DigestKey>;
@@ -62,8 +62,8 @@ pub trait Cluster: SharedLimits + fmt::Debug + Send {
     /// Whether an item since [`Cluster::take_news`] must be reported to the other machines at once.
     fn has_news(&self) -> bool;
 
-    /// The same, and resets it to false.
-    fn take_news(&self) -> bool;
+    /// Forgets such items: they are being reported.
+    fn take_news(&self);
 
     /// The cluster itself, for the crate that made it.
     fn as_any_mut(&mut self) -> &mut dyn Any;

@@ -8,8 +8,8 @@ use frs_conf::{Conf, Texts, active};
 use frs_store::{Moves, Prepared, testing};
 
 use crate::{
-    Answer, Answers, Command, ItemError, ItemOptions, MovePass, MoveStep, Plugged, Request, Role,
-    Service, Verdict, note_former_limits,
+    Answer, Answers, Command, Exchange, ItemError, ItemOptions, MovePass, MoveStep, Plugged,
+    Request, Role, Service, Verdict, note_former_limits,
 };
 
 /// A prepared data directory, with what only the service does there.
@@ -128,6 +128,18 @@ pub fn move_all(service: &mut Service, now: u64) -> MovePass {
         }
     }
     panic!("no end");
+}
+
+impl Exchange {
+    /// A request to run.
+    pub fn of(request: Request) -> Exchange {
+        Exchange { request, ..Exchange::default() }
+    }
+
+    /// The same in a lane.
+    pub fn in_lane(self, lane: usize) -> Exchange {
+        Exchange { lane, ..self }
+    }
 }
 
 impl Service {

@@ -29,7 +29,7 @@ use super::boot_clock::BootClock;
 use super::calendar_windows::Span;
 use super::demand::Spending;
 use super::ring;
-use super::shared_policy::SharedLimits;
+use super::shared_policy::SharedPolicies;
 use super::weight::Weights;
 use super::{Details, Figures, Heard, HistorySpan, LimitFigures, Quota, Terms, Verdict};
 
@@ -226,7 +226,7 @@ impl Rules {
 
     /// The same, with the limits that machines share, and with the key under which all machines
     /// hash members. `None`: members are hashed under a key of the group.
-    pub fn with(biz: &Biz, shared: Option<&dyn SharedLimits>, alike: Option<DigestKey>) -> Rules {
+    pub fn with(biz: &Biz, shared: Option<&dyn SharedPolicies>, alike: Option<DigestKey>) -> Rules {
         debug_assert!(
             biz.sharing.is_none() || shared.is_some(),
             "who shares the limits of {biz:?}"

@@ -16,7 +16,7 @@ use super::state_word::WordUnit;
 use super::{Demand, Figures, Heard, SharedRecord};
 
 /// Makes the policies of a biz whose limits machines share.
-pub trait SharedLimits {
+pub trait SharedPolicies {
     /// The clock by which the policies count.
     fn clock(&self) -> &Arc<BootClock>;
 

@@ -5,18 +5,22 @@
 use std::sync::Arc;
 
 use frs_conf::{Biz, Limit, Scope};
-use frs_limit::{BootClock, Log, Rules, SharedLimits, SharedPolicy, States};
+use frs_limit::{BootClock, Log, Rules, SharedPolicies, SharedPolicy, States};
 
 use super::{Holding, LeaseClock, Leased, Settings};
 
-impl SharedLimits for Arc<LeaseClock> {
+/// Makes the limits of all businesses that spend leases by one clock.
+#[derive(Debug, Clone, Default)]
+pub struct LeasedLimits(pub Arc<LeaseClock>);
+
+impl SharedPolicies for LeasedLimits {
     fn clock(&self) -> &Arc<BootClock> {
-        self.boot()
+        self.0.boot()
     }
 
     fn policy(&self, biz: &Biz, limit: &Limit, log: Log) -> Option<Box<dyn SharedPolicy>> {
         let advises = limit.advice.is_some();
-        let leased = Leased::new(&limit.policy, advises, biz.sharing?, log, self)?;
+        let leased = Leased::new(&limit.policy, advises, biz.sharing?, log, &self.0)?;
         Some(Box::new(leased))
     }
 }

@@ -13,18 +13,39 @@ pub type Incarnation = u64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A window that opens at the first use.
-    Interval { interval_ms: u64 },
+    Interval {
+        /// Its length.
+        interval_ms: u64,
+    },
     /// A calendar window: the bounds of this window and of the next one, in Unix milliseconds. The
     /// ledger's clock decides which of the two is current.
-    Calendar { start_ms: u64, end_ms: u64, next_end_ms: u64 },
+    Calendar {
+        /// The start of this window.
+        start_ms: u64,
+        /// Its end, at which the next one starts.
+        end_ms: u64,
+        /// The end of the next one.
+        next_end_ms: u64,
+    },
     /// No window: it never ends.
     Total,
     /// An exact log at each host; the ledger divides the maximum into shares.
-    Sliding { interval_ms: u64 },
+    Sliding {
+        /// How long a use counts.
+        interval_ms: u64,
+    },
     /// A token bucket: `rate` tokens flow back in each `period_ms`.
-    Token { rate: u64, period_ms: u64 },
+    Token {
+        /// Tokens that flow back in a period.
+        rate: u64,
+        /// The period.
+        period_ms: u64,
+    },
     /// Two counters, windows aligned to the interval.
-    SlidingCounter { interval_ms: u64 },
+    SlidingCounter {
+        /// The length of a window.
+        interval_ms: u64,
+    },
 }
 
 impl Kind {

@@ -23,7 +23,7 @@ pub use ask::{Appetite, Asking, LONGEST_REFUSAL_MS};
 pub use bind::{Binding, Keep};
 pub use holding::{Holding, Lease};
 pub use leased::{LeaseClock, Leased};
-pub use limits::{LeasedState, has_lease, leases, set_lease};
+pub use limits::{LeasedLimits, LeasedState, has_lease, leases, set_lease};
 pub use message::{Claim, Granted, Incarnation, Kind, Settings, Take, Taken};
 pub use parked::{Parked, Part};
 pub use told::TOLD_MAX;

@@ -277,7 +277,7 @@ impl Records for Service {
             let remote = remote_of(nodes, scope)?;
             let is_kept =
                 || scope == Scope::Key && (remote.copies || nodes.may_be_kept(Scope::Key));
-            Ok(match transaction.is_there(index) {
+            Ok(match nodes.is_here(scope) {
                 true => Whereabouts::Here,
                 false if is_kept() => Whereabouts::MaybeInCluster,
                 false => Whereabouts::Nowhere,

@@ -21,8 +21,11 @@ pub struct TakenNeed {
 
 /// A host whose courier is played by hand.
 pub struct Host {
+    /// Its data directory.
     pub world: World,
+    /// What answers requests.
     pub service: Service,
+    /// What changes leases and records.
     pub courier: Service,
     /// The records that the courier has sent.
     pub sent: SentRecords,
@@ -50,7 +53,7 @@ impl Host {
 
     /// Runs a request for the first time.
     pub fn begin(&mut self, request: Request) -> Exchange {
-        let mut exchange = Exchange { request, ..Exchange::default() };
+        let mut exchange = Exchange::of(request);
         self.run(&mut exchange);
         exchange
     }

@@ -8,7 +8,7 @@ use frs_base::clock;
 use frs_conf::key::KeyRef;
 use frs_conf::{Overlay, active};
 use frs_engine::inspect::{Look, Reader, fresh_records};
-use frs_engine::testing::{World, move_all};
+use frs_engine::testing::move_all;
 use frs_engine::{Command, ItemError, Service, StoredKey, note_limits_in_force};
 
 use super::leases::{Host, key_of, named};
@@ -388,8 +388,8 @@ fn a_tool_shows_the_leases_that_stay_and_does_not_name_words_of_other_limits() {
         let Look::At(record) = reader.node("b", "k", clock::now()).unwrap() else {
             panic!("a record")
         };
-        let leases = record.leases.iter().map(|lease| lease.allowance);
-        let named = (reader.state_words(&record).len(), reader.lease_fields(&record).len());
+        let leases = record.shared.iter().map(|lease| lease.allowance);
+        let named = (reader.state_words(&record).len(), reader.shared_fields(&record).len());
         (record.outdated, leases.collect::<Vec<_>>(), named.0 > 0, named.1 > 0)
     };
     assert_eq!(shown(&reloads), (false, vec![7, 7], true, true));

@@ -1,7 +1,7 @@
 //! Bans in records that the cluster keeps, between machines whose bans were lifted differently
 //! often. A courier is played by hand.
 
-use crate::nodes::{Record, Records as _};
+use crate::nodes::Record;
 use frs_base::clock;
 use frs_conf::Overlay;
 use frs_engine::testing::{Ask, request};

@@ -332,7 +332,7 @@ fn what_is_used_by_force_is_found_by_a_later_pass() {
     let mut forced = Request::default();
     forced.begin(Command::Update);
     forced.push("wait", "k", ItemOptions::ONE.forced());
-    let mut exchange = Exchange { request: forced, ..Exchange::default() };
+    let mut exchange = Exchange::of(forced);
     assert_eq!(host.run(&mut exchange), Stage::Answered);
     assert!((0..100).any(|_| go(&mut host) == 1));
 }
@@ -348,7 +348,7 @@ fn uses_without_a_lease_are_told_at_once_by_a_want_of_nothing() {
         for Ask(biz, key, count) in items {
             forced.push(biz, key, ItemOptions::of(*count).forced());
         }
-        Exchange { request: forced, ..Exchange::default() }
+        Exchange::of(forced)
     };
     let force = |host: &mut Host, items: &[Ask<'_>], command, atomic| -> Vec<TakenNeed> {
         assert_eq!(host.run(&mut of(items, command, atomic)), Stage::Answered);

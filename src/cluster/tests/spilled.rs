@@ -10,6 +10,7 @@ use frs_engine::{
     Command, Exchange, ItemError, NeedEnd, NeedKind, RecordName, Request, Stage, StoredKey,
 };
 
+use frs_store::GroupCounter;
 use frs_store::layout::node;
 
 use crate::testing::host::{Host, limited};
@@ -168,8 +169,7 @@ fn where_there_is_room_nobody_waits() {
     let mut machine = Clustered::new();
     for nth in 0..8 {
         let ask = Ask("minute", &nth.to_string(), 1);
-        let mut exchange =
-            Exchange { request: request(Command::Update, false, &[ask]), ..Exchange::default() };
+        let mut exchange = Exchange::of(request(Command::Update, false, &[ask]));
         machine.host.service.run_all(std::slice::from_mut(&mut exchange), clock::now());
         assert_eq!(exchange.stage, Stage::Answered);
     }

@@ -202,7 +202,7 @@ fn while_the_cluster_is_down_a_host_allows_itself_its_share() {
 #[test]
 fn behind_one_that_waits_nothing_of_its_lane_begins() {
     let mut host = Host::of(MAP);
-    let of = |ask: Ask<'_>, lane| Exchange { request: update(&[ask]), lane, ..Exchange::default() };
+    let of = |ask: Ask<'_>, lane| Exchange::of(update(&[ask])).in_lane(lane);
     let mut exchanges =
         [of(Ask("refuse", "k", 1), 1), of(Ask("local", "k", 1), 1), of(Ask("local", "k", 1), 2)];
     host.service.begin_tick();
@@ -221,7 +221,7 @@ fn of_any_number_of_requests_those_in_the_lane_of_one_that_waits_stay_behind_it(
     let mut host = Host::of(MAP);
     let of = |nth: usize| {
         let ask = if nth == 0 { Ask("refuse", "k", 1) } else { Ask("local", "k", 1) };
-        Exchange { request: update(&[ask]), lane: nth % 2, ..Exchange::default() }
+        Exchange::of(update(&[ask])).in_lane(nth % 2)
     };
     let mut exchanges: Vec<Exchange> = (0..50).map(of).collect();
     host.service.begin_tick();

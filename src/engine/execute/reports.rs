@@ -30,7 +30,7 @@ impl Service {
 
     #[cold]
     fn push_reports(&mut self, request: &Request, resolved: Range<usize>) {
-        self.cluster.as_ref().is_some_and(|cluster| cluster.take_news());
+        self.cluster.iter().for_each(|cluster| cluster.take_news());
         let Some(mailbox) = self.handle.mailbox() else { return };
         let Reports(reports) = &mut self.reports;
         reports.retain(|&ticket| mailbox.poll(ticket).is_none());

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use frs_base::figures::grouped;
 use frs_conf::key::{KeyForm, KeyNodeId};
 use frs_conf::{Biz, Conf, KeyType, Scope, SharedLimits};
-use frs_limit::{Rules, SharedLimits};
+use frs_limit::{Rules, SharedPolicies};
 use frs_store::Rank;
 use frs_store::layout::node;
 
@@ -59,7 +59,7 @@ pub fn fresh_records(conf: &Conf, now: u64, plug: Plugged) -> Result<Vec<FreshBi
         opened => opened?,
     };
     let cluster = plug.map(|plug| plug.convert(None));
-    let shared = cluster.as_deref().map(|cluster| cluster as &dyn SharedLimits);
+    let shared = cluster.as_deref().map(|cluster| cluster as &dyn SharedPolicies);
     let in_force = reader.conf();
     let olds = in_force.map.bizs.iter();
     let changes: Vec<Change> = olds.filter_map(|old| change(in_force, conf, old, shared)).collect();
@@ -90,7 +90,7 @@ fn change(
     in_force: &Conf,
     conf: &Conf,
     old: &Biz,
-    shared: Option<&dyn SharedLimits>,
+    shared: Option<&dyn SharedPolicies>,
 ) -> Option<Change> {
     let by_name = conf.map.bizs.iter().find(|biz| biz.name == old.name);
     let new = by_name.or_else(|| conf.map.bizs.iter().find(|biz| biz.id == old.id))?;

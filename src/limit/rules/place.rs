@@ -15,7 +15,7 @@ use super::Rule;
 use crate::any_policy::AnyPolicy;
 use crate::past::{Past, Remembered};
 use crate::ring::{self, Ring};
-use crate::shared_policy::{Log, SharedLimits};
+use crate::shared_policy::{Log, SharedPolicies};
 
 /// Marks the shape of a node that holds histories: a number of its own, as each policy has.
 const WITH_HISTORY: [u64; 2] = [9, 0];
@@ -151,7 +151,7 @@ fn log_reporter(biz: &Biz, scope: Scope) -> Option<&conf::Limit> {
 }
 
 /// Assigns words to each limit: consecutive words in its scope, or for sliding limits the ring.
-pub(super) fn place(biz: &Biz, shared: Option<&dyn SharedLimits>) -> Box<[Rule]> {
+pub(super) fn place(biz: &Biz, shared: Option<&dyn SharedPolicies>) -> Box<[Rule]> {
     let (mut next, mut next_past) = ([0, 0], [0, 0]);
     let fixed =
         |scope| -> usize { biz.limits_of(scope).map(|(_, limit)| biz.state_words(limit)).sum() };

@@ -160,7 +160,8 @@ impl Nodes for HostNodes {
     }
 
     fn renew_incarnation(&mut self) {
-        if let Err(error) = self.renew(Host::salt_of(&mut self.service)) {
+        let salt = Host::salt_of(&mut self.service);
+        if let Err(error) = self.renew(salt) {
             tracing::error!(%error, "this host keeps a stale incarnation");
         }
     }

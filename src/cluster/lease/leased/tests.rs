@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use frs_limit::{Demand, Figures, Rules, Spending, States, Terms, Verdict, Worth};
 
 use super::{LeaseClock, SHARED_WORDS};
-use crate::lease::{Holding, Lease, leases, set_lease};
+use crate::lease::{Holding, Lease, LeasedLimits, leases, set_lease};
 
 const OWN: u64 = 77;
 const START: u64 = 1_000_000;
@@ -38,7 +38,7 @@ fn prepare(sharing: &str, limits: &str, clock: &Arc<LeaseClock>) -> Rules {
          <biz id='1' name='b' key='string' {sharing}>{limits}</biz></map>"
     );
     let conf = Conf::parse("s", srv, "m", &map).unwrap_or_else(|faults| panic!("{faults}"));
-    let mut rules = Rules::with(&conf.map.bizs[0], Some(clock), None);
+    let mut rules = Rules::with(&conf.map.bizs[0], Some(&LeasedLimits(Arc::clone(clock))), None);
     rules.set_now(WALL);
     rules
 }

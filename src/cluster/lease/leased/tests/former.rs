@@ -2,13 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use std::sync::Arc;
-
 use frs_conf::{Biz, Conf, Overlay, Scope, SharedLimits};
 use frs_limit::{Rules, Spending, States, Terms, Written};
 use proptest::prelude::*;
 
-use crate::lease::{LeaseClock, leases, set_lease};
+use crate::lease::{LeasedLimits, leases, set_lease};
 
 const LIMITS: [&str; 7] = [
     "policy='interval' interval='1m' max='9'",
@@ -33,7 +31,7 @@ fn biz(limits: &[usize]) -> Biz {
 }
 
 fn rules_of(biz: &Biz) -> Rules {
-    Rules::with(biz, Some(&Arc::<LeaseClock>::default()), None)
+    Rules::with(biz, Some(&LeasedLimits::default()), None)
 }
 
 /// The nodes of one key and of the biz, and the generations of the biz.

@@ -92,7 +92,8 @@ impl World {
         };
         let is_sliding = matches!(policy, conf::Policy::Sliding(_));
         let ring = is_sliding.then_some(Ring { uses: 64, longest_ms: INTERVAL_MS });
-        let limit = Leased::new(&policy, false, sharing, ring, &clock);
+        let log = Log { ring, reports: true };
+        let limit = Leased::new(&policy, false, sharing, log, &clock).expect("it can be shared");
         let state = vec![0; SHARED_WORDS + ring.map_or(0, ring::words)];
         let (now_ms, model) = (5_000, Model::default());
         let mut world = World { limit, clock, state, now_ms, incarnation: 7, windows: 0, model };
@@ -101,7 +102,7 @@ impl World {
     }
 
     fn set_now(&mut self) {
-        self.clock.set_now(self.now_ms);
+        self.clock.boot().set_now(self.now_ms);
         self.clock.set_incarnation(self.incarnation, false);
         self.limit.roll(&mut self.state, 1, &Terms::of(Spending::New));
         if let Some(ring) = self.limit.ring {
@@ -358,7 +359,9 @@ proptest! {
         let mut world = World::new(policy.clone());
         let share = if is_exact { Share::Exact } else { Share::Cluster };
         let sharing = Sharing { share, ..world.limit.sharing };
-        world.limit = Leased::new(&policy, advises, sharing, None, &world.clock);
+        let log = Log { ring: None, reports: true };
+        let limit = Leased::new(&policy, advises, sharing, log, &world.clock);
+        world.limit = limit.expect("it can be shared");
         let now_ms = world.now_ms;
         let lease = Lease {
             incarnation: ids.0 * world.incarnation,
@@ -401,7 +404,7 @@ fn what_no_ledger_has_heard_of_for_a_life_is_over() {
     world.charge(3, Spending::Admit);
     let life_ms = world.limit.life_ms().unwrap();
     for (passed_ms, is_over) in [(life_ms - 1, false), (life_ms, true)] {
-        world.clock.set_now(world.now_ms + passed_ms);
+        world.clock.boot().set_now(world.now_ms + passed_ms);
         assert!(world.limit.is_kept(&world.state));
         assert_eq!(world.limit.is_over(&world.state), is_over);
     }
