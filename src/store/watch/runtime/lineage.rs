@@ -9,10 +9,11 @@
 //! that was never used.
 
 use frs_base::hash::siphash_digest;
+use frs_base::sys;
 
 use super::Runtime;
 use super::files::{FileEntry, Pairing, entry_of};
-use crate::error::Error;
+use crate::error::{Error, io_error};
 use crate::file::layout::runtime as at;
 
 /// The key of the digest of facts: any fixed one mixes well.
@@ -71,7 +72,9 @@ impl Runtime {
     /// # Errors
     /// No number can be drawn.
     pub(crate) fn renew_lineage(&self, group: u64, pairing: Pairing) -> Result<u64, Error> {
-        let lineage = self.draw("draw a lineage")?;
+        let mut bytes = [0; 8];
+        sys::random(&mut bytes).map_err(io_error(&self.path, "draw a lineage"))?;
+        let lineage = u64::from_le_bytes(bytes);
         for Relative { index, entry } in self.relatives(pair_of(group, pairing)) {
             self.set_lineage(index, &entry, lineage);
         }
