@@ -23,7 +23,7 @@ use crate::process::log;
 use crate::stats::hottest::Hottest;
 use frs_base::clock;
 use frs_base::sys::process::{Channel, Pid};
-use frs_engine::{Role, Service};
+use frs_engine::Role;
 use frs_store as store;
 
 /// The arguments of the plane.

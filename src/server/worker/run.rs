@@ -7,7 +7,7 @@ use std::io;
 
 use super::tick::Worker;
 use crate::process::child::ChildContext;
-use frs_engine::{Role, Service};
+use frs_engine::Role;
 
 /// The reason why a worker cannot go on.
 #[derive(Debug, thiserror::Error)]
