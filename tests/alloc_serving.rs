@@ -15,7 +15,7 @@ use frs_cluster::nodes::{LeaseMoment, Leases as _};
 use frs_conf::active;
 use frs_conf::key::{KeyForm, KeyRef};
 use frs_conf::{ClusterSecret, Conf, Srv, Texts};
-use frs_engine::{Answers, Exchange, Request, Role, Service, Stage, StoredKey};
+use frs_engine::{Answers, Exchange, Need, NeedKind, Request, Role, Service, Stage, StoredKey};
 use frs_server::worker::connection::{Connection, ConnectionBuffers, RespRules, Serve};
 use frs_server::worker::resp_connection::RespConnection;
 use frs_store::{GroupCounter, Runtime, prepare};
@@ -273,7 +273,8 @@ const SHARED: &str = r#"<map>
 
 /// The ledger has granted so much of each limit of a key, and has nothing left.
 fn grant(courier: &mut Service, biz_id: u32, allowance: u64) {
-    let (boot_ms, wall_ms, incarnation) = (clock::boot_ms(), clock::now(), courier.incarnation());
+    let (boot_ms, wall_ms, incarnation) =
+        (clock::boot_ms(), clock::now(), frs_cluster::Host::incarnation_of(&mut courier));
     let field = [u64::from(b'k')];
     let key = KeyRef::from_stored(&field, 1, KeyForm::Text as u8).expect("a key");
     let Need { key_word, field, .. } = Need::of_key(NeedKind::Update, biz_id, key);

@@ -3,7 +3,7 @@
 use frs_store::{Group, Moves, Runtime};
 
 use crate::testing::{Ask, World, move_all, request};
-use crate::{Answers, Command, ItemError, MovePass, MoveStep, Service};
+use crate::{Answers, Command, ItemError, MovePass, MoveStep};
 
 const NOW: u64 = 1_700_000_000_000;
 
@@ -166,7 +166,7 @@ fn a_move_that_was_only_prepared_begins_nothing_anew() {
     assert_eq!(world.attach().used("window", "a", NOW), 1);
     // Nobody has agreed to it: what it would lose is counted again.
     let other = World::of(&world.dir, &map(OTHERS[0]));
-    let plans = crate::inspect::plan_moves(&other.conf, NOW).unwrap();
+    let plans = crate::inspect::plan_moves(&other.conf, NOW, None).unwrap();
     assert_eq!(plans.iter().map(|plan| plan.counts.carried).collect::<Vec<_>>(), [1]);
     // The files that hold the count cannot be read. Those that were prepared are empty.
     std::fs::rename(world.dir.join("g.0.mmap"), world.dir.join("away")).unwrap();
