@@ -533,7 +533,7 @@ fn an_attachment_that_no_call_uses_takes_a_new_generation_with_the_others() {
 
 #[test]
 fn a_program_that_never_waits_is_answered_once_the_cluster_had_its_time() {
-    let world = World::shared(
+    let world = frs_cluster::testing::shared(
         r#"<map><group name="g" files="1" key-nodes="8" chain="8" node-size="128" backup="1s"/>
         <biz id="1" name="b" key="string"><limit policy="total" max="1"/></biz></map>"#,
     );
@@ -556,7 +556,7 @@ struct Shared {
 
 impl Shared {
     fn new() -> Shared {
-        let world = World::shared(
+        let world = frs_cluster::testing::shared(
             r#"<map><group name="g" files="1" key-nodes="64" chain="8" node-size="640"/>
             <biz id="1" name="shared" key="string" share="cluster" hosts="2" wait="1000ms"
               on-down="local"><limit policy="interval" interval="1m" max="10"/></biz>

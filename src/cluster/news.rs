@@ -10,8 +10,8 @@
 
 use std::fmt::Write as _;
 
-use frs_engine::LeaseKey;
-use frs_limit::lease::Incarnation;
+use crate::lease::Incarnation;
+use frs_engine::StoredKey;
 
 use super::ledger;
 
@@ -45,7 +45,7 @@ pub struct News {
     /// The key of the ledger.
     pub ledger: String,
     /// An item that has this ledger.
-    pub key: LeaseKey,
+    pub key: StoredKey,
     /// The hosts that a recall names.
     pub holders: Vec<Incarnation>,
 }
@@ -89,12 +89,12 @@ impl News {
     }
 }
 
-fn decode_key(key_word: &str, field: &str) -> Option<LeaseKey> {
+fn decode_key(key_word: &str, field: &str) -> Option<StoredKey> {
     let word = |digits: &str| {
         let is_word = digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_word.then(|| u64::from_str_radix(digits, 16).ok()).flatten()
     };
-    let mut key = LeaseKey { key_word: word(key_word)?, field: Default::default() };
+    let mut key = StoredKey { key_word: word(key_word)?, field: Default::default() };
     if field != "-" {
         let words = field.len().div_ceil(16);
         for (nth, to) in key.field.get_mut(..words)?.iter_mut().enumerate() {
@@ -118,8 +118,8 @@ mod tests {
         News { kind: NewsKind::Recall, window: 1_700_000_000_123, ledger, key, holders }
     }
 
-    fn key(key: KeyRef<'_>) -> LeaseKey {
-        LeaseKey::of_need(&Need::of_key(NeedKind::Update, 2001, key))
+    fn key(key: KeyRef<'_>) -> StoredKey {
+        StoredKey::of_need(&Need::of_key(NeedKind::Update, 2001, key))
     }
 
     #[test]

@@ -106,7 +106,7 @@ impl Service {
         if !self.handle.runtime().has_settled(self.generation) {
             return Ok(MoveStep::Unsettled);
         }
-        // Nodes are ranked by their leases, too.
+        // Nodes are ranked by their shared limits, too.
         self.set_now(now);
         let index = self.handle.index_of(group).ok_or(ItemError::Store)?;
         let former = self.handle.former_of(index).ok_or(ItemError::Store)?;

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use frs_base::clock;
+use frs_cluster::testing::host::Host;
 use frs_engine::testing::World;
-use frs_engine::testing::host::Host;
 use frs_engine::{Command, ItemError};
 use frs_store::semaphore::Token;
 

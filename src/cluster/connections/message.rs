@@ -7,11 +7,11 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::figures::ClusterFunction;
-use crate::starts::Starts;
-use frs_limit::lease::{Incarnation, Settings, Take, Taken};
+use crate::lease::{Incarnation, Settings, Take, Taken};
 
 use super::fault::ClusterFault;
 use crate::ledger::{Answer, BadReply, BadSettings, Reply};
+use crate::starts::Starts;
 use crate::warm::WarmAnswer;
 
 /// Names a message or a question. The courier chooses it.

@@ -3,9 +3,9 @@
 //! Invariant: the meaning of an answer follows from the task alone, whichever node has answered.
 
 use crate::figures::{ClusterFunction, ClusterResult};
+use crate::lease::Taken;
 use crate::starts::Starts;
 use frs_conf::{ClusterNode, MAX_EPOCH};
-use frs_limit::lease::Taken;
 use redis::{Cmd, Value, cmd};
 
 use super::message::{Event, Id, Lost, Message};

@@ -42,6 +42,7 @@ use super::process::Process;
 use super::telemetry::Telemetry;
 use crate::connections::{ClusterFault, Links, Wake};
 use crate::name::Secret;
+use crate::plug;
 
 /// The pause between two tries to take the lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
@@ -82,7 +83,7 @@ pub enum CourierError {
 /// The courier cannot go on. The master starts another one in its place.
 pub fn run(args: CourierArgs) -> Result<(), CourierError> {
     let CourierArgs { process, data_dir, secrets: ClusterSecrets { secret, password } } = args;
-    let mut service = Service::attach(&data_dir, Role::Courier)?;
+    let mut service = plug::attach(&data_dir, Role::Cluster)?;
     process.send_ready()?;
     let Some(lock) = wait_for_lock(&*process, &mut service)? else { return Ok(()) };
     let cluster = service.conf().srv.cluster.clone().ok_or(CourierError::NoCluster)?;

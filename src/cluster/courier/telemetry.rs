@@ -4,13 +4,14 @@
 
 use std::sync::Arc;
 
+use crate::lease::Holding;
+use frs_conf::ClusterNode;
+use frs_store::counter::Counters;
+
 use crate::figures::{
     ClusterFunction, ClusterNodeState, ClusterResult, CourierCounters, LeaseCounter, LeaseState,
     SpillResult,
 };
-use frs_conf::ClusterNode;
-use frs_limit::lease::Holding;
-use frs_store::counter::Counters;
 
 use super::core::Figures;
 use crate::connections::Tally;

@@ -1,7 +1,7 @@
 //! Messages as the library reads them, answers as it gives them.
 
 use super::*;
-use frs_limit::lease::Claim;
+use crate::lease::Claim;
 
 const HOUR: Settings =
     Settings { kind: Kind::Interval { interval_ms: 3_600_000 }, max: 9, hosts: 3 };

@@ -1,7 +1,7 @@
 //! Starts of a real directory, against a register with the same content as the ledger's function.
 
+use crate::incarnation::Incarnation;
 use frs_base::testing::SparseCopy;
-use frs_engine::incarnation::Incarnation;
 
 use super::*;
 

@@ -5,13 +5,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use frs_engine::{
-    Chain, ChainPlace, ChangedRecord, Inserted, ItemError, LeaseKey, NeedEnd, Record, RecordPlace,
-    Whereabouts,
-};
+use frs_engine::{ItemError, NeedEnd, StoredKey};
 
 use super::crowds::Crowds;
 use super::message::{WarmAnswer, WarmCall};
+use crate::nodes::{Chain, ChainPlace, ChangedRecord, Inserted, Record, RecordPlace, Whereabouts};
 
 /// Most messages with records under way.
 const PUTS_MAX: usize = 1024;
@@ -21,19 +19,19 @@ const FETCHES_MAX: usize = 1024;
 /// The records of this host.
 pub trait Records {
     /// Where the record of a key is.
-    fn whereabouts(&mut self, key: &LeaseKey) -> Result<Whereabouts, ItemError>;
+    fn whereabouts(&mut self, key: &StoredKey) -> Result<Whereabouts, ItemError>;
     /// Inserts a record from the cluster, unless there is one here.
-    fn insert(&mut self, key: &LeaseKey, record: &Record) -> Result<Inserted, ItemError>;
+    fn insert(&mut self, key: &StoredKey, record: &Record) -> Result<Inserted, ItemError>;
     /// Inserts a fresh record, which says that there is none anywhere, unless there is one here.
-    fn insert_fresh(&mut self, key: &LeaseKey) -> Result<Inserted, ItemError>;
+    fn insert_fresh(&mut self, key: &StoredKey) -> Result<Inserted, ItemError>;
     /// Forgets a record.
-    fn forget(&mut self, key: &LeaseKey) -> Result<(), ItemError>;
+    fn forget(&mut self, key: &StoredKey) -> Result<(), ItemError>;
     /// Whether the records of its business are spilled.
-    fn spills(&self, key: &LeaseKey) -> bool;
+    fn spills(&self, key: &StoredKey) -> bool;
     /// Whether the cluster keeps a copy of each record of its business.
-    fn backs_up(&self, key: &LeaseKey) -> bool;
+    fn backs_up(&self, key: &StoredKey) -> bool;
     /// The chain of a key.
-    fn chain(&mut self, key: &LeaseKey) -> Result<Chain, ItemError>;
+    fn chain(&mut self, key: &StoredKey) -> Result<Chain, ItemError>;
     /// Erases a record that the cluster has. False if it has changed since.
     fn erase_spilled(&mut self, spilled: &ChangedRecord) -> Result<bool, ItemError>;
 }
@@ -59,7 +57,7 @@ pub struct Sending {
     /// Names the message.
     pub id: u64,
     /// The key.
-    pub key: LeaseKey,
+    pub key: StoredKey,
     /// The question.
     pub call: WarmCall,
 }
@@ -70,7 +68,7 @@ pub struct Finished<T> {
     /// The need.
     pub ticket: T,
     /// Its key.
-    pub key: LeaseKey,
+    pub key: StoredKey,
     /// Its end.
     pub end: NeedEnd,
     /// The cluster has no record of the key, and no fresh record here says so yet.
@@ -92,7 +90,7 @@ pub enum Done {
 #[derive(Debug)]
 pub struct Warm<T> {
     pub(super) flights: HashMap<u64, Flight<T>>,
-    pub(super) by_key: HashMap<LeaseKey, u64>,
+    pub(super) by_key: HashMap<StoredKey, u64>,
     puts: usize,
     fetches: usize,
     /// Waiting requests, oldest first.
@@ -106,7 +104,7 @@ pub struct Warm<T> {
 
 #[derive(Debug)]
 pub(super) struct Flight<T> {
-    pub key: LeaseKey,
+    pub key: StoredKey,
     pub what: What<T>,
 }
 
@@ -127,7 +125,7 @@ pub(super) enum What<T> {
 /// A record from the cluster, or a fresh one, that is to be inserted at once, or when it has room.
 #[derive(Debug)]
 pub(super) struct Pending<T> {
-    pub key: LeaseKey,
+    pub key: StoredKey,
     pub waiting: Waiting<T>,
     pub record: Option<Record>,
 }
@@ -181,7 +179,7 @@ impl<T> Warm<T> {
     }
 
     /// Takes in the need of an item that waits for the record of its key.
-    pub fn need(&mut self, host: &mut impl Records, key: LeaseKey, ticket: T, deadline_ms: u64) {
+    pub fn need(&mut self, host: &mut impl Records, key: StoredKey, ticket: T, deadline_ms: u64) {
         let under_way = self.by_key.get(&key).copied();
         let flight = under_way.and_then(|id| self.flights.get_mut(&id));
         let joined = flight.and_then(|flight| match &mut flight.what {
@@ -214,7 +212,7 @@ impl<T> Warm<T> {
         }
     }
 
-    pub(super) fn fetch(&mut self, key: LeaseKey, waiting: Waiting<T>) {
+    pub(super) fn fetch(&mut self, key: StoredKey, waiting: Waiting<T>) {
         let id = self.begin(key, What::Fetch(waiting));
         if self.fetches >= FETCHES_MAX {
             self.queue.push_back(id);
@@ -223,12 +221,12 @@ impl<T> Warm<T> {
         }
     }
 
-    fn ask(&mut self, id: u64, key: LeaseKey) {
+    fn ask(&mut self, id: u64, key: StoredKey) {
         self.fetches += 1;
         self.send(id, key, WarmCall::Fetch);
     }
 
-    pub(super) fn send(&mut self, id: u64, key: LeaseKey, call: WarmCall) {
+    pub(super) fn send(&mut self, id: u64, key: StoredKey, call: WarmCall) {
         self.sendings.push(Sending { id, key, call });
     }
 
@@ -249,14 +247,14 @@ impl<T> Warm<T> {
         }
     }
 
-    pub(super) fn finish(&mut self, key: &LeaseKey, waiting: Waiting<T>, end: NeedEnd) {
+    pub(super) fn finish(&mut self, key: &StoredKey, waiting: Waiting<T>, end: NeedEnd) {
         let finished = |ticket| Finished { ticket, key: *key, end, is_nowhere: false };
         self.finished.extend(waiting.tickets.into_iter().map(finished));
     }
 
     /// Finishes the needs of a key without a record in the cluster, where no fresh record here says
     /// so yet.
-    fn finish_nowhere(&mut self, key: LeaseKey, waiting: Waiting<T>) {
+    fn finish_nowhere(&mut self, key: StoredKey, waiting: Waiting<T>) {
         let finished = |ticket| Finished { ticket, key, end: NeedEnd::Answered, is_nowhere: true };
         self.finished.extend(waiting.tickets.into_iter().map(finished));
     }
@@ -275,7 +273,7 @@ impl<T> Warm<T> {
     }
 
     /// Begins a message, which replaces an earlier one for the same key.
-    pub(super) fn begin(&mut self, key: LeaseKey, what: What<T>) -> u64 {
+    pub(super) fn begin(&mut self, key: StoredKey, what: What<T>) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
         self.flights.insert(id, Flight { key, what });
@@ -322,7 +320,7 @@ impl<T> Warm<T> {
         &mut self,
         host: &mut impl Records,
         now_ms: u64,
-        key: LeaseKey,
+        key: StoredKey,
         waiting: Waiting<T>,
         answer: Result<WarmAnswer, NoAnswer>,
     ) {
@@ -378,7 +376,7 @@ impl<T> Warm<T> {
 
 /// A message that is no longer under way.
 pub(super) struct Ended<T> {
-    pub key: LeaseKey,
+    pub key: StoredKey,
     pub what: What<T>,
     /// It is the current message for its key.
     is_last: bool,
@@ -395,7 +393,7 @@ pub enum NoAnswer {
 
 fn insert(
     host: &mut impl Records,
-    key: &LeaseKey,
+    key: &StoredKey,
     record: Option<&Record>,
     replaces: bool,
 ) -> Result<Inserted, ItemError> {
@@ -413,7 +411,7 @@ fn insert(
 
 fn kept(
     host: &mut impl Records,
-    key: &LeaseKey,
+    key: &StoredKey,
     place: RecordPlace,
     is_last: bool,
     answer: Result<WarmAnswer, NoAnswer>,

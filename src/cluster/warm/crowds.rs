@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use frs_engine::ChainPlace;
+use crate::nodes::ChainPlace;
 
 /// All chains without room for the records that wait.
 #[derive(Debug, Default)]

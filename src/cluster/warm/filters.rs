@@ -6,7 +6,9 @@
 
 use std::time::{Duration, Instant};
 
-use frs_engine::{Service, SpillingGroup};
+use frs_engine::Service;
+
+use crate::nodes::{Room, SpillingGroup};
 
 /// Key-nodes of one step. Each is in memory of its own.
 const STEP: usize = 4096;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the meaning of an answer follows from the call alone.
 
-use frs_limit::lease::Incarnation;
+use crate::lease::Incarnation;
 
 use crate::ledger;
 

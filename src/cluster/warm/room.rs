@@ -3,11 +3,12 @@
 //! Invariant: a record leaves this host only once the cluster has it in its present state. Waiting
 //! records get room in order.
 
-use frs_engine::{Chain, ChainPlace, ChangedRecord, NeedEnd};
+use frs_engine::NeedEnd;
 
 use super::core::{NoAnswer, Pending, Records, Warm, What};
 use super::crowds::Crowd;
 use super::message::{WarmAnswer, WarmCall};
+use crate::nodes::{Chain, ChainPlace, ChangedRecord};
 
 /// Most records on their way at once.
 const SPILLS_MAX: usize = 1024;

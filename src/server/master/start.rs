@@ -32,6 +32,7 @@ use crate::process::result_files::ReloadOutcome;
 use crate::process::token_board::TokenBoard;
 use frs_base::clock;
 use frs_base::sys::process::{self, Channel, Signal, Signals};
+use frs_cluster::PLUG;
 use frs_conf::Machine;
 use frs_conf::active;
 use frs_conf::memory_bound::Memory;
@@ -165,7 +166,7 @@ fn start(
     let found = Overlay::read(&data_dir)?;
     let mut overlay = found.clone();
     overlay.set_moving(prepared.moving.clone());
-    note_limits_in_force(&mut overlay, &data_dir, &conf);
+    note_limits_in_force(&mut overlay, &data_dir, &conf, PLUG);
     if overlay != found {
         overlay.write(&data_dir)?;
     }

@@ -231,7 +231,7 @@ pub fn of(runtime: &Runtime, conf: &Conf, now_ms: Millis) -> Stats {
 /// that has reached the most nodes counts.
 pub(crate) fn cluster(runtime: &Runtime) -> Option<ClusterState> {
     let living = runtime.slots().into_iter().filter(|slot| slot.alive);
-    let couriers = living.filter(|slot| slot.role == Role::Courier as u32);
+    let couriers = living.filter(|slot| slot.role == Role::Cluster as u32);
     let states = couriers.map(|slot| ClusterState::of(runtime.extension_of(slot.slot)));
     states.max_by_key(|state| state.nodes.iter().filter(|node| node.is_up).count())
 }
@@ -264,7 +264,7 @@ pub fn role_word(role: u32) -> &'static str {
         store::ROLE_PREPARE => "prepare",
         role if role == Role::Worker as u32 => "worker",
         role if role == Role::Keeper as u32 => "keeper",
-        role if role == Role::Courier as u32 => "courier",
+        role if role == Role::Cluster as u32 => "courier",
         role if role == Role::Program as u32 => "program",
         role if role == Role::Admin as u32 => "admin",
         role if role == Role::Envoy as u32 => "envoy",

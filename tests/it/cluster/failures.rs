@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use frs_base::clock;
 use frs_cluster::connections::{Event, Lost};
+use frs_cluster::lease::{Claim, Take};
 use frs_cluster::ledger::Reply;
 use frs_conf::Cluster;
-use frs_limit::lease::{Claim, Take};
 use redis::cmd;
 
 use super::gate::Gate;

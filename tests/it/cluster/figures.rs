@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use frs_cluster::connections::Lost;
 use frs_cluster::figures::{ClusterFunction, ClusterResult};
+use frs_cluster::lease::Taken;
 use frs_cluster::ledger::{Answer, Reply};
-use frs_limit::lease::Taken;
 use redis::cmd;
 use serde_json::Value;
 
@@ -72,9 +72,9 @@ fn each_result_of_a_message_is_counted() {
     };
     ask(&mut host, &ledger, ClusterResult::Ok);
     // A number that this host has used before.
-    let claim = frs_limit::lease::Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
+    let claim = frs_cluster::lease::Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
     let host_number = std::process::id().into();
-    let old = frs_limit::lease::Take { host: host_number, seq: 1, claim, need: 1, want: 1 };
+    let old = frs_cluster::lease::Take { host: host_number, seq: 1, claim, need: 1, want: 1 };
     let stale = answered(&mut host, |host| host.send(&ledger, old)).expect("an answer");
     assert_eq!(stale.answer, Answer::Taken(Taken::Stale));
     // It is counted by who knows whether a later one has overtaken it.

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use frs_cluster::connections::{ClusterFault, Event, Links, Lost, Message, Tally, Wake};
+use frs_cluster::lease::{Claim, Granted, Kind, Settings, Take, Taken};
 use frs_cluster::ledger::{Answer, Reply};
 use frs_cluster::name::Secret;
 use frs_conf::{Cluster, ClusterNode, Login};
-use frs_limit::lease::{Claim, Granted, Kind, Settings, Take, Taken};
 
 use crate::common::{files, wait_until};
 

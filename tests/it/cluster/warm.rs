@@ -34,7 +34,7 @@ fn map(limit: &str) -> String {
 fn kept_since_ms(setup: &Setup) -> Option<u64> {
     let runtime = Runtime::open(&setup.path("data")).ok()?;
     let slots = runtime.slots();
-    let slot = slots.iter().find(|slot| slot.role == Role::Courier as u32)?.slot;
+    let slot = slots.iter().find(|slot| slot.role == Role::Cluster as u32)?.slot;
     ClusterState::of(runtime.extension_of(slot)).kept_since_ms
 }
 
@@ -269,7 +269,7 @@ fn couriers_that_are_killed_lose_no_record() {
         let courier = || {
             let runtime = Runtime::open(&hosts.setups[0].path("data")).expect("a server");
             let slots = runtime.slots();
-            slots.iter().find(|slot| slot.role == Role::Courier as u32).map(|slot| slot.pid)
+            slots.iter().find(|slot| slot.role == Role::Cluster as u32).map(|slot| slot.pid)
         };
         let killed = wait_until("a courier", courier);
         kill(Pid::from_raw(killed as i32), Signal::SIGKILL).expect("killed");

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use frs_cluster::courier::core::{Asked, Group, Leased, LedgerId, Nodes, Now, Unserved};
+use frs_cluster::lease::{Appetite, Asking, Holding, Incarnation, Kind, Settings};
 use frs_cluster::name::KeyDigest;
 use frs_engine::{NeedEnd, NeedKind};
-use frs_limit::lease::{Appetite, Asking, Holding, Incarnation, Kind, Settings};
 
 pub type Key = u32;
 

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use frs_cluster::courier::core::{
     Action, Asked, Bounds, Core, Group, LedgerId, News, NewsKind, Now, Outcome,
 };
+use frs_cluster::lease::{Appetite, Claim, Granted, Kind, Settings, Take, Taken};
 use frs_cluster::ledger::{Answer, Reply};
 use frs_engine::{NeedEnd, NeedKind};
-use frs_limit::lease::{Appetite, Claim, Granted, Kind, Settings, Take, Taken};
 
 use super::host::{HostNodes, Key, Mode, Ran, Table};
 use crate::lease::ledger::Ledger;
@@ -34,7 +34,7 @@ struct Sent {
     id: u64,
     ledger: LedgerId,
     settings: Settings,
-    take: frs_limit::lease::Take,
+    take: frs_cluster::lease::Take,
 }
 
 impl Play {

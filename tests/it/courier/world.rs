@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use frs_cluster::courier::core::{Action, Bounds, Core, LedgerId, News, Now, Outcome};
+use frs_cluster::lease::{Claim, Incarnation, Kind, Settings, Take};
 use frs_engine::NeedEnd;
-use frs_limit::lease::{Claim, Incarnation, Kind, Settings, Take};
 
 use super::host::{Client, HostNodes, Item, Key, Mode, Ran, Table};
 use crate::lease::ledger::Ledger;

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use frs_cluster::lease::{Granted, Incarnation, Kind, Settings, Take, Taken};
 use frs_cluster::ledger::{Answer, MAX_AMOUNT, Reply};
-use frs_limit::lease::{Granted, Incarnation, Kind, Settings, Take, Taken};
 
 /// So long the least max decides.
 const LEAST_MAX_MS: u64 = 10_000;

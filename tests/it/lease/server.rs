@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use frs_cluster::lease::{Settings, Take};
 use frs_cluster::ledger::{self, LIBRARY, Reply};
-use frs_limit::lease::{Settings, Take};
 use redis::{Connection, Value, cmd};
 
 use crate::common::BOUND;

@@ -67,7 +67,7 @@ fn write_limits(out: &mut Out, reader: &Reader, record: &NodeRecord) -> io::Resu
         if let Some(totals) = record.history(figures) {
             writeln!(out, "            {}", show::history(totals))?;
         }
-        if let Some(lease) = record.lease(figures.index) {
+        if let Some(lease) = record.shared(figures.index) {
             let [held, heard] = show::lease(lease);
             writeln!(out, "  lease {index}   {held}\n            {heard}")?;
         }
@@ -105,7 +105,7 @@ fn write_words(out: &mut Out, reader: &Reader, record: &NodeRecord) -> io::Resul
     if rest > 0 {
         writeln!(out, "          and {} of zeros", grouped(rest as u64))?;
     }
-    for field in reader.lease_fields(record).iter().filter(|field| field.value != 0) {
+    for field in reader.shared_fields(record).iter().filter(|field| field.value != 0) {
         writeln!(out, "            {}", state_meaning(&field.word, field.value, 0))?;
     }
     if !times.is_empty() {

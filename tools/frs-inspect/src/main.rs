@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use frs_cluster::PLUG;
 use output::{Done, Failed};
 
 /// What the manual page says beside the options.
@@ -59,8 +60,8 @@ struct Source {
 impl Source {
     fn open(&self) -> Result<frs_engine::inspect::Reader, frs_engine::inspect::Error> {
         match self.checkpoint {
-            true => frs_engine::inspect::Reader::open_checkpoints(&self.data.dir),
-            false => frs_engine::inspect::Reader::open(&self.data.dir),
+            true => frs_engine::inspect::Reader::open_checkpoints(&self.data.dir, PLUG),
+            false => frs_engine::inspect::Reader::open_with(&self.data.dir, PLUG),
         }
     }
 }

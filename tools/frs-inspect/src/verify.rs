@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use frs_base::figures::grouped;
+use frs_cluster::PLUG;
 use frs_conf::Overlay;
 use frs_conf::key::KeyNodeId;
 use frs_engine::inspect::{
@@ -82,7 +83,7 @@ pub fn run(reader: &Reader) -> Result<Done, Failed> {
 
 pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
     // Read first: a directory that is not a data directory gets no lock file.
-    let reader = match Reader::open(data_dir) {
+    let reader = match Reader::open_with(data_dir, PLUG) {
         // The unreadable file is among the obstacles.
         Err(Error::Active(error)) if !obstacles(data_dir).is_empty() => {
             say_obstacles(data_dir);

@@ -20,6 +20,7 @@ use std::path::Path;
 use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
 use std::time::Duration;
 
+use frs_cluster::PLUG;
 use frs_engine::inspect::Reader;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEvent};
@@ -40,7 +41,7 @@ const LEAVE: &[u8] = b"\x1b[?1049l\x1b[?25h";
 const LISTEN: Duration = Duration::from_millis(100);
 
 pub fn run(data_dir: &Path) -> Result<Done, Failed> {
-    let reader = Reader::open(data_dir)?;
+    let reader = Reader::open_with(data_dir, PLUG)?;
     if !std::io::stdout().is_terminal() {
         return Err(Failed::Said("watch draws on a terminal: for files and pipes use stat".into()));
     }

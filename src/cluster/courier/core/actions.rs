@@ -2,8 +2,8 @@
 //!
 //! Invariant: each sent message is answered once, by its id.
 
+use crate::lease::{Settings, Take};
 use frs_engine::NeedEnd;
-use frs_limit::lease::{Settings, Take};
 
 use super::news::News;
 use super::nodes::{LedgerId, Nodes, Unserved};

@@ -2,8 +2,8 @@
 //!
 //! Invariant: an answer is applied only to the message that is under way. Any other answer is void.
 
+use crate::lease::{Granted, Heard, Incarnation, Kind, Taken};
 use frs_engine::NeedEnd;
-use frs_limit::lease::{Granted, Heard, Incarnation, Kind, Taken};
 
 use super::actions::{Action, Outcome};
 use super::engine::{Core, Question};

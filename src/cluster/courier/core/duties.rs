@@ -3,7 +3,7 @@
 //! Invariant: a lasting state is reported at intervals, so that no report causes the next one at
 //! once.
 
-use frs_limit::lease::{Appetite, Keep, Kind};
+use crate::lease::{Appetite, Keep, Kind};
 
 use super::nodes::Leased;
 

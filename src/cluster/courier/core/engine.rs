@@ -5,8 +5,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use crate::lease::{Appetite, Kind, Next, Part};
 use frs_engine::{NeedEnd, NeedKind};
-use frs_limit::lease::{Appetite, Kind, Next, Part};
 
 use super::actions::Action;
 use super::figures::Figures;

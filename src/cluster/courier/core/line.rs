@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use frs_limit::lease::{Settings, Take};
+use crate::lease::{Settings, Take};
 
 /// A message that is under way.
 #[derive(Debug, Clone, Copy)]

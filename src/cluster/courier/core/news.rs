@@ -3,7 +3,7 @@
 //! Invariant: news may be lost, late or doubled. It never changes what a host may spend. It only
 //! makes a host ask, or return uses, sooner.
 
-use frs_limit::lease::Incarnation;
+use crate::lease::Incarnation;
 
 use super::nodes::LedgerId;
 

@@ -6,7 +6,7 @@
 use std::fmt::Debug;
 use std::hash::Hash;
 
-use frs_limit::lease::{Appetite, Holding, Incarnation, Settings};
+use crate::lease::{Appetite, Holding, Incarnation, Settings};
 
 use crate::name::{self, KeyDigest, LedgerName};
 

@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
+use crate::lease::{Parked, Part};
 use frs_engine::NeedKind;
-use frs_limit::lease::{Parked, Part};
 
 use super::nodes::{LedgerId, Nodes};
 

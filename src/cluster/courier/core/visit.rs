@@ -4,7 +4,7 @@
 //! Invariant: the message is a result of the transaction. It is sent only after the transaction is
 //! stored.
 
-use frs_limit::lease::{
+use crate::lease::{
     Appetite, Asking, Binding, Heard, Holding, Incarnation, Keep, Kind, Next, Settings, Take,
 };
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::figures::ClusterFunction;
 use frs_base::clock;
 use frs_conf::Biz;
-use frs_engine::LeaseKey;
+use frs_engine::StoredKey;
 
 use super::Courier;
 use super::host_nodes::HostNodes;
@@ -178,7 +178,7 @@ fn outcome(result: Result<Reply, Lost>) -> Outcome {
     }
 }
 
-fn write_news(ledger: &str, news: &News<LeaseKey>) -> Vec<u8> {
+fn write_news(ledger: &str, news: &News<StoredKey>) -> Vec<u8> {
     let (kind, window, holders) = match &news.kind {
         NewsKind::Recall { window, holders } => {
             (news::NewsKind::Recall, *window, holders.as_slice())
@@ -190,7 +190,7 @@ fn write_news(ledger: &str, news: &News<LeaseKey>) -> Vec<u8> {
 }
 
 /// Reads published news. `None` if it is of another cluster or of another version.
-fn read_news(cluster: &str, payload: &[u8]) -> Option<News<LeaseKey>> {
+fn read_news(cluster: &str, payload: &[u8]) -> Option<News<StoredKey>> {
     let news::News { kind, window, ledger, key, holders } = news::News::decode(payload)?;
     let name = name::LedgerName::parse(cluster, &ledger)?;
     let name::LedgerName { biz, key: digest, limit, shape, epoch, .. } = name;

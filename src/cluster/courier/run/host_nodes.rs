@@ -4,14 +4,16 @@
 
 use frs_base::clock::Millis;
 use frs_conf::{Scope, Share};
-use frs_engine::incarnation::{ClusterId, salt_of};
-use frs_engine::{ItemError, LeaseKey, LeaseMoment, LeasePass, LeasedLimit, Service};
-use frs_limit::lease::{Appetite, Incarnation};
+use frs_engine::{ItemError, Service, StoredKey};
 use frs_store::{Error, MailboxLock};
 
 use super::ring_ticket::RingTicket;
 use crate::courier::core::{Leased, LedgerId, Nodes, Now, Unserved};
+use crate::incarnation::{ClusterId, salt_of};
+use crate::lease::{Appetite, Incarnation};
 use crate::name::{self, KeyDigest, Secret};
+use crate::nodes::{LeaseMoment, LeasePass, LeasedLimit, Leases};
+use crate::plug::Host;
 use crate::starts::{self, HostWords, Starts};
 
 /// The nodes, and the names of their ledgers.
@@ -34,7 +36,7 @@ impl HostNodes {
         cluster: String,
         secret: Secret,
     ) -> HostNodes {
-        let incarnation = service.incarnation();
+        let incarnation = Host::incarnation_of(&mut service);
         let pass = LeasePass::default();
         HostNodes { service, lock, cluster, secret, wall_ms: 0, incarnation, pass }
     }
@@ -42,7 +44,7 @@ impl HostNodes {
     /// Begins a turn at this time.
     pub fn begin(&mut self, wall_ms: Millis) {
         self.wall_ms = wall_ms;
-        self.incarnation = self.service.incarnation();
+        self.incarnation = Host::incarnation_of(&mut self.service);
     }
 
     fn words(&self) -> HostWords<'_> {
@@ -66,7 +68,7 @@ impl HostNodes {
     }
 
     /// The key of a record in the cluster.
-    pub fn record_key(&self, key: &LeaseKey) -> Option<String> {
+    pub fn record_key(&self, key: &StoredKey) -> Option<String> {
         let digest = self.secret.digest(&key.key()?);
         Some(name::record_key(&self.cluster, key.biz_id(), digest))
     }
@@ -86,7 +88,7 @@ impl HostNodes {
     /// Proves the leases, as the cluster knows this start.
     pub fn prove_leases(&mut self, starts: Starts) {
         self.words().prove_leases(starts);
-        self.incarnation = self.service.incarnation();
+        self.incarnation = Host::incarnation_of(&mut self.service);
     }
 
     /// Gives the host another incarnation: its directory is an older copy.
@@ -96,11 +98,11 @@ impl HostNodes {
 
     fn renew(&mut self, stale_salt: u64) -> Result<(), Error> {
         self.words().renew_incarnation(stale_salt)?;
-        self.incarnation = self.service.incarnation();
+        self.incarnation = Host::incarnation_of(&mut self.service);
         Ok(())
     }
 
-    fn leased(key: &LeaseKey, digest: KeyDigest, limit: &LeasedLimit) -> Leased {
+    fn leased(key: &StoredKey, digest: KeyDigest, limit: &LeasedLimit) -> Leased {
         let ledger = LedgerId {
             biz: key.biz_id(),
             key: if limit.scope == Scope::Biz { KeyDigest::Biz } else { digest },
@@ -118,12 +120,12 @@ impl HostNodes {
 }
 
 impl Nodes for HostNodes {
-    type Key = LeaseKey;
+    type Key = StoredKey;
     type Ticket = RingTicket;
 
     fn with_leases<T>(
         &mut self,
-        key: &LeaseKey,
+        key: &StoredKey,
         now: Now,
         mut work: impl FnMut(&mut [Leased]) -> T,
     ) -> Result<T, Unserved> {
@@ -158,7 +160,8 @@ impl Nodes for HostNodes {
     }
 
     fn renew_incarnation(&mut self) {
-        if let Err(error) = self.renew(self.service.incarnation_salt()) {
+        let salt = Host::salt_of(&mut self.service);
+        if let Err(error) = self.renew(salt) {
             tracing::error!(%error, "this host keeps a stale incarnation");
         }
     }

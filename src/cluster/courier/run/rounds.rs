@@ -6,13 +6,14 @@
 use std::time::{Duration, Instant};
 
 use frs_base::clock;
-use frs_engine::{LeaseKey, LeasePass, LeasedLimit};
-use frs_limit::lease::Holding;
+use frs_engine::StoredKey;
 
 use super::Courier;
 use super::events::TELL_EVERY;
 use crate::courier::core::Now;
 use crate::courier::telemetry::LeaseUses;
+use crate::lease::Holding;
+use crate::nodes::{LeasePass, LeasedLimit, Leases};
 
 /// Key-nodes of one step.
 const STEP: usize = 128;
@@ -59,7 +60,7 @@ pub struct Rounds {
 struct Found {
     /// The allowance of its leases, used or not: so many uses could be granted once more.
     allowed: u64,
-    key: LeaseKey,
+    key: StoredKey,
 }
 
 impl Rounds {

@@ -5,10 +5,7 @@
 use std::time::Duration;
 
 use frs_base::clock;
-use frs_engine::{
-    Chain, ChangedRecord, Inserted, ItemError, LeaseKey, Record, SentRecords, StepBounds,
-    Whereabouts,
-};
+use frs_engine::{ItemError, StoredKey};
 use frs_store::layout::CHAIN_MAX;
 
 use super::Courier;
@@ -16,6 +13,10 @@ use super::host_nodes::HostNodes;
 use super::ring_ticket::RingTicket;
 use crate::connections::{Lost, function_of_call};
 use crate::courier::core::{Nodes, Now};
+use crate::nodes::{
+    Chain, ChangedRecord, Inserted, Record, Records as _, Room as _, SentRecords, StepBounds,
+    Whereabouts,
+};
 use crate::warm::{
     Done, FilterTurns, Finished, NoAnswer, Records, RoundGroup, RoundTime, Rounds, Sending, Sent,
     SpillFigures, Warm, WarmAnswer, WarmMessage,
@@ -40,7 +41,7 @@ impl WarmTier {
     pub fn need(
         &mut self,
         nodes: &mut HostNodes,
-        key: LeaseKey,
+        key: StoredKey,
         ticket: RingTicket,
         deadline_ms: u64,
     ) {
@@ -73,35 +74,35 @@ impl WarmTier {
 }
 
 impl Records for HostNodes {
-    fn whereabouts(&mut self, key: &LeaseKey) -> Result<Whereabouts, ItemError> {
+    fn whereabouts(&mut self, key: &StoredKey) -> Result<Whereabouts, ItemError> {
         let wall_ms = self.wall_ms();
         self.service.whereabouts(key, wall_ms)
     }
 
-    fn insert(&mut self, key: &LeaseKey, record: &Record) -> Result<Inserted, ItemError> {
+    fn insert(&mut self, key: &StoredKey, record: &Record) -> Result<Inserted, ItemError> {
         let wall_ms = self.wall_ms();
         self.service.insert_record(key, record, wall_ms)
     }
 
-    fn insert_fresh(&mut self, key: &LeaseKey) -> Result<Inserted, ItemError> {
+    fn insert_fresh(&mut self, key: &StoredKey) -> Result<Inserted, ItemError> {
         let wall_ms = self.wall_ms();
         self.service.insert_fresh_record(key, wall_ms)
     }
 
-    fn forget(&mut self, key: &LeaseKey) -> Result<(), ItemError> {
+    fn forget(&mut self, key: &StoredKey) -> Result<(), ItemError> {
         let wall_ms = self.wall_ms();
         self.service.forget_record(key, wall_ms)
     }
 
-    fn spills(&self, key: &LeaseKey) -> bool {
+    fn spills(&self, key: &StoredKey) -> bool {
         self.service.spills(key.biz_id())
     }
 
-    fn backs_up(&self, key: &LeaseKey) -> bool {
+    fn backs_up(&self, key: &StoredKey) -> bool {
         self.service.backs_up(key.biz_id())
     }
 
-    fn chain(&mut self, key: &LeaseKey) -> Result<Chain, ItemError> {
+    fn chain(&mut self, key: &StoredKey) -> Result<Chain, ItemError> {
         let wall_ms = self.wall_ms();
         self.service.chain_of(key, wall_ms)
     }

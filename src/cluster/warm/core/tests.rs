@@ -7,12 +7,12 @@ use super::*;
 /// The records of a host.
 #[derive(Default)]
 struct Host {
-    records: HashMap<LeaseKey, Record>,
+    records: HashMap<StoredKey, Record>,
     error: Option<ItemError>,
     /// Most records; further ones are spilled, all in one chain.
     room: Option<usize>,
     /// The keys of spilled records.
-    filter: HashSet<LeaseKey>,
+    filter: HashSet<StoredKey>,
     /// Keys that are equal modulo this number share a chain. 0: all do.
     chains: u64,
     /// Looks at chains.
@@ -26,7 +26,7 @@ impl Host {
 }
 
 impl Records for Host {
-    fn whereabouts(&mut self, key: &LeaseKey) -> Result<Whereabouts, ItemError> {
+    fn whereabouts(&mut self, key: &StoredKey) -> Result<Whereabouts, ItemError> {
         self.result(match self.room {
             _ if self.records.contains_key(key) => Whereabouts::Here,
             Some(_) if !self.filter.contains(key) => Whereabouts::Nowhere,
@@ -34,7 +34,7 @@ impl Records for Host {
         })
     }
 
-    fn insert(&mut self, key: &LeaseKey, record: &Record) -> Result<Inserted, ItemError> {
+    fn insert(&mut self, key: &StoredKey, record: &Record) -> Result<Inserted, ItemError> {
         self.result(())?;
         if self.records.contains_key(key) {
             return Ok(Inserted::Present);
@@ -46,30 +46,30 @@ impl Records for Host {
         Ok(Inserted::Yes)
     }
 
-    fn insert_fresh(&mut self, key: &LeaseKey) -> Result<Inserted, ItemError> {
+    fn insert_fresh(&mut self, key: &StoredKey) -> Result<Inserted, ItemError> {
         self.insert(key, &record(0))
     }
 
-    fn forget(&mut self, key: &LeaseKey) -> Result<(), ItemError> {
+    fn forget(&mut self, key: &StoredKey) -> Result<(), ItemError> {
         self.result(())?;
         self.records.remove(key);
         Ok(())
     }
 
-    fn spills(&self, _: &LeaseKey) -> bool {
+    fn spills(&self, _: &StoredKey) -> bool {
         self.room.is_some()
     }
 
-    fn backs_up(&self, _: &LeaseKey) -> bool {
+    fn backs_up(&self, _: &StoredKey) -> bool {
         self.room.is_none()
     }
 
-    fn chain(&mut self, key: &LeaseKey) -> Result<Chain, ItemError> {
+    fn chain(&mut self, key: &StoredKey) -> Result<Chain, ItemError> {
         self.result(())?;
         self.looks += 1;
-        let chain_of = |key: &LeaseKey| key.field[0].checked_rem(self.chains).unwrap_or(0);
+        let chain_of = |key: &StoredKey| key.field[0].checked_rem(self.chains).unwrap_or(0);
         let chain = chain_of(key);
-        let changed = |(key, record): (&LeaseKey, &Record)| ChangedRecord {
+        let changed = |(key, record): (&StoredKey, &Record)| ChangedRecord {
             key: *key,
             record: record.clone(),
             life_ms: Some(5),
@@ -105,10 +105,10 @@ impl Host {
     }
 }
 
-fn key(number: u64) -> LeaseKey {
+fn key(number: u64) -> StoredKey {
     let mut field = [0; frs_conf::key::MAX_KEY_WORDS];
     field[0] = number;
-    LeaseKey { key_word: 1, field }
+    StoredKey { key_word: 1, field }
 }
 
 fn record(used: u64) -> Record {

@@ -1,6 +1,6 @@
 //! The host's rules over all that can happen to small worlds: an explicit-state checker.
 //!
-//! It runs the functions of `frs_limit::lease`, a pure ledger, and a network that delivers late,
+//! It runs the functions of `frs_cluster::lease`, a pure ledger, and a network that delivers late,
 //! twice, in any order or never ([`world`]). A search looks at every state within the bounds,
 //! breadth first, so that what it finds is found by the shortest way; walks at random go deeper
 //! ([`search`]). Requests of several keys have a graph of their own ([`progress`]).
@@ -61,7 +61,7 @@ mod progress;
 mod search;
 mod world;
 
-use frs_limit::lease::{Appetite, Kind};
+use frs_cluster::lease::{Appetite, Kind};
 
 use super::ledger::Rule as LedgerRule;
 use progress::{Graph, Keeping, NewRequests, Scene};

@@ -1,6 +1,6 @@
 //! Some hosts, a network and a ledger, and all that can happen to them.
 //!
-//! Invariant: hosts do what the functions of `frs_limit::lease` do, and nothing else, but for the
+//! Invariant: hosts do what the functions of `frs_cluster::lease` do, and nothing else, but for the
 //! one rule that a world may be made without.
 //!
 //! A message that was sent stays in the network: it may be delivered at any time, several times, in
@@ -14,7 +14,7 @@ mod invariants;
 
 use std::rc::Rc;
 
-use frs_limit::lease::{Binding, Heard, Holding, Keep, Kind, Settings, Take, Taken};
+use frs_cluster::lease::{Binding, Heard, Holding, Keep, Kind, Settings, Take, Taken};
 
 use super::super::ledger::Ledger;
 use super::search;

@@ -1,6 +1,6 @@
 //! What a world consists of, how much may happen in it, and which rule it is made without.
 
-use frs_limit::lease::{Appetite, Kind};
+use frs_cluster::lease::{Appetite, Kind};
 
 use super::super::super::ledger::Rule as LedgerRule;
 
