@@ -117,8 +117,8 @@ impl Service {
         if pass.former != old.header().id {
             *pass = MovePass { former: old.header().id, ..MovePass::default() };
             if old.has_kept() {
-                // No process spills from the former group any more, and the places of the spilled
-                // keys in the new group are not known.
+                // No record leaves the former group any more for a place outside. The key-nodes of
+                // the kept keys in the new group are not known.
                 new.fill_filters();
             }
         }
