@@ -263,10 +263,10 @@ fn a_damaged_node_is_left_behind_and_counted() {
 }
 
 #[test]
-fn any_key_may_be_spilled_after_a_migration_of_a_group_that_has_spilled() {
-    for has_spilled in [false, true] {
+fn any_key_may_be_kept_after_a_migration_of_a_group_with_kept_records() {
+    for has_kept in [false, true] {
         let world = world();
-        if has_spilled {
+        if has_kept {
             let group = world.group("g");
             group.filter(0, 0).add(1);
         }
@@ -275,6 +275,6 @@ fn any_key_may_be_spilled_after_a_migration_of_a_group_that_has_spilled() {
         Runtime::create_or_open(&world.dir).unwrap();
         let world = World::of(&world.dir, &map(one));
         world.prepare();
-        assert_eq!(world.group("g").has_kept(), has_spilled);
+        assert_eq!(world.group("g").has_kept(), has_kept);
     }
 }
