@@ -8,7 +8,7 @@ use frs_store::counter::{Counters, ExtensionSums, ExtensionWords, Histogram};
 /// A call that a courier sends to a node: a function of the ledger's library, or a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClusterFunction {
-    /// A lease of an interval limit: wants, returns, reports, claims.
+    /// A lease of an interval limit: needs, returns, reports, claims.
     Interval = 0,
     /// The same for a calendar limit.
     Calendar = 1,
@@ -72,8 +72,8 @@ pub enum ClusterResult {
 /// Events of leases and ledgers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseCounter {
-    /// Wants of workers and programs that were taken from their rings.
-    Wants = 0,
+    /// Needs of workers and programs that were taken from their rings.
+    Needs = 0,
     /// Uses granted.
     Grants = 1,
     /// Uses given back.
@@ -403,7 +403,7 @@ mod tests {
         assert_eq!(sums.requests.as_flattened().iter().sum::<u64>(), 2);
         assert_eq!((sums.times.count(), sums.times.sum_us), (1, 100));
         assert_eq!(sums.count(LeaseCounter::Conflicts), 7);
-        assert_eq!(sums.count(LeaseCounter::Wants), 0);
+        assert_eq!(sums.count(LeaseCounter::Needs), 0);
         assert_eq!(SpillResult::ALL.map(|one| sums.spills(one)), [0, 0, 0, 0, 3]);
         let slots = runtime.slots();
         let slot = slots.iter().find(|slot| slot.role == COURIER).unwrap().slot;

@@ -46,7 +46,7 @@ use crate::plug;
 
 /// The pause between two tries to take the lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
-/// The longest sleep: it bounds the time until wants that a dead process left are found.
+/// The longest sleep: it bounds the time until needs that a dead process left are found.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 /// The pause between two attempts to start the links to a cluster that cannot be used.
 const FAULT_PAUSE: Duration = Duration::from_secs(1);
@@ -77,7 +77,7 @@ pub enum CourierError {
     NoCluster,
 }
 
-/// Carries wants to the cluster until asked to end.
+/// Carries needs to the cluster until asked to end.
 ///
 /// # Errors
 /// The courier cannot go on. The master starts another one in its place.
@@ -184,7 +184,7 @@ impl Courier {
                 self.core.settle(&mut self.nodes, now);
             }
             self.act();
-            if self.takes_wants() {
+            if self.takes_needs() {
                 self.programs.wake();
             }
             is_told = self.sleep()?;
@@ -212,7 +212,7 @@ impl Courier {
         }
         // The name and the secret stay as long as the master does.
         if cluster != self.cluster {
-            // Answers of the old links are dropped, and the wants are taken from the rings again.
+            // Answers of the old links are dropped, and the needs are taken from the rings again.
             self.links = None;
             self.telemetry.forget_nodes();
             self.core = Core::new(&cluster.name, Bounds::default());
@@ -280,7 +280,7 @@ impl Courier {
                 longest = longest.min(Duration::from_millis(pause_ms));
             }
         }
-        if !self.waker.lie_down() || self.takes_wants() && runtime.asking().is_any() {
+        if !self.waker.lie_down() || self.takes_needs() && runtime.asking().is_any() {
             longest = Duration::ZERO;
         }
         let [signals, messages] = self.process.fds();

@@ -121,10 +121,10 @@ impl Telemetry {
             }
         }
         counters.add_times(&tallied.times);
-        let Figures { wants, grants, returns, recalls, claims, over, conflicts, .. } = *figures;
+        let Figures { needs, grants, returns, recalls, claims, over, conflicts, .. } = *figures;
         let told = self.told;
         for (counter, now, then) in [
-            (LeaseCounter::Wants, wants, told.wants),
+            (LeaseCounter::Needs, needs, told.needs),
             (LeaseCounter::Grants, grants, told.grants),
             (LeaseCounter::Returns, returns, told.returns),
             (LeaseCounter::Recalls, recalls, told.recalls),

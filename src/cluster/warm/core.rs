@@ -5,11 +5,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use frs_engine::{ItemError, StoredKey};
+use frs_engine::{ItemError, NeedEnd, StoredKey};
 
 use super::crowds::Crowds;
 use super::message::{WarmAnswer, WarmCall};
-use crate::courier::core::Fate;
 use crate::nodes::{Chain, ChainPlace, ChangedRecord, Inserted, Record, RecordPlace, Whereabouts};
 
 /// Most messages with records under way.
@@ -63,15 +62,15 @@ pub struct Sending {
     pub call: WarmCall,
 }
 
-/// A want that is finished.
+/// A need that is finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished<T> {
-    /// The want.
+    /// The need.
     pub ticket: T,
     /// Its key.
     pub key: StoredKey,
-    /// Its fate.
-    pub fate: Fate,
+    /// Its end.
+    pub end: NeedEnd,
     /// The cluster has no record of the key, and no fresh record here says so yet.
     pub is_nowhere: bool,
 }
@@ -87,7 +86,7 @@ pub enum Done {
     Again(RecordPlace),
 }
 
-/// Messages to records. `T` names a want.
+/// Messages to records. `T` names a need.
 #[derive(Debug)]
 pub struct Warm<T> {
     pub(super) flights: HashMap<u64, Flight<T>>,
@@ -131,7 +130,7 @@ pub(super) struct Pending<T> {
     pub record: Option<Record>,
 }
 
-/// Wants that wait for one key.
+/// Needs that wait for one key.
 #[derive(Debug)]
 pub(super) struct Waiting<T> {
     pub tickets: Vec<T>,
@@ -179,8 +178,8 @@ impl<T> Warm<T> {
         PUTS_MAX.saturating_sub(self.puts)
     }
 
-    /// Takes in the want of an item that waits for the record of its key.
-    pub fn want(&mut self, host: &mut impl Records, key: StoredKey, ticket: T, deadline_ms: u64) {
+    /// Takes in the need of an item that waits for the record of its key.
+    pub fn need(&mut self, host: &mut impl Records, key: StoredKey, ticket: T, deadline_ms: u64) {
         let under_way = self.by_key.get(&key).copied();
         let flight = under_way.and_then(|id| self.flights.get_mut(&id));
         let joined = flight.and_then(|flight| match &mut flight.what {
@@ -197,7 +196,7 @@ impl<T> Warm<T> {
         let was_away = whereabouts == Ok(Whereabouts::MaybeInCluster);
         let waiting = Waiting { tickets: vec![ticket], deadline_ms, was_away };
         match whereabouts {
-            Ok(Whereabouts::Here) => self.finish(&key, waiting, Fate::Answered),
+            Ok(Whereabouts::Here) => self.finish(&key, waiting, NeedEnd::Answered),
             Ok(Whereabouts::Nowhere) => {
                 let pending = Pending { key, waiting, record: None };
                 if let Some(pending) = self.take_in(host, pending, false) {
@@ -206,7 +205,7 @@ impl<T> Warm<T> {
             }
             // The item reports the fault when it runs.
             Err(ItemError::UnknownBiz | ItemError::BadKey) => {
-                self.finish(&key, waiting, Fate::Unserved);
+                self.finish(&key, waiting, NeedEnd::Unserved);
             }
             // A record that cannot be read now may be readable when the answer arrives.
             Ok(Whereabouts::MaybeInCluster) | Err(_) => self.fetch(key, waiting),
@@ -241,22 +240,22 @@ impl<T> Warm<T> {
                 What::Fetch(waiting) if now_ms < waiting.deadline_ms => return self.ask(id, key),
                 _ => {
                     if let Some(What::Fetch(waiting)) = self.end(id).map(|end| end.what) {
-                        self.finish(&key, waiting, Fate::Unreachable);
+                        self.finish(&key, waiting, NeedEnd::Unreachable);
                     }
                 }
             }
         }
     }
 
-    pub(super) fn finish(&mut self, key: &StoredKey, waiting: Waiting<T>, fate: Fate) {
-        let finished = |ticket| Finished { ticket, key: *key, fate, is_nowhere: false };
+    pub(super) fn finish(&mut self, key: &StoredKey, waiting: Waiting<T>, end: NeedEnd) {
+        let finished = |ticket| Finished { ticket, key: *key, end, is_nowhere: false };
         self.finished.extend(waiting.tickets.into_iter().map(finished));
     }
 
-    /// Finishes the wants of a key without a record in the cluster, where no fresh record here says
+    /// Finishes the needs of a key without a record in the cluster, where no fresh record here says
     /// so yet.
     fn finish_nowhere(&mut self, key: StoredKey, waiting: Waiting<T>) {
-        let finished = |ticket| Finished { ticket, key, fate: Fate::Answered, is_nowhere: true };
+        let finished = |ticket| Finished { ticket, key, end: NeedEnd::Answered, is_nowhere: true };
         self.finished.extend(waiting.tickets.into_iter().map(finished));
     }
 
@@ -330,7 +329,7 @@ impl<T> Warm<T> {
             Ok(WarmAnswer::Record(bytes)) => Record::decode(&bytes, &key),
             Ok(_) => None,
             Err(NoAnswer::Lost) if !is_late => return self.fetch(key, waiting),
-            Err(_) => return self.finish(&key, waiting, Fate::Unreachable),
+            Err(_) => return self.finish(&key, waiting, NeedEnd::Unreachable),
         };
         if host.spills(&key) {
             self.figures.fetched += u64::from(record.is_some());
@@ -364,7 +363,7 @@ impl<T> Warm<T> {
             // The item reports a fault of the group, or that it is late, when it runs.
             inserted => {
                 let is_here = inserted == Ok(Inserted::Yes) && record.is_some();
-                self.finish(&key, waiting, Fate::Answered);
+                self.finish(&key, waiting, NeedEnd::Answered);
                 if is_here && host.spills(&key) && !host.backs_up(&key) {
                     let id = self.begin(key, What::Drop);
                     self.send(id, key, WarmCall::Drop);

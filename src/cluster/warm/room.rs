@@ -3,10 +3,11 @@
 //! Invariant: a record leaves this host only once the cluster has it in its present state. Waiting
 //! records get room in order.
 
+use frs_engine::NeedEnd;
+
 use super::core::{NoAnswer, Pending, Records, Warm, What};
 use super::crowds::Crowd;
 use super::message::{WarmAnswer, WarmCall};
-use crate::courier::core::Fate;
 use crate::nodes::{Chain, ChainPlace, ChangedRecord};
 
 /// Most records on their way at once.
@@ -25,7 +26,7 @@ impl<T> Warm<T> {
         let key = pending.key;
         let Ok(chain) = host.chain(&key) else {
             // The item reports the fault when it runs.
-            return self.finish(&key, pending.waiting, Fate::Answered);
+            return self.finish(&key, pending.waiting, NeedEnd::Answered);
         };
         let id = self.begin(key, What::Room(pending));
         self.crowds.by_chain.entry(chain.place).or_default().waiting.push_back(id);
@@ -121,7 +122,7 @@ impl<T> Warm<T> {
             let key = pending.key;
             if now_ms >= pending.waiting.deadline_ms {
                 // The record is late, but that does not mean that the cluster cannot be reached.
-                self.finish(&key, pending.waiting, Fate::Answered);
+                self.finish(&key, pending.waiting, NeedEnd::Answered);
             } else if let Some(pending) = self.take_in(host, pending, false) {
                 waiting.push_front(self.begin(key, What::Room(pending)));
                 self.crowds.by_chain.entry(place).or_default().waiting = waiting;
@@ -146,7 +147,7 @@ impl<T> Warm<T> {
         }
         for id in waiting {
             let Some(What::Room(pending)) = self.end(id).map(|end| end.what) else { continue };
-            self.finish(&pending.key, pending.waiting, Fate::Unreachable);
+            self.finish(&pending.key, pending.waiting, NeedEnd::Unreachable);
         }
     }
 }

@@ -459,7 +459,7 @@ impl Page {
                 "Answers by which another machine has another configuration of a limit.",
                 LeaseCounter::Conflicts,
             ),
-            ("frs_lease_wants_total", "Items that asked for a lease.", LeaseCounter::Wants),
+            ("frs_lease_wants_total", "Items that asked for a lease.", LeaseCounter::Needs),
             (
                 "frs_lease_grants_total",
                 "Answers that granted what was needed.",

@@ -66,7 +66,7 @@ fn server(stats: &Stats) -> Element {
 /// The cluster that shares limits.
 fn cluster(stats: &Stats) -> Element {
     const COUNTERS: [(&str, LeaseCounter); 7] = [
-        ("wants", LeaseCounter::Wants),
+        ("wants", LeaseCounter::Needs),
         ("grants", LeaseCounter::Grants),
         ("returns", LeaseCounter::Returns),
         ("recalls", LeaseCounter::Recalls),

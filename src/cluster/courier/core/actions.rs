@@ -3,6 +3,7 @@
 //! Invariant: each sent message is answered once, by its id.
 
 use crate::lease::{Settings, Take};
+use frs_engine::NeedEnd;
 
 use super::news::News;
 use super::nodes::{LedgerId, Nodes, Unserved};
@@ -31,33 +32,20 @@ pub enum Action<N: Nodes> {
     },
     /// Publishes this to all hosts.
     Publish(News<N::Key>),
-    /// Finishes a want.
+    /// Finishes a need.
     Finish {
-        /// The want.
+        /// The need.
         ticket: N::Ticket,
-        /// Its fate.
-        fate: Fate,
+        /// How it ends. Never [`NeedEnd::Lost`].
+        end: NeedEnd,
     },
 }
 
-/// How a want ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// The ledgers' answers are in the nodes: the item runs again.
-    Answered,
-    /// The cluster cannot be reached: `on-down` decides.
-    Unreachable,
-    /// Its node has no room: leases fill the chain.
-    Full,
-    /// The courier cannot serve it, or too many wants wait.
-    Unserved,
-}
-
-impl From<Unserved> for Fate {
-    fn from(unserved: Unserved) -> Fate {
+impl From<Unserved> for NeedEnd {
+    fn from(unserved: Unserved) -> NeedEnd {
         match unserved {
-            Unserved::Full => Fate::Full,
-            Unserved::Unknown => Fate::Unserved,
+            Unserved::Full => NeedEnd::Full,
+            Unserved::Unknown => NeedEnd::Unserved,
         }
     }
 }

@@ -3,8 +3,9 @@
 //! Invariant: an answer is applied only to the message that is under way. Any other answer is void.
 
 use crate::lease::{Granted, Heard, Incarnation, Kind, Taken};
+use frs_engine::NeedEnd;
 
-use super::actions::{Action, Fate, Outcome};
+use super::actions::{Action, Outcome};
 use super::engine::{Core, Question};
 use super::line::{Flight, Purpose};
 use super::news::{News, NewsKind};
@@ -30,7 +31,7 @@ impl<N: Nodes> Core<N> {
             Outcome::Down => self.down(ledger, slot, now.boot_ms),
             Outcome::Unfit => {
                 for id in std::mem::take(&mut line.waiting) {
-                    self.end_request(id, Fate::Unserved);
+                    self.end_request(id, NeedEnd::Unserved);
                 }
                 self.look_soon(ledger);
             }
@@ -71,12 +72,12 @@ impl<N: Nodes> Core<N> {
             self.find_users(ledger, flight, granted, now.boot_ms);
         }
         // An answer without the window does not answer a question for it.
-        let fate = match taken {
-            Taken::Stale => Fate::Unserved,
-            Taken::Nothing if learning_ms > 0 => Fate::Unserved,
-            Taken::Nothing | Taken::Granted(_) => Fate::Answered,
+        let end = match taken {
+            Taken::Stale => NeedEnd::Unserved,
+            Taken::Nothing if learning_ms > 0 => NeedEnd::Unserved,
+            Taken::Nothing | Taken::Granted(_) => NeedEnd::Answered,
         };
-        self.end_asking(ledger, flight.id, fate);
+        self.end_asking(ledger, flight.id, end);
         let heard = Heard { take: flight.take, taken, learning_ms, now_ms: now.boot_ms };
         let answer = Answered { settings: flight.settings, heard };
         self.visit(nodes, now, ledger, Some(answer));
@@ -156,7 +157,7 @@ impl<N: Nodes> Core<N> {
     }
 
     /// Answers the questions about the ledger's state of all requests before this id.
-    pub(super) fn end_asking(&mut self, ledger: LedgerId, before: u64, fate: Fate) {
+    pub(super) fn end_asking(&mut self, ledger: LedgerId, before: u64, end: NeedEnd) {
         let Some(line) = self.lines.get(&ledger) else { return };
         let waiting: Vec<u64> = line.waiting.iter().copied().filter(|id| *id < before).collect();
         for id in waiting {
@@ -165,8 +166,8 @@ impl<N: Nodes> Core<N> {
                 continue;
             }
             request.unheard.retain(|asked| *asked != ledger);
-            if request.is_complete() || fate != Fate::Answered {
-                self.end_request(id, fate);
+            if request.is_complete() || end != NeedEnd::Answered {
+                self.end_request(id, end);
             }
         }
     }

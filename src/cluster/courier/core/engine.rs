@@ -6,9 +6,9 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::lease::{Appetite, Kind, Next, Part};
-use frs_engine::NeedKind;
+use frs_engine::{NeedEnd, NeedKind};
 
-use super::actions::{Action, Fate};
+use super::actions::Action;
 use super::figures::Figures;
 use super::line::{Flight, Line, Purpose};
 use super::nodes::{Leased, LedgerId, Nodes, Now, Unserved};
@@ -21,16 +21,16 @@ use super::visit::{Answered, Bound, Visit, Visited, Waiter, Way};
 /// Bounds of the courier's memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Waiting wants. A want beyond the bound is [`Fate::Unserved`].
-    pub wants: usize,
+    /// Waiting needs. A need beyond the bound is [`NeedEnd::Unserved`].
+    pub needs: usize,
     /// Messages under way. Further messages wait.
     pub messages: usize,
 }
 
 impl Default for Bounds {
     fn default() -> Bounds {
-        // As many wants as all rings hold, and as many messages as may wait for one master.
-        Bounds { wants: 256 * 1024, messages: 4096 }
+        // As many needs as all rings hold, and as many messages as may wait for one master.
+        Bounds { needs: 256 * 1024, messages: 4096 }
     }
 }
 
@@ -42,7 +42,7 @@ pub struct Core<N: Nodes> {
     pub(super) lines: HashMap<LedgerId, Line<N::Key>>,
     pub(super) requests: HashMap<u64, Request<N>>,
     pub(super) groups: Groups<N>,
-    pub(super) wants: usize,
+    pub(super) needs: usize,
     /// The messages under way, and the ledgers of the questions for holders.
     pub(super) flights: HashMap<u64, LedgerId>,
     pub(super) questions: HashMap<u64, Question<N::Key>>,
@@ -71,7 +71,7 @@ impl<N: Nodes> Core<N> {
             lines: HashMap::new(),
             requests: HashMap::new(),
             groups: Groups::default(),
-            wants: 0,
+            needs: 0,
             flights: HashMap::new(),
             questions: HashMap::new(),
             todo: VecDeque::new(),
@@ -93,10 +93,10 @@ impl<N: Nodes> Core<N> {
         &self.figures
     }
 
-    /// The number of waiting wants.
+    /// The number of waiting needs.
     #[cfg(any(test, feature = "testing"))]
     pub fn waiting(&self) -> usize {
-        self.wants
+        self.needs
     }
 
     /// When [`Core::settle`] next has something to do, CLOCK_BOOTTIME.
@@ -114,46 +114,46 @@ impl<N: Nodes> Core<N> {
         self.next_id
     }
 
-    /// Takes in a want.
-    pub fn want(&mut self, nodes: &mut N, now: Now, asked: Asked<N>) {
-        self.figures.wants += 1;
-        if self.wants >= self.bounds.wants {
-            self.finish(asked.ticket, Fate::Unserved);
+    /// Takes in a need.
+    pub fn need(&mut self, nodes: &mut N, now: Now, asked: Asked<N>) {
+        self.figures.needs += 1;
+        if self.needs >= self.bounds.needs {
+            self.finish(asked.ticket, NeedEnd::Unserved);
             return;
         }
-        self.wants += 1;
+        self.needs += 1;
         let deadline_ms = asked.deadline_ms;
         let Some(group) = asked.group else { return self.begin(nodes, now, vec![asked]) };
         if self.groups.is_new(group) {
             let due = Due::Group { slot: group.slot, number: group.number };
             self.timers.add(deadline_ms, due);
         }
-        if let Some(wants) = self.groups.add(group, asked) {
-            self.begin(nodes, now, wants);
+        if let Some(needs) = self.groups.add(group, asked) {
+            self.begin(nodes, now, needs);
         }
     }
 
-    /// Refuses a want because no master can be asked.
+    /// Refuses a need because no master can be asked.
     pub fn refuse(&mut self, ticket: N::Ticket) {
-        self.figures.wants += 1;
-        self.finish(ticket, Fate::Unreachable);
+        self.figures.needs += 1;
+        self.finish(ticket, NeedEnd::Unreachable);
     }
 
-    /// Begins a request, all of whose wants have come.
-    fn begin(&mut self, nodes: &mut N, now: Now, wants: Vec<Asked<N>>) {
-        let deadline_ms = wants.iter().map(|want| want.deadline_ms).min().unwrap_or(0);
+    /// Begins a request, all of whose needs have come.
+    fn begin(&mut self, nodes: &mut N, now: Now, needs: Vec<Asked<N>>) {
+        let deadline_ms = needs.iter().map(|need| need.deadline_ms).min().unwrap_or(0);
         let id = self.new_id();
         let (mut parts, mut unheard, mut keys) = (Vec::new(), Vec::new(), Vec::new());
         let mut told = Vec::new();
-        let tickets: Vec<N::Ticket> = wants.iter().map(|want| want.ticket).collect();
-        let asked = wants.iter().map(|want| want.key.clone()).collect();
-        for want in wants {
+        let tickets: Vec<N::Ticket> = needs.iter().map(|need| need.ticket).collect();
+        let asked = needs.iter().map(|need| need.key.clone()).collect();
+        for need in needs {
             let ledgers = |leased: &mut [Leased]| -> Vec<(LedgerId, Appetite, bool)> {
                 let is_live = |leased: &Leased| leased.holding.is_live(now.boot_ms);
                 let tell = |leased: &Leased| (leased.ledger, leased.appetite, is_live(leased));
                 leased.iter().map(tell).collect()
             };
-            let ledgers = match nodes.with_leases(&want.key, now, ledgers) {
+            let ledgers = match nodes.with_leases(&need.key, now, ledgers) {
                 Ok(ledgers) => ledgers,
                 Err(unserved) => return self.end(tickets, unserved.into()),
             };
@@ -161,16 +161,16 @@ impl<N: Nodes> Core<N> {
                 if appetite == Appetite::Nothing {
                     // Nobody waits for a limit that refuses nothing. Its uses go out with the other
                     // messages.
-                    told.push((ledger, want.key.clone()));
+                    told.push((ledger, need.key.clone()));
                     continue;
                 }
-                match want.kind {
+                match need.kind {
                     // The window is already known.
                     NeedKind::Window if is_live => continue,
                     NeedKind::Query | NeedKind::Window | NeedKind::Fetch => unheard.push(ledger),
-                    NeedKind::Update => parts.push(Part { key: ledger, count: want.count }),
+                    NeedKind::Update => parts.push(Part { key: ledger, count: need.count }),
                 }
-                keys.push((ledger, want.key.clone()));
+                keys.push((ledger, need.key.clone()));
             }
         }
         for (ledger, key) in told {
@@ -179,7 +179,7 @@ impl<N: Nodes> Core<N> {
         }
         let request = Request::new((tickets, asked), parts, unheard, deadline_ms);
         if request.is_complete() || now.boot_ms >= deadline_ms {
-            self.end(request.tickets, Fate::Answered);
+            self.end(request.tickets, NeedEnd::Answered);
             return;
         }
         self.timers.add(deadline_ms, Due::Request(id));
@@ -215,10 +215,10 @@ impl<N: Nodes> Core<N> {
     pub fn settle(&mut self, nodes: &mut N, now: Now) {
         while let Some(due) = self.timers.take(now.boot_ms) {
             match due {
-                Due::Request(id) => self.end_request(id, Fate::Answered),
+                Due::Request(id) => self.end_request(id, NeedEnd::Answered),
                 Due::Group { slot, number } => {
-                    let wants = self.groups.give_up(slot, number, now.boot_ms);
-                    self.end(wants.iter().map(|want| want.ticket).collect(), Fate::Unserved);
+                    let needs = self.groups.give_up(slot, number, now.boot_ms);
+                    self.end(needs.iter().map(|need| need.ticket).collect(), NeedEnd::Unserved);
                 }
                 Due::Ledger(ledger) => {
                     let Some(line) = self.lines.get_mut(&ledger) else { continue };
@@ -318,7 +318,7 @@ impl<N: Nodes> Core<N> {
             self.end_request_by(id, |key| match unserved {
                 // The other items of the request have room, and their reserved uses are spendable
                 // again.
-                Unserved::Full if *key != full => Fate::Answered,
+                Unserved::Full if *key != full => NeedEnd::Answered,
                 _ => unserved.into(),
             });
         }
@@ -346,10 +346,10 @@ impl<N: Nodes> Core<N> {
             self.refuse_request(*id);
         }
         for id in &visited.unreachable {
-            self.end_request(*id, Fate::Unreachable);
+            self.end_request(*id, NeedEnd::Unreachable);
         }
         if visit.way == Way::Closed {
-            self.end_asking(ledger, u64::MAX, Fate::Unreachable);
+            self.end_asking(ledger, u64::MAX, NeedEnd::Unreachable);
         }
         if let (Some(Next::Run), Some(answer)) = (visited.next, visit.answer)
             && answer.heard.take.need > 0
@@ -405,7 +405,7 @@ impl<N: Nodes> Core<N> {
         if is_complete {
             // The reserved uses are for its next run.
             if let Some(request) = self.requests.remove(&id) {
-                self.end(request.tickets, Fate::Answered);
+                self.end(request.tickets, NeedEnd::Answered);
             }
         } else if let Some(next) = next {
             self.look_soon(next);
@@ -413,8 +413,8 @@ impl<N: Nodes> Core<N> {
     }
 
     /// Ends a request before it is complete. Its reserved uses are spendable again.
-    pub(super) fn end_request(&mut self, id: u64, fate: Fate) {
-        self.end_request_by(id, |_| fate);
+    pub(super) fn end_request(&mut self, id: u64, end: NeedEnd) {
+        self.end_request_by(id, |_| end);
     }
 
     /// Ends a request because a part of it is refused. Keys whose ledger has yet to answer a
@@ -424,13 +424,13 @@ impl<N: Nodes> Core<N> {
         let lines = request.unheard.iter().filter_map(|ledger| self.lines.get(ledger));
         let unheard: Vec<N::Key> = lines.map(|line| line.key.clone()).collect();
         self.end_request_by(id, |key| match unheard.contains(key) {
-            true => Fate::Unserved,
-            false => Fate::Answered,
+            true => NeedEnd::Unserved,
+            false => NeedEnd::Answered,
         });
     }
 
-    /// Ends a request with a fate for each key, and releases its reserved uses.
-    fn end_request_by(&mut self, id: u64, fate: impl Fn(&N::Key) -> Fate) {
+    /// Ends a request with a end for each key, and releases its reserved uses.
+    fn end_request_by(&mut self, id: u64, end: impl Fn(&N::Key) -> NeedEnd) {
         let Some(request) = self.requests.remove(&id) else { return };
         let until_ms = request.deadline_ms();
         for part in request.held() {
@@ -441,20 +441,20 @@ impl<N: Nodes> Core<N> {
         }
         let ledgers: Vec<LedgerId> = request.ledgers().collect();
         for (ticket, key) in request.tickets.into_iter().zip(&request.keys) {
-            self.wants -= 1;
-            self.finish(ticket, fate(key));
+            self.needs -= 1;
+            self.finish(ticket, end(key));
         }
         // Another request may be the first in line now.
         ledgers.into_iter().for_each(|ledger| self.look_soon(ledger));
     }
 
-    pub(super) fn end(&mut self, tickets: Vec<N::Ticket>, fate: Fate) {
-        self.wants -= tickets.len();
-        tickets.into_iter().for_each(|ticket| self.finish(ticket, fate));
+    pub(super) fn end(&mut self, tickets: Vec<N::Ticket>, end: NeedEnd) {
+        self.needs -= tickets.len();
+        tickets.into_iter().for_each(|ticket| self.finish(ticket, end));
     }
 
-    fn finish(&mut self, ticket: N::Ticket, fate: Fate) {
-        self.actions.push(Action::Finish { ticket, fate });
+    fn finish(&mut self, ticket: N::Ticket, end: NeedEnd) {
+        self.actions.push(Action::Finish { ticket, end });
     }
 
     /// Forgets a ledger where nothing is going on.

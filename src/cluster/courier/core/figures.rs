@@ -5,8 +5,8 @@
 /// What a courier has counted since it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Figures {
-    /// Wants taken from rings.
-    pub wants: u64,
+    /// Needs taken from rings.
+    pub needs: u64,
     /// Answers that granted a need.
     pub grants: u64,
     /// Messages that returned uses.

@@ -1,6 +1,6 @@
 //! The heart of the courier: it decides when each message goes out, and how waiting requests end.
 //!
-//! Contract: the loop gives all events to [`Core`]: wants, answers, the publications of other
+//! Contract: the loop gives all events to [`Core`]: needs, answers, the publications of other
 //! hosts, the time. [`Core::settle`] then does what follows: it changes nodes through [`Nodes`],
 //! and returns what is to be sent, published and finished as [`Action`]s. It has no clock and no
 //! socket.
@@ -23,7 +23,7 @@ mod rounds;
 mod timers;
 mod visit;
 
-pub use actions::{Action, Fate, Outcome};
+pub use actions::{Action, Outcome};
 pub use engine::{Bounds, Core};
 pub use figures::Figures;
 pub use news::{News, NewsKind};

@@ -73,7 +73,7 @@ pub enum Unserved {
 pub trait Nodes {
     /// A biz and a key, as an item names them.
     type Key: Clone + Ord + Hash + Debug;
-    /// Names a want that waits to be finished.
+    /// Names a need that waits to be finished.
     type Ticket: Copy + Debug + PartialEq;
 
     /// Runs `work` in one transaction over the shared limits of an item, and stores its changes to

@@ -10,10 +10,10 @@ use frs_engine::NeedKind;
 
 use super::nodes::{LedgerId, Nodes};
 
-/// A want, as the loop has taken it from a ring.
+/// A need, as the loop has taken it from a ring.
 #[derive(Debug, Clone)]
 pub struct Asked<N: Nodes> {
-    /// Names the want when it is finished.
+    /// Names the need when it is finished.
     pub ticket: N::Ticket,
     /// The item.
     pub key: N::Key,
@@ -27,23 +27,23 @@ pub struct Asked<N: Nodes> {
     pub group: Option<Group>,
 }
 
-/// An atomic request, which its wants name.
+/// An atomic request, which its needs name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Group {
     /// The slot that asks.
     pub slot: u32,
     /// The number of the request in this slot.
     pub number: u64,
-    /// The number of its wants.
-    pub wants: u32,
+    /// The number of its needs.
+    pub needs: u32,
 }
 
 /// A request that waits.
 #[derive(Debug)]
 pub struct Request<N: Nodes> {
-    /// Its wants, which are finished together.
+    /// Its needs, which are finished together.
     pub tickets: Vec<N::Ticket>,
-    /// The item of each want.
+    /// The item of each need.
     pub keys: Vec<N::Key>,
     parts: Parked<LedgerId>,
     held: Vec<bool>,
@@ -52,7 +52,7 @@ pub struct Request<N: Nodes> {
 }
 
 impl<N: Nodes> Request<N> {
-    /// A request with the parts and questions of its wants.
+    /// A request with the parts and questions of its needs.
     pub fn new(
         (tickets, keys): (Vec<N::Ticket>, Vec<N::Key>),
         parts: Vec<Part<LedgerId>>,
@@ -130,7 +130,7 @@ impl<N: Nodes> Request<N> {
     }
 }
 
-/// Wants of atomic requests that are not complete yet.
+/// Needs of atomic requests that are not complete yet.
 #[derive(Debug)]
 pub struct Groups<N: Nodes>(HashMap<(u32, u64), Vec<Asked<N>>>);
 
@@ -141,26 +141,26 @@ impl<N: Nodes> Default for Groups<N> {
 }
 
 impl<N: Nodes> Groups<N> {
-    /// Adds a want. Returns all wants of its request if it was the last one.
+    /// Adds a need. Returns all needs of its request if it was the last one.
     pub fn add(&mut self, group: Group, asked: Asked<N>) -> Option<Vec<Asked<N>>> {
-        if group.wants <= 1 {
+        if group.needs <= 1 {
             return Some(vec![asked]);
         }
         let name = (group.slot, group.number);
-        let wants = self.0.entry(name).or_default();
-        wants.push(asked);
-        if wants.len() < group.wants as usize { None } else { self.0.remove(&name) }
+        let needs = self.0.entry(name).or_default();
+        needs.push(asked);
+        if needs.len() < group.needs as usize { None } else { self.0.remove(&name) }
     }
 
-    /// Whether no want of this request has come yet.
+    /// Whether no need of this request has come yet.
     pub fn is_new(&self, group: Group) -> bool {
         !self.0.contains_key(&(group.slot, group.number))
     }
 
-    /// Takes the wants of a request that never became complete, once nobody waits for it.
+    /// Takes the needs of a request that never became complete, once nobody waits for it.
     pub fn give_up(&mut self, slot: u32, number: u64, now_ms: u64) -> Vec<Asked<N>> {
         let name = (slot, number);
-        let is_over = |wants: &Vec<Asked<N>>| wants.iter().all(|want| now_ms >= want.deadline_ms);
+        let is_over = |needs: &Vec<Asked<N>>| needs.iter().all(|need| now_ms >= need.deadline_ms);
         if self.0.get(&name).is_some_and(is_over) {
             self.0.remove(&name).unwrap_or_default()
         } else {

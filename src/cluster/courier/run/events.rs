@@ -102,8 +102,8 @@ impl Courier {
         let cluster = self.nodes.cluster().to_owned();
         let links = self.links.as_mut();
         match (action, links) {
-            (Action::Finish { ticket, fate }, _) => {
-                self.rings.finish(self.nodes.service.handle().runtime(), ticket, fate);
+            (Action::Finish { ticket, end }, _) => {
+                self.rings.finish(self.nodes.service.handle().runtime(), ticket, end);
             }
             (Action::Send { id, ledger, settings, take }, Some(links)) => {
                 links.send(Message { id, ledger: ledger.name(&cluster), settings, take });

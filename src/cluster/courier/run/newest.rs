@@ -59,9 +59,9 @@ impl Courier {
         false
     }
 
-    /// Whether wants are taken from the rings: they are served, or refused while the cluster cannot
+    /// Whether needs are taken from the rings: they are served, or refused while the cluster cannot
     /// be reached.
-    pub(super) fn takes_wants(&self) -> bool {
+    pub(super) fn takes_needs(&self) -> bool {
         !self.nodes.are_leases_unproven() || self.newest.is_cut_off
     }
 

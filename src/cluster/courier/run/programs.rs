@@ -14,7 +14,7 @@ use frs_store::{Error, Runtime};
 
 use super::wake::Caller;
 
-/// The longest sleep: it bounds the time until wants that a dead program left are found.
+/// The longest sleep: it bounds the time until needs that a dead program left are found.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// The thread.
@@ -50,7 +50,7 @@ impl Programs {
         Ok(Programs { thread: Some(thread), is_ending, data_dir: data_dir.to_owned() })
     }
 
-    /// Notes that the rings have been looked at. Wants that come from now on are another call.
+    /// Notes that the rings have been looked at. Needs that come from now on are another call.
     pub fn wake(&self) {
         if let Some(thread) = &self.thread {
             thread.thread().unpark();

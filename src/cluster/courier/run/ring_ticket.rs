@@ -1,8 +1,8 @@
-//! The name of a want while the core works on it.
+//! The name of a need while the core works on it.
 
 use frs_store::Ticket;
 
-/// Names a want by its slot and its entry there.
+/// Names a need by its slot and its entry there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingTicket {
     pub(super) slot: u32,

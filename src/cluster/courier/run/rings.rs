@@ -11,7 +11,7 @@ use frs_store::{LetterQueue, Reply, Runtime, TakenLetter};
 use super::Courier;
 use super::host_nodes::HostNodes;
 use super::ring_ticket::RingTicket;
-use crate::courier::core::{Asked, Fate, Group, Now};
+use crate::courier::core::{Asked, Group, Now};
 use crate::courier::process::Process;
 
 /// All rings.
@@ -32,7 +32,7 @@ impl Rings {
     }
 
     /// Takes the needs of all rings that have some.
-    fn drain(&mut self, runtime: &Runtime) -> Vec<Drained> {
+    fn drain(&mut self, runtime: &Runtime) -> Vec<(RingTicket, Need)> {
         self.asked.extend(runtime.asking().take());
         let mut all = Vec::new();
         for slot in std::mem::take(&mut self.asked) {
@@ -40,7 +40,7 @@ impl Rings {
             while let Some(taken) = queue.take_next(runtime.slot(slot)) {
                 let TakenLetter { ticket, letter } = taken;
                 if let Some(need) = Need::of_letter(&letter) {
-                    all.push(drained(RingTicket { slot, ticket }, &need));
+                    all.push((RingTicket { slot, ticket }, need));
                 } else if LetterQueue::reply(runtime.slot(slot), ticket, Reply::UNREADABLE) {
                     self.answered.insert(slot);
                 }
@@ -50,13 +50,7 @@ impl Rings {
     }
 
     /// Finishes a need. False if nobody waits for it any more.
-    pub fn finish(&mut self, runtime: &Runtime, ticket: RingTicket, fate: Fate) -> bool {
-        let end = match fate {
-            Fate::Answered => NeedEnd::Answered,
-            Fate::Unreachable => NeedEnd::Unreachable,
-            Fate::Full => NeedEnd::Full,
-            Fate::Unserved => NeedEnd::Unserved,
-        };
+    pub fn finish(&mut self, runtime: &Runtime, ticket: RingTicket, end: NeedEnd) -> bool {
         let RingTicket { slot, ticket } = ticket;
         let is_heard = LetterQueue::reply(runtime.slot(slot), ticket, end.reply());
         if is_heard {
@@ -73,52 +67,30 @@ impl Rings {
     }
 }
 
-/// A need that was taken from a ring.
-enum Drained {
-    /// A need of a lease.
-    Lease(Asked<HostNodes>),
-    /// A need of a record.
-    Record { ticket: RingTicket, key: StoredKey, deadline_ms: u64 },
-}
-
-fn drained(ticket: RingTicket, need: &Need) -> Drained {
-    let key = StoredKey::of_need(need);
-    if need.kind == NeedKind::Fetch {
-        return Drained::Record { ticket, key, deadline_ms: need.deadline_ms };
-    }
-    Drained::Lease(Asked {
-        ticket,
-        key,
-        count: need.uses,
-        kind: need.kind,
-        deadline_ms: need.deadline_ms,
-        group: need.request.map(|NeededTogether { number, needs }| Group {
-            slot: ticket.slot,
-            number,
-            wants: needs.into(),
-        }),
-    })
-}
-
 impl Courier {
     /// Refuses the needs of all rings, as the cluster cannot be reached.
     pub(super) fn refuse_all(&mut self) {
-        for need in self.rings.drain(self.nodes.service.handle().runtime()) {
-            let (Drained::Lease(Asked { ticket, .. }) | Drained::Record { ticket, .. }) = need;
+        for (ticket, _) in self.rings.drain(self.nodes.service.handle().runtime()) {
             self.core.refuse(ticket);
         }
     }
 
     /// Takes the needs of all rings that have some, and hands them to the core or to the warm tier.
     pub(super) fn drain(&mut self, now: Now) {
-        let needs = self.rings.drain(self.nodes.service.handle().runtime());
-        for need in needs {
-            match need {
-                Drained::Lease(asked) => self.core.want(&mut self.nodes, now, asked),
-                Drained::Record { ticket, key, deadline_ms } => {
-                    self.warm.want(&mut self.nodes, key, ticket, deadline_ms);
-                }
+        for (ticket, need) in self.rings.drain(self.nodes.service.handle().runtime()) {
+            let (key, deadline_ms) = (StoredKey::of_need(&need), need.deadline_ms);
+            if need.kind == NeedKind::Fetch {
+                self.warm.need(&mut self.nodes, key, ticket, deadline_ms);
+                continue;
             }
+            let group = need.request.map(|NeededTogether { number, needs }| Group {
+                slot: ticket.slot,
+                number,
+                needs: needs.into(),
+            });
+            let (count, kind) = (need.uses, need.kind);
+            let asked = Asked { ticket, key, count, kind, deadline_ms, group };
+            self.core.need(&mut self.nodes, now, asked);
         }
     }
 }

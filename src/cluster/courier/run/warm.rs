@@ -37,15 +37,15 @@ pub struct WarmTier {
 }
 
 impl WarmTier {
-    /// Takes in the want of an item that waits for the record of its key.
-    pub fn want(
+    /// Takes in the need of an item that waits for the record of its key.
+    pub fn need(
         &mut self,
         nodes: &mut HostNodes,
         key: StoredKey,
         ticket: RingTicket,
         deadline_ms: u64,
     ) {
-        self.warm.want(nodes, key, ticket, deadline_ms);
+        self.warm.need(nodes, key, ticket, deadline_ms);
     }
 
     /// Forgets which records were sent, as a master may have lost some.
@@ -186,9 +186,9 @@ impl Courier {
 
     /// Sends messages, and finishes needs. True if that has consequences at once.
     pub(super) fn act_on_records(&mut self) -> bool {
-        for Finished { ticket, key, fate, is_nowhere } in self.warm.warm.take_finished() {
+        for Finished { ticket, key, end, is_nowhere } in self.warm.warm.take_finished() {
             let runtime = self.nodes.service.handle().runtime();
-            if !self.rings.finish(runtime, ticket, fate) && is_nowhere {
+            if !self.rings.finish(runtime, ticket, end) && is_nowhere {
                 // The owner of the need no longer waits, but finds the answer the next time.
                 let wall_ms = self.nodes.wall_ms();
                 let _ = self.nodes.service.insert_fresh_record(&key, wall_ms);
