@@ -117,8 +117,8 @@ impl Service {
         if pass.former != old.header().id {
             *pass = MovePass { former: old.header().id, ..MovePass::default() };
             if old.has_kept() {
-                // No process erases records of the former group any more that the cluster keeps,
-                // and their places in the new group are not known.
+                // No record leaves the former group any more for a place outside. The key-nodes of
+                // the kept keys in the new group are not known.
                 new.fill_filters();
             }
         }

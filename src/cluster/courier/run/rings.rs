@@ -9,7 +9,6 @@ use frs_engine::{Need, NeedEnd, NeedKind, NeededTogether, StoredKey};
 use frs_store::{LetterQueue, Reply, Runtime, TakenLetter};
 
 use super::Courier;
-use super::host_nodes::HostNodes;
 use super::ring_ticket::RingTicket;
 use crate::courier::core::{Asked, Group, Now};
 use crate::courier::process::Process;
