@@ -1,7 +1,8 @@
 //! The cluster: what several machines share, above a core that knows one machine alone.
 //!
-//! [`PLUG`] plugs it into the engine. [`lease`] has the rules of a host that spends leases,
-//! [`nodes`] its way to the nodes of the host, and [`incarnation`] the number by which others know
+//! [`PLUG`] plugs it into the engine. [`shared`] has the limits that machines share: [`lease`] has
+//! the rules of a host that spends leases, [`tally`] those of sums that refuse nothing. [`nodes`] is
+//! the way to the nodes of the host, and [`incarnation`] the number by which others know
 //! it. All else is the process that alone talks to the cluster, and stands behind the feature
 //! `courier`, so that a program which only spends leases brings no connections. `ledger` is the
 //! protocol: the functions that are loaded into each master, their arguments and their answers.
@@ -31,8 +32,10 @@ pub mod name;
 pub mod news;
 pub mod nodes;
 mod plug;
+pub mod shared;
 #[cfg(feature = "courier")]
 pub mod starts;
+pub mod tally;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(all(test, not(miri)))]

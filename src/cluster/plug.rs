@@ -13,8 +13,9 @@ use frs_limit::{BootClock, Log, SharedPolicies, SharedPolicy};
 use frs_store::{Error, Runtime};
 
 use crate::incarnation::{Incarnation, check_boot_clock};
-use crate::lease::{self, LeasedLimits};
+use crate::lease;
 use crate::nodes::Identity;
+use crate::shared::LeasedLimits;
 
 /// The plug of every program that may meet a configuration with a cluster.
 pub const PLUG: Plugged = Some(&ClusterPlug);

@@ -414,8 +414,7 @@ impl Service {
         self.conf = Arc::new(conf);
         self.generation = generation;
         if let Err(error) = self.open_ring() {
-            // The process can still spend what it holds.
-            tracing::error!(%error, "items of this process cannot wait for leases");
+            plug::cannot_wait(&error);
         }
         Ok(())
     }

@@ -11,22 +11,16 @@ mod answer;
 mod ask;
 mod bind;
 mod holding;
-mod leased;
-mod limits;
 mod message;
 mod parked;
-mod told;
 mod words;
 
 pub use answer::{Heard, Next};
 pub use ask::{Appetite, Asking, LONGEST_REFUSAL_MS};
 pub use bind::{Binding, Keep};
 pub use holding::{Holding, Lease};
-pub use leased::{LeaseClock, Leased};
-pub use limits::{LeasedLimits, LeasedState, has_lease, leases, set_lease};
 pub use message::{Claim, Granted, Incarnation, Kind, Settings, Take, Taken};
 pub use parked::{Parked, Part};
-pub use told::TOLD_MAX;
 pub use words::{HOLDING_WORDS, HoldingWords};
 
 #[cfg(test)]

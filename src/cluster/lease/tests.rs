@@ -40,7 +40,7 @@ fn hears(holding: &mut Holding, settings: &Settings, take: Take, taken: Taken) -
 /// Of a limit that refuses nothing.
 fn hears_told(holding: &mut Holding, take: Take, granted: Granted) -> Next {
     let taken = Taken::Granted(granted);
-    holding.hear_told(&INTERVAL, &Heard { take, taken, learning_ms: 0, now_ms: NOW_MS + 10 })
+    holding.take_sum(&INTERVAL, &Heard { take, taken, learning_ms: 0, now_ms: NOW_MS + 10 })
 }
 
 /// A host with a grant of this many uses for 30 s.
@@ -328,27 +328,27 @@ fn a_host_wants_all_or_what_waits() {
 #[test]
 fn what_refuses_nothing_is_told_each_second_until_all_is_known() {
     let mut holding = Holding::default().of_host(7);
-    assert!(!holding.is_tell_due(NOW_MS));
+    assert!(!holding.is_tally_due(NOW_MS));
     holding.overspend(&INTERVAL.kind, 2, NOW_MS);
-    assert!(holding.is_tell_due(NOW_MS), "the first use");
-    let take = holding.tell(&INTERVAL, 1, NOW_MS);
+    assert!(holding.is_tally_due(NOW_MS), "the first use");
+    let take = holding.report(&INTERVAL, 1, NOW_MS);
     assert_eq!(take.claim, Claim { window: 0, floor: 1, spent: 0, extra: 2, noted: 0 });
-    assert!(!holding.is_tell_due(NOW_MS + 5000), "it is repeated under its number");
+    assert!(!holding.is_tally_due(NOW_MS + 5000), "it is repeated under its number");
     assert_eq!(hears_told(&mut holding, take, grants(Some(2), 2)), Next::Run);
-    assert!(!holding.is_untold(NOW_MS + 10));
+    assert!(!holding.is_unreported(NOW_MS + 10));
     holding.overspend(&INTERVAL.kind, 3, NOW_MS + 10);
-    assert!(holding.is_untold(NOW_MS + 10) && !holding.is_tell_due(NOW_MS + 999));
-    assert!(holding.is_tell_due(NOW_MS + 1000));
-    let take = holding.tell(&INTERVAL, 2, NOW_MS + 20);
+    assert!(holding.is_unreported(NOW_MS + 10) && !holding.is_tally_due(NOW_MS + 999));
+    assert!(holding.is_tally_due(NOW_MS + 1000));
+    let take = holding.report(&INTERVAL, 2, NOW_MS + 20);
     assert_eq!(take.claim, Claim { window: WINDOW, floor: 5, spent: 5, extra: 0, noted: 0 });
     hears_told(&mut holding, take, grants(None, 5));
     // Returned uses are reported as well.
     holding.give_back(&INTERVAL.kind, 4, NOW_MS + 30);
-    assert!(holding.is_untold(NOW_MS + 30));
-    let take = holding.tell(&INTERVAL, 3, NOW_MS + 30);
+    assert!(holding.is_unreported(NOW_MS + 30));
+    let take = holding.report(&INTERVAL, 3, NOW_MS + 30);
     assert_eq!((take.claim.floor, take.claim.spent), (1, 1));
     hears_told(&mut holding, take, grants(None, 1));
-    assert!(!holding.is_untold(NOW_MS + 30));
+    assert!(!holding.is_unreported(NOW_MS + 30));
 }
 
 #[test]
@@ -360,15 +360,15 @@ fn what_was_given_back_is_not_claimed_and_the_sum_stays_as_it_is_known() {
     };
     let before = sum(&holding);
     holding.give_back(&INTERVAL.kind, 3, NOW_MS + 20);
-    let take = holding.claim_told(&INTERVAL, 2, NOW_MS + 20).expect("uses to claim");
+    let take = holding.claim_reported(&INTERVAL, 2, NOW_MS + 20).expect("uses to claim");
     assert_eq!((take.claim.floor, take.claim.spent), (7, 7));
     assert_eq!(sum(&holding), before - 3);
     // Uses while a message is in flight are in the next message, not in a repeat of this one.
     holding.overspend(&INTERVAL.kind, 4, NOW_MS + 30);
     assert_eq!(sum(&holding), before + 1);
-    assert_eq!(holding.repeat_told(NOW_MS + 130), take);
+    assert_eq!(holding.repeat_report(NOW_MS + 130), take);
     holding.give_back(&INTERVAL.kind, 6, NOW_MS + 130);
-    assert_eq!(holding.repeat_told(NOW_MS + 330), take);
+    assert_eq!(holding.repeat_report(NOW_MS + 330), take);
 }
 
 // Shows: shared-sums.
@@ -378,7 +378,7 @@ fn what_was_used_while_a_message_was_in_flight_counts_on_in_a_window_that_overla
         let mut holding = leased(&TOTAL, 10);
         holding.used = 10;
         holding.lease.extra = 2;
-        let take = holding.tell(&TOTAL, 2, NOW_MS + 20);
+        let take = holding.report(&TOTAL, 2, NOW_MS + 20);
         holding.overspend(&TOTAL.kind, 3, NOW_MS + 25);
         hears_told(&mut holding, take, Granted { window: WINDOW + 9, ..grants(Some(base), base) });
         assert_eq!(holding.used, used, "{base}: what was used in a window that is over is over");
@@ -390,7 +390,7 @@ fn after_its_last_use_a_host_looks_once_at_what_others_have_used() {
     let mut holding = leased(&INTERVAL, 1);
     holding.spend(1, NOW_MS + 100);
     let due = |holding: &Holding| -> Vec<u64> {
-        (0..30).filter(|s| holding.is_tell_due(NOW_MS + 100 + s * 1000)).collect()
+        (0..30).filter(|s| holding.is_tally_due(NOW_MS + 100 + s * 1000)).collect()
     };
     assert_eq!(due(&holding), [3, 4, 5, 6, 7, 8, 9], "until it is answered");
     (holding.lease.sent_ms, holding.lease.heard_ms) = (NOW_MS + 3100, NOW_MS + 3110);
@@ -412,7 +412,7 @@ fn tokens_that_have_flowed_back_are_not_claimed_again() {
         let bind = |holding: &mut Holding, now_ms| {
             let binding = Binding { seq: 1 + holding.lease.seq, now_ms, ..asks(0) };
             match is_told {
-                true => holding.tell(&TOKEN, binding.seq, now_ms),
+                true => holding.report(&TOKEN, binding.seq, now_ms),
                 false => holding.bind(&TOKEN, &binding),
             }
         };

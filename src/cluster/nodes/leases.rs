@@ -8,7 +8,8 @@ use frs_conf::{Scope, Sharing};
 use frs_engine::{Entry, ItemError, ItemMoment, Service, StoredKey, with_room};
 use frs_store::layout::node;
 
-use crate::lease::{self, Holding, LeasedState, Settings};
+use crate::lease::{Holding, Settings};
+use crate::shared::{self, LeasedState};
 
 /// After this many passes the next one looks at all key-nodes. It finds forced uses of keys for
 /// which the host has requested nothing.
@@ -103,14 +104,14 @@ impl Leases for Service {
             let mut changed = [false, false];
             let result = nodes.with_states(|rules, states| {
                 // An item without a node of a scope has no limits of that scope.
-                let mut found = lease::leases(rules, states, ledger_ms);
+                let mut found = shared::leases(rules, states, ledger_ms);
                 found.retain(|leased| has_node[leased.scope as usize]);
                 let limit = |state: &LeasedState| LeasedLimit::of(state, sharing, epoch);
                 let mut limits: Vec<LeasedLimit> = found.iter().map(limit).collect();
                 let result = work(&mut limits);
                 for (limit, was) in limits.iter().zip(&found) {
                     if limit.holding != was.holding {
-                        lease::set_lease(
+                        shared::set_lease(
                             rules,
                             states,
                             was.position,
@@ -238,7 +239,7 @@ fn has_lease(entry: &Entry, scope: Scope, words: &[u64]) -> bool {
     let mut words = with_room(words, entry.states_at() + entry.rules.words(scope));
     // The leases of former limits may be at other positions.
     entry.adopt(&mut words, scope);
-    lease::has_lease(&entry.rules, scope, &words[entry.states_at()..])
+    shared::has_lease(&entry.rules, scope, &words[entry.states_at()..])
 }
 
 impl LeasePass {

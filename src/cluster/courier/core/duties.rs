@@ -26,7 +26,7 @@ pub(super) enum Asks {
 pub(super) fn keep(leased: &Leased, asks: Asks, now_ms: u64) -> Option<Keep> {
     let Leased { settings, appetite, holding: node, .. } = leased;
     if *appetite == Appetite::Nothing {
-        return node.is_tell_due(now_ms).then_some(Keep::Held);
+        return node.is_tally_due(now_ms).then_some(Keep::Held);
     }
     if asks == Asks::Now || reports_at_once(leased, now_ms) {
         return Some(Keep::All);

@@ -156,7 +156,7 @@ impl Visit<'_> {
         let used = node.used;
         if let Some(Answered { settings, heard }) = &self.answer {
             visited.next = Some(match leased.appetite {
-                Appetite::Nothing => node.hear_told(settings, heard),
+                Appetite::Nothing => node.take_sum(settings, heard),
                 Appetite::Most | Appetite::Needed => node.hear(settings, heard),
             });
             visited.window = node.lease.window;
@@ -242,7 +242,7 @@ impl Visit<'_> {
         let is_told_first = is_told && node.lease.sent_extra > 0;
         visited.is_claim_left = reasons.is_claimed && is_told_first && node.lease.in_flight;
         let purpose = own_purpose(leased.appetite, node);
-        let claim = if is_told { Holding::claim_told } else { Holding::claim };
+        let claim = if is_told { Holding::claim_reported } else { Holding::claim };
         if reasons.is_claimed
             && !is_unheard
             && !visited.is_claim_left
@@ -292,7 +292,7 @@ impl Visit<'_> {
         let Need { need, want, .. } = *need;
         let is_told = leased.appetite == Appetite::Nothing;
         let take = match is_told {
-            true => node.tell(settings, seq, now_ms),
+            true => node.report(settings, seq, now_ms),
             false => node.bind(settings, &Binding { seq, now_ms, keep, need, want }),
         };
         let count = before - node.unspent(now_ms);
@@ -319,7 +319,7 @@ impl Visit<'_> {
         let is_elsewhere = self.reasons.elsewhere_ms.is_some();
         if is_elsewhere || !self.has_flight && is_due && self.way == Way::Open {
             let take = match leased.appetite {
-                Appetite::Nothing => node.repeat_told(now_ms),
+                Appetite::Nothing => node.repeat_report(now_ms),
                 Appetite::Most | Appetite::Needed => node.repeat(now_ms, need.need, need.want),
             };
             let purpose = own_purpose(leased.appetite, node);

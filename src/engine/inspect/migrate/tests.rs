@@ -263,7 +263,7 @@ fn a_damaged_node_is_left_behind_and_counted() {
 }
 
 #[test]
-fn any_key_may_be_kept_after_a_migration_of_a_group_that_has_kept() {
+fn any_key_may_be_kept_after_a_migration_of_a_group_with_kept_records() {
     for has_kept in [false, true] {
         let world = world();
         if has_kept {

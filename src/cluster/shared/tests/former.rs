@@ -6,7 +6,7 @@ use frs_conf::{Biz, Conf, Overlay, Scope, SharedLimits};
 use frs_limit::{Rules, Spending, States, Terms, Written};
 use proptest::prelude::*;
 
-use crate::lease::{LeasedLimits, leases, set_lease};
+use crate::shared::{LeasedLimits, leases, set_lease};
 
 const LIMITS: [&str; 7] = [
     "policy='interval' interval='1m' max='9'",

@@ -5,10 +5,10 @@
 
 use frs_limit::ring::{self, Ring, Uses};
 
-use super::Leased;
+use super::Shared;
 use crate::lease::Kind;
 
-impl Leased {
+impl Shared {
     pub(super) fn log<'s>(&self, state: &'s [u64]) -> &'s [u64] {
         let words = self.ring.map_or(0, ring::words);
         &state[state.len() - words..]

@@ -53,7 +53,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// One limit with its state, and what is known of it otherwise.
 struct World {
-    limit: Leased,
+    limit: Shared,
     clock: Arc<LeaseClock>,
     state: Vec<u64>,
     now_ms: u64,
@@ -77,7 +77,7 @@ struct Model {
     alone: u64,
     alone_end_ms: u64,
     /// Unreported uses without a lease.
-    untold: u64,
+    unreported: u64,
 }
 
 impl World {
@@ -93,7 +93,7 @@ impl World {
         let is_sliding = matches!(policy, conf::Policy::Sliding(_));
         let ring = is_sliding.then_some(Ring { uses: 64, longest_ms: INTERVAL_MS });
         let log = Log { ring, reports: true };
-        let limit = Leased::new(&policy, false, sharing, log, &clock).expect("it can be shared");
+        let limit = Shared::new(&policy, false, sharing, log, &clock).expect("it can be shared");
         let state = vec![0; SHARED_WORDS + ring.map_or(0, ring::words)];
         let (now_ms, model) = (5_000, Model::default());
         let mut world = World { limit, clock, state, now_ms, incarnation: 7, windows: 0, model };
@@ -173,9 +173,9 @@ impl World {
             if is_live {
                 model.used = model.used.saturating_sub(magnitude);
             } else {
-                let untold = magnitude.min(model.untold);
-                model.untold -= untold;
-                model.alone = model.alone.saturating_sub(untold);
+                let unreported = magnitude.min(model.unreported);
+                model.unreported -= unreported;
+                model.alone = model.alone.saturating_sub(unreported);
             }
             return;
         }
@@ -196,7 +196,7 @@ impl World {
         }
         model.log.extend((0..magnitude).map(|_| self.now_ms));
         model.used += if is_live { magnitude } else { 0 };
-        model.untold += if is_live { 0 } else { magnitude };
+        model.unreported += if is_live { 0 } else { magnitude };
     }
 
     /// The courier changes the holding.
@@ -257,7 +257,7 @@ impl World {
                 let model = &mut self.model;
                 (model.allowance, model.end_ms) = (allowance, now_ms + INTERVAL_MS);
                 (model.used, model.held, model.is_exhausted) = (0, 0, false);
-                model.untold = 0;
+                model.unreported = 0;
             }
             Step::More(more) if self.is_live() => {
                 self.change(|holding| {
@@ -360,7 +360,7 @@ proptest! {
         let share = if is_exact { Share::Exact } else { Share::Cluster };
         let sharing = Sharing { share, ..world.limit.sharing };
         let log = Log { ring: None, reports: true };
-        let limit = Leased::new(&policy, advises, sharing, log, &world.clock);
+        let limit = Shared::new(&policy, advises, sharing, log, &world.clock);
         world.limit = limit.expect("it can be shared");
         let now_ms = world.now_ms;
         let lease = Lease {

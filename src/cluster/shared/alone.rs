@@ -5,10 +5,10 @@
 
 use frs_limit::window_at;
 
-use super::Leased;
+use super::Shared;
 use crate::lease::{Holding, Kind};
 
-impl Leased {
+impl Shared {
     /// Uses left of those that the host admits while it is cut off.
     pub(super) fn cut_off_left(&self, holding: &Holding) -> u64 {
         let now_ms = self.clock.boot_ms();

@@ -18,21 +18,23 @@ use frs_limit::{
     SharedRecord, Span, Spending, Terms, WordNames, WordUnit, window_at,
 };
 
-use super::{
-    Asking, HOLDING_WORDS, Holding, HoldingWords, Incarnation, Kind, Lease, Settings, TOLD_MAX,
+use crate::lease::{
+    Asking, HOLDING_WORDS, Holding, HoldingWords, Incarnation, Kind, Lease, Settings,
 };
+use crate::tally::{TALLY_MAX, Tally};
 
 const _: () = assert!(HOLDING_WORDS == SHARED_WORDS);
-const _: () = assert!(TOLD_MAX == MAX_SHARED);
+const _: () = assert!(TALLY_MAX == MAX_SHARED);
 
 mod alone;
 mod clock;
 mod fields;
 mod log;
-mod told;
+mod states;
 
 pub use clock::LeaseClock;
 use clock::UNPROVEN;
+pub use states::{LeasedLimits, LeasedState, has_lease, leases, set_lease};
 
 /// Uses to charge.
 #[derive(Debug, Clone, Copy)]
@@ -42,27 +44,24 @@ struct Charge {
     spending: Spending,
 }
 
-/// The treatment of a use beyond the maximum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
-    /// Refuses the use.
-    Refuses,
-    /// Admits and flags it.
-    Advises,
-    /// Only counts; never over.
-    Counts,
+/// How the limit treats its uses.
+#[derive(Debug, Clone, Copy)]
+enum Rule {
+    /// It spends leases, and refuses all other uses.
+    Lease {
+        /// A first attempt may spend the lease.
+        spends_new: bool,
+    },
+    /// It refuses nothing.
+    Tally(Tally),
 }
 
 /// A shared limit, prepared.
 #[derive(Debug, Clone)]
-pub struct Leased {
+pub struct Shared {
     /// The settings that its ledger gets.
     settings: Settings,
-    role: Role,
-    /// The maximum that answers show, if it refuses nothing; 0: no maximum.
-    shown_max: u64,
-    /// A first attempt may spend the lease.
-    spends_new: bool,
+    rule: Rule,
     sharing: Sharing,
     clock: Arc<LeaseClock>,
     /// The log of a sliding limit.
@@ -75,7 +74,7 @@ pub struct Leased {
     window_ms: Option<u64>,
 }
 
-impl Leased {
+impl Shared {
     /// Prepares a limit, which may advise instead of refusing. `None` if no ledger counts such a
     /// policy.
     pub fn new(
@@ -84,7 +83,7 @@ impl Leased {
         sharing: Sharing,
         log: Log,
         clock: &Arc<LeaseClock>,
-    ) -> Option<Leased> {
+    ) -> Option<Shared> {
         let turns = match policy {
             conf::Policy::Calendar(limit) => Some(&limit.turns),
             conf::Policy::Count(limit) => limit.turns.as_ref(),
@@ -92,21 +91,19 @@ impl Leased {
         };
         let kind = Kind::of(policy)?;
         let max = policy.max();
-        let role = match max {
-            None => Role::Counts,
-            Some(_) if advises => Role::Advises,
-            Some(_) => Role::Refuses,
+        let rule = match max {
+            Some(_) if !advises => Rule::Lease { spends_new: sharing.share == Share::Cluster },
+            _ => Rule::Tally(Tally { max }),
         };
-        let told_max = match max {
+        let ledger_max = match (max, &rule) {
+            (Some(max), Rule::Lease { .. }) => max,
             // The ledger fills a bucket up to its burst.
-            Some(max) if role == Role::Refuses || matches!(kind, Kind::Token { .. }) => max,
-            _ => TOLD_MAX,
+            (Some(max), _) if matches!(kind, Kind::Token { .. }) => max,
+            _ => TALLY_MAX,
         };
-        let mut limit = Leased {
-            settings: Settings { kind, max: told_max, hosts: sharing.hosts.into() },
-            role,
-            shown_max: max.unwrap_or(0),
-            spends_new: role == Role::Refuses && sharing.share == Share::Cluster,
+        let mut limit = Shared {
+            settings: Settings { kind, max: ledger_max, hosts: sharing.hosts.into() },
+            rule,
             sharing,
             clock: Arc::clone(clock),
             ring: log.ring.filter(|_| matches!(kind, Kind::Sliding { .. })),
@@ -114,18 +111,22 @@ impl Leased {
             turns: turns.cloned(),
             window_ms: None,
         };
-        limit.window_ms = limit.length_ms().filter(|_| limit.role != Role::Counts);
+        limit.window_ms = limit.length_ms().filter(|_| !limit.only_counts());
         Some(limit)
     }
 
     /// The limit behind a shared policy.
-    pub fn behind(policy: &dyn SharedPolicy) -> Option<&Leased> {
+    pub fn behind(policy: &dyn SharedPolicy) -> Option<&Shared> {
         policy.as_any().downcast_ref()
     }
 
     /// Whether its uses are only reported to the ledger: it needs no lease.
     pub fn refuses_nothing(&self) -> bool {
-        self.role != Role::Refuses
+        matches!(self.rule, Rule::Tally(_))
+    }
+
+    fn only_counts(&self) -> bool {
+        matches!(self.rule, Rule::Tally(Tally { max: None }))
     }
 
     /// Its settings, with the calendar windows at a time of the ledger's clock.
@@ -185,11 +186,10 @@ impl Leased {
     #[inline(always)]
     fn hit(&self, words: &HoldingWords, count: u64, spending: Spending) -> Option<Holding> {
         let mut holding = Holding::decode(words);
+        let Rule::Lease { spends_new } = self.rule else { return None };
         let may_spend = match spending {
-            Spending::New => self.spends_new,
-            Spending::Parked | Spending::CutOff | Spending::Admit => {
-                (holding.lease.held == 0) & (self.role == Role::Refuses)
-            }
+            Spending::New => spends_new,
+            Spending::Parked | Spending::CutOff | Spending::Admit => holding.lease.held == 0,
             Spending::Ask => false,
         };
         let is_common = may_spend
@@ -200,10 +200,8 @@ impl Leased {
 
     fn holding_admits(&self, holding: &Holding, count: u64, spending: Spending) -> bool {
         let now_ms = self.clock.boot_ms();
-        match self.role {
-            Role::Refuses => {}
-            Role::Advises => return count <= self.told_figures(holding).remaining,
-            Role::Counts => return true,
+        if let Rule::Tally(tally) = &self.rule {
+            return tally.admits(&self.settings.kind, holding, count, now_ms);
         }
         match spending {
             // Uses that a waiting request leaves over are for other waiting requests.
@@ -244,9 +242,9 @@ impl Leased {
             self.charge_holding(&mut holding, state, wall_ms, Charge { count, spending });
         }
         let passed = self.passed(&holding);
-        Some(match self.refuses_nothing() {
-            true => Passed { figures: self.told_figures(&holding), ..passed },
-            false => passed,
+        Some(match &self.rule {
+            Rule::Tally(tally) => Passed { figures: self.tallied(tally, &holding), ..passed },
+            Rule::Lease { .. } => passed,
         })
     }
 
@@ -305,7 +303,10 @@ impl Leased {
                 self.clock.note_news();
             }
         } else if self.refuses_nothing() {
-            self.charge_untold(holding, wall_ms, magnitude);
+            let own_end_ms = || self.own_end_ms(wall_ms);
+            if Tally::charge(holding, &self.settings.kind, own_end_ms, magnitude, now_ms) {
+                self.clock.note_news();
+            }
         } else if magnitude <= holding.unspent(now_ms) {
             if spending == Spending::Parked {
                 let held = holding.lease.held;
@@ -325,9 +326,9 @@ impl Leased {
                 }
                 _ => {}
             }
-            let was_told = holding.lease.extra <= 0 && !holding.lease.in_flight;
+            let was_reported = holding.lease.extra <= 0 && !holding.lease.in_flight;
             holding.overspend(&self.settings.kind, magnitude, now_ms);
-            if was_told && holding.lease.extra > 0 {
+            if was_reported && holding.lease.extra > 0 {
                 self.clock.note_news();
             }
         }
@@ -350,6 +351,11 @@ impl Leased {
             max - unheard
         };
         left.clamp(0, max) as u64
+    }
+
+    fn tallied(&self, tally: &Tally, holding: &Holding) -> Figures {
+        let now_ms = self.clock.boot_ms();
+        tally.figures(&self.settings.kind, holding, self.reset_ms(holding), now_ms)
     }
 
     #[inline(always)]
@@ -402,7 +408,7 @@ impl Leased {
     }
 }
 
-impl SharedPolicy for Leased {
+impl SharedPolicy for Shared {
     fn boxed(&self) -> Box<dyn SharedPolicy> {
         Box::new(self.clone())
     }
@@ -457,15 +463,15 @@ impl SharedPolicy for Leased {
 
     fn is_unreported(&self, state: &[u64]) -> bool {
         let holding = self.holding(state);
-        let is_untold = holding.lease.in_flight || holding.is_untold(self.clock.boot_ms());
-        self.refuses_nothing() && is_untold
+        let is_unreported = holding.lease.in_flight || holding.is_unreported(self.clock.boot_ms());
+        self.refuses_nothing() && is_unreported
     }
 
     /// A limit that refuses nothing sends another maximum, so it has another ledger.
     fn identity(&self) -> [u64; 2] {
-        const TOLD: u64 = 32;
+        const TALLY: u64 = 32;
         let [kind, span] = self.kind_shape();
-        [if self.refuses_nothing() { TOLD + kind } else { kind }, span]
+        [if self.refuses_nothing() { TALLY + kind } else { kind }, span]
     }
 
     fn record(&self, index: u16, state: &[u64]) -> SharedRecord {
@@ -477,11 +483,11 @@ impl SharedPolicy for Leased {
     }
 }
 
-impl Policy for Leased {
+impl Policy for Shared {
     fn resize(&mut self, settings: &conf::Policy) {
-        let advises = self.role == Role::Advises;
+        let advises = matches!(self.rule, Rule::Tally(Tally { max: Some(_) }));
         let log = Log { ring: self.ring, reports: self.tells_back };
-        if let Some(resized) = Leased::new(settings, advises, self.sharing, log, &self.clock) {
+        if let Some(resized) = Shared::new(settings, advises, self.sharing, log, &self.clock) {
             *self = resized;
         }
     }
@@ -519,7 +525,7 @@ impl Policy for Leased {
     fn properties(&self) -> Properties {
         Properties {
             is_logged: self.ring.is_some(),
-            only_counts: self.role == Role::Counts,
+            only_counts: self.only_counts(),
             ..Properties::PLAIN
         }
     }
@@ -552,20 +558,23 @@ impl Policy for Leased {
     /// The figures of all machines together, by the last answer.
     #[inline]
     fn figures(&self, state: &[u64], _: u64, _: &Terms) -> Figures {
-        match self.ring {
-            _ if self.refuses_nothing() => self.told_figures(&self.holding(state)),
+        match (&self.rule, self.ring) {
+            (Rule::Tally(tally), _) => self.tallied(tally, &self.holding(state)),
             // Inlined, so that only what figures need is decoded.
-            None => self.figures_of(&Holding::decode(words_of(state))),
-            Some(_) => self.figures_of(&self.holding(state)),
+            (_, None) => self.figures_of(&Holding::decode(words_of(state))),
+            (_, Some(_)) => self.figures_of(&self.holding(state)),
         }
     }
 
     #[inline]
     fn remaining(&self, state: &[u64], _: u64, _: &Terms) -> u64 {
-        match self.ring {
-            _ if self.refuses_nothing() => self.told_figures(&self.holding(state)).remaining,
-            None => self.remaining_of(&Holding::decode(words_of(state))),
-            Some(_) => self.remaining_of(&self.holding(state)),
+        match (&self.rule, self.ring) {
+            (Rule::Tally(tally), _) => {
+                let now_ms = self.clock.boot_ms();
+                tally.remaining(&self.settings.kind, &self.holding(state), now_ms)
+            }
+            (_, None) => self.remaining_of(&Holding::decode(words_of(state))),
+            (_, Some(_)) => self.remaining_of(&self.holding(state)),
         }
     }
 
@@ -587,7 +596,11 @@ impl Policy for Leased {
     }
 
     fn quota(&self, _: &Terms) -> Option<(u64, Option<u64>)> {
-        (self.role != Role::Counts).then_some((self.shown_max, self.window_ms))
+        let max = match &self.rule {
+            Rule::Tally(tally) => tally.max?,
+            Rule::Lease { .. } => self.settings.max,
+        };
+        Some((max, self.window_ms))
     }
 
     /// A host may request, claim and report a lease some time after the last use.

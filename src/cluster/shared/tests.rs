@@ -3,7 +3,7 @@
 mod alone;
 mod former;
 mod model;
-mod told;
+mod tally;
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use proptest::prelude::*;
 use frs_limit::{Demand, Figures, Rules, Spending, States, Terms, Verdict, Worth};
 
 use super::{LeaseClock, SHARED_WORDS};
-use crate::lease::{Holding, Lease, LeasedLimits, leases, set_lease};
+use super::{LeasedLimits, leases, set_lease};
+use crate::lease::{Holding, Lease};
 
 const OWN: u64 = 77;
 const START: u64 = 1_000_000;
@@ -102,7 +103,7 @@ impl Key {
     }
 
     /// Uses of a limit that are in no window.
-    fn untold(&mut self, position: usize) -> i64 {
+    fn unreported(&mut self, position: usize) -> i64 {
         self.with(|rules, states| leases(rules, states, WALL)[position].holding.lease.extra)
     }
 
@@ -253,11 +254,11 @@ fn an_unproven_lease_is_neither_spent_nor_lost() {
     key.force(-1);
     assert_eq!(key.holding().used, 2);
     key.clock.set_incarnation(OWN, false);
-    assert_eq!((key.untold(0), key.admitted(9, Spending::New)), (0, 3));
+    assert_eq!((key.unreported(0), key.admitted(9, Spending::New)), (0, 3));
     key.clock.set_incarnation(OWN + 1, true);
     key.force(1);
     key.clock.set_incarnation(OWN + 1, false);
-    assert_eq!((key.untold(0), key.admitted(9, Spending::New)), (1, 0));
+    assert_eq!((key.unreported(0), key.admitted(9, Spending::New)), (1, 0));
 }
 
 #[test]
@@ -373,7 +374,7 @@ fn what_a_live_lease_has_admitted_counts_against_what_a_cut_off_host_allows_itse
 }
 
 #[test]
-fn what_is_admitted_without_a_lease_is_told_to_the_ledger() {
+fn what_is_admitted_without_a_lease_is_tally_to_the_ledger() {
     for limit in ALL {
         let mut key = Key::new(CLUSTER, limit);
         assert!(key.update(2, Spending::Admit), "{limit}");
@@ -489,10 +490,10 @@ fn two_logs_and_a_count_keep_apart() {
         leases(rules, states, WALL).iter().map(|leased| leased.holding.used).collect::<Vec<_>>()
     });
     assert_eq!(used, [2, 5, 0]);
-    assert_eq!(key.untold(2), 5, "the ledger has yet to hear of them");
+    assert_eq!(key.unreported(2), 5, "the ledger has yet to hear of them");
     // Only one limit reports returned uses that neither finds in the log.
     key.update(-9, Spending::New);
-    assert_eq!([key.untold(0), key.untold(1)], [5 - 9, 0]);
+    assert_eq!([key.unreported(0), key.unreported(1)], [5 - 9, 0]);
 }
 
 #[test]

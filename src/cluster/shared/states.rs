@@ -7,7 +7,8 @@ use std::sync::Arc;
 use frs_conf::{Biz, Limit, Scope};
 use frs_limit::{BootClock, Log, Rules, SharedPolicies, SharedPolicy, States};
 
-use super::{Holding, LeaseClock, Leased, Settings};
+use super::{LeaseClock, Shared};
+use crate::lease::{Holding, Settings};
 
 /// Makes the limits of all businesses that spend leases by one clock.
 #[derive(Debug, Clone, Default)]
@@ -20,7 +21,7 @@ impl SharedPolicies for LeasedLimits {
 
     fn policy(&self, biz: &Biz, limit: &Limit, log: Log) -> Option<Box<dyn SharedPolicy>> {
         let advises = limit.advice.is_some();
-        let leased = Leased::new(&limit.policy, advises, biz.sharing?, log, &self.0)?;
+        let leased = Shared::new(&limit.policy, advises, biz.sharing?, log, &self.0)?;
         Some(Box::new(leased))
     }
 }
@@ -45,7 +46,7 @@ pub struct LeasedState {
 /// The leases in rolled states.
 pub fn leases(rules: &Rules, states: &States<'_>, ledger_now_ms: u64) -> Vec<LeasedState> {
     let leased = rules.shared().filter_map(|rule| {
-        let limit = Leased::behind(rule.policy)?;
+        let limit = Shared::behind(rule.policy)?;
         Some(LeasedState {
             position: rule.position,
             scope: rule.scope,
@@ -66,7 +67,7 @@ pub fn set_lease(
     [was, holding]: [&Holding; 2],
 ) {
     let Some(rule) = rules.shared().find(|rule| rule.position == position) else { return };
-    let Some(limit) = Leased::behind(rule.policy) else { return };
+    let Some(limit) = Shared::behind(rule.policy) else { return };
     let state = rule.of_mut(states);
     // Other limits may share the log, and may have uses in it that are unknown to this one.
     if holding.used < was.used {

@@ -4,24 +4,24 @@
 
 use frs_limit::{SharedField, SharedRecord, WordUnit};
 
-use super::Leased;
+use super::Shared;
 use crate::lease::Holding;
 
-impl Leased {
+impl Shared {
     /// The holding of the limit with this index.
     pub(super) fn record_of(&self, index: u16, &Holding { lease, used }: &Holding) -> SharedRecord {
         let boot_ms = self.clock.boot_ms();
         let is_heard = lease.heard_ms > 0;
-        let is_told = self.refuses_nothing();
+        let is_tally = self.refuses_nothing();
         SharedRecord {
             index,
             allowance: lease.allowance,
             used,
             window_ms: Some(lease.window).filter(|&start_ms| start_ms > 0),
             ends_ms: (lease.end_ms != u64::MAX).then(|| lease.end_ms.saturating_sub(boot_ms)),
-            elsewhere: (is_heard && !is_told).then_some(lease.elsewhere),
-            used_elsewhere: (is_heard && is_told)
-                .then(|| Holding { lease, used }.used_elsewhere(&self.settings.kind))
+            elsewhere: (is_heard && !is_tally).then_some(lease.elsewhere),
+            used_elsewhere: (is_heard && is_tally)
+                .then(|| Holding { lease, used }.used_by_others(&self.settings.kind))
                 .flatten(),
             age_ms: is_heard.then(|| boot_ms.saturating_sub(lease.heard_ms)),
             in_flight: lease.in_flight,

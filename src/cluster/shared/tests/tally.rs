@@ -118,7 +118,8 @@ fn the_window_before_weighs_less_and_less_until_the_ledger_is_heard() {
 
 #[test]
 fn while_the_cluster_is_away_windows_turn_and_only_the_uses_of_the_last_one_are_told() {
-    let untold = |key: &mut Key| key.with(|rules, states| leases(rules, states, WALL)[0].holding);
+    let unreported =
+        |key: &mut Key| key.with(|rules, states| leases(rules, states, WALL)[0].holding);
     for limit in [INTERVAL, SLIDING, COUNTER, TOKEN] {
         let mut key = Key::new(CLUSTER, &limit.replace("policy=", "on-exceed='captcha' policy="));
         for uses in 1..=5 {
@@ -126,7 +127,7 @@ fn while_the_cluster_is_away_windows_turn_and_only_the_uses_of_the_last_one_are_
                 key.force(1);
                 assert_eq!(key.figures().used, used, "{limit}");
             }
-            assert_eq!(untold(&mut key).lease.extra, i64::from(uses as u32), "{limit}");
+            assert_eq!(unreported(&mut key).lease.extra, i64::from(uses as u32), "{limit}");
             key.pass_ms(2 * MINUTE);
         }
     }
