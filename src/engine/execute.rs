@@ -98,8 +98,8 @@ impl Service {
     /// Runs several requests, in order, each as [`Service::run`] does. If each has one item and
     /// none is atomic, the memory of several is fetched together.
     ///
-    /// An exchange with an item that lacks shared uses or its record is [`Stage::Waiting`] afterwards,
-    /// and the exchanges behind it in its lane are [`Stage::Behind`]. Run it again when
+    /// An exchange with an item that lacks shared uses or its record is [`Stage::Waiting`]
+    /// afterwards, and the exchanges behind it in its lane are [`Stage::Behind`]. Run it again when
     /// [`Service::may_go_on`] returns true, or when its `wait_ms` are over.
     pub fn run_all(&mut self, exchanges: &mut [Exchange], now: Millis) {
         let generation = self.generation;

@@ -148,8 +148,8 @@ impl ItemNodes<'_, '_> {
         Ok(())
     }
 
-    /// Converts the working copies to the limits of now, and calls `work` with their states, rolled.
-    /// A scope without a node has fresh states.
+    /// Converts the working copies to the limits of now, and calls `work` with their states,
+    /// rolled. A scope without a node has fresh states.
     pub fn with_states<T>(&mut self, work: impl FnOnce(&Rules, &mut States<'_>) -> T) -> T {
         SCOPES.into_iter().for_each(|scope| self.adopt(scope));
         let rules = self.rules;

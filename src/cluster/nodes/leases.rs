@@ -212,8 +212,8 @@ fn holds_leases(service: &Service, group: usize) -> bool {
 }
 
 /// The items with leases in a key-node, and whether a copy stays torn. The key-node is read without
-/// its semaphore: a torn copy is in use, and is read again. If it stays torn, the next pass looks at
-/// the key-node once more.
+/// its semaphore: a torn copy is in use, and is read again. If it stays torn, the next pass looks
+/// at the key-node once more.
 fn leased_keys(service: &Service, group: usize, id: KeyNodeId) -> (Vec<StoredKey>, bool) {
     let mut words = vec![0; service.handle().groups()[group].node_words()];
     let (mut keys, mut is_torn) = (Vec::new(), false);

@@ -342,8 +342,8 @@ impl Records for Service {
     }
 }
 
-/// The records of a node's business that the cluster keeps. The node may be that of a whole business
-/// where records are spilled, because it needs room as well.
+/// The records of a node's business that the cluster keeps. The node may be that of a whole
+/// business where records are spilled, because it needs room as well.
 pub(super) fn remote_of(nodes: &ItemNodes<'_, '_>, scope: Scope) -> Result<Remote, ItemError> {
     let remote = nodes.entry().remote.ok_or(ItemError::UnknownBiz)?;
     let has_records = scope == Scope::Key || remote.makes_room;

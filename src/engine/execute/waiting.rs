@@ -1,6 +1,6 @@
 //! Items that wait for shared uses, or for records that the cluster keeps. Their needs go to the
-//! process that talks to the cluster. The items go on by their tickets: when the needs are answered,
-//! or when they have waited as long as they may.
+//! process that talks to the cluster. The items go on by their tickets: when the needs are
+//! answered, or when they have waited as long as they may.
 //!
 //! Invariant: an item that waits has charged nothing. Each of its tickets is spent exactly once:
 //! when its need is answered, when the item is late, or when its connection is gone.

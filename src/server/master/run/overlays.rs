@@ -34,8 +34,8 @@ impl Master {
         }
     }
 
-    /// Follows the resets of other machines that the cluster's child has reported. A reset that cannot be
-    /// followed now is reported again.
+    /// Follows the resets of other machines that the cluster's child has reported. A reset that
+    /// cannot be followed now is reported again.
     pub(super) fn follow_resets(&mut self) {
         if self.older.is_some() || self.upgrades.is_giving_away() || self.children.is_ending() {
             return;
