@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use frs_base::clock;
 use frs_cluster::lease::Lease;
-use frs_cluster::nodes::{LeaseMoment, Leases as _};
+use frs_cluster::nodes::{self, LeaseMoment};
 use frs_conf::key::{KeyField, MAX_KEY_WORDS, Seed};
 use frs_conf::{ClusterSecret, KeyType};
 use frs_engine::{Answers, Command, Exchange, ItemOptions, Request, Role, Service, StoredKey};
@@ -122,7 +122,7 @@ impl World {
         field[..key.words().len()].copy_from_slice(key.words());
         let key_word = node::key_word(LEASED, key.form() as u8, key.bytes());
         let moment = LeaseMoment { boot_ms, wall_ms: NOW, ledger_ms: NOW };
-        let granted = self.service.with_leases(&StoredKey { key_word, field }, moment, |limits| {
+        let granted = nodes::with_leases(&mut self.service, &StoredKey { key_word, field }, moment, |limits| {
             for limit in limits {
                 limit.holding.lease = Lease {
                     incarnation,
