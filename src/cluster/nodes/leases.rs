@@ -87,12 +87,7 @@ pub fn with_leases<T>(
             let result = work(&mut limits);
             for (limit, was) in limits.iter().zip(&found) {
                 if limit.holding != was.holding {
-                    shared::set_lease(
-                        rules,
-                        states,
-                        was.position,
-                        [&was.holding, &limit.holding],
-                    );
+                    shared::set_lease(rules, states, was.position, [&was.holding, &limit.holding]);
                     changed[was.scope as usize] = true;
                 }
             }

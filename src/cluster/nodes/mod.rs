@@ -11,8 +11,9 @@ mod room;
 pub(crate) use identity::Identity;
 pub use leases::{LeaseMoment, LeasePass, LeasedLimit, lease_pass, mark_lease, with_leases};
 pub use records::{
-    ChangedRecord, Inserted, Record, RecordPlace, SentRecords, Step, StepBounds, Whereabouts, backs_up,
-    changed_records, forget_record, insert_fresh_record, insert_record, spills, whereabouts,
+    ChangedRecord, Inserted, Record, RecordPlace, SentRecords, Step, StepBounds, Whereabouts,
+    backs_up, changed_records, forget_record, insert_fresh_record, insert_record, spills,
+    whereabouts,
 };
 pub use room::{
     Chain, ChainPlace, SpillingGroup, chain_of, erase_spilled, spilling_groups, turn_filters,

@@ -182,7 +182,7 @@ pub fn changed_records(
     let StepBounds { from, most, room } = bounds;
     service.set_wall_clock(now);
     let at = service.handle().index_of(group_name)?;
-    let group = service: &Service.handle().groups()[at];
+    let group = &service.handle().groups()[at];
     if service.handle().is_group_quarantined(at) {
         return None;
     }
@@ -227,12 +227,15 @@ pub fn changed_records(
 ///
 /// # Errors
 /// Its node is unavailable now.
-pub fn whereabouts(service: &mut Service, key: &StoredKey, now: Millis) -> Result<Whereabouts, ItemError> {
+pub fn whereabouts(
+    service: &mut Service,
+    key: &StoredKey,
+    now: Millis,
+) -> Result<Whereabouts, ItemError> {
     let scope = key.scope();
     service.on_node(key, ItemMoment::at(now), |nodes| {
         let remote = remote_of(nodes, scope)?;
-        let is_kept =
-            || scope == Scope::Key && (remote.copies || nodes.may_be_kept(Scope::Key));
+        let is_kept = || scope == Scope::Key && (remote.copies || nodes.may_be_kept(Scope::Key));
         Ok(match nodes.is_here(scope) {
             true => Whereabouts::Here,
             false if is_kept() => Whereabouts::MaybeInCluster,
@@ -288,7 +291,11 @@ pub fn insert_record(
 ///
 /// # Errors
 /// Its node is unavailable now, or has no room.
-pub fn insert_fresh_record(service: &mut Service, key: &StoredKey, now: Millis) -> Result<Inserted, ItemError> {
+pub fn insert_fresh_record(
+    service: &mut Service,
+    key: &StoredKey,
+    now: Millis,
+) -> Result<Inserted, ItemError> {
     let scope = key.scope();
     service.on_node(key, ItemMoment::at(now), |nodes| {
         let remote = remote_of(nodes, scope)?;

@@ -63,7 +63,7 @@ pub fn chain_of(service: &mut Service, key: &StoredKey, now: Millis) -> Result<C
     if service.handle().is_group_quarantined(index) {
         return Err(ItemError::Store);
     }
-    let group = service: &Service.handle().groups()[index];
+    let group = &service.handle().groups()[index];
     let (id, geometry) = (group.header().id, group.geometry());
     let key_node = at.file as usize * geometry.key_nodes as usize + at.key_node as usize;
     let length = geometry.chain as usize;
@@ -85,7 +85,11 @@ pub fn chain_of(service: &mut Service, key: &StoredKey, now: Millis) -> Result<C
 ///
 /// # Errors
 /// Its node is unavailable now.
-pub fn erase_spilled(service: &mut Service, spilled: &ChangedRecord, now: Millis) -> Result<bool, ItemError> {
+pub fn erase_spilled(
+    service: &mut Service,
+    spilled: &ChangedRecord,
+    now: Millis,
+) -> Result<bool, ItemError> {
     let ChangedRecord { key, record, .. } = spilled;
     let scope = key.scope();
     service.on_node(key, ItemMoment::at(now), |nodes| {
@@ -93,7 +97,7 @@ pub fn erase_spilled(service: &mut Service, spilled: &ChangedRecord, now: Millis
         if !nodes.is_here(scope) {
             return Ok(false);
         }
-        let found = nodes.read(scope, |words, entry| Record::of_node(words, entry))?;
+        let found = nodes.read(scope, Record::of_node)?;
         let is_same = (found.check, &found.states) == (record.check, &record.states);
         if is_same {
             nodes.erase_kept(scope)?;
@@ -121,7 +125,7 @@ pub fn turn_filters(service: &Service, group: &str, from: usize, most: usize) ->
     if service.handle().is_group_quarantined(index) {
         return None;
     }
-    let group = service: &Service.handle().groups()[index];
+    let group = &service.handle().groups()[index];
     let all = group.geometry().files as usize * group.geometry().key_nodes as usize;
     let to = from.saturating_add(most).min(all);
     group.turn_filters(from, to);

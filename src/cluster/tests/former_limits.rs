@@ -253,7 +253,10 @@ fn a_process_that_takes_the_reload_late_finds_the_same_leases() {
     // A process that has missed the generation in between altogether.
     reloads.reload(&[MINUTE]);
     reloads.reload(&[MINUTE, HOUR]);
-    assert_eq!(nodes::with_leases(&mut reloads.host.world.attach(), &reloads.key, moment, allowance), Ok(7));
+    assert_eq!(
+        nodes::with_leases(&mut reloads.host.world.attach(), &reloads.key, moment, allowance),
+        Ok(7)
+    );
     assert_eq!(reloads.leases(), [lease(0, 7), NONE]);
 }
 

@@ -151,6 +151,7 @@ impl Host {
         let id = 1 + names.iter().position(|name| *name == biz).expect("a biz");
         let key = key_of(id as u32, "k");
         let now = LeaseMoment { boot_ms: clock::boot_ms(), wall_ms: 1, ledger_ms: 1 };
-        nodes::with_leases(&mut self.courier, &key, now, |limits| limits[0].holding.lease.extra).unwrap()
+        nodes::with_leases(&mut self.courier, &key, now, |limits| limits[0].holding.lease.extra)
+            .unwrap()
     }
 }

@@ -35,7 +35,9 @@ impl Host {
         while let Some(at) = from {
             let sent = &mut self.sent;
             let bounds = StepBounds { from: at, most: 3, room: 9 };
-            let step = nodes::changed_records(&mut self.courier, "kept", sent, bounds, clock::now()).unwrap();
+            let step =
+                nodes::changed_records(&mut self.courier, "kept", sent, bounds, clock::now())
+                    .unwrap();
             assert!(step.changed.len() <= 9);
             assert_eq!(step.torn, 0);
             found.extend(step.changed.iter().map(|one| (one.key, one.record.encode(&one.key))));
@@ -111,7 +113,8 @@ fn a_machine_that_takes_a_key_over_goes_on_where_the_other_was_last() {
 /// For how long the cluster keeps what has changed since the last round.
 fn lives(host: &mut Host) -> Vec<Option<u64>> {
     let all = StepBounds { from: 0, most: 100, room: 100 };
-    let step = nodes::changed_records(&mut host.courier, "kept", &mut host.sent, all, clock::now()).unwrap();
+    let step = nodes::changed_records(&mut host.courier, "kept", &mut host.sent, all, clock::now())
+        .unwrap();
     step.changed.iter().map(|one| one.life_ms).collect()
 }
 
@@ -163,7 +166,8 @@ fn a_round_carries_what_has_changed_and_nothing_else() {
     // Its message was lost.
     host.update("minute", "7", &[]);
     let all = StepBounds { from: 0, most: 100, room: 100 };
-    let found = nodes::changed_records(&mut host.courier, "kept", &mut host.sent, all, clock::now());
+    let found =
+        nodes::changed_records(&mut host.courier, "kept", &mut host.sent, all, clock::now());
     let step = found.unwrap();
     assert_eq!((step.changed.len(), step.next), (1, None));
     assert!(step.changed[0].life_ms.is_some_and(|ms| ms > 0 && ms < 600_000));
@@ -250,7 +254,10 @@ fn a_record_here_is_never_replaced_and_one_of_other_limits_counts_nothing() {
     assert_eq!(nodes::insert_record(&mut heir.courier, &key, &earlier, now), Ok(Inserted::Void));
     assert_eq!(heir.service.used("minute", "k", clock::now()), 0, "the low bits are the same");
     let shared = StoredKey { key_word: key.key_word & !0xffff_ffff | 4, ..key };
-    assert_eq!(nodes::insert_record(&mut host.courier, &shared, &record, now), Err(ItemError::UnknownBiz));
+    assert_eq!(
+        nodes::insert_record(&mut host.courier, &shared, &record, now),
+        Err(ItemError::UnknownBiz)
+    );
 }
 
 #[test]

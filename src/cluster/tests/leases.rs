@@ -73,7 +73,8 @@ impl Host {
     }
 
     pub fn limits(&mut self, key: &StoredKey) -> Result<Vec<LeasedLimit>, ItemError> {
-        nodes::with_leases(&mut self.service, key, self.moment(), |limits| limits.to_vec())
+        let moment = self.moment();
+        nodes::with_leases(&mut self.service, key, moment, |limits| limits.to_vec())
     }
 
     pub fn change(
@@ -81,7 +82,9 @@ impl Host {
         key: &StoredKey,
         change: impl Fn(&mut LeasedLimit),
     ) -> Result<(), ItemError> {
-        nodes::with_leases(&mut self.service, key, self.moment(), |limits| limits.iter_mut().for_each(&change))
+        let moment = self.moment();
+        let change = |limits: &mut [LeasedLimit]| limits.iter_mut().for_each(&change);
+        nodes::with_leases(&mut self.service, key, moment, change)
     }
 
     /// Grants so many uses of each limit.
@@ -122,7 +125,8 @@ fn what_is_only_read_creates_nothing_and_what_is_changed_is_there() {
     assert_eq!(host.nodes(), 1);
     // Another process of the host sees it.
     let mut other = host.world.attach();
-    let found = nodes::with_leases(&mut other, &key, host.moment(), |limits| limits[0].holding).unwrap();
+    let found =
+        nodes::with_leases(&mut other, &key, host.moment(), |limits| limits[0].holding).unwrap();
     assert_eq!((found.lease.allowance, found.used), (7, 0));
     assert!(!other.one(Command::Update, "one", "k", 7, clock::now()).unwrap().limited);
     assert_eq!(host.limits(&key).unwrap()[0].holding.used, 7);
@@ -168,8 +172,9 @@ fn a_calendar_names_the_windows_of_the_ledgers_clock() {
         Kind::Calendar { start_ms, .. } => start_ms,
         _ => 0,
     };
-    let later = nodes::with_leases(&mut host.service, &key_of(2, "k"), moment, starts).unwrap();
-    let now = nodes::with_leases(&mut host.service, &key_of(2, "k"), host.moment(), starts).unwrap();
+    let (key, now) = (key_of(2, "k"), host.moment());
+    let later = nodes::with_leases(&mut host.service, &key, moment, starts).unwrap();
+    let now = nodes::with_leases(&mut host.service, &key, now, starts).unwrap();
     assert_eq!(later - now, 3_600_000);
 }
 

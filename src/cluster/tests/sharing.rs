@@ -364,7 +364,8 @@ fn uses_without_a_lease_are_told_at_once_by_a_want_of_nothing() {
     let key = StoredKey::of_need(&need.need);
     let boot_ms = clock::boot_ms();
     let moment = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: clock::now() };
-    let told = nodes::with_leases(&mut host.courier, &key, moment, |limits| limits[0].holding.lease.extra);
+    let told =
+        nodes::with_leases(&mut host.courier, &key, moment, |limits| limits[0].holding.lease.extra);
     assert_eq!(told, Ok(6));
     // Uses within a lease are not reported.
     host.grant(&need, 20);

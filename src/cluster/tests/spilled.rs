@@ -81,8 +81,9 @@ impl Clustered {
         };
         let record = found.map(|bytes| Record::decode(&bytes, key).expect("a whole record"));
         loop {
-            let inserted =
-                record.as_ref().map(|one| nodes::insert_record(&mut self.host.courier, key, one, now));
+            let inserted = record
+                .as_ref()
+                .map(|one| nodes::insert_record(&mut self.host.courier, key, one, now));
             let inserted = match inserted.unwrap_or(Ok(Inserted::Void)) {
                 Ok(Inserted::Void) => nodes::insert_fresh_record(&mut self.host.courier, key, now),
                 inserted => inserted,
@@ -315,12 +316,22 @@ fn a_record_is_erased_only_as_the_cluster_has_it() {
     assert_eq!(machine.update("minute", "0"), Ok(true));
     assert_eq!(nodes::erase_spilled(&mut machine.host.courier, of_0, now), Ok(false));
     assert_eq!(machine.host.service.used("minute", "0", now), 2);
-    assert_eq!(nodes::whereabouts(&mut machine.host.courier, &of_0.key, now), Ok(Whereabouts::Here));
+    assert_eq!(
+        nodes::whereabouts(&mut machine.host.courier, &of_0.key, now),
+        Ok(Whereabouts::Here)
+    );
     let again = nodes::chain_of(&mut machine.host.courier, &of_0.key, now).unwrap();
     let of_0 = again.records.into_iter().find(|one| one.key == of_0.key).unwrap();
     assert_eq!(nodes::erase_spilled(&mut machine.host.courier, &of_0, now), Ok(true));
-    assert_eq!(nodes::whereabouts(&mut machine.host.courier, &of_0.key, now), Ok(Whereabouts::MaybeInCluster));
-    assert_eq!(nodes::erase_spilled(&mut machine.host.courier, &of_0, now), Ok(false), "it is not here");
+    assert_eq!(
+        nodes::whereabouts(&mut machine.host.courier, &of_0.key, now),
+        Ok(Whereabouts::MaybeInCluster)
+    );
+    assert_eq!(
+        nodes::erase_spilled(&mut machine.host.courier, &of_0, now),
+        Ok(false),
+        "it is not here"
+    );
 }
 
 /// The key 0 of the first biz.
@@ -372,7 +383,10 @@ fn a_filter_forgets_after_two_periods() {
     let spilled = *machine.cluster.keys().next().unwrap();
     for expected in [Whereabouts::MaybeInCluster, Whereabouts::MaybeInCluster, Whereabouts::Nowhere]
     {
-        assert_eq!(nodes::whereabouts(&mut machine.host.courier, &spilled, clock::now()), Ok(expected));
+        assert_eq!(
+            nodes::whereabouts(&mut machine.host.courier, &spilled, clock::now()),
+            Ok(expected)
+        );
         assert_eq!(nodes::turn_filters(&machine.host.courier, "g", 0, 10), None);
     }
     let groups = nodes::spilling_groups(&machine.host.courier);

@@ -98,7 +98,8 @@ fn a_deadline_is_answered_as_the_biz_says() {
     assert_eq!(need.need.uses, 0);
     let key = StoredKey::of_need(&need.need);
     let now = LeaseMoment { boot_ms: clock::boot_ms(), wall_ms: 1, ledger_ms: 1 };
-    let extra = nodes::with_leases(&mut host.courier, &key, now, |limits| limits[0].holding.lease.extra);
+    let extra =
+        nodes::with_leases(&mut host.courier, &key, now, |limits| limits[0].holding.lease.extra);
     assert_eq!(extra, Ok(1));
 }
 

@@ -13,9 +13,8 @@ use super::host_nodes::HostNodes;
 use super::ring_ticket::RingTicket;
 use crate::connections::{Lost, function_of_call};
 use crate::courier::core::{Nodes, Now};
-use crate::nodes::{self, 
-    Chain, ChangedRecord, Inserted, Record, SentRecords, StepBounds,
-    Whereabouts,
+use crate::nodes::{
+    self, Chain, ChangedRecord, Inserted, Record, SentRecords, StepBounds, Whereabouts,
 };
 use crate::warm::{
     Done, FilterTurns, Finished, NoAnswer, Records, RoundGroup, RoundTime, Rounds, Sending, Sent,
