@@ -1,209 +1,159 @@
 //! The courier's counts in its slot: its messages, the leases, the cluster's nodes.
 //!
-//! Invariant: only a courier writes the extension's words of its slot, and no other owner uses them. So the
-//! sum over all slots is the total of all couriers. States come from the living courier only.
+//! Invariant: only a courier writes the extension's words of its slot, and no other owner uses them.
+//! So the sum over all slots is the total of all couriers. States come from the living courier only.
 
 use frs_store::counter::{Counters, ExtensionSums, ExtensionWords, Histogram};
 
-/// A call that a courier sends to a node: a function of the ledger's library, or a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClusterFunction {
-    /// A lease of an interval limit: needs, returns, reports, claims.
-    Interval = 0,
-    /// The same for a calendar limit.
-    Calendar = 1,
-    /// The same for a total.
-    Total = 2,
-    /// The same for a sliding limit.
-    Sliding = 3,
-    /// The same for a token bucket.
-    Token = 4,
-    /// The same for a sliding counter.
-    SlidingCounter = 5,
-    /// The hosts that hold uses of a key.
-    Holders = 6,
-    /// A look at slots, by which a master notices that they have become its own.
-    Heartbeat = 7,
-    /// The reset epoch of a business.
-    Epoch = 8,
-    /// The check of the secret.
-    Secret = 9,
-    /// Stores a record in the cluster.
-    Put = 10,
-    /// Fetches a stored record.
-    Fetch = 11,
-    /// Removes a record that was fetched.
-    Drop = 12,
-    /// The command that loads the library of functions.
-    Load = 13,
-    /// Publishes a recall, or news of one.
-    Publish = 14,
-    /// Subscribes to the messages of other hosts.
-    Subscribe = 15,
-    /// The masters of the cluster.
-    Shards = 16,
-    /// A node's description of itself.
-    Info = 17,
-    /// The last start of this server.
-    Start = 18,
-}
+/// Makes an enum whose numbers the words of a slot keep, and whose variants have a name each in the
+/// figures of the server.
+macro_rules! named {
+    (
+        $(#[$doc:meta])*
+        $name:ident { $($(#[$of:meta])* $variant:ident = $number:literal $word:literal,)* }
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $name { $($(#[$of])* $variant = $number,)* }
 
-/// The result of such a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClusterResult {
-    /// It was answered.
-    Ok = 0,
-    /// Another holder of this host's name has used a higher number.
-    Stale = 1,
-    /// The master is still learning, and grants nothing yet.
-    Learning = 2,
-    /// Another master has the key's slot.
-    Moved = 3,
-    /// The node answered with an error.
-    Error = 4,
-    /// No answer came in time.
-    Timeout = 5,
-    /// The node cannot be reached.
-    Unreachable = 6,
-    /// Too few replicas have acknowledged it.
-    Unconfirmed = 7,
-}
+        impl $name {
+            /// All, in the order of their numbers.
+            pub const ALL: [$name; [$($number),*].len()] = [$($name::$variant),*];
 
-/// Events of leases and ledgers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeaseCounter {
-    /// Needs of workers and programs that were taken from their rings.
-    Needs = 0,
-    /// Uses granted.
-    Grants = 1,
-    /// Uses given back.
-    Returns = 2,
-    /// Recalls published.
-    Recalls = 3,
-    /// Leases claimed after a failover.
-    Claims = 4,
-    /// Uses above the maximum, as reported by ledgers.
-    Over = 5,
-    /// Answers that show another configuration on another machine.
-    Conflicts = 6,
-}
-
-/// States of the uses of leases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeaseState {
-    /// Granted and not spent.
-    Unspent = 0,
-    /// Kept for parked requests.
-    Held = 1,
-    /// Spent and not reported yet.
-    Unreported = 2,
-}
-
-/// Results of spilling a record to the cluster, or of fetching it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SpillResult {
-    /// The record is in the cluster, and no longer here.
-    Spilled = 0,
-    /// The record was used meanwhile, and stays here.
-    Stayed = 1,
-    /// The record stays here, because the cluster did not answer.
-    Lost = 2,
-    /// The record was in the cluster, and came back.
-    Fetched = 3,
-    /// The record was not in the cluster: the filter was wrong.
-    Missed = 4,
-}
-
-impl SpillResult {
-    /// All, in the order of their numbers.
-    pub const ALL: [SpillResult; 5] = [
-        SpillResult::Spilled,
-        SpillResult::Stayed,
-        SpillResult::Lost,
-        SpillResult::Fetched,
-        SpillResult::Missed,
-    ];
-
-    /// Its name in metrics.
-    pub fn word(self) -> &'static str {
-        ["spilled", "stayed", "lost", "fetched", "missed"][self as usize]
-    }
-}
-
-impl ClusterFunction {
-    /// All, in the order of their numbers.
-    pub const ALL: [ClusterFunction; 19] = [
-        ClusterFunction::Interval,
-        ClusterFunction::Calendar,
-        ClusterFunction::Total,
-        ClusterFunction::Sliding,
-        ClusterFunction::Token,
-        ClusterFunction::SlidingCounter,
-        ClusterFunction::Holders,
-        ClusterFunction::Heartbeat,
-        ClusterFunction::Epoch,
-        ClusterFunction::Secret,
-        ClusterFunction::Put,
-        ClusterFunction::Fetch,
-        ClusterFunction::Drop,
-        ClusterFunction::Load,
-        ClusterFunction::Publish,
-        ClusterFunction::Subscribe,
-        ClusterFunction::Shards,
-        ClusterFunction::Info,
-        ClusterFunction::Start,
-    ];
-
-    /// Its name in metrics: that of the function in the library, or of the command.
-    pub fn word(self) -> &'static str {
-        match self {
-            ClusterFunction::Interval => "interval",
-            ClusterFunction::Calendar => "calendar",
-            ClusterFunction::Total => "total",
-            ClusterFunction::Sliding => "sliding",
-            ClusterFunction::Token => "token",
-            ClusterFunction::SlidingCounter => "sliding_counter",
-            ClusterFunction::Holders => "holders",
-            ClusterFunction::Heartbeat => "heartbeat",
-            ClusterFunction::Epoch => "epoch",
-            ClusterFunction::Secret => "secret",
-            ClusterFunction::Put => "put",
-            ClusterFunction::Fetch => "fetch",
-            ClusterFunction::Drop => "drop",
-            ClusterFunction::Load => "load",
-            ClusterFunction::Publish => "publish",
-            ClusterFunction::Subscribe => "subscribe",
-            ClusterFunction::Shards => "shards",
-            ClusterFunction::Info => "info",
-            ClusterFunction::Start => "start",
+            /// Its name in the figures of the server.
+            pub fn word(self) -> &'static str {
+                [$($word),*][self as usize]
+            }
         }
+
+        const _: () = {
+            let mut at = 0;
+            while at < $name::ALL.len() {
+                assert!($name::ALL[at] as usize == at);
+                at += 1;
+            }
+        };
+    };
+}
+
+named! {
+    /// A call that a courier sends to a node: a function of the ledger's library, or a command.
+    ClusterFunction {
+        /// A lease of an interval limit: needs, returns, reports, claims.
+        Interval = 0 "interval",
+        /// The same for a calendar limit.
+        Calendar = 1 "calendar",
+        /// The same for a total.
+        Total = 2 "total",
+        /// The same for a sliding limit.
+        Sliding = 3 "sliding",
+        /// The same for a token bucket.
+        Token = 4 "token",
+        /// The same for a sliding counter.
+        SlidingCounter = 5 "sliding_counter",
+        /// The hosts that hold uses of a key.
+        Holders = 6 "holders",
+        /// A look at slots, by which a master notices that they have become its own.
+        Heartbeat = 7 "heartbeat",
+        /// The reset epoch of a business.
+        Epoch = 8 "epoch",
+        /// The check of the secret.
+        Secret = 9 "secret",
+        /// Stores a record in the cluster.
+        Put = 10 "put",
+        /// Fetches a stored record.
+        Fetch = 11 "fetch",
+        /// Removes a record that was fetched.
+        Drop = 12 "drop",
+        /// The command that loads the library of functions.
+        Load = 13 "load",
+        /// Publishes a recall, or news of one.
+        Publish = 14 "publish",
+        /// Subscribes to the messages of other hosts.
+        Subscribe = 15 "subscribe",
+        /// The masters of the cluster.
+        Shards = 16 "shards",
+        /// A node's description of itself.
+        Info = 17 "info",
+        /// The last start of this server.
+        Start = 18 "start",
     }
 }
 
-impl ClusterResult {
-    /// All, in the order of their numbers.
-    pub const ALL: [ClusterResult; 8] = [
-        ClusterResult::Ok,
-        ClusterResult::Stale,
-        ClusterResult::Learning,
-        ClusterResult::Moved,
-        ClusterResult::Error,
-        ClusterResult::Timeout,
-        ClusterResult::Unreachable,
-        ClusterResult::Unconfirmed,
-    ];
+named! {
+    /// The result of such a call.
+    ClusterResult {
+        /// It was answered.
+        Ok = 0 "ok",
+        /// Another holder of this host's name has used a higher number.
+        Stale = 1 "stale",
+        /// The master is still learning, and grants nothing yet.
+        Learning = 2 "learning",
+        /// Another master has the key's slot.
+        Moved = 3 "moved",
+        /// The node answered with an error.
+        Error = 4 "error",
+        /// No answer came in time.
+        Timeout = 5 "timeout",
+        /// The node cannot be reached.
+        Unreachable = 6 "unreachable",
+        /// Too few replicas have acknowledged it.
+        Unconfirmed = 7 "unconfirmed",
+    }
+}
 
-    /// Its name in metrics.
-    pub fn word(self) -> &'static str {
-        ["ok", "stale", "learning", "moved", "error", "timeout", "unreachable", "unconfirmed"]
-            [self as usize]
+named! {
+    /// Events of leases and ledgers.
+    LeaseCounter {
+        /// Needs of workers and programs that were taken from their rings.
+        Needs = 0 "wants",
+        /// Uses granted.
+        Grants = 1 "grants",
+        /// Uses given back.
+        Returns = 2 "returns",
+        /// Recalls published.
+        Recalls = 3 "recalls",
+        /// Leases claimed after a failover.
+        Claims = 4 "claims",
+        /// Uses above the maximum, as reported by ledgers.
+        Over = 5 "over",
+        /// Answers that show another configuration on another machine.
+        Conflicts = 6 "conflicts",
+    }
+}
+
+named! {
+    /// States of the uses of leases.
+    LeaseState {
+        /// Granted and not spent.
+        Unspent = 0 "unspent",
+        /// Kept for parked requests.
+        Held = 1 "held",
+        /// Spent and not reported yet.
+        Unreported = 2 "unreported",
+    }
+}
+
+named! {
+    /// Results of spilling a record to the cluster, or of fetching it.
+    SpillResult {
+        /// The record is in the cluster, and no longer here.
+        Spilled = 0 "spilled",
+        /// The record was used meanwhile, and stays here.
+        Stayed = 1 "stayed",
+        /// The record stays here, because the cluster did not answer.
+        Lost = 2 "lost",
+        /// The record was in the cluster, and came back.
+        Fetched = 3 "fetched",
+        /// The record was not in the cluster: the filter was wrong.
+        Missed = 4 "missed",
     }
 }
 
 const FUNCTIONS: usize = ClusterFunction::ALL.len();
 const RESULTS: usize = ClusterResult::ALL.len();
-const LEASE_COUNTERS: usize = 7;
-const LEASE_STATES: usize = 3;
+const LEASE_COUNTERS: usize = LeaseCounter::ALL.len();
+const LEASE_STATES: usize = LeaseState::ALL.len();
 
 /// Room for the functions and commands that a courier sends to nodes.
 const FUNCTIONS_MAX: usize = 24;

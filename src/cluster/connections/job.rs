@@ -12,8 +12,8 @@ use frs_conf::ClusterNode;
 use redis::Value;
 
 use super::message::Lost;
+use super::message_counts::MessageCounts;
 use super::report::{LinkNumber, Report, Reports};
-use super::tally::Tally;
 use super::task::{Settled, Task, result_of};
 use super::topology::Redirection;
 
@@ -28,15 +28,20 @@ pub(super) struct Job {
     pub(super) loaded: u32,
     link: LinkNumber,
     reports: Reports,
-    tally: Arc<Tally>,
+    counts: Arc<MessageCounts>,
     given: Instant,
 }
 
 impl Job {
-    pub(super) fn new(task: Task, link: LinkNumber, reports: Reports, tally: Arc<Tally>) -> Job {
+    pub(super) fn new(
+        task: Task,
+        link: LinkNumber,
+        reports: Reports,
+        counts: Arc<MessageCounts>,
+    ) -> Job {
         let (asking, redirected, loaded) = (false, 0, 0);
         let given = clock::instant();
-        Job { task: Some(task), asking, redirected, loaded, link, reports, tally, given }
+        Job { task: Some(task), asking, redirected, loaded, link, reports, counts, given }
     }
 
     pub(super) fn task(&self) -> &Task {
@@ -67,10 +72,10 @@ impl Job {
             let (settled, result) = how(task);
             let is_counted_later = matches!(&settled, Settled::Event(event) if event.is_stale());
             if !is_counted_later {
-                self.tally.count(function, result);
+                self.counts.count(function, result);
             }
             if is_of_key && !matches!(result, ClusterResult::Unreachable) {
-                self.tally.count_time(self.given);
+                self.counts.count_time(self.given);
             }
             self.reports.add(Report::Settled { link: self.link, settled });
         }

@@ -22,10 +22,10 @@ use super::fault::ClusterFault;
 use super::job::Job;
 use super::link::{self, Beat, LinkArgs, NO_SLOT};
 use super::message::{Event, Id, Lost, Message, Wake};
+use super::message_counts::MessageCounts;
 use super::report::{Alive, LinkNumber, Report, Reports, Thread, spawn};
 use super::scout::{self, Order, ScoutArgs};
 use super::slot_map::SlotMap;
-use super::tally::Tally;
 use super::task::{Settled, Task, result_of};
 use super::topology::{Redirection, View};
 use super::wire::Access;
@@ -58,7 +58,7 @@ pub struct Links {
     beat: Arc<Mutex<Option<Beat>>>,
     slots: SlotKeys,
     claims: Arc<AtomicU64>,
-    tally: Arc<Tally>,
+    counts: Arc<MessageCounts>,
     secret: SecretState,
     has_view: bool,
     is_unreachable: bool,
@@ -106,7 +106,7 @@ enum SecretState {
 impl Links {
     /// Starts the threads, and waits a bounded time until each master has reported. A cluster that
     /// does not answer is not an error: it is tried again and again. All messages are counted in
-    /// the tally.
+    /// the counts.
     ///
     /// # Errors
     /// A node cannot hold ledgers, the cluster has another secret, the user is refused, or a thread
@@ -116,7 +116,7 @@ impl Links {
         secret: Secret,
         password: Option<&Password>,
         wake: Wake,
-        tally: Arc<Tally>,
+        counts: Arc<MessageCounts>,
     ) -> Result<Links, ClusterFault> {
         let (sender, heard) = channel();
         let (alive, ended) = channel();
@@ -124,7 +124,7 @@ impl Links {
         let mut links = Links {
             conf: conf.clone(),
             check: secret.check(),
-            access: Access::new(conf, password, Arc::clone(&tally))?,
+            access: Access::new(conf, password, Arc::clone(&counts))?,
             reports: Reports::new(sender, wake),
             heard,
             map: SlotMap::new(),
@@ -135,7 +135,7 @@ impl Links {
             beat: Arc::default(),
             slots: SlotKeys::new(&conf.name),
             claims: Arc::default(),
-            tally,
+            counts,
             secret: SecretState::Unknown,
             has_view: false,
             is_unreachable: false,
@@ -278,7 +278,7 @@ impl Links {
 
     /// Settles a task that no link carries.
     fn lose(&mut self, task: Task, why: Lost) {
-        self.tally.count(task.function(), result_of(&why));
+        self.counts.count(task.function(), result_of(&why));
         self.settle(task.lost(why));
     }
 
@@ -290,8 +290,8 @@ impl Links {
         } else if link.waiting >= MAX_WAITING {
             self.lose(task, Lost::Full(MAX_WAITING));
         } else {
-            let (reports, tally) = (self.reports.clone(), Arc::clone(&self.tally));
-            let mut job = Job::new(task, link.number, reports, tally);
+            let (reports, counts) = (self.reports.clone(), Arc::clone(&self.counts));
+            let mut job = Job::new(task, link.number, reports, counts);
             prepare(&mut job);
             link.waiting += 1;
             link.batch.push(job);

@@ -9,7 +9,7 @@ use frs_conf::{ClusterNode, MAX_EPOCH};
 use redis::{Cmd, Value, cmd};
 
 use super::message::{Event, Id, Lost, Message};
-use super::tally;
+use super::message_counts;
 use super::topology::Redirection;
 use crate::ledger::Answer;
 use crate::name::SlotKeys;
@@ -60,8 +60,8 @@ impl Task {
     /// The function that it is counted under.
     pub(super) fn function(&self) -> ClusterFunction {
         match self {
-            Task::Message(message) => tally::function_of_kind(&message.settings.kind),
-            Task::Warm(message) => tally::function_of_call(&message.call),
+            Task::Message(message) => message_counts::function_of_kind(&message.settings.kind),
+            Task::Warm(message) => message_counts::function_of_call(&message.call),
             Task::Publish { .. } => ClusterFunction::Publish,
             Task::Holders { .. } => ClusterFunction::Holders,
             Task::Epoch { .. } => ClusterFunction::Epoch,
@@ -136,7 +136,7 @@ impl Task {
     pub(super) fn lost(self, why: Lost) -> Settled {
         match self {
             Task::Message(Message { id, settings, .. }) => {
-                let function = tally::function_of_kind(&settings.kind);
+                let function = message_counts::function_of_kind(&settings.kind);
                 Settled::Event(Event::Answered { id, function, result: Err(why) })
             }
             Task::Warm(WarmMessage { id, .. }) => {
@@ -198,7 +198,7 @@ impl Task {
                 });
                 let reply = numbers.ok_or_else(found);
                 let reply = reply.and_then(|numbers| ledger::decode(&settings, &numbers));
-                let function = tally::function_of_kind(&settings.kind);
+                let function = message_counts::function_of_kind(&settings.kind);
                 let result = reply.map_err(strange);
                 Settled::Event(Event::Answered { id, function, result })
             }

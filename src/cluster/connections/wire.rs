@@ -13,9 +13,9 @@ use frs_conf::{Cluster, ClusterNode, Password};
 use redis::{Cmd, Value, cmd};
 
 use super::fault::ClusterFault;
+use super::message_counts::MessageCounts;
 use super::reply;
 use super::stream::Stream;
-use super::tally::Tally;
 
 /// Timeouts allowed for a handshake and a password.
 const LOGIN_TIMEOUTS: u32 = 4;
@@ -28,7 +28,7 @@ pub(super) struct Access {
     pub(super) tls: bool,
     user: Option<String>,
     password: Option<String>,
-    tally: Arc<Tally>,
+    counts: Arc<MessageCounts>,
 }
 
 /// Why a connection cannot be used, or can no longer be used.
@@ -53,7 +53,7 @@ impl Access {
     pub(super) fn new(
         conf: &Cluster,
         password: Option<&Password>,
-        tally: Arc<Tally>,
+        counts: Arc<MessageCounts>,
     ) -> Result<Access, ClusterFault> {
         let password = password.map(|password| {
             String::from_utf8(password.bytes().to_vec())
@@ -64,13 +64,13 @@ impl Access {
             tls: conf.tls,
             user: conf.login.as_ref().and_then(|login| login.user.clone()),
             password: password.transpose()?,
-            tally,
+            counts,
         })
     }
 
     /// Counts a message that is not a job of a link.
     pub(super) fn count(&self, function: ClusterFunction, result: ClusterResult) {
-        self.tally.count(function, result);
+        self.counts.count(function, result);
     }
 
     /// Connects and logs in.
@@ -78,8 +78,8 @@ impl Access {
         let until = clock::instant() + self.timeout;
         let stream = Stream::connect(node, self.tls, until);
         let stream = stream.map_err(|error| Broken::Lost(why(&error, self.timeout)))?;
-        let (node, tally) = (node.clone(), Arc::clone(&self.tally));
-        let mut wire = Wire { stream: BufReader::new(stream), node, tally };
+        let (node, counts) = (node.clone(), Arc::clone(&self.counts));
+        let mut wire = Wire { stream: BufReader::new(stream), node, counts };
         self.log_in(&mut wire)?;
         Ok(wire)
     }
@@ -130,7 +130,7 @@ pub(super) fn words(error: &redis::ServerError) -> String {
 pub(super) struct Wire {
     stream: BufReader<Stream>,
     pub(super) node: ClusterNode,
-    tally: Arc<Tally>,
+    counts: Arc<MessageCounts>,
 }
 
 impl Wire {
@@ -277,7 +277,7 @@ impl Wire {
 
     /// Counts a message that is not a job of a link.
     pub(super) fn count(&self, function: ClusterFunction, result: ClusterResult) {
-        self.tally.count(function, result);
+        self.counts.count(function, result);
     }
 
     /// Sends one command. An error of the node ends the connection.

@@ -243,8 +243,8 @@ impl Courier {
             Ok(caller) => Wake::new(move || caller.call()),
             Err(error) => return self.complain(&ClusterFault::Start(error.to_string())),
         };
-        let tally = self.telemetry.tally();
-        match Links::start(&self.cluster, self.secret, self.password.as_ref(), wake, tally) {
+        let counts = self.telemetry.counts();
+        match Links::start(&self.cluster, self.secret, self.password.as_ref(), wake, counts) {
             Ok(links) => self.links = Some(links),
             Err(fault) => {
                 self.complain(&fault);

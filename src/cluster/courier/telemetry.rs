@@ -14,7 +14,7 @@ use crate::figures::{
 };
 
 use super::core::Figures;
-use crate::connections::Tally;
+use crate::connections::MessageCounts;
 use crate::warm::SpillFigures;
 
 /// The figures published so far.
@@ -25,7 +25,7 @@ pub struct Telemetry {
     /// The addresses of the masters with slots. None if they are not known yet.
     masters: Option<Vec<String>>,
     uses: LeaseUses,
-    tally: Arc<Tally>,
+    counts: Arc<MessageCounts>,
 }
 
 /// Uses in all leases of the host.
@@ -68,20 +68,20 @@ impl Telemetry {
     }
 
     /// Where messages are counted.
-    pub fn tally(&self) -> Arc<Tally> {
-        Arc::clone(&self.tally)
+    pub fn counts(&self) -> Arc<MessageCounts> {
+        Arc::clone(&self.counts)
     }
 
     /// Counts a message that could not be sent because the cluster cannot be used.
     pub fn note_unsent(&self, function: ClusterFunction) {
-        self.tally.count(function, ClusterResult::Unreachable);
+        self.counts.count(function, ClusterResult::Unreachable);
     }
 
     /// Counts a stale answer. If the core ignored the answer, a later message of this host had
     /// overtaken it, and it counts as `Ok`.
     pub fn note_stale(&self, function: ClusterFunction, is_heard: bool) {
         let result = if is_heard { ClusterResult::Stale } else { ClusterResult::Ok };
-        self.tally.count(function, result);
+        self.counts.count(function, result);
     }
 
     /// Sets the uses in all leases, after a pass over them.
@@ -114,13 +114,13 @@ impl Telemetry {
     pub fn tell(&mut self, counters: Counters<'_>, figures: &Figures, kept_since_ms: Option<u64>) {
         let counters = CourierCounters::of(counters);
         counters.set_kept_since(kept_since_ms);
-        let tallied = self.tally.take();
-        for (function, counts) in ClusterFunction::ALL.into_iter().zip(tallied.requests) {
+        let counted = self.counts.take();
+        for (function, counts) in ClusterFunction::ALL.into_iter().zip(counted.requests) {
             for (result, count) in ClusterResult::ALL.into_iter().zip(counts) {
                 counters.add_requests(function, result, count);
             }
         }
-        counters.add_times(&tallied.times);
+        counters.add_times(&counted.times);
         let Figures { needs, grants, returns, recalls, claims, over, conflicts, .. } = *figures;
         let told = self.told;
         for (counter, now, then) in [

@@ -493,12 +493,8 @@ impl Page {
             self.sample("frs_cluster_up", &labels, u8::from(node.is_up));
         }
         self.head("frs_lease_uses", "gauge", "Uses of leases, by what is known of them.");
-        for (word, which) in [
-            ("unspent", LeaseState::Unspent),
-            ("held", LeaseState::Held),
-            ("unreported", LeaseState::Unreported),
-        ] {
-            self.sample("frs_lease_uses", &[label("state", word)], state.uses(which));
+        for which in LeaseState::ALL {
+            self.sample("frs_lease_uses", &[label("state", which.word())], state.uses(which));
         }
         const SPILLS: &str = "frs_spill_total";
         self.head(SPILLS, "counter", "Records spilled to the cluster, or asked for there.");

@@ -65,24 +65,10 @@ fn server(stats: &Stats) -> Element {
 
 /// The cluster that shares limits.
 fn cluster(stats: &Stats) -> Element {
-    const COUNTERS: [(&str, LeaseCounter); 7] = [
-        ("wants", LeaseCounter::Needs),
-        ("grants", LeaseCounter::Grants),
-        ("returns", LeaseCounter::Returns),
-        ("recalls", LeaseCounter::Recalls),
-        ("claims", LeaseCounter::Claims),
-        ("over", LeaseCounter::Over),
-        ("conflicts", LeaseCounter::Conflicts),
-    ];
     const WAITS: [(&str, Counter); 3] = [
         ("answered", Counter::WaitsAnswered),
         ("missed", Counter::WaitsMissed),
         ("unreachable", Counter::WaitsUnreachable),
-    ];
-    const USES: [(&str, LeaseState); 3] = [
-        ("unspent", LeaseState::Unspent),
-        ("held", LeaseState::Held),
-        ("unreported", LeaseState::Unreported),
     ];
     let shared = stats.bizs.iter().filter(|biz| biz.is_shared).flat_map(|biz| &biz.items);
     let items: u64 = shared.flatten().sum();
@@ -90,10 +76,12 @@ fn cluster(stats: &Stats) -> Element {
     let sums = &stats.sums;
     let waits = Element::new("waits").with("now", stats.parked());
     let waits = WAITS.iter().fold(waits, |all, (name, which)| all.with(name, sums.count(*which)));
-    let leases = COUNTERS.iter().fold(Element::new("leases"), |all, (name, which)| {
-        all.with(name, stats.cluster_sums.count(*which))
+    let leases = LeaseCounter::ALL.into_iter().fold(Element::new("leases"), |all, which| {
+        all.with(which.word(), stats.cluster_sums.count(which))
     });
-    let leases = USES.iter().fold(leases, |all, (name, which)| all.with(name, state.uses(*which)));
+    let leases = LeaseState::ALL
+        .into_iter()
+        .fold(leases, |all, which| all.with(which.word(), state.uses(which)));
     let node = |node: &ClusterNodeState| {
         let address = xml::replace_forbidden(&node.address);
         Element::new("node").with("address", address).with("up", node.is_up)

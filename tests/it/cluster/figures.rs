@@ -18,7 +18,7 @@ use crate::common::{Setup, text, wait_until};
 
 /// How often a function had each result, since the last time.
 fn counted(host: &Host, function: ClusterFunction) -> [u64; ClusterResult::ALL.len()] {
-    host.tally.take().requests[function as usize]
+    host.counts.take().requests[function as usize]
 }
 
 #[track_caller]
@@ -35,7 +35,7 @@ fn interval_is_counted(host: &Host, result: ClusterResult) {
 fn answered(host: &mut Host, ask: impl Fn(&mut Host) -> u64) -> Result<Reply, Lost> {
     wait_until("a node answers", || {
         host.hear();
-        host.tally.take();
+        host.counts.take();
         let id = ask(host);
         Some(host.answer(id))
             .filter(|answer| !matches!(answer, Err(Lost::Down { .. } | Lost::Broken { .. })))
@@ -49,8 +49,8 @@ fn each_result_of_a_message_is_counted() {
     let mut conf = conf(nodes.seeds());
     conf.timeout_ms = 300;
     let mut host = Host::start(&conf).settled();
-    let tallied = host.tally.take();
-    let learning = tallied.requests[ClusterFunction::Heartbeat as usize];
+    let counted = host.counts.take();
+    let learning = counted.requests[ClusterFunction::Heartbeat as usize];
     assert!(learning[ClusterResult::Learning as usize] > 0, "masters learn at first: {learning:?}");
     for function in [
         ClusterFunction::Load,
@@ -59,13 +59,13 @@ fn each_result_of_a_message_is_counted() {
         ClusterFunction::Secret,
         ClusterFunction::Subscribe,
     ] {
-        let counts = tallied.requests[function as usize];
+        let counts = counted.requests[function as usize];
         assert!(counts[ClusterResult::Ok as usize] > 0, "{function:?}: {counts:?}");
     }
     let ledger = ledger_in(1, 1);
     host.need_until_granted(&ledger, 1);
-    let tallied = host.tally.take();
-    assert!(tallied.times.count() > 0 && tallied.times.sum_us > 0, "{:?}", tallied.times);
+    let counted = host.counts.take();
+    assert!(counted.times.count() > 0 && counted.times.sum_us > 0, "{:?}", counted.times);
     let ask = |host: &mut Host, ledger: &str, result| {
         let _ = answered(host, |host| host.need(ledger, 1));
         interval_is_counted(host, result);
@@ -105,7 +105,7 @@ fn each_result_of_a_message_is_counted() {
         if !host.links.is_reachable(12_000) {
             return None;
         }
-        host.tally.take();
+        host.counts.take();
         nodes.stop(2);
         let id = host.need(&far, 1);
         host.answer(id).expect_err("no answer");
@@ -119,7 +119,7 @@ fn each_result_of_a_message_is_counted() {
         host.hear();
         (!host.links.is_reachable(12_000)).then_some(())
     });
-    host.tally.take();
+    host.counts.take();
     let id = host.need(&far, 1);
     host.answer(id).expect_err("no answer");
     interval_is_counted(&host, ClusterResult::Unreachable);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use frs_cluster::connections::{ClusterFault, Event, Links, Lost, Message, Tally, Wake};
+use frs_cluster::connections::{ClusterFault, Event, Links, Lost, Message, MessageCounts, Wake};
 use frs_cluster::lease::{Claim, Granted, Kind, Settings, Take, Taken};
 use frs_cluster::ledger::{Answer, Reply};
 use frs_cluster::name::Secret;
@@ -19,7 +19,7 @@ pub struct Host {
     pub links: Links,
     pub heard: Vec<Event>,
     pub woken: Arc<AtomicUsize>,
-    pub tally: Arc<Tally>,
+    pub counts: Arc<MessageCounts>,
     number: u64,
     seq: u64,
     id: u64,
@@ -67,10 +67,10 @@ impl Host {
             count.fetch_add(1, Ordering::Relaxed);
         });
         let password = conf.password().expect("its file is there");
-        let tally = Arc::<Tally>::default();
-        let links = Links::start(conf, secret, password.as_ref(), wake, Arc::clone(&tally))?;
+        let counts = Arc::<MessageCounts>::default();
+        let links = Links::start(conf, secret, password.as_ref(), wake, Arc::clone(&counts))?;
         let number = std::process::id().into();
-        Ok(Host { links, heard: Vec::new(), woken, tally, number, seq: 0, id: 0 })
+        Ok(Host { links, heard: Vec::new(), woken, counts, number, seq: 0, id: 0 })
     }
 
     /// As another host than those of this process.

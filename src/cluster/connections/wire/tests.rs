@@ -8,7 +8,7 @@ use std::time::Duration;
 use frs_conf::ClusterNode;
 use redis::{Value, cmd};
 
-use super::super::tally::Tally;
+use super::super::message_counts::MessageCounts;
 use super::{Access, Broken, Wire, reply};
 
 /// Connects to a node that reads one pipeline and then does this.
@@ -23,8 +23,8 @@ fn wire_to(timeout: Duration, plays: impl FnOnce(&mut TcpStream) + Send + 'stati
         // Until the other side has closed.
         while stream.read(&mut heard).is_ok_and(|read| read > 0) {}
     });
-    let tally = Arc::new(Tally::default());
-    let access = Access { timeout, tls: false, user: None, password: None, tally };
+    let counts = Arc::new(MessageCounts::default());
+    let access = Access { timeout, tls: false, user: None, password: None, counts };
     access.open(&ClusterNode { host: "127.0.0.1".into(), port }).unwrap()
 }
 

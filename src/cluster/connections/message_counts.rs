@@ -19,7 +19,7 @@ const RESULTS: usize = ClusterResult::ALL.len();
 
 /// Counters that several threads share.
 #[derive(Debug)]
-pub struct Tally {
+pub struct MessageCounts {
     requests: [[AtomicU64; RESULTS]; FUNCTIONS],
     times_us: AtomicU64,
     times: [AtomicU64; BUCKETS],
@@ -27,17 +27,17 @@ pub struct Tally {
 
 /// The counts since the last call of `take`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Tallied {
+pub struct Counted {
     /// Messages, by function and result.
     pub requests: [[u64; RESULTS]; FUNCTIONS],
     /// Times of messages about a key.
     pub times: Histogram,
 }
 
-impl Default for Tally {
-    fn default() -> Tally {
+impl Default for MessageCounts {
+    fn default() -> MessageCounts {
         let zero = || AtomicU64::new(0);
-        Tally {
+        MessageCounts {
             requests: std::array::from_fn(|_| std::array::from_fn(|_| zero())),
             times_us: zero(),
             times: std::array::from_fn(|_| zero()),
@@ -45,7 +45,7 @@ impl Default for Tally {
     }
 }
 
-impl Tally {
+impl MessageCounts {
     /// Counts a message.
     pub fn count(&self, function: ClusterFunction, result: ClusterResult) {
         // Relaxed: each number is read for itself.
@@ -60,15 +60,15 @@ impl Tally {
     }
 
     /// Takes the counts since the last call.
-    pub fn take(&self) -> Tallied {
+    pub fn take(&self) -> Counted {
         let take = |counter: &AtomicU64| counter.swap(0, Ordering::Relaxed);
-        let mut tallied = Tallied::default();
-        for (taken, counters) in tallied.requests.iter_mut().zip(&self.requests) {
+        let mut counted = Counted::default();
+        for (taken, counters) in counted.requests.iter_mut().zip(&self.requests) {
             *taken = counters.each_ref().map(take);
         }
         let times = self.times.each_ref().map(take);
-        tallied.times = Histogram { sum_us: take(&self.times_us), buckets: times };
-        tallied
+        counted.times = Histogram { sum_us: take(&self.times_us), buckets: times };
+        counted
     }
 }
 
@@ -100,13 +100,13 @@ mod tests {
     // Shows: seen-of-a-cluster.
     #[test]
     fn what_was_counted_is_taken_once() {
-        let tally = Tally::default();
+        let counts = MessageCounts::default();
         for (nth, function) in ClusterFunction::ALL.into_iter().enumerate() {
-            (0..=nth).for_each(|_| tally.count(function, ClusterResult::Ok));
+            (0..=nth).for_each(|_| counts.count(function, ClusterResult::Ok));
         }
-        tally.count(ClusterFunction::Put, ClusterResult::Timeout);
-        tally.count_time(clock::instant());
-        let taken = tally.take();
+        counts.count(ClusterFunction::Put, ClusterResult::Timeout);
+        counts.count_time(clock::instant());
+        let taken = counts.take();
         for (nth, function) in ClusterFunction::ALL.into_iter().enumerate() {
             let counts = taken.requests[function as usize];
             assert_eq!(counts[ClusterResult::Ok as usize], nth as u64 + 1, "{function:?}");
@@ -114,6 +114,6 @@ mod tests {
         let put = ClusterFunction::Put as usize;
         assert_eq!(taken.requests[put][ClusterResult::Timeout as usize], 1);
         assert_eq!(taken.times.count(), 1);
-        assert_eq!(tally.take(), Tallied::default());
+        assert_eq!(counts.take(), Counted::default());
     }
 }
