@@ -24,7 +24,7 @@ use crate::warm::{
 /// The longest sleep where nothing is due.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
 /// The pause between two looks at full chains without messages under way.
-const CROWDED_PAUSE: Duration = Duration::from_millis(2);
+const FULL_CHAIN_PAUSE: Duration = Duration::from_millis(2);
 
 /// The state of the warm tier.
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ impl WarmTier {
         let now = clock::instant();
         let due = self.rounds.due().into_iter().chain(self.filters.due()).min();
         let pause = due.map_or(LONGEST_PAUSE, |due| due.saturating_duration_since(now));
-        if self.warm.is_crowded() { pause.min(CROWDED_PAUSE) } else { pause }
+        if self.warm.has_full_chains() { pause.min(FULL_CHAIN_PAUSE) } else { pause }
     }
 
     /// Takes the figures of spilled records since the last call.
