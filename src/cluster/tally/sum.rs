@@ -15,8 +15,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Whether a use is flagged rather than refused beyond the maximum, and this one is within it.
-    /// A tally without a maximum flags none.
+    /// Whether these uses stay within the maximum. Uses beyond it are admitted and flagged. A tally
+    /// without a maximum flags none.
     pub fn admits(&self, kind: &Kind, holding: &Holding, count: u64, now_ms: u64) -> bool {
         self.max.is_none() || count <= self.remaining(kind, holding, now_ms)
     }
