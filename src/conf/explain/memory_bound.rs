@@ -68,8 +68,8 @@ pub const RUNTIME_BYTES: u64 = (129 + 256) * 4096;
 /// Bytes of a used slot of runtime.mmap without its rows of businesses: counters, intents, undo
 /// log, and heads of sketches.
 pub const SLOT_BYTES: u64 = 415 * 4096;
-/// Bytes of a row of a slot: the counters of a business. Two rows of a slot count items that name no
-/// business, and businesses without a row of their own.
+/// Bytes of a row of a slot: the counters of a business. Two rows of a slot are for items that name
+/// no business, and for businesses without a row of their own.
 pub const BIZ_ROW_BYTES: u64 = 1024;
 /// Bytes of a slot for its ring of wants. A slot has it only with a cluster.
 pub const WANTS_BYTES: u64 = 82 * 4096;
