@@ -10,7 +10,7 @@
 //!      0  8      magic "FRS.CONF"
 //!      8  8      format number
 //!     16  8      generation
-//!     24  8      processors of the writer: what `auto` workers are
+//!     24  8      processors of the writer: the number of `auto` workers
 //!     32  8 × 8  lengths: directory, name and text of srv.xml, name and text of map.xml, settings
 //!                from outside, overlay, files that stay where map.xml derives other numbers
 //!     96  8      CRC-32 of all other bytes

@@ -1,4 +1,4 @@
-//! What follows from the settings of a limit alone: the answers of each policy to these questions.
+//! What follows from the settings of a limit alone. Each function asks a question of each policy.
 //!
 //! Invariant: no match has a wildcard, so the compiler points a new policy at each question.
 
