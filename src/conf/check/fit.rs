@@ -132,7 +132,7 @@ fn nodes_hold(
     fits
 }
 
-/// Notes a group with which all groups have too many files.
+/// Notes the first group with which the files of all groups exceed their bound.
 fn files_fit(notes: &mut Notes<'_>, groups: &[(&Element, Group)]) -> Checked<()> {
     let mut all = 0;
     for (element, Group { geometry, .. }) in groups {

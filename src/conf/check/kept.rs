@@ -5,8 +5,8 @@
 //! [`Group::keeps_files`] accepts under the same text. So a reader of a generation gets the
 //! geometry of the files without looking at them.
 //!
-//! In `conf.active.G` it is text with a line for each group: its name, files, key-nodes and
-//! node-size.
+//! In `conf.active.G` these numbers are text, a line for each group: its name, files, key-nodes
+//! and node-size.
 //!
 //! ```text
 //! users 1 35729 128

@@ -113,7 +113,7 @@ impl Call {
         Ok(call)
     }
 
-    /// The number of refused charges that had to be counted. Calls ask their limits with
+    /// The number of refused charges that should have been counted. Calls ask their limits with
     /// `hits_addend` 0 and charge them afterwards. As the refused charges are not counted, these
     /// limits never refuse a call.
     pub fn uncounted(&self, verdicts: &[Verdict]) -> usize {

@@ -5,7 +5,7 @@
 //!
 //! | file | what it does |
 //! | --- | --- |
-//! | [`serve`] | the process: its inheritance, the orders of the master |
+//! | [`serve`] | the process: inherited descriptors, messages of the master |
 //! | [`connections`], [`places`], [`wire`] | connections, their bounds, their sockets |
 //! | [`service`], [`health`] | calls |
 //! | [`grpc`], [`status`], [`messages`] | the protocol |

@@ -1,4 +1,4 @@
-//! frs-envoy as a process of a server: its inheritance, the orders of the master, and its end.
+//! frs-envoy as a process of a server: inherited descriptors, messages of the master, and its end.
 //!
 //! Invariant: the process ends when the master asks it to, or is gone. An error ends the process,
 //! and the master replaces it.

@@ -45,7 +45,7 @@ pub struct Service {
     overrides: Complaint,
     /// Keys that did not fit their business.
     unfit_keys: Complaint,
-    /// Refused charges that had to be counted.
+    /// Refused charges that should have been counted.
     uncounted: Complaint,
 }
 
