@@ -238,7 +238,7 @@ impl BufferSizes {
     }
 
     /// The most bytes that a parked request holds, including the requests of its connection that
-    /// wait behind it: their text, the decoded values of it once more, and their items. Buffers
+    /// wait behind it: their text, the decoded values once more, and their items. Buffers
     /// grow by doubling, and are trimmed when a request is parked.
     pub(super) fn parked_bytes(&self, http: &Http, map: &Map) -> u64 {
         let input = u64::from(http.max_head_bytes.max(http.max_body_bytes)) + self.queue_bytes;
