@@ -100,6 +100,12 @@ impl ControlSocket {
         self.place.is_some() && place_of(&data_dir.join(NAME)) == self.place
     }
 
+    /// Leaves commands to another master. The admin plane, which ends, still gets answers.
+    pub fn close(&mut self) {
+        (self.listener, self.place) = (None, None);
+        self.connections.retain(|_, connection| connection.is_plane);
+    }
+
     /// Removes the socket's file, as the server ends.
     pub fn remove(&self, data_dir: &Path) {
         if self.is_at(data_dir)

@@ -205,6 +205,14 @@ fn the_admin_plane_may_ask_for_everything_and_waits_without_a_limit() {
     assert_eq!(played.socket.due(), None);
     played.answer(requests[1].by.expect("the plane"), &taken(3));
     assert_eq!(heard(&mut plane), Some((2, taken(3))));
+    // Another master serves the commands.
+    let mut command = played.asking(4);
+    played.receive();
+    played.socket.close();
+    command.receive().expect_err("closed");
+    played.answer(requests[2].by.expect("the plane"), &taken(4));
+    assert_eq!(heard(&mut plane), Some((3, taken(4))));
+    assert_eq!(played.socket.fds().count(), 1);
 }
 
 // Shows: one-answer-each.

@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 use frs_base::causes::with_causes;
 
 use super::Master;
-use crate::master::control_socket::ControlSocket;
 use crate::master::supervise::{Ending, Event};
 use crate::master::upgrade::{Estate, UpgradeEnd};
 use crate::net::listeners::ListeningSockets;
@@ -87,7 +86,7 @@ impl Master {
         // This master must not block the end of the new one or its next start.
         self.children.forget_listeners();
         self.listeners = ListeningSockets::default();
-        self.control = ControlSocket::default();
+        self.control.close();
         (self.lock, self.live_lock) = (None, None);
         self.notifier.fall_silent();
         self.reloads.forget();
