@@ -23,10 +23,10 @@ use frs_store::{self as store, CheckpointFacts, RequestedPass, Runtime, SlotStat
 
 /// Time limit for the answer to a reload: two seconds for laggards, the rest for new groups.
 const RELOAD: Duration = Duration::from_secs(60);
-/// Time limit for the faults of a refused reload, without which a status is complete.
+/// Time limit for the faults of a refused reload in a status.
 const REFUSAL: Duration = Duration::from_secs(1);
-/// How long a running master may have no socket, or another process's: it has just started, or
-/// takes over.
+/// How long the socket of a running master may be missing, or that of another process: the master
+/// has just started or taken over.
 const NO_SOCKET: Duration = Duration::from_secs(5);
 /// Time limit for the end. The master ends within five seconds, except for writing files back and
 /// for the last checkpoint.
@@ -161,7 +161,7 @@ fn ask(data_dir: &Path, pid: Pid, bound: Duration, ask: Ask) -> Result<Reloaded,
                 failing_since = None;
                 return Ok(answer);
             }
-            // Others wait for the master, too.
+            // Many other commands wait for the master.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             Err(error) => error,
         };
@@ -335,7 +335,7 @@ pub fn status(conf_dir: &Path, settings: &Settings) -> Result<String, CommandErr
         };
     });
     if runtime.is_reload_refused() {
-        // A master that is stopped, or of an earlier version, names no faults.
+        // A stopped master names no faults, and neither does one of an earlier version.
         let last = ask(&data_dir, pid, REFUSAL, Ask::Refusal);
         text += &refused_lines(last.ok(), generation);
     }

@@ -1,9 +1,9 @@
 //! The master's end of all connections that carry requests: the socket data/control for commands,
 //! and the admin plane's pair.
 //!
-//! Invariant: each request is answered once, over its connection, as long as that is open. The
-//! master waits for no client: a connection that asks for nothing, takes no answer or sends
-//! nonsense is closed. Only the server's user and root reach the socket.
+//! Invariant: each request is answered once, over its own connection, while that is open. The
+//! master waits for no client. It closes a connection that sends nothing, takes no answer or sends
+//! nonsense. Only the server's user and root can open the socket.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,36 +19,36 @@ use crate::process::control::{Ask, REQUEST_BYTES_MAX, Reloaded};
 use crate::process::control_stream::{ControlStream, Message, NAME, at_short_path};
 use frs_base::sys::process::{PollFd, PollFlags};
 
-/// The name of a socket that does not listen yet.
+/// The name of the socket until it listens.
 const DRAFT: &str = "control.new";
-/// Only who may signal the master may ask it.
+/// The mode of the socket: it admits the users who may signal the master.
 const MODE: u32 = 0o600;
-/// Connections that wait for a place below.
+/// The most connections that wait to be accepted.
 const BACKLOG: i32 = 128;
-/// Connections of commands at a time.
+/// The most open connections of commands.
 const COMMANDS_MAX: usize = 32;
-/// Requests of a command that are not answered.
+/// The most unanswered requests of a command.
 const COMMAND_REQUESTS: usize = 1;
-/// The same of an admin plane, which forgets a request after a minute.
+/// The most unanswered requests of an admin plane, which gives one up after a minute.
 const PLANE_REQUESTS: usize = 64;
-/// Time limit for a command to send its request, and to take its answer.
+/// Time limit for a command to send its request, and another one to take the answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Files of former versions, which gave requests and answers.
+/// Files by which former versions exchanged requests and answers.
 const FORMER: [&str; 5] = ["reload", "asked", "lossy", "reload.new", "asked.new"];
 
-/// Who has sent a request, and under which number.
+/// The sender of a request, and the number of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Asker {
     connection: u64,
     number: u64,
-    /// The admin plane, which writes its changes to the log.
+    /// The sender is the admin plane, which writes its own changes to the log.
     pub is_plane: bool,
 }
 
 /// A request that has arrived.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request {
-    /// None: a signal, which gets no answer.
+    /// `None` for a signal, which gets no answer.
     pub by: Option<Asker>,
     pub ask: Ask,
 }
@@ -60,7 +60,7 @@ pub(super) struct ControlSocket {
     /// Device and inode of the listener's file.
     place: Option<(u64, u64)>,
     connections: BTreeMap<u64, Connection>,
-    /// Connections so far. Each has its own number.
+    /// The number of connections so far, which is the number of the latest one.
     count: u64,
 }
 
@@ -69,12 +69,12 @@ struct Connection {
     is_plane: bool,
     /// Requests without an answer.
     waiting: usize,
-    /// When a command's connection is closed. None: it waits for the master.
+    /// When the connection is closed. `None` for an admin plane, and while a request is unanswered.
     until: Option<Instant>,
 }
 
 impl ControlSocket {
-    /// Opens the socket, if its file is not there or is another one.
+    /// Opens the socket, if its file is missing or was replaced.
     ///
     /// # Errors
     /// The file cannot be made.
@@ -89,7 +89,7 @@ impl ControlSocket {
         let socket = at_short_path(data_dir, DRAFT, |path| bind_unix(path, MODE))?;
         socket.listen(BACKLOG)?;
         socket.set_nonblocking(true)?;
-        // A dead master's socket gives way.
+        // It replaces the socket of a dead master.
         fs::rename(&draft, &path)?;
         self.place = place_of(&path);
         self.listener = Some(OwnedFd::from(socket).into());
@@ -100,7 +100,7 @@ impl ControlSocket {
         self.place.is_some() && place_of(&data_dir.join(NAME)) == self.place
     }
 
-    /// Leaves commands to another master. The admin plane, which ends, still gets answers.
+    /// Leaves the commands to another master. This master's admin plane gets answers until it ends.
     pub fn close(&mut self) {
         (self.listener, self.place) = (None, None);
         self.connections.retain(|_, connection| connection.is_plane);
@@ -115,8 +115,7 @@ impl ControlSocket {
         }
     }
 
-    /// Adds a connection. `until`: when it is closed if it asks for nothing. An admin plane's is
-    /// kept.
+    /// Adds a connection. `until` is the time limit for its first request. An admin plane has none.
     pub fn add(&mut self, stream: UnixStream, until: Option<Instant>) {
         match ControlStream::over(stream, REQUEST_BYTES_MAX) {
             Ok(stream) => {
@@ -148,8 +147,8 @@ impl ControlSocket {
         self.connections.values().filter_map(|connection| connection.until).min()
     }
 
-    /// Accepts connections, and receives the requests that have arrived. Closes connections that
-    /// have ended, break the rules or are late.
+    /// Accepts connections, and receives the requests that have arrived. Closes the connections
+    /// that have ended, break the rules or are late.
     pub fn receive(&mut self, now: Instant) -> Vec<Request> {
         while let Some(listener) = self.listener.as_ref().filter(|_| self.has_room()) {
             match listener.accept() {
@@ -203,7 +202,7 @@ impl Connection {
     }
 }
 
-/// Whether commands may ask for it. Other changes are the admin plane's, which logs them.
+/// Whether commands may send the request. Only the admin plane logs other changes.
 fn is_of_commands(ask: Ask) -> bool {
     match ask {
         Ask::Reload(options) => options == options.loss.into(),

@@ -1,10 +1,9 @@
-//! Requests that wait, the reload that is prepared, and the processes that have yet to acknowledge
-//! a published generation.
+//! Waiting requests, the reload in preparation, and the processes that have yet to acknowledge a
+//! published generation.
 //!
-//! Invariant: requests begin in the order of their arrival. One reload is under way at a time, from
-//! its preparation to its answer, and a request that arrives meanwhile begins after it. So each
-//! reload reads the files after its request. A request counts while its sender waits for the
-//! answer.
+//! Invariant: one reload is under way at a time, from its preparation to its answer. A request that
+//! arrives meanwhile begins after it, so each reload reads the files after its request. A waiting
+//! request counts while its sender waits, too.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -33,9 +32,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// The recipients of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Report {
-    /// The senders of the requests. None: a signal, or a reset of another machine.
+    /// The senders of the requests. A signal and a reset of another machine have none.
     pub askers: Vec<Asker>,
-    /// It is the answer to a reload: systemd gets it as well.
+    /// The answer is that of a reload: systemd gets it as well.
     pub is_reload: bool,
 }
 
@@ -149,7 +148,7 @@ impl Reloads {
         }
     }
 
-    /// Keeps a reload that a signal requests. One is enough.
+    /// Keeps the request of a signal, unless one is waiting.
     pub fn note_signal(&mut self) {
         let request = Request { by: None, ask: Ask::Reload(Loss::Refused.into()) };
         if !self.waiting.contains(&request) {
@@ -167,15 +166,15 @@ impl Reloads {
         self.raises.extend(raises.into_iter().map(|raise| (raise.biz, raise)));
     }
 
-    /// Drops waiting requests whose senders are gone: a killed command must not have a later reload
-    /// lose something.
+    /// Drops the waiting requests of senders that are gone. The permission of a killed command to
+    /// lose records must not reach a later reload.
     pub fn forget_gone(&mut self, is_there: impl Fn(&Asker) -> bool) {
         self.waiting.retain(|request| request.by.as_ref().is_none_or(&is_there));
     }
 
-    /// The next request that can begin, and who gets its answer. None begins while a reload is
-    /// prepared, since that reload would be published over it. Commands and signals that wait for
-    /// the same reload share it.
+    /// The next request that can begin, and the recipients of its answer. No request begins while a
+    /// reload is prepared, because the reload would be published over it. Commands and signals that
+    /// wait for the same reload share it.
     pub fn take_next(&mut self) -> Option<(Ask, Report)> {
         let is_reload = matches!(self.waiting.front()?.ask, Ask::Reload(_));
         let is_reloading = self.acknowledging.iter().any(|before| before.report.is_reload);

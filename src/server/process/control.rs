@@ -1,7 +1,7 @@
-//! Requests to the master and their answers, as texts. Commands and the admin plane send them over
-//! a [`ControlStream`](super::control_stream::ControlStream).
+//! Requests to the master and their answers, as texts. Commands and the admin plane exchange them
+//! with the master over a [`ControlStream`](super::control_stream::ControlStream).
 //!
-//! Invariant: a text that is written is read as the same value. Any other text is an error.
+//! Invariant: the text of a value is read as the same value. Any other text is an error.
 //!
 //! ```text
 //! request: reload LOSS EDIT BIZ | degrade SWITCH | reset BIZ EPOCH | refusal
@@ -79,7 +79,7 @@ impl Loss {
 }
 
 impl Ask {
-    /// Its text.
+    /// The text of the request.
     pub fn to_text(self) -> String {
         let or_none = |number: Option<u64>| number.map_or(NONE.to_owned(), |n| n.to_string());
         match self {
@@ -176,7 +176,7 @@ impl Cause {
 }
 
 impl Reloaded {
-    /// Its text. It ends with the last line that fits.
+    /// The text of the answer. It ends with the last line that fits.
     pub fn to_text(&self) -> String {
         let (mut text, fresh, rest) = match self {
             Reloaded::Taken { generation, laggards, fresh } => {

@@ -1,8 +1,8 @@
 //! A connection between the master and a process that sends it requests: a command, over the
 //! socket data/control, or the admin plane, over a pair of sockets that the keeper inherits.
 //!
-//! Invariant: neither end waits for the other, and neither keeps more than one message of the
-//! other that is not whole. A number of the sender connects an answer to its request. Both
+//! Invariant: neither end waits for the other. An end keeps at most one incomplete message of the
+//! other end. The sender numbers its requests, and an answer has the number of its request. Both
 //! directions have the same form:
 //!
 //! ```text
@@ -30,14 +30,14 @@ pub const NAME: &str = "control";
 
 /// Number and length.
 const HEAD_BYTES: usize = 8 + 4;
-/// A path of fewer bytes fits into the address of a socket: unix(7).
+/// The size of a path in the address of a socket, with its end: unix(7).
 const ADDRESS_BYTES: usize = 108;
 
 /// One end of a connection.
 #[derive(Debug)]
 pub struct ControlStream {
     stream: UnixStream,
-    /// The most bytes of a text that the other end may send.
+    /// The most bytes of a text of the other end.
     most: usize,
     /// The beginning of the next message.
     input: Vec<u8>,
@@ -64,9 +64,9 @@ impl ControlStream {
     /// Connects to the master of a data directory.
     ///
     /// # Errors
-    /// `WouldBlock`: too many others wait for it. Any other error: its socket is not there, or
-    /// belongs to another process. A link at the name leads a command of root's to a socket of
-    /// another service, which must get nothing.
+    /// `WouldBlock`: too many commands wait for the master. Any other error: the socket is missing,
+    /// or it belongs to another process. A link in its place could lead root to another service,
+    /// which must receive nothing.
     pub fn connect(data_dir: &Path, master: Pid) -> io::Result<ControlStream> {
         let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
         at_short_path(data_dir, NAME, |path| socket.connect(&SockAddr::unix(path)?))?;
@@ -148,8 +148,8 @@ impl AsFd for ControlStream {
     }
 }
 
-/// Does something at the path of a socket in a directory. A path that is too long for an address
-/// begins with a descriptor of the directory instead.
+/// Calls `work` with the path of a socket in a directory. If the path is too long for an address, a
+/// descriptor of the directory replaces its beginning.
 pub fn at_short_path<T>(
     directory: &Path,
     name: &str,
@@ -159,7 +159,7 @@ pub fn at_short_path<T>(
     if path.as_os_str().len() < ADDRESS_BYTES {
         return work(&path);
     }
-    // Without the right to read it.
+    // This needs no right to read the directory.
     let flags = (OFlag::O_PATH | OFlag::O_DIRECTORY).bits();
     let directory = OpenOptions::new().read(true).custom_flags(flags).open(directory)?;
     work(&PathBuf::from(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd())))

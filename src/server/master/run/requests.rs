@@ -1,7 +1,7 @@
 //! Requests of commands, of the admin plane and by signal: receives them, begins them in turn, and
-//! answers.
+//! answers them.
 //!
-//! Invariant: while an older master has the server, or files get their names, requests wait.
+//! Invariant: requests wait while an older master owns the server, and while files are renamed.
 
 use super::Master;
 use crate::master::control_socket::Request;
@@ -11,7 +11,7 @@ use crate::process::control::{Ask, Cause, Reloaded};
 use frs_base::clock;
 
 impl Master {
-    /// Receives requests. A question is answered at once.
+    /// Receives requests. A question about the last refusal is answered at once.
     pub(super) fn receive_requests(&mut self) {
         let now = clock::instant();
         for request in self.control.receive(now) {
@@ -43,7 +43,7 @@ impl Master {
                 }
                 Ask::Degrade(on) => overlay.degrade = on,
                 Ask::Reset { biz, cleared } => reset = overlay.reset(biz, cleared),
-                // It is answered when it comes.
+                // It was answered on arrival.
                 Ask::Refusal => continue,
             }
             match reset.map_err(Into::into).and_then(|()| self.publish_overlay(overlay)) {
