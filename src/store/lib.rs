@@ -60,8 +60,8 @@ pub use {
     },
     error::Error,
     file::{
-        Flush, Group, give_access, give_access_to_generation, give_access_to_history,
-        give_access_to_read, group, live_geometry, path_of, settled,
+        Flush, Group, give_access, give_access_to_generation, give_access_to_history, group,
+        live_geometry, path_of, settled,
     },
     grow::{end_move, next_files, staging},
     handle::{Handle, RETIRED_EVERY, RefusedUpdate},

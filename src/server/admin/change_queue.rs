@@ -21,13 +21,12 @@ use super::route::{BizPut, Change, Growth};
 use super::subject;
 use crate::process::change_log::{self, Author, ChangeLog, Conclusion, Outcome, Subject, What};
 use crate::process::conf_guard::Guard;
-use crate::process::message::{self, Ask, Loss, ReloadOptions};
+use crate::process::control::{Ask, Cause, Loss, ReloadOptions, Reloaded};
+use crate::process::control_stream::ControlStream;
 use crate::process::pending_edit::PendingEdit;
-use crate::process::result_files::{Cause, ReloadOutcome, Reloaded};
 use crate::protocol::Code;
 use crate::protocol::element::Element;
 use frs_base::clock;
-use frs_base::sys::process::Channel;
 use frs_conf::{Conf, LoadedConf, Machine, Texts, active, report};
 use frs_engine::inspect;
 use frs_store::Runtime;
@@ -61,7 +60,7 @@ pub type Done = Result<StatusDocument, Refusal>;
 pub struct MapChanges<W> {
     conf_dir: PathBuf,
     data_dir: PathBuf,
-    channel: Channel,
+    control: ControlStream,
     last_number: u64,
     queue: VecDeque<WantedChange<W>>,
     asked: Option<PendingAsk<W>>,
@@ -102,7 +101,7 @@ struct MapTexts {
 
 impl<W> MapChanges<W> {
     /// An empty queue.
-    pub fn new(conf_dir: PathBuf, data_dir: PathBuf, channel: Channel) -> MapChanges<W> {
+    pub fn new(conf_dir: PathBuf, data_dir: PathBuf, control: ControlStream) -> MapChanges<W> {
         let log = ChangeLog::new(&data_dir, LOG_PATIENCE);
         let left = PendingEdit::read(&data_dir).unwrap_or_else(|error| {
             tracing::error!(%error, "cannot read data/map.pending");
@@ -111,7 +110,7 @@ impl<W> MapChanges<W> {
         MapChanges {
             conf_dir,
             data_dir,
-            channel,
+            control,
             last_number: 0,
             queue: VecDeque::new(),
             asked: None,
@@ -172,7 +171,7 @@ impl<W> MapChanges<W> {
         let old = (wanted.change == Change::Reload).then(|| runtime.generation());
         let begun = self.make(&wanted, runtime).and_then(|ready| {
             let ids = self.log.begin(&wanted.author, &ready.subjects).map_err(unlogged)?;
-            let asked = self.ask(&ready, &ids, now_ns);
+            let asked = self.ask(&ready, &ids);
             let asked = asked.inspect_err(|_| self.conclude(&ids, &Outcome::Failed.into()));
             Ok(Begun { number: asked?, ids, ready })
         });
@@ -189,7 +188,7 @@ impl<W> MapChanges<W> {
     }
 
     /// Writes the changed map.xml, and asks the master under the number that it returns.
-    fn ask(&mut self, ready: &ReadyChange, ids: &[u64], now_ns: u64) -> Result<u64, Refusal> {
+    fn ask(&mut self, ready: &ReadyChange, ids: &[u64]) -> Result<u64, Refusal> {
         let files = ready.files.as_ref();
         if let Some(files @ MapTexts { path, old, new, .. }) = files {
             files.pending(ids).write(&self.data_dir).map_err(|error| {
@@ -202,18 +201,27 @@ impl<W> MapChanges<W> {
                 }
             })?;
         }
-        self.send(ready.ask, now_ns).map_err(|error| {
+        self.send(ready.ask).map_err(|error| {
             let undone = self.undo(files).words;
             Refusal::io(format!("cannot ask the master: {error}{undone}"))
         })
     }
 
     /// Asks the master under the number that it returns.
-    fn send(&mut self, ask: Ask, now_ns: u64) -> std::io::Result<u64> {
-        let number = now_ns.max(self.last_number + 1);
-        self.last_number = number;
-        message::send_ask(&self.channel, number, ask)?;
-        Ok(number)
+    fn send(&mut self, ask: Ask) -> std::io::Result<u64> {
+        self.last_number += 1;
+        self.control.send(self.last_number, &ask.to_text())?;
+        Ok(self.last_number)
+    }
+
+    /// The master's answer to a request. Answers that come after the time limit are dropped.
+    fn receive(&mut self, number: u64) -> Option<Reloaded> {
+        while let Ok(Some(message)) = self.control.receive() {
+            if message.number == number {
+                return Reloaded::of_text(&message.text);
+            }
+        }
+        None
     }
 
     /// Breaks off the change in progress, since this keeper ends and cannot receive its result.
@@ -252,17 +260,15 @@ impl<W> MapChanges<W> {
 
     fn poll_asked(&mut self, now_ns: u64) -> Option<Addressed<Option<W>, Done>> {
         let number = self.asked.as_ref()?.number;
-        let outcome = ReloadOutcome::read_asked(&self.data_dir).ok().flatten();
-        let result = outcome.filter(|outcome| outcome.begun_ns == number);
-        if let Some(outcome) = result {
+        if let Some(result) = self.receive(number) {
             let PendingAsk { who, status, files, ids, old_generation, .. } = self.asked.take()?;
-            let generation = match (&outcome.result, old_generation) {
+            let generation = match (&result, old_generation) {
                 (Reloaded::Taken { generation, .. }, Some(old)) => {
                     Some(self.log.tell_generation(old, *generation))
                 }
                 _ => None,
             };
-            let (what, undone) = self.done(outcome.result, status, files.as_ref());
+            let (what, undone) = self.done(result, status, files.as_ref());
             if let Some(files) = files.filter(|_| undone.is_io) {
                 // It is tried again: map.xml must not stay what is not in force.
                 self.leave(&files, &ids, true);

@@ -58,11 +58,11 @@ pub fn run(child: ChildContext) -> Result<(), KeeperError> {
         admin: child.share.admin.take(),
         metrics: std::mem::take(&mut child.share.metrics),
     };
-    let admin = match listeners.is_empty() {
-        true => None,
-        false => Some(Admin::start(AdminArgs {
+    let admin = match child.control.take().filter(|_| !listeners.is_empty()) {
+        None => None,
+        Some(control) => Some(Admin::start(AdminArgs {
             listeners,
-            channel: child.channel.try_clone()?,
+            control,
             master: child.master,
             conf_dir: child.conf_dir.clone(),
             data_dir: child.data_dir.clone(),

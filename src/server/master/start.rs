@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::conf_trust;
+use super::control_socket::ControlSocket;
 use super::data_directory;
 use super::error::MasterError;
 use super::in_force::InForce;
@@ -23,12 +24,11 @@ use crate::buffer_sizes::BUFFER_SIZES;
 use crate::net::listeners::{Given, ListenError, ListeningSockets, OtherAddresses, ServedAddress};
 use crate::process::bells::Bells;
 use crate::process::conf_guard::Guard;
+use crate::process::control::Loss;
 use crate::process::data_lock::{self, DataLock};
 use crate::process::live_lock::LiveLock;
 use crate::process::log;
-use crate::process::message::Loss;
 use crate::process::pending_edit;
-use crate::process::result_files::ReloadOutcome;
 use crate::process::token_board::TokenBoard;
 use frs_base::clock;
 use frs_base::sys::process::{self, Channel, Signal, Signals};
@@ -122,11 +122,16 @@ fn start(
             secrets.as_ref().map(|secrets| secrets.secret.keys()),
         )?,
         None => {
-            let runtime = open_runtime(&data_dir)?;
+            let runtime = Runtime::create_or_open(&data_dir)?;
             lock.hold_runtime()?;
             runtime
         }
     };
+    let mut control = ControlSocket::default();
+    if predecessor.is_none() {
+        // Commands wait there until the master serves, which tells why there is no socket.
+        let _ = control.look(&data_dir);
+    }
     if predecessor.is_none() {
         // Before any process of this start can use a lease.
         runtime.doubt_leases();
@@ -154,6 +159,7 @@ fn start(
         tracing::info!("stopped while the store was being prepared");
         if predecessor.is_none() {
             listeners.remove_files(account.as_ref());
+            control.remove(&data_dir);
         }
         return Ok(Ended::Stopped);
     };
@@ -189,6 +195,7 @@ fn start(
         lock,
         live_lock,
         listeners,
+        control,
         older,
         notifier,
         program: Program::this(environment),
@@ -291,12 +298,6 @@ fn take_lock(
             Ok(TakenLock { lock: DataLock::adopt(lock, data_dir)?, older: Some(channel) })
         }
     }
-}
-
-/// Creates or opens runtime.mmap.
-fn open_runtime(data_dir: &Path) -> Result<Runtime, MasterError> {
-    ReloadOutcome::forget(data_dir).map_err(MasterError::Outcome)?;
-    Ok(Runtime::create_or_open(data_dir)?)
 }
 
 /// Opens runtime.mmap while an older binary's processes use it. Refuses a configuration that

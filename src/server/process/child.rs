@@ -1,9 +1,11 @@
 //! The state that a forked child gets from the master.
 //!
 //! Invariant: of the master's descriptors, a child keeps only its own listeners, its end of the
-//! channel, the board of tokens and, in workers and the courier, the doorbells.
+//! channel, the board of tokens, in the keeper a connection for requests and, in workers and the
+//! courier, the doorbells.
 
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -19,6 +21,7 @@ use frs_store::ChildRole;
 pub struct ForkedChild {
     pub(crate) role: ChildRole,
     pub(crate) channel: Channel,
+    pub(crate) control: Option<UnixStream>,
     pub(crate) share: Share,
     pub(crate) conf: Arc<Conf>,
     pub(crate) conf_dir: PathBuf,
@@ -33,6 +36,8 @@ pub struct ForkedChild {
 pub struct ChildContext {
     /// The channel to the master.
     pub channel: Channel,
+    /// In the keeper: the connection for requests of the admin plane.
+    pub control: Option<UnixStream>,
     /// The listeners of this child.
     pub share: Share,
     /// The signals: SIGTERM finishes, SIGQUIT drains.
@@ -73,6 +78,7 @@ impl ForkedChild {
         }
         Ok(Some(ChildContext {
             channel: self.channel,
+            control: self.control,
             share: self.share,
             signals,
             conf_dir: self.conf_dir,
