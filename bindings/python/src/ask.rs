@@ -308,7 +308,7 @@ impl MemberText<'_> {
 
 /// An item as Python gives it.
 #[derive(Debug, Clone)]
-pub struct Asked<'a> {
+pub struct ItemArguments<'a> {
     pub biz: Text<'a>,
     pub key: Text<'a>,
     pub count: Count,
@@ -325,7 +325,7 @@ pub struct Options<'a> {
     pub member: Option<MemberText<'a>>,
 }
 
-impl Asked<'_> {
+impl ItemArguments<'_> {
     /// The same for the library.
     #[inline]
     pub fn item(&self) -> frs::Item<'_> {
@@ -366,7 +366,7 @@ fn with_rate<'a>(item: frs::Item<'a>, rate: Option<&str>, burst: Option<&Burst>)
 /// A use to ask about or to charge, for a batch.
 #[pyclass(frozen, module = "frs")]
 #[derive(Debug)]
-pub struct Item(Asked<'static>);
+pub struct Item(ItemArguments<'static>);
 
 #[expect(clippy::too_many_arguments, reason = "they are the keywords of Python")]
 #[pymethods]
@@ -389,11 +389,11 @@ impl Item {
         let rate = rate.map(|RateText(rate)| RateText(Cow::Owned(rate.into_owned())));
         let member = member.map(MemberText::owned);
         let options = Options { force, detail, rate, burst, member };
-        Item(Asked { biz: biz.owned(), key: key.owned(), count, options })
+        Item(ItemArguments { biz: biz.owned(), key: key.owned(), count, options })
     }
 
     fn __repr__(&self) -> String {
-        let Asked { biz, key, count, options } = &self.0;
+        let ItemArguments { biz, key, count, options } = &self.0;
         let Options { force, detail, rate, burst, member } = options;
         let mut text = format!("frs.Item({:?}, {:?}", biz.shown(), key.shown());
         if !matches!(count, Count::Held(1)) {
@@ -417,17 +417,17 @@ impl Item {
 /// Calls `work` with an element of a batch: an item, or a tuple (biz, key) or (biz, key, count).
 pub fn with_element<T>(
     element: &Bound<'_, PyAny>,
-    work: impl FnOnce(&Asked<'_>) -> T,
+    work: impl FnOnce(&ItemArguments<'_>) -> T,
 ) -> PyResult<T> {
     if let Ok(item) = element.cast::<Item>() {
-        let Asked { biz, key, count, options } = &item.get().0;
+        let ItemArguments { biz, key, count, options } = &item.get().0;
         let (biz, key) = (biz.borrowed(), key.borrowed());
         let Options { force, detail, rate, burst, member } = options;
         let member = member.as_ref().map(MemberText::borrowed);
         let rate = rate.as_ref().map(|RateText(rate)| RateText(Cow::Borrowed(rate)));
         let (force, detail, burst) = (*force, *detail, burst.clone());
         let options = Options { force, detail, rate, burst, member };
-        return Ok(work(&Asked { biz, key, count: count.clone(), options }));
+        return Ok(work(&ItemArguments { biz, key, count: count.clone(), options }));
     }
     let Ok(tuple) = element.cast::<PyTuple>() else {
         let expected = "frs.Item or a tuple (biz, key) or (biz, key, count)";
@@ -444,6 +444,6 @@ pub fn with_element<T>(
     };
     let (biz, key) = (tuple.get_borrowed_item(0)?, tuple.get_borrowed_item(1)?);
     let asked =
-        Asked { biz: biz.extract()?, key: key.extract()?, count, options: Options::default() };
+        ItemArguments { biz: biz.extract()?, key: key.extract()?, count, options: Options::default() };
     Ok(work(&asked))
 }

@@ -99,7 +99,7 @@ const EXTENTS: usize = 32;
 /// `struct fiemap_extent` of linux/fiemap.h.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Extent {
+struct FileExtent {
     logical: u64,
     physical: u64,
     length: u64,
@@ -118,7 +118,7 @@ struct Fiemap {
     mapped: u32,
     count: u32,
     reserved: u32,
-    extents: [Extent; EXTENTS],
+    extents: [FileExtent; EXTENTS],
 }
 
 /// `FS_IOC_FIEMAP` of linux/fs.h: `_IOWR('f', 11, struct fiemap)`. The size of that struct excludes

@@ -7,7 +7,7 @@ use frs_base::figures::grouped;
 
 use super::describe::duration_words;
 use crate::schema::{
-    Biz, Cluster, Geometry, Limit, ListRule, Map, Mode, OnDown, OnMiss, Policy, Room, Share,
+    Biz, Cluster, Geometry, Limit, ListRule, Map, Mode, NodeCount, OnDown, OnMiss, Policy, Share,
     Sharing,
 };
 
@@ -245,8 +245,8 @@ pub(super) fn group_warning(map: &Map, group: usize) -> Option<String> {
     let leases = of_group.map(|biz| biz.limits.iter().filter(|limit| is_leased(limit)).count());
     let Geometry { files, key_nodes, chain, .. } = map.groups[group].geometry;
     let keys = match map.groups[group].written.room {
-        Room::Keys(keys) => keys,
-        Room::Files { .. } => u64::from(files) * u64::from(key_nodes) * u64::from(chain),
+        NodeCount::Keys(keys) => keys,
+        NodeCount::Files { .. } => u64::from(files) * u64::from(key_nodes) * u64::from(chain),
     };
     let leases = keys.saturating_mul(leases.max().unwrap_or(0) as u64);
     let in_time = CLAIMS * LONGEST_MS / 1000;

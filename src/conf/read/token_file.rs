@@ -28,7 +28,7 @@ pub enum TokenError {
     },
     /// The file does not contain a token.
     #[error("token-file {}: expected {}", path.display(), shape())]
-    Unfit {
+    Malformed {
         /// The path of the file.
         path: PathBuf,
     },
@@ -83,7 +83,7 @@ impl TokenError {
         match self {
             TokenError::Missing { .. } => ", which does not exist".to_owned(),
             TokenError::Io { source, .. } => format!(": {source}"),
-            TokenError::Unfit { .. } => ", which holds no token".to_owned(),
+            TokenError::Malformed { .. } => ", which holds no token".to_owned(),
             TokenError::Line { line, found, .. } => format!(", line {line}: {found}"),
             TokenError::Open { mode, .. } => format!(" of mode {mode:03o}"),
         }
@@ -127,7 +127,7 @@ impl AccessToken {
     /// The file cannot be read, or its content is malformed.
     pub fn read(path: &Path) -> Result<AccessToken, TokenError> {
         let bytes = read_bytes(path, 2 * MAX_TOKEN_BYTES as u64)?;
-        AccessToken::of(&bytes).ok_or_else(|| TokenError::Unfit { path: path.to_owned() })
+        AccessToken::of(&bytes).ok_or_else(|| TokenError::Malformed { path: path.to_owned() })
     }
 }
 
@@ -154,11 +154,11 @@ mod tests {
         assert!(said(&path).contains("expected one line of 16 to 1024"), "{}", said(&path));
         assert!(!said(&path).contains("short"));
         std::fs::write(&path, "0123456789abcdef\n").unwrap();
-        assert!(AccessToken::read(&path).unwrap().is(b"0123456789abcdef"));
+        assert!(AccessToken::read(&path).unwrap().matches(b"0123456789abcdef"));
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
         let open = AccessToken::read_private(&path).unwrap_err().to_string();
         assert!(open.contains("mode is 640, expected 600"), "{open}");
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
-        assert!(AccessToken::read_private(&path).unwrap().is(b"0123456789abcdef"));
+        assert!(AccessToken::read_private(&path).unwrap().matches(b"0123456789abcdef"));
     }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::Uid;
 
-use crate::account::roots_way::{foreign, way_to};
+use crate::account::root_path::{foreign, way_to};
 
 /// A file or directory that other users may write, and how.
 #[derive(Debug, thiserror::Error)]

@@ -40,7 +40,7 @@ use super::supervise::{Ending, Event, Order};
 use super::take_over::OlderMaster;
 use super::upgrade::{Estate, Program, UpgradeEnd, Upgrades};
 use crate::account::Account;
-use crate::net::listeners::{ListeningSockets, Share};
+use crate::net::listeners::{ListenerShare, ListeningSockets};
 use crate::process::bells::Bells;
 use crate::process::child::ForkedChild;
 use crate::process::data_lock::DataLock;
@@ -336,7 +336,7 @@ impl Master {
                 ChildRole::Worker(_) => self.listeners.into_share(&child.sets),
                 ChildRole::Keeper => self.listeners.into_admin_share(),
                 ChildRole::Envoy => self.listeners.into_envoy_share(),
-                ChildRole::Courier => Share::default(),
+                ChildRole::Courier => ListenerShare::default(),
             },
             conf: Arc::clone(self.in_force.conf()),
             tokens: self.in_force.into_tokens(),

@@ -59,7 +59,7 @@ pub fn foreign(found: &Metadata, is_above: bool) -> Option<String> {
 }
 
 /// Whether only root can change where a directory leads, or create the directory if it is missing.
-pub fn is_roots_alone(directory: &Path) -> bool {
+pub fn only_root_can_change(directory: &Path) -> bool {
     // The parent of a bare name is empty.
     let is_named = directory != Path::new("");
     let way = way_to(if is_named { directory } else { Path::new(".") });
@@ -81,7 +81,7 @@ mod tests {
 
     // Shows: roots-way.
     #[test]
-    fn a_way_with_a_directory_of_another_user_is_not_roots_alone() {
+    fn another_user_can_change_a_path_through_a_directory_of_their_own() {
         if !frs_base::testing::is_root() {
             return;
         }
@@ -104,7 +104,7 @@ mod tests {
             (open.join("none"), false),
             (open.join("roots"), true),
         ] {
-            assert_eq!(is_roots_alone(&path), expected, "{}", path.display());
+            assert_eq!(only_root_can_change(&path), expected, "{}", path.display());
         }
     }
 }

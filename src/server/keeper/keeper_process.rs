@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use super::checkpoints::{Checkpoints, Plan};
+use super::checkpoints::{CheckpointPlan, Checkpoints};
 use super::flusher::Flusher;
 use super::mover::Mover;
 use super::sweeper::Sweeper;
@@ -98,7 +98,7 @@ impl Keeper {
         let now = clock::instant();
         let mover = Mover::new(&service.conf().map.groups, now);
         let checkpoints = Checkpoints::start(&child.data_dir);
-        checkpoints.take(Plan::of(service.conf()));
+        checkpoints.take(CheckpointPlan::of(service.conf()));
         Keeper {
             flusher: Flusher::new(&service, now),
             mover,
@@ -127,7 +127,7 @@ impl Keeper {
                 let groups = &self.service.conf().map.groups;
                 self.sweeper.take(groups, clock::instant());
                 self.mover.take(groups, clock::instant());
-                self.checkpoints.take(Plan::of(self.service.conf()));
+                self.checkpoints.take(CheckpointPlan::of(self.service.conf()));
             }
             if self.checkpoints.is_last_done() {
                 return Ok(());
