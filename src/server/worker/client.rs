@@ -68,19 +68,34 @@ pub struct Client {
     pub hung_up: bool,
     /// No more input is read.
     ended: bool,
-    /// A full tick left input unprocessed.
-    more: bool,
-    /// A request is incomplete.
-    begun: bool,
-    /// The last answer is written, or it is in `unsent`.
-    closing: bool,
-    /// The worker only waits for the client to close.
-    lingering: bool,
+    phase: ClientPhase,
     /// The client is not served.
     refused: bool,
     /// The client is in the list of clients that have work in the next tick.
     pub queued: bool,
     traffic: Traffic,
+}
+
+/// The phase of a client. A client never returns to an earlier variant, except that a parked
+/// request puts off the end of its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ClientPhase {
+    /// Requests are served.
+    Serving {
+        /// A full tick left input unprocessed.
+        more: bool,
+        /// A request is incomplete.
+        begun: bool,
+    },
+    /// The last answer is written, or it is in `unsent`.
+    Closing,
+    /// The worker only waits for the client to close.
+    Lingering,
+}
+
+impl ClientPhase {
+    /// All input is processed, and no request is incomplete.
+    const BETWEEN_REQUESTS: ClientPhase = ClientPhase::Serving { more: false, begun: false };
 }
 
 /// The connection of a client, by protocol.
@@ -152,10 +167,7 @@ impl Client {
             readable: false,
             hung_up: false,
             ended: false,
-            more: false,
-            begun: false,
-            closing: false,
-            lingering: false,
+            phase: ClientPhase::BETWEEN_REQUESTS,
             refused: false,
             queued: false,
             traffic: Traffic::default(),
@@ -175,17 +187,22 @@ impl Client {
 
     /// Whether a part of a request has arrived.
     pub fn has_begun(&self) -> bool {
-        self.begun
+        matches!(self.phase, ClientPhase::Serving { begun: true, .. })
     }
 
     /// Whether the last answer is written or in `unsent`.
     pub fn is_closing(&self) -> bool {
-        self.closing
+        matches!(self.phase, ClientPhase::Closing | ClientPhase::Lingering)
     }
 
     /// Whether the worker only waits for the client to close.
     pub fn is_lingering(&self) -> bool {
-        self.lingering
+        self.phase == ClientPhase::Lingering
+    }
+
+    /// Whether a full tick left input unprocessed.
+    fn has_more(&self) -> bool {
+        matches!(self.phase, ClientPhase::Serving { more: true, .. })
     }
 
     /// Whether the client is refused. A refused client gets only the answer that tells it so.
@@ -216,36 +233,36 @@ impl Client {
     #[cold]
     pub fn park(&mut self, parked: ParkedItem) {
         self.protocol.park(parked);
-        (self.more, self.begun, self.closing) = (false, false, false);
+        self.phase = ClientPhase::BETWEEN_REQUESTS;
     }
 
     /// Whether the worker may close the client without failing a request that it has read.
     pub fn is_idle(&self) -> bool {
         let is_held = self.is_blocked() || self.is_parked();
-        !self.begun && !self.more && !is_held && !self.readable && !self.closing
+        self.phase == ClientPhase::BETWEEN_REQUESTS && !is_held && !self.readable
     }
 
     /// Whether the client has ended its input and all its requests are answered.
     pub fn is_over(&self) -> bool {
-        self.ended && !self.more && !self.is_blocked() && !self.is_parked()
+        self.ended && !self.has_more() && !self.is_blocked() && !self.is_parked()
     }
 
     /// Whether the client has work in the next tick, without waiting for the socket.
     pub fn has_work(&self) -> bool {
         let may_run = !self.is_blocked() && !self.is_parked();
-        may_run && (self.more || !self.ended && self.readable)
+        may_run && (self.has_more() || !self.ended && self.readable)
     }
 
     /// Reads once, unless the client has unsent answers, parked requests or unprocessed input.
     pub fn read(&mut self, arena: &mut Arena) -> Reading {
         self.piece = 0..0;
-        if self.lingering {
+        if self.is_lingering() {
             return self.read_away(arena);
         }
-        if self.is_blocked() || self.closing || self.is_parked() {
+        if self.is_blocked() || self.is_closing() || self.is_parked() {
             return Reading::Wait;
         }
-        if self.more {
+        if self.has_more() {
             return Reading::Run;
         }
         if !self.readable || self.ended {
@@ -333,7 +350,9 @@ impl Client {
                 scratch.pool.give(&mut self.kept);
             }
         }
-        (self.need, self.more, self.begun, self.closing) = (need, more, begun, close);
+        self.need = need;
+        self.phase =
+            if close { ClientPhase::Closing } else { ClientPhase::Serving { more, begun } };
     }
 
     /// Answers a late request. The connection closes after the answer.
@@ -345,7 +364,7 @@ impl Client {
             }
             ClientProtocol::Resp(_, connection) => connection.time_out(serve, out),
         }
-        (self.more, self.begun, self.closing) = (false, false, true);
+        self.phase = ClientPhase::Closing;
     }
 
     /// Marks the client as refused and appends the answer that tells it so. The connection closes
@@ -359,7 +378,8 @@ impl Client {
             }
             (ClientProtocol::Resp(..), _) => resp::write_fault(out, resp::Fault::PeerForbidden),
         }
-        (self.refused, self.closing) = (true, true);
+        self.refused = true;
+        self.phase = ClientPhase::Closing;
     }
 
     /// Writes answers, and keeps the bytes that the socket does not take.
@@ -403,8 +423,7 @@ impl Client {
     /// overtakes the answer. Returns false if the client has already gone.
     pub fn linger(&mut self, pool: &mut BufferPool) -> bool {
         self.release_read(pool);
-        self.lingering = true;
-        (self.more, self.begun) = (false, false);
+        self.phase = ClientPhase::Lingering;
         !self.ended && self.stream.end_writing().is_ok()
     }
 
