@@ -44,11 +44,11 @@ struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    serve: Serve,
+    serve: ServeArguments,
 }
 
 #[derive(Args)]
-struct Serve {
+struct ServeArguments {
     #[command(flatten)]
     conf: WholeConf,
     /// Refuse to start if a group cannot be served, instead of serving the others
@@ -106,7 +106,7 @@ struct DataDir {
 #[derive(Subcommand)]
 enum Command {
     /// Run in the foreground
-    Serve(Serve),
+    Serve(ServeArguments),
     /// Check srv.xml and map.xml; print geometry and memory
     Check(WholeConf),
     /// Make the running server read its configuration again
@@ -137,9 +137,12 @@ impl ConfDir {
 
 impl Command {
     /// Merges the command with the options before it, of which only `--conf` is allowed.
-    fn after(mut self, before: Serve) -> Result<Command, &'static str> {
-        let Serve { conf: WholeConf { dir, data, listen, workers, set }, strict, accept_loss } =
-            before;
+    fn after(mut self, before: ServeArguments) -> Result<Command, &'static str> {
+        let ServeArguments {
+            conf: WholeConf { dir, data, listen, workers, set },
+            strict,
+            accept_loss,
+        } = before;
         let is_alone =
             data.data.is_none() && listen.is_empty() && workers.is_none() && set.is_empty();
         if strict || accept_loss || !is_alone {
@@ -148,7 +151,9 @@ impl Command {
             );
         }
         let own = match &mut self {
-            Command::Serve(Serve { conf, .. }) | Command::Check(conf) => &mut conf.dir.conf,
+            Command::Serve(ServeArguments { conf, .. }) | Command::Check(conf) => {
+                &mut conf.dir.conf
+            }
             Command::Reload { place, .. }
             | Command::Checkpoint(place)
             | Command::Stop(place)
@@ -235,7 +240,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn serve(how: &Serve) -> Result<(), Failed> {
+fn serve(how: &ServeArguments) -> Result<(), Failed> {
     let settings = how.conf.settings()?;
     let how = Start {
         conf_dir: how.conf.dir.path(),

@@ -58,8 +58,10 @@ impl<'a> Text<'a> {
                 return Ok(Text::Number(number));
             }
             // Below 0, or very large: its digits.
-            let digits = digits(&int, KEY_BITS)?;
-            return Ok(digits.map_or_else(Text::Huge, |digits| Text::Plain(Cow::Owned(digits))));
+            return Ok(match digits(&int, KEY_BITS)? {
+                IntDigits::Decimal(digits) => Text::Plain(Cow::Owned(digits)),
+                IntDigits::Omitted { bits } => Text::Huge(bits),
+            });
         }
         if let Some(address) = Text::of_address(object)? {
             return Ok(address);
@@ -196,21 +198,34 @@ fn beyond(object: Borrowed<'_, '_, PyAny>, error: PyErr) -> PyResult<Box<str>> {
     }
     // Of what is no int but stands for one, that one.
     let int = object.call_method0("__index__")?;
-    Ok(digits(int.cast()?, SHOWN_BITS)?.unwrap_or_else(in_bits).into())
+    Ok(match digits(int.cast()?, SHOWN_BITS)? {
+        IntDigits::Decimal(digits) => digits.into(),
+        IntDigits::Omitted { bits } => in_bits(bits).into(),
+    })
 }
 
-/// The digits of an int or, if it is longer than so many bits, its length in bits. Those of a class
-/// that shows its ints otherwise are the same.
-fn digits(int: &Bound<'_, PyInt>, most_bits: u64) -> PyResult<Result<String, u64>> {
+/// An int as messages show it.
+enum IntDigits {
+    /// Its decimal digits.
+    Decimal(String),
+    /// The int is too long to be shown.
+    Omitted { bits: u64 },
+}
+
+/// The digits of an int of at most `most_bits` bits. A subclass that shows its ints in another way
+/// gives the same digits.
+fn digits(int: &Bound<'_, PyInt>, most_bits: u64) -> PyResult<IntDigits> {
     let class = int.py().get_type::<PyInt>();
     let bits = class.call_method1("bit_length", (int,))?.extract()?;
     if bits > most_bits {
-        return Ok(Err(bits));
+        return Ok(IntDigits::Omitted { bits });
     }
     match class.call_method1("__repr__", (int,)) {
-        Ok(digits) => Ok(Ok(digits.extract()?)),
+        Ok(digits) => Ok(IntDigits::Decimal(digits.extract()?)),
         // More digits than this interpreter is set to make.
-        Err(error) if error.is_instance_of::<PyValueError>(int.py()) => Ok(Err(bits)),
+        Err(error) if error.is_instance_of::<PyValueError>(int.py()) => {
+            Ok(IntDigits::Omitted { bits })
+        }
         Err(error) => Err(error),
     }
 }

@@ -184,15 +184,13 @@ pub fn read(data_dir: &Path, generation: u64) -> Result<Conf, ActiveError> {
 /// reload: with the settings laid over srv.xml when it started. Paths are placed as by [`read()`].
 ///
 /// # Errors
-/// The generation is damaged. The inner result has all faults of the configuration.
-pub fn reread(
-    data_dir: &Path,
-    generation: u64,
-    conf_dir: &Path,
-) -> Result<Result<Conf, Faults>, ActiveError> {
+/// The generation is damaged. [`ActiveError::Faults`] has all faults of the configuration in
+/// `conf_dir`.
+pub fn reread(data_dir: &Path, generation: u64, conf_dir: &Path) -> Result<Conf, ActiveError> {
     let active = load(data_dir, generation)?;
-    let loaded = Conf::load_texts(conf_dir, &active.texts.settings);
-    Ok(loaded.map(|loaded| placed(loaded.conf, data_dir, &active.directory)))
+    let loaded = Conf::load_texts(conf_dir, &active.texts.settings)
+        .map_err(|source| ActiveError::Faults { path: conf_dir.to_owned(), source })?;
+    Ok(placed(loaded.conf, data_dir, &active.directory))
 }
 
 /// Whether a generation is exactly what [`write_overlaid()`] would write here and now for these

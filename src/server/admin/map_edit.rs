@@ -132,7 +132,7 @@ pub fn remove(map: &str, meant: BizName<'_>, name: &str) -> Result<Edit, EditErr
 
 /// An edit to revert, by the elements before and after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Undone<'t> {
+pub struct EditToRevert<'t> {
     /// The element before the edit. `None` if there was none.
     pub old: Option<&'t str>,
     /// The element after the edit. `None` if it was removed.
@@ -143,7 +143,7 @@ pub struct Undone<'t> {
 ///
 /// # Errors
 /// The map is not well-formed, or the business has changed since.
-pub fn revert(map: &str, undone: Undone<'_>, name: &str) -> Result<Edit, EditError> {
+pub fn revert(map: &str, undone: EditToRevert<'_>, name: &str) -> Result<Edit, EditError> {
     let Marked { mark, text: map_text } = split_mark(map);
     let outline = outline::read(name, map_text, "map")?;
     let written = |biz: &ElementSpan| &map_text[biz.at..biz.end];

@@ -59,5 +59,5 @@ pub mod subject;
 
 pub use accept::PlaneListeners;
 pub use error::AdminError;
-pub use plane::{Admin, AdminArgs};
+pub use plane::{AdminArgs, AdminPlane};
 pub use pulse::Pulse;

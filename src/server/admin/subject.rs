@@ -2,7 +2,7 @@
 //!
 //! Invariant: the texts of a biz are its elements as written in map.xml.
 
-use super::map_edit::{Edit, Undone};
+use super::map_edit::{Edit, EditToRevert};
 use super::response::Refusal;
 use super::route::RecordRef;
 use crate::process::change_log::{ChangeKind, LoggedChange, Subject};
@@ -46,7 +46,7 @@ pub fn record_text(figures: &RecordFigures) -> String {
 ///
 /// # Errors
 /// The change is no edit of a biz, or the log does not have its whole text.
-pub fn undone(change: &LoggedChange) -> Result<Undone<'_>, Refusal> {
+pub fn undone(change: &LoggedChange) -> Result<EditToRevert<'_>, Refusal> {
     let no = |words: &str| {
         let words = format!("change {} {words}", change.id);
         Err(Refusal::new(422, Code::Refused, words))
@@ -56,7 +56,7 @@ pub fn undone(change: &LoggedChange) -> Result<Undone<'_>, Refusal> {
             no("cannot be undone: its biz was too long to be kept")
         }
         ChangeKind::Biz | ChangeKind::Undo => {
-            Ok(Undone { old: change.old.as_deref(), new: change.new.as_deref() })
+            Ok(EditToRevert { old: change.old.as_deref(), new: change.new.as_deref() })
         }
         other => {
             let words =

@@ -11,7 +11,7 @@ use super::checkpoints::{CheckpointPlan, Checkpoints};
 use super::flusher::Flusher;
 use super::mover::Mover;
 use super::sweeper::Sweeper;
-use crate::admin::{Admin, AdminArgs, AdminError, PlaneListeners};
+use crate::admin::{AdminArgs, AdminError, AdminPlane, PlaneListeners};
 use crate::process::child::ChildContext;
 use crate::process::log;
 use crate::process::message::{self, Received, ToChild};
@@ -60,7 +60,7 @@ pub fn run(child: ChildContext) -> Result<(), KeeperError> {
     };
     let admin = match listeners.is_empty() {
         true => None,
-        false => Some(Admin::start(AdminArgs {
+        false => Some(AdminPlane::start(AdminArgs {
             listeners,
             channel: child.channel.try_clone()?,
             master: child.master,
@@ -77,7 +77,7 @@ pub fn run(child: ChildContext) -> Result<(), KeeperError> {
 struct Keeper {
     child: ChildContext,
     service: Service,
-    admin: Option<Admin>,
+    admin: Option<AdminPlane>,
     flusher: Flusher,
     /// `None` once huge pages were requested for all groups that can use them.
     next_huge: Option<Instant>,
@@ -92,7 +92,7 @@ impl Keeper {
     fn new(
         child: ChildContext,
         service: Service,
-        admin: Option<Admin>,
+        admin: Option<AdminPlane>,
         sweeper: Sweeper,
     ) -> Keeper {
         let now = clock::instant();
@@ -132,7 +132,7 @@ impl Keeper {
             if self.checkpoints.is_last_done() {
                 return Ok(());
             }
-            self.admin.as_ref().map_or(Ok(()), Admin::check)?;
+            self.admin.as_ref().map_or(Ok(()), AdminPlane::check)?;
             self.recover();
             let pulse = self.admin.as_ref().map(|admin| &*admin.pulse);
             self.flusher.tick(&mut self.service, pulse, clock::instant());
@@ -168,7 +168,7 @@ impl Keeper {
                 }
                 // The admin plane takes the new configuration, too.
                 Received::Message(ToChild::Generation, _) => {
-                    self.admin.as_ref().map_or(Ok(()), Admin::wake)?;
+                    self.admin.as_ref().map_or(Ok(()), AdminPlane::wake)?;
                 }
                 Received::Message(ToChild::LastPass, _) => self.checkpoints.make_last(),
                 Received::Message(ToChild::ReopenLog, _) => log::reopen(),

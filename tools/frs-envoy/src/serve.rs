@@ -50,7 +50,7 @@ pub enum ServeError {
 
 /// A request of the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Request {
+enum MasterRequest {
     /// Take the configuration in force.
     Take,
     /// End, within this time.
@@ -104,7 +104,7 @@ pub fn serve(data_dir: &Path) -> Result<(), ServeError> {
 fn listen_to_master(
     channel: &Channel,
     signals: &Signals,
-    requests: &mpsc::UnboundedSender<Request>,
+    requests: &mpsc::UnboundedSender<MasterRequest>,
 ) {
     loop {
         let mut fds = [
@@ -112,27 +112,27 @@ fn listen_to_master(
             PollFd::new(channel.as_fd(), PollFlags::POLLIN),
         ];
         if poll(&mut fds, None).is_err() {
-            let _ = requests.send(Request::End(FINISH));
+            let _ = requests.send(MasterRequest::End(FINISH));
             return;
         }
         while let Ok(Some(signal)) = signals.next() {
             let bound = if signal == Signal::SIGTERM { FINISH } else { DRAIN };
-            let _ = requests.send(Request::End(bound));
+            let _ = requests.send(MasterRequest::End(bound));
         }
         loop {
             match receive(channel) {
                 Ok(Received::Message(ToChild::Generation, _)) => {
-                    let _ = requests.send(Request::Take);
+                    let _ = requests.send(MasterRequest::Take);
                 }
                 Ok(Received::Message(ToChild::Leave, _)) => {
-                    let _ = requests.send(Request::End(DRAIN));
+                    let _ = requests.send(MasterRequest::End(DRAIN));
                 }
                 Ok(Received::Message(ToChild::ReopenLog, _)) => log::reopen(),
                 Ok(Received::Message(..)) => {}
                 Ok(Received::Nothing) => break,
                 Ok(Received::MasterGone) | Err(_) => {
                     tracing::warn!("the master has ended: frs-envoy ends");
-                    let _ = requests.send(Request::End(FINISH));
+                    let _ = requests.send(MasterRequest::End(FINISH));
                     return;
                 }
             }
@@ -143,7 +143,7 @@ fn listen_to_master(
 async fn obey(
     service: &Arc<Service>,
     reload_notice: &Notify,
-    mut requests: mpsc::UnboundedReceiver<Request>,
+    mut requests: mpsc::UnboundedReceiver<MasterRequest>,
     mut serving: tokio::task::JoinHandle<()>,
 ) {
     let mut bound = Duration::MAX;
@@ -153,8 +153,8 @@ async fn obey(
     loop {
         tokio::select! {
             request = requests.recv(), if is_open => match request {
-                Some(Request::Take) => reload_notice.notify_one(),
-                Some(Request::End(within)) => {
+                Some(MasterRequest::Take) => reload_notice.notify_one(),
+                Some(MasterRequest::End(within)) => {
                     service.end();
                     if within < bound {
                         bound = within;
