@@ -159,16 +159,16 @@ fn turns_words(turns: &Turns) -> String {
 }
 
 fn weights_words(weights: &[Weight]) -> String {
-    let said = weights.iter().take(MAX_WEIGHTS_LISTED);
-    let mut said: Vec<String> = said
+    let listed = weights.iter().take(MAX_WEIGHTS_LISTED);
+    let mut listed: Vec<String> = listed
         .map(|weight| {
             format!("{} at {}", thousandths_words(weight.thousandths), grouped(weight.at))
         })
         .collect();
     if weights.len() > MAX_WEIGHTS_LISTED {
-        said.push("…".to_owned());
+        listed.push("…".to_owned());
     }
-    said.join(", ")
+    listed.join(", ")
 }
 
 /// How limits are shared: `shared by 8 machines, in leases`.

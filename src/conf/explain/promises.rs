@@ -60,9 +60,9 @@ pub(super) fn biz_lines(biz: &Biz) -> Vec<String> {
     }
     let mut lines = Vec::new();
     for (nth, limit) in (1..).zip(&biz.limits) {
-        let mut said = limit_lines(limit, sharing).into_iter();
-        lines.extend(said.next().map(|line| format!("limit {nth}: {line}")));
-        lines.extend(said.map(|line| format!("  {line}")));
+        let mut promises = limit_lines(limit, sharing).into_iter();
+        lines.extend(promises.next().map(|line| format!("limit {nth}: {line}")));
+        lines.extend(promises.map(|line| format!("  {line}")));
     }
     if !biz.limits.iter().all(is_leased) {
         lines.push(
@@ -197,7 +197,7 @@ fn cut_off_line(policy: &Policy, max: u64, sharing: &Sharing) -> String {
         Policy::Sliding(_) => ("in any interval", ""),
         Policy::Total(_) => ("in all", ""),
     };
-    let said = match (sharing.on_down, policy) {
+    let bound = match (sharing.on_down, policy) {
         (OnDown::Refuse, _) => "refused once its leases are used up; 0 over".to_owned(),
         (OnDown::Share, Policy::Token(_)) => format!(
             "1/{hosts} of rate and burst a machine; over by at most k/{hosts} of both for k \
@@ -215,7 +215,7 @@ fn cut_off_line(policy: &Policy, max: u64, sharing: &Sharing) -> String {
             format!("{part} {times} a machine; over by at most k × {cut_off} for k machines{meet}")
         }
     };
-    format!("cluster not reached: {said}")
+    format!("cluster not reached: {bound}")
 }
 
 /// A warning about the settings of a cluster.

@@ -227,14 +227,14 @@ mod tests {
             (format!("alice {OTHER}\n"), "3: found a name of a line before, expected each name"),
             (format!("bob {ONE}\n"), "3: found the token of a line before, expected each token"),
         ] {
-            let said = tokens(&format!("{first}{line}")).unwrap_err().to_string();
-            assert!(said.starts_with("token-file admin.token:"), "{said}");
-            assert!(said.contains(expected), "{line:?}: {said}");
-            assert!(!said.contains(OTHER) && !said.contains("short"), "{said}");
+            let message = tokens(&format!("{first}{line}")).unwrap_err().to_string();
+            assert!(message.starts_with("token-file admin.token:"), "{message}");
+            assert!(message.contains(expected), "{line:?}: {message}");
+            assert!(!message.contains(OTHER) && !message.contains("short"), "{message}");
         }
         for text in ["", " \n\n", "short", "0123456789abcdé0"] {
-            let said = tokens(text).unwrap_err().to_string();
-            assert!(said.contains("expected one line of 16 to 1024 characters"), "{said}");
+            let message = tokens(text).unwrap_err().to_string();
+            assert!(message.contains("expected one line of 16 to 1024 characters"), "{message}");
         }
     }
 
@@ -244,15 +244,15 @@ mod tests {
             (0..most).map(|nth| format!("n{nth} {ONE}{nth}\n")).collect()
         };
         assert!(tokens(&lines(MAX_TOKENS)).is_ok());
-        let said = tokens(&lines(MAX_TOKENS + 1)).unwrap_err().to_string();
-        assert!(said.contains(":65: found one more token, expected at most 64"), "{said}");
+        let message = tokens(&lines(MAX_TOKENS + 1)).unwrap_err().to_string();
+        assert!(message.contains(":65: found one more token, expected at most 64"), "{message}");
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
-        let said = |path: &Path| AdminTokens::read(path).unwrap_err().to_string();
-        assert!(said(&path).contains("token does not exist"));
-        assert!(said(dir.path()).contains("it is no file"));
+        let message = |path: &Path| AdminTokens::read(path).unwrap_err().to_string();
+        assert!(message(&path).contains("token does not exist"));
+        assert!(message(dir.path()).contains("it is no file"));
         std::fs::write(&path, vec![b' '; MAX_FILE_BYTES as usize + 1]).unwrap();
-        assert!(said(&path).contains("it is longer than"));
+        assert!(message(&path).contains("it is longer than"));
         std::fs::write(&path, format!("alice {ONE}\n")).unwrap();
         assert!(AdminTokens::read(&path).unwrap().find(ONE.as_bytes()).is_some());
     }

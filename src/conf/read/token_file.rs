@@ -147,12 +147,12 @@ mod tests {
     fn files_without_a_token_are_named() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
-        let said = |path: &Path| AccessToken::read(path).unwrap_err().to_string();
-        assert!(said(&path).contains("token does not exist"), "{}", said(&path));
-        assert!(said(dir.path()).contains("it is no file"));
+        let message = |path: &Path| AccessToken::read(path).unwrap_err().to_string();
+        assert!(message(&path).contains("token does not exist"), "{}", message(&path));
+        assert!(message(dir.path()).contains("it is no file"));
         std::fs::write(&path, "short\n").unwrap();
-        assert!(said(&path).contains("expected one line of 16 to 1024"), "{}", said(&path));
-        assert!(!said(&path).contains("short"));
+        assert!(message(&path).contains("expected one line of 16 to 1024"), "{}", message(&path));
+        assert!(!message(&path).contains("short"));
         std::fs::write(&path, "0123456789abcdef\n").unwrap();
         assert!(AccessToken::read(&path).unwrap().matches(b"0123456789abcdef"));
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();

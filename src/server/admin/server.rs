@@ -72,9 +72,9 @@ pub const MAPS: u64 = 2;
 /// The most requests of one client in a tick.
 const REQUESTS: usize = 8;
 /// The most log lines per second about refused requests.
-const REFUSALS_TOLD: u32 = 10;
+const REFUSALS_LOGGED: u32 = 10;
 /// The most log lines per second about clients that are turned away.
-const TURNED_AWAY_TOLD: u32 = 1;
+const TURNED_AWAY_LOGGED: u32 = 1;
 
 /// The token of the waker.
 pub const WAKER: Token = Token(0);
@@ -114,8 +114,8 @@ impl Server {
             ending,
             complaints: LogThrottle::new(Duration::from_secs(60)),
             brake: Brake::default(),
-            refusals: Ration::new(REFUSALS_TOLD, Duration::from_secs(1)),
-            turned_away: Ration::new(TURNED_AWAY_TOLD, Duration::from_secs(1)),
+            refusals: Ration::new(REFUSALS_LOGGED, Duration::from_secs(1)),
+            turned_away: Ration::new(TURNED_AWAY_LOGGED, Duration::from_secs(1)),
         })
     }
 
@@ -196,7 +196,7 @@ impl Server {
         for _ in 0..REQUESTS {
             if !self.step(id, now) {
                 self.settle(id, now);
-                return self.part(id);
+                return self.close_if_done(id);
             }
             self.settle(id, now);
         }
@@ -207,7 +207,7 @@ impl Server {
 
     /// Closes the connection of a client that has shut down its sending side, once nothing is left
     /// to write.
-    fn part(&mut self, id: usize) {
+    fn close_if_done(&mut self, id: usize) {
         let is_done = |client: &AdminClient| {
             client.ended && (client.is_lingering() || client.connection.wants_input())
         };

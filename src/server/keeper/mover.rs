@@ -26,7 +26,7 @@ const SETTLE_PAUSE: Duration = Duration::from_millis(10);
 /// master.
 const AGAIN: Duration = Duration::from_secs(1);
 /// The interval between two log lines about progress.
-const TELL_EVERY: Duration = Duration::from_secs(10);
+const LOG_EVERY: Duration = Duration::from_secs(10);
 
 /// Moves the nodes of all growing groups, in portions and in turn.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Mover {
                         pass: MovePass::default(),
                         due: now,
                         flush: None,
-                        tells: LogThrottle::new(TELL_EVERY),
+                        tells: LogThrottle::new(LOG_EVERY),
                     }
                 }
             });

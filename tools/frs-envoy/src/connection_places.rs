@@ -70,9 +70,9 @@ pub struct ConnectionPlaces {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaveReason {
     /// Another connection needs its place.
-    LeastRecentlyUsed,
+    Oldest,
     /// It holds the most memory.
-    HoldsMost,
+    Greediest,
 }
 
 /// The place of a connection.
@@ -230,8 +230,8 @@ impl TakenPlace {
     pub async fn leave(&self) -> LeaveReason {
         self.place.leave.notified().await;
         match self.place.is_greedy.load(Ordering::Relaxed) {
-            true => LeaveReason::HoldsMost,
-            false => LeaveReason::LeastRecentlyUsed,
+            true => LeaveReason::Greediest,
+            false => LeaveReason::Oldest,
         }
     }
 
@@ -352,15 +352,15 @@ mod tests {
             let places = Arc::clone(&places);
             async move { places.take().await }
         });
-        assert_eq!(second.leave().await, LeaveReason::LeastRecentlyUsed);
+        assert_eq!(second.leave().await, LeaveReason::Oldest);
         assert!(!third.is_finished(), "there is no place yet");
         drop(second);
         let third = third.await.expect("no panic");
         places.make_room();
-        assert_eq!(first.leave().await, LeaveReason::LeastRecentlyUsed);
+        assert_eq!(first.leave().await, LeaveReason::Oldest);
         // A connection that leaves already is not asked again.
         places.make_room();
-        assert_eq!(third.leave().await, LeaveReason::LeastRecentlyUsed);
+        assert_eq!(third.leave().await, LeaveReason::Oldest);
     }
 
     #[tokio::test]
@@ -373,7 +373,7 @@ mod tests {
         drop(call.body(Bytes::from(vec![0; CALL_BYTES])));
         assert!(!large.place.leaves.load(Ordering::Relaxed));
         let body = call.body(Bytes::from(vec![0; CALL_BYTES + 1]));
-        assert_eq!(large.leave().await, LeaveReason::HoldsMost);
+        assert_eq!(large.leave().await, LeaveReason::Greediest);
         assert!(!small.place.leaves.load(Ordering::Relaxed));
         assert_eq!((large.calls(), small.calls()), (1, 4));
         drop((body, call, few));

@@ -142,8 +142,8 @@ pub async fn serve_connection<A: CallHandler>(
             why = taken.leave() => {
                 tracing::debug!(?why, held = taken.calls(), "a connection of Envoy has to go");
                 let reason = match why {
-                    LeaveReason::LeastRecentlyUsed => Reason::NO_ERROR,
-                    LeaveReason::HoldsMost => Reason::ENHANCE_YOUR_CALM,
+                    LeaveReason::Oldest => Reason::NO_ERROR,
+                    LeaveReason::Greediest => Reason::ENHANCE_YOUR_CALM,
                 };
                 connection.abrupt_shutdown(reason);
                 let gone = poll_fn(|context| connection.poll_closed(context));

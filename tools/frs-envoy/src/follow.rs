@@ -24,7 +24,7 @@ pub async fn follow(service: Arc<Service>, data_dir: Arc<Path>, reload_notice: A
     // The last generation that could not be read.
     let mut failed = 0;
     loop {
-        let is_told = tokio::time::timeout(LOOK_EVERY, reload_notice.notified()).await.is_ok();
+        let is_notified = tokio::time::timeout(LOOK_EVERY, reload_notice.notified()).await.is_ok();
         // Without a store to attach to, nothing is in force.
         let Ok(generation) = service.judge().published() else { continue };
         let is_new = generation != 0 && generation != service.domains().generation;
@@ -46,7 +46,7 @@ pub async fn follow(service: Arc<Service>, data_dir: Arc<Path>, reload_notice: A
                 _ => {}
             }
         }
-        if is_new || is_told {
+        if is_new || is_notified {
             // Without a store, the next call reports it.
             let _ = service.judge().tick();
         }
