@@ -1,7 +1,7 @@
 //! Takes the tree apart into known names and checked values.
 //!
-//! Invariant: a [`ElementSchema`] lists what an element may hold. Everything else in the element is a
-//! fault. The message distinguishes settings of a later version from typing errors.
+//! Invariant: an [`ElementSchema`] lists what an element may hold. Everything else in the element
+//! is a fault. The message distinguishes settings of a later version from typing errors.
 
 use super::notes::{Checked, Faulty, Notes, shown};
 use super::scalar::{Parsed, one_of};

@@ -1,7 +1,7 @@
 //! The keeper's handle on the admin plane: a thread to start, wake and end.
 //!
-//! Invariant: the thread ends before the value is dropped. [`AdminPlane::check`] detects a thread that
-//! ended by itself.
+//! Invariant: the thread ends before the value is dropped. [`AdminPlane::check`] detects a thread
+//! that ended by itself.
 
 use std::io;
 use std::path::PathBuf;

@@ -4,9 +4,9 @@
 //! A connection *holds* the memory that it makes this process keep: its calls, the parts of their
 //! messages, and answers that it has not taken.
 //!
-//! Invariant: at most [`ConnectionBounds::connections`] places are taken, and the memory that all connections
-//! hold stays near [`ConnectionBounds::held_bytes`]. If places are short, the least recently used connection
-//! has to go. If memory is short, those that hold most have to go.
+//! Invariant: at most [`ConnectionBounds::connections`] places are taken, and the memory that all
+//! connections hold stays near [`ConnectionBounds::held_bytes`]. If places are short, the least
+//! recently used connection has to go. If memory is short, those that hold most have to go.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
