@@ -460,7 +460,11 @@ pub fn with_element<T>(
         }
     };
     let (biz, key) = (tuple.get_borrowed_item(0)?, tuple.get_borrowed_item(1)?);
-    let asked =
-        ItemArguments { biz: biz.extract()?, key: key.extract()?, count, options: Options::default() };
+    let asked = ItemArguments {
+        biz: biz.extract()?,
+        key: key.extract()?,
+        count,
+        options: Options::default(),
+    };
     Ok(work(&asked))
 }

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use crate::answers::Answers;
-use crate::ask::{ItemArguments, Burst, Count, MemberText, Options, RateText, Text, with_element};
+use crate::ask::{Burst, Count, ItemArguments, MemberText, Options, RateText, Text, with_element};
 use crate::errors::{attach_exception, exception, too_many};
 use crate::verdict::Verdict;
 
