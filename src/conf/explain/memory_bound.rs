@@ -156,7 +156,7 @@ pub fn groups_bytes(map: &Map) -> u64 {
 
 /// Bytes of runtime.mmap with the slots reserved for this server's processes. Their sketches of
 /// refused keys are left out, because these get blocks only when they are used.
-pub fn places_bytes(conf: &Conf) -> u64 {
+pub fn runtime_bytes(conf: &Conf) -> u64 {
     RUNTIME_BYTES + u64::from(conf.srv.reserved_slots()) * (slot_bytes(conf) - sketches_bytes(conf))
 }
 

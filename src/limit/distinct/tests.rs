@@ -23,12 +23,12 @@ fn figures(limit: &Distinct, state: &[u64], now: u64) -> Figures {
 }
 
 fn exact(max: u64) -> Distinct {
-    Distinct::new(&conf::Distinct { turns: None, tally: Tally::Exact { max } })
+    Distinct::new(&conf::Distinct { turns: None, counting: DistinctCounting::Exact { max } })
 }
 
 fn sketch(max: Option<u64>) -> (Distinct, Vec<u64>) {
-    let tally = Tally::Sketch { precision: 8, max };
-    let limit = Distinct::new(&conf::Distinct { turns: None, tally });
+    let counting = DistinctCounting::Sketch { precision: 8, max };
+    let limit = Distinct::new(&conf::Distinct { turns: None, counting });
     (limit, vec![0; DISTINCT_HEADER_WORDS + sketch_words(8)])
 }
 

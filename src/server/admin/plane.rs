@@ -1,7 +1,7 @@
 //! The keeper's handle on the admin plane: a thread to start, wake and end.
 //!
-//! Invariant: the thread ends before the value is dropped. [`Admin::check`] detects a thread that
-//! ended by itself.
+//! Invariant: the thread ends before the value is dropped. [`AdminPlane::check`] detects a thread
+//! that ended by itself.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -46,7 +46,7 @@ pub struct AdminArgs {
 }
 
 /// The running plane.
-pub struct Admin {
+pub struct AdminPlane {
     thread: Option<JoinHandle<io::Result<()>>>,
     waker: Arc<Waker>,
     ending: Arc<AtomicBool>,
@@ -54,13 +54,13 @@ pub struct Admin {
     pub pulse: Arc<Pulse>,
 }
 
-impl Admin {
+impl AdminPlane {
     /// Attaches to the store and starts the thread.
     ///
     /// # Errors
     /// The plane cannot attach to the store, or the kernel lacks resources.
-    pub fn start(args: AdminArgs) -> Result<Admin, AdminError> {
-        let AdminArgs { listeners, control, master, conf_dir, data_dir, hottest } = args;
+    pub fn start(args: AdminArgs) -> Result<AdminPlane, AdminError> {
+        let AdminArgs { listeners, channel, master, conf_dir, data_dir, hottest } = args;
         let service = Service::attach(&data_dir, Role::Admin)?;
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), server::WAKER)?);
@@ -89,7 +89,7 @@ impl Admin {
             let _name = log::name_process("admin");
             Server::new(poll, listeners, Handler::new(parts), is_ending)?.run()
         })?;
-        Ok(Admin { thread: Some(thread), waker, ending, pulse })
+        Ok(AdminPlane { thread: Some(thread), waker, ending, pulse })
     }
 
     /// Reports a new configuration to the plane.
@@ -112,7 +112,7 @@ impl Admin {
     }
 }
 
-impl Drop for Admin {
+impl Drop for AdminPlane {
     fn drop(&mut self) {
         // Release: pairs with the loop's Acquire load.
         self.ending.store(true, Ordering::Release);

@@ -21,10 +21,11 @@ use super::take_over::OlderMaster;
 use super::upgrade::Program;
 use crate::account::Account;
 use crate::buffer_sizes::BUFFER_SIZES;
-use crate::net::listeners::{Given, ListenError, ListeningSockets, OtherAddresses, ServedAddress};
+use crate::net::listeners::{
+    InheritedSocket, ListenError, ListeningSockets, OtherAddresses, ServedAddress,
+};
 use crate::process::bells::Bells;
-use crate::process::conf_guard::Guard;
-use crate::process::control::Loss;
+use crate::process::conf_guard::ConfGuard;
 use crate::process::data_lock::{self, DataLock};
 use crate::process::live_lock::LiveLock;
 use crate::process::log;
@@ -240,9 +241,9 @@ fn load(conf_dir: &Path, settings: &Settings, is_in_use: bool) -> Result<LoadedC
 }
 
 /// Keeps changes away, as the server's user: root could be led out of the data directory.
-fn guard(conf_dir: &Path, data_dir: &Path) -> Result<Guard, MasterError> {
+fn guard(conf_dir: &Path, data_dir: &Path) -> Result<ConfGuard, MasterError> {
     let account = find_account(Conf::user(conf_dir)?.as_deref())?;
-    Account::as_user(account.as_ref(), || Guard::to_read(data_dir, CHANGES))
+    Account::as_user(account.as_ref(), || ConfGuard::to_read(data_dir, CHANGES))
         .map_err(MasterError::Change)
 }
 
@@ -366,7 +367,7 @@ fn publish(
 fn listen(
     conf: &Conf,
     (runtime, account): (&Runtime, Option<&Account>),
-    given: &[Given],
+    given: &[InheritedSocket],
     is_in_use: bool,
 ) -> Result<ListeningSockets, ListenError> {
     // An orderly end leaves no generation and no process.

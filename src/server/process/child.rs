@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::bells::Bells;
 use super::token_board::TokenBoard;
 use crate::account::Account;
-use crate::net::listeners::Share;
+use crate::net::listeners::ListenerShare;
 use frs_base::sys::process::{self, Channel, Pid, Signal, Signals};
 use frs_conf::{ClusterSecrets, Conf};
 use frs_store::ChildRole;
@@ -21,8 +21,7 @@ use frs_store::ChildRole;
 pub struct ForkedChild {
     pub(crate) role: ChildRole,
     pub(crate) channel: Channel,
-    pub(crate) control: Option<UnixStream>,
-    pub(crate) share: Share,
+    pub(crate) share: ListenerShare,
     pub(crate) conf: Arc<Conf>,
     pub(crate) conf_dir: PathBuf,
     pub(crate) account: Option<Account>,
@@ -39,7 +38,7 @@ pub struct ChildContext {
     /// In the keeper: the connection for requests of the admin plane.
     pub control: Option<UnixStream>,
     /// The listeners of this child.
-    pub share: Share,
+    pub share: ListenerShare,
     /// The signals: SIGTERM finishes, SIGQUIT drains.
     pub signals: Signals,
     /// The directory of the configuration.

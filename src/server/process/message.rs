@@ -165,7 +165,7 @@ pub fn receive(channel: &Channel) -> io::Result<Received> {
 }
 
 /// A message that waits for room in the channel, and its descriptors.
-struct Waiting {
+struct QueuedMessage {
     message: ToChild,
     descriptors: Vec<RawFd>,
 }
@@ -174,7 +174,7 @@ struct Waiting {
 /// neither block the master nor miss a listener set.
 pub struct ChildChannel {
     channel: Channel,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<QueuedMessage>,
 }
 
 impl ChildChannel {
@@ -185,13 +185,13 @@ impl ChildChannel {
 
     /// Sends a message now, or once there is room. The descriptors must stay open until it is sent.
     pub fn send(&mut self, message: ToChild, descriptors: Vec<RawFd>) -> io::Result<()> {
-        self.waiting.push_back(Waiting { message, descriptors });
+        self.waiting.push_back(QueuedMessage { message, descriptors });
         self.flush()
     }
 
     /// Sends waiting messages as far as there is room.
     pub fn flush(&mut self) -> io::Result<()> {
-        while let Some(Waiting { message, descriptors }) = self.waiting.front() {
+        while let Some(QueuedMessage { message, descriptors }) = self.waiting.front() {
             if !self.channel.send(&message.encode(), descriptors)? {
                 break;
             }

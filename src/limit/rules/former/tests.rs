@@ -52,7 +52,7 @@ impl Node {
 
     fn reload(&mut self, limits: Vec<usize>) {
         if let Some(before) = self.rules.shared_limits() {
-            self.overlay.leave_limits(1, before);
+            self.overlay.add_former(1, before);
         }
         let former = self.overlay.former(1).to_vec();
         self.rules = Rules::new(&Biz { former, ..biz(&limits) });

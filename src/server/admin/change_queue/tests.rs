@@ -49,7 +49,7 @@ impl Handler {
     fn put(&mut self) -> u64 {
         let put = BizPut {
             biz: "1".into(),
-            growth: Growth::Refused,
+            growth: GrowthMode::Refused,
             lifts_bans: false,
             begins_anew: false,
         };
@@ -59,7 +59,7 @@ impl Handler {
     /// Begins a change. Returns the number of the reload request to the master.
     fn begin(&mut self, change: Change, body: &[u8]) -> u64 {
         let (author, body) = (Author::named("alice"), body.to_vec());
-        let wanted = WantedChange { who: (), author, change, body, cleared: None };
+        let wanted = WantedChange { requester: (), author, change, body, cleared: None };
         let runtime = self.world.runtime();
         assert!(self.changes.begin(wanted, &runtime, 7).is_none());
         self.asked().expect("the master is asked").0
@@ -67,8 +67,8 @@ impl Handler {
 
     fn answer(&mut self, number: u64, result: Reloaded) -> Done {
         assert!(self.changes.poll(8).is_none(), "there is no answer yet");
-        self.master.send(number, &result.to_text()).unwrap();
-        self.changes.poll(9).expect("an answer").what
+        ReloadOutcome { master: 1, begun_ns, result }.write_asked(&self.world.dir).unwrap();
+        self.changes.poll(9).expect("an answer").content
     }
 }
 
@@ -195,19 +195,19 @@ fn a_change_that_nobody_will_hear_of_is_undone_unless_it_is_in_force() {
 fn nothing_is_written_while_a_new_binary_reads_and_none_reads_in_the_middle() {
     let mut handler = Handler::new();
     let soon = std::time::Duration::from_millis(10);
-    let read = Guard::to_read(&handler.world.dir, soon).unwrap();
+    let read = ConfGuard::to_read(&handler.world.dir, soon).unwrap();
     let change = || Change::DeleteBiz("1".into());
     let author = Author::named("alice");
     let wanted =
-        WantedChange { who: (), author, change: change(), body: Vec::new(), cleared: None };
+        WantedChange { requester: (), author, change: change(), body: Vec::new(), cleared: None };
     let runtime = handler.world.runtime();
-    let done = handler.changes.begin(wanted, &runtime, 7).expect("an answer").what;
+    let done = handler.changes.begin(wanted, &runtime, 7).expect("an answer").content;
     assert_eq!(done.unwrap_err().status, 503);
     drop(read);
     let number = handler.put();
-    assert!(Guard::to_read(&handler.world.dir, soon).is_err());
+    assert!(ConfGuard::to_read(&handler.world.dir, soon).is_err());
     handler.answer(number, no()).unwrap_err();
-    assert!(Guard::to_read(&handler.world.dir, soon).is_ok());
+    assert!(ConfGuard::to_read(&handler.world.dir, soon).is_ok());
 }
 
 #[test]

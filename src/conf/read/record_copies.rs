@@ -3,8 +3,8 @@
 //!
 //! Invariant: a group with neither setting keeps its records on their machine.
 
-use super::fault::{Checked, Notes};
-use super::value::{boolean, duration};
+use super::notes::{Checked, Notes};
+use super::scalar::{boolean, duration};
 use super::xml::Element;
 
 /// The bounds of the pause between two rounds: a second and an hour.

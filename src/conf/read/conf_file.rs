@@ -12,7 +12,7 @@ use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::Mode;
 use nix::unistd::Uid;
 
-use super::fault::Fault;
+use super::notes::Fault;
 
 /// The most bytes of a configuration file.
 const MAX_BYTES: u64 = 16 << 20;

@@ -27,7 +27,7 @@ pub struct LiveGeometry {
 
 /// The numbers of the files that stay, by group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptFiles {
     groups: Vec<KeptGroup>,
 }
 
@@ -47,16 +47,16 @@ impl KeptGroup {
     }
 }
 
-impl Kept {
+impl KeptFiles {
     /// The files among `live` that stay under a map.
-    pub(super) fn of(map: &Map, live: &[LiveGeometry]) -> Kept {
+    pub(super) fn of(map: &Map, live: &[LiveGeometry]) -> KeptFiles {
         let groups = map.groups.iter().filter_map(|group| {
             let LiveGeometry { geometry, .. } = live.iter().find(|it| it.group == group.name)?;
             let stays = *geometry != group.derived && group.keeps_files(geometry);
             let Geometry { files, key_nodes, node_bytes, .. } = *geometry;
             stays.then(|| KeptGroup { name: group.name.clone(), files, key_nodes, node_bytes })
         });
-        Kept { groups: groups.collect() }
+        KeptFiles { groups: groups.collect() }
     }
 
     /// Replaces derived numbers by those of the files, if the files may stay.
@@ -80,8 +80,8 @@ impl Kept {
         })
     }
 
-    /// Reads the result of [`Kept::to_text`]. `None` if the text is something else.
-    pub(crate) fn from_text(text: &str) -> Option<Kept> {
+    /// Reads the result of [`KeptFiles::to_text`]. `None` if the text is something else.
+    pub(crate) fn from_text(text: &str) -> Option<KeptFiles> {
         let group = |line: &str| {
             let mut words = line.split(' ');
             let name = words.next()?.to_owned();
@@ -89,7 +89,7 @@ impl Kept {
             let (files, key_nodes, node_bytes) = (number()?, number()?, number()?);
             words.next().is_none().then_some(KeptGroup { name, files, key_nodes, node_bytes })
         };
-        text.lines().map(group).collect::<Option<_>>().map(|groups| Kept { groups })
+        text.lines().map(group).collect::<Option<_>>().map(|groups| KeptFiles { groups })
     }
 }
 
@@ -126,12 +126,15 @@ mod tests {
         assert_eq!(removed.texts.kept.to_text(), "g 1 37 128\n");
         assert_eq!(removed.texts.parse().unwrap(), removed.conf);
         assert_eq!(
-            Kept::from_text(&removed.texts.kept.to_text()),
+            KeptFiles::from_text(&removed.texts.kept.to_text()),
             Some(removed.texts.kept.clone())
         );
         // With the business added again, the geometry is the derived one.
         let back = loaded("<srv/>", LONG).over(&files).unwrap();
-        assert_eq!((back.conf, back.texts.kept), (loaded("<srv/>", LONG).conf, Kept::default()));
+        assert_eq!(
+            (back.conf, back.texts.kept),
+            (loaded("<srv/>", LONG).conf, KeptFiles::default())
+        );
         // Over other files, the decision is made anew.
         let shorter = live(&loaded("<srv/>", ""));
         assert_eq!(removed.over(&shorter).unwrap(), loaded("<srv/>", ""));
@@ -150,7 +153,7 @@ mod tests {
         files[1].geometry.node_bytes = 128;
         assert_eq!(conf.clone().over(&files).unwrap().texts.kept.to_text(), "h 1 9 128\n");
         // Laid over a text that it was not made for, it does not replace nodes that must be larger.
-        let kept = Kept::from_text("g 1 37 64\nnone 1 1 64\n").unwrap();
+        let kept = KeptFiles::from_text("g 1 37 64\nnone 1 1 64\n").unwrap();
         let longer = Texts { kept, ..loaded("<srv/>", LONG).texts };
         assert_eq!(longer.parse().unwrap(), loaded("<srv/>", LONG).conf);
     }
@@ -170,8 +173,8 @@ mod tests {
     #[test]
     fn other_text_is_none() {
         for text in ["g", "g 1 2", "g 1 2 3 4", "g 1 2 x", "\n", "g 1 2 3\n\n", "g -1 2 3"] {
-            assert_eq!(Kept::from_text(text), None, "{text:?}");
+            assert_eq!(KeptFiles::from_text(text), None, "{text:?}");
         }
-        assert_eq!(Kept::from_text(""), Some(Kept::default()));
+        assert_eq!(KeptFiles::from_text(""), Some(KeptFiles::default()));
     }
 }

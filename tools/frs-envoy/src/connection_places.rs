@@ -4,9 +4,9 @@
 //! A connection *holds* the memory that it makes this process keep: its calls, the parts of their
 //! messages, and answers that it has not taken.
 //!
-//! Invariant: at most [`Bounds::connections`] places are taken, and the memory that all connections
-//! hold stays near [`Bounds::held_bytes`]. If places are short, the least recently used connection
-//! has to go. If memory is short, those that hold most have to go.
+//! Invariant: at most [`ConnectionBounds::connections`] places are taken, and the memory that all
+//! connections hold stays near [`ConnectionBounds::held_bytes`]. If places are short, the least
+//! recently used connection has to go. If memory is short, those that hold most have to go.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ pub const CALL_BYTES: usize = 1 << 10;
 
 /// The bounds of all connections, and of each one.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
+pub struct ConnectionBounds {
     /// The most connections at once.
     pub connections: usize,
     /// The most calls of one connection at once.
@@ -40,9 +40,9 @@ pub struct Bounds {
     pub parting: Duration,
 }
 
-impl Default for Bounds {
-    fn default() -> Bounds {
-        Bounds {
+impl Default for ConnectionBounds {
+    fn default() -> ConnectionBounds {
+        ConnectionBounds {
             connections: 1024,
             calls: 1024,
             held_bytes: 64 << 20,
@@ -57,18 +57,18 @@ impl Default for Bounds {
 
 /// All places.
 #[derive(Debug)]
-pub struct Places {
-    bounds: Bounds,
+pub struct ConnectionPlaces {
+    bounds: ConnectionBounds,
     room: Arc<Semaphore>,
     held: AtomicUsize,
     /// Grows with each use of a place. It tells the least recently used place.
     uses: AtomicU64,
-    taken: Mutex<HashMap<u64, Arc<Place>>>,
+    taken: Mutex<HashMap<u64, Arc<ConnectionPlace>>>,
 }
 
 /// The reason for which a connection has to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Leave {
+pub enum LeaveReason {
     /// Another connection needs its place.
     Oldest,
     /// It holds the most memory.
@@ -77,7 +77,7 @@ pub enum Leave {
 
 /// The place of a connection.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionPlace {
     held: AtomicUsize,
     calls: AtomicUsize,
     last_use: AtomicU64,
@@ -89,38 +89,38 @@ pub struct Place {
 
 /// A taken place. Dropping it frees the place.
 #[derive(Debug)]
-pub struct Taken {
+pub struct TakenPlace {
     number: u64,
-    place: Arc<Place>,
-    places: Arc<Places>,
+    place: Arc<ConnectionPlace>,
+    places: Arc<ConnectionPlaces>,
     _room: OwnedSemaphorePermit,
 }
 
 /// Bytes that a connection holds. Dropping it releases them.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldBytes {
     bytes: usize,
-    place: Arc<Place>,
-    places: Arc<Places>,
+    place: Arc<ConnectionPlace>,
+    places: Arc<ConnectionPlaces>,
 }
 
 /// A call of a connection. Dropping it ends the call.
 #[derive(Debug)]
 pub struct CallPlace {
-    held: Held,
+    held: HeldBytes,
 }
 
 /// Bytes of an answer. Its connection holds them until they are written.
 #[derive(Debug)]
-pub struct Body {
+pub struct HeldBody {
     bytes: Bytes,
-    _held: Held,
+    _held: HeldBytes,
 }
 
-impl Places {
+impl ConnectionPlaces {
     /// Places that are all free.
-    pub fn new(bounds: Bounds) -> Arc<Places> {
-        Arc::new(Places {
+    pub fn new(bounds: ConnectionBounds) -> Arc<ConnectionPlaces> {
+        Arc::new(ConnectionPlaces {
             bounds,
             room: Arc::new(Semaphore::new(bounds.connections)),
             held: AtomicUsize::new(0),
@@ -131,7 +131,7 @@ impl Places {
 
     /// The bounds.
     #[cfg(test)]
-    pub fn bounds(&self) -> &Bounds {
+    pub fn bounds(&self) -> &ConnectionBounds {
         &self.bounds
     }
 
@@ -142,7 +142,7 @@ impl Places {
     }
 
     /// Takes a place. If none is free, asks the least recently used connection to go, and waits.
-    pub async fn take(self: &Arc<Places>) -> Taken {
+    pub async fn take(self: &Arc<ConnectionPlaces>) -> TakenPlace {
         let room = match Arc::clone(&self.room).try_acquire_owned() {
             Ok(room) => room,
             Err(_) => {
@@ -157,7 +157,7 @@ impl Places {
             }
         };
         let number = self.next_use();
-        let place = Arc::new(Place {
+        let place = Arc::new(ConnectionPlace {
             held: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
             last_use: AtomicU64::new(number),
@@ -167,7 +167,7 @@ impl Places {
             freed: Notify::new(),
         });
         self.taken().insert(number, Arc::clone(&place));
-        Taken { number, place, places: Arc::clone(self), _room: room }
+        TakenPlace { number, place, places: Arc::clone(self), _room: room }
     }
 
     /// Asks the least recently used connection to go.
@@ -188,7 +188,7 @@ impl Places {
         self.uses.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn taken(&self) -> MutexGuard<'_, HashMap<u64, Arc<Place>>> {
+    fn taken(&self) -> MutexGuard<'_, HashMap<u64, Arc<ConnectionPlace>>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -196,9 +196,10 @@ impl Places {
     #[cold]
     fn free_memory(&self) {
         let taken = self.taken();
-        let leaves = |place: &Place| place.leaves.load(Ordering::Relaxed);
-        let held = |place: &Place| place.held.load(Ordering::Relaxed);
-        let mut staying: Vec<&Arc<Place>> = taken.values().filter(|it| !leaves(it)).collect();
+        let leaves = |place: &ConnectionPlace| place.leaves.load(Ordering::Relaxed);
+        let held = |place: &ConnectionPlace| place.held.load(Ordering::Relaxed);
+        let mut staying: Vec<&Arc<ConnectionPlace>> =
+            taken.values().filter(|it| !leaves(it)).collect();
         let mut sum: usize = staying.iter().map(|place| held(place)).sum();
         staying.sort_by_key(|place| std::cmp::Reverse(held(place)));
         for place in staying {
@@ -212,25 +213,25 @@ impl Places {
     }
 }
 
-impl Place {
+impl ConnectionPlace {
     fn tell_to_leave(&self) {
         self.leaves.store(true, Ordering::Relaxed);
         self.leave.notify_one();
     }
 }
 
-impl Taken {
+impl TakenPlace {
     /// The bounds.
-    pub fn bounds(&self) -> &Bounds {
+    pub fn bounds(&self) -> &ConnectionBounds {
         &self.places.bounds
     }
 
     /// Waits until this connection has to go.
-    pub async fn leave(&self) -> Leave {
+    pub async fn leave(&self) -> LeaveReason {
         self.place.leave.notified().await;
         match self.place.is_greedy.load(Ordering::Relaxed) {
-            true => Leave::Greediest,
-            false => Leave::Oldest,
+            true => LeaveReason::Greediest,
+            false => LeaveReason::Oldest,
         }
     }
 
@@ -247,11 +248,11 @@ impl Taken {
     /// Begins a call.
     pub fn begin_call(&self) -> CallPlace {
         self.place.calls.fetch_add(1, Ordering::Relaxed);
-        CallPlace { held: Held::new(CALL_BYTES, &self.place, &self.places) }
+        CallPlace { held: HeldBytes::new(CALL_BYTES, &self.place, &self.places) }
     }
 }
 
-impl Drop for Taken {
+impl Drop for TakenPlace {
     fn drop(&mut self) {
         self.places.taken().remove(&self.number);
     }
@@ -259,7 +260,7 @@ impl Drop for Taken {
 
 impl CallPlace {
     /// The bounds.
-    pub fn bounds(&self) -> &Bounds {
+    pub fn bounds(&self) -> &ConnectionBounds {
         &self.held.places.bounds
     }
 
@@ -276,9 +277,9 @@ impl CallPlace {
     }
 
     /// The bytes of its answer, which the connection holds until they are written.
-    pub fn body(&self, bytes: Bytes) -> Body {
-        let held = Held::new(bytes.len(), &self.held.place, &self.held.places);
-        Body { bytes, _held: held }
+    pub fn body(&self, bytes: Bytes) -> HeldBody {
+        let held = HeldBytes::new(bytes.len(), &self.held.place, &self.held.places);
+        HeldBody { bytes, _held: held }
     }
 }
 
@@ -289,9 +290,13 @@ impl Drop for CallPlace {
     }
 }
 
-impl Held {
-    fn new(bytes: usize, place: &Arc<Place>, places: &Arc<Places>) -> Held {
-        let held = Held { bytes, place: Arc::clone(place), places: Arc::clone(places) };
+impl HeldBytes {
+    fn new(
+        bytes: usize,
+        place: &Arc<ConnectionPlace>,
+        places: &Arc<ConnectionPlaces>,
+    ) -> HeldBytes {
+        let held = HeldBytes { bytes, place: Arc::clone(place), places: Arc::clone(places) };
         held.add(bytes);
         held
     }
@@ -305,14 +310,14 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldBytes {
     fn drop(&mut self) {
         self.place.held.fetch_sub(self.bytes, Ordering::Relaxed);
         self.places.held.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
-impl Buf for Body {
+impl Buf for HeldBody {
     fn remaining(&self) -> usize {
         self.bytes.remaining()
     }
@@ -330,8 +335,12 @@ impl Buf for Body {
 mod tests {
     use super::*;
 
-    fn places(connections: usize, held_bytes: usize) -> Arc<Places> {
-        Places::new(Bounds { connections, held_bytes, ..Bounds::default() })
+    fn places(connections: usize, held_bytes: usize) -> Arc<ConnectionPlaces> {
+        ConnectionPlaces::new(ConnectionBounds {
+            connections,
+            held_bytes,
+            ..ConnectionBounds::default()
+        })
     }
 
     #[tokio::test]
@@ -343,15 +352,15 @@ mod tests {
             let places = Arc::clone(&places);
             async move { places.take().await }
         });
-        assert_eq!(second.leave().await, Leave::Oldest);
+        assert_eq!(second.leave().await, LeaveReason::Oldest);
         assert!(!third.is_finished(), "there is no place yet");
         drop(second);
         let third = third.await.expect("no panic");
         places.make_room();
-        assert_eq!(first.leave().await, Leave::Oldest);
+        assert_eq!(first.leave().await, LeaveReason::Oldest);
         // A connection that leaves already is not asked again.
         places.make_room();
-        assert_eq!(third.leave().await, Leave::Oldest);
+        assert_eq!(third.leave().await, LeaveReason::Oldest);
     }
 
     #[tokio::test]
@@ -364,7 +373,7 @@ mod tests {
         drop(call.body(Bytes::from(vec![0; CALL_BYTES])));
         assert!(!large.place.leaves.load(Ordering::Relaxed));
         let body = call.body(Bytes::from(vec![0; CALL_BYTES + 1]));
-        assert_eq!(large.leave().await, Leave::Greediest);
+        assert_eq!(large.leave().await, LeaveReason::Greediest);
         assert!(!small.place.leaves.load(Ordering::Relaxed));
         assert_eq!((large.calls(), small.calls()), (1, 4));
         drop((body, call, few));

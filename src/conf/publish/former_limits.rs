@@ -81,7 +81,7 @@ impl FormerLimits {
     /// Adds limits that a business no longer has. If a business has too many sets, those left
     /// longest ago are forgotten. If all businesses together have too many, sets of the costliest
     /// business are forgotten.
-    pub fn leave(&mut self, biz: u32, limits: SharedLimits) {
+    pub fn add(&mut self, biz: u32, limits: SharedLimits) {
         let of_biz = self.of_bizs.entry(biz).or_default();
         of_biz.retain(|known| *known != limits);
         of_biz.push(limits);
@@ -123,7 +123,7 @@ impl FormerLimits {
     }
 
     /// Reads a line without its first word. `None` if the line is malformed.
-    pub fn take(&mut self, line: &str) -> Option<()> {
+    pub fn read_line(&mut self, line: &str) -> Option<()> {
         let (biz, limits) = line.split_once(' ')?;
         let limits = SharedLimits::from_text(limits)?;
         let of_biz = self.of_bizs.entry(biz.parse().ok()?).or_default();
@@ -152,20 +152,20 @@ mod tests {
     fn read(text: &str) -> Option<FormerLimits> {
         let mut former = FormerLimits::default();
         let lines = text.lines().map(|line| line.strip_prefix("former "));
-        lines.map(|line| former.take(line?)).collect::<Option<()>>()?;
+        lines.map(|line| former.read_line(line?)).collect::<Option<()>>()?;
         Some(former)
     }
 
     #[test]
     fn what_was_written_is_read_in_its_order() {
         let mut former = FormerLimits::default();
-        former.leave(9, limits(1, &[0xa, 0xb]));
-        former.leave(9, limits(2, &[0xa]));
-        former.leave(9, limits(1, &[0xa, 0xb]));
+        former.add(9, limits(1, &[0xa, 0xb]));
+        former.add(9, limits(2, &[0xa]));
+        former.add(9, limits(1, &[0xa, 0xb]));
         let mut mixed = limits(0xffff, &[1, 2]);
         mixed.limits[1].scope = Scope::Biz;
         assert_eq!(mixed.of_node(Scope::Biz).collect::<Vec<_>>(), [(2, 2)]);
-        former.leave(4_294_967_295, mixed);
+        former.add(4_294_967_295, mixed);
         let expected = "former 9 0002 0007 key:000a\nformer 9 0001 0007 key:000a key:000b\n\
                         former 4294967295 ffff 0007 key:0001 biz:0002\n";
         assert_eq!(text(&former), expected);
@@ -200,7 +200,7 @@ mod tests {
     fn those_left_longest_ago_are_forgotten() {
         let mut former = FormerLimits::default();
         for shape in 1..100 {
-            former.leave(1, limits(shape, &[shape]));
+            former.add(1, limits(shape, &[shape]));
         }
         let kept: Vec<u16> = former.of(1).iter().map(|limits| limits.shapes[0]).collect();
         assert_eq!(kept, (84..100).collect::<Vec<_>>());
@@ -209,7 +209,7 @@ mod tests {
         let many: Vec<u16> = (0..4096).collect();
         for biz in 1..100 {
             for shape in 1..4 {
-                former.leave(biz, limits(shape, &many));
+                former.add(biz, limits(shape, &many));
             }
         }
         assert!((MOST_COST - 4101..MOST_COST).contains(&former.cost()), "{}", former.cost());

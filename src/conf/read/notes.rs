@@ -114,7 +114,7 @@ pub(crate) struct Faulty;
 pub(crate) type Checked<T> = Result<T, Faulty>;
 
 /// A file's text, and what is needed to find the line and column of an offset.
-pub(crate) struct Source {
+pub(crate) struct SourceText {
     name: String,
     text: String,
     line_starts: Vec<usize>,
@@ -125,9 +125,9 @@ pub(crate) struct Source {
 /// The offset that stands for the first setting from outside. No text is that long.
 const SETTINGS_AT: usize = 1 << (usize::BITS - 2);
 
-impl Source {
+impl SourceText {
     /// Takes the bytes of a file. Bytes that are not UTF-8 are a fault.
-    pub fn new(name: &str, bytes: &[u8]) -> Result<Source, Fault> {
+    pub fn new(name: &str, bytes: &[u8]) -> Result<SourceText, Fault> {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let (text, fault_at) = match std::str::from_utf8(bytes) {
             Ok(text) => (text, None),
@@ -139,7 +139,7 @@ impl Source {
         let newlines = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n');
         let line_starts = std::iter::once(0).chain(newlines.map(|(at, _)| at + 1)).collect();
         let (name, text) = (name.to_owned(), text.to_owned());
-        let source = Source { name, text, line_starts, origins: Vec::new() };
+        let source = SourceText { name, text, line_starts, origins: Vec::new() };
         match fault_at {
             None => Ok(source),
             Some(at) => Err(Fault {
@@ -154,8 +154,8 @@ impl Source {
     }
 
     /// The same file with settings laid over it, which come from these options and variables.
-    pub fn under(self, origins: Vec<String>) -> Source {
-        Source { origins, ..self }
+    pub fn under(self, origins: Vec<String>) -> SourceText {
+        SourceText { origins, ..self }
     }
 
     /// The origin of a setting, as a message names it.
@@ -210,14 +210,14 @@ impl Source {
 
 /// The faults of one file, collected as they are found.
 pub(crate) struct Notes<'s> {
-    source: &'s Source,
+    source: &'s SourceText,
     faults: Vec<Fault>,
     more: usize,
 }
 
 impl<'s> Notes<'s> {
     /// Notes over a file, without any fault yet.
-    pub fn new(source: &'s Source) -> Self {
+    pub fn new(source: &'s SourceText) -> Self {
         Notes { source, faults: Vec::new(), more: 0 }
     }
 
@@ -304,7 +304,8 @@ mod tests {
 
     #[test]
     fn positions_count_lines_and_characters() {
-        let source = Source::new("f", "ab\nçd\n\nx".as_bytes()).unwrap_or_else(|f| panic!("{f}"));
+        let source =
+            SourceText::new("f", "ab\nçd\n\nx".as_bytes()).unwrap_or_else(|f| panic!("{f}"));
         let at = |offset| {
             let Position { line, column } = source.position(offset);
             (line, column)
@@ -322,7 +323,7 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_utf8_are_placed() {
-        let Err(fault) = Source::new("conf/srv.xml", b"<srv>\n  \xc3\xa9\xff") else {
+        let Err(fault) = SourceText::new("conf/srv.xml", b"<srv>\n  \xc3\xa9\xff") else {
             panic!("taken")
         };
         assert_eq!(fault.to_string(), "conf/srv.xml:2:4: found byte 0xFF, expected UTF-8");
@@ -331,7 +332,7 @@ mod tests {
     #[test]
     fn a_caret_points_at_the_fault() {
         let shown = |text: &str, at: usize| {
-            let source = Source::new("f", text.as_bytes()).unwrap_or_else(|f| panic!("{f}"));
+            let source = SourceText::new("f", text.as_bytes()).unwrap_or_else(|f| panic!("{f}"));
             source.line_at(source.position(at)).to_string()
         };
         assert_eq!(shown("<srv>\n\t<\"wörk\" x>\r\n", 16), "  2 |  <\"wörk\" x>\n    |          ^");
@@ -350,7 +351,7 @@ mod tests {
 
     #[test]
     fn faults_are_bounded_sorted_and_one_line_each() {
-        let source = Source::new("f", b"a\nb").unwrap_or_else(|f| panic!("{f}"));
+        let source = SourceText::new("f", b"a\nb").unwrap_or_else(|f| panic!("{f}"));
         let mut notes = Notes::new(&source);
         notes.note(2, "second", "none");
         notes.note(0, "first", "none");

@@ -4,7 +4,7 @@
 //! the same values read the same configuration from the same text.
 
 /// What a configuration takes from the system that reads it.
-pub(crate) struct Host {
+pub(crate) struct LocalHost {
     /// The number of workers that `auto` stands for.
     pub processors: u16,
     /// Whether there is a user of this name.
@@ -13,12 +13,12 @@ pub(crate) struct Host {
     pub knows_group: fn(&str) -> bool,
 }
 
-impl Host {
+impl LocalHost {
     /// The system that this process runs on.
-    pub fn this() -> Host {
+    pub fn this() -> LocalHost {
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
         let processors = processors.min(u16::MAX.into()) as u16;
-        Host { processors, knows_user, knows_group }
+        LocalHost { processors, knows_user, knows_group }
     }
 }
 
