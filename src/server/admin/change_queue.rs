@@ -28,6 +28,8 @@ use crate::process::pending_edit::PendingEdit;
 use crate::protocol::Code;
 use crate::protocol::element::Element;
 use frs_base::clock;
+use frs_base::sys::process::Channel;
+use frs_cluster::PLUG;
 use frs_conf::{Conf, LoadedConf, Machine, Texts, active, report};
 use frs_engine::inspect;
 use frs_store::Runtime;
@@ -573,7 +575,7 @@ impl MapEdit {
 
 /// Refuses a map by which live records would begin anew.
 fn keeps_records(conf: &Conf) -> Result<(), Refusal> {
-    let fresh = inspect::fresh_records(conf, clock::now())
+    let fresh = inspect::fresh_records(conf, clock::now(), PLUG)
         .map_err(|error| Refusal::io(error.to_string()))?;
     if fresh.is_empty() {
         return Ok(());

@@ -25,8 +25,8 @@ use crate::process::control_stream::ControlStream;
 use crate::process::log;
 use crate::stats::hottest::Hottest;
 use frs_base::clock;
-use frs_base::sys::process::Pid;
-use frs_engine::{Role, Service};
+use frs_base::sys::process::{Channel, Pid};
+use frs_engine::Role;
 use frs_store as store;
 
 /// The arguments of the plane.
@@ -61,7 +61,7 @@ impl AdminPlane {
     /// The plane cannot attach to the store, or the kernel lacks resources.
     pub fn start(args: AdminArgs) -> Result<AdminPlane, AdminError> {
         let AdminArgs { listeners, channel, master, conf_dir, data_dir, hottest } = args;
-        let service = Service::attach(&data_dir, Role::Admin)?;
+        let service = frs_cluster::attach(&data_dir, Role::Admin)?;
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), server::WAKER)?);
         let (ending, pulse) = (Arc::new(AtomicBool::new(false)), Arc::new(Pulse::default()));

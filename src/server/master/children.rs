@@ -10,13 +10,14 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use super::supervise::{ChildRequest, Event, Order, Supervisor};
-use crate::process::message::{ChildChannel, MovedGroup, ToChild, ToMaster};
+use crate::process::child::ChildRole;
+use crate::process::message::{ChildChannel, MovedGroup, NumberedAsk, ToChild, ToMaster};
 use frs_base::clock;
 use frs_base::sys::process::{
     self, Channel, ChildChange, Exit, Forked, Pid, PollFd, PollFlags, Signal,
 };
 use frs_conf::{EpochRaise, Srv};
-use frs_store::{ChildRole, Runtime, SlotStatus};
+use frs_store::{Runtime, SlotStatus};
 
 /// Messages of one child that are received before anything else is done.
 const MESSAGES_PER_TICK: usize = 256;
@@ -30,8 +31,10 @@ pub(super) struct Children {
 
 /// Reports of children to the master.
 #[derive(Default)]
-pub(super) struct ChildReports {
-    /// Resets of other machines, reported by the courier.
+pub(super) struct ChildRequests {
+    /// Requests of the keeper.
+    pub asks: Vec<NumberedAsk>,
+    /// Resets of other machines, reported by the cluster's child.
     pub raises: Vec<EpochRaise>,
     /// Groups whose nodes have all moved, as the keeper reports.
     pub moved: Vec<MovedGroup>,
@@ -59,7 +62,7 @@ impl Children {
     pub fn new(srv: &Srv, now: Instant) -> Children {
         let mut supervisor = Supervisor::new(srv.workers);
         if srv.cluster.is_some() {
-            supervisor = supervisor.with_courier();
+            supervisor = supervisor.with_cluster();
         }
         if srv.rls.is_some() {
             supervisor = supervisor.with_envoy();
@@ -175,14 +178,14 @@ impl Children {
             _ => None,
         };
         if let (Event::Spawned(role, pid), Some(runtime)) = (event, runtime) {
-            runtime.set_place(role, pid.as_raw() as u32);
+            runtime.set_place(role.place(), pid.as_raw() as u32);
         }
         let now_ms = self.now_ms();
         self.supervisor.decide(event, now_ms, &mut orders);
         if let (Some(role), Some(runtime)) = (role, runtime)
             && self.supervisor.restarts() > restarts
         {
-            runtime.count_restart(role);
+            runtime.count_restart(role.place());
         }
         orders
     }

@@ -14,6 +14,9 @@ use super::stale_processes;
 use crate::process::control::{Ask, Loss, Reloaded};
 use crate::process::control_stream::{ControlStream, NAME};
 use crate::process::data_lock::{self, LockError};
+use crate::process::lossy_request::LossyRequest;
+use crate::process::result_files::{ReloadOutcome, Reloaded};
+use crate::stats::snapshot::role_word;
 use frs_base::clock;
 use frs_base::sys::process::{Pid, Signal, pidfd_open, pidfd_send_signal};
 use frs_conf::active::{self, ActiveError};
@@ -364,16 +367,7 @@ fn addresses(srv: &Srv) -> impl Iterator<Item = (&'static str, &Listen)> {
 
 /// The line of an attached process. `generation` is the one in force.
 fn slot_line(slot: &SlotStatus, generation: u64) -> String {
-    let role = match slot.role {
-        PREPARE => "prepare",
-        role if role == Role::Worker as u32 => "worker",
-        role if role == Role::Keeper as u32 => "keeper",
-        role if role == Role::Program as u32 => "program",
-        role if role == Role::Admin as u32 => "admin",
-        role if role == Role::Courier as u32 => "courier",
-        role if role == Role::Envoy as u32 => "envoy",
-        _ => "unknown",
-    };
+    let role = role_word(slot.role);
     let state = match slot.generation {
         _ if !slot.alive => ", dead".to_owned(),
         // It works on groups that are not in force yet.
@@ -460,8 +454,6 @@ mod tests {
         assert_eq!(line(keeper, 5, true), "keeper       process 17, generation 5\n");
         assert_eq!(line(Role::Program as u32, 5, true), "program      process 17, generation 5\n");
         assert_eq!(line(Role::Admin as u32, 5, true), "admin        process 17, generation 5\n");
-        let courier = Role::Courier as u32;
-        assert_eq!(line(courier, 5, true), "courier      process 17, generation 5\n");
         let envoy = Role::Envoy as u32;
         assert_eq!(line(envoy, 5, true), "envoy        process 17, generation 5\n");
         assert_eq!(line(PREPARE, 0, true), "prepare      process 17\n");

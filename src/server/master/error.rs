@@ -112,7 +112,7 @@ pub enum MasterError {
     /// The tokens cannot be kept for the workers.
     #[error("cannot keep the tokens of <resp> for the workers: {0}")]
     Tokens(io::Error),
-    /// The doorbells between workers and the courier cannot be made.
+    /// The doorbells of the mailboxes cannot be made.
     #[error("cannot make the doorbells of the cluster's courier: {0}")]
     Bells(io::Error),
     /// The configuration cannot replace the older binary's while that one serves.

@@ -45,15 +45,15 @@ use super::upgrade::{Program, Upgrades};
 use crate::account::Account;
 use crate::net::listeners::{ListenerShare, ListeningSockets};
 use crate::process::bells::Bells;
-use crate::process::child::ForkedChild;
+use crate::process::child::{ChildRole, ForkedChild};
 use crate::process::data_lock::DataLock;
 use crate::process::live_lock::LiveLock;
 use crate::process::log;
 use crate::process::message::ToChild;
 use frs_base::clock;
-use frs_base::sys::process::{self, PollFd, PollFlags, Signal, Signals};
-use frs_conf::ClusterSecrets;
-use frs_store::Damage;
+use frs_base::sys::process::{self, ChildChange, Pid, PollFd, PollFlags, Signal, Signals};
+use frs_conf::{ClusterSecrets, Group};
+use frs_store::{self as store, Damage};
 
 /// How [`serve`](super::serve) returned.
 pub enum Ended {
@@ -345,7 +345,7 @@ impl Master {
                 ChildRole::Worker(_) => self.listeners.into_share(&child.sets),
                 ChildRole::Keeper => self.listeners.into_admin_share(),
                 ChildRole::Envoy => self.listeners.into_envoy_share(),
-                ChildRole::Courier => ListenerShare::default(),
+                ChildRole::Cluster => Share::default(),
             },
             conf: Arc::clone(self.in_force.conf()),
             tokens: self.in_force.into_tokens(),
@@ -354,8 +354,8 @@ impl Master {
             master: child.master,
             bells: self
                 .bells
-                .filter(|_| matches!(child.role, ChildRole::Worker(_) | ChildRole::Courier)),
-            secrets: self.secrets.filter(|_| child.role == ChildRole::Courier).map(Box::new),
+                .filter(|_| matches!(child.role, ChildRole::Worker(_) | ChildRole::Cluster)),
+            secrets: self.secrets.filter(|_| child.role == ChildRole::Cluster).map(Box::new),
         }
     }
 

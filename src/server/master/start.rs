@@ -33,6 +33,7 @@ use crate::process::pending_edit;
 use crate::process::token_board::TokenBoard;
 use frs_base::clock;
 use frs_base::sys::process::{self, Channel, Signal, Signals};
+use frs_cluster::PLUG;
 use frs_conf::Machine;
 use frs_conf::active;
 use frs_conf::memory_bound::Memory;
@@ -134,8 +135,8 @@ fn start(
         let _ = control.look(&data_dir);
     }
     if predecessor.is_none() {
-        // Before any process of this start can use a lease.
-        runtime.doubt_leases();
+        // Before any process of this start can attach.
+        frs_cluster::starts::begin(&runtime);
         end_stopped(&runtime, account.as_ref());
     }
     let listeners = listen(&conf, (&runtime, account.as_ref()), &sockets, predecessor.is_some())?;
@@ -172,7 +173,7 @@ fn start(
     let found = Overlay::read(&data_dir)?;
     let mut overlay = found.clone();
     overlay.set_moving(prepared.moving.clone());
-    note_limits_in_force(&mut overlay, &data_dir, &conf);
+    note_limits_in_force(&mut overlay, &data_dir, &conf, PLUG);
     if overlay != found {
         overlay.write(&data_dir)?;
     }

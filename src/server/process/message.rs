@@ -34,8 +34,10 @@ pub enum ToChild {
 pub enum ToMaster {
     /// The child serves.
     Ready,
-    /// The courier has heard that another machine has reset a biz. The courier has cleared void
-    /// records where necessary. The master sends no answer, because the courier sees the new
+    /// The admin plane of the keeper has a request.
+    Ask(NumberedAsk),
+    /// Another machine has reset a biz, as the cluster's child has learned. It has cleared void
+    /// records where necessary. The master sends no answer, because the child sees the new
     /// configuration.
     Follow(EpochRaise),
     /// The keeper has moved all nodes of a group. It repeats this message until the master has

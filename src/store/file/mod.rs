@@ -46,4 +46,5 @@ pub use {
     group::Group,
     live::{live_geometry, settled},
     set::path_of,
+    words::{FileFacts, FilePlace},
 };
