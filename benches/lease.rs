@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use frs_base::clock;
 use frs_cluster::lease::Lease;
-use frs_cluster::nodes::{LeaseMoment, Leases as _};
+use frs_cluster::nodes::{self, LeaseMoment};
 use frs_conf::key::{KeyField, MAX_KEY_WORDS, Seed};
 use frs_conf::{ClusterSecret, KeyType};
 use frs_engine::{Answers, Command, Exchange, ItemOptions, Request, Role, Service, StoredKey};
@@ -122,22 +122,27 @@ impl World {
         field[..key.words().len()].copy_from_slice(key.words());
         let key_word = node::key_word(LEASED, key.form() as u8, key.bytes());
         let moment = LeaseMoment { boot_ms, wall_ms: NOW, ledger_ms: NOW };
-        let granted = self.service.with_leases(&StoredKey { key_word, field }, moment, |limits| {
-            for limit in limits {
-                limit.holding.lease = Lease {
-                    incarnation,
-                    seq: number + 1,
-                    window: NOW,
-                    allowance: limit.settings.max / 6,
-                    end_ms: boot_ms + 86_400_000,
-                    gone_ms: boot_ms + 86_400_000,
-                    sent_ms: boot_ms,
-                    heard_ms: boot_ms,
-                    elsewhere: limit.settings.max / 2,
-                    ..Lease::default()
-                };
-            }
-        });
+        let granted = nodes::with_leases(
+            &mut self.service,
+            &StoredKey { key_word, field },
+            moment,
+            |limits| {
+                for limit in limits {
+                    limit.holding.lease = Lease {
+                        incarnation,
+                        seq: number + 1,
+                        window: NOW,
+                        allowance: limit.settings.max / 6,
+                        end_ms: boot_ms + 86_400_000,
+                        gone_ms: boot_ms + 86_400_000,
+                        sent_ms: boot_ms,
+                        heard_ms: boot_ms,
+                        elsewhere: limit.settings.max / 2,
+                        ..Lease::default()
+                    };
+                }
+            },
+        );
         granted.expect("a lease");
     }
 

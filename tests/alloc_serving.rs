@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use frs_base::clock;
 use frs_cluster::lease::Lease;
-use frs_cluster::nodes::{LeaseMoment, Leases as _};
+use frs_cluster::nodes::{self, LeaseMoment};
 use frs_conf::active;
 use frs_conf::key::{KeyForm, KeyRef};
 use frs_conf::{ClusterSecret, Conf, Srv, Texts};
@@ -279,7 +279,7 @@ fn grant(courier: &mut Service, biz_id: u32, allowance: u64) {
     let key = KeyRef::from_stored(&field, 1, KeyForm::Text as u8).expect("a key");
     let Need { key_word, field, .. } = Need::of_key(NeedKind::Update, biz_id, key);
     let moment = LeaseMoment { boot_ms, wall_ms, ledger_ms: wall_ms };
-    let granted = courier.with_leases(&StoredKey { key_word, field }, moment, |limits| {
+    let granted = nodes::with_leases(courier, &StoredKey { key_word, field }, moment, |limits| {
         for limit in limits {
             let end_ms = boot_ms + 3_600_000;
             limit.holding.lease = Lease {

@@ -1,7 +1,8 @@
 //! The courier's counts in its slot: its messages, the leases, the cluster's nodes.
 //!
-//! Invariant: only a courier writes the extension's words of its slot, and no other owner uses them.
-//! So the sum over all slots is the total of all couriers. States come from the living courier only.
+//! Invariant: only a courier writes the extension's words of its slot, and no other owner uses
+//! them. So the sum over all slots is the total of all couriers. States come from the living
+//! courier only.
 
 use frs_store::counter::{Counters, ExtensionSums, ExtensionWords, Histogram};
 

@@ -11,11 +11,11 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use frs_conf::{self as conf, MAX_SHARED, SHARED_WORDS, Share, Sharing, Turns};
+use frs_conf::{self as conf, MAX_SHARED, OnMiss, SHARED_WORDS, Share, Sharing, Turns};
 use frs_limit::ring::{self, Ring};
 use frs_limit::{
     Demand, Figures, Heard, Log, Passed, Policy, Properties, Remembered, SharedField, SharedPolicy,
-    SharedRecord, Span, Spending, Terms, WordNames, WordUnit, window_at,
+    SharedRecord, Span, Terms, Waited, WordNames, WordUnit, window_at,
 };
 
 use crate::lease::{
@@ -42,6 +42,23 @@ struct Charge {
     /// Negative: returned.
     count: i32,
     spending: Spending,
+}
+
+/// The uses of leases that an item may spend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Spending {
+    /// A first attempt may spend only what is not reserved for waiting requests, and nothing with
+    /// `share="exact"`.
+    New,
+    /// A request that has waited may spend everything that is unspent.
+    Parked,
+    /// As `Parked`, or the uses that the host admits by itself while it cannot reach the cluster.
+    CutOff,
+    /// As `Parked`, or the uses that the host admits by itself after a wait without an answer,
+    /// unless the ledger has refused them. `on-miss` admits the request then.
+    Admit,
+    /// Spends nothing.
+    Ask,
 }
 
 /// How the limit treats its uses.
@@ -123,6 +140,19 @@ impl Shared {
     /// Whether its uses are only reported to the ledger: it needs no lease.
     pub fn refuses_nothing(&self) -> bool {
         matches!(self.rule, Rule::Tally(_))
+    }
+
+    /// What an item may spend.
+    #[inline]
+    fn spending(&self, terms: &Terms) -> Spending {
+        match terms.waited {
+            _ if terms.asks => Spending::Ask,
+            Waited::NotYet => Spending::New,
+            Waited::Answered | Waited::Unanswered => Spending::Parked,
+            Waited::TooLong if self.sharing.on_miss == OnMiss::Admit => Spending::Admit,
+            Waited::TooLong => Spending::Parked,
+            Waited::CutOff => Spending::CutOff,
+        }
     }
 
     fn only_counts(&self) -> bool {
@@ -229,7 +259,7 @@ impl Shared {
     ) -> Option<Passed> {
         let Demand { count, charges, terms } = demand;
         self.roll(state, wall_ms, terms);
-        let spending = terms.spending;
+        let spending = self.spending(terms);
         let mut holding = self.holding(state);
         if charges && count < 0 && !self.holding_takes_back(&holding, count) {
             return None;
@@ -424,10 +454,10 @@ impl SharedPolicy for Shared {
     /// The lease is read and written once.
     #[inline]
     fn pass(&self, state: &mut [u64], wall_ms: u64, demand: Demand<'_>) -> Option<Passed> {
-        let Demand { count, charges, terms: &Terms { spending, .. } } = demand;
+        let Demand { count, charges, terms } = demand;
         if charges & (count > 0) {
             let words = words_of_mut(state);
-            if let Some(holding) = self.hit(words, count as u64, spending) {
+            if let Some(holding) = self.hit(words, count as u64, self.spending(terms)) {
                 holding.encode_hit(words);
                 return Some(self.passed(&holding));
             }
@@ -541,17 +571,19 @@ impl Policy for Shared {
 
     #[inline]
     fn admits(&self, state: &[u64], _: u64, count: u32, terms: &Terms) -> bool {
-        self.hit(words_of(state), count.into(), terms.spending).is_some()
-            || self.admits_otherwise(state, count, terms.spending)
+        let spending = self.spending(terms);
+        self.hit(words_of(state), count.into(), spending).is_some()
+            || self.admits_otherwise(state, count, spending)
     }
 
     /// The owner of a log charges the log.
     #[inline]
     fn charge(&self, state: &mut [u64], wall_ms: u64, count: i32, terms: &Terms) {
         let words = words_of_mut(state);
-        match self.hit(words, count.max(0) as u64, terms.spending) {
+        let spending = self.spending(terms);
+        match self.hit(words, count.max(0) as u64, spending) {
             Some(holding) if count > 0 => holding.encode_hit(words),
-            _ => self.charge_otherwise(state, wall_ms, count, terms.spending),
+            _ => self.charge_otherwise(state, wall_ms, count, spending),
         }
     }
 

@@ -98,8 +98,8 @@ impl Service {
     /// Runs several requests, in order, each as [`Service::run`] does. If each has one item and
     /// none is atomic, the memory of several is fetched together.
     ///
-    /// An exchange with an item that lacks shared uses or its record is [`Stage::Waiting`] afterwards,
-    /// and the exchanges behind it in its lane are [`Stage::Behind`]. Run it again when
+    /// An exchange with an item that lacks shared uses or its record is [`Stage::Waiting`]
+    /// afterwards, and the exchanges behind it in its lane are [`Stage::Behind`]. Run it again when
     /// [`Service::may_go_on`] returns true, or when its `wait_ms` are over.
     pub fn run_all(&mut self, exchanges: &mut [Exchange], now: Millis) {
         let generation = self.generation;
@@ -143,18 +143,15 @@ impl Service {
     #[inline]
     fn run_one(
         &mut self,
-        request: &Request,
-        item: &Item,
-        at: usize,
+        item: ItemAt<'_>,
         now: Millis,
         attempt: &Attempt<'_>,
         answers: &mut Answers,
     ) {
-        let item = ItemAt { request, item, at };
         if let Err(refused) = self.run_short::<false>(&item, now, answers) {
             self.run_whole(item, refused, now, attempt, answers);
         }
-        self.report_uses(request, at..at + 1);
+        self.report_uses(item.request, item.at..item.at + 1);
     }
 
     /// Answers an item on the only node that it needs, if that node is here. With `IS_NEW`, answers
@@ -207,19 +204,19 @@ impl Service {
     #[inline(never)]
     fn run_whole(
         &mut self,
-        item: ItemAt<'_>,
+        own: ItemAt<'_>,
         mut refused: Option<Refused>,
         now: Millis,
         attempt: &Attempt<'_>,
         answers: &mut Answers,
     ) {
         if refused.is_none() {
-            match self.run_short::<true>(&item, now, answers) {
+            match self.run_short::<true>(&own, now, answers) {
                 Ok(()) => return,
                 Err(reason) => refused = reason,
             }
         }
-        let ItemAt { request, item, at } = item;
+        let ItemAt { request, item, at } = own;
         let mut error = ItemError::Busy;
         for _ in 0..RETRIES {
             if self.scratch.resolved[at].generation != self.generation {
@@ -229,7 +226,7 @@ impl Service {
                 return self.answer_settled(at, answers);
             }
             if self.asks_first(request.command, at) {
-                return self.wait_alone(request, item, at, Lack::Figures, attempt, answers);
+                return self.wait_alone(own, Lack::Figures, attempt, answers);
             }
             let tried = match refused.take() {
                 Some(reason) => Err(reason),
@@ -238,7 +235,7 @@ impl Service {
             match tried {
                 Ok(Ok(None)) => return,
                 Ok(Ok(Some(lack))) => {
-                    return self.wait_alone(request, item, at, lack, attempt, answers);
+                    return self.wait_alone(own, lack, attempt, answers);
                 }
                 Err(Refused::Newer) if self.take_newer() => self.set_now(now),
                 Err(Refused::Newer | Refused::Unavailable) => {

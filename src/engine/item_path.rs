@@ -6,7 +6,7 @@
 use frs_base::clock::{self, Millis};
 use frs_conf::Scope;
 use frs_conf::key::{KeyField, KeyForm, KeyNodeId, KeyRef, MAX_KEY_WORDS};
-use frs_limit::{Rules, Spending, States, Terms};
+use frs_limit::{Rules, States, Terms};
 use frs_store::layout::{TAG_WORDS, node, tag};
 use frs_store::{Group, NodeIndex, Rank, Refused, Sought, Transaction, Wanted, group};
 
@@ -148,8 +148,8 @@ impl ItemNodes<'_, '_> {
         Ok(())
     }
 
-    /// Converts the working copies to the limits of now, and calls `work` with their states, rolled.
-    /// A scope without a node has fresh states.
+    /// Converts the working copies to the limits of now, and calls `work` with their states,
+    /// rolled. A scope without a node has fresh states.
     pub fn with_states<T>(&mut self, work: impl FnOnce(&Rules, &mut States<'_>) -> T) -> T {
         SCOPES.into_iter().for_each(|scope| self.adopt(scope));
         let rules = self.rules;
@@ -163,7 +163,7 @@ impl ItemNodes<'_, '_> {
             biz = spare_biz;
         }
         let (key, biz) = (&mut key[..lengths[0]], &mut biz[..lengths[1]]);
-        let states = &mut States { key, biz, terms: &Terms::of(Spending::New) };
+        let states = &mut States { key, biz, terms: &Terms::NEW };
         rules.roll(states, self.wall_ms);
         work(rules, states)
     }

@@ -181,8 +181,8 @@ pub enum Stage {
     /// Not run, or run and answered.
     #[default]
     Answered,
-    /// Some of its items wait for shared uses or for a record. Run it again when these have come, or
-    /// when the exchange is late. The answers of its other items stay.
+    /// Some of its items wait for shared uses or for a record. Run it again when these have come,
+    /// or when the exchange is late. The answers of its other items stay.
     Waiting,
     /// Not begun: an earlier exchange of its lane waits.
     Behind,

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use frs_conf::key::{
     BadKey, DigestKey, KeyField, KeyForm, KeyRef, Location, Seed, words_of_short_text,
 };
-use frs_conf::{Conf, Geometry, KeyType, Mode, OnFull, OnMiss, Scope, Share, Sharing};
-use frs_limit::{BootClock, List, Listing, Lists, Rules, SharedPolicies, Span, Spending, Worth};
+use frs_conf::{Conf, Geometry, KeyType, Mode, OnFull, Scope, Share, Sharing};
+use frs_limit::{BootClock, List, Listing, Lists, Rules, SharedPolicies, Span, Worth};
 use frs_store::layout::node;
 use frs_store::refused::{KEPT_BYTES, RefusedKey};
 use frs_store::{BizRow, FormerPlace, Handle, Judge, Rank, Sought, Wanted, group};
@@ -443,15 +443,6 @@ impl Entry {
     pub fn is_exact(&self) -> bool {
         self.sharing.is_some_and(|sharing| sharing.share == Share::Exact)
             && self.rules.any_shared_refuses()
-    }
-
-    /// The shared uses that an item may spend after its wait has timed out.
-    #[cold]
-    pub fn spending_when_late(&self) -> Spending {
-        match self.sharing.map(|sharing| sharing.on_miss) {
-            Some(OnMiss::Admit) => Spending::Admit,
-            _ => Spending::Parked,
-        }
     }
 
     /// Words of its key fields.

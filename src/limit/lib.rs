@@ -49,7 +49,7 @@ mod weight;
 pub use ban::Ban;
 pub use boot_clock::BootClock;
 pub use calendar_windows::{Span, window_at};
-pub use demand::{Demand, Member, Spending, Terms};
+pub use demand::{Demand, Member, Terms, Waited};
 pub use lists::{Listing, Lists};
 pub use pace::Pace;
 pub use past::Remembered;

@@ -27,7 +27,6 @@ use super::any_policy::AnyPolicy;
 use super::ban::Ban;
 use super::boot_clock::BootClock;
 use super::calendar_windows::Span;
-use super::demand::Spending;
 use super::ring;
 use super::shared_policy::SharedPolicies;
 use super::weight::Weights;
@@ -171,7 +170,7 @@ impl Rule {
 
     #[inline(never)]
     fn would_admit(&self, state: &[u64], now: u64, count: u32, terms: &Terms) -> bool {
-        let terms = Terms { spending: Spending::Ask, ..*terms };
+        let terms = Terms { asks: true, ..*terms };
         self.policy.admits(state, now, count, &terms)
     }
 
@@ -626,7 +625,7 @@ impl Rules {
             Scope::Key => (words, &mut []),
             Scope::Biz => (&mut [], words),
         };
-        let terms = &Terms::of(Spending::New);
+        let terms = &Terms::NEW;
         let states = &mut States { key, biz, terms };
         let banned = scope == Scope::Key && self.ban_left_ms(self.ban_until(states), now) > 0;
         let node = self.node(scope);
@@ -646,7 +645,7 @@ impl Rules {
     /// [`Rules::worth`] leaves them.
     pub fn used(&self, words: &[u64], now: u64) -> u64 {
         let of_keys = self.rules.iter().filter(|rule| rule.scope == Scope::Key);
-        let terms = Terms::of(Spending::Ask);
+        let terms = Terms::ASKING;
         let used = of_keys.map(|rule| rule.policy.figures(&words[rule.state()], now, &terms).used);
         used.max().unwrap_or(0)
     }

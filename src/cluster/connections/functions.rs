@@ -1,4 +1,4 @@
-//! Loads the ledger's library into a node, and reads the node's facts.
+//! Loads the ledger's library into a node, and reads what the node tells by INFO.
 //!
 //! Invariant: an installed library is never replaced, because the masters that have it would learn
 //! anew. Another version has another name.
@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::figures::{ClusterFunction, ClusterResult};
 use redis::{Value, cmd};
 
-use super::facts::Facts;
 use super::fault::ClusterFault;
+use super::info::Info;
 use super::wire::{Broken, Wire, words};
 use crate::ledger::LIBRARY;
 
@@ -50,11 +50,11 @@ pub(super) fn load(wire: &mut Wire, timeout: Duration) -> Result<(), Broken> {
     }
 }
 
-/// Reads the facts of a node from INFO.
-pub(super) fn facts(wire: &mut Wire, timeout: Duration) -> Result<Facts, Broken> {
+/// Asks a node for its INFO.
+pub(super) fn info(wire: &mut Wire, timeout: Duration) -> Result<Info, Broken> {
     match wire.ask(ClusterFunction::Info, &cmd("INFO"), timeout)? {
-        Value::BulkString(text) => Ok(Facts::read(&String::from_utf8_lossy(&text))),
-        Value::VerbatimString { text, .. } => Ok(Facts::read(&text)),
+        Value::BulkString(text) => Ok(Info::read(&String::from_utf8_lossy(&text))),
+        Value::VerbatimString { text, .. } => Ok(Info::read(&text)),
         other => Err(Broken::Lost(format!("expected the text of INFO, found {other:?}"))),
     }
 }

@@ -180,10 +180,10 @@ impl Link {
 
     /// The identity of the node's data. The node must be fit to hold ledgers.
     fn identify(&self, wire: &mut Wire) -> Result<String, Broken> {
-        let facts = functions::facts(wire, LATE_TIMEOUTS * self.args.access.timeout)?;
-        match facts.fault(&self.args.node.to_string()) {
+        let info = functions::info(wire, LATE_TIMEOUTS * self.args.access.timeout)?;
+        match info.fault(&self.args.node.to_string()) {
             Some(fault) => Err(Broken::Unfit(fault)),
-            None => Ok(facts.identity),
+            None => Ok(info.identity),
         }
     }
 

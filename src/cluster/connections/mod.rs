@@ -12,9 +12,9 @@
 
 mod backoff;
 mod channels;
-mod facts;
 mod fault;
 mod functions;
+mod info;
 mod job;
 mod link;
 mod links;

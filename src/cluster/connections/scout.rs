@@ -139,8 +139,8 @@ impl Scout {
 /// Explains why a server gives no view: it may not be in cluster mode, or be too old.
 fn why_no_view(wire: &mut Wire, error: &str, timeout: Duration) -> Broken {
     let node = wire.node.to_string();
-    match functions::facts(wire, timeout) {
-        Ok(facts) => facts.fault(&node).map_or_else(|| wire.refusal(error), Broken::Unfit),
+    match functions::info(wire, timeout) {
+        Ok(info) => info.fault(&node).map_or_else(|| wire.refusal(error), Broken::Unfit),
         Err(_) => wire.refusal(error),
     }
 }

@@ -61,126 +61,100 @@ pub struct LeasePass {
     passes: u32,
 }
 
-/// The leases of a service's items.
-pub trait Leases {
-    /// Runs `work` on the shared limits of an item, and stores the holdings that it changes. `work`
-    /// may run again if the transaction has to begin anew.
-    ///
-    /// # Errors
-    /// The item has no shared limits, or its nodes are unavailable now.
-    fn with_leases<T>(
-        &mut self,
-        key: &StoredKey,
-        moment: LeaseMoment,
-        work: impl FnMut(&mut [LeasedLimit]) -> T,
-    ) -> Result<T, ItemError>;
-
-    /// Continues a pass over all leases, and passes the items that hold some to `each`, which
-    /// returns whether the next pass must look at the item again. True when the pass is over: the
-    /// next step begins another.
-    fn lease_pass(
-        &mut self,
-        pass: &mut LeasePass,
-        most: usize,
-        each: impl FnMut(&mut Service, &StoredKey) -> bool,
-    ) -> bool;
-
-    /// Marks an item that holds a lease, or is about to, so that the next pass looks at it.
-    fn mark_lease(&self, pass: &mut LeasePass, key: &StoredKey);
+/// Runs `work` on the shared limits of an item, and stores the holdings that it changes. `work`
+/// may run again if the transaction has to begin anew.
+///
+/// # Errors
+/// The item has no shared limits, or its nodes are unavailable now.
+pub fn with_leases<T>(
+    service: &mut Service,
+    key: &StoredKey,
+    moment: LeaseMoment,
+    mut work: impl FnMut(&mut [LeasedLimit]) -> T,
+) -> Result<T, ItemError> {
+    let LeaseMoment { boot_ms, wall_ms, ledger_ms } = moment;
+    service.on_item(key, ItemMoment { boot_ms, wall_ms }, |nodes| {
+        let entry = nodes.entry();
+        let (sharing, epoch) = (entry.sharing.ok_or(ItemError::UnknownBiz)?, entry.epoch);
+        let has_node = [Scope::Key, Scope::Biz].map(|scope| nodes.has(scope));
+        let mut changed = [false, false];
+        let result = nodes.with_states(|rules, states| {
+            // An item without a node of a scope has no limits of that scope.
+            let mut found = shared::leases(rules, states, ledger_ms);
+            found.retain(|leased| has_node[leased.scope as usize]);
+            let limit = |state: &LeasedState| LeasedLimit::of(state, sharing, epoch);
+            let mut limits: Vec<LeasedLimit> = found.iter().map(limit).collect();
+            let result = work(&mut limits);
+            for (limit, was) in limits.iter().zip(&found) {
+                if limit.holding != was.holding {
+                    shared::set_lease(rules, states, was.position, [&was.holding, &limit.holding]);
+                    changed[was.scope as usize] = true;
+                }
+            }
+            result
+        });
+        for (scope, changed) in [Scope::Key, Scope::Biz].into_iter().zip(changed) {
+            if changed {
+                nodes.keep(scope)?;
+            }
+        }
+        Ok(result)
+    })
 }
 
-impl Leases for Service {
-    fn with_leases<T>(
-        &mut self,
-        key: &StoredKey,
-        moment: LeaseMoment,
-        mut work: impl FnMut(&mut [LeasedLimit]) -> T,
-    ) -> Result<T, ItemError> {
-        let LeaseMoment { boot_ms, wall_ms, ledger_ms } = moment;
-        self.on_item(key, ItemMoment { boot_ms, wall_ms }, |nodes| {
-            let entry = nodes.entry();
-            let (sharing, epoch) = (entry.sharing.ok_or(ItemError::UnknownBiz)?, entry.epoch);
-            let has_node = [Scope::Key, Scope::Biz].map(|scope| nodes.has(scope));
-            let mut changed = [false, false];
-            let result = nodes.with_states(|rules, states| {
-                // An item without a node of a scope has no limits of that scope.
-                let mut found = shared::leases(rules, states, ledger_ms);
-                found.retain(|leased| has_node[leased.scope as usize]);
-                let limit = |state: &LeasedState| LeasedLimit::of(state, sharing, epoch);
-                let mut limits: Vec<LeasedLimit> = found.iter().map(limit).collect();
-                let result = work(&mut limits);
-                for (limit, was) in limits.iter().zip(&found) {
-                    if limit.holding != was.holding {
-                        shared::set_lease(
-                            rules,
-                            states,
-                            was.position,
-                            [&was.holding, &limit.holding],
-                        );
-                        changed[was.scope as usize] = true;
-                    }
-                }
-                result
-            });
-            for (scope, changed) in [Scope::Key, Scope::Biz].into_iter().zip(changed) {
-                if changed {
-                    nodes.keep(scope)?;
-                }
-            }
-            Ok(result)
-        })
+/// Continues a pass over all leases, and passes the items that hold some to `each`, which
+/// returns whether the next pass must look at the item again. True when the pass is over: the
+/// next step begins another.
+pub fn lease_pass(
+    service: &mut Service,
+    pass: &mut LeasePass,
+    most: usize,
+    mut each: impl FnMut(&mut Service, &StoredKey) -> bool,
+) -> bool {
+    if pass.generation != service.generation() {
+        *pass = LeasePass { generation: service.generation(), ..LeasePass::default() };
     }
-
-    fn lease_pass(
-        &mut self,
-        pass: &mut LeasePass,
-        most: usize,
-        mut each: impl FnMut(&mut Service, &StoredKey) -> bool,
-    ) -> bool {
-        if pass.generation != self.generation() {
-            *pass = LeasePass { generation: self.generation(), ..LeasePass::default() };
+    let mut looked = 0;
+    while looked < most {
+        let Some(group) = nth_of_pass(service, pass.nth) else {
+            pass.end();
+            return true;
+        };
+        if !holds_leases(service, group) {
+            (pass.nth, pass.at) = (pass.nth + 1, 0);
+            continue;
         }
-        let mut looked = 0;
-        while looked < most {
-            let Some(group) = nth_of_pass(self, pass.nth) else {
-                pass.end();
-                return true;
-            };
-            if !holds_leases(self, group) {
-                (pass.nth, pass.at) = (pass.nth + 1, 0);
-                continue;
-            }
-            let geometry = *self.handle().groups()[group].geometry();
-            let key_nodes = geometry.files as usize * geometry.key_nodes as usize;
-            let Some(at) = pass.next_marked(group, key_nodes) else {
-                (pass.nth, pass.at) = (pass.nth + 1, 0);
-                continue;
-            };
-            looked += 1;
-            let id = KeyNodeId {
-                file: (at / geometry.key_nodes as usize) as u32,
-                key_node: (at % geometry.key_nodes as usize) as u32,
-            };
-            let (keys, mut stays) = leased_keys(self, group, id);
-            for key in keys {
-                stays |= each(self, &key);
-            }
-            // While a group grows, nodes move to key-nodes that the pass has visited already.
-            if !stays && self.handle().formers().is_empty() {
-                pass.unmark(group, at);
-            }
-            pass.at = at + 1;
+        let geometry = *service.handle().groups()[group].geometry();
+        let key_nodes = geometry.files as usize * geometry.key_nodes as usize;
+        let Some(at) = pass.next_marked(group, key_nodes) else {
+            (pass.nth, pass.at) = (pass.nth + 1, 0);
+            continue;
+        };
+        looked += 1;
+        let id = KeyNodeId {
+            file: (at / geometry.key_nodes as usize) as u32,
+            key_node: (at % geometry.key_nodes as usize) as u32,
+        };
+        let (keys, mut stays) = leased_keys(service, group, id);
+        for key in keys {
+            stays |= each(service, &key);
         }
-        false
+        // While a group grows, nodes move to key-nodes that the pass has visited already.
+        if !stays && service.handle().formers().is_empty() {
+            pass.unmark(group, at);
+        }
+        pass.at = at + 1;
     }
+    false
+}
 
-    fn mark_lease(&self, pass: &mut LeasePass, key: &StoredKey) {
-        for wanted in self.places_of(key) {
-            let Some(group) = self.handle().groups().get(wanted.group) else { continue };
-            let KeyNodeId { file, key_node } = wanted.at.key_node_id();
-            let at = file as usize * group.geometry().key_nodes as usize + key_node as usize;
-            pass.mark(wanted.group, at);
-        }
+/// Marks an item that holds a lease, or is about to, so that the next pass looks at it.
+pub fn mark_lease(service: &Service, pass: &mut LeasePass, key: &StoredKey) {
+    for wanted in service.places_of(key) {
+        let Some(group) = service.handle().groups().get(wanted.group) else { continue };
+        let KeyNodeId { file, key_node } = wanted.at.key_node_id();
+        let at = file as usize * group.geometry().key_nodes as usize + key_node as usize;
+        pass.mark(wanted.group, at);
     }
 }
 
@@ -212,8 +186,8 @@ fn holds_leases(service: &Service, group: usize) -> bool {
 }
 
 /// The items with leases in a key-node, and whether a copy stays torn. The key-node is read without
-/// its semaphore: a torn copy is in use, and is read again. If it stays torn, the next pass looks at
-/// the key-node once more.
+/// its semaphore: a torn copy is in use, and is read again. If it stays torn, the next pass looks
+/// at the key-node once more.
 fn leased_keys(service: &Service, group: usize, id: KeyNodeId) -> (Vec<StoredKey>, bool) {
     let mut words = vec![0; service.handle().groups()[group].node_words()];
     let (mut keys, mut is_torn) = (Vec::new(), false);

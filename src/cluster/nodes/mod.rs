@@ -9,9 +9,12 @@ mod records;
 mod room;
 
 pub(crate) use identity::Identity;
-pub use leases::{LeaseMoment, LeasePass, LeasedLimit, Leases};
+pub use leases::{LeaseMoment, LeasePass, LeasedLimit, lease_pass, mark_lease, with_leases};
 pub use records::{
-    ChangedRecord, Inserted, Record, RecordPlace, Records, SentRecords, Step, StepBounds,
-    Whereabouts,
+    ChangedRecord, Inserted, Record, RecordPlace, SentRecords, Step, StepBounds, Whereabouts,
+    backs_up, changed_records, forget_record, insert_fresh_record, insert_record, spills,
+    whereabouts,
 };
-pub use room::{Chain, ChainPlace, Room, SpillingGroup};
+pub use room::{
+    Chain, ChainPlace, SpillingGroup, chain_of, erase_spilled, spilling_groups, turn_filters,
+};

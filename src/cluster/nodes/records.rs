@@ -170,180 +170,157 @@ pub struct Step {
     pub torn: usize,
 }
 
-/// The records of a service that the cluster keeps.
-pub trait Records {
-    /// Continues a round over a group: returns the records that have changed since they were sent,
-    /// and notes them as sent. `None` if the group is not here, or is not served.
-    fn changed_records(
-        &mut self,
-        group_name: &str,
-        sent: &mut SentRecords,
-        bounds: StepBounds,
-        now: Millis,
-    ) -> Option<Step>;
-
-    /// Where the record of a key is, for a business with records in the cluster.
-    ///
-    /// # Errors
-    /// Its node is unavailable now.
-    fn whereabouts(&mut self, key: &StoredKey, now: Millis) -> Result<Whereabouts, ItemError>;
-
-    /// Whether records of this business are spilled.
-    fn spills(&self, biz_id: u32) -> bool;
-
-    /// Whether the cluster has a copy of each record of this business.
-    fn backs_up(&self, biz_id: u32) -> bool;
-
-    /// Inserts a record that came from the cluster, if the key has no record here.
-    ///
-    /// # Errors
-    /// Its node is unavailable now.
-    fn insert_record(
-        &mut self,
-        key: &StoredKey,
-        record: &Record,
-        now: Millis,
-    ) -> Result<Inserted, ItemError>;
-
-    /// Inserts a fresh record to note that the cluster has no record of a key: for an item that has
-    /// asked and does not wait for the answer, and for groups that spill. Evicts no record in use.
-    ///
-    /// # Errors
-    /// Its node is unavailable now, or has no room.
-    fn insert_fresh_record(&mut self, key: &StoredKey, now: Millis) -> Result<Inserted, ItemError>;
-
-    /// Forgets a record: another machine has taken it over.
-    ///
-    /// # Errors
-    /// Its node is unavailable now.
-    fn forget_record(&mut self, key: &StoredKey, now: Millis) -> Result<(), ItemError>;
+/// Continues a round over a group: returns the records that have changed since they were sent,
+/// and notes them as sent. `None` if the group is not here, or is not served.
+pub fn changed_records(
+    service: &mut Service,
+    group_name: &str,
+    sent: &mut SentRecords,
+    bounds: StepBounds,
+    now: Millis,
+) -> Option<Step> {
+    let StepBounds { from, most, room } = bounds;
+    service.set_wall_clock(now);
+    let at = service.handle().index_of(group_name)?;
+    let group = &service.handle().groups()[at];
+    if service.handle().is_group_quarantined(at) {
+        return None;
+    }
+    let (id, geometry) = (group.header().id, group.geometry());
+    let (in_file, chain) = (geometry.key_nodes as usize, geometry.chain as usize);
+    let key_nodes = geometry.files as usize * in_file;
+    let known = sent.0.entry(id).or_default();
+    known.resize(key_nodes * chain, 0);
+    let to = from.saturating_add(most).min(key_nodes);
+    let next = (to < key_nodes).then_some(to);
+    let mut step = Step { group: id, next, ..Step::default() };
+    let mut words = vec![0; group.node_words()];
+    for key_node in from..to {
+        if step.changed.len() + chain > room {
+            step.next = Some(key_node);
+            break;
+        }
+        let (file, in_file) = ((key_node / in_file) as u32, (key_node % in_file) as u32);
+        let places = service.look_at_chain(at, KeyNodeId { file, key_node: in_file });
+        let known = &mut known[key_node * chain..][..chain];
+        for ((place, live), known) in places.enumerate().zip(known) {
+            let Some(live) = live else {
+                *known = 0;
+                continue;
+            };
+            if mark_of(service.table(), at, |word| live.word(word)) == *known {
+                continue;
+            }
+            if !live.copy(&mut words) {
+                step.torn += 1;
+                continue;
+            }
+            *known = mark_of(service.table(), at, |word| words.get(word).copied());
+            let place = RecordPlace { group: id, place: key_node * chain + place };
+            step.changed.extend(changed(service.table(), at, &words, place, now));
+        }
+    }
+    Some(step)
 }
 
-impl Records for Service {
-    fn changed_records(
-        &mut self,
-        group_name: &str,
-        sent: &mut SentRecords,
-        bounds: StepBounds,
-        now: Millis,
-    ) -> Option<Step> {
-        let StepBounds { from, most, room } = bounds;
-        self.set_wall_clock(now);
-        let at = self.handle().index_of(group_name)?;
-        let group = &self.handle().groups()[at];
-        if self.handle().is_group_quarantined(at) {
-            return None;
-        }
-        let (id, geometry) = (group.header().id, group.geometry());
-        let (in_file, chain) = (geometry.key_nodes as usize, geometry.chain as usize);
-        let key_nodes = geometry.files as usize * in_file;
-        let known = sent.0.entry(id).or_default();
-        known.resize(key_nodes * chain, 0);
-        let to = from.saturating_add(most).min(key_nodes);
-        let next = (to < key_nodes).then_some(to);
-        let mut step = Step { group: id, next, ..Step::default() };
-        let mut words = vec![0; group.node_words()];
-        for key_node in from..to {
-            if step.changed.len() + chain > room {
-                step.next = Some(key_node);
-                break;
-            }
-            let (file, in_file) = ((key_node / in_file) as u32, (key_node % in_file) as u32);
-            let places = self.look_at_chain(at, KeyNodeId { file, key_node: in_file });
-            let known = &mut known[key_node * chain..][..chain];
-            for ((place, live), known) in places.enumerate().zip(known) {
-                let Some(live) = live else {
-                    *known = 0;
-                    continue;
-                };
-                if mark_of(self.table(), at, |word| live.word(word)) == *known {
-                    continue;
-                }
-                if !live.copy(&mut words) {
-                    step.torn += 1;
-                    continue;
-                }
-                *known = mark_of(self.table(), at, |word| words.get(word).copied());
-                let place = RecordPlace { group: id, place: key_node * chain + place };
-                step.changed.extend(changed(self.table(), at, &words, place, now));
-            }
-        }
-        Some(step)
-    }
-
-    fn whereabouts(&mut self, key: &StoredKey, now: Millis) -> Result<Whereabouts, ItemError> {
-        let scope = key.scope();
-        self.on_node(key, ItemMoment::at(now), |nodes| {
-            let remote = remote_of(nodes, scope)?;
-            let is_kept =
-                || scope == Scope::Key && (remote.copies || nodes.may_be_kept(Scope::Key));
-            Ok(match nodes.is_here(scope) {
-                true => Whereabouts::Here,
-                false if is_kept() => Whereabouts::MaybeInCluster,
-                false => Whereabouts::Nowhere,
-            })
+/// Where the record of a key is, for a business with records in the cluster.
+///
+/// # Errors
+/// Its node is unavailable now.
+pub fn whereabouts(
+    service: &mut Service,
+    key: &StoredKey,
+    now: Millis,
+) -> Result<Whereabouts, ItemError> {
+    let scope = key.scope();
+    service.on_node(key, ItemMoment::at(now), |nodes| {
+        let remote = remote_of(nodes, scope)?;
+        let is_kept = || scope == Scope::Key && (remote.copies || nodes.may_be_kept(Scope::Key));
+        Ok(match nodes.is_here(scope) {
+            true => Whereabouts::Here,
+            false if is_kept() => Whereabouts::MaybeInCluster,
+            false => Whereabouts::Nowhere,
         })
-    }
-
-    fn spills(&self, biz_id: u32) -> bool {
-        let biz = self.table().index_of(biz_id);
-        biz.is_some_and(|biz| self.table().entry(biz).makes_room())
-    }
-
-    fn backs_up(&self, biz_id: u32) -> bool {
-        let biz = self.table().index_of(biz_id);
-        biz.and_then(|biz| self.table().entry(biz).remote).is_some_and(|remote| remote.copies)
-    }
-
-    fn insert_record(
-        &mut self,
-        key: &StoredKey,
-        record: &Record,
-        now: Millis,
-    ) -> Result<Inserted, ItemError> {
-        let scope = key.scope();
-        self.on_node(key, ItemMoment::at(now), |nodes| {
-            let remote = remote_of(nodes, scope)?;
-            if nodes.is_here(scope) {
-                return Ok(Inserted::Present);
-            }
-            let entry = nodes.entry();
-            if record.epoch != entry.epoch || entry.is_outdated(record.check, Scope::Key) {
-                return Ok(Inserted::Void);
-            }
-            let evicts = entry.evicts(false);
-            let Record { check, states, ban_begun_ms, .. } = record;
-            nodes.take_states(scope, *check, states, *ban_begun_ms)?;
-            // A record that was spilled must stay for a while. A last use by a clock that is ahead
-            // counts as now.
-            let last_use_ms = if remote.makes_room { now } else { record.last_use_ms };
-            inserted(remote, nodes.insert(scope, evicts, last_use_ms.min(now)))
-        })
-    }
-
-    fn insert_fresh_record(&mut self, key: &StoredKey, now: Millis) -> Result<Inserted, ItemError> {
-        let scope = key.scope();
-        self.on_node(key, ItemMoment::at(now), |nodes| {
-            let remote = remote_of(nodes, scope)?;
-            if nodes.is_here(scope) {
-                return Ok(Inserted::Present);
-            }
-            nodes.adopt(scope);
-            inserted(remote, nodes.insert(scope, Rank::Expired, now))
-        })
-    }
-
-    fn forget_record(&mut self, key: &StoredKey, now: Millis) -> Result<(), ItemError> {
-        let scope = key.scope();
-        self.on_node(key, ItemMoment::at(now), |nodes| {
-            remote_of(nodes, scope)?;
-            nodes.erase(scope)
-        })
-    }
+    })
 }
 
-/// The records of a node's business that the cluster keeps. The node may be that of a whole business
-/// where records are spilled, because it needs room as well.
+/// Whether records of this business are spilled.
+pub fn spills(service: &Service, biz_id: u32) -> bool {
+    let biz = service.table().index_of(biz_id);
+    biz.is_some_and(|biz| service.table().entry(biz).makes_room())
+}
+
+/// Whether the cluster has a copy of each record of this business.
+pub fn backs_up(service: &Service, biz_id: u32) -> bool {
+    let biz = service.table().index_of(biz_id);
+    biz.and_then(|biz| service.table().entry(biz).remote).is_some_and(|remote| remote.copies)
+}
+
+/// Inserts a record that came from the cluster, if the key has no record here.
+///
+/// # Errors
+/// Its node is unavailable now.
+pub fn insert_record(
+    service: &mut Service,
+    key: &StoredKey,
+    record: &Record,
+    now: Millis,
+) -> Result<Inserted, ItemError> {
+    let scope = key.scope();
+    service.on_node(key, ItemMoment::at(now), |nodes| {
+        let remote = remote_of(nodes, scope)?;
+        if nodes.is_here(scope) {
+            return Ok(Inserted::Present);
+        }
+        let entry = nodes.entry();
+        if record.epoch != entry.epoch || entry.is_outdated(record.check, Scope::Key) {
+            return Ok(Inserted::Void);
+        }
+        let evicts = entry.evicts(false);
+        let Record { check, states, ban_begun_ms, .. } = record;
+        nodes.take_states(scope, *check, states, *ban_begun_ms)?;
+        // A record that was spilled must stay for a while. A last use by a clock that is ahead
+        // counts as now.
+        let last_use_ms = if remote.makes_room { now } else { record.last_use_ms };
+        inserted(remote, nodes.insert(scope, evicts, last_use_ms.min(now)))
+    })
+}
+
+/// Inserts a fresh record to note that the cluster has no record of a key: for an item that has
+/// asked and does not wait for the answer, and for groups that spill. Evicts no record in use.
+///
+/// # Errors
+/// Its node is unavailable now, or has no room.
+pub fn insert_fresh_record(
+    service: &mut Service,
+    key: &StoredKey,
+    now: Millis,
+) -> Result<Inserted, ItemError> {
+    let scope = key.scope();
+    service.on_node(key, ItemMoment::at(now), |nodes| {
+        let remote = remote_of(nodes, scope)?;
+        if nodes.is_here(scope) {
+            return Ok(Inserted::Present);
+        }
+        nodes.adopt(scope);
+        inserted(remote, nodes.insert(scope, Rank::Expired, now))
+    })
+}
+
+/// Forgets a record: another machine has taken it over.
+///
+/// # Errors
+/// Its node is unavailable now.
+pub fn forget_record(service: &mut Service, key: &StoredKey, now: Millis) -> Result<(), ItemError> {
+    let scope = key.scope();
+    service.on_node(key, ItemMoment::at(now), |nodes| {
+        remote_of(nodes, scope)?;
+        nodes.erase(scope)
+    })
+}
+
+/// The records of a node's business that the cluster keeps. The node may be that of a whole
+/// business where records are spilled, because it needs room as well.
 pub(super) fn remote_of(nodes: &ItemNodes<'_, '_>, scope: Scope) -> Result<Remote, ItemError> {
     let remote = nodes.entry().remote.ok_or(ItemError::UnknownBiz)?;
     let has_records = scope == Scope::Key || remote.makes_room;

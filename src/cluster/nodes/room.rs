@@ -41,102 +41,93 @@ pub struct SpillingGroup {
     pub life_ms: Option<u64>,
 }
 
-/// Room in the full chains of a service.
-pub trait Room {
-    /// The chain that a key leads to.
-    ///
-    /// # Errors
-    /// The chain cannot be read now.
-    fn chain_of(&mut self, key: &StoredKey, now: Millis) -> Result<Chain, ItemError>;
-
-    /// Erases a record that the cluster has. Returns false, and keeps the record, if it has changed
-    /// since.
-    ///
-    /// # Errors
-    /// Its node is unavailable now.
-    fn erase_spilled(&mut self, spilled: &ChangedRecord, now: Millis) -> Result<bool, ItemError>;
-
-    /// The groups that spill.
-    fn spilling_groups(&self) -> Vec<SpillingGroup>;
-
-    /// Ends a period of the filters of at most `most` key-nodes from this one on, numbered over all
-    /// files: records spilled in the period before it count no more. Returns the next key-node, or
-    /// `None` after the last one.
-    fn turn_filters(&self, group: &str, from: usize, most: usize) -> Option<usize>;
+/// The chain that a key leads to.
+///
+/// # Errors
+/// The chain cannot be read now.
+pub fn chain_of(service: &mut Service, key: &StoredKey, now: Millis) -> Result<Chain, ItemError> {
+    service.set_wall_clock(now);
+    let biz = service.table().index_of(key.biz_id()).ok_or(ItemError::UnknownBiz)?;
+    let entry = service.table().entry(biz);
+    let remote = entry.remote.ok_or(ItemError::UnknownBiz)?;
+    let Wanted { group: index, at } = match (key.scope(), key.key()) {
+        (_, None) => return Err(ItemError::BadKey),
+        (Scope::Biz, _) if !remote.makes_room => return Err(ItemError::BadKey),
+        (Scope::Biz, _) => entry.whole,
+        (Scope::Key, Some(stored)) if stored.words().len() > entry.field_words() => {
+            return Err(ItemError::BadKey);
+        }
+        (Scope::Key, Some(stored)) => entry.locate(&stored),
+    }
+    .ok_or(ItemError::Store)?;
+    if service.handle().is_group_quarantined(index) {
+        return Err(ItemError::Store);
+    }
+    let group = &service.handle().groups()[index];
+    let (id, geometry) = (group.header().id, group.geometry());
+    let key_node = at.file as usize * geometry.key_nodes as usize + at.key_node as usize;
+    let length = geometry.chain as usize;
+    let mut words = vec![0; group.node_words()];
+    let places = service.look_at_chain(index, at.key_node_id()).enumerate();
+    let spillable = places.filter_map(|(place, live)| {
+        // A node that is being written is in use.
+        live.filter(|live| live.copy(&mut words))?;
+        let place = RecordPlace { group: id, place: key_node * length + place };
+        changed(service.table(), index, &words, place, now)
+    });
+    let mut records: Vec<ChangedRecord> = spillable.collect();
+    records.sort_by_key(|record| record.record.last_use_ms);
+    Ok(Chain { place: ChainPlace { group: id, key_node }, length, records })
 }
 
-impl Room for Service {
-    fn chain_of(&mut self, key: &StoredKey, now: Millis) -> Result<Chain, ItemError> {
-        self.set_wall_clock(now);
-        let biz = self.table().index_of(key.biz_id()).ok_or(ItemError::UnknownBiz)?;
-        let entry = self.table().entry(biz);
-        let remote = entry.remote.ok_or(ItemError::UnknownBiz)?;
-        let Wanted { group: index, at } = match (key.scope(), key.key()) {
-            (_, None) => return Err(ItemError::BadKey),
-            (Scope::Biz, _) if !remote.makes_room => return Err(ItemError::BadKey),
-            (Scope::Biz, _) => entry.whole,
-            (Scope::Key, Some(stored)) if stored.words().len() > entry.field_words() => {
-                return Err(ItemError::BadKey);
-            }
-            (Scope::Key, Some(stored)) => entry.locate(&stored),
+/// Erases a record that the cluster has. Returns false, and keeps the record, if it has changed
+/// since.
+///
+/// # Errors
+/// Its node is unavailable now.
+pub fn erase_spilled(
+    service: &mut Service,
+    spilled: &ChangedRecord,
+    now: Millis,
+) -> Result<bool, ItemError> {
+    let ChangedRecord { key, record, .. } = spilled;
+    let scope = key.scope();
+    service.on_node(key, ItemMoment::at(now), |nodes| {
+        remote_of(nodes, scope)?;
+        if !nodes.is_here(scope) {
+            return Ok(false);
         }
-        .ok_or(ItemError::Store)?;
-        if self.handle().is_group_quarantined(index) {
-            return Err(ItemError::Store);
+        let found = nodes.read(scope, Record::of_node)?;
+        let is_same = (found.check, &found.states) == (record.check, &record.states);
+        if is_same {
+            nodes.erase_kept(scope)?;
         }
-        let group = &self.handle().groups()[index];
-        let (id, geometry) = (group.header().id, group.geometry());
-        let key_node = at.file as usize * geometry.key_nodes as usize + at.key_node as usize;
-        let length = geometry.chain as usize;
-        let mut words = vec![0; group.node_words()];
-        let places = self.look_at_chain(index, at.key_node_id()).enumerate();
-        let spillable = places.filter_map(|(place, live)| {
-            // A node that is being written is in use.
-            live.filter(|live| live.copy(&mut words))?;
-            let place = RecordPlace { group: id, place: key_node * length + place };
-            changed(self.table(), index, &words, place, now)
-        });
-        let mut records: Vec<ChangedRecord> = spillable.collect();
-        records.sort_by_key(|record| record.record.last_use_ms);
-        Ok(Chain { place: ChainPlace { group: id, key_node }, length, records })
-    }
+        Ok(is_same)
+    })
+}
 
-    fn erase_spilled(&mut self, spilled: &ChangedRecord, now: Millis) -> Result<bool, ItemError> {
-        let ChangedRecord { key, record, .. } = spilled;
-        let scope = key.scope();
-        self.on_node(key, ItemMoment::at(now), |nodes| {
-            remote_of(nodes, scope)?;
-            if !nodes.is_here(scope) {
-                return Ok(false);
-            }
-            let found = nodes.read(scope, |words, entry| Record::of_node(words, entry))?;
-            let is_same = (found.check, &found.states) == (record.check, &record.states);
-            if is_same {
-                nodes.erase_kept(scope)?;
-            }
-            Ok(is_same)
-        })
-    }
+/// The groups that spill.
+pub fn spilling_groups(service: &Service) -> Vec<SpillingGroup> {
+    let groups = service.conf().map.groups.iter().filter(|group| group.spill);
+    let found = groups.filter_map(|group| {
+        let index = service.handle().index_of(&group.name)?;
+        let life_ms = service.table().longest_life_ms(index);
+        Some(SpillingGroup { name: group.name.clone(), life_ms })
+    });
+    found.collect()
+}
 
-    fn spilling_groups(&self) -> Vec<SpillingGroup> {
-        let groups = self.conf().map.groups.iter().filter(|group| group.spill);
-        let found = groups.filter_map(|group| {
-            let index = self.handle().index_of(&group.name)?;
-            let life_ms = self.table().longest_life_ms(index);
-            Some(SpillingGroup { name: group.name.clone(), life_ms })
-        });
-        found.collect()
+/// Ends a period of the filters of at most `most` key-nodes from this one on, numbered over all
+/// files: records spilled in the period before it count no more. Returns the next key-node, or
+/// `None` after the last one.
+pub fn turn_filters(service: &Service, group: &str, from: usize, most: usize) -> Option<usize> {
+    let index = service.handle().index_of(group)?;
+    if service.handle().is_group_quarantined(index) {
+        return None;
     }
-
-    fn turn_filters(&self, group: &str, from: usize, most: usize) -> Option<usize> {
-        let index = self.handle().index_of(group)?;
-        if self.handle().is_group_quarantined(index) {
-            return None;
-        }
-        let group = &self.handle().groups()[index];
-        let all = group.geometry().files as usize * group.geometry().key_nodes as usize;
-        let to = from.saturating_add(most).min(all);
-        group.turn_filters(from, to);
-        (to < all).then_some(to)
-    }
+    let group = &service.handle().groups()[index];
+    let all = group.geometry().files as usize * group.geometry().key_nodes as usize;
+    let to = from.saturating_add(most).min(all);
+    group.turn_filters(from, to);
+    (to < all).then_some(to)
 }

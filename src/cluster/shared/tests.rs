@@ -10,9 +10,9 @@ use std::sync::Arc;
 use frs_conf::{Conf, Scope};
 use proptest::prelude::*;
 
-use frs_limit::{Demand, Figures, Rules, Spending, States, Terms, Verdict, Worth};
+use frs_limit::{Demand, Figures, Rules, States, Terms, Verdict, Waited, Worth};
 
-use super::{LeaseClock, SHARED_WORDS};
+use super::{LeaseClock, SHARED_WORDS, Spending};
 use super::{LeasedLimits, leases, set_lease};
 use crate::lease::{Holding, Lease};
 
@@ -30,7 +30,20 @@ const COUNTER: &str = "<limit policy='sliding-counter' interval='1m' max='10'/>"
 const TOKEN: &str = "<limit policy='token' rate='10/m' burst='10'/>";
 const ALL: [&str; 6] = [INTERVAL, CALENDAR, TOTAL, SLIDING, COUNTER, TOKEN];
 
-const CLUSTER: &str = "share='cluster' hosts='5'";
+const CLUSTER: &str = "share='cluster' hosts='5' on-miss='admit'";
+
+impl Spending {
+    /// The terms of an item that may spend this, where `on-miss` admits.
+    fn terms(self) -> Terms {
+        let waited = match self {
+            Spending::New | Spending::Ask => Waited::NotYet,
+            Spending::Parked => Waited::Answered,
+            Spending::CutOff => Waited::CutOff,
+            Spending::Admit => Waited::TooLong,
+        };
+        Terms { waited, asks: self == Spending::Ask, ..Terms::NEW }
+    }
+}
 
 fn prepare(sharing: &str, limits: &str, clock: &Arc<LeaseClock>) -> Rules {
     let srv = "<srv><cluster name='c' secret-file='s'><node>a:1</node></cluster></srv>";
@@ -63,8 +76,7 @@ impl Key {
     }
 
     fn with<T>(&mut self, work: impl FnOnce(&Rules, &mut States<'_>) -> T) -> T {
-        let mut states =
-            States { key: &mut self.words, biz: &mut [], terms: &Terms::of(Spending::default()) };
+        let mut states = States { key: &mut self.words, biz: &mut [], terms: &Terms::NEW };
         self.rules.roll(&mut states, self.wall_ms);
         work(&self.rules, &mut states)
     }
@@ -73,7 +85,7 @@ impl Key {
     fn update(&mut self, count: i32, spending: Spending) -> bool {
         let wall_ms = self.wall_ms;
         self.with(|rules, states| {
-            let terms = &Terms::of(spending);
+            let terms = &spending.terms();
             let states = &mut States { key: states.key, biz: states.biz, terms };
             let is_admitted = !rules.judge(states, wall_ms, count).limited;
             if is_admitted {
@@ -323,7 +335,7 @@ fn cut_off_hosts_allow_themselves_their_share_of_each_window() {
 // Shows: on-miss-admit.
 #[test]
 fn where_answers_are_late_a_host_admits_its_largest_lease_in_a_window() {
-    for (sharing, most) in [(CLUSTER, 5), ("share='exact'", 1)] {
+    for (sharing, most) in [(CLUSTER, 5), ("share='exact' on-miss='admit'", 1)] {
         for limit in ALL {
             let mut key = Key::new(sharing, limit);
             assert_eq!(key.admitted(20, Spending::Admit), most, "{limit}");
@@ -660,11 +672,11 @@ proptest! {
             let (wall_ms, spending) = (key.wall_ms, MODES[mode]);
             let mut words = key.words.clone();
             let (mut told, rules) = (None, &key.rules);
-            let demand = Demand { count, charges, terms: &Terms::of(spending) };
+            let demand = Demand { count, charges, terms: &spending.terms() };
             let tell = |verdict| told = Some(verdict);
             let passed = rules.pass_shared(&mut words, wall_ms, demand, tell);
             let verdict = key.with(|rules, states| {
-                let terms = &Terms::of(spending);
+                let terms = &spending.terms();
                 let states = &mut States { key: states.key, biz: states.biz, terms };
                 if charges && count < 0 && !rules.takes_back(states, count) {
                     return None;

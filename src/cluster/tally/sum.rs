@@ -21,8 +21,8 @@ impl Tally {
         self.max.is_none() || count <= self.remaining(kind, holding, now_ms)
     }
 
-    /// Charges uses that must be reported to the ledger. `own_end_ms` returns the end of a window of
-    /// the host's own that begins now. Returns true if the ledger must hear of them at once: the
+    /// Charges uses that must be reported to the ledger. `own_end_ms` returns the end of a window
+    /// of the host's own that begins now. Returns true if the ledger must hear of them at once: the
     /// courier's rounds visit a node with a window once a second, but not before the node has one.
     /// After an outage the uses of an ended window are not reported: they would count in another
     /// window.

@@ -1,7 +1,7 @@
 //! A host whose courier is played by hand: a service that waits, and the ends of its needs.
 
 use crate::lease::Lease;
-use crate::nodes::{LeaseMoment, Leases as _, SentRecords};
+use crate::nodes::{self, LeaseMoment, SentRecords};
 use crate::testing::shared;
 use frs_base::clock;
 use frs_engine::testing::{Ask, World, request};
@@ -88,7 +88,7 @@ impl Host {
         let key = StoredKey::of_need(&taken.need);
         let moment = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: clock::now() };
         let incarnation = crate::Host::incarnation_of(&mut self.courier);
-        let granted = self.courier.with_leases(&key, moment, |limits| {
+        let granted = nodes::with_leases(&mut self.courier, &key, moment, |limits| {
             for limit in limits {
                 limit.holding.lease = Lease {
                     incarnation,

@@ -2,7 +2,7 @@
 
 use crate::PLUG;
 use crate::lease::Holding;
-use crate::nodes::{LeasePass, LeasedLimit, Leases as _};
+use crate::nodes::{self, LeasePass, LeasedLimit};
 use crate::testing::shared;
 use frs_base::clock;
 use frs_conf::key::KeyRef;
@@ -77,7 +77,7 @@ impl Reloads {
             found.push(*key);
             true
         };
-        while !self.host.service.lease_pass(&mut pass, 1, &mut each) {}
+        while !nodes::lease_pass(&mut self.host.service, &mut pass, 1, &mut each) {}
         found.sort_unstable();
         found
     }
@@ -249,12 +249,15 @@ fn a_process_that_takes_the_reload_late_finds_the_same_leases() {
     let moment = reloads.host.moment();
     let allowance = |limits: &mut [LeasedLimit]| limits[0].holding.lease.allowance;
     assert_eq!(late.generation(), 1);
-    assert_eq!(late.with_leases(&reloads.key, moment, allowance), Ok(7));
+    assert_eq!(nodes::with_leases(&mut late, &reloads.key, moment, allowance), Ok(7));
     assert_eq!(late.generation(), 2);
     // The process has missed the generation in between.
     reloads.reload(&[MINUTE]);
     reloads.reload(&[MINUTE, HOUR]);
-    assert_eq!(reloads.host.world.attach().with_leases(&reloads.key, moment, allowance), Ok(7));
+    assert_eq!(
+        nodes::with_leases(&mut reloads.host.world.attach(), &reloads.key, moment, allowance),
+        Ok(7)
+    );
     assert_eq!(reloads.leases(), [lease(0, 7), NONE]);
 }
 

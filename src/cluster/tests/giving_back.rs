@@ -1,7 +1,7 @@
 //! Returned uses for which no lease names the window in which they were used: the ledger is asked
 //! first.
 
-use crate::nodes::{LeaseMoment, Leases as _};
+use crate::nodes::{self, LeaseMoment};
 use frs_base::clock;
 use frs_engine::testing::{Ask, request};
 use frs_engine::{Command, Exchange, ItemError, NeedEnd, NeedKind, Stage};
@@ -151,6 +151,7 @@ impl Host {
         let id = 1 + names.iter().position(|name| *name == biz).expect("a biz");
         let key = key_of(id as u32, "k");
         let now = LeaseMoment { boot_ms: clock::boot_ms(), wall_ms: 1, ledger_ms: 1 };
-        self.courier.with_leases(&key, now, |limits| limits[0].holding.lease.extra).unwrap()
+        nodes::with_leases(&mut self.courier, &key, now, |limits| limits[0].holding.lease.extra)
+            .unwrap()
     }
 }

@@ -1,6 +1,6 @@
 //! Records that the cluster keeps. The test acts as the courier.
 
-use crate::nodes::{Inserted, Record, Records as _, StepBounds, Whereabouts};
+use crate::nodes::{self, Inserted, Record, StepBounds, Whereabouts};
 use frs_base::clock;
 use frs_engine::testing::{Ask, request};
 use frs_engine::{
@@ -35,7 +35,9 @@ impl Host {
         while let Some(at) = from {
             let sent = &mut self.sent;
             let bounds = StepBounds { from: at, most: 3, room: 9 };
-            let step = self.courier.changed_records("kept", sent, bounds, clock::now()).unwrap();
+            let step =
+                nodes::changed_records(&mut self.courier, "kept", sent, bounds, clock::now())
+                    .unwrap();
             assert!(step.changed.len() <= 9);
             assert_eq!(step.torn, 0);
             found.extend(step.changed.iter().map(|one| (one.key, one.record.encode(&one.key))));
@@ -57,12 +59,12 @@ impl Host {
             assert_eq!(need.need.kind, NeedKind::Fetch);
             let key = StoredKey::of_need(&need.need);
             assert_eq!(
-                self.courier.whereabouts(&key, clock::now()),
+                nodes::whereabouts(&mut self.courier, &key, clock::now()),
                 Ok(Whereabouts::MaybeInCluster)
             );
             if let Some((_, bytes)) = kept.iter().find(|(kept, _)| *kept == key) {
                 let record = Record::decode(bytes, &key).expect("a whole record");
-                let inserted = self.courier.insert_record(&key, &record, clock::now());
+                let inserted = nodes::insert_record(&mut self.courier, &key, &record, clock::now());
                 assert_eq!(inserted, Ok(Inserted::Yes));
             }
             assert!(self.finish(&need, NeedEnd::Answered));
@@ -111,7 +113,8 @@ fn a_machine_that_takes_a_key_over_goes_on_where_the_other_was_last() {
 /// The times for which the cluster keeps the records changed since the last round.
 fn lives(host: &mut Host) -> Vec<Option<u64>> {
     let all = StepBounds { from: 0, most: 100, room: 100 };
-    let step = host.courier.changed_records("kept", &mut host.sent, all, clock::now()).unwrap();
+    let step = nodes::changed_records(&mut host.courier, "kept", &mut host.sent, all, clock::now())
+        .unwrap();
     step.changed.iter().map(|one| one.life_ms).collect()
 }
 
@@ -163,7 +166,8 @@ fn a_round_carries_what_has_changed_and_nothing_else() {
     // The message of this change was lost.
     host.update("minute", "7", &[]);
     let all = StepBounds { from: 0, most: 100, room: 100 };
-    let found = host.courier.changed_records("kept", &mut host.sent, all, clock::now());
+    let found =
+        nodes::changed_records(&mut host.courier, "kept", &mut host.sent, all, clock::now());
     let step = found.unwrap();
     assert_eq!((step.changed.len(), step.next), (1, None));
     assert!(step.changed[0].life_ms.is_some_and(|ms| ms > 0 && ms < 600_000));
@@ -171,7 +175,7 @@ fn a_round_carries_what_has_changed_and_nothing_else() {
     assert_eq!(host.round().len(), 1);
     host.sent.forget_all();
     assert_eq!(host.round().len(), 20);
-    assert_eq!(host.courier.changed_records("none", &mut host.sent, all, 0), None);
+    assert_eq!(nodes::changed_records(&mut host.courier, "none", &mut host.sent, all, 0), None);
 }
 
 #[test]
@@ -215,7 +219,7 @@ fn an_atomic_request_waits_for_all_records_and_is_charged_once() {
             );
             let key = StoredKey::of_need(&needs[0].need);
             let record = Record::decode(&kept[0].1, &key).unwrap();
-            heir.courier.insert_record(&key, &record, clock::now()).unwrap();
+            nodes::insert_record(&mut heir.courier, &key, &record, clock::now()).unwrap();
             assert!(heir.finish(&needs[0], NeedEnd::Answered));
             assert_eq!(heir.run(&mut exchange), Stage::Waiting, "for the other one");
             assert!(heir.finish(&needs[1], NeedEnd::Answered));
@@ -239,18 +243,21 @@ fn a_record_here_is_never_replaced_and_one_of_other_limits_counts_nothing() {
     (0..2).for_each(|_| assert!(host.update("minute", "k", &[])));
     let record = Record::decode(&bytes, &key).unwrap();
     let now = clock::now();
-    assert_eq!(host.courier.insert_record(&key, &record, now), Ok(Inserted::Present));
+    assert_eq!(nodes::insert_record(&mut host.courier, &key, &record, now), Ok(Inserted::Present));
     assert_eq!(host.service.used("minute", "k", clock::now()), 3);
     let other = MAP.replace(r#"policy="interval" interval="1m""#, r#"policy="total""#);
     let mut heir = Host::of(&other);
-    assert_eq!(heir.courier.insert_record(&key, &record, now), Ok(Inserted::Void));
+    assert_eq!(nodes::insert_record(&mut heir.courier, &key, &record, now), Ok(Inserted::Void));
     assert_eq!((heir.service.used("minute", "k", clock::now()), heir.round().len()), (0, 0));
     let earlier = Record { epoch: record.epoch + 256, ..record.clone() };
     let mut heir = Host::of(MAP);
-    assert_eq!(heir.courier.insert_record(&key, &earlier, now), Ok(Inserted::Void));
+    assert_eq!(nodes::insert_record(&mut heir.courier, &key, &earlier, now), Ok(Inserted::Void));
     assert_eq!(heir.service.used("minute", "k", clock::now()), 0, "the low bits are the same");
     let shared = StoredKey { key_word: key.key_word & !0xffff_ffff | 4, ..key };
-    assert_eq!(host.courier.insert_record(&shared, &record, now), Err(ItemError::UnknownBiz));
+    assert_eq!(
+        nodes::insert_record(&mut host.courier, &shared, &record, now),
+        Err(ItemError::UnknownBiz)
+    );
 }
 
 #[test]
@@ -304,11 +311,11 @@ fn an_erased_record_does_not_come_back_and_a_forgotten_one_does() {
     assert!(matches!(host.courier.erase(name, clock::now()), Ok(Some(_))));
     assert!(host.update("minute", "k", &kept), "erased, and still here");
     assert_eq!((host.service.used("minute", "k", clock::now()), host.round().len()), (1, 1));
-    // A record that is not here is erased in the cluster too.
-    host.courier.forget_record(&kept[0].0, clock::now()).unwrap();
+    // It is erased in the cluster as well if it is not here.
+    nodes::forget_record(&mut host.courier, &kept[0].0, clock::now()).unwrap();
     assert_eq!(host.courier.erase(name, clock::now()), Ok(None));
     assert_eq!(host.round().len(), 1);
-    host.courier.forget_record(&kept[0].0, clock::now()).unwrap();
+    nodes::forget_record(&mut host.courier, &kept[0].0, clock::now()).unwrap();
     assert!(!host.update("minute", "k", &kept), "5 of 5");
     host.world.verify();
 }
@@ -319,14 +326,14 @@ fn a_fresh_record_says_that_the_cluster_has_none_and_evicts_nothing() {
     let exchange = host.begin(update(&[Ask("minute", "k", 1)]));
     let need = host.needs().remove(0);
     let key = StoredKey::of_need(&need.need);
-    host.courier.insert_fresh_record(&key, clock::now()).unwrap();
-    assert_eq!(host.courier.whereabouts(&key, clock::now()), Ok(Whereabouts::Here));
+    nodes::insert_fresh_record(&mut host.courier, &key, clock::now()).unwrap();
+    assert_eq!(nodes::whereabouts(&mut host.courier, &key, clock::now()), Ok(Whereabouts::Here));
     let mut given_up = exchange;
     host.service.give_up(&mut given_up);
     let next = host.begin(update(&[Ask("minute", "k", 5)]));
     assert_eq!((next.stage, limited(&next)), (Stage::Answered, vec![Ok(false)]));
-    // A record that counts does not change.
-    host.courier.insert_fresh_record(&key, clock::now()).unwrap();
+    // A record that counts stays as it is.
+    nodes::insert_fresh_record(&mut host.courier, &key, clock::now()).unwrap();
     assert_eq!(host.service.used("minute", "k", clock::now()), 5);
     host.service.set_wait_room(1000);
     for nth in 0..12 {
@@ -338,7 +345,7 @@ fn a_fresh_record_says_that_the_cluster_has_none_and_evicts_nothing() {
             let need = host.needs().remove(0);
             host.service.give_up(&mut exchange);
             let key = StoredKey::of_need(&need.need);
-            host.courier.insert_fresh_record(&key, clock::now())
+            nodes::insert_fresh_record(&mut host.courier, &key, clock::now())
         })
         .collect();
     assert!(fresh.contains(&Ok(Inserted::Yes)));

@@ -1,7 +1,7 @@
 //! Leases of items, read and changed in one transaction, as a courier does it.
 
 use crate::lease::{Holding, Incarnation, Kind, Lease};
-use crate::nodes::{LeaseMoment, LeasePass, LeasedLimit, Leases as _};
+use crate::nodes::{self, LeaseMoment, LeasePass, LeasedLimit};
 use crate::testing::shared;
 use frs_base::clock;
 use frs_conf::key::{KeyField, KeyRef, MAX_KEY_WORDS, Seed};
@@ -73,7 +73,8 @@ impl Host {
     }
 
     pub fn limits(&mut self, key: &StoredKey) -> Result<Vec<LeasedLimit>, ItemError> {
-        self.service.with_leases(key, self.moment(), |limits| limits.to_vec())
+        let moment = self.moment();
+        nodes::with_leases(&mut self.service, key, moment, |limits| limits.to_vec())
     }
 
     pub fn change(
@@ -81,7 +82,9 @@ impl Host {
         key: &StoredKey,
         change: impl Fn(&mut LeasedLimit),
     ) -> Result<(), ItemError> {
-        self.service.with_leases(key, self.moment(), |limits| limits.iter_mut().for_each(&change))
+        let moment = self.moment();
+        let change = |limits: &mut [LeasedLimit]| limits.iter_mut().for_each(&change);
+        nodes::with_leases(&mut self.service, key, moment, change)
     }
 
     /// Grants so many uses of each limit.
@@ -122,7 +125,8 @@ fn what_is_only_read_creates_nothing_and_what_is_changed_is_there() {
     assert_eq!(host.nodes(), 1);
     // Another process of the host sees the lease.
     let mut other = host.world.attach();
-    let found = other.with_leases(&key, host.moment(), |limits| limits[0].holding).unwrap();
+    let found =
+        nodes::with_leases(&mut other, &key, host.moment(), |limits| limits[0].holding).unwrap();
     assert_eq!((found.lease.allowance, found.used), (7, 0));
     assert!(!other.one(Command::Update, "one", "k", 7, clock::now()).unwrap().limited);
     assert_eq!(host.limits(&key).unwrap()[0].holding.used, 7);
@@ -168,8 +172,9 @@ fn a_calendar_names_the_windows_of_the_ledgers_clock() {
         Kind::Calendar { start_ms, .. } => start_ms,
         _ => 0,
     };
-    let later = host.service.with_leases(&key_of(2, "k"), moment, starts).unwrap();
-    let now = host.service.with_leases(&key_of(2, "k"), host.moment(), starts).unwrap();
+    let (key, now) = (key_of(2, "k"), host.moment());
+    let later = nodes::with_leases(&mut host.service, &key, moment, starts).unwrap();
+    let now = nodes::with_leases(&mut host.service, &key, now, starts).unwrap();
     assert_eq!(later - now, 3_600_000);
 }
 
@@ -197,7 +202,7 @@ fn a_courier_leaves_the_last_use_as_it_was() {
     let before = host.last_uses();
     let later = LeaseMoment { wall_ms: NOW + 5_000, ..host.moment() };
     let change = |limits: &mut [LeasedLimit]| limits[0].holding.lease.allowance = 9;
-    host.service.with_leases(&key, later, change).unwrap();
+    nodes::with_leases(&mut host.service, &key, later, change).unwrap();
     assert_eq!((before.clone(), host.last_uses()), (vec![NOW], before));
     assert_eq!(host.limits(&key).unwrap()[0].holding.lease.allowance, 9);
 }
@@ -410,8 +415,8 @@ fn a_lease_that_finds_no_place_stays_where_it_is_and_the_courier_changes_it_ther
     };
     let (mut lease_pass, mut found) = (LeasePass::default(), Vec::new());
     let moment = host.moment();
-    while !host.service.lease_pass(&mut lease_pass, 3, |service, key| {
-        service.with_leases(key, moment, bind).unwrap();
+    while !nodes::lease_pass(&mut host.service, &mut lease_pass, 3, |service, key| {
+        nodes::with_leases(service, key, moment, bind).unwrap();
         found.push(*key);
         true
     }) {}
@@ -454,7 +459,7 @@ fn a_pass_finds_each_lease_whenever_its_record_moves() {
                 found.push(*key);
                 true
             };
-            if host.service.lease_pass(&mut pass, 1, each) {
+            if nodes::lease_pass(&mut host.service, &mut pass, 1, each) {
                 break;
             }
         }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::nodes::{LeaseMoment, LeasePass, LeasedLimit, Leases as _};
+use crate::nodes::{self, LeaseMoment, LeasePass, LeasedLimit};
 use frs_base::clock;
 use frs_engine::testing::{Ask, request};
 use frs_engine::{
@@ -63,7 +63,7 @@ fn change(host: &mut Host, need: &TakenNeed, work: impl FnMut(&mut [LeasedLimit]
     let key = StoredKey::of_need(&need.need);
     let boot_ms = clock::boot_ms();
     let moment = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: clock::now() };
-    host.courier.with_leases(&key, moment, work).unwrap();
+    nodes::with_leases(&mut host.courier, &key, moment, work).unwrap();
 }
 
 /// The ledger answers that it has nothing left.
@@ -322,7 +322,7 @@ fn what_is_used_by_force_is_found_by_a_later_pass() {
     let mut pass = LeasePass::default();
     let mut go = |host: &mut Host| {
         let mut found = 0;
-        while !host.courier.lease_pass(&mut pass, 1000, |_, _| {
+        while !nodes::lease_pass(&mut host.courier, &mut pass, 1000, |_, _| {
             found += 1;
             true
         }) {}
@@ -364,7 +364,8 @@ fn uses_without_a_lease_are_told_at_once_by_a_want_of_nothing() {
     let key = StoredKey::of_need(&need.need);
     let boot_ms = clock::boot_ms();
     let moment = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: clock::now() };
-    let told = host.courier.with_leases(&key, moment, |limits| limits[0].holding.lease.extra);
+    let told =
+        nodes::with_leases(&mut host.courier, &key, moment, |limits| limits[0].holding.lease.extra);
     assert_eq!(told, Ok(6));
     // Uses within a lease are not reported.
     host.grant(&need, 20);

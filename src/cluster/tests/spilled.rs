@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::nodes::{Inserted, Record, Records as _, Room as _, Whereabouts};
+use crate::nodes::{self, Inserted, Record, Whereabouts};
 use frs_base::clock;
 use frs_conf::Overlay;
 use frs_engine::testing::{Ask, move_all, request};
@@ -71,7 +71,7 @@ impl Clustered {
 
     fn place(&mut self, key: &StoredKey) -> NeedEnd {
         let now = clock::now();
-        let found = match self.host.courier.whereabouts(key, now).unwrap() {
+        let found = match nodes::whereabouts(&mut self.host.courier, key, now).unwrap() {
             Whereabouts::Here => return NeedEnd::Answered,
             Whereabouts::Nowhere => None,
             Whereabouts::MaybeInCluster => {
@@ -81,20 +81,21 @@ impl Clustered {
         };
         let record = found.map(|bytes| Record::decode(&bytes, key).expect("a whole record"));
         loop {
-            let inserted =
-                record.as_ref().map(|one| self.host.courier.insert_record(key, one, now));
+            let inserted = record
+                .as_ref()
+                .map(|one| nodes::insert_record(&mut self.host.courier, key, one, now));
             let inserted = match inserted.unwrap_or(Ok(Inserted::Void)) {
-                Ok(Inserted::Void) => self.host.courier.insert_fresh_record(key, now),
+                Ok(Inserted::Void) => nodes::insert_fresh_record(&mut self.host.courier, key, now),
                 inserted => inserted,
             };
             if inserted != Ok(Inserted::Crowded) {
                 assert_eq!(inserted, Ok(Inserted::Yes));
                 return NeedEnd::Answered;
             }
-            let chain = self.host.courier.chain_of(key, now).unwrap();
+            let chain = nodes::chain_of(&mut self.host.courier, key, now).unwrap();
             let Some(oldest) = chain.records.first() else { return NeedEnd::Unreachable };
             self.cluster.insert(oldest.key, oldest.record.encode(&oldest.key));
-            assert_eq!(self.host.courier.erase_spilled(oldest, now), Ok(true));
+            assert_eq!(nodes::erase_spilled(&mut self.host.courier, oldest, now), Ok(true));
         }
     }
 
@@ -309,18 +310,28 @@ fn a_record_is_erased_only_as_the_cluster_has_it() {
     let mut machine = Clustered::new();
     (0..8).for_each(|nth| assert_eq!(machine.update("minute", &nth.to_string()), Ok(true)));
     let now = clock::now();
-    let any = machine.host.courier.chain_of(&key_0(), now).unwrap();
+    let any = nodes::chain_of(&mut machine.host.courier, &key_0(), now).unwrap();
     assert_eq!((any.length, any.records.len()), (8, 8));
     let of_0 = any.records.iter().find(|one| one.key.key().unwrap().words()[0] == 0x30).unwrap();
     assert_eq!(machine.update("minute", "0"), Ok(true));
-    assert_eq!(machine.host.courier.erase_spilled(of_0, now), Ok(false));
+    assert_eq!(nodes::erase_spilled(&mut machine.host.courier, of_0, now), Ok(false));
     assert_eq!(machine.host.service.used("minute", "0", now), 2);
-    assert_eq!(machine.host.courier.whereabouts(&of_0.key, now), Ok(Whereabouts::Here));
-    let again = machine.host.courier.chain_of(&of_0.key, now).unwrap();
+    assert_eq!(
+        nodes::whereabouts(&mut machine.host.courier, &of_0.key, now),
+        Ok(Whereabouts::Here)
+    );
+    let again = nodes::chain_of(&mut machine.host.courier, &of_0.key, now).unwrap();
     let of_0 = again.records.into_iter().find(|one| one.key == of_0.key).unwrap();
-    assert_eq!(machine.host.courier.erase_spilled(&of_0, now), Ok(true));
-    assert_eq!(machine.host.courier.whereabouts(&of_0.key, now), Ok(Whereabouts::MaybeInCluster));
-    assert_eq!(machine.host.courier.erase_spilled(&of_0, now), Ok(false), "it is not here");
+    assert_eq!(nodes::erase_spilled(&mut machine.host.courier, &of_0, now), Ok(true));
+    assert_eq!(
+        nodes::whereabouts(&mut machine.host.courier, &of_0.key, now),
+        Ok(Whereabouts::MaybeInCluster)
+    );
+    assert_eq!(
+        nodes::erase_spilled(&mut machine.host.courier, &of_0, now),
+        Ok(false),
+        "it is not here"
+    );
 }
 
 /// The key 0 of the first biz.
@@ -372,16 +383,19 @@ fn a_filter_forgets_after_two_periods() {
     let spilled = *machine.cluster.keys().next().unwrap();
     for expected in [Whereabouts::MaybeInCluster, Whereabouts::MaybeInCluster, Whereabouts::Nowhere]
     {
-        assert_eq!(machine.host.courier.whereabouts(&spilled, clock::now()), Ok(expected));
-        assert_eq!(machine.host.courier.turn_filters("g", 0, 10), None);
+        assert_eq!(
+            nodes::whereabouts(&mut machine.host.courier, &spilled, clock::now()),
+            Ok(expected)
+        );
+        assert_eq!(nodes::turn_filters(&machine.host.courier, "g", 0, 10), None);
     }
-    let groups = machine.host.courier.spilling_groups();
+    let groups = nodes::spilling_groups(&machine.host.courier);
     // A total is never forgotten.
     assert_eq!((groups.len(), groups[0].name.as_str(), groups[0].life_ms), (1, "g", None));
     let only_minutes =
         MAP.replace("policy=\"total\" max", "policy=\"interval\" interval=\"1h\" max");
     let machine = Clustered::of(&only_minutes);
-    let life_ms = machine.host.courier.spilling_groups()[0].life_ms.unwrap();
+    let life_ms = nodes::spilling_groups(&machine.host.courier)[0].life_ms.unwrap();
     assert!((3_600_000..7_300_000).contains(&life_ms), "{life_ms}");
 }
 
@@ -394,7 +408,7 @@ fn an_erased_record_and_one_from_before_a_reset_do_not_come_back() {
     // Key 0 is in the cluster. Its copy stays there when it is erased here.
     assert_eq!(machine.update("minute", "0"), Ok(false));
     let name = RecordName::of_key("minute", "0");
-    let kept = machine.host.courier.chain_of(&key_0(), clock::now()).unwrap();
+    let kept = nodes::chain_of(&mut machine.host.courier, &key_0(), clock::now()).unwrap();
     let of_0 = kept.records.into_iter().find(|one| one.key == key_0()).unwrap();
     machine.cluster.insert(of_0.key, of_0.record.encode(&of_0.key));
     assert!(matches!(machine.host.courier.erase(name, clock::now()), Ok(Some(_))));
@@ -404,9 +418,9 @@ fn an_erased_record_and_one_from_before_a_reset_do_not_come_back() {
     }
     assert_eq!(machine.update("minute", "0"), Ok(true), "as it was erased");
     let void = Record { check: of_0.record.check ^ 1 << 48, ..of_0.record };
-    machine.host.courier.forget_record(&of_0.key, clock::now()).unwrap();
+    nodes::forget_record(&mut machine.host.courier, &of_0.key, clock::now()).unwrap();
     assert_eq!(
-        machine.host.courier.insert_record(&of_0.key, &void, clock::now()),
+        nodes::insert_record(&mut machine.host.courier, &of_0.key, &void, clock::now()),
         Ok(Inserted::Void)
     );
 }

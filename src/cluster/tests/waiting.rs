@@ -1,6 +1,6 @@
 //! Items that wait for leases. The test acts as the courier.
 
-use crate::nodes::{LeaseMoment, LeasePass, LeasedLimit, Leases as _};
+use crate::nodes::{self, LeaseMoment, LeasePass, LeasedLimit};
 use frs_base::clock;
 use frs_engine::testing::{Ask, request};
 use frs_engine::{
@@ -98,7 +98,8 @@ fn a_deadline_is_answered_as_the_biz_says() {
     assert_eq!(need.need.uses, 0);
     let key = StoredKey::of_need(&need.need);
     let now = LeaseMoment { boot_ms: clock::boot_ms(), wall_ms: 1, ledger_ms: 1 };
-    let extra = host.courier.with_leases(&key, now, |limits| limits[0].holding.lease.extra);
+    let extra =
+        nodes::with_leases(&mut host.courier, &key, now, |limits| limits[0].holding.lease.extra);
     assert_eq!(extra, Ok(1));
 }
 
@@ -127,7 +128,7 @@ fn an_exhausted_lease_refuses_at_once() {
         let lease = &mut limits[0].holding.lease;
         (lease.is_exhausted, lease.again_ms) = (true, boot_ms + 50_000);
     };
-    host.courier.with_leases(&key, now, exhaust).unwrap();
+    nodes::with_leases(&mut host.courier, &key, now, exhaust).unwrap();
     host.finish(&need, NeedEnd::Answered);
     assert_eq!(host.run(&mut exchange), Stage::Answered);
     assert_eq!(limited(&exchange), [Ok(true)]);
@@ -303,7 +304,7 @@ fn a_pass_finds_every_lease_and_skips_what_has_none() {
     let mut pass = LeasePass::default();
     for _ in 0..2 {
         let mut found = Vec::new();
-        while !host.courier.lease_pass(&mut pass, 10, |_, key| {
+        while !nodes::lease_pass(&mut host.courier, &mut pass, 10, |_, key| {
             found.push(key.biz_id());
             true
         }) {}

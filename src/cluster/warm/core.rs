@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 
 use frs_engine::{ItemError, NeedEnd, StoredKey};
 
-use super::crowds::Crowds;
+use super::full_chains::FullChains;
 use super::message::{WarmAnswer, WarmCall};
 use crate::nodes::{Chain, ChainPlace, ChangedRecord, Inserted, Record, RecordPlace, Whereabouts};
 
@@ -98,7 +98,7 @@ pub struct Warm<T> {
     last_id: u64,
     sendings: Vec<Sending>,
     finished: Vec<Finished<T>>,
-    pub(super) crowds: Crowds,
+    pub(super) full_chains: FullChains,
     pub(super) figures: SpillFigures,
 }
 
@@ -151,7 +151,7 @@ impl<T> Default for Warm<T> {
             last_id: 0,
             sendings: Vec::new(),
             finished: Vec::new(),
-            crowds: Crowds::default(),
+            full_chains: FullChains::default(),
             figures: SpillFigures::default(),
         }
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use frs_engine::Service;
 
-use crate::nodes::{Room, SpillingGroup};
+use crate::nodes::{self, SpillingGroup};
 
 /// Key-nodes of one step. Each is in memory of its own.
 const STEP: usize = 4096;
@@ -49,7 +49,7 @@ impl FilterTurns {
     /// Continues the turns that are due.
     pub fn turn(&mut self, service: &Service, now: Instant) {
         for turn in self.0.iter_mut().filter(|turn| turn.due <= now) {
-            match service.turn_filters(&turn.group, turn.at, STEP) {
+            match nodes::turn_filters(service, &turn.group, turn.at, STEP) {
                 Some(next) => (turn.at, turn.due) = (next, now + PAUSE),
                 None => (turn.at, turn.due) = (0, now + turn.period),
             }

@@ -10,8 +10,8 @@
 //! compared within one owner only, and of two owners the last to fetch is right.
 
 mod core;
-mod crowds;
 mod filters;
+mod full_chains;
 mod message;
 mod room;
 mod rounds;

@@ -6,7 +6,7 @@
 use frs_engine::NeedEnd;
 
 use super::core::{NoAnswer, Pending, Records, Warm, What};
-use super::crowds::Crowd;
+use super::full_chains::FullChain;
 use super::message::{WarmAnswer, WarmCall};
 use crate::nodes::{Chain, ChainPlace, ChangedRecord};
 
@@ -17,8 +17,8 @@ const SPARE_PART: usize = 8;
 
 impl<T> Warm<T> {
     /// Whether a record waits for room. If so, [`Warm::make_room`] has to be called soon.
-    pub fn is_crowded(&self) -> bool {
-        !self.crowds.by_chain.is_empty()
+    pub fn has_full_chains(&self) -> bool {
+        !self.full_chains.by_chain.is_empty()
     }
 
     /// Has a record wait until another one has left its chain.
@@ -29,7 +29,7 @@ impl<T> Warm<T> {
             return self.finish(&key, pending.waiting, NeedEnd::Answered);
         };
         let id = self.begin(key, What::Room(pending));
-        self.crowds.by_chain.entry(chain.place).or_default().waiting.push_back(id);
+        self.full_chains.by_chain.entry(chain.place).or_default().waiting.push_back(id);
         self.spill(host, chain);
     }
 
@@ -37,12 +37,12 @@ impl<T> Warm<T> {
     /// waiting records are given up.
     fn spill(&mut self, host: &mut impl Records, chain: Chain) {
         let Chain { place, length, records } = chain;
-        let Some(crowd) = self.crowds.by_chain.get(&place) else { return };
-        if records.is_empty() && crowd.under_way == 0 {
+        let Some(full) = self.full_chains.by_chain.get(&place) else { return };
+        if records.is_empty() && full.under_way == 0 {
             return self.give_up(place);
         }
-        let most = (crowd.waiting.len() + length / SPARE_PART).saturating_sub(crowd.under_way);
-        let room = SPILLS_MAX.saturating_sub(self.crowds.spills);
+        let most = (full.waiting.len() + length / SPARE_PART).saturating_sub(full.under_way);
+        let room = SPILLS_MAX.saturating_sub(self.full_chains.spills);
         let free = records.into_iter().filter(|changed| !self.by_key.contains_key(&changed.key));
         let chosen: Vec<ChangedRecord> = free.take(most.min(room)).collect();
         for changed in chosen {
@@ -54,8 +54,8 @@ impl<T> Warm<T> {
             let bytes = if is_told { changed.record.encode(&key) } else { Vec::new() };
             let call = WarmCall::Put { life_ms: changed.life_ms, bytes, takes_over };
             let id = self.begin(key, What::Spill(changed, place));
-            self.crowds.spills += 1;
-            self.crowds.by_chain.entry(place).or_default().under_way += 1;
+            self.full_chains.spills += 1;
+            self.full_chains.by_chain.entry(place).or_default().under_way += 1;
             self.send(id, key, call);
         }
     }
@@ -69,9 +69,9 @@ impl<T> Warm<T> {
         chain: ChainPlace,
         answer: Result<WarmAnswer, NoAnswer>,
     ) {
-        self.crowds.spills -= 1;
-        if let Some(crowd) = self.crowds.by_chain.get_mut(&chain) {
-            crowd.under_way -= 1;
+        self.full_chains.spills -= 1;
+        if let Some(full) = self.full_chains.by_chain.get_mut(&chain) {
+            full.under_way -= 1;
         }
         match answer {
             Ok(WarmAnswer::Kept) => match host.erase_spilled(changed) {
@@ -86,8 +86,8 @@ impl<T> Warm<T> {
             Err(error) => {
                 self.figures.lost += 1;
                 if error == NoAnswer::Down {
-                    let crowd = self.crowds.by_chain.get(&chain);
-                    if crowd.is_some_and(|crowd| crowd.under_way > 0) {
+                    let full = self.full_chains.by_chain.get(&chain);
+                    if full.is_some_and(|full| full.under_way > 0) {
                         // Records on their way to another master may still leave.
                         return;
                     }
@@ -101,21 +101,21 @@ impl<T> Warm<T> {
     /// Inserts the records that have room now, and makes room for the others. It is called
     /// repeatedly while a record waits, as records may have been busy, and time passes.
     pub fn make_room(&mut self, host: &mut impl Records, now_ms: u64) {
-        let chains: Vec<ChainPlace> = self.crowds.by_chain.keys().copied().collect();
+        let chains: Vec<ChainPlace> = self.full_chains.by_chain.keys().copied().collect();
         for chain in chains {
-            if self.crowds.spills >= SPILLS_MAX {
+            if self.full_chains.spills >= SPILLS_MAX {
                 // No record could leave the other chains, and to look at them all would cost much.
                 return;
             }
-            if self.crowds.by_chain.get(&chain).is_some_and(|crowd| crowd.under_way == 0) {
+            if self.full_chains.by_chain.get(&chain).is_some_and(|full| full.under_way == 0) {
                 self.settle(host, now_ms, chain);
             }
         }
     }
 
     fn settle(&mut self, host: &mut impl Records, now_ms: u64, place: ChainPlace) {
-        let Some(crowd) = self.crowds.by_chain.get_mut(&place) else { return };
-        let mut waiting = std::mem::take(&mut crowd.waiting);
+        let Some(full) = self.full_chains.by_chain.get_mut(&place) else { return };
+        let mut waiting = std::mem::take(&mut full.waiting);
         while let Some(id) = waiting.pop_front() {
             // A record that was requested again is under way with another id.
             let Some(What::Room(pending)) = self.end(id).map(|end| end.what) else { continue };
@@ -125,25 +125,25 @@ impl<T> Warm<T> {
                 self.finish(&key, pending.waiting, NeedEnd::Answered);
             } else if let Some(pending) = self.take_in(host, pending, false) {
                 waiting.push_front(self.begin(key, What::Room(pending)));
-                self.crowds.by_chain.entry(place).or_default().waiting = waiting;
+                self.full_chains.by_chain.entry(place).or_default().waiting = waiting;
                 if let Ok(chain) = host.chain(&key) {
                     self.spill(host, chain);
                 }
                 return;
             }
         }
-        let is_idle = |crowd: &Crowd| crowd.waiting.is_empty() && crowd.under_way == 0;
-        if self.crowds.by_chain.get(&place).is_some_and(is_idle) {
-            self.crowds.by_chain.remove(&place);
+        let is_idle = |full: &FullChain| full.waiting.is_empty() && full.under_way == 0;
+        if self.full_chains.by_chain.get(&place).is_some_and(is_idle) {
+            self.full_chains.by_chain.remove(&place);
         }
     }
 
     /// Gives up the records that wait for a chain that no record can leave now.
     fn give_up(&mut self, place: ChainPlace) {
-        let Some(crowd) = self.crowds.by_chain.get_mut(&place) else { return };
-        let waiting = std::mem::take(&mut crowd.waiting);
-        if crowd.under_way == 0 {
-            self.crowds.by_chain.remove(&place);
+        let Some(full) = self.full_chains.by_chain.get_mut(&place) else { return };
+        let waiting = std::mem::take(&mut full.waiting);
+        if full.under_way == 0 {
+            self.full_chains.by_chain.remove(&place);
         }
         for id in waiting {
             let Some(What::Room(pending)) = self.end(id).map(|end| end.what) else { continue };

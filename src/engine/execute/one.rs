@@ -5,12 +5,10 @@ use std::sync::Arc;
 use frs_base::clock::Millis;
 use frs_conf::key::KeyRef;
 use frs_conf::{Mode, OnMiss, Scope, Sharing};
-use frs_limit::{
-    Demand, Details, Judgement, LimitFigures, Rules, Spending, States, Terms, Verdict,
-};
+use frs_limit::{Demand, Details, Judgement, LimitFigures, Rules, States, Terms, Verdict, Waited};
 use frs_store::{Keep, NodeIndex, Rank, Refused, Sought, Transaction, Wanted, Worked};
 
-use super::resolved::{Resolved, Waited};
+use super::resolved::Resolved;
 use crate::plug::Remote;
 use crate::table::{Entry, Table};
 use crate::{Answer, Answers, CallRate, Command, Item, ItemError, Request};
@@ -82,7 +80,7 @@ impl<'a> ItemTransaction<'a> {
         // Only an item without an error gets here, and such an item has a biz.
         let entry = table.entry(resolved.biz.unwrap_or(0));
         let rules = entry.rules(resolved.listing);
-        let mut terms = Terms::of(resolved.spending(entry));
+        let mut terms = resolved.terms();
         if item.brings_along() {
             terms.pace = request.rate(item).and_then(CallRate::pace);
             terms.member = resolved.member;
@@ -442,7 +440,7 @@ impl<'a> ItemTransaction<'a> {
     fn has_to_ask(&self, states: &States<'_>) -> bool {
         self.count() < 0
             && self.rules.are_shared()
-            && self.terms.spending != Spending::Ask
+            && !self.terms.asks
             && self.resolved.waited != Waited::Answered
             && !self.rules.takes_back(states, self.count())
     }

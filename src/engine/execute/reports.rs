@@ -1,5 +1,5 @@
-//! Reports uses that no other machine knows, and returned uses, to the cluster at once: by needs for
-//! which no item waits.
+//! Reports uses that no other machine knows, and returned uses, to the cluster at once: by needs
+//! for which no item waits.
 //!
 //! Invariant: a bounded number of reports is in flight. A round over all nodes finds the rest.
 

@@ -3,7 +3,7 @@
 
 use frs_conf::key::{KeyField, KeyRef};
 use frs_conf::{Conf, Mode};
-use frs_limit::{List, Member, Spending, Verdict};
+use frs_limit::{List, Member, Terms, Verdict, Waited};
 use frs_store::{FormerPlace, Sought, Wanted};
 
 use crate::table::{Entry, Table};
@@ -66,29 +66,6 @@ pub(super) struct FormerNodes {
     key: Option<KeyField>,
     key_at: Option<Wanted>,
     whole_at: Option<Wanted>,
-}
-
-/// How an item has waited for shared uses, or for a record that the cluster may have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Waited {
-    /// It has not waited yet.
-    #[default]
-    NotYet,
-    /// The cluster has answered.
-    Answered,
-    /// It has waited, and nothing has answered: it waited for a record, or must ask again.
-    Unanswered,
-    /// It has waited as long as it may.
-    TooLong,
-    /// The cluster cannot be reached.
-    CutOff,
-}
-
-impl Waited {
-    /// Whether it waits no longer.
-    pub fn is_over(self) -> bool {
-        matches!(self, Waited::TooLong | Waited::CutOff)
-    }
 }
 
 /// An answer to an item that does not depend on its states.
@@ -221,16 +198,10 @@ impl Resolved {
         (self.waited, self.is_query) = (waited, command == Command::Query);
     }
 
-    /// The shared uses that the item may spend.
+    /// The terms of an item without a pace and a member of its own.
     #[inline]
-    pub fn spending(&self, entry: &Entry) -> Spending {
-        match self.waited {
-            _ if self.is_query => Spending::Ask,
-            Waited::NotYet => Spending::New,
-            Waited::Answered | Waited::Unanswered => Spending::Parked,
-            Waited::TooLong => entry.spending_when_late(),
-            Waited::CutOff => Spending::CutOff,
-        }
+    pub fn terms(&self) -> Terms {
+        Terms { waited: self.waited, asks: self.is_query, ..Terms::NEW }
     }
 
     /// Whether it must ask the cluster for the current figures before it is answered.

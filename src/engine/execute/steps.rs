@@ -7,11 +7,11 @@
 use std::ops::Range;
 
 use frs_base::clock::Millis;
+use frs_limit::Waited;
 use frs_store::Wanted;
 
-use super::RequestBuffers;
-use super::resolved::Waited;
 use super::waiting::Attempt;
+use super::{ItemAt, RequestBuffers};
 use crate::{Answers, Exchange, Item, Request, Service, Stage};
 
 /// Items of a step: enough that the first head has arrived when the last one is prefetched.
@@ -45,7 +45,7 @@ impl Service {
         let items = request.items();
         if let [item] = items {
             self.fetch_head(request, item, 0, attempt.waited);
-            return self.run_one(request, item, 0, now, attempt, answers);
+            return self.run_one(ItemAt { request, item, at: 0 }, now, attempt, answers);
         }
         let count = items.len();
         let of_step = |step| items[items_of(step, count)].iter().map(|item| (request, item));
@@ -55,7 +55,8 @@ impl Service {
             let (first, range) = (buffer_of(step), items_of(step, count));
             self.fetch_nodes(first..first + range.len());
             for (at, buffer) in range.zip(first..) {
-                self.run_one(request, &items[at], buffer, now, attempt, answers);
+                let item = ItemAt { request, item: &items[at], at: buffer };
+                self.run_one(item, now, attempt, answers);
             }
         }
     }
@@ -78,8 +79,8 @@ impl Service {
                 }
                 let Exchange { request, answers, .. } = &mut exchanges[at];
                 answers.clear();
-                let item = &request.items()[0];
-                self.run_one(request, item, buffer, now, &Attempt::FIRST, answers);
+                let item = ItemAt { request, item: &request.items()[0], at: buffer };
+                self.run_one(item, now, &Attempt::FIRST, answers);
                 self.end_exchange(&mut exchanges[at]);
             }
         }

@@ -1,10 +1,10 @@
 //! Counts the outcomes of items, in the slot's own lines.
 
 use frs_base::clock::Millis;
+use frs_limit::Waited;
 use frs_store::counter::Timed;
 use frs_store::{BizRow, Counter};
 
-use super::resolved::Waited;
 use crate::{Answer, Answers, Command, Outcome, Request, Service};
 
 /// How an item stopped waiting.

@@ -1,6 +1,6 @@
 //! Items that wait for shared uses, or for records that the cluster keeps. Their needs go to the
-//! process that talks to the cluster. The items go on by their tickets: when the needs are answered,
-//! or when they have waited as long as they may.
+//! process that talks to the cluster. The items go on by their tickets: when the needs are
+//! answered, or when they have waited as long as they may.
 //!
 //! Invariant: an item that waits has charged nothing. Each of its tickets is spent exactly once:
 //! when its need is answered, when the item is late, or when its connection is gone.
@@ -10,14 +10,16 @@ use std::sync::Arc;
 use frs_base::clock::{self, Millis};
 use frs_conf::Scope;
 use frs_conf::key::KeyRef;
+use frs_limit::Waited;
 use frs_store::{SharedBell, Ticket};
 
+use super::ItemAt;
 use super::one::Lack;
-use super::resolved::{EarlyAnswer, Waited};
+use super::resolved::EarlyAnswer;
 use super::tally::WaitOutcome;
 use crate::need::{Need, NeedEnd, NeedKind, NeededTogether};
 use crate::table::Entry;
-use crate::{Answer, Answers, Command, Exchange, Item, ItemError, Request, Service, Stage};
+use crate::{Answer, Answers, Command, Exchange, ItemError, Request, Service, Stage};
 
 /// An item that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +93,13 @@ pub(crate) struct Waits {
     requests: u64,
     /// Needs have been pushed since the process that answers them was last called.
     pub(super) has_pushed: bool,
+}
+
+/// What an item lacks, alone or with others of its request.
+#[derive(Debug, Clone, Copy)]
+struct Lacks {
+    lack: Lack,
+    together: Option<NeededTogether>,
 }
 
 /// What an atomic request waits for.
@@ -321,7 +330,7 @@ impl Service {
         let before = self.waits.begun.len();
         let attempt = Attempt { waited, late_ms: Some(wait.late_ms), unmet: &[] };
         self.fetch_head(request, item, 0, waited);
-        self.run_one(request, item, 0, now, &attempt, answers);
+        self.run_one(ItemAt { request, item, at: 0 }, now, &attempt, answers);
         if let Some(answer) = answers.items.pop() {
             answers.items[wait.item] = answer;
         }
@@ -386,16 +395,15 @@ impl Service {
     #[cold]
     pub(super) fn wait_alone(
         &mut self,
-        request: &Request,
-        item: &Item,
-        at: usize,
+        ItemAt { request, item, at }: ItemAt<'_>,
         lack: Lack,
         attempt: &Attempt<'_>,
         answers: &mut Answers,
     ) {
-        let items = request.items();
-        let position = items.iter().position(|one| std::ptr::eq(one, item)).unwrap_or(0);
-        let wait = self.push_need(request, position, at, lack, None, attempt);
+        let position = request.items().iter().position(|one| std::ptr::eq(one, item));
+        let lacks = Lacks { lack, together: None };
+        let item = ItemAt { request, item, at };
+        let wait = self.push_need(item, position.unwrap_or(0), lacks, attempt);
         self.waits.begun.extend(wait);
         // Also if no need can be pushed.
         answers.items.push(busy(self.scratch.resolved[at].biz));
@@ -403,16 +411,14 @@ impl Service {
 
     fn push_need(
         &mut self,
-        request: &Request,
-        item: usize,
-        at: usize,
-        lack: Lack,
-        together: Option<NeededTogether>,
+        ItemAt { item, at, .. }: ItemAt<'_>,
+        position: usize,
+        Lacks { lack, together }: Lacks,
         attempt: &Attempt<'_>,
     ) -> Option<ItemWait> {
         let resolved = &self.scratch.resolved[at];
         let entry = self.table.entry(resolved.biz?);
-        let count = request.items()[item].count.unwrap_or(0);
+        let count = item.count.unwrap_or(0);
         let (kind, wait_ms) = match lack {
             Lack::Record(_) => (NeedKind::Fetch, entry.remote?.wait_ms),
             Lack::Figures => (NeedKind::Query, entry.sharing?.wait_ms),
@@ -439,7 +445,7 @@ impl Service {
         let ticket = self.handle.mailbox()?.push(&need.letter()).ok()?;
         self.waits.has_pushed = true;
         self.waits.room = self.waits.room.saturating_sub(usize::from(is_first));
-        Some(ItemWait { item, kind, phase: Phase::Asked(ticket), late_ms })
+        Some(ItemWait { item: position, kind, phase: Phase::Asked(ticket), late_ms })
     }
 
     /// Lets an atomic request wait for all that it lacks, or answers `busy`. All its needs last
@@ -506,7 +512,7 @@ impl Service {
         self.waits.requests += 1;
         let number = self.waits.requests & ((1 << 48) - 1);
         let together = NeededTogether { number, needs: needs.min(usize::from(u16::MAX)) as u16 };
-        self.need_all(request, is_shared, lack, Some(together), attempt)
+        self.need_all(request, is_shared, Lacks { lack, together: Some(together) }, attempt)
     }
 
     /// Pushes needs for the records of all items that may have records in the cluster and, where
@@ -520,9 +526,9 @@ impl Service {
         let is_whole = |service: &Service, at: usize| {
             service.entry_at(at).is_some_and(|entry| entry.makes_room() && entry.whole.is_some())
         };
-        let [of_key, of_biz] = [Scope::Key, Scope::Biz].map(Lack::Record);
-        self.need_all(request, is_kept, of_key, None, attempt)
-            && self.need_all(request, is_whole, of_biz, None, attempt)
+        let of = |scope| Lacks { lack: Lack::Record(scope), together: None };
+        self.need_all(request, is_kept, of(Scope::Key), attempt)
+            && self.need_all(request, is_whole, of(Scope::Biz), attempt)
     }
 
     /// Pushes a need for each of these items. Returns false if one cannot be pushed.
@@ -530,15 +536,15 @@ impl Service {
         &mut self,
         request: &Request,
         is_one: impl Fn(&Service, usize) -> bool,
-        lack: Lack,
-        together: Option<NeededTogether>,
+        lacks: Lacks,
         attempt: &Attempt<'_>,
     ) -> bool {
         (0..request.items().len()).all(|at| {
             if !is_one(self, at) {
                 return true;
             }
-            let wait = self.push_need(request, at, at, lack, together, attempt);
+            let item = ItemAt { request, item: &request.items()[at], at };
+            let wait = self.push_need(item, at, lacks, attempt);
             self.waits.begun.extend(wait);
             wait.is_some()
         })

@@ -4,9 +4,7 @@
 
 use frs_conf::key::KeyForm;
 use frs_conf::{Biz, Scope};
-use frs_limit::{
-    Details, LimitFigures, Rules, SharedRule, Spending, StateField, StateWord, States, Terms,
-};
+use frs_limit::{Details, LimitFigures, Rules, SharedRule, StateField, StateWord, States, Terms};
 use frs_store::layout::node;
 use frs_store::{Judge, Rank};
 
@@ -73,7 +71,7 @@ impl Reader {
         entry.adopt(&mut words, scope);
         let mut other = rules.fresh_other(scope);
         let own = &mut words[record.states_at..][..rules.words(scope)];
-        let terms = Terms::of(Spending::Ask);
+        let terms = Terms::ASKING;
         let mut states = States::of_record(scope, own, &mut other, &terms);
         rules.roll(&mut states, now);
         record.banned_until_ms = Some(rules.ban_until(&states)).filter(|&until| until > now);

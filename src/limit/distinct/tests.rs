@@ -4,10 +4,9 @@ use frs_conf::sketch_words;
 use proptest::prelude::*;
 
 use super::*;
-use crate::Spending;
 
 fn terms(member: Option<Member>) -> Terms {
-    Terms { member, ..Terms::of(Spending::New) }
+    Terms { member, ..Terms::NEW }
 }
 
 fn admits(limit: &Distinct, state: &[u64], count: u32, member: Option<Member>) -> bool {

@@ -5,7 +5,6 @@
 use frs_conf::Scope;
 
 use super::Rule;
-use crate::demand::Spending;
 use crate::{Member, Terms};
 
 /// The cost of losing a node. Nodes that cost less are evicted first.
@@ -25,8 +24,7 @@ pub enum Worth {
 
 /// Terms of one more use, to test whether a limit refuses it. A `distinct` limit is tested with an
 /// unknown member.
-pub(super) const STRANGERS: Terms =
-    Terms { member: Some(Member::STRANGER), ..Terms::of(Spending::Ask) };
+pub(super) const STRANGERS: Terms = Terms { member: Some(Member::STRANGER), ..Terms::ASKING };
 
 impl Rule {
     /// The worth that the rolled state alone gives its node.

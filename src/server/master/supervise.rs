@@ -263,7 +263,8 @@ impl Supervisor {
         self.ending.is_some()
     }
 
-    /// Whether the keeper, all workers and, if there are to be any, the cluster's child and frs-envoy serve.
+    /// Whether the keeper, all workers and, if there are to be any, the cluster's child and
+    /// frs-envoy serve.
     pub fn is_complete(&self) -> bool {
         needed_roles(self.workers, self.has_cluster, self.has_envoy)
             .all(|role| self.find(role).is_some_and(|process| process.ready))
@@ -403,8 +404,8 @@ impl Supervisor {
             Ending::HandOver => (ChildRequest::Leave, DRAIN_MS),
         };
         if ending == Ending::HandOver {
-            // From now on the other master's keeper recovers and writes back, and its cluster's child
-            // answers these workers as well.
+            // From now on the other master's keeper recovers and writes back, and its cluster's
+            // child answers these workers as well.
             self.finish(ChildRole::Cluster, now_ms + CLUSTER_END_MS, orders);
             self.finish(ChildRole::Keeper, now_ms + KEEPER_END_MS, orders);
         }

@@ -2,9 +2,9 @@
 //! dies at any of its stores. They run the production code of `ring.rs`, `queue.rs` and
 //! `doorbell.rs` of `watch/mailbox/`.
 //!
-//! Under `--cfg loom` the ring has one entry, so that each letter reuses the entry of the one before,
-//! and every interleaving is checked, as in `model.rs`. Without it the threads run freely; Miri
-//! runs the check that way.
+//! Under `--cfg loom` the ring has one entry, so that each letter reuses the entry of the one
+//! before, and every interleaving is checked, as in `model.rs`. Without it the threads run freely;
+//! Miri runs the check that way.
 
 #[cfg(not(loom))]
 use std::{

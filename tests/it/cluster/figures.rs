@@ -49,8 +49,8 @@ fn each_result_of_a_message_is_counted() {
     let mut conf = conf(nodes.seeds());
     conf.timeout_ms = 300;
     let mut host = Host::start(&conf).settled();
-    let counted = host.counts.take();
-    let learning = counted.requests[ClusterFunction::Heartbeat as usize];
+    let taken = host.counts.take();
+    let learning = taken.requests[ClusterFunction::Heartbeat as usize];
     assert!(learning[ClusterResult::Learning as usize] > 0, "masters learn at first: {learning:?}");
     for function in [
         ClusterFunction::Load,
@@ -59,13 +59,13 @@ fn each_result_of_a_message_is_counted() {
         ClusterFunction::Secret,
         ClusterFunction::Subscribe,
     ] {
-        let counts = counted.requests[function as usize];
+        let counts = taken.requests[function as usize];
         assert!(counts[ClusterResult::Ok as usize] > 0, "{function:?}: {counts:?}");
     }
     let ledger = ledger_in(1, 1);
     host.need_until_granted(&ledger, 1);
-    let counted = host.counts.take();
-    assert!(counted.times.count() > 0 && counted.times.sum_us > 0, "{:?}", counted.times);
+    let taken = host.counts.take();
+    assert!(taken.times.count() > 0 && taken.times.sum_us > 0, "{:?}", taken.times);
     let ask = |host: &mut Host, ledger: &str, result| {
         let _ = answered(host, |host| host.need(ledger, 1));
         interval_is_counted(host, result);

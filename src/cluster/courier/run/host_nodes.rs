@@ -12,7 +12,7 @@ use crate::courier::core::{Leased, LedgerId, Nodes, Now, Unserved};
 use crate::incarnation::{ClusterId, salt_of};
 use crate::lease::{Appetite, Incarnation};
 use crate::name::{self, KeyDigest, Secret};
-use crate::nodes::{LeaseMoment, LeasePass, LeasedLimit, Leases};
+use crate::nodes::{self, LeaseMoment, LeasePass, LeasedLimit};
 use crate::plug::Host;
 use crate::starts::{self, HostWords, Starts};
 
@@ -132,7 +132,7 @@ impl Nodes for HostNodes {
         let digest = key.key().map(|key| self.secret.digest(&key)).ok_or(Unserved::Unknown)?;
         let mut is_changed = false;
         let moment = self.moment(now);
-        let result = self.service.with_leases(key, moment, |limits| {
+        let result = nodes::with_leases(&mut self.service, key, moment, |limits| {
             let mut leased: Vec<Leased> =
                 limits.iter().map(|limit| HostNodes::leased(key, digest, limit)).collect();
             let result = work(&mut leased);
@@ -143,7 +143,7 @@ impl Nodes for HostNodes {
             result
         });
         if is_changed {
-            self.service.mark_lease(&mut self.pass, key);
+            nodes::mark_lease(&self.service, &mut self.pass, key);
         }
         result.map_err(|error| match error {
             ItemError::Full => Unserved::Full,

@@ -13,7 +13,7 @@ use super::events::TELL_EVERY;
 use crate::courier::core::Now;
 use crate::courier::telemetry::LeaseUses;
 use crate::lease::Holding;
-use crate::nodes::{LeasePass, LeasedLimit, Leases};
+use crate::nodes::{self, LeasePass, LeasedLimit};
 
 /// Key-nodes of one step.
 const STEP: usize = 128;
@@ -214,8 +214,8 @@ impl Courier {
     fn step(&mut self, now: Now) -> bool {
         let moment = self.nodes.moment(now);
         let Rounds { uses, found, .. } = &mut self.rounds;
-        self.nodes.service.lease_pass(&mut self.nodes.pass, STEP, |service, key| {
-            let seen = service.with_leases(key, moment, |limits| {
+        nodes::lease_pass(&mut self.nodes.service, &mut self.nodes.pass, STEP, |service, key| {
+            let seen = nodes::with_leases(service, key, moment, |limits| {
                 let holdings = || limits.iter().map(|limit| &limit.holding);
                 holdings().for_each(|holding| uses.add(holding, now.boot_ms));
                 let is_live = holdings().any(|holding| has_to_be_seen(holding, now.boot_ms));

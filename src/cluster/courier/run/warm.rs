@@ -14,8 +14,7 @@ use super::ring_ticket::RingTicket;
 use crate::connections::{Lost, function_of_call};
 use crate::courier::core::{Nodes, Now};
 use crate::nodes::{
-    Chain, ChangedRecord, Inserted, Record, Records as _, Room as _, SentRecords, StepBounds,
-    Whereabouts,
+    self, Chain, ChangedRecord, Inserted, Record, SentRecords, StepBounds, Whereabouts,
 };
 use crate::warm::{
     Done, FilterTurns, Finished, NoAnswer, Records, RoundGroup, RoundTime, Rounds, Sending, Sent,
@@ -25,7 +24,7 @@ use crate::warm::{
 /// The longest sleep where nothing is due.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
 /// The pause between two looks at full chains without messages under way.
-const CROWDED_PAUSE: Duration = Duration::from_millis(2);
+const FULL_CHAIN_PAUSE: Duration = Duration::from_millis(2);
 
 /// The state of the warm tier.
 #[derive(Debug, Default)]
@@ -58,7 +57,7 @@ impl WarmTier {
         let now = clock::instant();
         let due = self.rounds.due().into_iter().chain(self.filters.due()).min();
         let pause = due.map_or(LONGEST_PAUSE, |due| due.saturating_duration_since(now));
-        if self.warm.is_crowded() { pause.min(CROWDED_PAUSE) } else { pause }
+        if self.warm.has_full_chains() { pause.min(FULL_CHAIN_PAUSE) } else { pause }
     }
 
     /// Takes the figures of spilled records since the last call.
@@ -76,40 +75,40 @@ impl WarmTier {
 impl Records for HostNodes {
     fn whereabouts(&mut self, key: &StoredKey) -> Result<Whereabouts, ItemError> {
         let wall_ms = self.wall_ms();
-        self.service.whereabouts(key, wall_ms)
+        nodes::whereabouts(&mut self.service, key, wall_ms)
     }
 
     fn insert(&mut self, key: &StoredKey, record: &Record) -> Result<Inserted, ItemError> {
         let wall_ms = self.wall_ms();
-        self.service.insert_record(key, record, wall_ms)
+        nodes::insert_record(&mut self.service, key, record, wall_ms)
     }
 
     fn insert_fresh(&mut self, key: &StoredKey) -> Result<Inserted, ItemError> {
         let wall_ms = self.wall_ms();
-        self.service.insert_fresh_record(key, wall_ms)
+        nodes::insert_fresh_record(&mut self.service, key, wall_ms)
     }
 
     fn forget(&mut self, key: &StoredKey) -> Result<(), ItemError> {
         let wall_ms = self.wall_ms();
-        self.service.forget_record(key, wall_ms)
+        nodes::forget_record(&mut self.service, key, wall_ms)
     }
 
     fn spills(&self, key: &StoredKey) -> bool {
-        self.service.spills(key.biz_id())
+        nodes::spills(&self.service, key.biz_id())
     }
 
     fn backs_up(&self, key: &StoredKey) -> bool {
-        self.service.backs_up(key.biz_id())
+        nodes::backs_up(&self.service, key.biz_id())
     }
 
     fn chain(&mut self, key: &StoredKey) -> Result<Chain, ItemError> {
         let wall_ms = self.wall_ms();
-        self.service.chain_of(key, wall_ms)
+        nodes::chain_of(&mut self.service, key, wall_ms)
     }
 
     fn erase_spilled(&mut self, spilled: &ChangedRecord) -> Result<bool, ItemError> {
         let wall_ms = self.wall_ms();
-        self.service.erase_spilled(spilled, wall_ms)
+        nodes::erase_spilled(&mut self.service, spilled, wall_ms)
     }
 }
 
@@ -130,7 +129,7 @@ impl Courier {
             Some(RoundGroup { name: group.name.clone(), period })
         });
         self.warm.rounds.set_groups(groups.collect(), time());
-        self.warm.filters.set_groups(self.nodes.service.spilling_groups(), clock::instant());
+        self.warm.filters.set_groups(nodes::spilling_groups(&self.nodes.service), clock::instant());
     }
 
     /// Does the work that is due: room in chains, turns of filters, rounds.
@@ -145,7 +144,7 @@ impl Courier {
         }
         let service = &mut self.nodes.service;
         let bounds = StepBounds { from: part.from, most: part.most, room: warm.room() };
-        let step = service.changed_records(&part.name, sent, bounds, now.wall_ms);
+        let step = nodes::changed_records(service, &part.name, sent, bounds, now.wall_ms);
         let after = time();
         let took = after.at - now.at;
         let Some(step) = step else {
@@ -191,7 +190,7 @@ impl Courier {
             if !self.rings.finish(runtime, ticket, end) && is_nowhere {
                 // The owner of the need no longer waits, but finds the answer the next time.
                 let wall_ms = self.nodes.wall_ms();
-                let _ = self.nodes.service.insert_fresh_record(&key, wall_ms);
+                let _ = nodes::insert_fresh_record(&mut self.nodes.service, &key, wall_ms);
             }
         }
         let mut is_again = false;

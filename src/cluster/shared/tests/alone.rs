@@ -88,7 +88,7 @@ fn no_minute_has_more_than_twice_what_a_cut_off_host_allows_itself() {
 #[test]
 fn twice_the_largest_lease_passes_where_answers_are_late_and_never_more() {
     for limit in [SLIDING, TOKEN] {
-        for (sharing, most) in [(CLUSTER, 5), ("share='exact'", 1)] {
+        for (sharing, most) in [(CLUSTER, 5), ("share='exact' on-miss='admit'", 1)] {
             let mut key = Key::new(sharing, limit);
             let met = admitted_where_windows_meet(&mut key, 1, Spending::Admit);
             assert_eq!(met, 2 * most - 1, "{limit}, {sharing}");

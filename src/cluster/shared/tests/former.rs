@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use frs_conf::{Biz, Conf, Overlay, Scope, SharedLimits};
-use frs_limit::{Rules, Spending, States, Terms, Written};
+use frs_limit::{Rules, States, Terms, Written};
 use proptest::prelude::*;
 
 use crate::shared::{LeasedLimits, leases, set_lease};
@@ -78,7 +78,7 @@ impl Node {
     /// The uses that limits with a grant hold.
     fn granted(&self) -> Granted {
         let [mut key, mut biz] = [Scope::Key, Scope::Biz].map(|scope| self.adopted(scope));
-        let terms = &Terms::of(Spending::New);
+        let terms = &Terms::NEW;
         let states = States { key: &mut key, biz: &mut biz, terms };
         let all = leases(&self.rules, &states, 0).into_iter();
         let held = all.map(|lease| (lease.position, lease.holding.lease.allowance));
@@ -89,7 +89,7 @@ impl Node {
     fn write(&mut self, position: usize, allowance: u64) {
         self.words = [Scope::Key, Scope::Biz].map(|scope| self.adopted(scope));
         self.shapes = [Scope::Key, Scope::Biz].map(|scope| Some(self.rules.shape(scope)));
-        let terms = &Terms::of(Spending::New);
+        let terms = &Terms::NEW;
         let [key, biz] = &mut self.words;
         let states = &mut States { key, biz, terms };
         let all = leases(&self.rules, states, 0);

@@ -104,7 +104,7 @@ impl World {
     fn set_now(&mut self) {
         self.clock.boot().set_now(self.now_ms);
         self.clock.set_incarnation(self.incarnation, false);
-        self.limit.roll(&mut self.state, 1, &Terms::of(Spending::New));
+        self.limit.roll(&mut self.state, 1, &Terms::NEW);
         if let Some(ring) = self.limit.ring {
             ring::roll(ring, self.limit.log_mut(&mut self.state), self.now_ms);
         }
@@ -160,7 +160,7 @@ impl World {
     fn charge(&mut self, count: i32, spending: Spending) {
         let magnitude = u64::from(count.unsigned_abs());
         let (is_live, is_spent) = (self.is_live(), magnitude <= self.unspent());
-        self.limit.charge(&mut self.state, 1, count, &Terms::of(spending));
+        self.limit.charge(&mut self.state, 1, count, &spending.terms());
         if let Some(ring) = self.limit.ring {
             let now_ms = self.clock.boot_ms();
             ring::charge(ring, self.limit.log_mut(&mut self.state), now_ms, count);
@@ -211,8 +211,7 @@ impl World {
             Step::Item(count, spending) => {
                 let admitted = match u32::try_from(count) {
                     Ok(uses) => {
-                        let admitted =
-                            self.limit.admits(&self.state, 1, uses, &Terms::of(spending));
+                        let admitted = self.limit.admits(&self.state, 1, uses, &spending.terms());
                         if let Some(expected) = self.admits(uses.into(), spending) {
                             prop_assert_eq!(admitted, expected, "{:?}", &self.model);
                         }
@@ -300,7 +299,7 @@ impl World {
         if self.is_sliding() || self.is_live() {
             prop_assert_eq!(holding.used, self.used());
         }
-        let terms = &Terms::of(Spending::Ask);
+        let terms = &Terms::ASKING;
         let Figures { used, max, remaining, .. } = self.limit.figures(&self.state, 1, terms);
         prop_assert_eq!((used + remaining, max), (MAX, MAX));
         prop_assert_eq!(self.limit.admits(&self.state, 1, MAX as u32 + 1, terms), false);
@@ -379,7 +378,7 @@ proptest! {
         let stored = Holding { lease, used: counts.1 }.encode();
         let limit = &world.limit;
         let (mut short, mut long) = (stored.to_vec(), stored.to_vec());
-        let terms = &Terms::of(spending);
+        let terms = &spending.terms();
         limit.roll(&mut short, 1, terms);
         limit.roll(&mut long, 1, terms);
         if let Ok(count) = u32::try_from(count) {

@@ -325,14 +325,14 @@ fn a_record_leaves_only_once_the_cluster_has_it() {
     let leaving = spills(&mut warm);
     // One for the key, and an eighth of the chain to spare; oldest first.
     assert_eq!(leaving.iter().map(|spill| spill.0).collect::<Vec<_>>(), [0, 1, 2]);
-    assert!(host.records.len() == 8 && warm.is_crowded() && finished(&mut warm).is_empty());
+    assert!(host.records.len() == 8 && warm.has_full_chains() && finished(&mut warm).is_empty());
     assert_eq!(warm.answered(&mut host, 1, leaving[1].1, Ok(WarmAnswer::Kept)), None);
     assert_eq!(finished(&mut warm), [(1, NeedEnd::Answered)]);
     assert!(!host.has(1) && host.has(100) && host.has(0));
     for spill in [leaving[0], leaving[2]] {
         warm.answered(&mut host, 1, spill.1, Ok(WarmAnswer::Kept));
     }
-    assert!(!warm.is_crowded() && sent(&mut warm).is_empty());
+    assert!(!warm.has_full_chains() && sent(&mut warm).is_empty());
     let expected = SpillFigures { spilled: 3, ..SpillFigures::default() };
     assert_eq!((warm.take_figures(), warm.take_figures()), (expected, SpillFigures::default()));
     // There is room to spare.
@@ -350,7 +350,7 @@ fn where_one_master_is_down_what_the_others_take_leaves() {
     warm.answered(&mut host, 1, leaving[1].1, Ok(WarmAnswer::Kept));
     assert_eq!(finished(&mut warm), [(1, NeedEnd::Answered)]);
     warm.answered(&mut host, 1, leaving[2].1, Err(NoAnswer::Down));
-    assert!(host.has(0) && !host.has(1) && host.has(2) && !warm.is_crowded());
+    assert!(host.has(0) && !host.has(1) && host.has(2) && !warm.has_full_chains());
 }
 
 #[test]
@@ -428,7 +428,7 @@ fn without_the_cluster_nothing_leaves_and_nobody_waits_long() {
     }
     warm.answered(&mut host, 1, last.1, Err(NoAnswer::Down));
     assert_eq!(finished(&mut warm), [(1, NeedEnd::Unreachable), (2, NeedEnd::Unreachable)]);
-    assert!(host.records.len() == 8 && !warm.is_crowded());
+    assert!(host.records.len() == 8 && !warm.has_full_chains());
     // A lost message is repeated until nobody waits.
     warm.need(&mut host, key(102), 3, DEADLINE);
     spills(&mut warm).into_iter().for_each(|(_, id)| {
@@ -440,7 +440,7 @@ fn without_the_cluster_nothing_leaves_and_nobody_waits_long() {
         warm.answered(&mut host, DEADLINE, id, Err(NoAnswer::Lost));
     });
     assert_eq!(finished(&mut warm), [(3, NeedEnd::Answered)], "it says itself that it is late");
-    assert!(!warm.is_crowded() && host.records.len() == 8);
+    assert!(!warm.has_full_chains() && host.records.len() == 8);
 }
 
 #[test]
@@ -448,7 +448,7 @@ fn where_nothing_can_leave_the_item_is_told_at_once() {
     let (mut host, mut warm) = (Host { room: Some(0), ..Host::default() }, Warm::default());
     warm.need(&mut host, key(1), 1, DEADLINE);
     assert_eq!(finished(&mut warm), [(1, NeedEnd::Unreachable)]);
-    assert!(!warm.is_crowded() && sent(&mut warm).is_empty());
+    assert!(!warm.has_full_chains() && sent(&mut warm).is_empty());
 }
 
 #[test]
@@ -473,7 +473,7 @@ fn records_on_their_way_are_bounded_and_the_rest_follows() {
     }
     assert_eq!((done, host.records.len()), (1040, 1100 - 2));
     // A request that waits without an answer is found late.
-    assert!(!warm.is_crowded());
+    assert!(!warm.has_full_chains());
 }
 
 #[test]

@@ -132,8 +132,8 @@ impl<'a> Ring<'a> {
         OwnerBell::of_number((slot.word(RING_EPOCH).load(Ordering::Acquire) >> 32) as u32)
     }
 
-    /// Opens the ring for the slot's owner of this epoch, and clears the letters of an earlier owner.
-    /// The owner calls it once.
+    /// Opens the ring for the slot's owner of this epoch, and clears the letters of an earlier
+    /// owner. The owner calls it once.
     pub(crate) fn open(self, epoch: u32, bell: OwnerBell) {
         for index in 0..LETTERS {
             // One atomic operation, because a reader may still work on a letter of the earlier
@@ -170,7 +170,8 @@ impl<'a> Ring<'a> {
         // Release: the record is whole before this; pairs with the load of `LetterQueue::take`.
         let pushed = StateWord { sequence, state: State::Pushed };
         put_release(self.entry(index), pushed.word());
-        // Release: the letter is pushed before this; pairs with the load of `LetterQueue::take_next`.
+        // Release: the letter is pushed before this; pairs with the load of
+        // `LetterQueue::take_next`.
         put_release(self.slot.word(RING_TAIL), position.wrapping_add(1));
         Ok(Ticket { index, sequence })
     }

@@ -1,4 +1,4 @@
-//! The facts of a node, from INFO: its version, whether it evicts keys, whose data it has.
+//! What a node tells by INFO: its version, whether it evicts keys, whose data it has.
 //!
 //! Invariant: the identity changes whenever the node may have lost writes: when it has started
 //! again, or become a master. The keys of its slots show that a node was emptied.
@@ -9,9 +9,9 @@ use super::fault::ClusterFault;
 const FUNCTIONS_SINCE: u32 = 7;
 const NOEVICTION: &str = "noeviction";
 
-/// The facts in INFO.
+/// The fields of INFO.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(super) struct Info {
     /// The version of Redis that it speaks.
     pub(super) version: String,
     is_cluster: bool,
@@ -20,9 +20,9 @@ pub(super) struct Facts {
     pub(super) identity: String,
 }
 
-impl Facts {
+impl Info {
     /// Reads the text of INFO. A missing field is empty.
-    pub(super) fn read(info: &str) -> Facts {
+    pub(super) fn read(info: &str) -> Info {
         let field = |name: &str| {
             let value = |line: &str| {
                 let rest = line.strip_prefix(name)?.strip_prefix(':')?;
@@ -30,7 +30,7 @@ impl Facts {
             };
             info.lines().find_map(value).unwrap_or_default()
         };
-        Facts {
+        Info {
             version: field("redis_version"),
             is_cluster: field("cluster_enabled") == "1",
             policy: field("maxmemory_policy"),
@@ -64,16 +64,16 @@ mod tests {
         master_replid2:0000\r\n# Cluster\r\ncluster_enabled:1\r\n";
 
     #[test]
-    fn the_facts_of_a_node_are_read() {
-        let facts = Facts::read(INFO);
-        assert_eq!(facts.version, "7.0.15");
-        assert_eq!(facts.identity, "ab12:ff00");
-        assert_eq!(facts.fault("a:1"), None);
+    fn the_info_of_a_node_is_read() {
+        let info = Info::read(INFO);
+        assert_eq!(info.version, "7.0.15");
+        assert_eq!(info.identity, "ab12:ff00");
+        assert_eq!(info.fault("a:1"), None);
     }
 
     #[test]
     fn what_cannot_hold_ledgers_is_named() {
-        let fault = |from: &str, to: &str| Facts::read(&INFO.replace(from, to)).fault("a:1");
+        let fault = |from: &str, to: &str| Info::read(&INFO.replace(from, to)).fault("a:1");
         let node = || "a:1".to_owned();
         assert_eq!(
             fault("cluster_enabled:1", "cluster_enabled:0"),
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_node_that_may_have_lost_writes_has_another_identity() {
-        let identity = |info: &str| Facts::read(info).identity;
+        let identity = |info: &str| Info::read(info).identity;
         for other in [INFO.replace("ab12", "cd34"), INFO.replace("ff00", "ee00")] {
             assert_ne!(identity(&other), identity(INFO));
         }

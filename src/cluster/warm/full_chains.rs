@@ -9,15 +9,15 @@ use crate::nodes::ChainPlace;
 
 /// All chains without room for the records that wait.
 #[derive(Debug, Default)]
-pub struct Crowds {
-    pub by_chain: HashMap<ChainPlace, Crowd>,
+pub struct FullChains {
+    pub by_chain: HashMap<ChainPlace, FullChain>,
     /// Records on their way out, of all chains.
     pub spills: usize,
 }
 
 /// The records that wait for room in one chain.
 #[derive(Debug, Default)]
-pub struct Crowd {
+pub struct FullChain {
     /// The ids of their messages, oldest first.
     pub waiting: VecDeque<u64>,
     /// Records on their way out of the chain.
