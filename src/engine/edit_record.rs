@@ -212,11 +212,12 @@ impl Service {
                 rules.roll(&mut states, now);
                 figures(rules, &states, scope, now)
             });
-            if entry.fetch_wait_ms.is_none() || target.scope == Scope::Biz {
+            if entry.remote.is_none() || target.scope == Scope::Biz {
                 transaction.erase(index);
                 return Ok(there);
             }
-            if there.is_none() && !entry.backs_up && !transaction.may_be_spilled(index) {
+            let copies = entry.remote.is_some_and(|remote| remote.copies);
+            if there.is_none() && !copies && !transaction.may_be_kept(index) {
                 return Ok(None);
             }
             // A fresh record: without one the cluster's copy would come back.

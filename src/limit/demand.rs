@@ -20,7 +20,7 @@ pub struct Demand<'a> {
 /// The terms that an item carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
-    /// The uses of leases that the item may spend.
+    /// The shared uses that the item may spend.
     pub spending: Spending,
     /// The pace of a limit that takes one from the call, in place of the configured one.
     pub pace: Option<Pace>,
@@ -35,7 +35,7 @@ impl Terms {
     }
 }
 
-/// The uses of leases that an item may spend.
+/// The shared uses that an item may spend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Spending {
     /// A first attempt may spend only what is not reserved for waiting requests, and nothing with
@@ -47,10 +47,10 @@ pub enum Spending {
     /// As `Parked`, or the uses that the host admits by itself while it cannot reach the cluster.
     CutOff,
     /// As `Parked`, or the uses that the host admits by itself after a wait without an answer,
-    /// unless the ledger has refused them. `on-miss` admits the request then.
+    /// unless the cluster has refused them. `on-miss` admits the request then.
     Admit,
     /// Spends nothing: asks whether all machines together would admit the item, by the last answer
-    /// of the ledger.
+    /// of the cluster.
     Ask,
 }
 

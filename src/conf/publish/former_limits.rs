@@ -44,13 +44,13 @@ impl SharedLimits {
 
 impl SharedLimit {
     fn from_text(text: &str) -> Option<SharedLimit> {
-        let (scope, ledger) = text.split_once(':')?;
+        let (scope, text) = text.split_once(':')?;
         let scope = match scope {
             "key" => Scope::Key,
             "biz" => Scope::Biz,
             _ => return None,
         };
-        Some(SharedLimit { scope, ledger: digest(ledger)? })
+        Some(SharedLimit { scope, digest: digest(text)? })
     }
 }
 
@@ -113,9 +113,9 @@ impl FormerLimits {
         for (biz, of_biz) in &self.of_bizs {
             for SharedLimits { shapes: [of_key, of_whole], limits } in of_biz {
                 let _ = write!(text, "former {biz} {of_key:04x} {of_whole:04x}");
-                for SharedLimit { scope, ledger } in limits {
+                for SharedLimit { scope, digest } in limits {
                     let scope = if *scope == Scope::Key { "key" } else { "biz" };
-                    let _ = write!(text, " {scope}:{ledger:04x}");
+                    let _ = write!(text, " {scope}:{digest:04x}");
                 }
                 text.push('\n');
             }
@@ -139,7 +139,7 @@ mod tests {
     use crate::{Conf, EpochRaise, Overlay};
 
     fn limits(shape: u16, ledgers: &[u16]) -> SharedLimits {
-        let limit = |&ledger: &u16| SharedLimit { scope: Scope::Key, ledger };
+        let limit = |&digest: &u16| SharedLimit { scope: Scope::Key, digest };
         SharedLimits { shapes: [shape, 7], limits: ledgers.iter().map(limit).collect() }
     }
 

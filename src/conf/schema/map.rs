@@ -11,7 +11,7 @@ use super::cidr::Cidr;
 use super::geometry::{Geometry, GeometrySettings};
 use super::index::BizIndex;
 use super::scope::Scope;
-use super::share::{LEASED_WORDS, Sharing};
+use super::share::{SHARED_WORDS, Sharing};
 use super::shared_limits::SharedLimits;
 
 /// Bytes of a node before its key field.
@@ -262,7 +262,7 @@ impl Biz {
 
     /// 64-bit words of state of one of its limits in a node, without those in a ring or a set.
     pub fn state_words(&self, limit: &Limit) -> usize {
-        if self.sharing.is_some() { LEASED_WORDS } else { limit.policy.state_words() }
+        if self.sharing.is_some() { SHARED_WORDS } else { limit.policy.state_words() }
     }
 
     /// Like [`Biz::state_words`], in bytes.

@@ -76,7 +76,7 @@ pub use rls::{
 };
 pub use scope::Scope;
 pub use share::{
-    LEASED_WORDS, MAX_SHARED, MAX_SHARED_COUNTER_MS, MAX_SHARED_MS, OnDown, OnMiss, Share, Sharing,
+    MAX_SHARED, MAX_SHARED_COUNTER_MS, MAX_SHARED_MS, OnDown, OnMiss, SHARED_WORDS, Share, Sharing,
 };
 pub use shared_limits::{SharedLimit, SharedLimits};
 pub use srv::{

@@ -13,7 +13,12 @@ impl Group {
         self.backup_ms.is_some() || self.spill
     }
 
-    /// Whether the cluster keeps records of this business, which is of this group.
+    /// Whether a record in use may leave a full chain, and is then kept outside the files.
+    pub fn keeps_outside(&self) -> bool {
+        self.spill
+    }
+
+    /// Whether it keeps those of a business of this group.
     pub fn keeps(&self, biz: &Biz) -> bool {
         let has_keys = biz.limits.iter().any(|limit| limit.scope == Scope::Key);
         self.has_warm_tier() && biz.sharing.is_none() && biz.mode != Mode::Off && has_keys

@@ -51,8 +51,8 @@ pub(super) struct Resolved {
     /// The probable position of the key's node in its chain.
     pub guess: Option<usize>,
     pub settled: Option<EarlyAnswer>,
-    /// The state of its wait.
-    pub wait: WaitState,
+    /// How it has waited.
+    pub waited: Waited,
     /// It is a Query.
     is_query: bool,
     /// The member that it carries. Valid only for an item with parameters.
@@ -68,26 +68,26 @@ pub(super) struct FormerNodes {
     whole_at: Option<Wanted>,
 }
 
-/// The state of an item's wait for a lease, or for a record that the cluster may have.
+/// How an item has waited for shared uses, or for a record that the cluster may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum WaitState {
+pub(super) enum Waited {
     /// It has not waited yet.
     #[default]
-    New,
-    /// The ledger has answered.
-    Parked,
-    /// It has waited, and no ledger has answered: it waited for a record, or must ask again.
-    Unheard,
+    NotYet,
+    /// The cluster has answered.
+    Answered,
+    /// It has waited, and nothing has answered: it waited for a record, or must ask again.
+    Unanswered,
     /// It has waited as long as it may.
-    Late,
+    TooLong,
     /// The cluster cannot be reached.
     CutOff,
 }
 
-impl WaitState {
+impl Waited {
     /// Whether it waits no longer.
     pub fn is_over(self) -> bool {
-        matches!(self, WaitState::Late | WaitState::CutOff)
+        matches!(self, Waited::TooLong | Waited::CutOff)
     }
 }
 
@@ -215,28 +215,28 @@ impl Resolved {
         Sought { wanted, key: KeyRef::BIZ, former }
     }
 
-    /// Sets the state of the item's wait, and whether it is a Query.
+    /// Sets how the item has waited, and whether it is a Query.
     #[inline]
-    pub fn set_wait(&mut self, wait: WaitState, command: Command) {
-        (self.wait, self.is_query) = (wait, command == Command::Query);
+    pub fn set_waited(&mut self, waited: Waited, command: Command) {
+        (self.waited, self.is_query) = (waited, command == Command::Query);
     }
 
-    /// The uses of leases that the item may spend.
+    /// The shared uses that the item may spend.
     #[inline]
     pub fn spending(&self, entry: &Entry) -> Spending {
-        match self.wait {
+        match self.waited {
             _ if self.is_query => Spending::Ask,
-            WaitState::New => Spending::New,
-            WaitState::Parked | WaitState::Unheard => Spending::Parked,
-            WaitState::Late => entry.spending_when_late(),
-            WaitState::CutOff => Spending::CutOff,
+            Waited::NotYet => Spending::New,
+            Waited::Answered | Waited::Unanswered => Spending::Parked,
+            Waited::TooLong => entry.spending_when_late(),
+            Waited::CutOff => Spending::CutOff,
         }
     }
 
-    /// Whether it must ask the ledger for the current figures before it is answered.
+    /// Whether it must ask the cluster for the current figures before it is answered.
     #[inline]
     pub fn asks_first(&self, entry: &Entry) -> bool {
-        self.is_query && self.wait == WaitState::New && entry.is_exact()
+        self.is_query && self.waited == Waited::NotYet && entry.is_exact()
     }
 
     #[inline]

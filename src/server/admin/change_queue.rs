@@ -25,11 +25,11 @@ use crate::process::change_log::{
 use crate::process::conf_guard::ConfGuard;
 use crate::process::message::{self, Ask, Loss, ReloadOptions};
 use crate::process::pending_edit::PendingEdit;
-use crate::process::result_files::{Cause, ReloadOutcome, Reloaded};
 use crate::protocol::Code;
 use crate::protocol::element::Element;
 use frs_base::clock;
 use frs_base::sys::process::Channel;
+use frs_cluster::PLUG;
 use frs_conf::{Conf, LoadedConf, Machine, Texts, active, report};
 use frs_engine::inspect;
 use frs_store::Runtime;
@@ -63,7 +63,7 @@ pub type Done = Result<StatusDocument, Refusal>;
 pub struct MapChanges<W> {
     conf_dir: PathBuf,
     data_dir: PathBuf,
-    channel: Channel,
+    control: ControlStream,
     last_number: u64,
     queue: VecDeque<WantedChange<W>>,
     asked: Option<PendingAsk<W>>,
@@ -104,7 +104,7 @@ struct MapTexts {
 
 impl<W> MapChanges<W> {
     /// An empty queue.
-    pub fn new(conf_dir: PathBuf, data_dir: PathBuf, channel: Channel) -> MapChanges<W> {
+    pub fn new(conf_dir: PathBuf, data_dir: PathBuf, control: ControlStream) -> MapChanges<W> {
         let log = ChangeLog::new(&data_dir, LOG_PATIENCE);
         let left = PendingEdit::read(&data_dir).unwrap_or_else(|error| {
             tracing::error!(%error, "cannot read data/map.pending");
@@ -113,7 +113,7 @@ impl<W> MapChanges<W> {
         MapChanges {
             conf_dir,
             data_dir,
-            channel,
+            control,
             last_number: 0,
             queue: VecDeque::new(),
             asked: None,
@@ -192,7 +192,7 @@ impl<W> MapChanges<W> {
     }
 
     /// Writes the changed map.xml, and asks the master under the number that it returns.
-    fn ask(&mut self, ready: &ReadyChange, ids: &[u64], now_ns: u64) -> Result<u64, Refusal> {
+    fn ask(&mut self, ready: &ReadyChange, ids: &[u64]) -> Result<u64, Refusal> {
         let files = ready.files.as_ref();
         if let Some(files @ MapTexts { path, old, new, .. }) = files {
             files.pending(ids).write(&self.data_dir).map_err(|error| {
@@ -205,18 +205,27 @@ impl<W> MapChanges<W> {
                 }
             })?;
         }
-        self.send(ready.ask, now_ns).map_err(|error| {
+        self.send(ready.ask).map_err(|error| {
             let undone = self.undo(files).words;
             Refusal::io(format!("cannot ask the master: {error}{undone}"))
         })
     }
 
     /// Asks the master under the number that it returns.
-    fn send(&mut self, ask: Ask, now_ns: u64) -> std::io::Result<u64> {
-        let number = now_ns.max(self.last_number + 1);
-        self.last_number = number;
-        message::send_ask(&self.channel, number, ask)?;
-        Ok(number)
+    fn send(&mut self, ask: Ask) -> std::io::Result<u64> {
+        self.last_number += 1;
+        self.control.send(self.last_number, &ask.to_text())?;
+        Ok(self.last_number)
+    }
+
+    /// The master's answer to a request. Answers that come after the time limit are dropped.
+    fn receive(&mut self, number: u64) -> Option<Reloaded> {
+        while let Ok(Some(message)) = self.control.receive() {
+            if message.number == number {
+                return Reloaded::of_text(&message.text);
+            }
+        }
+        None
     }
 
     /// Breaks off the change in progress, since this keeper ends and cannot receive its result.
@@ -566,7 +575,7 @@ impl MapEdit {
 
 /// Refuses a map by which live records would begin anew.
 fn keeps_records(conf: &Conf) -> Result<(), Refusal> {
-    let fresh = inspect::fresh_records(conf, clock::now())
+    let fresh = inspect::fresh_records(conf, clock::now(), PLUG)
         .map_err(|error| Refusal::io(error.to_string()))?;
     if fresh.is_empty() {
         return Ok(());

@@ -22,8 +22,7 @@ use super::recording::Recording;
 use super::response::{Addressed, Refusal, Response, StatusDocument};
 use super::route::{Change, Route};
 use super::subject;
-use crate::process::change_log::{Author, ChangeKind, ChangeOutcome, Conclusion, LoggedChange};
-use crate::process::void_records::VoidRecords;
+use crate::process::change_log::{Author, Conclusion, LoggedChange, Outcome, What};
 use crate::protocol::element::Element;
 use crate::protocol::{Code, Format};
 use crate::stats::history::History;
@@ -35,7 +34,7 @@ use frs_base::clock;
 use frs_base::sys::process::Pid;
 use frs_conf::{AdminTokens, EpochStep, Http, TokenError};
 use frs_conf::{active, outline};
-use frs_engine::{ItemError, RecordError, RecordFigures, Role, Service};
+use frs_engine::{ItemError, RecordError, RecordFigures, Role, Service, VoidRecords};
 use frs_store::Counter;
 
 /// The key-nodes in which void records are cleared before other requests are served.
@@ -522,15 +521,11 @@ impl Handler {
                 .checkpoints_failing_since()
                 .map(|since_ms| clock::now().saturating_sub(since_ms) / 1000),
             quarantined: self.service.unserved_groups(),
-            cluster: conf.srv.cluster.as_ref().map(|_| {
-                let state = snapshot::cluster(runtime);
-                let nodes = state.as_ref().map_or(&[][..], |state| &state.nodes);
-                ClusterHealth {
-                    has_courier: state.is_some(),
-                    nodes_up: nodes.iter().filter(|node| node.is_up).count() as u64,
-                    nodes: nodes.len() as u64,
-                }
-            }),
+            cluster: conf
+                .srv
+                .cluster
+                .as_ref()
+                .map(|_| ClusterHealth::of(snapshot::cluster(runtime).as_ref())),
             reload_refused: runtime.is_reload_refused(),
             generation,
             degraded: conf.srv.degrade,

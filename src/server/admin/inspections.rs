@@ -20,9 +20,10 @@ use crate::protocol::{Code, Format};
 use crate::stats::snapshot::Stats;
 use crate::stats::stats_document::stats_text;
 use frs_base::clock;
+use frs_cluster::PLUG;
 use frs_conf::Scope;
 use frs_conf::key::KeyForm;
-use frs_engine::inspect::{Error, LeaseRecord, Look, NodeRecord, Reader, RefusedNode};
+use frs_engine::inspect::{Error, Look, NodeRecord, Reader, RefusedNode, SharedRecord};
 use frs_limit::LimitFigures;
 
 /// A request to the thread.
@@ -170,7 +171,7 @@ impl InspectThread {
             Some(reader) => {
                 reader.refresh()?;
             }
-            none => *none = Some(Reader::open(&self.data_dir)?),
+            none => *none = Some(Reader::open_with(&self.data_dir, PLUG)?),
         }
         self.reader.as_mut().ok_or(Error::NoConfiguration { data_dir: self.data_dir.clone() })
     }
@@ -238,13 +239,13 @@ fn limit_element(limit: &LimitFigures, record: &NodeRecord) -> Element {
         .with_some("retry", limit.retry_ms)
         .with_some("standard-error", limit.standard_error())
         .with_some("history", record.history(limit));
-    match record.lease(limit.index) {
+    match record.shared(limit.index) {
         Some(lease) => element.holding_one(lease_element(lease)),
         None => element,
     }
 }
 
-fn lease_element(lease: &LeaseRecord) -> Element {
+fn lease_element(lease: &SharedRecord) -> Element {
     Element::new("lease")
         .with("allowance", lease.allowance)
         .with("used", lease.used)

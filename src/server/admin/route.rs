@@ -5,7 +5,7 @@
 
 use super::map_edit::BizName;
 use super::response::Refusal;
-use crate::process::message::Loss;
+use crate::process::control::Loss;
 use crate::protocol::form::{self, Decoded};
 use crate::protocol::route::{Local, Target};
 use crate::stats::history_file::Resolution;

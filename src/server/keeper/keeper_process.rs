@@ -52,7 +52,7 @@ pub enum KeeperError {
 /// The keeper cannot go on. The master replaces it.
 pub fn run(child: ChildContext) -> Result<(), KeeperError> {
     let mut child = child;
-    let service = Service::attach(&child.data_dir, Role::Keeper)?;
+    let service = frs_cluster::attach(&child.data_dir, Role::Keeper)?;
     let sweeper = Sweeper::new(clock::instant());
     let listeners = PlaneListeners {
         admin: child.share.admin.take(),
@@ -62,7 +62,7 @@ pub fn run(child: ChildContext) -> Result<(), KeeperError> {
         true => None,
         false => Some(AdminPlane::start(AdminArgs {
             listeners,
-            channel: child.channel.try_clone()?,
+            control,
             master: child.master,
             conf_dir: child.conf_dir.clone(),
             data_dir: child.data_dir.clone(),

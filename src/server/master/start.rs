@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::conf_trust;
+use super::control_socket::ControlSocket;
 use super::data_directory;
 use super::error::MasterError;
 use super::in_force::InForce;
@@ -28,12 +29,11 @@ use crate::process::conf_guard::ConfGuard;
 use crate::process::data_lock::{self, DataLock};
 use crate::process::live_lock::LiveLock;
 use crate::process::log;
-use crate::process::message::Loss;
 use crate::process::pending_edit;
-use crate::process::result_files::ReloadOutcome;
 use crate::process::token_board::TokenBoard;
 use frs_base::clock;
 use frs_base::sys::process::{self, Channel, Signal, Signals};
+use frs_cluster::PLUG;
 use frs_conf::Machine;
 use frs_conf::active;
 use frs_conf::memory_bound::Memory;
@@ -124,14 +124,19 @@ fn start(
             secrets.as_ref().map(|secrets| secrets.secret.keys()),
         )?,
         None => {
-            let runtime = open_runtime(&data_dir)?;
+            let runtime = Runtime::create_or_open(&data_dir)?;
             lock.hold_runtime()?;
             runtime
         }
     };
+    let mut control = ControlSocket::default();
     if predecessor.is_none() {
-        // Before any process of this start can use a lease.
-        runtime.doubt_leases();
+        // Commands wait there until the master serves, which tells why there is no socket.
+        let _ = control.look(&data_dir);
+    }
+    if predecessor.is_none() {
+        // Before any process of this start can attach.
+        frs_cluster::starts::begin(&runtime);
         end_stopped(&runtime, account.as_ref());
     }
     let listeners = listen(&conf, (&runtime, account.as_ref()), &sockets, predecessor.is_some())?;
@@ -156,6 +161,7 @@ fn start(
         tracing::info!("stopped while the store was being prepared");
         if predecessor.is_none() {
             listeners.remove_files(account.as_ref());
+            control.remove(&data_dir);
         }
         return Ok(Ended::Stopped);
     };
@@ -167,7 +173,7 @@ fn start(
     let found = Overlay::read(&data_dir)?;
     let mut overlay = found.clone();
     overlay.set_moving(prepared.moving.clone());
-    note_limits_in_force(&mut overlay, &data_dir, &conf);
+    note_limits_in_force(&mut overlay, &data_dir, &conf, PLUG);
     if overlay != found {
         overlay.write(&data_dir)?;
     }
@@ -191,6 +197,7 @@ fn start(
         lock,
         live_lock,
         listeners,
+        control,
         older,
         notifier,
         program: Program::this(environment),
@@ -293,12 +300,6 @@ fn take_lock(
             Ok(TakenLock { lock: DataLock::adopt(lock, data_dir)?, older: Some(channel) })
         }
     }
-}
-
-/// Creates or opens runtime.mmap.
-fn open_runtime(data_dir: &Path) -> Result<Runtime, MasterError> {
-    ReloadOutcome::forget(data_dir).map_err(MasterError::Outcome)?;
-    Ok(Runtime::create_or_open(data_dir)?)
 }
 
 /// Opens runtime.mmap while an older binary's processes use it. Refuses a configuration that

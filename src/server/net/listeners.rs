@@ -598,7 +598,7 @@ fn open_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
 
 /// Binds a socket whose file has this mode from its creation. Linux gives the file the mode of the
 /// descriptor, less the umask.
-fn bind_unix(path: &Path, mode: u32) -> io::Result<Socket> {
+pub(crate) fn bind_unix(path: &Path, mode: u32) -> io::Result<Socket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     let address = SockAddr::unix(path)?;
     fchmod(&socket, Mode::from_bits_retain(mode))?;

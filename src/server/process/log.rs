@@ -10,7 +10,6 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
 
 use nix::libc::{ELOOP, O_NOCTTY, O_NOFOLLOW};
 use tracing::level_filters::LevelFilter;
@@ -20,6 +19,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Registry, fmt, reload};
 
 use crate::protocol::visible;
+pub use frs_base::log_throttle::LogThrottle;
 use frs_conf::{Log, LogFormat, LogLevel};
 
 static LEVEL: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
@@ -165,29 +165,6 @@ pub fn name_process(role: &str) -> EnteredSpan {
     tracing::error_span!(parent: None, "frs", role, pid = std::process::id()).entered()
 }
 
-/// Limits a line that could repeat in each tick to one in each interval.
-#[derive(Debug)]
-pub struct LogThrottle {
-    every: Duration,
-    quiet_until: Option<Instant>,
-}
-
-impl LogThrottle {
-    /// Permits at most one line in `every`.
-    pub const fn new(every: Duration) -> LogThrottle {
-        LogThrottle { every, quiet_until: None }
-    }
-
-    /// Whether to write a line now. If so, no line is due until `every` has passed.
-    pub fn is_due(&mut self, now: Instant) -> bool {
-        let due = self.quiet_until.is_none_or(|until| until <= now);
-        if due {
-            self.quiet_until = Some(now + self.every);
-        }
-        due
-    }
-}
-
 /// Passes only lines of frs's own crates, because clients could cause lines of libraries.
 fn filter(level: LogLevel) -> Targets {
     let level = match level {
@@ -225,13 +202,5 @@ mod tests {
         std::os::unix::fs::symlink("/proc/self/fd/1", &path).expect("linked");
         let error = open(&path).expect_err("a link").to_string();
         assert!(error.contains("leave file= out: lines go to standard error"), "{error}");
-    }
-
-    #[test]
-    fn lines_that_repeat_are_few() {
-        let mut throttle = LogThrottle::new(Duration::from_secs(10));
-        let begun = frs_base::clock::instant();
-        let due = (0..25).filter(|&second| throttle.is_due(begun + Duration::from_secs(second)));
-        assert_eq!(due.collect::<Vec<u64>>(), [0, 10, 20]);
     }
 }

@@ -6,11 +6,10 @@
 use super::history_document::HistoryRange;
 use frs_base::clock::Millis;
 use frs_base::sys;
+use frs_cluster::figures::{ClusterState, ClusterSums};
 use frs_conf::{Biz, Conf, Geometry, MoveMode, Policy, limit_words};
 use frs_engine::Role;
-use frs_store::counter::{
-    BizKey, BizSums, ClusterState, GroupKey, GroupSums, Histogram, OUTCOMES, REFUSERS,
-};
+use frs_store::counter::{BizKey, BizSums, GroupKey, GroupSums, Histogram, OUTCOMES, REFUSERS};
 use frs_store::{self as store, CheckpointCounts, MasterCounts, Runtime, SlotStatus, Sums};
 
 /// A server's counts and state.
@@ -34,6 +33,8 @@ pub struct Stats {
     pub sums: Sums,
     /// The cluster as the courier sees it. `None` if there is no cluster, or no living courier.
     pub cluster: Option<ClusterState>,
+    /// The sums of what couriers have counted.
+    pub cluster_sums: ClusterSums,
     /// Whether there is a cluster.
     pub has_cluster: bool,
     /// The living attached processes.
@@ -216,6 +217,7 @@ pub fn of(runtime: &Runtime, conf: &Conf, now_ms: Millis) -> Stats {
         checkpoints: conf.srv.data.checkpoint.map(|_| runtime.checkpoint_counts()),
         master: runtime.master_counts(),
         cluster: cluster(runtime),
+        cluster_sums: ClusterSums::of(&sums.extension),
         has_cluster: conf.srv.cluster.is_some(),
         processes: processes(runtime),
         groups: groups(runtime, &sums, conf),
@@ -229,8 +231,8 @@ pub fn of(runtime: &Runtime, conf: &Conf, now_ms: Millis) -> Stats {
 /// that has reached the most nodes counts.
 pub(crate) fn cluster(runtime: &Runtime) -> Option<ClusterState> {
     let living = runtime.slots().into_iter().filter(|slot| slot.alive);
-    let couriers = living.filter(|slot| slot.role == Role::Courier as u32);
-    let states = couriers.map(|slot| runtime.cluster_state(slot.slot));
+    let couriers = living.filter(|slot| slot.role == Role::Cluster as u32);
+    let states = couriers.map(|slot| ClusterState::of(runtime.extension_of(slot.slot)));
     states.max_by_key(|state| state.nodes.iter().filter(|node| node.is_up).count())
 }
 
@@ -262,7 +264,7 @@ pub fn role_word(role: u32) -> &'static str {
         store::ROLE_PREPARE => "prepare",
         role if role == Role::Worker as u32 => "worker",
         role if role == Role::Keeper as u32 => "keeper",
-        role if role == Role::Courier as u32 => "courier",
+        role if role == Role::Cluster as u32 => "courier",
         role if role == Role::Program as u32 => "program",
         role if role == Role::Admin as u32 => "admin",
         role if role == Role::Envoy as u32 => "envoy",

@@ -10,12 +10,11 @@ use std::collections::BTreeMap;
 use crate::protocol::call::{Call, status_word};
 use crate::protocol::element::{Element, Layout, Value};
 use crate::protocol::{Format, xml};
+use frs_cluster::figures::{ClusterNodeState, LeaseCounter, LeaseState};
 use frs_conf::MoveMode;
 use frs_engine::{ItemError, Outcome};
 use frs_store::Counter;
-use frs_store::counter::{
-    ClusterNodeState, GroupCounter, Histogram, LeaseCounter, LeaseState, OUTCOMES, REFUSERS,
-};
+use frs_store::counter::{GroupCounter, Histogram, OUTCOMES, REFUSERS};
 
 /// The reported quantiles of latency: name and thousandths.
 const QUANTILES: [(&str, u64); 4] =
@@ -67,24 +66,10 @@ fn server(stats: &Stats) -> Element {
 
 /// The cluster that shares limits.
 fn cluster(stats: &Stats) -> Element {
-    const COUNTERS: [(&str, LeaseCounter); 7] = [
-        ("wants", LeaseCounter::Wants),
-        ("grants", LeaseCounter::Grants),
-        ("returns", LeaseCounter::Returns),
-        ("recalls", LeaseCounter::Recalls),
-        ("claims", LeaseCounter::Claims),
-        ("over", LeaseCounter::Over),
-        ("conflicts", LeaseCounter::Conflicts),
-    ];
     const WAITS: [(&str, Counter); 3] = [
         ("answered", Counter::WaitsAnswered),
         ("missed", Counter::WaitsMissed),
         ("unreachable", Counter::WaitsUnreachable),
-    ];
-    const USES: [(&str, LeaseState); 3] = [
-        ("unspent", LeaseState::Unspent),
-        ("held", LeaseState::Held),
-        ("unreported", LeaseState::Unreported),
     ];
     let shared = stats.bizs.iter().filter(|biz| biz.is_shared).flat_map(|biz| &biz.items);
     let items: u64 = shared.flatten().sum();
@@ -92,10 +77,12 @@ fn cluster(stats: &Stats) -> Element {
     let sums = &stats.sums;
     let waits = Element::new("waits").with("now", stats.parked());
     let waits = WAITS.iter().fold(waits, |all, (name, which)| all.with(name, sums.count(*which)));
-    let leases = COUNTERS.iter().fold(Element::new("leases"), |all, (name, which)| {
-        all.with(name, sums.cluster.count(*which))
+    let leases = LeaseCounter::ALL.into_iter().fold(Element::new("leases"), |all, which| {
+        all.with(which.word(), stats.cluster_sums.count(which))
     });
-    let leases = USES.iter().fold(leases, |all, (name, which)| all.with(name, state.uses(*which)));
+    let leases = LeaseState::ALL
+        .into_iter()
+        .fold(leases, |all, which| all.with(which.word(), state.uses(which)));
     let node = |node: &ClusterNodeState| {
         let address = xml::replace_forbidden(&node.address);
         Element::new("node").with("address", address).with("up", node.is_up)

@@ -215,7 +215,7 @@ impl Client {
         !self.unsent.is_empty()
     }
 
-    /// Whether a request waits for a lease.
+    /// Whether a request waits for a reply.
     #[inline]
     pub fn is_parked(&self) -> bool {
         !self.protocol.parked().is_empty()

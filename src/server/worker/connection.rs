@@ -76,8 +76,8 @@ pub struct Connection {
     slot: ConnectionSlot,
     /// The part of a chunked body that has arrived.
     gathered: Vec<u8>,
-    /// Requests that wait for a lease, and requests and answers behind them.
-    parked: Vec<ParkedItem>,
+    /// Requests that wait for a reply, and requests and answers behind them.
+    parked: Vec<Parked>,
 }
 
 #[derive(Debug)]

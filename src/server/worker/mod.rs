@@ -22,7 +22,7 @@ pub(crate) mod buffers;
 pub(crate) mod client;
 mod conf_in_use;
 pub mod connection;
-mod courier_bells;
+mod mailbox_bells;
 mod overload_log;
 mod parked_clients;
 mod request_handler;

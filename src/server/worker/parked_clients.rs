@@ -3,7 +3,7 @@
 //! Invariant: a client is in the list at most once, and only while it has something parked. The
 //! list has the order of parking, so the client that waits longest resumes first.
 
-/// Clients that wait for leases.
+/// Clients that wait for replies.
 #[derive(Debug, Default)]
 pub struct ParkedClients {
     waiting: Vec<ParkedClient>,
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(parked.due_ms(), Some(40));
         let mut to_run = vec![1, 2];
         parked.take_due(39, |client| client == 9, &mut to_run);
-        assert_eq!(to_run, [9, 1, 2], "its lease has come");
+        assert_eq!(to_run, [9, 1, 2], "its reply has come");
         to_run.clear();
         parked.take_due(50, |_| false, &mut to_run);
         assert_eq!(to_run, [7, 3], "their deadlines are over");

@@ -38,8 +38,8 @@ pub struct RespConnection {
     session: Session,
     /// Commands between MULTI and the end of EXEC.
     transaction: Option<Transaction>,
-    /// Requests that wait for a lease, and requests and answers behind them.
-    parked: Vec<ParkedItem>,
+    /// Requests that wait for a reply, and requests and answers behind them.
+    parked: Vec<Parked>,
     closed: bool,
 }
 

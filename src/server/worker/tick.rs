@@ -21,7 +21,7 @@ use super::accept::{ACCEPTS_PER_TICK, AcceptedClient, WorkerListeners};
 use super::buffers::Buffers;
 use super::client::{Client, Reading, Traffic, Writing};
 use super::conf_in_use::ConfInUse;
-use super::courier_bells::CourierBells;
+use super::mailbox_bells::MailboxBells;
 use super::overload_log::OverloadLog;
 use super::parked_clients::ParkedClients;
 use super::request_handler::RequestHandler;
@@ -101,10 +101,10 @@ pub struct Worker {
     to_run: Vec<u32>,
     /// Clients whose requests run together.
     batch: Vec<u32>,
-    /// Clients with a request that waits for a lease.
+    /// Clients with a request that waits for a reply.
     parked: ParkedClients,
     /// `None` without a cluster.
-    bells: Option<CourierBells>,
+    bells: Option<MailboxBells>,
     timers: Timers,
     buffers: Buffers,
     origin: Instant,
@@ -137,7 +137,7 @@ impl Worker {
         }
         let slot = service.handle().slot_number();
         let bells = match child.bells {
-            Some(bells) => CourierBells::of_worker(bells, slot, registry, BELL)?,
+            Some(bells) => MailboxBells::of_worker(bells, slot, registry, BELL)?,
             None => None,
         };
         let conf = ConfInUse::of(service.conf(), &child.tokens);

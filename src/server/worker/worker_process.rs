@@ -7,7 +7,7 @@ use std::io;
 
 use super::tick::Worker;
 use crate::process::child::ChildContext;
-use frs_engine::{Role, Service};
+use frs_engine::Role;
 
 /// The reason why a worker cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +25,7 @@ pub enum WorkerError {
 /// # Errors
 /// The worker cannot go on, and the master replaces it.
 pub fn run(child: ChildContext) -> Result<(), WorkerError> {
-    let service = Service::attach(&child.data_dir, Role::Worker)?;
+    let service = frs_cluster::attach(&child.data_dir, Role::Worker)?;
     let needed = u64::from(service.conf().srv.http.max_connections) + 64;
     if child.files_max < needed {
         let limit = child.files_max;

@@ -72,7 +72,7 @@ fn write_limits(out: &mut Output, reader: &Reader, record: &NodeRecord) -> io::R
         if let Some(totals) = record.history(figures) {
             writeln!(out, "            {}", show::history(totals))?;
         }
-        if let Some(lease) = record.lease(figures.index) {
+        if let Some(lease) = record.shared(figures.index) {
             let [held, heard] = show::lease(lease);
             writeln!(out, "  lease {index}   {held}\n            {heard}")?;
         }
@@ -110,7 +110,7 @@ fn write_words(out: &mut Output, reader: &Reader, record: &NodeRecord) -> io::Re
     if rest > 0 {
         writeln!(out, "          and {} of zeros", grouped(rest as u64))?;
     }
-    for field in reader.lease_fields(record).iter().filter(|field| field.value != 0) {
+    for field in reader.shared_fields(record).iter().filter(|field| field.value != 0) {
         writeln!(out, "            {}", state_meaning(&field.word, field.value, 0))?;
     }
     if !times.is_empty() {

@@ -21,7 +21,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use output::{Completed, Failure};
+use frs_cluster::PLUG;
+use output::{Done, Failed};
 
 /// The part of the manual page besides the options.
 const MORE: &str = "\
@@ -59,8 +60,8 @@ struct RecordSource {
 impl RecordSource {
     fn open(&self) -> Result<frs_engine::inspect::Reader, frs_engine::inspect::Error> {
         match self.checkpoint {
-            true => frs_engine::inspect::Reader::open_checkpoints(&self.data.dir),
-            false => frs_engine::inspect::Reader::open(&self.data.dir),
+            true => frs_engine::inspect::Reader::open_checkpoints(&self.data.dir, PLUG),
+            false => frs_engine::inspect::Reader::open_with(&self.data.dir, PLUG),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 
 use frs_base::figures::grouped;
+use frs_cluster::PLUG;
 use frs_conf::{Biz, Conf, Faults, Geometry, LiveGeometry, LoadedConf, Map, active};
 use frs_engine::inspect::{Counts, GroupPlan, Migration, Reader, Step};
 use frs_server::process::data_lock::DataLock;
@@ -33,7 +34,7 @@ pub fn run(data_dir: &Path, conf_dir: &Path, mode: MigrateMode) -> Result<Comple
         show_step(&bar, step);
         true
     };
-    let migration = Migration::begin(&conf, frs_base::clock::now(), &mut progress)?;
+    let migration = Migration::begin(&conf, frs_base::clock::now(), PLUG, &mut progress)?;
     let mut out = out();
     for name in &migration.completed {
         writeln!(out, "group {name}: completed an interrupted migration")?;
@@ -75,14 +76,14 @@ struct ChangedConf {
 }
 
 /// Reads the changed configuration for the files in their present places: the named directory, and
-/// the directory of live files that the last server used. The settings that replaced those of
-/// srv.xml there replace them here, too.
-fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<ChangedConf, Failure> {
-    // Opened first, so that a directory that is not a data directory gets no lock file.
-    let old = Reader::open(data_dir)?;
-    let last = active::read_texts(data_dir, old.generation()).map_err(Failure::of)?;
-    let loaded = Conf::load_texts(conf_dir, &last.settings).map_err(Failure::of)?;
-    let LoadedConf { mut conf, .. } = settled(loaded, &old).map_err(Failure::of)?;
+/// the directory of live files that the last server used. What replaced settings of srv.xml there
+/// replaces them here.
+fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<Changed, Failed> {
+    // Read first: a directory that is not a data directory gets no lock file.
+    let old = Reader::open_with(data_dir, PLUG)?;
+    let last = active::read_texts(data_dir, old.generation()).map_err(Failed::of)?;
+    let loaded = Conf::load_texts(conf_dir, &last.settings).map_err(Failed::of)?;
+    let LoadedConf { mut conf, .. } = settled(loaded, &old).map_err(Failed::of)?;
     let live = &old.conf().srv.data.live;
     if !is_same_place(live.as_deref(), conf.srv.data.live.as_deref()) {
         let place = old.live_dir().display();

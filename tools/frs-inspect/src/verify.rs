@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use frs_base::figures::grouped;
+use frs_cluster::PLUG;
 use frs_conf::Overlay;
 use frs_conf::key::KeyNodeId;
 use frs_engine::inspect::{
@@ -80,9 +81,9 @@ pub fn run(reader: &Reader) -> Result<Completed, Failure> {
     finish(out, Completed::with_problems(has_problems))
 }
 
-pub fn repair(data_dir: &Path) -> Result<Completed, Failure> {
-    // Opened first, so that a directory that is not a data directory gets no lock file.
-    let reader = match Reader::open(data_dir) {
+pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
+    // Read first: a directory that is not a data directory gets no lock file.
+    let reader = match Reader::open_with(data_dir, PLUG) {
         // The unreadable file is among the obstacles.
         Err(Error::Active(error)) if !obstacles(data_dir).is_empty() => {
             print_obstacles(data_dir);

@@ -20,6 +20,7 @@ use std::path::Path;
 use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
 use std::time::Duration;
 
+use frs_cluster::PLUG;
 use frs_engine::inspect::Reader;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEvent};
@@ -39,8 +40,8 @@ const LEAVE: &[u8] = b"\x1b[?1049l\x1b[?25h";
 /// The longest wait for a key between two drawings.
 const LISTEN: Duration = Duration::from_millis(100);
 
-pub fn run(data_dir: &Path) -> Result<Completed, Failure> {
-    let reader = Reader::open(data_dir)?;
+pub fn run(data_dir: &Path) -> Result<Done, Failed> {
+    let reader = Reader::open_with(data_dir, PLUG)?;
     if !std::io::stdout().is_terminal() {
         return Err(Failure::Message(
             "watch draws on a terminal: for files and pipes use stat".into(),

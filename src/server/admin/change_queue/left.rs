@@ -70,7 +70,7 @@ impl<W> MapChanges<W> {
         }
         tracing::warn!("finishing a change of map.xml that was left without an answer");
         let number = self
-            .send(Ask::Reload(edit.options), now_ns)
+            .send(Ask::Reload(edit.options))
             .map_err(|error| Refusal::io(format!("cannot ask the master: {error}")))?;
         let (files, ids) = (Some(files), edit.ids.clone());
         let begun_ns = now_ns;

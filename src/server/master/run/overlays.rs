@@ -7,8 +7,8 @@ use frs_conf::{EpochRaise, Overlay};
 
 use super::Master;
 use crate::master::error::ReloadError;
-use crate::master::reload::{AskedReload, ReportTo};
-use crate::process::message::{Ask, NumberedAsk, ToChild};
+use crate::master::reload::Report;
+use crate::process::message::ToChild;
 
 impl Master {
     /// Begins the keeper's requests in turn, once the older master has let go.
@@ -34,7 +34,7 @@ impl Master {
         }
     }
 
-    /// Follows the resets of other machines that the courier has reported. A reset that cannot be
+    /// Follows the resets of other machines that the cluster's child has reported. A reset that cannot be
     /// followed now is reported again.
     pub(super) fn follow_resets(&mut self) {
         if self.older.is_some() || self.upgrades.is_giving_away() || self.children.is_ending() {
@@ -55,8 +55,7 @@ impl Master {
                     let name = named.map_or_else(|| biz.to_string(), |named| named.name.clone());
                     self.changes.note_reset(name);
                 }
-                let nobody = ReportTo { begun_ns: None, asked: None };
-                self.reloads.wait_for(nobody, generation, Vec::new());
+                self.reloads.wait_for(Report::default(), generation, Vec::new());
             }
             Err(error) => tracing::error!(%error, "cannot follow a reset of another machine"),
         }

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::stats::snapshot::{self, BizSnapshot, ProcessSnapshot};
+use crate::stats::snapshot::{self, Counted, ProcessSnapshot};
+use frs_cluster::figures::{ClusterNodeState, ClusterState};
 use frs_conf::{Geometry, HashKind};
 use frs_store::counter::{BizKey, GroupKey, GroupSums, Nodes, OUTCOMES};
-use frs_store::counter::{ClusterNodeState, ClusterState};
 
 /// A family of samples.
 #[derive(Debug, Default)]
@@ -360,7 +360,7 @@ fn a_cluster_is_shown_only_where_there_is_one() {
     state.kept_since_ms = Some(7_000);
     let cluster = Some(state);
     let mut stats = Stats { has_cluster: true, cluster, now_ms: 8_500, ..Stats::default() };
-    stats.sums.cluster.requests[ClusterFunction::Epoch as usize][ClusterResult::Moved as usize] = 3;
+    stats.cluster_sums.requests[ClusterFunction::Epoch as usize][ClusterResult::Moved as usize] = 3;
     let text = text(&stats);
     // Each function has a series of its own from the start.
     for function in FUNCTIONS {

@@ -1,4 +1,4 @@
-//! The parked items of a connection: a request that waits for a lease, and the requests and answers
+//! The parked items of a connection: a request that waits for a reply, and the requests and answers
 //! behind it.
 //!
 //! Invariant: no item behind a parked request begins or is written before that request is answered,

@@ -36,8 +36,8 @@ const XML: &str = "<request><item biz='login' key='alice'/></request>";
 /// ran.
 #[derive(Default)]
 pub(in crate::worker) struct Stub {
-    /// Keys that begin with `lease` wait until they are in this list.
-    pub leased: Vec<String>,
+    /// Keys that begin with `await` wait until they are in this list.
+    pub arrived: Vec<String>,
     pub given_up: Vec<String>,
     pub ran: Vec<String>,
     /// The number of requests in each batch that ran.
@@ -96,7 +96,7 @@ impl Serve for Stub {
     fn may_go_on(&self, exchange: &Exchange) -> bool {
         let request = &exchange.request;
         let keys = request.items().iter().map(|item| request.key(item));
-        keys.filter(|key| key.starts_with("lease")).all(|key| self.leased.iter().any(|l| l == key))
+        keys.filter(|key| key.starts_with("await")).all(|key| self.arrived.iter().any(|l| l == key))
     }
 
     fn give_up(&mut self, exchange: &mut Exchange) {

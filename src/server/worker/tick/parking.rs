@@ -1,7 +1,7 @@
-//! The clients of a worker that wait for leases: parks, checks, resumes and drops their requests.
+//! The clients of a worker that wait for replies: parks, checks, resumes and drops their requests.
 //!
-//! Invariant: no waiting client is forgotten. The worker checks a client when the courier rings, at
-//! the client's deadline, and before the worker sleeps.
+//! Invariant: no waiting client is forgotten. The worker checks a client when its own bell rings,
+//! at the client's deadline, and before the worker sleeps.
 
 use super::Worker;
 use crate::worker::client::Client;
@@ -28,7 +28,7 @@ impl Worker {
         }
     }
 
-    /// Marks the worker as asleep for the courier. If any client may go on by now, the sleep ends
+    /// Marks the worker as asleep. If any client may go on by now, the sleep ends
     /// at once.
     #[cold]
     pub(super) fn mark_asleep(&mut self) {

@@ -57,7 +57,7 @@ async fn begin(mut call: Pin<&mut impl Future<Output = CallVerdicts>>) {
 // Shows: envoy-waits.
 #[test]
 fn calls_that_wait_hold_up_no_other() {
-    let world = World::shared(MAP);
+    let world = frs_cluster::testing::shared(MAP);
     runtime().block_on(async {
         let judge = started(&world);
         let mut calls = Vec::new();
@@ -89,7 +89,7 @@ fn calls_that_wait_hold_up_no_other() {
 // Shows: envoy-waits.
 #[test]
 fn a_call_whose_client_has_gone_is_not_charged() {
-    let world = World::shared(MAP);
+    let world = frs_cluster::testing::shared(MAP);
     runtime().block_on(async {
         let judge = started(&world);
         for is_atomic in [false, true] {
@@ -124,7 +124,7 @@ fn a_call_whose_client_has_gone_is_not_charged() {
 // Shows: envoy-waits.
 #[test]
 fn no_more_calls_wait_than_there_is_room_for() {
-    let world = World::shared(MAP);
+    let world = frs_cluster::testing::shared(MAP);
     runtime().block_on(async {
         let judge = started(&world);
         let calls: Vec<_> = (0..lease_queue::CALLS_MAX + 20)

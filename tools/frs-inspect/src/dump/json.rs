@@ -4,7 +4,7 @@
 use std::io::{self, Write as _};
 
 use frs_conf::Scope;
-use frs_engine::inspect::{LeaseRecord, NodeRecord};
+use frs_engine::inspect::{NodeRecord, SharedRecord};
 use frs_limit::LimitFigures;
 use frs_server::protocol::visible;
 use serde_json::{Map, Value, json};
@@ -75,13 +75,13 @@ fn limit(limit: &LimitFigures, record: &NodeRecord) -> Value {
     if let Some(totals) = record.history(limit) {
         put("history", json!(totals));
     }
-    if let Some(lease) = record.lease(limit.index) {
+    if let Some(lease) = record.shared(limit.index) {
         put("lease", self::lease(lease));
     }
     value
 }
 
-fn lease(lease: &LeaseRecord) -> Value {
+fn lease(lease: &SharedRecord) -> Value {
     let mut value = json!({
         "allowance": lease.allowance,
         "used": lease.used,

@@ -4,7 +4,7 @@
 use std::io::{self, Write as _};
 
 use frs_conf::Scope;
-use frs_engine::inspect::{LeaseRecord, NodeRecord};
+use frs_engine::inspect::{NodeRecord, SharedRecord};
 use frs_server::protocol::visible;
 use frs_server::protocol::xml::write_escaped;
 
@@ -53,7 +53,7 @@ impl super::Write for Xml {
                 let totals: Vec<String> = totals.iter().map(u32::to_string).collect();
                 write!(out, " history=\"{}\"", totals.join(" "))?;
             }
-            match record.lease(limit.index) {
+            match record.shared(limit.index) {
                 None => out.write_all(b"/>")?,
                 Some(lease) => {
                     out.write_all(b">")?;
@@ -70,7 +70,7 @@ impl super::Write for Xml {
     }
 }
 
-fn write_lease(out: &mut Output, lease: &LeaseRecord) -> io::Result<()> {
+fn write_lease(out: &mut Out, lease: &SharedRecord) -> io::Result<()> {
     write!(out, "<lease allowance=\"{}\" used=\"{}\"", lease.allowance, lease.used)?;
     let numbers = [
         ("window", lease.window_ms),
@@ -84,6 +84,6 @@ fn write_lease(out: &mut Output, lease: &LeaseRecord) -> io::Result<()> {
             write!(out, " {name}=\"{number}\"")?;
         }
     }
-    let LeaseRecord { in_flight, is_void, .. } = lease;
+    let SharedRecord { in_flight, is_void, .. } = lease;
     write!(out, " in-flight=\"{in_flight}\" void=\"{is_void}\"/>")
 }

@@ -64,7 +64,7 @@ impl ServerHealth {
         let workers = || stats.processes.iter().filter(|process| is_worker(process.role));
         let wanted = [
             (Role::Keeper, true),
-            (Role::Courier, stats.has_cluster),
+            (Role::Cluster, stats.has_cluster),
             (Role::Envoy, conf.srv.rls.is_some()),
         ];
         let roles = wanted.iter().filter(|(_, is_wanted)| *is_wanted);
