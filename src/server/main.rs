@@ -17,6 +17,7 @@ use frs_conf::{Conf, LoadedConf, Setting, SettingError, Settings, report};
 use frs_server::buffer_sizes::BUFFER_SIZES;
 use frs_server::master::{self, Ended, Forecast, Start, command};
 use frs_server::process::child::{ChildRole, ForkedChild};
+use frs_server::process::control::Reloaded;
 use frs_server::process::envoy;
 use frs_server::process::log;
 use frs_server::protocol::visible;

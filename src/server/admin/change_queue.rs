@@ -23,12 +23,12 @@ use crate::process::change_log::{
     self, Author, ChangeKind, ChangeLog, ChangeOutcome, Conclusion, Subject,
 };
 use crate::process::conf_guard::ConfGuard;
-use crate::process::message::{self, Ask, Loss, ReloadOptions};
+use crate::process::control::{Ask, Cause, Loss, ReloadOptions, Reloaded};
+use crate::process::control_stream::ControlStream;
 use crate::process::pending_edit::PendingEdit;
 use crate::protocol::Code;
 use crate::protocol::element::Element;
 use frs_base::clock;
-use frs_base::sys::process::Channel;
 use frs_cluster::PLUG;
 use frs_conf::{Conf, LoadedConf, Machine, Texts, active, report};
 use frs_engine::inspect;
@@ -174,7 +174,7 @@ impl<W> MapChanges<W> {
         let old = (wanted.change == Change::Reload).then(|| runtime.generation());
         let begun = self.make(&wanted, runtime).and_then(|ready| {
             let ids = self.log.begin(&wanted.author, &ready.subjects).map_err(unlogged)?;
-            let asked = self.ask(&ready, &ids, now_ns);
+            let asked = self.ask(&ready, &ids);
             let asked = asked.inspect_err(|_| self.conclude(&ids, &ChangeOutcome::Failed.into()));
             Ok(Begun { number: asked?, ids, ready })
         });
@@ -266,18 +266,16 @@ impl<W> MapChanges<W> {
 
     fn poll_asked(&mut self, now_ns: u64) -> Option<Addressed<Option<W>, Done>> {
         let number = self.asked.as_ref()?.number;
-        let outcome = ReloadOutcome::read_asked(&self.data_dir).ok().flatten();
-        let result = outcome.filter(|outcome| outcome.begun_ns == number);
-        if let Some(outcome) = result {
+        if let Some(result) = self.receive(number) {
             let PendingAsk { requester, status, files, ids, old_generation, .. } =
                 self.asked.take()?;
-            let generation = match (&outcome.result, old_generation) {
+            let generation = match (&result, old_generation) {
                 (Reloaded::Taken { generation, .. }, Some(old)) => {
                     Some(self.log.tell_generation(old, *generation))
                 }
                 _ => None,
             };
-            let (content, undone) = self.done(outcome.result, status, files.as_ref());
+            let (content, undone) = self.done(result, status, files.as_ref());
             if let Some(files) = files.filter(|_| undone.is_io) {
                 // It is tried again: map.xml must not stay what is not in force.
                 self.leave(&files, &ids, true);

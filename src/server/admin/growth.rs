@@ -139,7 +139,7 @@ mod tests {
         let words = "group g: its files do not hold this map: files is 1, needed 2; key-nodes is \
                      9, needed 8; node-size is 320, needed 384: ?grow=true moves";
         assert!(refusal.words.starts_with(words), "{}", refusal.words);
-        let allowed = GrowthMode::Allowed(crate::process::message::Loss::Refused);
+        let allowed = GrowthMode::Allowed(crate::process::control::Loss::Refused);
         assert_eq!(status(&group(320), &served, GrowthMode::Refused), Ok(()));
         assert_eq!(status(&group(384), &served, GrowthMode::Refused), Err(422));
         assert_eq!(status(&group(384), &served, allowed), Ok(()));

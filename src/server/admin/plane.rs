@@ -25,7 +25,7 @@ use crate::process::control_stream::ControlStream;
 use crate::process::log;
 use crate::stats::hottest::Hottest;
 use frs_base::clock;
-use frs_base::sys::process::{Channel, Pid};
+use frs_base::sys::process::Pid;
 use frs_engine::Role;
 use frs_store as store;
 
@@ -60,7 +60,7 @@ impl AdminPlane {
     /// # Errors
     /// The plane cannot attach to the store, or the kernel lacks resources.
     pub fn start(args: AdminArgs) -> Result<AdminPlane, AdminError> {
-        let AdminArgs { listeners, channel, master, conf_dir, data_dir, hottest } = args;
+        let AdminArgs { listeners, control, master, conf_dir, data_dir, hottest } = args;
         let service = frs_cluster::attach(&data_dir, Role::Admin)?;
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), server::WAKER)?);

@@ -58,9 +58,9 @@ pub fn run(child: ChildContext) -> Result<(), KeeperError> {
         admin: child.share.admin.take(),
         metrics: std::mem::take(&mut child.share.metrics),
     };
-    let admin = match listeners.is_empty() {
-        true => None,
-        false => Some(AdminPlane::start(AdminArgs {
+    let admin = match child.control.take().filter(|_| !listeners.is_empty()) {
+        None => None,
+        Some(control) => Some(AdminPlane::start(AdminArgs {
             listeners,
             control,
             master: child.master,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::supervise::{ChildRequest, Event, Order, Supervisor};
 use crate::process::child::ChildRole;
-use crate::process::message::{ChildChannel, MovedGroup, NumberedAsk, ToChild, ToMaster};
+use crate::process::message::{ChildChannel, MovedGroup, ToChild, ToMaster};
 use frs_base::clock;
 use frs_base::sys::process::{
     self, Channel, ChildChange, Exit, Forked, Pid, PollFd, PollFlags, Signal,
@@ -31,9 +31,7 @@ pub(super) struct Children {
 
 /// Reports of children to the master.
 #[derive(Default)]
-pub(super) struct ChildRequests {
-    /// Requests of the keeper.
-    pub asks: Vec<NumberedAsk>,
+pub(super) struct ChildReports {
     /// Resets of other machines, reported by the cluster's child.
     pub raises: Vec<EpochRaise>,
     /// Groups whose nodes have all moved, as the keeper reports.

@@ -14,8 +14,6 @@ use super::stale_processes;
 use crate::process::control::{Ask, Loss, Reloaded};
 use crate::process::control_stream::{ControlStream, NAME};
 use crate::process::data_lock::{self, LockError};
-use crate::process::lossy_request::LossyRequest;
-use crate::process::result_files::{ReloadOutcome, Reloaded};
 use crate::stats::snapshot::role_word;
 use frs_base::clock;
 use frs_base::sys::process::{Pid, Signal, pidfd_open, pidfd_send_signal};

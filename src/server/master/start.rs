@@ -26,6 +26,7 @@ use crate::net::listeners::{
 };
 use crate::process::bells::Bells;
 use crate::process::conf_guard::ConfGuard;
+use crate::process::control::Loss;
 use crate::process::data_lock::{self, DataLock};
 use crate::process::live_lock::LiveLock;
 use crate::process::log;

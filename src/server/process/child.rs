@@ -1,7 +1,8 @@
 //! The state that a forked child gets from the master.
 //!
 //! Invariant: of the master's descriptors, a child keeps only its own listeners, its end of the
-//! channel, the board of tokens and, in workers and the cluster's child, the doorbells.
+//! channel, the board of tokens, in the keeper a connection for requests and, in workers and the
+//! cluster's child, the doorbells.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -56,6 +57,7 @@ impl ChildRole {
 pub struct ForkedChild {
     pub(crate) role: ChildRole,
     pub(crate) channel: Channel,
+    pub(crate) control: Option<UnixStream>,
     pub(crate) share: ListenerShare,
     pub(crate) conf: Arc<Conf>,
     pub(crate) conf_dir: PathBuf,

@@ -34,8 +34,6 @@ pub enum ToChild {
 pub enum ToMaster {
     /// The child serves.
     Ready,
-    /// The admin plane of the keeper has a request.
-    Ask(NumberedAsk),
     /// Another machine has reset a biz, as the cluster's child has learned. It has cleared void
     /// records where necessary. The master sends no answer, because the child sees the new
     /// configuration.

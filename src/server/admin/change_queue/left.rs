@@ -9,7 +9,7 @@ use super::{MapChanges, MapTexts, PendingAsk, RETRY_NS};
 use crate::admin::map_file;
 use crate::admin::response::Refusal;
 use crate::process::change_log::ChangeOutcome;
-use crate::process::message::Ask;
+use crate::process::control::Ask;
 use crate::process::pending_edit::PendingEdit;
 use frs_base::clock;
 use frs_conf::active;

@@ -11,31 +11,8 @@ use crate::master::reload::Report;
 use crate::process::message::ToChild;
 
 impl Master {
-    /// Begins the keeper's requests in turn, once the older master has let go.
-    pub(super) fn begin_asked(&mut self) {
-        while self.older.is_none()
-            && !self.moves.is_ending()
-            && let Some(NumberedAsk { number, ask }) = self.reloads.next_ask()
-        {
-            let (mut overlay, mut reset) = (self.in_force.overlay().clone(), Ok(()));
-            match ask {
-                Ask::Reload(options) => {
-                    self.begin_reload(Some(AskedReload { number, options }));
-                    continue;
-                }
-                Ask::Degrade(on) => overlay.degrade = on,
-                Ask::Reset { biz, cleared } => reset = overlay.reset(biz, cleared),
-            }
-            let report = ReportTo { begun_ns: None, asked: Some(number) };
-            match reset.map_err(Into::into).and_then(|()| self.publish_overlay(overlay)) {
-                Ok(generation) => self.reloads.wait_for(report, generation, Vec::new()),
-                Err(error) => self.refuse(report, &error, "a switch or a reset is refused"),
-            }
-        }
-    }
-
-    /// Follows the resets of other machines that the cluster's child has reported. A reset that cannot be
-    /// followed now is reported again.
+    /// Follows the resets of other machines that the cluster's child has reported. A reset that
+    /// cannot be followed now is reported again.
     pub(super) fn follow_resets(&mut self) {
         if self.older.is_some() || self.upgrades.is_giving_away() || self.children.is_ending() {
             return;

@@ -9,12 +9,11 @@ use super::Master;
 use crate::master::children::{NewChild, Spawned};
 use crate::master::files;
 use crate::master::supervise::{Event, Order};
-use crate::net::listeners::Share;
-use crate::process::child::ForkedChild;
+use crate::net::listeners::ListenerShare;
+use crate::process::child::{ChildRole, ForkedChild};
 use crate::process::message::ToChild;
 use frs_base::clock;
 use frs_base::sys::process::{ChildChange, Pid};
-use frs_store::ChildRole;
 
 impl Master {
     pub(super) fn take_change(
@@ -89,7 +88,7 @@ impl Master {
                 ChildRole::Worker(_) => self.listeners.into_share(&child.sets),
                 ChildRole::Keeper => self.listeners.into_admin_share(),
                 ChildRole::Envoy => self.listeners.into_envoy_share(),
-                ChildRole::Courier => Share::default(),
+                ChildRole::Cluster => ListenerShare::default(),
             },
             conf: Arc::clone(self.in_force.conf()),
             tokens: self.in_force.into_tokens(),
@@ -98,8 +97,8 @@ impl Master {
             master: child.master,
             bells: self
                 .bells
-                .filter(|_| matches!(child.role, ChildRole::Worker(_) | ChildRole::Courier)),
-            secrets: self.secrets.filter(|_| child.role == ChildRole::Courier).map(Box::new),
+                .filter(|_| matches!(child.role, ChildRole::Worker(_) | ChildRole::Cluster)),
+            secrets: self.secrets.filter(|_| child.role == ChildRole::Cluster).map(Box::new),
         }
     }
 }
