@@ -315,7 +315,7 @@ impl Handler {
                 };
                 return self.take_change(requester, change, body);
             }
-            Route::Node(record_ref) => look(Inspection::Node(record_ref)),
+            Route::Node(record) => look(Inspection::Node(record)),
             Route::Top { most, of } => look(Inspection::Top { most, of }),
             Route::Changes { before, most } => look(Inspection::Changes { before, most }),
         };
@@ -332,10 +332,10 @@ impl Handler {
         body: Vec<u8>,
     ) -> Option<Response> {
         let author = requester.author();
-        if let Change::PutNode { record_ref, .. } | Change::DeleteNode(record_ref) = &change {
+        if let Change::PutNode { record, .. } | Change::DeleteNode(record) = &change {
             let map = &self.service.conf().map;
-            let biz = map.find_biz(&record_ref.biz).map(|index| &*map.bizs[index].name);
-            let subject = subject::of_record(record_ref, biz);
+            let biz = map.find_biz(&record.biz).map(|index| &*map.bizs[index].name);
+            let subject = subject::of_record(record, biz);
             let begun = self.changes.log().begin(&author, &[subject]).map_err(unlogged);
             let done = begun.and_then(|ids| {
                 let changed = self.change_record(&change);
@@ -356,12 +356,12 @@ impl Handler {
         let now = clock::now();
         let text = |figures: &RecordFigures| Some(subject::record_text(figures));
         let changed = match change {
-            Change::PutNode { record_ref, limit, used } => {
-                let edit = self.service.set_used(record_ref.name(), *limit, *used as u32, now);
+            Change::PutNode { record, limit, used } => {
+                let edit = self.service.set_used(record.name(), *limit, *used as u32, now);
                 edit.map(|edit| Some((text(&edit.old), text(&edit.new))))
             }
-            Change::DeleteNode(record_ref) => {
-                let erased = self.service.erase(record_ref.name(), now);
+            Change::DeleteNode(record) => {
+                let erased = self.service.erase(record.name(), now);
                 erased.map(|erased| erased.map(|old| (text(&old), None)))
             }
             _ => Ok(None),

@@ -86,7 +86,7 @@ pub enum Change {
     DeleteBiz(String),
     Reset(String),
     PutNode {
-        record_ref: RecordRef,
+        record: RecordRef,
         limit: usize,
         used: u64,
     },
@@ -167,10 +167,10 @@ pub fn route(method: &str, target: &Target<'_>) -> Result<Route, Refusal> {
         (["biz", name], "PUT") => put_biz(biz(name)?, &mut Params::of(query, PUT_BIZ)?),
         (["biz", name], "DELETE") => none(query, change(Change::DeleteBiz(biz(name)?))),
         (["biz", name, "reset"], "POST") => none(query, change(Change::Reset(biz(name)?))),
-        (["node"], "GET" | "HEAD") => Ok(Route::Node(record_ref(&mut Params::of(query, NODE)?)?)),
+        (["node"], "GET" | "HEAD") => Ok(Route::Node(record(&mut Params::of(query, NODE)?)?)),
         (["node"], "PUT") => put_node(&mut Params::of(query, PUT_NODE)?),
         (["node"], "DELETE") => {
-            Ok(change(Change::DeleteNode(record_ref(&mut Params::of(query, NODE)?)?)))
+            Ok(change(Change::DeleteNode(record(&mut Params::of(query, NODE)?)?)))
         }
         (["top"], "GET" | "HEAD") => top(&mut Params::of(query, TOP_PARAMS)?),
         (["reload"], "POST") => none(query, change(Change::Reload)),
@@ -240,7 +240,7 @@ fn biz(segment: &str) -> Result<String, Refusal> {
     }
 }
 
-fn record_ref(params: &mut Params) -> Result<RecordRef, Refusal> {
+fn record(params: &mut Params) -> Result<RecordRef, Refusal> {
     Ok(RecordRef { biz: params.required("biz")?, key: params.take("key") })
 }
 
@@ -273,7 +273,7 @@ fn put_node(params: &mut Params) -> Result<Route, Refusal> {
     let limit = params.number("limit", 1, 4096)?.unwrap_or(1) as usize;
     let used = params.number("used", 0, USED_MOST)?;
     let used = used.ok_or_else(|| Refusal::bad("expected the parameter used"))?;
-    Ok(change(Change::PutNode { record_ref: record_ref(params)?, limit, used }))
+    Ok(change(Change::PutNode { record: record(params)?, limit, used }))
 }
 
 fn top(params: &mut Params) -> Result<Route, Refusal> {
@@ -374,7 +374,7 @@ mod tests {
         super::route(method, &Target::parse(target)?)
     }
 
-    fn record_ref(biz: &str, key: Option<&str>) -> RecordRef {
+    fn record(biz: &str, key: Option<&str>) -> RecordRef {
         RecordRef { biz: biz.into(), key: key.map(str::to_owned) }
     }
 
@@ -388,9 +388,9 @@ mod tests {
             change(Change::PutBiz(BizPut { biz, growth, lifts_bans, begins_anew: false }))
         };
         let put_biz = |growth| put(growth, false);
+        let lossy = put_biz(GrowthMode::Allowed(Loss::OfNewMoves));
         let changes = |before, most| Route::Changes { before, most };
-        let put_node =
-            Change::PutNode { record_ref: record_ref("b", Some("a b")), limit: 2, used: 0 };
+        let put_node = Change::PutNode { record: record("b", Some("a b")), limit: 2, used: 0 };
         for (method, target, expected) in [
             ("GET", "/health", Route::Health),
             ("GET", "/", Route::Page),
@@ -406,21 +406,17 @@ mod tests {
             ("PUT", "/biz/1001", put_biz(GrowthMode::Refused)),
             ("PUT", "/biz/1001?lossy=false", put_biz(GrowthMode::Refused)),
             ("PUT", "/biz/1001?grow=true", put_biz(GrowthMode::Allowed(Loss::Refused))),
-            (
-                "PUT",
-                "/biz/1001?lossy=true&grow=true",
-                put_biz(GrowthMode::Allowed(Loss::OfNewMoves)),
-            ),
+            ("PUT", "/biz/1001?lossy=true&grow=true", lossy),
             ("PUT", "/biz/1001?lift-bans=true", put(GrowthMode::Refused, true)),
             ("GET", "/changes", changes(u64::MAX, 50)),
             ("GET", "/changes?before=17&n=1000", changes(17, 1000)),
             ("POST", "/changes/17/undo", change(Change::Undo(17))),
             ("DELETE", "/biz/1001", change(Change::DeleteBiz("1001".into()))),
             ("POST", "/biz/a/reset", change(Change::Reset("a".into()))),
-            ("GET", "/node?biz=b&key=a%26b", Route::Node(record_ref("b", Some("a&b")))),
-            ("GET", "/node?biz=b", Route::Node(record_ref("b", None))),
+            ("GET", "/node?biz=b&key=a%26b", Route::Node(record("b", Some("a&b")))),
+            ("GET", "/node?biz=b", Route::Node(record("b", None))),
             ("PUT", "/node?key=a+b&biz=b&limit=2&used=0", change(put_node)),
-            ("DELETE", "/node?biz=b", change(Change::DeleteNode(record_ref("b", None)))),
+            ("DELETE", "/node?biz=b", change(Change::DeleteNode(record("b", None)))),
             ("GET", "/top?biz=b", Route::Top { most: 20, of: kept(By::Used) }),
             ("GET", "/top?biz=b&n=1&by=last", Route::Top { most: 1, of: kept(By::Last) }),
             ("GET", "/top?by=refused", Route::Top { most: 20, of: refused(None, Window::Minute) }),

@@ -22,9 +22,9 @@ pub fn of_edit(kind: ChangeKind, edit: &Edit, lifts_bans: bool) -> Vec<Subject> 
 
 /// The entry of a record that is changed by an operator. `biz` is the name of its business, if
 /// there is one.
-pub fn of_record(record_ref: &RecordRef, biz: Option<&str>) -> Subject {
-    let biz = biz.unwrap_or(&record_ref.biz);
-    let target = match &record_ref.key {
+pub fn of_record(record: &RecordRef, biz: Option<&str>) -> Subject {
+    let biz = biz.unwrap_or(&record.biz);
+    let target = match &record.key {
         Some(key) => format!("{biz}/{key}"),
         None => biz.to_owned(),
     };
@@ -174,9 +174,8 @@ mod tests {
             "<node banned-until=\"9\"><limit index=\"1\" used=\"3\"/>\
              <limit index=\"3\" used=\"0\"/></node>"
         );
-        let record_ref =
-            |key: Option<&str>| RecordRef { biz: "7".into(), key: key.map(str::to_owned) };
-        let target = |key, biz| of_record(&record_ref(key), biz).target;
+        let record = |key: Option<&str>| RecordRef { biz: "7".into(), key: key.map(str::to_owned) };
+        let target = |key, biz| of_record(&record(key), biz).target;
         assert_eq!(target(Some("a/b"), Some("login")), Some("login/a/b".into()));
         assert_eq!(target(None, None), Some("7".into()));
     }
