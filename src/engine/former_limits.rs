@@ -24,10 +24,10 @@ pub fn note_former_limits(overlay: &mut Overlay, before: &Conf, now: &Conf, plug
     let (before, now) = (shared(before), shared(now));
     for (biz, limits) in before {
         if now.get(&biz).is_some_and(|own| *own != limits) {
-            overlay.leave_limits(biz, limits);
+            overlay.add_former(biz, limits);
         }
     }
-    overlay.keep_former(|biz| now.contains_key(&biz));
+    overlay.retain_former(|biz| now.contains_key(&biz));
 }
 
 /// The same for the configurations that were in force in a data directory, as far as they can still
@@ -41,7 +41,7 @@ pub fn note_limits_in_force(overlay: &mut Overlay, data_dir: &Path, now: &Conf, 
         // All that was written before a reset is void.
         for biz in &before.map.bizs {
             let known = if biz.epoch == overlay.epoch(biz.id) { &biz.former[..] } else { &[] };
-            known.iter().for_each(|limits| overlay.leave_limits(biz.id, limits.clone()));
+            known.iter().for_each(|limits| overlay.add_former(biz.id, limits.clone()));
         }
         note_former_limits(overlay, &before, now, plug);
     }

@@ -61,7 +61,7 @@ pub use {
     error::{Error, io_error},
     file::{
         FileFacts, FilePlace, Flush, Group, give_access, give_access_to_generation,
-        give_access_to_history, give_access_to_read, group, live_geometry, path_of, settled,
+        give_access_to_history, group, live_geometry, path_of, settled,
     },
     grow::{end_move, next_files, staging},
     handle::{Handle, RETIRED_EVERY, RefusedUpdate},

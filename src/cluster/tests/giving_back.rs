@@ -1,5 +1,5 @@
-//! Uses that are returned while no lease tells the window in which they were used: the ledger is
-//! asked first.
+//! Returned uses for which no lease names the window in which they were used: the ledger is asked
+//! first.
 
 use crate::nodes::{self, LeaseMoment};
 use frs_base::clock;
@@ -44,12 +44,12 @@ fn what_is_given_back_waits_until_the_window_is_known() {
     for biz in ["cluster", "exact"] {
         let mut host = Host::of(MAP);
         let mut exchange = begin(&mut host, Ask(biz, "k", -2));
-        // Nothing is left of the lease, as all was used elsewhere.
+        // Nothing is left of the lease, because other hosts have used everything.
         assert_eq!(host.serve(0), 1);
         assert_eq!(host.run(&mut exchange), Stage::Answered);
         assert_eq!(limited(&exchange), [Ok(false)]);
         assert_eq!(host.extra(biz), -2, "{biz}");
-        // From now on it is known.
+        // From now on the window is known.
         let next = host.begin(update(&[Ask(biz, "k", -1)]));
         assert_eq!((next.stage, limited(&next)), (Stage::Answered, vec![Ok(false)]));
         assert_eq!(host.extra(biz), -3, "{biz}");
@@ -125,7 +125,7 @@ fn an_atomic_request_gives_back_and_takes_with_all_that_it_waits_for() {
     assert_eq!(host.run(&mut exchange), Stage::Answered);
     assert_eq!(limited(&exchange), [Ok(false), Ok(false)]);
     assert_eq!((host.extra("cluster"), host.used("exact")), (-2, 10));
-    // One of them cannot be reached: nothing is charged.
+    // One of the ledgers cannot be reached: nothing is charged.
     let mut host = Host::of(MAP);
     let mut exchange = atomic(&mut host);
     let needs = host.needs();

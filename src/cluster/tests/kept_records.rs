@@ -1,4 +1,4 @@
-//! Records that the cluster keeps, with a courier that is played by hand.
+//! Records that the cluster keeps. The test acts as the courier.
 
 use crate::nodes::{self, Inserted, Record, StepBounds, Whereabouts};
 use frs_base::clock;
@@ -100,7 +100,7 @@ fn a_machine_that_takes_a_key_over_goes_on_where_the_other_was_last() {
         assert_eq!((0..3).filter(|_| lost.update(biz, "k", &[])).count(), 3);
         let kept = lost.round();
         assert_eq!(kept.len(), 1, "not what counts the whole biz");
-        // Not carried: the bound of what goes over.
+        // This use is not carried: it bounds the uses over the maximum.
         assert!(lost.update(biz, "k", &[]));
         drop(lost);
         let admitted = (0..10).filter(|_| heir.update(biz, "k", &kept)).count();
@@ -110,7 +110,7 @@ fn a_machine_that_takes_a_key_over_goes_on_where_the_other_was_last() {
     }
 }
 
-/// For how long the cluster keeps what has changed since the last round.
+/// The times for which the cluster keeps the records changed since the last round.
 fn lives(host: &mut Host) -> Vec<Option<u64>> {
     let all = StepBounds { from: 0, most: 100, room: 100 };
     let step = nodes::changed_records(&mut host.courier, "kept", &mut host.sent, all, clock::now())
@@ -132,10 +132,10 @@ fn a_bucket_is_kept_for_as_long_as_it_takes_to_fill_and_a_clock_can_be_set_back(
         let [Some(life_ms)] = lives(&mut host)[..] else { panic!("one with an end") };
         assert!((least - 5_000..=most).contains(&life_ms), "{life_ms}");
     };
-    // 2 s until it is full, and 32 s by which the clock can be set back.
+    // 2 s until it is full, and 32 s by which the clock may be set back.
     kept(update(&[Ask("throttle", "k", 1)]), 34_000, 34_000);
     kept(update(&[Ask("throttle", "k", 10)]), 54_000, 54_000);
-    // A call with a limit of its own: 10 uses of an hour each.
+    // A call that brings its own limit: 10 uses of an hour each.
     let own = Some(CallRate::new(1, 3_600_000_000_000, 10));
     let mut request = Request::default();
     request.begin(Command::Update);
@@ -143,7 +143,7 @@ fn a_bucket_is_kept_for_as_long_as_it_takes_to_fill_and_a_clock_can_be_set_back(
     request.push("throttle", "own", options);
     kept(request, 1200 * minute, 1200 * minute);
     kept(update(&[Ask("bucket", "k", 2)]), 7 * minute, 7 * minute);
-    // By force as much as an item can charge.
+    // With force an item may charge more.
     let mut request = Request::default();
     request.begin(Command::Update);
     request.push("bucket", "k", ItemOptions::of(1000).forced());
@@ -163,7 +163,7 @@ fn a_round_carries_what_has_changed_and_nothing_else() {
     let changed = host.round();
     assert_eq!(changed.len(), 1);
     assert_eq!(host.round().len(), 0);
-    // Its message was lost.
+    // The message of this change was lost.
     host.update("minute", "7", &[]);
     let all = StepBounds { from: 0, most: 100, room: 100 };
     let found =

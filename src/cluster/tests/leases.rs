@@ -1,4 +1,4 @@
-//! Leases of items read and changed in one transaction, as a courier does it.
+//! Leases of items, read and changed in one transaction, as a courier does it.
 
 use crate::lease::{Holding, Incarnation, Kind, Lease};
 use crate::nodes::{self, LeaseMoment, LeasePass, LeasedLimit};
@@ -27,7 +27,7 @@ const MAP: &str = r#"<map>
     <override key="large" limit="1" max="99"/></biz>
 </map>"#;
 
-/// A host whose courier is played by hand.
+/// A host without a courier: the test acts as one.
 pub(super) struct Host {
     pub world: World,
     pub service: Service,
@@ -123,7 +123,7 @@ fn what_is_only_read_creates_nothing_and_what_is_changed_is_there() {
     assert_eq!(host.nodes(), 0);
     host.grant(&key, 7).unwrap();
     assert_eq!(host.nodes(), 1);
-    // Another process of the host sees it.
+    // Another process of the host sees the lease.
     let mut other = host.world.attach();
     let found =
         nodes::with_leases(&mut other, &key, host.moment(), |limits| limits[0].holding).unwrap();
@@ -219,7 +219,7 @@ fn nothing_evicts_a_node_with_a_lease() {
     let local = host.service.one(Command::Update, "local", "k", 1, NOW);
     assert_eq!(local, Err(ItemError::Full), "a local item does not either");
     assert!(keys.iter().all(|key| host.limits(key).unwrap()[0].holding.lease.allowance == 5));
-    // One whose window is over goes.
+    // A record whose window is over is evicted.
     let boot_ms = host.boot_ms;
     host.change(&keys[2], |limit| {
         (limit.holding.lease.end_ms, limit.holding.lease.gone_ms) = (boot_ms, boot_ms);
@@ -295,7 +295,7 @@ fn leases_move_with_their_group_and_so_does_a_message_on_its_way() {
 // Shows: growth.
 #[test]
 fn a_move_that_is_killed_and_goes_on_keeps_the_leases() {
-    // After each of these steps everything is killed.
+    // All processes are killed after each of these steps.
     for kill_after in 0..5 {
         let (host, _, before) = Host::moving();
         if kill_after > 0 {
@@ -372,7 +372,8 @@ fn a_replaced_file_of_a_group_voids_its_leases_whether_it_moves_or_not() {
     expect_void(&world, false);
     replace(path_of(&dir, "g", 0));
     expect_void(&world, true);
-    // A scan finds what has moved in the former files again, and their leases were spent since.
+    // A scan finds the moved records in the former files again, but their leases have been spent
+    // since.
     let smaller = MAP.replace("node-size=\"512\"", "node-size=\"1024\"");
     world.begin_moves(&smaller, 4);
     expect_void(&world, false);
@@ -386,7 +387,7 @@ fn a_replaced_file_of_a_group_voids_its_leases_whether_it_moves_or_not() {
 #[test]
 fn a_lease_that_finds_no_place_stays_where_it_is_and_the_courier_changes_it_there() {
     let large = MAP.replace("key-nodes=\"1\" chain=\"4\"", "key-nodes=\"8\" chain=\"8\"");
-    // Records become longer, too: a limit more needs no place until it has a lease.
+    // Records become longer too: an additional limit needs no place until it has a lease.
     let (limit, more) = ("max=\"10\"/></biz>", "<limit policy=\"total\" max=\"9\"/></biz>");
     let small = MAP.replace("chain=\"4\"", "chain=\"8\"");
     let small = small.replacen(limit, &limit.replace("</biz>", more), 1);
@@ -424,7 +425,7 @@ fn a_lease_that_finds_no_place_stays_where_it_is_and_the_courier_changes_it_ther
     sorted.sort_unstable();
     assert_eq!((found, host.world.former_nodes()), (sorted, 12));
     host.world.verify();
-    // As leases end the others move, as they are.
+    // When leases end, the other records move unchanged.
     let (boot_ms, staying) = (host.boot_ms, 5);
     for key in &keys[staying..] {
         let end = |limit: &mut LeasedLimit| {

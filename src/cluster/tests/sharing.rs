@@ -1,4 +1,4 @@
-//! Shared limits where it is easy to be wrong: changes of the configuration, deadlines, atomic
+//! Shared limits in their difficult cases: changes of the configuration, deadlines, atomic
 //! requests, modes, the admin plane, the keeper and attached programs.
 
 use std::time::Duration;
@@ -87,7 +87,7 @@ fn kept_answers_name_the_bizs_of_the_configuration_in_force() {
     let mut exchange = host.begin(update(&[Ask("local", "k", 1), Ask("wait", "k", 1)]));
     assert_eq!(exchange.stage, Stage::Waiting);
     host.world.publish_shared(&reordered(), 2);
-    // Another tick takes it.
+    // The tick of another item takes the new configuration.
     host.begin(update(&[Ask("local", "x", 1)]));
     assert_eq!((host.service.generation(), host.serve(1)), (2, 1));
     assert_eq!(host.run(&mut exchange), Stage::Answered);
@@ -173,7 +173,7 @@ fn no_ban_begins_for_want_of_a_lease() {
         let verdict = exchange.answers.items[0].result.as_ref().unwrap();
         assert!(!verdict.banned, "atomic: {is_atomic}");
     }
-    // The ledger's own refusal is one.
+    // A refusal by the ledger itself starts a ban.
     let mut exchange = host.begin(update(&[Ask("short", "k", 1)]));
     let need = host.needs().remove(0);
     exhaust(&mut host, &need);
@@ -237,7 +237,7 @@ fn of_an_atomic_request_only_the_items_that_are_cut_off_go_on_alone() {
     assert_eq!(host.run(&mut exchange), Stage::Answered);
     assert!(exchange.answers.refused, "its ledger has nothing left");
     assert_eq!(limited(&exchange), [Ok(false), Ok(true)]);
-    // A request whose other items have what they need.
+    // The other item of the request has its uses in hand.
     let mut exchange =
         host.begin(atomic(Command::Update, &[Ask("down", "a", 1), Ask("local", "b", 1)]));
     let needs = host.needs();
@@ -292,7 +292,7 @@ fn the_admin_plane_sets_what_a_shared_limit_has_used() {
     let mut host = Host::of(MAP);
     for biz in ["wait", "log"] {
         for used in [3, 5, 1] {
-            // A service that has run no item yet.
+            // A service that has not run an item yet.
             let mut admin = host.world.attach();
             let record = RecordName::of_key(biz, "k");
             assert_eq!(
@@ -373,7 +373,7 @@ fn uses_without_a_lease_are_told_at_once_by_a_want_of_nothing() {
     assert!(force(&mut host, &one, Command::Update, false).is_empty());
     let both = [Ask("local", "a", 1), Ask("exact", "a", 1)];
     assert_eq!(force(&mut host, &both, Command::Update, true).len(), 1);
-    // A use that on-miss admits is reported, too.
+    // A use that on-miss admits is reported too.
     let mut admitted = host.begin(update(&[Ask("admit", "k", 1)]));
     let asked = host.needs();
     std::thread::sleep(Duration::from_millis(2));

@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use super::room::lacking_room;
 use crate::account::Account;
-use crate::process::message::Loss;
-use crate::process::result_files::Cause;
+use crate::process::control::{Cause, Loss};
 use frs_base::clock;
 use frs_base::sys::EXIT_SIGBUS;
 use frs_base::sys::process::{self, Exit, Forked, Pid, PollFd, PollFlags, Signal, Signals};

@@ -1,16 +1,18 @@
 //! The state that a forked child gets from the master.
 //!
 //! Invariant: of the master's descriptors, a child keeps only its own listeners, its end of the
-//! channel, the board of tokens and, in workers and the cluster's child, the doorbells.
+//! channel, the board of tokens, in the keeper a connection for requests and, in workers and the
+//! cluster's child, the doorbells.
 
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::bells::Bells;
 use super::token_board::TokenBoard;
 use crate::account::Account;
-use crate::net::listeners::Share;
+use crate::net::listeners::ListenerShare;
 use frs_base::sys::process::{self, Channel, Pid, Signal, Signals};
 use frs_conf::{ClusterSecrets, Conf};
 use frs_store::ChildPlace;
@@ -55,7 +57,8 @@ impl ChildRole {
 pub struct ForkedChild {
     pub(crate) role: ChildRole,
     pub(crate) channel: Channel,
-    pub(crate) share: Share,
+    pub(crate) control: Option<UnixStream>,
+    pub(crate) share: ListenerShare,
     pub(crate) conf: Arc<Conf>,
     pub(crate) conf_dir: PathBuf,
     pub(crate) account: Option<Account>,
@@ -69,8 +72,10 @@ pub struct ForkedChild {
 pub struct ChildContext {
     /// The channel to the master.
     pub channel: Channel,
+    /// In the keeper: the connection for requests of the admin plane.
+    pub control: Option<UnixStream>,
     /// The listeners of this child.
-    pub share: Share,
+    pub share: ListenerShare,
     /// The signals: SIGTERM finishes, SIGQUIT drains.
     pub signals: Signals,
     /// The directory of the configuration.
@@ -109,6 +114,7 @@ impl ForkedChild {
         }
         Ok(Some(ChildContext {
             channel: self.channel,
+            control: self.control,
             share: self.share,
             signals,
             conf_dir: self.conf_dir,

@@ -24,12 +24,12 @@ use frs_conf::{Log, LogFormat, LogLevel};
 
 static LEVEL: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 /// The destination of lines. `None` for standard error.
-static OUTPUT: Mutex<Option<Output>> = Mutex::new(None);
+static OUTPUT: Mutex<Option<LogOutput>> = Mutex::new(None);
 
 /// The mode of the file: the server's user reads and writes it, and its group reads it.
 const FILE_MODE: u32 = 0o640;
 
-struct Output {
+struct LogOutput {
     path: PathBuf,
     file: File,
 }
@@ -41,7 +41,7 @@ struct Output {
 /// The log's file cannot be opened.
 pub(crate) fn start(log: &Log) -> io::Result<()> {
     if let Some(path) = &log.file {
-        *output() = Some(Output { path: path.clone(), file: open(path)? });
+        *output() = Some(LogOutput { path: path.clone(), file: open(path)? });
     }
     install(log);
     Ok(())
@@ -52,7 +52,7 @@ pub(crate) fn start(log: &Log) -> io::Result<()> {
 pub fn reopen() {
     let Some(path) = file_path() else { return };
     match open(&path) {
-        Ok(file) => *output() = Some(Output { path, file }),
+        Ok(file) => *output() = Some(LogOutput { path, file }),
         Err(error) => {
             let path = path.display();
             tracing::error!(%path, %error, "cannot reopen the log; it continues in the old file");
@@ -94,16 +94,16 @@ fn open(path: &Path) -> io::Result<File> {
     })
 }
 
-fn output() -> MutexGuard<'static, Option<Output>> {
+fn output() -> MutexGuard<'static, Option<LogOutput>> {
     // A thread that panicked has left a usable file.
     OUTPUT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Writes to the current destination. A line may contain text that a client chose, so characters
 /// that are invisible or that a terminal would act on are shown by number.
-struct Sink(LogFormat);
+struct LogSink(LogFormat);
 
-impl Sink {
+impl LogSink {
     fn shown<'a>(&self, line: &'a str) -> Cow<'a, str> {
         match self.0 {
             LogFormat::Text => visible::in_text(line),
@@ -112,7 +112,7 @@ impl Sink {
     }
 }
 
-impl Write for Sink {
+impl Write for LogSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Ok(Cow::Owned(line)) = std::str::from_utf8(bytes).map(|line| self.shown(line)) {
             put(line.as_bytes(), |out, line| out.write_all(line))?;
@@ -139,7 +139,7 @@ fn install(log: &Log) {
         return;
     }
     let format = log.format;
-    let layer = fmt::layer().with_writer(move || Sink(format)).with_target(false);
+    let layer = fmt::layer().with_writer(move || LogSink(format)).with_target(false);
     // Lines that cannot be written are lost. The default would panic on a closed standard error.
     let layer = layer.with_ansi(false).log_internal_errors(false);
     let registry = Registry::default().with(level);
@@ -185,8 +185,11 @@ mod tests {
     #[test]
     fn what_nobody_sees_is_shown_by_number_in_each_format() {
         let line = "{\"message\":\"\u{9B}31m \u{202E}\"}\n";
-        assert_eq!(Sink(LogFormat::Text).shown(line), "{\"message\":\"\\u{9b}31m \\u{202e}\"}\n");
-        let json = Sink(LogFormat::Json).shown(line).into_owned();
+        assert_eq!(
+            LogSink(LogFormat::Text).shown(line),
+            "{\"message\":\"\\u{9b}31m \\u{202e}\"}\n"
+        );
+        let json = LogSink(LogFormat::Json).shown(line).into_owned();
         assert!(json.is_ascii() && json.ends_with('\n'), "{json}");
         let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
         assert_eq!(read(&json), read(line));

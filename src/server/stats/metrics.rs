@@ -25,7 +25,7 @@ pub const BIZ_BYTES: usize = 4 << 10;
 
 /// All metrics of a server.
 pub fn text(stats: &Stats) -> String {
-    let mut page = Page::default();
+    let mut page = MetricsPage::default();
     page.requests(&stats.sums);
     page.items(stats);
     page.limits(stats);
@@ -42,7 +42,7 @@ pub fn text(stats: &Stats) -> String {
 
 /// The text so far.
 #[derive(Debug, Default)]
-struct Page(String);
+struct MetricsPage(String);
 
 /// A label: its name and its value.
 #[derive(Debug, Clone, Copy)]
@@ -89,7 +89,7 @@ fn seconds_of_ms(ms: u64) -> Seconds {
     Seconds(ms.saturating_mul(1000))
 }
 
-impl Page {
+impl MetricsPage {
     fn head(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }

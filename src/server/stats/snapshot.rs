@@ -3,7 +3,7 @@
 //! Invariant: gathering takes no semaphore and writes nothing, so it delays no process. Each figure
 //! is read once, so the figures of one value may differ by some requests.
 
-use super::history_document::Past;
+use super::history_document::HistoryRange;
 use frs_base::clock::Millis;
 use frs_base::sys;
 use frs_cluster::figures::{ClusterState, ClusterSums};
@@ -42,9 +42,9 @@ pub struct Stats {
     /// The groups of the configuration, then other groups with counts.
     pub groups: Vec<GroupSnapshot>,
     /// The businesses of the configuration, then the counts of others.
-    pub bizs: Vec<Counted>,
+    pub bizs: Vec<BizSnapshot>,
     /// The past, if it is requested. The owner of the history fills it in.
-    pub past: Option<Past>,
+    pub past: Option<HistoryRange>,
 }
 
 /// An attached process.
@@ -93,7 +93,7 @@ pub struct GroupSnapshot {
 
 /// A business and its counts.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Counted {
+pub struct BizSnapshot {
     /// The id of the business, or a key for several businesses.
     pub key: BizKey,
     /// The name of the business. `None` if the configuration does not name it.
@@ -115,7 +115,7 @@ pub struct Counted {
     pub rates: Rates,
     /// The keys with the most use, from the last sweep. The owner of the sweep's result fills them
     /// in.
-    pub hottest: Vec<Hot>,
+    pub hottest: Vec<HotKey>,
 }
 
 /// The bounds of a limit for a key without a rule of its own.
@@ -142,7 +142,7 @@ pub struct Rates {
 
 /// A key with much use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hot {
+pub struct HotKey {
     /// The stored key as text.
     pub key: String,
     /// The amount charged in the current window.
@@ -161,7 +161,7 @@ impl GroupSnapshot {
     }
 }
 
-impl Counted {
+impl BizSnapshot {
     /// Whether this is a single business that map.xml does not name, so that only its counters
     /// exist.
     pub fn is_removed(&self) -> bool {
@@ -300,9 +300,9 @@ fn groups(runtime: &Runtime, sums: &Sums, conf: &Conf) -> Vec<GroupSnapshot> {
     named.chain(gone).collect()
 }
 
-fn bizs(sums: &Sums, conf: &Conf) -> Vec<Counted> {
+fn bizs(sums: &Sums, conf: &Conf) -> Vec<BizSnapshot> {
     let mut sums = sums.bizs.clone();
-    let mut counted: Vec<Counted> = conf
+    let mut counted: Vec<BizSnapshot> = conf
         .map
         .bizs
         .iter()
@@ -312,7 +312,7 @@ fn bizs(sums: &Sums, conf: &Conf) -> Vec<Counted> {
             let is_shared = biz.sharing.is_some();
             let sums = sums.remove(&key).unwrap_or_default();
             let (limits, bounds) = (limits(biz), bounds(biz));
-            Counted { name, limits, bounds, is_shared, ..counted_of(key, sums) }
+            BizSnapshot { name, limits, bounds, is_shared, ..counted_of(key, sums) }
         })
         .collect();
     counted.extend(sums.into_iter().map(|(key, sums)| counted_of(key, sums)));
@@ -320,12 +320,12 @@ fn bizs(sums: &Sums, conf: &Conf) -> Vec<Counted> {
 }
 
 #[cfg(test)]
-pub(crate) fn unnamed(id: u32) -> Counted {
+pub(crate) fn unnamed(id: u32) -> BizSnapshot {
     counted_of(BizKey::Id(id), BizSums::default())
 }
 
-fn counted_of(key: BizKey, sums: BizSums) -> Counted {
-    Counted {
+fn counted_of(key: BizKey, sums: BizSums) -> BizSnapshot {
+    BizSnapshot {
         key,
         name: None,
         limits: Vec::new(),

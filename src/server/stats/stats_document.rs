@@ -4,7 +4,7 @@
 //! U+FFFD replaces a character of a key that XML forbids.
 
 use super::history_document::history;
-use super::snapshot::{Counted, GroupSnapshot, Hot, ProcessSnapshot, Rates, Stats};
+use super::snapshot::{BizSnapshot, GroupSnapshot, HotKey, ProcessSnapshot, Rates, Stats};
 use std::collections::BTreeMap;
 
 use crate::protocol::call::{Call, status_word};
@@ -37,7 +37,8 @@ fn root(stats: &Stats) -> Element {
         .listing("bizs", stats.bizs.iter().map(biz));
     let root = if stats.has_cluster { root.holding_one(cluster(stats)) } else { root };
     let Some(past) = &stats.past else { return root };
-    let name = |biz: &Counted| Some((biz.id()?, xml::replace_forbidden(&biz.label()).into_owned()));
+    let name =
+        |biz: &BizSnapshot| Some((biz.id()?, xml::replace_forbidden(&biz.label()).into_owned()));
     let names: BTreeMap<u32, String> = stats.bizs.iter().filter_map(name).collect();
     root.holding_one(history(past, &names))
 }
@@ -194,7 +195,7 @@ fn move_word(mode: MoveMode) -> &'static str {
     }
 }
 
-fn biz(biz: &Counted) -> Element {
+fn biz(biz: &BizSnapshot) -> Element {
     let [queries, updates] = &biz.items;
     let limit = |words: &String| Element::new("limit").with("words", xml::replace_forbidden(words));
     Element::new("biz")
@@ -212,7 +213,7 @@ fn biz(biz: &Counted) -> Element {
 
 /// Refused Updates by each limit, in order. The tenth figure sums up the tenth and all later
 /// limits.
-fn refusals(biz: &Counted) -> &[u64] {
+fn refusals(biz: &BizSnapshot) -> &[u64] {
     &biz.refusals[1..=biz.limits.len().min(REFUSERS - 1)]
 }
 
@@ -230,7 +231,7 @@ fn rates(rates: &Rates) -> impl Iterator<Item = Element> {
     })
 }
 
-fn hot(hot: &Hot) -> Element {
+fn hot(hot: &HotKey) -> Element {
     Element::new("node")
         .with("key", xml::replace_forbidden(&hot.key))
         .with("used", hot.used)

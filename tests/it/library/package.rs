@@ -1,4 +1,4 @@
-//! The dependencies that a program gets with the package frs alone.
+//! The dependencies of the package frs alone.
 
 use std::process::Command;
 

@@ -108,10 +108,10 @@ fn held_at_most(
             Reading::Wait => {}
             other => panic!("{other:?}"),
         }
-        let Client { kept, unsent, spoken, .. } = &client;
-        let held = match spoken {
-            Spoken::Http(connection) => connection.held_bytes(),
-            Spoken::Resp(_, connection) => connection.held_bytes(),
+        let Client { kept, unsent, protocol, .. } = &client;
+        let held = match protocol {
+            ClientProtocol::Http(connection) => connection.held_bytes(),
+            ClientProtocol::Resp(_, connection) => connection.held_bytes(),
         };
         most = most.max(kept.capacity() + unsent.capacity() + held);
     }

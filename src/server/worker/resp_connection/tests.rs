@@ -44,7 +44,7 @@ impl<S: Serve> Line<'_, S> {
         Line { talk: Talk::over(RespConnection::default(), serve), own }
     }
 
-    fn push(&mut self, bytes: &[u8]) -> Progress {
+    fn push(&mut self, bytes: &[u8]) -> InputProgress {
         let own = self.own;
         self.talk.send(bytes, |Talk { connection, serve, scratch, unread, out, .. }| {
             let progress = connection.advance(unread, own, serve, scratch, out);
@@ -279,7 +279,7 @@ fn what_waits_for_a_reply_keeps_its_place() {
     let mut line = Line::new();
     line.ask("FRS.UPDATE login await-a|");
     for parked in line.connection.give_up() {
-        if let Parked::Request(mut exchange, _) = parked {
+        if let ParkedItem::Request(mut exchange, _) = parked {
             line.serve.give_up(&mut exchange);
         }
     }

@@ -5,7 +5,7 @@
 
 use super::Worker;
 use crate::worker::client::Client;
-use crate::worker::connection::{Parked, Serve};
+use crate::worker::connection::{ParkedItem, Serve};
 
 impl Worker {
     /// Gives the parked items of the batch to their clients.
@@ -31,9 +31,9 @@ impl Worker {
     /// Marks the worker as asleep. If any client may go on by now, the sleep ends
     /// at once.
     #[cold]
-    pub(super) fn lie_down(&mut self) {
+    pub(super) fn mark_asleep(&mut self) {
         if let Some(bells) = &self.bells {
-            bells.lie_down(&self.handler.service);
+            bells.mark_asleep(&self.handler.service);
         }
         let (clients, handler) = (&self.clients, &self.handler);
         self.parked.look(self.now_ms, |index| {
@@ -58,7 +58,7 @@ impl Worker {
     pub(super) fn give_up(&mut self, index: u32, client: &mut Client) {
         self.parked.remove(index);
         for parked in client.give_up() {
-            if let Parked::Request(mut exchange, _) = parked {
+            if let ParkedItem::Request(mut exchange, _) = parked {
                 self.handler.give_up(&mut exchange);
             }
         }

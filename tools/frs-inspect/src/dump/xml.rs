@@ -1,4 +1,4 @@
-//! A `<nodes>` document, with the names that answers have. Invisible characters are references such
+//! A `<nodes>` document, with the names that answers use. Invisible characters are references such
 //! as `&#x9b;`.
 
 use std::io::{self, Write as _};
@@ -8,17 +8,17 @@ use frs_engine::inspect::{NodeRecord, SharedRecord};
 use frs_server::protocol::visible;
 use frs_server::protocol::xml::write_escaped;
 
-use crate::output::Out;
+use crate::output::Output;
 use crate::show;
 
 pub struct Xml;
 
 impl super::Write for Xml {
-    fn begin(&mut self, out: &mut Out) -> io::Result<()> {
+    fn begin(&mut self, out: &mut Output) -> io::Result<()> {
         out.write_all(b"<nodes>\n")
     }
 
-    fn record(&mut self, out: &mut Out, record: &NodeRecord) -> io::Result<()> {
+    fn record(&mut self, out: &mut Output, record: &NodeRecord) -> io::Result<()> {
         let mut key = Vec::new();
         write_escaped(&mut key, &record.key);
         let key = String::from_utf8_lossy(&key);
@@ -65,12 +65,12 @@ impl super::Write for Xml {
         out.write_all(b"</node>\n")
     }
 
-    fn end(&mut self, out: &mut Out) -> io::Result<()> {
+    fn end(&mut self, out: &mut Output) -> io::Result<()> {
         out.write_all(b"</nodes>\n")
     }
 }
 
-fn write_lease(out: &mut Out, lease: &SharedRecord) -> io::Result<()> {
+fn write_lease(out: &mut Output, lease: &SharedRecord) -> io::Result<()> {
     write!(out, "<lease allowance=\"{}\" used=\"{}\"", lease.allowance, lease.used)?;
     let numbers = [
         ("window", lease.window_ms),

@@ -5,8 +5,8 @@ use frs_engine::{Command, ItemOptions};
 use super::*;
 use crate::protocol::call::Call;
 use crate::protocol::response_head::ResponseOptions;
-use crate::worker::connection::parked::Parking;
-use crate::worker::connection::reply::Reply;
+use crate::worker::connection::parked_items::Parking;
+use crate::worker::connection::queued_reply::QueuedReply;
 
 fn get(key: &str) -> String {
     format!("GET /update?biz=login&key={key} HTTP/1.1\r\nHost: f\r\n\r\n")
@@ -97,7 +97,7 @@ fn a_connection_with_a_request_that_waits_is_not_read() {
     let mut line = Line::new();
     line.push(post("await-a").as_bytes());
     let progress = line.push(&post("b").repeat(40).into_bytes());
-    assert_eq!(progress, Progress { consumed: 0, ..progress }.parked());
+    assert_eq!(progress, InputProgress { consumed: 0, ..progress }.parked());
     assert_eq!(line.unread.len(), post("b").len() * 40);
     arrive(&mut line, "await-a");
     assert_eq!(answered(&line).len(), 41);
@@ -172,10 +172,12 @@ fn a_small_request_is_parked_without_the_room_of_a_large_one() {
     assert!(exchange.held_bytes() > 32 << 10);
     let mut parking = Parking::default();
     let options = ResponseOptions::CLOSE;
-    let manner = Manner::Http { call: Call::Update, refusal: None, options };
-    let reply = Reply { manner, batch_index: 0 };
+    let manner = ReplyForm::Http { call: Call::Update, refusal: None, options };
+    let reply = QueuedReply { manner, batch_index: 0 };
     parking.park(&mut exchange, reply);
-    let Some((0, Parked::Request(parked, _))) = parking.drain().next() else { panic!("parked") };
+    let Some((0, ParkedItem::Request(parked, _))) = parking.drain().next() else {
+        panic!("parked")
+    };
     assert_eq!(parked.request.items().len(), 1);
     assert!(parked.held_bytes() < 4 << 10, "{}", parked.held_bytes());
 }

@@ -10,14 +10,14 @@ use frs_engine::Command;
 
 /// A request whose body is awaited.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pending {
+pub(super) struct PendingRequest {
     pub command: Command,
     /// The body's format.
     pub format: Format,
     pub preferences: ClientPreferences,
 }
 
-impl Pending {
+impl PendingRequest {
     /// The options of an error answer that replaces the answer to the items and closes the
     /// connection.
     pub fn closing(&self) -> ResponseOptions {

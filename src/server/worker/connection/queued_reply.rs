@@ -8,14 +8,14 @@ use crate::protocol::response_head::ResponseOptions;
 pub const QUEUE: usize = 16;
 /// How to answer a request in the queue.
 #[derive(Debug, Clone, Copy)]
-pub struct Reply {
-    pub manner: Manner,
+pub struct QueuedReply {
+    pub manner: ReplyForm,
     pub batch_index: usize,
 }
 
 /// The form of an answer, by protocol.
 #[derive(Debug, Clone, Copy)]
-pub enum Manner {
+pub enum ReplyForm {
     Http {
         call: Call,
         /// The status of a limited item. `None`: each item carries its own result, and the status

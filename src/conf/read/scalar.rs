@@ -3,14 +3,14 @@
 //! Invariant: each reader returns the value, or what it expected instead. No value outside its
 //! bounds is accepted. Surrounding white space is not part of a value, and is rejected.
 
-use super::fault::shown;
+use super::notes::shown;
 use super::suggest::nearest;
 use crate::schema::{
     DURATION_UNITS, RATE_UNITS, Rate, SIZE_UNITS, Suffix, duration_text, size_text,
 };
 
 /// The result of a reader: the value, or words for what was expected.
-pub(super) type Value<T> = Result<T, String>;
+pub(super) type Parsed<T> = Result<T, String>;
 
 impl Rate {
     /// Reads a rate such as `10/s`. `None` if the text is malformed.
@@ -21,28 +21,28 @@ impl Rate {
     }
 }
 
-/// The number of a rate, as text, and its unit.
+/// The number of a rate as text, and its unit.
 fn rate_parts(text: &str) -> Option<(&str, &'static Suffix)> {
     let (number, unit) = text.split_once('/')?;
     RATE_UNITS.iter().find(|known| known.name == unit).map(|known| (number, known))
 }
 
-/// Decimal digits, from `min` to `max`.
-pub(super) fn whole(min: u64, max: u64) -> impl Fn(&str) -> Value<u64> {
+/// Reads decimal digits: a number from `min` to `max`.
+pub(super) fn whole(min: u64, max: u64) -> impl Fn(&str) -> Parsed<u64> {
     move |text| {
         let number = digits(text).filter(|number| (min..=max).contains(number));
         number.ok_or_else(|| format!("a whole number from {min} to {max}"))
     }
 }
 
-/// As [`whole`], with bounds of a 32-bit number.
-pub(super) fn whole32(min: u32, max: u32) -> impl Fn(&str) -> Value<u32> {
+/// Like [`whole`], for a 32-bit number.
+pub(super) fn whole32(min: u32, max: u32) -> impl Fn(&str) -> Parsed<u32> {
     let whole = whole(min.into(), max.into());
     move |text| whole(text).map(|number| number as u32)
 }
 
-/// A multiple of `step` from `min` to `max`.
-pub(super) fn multiple(step: u32, min: u32, max: u32) -> impl Fn(&str) -> Value<u32> {
+/// Reads a multiple of `step` from `min` to `max`.
+pub(super) fn multiple(step: u32, min: u32, max: u32) -> impl Fn(&str) -> Parsed<u32> {
     move |text| {
         let number = digits(text).and_then(|number| u32::try_from(number).ok());
         number
@@ -52,7 +52,7 @@ pub(super) fn multiple(step: u32, min: u32, max: u32) -> impl Fn(&str) -> Value<
 }
 
 /// A reader of durations as the configuration writes them: `250ms`, `60s`, `15m`, `24h`, `7d`, from
-/// `min_ms` to `max_ms`. Returns milliseconds, or words for what was expected.
+/// `min_ms` to `max_ms`. It returns milliseconds, or words for what it expected.
 pub fn duration(min_ms: u64, max_ms: u64) -> impl Fn(&str) -> Result<u64, String> + Clone {
     move |text| {
         let found = with_unit(text, &DURATION_UNITS).filter(|ms| (min_ms..=max_ms).contains(ms));
@@ -66,8 +66,8 @@ pub fn duration(min_ms: u64, max_ms: u64) -> impl Fn(&str) -> Result<u64, String
     }
 }
 
-/// `512`, `64KiB`, `1MiB`, `1GiB`, from `min` to `max` bytes.
-pub(super) fn size(min: u32, max: u32) -> impl Fn(&str) -> Value<u32> {
+/// Reads `512`, `64KiB`, `1MiB` or `1GiB`: from `min` to `max` bytes.
+pub(super) fn size(min: u32, max: u32) -> impl Fn(&str) -> Parsed<u32> {
     move |text| {
         let bytes = with_unit(text, &SIZE_UNITS).and_then(|bytes| u32::try_from(bytes).ok());
         bytes.filter(|bytes| (min..=max).contains(bytes)).ok_or_else(|| {
@@ -80,8 +80,8 @@ pub(super) fn size(min: u32, max: u32) -> impl Fn(&str) -> Value<u32> {
     }
 }
 
-/// `100MiB/s`: a size, and `/s`, from `min` to `max` bytes.
-pub(super) fn byte_rate(min: u64, max: u64) -> impl Fn(&str) -> Value<u64> {
+/// Reads `100MiB/s`: a size and `/s`, from `min` to `max` bytes.
+pub(super) fn byte_rate(min: u64, max: u64) -> impl Fn(&str) -> Parsed<u64> {
     move |text| {
         let size = text.strip_suffix("/s").and_then(|size| with_unit(size, &SIZE_UNITS));
         size.filter(|bytes| (min..=max).contains(bytes)).ok_or_else(|| {
@@ -90,9 +90,9 @@ pub(super) fn byte_rate(min: u64, max: u64) -> impl Fn(&str) -> Value<u64> {
     }
 }
 
-/// `10/s`: a number from 1 to what `most` returns for the unit's milliseconds, and these
+/// Reads `10/s`: a number and a unit. `most` returns the largest number for the unit's
 /// milliseconds.
-pub(super) fn rate(most: impl Fn(u64) -> u64) -> impl Fn(&str) -> Value<Rate> {
+pub(super) fn rate(most: impl Fn(u64) -> u64) -> impl Fn(&str) -> Parsed<Rate> {
     move |text| {
         let shape = || "a rate such as 10/s: a whole number, / and ms, s, m, h or d".to_owned();
         let (number, unit) = rate_parts(text).ok_or_else(shape)?;
@@ -104,8 +104,8 @@ pub(super) fn rate(most: impl Fn(u64) -> u64) -> impl Fn(&str) -> Value<Rate> {
     }
 }
 
-/// `0`, `0.3`, `12.345`: at most three decimals, up to `max`, as thousandths.
-pub(super) fn thousandths(max: u32) -> impl Fn(&str) -> Value<u32> {
+/// Reads `0`, `0.3` or `12.345`: at most three decimals, up to `max`. Returns thousandths.
+pub(super) fn thousandths(max: u32) -> impl Fn(&str) -> Parsed<u32> {
     move |text| {
         let (number, decimals) = text.split_once('.').unwrap_or((text, "0"));
         let found = match decimals.len() {
@@ -120,8 +120,8 @@ pub(super) fn thousandths(max: u32) -> impl Fn(&str) -> Value<u32> {
     }
 }
 
-/// `HH:MM`, `00:00` to `23:59`, as minutes after midnight.
-pub(super) fn time_of_day(text: &str) -> Value<u16> {
+/// Reads `HH:MM`, `00:00` to `23:59`. Returns minutes after midnight.
+pub(super) fn time_of_day(text: &str) -> Parsed<u16> {
     let two = |digits: &str, end: u64| {
         let number = (digits.len() == 2).then(|| self::digits(digits)).flatten();
         number.filter(|&number| number < end)
@@ -132,20 +132,20 @@ pub(super) fn time_of_day(text: &str) -> Value<u16> {
     found.ok_or_else(|| "a time of day from 00:00 to 23:59".to_owned())
 }
 
-/// `true` or `false`.
-pub(super) fn boolean(text: &str) -> Value<bool> {
+/// Reads `true` or `false`.
+pub(super) fn boolean(text: &str) -> Parsed<bool> {
     word(&[("true", true), ("false", false)])(text)
 }
 
-/// One of these words.
-pub(super) fn word<T: Copy>(words: &[(&'static str, T)]) -> impl Fn(&str) -> Value<T> {
+/// Reads one of these words.
+pub(super) fn word<T: Copy>(words: &[(&'static str, T)]) -> impl Fn(&str) -> Parsed<T> {
     move |text| {
         let found = words.iter().find(|(word, _)| *word == text);
         found.map(|&(_, value)| value).ok_or_else(|| one_of(text, words.iter().map(|w| w.0)))
     }
 }
 
-/// The words for "one of these", with the one that was probably meant.
+/// The words for "one of these", with the known name that was probably meant.
 pub(super) fn one_of<'k>(found: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
     const SHOWN: usize = 24;
     let mut names = known.clone().take(SHOWN).map(shown).collect::<Vec<_>>().join(", ");
@@ -161,7 +161,7 @@ pub(super) fn one_of<'k>(found: &str, known: impl Iterator<Item = &'k str> + Clo
     }
 }
 
-/// The words for a setting that is allowed only with some values of another one.
+/// The words for a setting that is allowed only with some values of another setting.
 pub(super) fn only_with(name: &str, values: &[&str]) -> String {
     let quoted: Vec<String> = values.iter().map(|value| format!("\"{value}\"")).collect();
     match quoted.split_last() {

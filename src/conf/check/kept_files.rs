@@ -1,11 +1,12 @@
-//! Files that stay although map.xml derives other numbers by now: a part of each published
+//! Files that stay although map.xml derives other numbers now. They are a part of each published
 //! generation.
 //!
-//! Invariant: only what map.xml leaves to frs is replaced, and only by what [`Group::keeps_files`]
-//! accepts under the text that it lies over. So a reader of a generation gets the geometry that the
-//! files have, without a look at them.
+//! Invariant: only numbers that map.xml leaves to frs are replaced, and only by numbers that
+//! [`Group::keeps_files`] accepts under the same text. So a reader of a generation gets the
+//! geometry of the files without looking at them.
 //!
-//! As text, in `conf.active.G`, a line for each group: its name, files, key-nodes and node-size.
+//! In `conf.active.G` these numbers are text, a line for each group: its name, files, key-nodes
+//! and node-size.
 //!
 //! ```text
 //! users 1 35729 128
@@ -18,15 +19,15 @@ use crate::schema::{Geometry, Group, Map};
 /// The geometry of a group's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveGeometry {
-    /// The group's name.
+    /// The name of the group.
     pub group: String,
-    /// The geometry.
+    /// The geometry of its files.
     pub geometry: Geometry,
 }
 
-/// The numbers of files that stay, each with its group.
+/// The numbers of the files that stay, by group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptFiles {
     groups: Vec<KeptGroup>,
 }
 
@@ -46,19 +47,19 @@ impl KeptGroup {
     }
 }
 
-impl Kept {
-    /// What stays of these files.
-    pub(super) fn of(map: &Map, live: &[LiveGeometry]) -> Kept {
+impl KeptFiles {
+    /// The files among `live` that stay under a map.
+    pub(super) fn of(map: &Map, live: &[LiveGeometry]) -> KeptFiles {
         let groups = map.groups.iter().filter_map(|group| {
             let LiveGeometry { geometry, .. } = live.iter().find(|it| it.group == group.name)?;
             let stays = *geometry != group.derived && group.keeps_files(geometry);
             let Geometry { files, key_nodes, node_bytes, .. } = *geometry;
             stays.then(|| KeptGroup { name: group.name.clone(), files, key_nodes, node_bytes })
         });
-        Kept { groups: groups.collect() }
+        KeptFiles { groups: groups.collect() }
     }
 
-    /// Replaces what is derived, where it may be.
+    /// Replaces derived numbers by those of the files, if the files may stay.
     pub(super) fn lay_over(&self, map: &mut Map) {
         for kept in &self.groups {
             let Some(group) = map.groups.iter_mut().find(|group| group.name == kept.name) else {
@@ -79,8 +80,8 @@ impl Kept {
         })
     }
 
-    /// `None`: it is not what [`Kept::to_text`] writes.
-    pub(crate) fn from_text(text: &str) -> Option<Kept> {
+    /// Reads the result of [`KeptFiles::to_text`]. `None` if the text is something else.
+    pub(crate) fn from_text(text: &str) -> Option<KeptFiles> {
         let group = |line: &str| {
             let mut words = line.split(' ');
             let name = words.next()?.to_owned();
@@ -88,7 +89,7 @@ impl Kept {
             let (files, key_nodes, node_bytes) = (number()?, number()?, number()?);
             words.next().is_none().then_some(KeptGroup { name, files, key_nodes, node_bytes })
         };
-        text.lines().map(group).collect::<Option<_>>().map(|groups| Kept { groups })
+        text.lines().map(group).collect::<Option<_>>().map(|groups| KeptFiles { groups })
     }
 }
 
@@ -125,13 +126,16 @@ mod tests {
         assert_eq!(removed.texts.kept.to_text(), "g 1 37 128\n");
         assert_eq!(removed.texts.parse().unwrap(), removed.conf);
         assert_eq!(
-            Kept::from_text(&removed.texts.kept.to_text()),
+            KeptFiles::from_text(&removed.texts.kept.to_text()),
             Some(removed.texts.kept.clone())
         );
-        // Added again, it is what is derived.
+        // With the business added again, the geometry is the derived one.
         let back = loaded("<srv/>", LONG).over(&files).unwrap();
-        assert_eq!((back.conf, back.texts.kept), (loaded("<srv/>", LONG).conf, Kept::default()));
-        // Over other files it is decided anew.
+        assert_eq!(
+            (back.conf, back.texts.kept),
+            (loaded("<srv/>", LONG).conf, KeptFiles::default())
+        );
+        // Over other files, the decision is made anew.
         let shorter = live(&loaded("<srv/>", ""));
         assert_eq!(removed.over(&shorter).unwrap(), loaded("<srv/>", ""));
     }
@@ -148,8 +152,8 @@ mod tests {
         files[1] = LiveGeometry { group: "h".into(), geometry: conf.conf.map.groups[1].geometry };
         files[1].geometry.node_bytes = 128;
         assert_eq!(conf.clone().over(&files).unwrap().texts.kept.to_text(), "h 1 9 128\n");
-        // What lies over a text that it was not made for replaces nothing that needs more.
-        let kept = Kept::from_text("g 1 37 64\nnone 1 1 64\n").unwrap();
+        // Laid over a text that it was not made for, it does not replace nodes that must be larger.
+        let kept = KeptFiles::from_text("g 1 37 64\nnone 1 1 64\n").unwrap();
         let longer = Texts { kept, ..loaded("<srv/>", LONG).texts };
         assert_eq!(longer.parse().unwrap(), loaded("<srv/>", LONG).conf);
     }
@@ -169,8 +173,8 @@ mod tests {
     #[test]
     fn other_text_is_none() {
         for text in ["g", "g 1 2", "g 1 2 3 4", "g 1 2 x", "\n", "g 1 2 3\n\n", "g -1 2 3"] {
-            assert_eq!(Kept::from_text(text), None, "{text:?}");
+            assert_eq!(KeptFiles::from_text(text), None, "{text:?}");
         }
-        assert_eq!(Kept::from_text(""), Some(Kept::default()));
+        assert_eq!(KeptFiles::from_text(""), Some(KeptFiles::default()));
     }
 }

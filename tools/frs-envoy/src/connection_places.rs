@@ -1,11 +1,12 @@
-//! The places of connections: how many there are, what each one holds, and which one has to go.
+//! The places of connections: their number, the memory that each one holds, and the choice of the
+//! one that has to go.
 //!
-//! What a connection holds is what it made this process keep: its calls, the parts of their
+//! A connection *holds* the memory that it makes this process keep: its calls, the parts of their
 //! messages, and answers that it has not taken.
 //!
-//! Invariant: there are at most [`Bounds::connections`], and what all of them hold stays near
-//! [`Bounds::held_bytes`]. Who has used its place least recently goes first where places lack, and
-//! who holds most where memory does.
+//! Invariant: at most [`ConnectionBounds::connections`] places are taken, and the memory that all
+//! connections hold stays near [`ConnectionBounds::held_bytes`]. If places are short, the least
+//! recently used connection has to go. If memory is short, those that hold most have to go.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -15,33 +16,33 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// What is charged for a call beside its message: its stream, its head, its task.
+/// Bytes charged for a call besides its message: its stream, its head, its task.
 pub const CALL_BYTES: usize = 1 << 10;
 
-/// The bounds of connections, and of each one.
+/// The bounds of all connections, and of each one.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
-    /// Connections at once.
+pub struct ConnectionBounds {
+    /// The most connections at once.
     pub connections: usize,
-    /// Calls of one connection at once.
+    /// The most calls of one connection at once.
     pub calls: u32,
-    /// Bytes that all connections hold together.
+    /// The bytes that all connections may hold together.
     pub held_bytes: usize,
-    /// For the first bytes of a connection.
+    /// Time limit for the first bytes of a connection.
     pub handshake: Duration,
-    /// For the message of a call, from its head.
+    /// Time limit for the message of a call, from its head on.
     pub message: Duration,
-    /// For an answer to be taken: by the windows of its client, and by its socket.
+    /// Time limit for a client to take an answer, by its windows and by its socket.
     pub answer: Duration,
-    /// Without a call and without a byte.
+    /// A connection without a call and without a byte is asked to go after this time.
     pub idle: Duration,
-    /// For a client to go that was asked to.
+    /// Time limit for a client to go that was asked to.
     pub parting: Duration,
 }
 
-impl Default for Bounds {
-    fn default() -> Bounds {
-        Bounds {
+impl Default for ConnectionBounds {
+    fn default() -> ConnectionBounds {
+        ConnectionBounds {
             connections: 1024,
             calls: 1024,
             held_bytes: 64 << 20,
@@ -56,27 +57,27 @@ impl Default for Bounds {
 
 /// All places.
 #[derive(Debug)]
-pub struct Places {
-    bounds: Bounds,
+pub struct ConnectionPlaces {
+    bounds: ConnectionBounds,
     room: Arc<Semaphore>,
     held: AtomicUsize,
-    /// Grows with each use of a place: what tells the least recent one.
+    /// Grows with each use of a place. It tells the least recently used place.
     uses: AtomicU64,
-    taken: Mutex<HashMap<u64, Arc<Place>>>,
+    taken: Mutex<HashMap<u64, Arc<ConnectionPlace>>>,
 }
 
-/// Why a connection has to go.
+/// The reason for which a connection has to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Leave {
-    /// Another one needs its place.
+pub enum LeaveReason {
+    /// Another connection needs its place.
     Oldest,
-    /// It holds most.
+    /// It holds the most memory.
     Greediest,
 }
 
 /// The place of a connection.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionPlace {
     held: AtomicUsize,
     calls: AtomicUsize,
     last_use: AtomicU64,
@@ -86,40 +87,40 @@ pub struct Place {
     freed: Notify,
 }
 
-/// A place that is taken, until this is dropped.
+/// A taken place. Dropping it frees the place.
 #[derive(Debug)]
-pub struct Taken {
+pub struct TakenPlace {
     number: u64,
-    place: Arc<Place>,
-    places: Arc<Places>,
+    place: Arc<ConnectionPlace>,
+    places: Arc<ConnectionPlaces>,
     _room: OwnedSemaphorePermit,
 }
 
-/// Bytes that a connection holds, until this is dropped.
+/// Bytes that a connection holds. Dropping it releases them.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldBytes {
     bytes: usize,
-    place: Arc<Place>,
-    places: Arc<Places>,
+    place: Arc<ConnectionPlace>,
+    places: Arc<ConnectionPlaces>,
 }
 
-/// A call of a connection, until this is dropped.
+/// A call of a connection. Dropping it ends the call.
 #[derive(Debug)]
 pub struct CallPlace {
-    held: Held,
+    held: HeldBytes,
 }
 
 /// Bytes of an answer. Its connection holds them until they are written.
 #[derive(Debug)]
-pub struct Body {
+pub struct HeldBody {
     bytes: Bytes,
-    _held: Held,
+    _held: HeldBytes,
 }
 
-impl Places {
-    /// Free places.
-    pub fn new(bounds: Bounds) -> Arc<Places> {
-        Arc::new(Places {
+impl ConnectionPlaces {
+    /// Places that are all free.
+    pub fn new(bounds: ConnectionBounds) -> Arc<ConnectionPlaces> {
+        Arc::new(ConnectionPlaces {
             bounds,
             room: Arc::new(Semaphore::new(bounds.connections)),
             held: AtomicUsize::new(0),
@@ -130,23 +131,23 @@ impl Places {
 
     /// The bounds.
     #[cfg(test)]
-    pub fn bounds(&self) -> &Bounds {
+    pub fn bounds(&self) -> &ConnectionBounds {
         &self.bounds
     }
 
-    /// Bytes that all connections hold now.
+    /// The bytes that all connections hold now.
     #[cfg(test)]
     pub fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }
 
     /// Takes a place. If none is free, asks the least recently used connection to go, and waits.
-    pub async fn take(self: &Arc<Places>) -> Taken {
+    pub async fn take(self: &Arc<ConnectionPlaces>) -> TakenPlace {
         let room = match Arc::clone(&self.room).try_acquire_owned() {
             Ok(room) => room,
             Err(_) => {
                 self.make_room();
-                // Nobody closes it.
+                // Nobody closes the semaphore.
                 loop {
                     match Arc::clone(&self.room).acquire_owned().await {
                         Ok(room) => break room,
@@ -156,7 +157,7 @@ impl Places {
             }
         };
         let number = self.next_use();
-        let place = Arc::new(Place {
+        let place = Arc::new(ConnectionPlace {
             held: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
             last_use: AtomicU64::new(number),
@@ -166,7 +167,7 @@ impl Places {
             freed: Notify::new(),
         });
         self.taken().insert(number, Arc::clone(&place));
-        Taken { number, place, places: Arc::clone(self), _room: room }
+        TakenPlace { number, place, places: Arc::clone(self), _room: room }
     }
 
     /// Asks the least recently used connection to go.
@@ -187,17 +188,18 @@ impl Places {
         self.uses.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn taken(&self) -> MutexGuard<'_, HashMap<u64, Arc<Place>>> {
+    fn taken(&self) -> MutexGuard<'_, HashMap<u64, Arc<ConnectionPlace>>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks those that hold most to go, until what the others hold is within the bound.
+    /// Asks the connections that hold most to go, until the others are within the bound.
     #[cold]
     fn free_memory(&self) {
         let taken = self.taken();
-        let leaves = |place: &Place| place.leaves.load(Ordering::Relaxed);
-        let held = |place: &Place| place.held.load(Ordering::Relaxed);
-        let mut staying: Vec<&Arc<Place>> = taken.values().filter(|it| !leaves(it)).collect();
+        let leaves = |place: &ConnectionPlace| place.leaves.load(Ordering::Relaxed);
+        let held = |place: &ConnectionPlace| place.held.load(Ordering::Relaxed);
+        let mut staying: Vec<&Arc<ConnectionPlace>> =
+            taken.values().filter(|it| !leaves(it)).collect();
         let mut sum: usize = staying.iter().map(|place| held(place)).sum();
         staying.sort_by_key(|place| std::cmp::Reverse(held(place)));
         for place in staying {
@@ -211,29 +213,29 @@ impl Places {
     }
 }
 
-impl Place {
+impl ConnectionPlace {
     fn tell_to_leave(&self) {
         self.leaves.store(true, Ordering::Relaxed);
         self.leave.notify_one();
     }
 }
 
-impl Taken {
+impl TakenPlace {
     /// The bounds.
-    pub fn bounds(&self) -> &Bounds {
+    pub fn bounds(&self) -> &ConnectionBounds {
         &self.places.bounds
     }
 
     /// Waits until this connection has to go.
-    pub async fn leave(&self) -> Leave {
+    pub async fn leave(&self) -> LeaveReason {
         self.place.leave.notified().await;
         match self.place.is_greedy.load(Ordering::Relaxed) {
-            true => Leave::Greediest,
-            false => Leave::Oldest,
+            true => LeaveReason::Greediest,
+            false => LeaveReason::Oldest,
         }
     }
 
-    /// Calls of this connection that are not finished, also those that its client gave up.
+    /// The unfinished calls of this connection, including those that its client gave up.
     pub fn calls(&self) -> usize {
         self.place.calls.load(Ordering::Relaxed)
     }
@@ -243,14 +245,14 @@ impl Taken {
         self.place.freed.notified().await;
     }
 
-    /// A call begins.
+    /// Begins a call.
     pub fn begin_call(&self) -> CallPlace {
         self.place.calls.fetch_add(1, Ordering::Relaxed);
-        CallPlace { held: Held::new(CALL_BYTES, &self.place, &self.places) }
+        CallPlace { held: HeldBytes::new(CALL_BYTES, &self.place, &self.places) }
     }
 }
 
-impl Drop for Taken {
+impl Drop for TakenPlace {
     fn drop(&mut self) {
         self.places.taken().remove(&self.number);
     }
@@ -258,26 +260,26 @@ impl Drop for Taken {
 
 impl CallPlace {
     /// The bounds.
-    pub fn bounds(&self) -> &Bounds {
+    pub fn bounds(&self) -> &ConnectionBounds {
         &self.held.places.bounds
     }
 
-    /// The connection is used: one of its calls is whole.
+    /// Notes a use of the connection: one of its calls is complete.
     pub fn note_use(&self) {
         let now = self.held.places.next_use();
         self.held.place.last_use.store(now, Ordering::Relaxed);
     }
 
-    /// More of its message has come.
+    /// Holds more bytes of its message.
     pub fn hold(&mut self, more: usize) {
         self.held.bytes += more;
         self.held.add(more);
     }
 
-    /// Bytes of its answer.
-    pub fn body(&self, bytes: Bytes) -> Body {
-        let held = Held::new(bytes.len(), &self.held.place, &self.held.places);
-        Body { bytes, _held: held }
+    /// The bytes of its answer, which the connection holds until they are written.
+    pub fn body(&self, bytes: Bytes) -> HeldBody {
+        let held = HeldBytes::new(bytes.len(), &self.held.place, &self.held.places);
+        HeldBody { bytes, _held: held }
     }
 }
 
@@ -288,9 +290,13 @@ impl Drop for CallPlace {
     }
 }
 
-impl Held {
-    fn new(bytes: usize, place: &Arc<Place>, places: &Arc<Places>) -> Held {
-        let held = Held { bytes, place: Arc::clone(place), places: Arc::clone(places) };
+impl HeldBytes {
+    fn new(
+        bytes: usize,
+        place: &Arc<ConnectionPlace>,
+        places: &Arc<ConnectionPlaces>,
+    ) -> HeldBytes {
+        let held = HeldBytes { bytes, place: Arc::clone(place), places: Arc::clone(places) };
         held.add(bytes);
         held
     }
@@ -304,14 +310,14 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldBytes {
     fn drop(&mut self) {
         self.place.held.fetch_sub(self.bytes, Ordering::Relaxed);
         self.places.held.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
-impl Buf for Body {
+impl Buf for HeldBody {
     fn remaining(&self) -> usize {
         self.bytes.remaining()
     }
@@ -329,8 +335,12 @@ impl Buf for Body {
 mod tests {
     use super::*;
 
-    fn places(connections: usize, held_bytes: usize) -> Arc<Places> {
-        Places::new(Bounds { connections, held_bytes, ..Bounds::default() })
+    fn places(connections: usize, held_bytes: usize) -> Arc<ConnectionPlaces> {
+        ConnectionPlaces::new(ConnectionBounds {
+            connections,
+            held_bytes,
+            ..ConnectionBounds::default()
+        })
     }
 
     #[tokio::test]
@@ -342,15 +352,15 @@ mod tests {
             let places = Arc::clone(&places);
             async move { places.take().await }
         });
-        assert_eq!(second.leave().await, Leave::Oldest);
+        assert_eq!(second.leave().await, LeaveReason::Oldest);
         assert!(!third.is_finished(), "there is no place yet");
         drop(second);
         let third = third.await.expect("no panic");
         places.make_room();
-        assert_eq!(first.leave().await, Leave::Oldest);
-        // Who leaves already is not asked again.
+        assert_eq!(first.leave().await, LeaveReason::Oldest);
+        // A connection that leaves already is not asked again.
         places.make_room();
-        assert_eq!(third.leave().await, Leave::Oldest);
+        assert_eq!(third.leave().await, LeaveReason::Oldest);
     }
 
     #[tokio::test]
@@ -363,7 +373,7 @@ mod tests {
         drop(call.body(Bytes::from(vec![0; CALL_BYTES])));
         assert!(!large.place.leaves.load(Ordering::Relaxed));
         let body = call.body(Bytes::from(vec![0; CALL_BYTES + 1]));
-        assert_eq!(large.leave().await, Leave::Greediest);
+        assert_eq!(large.leave().await, LeaveReason::Greediest);
         assert!(!small.place.leaves.load(Ordering::Relaxed));
         assert_eq!((large.calls(), small.calls()), (1, 4));
         drop((body, call, few));

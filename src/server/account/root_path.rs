@@ -16,7 +16,7 @@ const LINKS_MAX: usize = 40;
 /// The directories and links on the way to a path, from the root on, and the file it leads to. Each
 /// entry is a path without links before its last part. The list ends before the first entry that
 /// does not exist.
-pub fn way_to(path: &Path) -> Vec<PathBuf> {
+pub fn path_entries(path: &Path) -> Vec<PathBuf> {
     let names = |path: &Path| -> Vec<OsString> {
         path.components().rev().map(|part| part.as_os_str().to_owned()).collect()
     };
@@ -46,7 +46,7 @@ pub fn way_to(path: &Path) -> Vec<PathBuf> {
 /// The reason why a user other than root can change an entry. `None` if no other user can.
 /// `is_above` marks a directory above the target, in which a sticky bit suffices: others can then
 /// create only entries of their own.
-pub fn foreign(found: &Metadata, is_above: bool) -> Option<String> {
+pub fn writable_by_others(found: &Metadata, is_above: bool) -> Option<String> {
     let mode = found.mode();
     if found.uid() != 0 {
         Some(format!("one of the user {}", found.uid()))
@@ -59,15 +59,15 @@ pub fn foreign(found: &Metadata, is_above: bool) -> Option<String> {
 }
 
 /// Whether only root can change where a directory leads, or create the directory if it is missing.
-pub fn is_roots_alone(directory: &Path) -> bool {
+pub fn only_root_can_change(directory: &Path) -> bool {
     // The parent of a bare name is empty.
     let is_named = directory != Path::new("");
-    let way = way_to(if is_named { directory } else { Path::new(".") });
+    let way = path_entries(if is_named { directory } else { Path::new(".") });
     let found = |path: &PathBuf| std::fs::symlink_metadata(path).ok();
     let is_roots = |(nth, path): (usize, &PathBuf)| {
         // A missing directory would be created in the last entry.
         let is_above = nth + 1 < way.len();
-        found(path).is_some_and(|found| foreign(&found, is_above).is_none())
+        found(path).is_some_and(|found| writable_by_others(&found, is_above).is_none())
     };
     !way.is_empty() && way.iter().enumerate().all(is_roots)
 }
@@ -81,7 +81,7 @@ mod tests {
 
     // Shows: roots-way.
     #[test]
-    fn a_way_with_a_directory_of_another_user_is_not_roots_alone() {
+    fn another_user_can_change_a_path_through_a_directory_of_their_own() {
         if !frs_base::testing::is_root() {
             return;
         }
@@ -104,7 +104,7 @@ mod tests {
             (open.join("none"), false),
             (open.join("roots"), true),
         ] {
-            assert_eq!(is_roots_alone(&path), expected, "{}", path.display());
+            assert_eq!(only_root_can_change(&path), expected, "{}", path.display());
         }
     }
 }

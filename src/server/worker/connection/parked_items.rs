@@ -4,7 +4,7 @@
 //! Invariant: no item behind a parked request begins or is written before that request is answered,
 //! so the connection keeps its order. A connection with a parked item reads nothing.
 
-use super::reply::{QUEUE, Reply};
+use super::queued_reply::{QUEUE, QueuedReply};
 use frs_engine::{Exchange, Stage};
 
 /// The most exchanges that are kept for later parking.
@@ -12,9 +12,9 @@ const SPARE: usize = 2 * QUEUE;
 
 /// An item that a connection has parked.
 #[derive(Debug)]
-pub enum Parked {
+pub enum ParkedItem {
     /// A request that waits, or a request behind one.
-    Request(Box<Exchange>, Reply),
+    Request(Box<Exchange>, QueuedReply),
     /// A complete answer behind a request that waits.
     Answer(Vec<u8>),
 }
@@ -23,18 +23,18 @@ pub enum Parked {
 pub trait Parks {
     /// The parked items, in order. The connection reads nothing meanwhile, and the next batch
     /// resumes them.
-    fn parked(&self) -> &[Parked];
+    fn parked(&self) -> &[ParkedItem];
 
     /// The parked items, to be changed.
-    fn parked_mut(&mut self) -> &mut Vec<Parked>;
+    fn parked_mut(&mut self) -> &mut Vec<ParkedItem>;
 
     /// Parks an item that the connection's batch parked for it.
-    fn park(&mut self, parked: Parked) {
+    fn park(&mut self, parked: ParkedItem) {
         self.parked_mut().push(parked);
     }
 
     /// Takes the parked items of a connection that is closed.
-    fn give_up(&mut self) -> Vec<Parked> {
+    fn give_up(&mut self) -> Vec<ParkedItem> {
         std::mem::take(self.parked_mut())
     }
 }
@@ -42,7 +42,7 @@ pub trait Parks {
 /// The items that the current batch has parked, each with the index of its connection.
 #[derive(Debug, Default)]
 pub(super) struct Parking {
-    parked: Vec<(usize, Parked)>,
+    parked: Vec<(usize, ParkedItem)>,
     #[expect(clippy::vec_box, reason = "a parked exchange moves as a pointer")]
     spare: Vec<Box<Exchange>>,
 }
@@ -50,12 +50,12 @@ pub(super) struct Parking {
 impl Parking {
     /// Parks a request of connection `batch_index`. The queue gets a spare exchange in its place.
     #[cold]
-    pub fn park(&mut self, exchange: &mut Exchange, reply: Reply) {
+    pub fn park(&mut self, exchange: &mut Exchange, reply: QueuedReply) {
         let mut kept = self.spare.pop().unwrap_or_default();
         std::mem::swap(&mut *kept, exchange);
         exchange.stage = Stage::Answered;
         kept.trim();
-        self.parked.push((reply.batch_index, Parked::Request(kept, reply)));
+        self.parked.push((reply.batch_index, ParkedItem::Request(kept, reply)));
     }
 
     /// Parks an answer of connection `batch_index`. It joins the item before it if that is an
@@ -63,10 +63,10 @@ impl Parking {
     #[cold]
     pub fn park_answer(&mut self, batch_index: usize, answer: &[u8]) {
         match self.parked.last_mut() {
-            Some((index, Parked::Answer(before))) if *index == batch_index => {
+            Some((index, ParkedItem::Answer(before))) if *index == batch_index => {
                 before.extend_from_slice(answer);
             }
-            _ => self.parked.push((batch_index, Parked::Answer(answer.to_vec()))),
+            _ => self.parked.push((batch_index, ParkedItem::Answer(answer.to_vec()))),
         }
     }
 
@@ -82,7 +82,7 @@ impl Parking {
     }
 
     /// Takes all parked items in order, each with the index of its connection in the batch.
-    pub fn drain(&mut self) -> impl Iterator<Item = (usize, Parked)> {
+    pub fn drain(&mut self) -> impl Iterator<Item = (usize, ParkedItem)> {
         self.parked.drain(..)
     }
 

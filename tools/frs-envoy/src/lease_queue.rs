@@ -1,7 +1,7 @@
-//! Calls that wait for the cluster: a few threads run them, many at once.
+//! Calls that wait for the cluster. A few threads run them, many at once.
 //!
-//! Invariant: the calls are bounded, and so are the threads. A call that waits leaves the
-//! attachment to the others. A call whose client has gone is not run.
+//! Invariant: the calls and the threads are bounded. A call that waits leaves the attachment to
+//! other calls. A call whose client has gone is not run.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,44 +9,44 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::call::Charge;
-use crate::ready::{ITEMS_TOGETHER, Ready, Tried, fail, judged, would_wait};
+use crate::ready_call::{ITEMS_TOGETHER, ItemResult, ReadyCall, fail, judged, would_wait};
 use crate::status::{Status, StatusCode};
 use frs::{Batch, Client, Verdict};
 
-/// Threads that wait.
+/// Number of threads that wait.
 pub const THREADS: usize = 3;
-/// Calls that wait at once. A further one is unavailable.
+/// The most calls that wait at once. A further call is answered `Unavailable`.
 pub const CALLS_MAX: usize = 1024;
 
-/// What a call waits with.
+/// The items with which a call waits.
 #[derive(Debug)]
-pub enum Parked {
-    /// All of it.
+pub enum ParkedItems {
+    /// All of its items.
     Whole,
-    /// The items that would wait; the others are answered.
-    Rest(Vec<Tried>),
+    /// The items that would wait. The other items are answered.
+    Rest(Vec<ItemResult>),
 }
 
 /// The calls that wait, and the threads that run them.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct LeaseQueue {
     client: Arc<Client>,
-    calls: Mutex<VecDeque<Call>>,
+    calls: Mutex<VecDeque<ParkedCall>>,
     room: Arc<Semaphore>,
     threads: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
-struct Call {
-    ready: Ready,
-    parked: Parked,
+struct ParkedCall {
+    ready: ReadyCall,
+    parked: ParkedItems,
     _place: OwnedSemaphorePermit,
 }
 
-impl Waiting {
-    /// None yet.
-    pub fn new(client: Arc<Client>) -> Waiting {
-        Waiting {
+impl LeaseQueue {
+    /// Without any call yet.
+    pub fn new(client: Arc<Client>) -> LeaseQueue {
+        LeaseQueue {
             client,
             calls: Mutex::default(),
             room: Arc::new(Semaphore::new(CALLS_MAX)),
@@ -54,21 +54,21 @@ impl Waiting {
         }
     }
 
-    /// Has a call wait, if there is room. Call it on the runtime.
-    pub fn push(self: &Arc<Waiting>, ready: Ready, parked: Parked) {
+    /// Lets a call wait, if there is room. Must be called on the runtime.
+    pub fn push(self: &Arc<LeaseQueue>, ready: ReadyCall, parked: ParkedItems) {
         let Ok(place) = Arc::clone(&self.room).try_acquire_owned() else {
             let found = format!("busy: {CALLS_MAX} calls wait for the cluster already");
             return ready.answer(Err(Status::new(StatusCode::Unavailable, found)));
         };
         let mut calls = self.calls();
-        calls.push_back(Call { ready, parked, _place: place });
+        calls.push_back(ParkedCall { ready, parked, _place: place });
         if let Ok(thread) = Arc::clone(&self.threads).try_acquire_owned() {
             let waiting = Arc::clone(self);
             tokio::task::spawn_blocking(move || waiting.work(thread));
         }
     }
 
-    fn calls(&self) -> MutexGuard<'_, VecDeque<Call>> {
+    fn calls(&self) -> MutexGuard<'_, VecDeque<ParkedCall>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -77,7 +77,7 @@ impl Waiting {
         loop {
             let mut calls = self.calls();
             if calls.is_empty() {
-                // While nobody can push a call that would find no thread.
+                // The lock is still held, so no call is pushed that finds no free thread.
                 drop(thread);
                 return;
             }
@@ -87,8 +87,8 @@ impl Waiting {
         }
     }
 
-    /// Runs calls, which wait at the same time.
-    fn run(&self, mut calls: Vec<Call>) {
+    /// Runs calls. They wait at the same time.
+    fn run(&self, mut calls: Vec<ParkedCall>) {
         calls.retain(|call| !call.ready.is_gone());
         if calls.is_empty() {
             return;
@@ -106,47 +106,47 @@ impl Waiting {
     }
 }
 
-fn of_item(item: Result<Verdict, frs::ItemError>) -> Tried {
+fn of_item(item: Result<Verdict, frs::ItemError>) -> ItemResult {
     item.map_err(frs::Error::from)
 }
 
 /// The next calls that run together.
-fn take(calls: &mut VecDeque<Call>) -> Vec<Call> {
+fn take(calls: &mut VecDeque<ParkedCall>) -> Vec<ParkedCall> {
     let mut items = 0;
     let fitting = calls.iter().take_while(|call| {
         items += call.ready.charges.len();
         items <= ITEMS_TOGETHER
     });
-    // The first one in any case.
+    // The first call in any case.
     let count = fitting.count().max(1).min(calls.len());
     calls.drain(..count).collect()
 }
 
-impl Call {
+impl ParkedCall {
     fn batch<'c>(&self, client: &'c Client) -> Batch<'c> {
         let charges = &self.ready.charges;
         match &self.parked {
-            Parked::Whole if self.ready.atomic => {
+            ParkedItems::Whole if self.ready.atomic => {
                 client.batch().items(charges.iter().map(Charge::item)).atomic()
             }
-            Parked::Whole => client.batch().items(charges.iter().map(Charge::item)),
-            Parked::Rest(tried) => {
+            ParkedItems::Whole => client.batch().items(charges.iter().map(Charge::item)),
+            ParkedItems::Rest(tried) => {
                 let waits = charges.iter().zip(tried).filter(|(_, tried)| would_wait(tried));
                 client.batch().items(waits.map(|(charge, _)| charge.item()))
             }
         }
     }
 
-    /// Answers it with what its items that waited were answered.
-    fn finish(self, rest: Result<Vec<Tried>, frs::Error>) {
-        let Call { ready, parked, .. } = self;
+    /// Answers the call. `rest` has the answers to its items that waited.
+    fn finish(self, rest: Result<Vec<ItemResult>, frs::Error>) {
+        let ParkedCall { ready, parked, .. } = self;
         let rest = match rest {
             Ok(rest) => rest,
             Err(error) => return ready.answer(Err(error.into())),
         };
         let judged = match parked {
-            Parked::Whole => judged(rest),
-            Parked::Rest(tried) => {
+            ParkedItems::Whole => judged(rest),
+            ParkedItems::Rest(tried) => {
                 let mut rest = rest.into_iter();
                 judged(tried.into_iter().map(|tried| match would_wait(&tried) {
                     true => rest.next().unwrap_or(tried),

@@ -1,7 +1,8 @@
 //! The wire of a connection: its socket, for a client that may be slow, hostile or gone.
 //!
-//! Invariant: while the client does not take what was written, nothing more is read from it, and
-//! after a time that is an error. In one turn it is read so far, and then the others have theirs.
+//! Invariant: while the client does not take the written bytes, nothing more is read from it, and
+//! after a time limit that is an error. In one turn at most `TURN_BYTES` are read, and then other
+//! connections have their turns.
 
 use std::future::Future;
 use std::io;
@@ -14,44 +15,44 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// Bytes that are read in one turn. Of so many h2 has not handed on the frames.
+/// The most bytes that are read in one turn, and so the most whose frames h2 has not handed on yet.
 const TURN_BYTES: usize = 16 << 10;
 
 /// A socket with time limits.
 #[derive(Debug)]
-pub struct Wire<S> {
+pub struct TimedStream<S> {
     stream: S,
     within: Duration,
-    /// While the client takes nothing: until when it may.
+    /// The time limit of a stall. `None` while the client takes bytes.
     stalled: Option<Pin<Box<Sleep>>>,
-    /// A read waits for the writes.
+    /// Whether a read waits for the writes.
     is_held_back: bool,
-    /// Bytes read in this turn.
+    /// The bytes read in this turn.
     turn: usize,
-    heard: Arc<AtomicBool>,
+    activity: Arc<AtomicBool>,
 }
 
-/// Whether something was heard from a client.
+/// Tells whether anything was heard from a client.
 #[derive(Debug)]
-pub struct Heard(Arc<AtomicBool>);
+pub struct ActivityFlag(Arc<AtomicBool>);
 
-impl Heard {
-    /// Whether there was since the last call.
+impl ActivityFlag {
+    /// Whether anything was heard since the last call of this function.
     pub fn take(&self) -> bool {
         self.0.swap(false, Ordering::Relaxed)
     }
 }
 
-impl<S> Wire<S> {
-    /// A wire whose client takes what is written within this time.
-    pub fn new(stream: S, within: Duration) -> Wire<S> {
-        let heard = Arc::new(AtomicBool::new(false));
-        Wire { stream, within, stalled: None, is_held_back: false, turn: 0, heard }
+impl<S> TimedStream<S> {
+    /// A wire whose client must take written bytes within this time.
+    pub fn new(stream: S, within: Duration) -> TimedStream<S> {
+        let activity = Arc::new(AtomicBool::new(false));
+        TimedStream { stream, within, stalled: None, is_held_back: false, turn: 0, activity }
     }
 
-    /// Tells whether something was heard.
-    pub fn heard(&self) -> Heard {
-        Heard(Arc::clone(&self.heard))
+    /// The flag that tells whether anything was heard.
+    pub fn activity(&self) -> ActivityFlag {
+        ActivityFlag(Arc::clone(&self.activity))
     }
 
     fn written(
@@ -75,7 +76,7 @@ impl<S> Wire<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -83,7 +84,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
     ) -> Poll<io::Result<()>> {
         let wire = self.get_mut();
         if wire.stalled.is_some() {
-            // The write that ends this wakes it.
+            // The write that ends the stall wakes this read.
             wire.is_held_back = true;
             return Poll::Pending;
         }
@@ -109,13 +110,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
             false => wire.turn = 0,
         }
         if bytes > 0 {
-            wire.heard.store(true, Ordering::Relaxed);
+            wire.activity.store(true, Ordering::Relaxed);
         }
         result
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -159,12 +160,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_takes_nothing_is_read_no_more_and_then_given_up() {
         let (mut client, stream) = duplex(64);
-        let mut wire = Wire::new(stream, WITHIN);
+        let mut wire = TimedStream::new(stream, WITHIN);
         client.write_all(b"more").await.expect("written");
         let (mut reader, mut writer) = tokio::io::split(&mut wire);
         let mut read = [0; 4];
         tokio::select! {
-            // Written first: the client's buffer is full before anything is read.
+            // The write is polled first, so the client's buffer is full before anything is read.
             biased;
             written = writer.write_all(&[0; 65]) => {
                 assert_eq!(written.expect_err("late").kind(), io::ErrorKind::TimedOut);
@@ -176,9 +177,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_takes_a_byte_now_and_then_is_waited_for_and_read_again() {
         let (mut client, stream) = duplex(64);
-        let mut wire = Wire::new(stream, WITHIN);
-        let heard = wire.heard();
-        assert!(!heard.take());
+        let mut wire = TimedStream::new(stream, WITHIN);
+        let activity = wire.activity();
+        assert!(!activity.take());
         let slow = tokio::spawn(async move {
             client.write_all(b"more").await.expect("written");
             for _ in 0..6 {
@@ -192,7 +193,7 @@ mod tests {
         let mut read = [0; 4];
         let read = async { reader.read_exact(&mut read).await.expect("read") };
         tokio::join!(write, read);
-        assert!(heard.take() && !heard.take());
+        assert!(activity.take() && !activity.take());
         slow.await.expect("no panic");
     }
 
@@ -200,7 +201,7 @@ mod tests {
     async fn the_others_have_their_turns() {
         let (mut client, stream) = duplex(4 * TURN_BYTES);
         client.write_all(&vec![0; 4 * TURN_BYTES]).await.expect("written");
-        let mut wire = Wire::new(stream, WITHIN);
+        let mut wire = TimedStream::new(stream, WITHIN);
         let (mut turns, mut read) = (0, 0);
         let mut into = vec![0; 1 << 10];
         std::future::poll_fn(|context| {

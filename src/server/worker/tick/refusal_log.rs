@@ -133,16 +133,16 @@ mod tests {
     }
 
     /// A worker that refuses items in each tick.
-    struct Load {
+    struct RefusingWorker {
         log: RefusalLog,
         sample: RefusalSample,
         logged: usize,
         told: u64,
     }
 
-    impl Load {
-        fn on(log: RefusalLog) -> Load {
-            Load { log, sample: RefusalSample::default(), logged: 0, told: 0 }
+    impl RefusingWorker {
+        fn on(log: RefusalLog) -> RefusingWorker {
+            RefusingWorker { log, sample: RefusalSample::default(), logged: 0, told: 0 }
         }
 
         fn tick(&mut self, now_ms: u64, refused: usize) {
@@ -165,7 +165,7 @@ mod tests {
     // Shows: refusal-sample.
     #[test]
     fn no_reload_begins_another_sample_or_forgets_what_was_left_out() {
-        let mut load = Load::on(log(3, SECOND_MS, 2));
+        let mut load = RefusingWorker::on(log(3, SECOND_MS, 2));
         // A reload before each tick, for ten seconds.
         for now_ms in (0..10_000).step_by(100) {
             load.reload(log(3, SECOND_MS, 2));
@@ -179,7 +179,7 @@ mod tests {
     // Shows: refusal-sample.
     #[test]
     fn another_rate_counts_what_was_logged() {
-        let mut load = Load::on(log(3, SECOND_MS, 1));
+        let mut load = RefusingWorker::on(log(3, SECOND_MS, 1));
         load.tick(0, 5);
         load.reload(log(4, SECOND_MS, 1));
         load.tick(100, 5);
@@ -201,7 +201,7 @@ mod tests {
     // Shows: refusal-sample.
     #[test]
     fn a_sample_that_ends_tells_the_rest_and_one_that_begins_tells_nothing_of_before() {
-        let mut load = Load::on(none());
+        let mut load = RefusingWorker::on(none());
         load.tick(0, 7);
         load.reload(log(2, SECOND_MS, 1));
         load.tick(1, 5);
@@ -222,7 +222,7 @@ mod tests {
     // Shows: refusal-sample.
     #[test]
     fn a_worker_without_work_wakes_to_tell_the_rest() {
-        let mut load = Load::on(log(2, SECOND_MS, 3));
+        let mut load = RefusingWorker::on(log(2, SECOND_MS, 3));
         load.tick(500, 2);
         assert_eq!(load.log.due_ms(&load.sample), None, "nothing to tell");
         load.tick(600, 4);

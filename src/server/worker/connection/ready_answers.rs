@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::parked::Parking;
+use super::parked_items::Parking;
 
 /// The queue runs once the answers have this many bytes.
 pub const READY_BYTES: usize = 2 << 10;
@@ -14,7 +14,7 @@ const SHORT_BYTES: usize = 512;
 
 /// A ready answer.
 #[derive(Debug, Clone, Copy)]
-struct Ready {
+struct ReadyAnswer {
     /// The number of queued requests before it.
     behind: usize,
     batch_index: usize,
@@ -26,7 +26,7 @@ struct Ready {
 #[derive(Debug)]
 pub(super) struct ReadyAnswers {
     text: Vec<u8>,
-    answers: VecDeque<Ready>,
+    answers: VecDeque<ReadyAnswer>,
     /// The number of bytes of the text that are written.
     written: usize,
 }
@@ -50,7 +50,7 @@ impl ReadyAnswers {
         let from = self.text.len();
         write(&mut self.text);
         debug_assert!(self.text.len() - from <= SHORT_BYTES, "{}", self.text.len() - from);
-        self.answers.push_back(Ready { behind, batch_index, end: self.text.len() });
+        self.answers.push_back(ReadyAnswer { behind, batch_index, end: self.text.len() });
         self.text.len() >= READY_BYTES
     }
 
@@ -70,7 +70,7 @@ impl ReadyAnswers {
         parking: &mut Parking,
     ) {
         while self.is_due(answered)
-            && let Some(Ready { batch_index, end, .. }) = self.answers.pop_front()
+            && let Some(ReadyAnswer { batch_index, end, .. }) = self.answers.pop_front()
         {
             let text = &self.text[self.written..end];
             self.written = end;

@@ -7,11 +7,11 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use super::checkpoints::{Checkpoints, Plan};
+use super::checkpoints::{CheckpointPlan, Checkpoints};
 use super::flusher::Flusher;
 use super::mover::Mover;
 use super::sweeper::Sweeper;
-use crate::admin::{Admin, AdminArgs, AdminError, PlaneListeners};
+use crate::admin::{AdminArgs, AdminError, AdminPlane, PlaneListeners};
 use crate::process::child::ChildContext;
 use crate::process::log;
 use crate::process::message::{self, Received, ToChild};
@@ -58,11 +58,11 @@ pub fn run(child: ChildContext) -> Result<(), KeeperError> {
         admin: child.share.admin.take(),
         metrics: std::mem::take(&mut child.share.metrics),
     };
-    let admin = match listeners.is_empty() {
-        true => None,
-        false => Some(Admin::start(AdminArgs {
+    let admin = match child.control.take().filter(|_| !listeners.is_empty()) {
+        None => None,
+        Some(control) => Some(AdminPlane::start(AdminArgs {
             listeners,
-            channel: child.channel.try_clone()?,
+            control,
             master: child.master,
             conf_dir: child.conf_dir.clone(),
             data_dir: child.data_dir.clone(),
@@ -77,7 +77,7 @@ pub fn run(child: ChildContext) -> Result<(), KeeperError> {
 struct Keeper {
     child: ChildContext,
     service: Service,
-    admin: Option<Admin>,
+    admin: Option<AdminPlane>,
     flusher: Flusher,
     /// `None` once huge pages were requested for all groups that can use them.
     next_huge: Option<Instant>,
@@ -92,13 +92,13 @@ impl Keeper {
     fn new(
         child: ChildContext,
         service: Service,
-        admin: Option<Admin>,
+        admin: Option<AdminPlane>,
         sweeper: Sweeper,
     ) -> Keeper {
         let now = clock::instant();
         let mover = Mover::new(&service.conf().map.groups, now);
         let checkpoints = Checkpoints::start(&child.data_dir);
-        checkpoints.take(Plan::of(service.conf()));
+        checkpoints.take(CheckpointPlan::of(service.conf()));
         Keeper {
             flusher: Flusher::new(&service, now),
             mover,
@@ -127,12 +127,12 @@ impl Keeper {
                 let groups = &self.service.conf().map.groups;
                 self.sweeper.take(groups, clock::instant());
                 self.mover.take(groups, clock::instant());
-                self.checkpoints.take(Plan::of(self.service.conf()));
+                self.checkpoints.take(CheckpointPlan::of(self.service.conf()));
             }
             if self.checkpoints.is_last_done() {
                 return Ok(());
             }
-            self.admin.as_ref().map_or(Ok(()), Admin::check)?;
+            self.admin.as_ref().map_or(Ok(()), AdminPlane::check)?;
             self.recover();
             let pulse = self.admin.as_ref().map(|admin| &*admin.pulse);
             self.flusher.tick(&mut self.service, pulse, clock::instant());
@@ -168,7 +168,7 @@ impl Keeper {
                 }
                 // The admin plane takes the new configuration, too.
                 Received::Message(ToChild::Generation, _) => {
-                    self.admin.as_ref().map_or(Ok(()), Admin::wake)?;
+                    self.admin.as_ref().map_or(Ok(()), AdminPlane::wake)?;
                 }
                 Received::Message(ToChild::LastPass, _) => self.checkpoints.make_last(),
                 Received::Message(ToChild::ReopenLog, _) => log::reopen(),
