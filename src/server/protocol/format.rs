@@ -5,6 +5,7 @@
 
 use super::Error;
 use frs_conf::Http;
+use frs_engine::answer::{Field, FieldKind};
 
 /// A format of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,14 +60,31 @@ pub struct Decoded {
 }
 
 /// The most bytes of an item's answer, and of each `<limit>` in it, without what is echoed of the
-/// item and the windows of a history: the longest tags with the longest figures, rounded up.
-pub const ANSWER_BYTES: usize = 320;
+/// item and the windows of a history: all fields with their longest values.
+pub const ANSWER_BYTES: usize = {
+    let (mut bytes, mut at) = (r#"{"biz":"","key":"","limits":[]},"#.len(), 0);
+    while at < Field::ALL.len() {
+        bytes += Field::NAMES[at].len() + around(Field::KINDS[at]) + Field::KINDS[at].most_bytes();
+        at += 1;
+    }
+    bytes
+};
 /// The most bytes of a window in a history: ten digits, as an integer of RESP.
 pub const WINDOW_BYTES: usize = 13;
 /// The most bytes that one byte of a request becomes when it is echoed: `"` as `&quot;`.
 pub const ECHO_FACTOR: usize = 6;
 /// The shortest item of a request, without what is echoed of it: `{"biz":1,"key":1},`.
 pub const ITEM_BYTES: usize = 18;
+
+/// The most bytes that a format writes around a name and a value: those of RESP.
+const fn around(kind: FieldKind) -> usize {
+    match kind {
+        FieldKind::Thousandths | FieldKind::List | FieldKind::Word | FieldKind::Text => {
+            b"$9\r\n\r\n$32\r\n\r\n".len()
+        }
+        _ => b"$9\r\n\r\n:\r\n".len(),
+    }
+}
 
 /// The error of a document in another encoding.
 pub(super) const NOT_UTF8: Error = Error::BadContentType("expected a document in UTF-8");

@@ -16,6 +16,7 @@
 //! | [`call`] | the kinds by which requests and answers are counted |
 //! | [`accept_header`] | which format the client prefers |
 //! | [`mod@format`] | what the formats share |
+//! | `fields` | the fields of an answer as text |
 //! | [`xml`] | the XML format, both directions |
 //! | [`json`] | the JSON format, both directions |
 //! | [`codec`] | a document in either format |
@@ -32,6 +33,7 @@ pub mod chunked;
 pub mod codec;
 pub mod element;
 pub mod error;
+mod fields;
 pub mod form;
 pub mod format;
 pub mod json;

@@ -5,11 +5,26 @@
 
 use std::fmt;
 
+use crate::protocol::fields::Document;
 use crate::protocol::xml::is_char;
 use crate::protocol::{Error, Line, Pen};
 use frs_base::scan::{Short, has_any, marks};
 use frs_conf::Listen;
-use frs_engine::{Answer, Answers, Figures, Item, ItemNames, LimitFigures, List, Request, Verdict};
+use frs_engine::{Answer, Answers, Item, ItemNames, Request};
+
+/// Members.
+struct Json;
+
+impl Document for Json {
+    const AHEAD: &'static [u8] = b",\"";
+    const BEHIND: &'static [u8] = b"\":";
+    const QUOTE: &'static [u8] = b"\"";
+    const NUMBERS: [&'static [u8]; 3] = [b"[", b",", b"]"];
+
+    fn write_escaped(out: &mut Vec<u8>, text: &str) {
+        write_escaped(out, text);
+    }
+}
 
 /// Appends the response document of `request`. `line` is scratch.
 pub fn write(out: &mut Vec<u8>, line: &mut Line, request: &Request, answers: &Answers) {
@@ -43,12 +58,7 @@ pub fn write(out: &mut Vec<u8>, line: &mut Line, request: &Request, answers: &An
                 pen.text(b"\"");
             }
             Ok(verdict) => {
-                pen.verdict_members(verdict);
-                if let Some(word) = answers.action(answer) {
-                    pen.text(b",\"action\":");
-                    pen.flush(out);
-                    write_string(out, word);
-                }
+                pen.fields::<Json>(out, answers.judged(answer, verdict));
                 if !answer.details.is_empty() {
                     pen.aside(|pen| write_limits(out, pen, answers, answer));
                 }
@@ -77,16 +87,13 @@ fn write_names(out: &mut Vec<u8>, request: &Request, item: &Item) {
 #[inline(never)]
 fn write_limits(out: &mut Vec<u8>, pen: &mut Pen<'_>, answers: &Answers, answer: &Answer) {
     pen.text(b",\"limits\":[");
-    let details = answers.details.get(answer.details.clone()).unwrap_or_default();
-    for (index, limit) in details.iter().enumerate() {
+    for (index, limit) in answers.limits(answer).enumerate() {
         if index > 0 {
             pen.text(b",");
         }
         pen.flush(out);
-        pen.limit_members(limit);
-        if let Some(totals) = answers.details.totals(limit) {
-            pen.history_member(out, totals);
-        }
+        pen.text(b"{");
+        pen.limit_fields::<Json>(out, &limit);
         pen.text(b"}");
     }
     pen.flush(out);
@@ -179,103 +186,6 @@ impl Pen<'_> {
         self.short_text(text);
         if !is_number {
             self.text(b"\"");
-        }
-    }
-
-    /// The members of an item after its key.
-    #[inline(always)]
-    fn verdict_members(&mut self, verdict: &Verdict) {
-        self.text(b",\"limited\":");
-        self.truth(verdict.limited);
-        // If no limit judged, there are no figures.
-        if verdict.limit != 0 {
-            self.text(b",\"limit\":");
-            self.number(u64::from(verdict.limit));
-            self.figures_members(&verdict.figures);
-        }
-        if let (true, Some(retry_ms)) = (verdict.limited, verdict.retry_ms) {
-            self.text(b",\"retry\":");
-            self.number(retry_ms);
-        }
-        if verdict.banned {
-            self.text(b",\"banned\":true");
-        }
-        let is_marked = verdict.shadow | verdict.degraded;
-        let is_told = verdict.list.is_some() | verdict.shared.is_some();
-        if is_marked | is_told | verdict.weight.is_some() {
-            self.aside(|pen| pen.rare_members(verdict));
-        }
-    }
-
-    /// Members that few items have.
-    #[cold]
-    fn rare_members(&mut self, verdict: &Verdict) {
-        if let Some(thousandths) = verdict.weight {
-            self.text(b",\"weight\":");
-            self.thousandths(thousandths);
-        }
-        if verdict.shadow {
-            self.text(b",\"shadow\":true");
-        }
-        if verdict.degraded {
-            self.text(b",\"degraded\":true");
-        }
-        if let Some(heard) = verdict.shared {
-            self.text(b",\"shared\":true");
-            if let Some(age_ms) = heard.age_ms() {
-                self.text(b",\"age\":");
-                self.number(age_ms);
-            }
-        }
-        match verdict.list {
-            Some(List::Allow) => self.text(b",\"list\":\"allow\""),
-            Some(List::Deny) => self.text(b",\"list\":\"deny\""),
-            None => {}
-        }
-    }
-
-    /// A limit in the detail, without its end.
-    fn limit_members(&mut self, limit: &LimitFigures) {
-        self.text(b"{\"index\":");
-        self.number(u64::from(limit.index));
-        self.text(b",\"policy\":\"");
-        self.text(limit.policy.as_bytes());
-        self.text(b"\"");
-        self.figures_members(&limit.figures);
-        if let Some(retry_ms) = limit.retry_ms {
-            self.text(b",\"retry\":");
-            self.number(retry_ms);
-        }
-        if let Some(thousandths) = limit.error_thousandths {
-            self.text(b",\"standard-error\":");
-            self.thousandths(thousandths.into());
-        }
-    }
-
-    /// The totals of the windows before, of which there may be many.
-    fn history_member(&mut self, out: &mut Vec<u8>, totals: &[u32]) {
-        self.text(b",\"history\":[");
-        for (nth, &total) in totals.iter().enumerate() {
-            self.make_room(out);
-            if nth > 0 {
-                self.text(b",");
-            }
-            self.number(total.into());
-        }
-        self.text(b"]");
-    }
-
-    #[inline(always)]
-    fn figures_members(&mut self, figures: &Figures) {
-        self.text(b",\"used\":");
-        self.number(figures.used);
-        self.text(b",\"max\":");
-        self.repeated(figures.max);
-        self.text(b",\"remaining\":");
-        self.number(figures.remaining);
-        if let Some(reset_ms) = figures.reset_ms {
-            self.text(b",\"reset\":");
-            self.number(reset_ms);
         }
     }
 }

@@ -6,10 +6,25 @@
 use std::fmt;
 
 use super::value::{is_char, may_be_special};
+use crate::protocol::fields::Document;
 use crate::protocol::{Error, Line, Pen};
 use frs_base::scan::{Short, has_any};
 use frs_conf::Listen;
-use frs_engine::{Answer, Answers, Figures, Item, ItemNames, LimitFigures, List, Request, Verdict};
+use frs_engine::{Answer, Answers, Item, ItemNames, Request};
+
+/// Attributes. Each closes the one before it, and leaves its own open.
+struct Xml;
+
+impl Document for Xml {
+    const AHEAD: &'static [u8] = b"\" ";
+    const BEHIND: &'static [u8] = b"=\"";
+    const QUOTE: &'static [u8] = b"";
+    const NUMBERS: [&'static [u8]; 3] = [b"", b" ", b""];
+
+    fn write_escaped(out: &mut Vec<u8>, text: &str) {
+        write_escaped(out, text);
+    }
+}
 
 /// Appends the response document of `request`. `line` is scratch.
 pub fn write(out: &mut Vec<u8>, line: &mut Line, request: &Request, answers: &Answers) {
@@ -40,12 +55,7 @@ pub fn write(out: &mut Vec<u8>, line: &mut Line, request: &Request, answers: &An
                 pen.text(b"\"/>");
             }
             Ok(verdict) => {
-                pen.verdict(verdict);
-                if let Some(word) = answers.action(answer) {
-                    pen.text(b"\" action=\"");
-                    pen.flush(out);
-                    write_escaped(out, word);
-                }
+                pen.fields::<Xml>(out, answers.judged(answer, verdict));
                 if answer.details.is_empty() {
                     pen.text(b"\"/>");
                 } else {
@@ -82,11 +92,9 @@ fn write_names(out: &mut Vec<u8>, request: &Request, item: &Item) {
 #[inline(never)]
 fn write_limits(out: &mut Vec<u8>, pen: &mut Pen<'_>, answers: &Answers, answer: &Answer) {
     pen.flush(out);
-    for limit in answers.details.get(answer.details.clone()).unwrap_or_default() {
-        pen.limit(limit);
-        if let Some(totals) = answers.details.totals(limit) {
-            pen.history_attribute(out, totals);
-        }
+    for limit in answers.limits(answer) {
+        pen.text(b"<limit");
+        pen.limit_fields::<Xml>(out, &limit);
         pen.text(b"\"/>");
         pen.flush(out);
     }
@@ -151,107 +159,5 @@ fn escape(out: &mut Vec<u8>, text: &str) {
             _ => "\u{FFFD}",
         };
         out.extend_from_slice(replacement.as_bytes());
-    }
-}
-
-impl Pen<'_> {
-    /// The rest of an item's tag after its key.
-    #[inline(always)]
-    fn verdict(&mut self, verdict: &Verdict) {
-        self.text(b"\" limited=\"");
-        self.truth(verdict.limited);
-        // If no limit judged, there are no figures.
-        if verdict.limit != 0 {
-            self.text(b"\" limit=\"");
-            self.number(u64::from(verdict.limit));
-            self.figures(&verdict.figures);
-        }
-        if let (true, Some(retry_ms)) = (verdict.limited, verdict.retry_ms) {
-            self.retry(retry_ms);
-        }
-        if verdict.banned {
-            self.text(b"\" banned=\"true");
-        }
-        let is_marked = verdict.shadow | verdict.degraded;
-        let is_told = verdict.list.is_some() | verdict.shared.is_some();
-        if is_marked | is_told | verdict.weight.is_some() {
-            self.aside(|pen| pen.rare_attributes(verdict));
-        }
-    }
-
-    /// Attributes that few items have.
-    #[cold]
-    fn rare_attributes(&mut self, verdict: &Verdict) {
-        if let Some(thousandths) = verdict.weight {
-            self.text(b"\" weight=\"");
-            self.thousandths(thousandths);
-        }
-        if verdict.shadow {
-            self.text(b"\" shadow=\"true");
-        }
-        if verdict.degraded {
-            self.text(b"\" degraded=\"true");
-        }
-        if let Some(heard) = verdict.shared {
-            self.text(b"\" shared=\"true");
-            if let Some(age_ms) = heard.age_ms() {
-                self.text(b"\" age=\"");
-                self.number(age_ms);
-            }
-        }
-        match verdict.list {
-            Some(List::Allow) => self.text(b"\" list=\"allow"),
-            Some(List::Deny) => self.text(b"\" list=\"deny"),
-            None => {}
-        }
-    }
-
-    /// The tag of a limit in the detail, with its last attribute open.
-    fn limit(&mut self, limit: &LimitFigures) {
-        self.text(b"<limit index=\"");
-        self.number(u64::from(limit.index));
-        self.text(b"\" policy=\"");
-        self.text(limit.policy.as_bytes());
-        self.figures(&limit.figures);
-        if let Some(retry_ms) = limit.retry_ms {
-            self.retry(retry_ms);
-        }
-        if let Some(thousandths) = limit.error_thousandths {
-            self.text(b"\" standard-error=\"");
-            self.thousandths(thousandths.into());
-        }
-    }
-
-    /// The totals of the windows before, of which there may be many.
-    fn history_attribute(&mut self, out: &mut Vec<u8>, totals: &[u32]) {
-        self.text(b"\" history=\"");
-        for (nth, &total) in totals.iter().enumerate() {
-            self.make_room(out);
-            if nth > 0 {
-                self.text(b" ");
-            }
-            self.number(total.into());
-        }
-    }
-
-    /// Each attribute closes the one before it, and leaves its own open.
-    #[inline(always)]
-    fn figures(&mut self, figures: &Figures) {
-        self.text(b"\" used=\"");
-        self.number(figures.used);
-        self.text(b"\" max=\"");
-        self.repeated(figures.max);
-        self.text(b"\" remaining=\"");
-        self.number(figures.remaining);
-        if let Some(reset_ms) = figures.reset_ms {
-            self.text(b"\" reset=\"");
-            self.number(reset_ms);
-        }
-    }
-
-    #[inline(always)]
-    fn retry(&mut self, retry_ms: u64) {
-        self.text(b"\" retry=\"");
-        self.number(retry_ms);
     }
 }
