@@ -1,4 +1,4 @@
-//! What one item costs between its parsing and its node: hashing, placing, judging, checking.
+//! The cost of one item between its parsing and its node: hashing, placing, judging, checking.
 
 use std::hint::black_box;
 

@@ -1,4 +1,4 @@
-//! What reading requests and writing answers costs, without sockets and without the store.
+//! The cost of reading requests and writing answers, without sockets and without the store.
 
 use std::fmt::Write as _;
 use std::hint::black_box;

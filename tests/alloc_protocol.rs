@@ -80,7 +80,7 @@ impl Serve for Fixed {
                     error_thousandths: None,
                     history: HistorySpan::default(),
                 };
-                // More of them, and the answers of a tick would be over their bound.
+                // With more windows, the answers of a tick would exceed their bound.
                 let windows = if start == 0 { 60 } else { 3 };
                 answers.details.push(limit, Some(std::iter::repeat_n(u32::MAX, windows)));
             }
@@ -165,7 +165,7 @@ fn the_steady_state_allocates_nothing() {
         "GET /authz/login:403/x HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1, 10.0.0.1\r\n\r\n"
             .to_owned(),
         "HEAD /health HTTP/1.0\r\nConnection: keep-alive\r\n\r\n".to_owned(),
-        // Faults cost nothing more.
+        // Faults allocate nothing either.
         "GET /nope HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(),
         "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(),
         post("", "<request><item biz='b' kay='k'/></request>"),
@@ -217,7 +217,7 @@ fn the_steady_state_in_resp_allocates_nothing() {
         array(&["CL.THROTTLE", "alice", "15", "30", "60"]),
         array(&["EXEC"]),
         array(&["COMMAND", "COUNT"]),
-        // Faults cost nothing more.
+        // Faults allocate nothing either.
         array(&["GET", "a"]),
         array(&["FRS.UPDATE", "login", "alice", "COUNT", "x"]),
     ]

@@ -103,7 +103,7 @@ fn post(path: &str, body: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
-/// The clients' input in this turn. Its length is always the same.
+/// The clients' input in this turn. All turns have inputs of one length.
 fn input(turn: u64) -> Vec<u8> {
     let get = |target: String| format!("GET {target} HTTP/1.1\r\nHost: t\r\n\r\n");
     let items: String = (0..40)
@@ -154,7 +154,7 @@ fn input(turn: u64) -> Vec<u8> {
     .into_bytes()
 }
 
-/// A data directory as a master prepares it, with more in its srv.xml.
+/// A data directory as a master prepares it, with further elements in its srv.xml.
 fn world(dir: &Path, more: &str, map: &str) -> (Conf, Runtime) {
     let srv = format!(
         "<srv><workers>1</workers><listen>127.0.0.1:1</listen><data dir=\"{}\"/>{more}</srv>",
@@ -168,7 +168,7 @@ fn world(dir: &Path, more: &str, map: &str) -> (Conf, Runtime) {
     (conf, runtime)
 }
 
-/// Allocations are counted for the whole process: one test at a time.
+/// One test at a time: allocations are counted for the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
 #[test]
@@ -270,7 +270,7 @@ const SHARED: &str = r#"<map>
     <limit policy="total" scope="biz" max="1000000"/></biz>
 </map>"#;
 
-/// The ledger has granted so much of each limit of a key, and has nothing left.
+/// Acts as the ledger: grants `allowance` of each limit of a key, and has nothing left.
 fn grant(courier: &mut Service, biz_id: u32, allowance: u64) {
     let (boot_ms, wall_ms, incarnation) = (clock::boot_ms(), clock::now(), courier.incarnation());
     let field = [u64::from(b'k')];
@@ -319,7 +319,7 @@ fn leases_and_what_is_exhausted_are_served_without_an_allocation() {
         get("/query?biz=both"),
         post("/update", &format!("<request>{items}</request>")),
         post("/query", &format!("<request>{}</request>", items.replace("exact", "log"))),
-        // Refused for what is spent, and charged where nothing is.
+        // Refused because of the spent items, and not charged.
         post("/update", &format!("<request atomic=\"true\">{items}</request>")),
         post(
             "/update",
@@ -347,7 +347,7 @@ fn leases_and_what_is_exhausted_are_served_without_an_allocation() {
     }
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     for _ in 0..300 {
-        // Of the single items: the leased ones pass, the spent ones, the log and the exact one do
+        // Of the single items the leased ones pass. The spent ones, the log and the exact one do
         // not.
         assert_eq!(turn(), (20 + 1 + 4, 20 + 2));
     }

@@ -1,8 +1,8 @@
-//! A client of several servers: every so often a burst of requests, pipelined over a few
-//! connections, in an open loop.
+//! A client of several servers, in an open loop: at regular intervals it sends a burst of requests,
+//! pipelined over a few connections.
 //!
-//! Invariant: the latency of a request counts from the moment at which its burst was due, whether
-//! or not the client or a server was late.
+//! Invariant: a request's latency counts from the moment at which its burst was due, whether or not
+//! the client or a server was late.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -16,7 +16,7 @@ use nix::sys::time::{TimeSpec, TimeValLike};
 
 use crate::Result;
 
-/// How long answers may be out after the last burst, and how many may be at any time.
+/// The longest wait for answers after the last burst, and the most unanswered requests.
 const PATIENCE: Duration = Duration::from_secs(5);
 const OUTSTANDING_MAX: usize = 200_000;
 
@@ -26,13 +26,13 @@ pub struct Bursts {
     pub rate: u64,
     pub every: Duration,
     pub duration: Duration,
-    /// The first seconds, whose latencies are told apart.
+    /// The first seconds, whose latencies are reported separately.
     pub early: Duration,
-    /// To each server.
+    /// Connections to each server.
     pub connections: usize,
 }
 
-/// What is sent: a request for each key, and the order of the keys.
+/// The requests: one for each key, and the order of the keys.
 pub struct Requests<'a> {
     pub servers: Vec<SocketAddr>,
     pub of_keys: Vec<Request>,
@@ -51,19 +51,19 @@ pub struct Answer {
     pub is_admitted: bool,
 }
 
-/// What came of it.
+/// The result of a run.
 pub struct Measured {
     pub answers: u64,
     pub admitted: u64,
     pub elapsed: Duration,
-    /// Of requests that were due in the first seconds, and of the others.
+    /// Latencies of requests due in the first seconds, and of the others.
     pub early: Latency,
     pub late: Latency,
     /// Processor time of the client.
     pub cpu: Duration,
 }
 
-/// What latencies are like.
+/// Quantiles of latencies.
 #[derive(Clone, Copy, Default)]
 pub struct Latency {
     pub p50: Duration,
@@ -81,7 +81,7 @@ impl Latency {
     }
 }
 
-/// Latencies of requests, by when they were due.
+/// Latencies of requests, by the time at which they were due.
 #[derive(Default)]
 struct Latencies {
     early: Vec<Duration>,
@@ -98,7 +98,7 @@ struct Connection {
     stream: TcpStream,
     out: Vec<u8>,
     read: Vec<u8>,
-    /// When the unanswered requests were due.
+    /// The times at which the unanswered requests were due.
     sent: VecDeque<Duration>,
 }
 
@@ -165,7 +165,7 @@ impl Requests<'_> {
     }
 }
 
-/// The connections that can be read, or written to where output waits.
+/// The connections that can be read, or that can be written to and have pending output.
 fn ready(connections: &[Connection], wait: Duration) -> Result<Vec<usize>> {
     let mut polled: Vec<PollFd<'_>> = connections
         .iter()
@@ -200,7 +200,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads what has come. Returns how many items were admitted.
+    /// Reads the received answers. Returns the number of admitted items.
     fn receive(
         &mut self,
         read: fn(&[u8]) -> Result<Option<Answer>>,
@@ -229,7 +229,7 @@ impl Connection {
     }
 }
 
-/// Processor time of this process, which runs nothing beside the client.
+/// The processor time of this process, which runs only the client.
 fn own_cpu() -> Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_SELF)?;
     let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();

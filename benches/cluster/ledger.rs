@@ -1,5 +1,5 @@
-//! What a lease costs a node of the cluster: first leases of new ledgers, each by one message, and
-//! beside them INCRs of new counters, in turns. All are of one slot, so one master serves them.
+//! The cost of a lease to a node of the cluster: first leases of new ledgers, each by one message,
+//! and in turns INCRs of new counters. All keys are in one slot, so one master serves them.
 
 use std::time::Duration;
 
@@ -38,14 +38,14 @@ pub struct Options {
     every: u64,
 }
 
-/// All rounds, and a row for each.
+/// Runs all rounds, and prints a row for each.
 pub fn run(options: &Options) -> Result<()> {
     let nodes = hosts::nodes()?;
     let master = Nodes::first_master(name::slot(ledger(0, 0).as_bytes()));
     let _: String = nodes.ask(master, cmd("FUNCTION").arg("LOAD").arg(LIBRARY));
     let node = nodes.node(master);
     let servers = vec![format!("{}:{}", node.host, node.port).parse()?];
-    // A burst is cut by its end, so there may be one message more.
+    // The end cuts off a burst, so there may be one message more.
     let count = (options.rate * options.seconds + 1) as u32;
     let order: Vec<u32> = (0..count).collect();
     let bursts = Bursts {
@@ -81,7 +81,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The name of a ledger, which is as long as those of a courier.
+/// The name of a ledger, as long as a courier's.
 fn ledger(round: u32, nth: u32) -> String {
     format!("frs:{{bench:1:0123456789abcdef0123456789abcdef}}:1:{round:04x}:{nth}")
 }

@@ -1,7 +1,7 @@
 //! Two windows for each key, by frs over the cluster and by a script in the cluster alone, in
 //! turns. Both get the same keys in the same bursts from the same client, over as many connections.
-//! The hosts of frs run only when it is their turn, so the cluster works for the script alone in
-//! the other turns.
+//! The hosts of frs run only in their own turns, so in the script's turns the cluster works for the
+//! script alone.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::nodes::{MASTERS, Nodes};
 const MINUTE_MAX: u64 = 1_000;
 const DAY_MAX: u64 = 100_000;
 
-/// Its maxima are those above.
+/// A map with the maxima above.
 const MAP: &str = r#"<map>
   <group name="default" files="1" key-nodes="2048" node-size="512" hash="bob"/>
   <biz id="1" name="two" key="string" share="cluster" hosts="3">
@@ -29,7 +29,7 @@ const MAP: &str = r#"<map>
 </map>
 "#;
 
-/// The same by counters that expire: nothing is charged unless both have room.
+/// The same limits with counters that expire: nothing is charged unless both have room.
 const SCRIPT: &str = "
 for i = 1, 2 do
   local used = redis.call('GET', KEYS[i])
@@ -66,7 +66,7 @@ pub struct Options {
     connections: usize,
 }
 
-/// All rounds, and a row for each.
+/// Runs all rounds, and prints a row for each.
 pub fn run(options: &Options) -> Result<()> {
     let nodes = hosts::nodes()?;
     let hosts = hosts::setups(&nodes, MAP)?;
@@ -175,7 +175,7 @@ fn frs_answer(bytes: &[u8]) -> Result<Option<Answer>> {
     }
 }
 
-/// Loads the script on each master. A key's counters are on one of them.
+/// Loads the script on each master. The counters of a key are on one master.
 fn script_requests<'a>(nodes: &Nodes, keys: u32, order: &'a [u32]) -> Result<Requests<'a>> {
     let mut servers = Vec::new();
     let mut digest = String::new();
@@ -206,7 +206,7 @@ fn script_answer(bytes: &[u8]) -> Result<Option<Answer>> {
     }
 }
 
-/// Numbers of keys by Zipf's law with exponent 0.99.
+/// The keys in the order of their requests, drawn by Zipf's law with exponent 0.99.
 fn order(keys: u32) -> Vec<u32> {
     const DRAWS: usize = 1 << 21;
     let mut sums: Vec<f64> = Vec::new();

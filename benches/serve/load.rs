@@ -19,16 +19,16 @@ use crate::zipf::Zipf;
 use crate::{KEYS, Result};
 use random::Random;
 
-/// Bytes of replies that a connection can hold: a whole batch.
+/// The bytes of replies that a connection can hold: a whole batch.
 const REPLY_BYTES: usize = 256 * 1024;
-/// How long all connections together may be silent.
+/// The longest time in which no connection receives anything.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// The result of one run.
 pub struct Measured {
     pub requests: u64,
     pub elapsed: Duration,
-    /// For a batch. `None` if the client does not measure it.
+    /// Latencies of a batch. `None` if the client does not measure them.
     pub p50: Option<Duration>,
     pub p99: Option<Duration>,
 }
@@ -36,9 +36,9 @@ pub struct Measured {
 #[derive(Clone, Copy)]
 pub enum Protocol {
     Http,
-    /// HTTP, in which an item may be refused.
+    /// HTTP. An item may be refused.
     HttpRefusing,
-    /// HTTP, in which every item must be refused.
+    /// HTTP. Every item must be refused.
     HttpRefused,
     Memcached,
 }
@@ -55,7 +55,7 @@ impl Requests {
         Requests::updates_of(1, items, keys)
     }
 
-    /// The same on another biz, whose id has one digit.
+    /// Updates on another biz, whose id has one digit.
     pub fn updates_of(biz: u32, items: usize, all: usize) -> Requests {
         Requests::of("update", biz, items, &shuffled(items, all))
     }
@@ -99,10 +99,10 @@ impl Requests {
     }
 }
 
-/// All keys in random order, for requests of so many.
+/// All keys in random order, for requests of `items` items.
 pub fn shuffled(items: usize, all: usize) -> Vec<usize> {
     let mut random = Random(0x5eed);
-    // Few keys per request make many requests. Many keys must not make too few.
+    // Requests of one item are many in one pass. Requests of many items need more passes.
     let passes = if items == 1 { 1 } else { 4 };
     (0..passes).flat_map(|_| permutation(&mut random, all)).collect()
 }
@@ -114,7 +114,7 @@ pub fn drawn(draws: usize, all: usize, exponent: f64) -> Vec<usize> {
     (0..draws).map(|_| zipf.draw(random.next())).collect()
 }
 
-/// Bytes of the reply to one request, head and body.
+/// The bytes of the reply to one request, head and body.
 pub fn reply_bytes(address: SocketAddr, requests: &Requests) -> Result<usize> {
     let first = Requests { bytes: requests.bytes[..requests.one].to_vec(), one: requests.one };
     pass(address, &first)
@@ -149,7 +149,7 @@ pub struct Load {
     pub address: SocketAddr,
     pub protocol: Protocol,
     pub connections: usize,
-    /// Requests in flight on each of them.
+    /// Requests in flight on each connection.
     pub depth: usize,
 }
 
@@ -157,7 +157,7 @@ struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
     filled: usize,
-    /// Replies that the batch still waits for.
+    /// The missing replies of the batch.
     lacks: usize,
     sent: Instant,
 }
@@ -225,7 +225,8 @@ impl Load {
 }
 
 impl Connection {
-    /// Sends a batch. Nothing else is in flight, so a socket that does not take it is a fault.
+    /// Sends a batch. Nothing else is in flight, so a socket that does not take the whole batch is
+    /// an error.
     fn send(&mut self, batch: &[u8], depth: usize) -> Result<()> {
         self.sent = Instant::now();
         self.lacks = depth;
@@ -235,7 +236,7 @@ impl Connection {
         }
     }
 
-    /// Reads what has arrived. Returns the number of replies that this completes.
+    /// Reads the received bytes. Returns the number of replies that they complete.
     fn receive(&mut self, protocol: Protocol, checker: &Checker) -> Result<u64> {
         let mut replies = 0;
         loop {
@@ -278,14 +279,14 @@ impl Connection {
     }
 }
 
-/// Checks replies. Wrong are another status, an item in error, and a verdict that is not expected.
+/// Checks replies. Errors are a wrong status, an item in error, and an unexpected verdict.
 struct Checker {
     passed: memmem::Finder<'static>,
     limited: memmem::Finder<'static>,
     error: memmem::Finder<'static>,
 }
 
-/// Which verdicts count as success.
+/// The verdicts that count as success.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdicts {
     Allowed,
@@ -326,7 +327,7 @@ impl Checker {
         Ok(Some(end))
     }
 
-    /// The same for memcached's incr: a line with the new value.
+    /// The length of memcached's reply to incr: a line with the new value.
     fn memcached_reply(&self, bytes: &[u8]) -> Result<Option<usize>> {
         let Some(end) = memchr::memchr(b'\n', bytes) else { return Ok(None) };
         if bytes[0].is_ascii_digit() {

@@ -1,14 +1,15 @@
 //! Configuration: srv.xml and map.xml, read once and checked as a whole. All faults are reported at
 //! once.
 //!
-//! Raw XML becomes checked types that cannot hold a wrong value. A folder uses only those above it:
+//! Raw XML becomes checked types that cannot hold a wrong value. A folder uses only those above it
+//! in this table:
 //!
 //! | folder | duty |
 //! | --- | --- |
 //! | `schema/` | the checked types |
-//! | [`key`] | keys as nodes store them, and their places |
+//! | [`key`] | keys in the form that nodes store, and their places |
 //! | `read/` | text to values, with the position of every fault |
-//! | `check/` | what must fit together; both files to one configuration |
+//! | `check/` | what must fit together; both files as one configuration |
 //! | `explain/` | what a configuration means, promises and costs |
 //! | `publish/` | the configuration in force, as a file |
 #![allow(missing_docs, reason = "for the crates above; programs see what `frs` exports")]

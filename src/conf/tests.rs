@@ -1,4 +1,4 @@
-//! Every kind of fault, with its position, and what is accepted.
+//! Every kind of fault, with its position, and configurations that are accepted.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ fn faults(found: Result<Conf, Faults>, expected: &[&str]) {
     assert_eq!(found.lines().collect::<Vec<_>>(), expected);
 }
 
-/// The sizes of the server at some time. `frs check` uses the current ones.
+/// Sizes that the server had at some time. `frs check` uses the current ones.
 pub(super) const SIZES: BufferSizes = BufferSizes {
     arena_bytes: 1 << 20,
     pool_buffers: 256,
@@ -331,7 +331,7 @@ proptest! {
         let _ = Conf::parse("s", &format!("<srv>{text}</srv>"), "m", &format!("<map>{text}</map>"));
     }
 
-    /// Any combination of settings that is accepted can be reported on, and none panics.
+    /// Every accepted combination of settings can be reported on, and no combination panics.
     #[test]
     fn no_settings_panic(
         key in proptest::sample::select(vec!["string", "integer", "ip", "digest"]),
@@ -361,7 +361,7 @@ proptest! {
     }
 }
 
-/// A `<limit>` of any policy, with settings of all of them.
+/// A `<limit>` of any policy, with settings of all policies.
 fn some_limit() -> impl Strategy<Value = String> {
     const POLICIES: [&str; 9] = [
         "interval",

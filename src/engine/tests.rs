@@ -1,5 +1,5 @@
 //! The service over a real store: verdicts, atomic requests, evictions, lists and modes, changes
-//! under living handles, clocks, stopped and dead holders.
+//! under live handles, clocks, stopped and dead holders.
 
 mod atomic;
 mod call_rates;

@@ -1,16 +1,17 @@
-//! frs-server serves the limits over HTTP, with a master, its workers and its keeper.
+//! The frs server: serves the limits over HTTP and RESP, with a master, workers, a keeper and a
+//! courier.
 //!
-//! | room | what it does |
+//! | room | duty |
 //! | --- | --- |
 //! | [`account`] | the user that a server started as root acts as |
-//! | [`protocol`] | XML, JSON and HTTP: bytes to requests, answers to bytes |
+//! | [`protocol`] | HTTP and RESP, XML and JSON: bytes to requests, answers to bytes |
 //! | [`net`] | listeners, streams, timers |
-//! | [`process`] | messages, locks, the log: what processes share |
+//! | [`process`] | the shared state of processes: messages, locks, the log |
 //! | [`stats`] | the server's figures |
 //! | [`worker`] | serves the clients' connections |
 //! | [`admin`] | the admin plane: its connections, its calls, the page |
-//! | [`keeper`] | flushes and sweeps, and serves the admin plane |
-//! | [`courier`] | what the cluster's ledgers are called and told, and the connections to them |
+//! | [`keeper`] | flushes, sweeps and recovers, and runs the admin plane |
+//! | [`courier`] | the messages to the cluster's ledgers, and the connections to them |
 //! | [`master`] | starts, reloads, upgrades and replaces the others |
 //! | [`buffer_sizes`] | the sizes of all buffers, for `frs check` |
 

@@ -1,7 +1,8 @@
-//! The frs command reads arguments and configuration, then becomes the master or asks a running
+//! The frs command: reads arguments and configuration, then becomes the master or calls a running
 //! one.
 //!
-//! Exit status: 0 as asked; 1 faulty configuration or data, or something is in use; 2 wrong usage.
+//! Exit status: 0 for success; 1 for faulty configuration or data, or a resource in use; 2 for
+//! wrong usage.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -23,7 +24,7 @@ use frs_server::protocol::visible;
 use frs_server::{courier, keeper, worker};
 use frs_store::{self as store, ChildRole};
 
-/// What the manual page says beside the options.
+/// The text of the manual page after the options.
 const MORE: &str = "\
 Signals to the master: HUP reads the configuration again; TERM and INT finish
 what has been read, then stop; QUIT waits for connections to close as well; USR1
@@ -135,7 +136,7 @@ impl ConfDir {
 }
 
 impl Command {
-    /// The command with the options that stand before it: `--conf` alone may.
+    /// Merges the command with the options before it, of which only `--conf` is allowed.
     fn after(mut self, before: Serve) -> Result<Command, &'static str> {
         let Serve { conf: WholeConf { dir, data, listen, workers, set }, strict, accept_loss } =
             before;
@@ -185,7 +186,8 @@ impl WholeConf {
     }
 }
 
-/// The settings of the environment. An empty variable says nothing: compose files pass such ones.
+/// The settings of the environment. An empty variable counts as unset, because compose files pass
+/// empty ones.
 fn environment() -> Result<Vec<Setting>, Failed> {
     let mut settings = Vec::new();
     for (variable, name) in
@@ -204,7 +206,7 @@ fn environment() -> Result<Vec<Setting>, Failed> {
     Ok(settings)
 }
 
-/// A command failed; the reason has been printed.
+/// A command failed, and the reason has been printed.
 struct Failed;
 
 fn main() -> ExitCode {
@@ -346,9 +348,9 @@ fn reload(place: &Place, lossy: bool) -> Result<(), Failed> {
     }
 }
 
-/// Writes lines to standard output. They may name what others have written into files: characters
-/// that a terminal would act on are shown by number. A reader that has closed the pipe, as `head`
-/// does, wants no more, and that is no failure.
+/// Writes lines to standard output. They may quote files of others, so characters that a terminal
+/// would act on are shown by number. It is no failure if the reader has closed the pipe, as `head`
+/// does.
 fn tell(lines: impl Display) -> Result<(), Failed> {
     match writeln!(io::stdout(), "{}", visible::in_text(&lines.to_string())) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -1,7 +1,7 @@
 //! A program's attachment.
 //!
-//! Invariant: what may wait for a lease runs without the interpreter's lock. All else keeps it: it
-//! takes less time than to give it away.
+//! Invariant: a call that may wait for a lease runs without the interpreter's lock. All other calls
+//! keep the lock, because they take less time than releasing it.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,8 @@ use crate::ask::{Asked, Burst, Count, MemberText, Options, RateText, Text, with_
 use crate::errors::{attach_exception, exception, too_many};
 use crate::verdict::Verdict;
 
-/// Items of a batch, at most: as many as srv.xml can allow. So an iterator without an end is none.
+/// The most items of a batch: as many as srv.xml can allow. The bound also ends an endless
+/// iterator.
 const ITEMS_MAX: usize = 65_536;
 
 /// Attaches to the data directory of a server that runs on this machine.
@@ -35,7 +36,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Runs what may wait for a lease, without the interpreter's lock.
+    /// Runs a call that may wait for a lease, without the interpreter's lock.
     #[cold]
     fn without_lock<T: Send>(
         &self,
@@ -45,7 +46,7 @@ impl Client {
         py.detach(|| work(&self.client))
     }
 
-    /// The object at once: a verdict is large to move.
+    /// Makes the Python object at once, because a verdict is large to move.
     #[inline(always)]
     fn answer<'py>(
         py: Python<'py>,
@@ -71,7 +72,7 @@ impl Client {
         if is_query {
             batch = batch.query();
         }
-        // The texts of errors need the elements once more.
+        // The texts of errors need the elements again.
         let elements = PyList::empty(py);
         for element in items.try_iter()? {
             let element = element?;

@@ -1,11 +1,12 @@
-//! Files that stay although map.xml derives other numbers by now: a part of each published
+//! Files that stay although map.xml derives other numbers now. They are a part of each published
 //! generation.
 //!
-//! Invariant: only what map.xml leaves to frs is replaced, and only by what [`Group::keeps_files`]
-//! accepts under the text that it lies over. So a reader of a generation gets the geometry that the
-//! files have, without a look at them.
+//! Invariant: only numbers that map.xml leaves to frs are replaced, and only by numbers that
+//! [`Group::keeps_files`] accepts under the same text. So a reader of a generation gets the
+//! geometry of the files without looking at them.
 //!
-//! As text, in `conf.active.G`, a line for each group: its name, files, key-nodes and node-size.
+//! In `conf.active.G` these numbers are text, a line for each group: its name, files, key-nodes
+//! and node-size.
 //!
 //! ```text
 //! users 1 35729 128
@@ -18,13 +19,13 @@ use crate::schema::{Geometry, Group, Map};
 /// The geometry of a group's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveGeometry {
-    /// The group's name.
+    /// The name of the group.
     pub group: String,
-    /// The geometry.
+    /// The geometry of its files.
     pub geometry: Geometry,
 }
 
-/// The numbers of files that stay, each with its group.
+/// The numbers of the files that stay, by group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kept {
     groups: Vec<KeptGroup>,
@@ -47,7 +48,7 @@ impl KeptGroup {
 }
 
 impl Kept {
-    /// What stays of these files.
+    /// The files among `live` that stay under a map.
     pub(super) fn of(map: &Map, live: &[LiveGeometry]) -> Kept {
         let groups = map.groups.iter().filter_map(|group| {
             let LiveGeometry { geometry, .. } = live.iter().find(|it| it.group == group.name)?;
@@ -58,7 +59,7 @@ impl Kept {
         Kept { groups: groups.collect() }
     }
 
-    /// Replaces what is derived, where it may be.
+    /// Replaces derived numbers by those of the files, if the files may stay.
     pub(super) fn lay_over(&self, map: &mut Map) {
         for kept in &self.groups {
             let Some(group) = map.groups.iter_mut().find(|group| group.name == kept.name) else {
@@ -79,7 +80,7 @@ impl Kept {
         })
     }
 
-    /// `None`: it is not what [`Kept::to_text`] writes.
+    /// Reads the result of [`Kept::to_text`]. `None` if the text is something else.
     pub(crate) fn from_text(text: &str) -> Option<Kept> {
         let group = |line: &str| {
             let mut words = line.split(' ');
@@ -128,10 +129,10 @@ mod tests {
             Kept::from_text(&removed.texts.kept.to_text()),
             Some(removed.texts.kept.clone())
         );
-        // Added again, it is what is derived.
+        // With the business added again, the geometry is the derived one.
         let back = loaded("<srv/>", LONG).over(&files).unwrap();
         assert_eq!((back.conf, back.texts.kept), (loaded("<srv/>", LONG).conf, Kept::default()));
-        // Over other files it is decided anew.
+        // Over other files, the decision is made anew.
         let shorter = live(&loaded("<srv/>", ""));
         assert_eq!(removed.over(&shorter).unwrap(), loaded("<srv/>", ""));
     }
@@ -148,7 +149,7 @@ mod tests {
         files[1] = LiveGeometry { group: "h".into(), geometry: conf.conf.map.groups[1].geometry };
         files[1].geometry.node_bytes = 128;
         assert_eq!(conf.clone().over(&files).unwrap().texts.kept.to_text(), "h 1 9 128\n");
-        // What lies over a text that it was not made for replaces nothing that needs more.
+        // Laid over a text that it was not made for, it does not replace nodes that must be larger.
         let kept = Kept::from_text("g 1 37 64\nnone 1 1 64\n").unwrap();
         let longer = Texts { kept, ..loaded("<srv/>", LONG).texts };
         assert_eq!(longer.parse().unwrap(), loaded("<srv/>", LONG).conf);

@@ -1,6 +1,6 @@
-//! What `frs check` prints: geometry, memory, and warnings for an operator.
+//! The output of `frs check`: geometry, memory, and warnings for an operator.
 //!
-//! Invariant: pure. All inputs are arguments.
+//! Invariant: the functions are pure. All inputs are arguments.
 
 use std::fmt::Write as _;
 
@@ -18,21 +18,22 @@ use crate::schema::{
     OnFull, Resp, Rls, Room, SLOTS, Scope, UNDO_WORDS, duration_text,
 };
 
-/// The part of memory, as its divisor, beyond which files on disk throttle their writers.
+/// Files on disk throttle their writers beyond this part of the memory, as a divisor.
 const DISK_PARTS_OF_RAM: u64 = 10;
 
-/// What `frs check` prints for a configuration without faults.
+/// The output of `frs check` for a configuration without faults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// Geometry and memory, several lines.
     pub text: String,
-    /// What works, but deserves attention, one line each.
+    /// Settings that work but deserve attention, one line each.
     pub warnings: Vec<String>,
-    /// What this machine cannot do, one line each. With any, frs must not start.
+    /// Needs that this machine does not meet, one line each. With any, frs must not start.
     pub faults: Vec<String>,
 }
 
-/// Reports on a configuration, the machine it is for, and a server with buffers of these sizes.
+/// Reports on a configuration, the machine that it is for, and a server with buffers of these
+/// sizes.
 pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> Report {
     let mut text = String::new();
     for (at, group) in conf.map.groups.iter().enumerate() {
@@ -83,7 +84,7 @@ pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> Report {
     Report { text, warnings, faults: faults(machine) }
 }
 
-/// What a machine cannot do, one line each. With any, frs must not start.
+/// Needs that a machine does not meet, one line each. With any, frs must not start.
 pub fn faults(machine: &Machine) -> Vec<String> {
     let mut faults = Vec::new();
     for DirFilesystem { dir, filesystem } in &machine.filesystems {
@@ -107,8 +108,8 @@ pub fn faults(machine: &Machine) -> Vec<String> {
     faults
 }
 
-/// Share of the keys that find their chain full when the nodes in use are `load` of all. Keys are
-/// distributed over key-nodes by Poisson.
+/// The share of the keys that find their chain full if the nodes in use are the share `load` of all
+/// nodes. The number of keys of a key-node follows a Poisson distribution.
 pub fn displaced_share(chain: u32, load: f64) -> f64 {
     let mean = load * f64::from(chain);
     if mean <= 0.0 {
@@ -116,7 +117,7 @@ pub fn displaced_share(chain: u32, load: f64) -> f64 {
     }
     let mut probability = (-mean).exp();
     let mut displaced = 0.0;
-    // Further terms are too small to change any digit shown.
+    // Further terms are too small to change any shown digit.
     for keys in 1..=chain * 8 + 64 {
         probability *= mean / f64::from(keys);
         displaced += f64::from(keys.saturating_sub(chain)) * probability;
@@ -165,12 +166,12 @@ fn group_text(text: &mut String, group: &Group) {
     }
 }
 
-/// The bytes of one biz's records that make those of all others in its group longer, from which on
-/// it is said.
+/// A biz is reported only if it makes the other records of its group longer by at least this many
+/// bytes in all.
 const LENGTHENING_BYTES: u64 = 1 << 20;
 
-/// Which biz makes the records of its group more than twice as long as the others need, and how to
-/// part them.
+/// Reports which businesses make the records of a group more than twice as long as the others need,
+/// and proposes to part them. `None` if there are none.
 fn longest_line(map: &Map, at: usize) -> Option<String> {
     let group = &map.groups[at];
     let g = &group.geometry;
@@ -178,7 +179,8 @@ fn longest_line(map: &Map, at: usize) -> Option<String> {
     let mut sizes: Vec<(u32, &Biz)> =
         map.bizs.iter().filter(|biz| biz.group == at).map(|biz| (size(biz), biz)).collect();
     sizes.sort_by_key(|&(bytes, _)| std::cmp::Reverse(bytes));
-    // Where the records grow most from one biz to the next.
+    // The first biz, from the longest records on, whose records are more than twice as long as the
+    // next.
     let parted = sizes.windows(2).position(|pair| pair[0].0 > 2 * pair[1].0)?;
     let others = sizes[parted + 1].0;
     let longer = g.nodes() * u64::from(g.node_bytes.saturating_sub(others));
@@ -198,7 +200,7 @@ fn longest_line(map: &Map, at: usize) -> Option<String> {
     ))
 }
 
-/// Which of the numbers are not in map.xml, and where they are from.
+/// The numbers that map.xml leaves out, and the settings that they are derived from.
 fn derived_line(group: &Group) -> Option<String> {
     let written = &group.written;
     let room = match written.room {
@@ -251,7 +253,7 @@ fn parked_line(conf: &Conf, cluster: &Cluster, sizes: &BufferSizes) -> String {
     )
 }
 
-/// `rls 127.0.0.1:7603: charges all or none, domains: edge (4 descriptors)`.
+/// The line of `<rls>`: `rls 127.0.0.1:7603: charges all or none, domains: edge (4 descriptors)`.
 fn rls_line(rls: &Rls) -> String {
     let charge = match rls.charge {
         Charge::AllOrNone => "all or none",
@@ -274,7 +276,8 @@ fn address_text(listen: &Listen) -> String {
     }
 }
 
-/// `resp 127.0.0.1:6380: AUTH with the token of conf/resp.token, CL.THROTTLE on biz throttle`.
+/// The line of a `<resp>`: `resp 127.0.0.1:6380: AUTH with the token of conf/resp.token,
+/// CL.THROTTLE on biz throttle`.
 fn resp_line(resp: &Resp) -> String {
     let address = address_text(&resp.listen);
     let auth = resp
@@ -371,12 +374,12 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
     }
 }
 
-/// Bytes of both checkpoints of all groups.
+/// Bytes of the two checkpoints of all groups.
 fn checkpoint_bytes(map: &Map) -> u64 {
     map.groups.iter().map(|group| group.geometry.checkpoint_bytes()).sum()
 }
 
-/// Bytes of the files that mark changed pages: two bits for each, and a header.
+/// Bytes of the files that mark changed pages: two bits for each page, and a header.
 fn marks_bytes(map: &Map) -> u64 {
     const PAGE: u64 = 4096;
     let of = |group: &Group| {
@@ -386,8 +389,9 @@ fn marks_bytes(map: &Map) -> u64 {
     map.groups.iter().map(of).sum()
 }
 
-/// lookup3 is not a secret function, and a modulo is no hash at all: a client that chooses keys can
-/// fill the chain of a key that limits it.
+/// A warning about a biz whose clients can choose colliding keys. lookup3 is not a secret function,
+/// and a modulo is not a hash, so a client that chooses keys can fill the chain of a key that
+/// limits it.
 fn choosers_warning(biz: &Biz, group: &Group) -> Option<String> {
     if !has_to_remember(biz) {
         return None;
@@ -409,7 +413,7 @@ fn choosers_warning(biz: &Biz, group: &Group) -> Option<String> {
     ))
 }
 
-/// Whether a key can be refused by the content of its node, and that node can be evicted.
+/// Whether the content of a key's node can refuse the key, and the node can be evicted.
 fn has_to_remember(biz: &Biz) -> bool {
     let refuses = |limit: &Limit| {
         let forgets = limit.policy.forgets_by_eviction();
@@ -444,7 +448,7 @@ fn disk_warning(conf: &Conf, machine: &Machine) -> Option<String> {
     })
 }
 
-/// What helps where groups on disk are too large: memory, if it holds them.
+/// The remedy for groups on disk that are too large: memory, if it has room for them.
 fn memory_cure(groups: u64, ram: u64, shm_free: Option<u64>) -> String {
     match shm_free {
         _ if groups > ram / 2 => "a larger machine or smaller groups".to_owned(),

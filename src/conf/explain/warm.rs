@@ -1,16 +1,16 @@
-//! Words for `frs check` on `backup` and `spill`: what records in the cluster cost and promise.
+//! Words for `frs check` about `backup` and `spill`: what records in the cluster cost and promise.
 //!
-//! Invariant: one line each, from the checked settings alone.
+//! Invariant: each text is one line and follows from the checked settings alone.
 
 use frs_base::figures::grouped;
 
 use super::describe::duration_words;
 use crate::schema::{Biz, Group, OnFull, Scope};
 
-/// Bytes that the courier remembers of each record: a CRC.
+/// Bytes that the courier remembers of each record that it sent: a CRC.
 const SENT_BYTES: u64 = 4;
 
-/// What a group costs whose records are kept in the cluster.
+/// The costs of a group whose records the cluster keeps.
 pub(super) fn group_lines(group: &Group) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(round_ms) = group.backup_ms {
@@ -36,7 +36,7 @@ pub(super) fn group_lines(group: &Group) -> Vec<String> {
     lines
 }
 
-/// What the records of a business promise that are kept in the cluster.
+/// The promises of a business whose records the cluster keeps.
 pub(super) fn biz_lines(biz: &Biz, group: &Group) -> Vec<String> {
     if !group.keeps(biz) {
         return Vec::new();

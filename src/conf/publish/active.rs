@@ -1,8 +1,8 @@
-//! The published configuration: `data/conf.active.G` holds both checked texts of generation G, and
+//! The published configuration: `data/conf.active.G` holds the checked texts of generation G and
 //! the overlay.
 //!
-//! Invariant: a file of this name contains what the master checked. It is complete and on disk
-//! before it gets its name. Its CRC covers every byte. It contains what the master took from its
+//! Invariant: a file of this name holds what the master checked. The file is complete and on disk
+//! before it gets its name. Its CRC covers every byte. It also holds what the master took from its
 //! environment (processors, working directory), so every reader gets the same [`Conf`].
 //!
 //! ```text
@@ -10,7 +10,7 @@
 //!      0  8      magic "FRS.CONF"
 //!      8  8      format number
 //!     16  8      generation
-//!     24  8      processors of the writer: what `auto` workers are
+//!     24  8      processors of the writer: the number of `auto` workers
 //!     32  8 × 8  lengths: directory, name and text of srv.xml, name and text of map.xml, settings
 //!                from outside, overlay, files that stay where map.xml derives other numbers
 //!     96  8      CRC-32 of all other bytes
@@ -50,35 +50,35 @@ const MAX_BYTES: u64 = 40 << 20;
 const PREFIX: &str = "conf.active.";
 const TEMPORARY: &str = "conf.active.tmp";
 
-/// Why a published configuration cannot be written or read.
+/// A published configuration cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum ActiveError {
     /// A system call failed.
     #[error("{}: cannot {doing}", path.display())]
     Io {
-        /// The file or directory.
+        /// The path of the file or directory.
         path: PathBuf,
-        /// The operation.
+        /// The operation that failed.
         doing: &'static str,
         /// The reason.
         source: io::Error,
     },
-    /// Its bytes are not those that were written.
+    /// The bytes are not those that were written.
     #[error("{}: {field}: found {found}, expected {expected}", path.display())]
     Damaged {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Part of the file.
+        /// The part of the file.
         field: &'static str,
-        /// What it contains.
+        /// What the part holds.
         found: String,
-        /// What it should contain.
+        /// What the part should hold.
         expected: String,
     },
-    /// Its texts are intact, but this version does not accept them.
+    /// The texts are intact, but this version does not accept them.
     #[error("{}: not of this version of frs", path.display())]
     Faults {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The faults.
         source: Faults,
@@ -86,7 +86,7 @@ pub enum ActiveError {
 }
 
 impl ActiveError {
-    /// Whether there was no room on the disk.
+    /// Whether the disk had no room.
     pub fn is_no_room(&self) -> bool {
         matches!(self, ActiveError::Io { source, .. } if is_no_room(source))
     }
@@ -97,7 +97,7 @@ pub fn path(data_dir: &Path, generation: u64) -> PathBuf {
     data_dir.join(format!("{PREFIX}{generation}"))
 }
 
-/// The latest generation in a data directory. None: nothing was ever published there.
+/// The latest generation in a data directory. `None` if nothing was ever published there.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -105,7 +105,7 @@ pub fn latest(data_dir: &Path) -> Result<Option<u64>, ActiveError> {
     Ok(all(data_dir)?.first().copied())
 }
 
-/// The generations in a data directory, the latest first.
+/// The generations in a data directory, the latest one first.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -119,7 +119,7 @@ pub fn all(data_dir: &Path) -> Result<Vec<u64>, ActiveError> {
     Ok(generations)
 }
 
-/// As [`write_overlaid`], without an overlay.
+/// Like [`write_overlaid`], without an overlay.
 ///
 /// # Errors
 /// The same as [`write_overlaid`].
@@ -128,11 +128,11 @@ pub fn write(data_dir: &Path, generation: u64, texts: &Texts) -> Result<(), Acti
     write_overlaid(data_dir, generation, texts, &Overlay::default())
 }
 
-/// Writes a generation, which is complete and on disk when this returns. Keeps only the latest of
-/// the other generations, because a reader may be about to open that one.
+/// Writes a generation. It is complete and on disk when this function returns. Of the other
+/// generations only the latest stays, because a reader may be about to open it.
 ///
 /// # Errors
-/// Those of the file system. The generation is then not published, or not durable.
+/// The errors of the file system. The generation is then not published, or not durable.
 pub fn write_overlaid(
     data_dir: &Path,
     generation: u64,
@@ -148,7 +148,7 @@ pub fn write_overlaid(
     let bytes = encode(generation, Host::this().processors, &directory, texts, overlay);
     let temporary = data_dir.join(TEMPORARY);
     let written = write_durably(&temporary, &bytes).or_else(|error| {
-        // The generation before the latest would be removed anyway: remove it now to make room.
+        // The generations before the latest would be removed anyway. Removing them now makes room.
         let is_smaller = is_no_room(&error) && remove_all_but_latest(data_dir)? > 0;
         if is_smaller { write_durably(&temporary, &bytes) } else { Err(error) }
     });
@@ -162,13 +162,14 @@ pub fn write_overlaid(
 }
 
 /// Reads and checks a generation. Paths in the result do not depend on the reader's working
-/// directory: the data directory is the given one, and the others are those that the writer meant.
+/// directory: the data directory is the given one, and all other paths are those that the writer
+/// meant.
 ///
 /// # Errors
-/// A damaged file: the error names the field, what was found and what was expected.
+/// The file is damaged. The error names the field, what was found and what was expected.
 pub fn read(data_dir: &Path, generation: u64) -> Result<Conf, ActiveError> {
     let active = load(data_dir, generation)?;
-    // The writer knew user and group. Whether they still exist is irrelevant to the reader.
+    // The writer knew the user and the group. The reader does not care whether they still exist.
     let host = Host { processors: active.processors, knows_user: |_| true, knows_group: |_| true };
     let mut conf = active.texts.check(&host).map_err(|source| {
         let path = path(data_dir, generation);
@@ -178,11 +179,11 @@ pub fn read(data_dir: &Path, generation: u64) -> Result<Conf, ActiveError> {
     Ok(placed(conf, data_dir, &active.directory))
 }
 
-/// Reads `srv.xml` and `map.xml` of `conf_dir` as a reload of the server of this generation does:
-/// with what was laid over srv.xml when it started. Paths in the result are those of [`read()`].
+/// Reads `srv.xml` and `map.xml` of `conf_dir` as the server of this generation reads them at a
+/// reload: with the settings laid over srv.xml when it started. Paths are placed as by [`read()`].
 ///
 /// # Errors
-/// A damaged file; inside, all faults of the configuration.
+/// The generation is damaged. The inner result has all faults of the configuration.
 pub fn reread(
     data_dir: &Path,
     generation: u64,
@@ -210,8 +211,8 @@ pub fn is_of(
     Ok(here && host && active.texts == *texts && active.overlay == *overlay)
 }
 
-/// A configuration read in `directory`, with paths that do not depend on it. The data directory is
-/// the given one.
+/// A configuration that was read in `directory`, with paths that do not depend on it. The data
+/// directory is the given one.
 pub fn placed(mut conf: Conf, data_dir: &Path, directory: &Path) -> Conf {
     let data = &mut conf.srv.data;
     data.dir = data_dir.to_owned();
@@ -242,15 +243,16 @@ pub fn placed(mut conf: Conf, data_dir: &Path, directory: &Path) -> Conf {
     conf
 }
 
-/// The texts of a generation as they were checked.
+/// The checked texts of a generation.
 ///
 /// # Errors
-/// A damaged file: the error names the field, what was found and what was expected.
+/// The file is damaged. The error names the field, what was found and what was expected.
 pub fn read_texts(data_dir: &Path, generation: u64) -> Result<Texts, ActiveError> {
     load(data_dir, generation).map(|active| active.texts)
 }
 
-/// What differs between the files of two generations. None: one of them cannot be read any more.
+/// The differences between the files of two generations. `None` if one of them can no longer be
+/// read.
 pub fn differences(data_dir: &Path, old: u64, new: u64) -> Option<String> {
     let texts = |generation| read_texts(data_dir, generation).ok();
     crate::explain::differences(&texts(old)?, &texts(new)?)
@@ -259,7 +261,7 @@ pub fn differences(data_dir: &Path, old: u64, new: u64) -> Option<String> {
 /// The overlay that was published with a generation.
 ///
 /// # Errors
-/// A damaged file: the error names the field, what was found and what was expected.
+/// The file is damaged. The error names the field, what was found and what was expected.
 pub fn read_overlay(data_dir: &Path, generation: u64) -> Result<Overlay, ActiveError> {
     load(data_dir, generation).map(|active| active.overlay)
 }
@@ -299,7 +301,7 @@ fn remove_others(data_dir: &Path, generation: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes all generations except the latest, and returns how many.
+/// Removes all generations except the latest, and returns the number of removed ones.
 fn remove_all_but_latest(data_dir: &Path) -> io::Result<usize> {
     let mut others = generations_in(data_dir)?;
     let latest = others.iter().copied().max();
@@ -308,7 +310,7 @@ fn remove_all_but_latest(data_dir: &Path) -> io::Result<usize> {
     Ok(others.len())
 }
 
-/// Whether the disk is full, or the user's quota.
+/// Whether the disk or the user's quota is full.
 fn is_no_room(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

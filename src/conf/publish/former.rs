@@ -1,14 +1,15 @@
-//! Former limits of shared businesses: those under which nodes may still be written that were not
-//! used since.
+//! Former limits of shared businesses. A node that was not used since its limits changed is still
+//! written under them.
 //!
-//! A node tells only a digest of all its limits. So what each of its leases is of is known only as
-//! long as the limits with this digest are. Each published generation has them in its overlay.
+//! A node stores only a digest of all its limits. So the limits of its leases are known only as
+//! long as a set of limits with this digest is known. The overlay of each published generation has
+//! them.
 //!
-//! Invariant: how many are kept is bounded. A node under limits that are forgotten is void: then
-//! its leases count as those of a lost machine.
+//! Invariant: the number of former limits is bounded. A node whose limits are forgotten is void.
+//! Its leases then count as those of a lost machine.
 //!
-//! As text, a line each: the business, the shapes of its nodes (of a key, of the whole business),
-//! and the scope and the digest of each limit.
+//! As text, each set of limits is one line: the business, the shapes of its nodes (of a key, of the
+//! whole business), and the scope and digest of each limit.
 //!
 //! ```text
 //! former 2001 8a41 0e93 key:00f3 key:91b2 biz:1c2d
@@ -19,10 +20,10 @@ use std::fmt::Write as _;
 
 use crate::schema::{Scope, SharedLimit, SharedLimits};
 
-/// The former limits of a business that are kept, at most.
+/// The most sets of former limits that are kept for a business.
 const MOST_OF_BIZ: usize = 16;
-/// What those of all businesses cost at most, in limits. A line costs as much as some of them. So
-/// their text has less than 4 MiB.
+/// The highest cost of the former limits of all businesses, counted in limits. Each line costs as
+/// much as `LINE_COST` limits. So the text has less than 4 MiB.
 const MOST_COST: usize = 1 << 18;
 const LINE_COST: usize = 5;
 
@@ -31,7 +32,7 @@ impl SharedLimits {
         self.limits.len() + LINE_COST
     }
 
-    /// Reads what follows the id of the business.
+    /// Reads the text after the id of the business.
     fn from_text(text: &str) -> Option<SharedLimits> {
         let mut words = text.split(' ');
         let shapes = [digest(words.next()?)?, digest(words.next()?)?];
@@ -53,7 +54,7 @@ impl SharedLimit {
     }
 }
 
-/// Four hex digits.
+/// Reads four hex digits.
 fn digest(text: &str) -> Option<u16> {
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let is_digest = text.len() == 4 && text.bytes().all(is_digit);
@@ -67,18 +68,19 @@ fn cost_of(of_biz: &[SharedLimits]) -> usize {
 /// The former limits of all businesses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct FormerLimits {
-    /// By the id of the business, those that were left last at the end.
+    /// By the id of the business. The set that was left last is at the end.
     of_bizs: BTreeMap<u32, Vec<SharedLimits>>,
 }
 
 impl FormerLimits {
-    /// Those of a business.
+    /// The former limits of a business.
     pub fn of(&self, biz: u32) -> &[SharedLimits] {
         self.of_bizs.get(&biz).map_or(&[], Vec::as_slice)
     }
 
-    /// A business has other limits from now on. Of a business those left longest ago are forgotten
-    /// first, and of all businesses those of the one whose limits cost most.
+    /// Adds limits that a business no longer has. If a business has too many sets, those left
+    /// longest ago are forgotten. If all businesses together have too many, sets of the costliest
+    /// business are forgotten.
     pub fn leave(&mut self, biz: u32, limits: SharedLimits) {
         let of_biz = self.of_bizs.entry(biz).or_default();
         of_biz.retain(|known| *known != limits);
@@ -93,12 +95,12 @@ impl FormerLimits {
         self.of_bizs.retain(|_, of_biz| !of_biz.is_empty());
     }
 
-    /// No node of the business can be under former limits.
+    /// Forgets the former limits of a business. No node of it can be written under them any more.
     pub fn forget(&mut self, biz: u32) {
         self.of_bizs.remove(&biz);
     }
 
-    /// Forgets those of other businesses than these.
+    /// Forgets the former limits of all businesses for which `stays` is false.
     pub fn retain(&mut self, stays: impl Fn(u32) -> bool) {
         self.of_bizs.retain(|&biz, _| stays(biz));
     }
@@ -120,7 +122,7 @@ impl FormerLimits {
         }
     }
 
-    /// Takes a line without its first word. `None` if the line is malformed.
+    /// Reads a line without its first word. `None` if the line is malformed.
     pub fn take(&mut self, line: &str) -> Option<()> {
         let (biz, limits) = line.split_once(' ')?;
         let limits = SharedLimits::from_text(limits)?;
@@ -203,7 +205,7 @@ mod tests {
         let kept: Vec<u16> = former.of(1).iter().map(|limits| limits.shapes[0]).collect();
         assert_eq!(kept, (84..100).collect::<Vec<_>>());
         assert!(read(&text(&former)).is_some());
-        // All of them together are bounded, too.
+        // The cost of all sets together is bounded, too.
         let many: Vec<u16> = (0..4096).collect();
         for biz in 1..100 {
             for shape in 1..4 {

@@ -1,14 +1,14 @@
-//! The tokens of the admin plane: who may change what, by name.
+//! The tokens of the admin plane. Each has a name, and a grant that says what its owner may change.
 //!
 //! Invariant: names and tokens of a file are unique, so a token has one name. A comparison looks at
-//! every token of the file, and no message ever shows one.
+//! every token of the file, and no message ever shows a token.
 //!
 //! ```text
 //! alice 3q2+7w0123456789
 //! grafana kE9fXy0123456789 read-only
 //! ```
 //!
-//! A file with nothing but a token holds that of `admin`.
+//! A file that holds only a token holds the token of `admin`.
 
 use std::io;
 use std::path::Path;
@@ -17,30 +17,30 @@ use std::sync::Arc;
 use super::token_file::{TokenError, open_error, read_bytes};
 use crate::schema::{AccessToken, Conf};
 
-/// The name of a token that has none of its own.
+/// The name of a token that stands alone in its file.
 const LONE_NAME: &str = "admin";
 /// The most tokens of a file.
 const MAX_TOKENS: usize = 64;
-/// The longest name.
+/// The most bytes of a name.
 const MAX_NAME_BYTES: usize = 64;
-/// The most bytes of a file: all tokens with the longest names, and as much white space.
+/// The most bytes of a file: enough for all tokens with the longest names, and as much white space.
 const MAX_FILE_BYTES: u64 = 256 << 10;
 
 /// What the owner of a token may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grant {
-    /// All that the admin plane offers.
+    /// Everything that the admin plane offers.
     Change,
-    /// Nothing but look.
+    /// Only reading.
     ReadOnly,
 }
 
 /// A token with its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedToken {
-    /// The name, for the log and the changes.
+    /// The name, for the log and the list of changes.
     pub name: Arc<str>,
-    /// What it is good for.
+    /// What the owner of the token may do.
     pub grant: Grant,
     token: AccessToken,
 }
@@ -49,7 +49,7 @@ pub struct NamedToken {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdminTokens(Vec<NamedToken>);
 
-/// A line that is no token with its name.
+/// The fault of a line that is not a name with a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct BadLine {
     found: String,
@@ -101,7 +101,8 @@ impl AdminTokens {
         if tokens.is_empty() { Err(unfit()) } else { Ok(AdminTokens(tokens)) }
     }
 
-    /// The token that equals the given one. The time does not reveal which one it is like.
+    /// The token that equals the given text. The time does not reveal which token the text
+    /// resembles.
     pub fn find(&self, given: &[u8]) -> Option<&NamedToken> {
         self.0.iter().fold(None, |found, known| match known.token.is(given) {
             true => Some(known),
@@ -110,8 +111,8 @@ impl AdminTokens {
     }
 }
 
-/// Reads the token of a line. A fault shows no word of a malformed line: any of them may be a token
-/// in the wrong place.
+/// Reads the token of a line. A fault shows no word of a malformed line, because any of them may be
+/// a misplaced token.
 fn read_line(line: &str) -> Result<NamedToken, BadLine> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let (name, token, grant) = match words[..] {
@@ -132,7 +133,7 @@ fn read_line(line: &str) -> Result<NamedToken, BadLine> {
     Ok(NamedToken { name: name.into(), grant, token })
 }
 
-/// The token, if the ones before it leave room for it.
+/// Returns the token if its name and its text are new, and the file may hold one more.
 fn check_new(token: NamedToken, before: &[NamedToken]) -> Result<NamedToken, BadLine> {
     if before.iter().any(|known| known.name == token.name) {
         return Err(BadLine::of("a name of a line before", "each name once"));
@@ -152,16 +153,16 @@ fn is_name(name: &str) -> bool {
 }
 
 impl Conf {
-    /// The tokens of the admin plane. None: the configuration names no token file.
+    /// The tokens of the admin plane. `None` if the configuration names no token file.
     ///
     /// # Errors
-    /// It names a file without usable tokens.
+    /// The named file holds no usable tokens.
     pub fn admin_tokens(&self) -> Result<Option<AdminTokens>, TokenError> {
         let file = self.srv.admin.as_ref().and_then(|admin| admin.token_file.as_deref());
         file.map(AdminTokens::read).transpose()
     }
 
-    /// Warnings for an operator before the admin plane is used, one line each.
+    /// Warnings about the token file for an operator, one line each.
     pub fn token_warnings(&self) -> Vec<String> {
         let Some(path) = self.srv.admin.as_ref().and_then(|admin| admin.token_file.as_deref())
         else {

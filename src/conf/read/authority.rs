@@ -1,6 +1,6 @@
 //! Reads `<http hosts>` and `<http allow-origin>`: lists of hosts and of origins.
 //!
-//! Invariant: a list is bounded, and one faulty word makes it a fault that shows the word.
+//! Invariant: a list is bounded. A faulty word makes the whole list a fault, which shows the word.
 
 use super::fault::shown;
 use super::value::Value;

@@ -1,7 +1,7 @@
 //! `<cluster>`, read: its defaults and its bounds.
 //!
-//! Invariant: all nodes are reached alike, because the machines that they name are reached as they
-//! are.
+//! Invariant: all nodes are reached with the same transport and login. Nodes that they name later
+//! are reached in the same way.
 
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
@@ -27,12 +27,12 @@ const CLUSTER: Shape = Shape {
 };
 const NODE: Shape = Shape { attributes: &["user", "password-file"], text: true, ..Shape::EMPTY };
 const MAX_NODES: usize = 64;
-/// Bytes of a host's name (RFC 1035, section 2.3.4).
+/// The most bytes of a host's name (RFC 1035, section 2.3.4).
 const MAX_HOST_BYTES: usize = 255;
 const MAX_USER_BYTES: usize = 128;
 const ADDRESS: &str = "HOST:PORT, redis://HOST:PORT or rediss://HOST:PORT";
 
-/// Reads `<cluster>`, if it is there; its faults are noted.
+/// Reads `<cluster>`, if it is present, and notes its faults.
 pub(super) fn cluster(
     notes: &mut Notes<'_>,
     element: Option<&Element>,
@@ -61,14 +61,14 @@ pub(super) fn cluster(
     }))
 }
 
-/// Nodes, and how they are reached.
+/// The nodes, and how they are reached.
 struct Reached {
     nodes: Vec<ClusterNode>,
     tls: bool,
     login: Option<Login>,
 }
 
-/// What one `<node>` says.
+/// One `<node>`.
 #[derive(Debug)]
 struct Seed {
     at: usize,
@@ -109,7 +109,7 @@ fn nodes(notes: &mut Notes<'_>, cluster: &Element) -> Checked<Reached> {
 
 fn seed(notes: &mut Notes<'_>, element: &Element) -> Checked<Seed> {
     NODE.check(notes, element);
-    // Its text would stand in the fault, and from there in a log.
+    // A fault would show the text of the node, and the log would repeat it.
     let address = if element.text.contains('@') {
         let expected = "HOST:PORT there, and the attributes user and password-file";
         let at = element.text_at.unwrap_or(element.at);
@@ -134,7 +134,8 @@ fn seed(notes: &mut Notes<'_>, element: &Element) -> Checked<Seed> {
     Ok(Seed { at: element.at, address: address?, login })
 }
 
-/// A node beside those before it: another address, reached alike.
+/// Checks a node against the nodes before it: its address is new, and it is reached in the same
+/// way.
 fn beside(notes: &mut Notes<'_>, seeds: &[Seed], element: &Element, seed: Seed) -> Checked<Seed> {
     let found = |what: &str| format!("<node>{}</node> {what}", shown(element.text.trim()));
     if let Some(other) = seeds.iter().find(|other| other.address.node == seed.address.node) {
@@ -170,7 +171,7 @@ fn address(text: &str) -> Value<Address> {
     }
 }
 
-/// The name or address that a text means, in lower case; an IPv6 address in one way only.
+/// The name or address of a text, in lower case. An IPv6 address gets its canonical text.
 fn host_of(text: &str) -> Option<String> {
     if let Some(address) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
         return address.parse().ok().map(|address: Ipv6Addr| address.to_string());
@@ -201,7 +202,7 @@ fn file(text: &str) -> Value<PathBuf> {
     if text.is_empty() || text.ends_with('/') { Err("a file".to_owned()) } else { Ok(text.into()) }
 }
 
-/// Does srv.xml name a cluster? True where that cannot be told.
+/// Whether srv.xml names a cluster. True if that is unknown.
 pub(crate) fn may_be_named(root: Option<&Element>, complete: bool) -> bool {
     match root {
         Some(root) if root.name == "srv" && complete => root.child("cluster").is_some(),

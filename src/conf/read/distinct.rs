@@ -1,6 +1,7 @@
-//! Reads what only `distinct` has: `precision`, and the `max` and the settings that go with it.
+//! Reads the settings that only `distinct` has: `precision`, and the `max` and others that depend
+//! on it.
 //!
-//! Invariant: an exact limit has a max; a sketch has one exactly if it advises, and bans nothing,
+//! Invariant: an exact limit has a max. A sketch has a max exactly if it advises. It never bans,
 //! because it refuses nothing.
 
 use super::calendar;
@@ -9,7 +10,7 @@ use super::value::{Value, whole};
 use super::xml::Element;
 use crate::schema::{Distinct, Limit, MAX_COUNT, MAX_MEMBERS, Scope, StatePlace, Tally};
 
-/// The default of `on-exceed`: it advises nothing.
+/// The default of `on-exceed`: the limit advises nothing.
 pub(super) const REFUSE: &str = "refuse";
 /// The precisions of a sketch.
 const PRECISIONS: std::ops::RangeInclusive<u64> = 8..=14;
@@ -73,8 +74,8 @@ fn sketch(notes: &mut Notes<'_>, element: &Element, precision: u8) -> Checked<Ta
     Ok(Tally::Sketch { precision, max: max? })
 }
 
-/// Notes what cannot be beside an exact limit. Its set is the last of its node, as the ring of
-/// sliding limits is: a scope has one of them.
+/// Notes limits that cannot stand beside an exact limit. Its set is the last part of its node, and
+/// so is the ring of sliding limits: a scope has room for one of them.
 pub(super) fn stand_alone(notes: &mut Notes<'_>, biz: &Element, limits: &[Checked<Limit>]) {
     for scope in [Scope::Key, Scope::Biz] {
         let mut last = None;

@@ -6,36 +6,37 @@
 
 use std::fmt;
 
-/// Faults kept for one file. Further ones are only counted, because a person has to read them.
+/// The most faults kept for one file. Further faults are only counted, because a person has to read
+/// them.
 const MAX_FAULTS: usize = 1000;
 
-/// The most characters of a line that are shown. The fault is among them.
+/// The most characters of a line that are shown. The position of the fault is among them.
 const SHOWN_CHARS: usize = 96;
 
 /// A position in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    /// From 1.
+    /// Number of the line, from 1.
     pub line: u32,
-    /// In characters, from 1.
+    /// Number of the character in the line, from 1.
     pub column: u32,
 }
 
 /// One fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The file's name as given to the reader, or the source of a setting from outside.
+    /// The file's name as given to the reader, or the origin of a setting from outside.
     pub file: String,
-    /// Its position. `None` if the fault concerns the whole file or a setting from outside.
+    /// The fault's position. `None` if the fault concerns the whole file or a setting from outside.
     pub position: Option<Position>,
-    /// What was found there.
+    /// What the reader found.
     pub found: String,
-    /// What was expected.
+    /// What the reader expected.
     pub expected: String,
-    /// The line that contains it, if it has a position.
+    /// The line that contains the fault, if the fault has a position.
     pub line: Option<Box<SourceLine>>,
-    /// 1. If a file has too many faults, the last fault stands for those left out, and this is
-    ///    their number.
+    /// 1 for most faults. If a file has too many faults, its last fault stands for those left out,
+    /// and this is their number.
     pub count: usize,
 }
 
@@ -75,7 +76,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// The faults: those of srv.xml first, and each file's from its top to its end.
+    /// The faults: those of srv.xml first, and those of each file from top to end.
     pub fn iter(&self) -> std::slice::Iter<'_, Fault> {
         self.faults.iter()
     }
@@ -112,16 +113,16 @@ pub(crate) struct Faulty;
 /// A checked value, or the guarantee that its fault is noted.
 pub(crate) type Checked<T> = Result<T, Faulty>;
 
-/// A file's text, with what is needed to find line and column of an offset.
+/// A file's text, and what is needed to find the line and column of an offset.
 pub(crate) struct Source {
     name: String,
     text: String,
     line_starts: Vec<usize>,
-    /// Where each setting comes from that is laid over the file.
+    /// The origin of each setting that is laid over the file.
     origins: Vec<String>,
 }
 
-/// The offset of the first setting from outside. No text is as long.
+/// The offset that stands for the first setting from outside. No text is that long.
 const SETTINGS_AT: usize = 1 << (usize::BITS - 2);
 
 impl Source {
@@ -152,17 +153,17 @@ impl Source {
         }
     }
 
-    /// The same file under settings that come from these options and variables.
+    /// The same file with settings laid over it, which come from these options and variables.
     pub fn under(self, origins: Vec<String>) -> Source {
         Source { origins, ..self }
     }
 
-    /// What a message calls the source of a setting.
+    /// The origin of a setting, as a message names it.
     fn origin(&self, nth: usize) -> &str {
         self.origins.get(nth).map_or("a setting from outside", String::as_str)
     }
 
-    /// The line of a position. Of a long line, the part around the fault.
+    /// The line of a position. Of a long line, only the part around the position.
     fn line_at(&self, Position { line, column }: Position) -> SourceLine {
         let start = self.line_starts.get(line as usize - 1).copied().unwrap_or_default();
         let whole = self.text.get(start..).unwrap_or_default().lines().next().unwrap_or_default();
@@ -196,7 +197,8 @@ impl Source {
         &self.text
     }
 
-    /// Line and column of a byte offset. An offset inside a character counts as that character's.
+    /// Line and column of a byte offset. An offset inside a character counts as the character's
+    /// start.
     pub fn position(&self, offset: usize) -> Position {
         let line = self.line_starts.partition_point(|&start| start <= offset);
         let start = self.line_starts.get(line.saturating_sub(1)).copied().unwrap_or_default();
@@ -206,7 +208,7 @@ impl Source {
     }
 }
 
-/// The faults of one file, as they are found.
+/// The faults of one file, collected as they are found.
 pub(crate) struct Notes<'s> {
     source: &'s Source,
     faults: Vec<Fault>,
@@ -214,12 +216,12 @@ pub(crate) struct Notes<'s> {
 }
 
 impl<'s> Notes<'s> {
-    /// No faults yet.
+    /// Notes over a file, without any fault yet.
     pub fn new(source: &'s Source) -> Self {
         Notes { source, faults: Vec::new(), more: 0 }
     }
 
-    /// The text that they refer to.
+    /// The text of the file.
     pub fn text(&self) -> &'s str {
         self.source.text()
     }
@@ -234,12 +236,12 @@ impl<'s> Notes<'s> {
         offset >= SETTINGS_AT
     }
 
-    /// The line of a byte offset, for messages about another position.
+    /// The line of a byte offset, for messages that refer to another position.
     pub fn line(&self, offset: usize) -> u32 {
         self.source.position(offset).line
     }
 
-    /// What a message calls another position: its line, or the setting's source.
+    /// How a message names another position: its line, or the setting's origin.
     pub fn place(&self, offset: usize) -> String {
         match offset.checked_sub(SETTINGS_AT) {
             None => format!("line {}", self.line(offset)),
@@ -285,7 +287,7 @@ impl<'s> Notes<'s> {
     }
 }
 
-/// Foreign text for a message, on one line and no longer than a line.
+/// Foreign text for a message, escaped so that it stays on one line, and cut if it is long.
 pub(crate) fn shown(text: &str) -> String {
     const MOST: usize = 64;
     let mut cut: String = text.chars().take(MOST).flat_map(char::escape_debug).collect();

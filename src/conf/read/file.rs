@@ -1,7 +1,7 @@
 //! The bytes of srv.xml and of map.xml.
 //!
-//! Invariant: this is the only place that opens the files. What is read is bounded, and a file that
-//! cannot be read is a fault.
+//! Invariant: only this module opens the two files. Reads are bounded, and a file that cannot be
+//! read is a fault.
 
 use std::fs::File;
 use std::io::Read;
@@ -16,12 +16,12 @@ use super::fault::Fault;
 
 /// The most bytes of a configuration file.
 const MAX_BYTES: u64 = 16 << 20;
-/// Others than the owner may write.
+/// The mode bits that let others than the owner write.
 const FOREIGN_WRITES: u32 = 0o022;
 
-/// Reads map.xml. Its directory may be another user's, who changes limits there. That user must not
-/// lead root to a file that only root reads: a fault would quote it. So root opens the directory
-/// once, and follows a link only in one that nobody else writes.
+/// Reads map.xml. Its directory may belong to another user, who changes limits there. That user
+/// must not lead root to a file that only root may read, because a fault would quote it. So root
+/// opens the directory once, and follows a link only in a directory that nobody else may write.
 pub(crate) fn read_map(name: &str, path: &Path) -> Result<Vec<u8>, Fault> {
     let (parent, Some(file)) = (path.parent(), path.file_name()) else {
         return read_file(name, path);
@@ -64,7 +64,7 @@ fn unreadable(name: &str, found: String) -> Fault {
 
 pub(crate) fn read_file(name: &str, path: &Path) -> Result<Vec<u8>, Fault> {
     let fault = |found: String| unreadable(name, found);
-    // Check the kind before opening: to open a pipe is to wait for its writer.
+    // The kind is checked before the file is opened, because opening a pipe waits for its writer.
     let kind = std::fs::metadata(path).map_err(|error| fault(error.to_string()))?;
     if !kind.is_file() {
         return Err(fault("something that is no file".to_owned()));

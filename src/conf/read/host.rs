@@ -1,11 +1,11 @@
-//! What a configuration takes from the system on which it is read.
+//! What a configuration takes from the system that reads it.
 //!
-//! Invariant: nothing else of the system changes the meaning of a text. So every process that is
-//! given the same values reads the same configuration from it.
+//! Invariant: nothing else of the system changes the meaning of a text. So processes that are given
+//! the same values read the same configuration from the same text.
 
-/// What a configuration takes from the system on which it is read.
+/// What a configuration takes from the system that reads it.
 pub(crate) struct Host {
-    /// The number of workers for `auto`.
+    /// The number of workers that `auto` stands for.
     pub processors: u16,
     /// Whether there is a user of this name.
     pub knows_user: fn(&str) -> bool,
@@ -14,7 +14,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// This system.
+    /// The system that this process runs on.
     pub fn this() -> Host {
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
         let processors = processors.min(u16::MAX.into()) as u16;

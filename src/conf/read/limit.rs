@@ -1,6 +1,6 @@
 //! Reads `<limit>`: the settings of each policy, their defaults and their bounds.
 //!
-//! Invariant: a setting of another policy is a fault that names that policy.
+//! Invariant: a setting that belongs to another policy is a fault that names that policy.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ const POLICIES: [&str; 9] = [
     "count",
     "distinct",
 ];
-/// What others call them, and what they are here.
+/// What other systems call some policies, and what these are called here.
 const OTHER_NAMES: [(&[&str], &str); 6] = [
     (
         &["fixed-window", "fixed", "window", "fixed-window-counter"],
@@ -69,9 +69,9 @@ const OTHER_NAMES: [(&[&str], &str); 6] = [
 ];
 const REFUSING: &[&str] =
     &["interval", "calendar", "sliding", "sliding-counter", "token", "gcra", "total", "distinct"];
-/// The policies with natural windows, which may be remembered.
+/// The policies with calendar windows, which a history can remember.
 const WITH_WINDOWS: &[&str] = &["calendar", "count", "distinct"];
-/// Settings that only some policies have, with these policies.
+/// Settings that only some policies have, each with these policies.
 const SETTINGS: [(&str, &[&str]); 14] = [
     ("max", &["interval", "calendar", "sliding", "sliding-counter", "total", "distinct"]),
     ("interval", &["interval", "sliding", "sliding-counter"]),
@@ -131,7 +131,7 @@ fn policy_name(text: &str) -> Value<&'static str> {
     })
 }
 
-/// Notes each setting that belongs to another policy.
+/// Notes each setting that only other policies have.
 fn no_others(notes: &mut Notes<'_>, element: &Element, policy: &str) {
     for (name, policies) in SETTINGS {
         if let (Some(attribute), false) = (element.attribute(name), policies.contains(&policy)) {
@@ -141,10 +141,10 @@ fn no_others(notes: &mut Notes<'_>, element: &Element, policy: &str) {
     }
 }
 
-/// A word of advice. None: refuse.
+/// A word of advice. `None` if the limit refuses.
 type Advice = Option<Arc<str>>;
 
-/// What happens beyond a limit: at most one of a ban and a word of advice.
+/// What happens over a limit. At most one of a ban and a word of advice.
 #[derive(Debug, Default)]
 struct Exceeded {
     ban_ms: Option<u64>,
@@ -162,7 +162,7 @@ fn exceeded(notes: &mut Notes<'_>, element: &Element) -> Checked<Exceeded> {
     Ok(Exceeded { ban_ms: ban_ms?, advice })
 }
 
-/// The windows that a limit remembers.
+/// The number of windows that a limit remembers.
 fn history(text: &str) -> Value<u16> {
     whole(1, MAX_HISTORY.into())(text).map(|windows| windows as u16)
 }
@@ -181,7 +181,8 @@ fn advice(text: &str) -> Value<Advice> {
     }
 }
 
-/// Notes the faults of all settings, if the policy is unknown and so are the settings it needs.
+/// Notes the faults of all settings if the policy is unknown, and with it the settings that it
+/// needs.
 fn look(notes: &mut Notes<'_>, element: &Element) {
     let _noted = element.optional(notes, "interval", duration(1, MAX_DURATION_MS));
     let _noted = element.optional(notes, "max", whole(0, MAX_COUNT));
@@ -232,7 +233,7 @@ fn calendar(notes: &mut Notes<'_>, element: &Element) -> Checked<Calendar> {
     Ok(limit)
 }
 
-/// What is lent must be paid back, and in time.
+/// Notes a debt that is never paid back, or not in time.
 fn pays_back(notes: &mut Notes<'_>, element: &Element, credit: Credit, max: u64) -> Checked<()> {
     let at = element.value_at("debt");
     let debt = credit.debt;
@@ -285,8 +286,8 @@ fn gcra(notes: &mut Notes<'_>, element: &Element) -> Checked<Gcra> {
     Ok(Gcra { rate, per_ms, burst, max_period_ms })
 }
 
-/// The bounds of a bucket: of its rate, by the milliseconds of the unit, and of its burst, by rate
-/// and unit.
+/// The bounds of a bucket. `rate` takes the milliseconds of the unit. `burst` takes the rate and
+/// these milliseconds.
 struct BucketBounds {
     rate: fn(u64) -> u64,
     burst: fn(u64, u64) -> u64,

@@ -75,7 +75,7 @@ fn override_of(
     Ok(ListRule::Override { limit: index? as usize - 1, max: max? })
 }
 
-/// The keys of a type that a text stands for. None: the type is unknown.
+/// The pattern that a text means for a type of keys. `None` if the type is unknown.
 fn pattern(key: Checked<KeyType>, text: &str) -> Value<Option<Pattern>> {
     if text.is_empty() || text.len() > MAX_KEY_BYTES {
         return Err(format!("a key of 1 to {MAX_KEY_BYTES} bytes"));
@@ -99,7 +99,7 @@ fn integer_pattern(text: &str) -> Value<Pattern> {
     let number = |text| whole(0, u64::MAX)(text).map(|number| number.to_string());
     match text.strip_suffix('*') {
         Some("") => Ok(Pattern::Prefix(String::new())),
-        // Only the number 0 begins with a zero.
+        // A number other than 0 never begins with a zero.
         Some(first) => match number(first) {
             Ok(written) if written == first => Ok(Pattern::Prefix(written)),
             _ => Err(format!("the first digits of a number to {}, and *", u64::MAX)),
@@ -117,7 +117,7 @@ fn ip_pattern(text: &str) -> Value<Pattern> {
     Cidr::parse(text).map(Pattern::Block).map_err(|expected| expected.to_string())
 }
 
-/// The identity of an entry, of which there may be one.
+/// The identity of an entry. No two entries of a biz have the same one.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ListedKeys {
     /// The kind of list, and the limit of an override.
@@ -125,10 +125,10 @@ struct ListedKeys {
     pattern: Pattern,
 }
 
-/// Earlier entries, with their positions.
+/// The earlier entries, with their offsets.
 type Seen = HashMap<ListedKeys, usize>;
 
-/// Notes an entry for keys that already have an earlier one of the same kind.
+/// Notes an entry whose keys have an earlier entry of the same kind.
 fn once(notes: &mut Notes<'_>, seen: &mut Seen, element: &Element, listed: &Listed) {
     let kind = match listed.rule {
         ListRule::Allow | ListRule::Deny => format!("<{}>", element.name),

@@ -1,6 +1,7 @@
-//! `<listen>`, `<admin>` and `<metrics>`, read: where the server listens, and files of tokens.
+//! `<listen>`, `<admin>` and `<metrics>`, read: the addresses of the server, and its files of
+//! tokens.
 //!
-//! Invariant: no two addresses are one, and only this machine reaches the admin plane.
+//! Invariant: no two elements have the same address, and only this machine reaches the admin plane.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,10 +18,10 @@ const MAX_METRICS: usize = 16;
 const LISTEN: &str = "listen";
 const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7600);
-/// The most bytes of a unix socket's path, without the closing NUL.
+/// The most bytes of a unix socket's path, without the NUL at its end.
 const MAX_SOCKET_PATH: usize = 107;
 
-/// The addresses that were read so far, each with the element that has it.
+/// The addresses read so far, each with the name of its element.
 #[derive(Default)]
 pub(super) struct Addresses(Vec<(Listen, String)>);
 
@@ -30,8 +31,8 @@ impl Addresses {
         self.0.push((address.clone(), element.into()));
     }
 
-    /// Reads the attribute `listen`: an address that no element before has. From then on `name` has
-    /// it.
+    /// Reads the attribute `listen`: an address that no earlier element has. It then belongs to
+    /// `name`.
     pub fn take(
         &mut self,
         notes: &mut Notes<'_>,
@@ -94,7 +95,7 @@ pub(super) fn listen_address(text: &str) -> Value<Listen> {
     }
 }
 
-/// Reads `<admin>`, if it is there, and notes its faults.
+/// Reads `<admin>`, if it is present, and notes its faults.
 pub(super) fn admin(
     notes: &mut Notes<'_>,
     element: Option<&Element>,
@@ -138,8 +139,7 @@ pub(super) fn token_file(notes: &mut Notes<'_>, element: &Element) -> Checked<Op
     })
 }
 
-/// A client of the admin plane can read every counter, so it must not be reachable from other
-/// machines.
+/// A client of the admin plane can read every counter, so other machines must not reach it.
 fn admin_address(text: &str) -> Value<Listen> {
     match listen_address(text)? {
         Listen::Tcp(address) if !address.ip().is_loopback() => {

@@ -1,7 +1,7 @@
 //! Reads map.xml: its shape, its defaults and its bounds.
 //!
-//! Returns what is known of each group and biz, faulty or not. So one pass finds the faults of
-//! each, and check/ those between them.
+//! It returns what is known of each group and biz, faulty or not. So one pass finds the faults of
+//! each element, and check/ finds the faults between them.
 
 use std::collections::HashMap;
 
@@ -48,7 +48,7 @@ const BIZ: Shape = Shape {
     many: &["limit", "allow", "deny", "override"],
     ..Shape::EMPTY
 };
-/// The most limits of a biz. Answers name a limit by 16 bits, and nodes have no room for more.
+/// The most limits of a biz. Answers name a limit with 16 bits, and nodes have no room for more.
 const MAX_LIMITS: usize = 4096;
 
 /// A `<group>` whose geometry may depend on its businesses.
@@ -60,14 +60,14 @@ pub(crate) struct WrittenGroup {
     pub spill: bool,
 }
 
-/// What is known of a `<group>`.
+/// The readable parts of a `<group>`.
 pub(crate) struct RawGroup<'e> {
     pub element: &'e Element,
     pub name: Checked<String>,
     pub group: Checked<WrittenGroup>,
 }
 
-/// What is known of a `<biz>`.
+/// The readable parts of a `<biz>`.
 pub(crate) struct RawBiz<'e> {
     pub element: &'e Element,
     pub id: Checked<u32>,
@@ -81,13 +81,13 @@ pub(crate) struct RawBiz<'e> {
     pub sharing: Checked<Option<Sharing>>,
 }
 
-/// What is known of a `<map>`.
+/// The readable parts of a `<map>`.
 pub(crate) struct RawMap<'e> {
     pub groups: Vec<RawGroup<'e>>,
     pub bizs: Vec<RawBiz<'e>>,
 }
 
-/// Reads `<map>` and notes its faults. In an incomplete one, nothing is reported as missing.
+/// Reads `<map>` and notes its faults. If the file is incomplete, nothing is reported as missing.
 pub(crate) fn map<'e>(notes: &mut Notes<'_>, root: &'e Element, complete: bool) -> RawMap<'e> {
     MAP.check(notes, root);
     let groups = groups(notes, root);
@@ -166,7 +166,7 @@ fn room(notes: &mut Notes<'_>, element: &Element) -> Checked<Room> {
     keys
 }
 
-/// Names of groups, each with the index of the first group of that name.
+/// The names of the groups, each with the index of the first group of that name.
 struct GroupNames<'g> {
     names: Vec<&'g str>,
     by_name: HashMap<&'g str, usize>,
@@ -180,7 +180,7 @@ fn group_names<'g>(groups: &'g [RawGroup<'_>]) -> GroupNames<'g> {
     let named: Vec<(&str, usize)> = groups.iter().enumerate().filter_map(named).collect();
     GroupNames {
         names: named.iter().map(|&(name, _)| name).collect(),
-        // In reverse, so that the first of a name wins.
+        // In reverse, so that the first group of a name wins.
         by_name: named.iter().rev().copied().collect(),
         any_faulty: named.len() < groups.len(),
     }
@@ -230,14 +230,14 @@ fn biz_group(
     complete: bool,
 ) -> Checked<usize> {
     let Some(attribute) = element.attribute("group") else {
-        // A missing group is itself a fault, and noted.
+        // A file without a group is a fault that is already noted.
         return if element.broken || groups.names.is_empty() { Err(Faulty) } else { Ok(0) };
     };
     let name = attribute.value.as_str();
     if let Some(&group) = groups.by_name.get(name) {
         return Ok(group);
     }
-    // It may be the group whose name is faulty, or one in the unread part.
+    // The name may be that of a group whose own name is faulty, or of one in the unread part.
     if groups.any_faulty || !complete {
         return Err(Faulty);
     }
@@ -287,7 +287,7 @@ fn biz_name(text: &str) -> Value<String> {
     }
 }
 
-/// Notes every value that an earlier element already has.
+/// Notes every value that an earlier element has.
 fn unique<'r, T: Eq + std::hash::Hash + 'r>(
     notes: &mut Notes<'_>,
     values: impl Iterator<Item = (&'r Element, &'static str, &'r Checked<T>)>,

@@ -1,17 +1,17 @@
 //! Reads what people write: the text of srv.xml and of map.xml, settings from outside, and files of
 //! secrets.
 //!
-//! Invariant: each reader returns checked values, or notes what is wrong, where, and what was
-//! expected there. It goes on after a fault, so all faults are reported at once. What several
-//! elements must agree on is left to `check`.
+//! Invariant: each reader returns checked values, or notes what it found, where, and what it
+//! expected there. It continues after a fault, so all faults are reported at once. `check` compares
+//! elements with each other.
 //!
 //! | file | what it reads |
 //! | --- | --- |
 //! | `file` | the bytes of both files |
-//! | `fault` | notes what is wrong, with its position |
-//! | `xml`, `walk` | a text into a tree with positions, the tree into known names |
+//! | `fault` | notes of what is wrong, with positions |
+//! | `xml`, `walk` | a text as a tree with positions; the tree as known names |
 //! | `value`, `suggest` | a value of an attribute; the known name nearest to an unknown one |
-//! | `settings`, `host` | what the command line, the environment and the system say |
+//! | `overrides`, `host` | settings of the command line and the environment; values of the system |
 //! | `srv` | srv.xml, with `listen`, `authority`, `cluster`, `resp` and `rls` |
 //! | `map` | map.xml, with `limit`, `calendar`, `distinct`, `weight`, `list`, `share` and `warm` |
 //! | `token_file` | the file of a token, for `admin_tokens` and `resp_tokens` |

@@ -1,7 +1,7 @@
 //! `<rls>`, read: its shape and its bounds.
 //!
-//! Invariant: nothing else of srv.xml listens on its address. No two domains have one name, and no
-//! two descriptors of a domain the same entries.
+//! Invariant: nothing else in srv.xml listens on its address. No two domains have the same name,
+//! and no two descriptors of a domain have the same entries.
 
 use super::fault::{Checked, Notes, shown};
 use super::listen::{Addresses, listen_address};
@@ -15,7 +15,7 @@ const RLS: Shape = Shape { attributes: &["listen", "charge"], many: &["domain"],
 const DOMAIN: Shape = Shape { attributes: &["name"], many: &["descriptor"], ..Shape::EMPTY };
 const DESCRIPTOR: Shape =
     Shape { attributes: &["entries", "biz", "key", "unlimited", "force"], ..Shape::EMPTY };
-/// The most domains, and the most descriptors of all domains.
+/// The most domains, and below it the most descriptors of all domains.
 const MAX_DOMAINS: usize = 256;
 const MAX_DESCRIPTORS: usize = 16_384;
 /// The most entries of a descriptor.
@@ -29,7 +29,7 @@ const KEY_EXPECTED: &str = "text with {NAME} for the value of an entry, where NA
 const BETWEEN_EXPECTED: &str = "text between two values that begins with an ASCII character other \
      than %, as in {A}|{B}: without it two rows of values make one key";
 
-/// Reads `<rls>`, if it is there, and notes its faults.
+/// Reads `<rls>`, if it is present, and notes its faults.
 pub(super) fn rls(
     notes: &mut Notes<'_>,
     element: Option<&Element>,
@@ -138,7 +138,7 @@ fn entries(text: &str) -> Value<Vec<Entry>> {
     }
 }
 
-/// One word of entries. None: it is not understood.
+/// Reads one word of `entries`. `None` if it is malformed.
 fn entry(text: &str) -> Option<Entry> {
     let (name, value) = match text.split_once('=') {
         None => (text, ValuePattern::Any),
@@ -148,7 +148,7 @@ fn entry(text: &str) -> Option<Entry> {
         },
     };
     let name = unescaped(name).filter(|name| !name.is_empty())?;
-    // `name=*` is the bare name.
+    // `name=*` means the same as `name`.
     let value = match value {
         ValuePattern::Prefix(prefix) if prefix.is_empty() => ValuePattern::Any,
         value => value,
@@ -156,7 +156,8 @@ fn entry(text: &str) -> Option<Entry> {
     Some(Entry { name, value })
 }
 
-/// The text without its escapes. A bare `*` would mislead: only at the end has it a meaning.
+/// The text without its escapes. A bare `*` is malformed: it would mislead, as it has a meaning
+/// only at the end.
 fn unescaped(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

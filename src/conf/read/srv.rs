@@ -61,9 +61,9 @@ const HTTP: Shape = Shape {
 const LOG: Shape = Shape { attributes: &["level", "format", "file", "refusals"], ..Shape::EMPTY };
 const MAP: Shape = Shape { attributes: &["file"], ..Shape::EMPTY };
 const AUTHZ: Shape = Shape { attributes: &["key"], many: &["trusted"], ..Shape::EMPTY };
-/// The most worker processes: they, the keeper and programs need slots.
+/// The most worker processes. Workers, the keeper and programs need slots.
 const MAX_WORKERS: u16 = 200;
-/// Refused Updates that may be logged in a unit of time.
+/// The most refused Updates that may be logged in a unit of time.
 const MAX_LOGGED: u64 = 10_000;
 const DEFAULT_DIR: &str = "data";
 const MAX_ATOMIC_ITEMS: u32 = 1024;
@@ -97,7 +97,7 @@ pub(crate) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked
     let cluster = cluster(notes, root.child("cluster"));
     let authz = root.child("authz");
     let key = authz_key(notes, authz);
-    // The manual shows them beside and inside <authz>. Both are accepted.
+    // The manual shows <trusted> both beside and inside <authz>. Both are accepted.
     let mut trusted = networks(notes, root, "trusted");
     if let (Some(authz), Ok(trusted)) = (authz, &mut trusted) {
         trusted.extend(networks(notes, authz, "trusted")?);
@@ -147,11 +147,11 @@ fn networks(notes: &mut Notes<'_>, parent: &Element, name: &str) -> Checked<Vec<
         Shape::TEXT.check(notes, element);
         element.value(notes, |text| Cidr::parse(text).map_err(|expected| expected.to_string()))
     });
-    // Read all of them before the first fault ends the function.
+    // All networks are read before the first fault ends the function.
     read.collect::<Vec<_>>().into_iter().collect()
 }
 
-/// Reads only the location of the data. If reading ended before it, it is unknown.
+/// Reads only the data directory. Its path is unknown if reading ended before it.
 pub(crate) fn data_dir(notes: &mut Notes<'_>, root: &Element, complete: bool) -> Checked<PathBuf> {
     match root.child("data") {
         Some(element) => element.or(notes, "dir", DEFAULT_DIR.into(), path),
@@ -160,7 +160,7 @@ pub(crate) fn data_dir(notes: &mut Notes<'_>, root: &Element, complete: bool) ->
     }
 }
 
-/// Reads only the location of map.xml. None: it is beside srv.xml.
+/// Reads only the path of map.xml. `None` if it is beside srv.xml.
 pub(crate) fn map_file(notes: &mut Notes<'_>, root: &Element) -> Checked<Option<PathBuf>> {
     let Some(element) = root.child("map") else { return Ok(None) };
     element.optional(notes, "file", file_path)
@@ -173,7 +173,8 @@ fn map(notes: &mut Notes<'_>, root: &Element) -> Checked<Option<PathBuf>> {
     map_file(notes, root)
 }
 
-/// `needed` is the number of slots for the server's own processes, which programs must leave free.
+/// Reads `<data>`. `needed` is the number of slots of the server's own processes, which programs
+/// must leave free.
 fn data(
     notes: &mut Notes<'_>,
     element: Option<&Element>,
@@ -251,7 +252,7 @@ fn access(notes: &mut Notes<'_>, element: &Element, host: &Host) -> Checked<File
     Ok(FileAccess { mode, group })
 }
 
-/// A directory.
+/// Reads the path of a directory.
 pub(super) fn path(text: &str) -> Value<PathBuf> {
     if text.is_empty() { Err("a directory".to_owned()) } else { Ok(text.into()) }
 }
@@ -324,7 +325,7 @@ fn log(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<Log> {
     Ok(Log { level: level?, format: format?, file: file?, refusals: refusals? })
 }
 
-/// Reads only the server's user. None: the server stays who it is.
+/// Reads only the server's user. `None` if the server keeps its user.
 pub(crate) fn user(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked<Option<String>> {
     let Some(element) = root.child("user") else { return Ok(None) };
     Shape::TEXT.check(notes, element);
@@ -349,7 +350,7 @@ fn authz_key(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<AuthzK
     })
 }
 
-/// A token of RFC 9110, of reasonable length.
+/// Whether a name is a token of RFC 9110 of reasonable length.
 fn header_name(name: &str) -> bool {
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     (1..=64).contains(&name.len()) && name.bytes().all(token)

@@ -21,13 +21,13 @@ impl Rate {
     }
 }
 
-/// The number of a rate, as text, and its unit.
+/// The number of a rate as text, and its unit.
 fn rate_parts(text: &str) -> Option<(&str, &'static Suffix)> {
     let (number, unit) = text.split_once('/')?;
     RATE_UNITS.iter().find(|known| known.name == unit).map(|known| (number, known))
 }
 
-/// Decimal digits, from `min` to `max`.
+/// Reads decimal digits: a number from `min` to `max`.
 pub(super) fn whole(min: u64, max: u64) -> impl Fn(&str) -> Value<u64> {
     move |text| {
         let number = digits(text).filter(|number| (min..=max).contains(number));
@@ -35,13 +35,13 @@ pub(super) fn whole(min: u64, max: u64) -> impl Fn(&str) -> Value<u64> {
     }
 }
 
-/// As [`whole`], with bounds of a 32-bit number.
+/// Like [`whole`], for a 32-bit number.
 pub(super) fn whole32(min: u32, max: u32) -> impl Fn(&str) -> Value<u32> {
     let whole = whole(min.into(), max.into());
     move |text| whole(text).map(|number| number as u32)
 }
 
-/// A multiple of `step` from `min` to `max`.
+/// Reads a multiple of `step` from `min` to `max`.
 pub(super) fn multiple(step: u32, min: u32, max: u32) -> impl Fn(&str) -> Value<u32> {
     move |text| {
         let number = digits(text).and_then(|number| u32::try_from(number).ok());
@@ -52,7 +52,7 @@ pub(super) fn multiple(step: u32, min: u32, max: u32) -> impl Fn(&str) -> Value<
 }
 
 /// A reader of durations as the configuration writes them: `250ms`, `60s`, `15m`, `24h`, `7d`, from
-/// `min_ms` to `max_ms`. Returns milliseconds, or words for what was expected.
+/// `min_ms` to `max_ms`. It returns milliseconds, or words for what it expected.
 pub fn duration(min_ms: u64, max_ms: u64) -> impl Fn(&str) -> Result<u64, String> + Clone {
     move |text| {
         let found = with_unit(text, &DURATION_UNITS).filter(|ms| (min_ms..=max_ms).contains(ms));
@@ -66,7 +66,7 @@ pub fn duration(min_ms: u64, max_ms: u64) -> impl Fn(&str) -> Result<u64, String
     }
 }
 
-/// `512`, `64KiB`, `1MiB`, `1GiB`, from `min` to `max` bytes.
+/// Reads `512`, `64KiB`, `1MiB` or `1GiB`: from `min` to `max` bytes.
 pub(super) fn size(min: u32, max: u32) -> impl Fn(&str) -> Value<u32> {
     move |text| {
         let bytes = with_unit(text, &SIZE_UNITS).and_then(|bytes| u32::try_from(bytes).ok());
@@ -80,7 +80,7 @@ pub(super) fn size(min: u32, max: u32) -> impl Fn(&str) -> Value<u32> {
     }
 }
 
-/// `100MiB/s`: a size, and `/s`, from `min` to `max` bytes.
+/// Reads `100MiB/s`: a size and `/s`, from `min` to `max` bytes.
 pub(super) fn byte_rate(min: u64, max: u64) -> impl Fn(&str) -> Value<u64> {
     move |text| {
         let size = text.strip_suffix("/s").and_then(|size| with_unit(size, &SIZE_UNITS));
@@ -90,7 +90,7 @@ pub(super) fn byte_rate(min: u64, max: u64) -> impl Fn(&str) -> Value<u64> {
     }
 }
 
-/// `10/s`: a number from 1 to what `most` returns for the unit's milliseconds, and these
+/// Reads `10/s`: a number and a unit. `most` returns the largest number for the unit's
 /// milliseconds.
 pub(super) fn rate(most: impl Fn(u64) -> u64) -> impl Fn(&str) -> Value<Rate> {
     move |text| {
@@ -104,7 +104,7 @@ pub(super) fn rate(most: impl Fn(u64) -> u64) -> impl Fn(&str) -> Value<Rate> {
     }
 }
 
-/// `0`, `0.3`, `12.345`: at most three decimals, up to `max`, as thousandths.
+/// Reads `0`, `0.3` or `12.345`: at most three decimals, up to `max`. Returns thousandths.
 pub(super) fn thousandths(max: u32) -> impl Fn(&str) -> Value<u32> {
     move |text| {
         let (number, decimals) = text.split_once('.').unwrap_or((text, "0"));
@@ -120,7 +120,7 @@ pub(super) fn thousandths(max: u32) -> impl Fn(&str) -> Value<u32> {
     }
 }
 
-/// `HH:MM`, `00:00` to `23:59`, as minutes after midnight.
+/// Reads `HH:MM`, `00:00` to `23:59`. Returns minutes after midnight.
 pub(super) fn time_of_day(text: &str) -> Value<u16> {
     let two = |digits: &str, end: u64| {
         let number = (digits.len() == 2).then(|| self::digits(digits)).flatten();
@@ -132,12 +132,12 @@ pub(super) fn time_of_day(text: &str) -> Value<u16> {
     found.ok_or_else(|| "a time of day from 00:00 to 23:59".to_owned())
 }
 
-/// `true` or `false`.
+/// Reads `true` or `false`.
 pub(super) fn boolean(text: &str) -> Value<bool> {
     word(&[("true", true), ("false", false)])(text)
 }
 
-/// One of these words.
+/// Reads one of these words.
 pub(super) fn word<T: Copy>(words: &[(&'static str, T)]) -> impl Fn(&str) -> Value<T> {
     move |text| {
         let found = words.iter().find(|(word, _)| *word == text);
@@ -145,7 +145,7 @@ pub(super) fn word<T: Copy>(words: &[(&'static str, T)]) -> impl Fn(&str) -> Val
     }
 }
 
-/// The words for "one of these", with the one that was probably meant.
+/// The words for "one of these", with the known name that was probably meant.
 pub(super) fn one_of<'k>(found: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
     const SHOWN: usize = 24;
     let mut names = known.clone().take(SHOWN).map(shown).collect::<Vec<_>>().join(", ");
@@ -161,7 +161,7 @@ pub(super) fn one_of<'k>(found: &str, known: impl Iterator<Item = &'k str> + Clo
     }
 }
 
-/// The words for a setting that is allowed only with some values of another one.
+/// The words for a setting that is allowed only with some values of another setting.
 pub(super) fn only_with(name: &str, values: &[&str]) -> String {
     let quoted: Vec<String> = values.iter().map(|value| format!("\"{value}\"")).collect();
     match quoted.split_last() {

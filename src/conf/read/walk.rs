@@ -1,33 +1,33 @@
 //! Takes the tree apart into known names and checked values.
 //!
-//! Invariant: a [`Shape`] lists what an element may hold, and everything else in it is a fault. The
-//! message distinguishes settings of a later version from typing errors.
+//! Invariant: a [`Shape`] lists what an element may hold. Everything else in the element is a
+//! fault. The message distinguishes settings of a later version from typing errors.
 
 use super::fault::{Checked, Faulty, Notes, shown};
 use super::value::{Value, one_of};
 use super::xml::{Attribute, Element, white};
 
-/// The expectation for a setting that is in the manual, but not in this version.
+/// What is expected instead of a setting that the manual describes and this version lacks.
 const NOT_YET: &str = "none: this version of frs does not have it yet";
 
 /// What an element may hold.
 pub(super) struct Shape {
-    /// Attributes.
+    /// Its attributes.
     pub attributes: &'static [&'static str],
-    /// Elements, each at most once.
+    /// Children that may occur once.
     pub once: &'static [&'static str],
-    /// Elements, any number of each.
+    /// Children that may occur any number of times.
     pub many: &'static [&'static str],
-    /// Attributes of later versions.
+    /// Attributes that later versions have.
     pub later_attributes: &'static [&'static str],
-    /// Elements of later versions.
+    /// Children that later versions have.
     pub later_elements: &'static [&'static str],
-    /// Text between its tags.
+    /// Whether there may be text between its tags.
     pub text: bool,
 }
 
 impl Shape {
-    /// Nothing.
+    /// An element that holds nothing.
     pub const EMPTY: Shape = Shape {
         attributes: &[],
         once: &[],
@@ -37,10 +37,10 @@ impl Shape {
         text: false,
     };
 
-    /// Only text.
+    /// An element that holds only text.
     pub const TEXT: Shape = Shape { text: true, ..Shape::EMPTY };
 
-    /// Notes everything in `element` that is not allowed there.
+    /// Notes everything in `element` that its shape does not allow.
     pub fn check(&self, notes: &mut Notes<'_>, element: &Element) {
         self.check_attributes(notes, element);
         self.check_elements(notes, element);
@@ -112,13 +112,13 @@ impl Element {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
 
-    /// The offset of the attribute's value, for a fault. The element's offset if the attribute is
-    /// missing.
+    /// The offset of the attribute's value, for a fault. Without the attribute, the element's
+    /// offset.
     pub fn value_at(&self, name: &str) -> usize {
         self.attribute(name).map_or(self.at, |attribute| attribute.value_at)
     }
 
-    /// The attribute's value, if it is present.
+    /// Reads the attribute's value, if the attribute is present.
     pub fn optional<T>(
         &self,
         notes: &mut Notes<'_>,
@@ -134,7 +134,7 @@ impl Element {
         }
     }
 
-    /// The attribute's value, or the default.
+    /// Reads the attribute's value, or returns the default.
     pub fn or<T>(
         &self,
         notes: &mut Notes<'_>,
@@ -145,7 +145,7 @@ impl Element {
         self.optional(notes, name, read).map(|value| value.unwrap_or(default))
     }
 
-    /// The attribute's value, which is required.
+    /// Reads the attribute's value, which is required.
     pub fn required<T>(
         &self,
         notes: &mut Notes<'_>,
@@ -165,7 +165,7 @@ impl Element {
         }
     }
 
-    /// The text between its tags, which is required.
+    /// Reads the text between the tags, which is required.
     pub fn value<T>(&self, notes: &mut Notes<'_>, read: impl Fn(&str) -> Value<T>) -> Checked<T> {
         let text = self.text.trim_matches(white);
         read(text).map_err(|expected| {

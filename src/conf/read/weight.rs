@@ -10,16 +10,16 @@ const WEIGHT: Shape = Shape { attributes: &["at", "value"], ..Shape::EMPTY };
 /// The largest weight.
 const MAX_WEIGHT: u32 = 1000;
 
-/// The `<weight>` before another.
+/// The previous `<weight>`.
 #[derive(Debug, Clone, Copy)]
 struct Before {
     /// Its `at`.
     at: u64,
-    /// The position of its element.
+    /// The offset of its element.
     element_at: usize,
 }
 
-/// The weights of a limit, which must rise in `at`.
+/// Reads the weights of a limit, which must rise in `at`.
 pub(super) fn weights(notes: &mut Notes<'_>, limit: &Element) -> Checked<Vec<Weight>> {
     let mut weights = Vec::new();
     let mut before = None;
@@ -49,7 +49,7 @@ fn weight(notes: &mut Notes<'_>, element: &Element, before: Option<Before>) -> C
     Ok(Weight { at, thousandths: value? })
 }
 
-/// Only one limit of a biz may have weights: an item carries one weight.
+/// Notes weights in more than one limit of a biz, because an item carries one weight.
 pub(super) fn one_limit_has(notes: &mut Notes<'_>, biz: &Element) {
     let mut first = None;
     for limit in biz.children_named("limit") {

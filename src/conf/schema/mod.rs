@@ -1,28 +1,28 @@
-//! A configuration as checked types, and the functions of their numbers alone.
+//! A configuration as checked types, and the numbers that follow from them alone.
 //!
-//! Invariant: a value of these types is within its bounds, and nothing here reads a file or a text
-//! of XML. Every other folder of the crate uses this one, and it uses none.
+//! Invariant: a value of these types is within its bounds, and nothing here reads a file or XML.
+//! Every other folder of the crate uses this one, and it uses none of them.
 //!
 //! | file | what it holds |
 //! | --- | --- |
 //! | `conf` | both files |
 //! | `map` | map.xml: groups, businesses, limits, lists |
 //! | `policy` | what follows from the settings of a limit alone |
-//! | `geometry` | the geometry of a group, and what map.xml says of it |
+//! | `geometry` | the geometry of a group, and its description in map.xml |
 //! | `scope` | whose uses a limit counts |
 //! | `index` | finds a business by its id or its name |
 //! | `epoch` | how the reset epoch of a business grows |
 //! | `bounds` | bounds that the settings of a limit put on each other |
 //! | `srv` | srv.xml |
-//! | `rls` | what frs-envoy answers on |
-//! | `access_token` | a token that clients must carry |
+//! | `rls` | the domains and descriptors that frs-envoy answers for |
+//! | `access_token` | the tokens that clients must carry |
 //! | `authority` | hosts and origins |
 //! | `cidr` | blocks of addresses |
 //! | `quantity` | units, rates, the largest numbers |
-//! | `cluster` | the cluster that holds shared limits |
-//! | `share` | how the limits of a business hold over several machines |
-//! | `shared_limits` | what names the limits that machines share |
-//! | `warm` | records that the cluster keeps |
+//! | `cluster` | the cluster that holds the ledgers of shared limits |
+//! | `share` | how several machines share the limits of a business |
+//! | `shared_limits` | the identities of shared limits |
+//! | `warm` | which records the cluster keeps |
 
 mod access_token;
 mod authority;

@@ -1,4 +1,4 @@
-//! What follows from the settings of a limit alone: the questions that each policy answers.
+//! What follows from the settings of a limit alone. Each function asks a question of each policy.
 //!
 //! Invariant: no match has a wildcard, so the compiler points a new policy at each question.
 
@@ -8,7 +8,7 @@ use super::map::{
 };
 
 impl Policy {
-    /// Where its state is in a node.
+    /// Where the state of the limit is in a node.
     pub const fn state_place(&self) -> StatePlace {
         let words = match self {
             Policy::Interval(_) | Policy::Calendar(_) | Policy::Token(_) | Policy::Gcra(_) => 2,
@@ -27,7 +27,7 @@ impl Policy {
         StatePlace::Own { words }
     }
 
-    /// 64-bit words of state in a node, without a ring's or a set's.
+    /// 64-bit words of state in a node, without those in a ring or a set.
     pub const fn state_words(&self) -> usize {
         match self.state_place() {
             StatePlace::Own { words } => words,
@@ -35,8 +35,8 @@ impl Policy {
         }
     }
 
-    /// Whether the eviction of a node in use may admit what its state refuses. No `total` in use is
-    /// evicted, nor a set that never restarts.
+    /// Whether evicting a node in use may admit what its state refuses. A `total` in use is never
+    /// evicted, nor is a set that never restarts.
     pub const fn forgets_by_eviction(&self) -> bool {
         match self {
             Policy::Interval(_)
@@ -52,7 +52,7 @@ impl Policy {
         }
     }
 
-    /// How it notes members. None: it counts uses.
+    /// How the policy notes members. `None` if it counts uses.
     pub const fn tally(&self) -> Option<Tally> {
         match self {
             Policy::Distinct(Distinct { tally, .. }) => Some(*tally),
@@ -67,7 +67,7 @@ impl Policy {
         }
     }
 
-    /// The longest period of a rate that a call may bring. None: calls bring no limits.
+    /// The longest period of a rate that a call may bring. `None` if calls bring no limits.
     pub const fn max_period_ms(&self) -> Option<u64> {
         match self {
             Policy::Gcra(Gcra { max_period_ms, .. }) => *max_period_ms,
@@ -97,8 +97,8 @@ impl Policy {
         }
     }
 
-    /// Its max, which is the burst of a bucket; none for `count` and for a sketch that advises
-    /// nothing.
+    /// Its max, which is the burst of a bucket. `None` for `count`, and for a sketch that never
+    /// advises.
     pub const fn max(&self) -> Option<u64> {
         Some(match self {
             Policy::Interval(Interval { max, .. })
@@ -114,9 +114,9 @@ impl Policy {
         })
     }
 
-    /// The time in which a key may make `max` uses again and again, in microseconds, rounded down:
-    /// the interval, or the time in which a bucket fills. None for calendar windows, whose length
-    /// differs, and for what never begins again.
+    /// The period of the limit in microseconds, rounded down: the interval, or the time in which an
+    /// empty bucket fills. A key may use `max` in each period. `None` for calendar windows, whose
+    /// lengths differ, and for limits that never restart.
     pub fn period_us(&self) -> Option<u64> {
         let (ms, parts) = match *self {
             Policy::Interval(Interval { interval_ms, .. })
@@ -133,7 +133,7 @@ impl Policy {
         Some((ms.saturating_mul(1000) / u128::from(parts)).try_into().unwrap_or(u64::MAX))
     }
 
-    /// The same policy with another max, which is the burst of a bucket. None if it has no max.
+    /// The same policy with another max, which is the burst of a bucket. `None` if it has no max.
     pub fn with_max(&self, max: u64) -> Option<Policy> {
         Some(match self.clone() {
             Policy::Interval(limit) => Policy::Interval(Interval { max, ..limit }),

@@ -1,7 +1,8 @@
-//! Which records of a group the cluster keeps: those of `backup` and `spill`.
+//! Which records of a group the cluster keeps by `backup` and `spill`.
 //!
-//! Invariant: only records of keys of businesses that are each machine's own are kept there. A
-//! shared limit has its ledger, and what counts a whole business is about one machine.
+//! Invariant: the cluster keeps only records of keys, and only those of businesses that are not
+//! shared. A shared limit has its ledger, and the record of a whole business counts one machine's
+//! uses.
 
 use super::map::{Biz, Group, Mode};
 use super::scope::Scope;
@@ -12,7 +13,7 @@ impl Group {
         self.backup_ms.is_some() || self.spill
     }
 
-    /// Whether it keeps those of a business of this group.
+    /// Whether the cluster keeps records of this business, which is of this group.
     pub fn keeps(&self, biz: &Biz) -> bool {
         let has_keys = biz.limits.iter().any(|limit| limit.scope == Scope::Key);
         self.has_warm_tier() && biz.sharing.is_none() && biz.mode != Mode::Off && has_keys

@@ -1,4 +1,4 @@
-//! Limits: what is accepted for every policy, and every fault of one.
+//! Limits: the accepted settings of every policy, and every fault of one.
 
 use jiff::tz::TimeZone;
 
@@ -15,14 +15,14 @@ const DURATION: &str =
 const RATE: &str = "a rate such as 10/s: a whole number, / and ms, s, m, h or d";
 const SIX: &str = "it with policy=\"interval\", \"calendar\", \"sliding\", \"sliding-counter\", \"token\", \"gcra\", \"total\" or \"distinct\" only";
 
-/// The only fault of a limit with these settings, without its position except for the column.
+/// Checks the only fault of a limit with these settings. `expected` begins with the column.
 #[track_caller]
 fn one_fault(settings: &str, expected: &str) {
     let map = format!("{GROUP}\n<biz id='1' name='a' key='ip'>\n<limit {settings}/></biz></map>");
     faults(parse("<srv/>", &map), &[&format!("map.xml:3:{expected}")]);
 }
 
-/// The limit that these settings are read as.
+/// The limit that is read from these settings.
 #[track_caller]
 fn limit(settings: &str, children: &str) -> Limit {
     let map = format!(
@@ -160,7 +160,7 @@ fn faulty_policies() {
         "policy='interval' interval='1m' max='1' scope='user'",
         "55: found scope=\"user\", expected one of key, biz",
     );
-    // Its settings can still be wrong, but none is missing.
+    // The other settings can still be wrong, but none is reported as missing.
     let map = "<biz id='1' name='a' key='ip'>\n<limit policy='x' interval='1' max='x' debt='x' \
                unit='x' tz='x' at='x' rate='x' burst='x' ban='x' on-exceed=' '\n\
                per-call='x' max-period='x'>\n\
@@ -616,7 +616,7 @@ fn bounds_of_limits_are_taken() {
     }
 }
 
-/// Sliding limits take no room of their own in a node, so their number has a separate bound.
+/// Sliding limits take no bytes of their own in a node, so their number has a separate bound.
 #[test]
 fn limits_of_a_biz_are_bounded() {
     let group = "<group name='g' files='1' key-nodes='8' node-size='64'/>";

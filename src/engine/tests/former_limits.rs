@@ -1,4 +1,4 @@
-//! Limits of a shared business that come, go and change places: who keeps which lease.
+//! Limits of a shared business that come, go and change places, and the leases that they keep.
 
 use frs_base::clock;
 use frs_conf::key::KeyRef;
@@ -34,7 +34,7 @@ struct Lease {
 
 const NONE: Lease = Lease { used: 0, of: 0 };
 
-/// Reloads of one host, by their limits.
+/// The reloads of one host.
 struct Reloads {
     host: Host,
     generation: u64,
@@ -56,13 +56,13 @@ impl Reloads {
         self.host.grant(&self.key, allowance).unwrap();
     }
 
-    /// Uses the key; whether it is limited.
+    /// Uses the key. Returns whether it is limited.
     fn update(&mut self, count: i32) -> bool {
         let update = self.host.service.one(Command::Update, "b", "k", count, clock::now());
         update.unwrap().limited
     }
 
-    /// Writes the record, with nothing that counts as a lease.
+    /// Writes the record, without a change that counts for its leases.
     fn touch(&mut self) {
         self.host.change(&self.key, |limit| limit.holding.lease.tries ^= 1).unwrap();
         self.host.change(&self.key, |limit| limit.holding.lease.tries ^= 1).unwrap();
@@ -127,7 +127,7 @@ fn a_limit_that_goes_takes_its_lease_along_unless_it_is_back_before_the_key_is_u
         let second = if is_touched { NONE } else { lease(3, 7) };
         assert_eq!(reloads.leases(), [lease(3, 7), second]);
         assert_eq!(reloads.update(4), is_touched);
-        // The first of two is taken away: the other one has the ledger of another number.
+        // Without the first of two limits the other one has the ledger of another number.
         reloads.reload(&[TOTAL]);
         assert_eq!(reloads.leases(), [NONE]);
     }
@@ -156,13 +156,13 @@ fn a_number_is_that_in_the_business_and_not_in_the_record() {
     let whole = named(1, &KeyRef::BIZ);
     reloads.grant(7);
     assert!(!reloads.update(2));
-    // Behind the other one the limit of the key is the second.
+    // After the limit of the business, the limit of the key is the second one.
     reloads.reload(&[WHOLE, TOTAL]);
     assert_eq!(reloads.leases(), [NONE, NONE]);
     assert_eq!(reloads.host.limits(&whole).unwrap()[0].holding, Holding::default());
     reloads.reload(&[TOTAL, WHOLE]);
     assert_eq!(reloads.leases(), [lease(2, 7), lease(2, 7)]);
-    // One more in front of the one of the business, which itself stays.
+    // One more limit before that of the business, which itself stays.
     reloads.reload(&[TOTAL, HOUR, WHOLE]);
     assert_eq!(reloads.leases(), [lease(2, 7), NONE, NONE]);
     reloads.reload(&[TOTAL, WHOLE, HOUR]);
@@ -183,7 +183,8 @@ fn the_log_of_a_share_stays_with_it() {
         reloads.touch();
         assert_eq!(reloads.leases()[0], lease(3, 7), "{limits:?}");
     }
-    // Without a limit of the log, its uses are lost. A limit that comes later does not get them.
+    // Without a limit of the log, its uses are lost. A limit that comes later does not get them
+    // back.
     reloads.reload(&[TOTAL, TOTAL, longer]);
     assert_eq!(reloads.leases(), [NONE, NONE, NONE]);
     reloads.touch();
@@ -220,12 +221,12 @@ fn a_record_of_former_limits_keeps_its_place_and_is_found_by_the_courier() {
     reloads.reload(&[MINUTE, TOTAL]);
     assert_eq!(reloads.host.grant(&key_of(1, "e"), 5), Err(ItemError::Full));
     assert_eq!(reloads.found(), keys);
-    // Where no limit stays nothing of the record counts.
+    // Without a limit that stays, the record holds nothing that counts.
     reloads.reload(&[HOUR, TOTAL]);
     assert_eq!(reloads.found(), []);
     reloads.host.grant(&key_of(1, "e"), 5).unwrap();
 
-    // A kept lease may be at another place in the record.
+    // A kept lease may be at another place of the record.
     let mut reloads = Reloads::new(&[MINUTE, TOTAL]);
     reloads.grant(7);
     reloads.reload(&[HOUR, TOTAL]);
@@ -248,7 +249,7 @@ fn a_process_that_takes_the_reload_late_finds_the_same_leases() {
     assert_eq!(late.generation(), 1);
     assert_eq!(late.with_leases(&reloads.key, moment, allowance), Ok(7));
     assert_eq!(late.generation(), 2);
-    // A process that has missed the generation in between altogether.
+    // The process has missed the generation in between.
     reloads.reload(&[MINUTE]);
     reloads.reload(&[MINUTE, HOUR]);
     assert_eq!(reloads.host.world.attach().with_leases(&reloads.key, moment, allowance), Ok(7));
@@ -275,7 +276,7 @@ fn a_record_of_former_limits_moves_with_its_leases() {
         reloads.host.world.begin_moves(&larger, reloads.generation);
         reloads.host.service.begin_tick();
         let extra = |limit: &LeasedLimit| limit.holding.lease.extra;
-        // Where they were, then where a write of the record has brought them.
+        // First where the leases were, then where a write of the record has moved them.
         for _ in 0..2 {
             let found = reloads.host.limits(&reloads.key).unwrap();
             assert_eq!(found.iter().map(extra).collect::<Vec<_>>(), [1, 0, 3, 0]);

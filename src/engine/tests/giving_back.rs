@@ -1,5 +1,5 @@
-//! Uses that are returned while no lease tells the window in which they were used: the ledger is
-//! asked first.
+//! Returned uses for which no lease names the window in which they were used: the ledger is asked
+//! first.
 
 use frs_base::clock;
 use frs_store::{WantKind, WantResult};
@@ -29,7 +29,7 @@ fn begin(host: &mut Host, ask: Ask<'_>) -> Exchange {
     exchange
 }
 
-/// Ends its wait.
+/// Ends the wait of an item.
 fn end(host: &mut Host, exchange: &mut Exchange, result: WantResult) -> Result<bool, ItemError> {
     let want = host.wants().pop().expect("a want");
     assert_eq!((want.want.kind, want.want.need), (WantKind::Window, 0));
@@ -44,12 +44,12 @@ fn what_is_given_back_waits_until_the_window_is_known() {
     for biz in ["cluster", "exact"] {
         let mut host = Host::of(MAP);
         let mut exchange = begin(&mut host, Ask(biz, "k", -2));
-        // Nothing is left of the lease, as all was used elsewhere.
+        // Nothing is left of the lease, because other hosts have used everything.
         assert_eq!(host.serve(0), 1);
         assert_eq!(host.run(&mut exchange), Stage::Answered);
         assert_eq!(limited(&exchange), [Ok(false)]);
         assert_eq!(host.extra(biz), -2, "{biz}");
-        // From now on it is known.
+        // From now on the window is known.
         let next = host.begin(update(&[Ask(biz, "k", -1)]));
         assert_eq!((next.stage, limited(&next)), (Stage::Answered, vec![Ok(false)]));
         assert_eq!(host.extra(biz), -3, "{biz}");
@@ -96,7 +96,7 @@ fn what_a_host_allowed_itself_while_cut_off_it_takes_back_and_allows_again() {
     let mut host = Host::of(MAP);
     let use_one = |host: &mut Host| {
         let mut exchange = host.begin(update(&[Ask("down", "k", 1)]));
-        // Behind the one that tells what was used before.
+        // The want before this one reports the uses made before.
         let want = host.wants().pop().expect("a want");
         host.finish(&want, WantResult::Unreachable);
         assert_eq!(host.run(&mut exchange), Stage::Answered);
@@ -125,7 +125,7 @@ fn an_atomic_request_gives_back_and_takes_with_all_that_it_waits_for() {
     assert_eq!(host.run(&mut exchange), Stage::Answered);
     assert_eq!(limited(&exchange), [Ok(false), Ok(false)]);
     assert_eq!((host.extra("cluster"), host.used("exact")), (-2, 10));
-    // One of them cannot be reached: nothing is charged.
+    // One of the ledgers cannot be reached: nothing is charged.
     let mut host = Host::of(MAP);
     let mut exchange = atomic(&mut host);
     let wants = host.wants();

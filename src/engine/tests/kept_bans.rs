@@ -1,5 +1,5 @@
-//! Bans in records that the cluster keeps, between machines whose bans were lifted differently
-//! often. A courier is played by hand.
+//! Bans in records that the cluster keeps, between machines whose bans were lifted a different
+//! number of times. The test acts as the courier.
 
 use frs_base::clock;
 use frs_conf::Overlay;
@@ -19,7 +19,7 @@ const MAP: &str = r#"<map>
 
 const MINUTE: u64 = 60_000;
 
-/// A machine whose bans were lifted so often, the last time at this time.
+/// A machine with its number of lifts, and the time of the last one.
 struct Machine {
     host: Host,
     overlay: Overlay,
@@ -52,7 +52,7 @@ impl Machine {
         self.host.verdict(request(Command::Query, false, &[Ask("login", "k", 1)]), kept)
     }
 
-    /// Whether the ban comes along with the record.
+    /// Whether the ban comes with the record.
     fn takes_ban(&mut self, kept: &[(LeaseKey, Vec<u8>)]) -> bool {
         let verdict = self.query(kept);
         assert_eq!((verdict.limited, verdict.figures.used), (true, 3), "the count does");
@@ -72,10 +72,10 @@ fn a_ban_goes_with_its_record_however_often_bans_were_lifted_there() {
         drop(lost);
         let mut heir = Machine::lifted(there, before + 7);
         assert!(heir.takes_ban(&kept), "lifted {here} times, and {there} times there");
-        // And on to a third one, as one of that machine.
+        // The ban also goes on to a third machine, as a ban of the second.
         let kept = heir.host.round();
         assert!(Machine::lifted(there + 1, before).takes_ban(&kept));
-        // A lift there ends it, as any other one.
+        // A lift there ends it like any other ban.
         heir.lift(clock::now());
         assert!(!heir.query(&[]).banned);
     }
@@ -90,7 +90,7 @@ fn a_ban_from_before_the_lift_of_a_machine_does_not_come_to_it() {
         let kept = lost.host.round();
         let mut heir = Machine::lifted(there, clock::now());
         assert!(!heir.takes_ban(&kept), "lifted {here} times, and {there} times there");
-        // Nor does it come back from there.
+        // The ban does not come back from there either.
         let kept = heir.host.round();
         assert!(!Machine::lifted(here, clock::now() - MINUTE).takes_ban(&kept));
     }
@@ -108,7 +108,7 @@ fn a_lift_is_told_to_the_cluster_and_counts_for_who_comes_later() {
     let kept = machine.host.round();
     assert_eq!(kept.len(), 1, "no other record is another one");
     assert_eq!(machine.host.round().len(), 0);
-    // Another directory knows of no lift.
+    // Another directory knows no lift.
     assert!(!Machine::lifted(0, 0).takes_ban(&kept));
     machine.ban();
     let kept = machine.host.round();

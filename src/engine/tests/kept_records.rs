@@ -1,4 +1,4 @@
-//! Records that the cluster keeps, with a courier that is played by hand.
+//! Records that the cluster keeps. The test acts as the courier.
 
 use frs_base::clock;
 use frs_limit::Verdict;
@@ -28,7 +28,7 @@ const MAP: &str = r#"<map>
 </map>"#;
 
 impl Host {
-    /// What has changed since the last round.
+    /// The records that have changed since the last round.
     pub(super) fn round(&mut self) -> Vec<(LeaseKey, Vec<u8>)> {
         let (mut found, mut from) = (Vec::new(), Some(0));
         while let Some(at) = from {
@@ -43,12 +43,12 @@ impl Host {
         found
     }
 
-    /// Updates until the cluster, which keeps these records, has been asked.
+    /// Charges a key. If the item waits, the cluster is asked, which keeps these records.
     fn update(&mut self, biz: &str, key: &str, kept: &[(LeaseKey, Vec<u8>)]) -> bool {
         !self.verdict(update(&[Ask(biz, key, 1)]), kept).limited
     }
 
-    /// The verdict on a request of one item, once the cluster has been asked.
+    /// The verdict on a request of one item, after the cluster was asked.
     pub(super) fn verdict(&mut self, request: Request, kept: &[(LeaseKey, Vec<u8>)]) -> Verdict {
         let mut exchange = self.begin(request);
         if exchange.stage == Stage::Waiting {
@@ -97,7 +97,7 @@ fn a_machine_that_takes_a_key_over_goes_on_where_the_other_was_last() {
         assert_eq!((0..3).filter(|_| lost.update(biz, "k", &[])).count(), 3);
         let kept = lost.round();
         assert_eq!(kept.len(), 1, "not what counts the whole biz");
-        // Not carried: the bound of what goes over.
+        // This use is not carried: it bounds the uses over the maximum.
         assert!(lost.update(biz, "k", &[]));
         drop(lost);
         let admitted = (0..10).filter(|_| heir.update(biz, "k", &kept)).count();
@@ -107,7 +107,7 @@ fn a_machine_that_takes_a_key_over_goes_on_where_the_other_was_last() {
     }
 }
 
-/// For how long the cluster keeps what has changed since the last round.
+/// The times for which the cluster keeps the records changed since the last round.
 fn lives(host: &mut Host) -> Vec<Option<u64>> {
     let all = StepBounds { from: 0, most: 100, room: 100 };
     let step = host.courier.changed_records("kept", &mut host.sent, all, clock::now()).unwrap();
@@ -128,10 +128,10 @@ fn a_bucket_is_kept_for_as_long_as_it_takes_to_fill_and_a_clock_can_be_set_back(
         let [Some(life_ms)] = lives(&mut host)[..] else { panic!("one with an end") };
         assert!((least - 5_000..=most).contains(&life_ms), "{life_ms}");
     };
-    // 2 s until it is full, and 32 s by which the clock can be set back.
+    // 2 s until it is full, and 32 s by which the clock may be set back.
     kept(update(&[Ask("throttle", "k", 1)]), 34_000, 34_000);
     kept(update(&[Ask("throttle", "k", 10)]), 54_000, 54_000);
-    // A call with a limit of its own: 10 uses of an hour each.
+    // A call that brings its own limit: 10 uses of an hour each.
     let own = Some(CallRate::new(1, 3_600_000_000_000, 10));
     let mut request = Request::default();
     request.begin(Command::Update);
@@ -139,7 +139,7 @@ fn a_bucket_is_kept_for_as_long_as_it_takes_to_fill_and_a_clock_can_be_set_back(
     request.push("throttle", "own", options);
     kept(request, 1200 * minute, 1200 * minute);
     kept(update(&[Ask("bucket", "k", 2)]), 7 * minute, 7 * minute);
-    // By force as much as an item can charge.
+    // With force an item may charge more.
     let mut request = Request::default();
     request.begin(Command::Update);
     request.push("bucket", "k", ItemOptions::of(1000).forced());
@@ -159,7 +159,7 @@ fn a_round_carries_what_has_changed_and_nothing_else() {
     let changed = host.round();
     assert_eq!(changed.len(), 1);
     assert_eq!(host.round().len(), 0);
-    // Its message was lost.
+    // The message of this change was lost.
     host.update("minute", "7", &[]);
     let all = StepBounds { from: 0, most: 100, room: 100 };
     let found = host.courier.changed_records("kept", &mut host.sent, all, clock::now());
@@ -303,7 +303,7 @@ fn an_erased_record_does_not_come_back_and_a_forgotten_one_does() {
     assert!(matches!(host.courier.erase(name, clock::now()), Ok(Some(_))));
     assert!(host.update("minute", "k", &kept), "erased, and still here");
     assert_eq!((host.service.used("minute", "k", clock::now()), host.round().len()), (1, 1));
-    // It is erased in the cluster as well if it is not here.
+    // A record that is not here is erased in the cluster too.
     host.courier.forget_record(&kept[0].0, clock::now()).unwrap();
     assert_eq!(host.courier.erase(name, clock::now()), Ok(None));
     assert_eq!(host.round().len(), 1);
@@ -324,7 +324,7 @@ fn a_fresh_record_says_that_the_cluster_has_none_and_evicts_nothing() {
     host.service.give_up(&mut given_up);
     let next = host.begin(update(&[Ask("minute", "k", 5)]));
     assert_eq!((next.stage, limited(&next)), (Stage::Answered, vec![Ok(false)]));
-    // A record that counts stays as it is.
+    // A record that counts does not change.
     host.courier.insert_fresh_record(&key, clock::now()).unwrap();
     assert_eq!(host.service.used("minute", "k", clock::now()), 5);
     host.service.set_wait_room(1000);

@@ -1,4 +1,4 @@
-//! Leases of items read and changed in one transaction, as a courier does it.
+//! Leases of items, read and changed in one transaction, as a courier does it.
 
 use frs_base::clock;
 use frs_conf::key::{KeyField, KeyRef, MAX_KEY_WORDS, Seed};
@@ -29,7 +29,7 @@ const MAP: &str = r#"<map>
     <override key="large" limit="1" max="99"/></biz>
 </map>"#;
 
-/// A host whose courier is played by hand.
+/// A host without a courier: the test acts as one.
 pub(super) struct Host {
     pub world: World,
     pub service: Service,
@@ -60,7 +60,8 @@ impl Host {
         Host { world, service, boot_ms: clock::boot_ms() }
     }
 
-    /// One with a lease of 7, whose group begins to move; and its incarnation before that.
+    /// A host with a lease of 7 whose group begins to move, the lease's key, and the incarnation
+    /// before the move.
     fn moving() -> (Host, LeaseKey, Incarnation) {
         let (mut host, key) = (Host::new(), key_of(1, "k"));
         host.grant(&key, 7).unwrap();
@@ -86,7 +87,7 @@ impl Host {
         self.service.with_leases(key, self.moment(), |limits| limits.iter_mut().for_each(&change))
     }
 
-    /// Grants so many uses of each limit.
+    /// Grants this many uses of each limit.
     pub fn grant(&mut self, key: &LeaseKey, allowance: u64) -> Result<(), ItemError> {
         let (boot_ms, incarnation) = (self.boot_ms, self.service.incarnation());
         self.change(key, |limit| {
@@ -122,7 +123,7 @@ fn what_is_only_read_creates_nothing_and_what_is_changed_is_there() {
     assert_eq!(host.nodes(), 0);
     host.grant(&key, 7).unwrap();
     assert_eq!(host.nodes(), 1);
-    // Another process of the host sees it.
+    // Another process of the host sees the lease.
     let mut other = host.world.attach();
     let found = other.with_leases(&key, host.moment(), |limits| limits[0].holding).unwrap();
     assert_eq!((found.lease.allowance, found.used), (7, 0));
@@ -216,7 +217,7 @@ fn nothing_evicts_a_node_with_a_lease() {
     let local = host.service.one(Command::Update, "local", "k", 1, NOW);
     assert_eq!(local, Err(ItemError::Full), "a local item does not either");
     assert!(keys.iter().all(|key| host.limits(key).unwrap()[0].holding.lease.allowance == 5));
-    // One whose window is over goes.
+    // A record whose window is over is evicted.
     let boot_ms = host.boot_ms;
     host.change(&keys[2], |limit| {
         (limit.holding.lease.end_ms, limit.holding.lease.gone_ms) = (boot_ms, boot_ms);
@@ -282,7 +283,7 @@ fn leases_move_with_their_group_and_so_does_a_message_on_its_way() {
     host.world.end_moves(&larger(), 3);
     host.service.begin_tick();
     assert_eq!((host.service.incarnation(), found(&mut host)), (before, held));
-    // The answer finds the message that was sent before.
+    // The answer finds the message sent before the move.
     host.change(&idle, |limit| assert_eq!(limit.holding.lease.seq, 77)).unwrap();
     assert_eq!(update(&mut host, 3), Ok(false));
     assert_eq!(update(&mut host, 1), Ok(true));
@@ -292,7 +293,7 @@ fn leases_move_with_their_group_and_so_does_a_message_on_its_way() {
 // Shows: growth.
 #[test]
 fn a_move_that_is_killed_and_goes_on_keeps_the_leases() {
-    // After each of these steps everything is killed.
+    // All processes are killed after each of these steps.
     for kill_after in 0..5 {
         let (host, _, before) = Host::moving();
         if kill_after > 0 {
@@ -364,7 +365,8 @@ fn a_replaced_file_of_a_group_voids_its_leases_whether_it_moves_or_not() {
     expect_void(&world, false);
     replace(path_of(&dir, "g", 0));
     expect_void(&world, true);
-    // A scan finds what has moved in the former files again, and their leases were spent since.
+    // A scan finds the moved records in the former files again, but their leases have been spent
+    // since.
     let smaller = MAP.replace("node-size=\"512\"", "node-size=\"1024\"");
     world.begin_moves(&smaller, 4);
     expect_void(&world, false);
@@ -378,7 +380,7 @@ fn a_replaced_file_of_a_group_voids_its_leases_whether_it_moves_or_not() {
 #[test]
 fn a_lease_that_finds_no_place_stays_where_it_is_and_the_courier_changes_it_there() {
     let large = MAP.replace("key-nodes=\"1\" chain=\"4\"", "key-nodes=\"8\" chain=\"8\"");
-    // Records become longer, too: a limit more needs no place until it has a lease.
+    // Records become longer too: an additional limit needs no place until it has a lease.
     let (limit, more) = ("max=\"10\"/></biz>", "<limit policy=\"total\" max=\"9\"/></biz>");
     let small = MAP.replace("chain=\"4\"", "chain=\"8\"");
     let small = small.replacen(limit, &limit.replace("</biz>", more), 1);
@@ -416,7 +418,7 @@ fn a_lease_that_finds_no_place_stays_where_it_is_and_the_courier_changes_it_ther
     sorted.sort_unstable();
     assert_eq!((found, host.world.former_nodes()), (sorted, 12));
     host.world.verify();
-    // As leases end the others move, as they are.
+    // When leases end, the other records move unchanged.
     let (boot_ms, staying) = (host.boot_ms, 5);
     for key in &keys[staying..] {
         let end = |limit: &mut LeasedLimit| {

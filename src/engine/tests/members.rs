@@ -40,7 +40,7 @@ const MAP: &str = r#"<map>
   </biz>
 </map>"#;
 
-/// One item: business, key, member ("": none), count.
+/// One item: business, key, member (empty: none), count.
 struct Ask<'a>(&'a str, &'a str, &'a str, i32);
 
 fn request(command: Command, items: &[Ask<'_>]) -> Request {
@@ -84,14 +84,14 @@ fn a_set_admits_those_it_knows_and_no_more_than_its_max() {
     let figures = asked(&mut service, "devices", "k", "");
     assert!(!figures.limited, "without a member only figures are asked for");
     assert_eq!((figures.figures.max, figures.figures.remaining), (2, 0));
-    // A returned member leaves its place to another one.
+    // A returned member leaves its place to another member.
     let removed = ask(&mut service, Command::Update, Ask("devices", "k", "a", -1)).unwrap();
     assert_eq!((removed.limited, removed.figures.used), (false, 1));
     assert!(!note(&mut service, "devices", "k", "c").limited);
     assert!(note(&mut service, "devices", "k", "a").limited);
     // Other keys have their own.
     assert_eq!(note(&mut service, "devices", "other", "z").figures.used, 1);
-    // A listed key has its own max, and what the set has room for is the largest.
+    // A listed key has its own max, and the set has room for the largest max.
     for member in ["a", "b", "c", "d"] {
         assert!(!note(&mut service, "devices", "vip", member).limited);
     }
@@ -126,12 +126,12 @@ fn a_set_whose_members_were_hashed_under_another_key_begins_anew() {
         service.update("plain", "k", NOW).figures.used
     };
     assert_eq!(fill(&mut service), 1);
-    // The group's own key, and then that of all machines.
+    // First the group's own key, then the key of all machines.
     publish(&mut service, r#"backup="10s""#, 2);
     assert_eq!(asked(&mut service, "devices", "k", "").figures.used, 0);
     assert_eq!(asked(&mut service, "users", "k", "").figures.used, 0);
     assert_eq!(fill(&mut service), 2, "only members are hashed");
-    // The same key goes on, also for records that are spilled.
+    // The same key stays in use, also for records that are spilled.
     publish(&mut service, r#"backup="10s" spill="true""#, 3);
     assert_eq!(asked(&mut service, "devices", "k", "").figures.used, 2);
     assert!(!asked(&mut service, "devices", "k", "a").limited);
@@ -145,7 +145,7 @@ fn a_set_whose_members_were_hashed_under_another_key_begins_anew() {
     world.verify();
 }
 
-/// A group whose members all machines hash alike. The other limit has nothing to do with them.
+/// A group whose members all machines hash alike. The other limit has no members.
 fn backed_up(geometry: &str, max: u32) -> String {
     format!(
         r#"<map><group name="g" files="1" {geometry} node-size="512" backup="10s"/>
@@ -165,7 +165,7 @@ fn fill_devices(world: &World) {
     }
 }
 
-/// Whether these members are admitted by a key of which a and b were noted.
+/// Checks which of these members are admitted for a key that has noted a and b.
 fn expect_devices(world: &World, used: u64, admitted: [bool; 3]) {
     let mut service = world.attach();
     assert_eq!(asked(&mut service, "devices", "k", "").figures.used, used);
@@ -173,7 +173,7 @@ fn expect_devices(world: &World, used: u64, admitted: [bool; 3]) {
     assert_eq!(found, admitted);
 }
 
-/// Without the cluster's keys, the key that hashed the members is not known.
+/// Without the cluster's keys, the key that hashed the members is unknown.
 #[test]
 fn a_mover_that_does_not_know_the_key_of_the_members_waits_until_it_does() {
     use super::moving::move_all;
@@ -198,7 +198,7 @@ fn a_mover_that_does_not_know_the_key_of_the_members_waits_until_it_does() {
 #[test]
 fn a_migration_takes_members_along_that_were_hashed_under_the_clusters_key() {
     use crate::inspect::{Migration, Step};
-    // A smaller set keeps those that came last. Without the keys only what does not change is kept.
+    // A smaller set keeps the latest members. Without the keys only an unchanged set is kept.
     for (max, knows_keys, carried, used, admitted) in [
         (2, true, 1, 2, [true, true, false]),
         (1, true, 1, 1, [false, true, false]),
@@ -285,7 +285,7 @@ fn what_is_no_member_or_no_count_of_one_is_an_error_and_notes_nothing() {
     forced.push("users", "k", ItemOptions::ONE.forced());
     forced.bring_member("m");
     assert_eq!(service.answers(&forced, NOW).items[0].result, Err(BadCount));
-    // On a Query it is ignored.
+    // A Query ignores force.
     forced.command = query;
     assert!(service.answers(&forced, NOW).items[0].result.is_ok());
     for biz in ["devices", "users", "both"] {
@@ -310,7 +310,7 @@ fn a_sketch_tells_its_error_and_decides_last() {
     assert!((27..=30).contains(&sketch.figures.used), "{}", sketch.figures.used);
     assert_eq!((sketch.figures.max, sketch.figures.remaining), (0, 0));
     assert_eq!((sketch.error_thousandths, interval.error_thousandths), (Some(16), None));
-    // It starts again with the next day, without a trace.
+    // The next day starts again without a trace.
     let mut request = request(Command::Update, &[Ask("users", "app", "user-1", 1)]);
     let answers = service.answers(&request, NOW + DAY);
     assert_eq!(answers.details.limits[0].figures.used, 1);
@@ -329,7 +329,7 @@ fn all_limits_note_the_member_or_none_does() {
         assert_eq!(verdict.limited.then_some(verdict.limit), limit, "{member}");
     }
     assert!(!note(&mut service, "both", "other", "d").limited);
-    // The whole business has its three.
+    // The whole business has its three members.
     let verdict = note(&mut service, "both", "other", "e");
     assert_eq!((verdict.limited, verdict.limit, verdict.figures.used), (true, 3, 3));
     let answers = service.answers(&request(Command::Query, &[Ask("both", "k", "", 1)]), NOW);
@@ -417,7 +417,7 @@ fn a_changed_max_keeps_the_members_and_another_precision_does_not() {
         note(&mut service, "users", "app", member);
     }
     note(&mut service, "devices", "k", "a");
-    // More room, and a ban: its word comes before the set.
+    // More room, and a ban, whose word comes before the set.
     let more = MAP.replace(r#"limit="1" max="4""#, r#"limit="1" max="9""#).replace(
         r#"exact" max="2"/>
     <override"#,
@@ -428,14 +428,14 @@ fn a_changed_max_keeps_the_members_and_another_precision_does_not() {
     assert_eq!((none(&mut service, "k").used, none(&mut service, "k").max), (1, 5));
     assert_eq!(none(&mut service, "vip").used, 4);
     assert!(!note(&mut service, "devices", "vip", "e").limited);
-    // Less room keeps the members that came last.
+    // A smaller set keeps the latest members.
     let less = MAP.replace(r#"limit="1" max="4""#, r#"limit="1" max="3""#);
     world.publish(&less, 3);
     assert_eq!(none(&mut service, "vip").used, 3);
     for (member, limited) in [("a", true), ("b", true), ("c", false), ("d", false), ("e", false)] {
         assert_eq!(note(&mut service, "devices", "vip", member).limited, limited, "{member}");
     }
-    // The sketch of another precision begins with nothing.
+    // A sketch of another precision starts empty.
     world.publish(
         &MAP.replace(
             r#"<limit policy="distinct" unit="day"/>"#,
@@ -463,7 +463,7 @@ fn a_set_for_ever_is_not_evicted_and_a_sketch_is() {
     let full = ask(&mut service, Command::Update, Ask("set", "d", "m", 1));
     assert_eq!(full, Err(ItemError::Full));
     assert_eq!(asked(&mut service, "sketch", "a", "").figures.used, 0);
-    // A set that gives its last member back is as one that never was.
+    // A set without members is like one that never existed.
     ask(&mut service, Command::Update, Ask("set", "b", "m", -1)).unwrap();
     assert!(!note(&mut service, "set", "d", "m").limited);
     world.verify();

@@ -1,4 +1,5 @@
-//! The names of keys: of shared bizs all machines use the same, of others each directory its own.
+//! The names of keys: all machines use the same for shared bizs, each directory its own for the
+//! others.
 
 use frs_base::clock;
 use frs_conf::ClusterSecret;
@@ -54,7 +55,7 @@ fn no_part_of_the_secret_stands_in_the_files_that_every_process_maps() {
     let mut file = vec![0; 64 << 10];
     let mut from = std::fs::File::open(Runtime::path_in(&world.dir)).expect("readable");
     std::io::Read::read_exact(&mut from, &mut file).expect("so long");
-    // Words are stored at their places.
+    // The check covers aligned words, because the file holds words.
     let stands = |part: &[u8]| file.chunks_exact(8).any(|word| word == part);
     assert!(!bytes.chunks_exact(8).any(stands));
 }

@@ -1,4 +1,4 @@
-//! Shared limits where it is easy to be wrong: changes of the configuration, deadlines, atomic
+//! Shared limits in their difficult cases: changes of the configuration, deadlines, atomic
 //! requests, modes, the admin plane, the keeper and attached programs.
 
 use std::time::Duration;
@@ -56,7 +56,7 @@ fn atomic(command: Command, items: &[Ask<'_>]) -> Request {
     request(command, true, items)
 }
 
-/// The courier changes what the host holds of an item.
+/// Changes the holding of an item, as the courier does.
 fn change(host: &mut Host, want: &TakenWant, work: impl FnMut(&mut [LeasedLimit])) {
     let key = LeaseKey::of_want(&want.want);
     let boot_ms = clock::boot_ms();
@@ -64,7 +64,7 @@ fn change(host: &mut Host, want: &TakenWant, work: impl FnMut(&mut [LeasedLimit]
     host.courier.with_leases(&key, moment, work).unwrap();
 }
 
-/// The ledger answers that it has nothing left.
+/// Answers for the ledger that it has nothing left.
 fn exhaust(host: &mut Host, want: &TakenWant) {
     host.grant(want, 0);
     let again_ms = clock::boot_ms() + 50_000;
@@ -85,7 +85,7 @@ fn kept_answers_name_the_bizs_of_the_configuration_in_force() {
     let mut exchange = host.begin(update(&[Ask("local", "k", 1), Ask("wait", "k", 1)]));
     assert_eq!(exchange.stage, Stage::Waiting);
     host.world.publish_shared(&reordered(), 2);
-    // Another tick takes it.
+    // The tick of another item takes the new configuration.
     host.begin(update(&[Ask("local", "x", 1)]));
     assert_eq!((host.service.generation(), host.serve(1)), (2, 1));
     assert_eq!(host.run(&mut exchange), Stage::Answered);
@@ -171,7 +171,7 @@ fn no_ban_begins_for_want_of_a_lease() {
         let verdict = exchange.answers.items[0].result.as_ref().unwrap();
         assert!(!verdict.banned, "atomic: {is_atomic}");
     }
-    // The ledger's own refusal is one.
+    // A refusal by the ledger itself starts a ban.
     let mut exchange = host.begin(update(&[Ask("short", "k", 1)]));
     let want = host.wants().remove(0);
     exhaust(&mut host, &want);
@@ -186,7 +186,7 @@ fn an_atomic_query_asks_for_its_exact_items_and_for_nothing_else() {
     let items = [Ask("wait", "k", 1), Ask("local", "k", 1)];
     let cluster = host.begin(atomic(Command::Query, &items));
     assert_eq!((cluster.stage, limited(&cluster)), (Stage::Answered, vec![Ok(false); 2]));
-    // A host that knows that the pool is empty refuses at once, and pushes no want.
+    // A host that knows the pool as empty refuses at once, and pushes no want.
     let mut waits = host.begin(update(&[Ask("wait", "k", 1)]));
     let want = host.wants().remove(0);
     host.grant(&want, 0);
@@ -235,7 +235,7 @@ fn of_an_atomic_request_only_the_items_that_are_cut_off_go_on_alone() {
     assert_eq!(host.run(&mut exchange), Stage::Answered);
     assert!(exchange.answers.refused, "its ledger has nothing left");
     assert_eq!(limited(&exchange), [Ok(false), Ok(true)]);
-    // A request whose other items have what they need.
+    // The other item of the request has its uses in hand.
     let mut exchange =
         host.begin(atomic(Command::Update, &[Ask("down", "a", 1), Ask("local", "b", 1)]));
     let wants = host.wants();
@@ -264,7 +264,7 @@ fn a_limit_that_advises_looks_at_the_uses_of_all_machines() {
     let mut exchange = host.begin(update(&[Ask("advice", "k", 1)]));
     let want = host.wants().remove(0);
     host.grant(&want, 50);
-    // Nothing is known of the first limit.
+    // The first limit has no lease.
     change(&mut host, &want, |limits| limits[0].holding.lease = Default::default());
     host.finish(&want, WantResult::Answered);
     host.run(&mut exchange);
@@ -290,7 +290,7 @@ fn the_admin_plane_sets_what_a_shared_limit_has_used() {
     let mut host = Host::of(MAP);
     for biz in ["wait", "log"] {
         for used in [3, 5, 1] {
-            // A service that has run no item yet.
+            // A service that has not run an item yet.
             let mut admin = host.world.attach();
             let record = RecordName::of_key(biz, "k");
             assert_eq!(
@@ -370,14 +370,14 @@ fn uses_without_a_lease_are_told_at_once_by_a_want_of_nothing() {
     assert!(force(&mut host, &one, Command::Update, false).is_empty());
     let both = [Ask("local", "a", 1), Ask("exact", "a", 1)];
     assert_eq!(force(&mut host, &both, Command::Update, true).len(), 1);
-    // A use that on-miss admits is reported, too.
+    // A use that on-miss admits is reported too.
     let mut admitted = host.begin(update(&[Ask("admit", "k", 1)]));
     let asked = host.wants();
     std::thread::sleep(Duration::from_millis(2));
     assert_eq!((host.run(&mut admitted), asked.len()), (Stage::Answered, 1));
     assert_eq!(host.wants().iter().map(|want| want.want.need).collect::<Vec<_>>(), [0]);
-    // Answered ones leave room for others: more are told of than may be under way. In the end there
-    // is no place for another key.
+    // Answered wants leave room for others, so more uses are reported than wants fit at once. At
+    // last the group has no place for another key.
     let mut told = 0;
     for key in 0..3000 {
         let key = key.to_string();
@@ -406,7 +406,7 @@ fn where_nothing_is_refused_no_item_waits_and_the_courier_is_called_for_the_firs
     assert_eq!((want.want.kind, want.want.need), (WantKind::Update, 0));
     assert!(ask(&mut host, Command::Update, true), "the fourth use of three");
     assert!(host.wants().is_empty());
-    // The ledger is told of all four, and knows of 50 others.
+    // The ledger receives all four, and knows 50 of other hosts.
     let boot_ms = clock::boot_ms();
     change(&mut host, &want, |limits| {
         for limit in limits {

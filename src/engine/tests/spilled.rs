@@ -1,4 +1,4 @@
-//! Records that are spilled to the cluster, with a courier that is played by hand.
+//! Records that are spilled to the cluster. The test acts as the courier.
 
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ const MAP: &str = r#"<map>
 /// A host with the cluster behind it.
 struct Clustered {
     host: Host,
-    /// What the cluster has.
+    /// The records in the cluster.
     cluster: HashMap<LeaseKey, Vec<u8>>,
     is_silent: bool,
     asked: usize,
@@ -44,7 +44,7 @@ impl Clustered {
         Clustered { host, cluster: HashMap::new(), is_silent: false, asked: 0 }
     }
 
-    /// Runs a request until it is answered, however often it asks.
+    /// Runs a request until it is answered, with as many fetches as it needs.
     fn run(&mut self, request: Request) -> Exchange {
         let mut exchange = self.host.begin(request);
         for _ in 0..10 {
@@ -57,7 +57,7 @@ impl Clustered {
         panic!("it asks again and again");
     }
 
-    /// Does what the courier does.
+    /// Acts as the courier.
     fn serve(&mut self) {
         for taken in self.host.wants() {
             assert_eq!(taken.want.kind, WantKind::Fetch);
@@ -113,7 +113,7 @@ fn a_group_too_small_by_half_forgets_nothing() {
     for biz in ["minute", "total"] {
         let mut machine = Clustered::new();
         let keys: Vec<String> = (0..16).map(|nth| format!("k{nth}")).collect();
-        // In no order that a chain would like.
+        // An order that suits no chain.
         for round in 0..6 {
             for nth in 0..16 {
                 let key = &keys[nth * 7 % 16];
@@ -146,7 +146,7 @@ fn a_group_that_spills_moves_and_forgets_nothing() {
         assert!(machine.cluster.len() >= 8, "half of them are spilled");
         let larger = MAP.replace(SMALL, LARGER);
         machine.host.world.begin_moves(&larger, 2);
-        // Some move now, and some come out of the cluster.
+        // Some records move now, and some come out of the cluster.
         for key in &keys[..6] {
             assert_eq!(machine.update(biz, key), Ok(true), "{key}");
         }
@@ -228,7 +228,7 @@ fn who_does_not_wait_and_who_edits_evict_nothing_in_use() {
         assert_eq!(machine.update("minute", &nth.to_string()), Ok(true));
     }
     let now = clock::now();
-    // Like an item whose wait has timed out, because its courier died.
+    // Like an item whose wait has timed out because its courier died.
     for atomic in [false, true] {
         let late = request(Command::Update, atomic, &[Ask("minute", "new", 1)]);
         let answers = machine.host.service.answers(&late, now);
@@ -239,7 +239,7 @@ fn who_does_not_wait_and_who_edits_evict_nothing_in_use() {
         machine.host.service.set_used(new, 1, 1, now).map(drop),
         Err(ItemError::Full.into())
     );
-    // There is nothing to erase here, and nothing that could come back.
+    // There is nothing to erase here, and nothing could come back.
     assert_eq!(machine.host.service.erase(new, now), Ok(None));
     for nth in 0..8 {
         assert_eq!(machine.host.service.used("minute", &nth.to_string(), now), 1, "{nth}");
@@ -298,7 +298,7 @@ fn a_ban_that_is_lifted_while_it_is_spilled_does_not_come_back() {
         machine.host.world.publish_overlaid(&bans, generation, &overlay);
         machine.host.courier.begin_tick();
         assert!(!is_banned(&mut machine), "lifted {} times", round + 1);
-        // The next one, in the same second, is not from before the lift.
+        // The next ban, in the same second, does not count as one from before the lift.
         assert_eq!(machine.update("minute", "0"), Ok(false));
     }
     machine.host.world.verify();
@@ -341,7 +341,7 @@ fn an_atomic_request_gets_room_for_all_its_items() {
     let items = [Ask("minute", "a", 1), Ask("minute", "b", 1), Ask("minute", "c", 3)];
     let exchange = machine.run(request(Command::Update, true, &items));
     assert_eq!(allowed(&exchange), [Ok(true); 3]);
-    // One of them was spilled, and refuses.
+    // One of the two keys was spilled, and refuses.
     let items = [Ask("minute", "a", 1), Ask("minute", "0", 1)];
     let exchange = machine.run(request(Command::Update, true, &items));
     assert!(exchange.answers.refused);
@@ -392,14 +392,14 @@ fn an_erased_record_and_one_from_before_a_reset_do_not_come_back() {
     for nth in 0..9 {
         (0..3).for_each(|_| assert_eq!(machine.update("minute", &nth.to_string()), Ok(true)));
     }
-    // 0 is in the cluster; its copy stays there when it is erased.
+    // Key 0 is in the cluster. Its copy stays there when it is erased here.
     assert_eq!(machine.update("minute", "0"), Ok(false));
     let name = RecordName::of_key("minute", "0");
     let kept = machine.host.courier.chain_of(&key_0(), clock::now()).unwrap();
     let of_0 = kept.records.into_iter().find(|one| one.key == key_0()).unwrap();
     machine.cluster.insert(of_0.key, of_0.record.encode(&of_0.key));
     assert!(matches!(machine.host.courier.erase(name, clock::now()), Ok(Some(_))));
-    // Others would take its place, if it were free.
+    // Other keys would take its place if the place were free.
     for nth in 0..40 {
         let _ = machine.update("minute", &format!("other{nth}"));
     }

@@ -1,4 +1,4 @@
-//! Items that wait for leases, with a courier that is played by hand.
+//! Items that wait for leases. The test acts as the courier.
 
 use frs_base::clock;
 use frs_store::{WantKind, WantResult};
@@ -45,9 +45,9 @@ fn an_item_waits_for_its_lease_and_is_charged_once() {
     assert!(host.service.may_go_on(&exchange));
     assert_eq!(host.run(&mut exchange), Stage::Answered);
     assert_eq!(limited(&exchange), [Ok(false)]);
-    // 5 granted to this host, nothing to others, the pool is empty.
+    // 5 are granted to this host, none to others, and the pool is empty.
     assert_eq!(exchange.answers.items[0].result.as_ref().unwrap().figures.remaining, 3);
-    // What is in hand is spent at once.
+    // Uses in hand are spent at once.
     let next = host.begin(update(&[Ask("refuse", "k", 3)]));
     assert_eq!((next.stage, limited(&next)), (Stage::Answered, vec![Ok(false)]));
     let mut more = host.begin(update(&[Ask("refuse", "k", 1)]));
@@ -91,7 +91,7 @@ fn a_deadline_is_answered_as_the_biz_says() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     assert_eq!(limited(&exchange), [Ok(false), Err(ItemError::Busy)]);
-    // Nobody can answer any more: the wants are taken back. Uses admitted without a lease are
+    // No courier can answer any more: the wants are withdrawn. Uses admitted without a lease are
     // reported to the ledger.
     let wants = host.wants();
     let [want] = wants[..] else { panic!("{wants:?}") };
@@ -190,7 +190,7 @@ fn while_the_cluster_is_down_a_host_allows_itself_its_share() {
     for _ in 0..5 {
         let mut exchange = host.begin(update(&[Ask("down", "k", 1)]));
         assert_eq!(exchange.stage, Stage::Waiting);
-        // Behind the one that tells what was used before.
+        // The want before this one reports the uses made before.
         let want = host.wants().pop().expect("a want");
         host.finish(&want, WantResult::Unreachable);
         assert_eq!(host.run(&mut exchange), Stage::Answered);
@@ -273,7 +273,7 @@ fn one_that_is_parked_holds_little_more_than_it_uses() {
     let text = asks.iter().map(|Ask(biz, key, _)| biz.len() + key.len()).sum();
     let held = exchange.held_bytes();
     assert!(held > 500 * 200 && held <= bytes(500, text), "{held}");
-    // A small one in the buffers of a large one.
+    // A small request in the buffers of a large one.
     host.service.give_up(&mut exchange);
     exchange.request.begin(Command::Update);
     exchange.request.push("both", "k", ItemOptions::ONE.detailed());
@@ -308,7 +308,7 @@ fn a_pass_finds_every_lease_and_skips_what_has_none() {
             true
         }) {}
         found.sort_unstable();
-        // Both nodes of the biz with two scopes.
+        // Both records of the biz with limits of two scopes.
         assert_eq!(found, [1, 8, 8]);
     }
 }

@@ -1,4 +1,4 @@
-//! Sets against a plain list, and what both kinds have in common.
+//! Sets against a plain list, and the common behaviour of both kinds.
 
 use frs_conf::sketch_words;
 use proptest::prelude::*;
@@ -159,7 +159,7 @@ fn a_member_that_is_noted_changes_few_words() {
         before.iter().zip(&*state).filter(|(before, after)| before != after).count()
     };
     for number in 0..=u8::MAX {
-        // The estimate, and a register across two words.
+        // The estimate, and a register that spans two words.
         assert!(changed(&limit, &mut state, number) <= 3, "{number}");
     }
     let (limit, mut state) = (exact(9), vec![0; 11]);

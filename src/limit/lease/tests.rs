@@ -37,7 +37,7 @@ fn hears(holding: &mut Holding, settings: &Settings, take: Take, taken: Taken) -
     holding.hear(settings, &heard)
 }
 
-/// Of a limit that refuses nothing.
+/// Hears an answer, for a limit that refuses nothing.
 fn hears_told(holding: &mut Holding, take: Take, granted: Granted) -> Next {
     let taken = Taken::Granted(granted);
     holding.hear_told(&INTERVAL, &Heard { take, taken, learning_ms: 0, now_ms: NOW_MS + 10 })
@@ -100,7 +100,7 @@ fn an_idle_lease_goes_back_but_for_what_is_held() {
     holding.spend(4, NOW_MS + 100);
     assert!(!holding.is_idle(&INTERVAL, NOW_MS + 10_099));
     assert!(holding.is_idle(&INTERVAL, NOW_MS + 10_100));
-    // It is used again, or over, before the ledger could give it to another host for long.
+    // The lease would be used again, or would be over, before another host could use it for long.
     holding.lease.end_ms = NOW_MS + 70_100;
     assert!(!holding.is_idle(&INTERVAL, NOW_MS + 10_100));
     assert!(holding.is_idle(&TOKEN, NOW_MS + 10_100), "it would come back with the lease only");
@@ -130,7 +130,7 @@ fn where_nobody_has_any_a_host_refuses_until_the_turn_or_news() {
 fn where_the_pool_grows_by_itself_a_host_asks_again_before_the_turn() {
     let counter = Settings { kind: Kind::SlidingCounter { interval_ms: 60_000 }, ..TOKEN };
     for (settings, need, refuses_ms) in [
-        // Ten flow back in a second, and a hundred are a bucket.
+        // Ten tokens flow back in a second, and the bucket holds a hundred.
         (TOKEN, 1, 1_000),
         (TOKEN, 25, 2_500),
         (Settings { max: 1, ..TOKEN }, 1, 100),
@@ -289,8 +289,8 @@ fn of_a_sliding_limit_only_unused_shares_go_back_and_a_lost_log_counts_as_of_now
 fn what_others_give_back_leaves_a_log_once() {
     let mut holding = leased(&SLIDING, 8);
     holding.used = 5;
-    // Uses that the ledger has had taken out since it knows the host; how many of them the host has
-    // noted when it binds itself; and the uses of the log after the answer.
+    // The uses that the ledger has had removed since it knows the host, the number that the host
+    // has noted at the binding, and the uses of the log after the answer.
     for (back, noted, used) in [(2, 0, 3), (2, 2, 3), (3, 2, 2), (9, 3, 0), (9, 9, 0)] {
         let take = binds(&mut holding, &SLIDING, Keep::All);
         assert_eq!(take.claim.noted, noted);
@@ -398,7 +398,7 @@ fn after_its_last_use_a_host_looks_once_at_what_others_have_used() {
     // After an outage other hosts may report later than this host.
     holding.lease.heard_ms = NOW_MS + 8100;
     assert_eq!(due(&holding), [11, 12, 13, 14, 15, 16, 17]);
-    // If all answers are late, the host does not look for ever.
+    // If all answers are late, the host does not look forever.
     (holding.lease.sent_ms, holding.lease.heard_ms) = (NOW_MS + 11_100, NOW_MS + 13_100);
     assert_eq!(due(&holding), [0; 0]);
 }
@@ -418,7 +418,7 @@ fn tokens_that_have_flowed_back_are_not_claimed_again() {
         };
         let claimed = |take: Take| (take.claim.window, take.claim.floor, take.claim.spent);
         assert_eq!(claimed(bind(&mut holding.clone(), gone_ms - 1)), (WINDOW, 9, 9), "{is_told}");
-        // A ledger that has forgotten the host would take them out of a full bucket.
+        // A ledger that has forgotten the host would take the tokens from a full bucket.
         let seq = 1 + holding.lease.seq;
         assert_eq!(claimed(bind(&mut holding, gone_ms)), (0, seq, 0), "{is_told}");
     }
@@ -432,7 +432,7 @@ fn a_message_tells_since_when_nothing_was_heard_of_an_unknown_window() {
     assert_eq!(since(holding.bind(&INTERVAL, &binding(3))), (3, 0, 3));
     assert_eq!(since(holding.repeat(NOW_MS, 1, 1)), (3, 0, 3));
     assert_eq!(since(holding.claim(&INTERVAL, 5, NOW_MS).unwrap()), (5, 0, 3));
-    // The message may come once more and be granted then.
+    // The message may arrive again and be granted then.
     let take = holding.repeat(NOW_MS, 1, 1);
     hears(&mut holding, &INTERVAL, take, Taken::Nothing);
     holding = Holding::decode(&holding.encode());

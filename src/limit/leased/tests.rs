@@ -1,4 +1,4 @@
-//! Worked cases of each policy, and a model of what may be spent.
+//! Worked cases of each policy, and a model of the uses that may be spent.
 
 mod alone;
 mod model;
@@ -66,7 +66,7 @@ impl Key {
         work(&self.rules, &mut states)
     }
 
-    /// Judges and charges; true if it was admitted.
+    /// Judges and charges. Returns whether the uses were admitted.
     fn update(&mut self, count: i32, spending: Spending) -> bool {
         let wall_ms = self.wall_ms;
         self.with(|rules, states| {
@@ -80,7 +80,7 @@ impl Key {
         })
     }
 
-    /// How many of these single uses are admitted.
+    /// The number of admitted single uses.
     fn admitted(&mut self, uses: usize, spending: Spending) -> usize {
         (0..uses).filter(|_| self.update(1, spending)).count()
     }
@@ -99,7 +99,7 @@ impl Key {
         self.with(|rules, states| rules.leases(states, WALL)[0].holding)
     }
 
-    /// Uses of a limit that are in no window.
+    /// The uses of a limit that belong to no window.
     fn untold(&mut self, position: usize) -> i64 {
         self.with(|rules, states| rules.leases(states, WALL)[position].holding.lease.extra)
     }
@@ -113,7 +113,7 @@ impl Key {
         });
     }
 
-    /// The ledger has granted this allowance, for a minute from now.
+    /// Grants this allowance for a minute from now, as the ledger does.
     fn grant(&mut self, allowance: u64) {
         let (now_ms, incarnation) = (self.clock.boot_ms(), self.clock.incarnation());
         self.edit(|holding| {
@@ -183,7 +183,7 @@ fn a_share_of_a_log_is_spent_again_as_uses_leave_it() {
     assert_eq!(key.admitted(2, Spending::New), 1);
     key.pass_ms(MINUTE / 2);
     assert_eq!((key.holding().used, key.admitted(5, Spending::New)), (1, 2));
-    // The wall clock takes no part.
+    // The wall clock has no effect.
     key.wall_ms -= 30 * MINUTE;
     assert_eq!((key.holding().used, key.admitted(1, Spending::New)), (3, 0));
 }
@@ -324,9 +324,9 @@ fn where_answers_are_late_a_host_admits_its_largest_lease_in_a_window() {
         for limit in ALL {
             let mut key = Key::new(sharing, limit);
             assert_eq!(key.admitted(20, Spending::Admit), most, "{limit}");
-            // An answer grants what others want, too, and then the next one is late.
+            // An answer grants uses for other wants too, and then the next answer is late.
             key.pass_ms(1_000);
-            // The log of a sliding limit holds what was admitted.
+            // The log of a sliding limit holds the admitted uses.
             key.grant(if limit == SLIDING { 1 + most as u64 } else { 1 });
             assert_eq!(key.admitted(20, Spending::Admit), 1, "{limit}: what is granted");
             key.pass_ms(MINUTE);
@@ -507,7 +507,7 @@ fn what_was_used_can_be_set_by_hand() {
     }
 }
 
-/// What happens to a key.
+/// An event of a key.
 #[derive(Debug, Clone, Copy)]
 enum Event {
     Update { count: i32, spending: Spending },
@@ -540,7 +540,8 @@ struct Model {
     allowance: u64,
     /// The capacity of the log.
     log: Option<u64>,
-    /// When its uses were, of a log in the last minute; otherwise in the lease's window.
+    /// The times of its uses: for a log those of the last minute, otherwise those in the lease's
+    /// window.
     uses: Vec<u64>,
     held: u64,
     held_until_ms: u64,
@@ -590,8 +591,8 @@ proptest! {
                     prop_assert_eq!(is_admitted, expected, "{:?} {:?}", event, model);
                 }
                 Event::Grant { allowance } => {
-                    // Another window: what was used in the one before counts no more, except for
-                    // a log, and for tokens, which are counted for good.
+                    // Another window: the uses of the one before count no more, except for a log,
+                    // and for tokens, which count for good.
                     key.grant(allowance);
                     key.edit(|holding| {
                         if !is_log && !is_token {

@@ -1,4 +1,4 @@
-//! Lists: who is on them, and which list decides.
+//! Lists: the keys on them, and the list that decides.
 
 use frs_conf::{Interval, Limit, Listed, Policy, Scope, Total};
 
@@ -30,7 +30,7 @@ fn size(limit: usize, max: u64) -> ListRule {
     ListRule::Override { limit, max }
 }
 
-/// `allow`, `deny`, the maxima of both limits, or nothing.
+/// `allow`, `deny`, the maxima of both limits, or an empty text.
 fn found(biz: &Biz, key: &str) -> String {
     let rules = Rules::new(biz);
     let lists = Lists::new(biz, &rules).unwrap();

@@ -1,4 +1,5 @@
-//! The counters against exact fractions and the first millisecond at which each thing holds.
+//! The counters against exact fractions, and against the first millisecond at which each condition
+//! holds.
 
 use super::*;
 use crate::Spending;

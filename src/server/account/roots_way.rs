@@ -1,7 +1,7 @@
-//! What leads to a path, and whether only root decides where it leads.
+//! The way to a path, and whether only root can change where it leads.
 //!
-//! Invariant: where a way is root's alone, nobody else puts a link or another directory into it, so
-//! root may act by the path for somebody else.
+//! Invariant: if a way is root's alone, no other user can put a link or another directory into it.
+//! So root may use the path on behalf of another user.
 
 use std::ffi::OsString;
 use std::fs::Metadata;
@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 
 const FOREIGN_WRITES: u32 = 0o022;
 const STICKY: u32 = 0o1000;
-/// As many as the kernel follows.
+/// The most links that the kernel follows in a path.
 const LINKS_MAX: usize = 40;
 
-/// What leads to a path, from the root on, and what it names: no link leads to these, though some
-/// may be links. It ends before what does not exist.
+/// The directories and links on the way to a path, from the root on, and the file it leads to. Each
+/// entry is a path without links before its last part. The list ends before the first entry that
+/// does not exist.
 pub fn way_to(path: &Path) -> Vec<PathBuf> {
     let names = |path: &Path| -> Vec<OsString> {
         path.components().rev().map(|part| part.as_os_str().to_owned()).collect()
@@ -42,8 +43,9 @@ pub fn way_to(path: &Path) -> Vec<PathBuf> {
     way
 }
 
-/// How somebody else than root may change what is here; `is_above`: others may make files of their
-/// own in it. None: nobody may.
+/// The reason why a user other than root can change an entry. `None` if no other user can.
+/// `is_above` marks a directory above the target, in which a sticky bit suffices: others can then
+/// create only entries of their own.
 pub fn foreign(found: &Metadata, is_above: bool) -> Option<String> {
     let mode = found.mode();
     if found.uid() != 0 {
@@ -56,15 +58,14 @@ pub fn foreign(found: &Metadata, is_above: bool) -> Option<String> {
     }
 }
 
-/// Whether nobody else than root may change where a directory is, or may make one in its place
-/// where it is missing.
+/// Whether only root can change where a directory leads, or create the directory if it is missing.
 pub fn is_roots_alone(directory: &Path) -> bool {
-    // The parent of a name alone is empty.
+    // The parent of a bare name is empty.
     let is_named = directory != Path::new("");
     let way = way_to(if is_named { directory } else { Path::new(".") });
     let found = |path: &PathBuf| std::fs::symlink_metadata(path).ok();
     let is_roots = |(nth, path): (usize, &PathBuf)| {
-        // What is missing would be made in the last one.
+        // A missing directory would be created in the last entry.
         let is_above = nth + 1 < way.len();
         found(path).is_some_and(|found| foreign(&found, is_above).is_none())
     };

@@ -1,7 +1,7 @@
 //! Accepts clients from the listeners of the admin plane and of metrics.
 //!
-//! Invariant: the listener of every connection is known, so that only the admin plane's clients may
-//! ask for more than metrics. So is its transport, so that a token is required over TCP only.
+//! Invariant: the listener of every connection is known, so that only clients of the admin plane
+//! get more than metrics. The transport is known, too, so that only TCP clients need a token.
 
 use std::io;
 use std::net::IpAddr;
@@ -15,37 +15,37 @@ use super::client_eviction::{MAX_CLIENTS, MAX_SCRAPERS};
 use crate::net::listeners::PlainListener;
 use crate::net::stream::Stream;
 
-/// Connections accepted in a tick.
+/// The most connections accepted in a tick.
 pub(super) const ACCEPTS_PER_TICK: usize = 16;
 
-/// The listeners of the thread.
+/// The listeners of the admin plane's thread.
 #[derive(Default)]
 pub struct PlaneListeners {
-    /// That of the admin plane.
+    /// The listener of the admin plane.
     pub admin: Option<PlainListener>,
-    /// Those of metrics.
+    /// The listeners of metrics.
     pub metrics: Vec<PlainListener>,
 }
 
 impl PlaneListeners {
-    /// Whether there is none.
+    /// Whether there are no listeners.
     pub fn is_empty(&self) -> bool {
         self.admin.is_none() && self.metrics.is_empty()
     }
 }
 
-/// What a client gets. Those of each kind have places of their own, so that no machine of the
-/// network takes a place of the admin plane, nor a stranger one of those that may ask.
+/// The service that a client gets. Each kind has places of its own. So metrics clients take no
+/// place of the admin plane, and strangers take no place of metrics clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientKind {
     Admin,
     Metrics,
-    /// No `<allow>` has its address: it gets a refusal.
+    /// A metrics client whose address no `<allow>` has. It gets a refusal.
     Stranger,
 }
 
 impl ClientKind {
-    /// The number of connections of this kind.
+    /// The most connections of this kind.
     pub const fn places(self) -> usize {
         match self {
             ClientKind::Admin => MAX_CLIENTS,
@@ -53,7 +53,7 @@ impl ClientKind {
         }
     }
 
-    /// Its name in the log.
+    /// The name of the kind in the log.
     pub const fn name(self) -> &'static str {
         match self {
             ClientKind::Admin => "admin",
@@ -89,9 +89,9 @@ pub(super) struct Arrival {
     pub over: Over,
     /// The peer, as text for the log.
     pub peer: Arc<str>,
-    /// Who it is, over a unix socket: the user of the peer's process, `uid:N`.
+    /// Over a unix socket, the user of the peer's process: `uid:N`.
     pub user: Option<Arc<str>>,
-    /// The address that `<allow>` must have, and for which wrong tokens are counted; none over a
+    /// The address that `<allow>` must have, and for which wrong tokens are counted. `None` over a
     /// unix socket, whose mode decides.
     pub address: Option<IpAddr>,
 }
@@ -115,12 +115,13 @@ impl Listeners {
         Ok(Listeners { listeners, first_token, last: 0 })
     }
 
-    /// The first token behind those of the listeners.
+    /// The first token after those of the listeners.
     pub fn next_token(&self) -> usize {
         self.first_token + self.listeners.len()
     }
 
-    /// Notes that a connection waits at this listener. False if the token is no listener's.
+    /// Notes that a connection waits at this listener. Returns false if the token belongs to no
+    /// listener.
     pub fn mark_ready(&mut self, token: Token) -> bool {
         let at = token.0.checked_sub(self.first_token);
         let listener = at.and_then(|at| self.listeners.get_mut(at));
@@ -132,7 +133,7 @@ impl Listeners {
         self.listeners.iter().any(|listener| listener.ready)
     }
 
-    /// Accepts the next client, from the listeners in turn. None: no client waits.
+    /// Accepts the next client, from the listeners in turn. Returns `None` if no client waits.
     pub fn accept(&mut self) -> io::Result<Option<Arrival>> {
         for _ in 0..self.listeners.len() {
             self.last = (self.last + 1) % self.listeners.len();
@@ -169,7 +170,7 @@ impl Socket {
         match self {
             Socket::Tcp(listener) => {
                 let (stream, address) = listener.accept()?;
-                // This fails only if the connection is gone, which the next read will show.
+                // The call fails only on a broken connection, which the next read detects.
                 let _ = stream.set_nodelay(true);
                 let (peer, address) = (address.to_string().into(), Some(address.ip()));
                 let stream = Stream::Tcp(stream);

@@ -25,21 +25,21 @@ pub fn read(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// Why a file's text is not replaced.
+/// The reason why a file's text is not replaced.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplaceError {
-    /// The text is not the expected one.
+    /// The file does not have the expected text.
     #[error("the file has changed meanwhile")]
     Changed,
-    /// The system refused.
+    /// A system call failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// Replaces the file's text `old` by `text`. Owner and mode stay. The text is on disk when this
+/// Replaces the text `old` of a file by `text`. Keeps owner and mode. The text is on disk when this
 /// returns.
 pub fn replace(path: &Path, old: &str, text: &str) -> Result<(), ReplaceError> {
-    // A link stays a link: its target is replaced.
+    // A link stays a link, and its target is replaced.
     let path = &fs::canonicalize(path)?;
     let was = fs::metadata(path)?;
     let draft = path.with_extension("xml.new");
@@ -48,14 +48,14 @@ pub fn replace(path: &Path, old: &str, text: &str) -> Result<(), ReplaceError> {
         _ => {}
     }
     let written = write(&draft, text, &was).map_err(ReplaceError::from).and_then(|()| {
-        // The disk took its time, so this check comes as late as possible.
+        // Writing may take long, so this check comes as late as possible.
         match read(path)? == old {
             true => Ok(fs::rename(&draft, path)?),
             false => Err(ReplaceError::Changed),
         }
     });
     if written.is_err() {
-        // The disk may be full: free the room.
+        // The disk may be full, so the draft is removed.
         let _ = fs::remove_file(&draft);
     }
     written?;
@@ -68,7 +68,7 @@ fn write(draft: &Path, text: &str, was: &fs::Metadata) -> io::Result<()> {
     file.write_all(text.as_bytes())?;
     let own = file.metadata()?;
     if (own.uid(), own.gid()) != (was.uid(), was.gid()) {
-        // Only root can change the owner. The group may be one of ours.
+        // Only root can change the owner. Any user can set a group that it belongs to.
         let _ = fchown(&file, Some(was.uid()), Some(was.gid()))
             .or_else(|_| fchown(&file, None, Some(was.gid())));
     }

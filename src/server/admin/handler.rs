@@ -1,9 +1,9 @@
-//! The handler answers requests, at once or when their result has come.
+//! The handler answers requests, either at once or when their result is ready.
 //!
-//! Invariant: nothing here waits but for the disk, where a change is written to map.xml and to the
-//! log of changes, and at most a second for the master's line in that log. A change is in progress
-//! while other requests are served. An inspection of the files runs on its own thread, and a
-//! long history is written there. Void records are cleared in pieces.
+//! Invariant: the handler waits only for the disk, to write a change to map.xml and to the log of
+//! changes, and at most a second for a line of the master in that log. It serves other requests
+//! while a change is in progress. A second thread inspects the files and writes long histories.
+//! Void records are cleared in portions.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -38,40 +38,41 @@ use frs_conf::{active, outline};
 use frs_engine::{ItemError, RecordError, RecordFigures, Role, Service};
 use frs_store::Counter;
 
-/// Key-nodes in which void records are cleared before other requests are served.
+/// The key-nodes in which void records are cleared before other requests are served.
 const CLEAR_KEY_NODES: u32 = 512;
-/// After the end of a second, until it is noted.
+/// The delay after the end of a second before its figures are noted.
 const SECOND_IS_OVER_MS: u64 = 5;
-/// A reset waits this long for a key-node that is held.
+/// How long a reset waits for a key-node that another process holds.
 const CLEAR_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The most businesses in the rows of a history that is written at once: that takes 10 to 30 ms.
-/// The dashboard's questions of each second have fewer.
+/// The most businesses in the rows of a history that is written at once, which takes 10 to 30 ms.
+/// The dashboard's requests of each second stay below this.
 const CELLS_AT_ONCE: usize = 10_000;
 
-/// The text of the metrics is made anew for those that scrape it when it is this old, so that a
-/// flood of them costs the plane no more than one.
+/// The age at which the text of the metrics is made anew for scrapers. So many scrapers cost no
+/// more than one.
 pub const SCRAPE_AGE: Duration = Duration::from_secs(1);
 
 /// The receiver of an answer, and its request for the log.
 #[derive(Debug, Clone)]
 pub struct Who {
-    /// The connection's number.
+    /// The number of the connection.
     pub client: usize,
     /// The format of the answer.
     pub format: Format,
     /// The peer, as text for the log.
     pub peer: Arc<str>,
-    /// The name of its token, or its user. None: it has none, and changes nothing.
+    /// The name of the client's token, or its user. `None` if it has neither, so that it changes
+    /// nothing.
     pub name: Option<Arc<str>>,
-    /// Method, path and parameters without a key.
+    /// The method, path and parameters without the key.
     pub line: String,
     /// Whether the request is a change.
     pub changes: bool,
 }
 
 impl Who {
-    /// Its name, for the log of changes.
+    /// The author of a change, for the log of changes.
     fn author(&self) -> Author {
         let who = self.name.clone().unwrap_or_else(|| "unknown".into());
         Author { who, peer: Some(Arc::clone(&self.peer)) }
@@ -86,12 +87,13 @@ pub struct Handler {
     tokens: Option<AdminTokens>,
     waiting_reset: Option<WaitingReset>,
     map: Option<MapText>,
-    /// The metrics as they were scraped last.
+    /// The metrics as they were last scraped.
     scraped: Option<Scraped>,
-    /// Past figures, for rates.
+    /// Past figures, from which rates are computed.
     history: History,
     next_note: Instant,
-    /// The history in the data directory. None: there is only `<metrics>`, which does not serve it.
+    /// The history in the data directory. `None` if there is only `<metrics>`, which does not serve
+    /// it.
     recording: Option<Recording>,
     data_dir: PathBuf,
     master: Pid,
@@ -103,11 +105,11 @@ pub struct Handler {
 struct MapText {
     generation: u64,
     xml: Arc<[u8]>,
-    /// Made when first asked for.
+    /// Made on the first request for it.
     json: Option<Arc<[u8]>>,
 }
 
-/// The text of the metrics.
+/// The text of the metrics, and the time it was made.
 struct Scraped {
     made: Instant,
     text: Arc<[u8]>,
@@ -134,7 +136,7 @@ pub struct HandlerParts {
 }
 
 impl Handler {
-    /// A handler that has read the tokens.
+    /// Makes a handler, and reads the tokens.
     pub fn new(parts: HandlerParts) -> Handler {
         let HandlerParts {
             service,
@@ -167,8 +169,8 @@ impl Handler {
         handler
     }
 
-    /// Notes how the changes have ended that a keeper had begun before it died. A biz that is as
-    /// such a change would have it is changed; of the others nobody can tell.
+    /// Notes the outcome of changes that a keeper began before it died. A change of a biz is done
+    /// if the biz has the text of the change. The outcome of any other change is unknown.
     fn conclude_orphans(&mut self) {
         let map = self.elements(None).ok().flatten().unwrap_or_default();
         let is_made = |change: &LoggedChange| {
@@ -182,12 +184,12 @@ impl Handler {
         }
     }
 
-    /// The tokens of which a change over TCP must carry one.
+    /// The tokens. A change over TCP must carry one of them.
     pub fn tokens(&self) -> Option<&AdminTokens> {
         self.tokens.as_ref()
     }
 
-    /// `<http>` of the configuration in force.
+    /// The `<http>` of the configuration in force.
     pub fn http(&self) -> &Http {
         &self.service.conf().srv.http
     }
@@ -203,7 +205,7 @@ impl Handler {
         let conf = self.service.conf();
         let tokens = conf.admin_tokens();
         if let Err(missing @ TokenError::Missing { .. }) = &tokens {
-            // As shipped, there is no token: this is no error.
+            // A new installation has no token, so this is no error.
             tracing::info!("{}", missing.in_admin_words());
         } else {
             conf.token_warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
@@ -211,7 +213,7 @@ impl Handler {
         self.tokens = tokens.unwrap_or(None);
     }
 
-    /// Notes the figures once a second, since a rate needs two samples.
+    /// Notes the figures once a second, because a rate needs two samples.
     pub fn note_figures(&mut self, now: Instant) {
         if self.next_note > now {
             return;
@@ -222,12 +224,12 @@ impl Handler {
         if let Some(recording) = &mut self.recording {
             recording.note(now, time, &sums);
         }
-        // A little after each whole second: each has a row of its own.
+        // The next sample follows shortly after a whole second, so that each second gets a row.
         let left_ms = 1000 - time % 1000 + SECOND_IS_OVER_MS;
         self.next_note = now + Duration::from_millis(left_ms);
     }
 
-    /// When to note them next.
+    /// When to note the figures next.
     pub fn next_note(&self) -> Instant {
         self.next_note
     }
@@ -252,12 +254,12 @@ impl Handler {
         text
     }
 
-    /// Whether a client from this address may read metrics. None: it came over a unix socket.
+    /// Whether a client from this address may read metrics. `None` for a client on a unix socket.
     pub fn allows(&self, address: Option<IpAddr>) -> bool {
         self.service.conf().srv.allows(address)
     }
 
-    /// Counts a client that may not.
+    /// Counts a client that may not read metrics.
     pub fn count_refused(&self) {
         if let Some(counters) = self.service.handle().counters() {
             counters.count(Counter::Connections);
@@ -265,17 +267,17 @@ impl Handler {
         }
     }
 
-    /// Whether something in progress needs attention.
+    /// Whether work in progress needs attention.
     pub fn is_busy(&self) -> bool {
         self.waiting_reset.is_some() || self.changes.is_busy()
     }
 
-    /// Whether there is work to do at once.
+    /// Whether the handler has work now.
     pub fn has_work(&self) -> bool {
         self.waiting_reset.as_ref().is_some_and(|reset| reset.void_records.held_since().is_none())
     }
 
-    /// Takes a request; returns the answer if it is ready at once.
+    /// Takes a request. Returns the answer if it is ready at once.
     pub fn take(&mut self, who: Who, asked: AdminRequest) -> Option<Response> {
         let AdminRequest { route, body, body_format, .. } = asked;
         let format = who.format;
@@ -342,7 +344,7 @@ impl Handler {
         None
     }
 
-    /// Changes a record; returns what it was, and what it is.
+    /// Changes a record. Returns its figures before and after.
     fn change_record(&mut self, change: &Change) -> Result<Conclusion, Refusal> {
         let now = clock::now();
         let text = |figures: &RecordFigures| Some(subject::record_text(figures));
@@ -364,7 +366,7 @@ impl Handler {
         }
     }
 
-    /// Advances the work in progress; appends every answer that is ready.
+    /// Advances the work in progress, and appends every answer that is ready.
     pub fn go_on(&mut self, tell: &mut Vec<Addressed<Who, Response>>) -> std::io::Result<()> {
         while let Some(Addressed { who, what: found }) = self.inspections.found()? {
             let response = match found {
@@ -390,7 +392,7 @@ impl Handler {
         Ok(())
     }
 
-    /// Ends with this keeper.
+    /// Ends the work in progress before the keeper ends.
     pub fn end(&mut self) {
         self.changes.end(self.service.handle().runtime());
     }
@@ -400,7 +402,8 @@ impl Handler {
         wanted: WantedChange<Who>,
         tell: &mut Vec<Addressed<Who, Response>>,
     ) {
-        // The answer to the previous change said that all processes use it, so this one must, too.
+        // The answer to the previous change promises that all processes use it, so this process
+        // must, too.
         self.begin_tick();
         if let Some(biz_id) = self.biz_to_clear(&wanted.change) {
             let void_records = VoidRecords::default();
@@ -527,7 +530,7 @@ fn response(format: Format, text: Result<Arc<[u8]>, Refusal>) -> Response {
     }
 }
 
-/// Elements of the map in force, in JSON.
+/// Elements of the map in force, as JSON.
 fn as_json(text: &[u8], shape: &'static map_json::Shape) -> Result<Arc<[u8]>, Refusal> {
     let text = String::from_utf8_lossy(text);
     let tree = outline::tree("map.xml", &text, shape.element)
@@ -535,7 +538,7 @@ fn as_json(text: &[u8], shape: &'static map_json::Shape) -> Result<Arc<[u8]>, Re
     Ok(map_json::document(&tree, shape).into_bytes().into())
 }
 
-/// The `<biz>` of a body, as map.xml has it.
+/// The `<biz>` of a body in the form of map.xml.
 fn as_xml(body: Vec<u8>, format: Format) -> Result<Vec<u8>, Refusal> {
     match format {
         Format::Xml => Ok(body),

@@ -1,9 +1,9 @@
-//! Inspections of the files, on a thread of their own, since a walk over a large group takes long;
-//! and the documents of long histories, since to write them takes long, too.
+//! Inspections of the files, and the writing of long histories, in a thread of their own. A walk
+//! over a large group takes long, as does the writing of a long history.
 //!
 //! Invariant: an inspection takes no semaphore and writes nothing. A request waits only for the
-//! inspections before it, and delays no other client. The number that wait is bounded, so that
-//! connections are left for other requests.
+//! inspections before it, and delays no other client. The number of waiting requests is bounded, so
+//! that connections are left for others.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use frs_conf::key::KeyForm;
 use frs_engine::inspect::{Error, LeaseRecord, Look, NodeRecord, Reader, RefusedNode};
 use frs_limit::LimitFigures;
 
-/// What to look for.
+/// A request to the thread.
 #[derive(Debug)]
 #[expect(missing_docs)]
 pub enum Inspection {
@@ -35,10 +35,10 @@ pub enum Inspection {
     Figures { figures: Box<Stats>, format: Format },
 }
 
-/// The texts of changes in one answer, in bytes: one goes beyond it at most.
+/// The most bytes of texts of changes in one answer. The last change may exceed it.
 const LISTED_BYTES: usize = 512 << 10;
 
-/// A document, or the text of one that is written already.
+/// A document, or the text of a document.
 #[derive(Debug)]
 #[expect(missing_docs)]
 pub enum Finding {
@@ -46,16 +46,16 @@ pub enum Finding {
     Text(String),
 }
 
-/// The result.
+/// The result of an inspection.
 pub type Found = Result<Finding, Refusal>;
 
-/// The most inspections requested and not answered: half of those that may wait.
+/// The most inspections that wait for an answer: half of the clients that may hold one.
 pub const MOST: usize = super::client_eviction::MAX_HOLDING / 2;
 
-/// Results that the caller has not taken: one that waits, and one that waits behind it.
+/// The most results that the caller has not taken: one in the channel, and one whose sender waits.
 pub const READY: usize = 2;
 
-/// The caller's end of the thread.
+/// The caller's end of the channels to the thread.
 pub struct InspectQueue<W> {
     ask: Sender<Addressed<W, Inspection>>,
     found: Receiver<Addressed<W, Found>>,
@@ -63,7 +63,7 @@ pub struct InspectQueue<W> {
 }
 
 impl<W: Send + 'static> InspectQueue<W> {
-    /// Starts the thread. It ends when the value is dropped.
+    /// Starts the thread. The thread ends when the value is dropped.
     pub fn start(data_dir: PathBuf, waker: Arc<Waker>) -> std::io::Result<InspectQueue<W>> {
         let (ask, asked) = channel::<Addressed<W, Inspection>>();
         let (tell, found) = sync_channel(READY - 1);
@@ -83,7 +83,7 @@ impl<W: Send + 'static> InspectQueue<W> {
     /// Requests an inspection.
     ///
     /// # Errors
-    /// Too many are waiting, or the thread has ended.
+    /// Too many inspections wait, or the thread has ended.
     pub fn ask(&mut self, who: W, what: Inspection) -> Result<(), Refusal> {
         if self.waiting >= MOST {
             return Err(Refusal::busy(format!(
@@ -113,7 +113,7 @@ impl<W: Send + 'static> InspectQueue<W> {
 
 struct InspectThread {
     data_dir: PathBuf,
-    /// Made when first needed, since it maps all groups.
+    /// Made on the first use, because it maps all groups.
     reader: Option<Reader>,
 }
 

@@ -1,6 +1,6 @@
-//! The admin plane as the keeper sees it: a thread to start, wake and end.
+//! The keeper's handle on the admin plane: a thread to start, wake and end.
 //!
-//! Invariant: the thread ends before the value is dropped. [`Admin::check`] notices a thread that
+//! Invariant: the thread ends before the value is dropped. [`Admin::check`] detects a thread that
 //! ended by itself.
 
 use std::io;
@@ -26,9 +26,9 @@ use frs_base::sys::process::{Channel, Pid};
 use frs_engine::{Role, Service};
 use frs_store as store;
 
-/// What the plane needs from the keeper.
+/// The arguments of the plane.
 pub struct AdminArgs {
-    /// Its listener, and those of metrics.
+    /// The listener of the plane, and those of metrics.
     pub listeners: PlaneListeners,
     /// The channel to the master.
     pub channel: Channel,
@@ -38,7 +38,7 @@ pub struct AdminArgs {
     pub conf_dir: PathBuf,
     /// The directory of the store.
     pub data_dir: PathBuf,
-    /// The hottest keys of the keeper's last complete look at all nodes.
+    /// The hottest keys of the keeper's last complete sweep.
     pub hottest: Arc<Mutex<Hottest>>,
 }
 
@@ -55,7 +55,7 @@ impl Admin {
     /// Attaches to the store and starts the thread.
     ///
     /// # Errors
-    /// It cannot attach, or the kernel lacks the resources.
+    /// The plane cannot attach to the store, or the kernel lacks resources.
     pub fn start(args: AdminArgs) -> Result<Admin, AdminError> {
         let AdminArgs { listeners, channel, master, conf_dir, data_dir, hottest } = args;
         let service = Service::attach(&data_dir, Role::Admin)?;
@@ -64,8 +64,8 @@ impl Admin {
         let (ending, pulse) = (Arc::new(AtomicBool::new(false)), Arc::new(Pulse::default()));
         let changes = MapChanges::new(conf_dir, data_dir.clone(), channel);
         let inspections = InspectQueue::start(data_dir.clone(), Arc::clone(&waker))?;
-        // Before anybody hears that the plane is ready: the file takes its blocks now. Only the
-        // plane serves it.
+        // The file is opened before the plane is announced as ready, so that its blocks are
+        // allocated by then. Listeners of metrics do not serve the history.
         let has_plane = listeners.admin.is_some();
         let recording = has_plane.then(|| Recording::open(&data_dir, clock::instant()));
         store::give_access_to_history(service.conf());
@@ -99,7 +99,7 @@ impl Admin {
     /// Checks that the thread still runs.
     ///
     /// # Errors
-    /// It has ended: a new keeper must start another one.
+    /// The thread has ended. A new keeper must start another one.
     pub fn check(&self) -> io::Result<()> {
         match self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
             true => Err(io::Error::other("the admin plane has ended")),

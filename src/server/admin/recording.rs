@@ -1,7 +1,7 @@
-//! Keeps the history in the data directory, as long as it can.
+//! Keeps the history in the data directory as long as that is possible.
 //!
-//! Invariant: what goes wrong with the file stops no other duty. It is opened again later, and the
-//! log says why.
+//! Invariant: a fault of the file stops no other duty. The log names the fault, and the file is
+//! opened again later.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,10 +17,10 @@ use frs_store::Sums;
 
 /// The pause between two attempts to open the file.
 const RETRY_EVERY: Duration = Duration::from_secs(5);
-/// While another process has the file: that of a server which hands over to this one.
+/// The pause between two attempts while the server that hands over to this one has the file.
 const TAKE_OVER_EVERY: Duration = Duration::from_secs(1);
 
-/// The recorder, if it is open.
+/// The recorder, while its file is open.
 pub struct Recording {
     data_dir: PathBuf,
     recorder: Option<Recorder>,
@@ -29,7 +29,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Opens the history of this data directory, or makes it.
+    /// Opens the history of this data directory, or creates it.
     pub fn open(data_dir: &Path, now: Instant) -> Recording {
         let mut recording = Recording {
             data_dir: data_dir.to_path_buf(),

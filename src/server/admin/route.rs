@@ -1,7 +1,7 @@
-//! Routes: from the method and target of a request to the admin call.
+//! Routes: maps the method and target of a request to the admin call.
 //!
-//! Invariant: no part of a target ever names a file. Any path not listed below, in any encoding, is
-//! not found.
+//! Invariant: no part of a target ever names a file. Any path that is not listed below, in any
+//! encoding, is not found.
 
 use super::map_edit::BizName;
 use super::response::Refusal;
@@ -22,7 +22,7 @@ pub enum Route {
     Metrics,
     /// The metrics, at most a second old.
     Scrape,
-    /// With the past of so many milliseconds, where it is asked for.
+    /// The figures, with the history of the last `back_ms` if requested.
     Stats {
         back_ms: Option<u64>,
     },
@@ -42,26 +42,26 @@ pub enum Route {
     Change(Change),
 }
 
-/// Which keys come first.
+/// The keys that `/top` lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TopKeys {
-    /// Those of a business that have records.
+    /// The keys of a business that have records.
     Kept {
         /// The business as in the request.
         biz: String,
-        /// Their order.
+        /// The order of the keys.
         by: By,
     },
-    /// Those that were refused most.
+    /// The keys that were refused most.
     Refused {
-        /// The business as in the request. None: all of them.
+        /// The business as in the request. `None` for all businesses.
         biz: Option<String>,
-        /// How far it looks back.
+        /// The window of refusals that counts.
         window: Window,
     },
 }
 
-/// A record: of a key, or without a key of the whole business.
+/// A record of a key or, without a key, of the whole business.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Which {
     /// The business as in the request.
@@ -93,11 +93,11 @@ pub enum Change {
     DeleteNode(Which),
     Reload,
     Degrade(bool),
-    /// A change of a biz, by its id.
+    /// Undoes the change of a biz with this id.
     Undo(u64),
 }
 
-/// How a business is put.
+/// The options of putting a business.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BizPut {
     /// The business as in the request.
@@ -110,12 +110,12 @@ pub struct BizPut {
     pub begins_anew: bool,
 }
 
-/// Whether the group of a business that is put may move to nodes that hold it.
+/// Whether the group of a business may move to nodes that hold the business.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Growth {
-    /// It keeps its geometry.
+    /// The group keeps its geometry.
     Refused,
-    /// It may move, and what does not fit may be lost or not.
+    /// The group may move. Records that do not fit are lost only if [`Loss`] permits that.
     Allowed(Loss),
 }
 
@@ -132,10 +132,10 @@ const TOP: usize = 20;
 /// The most changes in an answer of `/changes`, and the default.
 const CHANGES_MOST: usize = 1000;
 const CHANGES: usize = 50;
-/// The largest use that a limit can be set to: what one Update can charge.
+/// The largest use that a limit can be set to, which is the most that one Update can charge.
 const USED_MOST: u64 = i32::MAX as u64;
 
-/// All paths, and the methods that each takes.
+/// All paths, and the methods of each.
 pub const PATHS: [(&str, &str); 13] = [
     ("/", "GET, HEAD"),
     ("/health", "GET, HEAD"),
@@ -181,7 +181,7 @@ pub fn route(method: &str, target: &Target<'_>) -> Result<Route, Refusal> {
     }
 }
 
-/// Finds the route of `method` on `target` where only metrics and health are served.
+/// Finds the route of `method` on `target` at a listener of metrics.
 pub fn scrape_route(method: &str, target: &Target<'_>) -> Result<Route, Refusal> {
     match target.local.map(|local| local.path) {
         Some("/metrics") => route(method, target).map(|_| Route::Scrape),
@@ -190,7 +190,7 @@ pub fn scrape_route(method: &str, target: &Target<'_>) -> Result<Route, Refusal>
     }
 }
 
-/// The methods that a path takes, if there is such a path.
+/// The methods of a path, if the path exists.
 fn allow(segments: &[&str]) -> Option<&'static str> {
     let is_this = |path: &str| {
         let named = path[1..].split('/');
@@ -230,7 +230,7 @@ fn none(query: &str, route: Route) -> Result<Route, Refusal> {
     Params::of(query, &[]).map(|_| route)
 }
 
-/// The decoded business of a path.
+/// The decoded business of a path segment.
 fn biz(segment: &str) -> Result<String, Refusal> {
     let mut decoded = Decoded::default();
     let text = form::segment(segment, &mut decoded).map_err(Refusal::from)?;
@@ -262,7 +262,7 @@ fn changes(params: &mut Params) -> Result<Route, Refusal> {
     Ok(Route::Changes { before, most: most.map_or(CHANGES, |most| most as usize) })
 }
 
-/// The id of a change in a path.
+/// The id of a change in a path segment.
 fn change_id(segment: &str) -> Result<u64, Refusal> {
     let digits = !segment.starts_with('0') && segment.bytes().all(|byte| byte.is_ascii_digit());
     let id = segment.parse().ok().filter(|_| digits);
@@ -313,7 +313,7 @@ fn degrade(params: &mut Params) -> Result<Route, Refusal> {
     Ok(change(Change::Degrade(on)))
 }
 
-/// The parameters, each at most once.
+/// The parameters of a query, each at most once.
 struct Params(Vec<(&'static str, String)>);
 
 impl Params {
@@ -344,7 +344,7 @@ impl Params {
         self.take(name).ok_or_else(|| Refusal::bad(format!("expected the parameter {name}")))
     }
 
-    /// False if it is left out.
+    /// The value of a flag, which is false if left out.
     fn flag(&mut self, name: &str) -> Result<bool, Refusal> {
         self.take(name).map_or(Ok(false), |text| Self::boolean(name, &text))
     }
@@ -438,7 +438,7 @@ mod tests {
             let path = path.replace("{biz}", "b").replace("{id}", "1");
             for method in ["GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS", "TRACE"] {
                 let status = match route(method, &path) {
-                    // It may lack parameters.
+                    // A route may lack parameters.
                     Ok(_) | Err(Refusal { status: 400, .. }) => 200,
                     Err(refusal) => refusal.status,
                 };

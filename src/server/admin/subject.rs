@@ -1,6 +1,6 @@
-//! What a change is in the log of changes, and a change from there as an edit to take back.
+//! The entry of a change in the log of changes, and such an entry as an edit to revert.
 //!
-//! Invariant: the texts of a biz are its elements as map.xml has them.
+//! Invariant: the texts of a biz are its elements as written in map.xml.
 
 use super::map_edit::{Edit, Undone};
 use super::response::Refusal;
@@ -10,7 +10,8 @@ use crate::protocol::element::{Element, Layout};
 use crate::protocol::{Code, Format};
 use frs_engine::RecordFigures;
 
-/// An edit of a biz, which may lift its bans, too. Without an edit, that is all.
+/// The entries of an edit of a biz that may also lift its bans. If the text does not change, only
+/// the lifting is an entry.
 pub fn of_edit(what: What, edit: &Edit, lifts_bans: bool) -> Vec<Subject> {
     let target = || Some(edit.name.clone());
     let (old, new) = (edit.old.clone(), edit.new.clone());
@@ -19,7 +20,8 @@ pub fn of_edit(what: What, edit: &Edit, lifts_bans: bool) -> Vec<Subject> {
     edited.into_iter().chain(lifted).collect()
 }
 
-/// A record that is changed by hand. `biz` is the name of its business, if there is one.
+/// The entry of a record that is changed by an operator. `biz` is the name of its business, if
+/// there is one.
 pub fn of_record(which: &Which, biz: Option<&str>) -> Subject {
     let biz = biz.unwrap_or(&which.biz);
     let target = match &which.key {
@@ -43,7 +45,7 @@ pub fn record_text(figures: &RecordFigures) -> String {
 /// The edit of a biz that a change has made.
 ///
 /// # Errors
-/// It has made none, or the log does not have all of it.
+/// The change is no edit of a biz, or the log does not have its whole text.
 pub fn undone(change: &LoggedChange) -> Result<Undone<'_>, Refusal> {
     let no = |words: &str| {
         let words = format!("change {} {words}", change.id);

@@ -1,9 +1,9 @@
-//! Makes a checkpoint of all groups now and then, on request, and a last one at the end.
+//! Makes checkpoints of all groups: at intervals, on request, and a last one at the end.
 //!
-//! Invariant: a thread of its own does it, so no flush, no recovery and no answer waits for the
-//! disk. Without `<data checkpoint>` it sleeps until the configuration changes. A pass that fails
-//! is told to all processes until another one is complete, and is tried again soon, however long
-//! the interval is.
+//! Invariant: a thread of its own makes them, so no flush, recovery or answer waits for the disk.
+//! Without `<data checkpoint>` the thread sleeps until the configuration changes. A failed pass is
+//! reported to all processes until a later pass completes. It is tried again soon, however long the
+//! interval is.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,20 +15,20 @@ use frs_base::clock;
 use frs_conf::Conf;
 use frs_store::{Checkpointer, GroupPass, Pace, Pacer, PassRate, RequestedPass, Runtime, live_dir};
 
-/// The interval between looks at requests.
+/// The interval between checks for requests.
 const LOOK: Duration = Duration::from_millis(50);
 /// The pause before another try, while the keeper of an older binary still makes checkpoints.
 const TRY_AGAIN: Duration = Duration::from_millis(100);
-/// How long the last pass waits for that.
+/// How long the last pass keeps trying.
 const LAST_TRIES: Duration = Duration::from_secs(5);
 /// The pause before a failed pass is tried again. It doubles with each failure in a row.
 const RETRY: Duration = Duration::from_secs(1);
-/// The longest such pause.
+/// The longest pause before a failed pass is tried again.
 const RETRY_MAX: Duration = Duration::from_secs(60);
 /// The interval between two log lines about repeated failures.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
-/// What the configuration says.
+/// The settings of checkpoints in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     live_dir: PathBuf,
@@ -38,7 +38,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// None: there are no checkpoints.
+    /// `None` if the configuration asks for no checkpoints.
     pub fn of(conf: &Conf) -> Option<Plan> {
         let checkpoint = conf.srv.data.checkpoint?;
         Some(Plan {
@@ -50,14 +50,14 @@ impl Plan {
     }
 }
 
-/// What is wanted of the thread.
+/// The order to the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wish {
-    /// Passes when they are due, at the rate.
+    /// Make passes when they are due, at the configured rate.
     Serve,
-    /// A last pass, as fast as the disk.
+    /// Make a last pass, as fast as the disk allows, then end.
     Last,
-    /// Its end, at once.
+    /// End at once.
     End,
 }
 
@@ -74,7 +74,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// The thread that makes checkpoints. Dropping this ends it, in the middle of a pass if need be.
+/// The thread that makes checkpoints. Dropping this ends the thread, even in the middle of a pass.
 #[derive(Debug)]
 pub struct Checkpoints {
     shared: Arc<Shared>,
@@ -82,7 +82,7 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Starts it, without a plan.
+    /// Starts the thread without a plan.
     pub fn start(data_dir: &Path) -> Checkpoints {
         let state = State { plan: None, wish: Wish::Serve, is_last_done: false };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
@@ -101,22 +101,22 @@ impl Checkpoints {
         Checkpoints { shared, thread: thread.ok() }
     }
 
-    /// Takes a plan.
+    /// Replaces the plan.
     pub fn take(&self, plan: Option<Plan>) {
         self.shared.change(|state| state.plan = plan);
     }
 
-    /// Asks for the last pass.
+    /// Orders the last pass.
     pub fn make_last(&self) {
         self.shared.change(|state| state.wish = Wish::Last);
     }
 
-    /// Whether the last pass was asked for.
+    /// Whether the last pass was ordered.
     pub fn is_last_asked(&self) -> bool {
         self.shared.lock().wish == Wish::Last
     }
 
-    /// Whether the last pass was asked for and has ended.
+    /// Whether the last pass was ordered and has ended.
     pub fn is_last_done(&self) -> bool {
         let is_over = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
         let state = self.shared.lock();
@@ -127,7 +127,7 @@ impl Checkpoints {
 impl Drop for Checkpoints {
     fn drop(&mut self) {
         self.shared.change(|state| state.wish = Wish::End);
-        // A panic of it was reported when it happened.
+        // A panic of the thread was reported when it happened.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -147,10 +147,10 @@ impl Shared {
     }
 }
 
-/// How fast the pass under way goes.
+/// The pace of the current pass.
 struct WishedPace<'a> {
     shared: &'a Shared,
-    /// What was wished when it began.
+    /// The order when the pass began.
     begun_by: Wish,
 }
 
@@ -160,7 +160,7 @@ impl Pacer for WishedPace<'_> {
         let mut state = self.shared.lock();
         loop {
             match state.wish {
-                // Another pass follows, which holds what the last workers have changed.
+                // Another pass follows, which includes the last changes of the workers.
                 wish if wish != self.begun_by => return Pace::BreakOff,
                 Wish::Last => return Pace::Hurried,
                 Wish::Serve | Wish::End => {}
@@ -177,28 +177,28 @@ impl Pacer for WishedPace<'_> {
 struct Maker {
     shared: Arc<Shared>,
     data_dir: PathBuf,
-    /// None until it is needed, and while another process makes checkpoints here.
+    /// `None` until it is needed, and while another process holds the lock of checkpoints.
     checkpointer: Option<Checkpointer>,
     failing: bool,
-    /// The pause before the next try, if the next pass fails.
+    /// The pause after the next failure.
     retry: Duration,
     complaints: LogThrottle,
 }
 
-/// What became of a try.
+/// The outcome of a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tried {
-    /// Another process makes checkpoints here.
+    /// Another process makes the checkpoints.
     Elsewhere,
-    /// All groups are on the disk.
+    /// Every group has a new checkpoint.
     Made,
-    /// It was broken off, for another pass or for files that are being made.
+    /// The pass was broken off, for another pass or because files are being created.
     BrokenOff,
-    /// A group has none.
+    /// The checkpoint of a group failed.
     Failed,
 }
 
-/// A pass that is to begin.
+/// A pass that must begin now.
 struct Due {
     plan: Plan,
     wish: Wish,
@@ -244,7 +244,7 @@ impl Maker {
         pause
     }
 
-    /// When the first pass is due: soon, if those of the keeper before failed.
+    /// When the first pass is due. It is due soon if the passes of the previous keeper failed.
     fn first_due(&mut self, plan: &Plan) -> Instant {
         self.open(plan);
         let runtime = self.checkpointer.as_ref().map(Checkpointer::runtime);
@@ -252,7 +252,7 @@ impl Maker {
         clock::instant() + if fails { RETRY.min(plan.every) } else { plan.every }
     }
 
-    /// Waits until a pass is due. None: this thread is to end.
+    /// Waits until a pass is due. Returns `None` if the thread must end.
     fn next_due(&mut self, next: &mut Option<Instant>) -> Option<Due> {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.lock();
@@ -282,7 +282,7 @@ impl Maker {
         }
     }
 
-    /// Whether a request has no answer yet. Requests are answered by who holds the lock.
+    /// Whether a request has no answer yet. Only the process that holds the lock answers requests.
     fn is_asked(&mut self, plan: &Plan) -> bool {
         self.open(plan);
         self.checkpointer.as_ref().is_some_and(|checkpointer| {
@@ -291,7 +291,7 @@ impl Maker {
         })
     }
 
-    /// Takes the lock, if it is free.
+    /// Takes the lock of checkpoints, if it is free.
     fn open(&mut self, plan: &Plan) {
         if self.checkpointer.is_none() {
             match Checkpointer::new(&self.data_dir, &plan.live_dir) {
@@ -350,7 +350,7 @@ impl Maker {
     }
 
     fn complain(&mut self, error: &str) {
-        // After the last pass nothing else tells of it.
+        // After the last pass, only this line reports the failure.
         let is_last = self.shared.lock().wish == Wish::Last;
         if self.complaints.is_due(clock::instant()) || is_last {
             tracing::error!(error, "no checkpoint was made: the one before it stays");
@@ -358,7 +358,7 @@ impl Maker {
     }
 }
 
-/// Tells all processes what came of a pass.
+/// Reports the result of a pass to all processes.
 fn note_result(runtime: &Runtime, result: RequestedPass, begun_ms: u64) {
     match (result, runtime.checkpoints_failing_since()) {
         (RequestedPass::Made, _) => runtime.set_checkpoints_failing(None),

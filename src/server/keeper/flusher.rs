@@ -1,7 +1,7 @@
-//! The flusher writes files on disk back, part by part.
+//! The flusher writes the files on disk back, part by part.
 //!
-//! Invariant: a failed flush is never reported as completed. All processes are told, and report it
-//! in their answers about health, until another flush succeeds.
+//! Invariant: a failed flush is never reported as completed. It is reported to all processes, which
+//! show it in their health answers until a later flush succeeds.
 
 use std::time::{Duration, Instant};
 
@@ -12,31 +12,32 @@ use frs_engine::{Flushing, Service};
 use frs_store::counter::Timed;
 use frs_store::{Counter, Error, live_dir};
 
-/// The longest pause between two parts. Whoever stores into pages of a part may have to wait for
-/// the disk, so parts in a row would delay many requests.
+/// The longest pause between two parts. A store into a page of a part may have to wait for the
+/// disk, so parts without pauses would delay many requests.
 const PAUSE: Duration = Duration::from_millis(5);
-/// The pauses of a flush take at most this part of `flush`. Between two flushes there is as much.
+/// The divisor of `flush` that gives the longest sum of the pauses within a flush, and the shortest
+/// pause between two flushes.
 const SHARE: u32 = 2;
 /// The interval between two log lines about repeated failures.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
-/// Writes all files on disk back, again and again.
+/// Writes all files on disk back at intervals.
 #[derive(Debug)]
 pub struct Flusher {
     every: Duration,
-    /// When the next part is due. None: no file is on disk.
+    /// When the next part is due. `None` if no file is on disk.
     due: Option<Instant>,
     under_way: Option<UnderWay>,
     flushes: Flushes,
     complaints: LogThrottle,
 }
 
-/// Flushes by their numbers, from 1 on.
+/// Numbers of flushes, from 1 on.
 #[derive(Debug, Default)]
 struct Flushes {
-    /// The last one that has begun.
+    /// The flush that began last.
     begun: u64,
-    /// The last one that has ended without an error.
+    /// The last flush that ended without an error.
     written: u64,
     has_failed: bool,
 }
@@ -47,7 +48,7 @@ struct UnderWay {
     flush: Flushing,
     begun: Instant,
     pause: Duration,
-    /// How long it has waited for the disk.
+    /// The time that it has waited for the disk.
     waited: Duration,
 }
 
@@ -57,7 +58,7 @@ impl Flusher {
         // If this cannot be determined, flushing files in memory does no harm.
         let in_memory = sys::is_in_memory(live_dir(service.conf())).unwrap_or(false);
         if in_memory {
-            // Nothing needs to be written back any more.
+            // Files in memory need no flush, so an earlier failure no longer matters.
             service.set_flush_failed(false);
         }
         let every = interval(service);
@@ -70,13 +71,13 @@ impl Flusher {
         }
     }
 
-    /// A new configuration was taken. A shorter interval counts from now on.
+    /// Takes a new configuration. A shorter interval counts from now on.
     pub fn take(&mut self, service: &Service, now: Instant) {
         self.every = interval(service);
         self.due = self.due.map(|due| due.min(now + self.every));
     }
 
-    /// When the next part is due. None: nothing is ever written back.
+    /// When the next part is due. `None` if nothing is ever written back.
     pub fn due(&self) -> Option<Instant> {
         self.due
     }
@@ -91,7 +92,8 @@ impl Flusher {
         self.due.is_none() || self.flushes.written >= number
     }
 
-    /// Somebody waits for the next flush. After one that failed the interval holds.
+    /// Begins the next flush at once, because a caller waits for it. After a failed flush the
+    /// interval holds.
     pub fn hasten(&mut self, now: Instant) {
         if self.under_way.is_none() && !self.flushes.has_failed {
             self.due = self.due.map(|due| due.min(now));
@@ -135,7 +137,7 @@ impl UnderWay {
     }
 }
 
-/// The pause between so many parts.
+/// The pause between the parts of a flush that has `parts` parts.
 fn pause(every: Duration, parts: usize) -> Duration {
     let parts = u32::try_from(parts).unwrap_or(u32::MAX).max(1);
     PAUSE.min(every / SHARE / parts)
@@ -159,9 +161,9 @@ fn count(service: &Service, result: &Result<(), Error>, waited: Duration) {
     }
 }
 
-/// Reports the result of a flush to all processes, and changes of it to the log.
+/// Reports the result of a flush to all processes, and logs changes of the result.
 fn note(service: &Service, result: Result<(), Error>, complaints: &mut LogThrottle, now: Instant) {
-    // By this keeper or a previous one.
+    // The failure may be that of a previous keeper.
     let failed_before = service.flush_failed();
     service.set_flush_failed(result.is_err());
     match result {
@@ -215,7 +217,7 @@ mod tests {
         let (pulse, mut flusher) = (Pulse::default(), Flusher::new(&keeper, start));
         keeper.set_flush_failed(true);
         let mut begins = Vec::new();
-        // Far ahead of the clock, so that each part takes no time.
+        // These times are far ahead of the clock, so that each part takes no time.
         for _ in 0..2 {
             let begun = flusher.due().unwrap();
             flusher.tick(&mut keeper, Some(&pulse), begun - Duration::from_millis(1));

@@ -1,7 +1,7 @@
-//! The keeper's loop does what is due next and receives the master's messages.
+//! The loop of the keeper runs the duty that is due next, and receives the master's messages.
 //!
-//! Invariant: each duty does a small part at a time, so none waits long for another, however large
-//! the groups are. The keeper serves no request, so waiting for a disk delays no client.
+//! Invariant: each duty works in small parts, so none waits long for another, however large the
+//! groups are. The keeper serves no request, so its waits for a disk delay no client.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -19,26 +19,26 @@ use frs_base::clock;
 use frs_base::sys::process::{self, PollFd, PollFlags};
 use frs_engine::{Role, Service};
 
-/// After a death the slot is examined this many times. While large maps are torn down, the kernel
-/// may release a dead process's lock some 100 ms after its end.
+/// The number of examinations of slots after a death. While large maps are torn down, the kernel
+/// may release the lock of a dead process some 100 ms after its end.
 const RECOVERY_ATTEMPTS: u32 = 20;
-/// The pause between two of these looks.
+/// The pause between two examinations after a death.
 const RECOVERY_PAUSE: Duration = Duration::from_millis(100);
-/// The interval between looks for dead programs, whose deaths no process reports.
+/// The interval between examinations for dead programs, whose deaths no process reports.
 const RECOVERY_EVERY: Duration = Duration::from_secs(1);
 
-/// The interval between looks whether the last checkpoint is made.
+/// The interval between checks whether the last checkpoint is complete.
 const LAST_PASS_LOOK: Duration = Duration::from_millis(5);
-/// The pause between two parts of the groups that are put into huge pages.
+/// The pause between two requests for huge pages, each for a part of the groups.
 const HUGE_PAUSE: Duration = Duration::from_millis(50);
 
-/// Why the keeper cannot go on.
+/// The reason why the keeper cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum KeeperError {
     /// The keeper cannot attach to the store.
     #[error("cannot attach to the store: {0}")]
     Attach(#[from] frs_store::Error),
-    /// A call to the kernel failed that the keeper needs.
+    /// A system call that the keeper needs failed.
     #[error("the keeper's loop failed: {0}")]
     Loop(#[from] io::Error),
     /// The admin plane, a thread of the keeper, does not start.
@@ -46,10 +46,10 @@ pub enum KeeperError {
     Admin(#[from] AdminError),
 }
 
-/// Keeps the store until asked to end.
+/// Serves as keeper until the master asks it to end.
 ///
 /// # Errors
-/// The keeper cannot go on. The master starts another one in its place.
+/// The keeper cannot go on. The master replaces it.
 pub fn run(child: ChildContext) -> Result<(), KeeperError> {
     let mut child = child;
     let service = Service::attach(&child.data_dir, Role::Keeper)?;
@@ -79,7 +79,7 @@ struct Keeper {
     service: Service,
     admin: Option<Admin>,
     flusher: Flusher,
-    /// None when huge pages have been requested for everything that can use them.
+    /// `None` once huge pages were requested for all groups that can use them.
     next_huge: Option<Instant>,
     next_recovery: Instant,
     attempts_left: u32,
@@ -107,7 +107,7 @@ impl Keeper {
             service,
             admin,
             next_huge: Some(now),
-            // The previous keeper may have died from what it had to recover.
+            // The previous keeper may have died of the slot that it had to recover.
             next_recovery: now,
             attempts_left: RECOVERY_ATTEMPTS,
             sweeper,
@@ -158,7 +158,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Receives the master's messages; false if the master is gone.
+    /// Receives the master's messages. Returns false if the master is gone.
     fn receive(&mut self) -> io::Result<bool> {
         loop {
             match message::receive(&self.child.channel)? {
@@ -196,7 +196,7 @@ impl Keeper {
         self.next_recovery = now + if soon { RECOVERY_PAUSE } else { RECOVERY_EVERY };
     }
 
-    /// Works in parts with pauses: recovery after a death must not wait for all of a large group.
+    /// Works in parts with pauses, because a recovery must not wait for all of a large group.
     fn ask_for_huge_pages(&mut self) {
         if self.next_huge.is_some_and(|at| at <= clock::instant()) {
             let asked = self.service.ask_for_huge_pages();
@@ -208,7 +208,7 @@ impl Keeper {
         let (service, flusher) = (&mut self.service, &mut self.flusher);
         let moved = self.mover.tick(service, flusher, clock::instant(), clock::now());
         match moved.map(|moved| message::send_moved(&self.child.channel, moved)) {
-            // It is said again.
+            // The mover reports the group again.
             Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             // The loop notices that the master is gone.
             Some(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

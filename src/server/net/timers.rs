@@ -1,20 +1,20 @@
-//! Timeouts of a worker's clients: a list for each kind, in the order they were armed.
+//! Timeouts of a worker's clients: one list for each kind, in the order of arming.
 //!
 //! All timeouts of a kind have the same length, so the first of a list is due next. Arming,
-//! disarming and looking take constant time, and only room for new clients is allocated.
+//! disarming and looking up take constant time. Only room for new clients is allocated.
 //!
 //! Invariant: a list is ordered by `armed_ms`, and a client is in at most one list.
 
-/// What a client has time for.
+/// The task that a timeout bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimerKind {
-    /// To send another request, or to take its answers.
+    /// Send another request, or take the answers.
     Idle,
-    /// To send the rest of a request.
+    /// Send the rest of a request.
     Request,
-    /// To take the last answer and close.
+    /// Take the last answer and close.
     Linger,
-    /// The same, for a client that is not served.
+    /// The same, for a refused client.
     Refused,
 }
 
@@ -24,11 +24,11 @@ const KINDS: [TimerKind; 4] =
 /// The length of each kind, in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Lengths {
-    /// Of [`TimerKind::Idle`].
+    /// The length of [`TimerKind::Idle`].
     pub idle_ms: u64,
-    /// Of [`TimerKind::Request`].
+    /// The length of [`TimerKind::Request`].
     pub request_ms: u64,
-    /// Of [`TimerKind::Linger`] and [`TimerKind::Refused`].
+    /// The length of [`TimerKind::Linger`] and [`TimerKind::Refused`].
     pub linger_ms: u64,
 }
 
@@ -65,7 +65,7 @@ struct Ends {
 pub struct Expired {
     /// The client.
     pub client: u32,
-    /// What its time was for.
+    /// The kind of the timeout.
     pub kind: TimerKind,
 }
 
@@ -77,7 +77,7 @@ struct Due {
     kind: TimerKind,
 }
 
-/// The timeouts of all clients. Numbers identify the clients.
+/// The timeouts of all clients, by the index of each client.
 #[derive(Debug)]
 pub struct Timers {
     links: Vec<Link>,
@@ -91,7 +91,7 @@ impl Default for Timers {
 }
 
 impl Timers {
-    /// Gives a client its full time from now on, in place of any other.
+    /// Gives a client its full time from now on, in place of any earlier timeout.
     pub fn arm(&mut self, client: u32, kind: TimerKind, now_ms: u64) {
         self.disarm(client);
         if self.links.len() <= client as usize {
@@ -125,7 +125,7 @@ impl Timers {
         }
     }
 
-    /// What a client has time for at present.
+    /// The kind of a client's timeout, if one is armed.
     pub fn kind(&self, client: u32) -> Option<TimerKind> {
         self.links.get(client as usize).and_then(|link| link.kind)
     }
@@ -136,7 +136,7 @@ impl Timers {
         (first != NONE).then_some(first)
     }
 
-    /// Removes a client whose time has expired, and returns it.
+    /// Removes and returns a client whose time has expired.
     pub fn expire(&mut self, lengths: &Lengths, now_ms: u64) -> Option<Expired> {
         let Due { at_ms, client, kind } = self.earliest(lengths)?;
         if at_ms > now_ms {

@@ -1,4 +1,4 @@
-//! What a forked child gets from the master.
+//! The state that a forked child gets from the master.
 //!
 //! Invariant: of the master's descriptors, a child keeps only its own listeners, its end of the
 //! channel, the board of tokens and, in workers and the courier, the doorbells.
@@ -29,42 +29,43 @@ pub struct ForkedChild {
     pub(crate) tokens: TokenBoard,
 }
 
-/// A child with its own user, signals and ties to the master.
+/// A child with its own user and signals, tied to the master's life.
 pub struct ChildContext {
     /// The channel to the master.
     pub channel: Channel,
-    /// Its listeners.
+    /// The listeners of this child.
     pub share: Share,
-    /// SIGTERM: finish; SIGQUIT: drain.
+    /// The signals: SIGTERM finishes, SIGQUIT drains.
     pub signals: Signals,
-    /// Where the configuration is.
+    /// The directory of the configuration.
     pub conf_dir: PathBuf,
-    /// The master.
+    /// The process id of the master.
     pub master: Pid,
-    /// Where the store is.
+    /// The directory of the store.
     pub data_dir: PathBuf,
-    /// How many descriptors this process may open.
+    /// The most descriptors that this process may open.
     pub files_max: u64,
-    /// The doorbells, in workers and the courier of a server that has a cluster.
+    /// The doorbells, in workers and the courier of a server with a cluster.
     pub bells: Option<Bells>,
-    /// What the cluster's files hold, in its courier, which cannot read them.
+    /// The contents of the cluster's secret files, in the courier, which may not read these files
+    /// itself.
     pub secrets: Option<Box<ClusterSecrets>>,
     /// The tokens of `<resp>`.
     pub tokens: TokenBoard,
 }
 
 impl ForkedChild {
-    /// Its future role.
+    /// The future role of the child.
     pub fn role(&self) -> ChildRole {
         self.role
     }
 
-    /// Becomes an independent process. `None` if the master died meanwhile.
+    /// Becomes an independent process. Returns `None` if the master died meanwhile.
     pub fn init(self) -> io::Result<Option<ChildContext>> {
         if let Some(account) = &self.account {
             account.become_for_good()?;
         }
-        // A terminal sends these to all processes at once. Only the master acts on them.
+        // A terminal sends these signals to all processes at once. Only the master acts on them.
         let ignored = [Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
         let signals = Signals::take(&[Signal::SIGTERM, Signal::SIGQUIT], &ignored)?;
         if !process::follow_parent(self.master, Signal::SIGTERM)? {

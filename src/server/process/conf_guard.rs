@@ -1,12 +1,13 @@
 //! data/change: keeps the files of a configuration from being read in the middle of a change.
 //!
-//! A change is written before it is known whether the master accepts it, and undone if not. A new
-//! binary reads the files to put them in force; in the middle of a change it would put a rejected
-//! configuration in force. So it waits until no change is in progress, and while it reads, none
-//! begins.
+//! A change is written before the master accepts or rejects it, and undone if rejected. A new
+//! binary reads the files to put them in force. In the middle of a change it could put a rejected
+//! configuration in force. So it waits until no change is in progress, and no change begins while
+//! it reads.
 //!
-//! Invariant: the guard ends with the process that holds it. It is a write lock on a file that only
-//! the server's user opens: a lock on the directory of the configuration could be any reader's.
+//! Invariant: the guard ends with the process that holds it. The guard is a write lock on a file
+//! that only the server's user may open. A lock on the directory of the configuration would not do,
+//! because any reader could hold it.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -26,7 +27,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// For a change. `None` while another process reads or changes.
+    /// Guards a change. Returns `None` while another process reads or changes the files.
     ///
     /// # Errors
     /// The file cannot be made or locked.
@@ -35,7 +36,7 @@ impl Guard {
         Ok(sys::try_lock_range(&file, 0, 1)?.then_some(Guard { _locked: file }))
     }
 
-    /// For reading. Waits at most `patience` for a change in progress.
+    /// Guards a reading. Waits at most `patience` for a change in progress.
     ///
     /// # Errors
     /// `TimedOut` if the change does not end, and those of the file system.
@@ -53,7 +54,8 @@ impl Guard {
     }
 }
 
-/// Opens the file. The caller acts as the server's user, who is led nowhere and owns what is made.
+/// Opens the file. The caller acts as the server's user, so that user owns a new file, and a link
+/// leads nowhere.
 fn open(data_dir: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);

@@ -1,8 +1,7 @@
-//! frs-envoy as a child of the master: a program of its own, with a listener and a channel that it
-//! inherits.
+//! frs-envoy as a child of the master: a separate program that inherits a listener and a channel.
 //!
-//! Invariant: the process that executes it is the master's child, and stays it. So it is supervised
-//! as every child is, and ends with the master.
+//! Invariant: the process that executes frs-envoy is and stays the master's child. So the master
+//! supervises it as any child, and it ends with the master.
 
 use std::convert::Infallible;
 use std::io;
@@ -16,16 +15,16 @@ pub use crate::net::listeners::PlainListener;
 use frs_base::sys::process::{self, Channel};
 use frs_conf::{Log, envoy_program};
 
-/// Names the descriptors that frs-envoy inherits.
+/// The variable that names the descriptors that frs-envoy inherits.
 const TIES: &str = "FRS_ENVOY";
 
-/// Why a child did not become frs-envoy.
+/// The reason why a child did not become frs-envoy.
 #[derive(Debug, thiserror::Error)]
 pub enum EnvoyError {
     /// There is no listener to inherit.
     #[error("there is no <rls> in the configuration that this server started with")]
     NoListener,
-    /// It cannot be executed.
+    /// The program cannot be executed.
     #[error("cannot execute {path}: {source}")]
     Exec {
         /// The program.
@@ -35,10 +34,10 @@ pub enum EnvoyError {
     },
 }
 
-/// Becomes frs-envoy; returns only on failure.
+/// Becomes frs-envoy. Returns only on failure.
 ///
 /// # Errors
-/// The master replaces this child with another.
+/// The child did not become frs-envoy, and the master replaces it.
 pub fn become_program(child: ChildContext) -> Result<Infallible, EnvoyError> {
     let program = envoy_program();
     let listener = child.share.envoy.as_ref().ok_or(EnvoyError::NoListener)?;
@@ -60,19 +59,20 @@ pub fn become_program(child: ChildContext) -> Result<Infallible, EnvoyError> {
     Err(EnvoyError::Exec { path: program.display().to_string(), source })
 }
 
-/// What frs-envoy inherits.
+/// The descriptors that frs-envoy inherits.
 pub struct Ties {
     /// The channel to the master.
     pub channel: Channel,
-    /// Where Envoy calls.
+    /// The listener that Envoy connects to.
     pub listener: PlainListener,
 }
 
 impl Ties {
-    /// Takes what this process inherited, before it opens anything. None: frs has not started it.
+    /// Takes the inherited descriptors, before this process opens any. Returns `None` if frs has
+    /// not started this process.
     ///
     /// # Errors
-    /// The variable or a descriptor is not what frs leaves.
+    /// The variable or a descriptor does not have the form that frs leaves.
     pub fn take() -> io::Result<Option<Ties>> {
         let Some(value) = process::take_variable(TIES)? else { return Ok(None) };
         let wrong = || io::Error::other(format!("{TIES}={value:?}: not understood"));

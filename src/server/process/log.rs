@@ -1,8 +1,8 @@
-//! The log: lines on standard error or in a file that say what, where and which process.
+//! The log: lines on standard error or in a file, each with its place and process.
 //!
 //! Invariant: a serving process writes no line in its steady state, and an unwritable log harms no
 //! process. One call appends a line, so that lines of several processes stay whole in one file. The
-//! file is opened with the rights of the server's user only, and never through a link.
+//! file is opened only with the rights of the server's user, and never through a link.
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
@@ -23,10 +23,10 @@ use crate::protocol::visible;
 use frs_conf::{Log, LogFormat, LogLevel};
 
 static LEVEL: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
-/// Where lines go. `None`: to standard error.
+/// The destination of lines. `None` for standard error.
 static OUTPUT: Mutex<Option<Output>> = Mutex::new(None);
 
-/// The server's user reads and writes it, its group reads it.
+/// The mode of the file: the server's user reads and writes it, and its group reads it.
 const FILE_MODE: u32 = 0o640;
 
 struct Output {
@@ -34,8 +34,8 @@ struct Output {
     file: File,
 }
 
-/// Starts the log of this process and of those it forks. Only the first call has an effect. The
-/// caller acts as the server's user, whose processes will reopen the file.
+/// Starts the log of this process and of the processes that it forks. Only the first call has an
+/// effect. The caller acts as the server's user, because processes of that user reopen the file.
 ///
 /// # Errors
 /// The log's file cannot be opened.
@@ -47,8 +47,8 @@ pub(crate) fn start(log: &Log) -> io::Result<()> {
     Ok(())
 }
 
-/// Reopens the log's file by its name: after a rename, lines go to a new file. If that cannot be
-/// opened, the old one says so.
+/// Reopens the log by its name, so that lines go to a new file after a rename. If the new file
+/// cannot be opened, a line in the old one says so.
 pub fn reopen() {
     let Some(path) = file_path() else { return };
     match open(&path) {
@@ -60,12 +60,12 @@ pub fn reopen() {
     }
 }
 
-/// The log's file, if it goes to one.
+/// The file of the log, if the log has one.
 pub fn file_path() -> Option<PathBuf> {
     output().as_ref().map(|output| output.path.clone())
 }
 
-/// Why a start could not open the log's file, as far as a reader sees it.
+/// The reason why a start could not open the log, as far as a reader can see.
 #[must_use]
 pub fn refusal(log: &Log) -> Option<String> {
     let path = log.file.as_deref()?;
@@ -80,7 +80,7 @@ pub fn refusal(log: &Log) -> Option<String> {
     Some(format!("{}: {words}", path.display()))
 }
 
-/// /dev/stdout and /dev/stderr are links.
+/// The remedy is part of the message because /dev/stdout and /dev/stderr are links.
 const LINK: &str =
     "found a link, expected a plain file (leave file= out: lines go to standard error)";
 
@@ -95,12 +95,12 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 fn output() -> MutexGuard<'static, Option<Output>> {
-    // A panicked thread leaves a usable file.
+    // A thread that panicked has left a usable file.
     OUTPUT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes where lines go at present. A line may contain text that a client chose: characters that
-/// are invisible, or that a terminal would act on, are shown by number.
+/// Writes to the current destination. A line may contain text that a client chose, so characters
+/// that are invisible or that a terminal would act on are shown by number.
 struct Sink(LogFormat);
 
 impl Sink {
@@ -140,7 +140,7 @@ fn install(log: &Log) {
     }
     let format = log.format;
     let layer = fmt::layer().with_writer(move || Sink(format)).with_target(false);
-    // Lines that cannot be written are lost: the default would panic on a closed standard error.
+    // Lines that cannot be written are lost. The default would panic on a closed standard error.
     let layer = layer.with_ansi(false).log_internal_errors(false);
     let registry = Registry::default().with(level);
     let set = match log.format {
@@ -153,18 +153,19 @@ fn install(log: &Log) {
 /// Sets the level of this process.
 pub fn set_level(level: LogLevel) {
     if let Some(handle) = LEVEL.get() {
-        // It fails only if the subscriber is gone, which is never dropped.
+        // The call fails only if the subscriber was dropped, which never happens.
         let _ = handle.modify(|current| *current = filter(level));
     }
 }
 
 /// Names this process in each of its lines while the returned span lives.
 pub fn name_process(role: &str) -> EnteredSpan {
-    // An error span is enabled at every level. No parent: a child is in its master's span, too.
+    // An error span is enabled at every level. The span has no parent, because a child would
+    // inherit the span of the master.
     tracing::error_span!(parent: None, "frs", role, pid = std::process::id()).entered()
 }
 
-/// Limits a line that could repeat at each tick to one in a time.
+/// Limits a line that could repeat in each tick to one in each interval.
 #[derive(Debug)]
 pub struct LogThrottle {
     every: Duration,
@@ -172,12 +173,12 @@ pub struct LogThrottle {
 }
 
 impl LogThrottle {
-    /// At most one line in this time.
+    /// Permits at most one line in `every`.
     pub const fn new(every: Duration) -> LogThrottle {
         LogThrottle { every, quiet_until: None }
     }
 
-    /// Whether to write a line now. If so, the next is not due until that time has passed.
+    /// Whether to write a line now. If so, no line is due until `every` has passed.
     pub fn is_due(&mut self, now: Instant) -> bool {
         let due = self.quiet_until.is_none_or(|until| until <= now);
         if due {
@@ -187,7 +188,7 @@ impl LogThrottle {
     }
 }
 
-/// Lines of our own crates alone: what libraries say, a client can cause.
+/// Passes only lines of frs's own crates, because clients could cause lines of libraries.
 fn filter(level: LogLevel) -> Targets {
     let level = match level {
         LogLevel::Error => LevelFilter::ERROR,

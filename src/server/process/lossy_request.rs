@@ -1,9 +1,9 @@
-//! data/lossy: a command asks that the reload that it is about to request may lose what does not
-//! fit a changed geometry. A signal cannot carry that.
+//! data/lossy: a command permits the reload that it is about to request to lose records that do not
+//! fit a changed geometry. A signal cannot carry this permission.
 //!
-//! Invariant: a request counts while the command that made it lives and waits, because it holds the
-//! file's write lock. What a killed command has left is no request, so no later reload loses
-//! anything by it. The master takes a request once.
+//! Invariant: a request counts while its command lives and waits, because the command holds the
+//! file's write lock. A file that a killed command has left is no request, so no later reload loses
+//! records by it. The master takes a request once.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -13,24 +13,24 @@ use std::path::{Path, PathBuf};
 use super::message::Loss;
 use frs_base::sys;
 
-/// A request, as long as it is kept.
+/// A request of a command. It is valid as long as this value lives.
 #[derive(Debug)]
 pub struct LossyRequest {
     _locked: File,
 }
 
 impl LossyRequest {
-    /// Makes a request in place of an earlier one. It has its name once it is locked.
+    /// Makes a request in place of any earlier one. The file is locked before it gets its name.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// A call to the file system failed.
     pub fn make(data_dir: &Path) -> io::Result<LossyRequest> {
         let draft = data_dir.join(format!("lossy.{}", std::process::id()));
         match fs::remove_file(&draft) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        // The master reads it as another user than the one who asks, perhaps. It says nothing.
+        // The mode lets the master read the file, perhaps as another user. The file has no content.
         let file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&draft)?;
         if !sys::try_lock_range(&file, 0, 1)? {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -40,7 +40,7 @@ impl LossyRequest {
     }
 }
 
-/// Takes the request, if there is one. For the master, when it begins a reload.
+/// Takes the request, if there is one. The master calls this when it begins a reload.
 pub fn take(data_dir: &Path) -> Loss {
     let path = path_in(data_dir);
     let asked = match sys::open_to_read(&path) {
@@ -52,7 +52,7 @@ pub fn take(data_dir: &Path) -> Loss {
         }
     };
     match fs::remove_file(&path) {
-        // It would count for each reload while its command waits.
+        // A file that stays would count for each reload while its command waits.
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             tracing::warn!(%error, path = %path.display(), "cannot take a request of a command");
             Loss::Refused

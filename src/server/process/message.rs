@@ -1,7 +1,7 @@
-//! Messages between master and children, over a channel for each child.
+//! Messages between master and children, over one channel for each child.
 //!
-//! Invariant: a message arrives whole or not at all (SOCK_SEQPACKET), and in the order sent. The
-//! channel's end means that the other side has ended.
+//! Invariant: a message arrives whole or not at all (SOCK_SEQPACKET), and in the order sent. If the
+//! channel ends, the other process has ended.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,26 +21,27 @@ pub enum ToChild {
     Yield(u16),
     /// Recover the slots of dead processes.
     Recover,
-    /// Drain: other workers serve in this one's place.
+    /// Drain, because other workers serve in place of this one.
     Leave,
-    /// Make a last checkpoint and end: nobody serves any more.
+    /// Make a last checkpoint and end, because no process serves any more.
     LastPass,
-    /// Reopen the log's file: its name may belong to another file by now.
+    /// Reopen the log by its name, which may belong to another file by now.
     ReopenLog,
 }
 
 /// From a child to the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToMaster {
-    /// It serves.
+    /// The child serves.
     Ready,
-    /// The keeper has a request.
+    /// The admin plane of the keeper has a request.
     Ask(NumberedAsk),
-    /// The courier has heard that another machine has reset a biz. Void records are cleared where
-    /// that is necessary. Nothing comes back: the courier sees the configuration.
+    /// The courier has heard that another machine has reset a biz. The courier has cleared void
+    /// records where necessary. The master sends no answer, because the courier sees the new
+    /// configuration.
     Follow(EpochRaise),
-    /// The keeper has moved all nodes of a group. It says so again until the master has ended the
-    /// move.
+    /// The keeper has moved all nodes of a group. It repeats this message until the master has
+    /// ended the move.
     Moved(MovedGroup),
 }
 
@@ -53,20 +54,21 @@ pub struct MovedGroup {
     pub group: u32,
 }
 
-/// Whether a reload may lose what does not fit a changed geometry.
+/// The records that a reload may lose because they do not fit a changed geometry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Loss {
-    /// A reload that would is refused.
+    /// None. A reload that would lose records is refused.
     #[default]
     Refused,
-    /// The groups that begin to move by it may; those that move already go on as they began.
+    /// Records of groups whose move begins with the reload. Groups that already move keep their
+    /// terms.
     OfNewMoves,
-    /// All groups that move may.
+    /// Records of all groups that move.
     Allowed,
 }
 
 impl Loss {
-    /// What has this number.
+    /// The value with this number.
     pub(crate) fn of_number(number: u32) -> Option<Loss> {
         [Loss::Refused, Loss::OfNewMoves, Loss::Allowed]
             .into_iter()
@@ -74,14 +76,14 @@ impl Loss {
     }
 }
 
-/// What a reload may do, and what it is to do besides.
+/// The permissions and the additional tasks of a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReloadOptions {
-    /// Whether it may lose something.
+    /// The records that it may lose.
     pub loss: Loss,
-    /// The biz whose bans end with it.
+    /// The biz whose bans end with the reload.
     pub lift_bans: Option<u32>,
-    /// The keeper has changed map.xml for it, and puts it back if it is refused.
+    /// The keeper has changed map.xml for this reload, and restores it if the reload is refused.
     pub is_edit: bool,
 }
 
@@ -91,7 +93,7 @@ impl From<Loss> for ReloadOptions {
     }
 }
 
-/// A request of the keeper, under a number that comes back with the answer.
+/// A request of the admin plane, with a number that the answer repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NumberedAsk {
     /// The number.
@@ -100,31 +102,32 @@ pub struct NumberedAsk {
     pub ask: Ask,
 }
 
-/// What the admin plane requests from the master.
+/// A request of the admin plane to the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
-    /// Take the files as they are now.
+    /// Load the configuration files as they are now.
     Reload(ReloadOptions),
-    /// Limit nothing, or limit again.
+    /// Switch all limits off (true) or on again.
     Degrade(bool),
     /// Reset the counters of a biz.
     Reset {
-        /// Its id.
+        /// The id of the biz.
         biz: u32,
-        /// The epoch under which its void records were cleared. None: that was not necessary.
+        /// The epoch under which the void records of the biz were cleared. `None` if that was not
+        /// necessary.
         cleared: Option<u64>,
     },
 }
 
 const READY: &[u8] = b"ready";
-/// A kind; a biz, a switch or what may be lost; and two numbers: that of the request, an epoch or a
-/// biz.
+/// The kind; then a biz, a switch, a group or a [`Loss`]; then two numbers, by the kind: the number
+/// of the request, an epoch, a generation or a biz.
 const MESSAGE_BYTES: usize = 1 + 4 + 8 + 8;
 const _: () = assert!(MESSAGE_BYTES <= MESSAGE_BYTES_MAX);
-/// In place of an epoch or a biz: none.
+/// Stands for no epoch or no biz.
 const NONE: u64 = u64::MAX;
 
-/// Sends the master a request under a number that is used once.
+/// Sends the master a request under a number that is used only once.
 pub fn send_ask(channel: &Channel, number: u64, ask: Ask) -> io::Result<()> {
     send(channel, ToMaster::Ask(NumberedAsk { number, ask }))
 }
@@ -195,7 +198,7 @@ impl ToMaster {
     }
 }
 
-/// Tells the master that this child serves. If the master has ended, the child notices later.
+/// Tells the master that this child serves. If the master has ended, the child notices that later.
 pub fn send_ready(channel: &Channel) -> io::Result<()> {
     match channel.send(READY, &[]) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
@@ -234,12 +237,12 @@ impl ToChild {
     }
 }
 
-/// What a child received from its master.
+/// The result of [`receive`] in a child.
 #[derive(Debug)]
 pub enum Received {
-    /// A message and the descriptors that came with it.
+    /// A message, and the descriptors that came with it.
     Message(ToChild, Vec<OwnedFd>),
-    /// Nothing more for now.
+    /// There is no further message for now.
     Nothing,
     /// The master is dead.
     MasterGone,
@@ -257,14 +260,14 @@ pub fn receive(channel: &Channel) -> io::Result<Received> {
     }
 }
 
-/// A message for which there was no room yet, and its descriptors.
+/// A message that waits for room in the channel, and its descriptors.
 struct Waiting {
     message: ToChild,
     descriptors: Vec<RawFd>,
 }
 
-/// The master's end of a channel, with the messages for which there was no room yet: a stopped
-/// child must neither block the master nor miss a listener set.
+/// The master's end of a channel, with the messages that wait for room. A stopped child must
+/// neither block the master nor miss a listener set.
 pub struct ChildChannel {
     channel: Channel,
     waiting: VecDeque<Waiting>,
@@ -276,7 +279,7 @@ impl ChildChannel {
         ChildChannel { channel, waiting: VecDeque::new() }
     }
 
-    /// Sends a message now, or when there is room. The descriptors must stay open until it is sent.
+    /// Sends a message now, or once there is room. The descriptors must stay open until it is sent.
     pub fn send(&mut self, message: ToChild, descriptors: Vec<RawFd>) -> io::Result<()> {
         self.waiting.push_back(Waiting { message, descriptors });
         self.flush()
@@ -303,7 +306,7 @@ impl ChildChannel {
         !self.waiting.is_empty()
     }
 
-    /// The child's next message.
+    /// The next message of the child.
     pub fn receive(&self) -> Option<ToMaster> {
         match self.channel.receive() {
             Ok(Delivery::Message(bytes, _)) => ToMaster::decode(&bytes),

@@ -1,7 +1,7 @@
-//! What the master and its children share as processes: their messages, what a forked child gets,
-//! the tokens that are in force, the locks of a data directory, of live files and of a
-//! configuration, the user they run as, the log, how void records are cleared, and what the program
-//! frs-envoy inherits.
+//! The shared parts of the master and its children: their messages and doorbells, the state that a
+//! forked child or the program frs-envoy inherits, the tokens in force, the locks of a data
+//! directory, of live files and of a configuration, the logs, the files of requests and results,
+//! and the clearing of void records.
 
 pub mod bells;
 pub mod change_log;

@@ -1,10 +1,10 @@
 //! data/reload: the outcome of the last reload, for the command that requested it. data/asked: the
-//! outcome of the keeper's last request.
+//! outcome of the admin plane's last request.
 //!
-//! Invariant: a reader that notes the monotonic clock, signals the master and waits for an outcome
-//! begun later gets the answer to a reload that read the files after the signal, even if other
-//! processes request reloads too. An outcome is written over the one before, in blocks that the
-//! file has: a full disk holds back no answer. A reader takes it only if it is whole.
+//! Invariant: a reader notes the monotonic clock, signals the master and waits for an outcome whose
+//! reload began later. It then gets that of a reload that read the files after the signal, even if
+//! other processes request reloads too. An outcome overwrites the previous one in blocks that the
+//! file already has, so a full disk withholds no answer. A reader accepts only a whole outcome.
 //!
 //! ```text
 //! PID BEGUN-NS
@@ -22,15 +22,15 @@ use std::path::{Path, PathBuf};
 use frs_base::hash::siphash_text;
 use frs_base::sys;
 
-/// Bytes of a file that has no longer outcome. Its blocks are written at the start.
+/// The size of a file, unless it has a longer outcome. These blocks are written at the start.
 const FILE_BYTES: usize = 4096;
-/// The most bytes of an outcome that a full disk has room for, but for its last line.
+/// The most bytes of an outcome that a full disk has room for, without its last line.
 const KEPT_BYTES: usize = FILE_BYTES - 64;
-/// Begins the last line, before the hash of all lines in front of it.
+/// Begins the last line. The hash of all earlier lines follows.
 const END: &str = "end ";
-/// Of the files, until they get what `<data mode>` says.
+/// The mode of the files until `<data mode>` is applied.
 const MODE: u32 = 0o600;
-/// Begins a line that says which records begin anew.
+/// Begins a line that names records which begin anew.
 const FRESH: &str = "fresh ";
 
 /// The outcome of a reload.
@@ -49,40 +49,40 @@ pub struct ReloadOutcome {
 pub enum Reloaded {
     /// A new generation is in force.
     Taken {
-        /// Its number.
+        /// The number of the generation.
         generation: u64,
-        /// Processes that did not acknowledge it in time.
+        /// The processes that did not acknowledge the generation in time.
         laggards: Vec<String>,
-        /// Which records begin anew by it, and which groups are not served in it, one line each.
+        /// The records that begin anew, and the groups that are not served, one line each.
         fresh: Vec<String>,
     },
     /// The old configuration stays in force.
     Refused {
-        /// What kind of fault it is.
+        /// The kind of the fault.
         cause: Cause,
-        /// Why, one line each.
+        /// The faults, one line each.
         faults: Vec<String>,
     },
 }
 
-/// Why something is refused, as far as it tells what helps.
+/// The cause of a refusal, by what resolves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Cause {
-    /// Another configuration.
+    /// A corrected configuration resolves it.
     #[default]
     Fault,
-    /// Room on the disk.
+    /// More room on the disk resolves it.
     NoRoom,
-    /// The end of a move that is under way.
+    /// The end of a move that is under way resolves it.
     Moving,
-    /// A later try.
+    /// A later try resolves it.
     NotNow,
 }
 
 impl Cause {
     const ALL: [Cause; 4] = [Cause::Fault, Cause::NoRoom, Cause::Moving, Cause::NotNow];
 
-    /// Its word.
+    /// The word of the cause.
     pub const fn word(self) -> &'static str {
         match self {
             Cause::Fault => "fault",
@@ -99,7 +99,7 @@ impl Cause {
 }
 
 impl ReloadOutcome {
-    /// Writes it over the last one.
+    /// Writes the outcome over the previous one.
     pub fn write(&self, data_dir: &Path) -> io::Result<()> {
         self.write_to(&path_in(data_dir))
     }
@@ -108,13 +108,14 @@ impl ReloadOutcome {
         let (file, text) = (open(path)?, self.to_text());
         let write = |text: &str| file.write_all_at(&whole(text), 0);
         match write(&text) {
-            // A process waits for it, and the log has all of it.
+            // A process waits for the outcome, and the log has the whole text. So the file gets
+            // what fits.
             Err(_) if text.len() > KEPT_BYTES => write(cut(&text)),
             written => written,
         }
     }
 
-    /// Reads the last one, or `None` if no whole one exists.
+    /// Reads the last outcome. Returns `None` if there is no whole outcome.
     pub fn read(data_dir: &Path) -> io::Result<Option<ReloadOutcome>> {
         Self::read_from(&path_in(data_dir))
     }
@@ -122,25 +123,27 @@ impl ReloadOutcome {
     fn read_from(path: &Path) -> io::Result<Option<ReloadOutcome>> {
         let mut bytes = Vec::new();
         match sys::open_to_read(path).and_then(|mut file| file.read_to_end(&mut bytes)) {
-            // What is left of a longer one may begin inside a character. The hash decides.
+            // The rest of a longer outcome may begin inside a character. The hash decides whether
+            // the text is whole.
             Ok(_) => Ok(Self::from_text(&String::from_utf8_lossy(&bytes))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Writes it as the answer to the keeper's request. `begun_ns` is then the request's number.
+    /// Writes the answer to the admin plane's request. `begun_ns` is then the number of the
+    /// request.
     pub fn write_asked(&self, data_dir: &Path) -> io::Result<()> {
         self.write_to(&asked_in(data_dir))
     }
 
-    /// Reads the last answer to the keeper.
+    /// Reads the last answer to the admin plane.
     pub fn read_asked(data_dir: &Path) -> io::Result<Option<ReloadOutcome>> {
         Self::read_from(&asked_in(data_dir))
     }
 
-    /// Removes what an earlier master left: its clock may be that of another boot. The file then
-    /// has no outcome, and keeps the room for the first one.
+    /// Removes the outcomes of an earlier master, whose clock may be that of another boot. Each
+    /// file then has no outcome, but keeps the room for one.
     pub fn forget(data_dir: &Path) -> io::Result<()> {
         for path in Self::files(data_dir) {
             match fs::remove_file(&path) {
@@ -155,7 +158,7 @@ impl ReloadOutcome {
         Ok(())
     }
 
-    /// The files of a data directory that hold outcomes.
+    /// The files of a data directory that contain outcomes.
     pub fn files(data_dir: &Path) -> [PathBuf; 2] {
         [path_in(data_dir), asked_in(data_dir)]
     }
@@ -208,7 +211,7 @@ impl ReloadOutcome {
     }
 }
 
-/// A text with its last line, and zeros over a longer one that was there.
+/// A text with its last line, and with zeros over the rest of a longer one.
 fn whole(text: &str) -> Vec<u8> {
     let mut bytes = format!("{text}{END}{}\n", hash_of(text)).into_bytes();
     bytes.resize(bytes.len().max(FILE_BYTES), 0);
@@ -219,13 +222,13 @@ fn hash_of(text: &str) -> String {
     format!("{:016x}", siphash_text(text.as_bytes(), [0; 2]))
 }
 
-/// The first lines of a text that is too long, and where it stops.
+/// The first whole lines of a text that is too long.
 fn cut(text: &str) -> &str {
     let end = text.as_bytes()[..KEPT_BYTES].iter().rposition(|&byte| byte == b'\n');
     &text[..end.map_or(0, |at| at + 1)]
 }
 
-/// The lines in front of the last one. None: the text is not whole.
+/// The lines before the last one. `None` if the text is not whole.
 fn lines_of(text: &str) -> Option<&str> {
     let mut at = 0;
     for line in text.split_inclusive('\n') {
@@ -239,7 +242,7 @@ fn lines_of(text: &str) -> Option<&str> {
     None
 }
 
-/// Opens a file that only its owner reads: faults quote the configuration.
+/// Opens a file that only its owner may read, because faults quote the configuration.
 fn open(path: &Path) -> io::Result<File> {
     sys::open_regular(OpenOptions::new().write(true).create(true).mode(MODE), path)
 }
@@ -291,7 +294,7 @@ mod tests {
             let result = Reloaded::Refused { cause: Cause::Fault, faults: vec![line] };
             ReloadOutcome { master: 12, begun_ns: 34, result }
         };
-        // In one of the two, a character lies across byte 4096.
+        // In one of the two texts, a character spans byte 4096.
         for ahead in ["", "a"] {
             of(format!("{ahead}{}", "ä".repeat(4096))).write(dir.path()).expect("written");
             let short = of("short".to_owned());

@@ -1,27 +1,29 @@
-//! The records of a biz that a reset has made void, cleared piece by piece: for a reset by the
-//! admin plane, and for one of another machine that the courier follows.
+//! Clears the records of a biz that a reset has made void, in portions. Both a reset by the admin
+//! plane and a reset of another machine that the courier follows need this.
 //!
-//! Invariant: a key-node that is held is tried again until it is not. How long to be patient is the
-//! caller's.
+//! Invariant: a key-node that another process holds is tried again until it is free. The caller
+//! decides how long to wait.
 
 use std::time::Instant;
 
 use frs_base::clock;
 use frs_engine::{Clearing, ItemError, Service};
 
-/// How far the void records of a biz are cleared.
+/// The progress of clearing the void records of a biz.
 #[derive(Debug, Default)]
 pub struct VoidRecords {
     clearing: Clearing,
-    /// Since when a key-node is held, or its group is not served.
+    /// When a key-node was first found held, or its group not served. `None` if the last call made
+    /// progress.
     held_since: Option<Instant>,
 }
 
 impl VoidRecords {
-    /// Clears the next key-nodes. Some: all are cleared, under this epoch.
+    /// Clears the next key-nodes. Returns the epoch under which all are cleared, or `None` if some
+    /// are left.
     ///
     /// # Errors
-    /// A key-node is held, or its group is not served. The next call tries it again.
+    /// A key-node is held, or its group is not served. The next call tries again.
     pub fn clear_next(
         &mut self,
         service: &mut Service,
@@ -46,7 +48,7 @@ impl VoidRecords {
         }
     }
 
-    /// Since when nothing can be cleared. None: it goes on.
+    /// Since when no record can be cleared. `None` if the last call made progress.
     pub fn held_since(&self) -> Option<Instant> {
         self.held_since
     }

@@ -11,20 +11,20 @@ pub const BIZ_BYTES: usize = 64 + 3 * 20 + 40;
 /// Rows of the past, the oldest one first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Past {
-    /// The length of each.
+    /// The step between rows.
     pub step: Step,
-    /// Those that are there.
+    /// The rows that exist.
     pub rows: Vec<Row>,
 }
 
 impl Past {
-    /// The businesses of all rows together: to write them takes time.
+    /// The number of businesses in all rows, which bounds the time to write them.
     pub fn cells(&self) -> usize {
         self.rows.iter().map(|row| row.bizs.len()).sum()
     }
 }
 
-/// Their element. `names` are those of businesses, fit for a document.
+/// The rows as an element. `names` are the names of businesses, in a form fit for a document.
 pub fn history(past: &Past, names: &BTreeMap<u32, String>) -> Element {
     Element::new("history")
         .with("step-s", past.step.ms() / 1000)

@@ -1,6 +1,6 @@
-//! The keys of each business that use most, as the sweep over all nodes finds them.
+//! The most used keys of each business, as found by the sweep over all nodes.
 //!
-//! Invariant: its memory is bounded by a number of keys for each of a number of businesses.
+//! Invariant: memory is bounded by a number of keys for each of a number of businesses.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -9,7 +9,7 @@ use super::history::BIZS_MAX;
 use super::snapshot::{Hot, Stats};
 use frs_engine::Seen;
 
-/// How many keys of a business are kept.
+/// The most keys that are kept of a business.
 pub const KEYS: usize = 10;
 
 /// The hottest keys by the id of their business.
@@ -19,7 +19,7 @@ pub struct Hottest {
     bizs: BTreeMap<u32, BinaryHeap<Reverse<Ranked>>>,
 }
 
-/// A key, ordered by what is used, then by the last use, then by the key itself.
+/// A key, ordered by its use, then by its last use, then by the key itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Ranked {
     used: u64,
@@ -46,7 +46,7 @@ impl Hottest {
         }
     }
 
-    /// Writes them into `stats`, the hottest first.
+    /// Writes the hottest keys into `stats`, the most used first.
     pub fn fill(&self, stats: &mut Stats) {
         for biz in &mut stats.bizs {
             let Some(keys) = biz.id().and_then(|id| self.bizs.get(&id)) else { continue };
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn the_hottest_are_kept_in_order() {
         let mut hottest = Hottest::default();
-        // Of equals, those used last. A key that used nothing is left out.
+        // Of keys with equal use, those used last are kept. A key without use is left out.
         for nth in 0..30 {
             note(&mut hottest, 1, &format!("k{nth}"), nth / 10, nth);
         }

@@ -1,7 +1,7 @@
-//! Records what each second and each minute has counted in the history file.
+//! Records the counts of each second and each minute in the history file.
 //!
-//! Invariant: a second is counted once, also over restarts. Only the latency of the time in which
-//! nobody recorded is missing.
+//! Invariant: each second is counted once, even across restarts. Only latency is lost while no
+//! process records.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,7 +22,7 @@ const NO_BIZ: u32 = 0;
 pub struct Recorder {
     file: HistoryFile,
     last: Option<Totals>,
-    /// Latency up to the last second, and up to the running minute.
+    /// The latency counts at the last second, and at the start of the running minute.
     second: Option<Latency>,
     minute: Option<Latency>,
     /// The running minute.
@@ -36,19 +36,19 @@ struct Latency {
     bizs: BTreeMap<u32, Histogram>,
 }
 
-/// The sum of the seconds of a minute.
+/// The sums of the seconds of a minute.
 #[derive(Debug, Default)]
 struct Running {
     begin_ms: Millis,
     requests: u64,
     bizs: BTreeMap<u32, BizTotals>,
     others: BizTotals,
-    /// The minute as it was before a restart. Of latency the worse figure counts.
+    /// The row of the minute before a restart or a step of the clock. The larger latency counts.
     earlier: Option<Row>,
 }
 
 impl Recorder {
-    /// The recorder of a data directory. None: another process records.
+    /// Opens the recorder of a data directory. Returns `None` if another process records.
     ///
     /// # Errors
     /// The file cannot be opened, or there is no room for it.
@@ -62,7 +62,7 @@ impl Recorder {
                 running.add(&row);
             }
             running.earlier = file.rows(Step::Minute, running.begin_ms, running.begin_ms)?.pop();
-            // As it was before a second that was not committed.
+            // The row of the minute loses a second that was not committed.
             file.write_row(Step::Minute, &running.row(None))?;
         }
         Ok(Some(Recorder { file, last, second: None, minute: None, running }))
@@ -72,7 +72,7 @@ impl Recorder {
     pub fn note(&mut self, now: Millis, sums: &Sums) -> io::Result<()> {
         let second_ms = Step::Second.begin(now).saturating_sub(Step::Second.ms());
         if self.last.as_ref().is_some_and(|last| last.second_ms == second_ms) {
-            // Another process has just recorded it. What was counted since is in the next row.
+            // The last state already covers this second. Counts since then go into the next row.
             return Ok(());
         }
         let totals = Totals::of(second_ms, sums);
@@ -96,7 +96,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// The rows from a time on, by second if they reach back so far, else by minute.
+    /// The rows of the last `back_ms`: of seconds if their rows reach back so far, else of minutes.
     pub fn rows(&mut self, back_ms: u64, now: Millis) -> io::Result<(Step, Vec<Row>)> {
         let step = if back_ms <= Step::Second.span_ms() { Step::Second } else { Step::Minute };
         Ok((step, self.file.rows(step, now.saturating_sub(back_ms), now)?))
@@ -122,7 +122,7 @@ const fn id_of(key: BizKey) -> u32 {
 }
 
 impl BizTotals {
-    /// What a list has decided is neither allowed nor limited.
+    /// Items that a list has decided count as neither allowed nor limited.
     fn of(sums: &BizSums) -> BizTotals {
         let [queries, updates] = &sums.items;
         let count = |outcomes: &[Outcome]| -> u64 {
@@ -154,7 +154,7 @@ impl BizTotals {
     }
 }
 
-/// What was counted since. Counts that went back began anew.
+/// The growth of a count. A count that went back has begun anew.
 const fn grown(now: u64, before: u64) -> u64 {
     if now >= before { now - before } else { now }
 }
@@ -183,7 +183,7 @@ impl LatencySpan<'_> {
         times_since(&self.now.all, &self.before.all)
     }
 
-    /// That of a business, of which it is known.
+    /// The latency of a business, if it is known.
     fn of_biz(self, id: u32) -> Option<Histogram> {
         let now = self.now.bizs.get(&id)?;
         let before = self.before.bizs.get(&id);
@@ -200,7 +200,7 @@ fn quantile(times: &Histogram, thousandths: u64) -> Option<u32> {
     times.quantile_us(thousandths).map(|us| u32::try_from(us).unwrap_or(u32::MAX - 1))
 }
 
-/// The row of the second that ended with `now`.
+/// The row of the second that ends with `now`.
 fn row(now: &Totals, before: &Totals, latency: Option<LatencySpan<'_>>) -> Row {
     let bizs = now
         .bizs
@@ -210,7 +210,8 @@ fn row(now: &Totals, before: &Totals, latency: Option<LatencySpan<'_>>) -> Row {
     row_of(now.second_ms, requests, bizs.collect(), BizTotals::default(), latency)
 }
 
-/// A row of what these businesses have counted. `others` is what no row named one by one.
+/// A row with the counts of these businesses. `others` are counts that earlier rows did not give to
+/// a single business.
 fn row_of(
     time_ms: Millis,
     requests: u64,
@@ -255,7 +256,7 @@ fn row_of(
 }
 
 impl Running {
-    /// A minute that begins, or goes on after the clock has stepped back into it.
+    /// A minute that begins, or continues after the clock has stepped back into it.
     fn of(begin_ms: Millis, file: &mut HistoryFile) -> io::Result<Running> {
         let mut running = Running { begin_ms, ..Running::default() };
         if let Some(earlier) = file.rows(Step::Minute, begin_ms, begin_ms)?.pop() {

@@ -1,7 +1,7 @@
 //! The figures as a document, in JSON or XML.
 //!
-//! Invariant: both formats are written from one tree, so they say the same, also of a key: a
-//! character that XML forbids is U+FFFD in both.
+//! Invariant: both formats are written from one tree, so they have the same content. In both,
+//! U+FFFD replaces a character of a key that XML forbids.
 
 use super::history_document::history;
 use super::snapshot::{Counted, GroupSnapshot, Hot, ProcessSnapshot, Rates, Stats};
@@ -21,7 +21,7 @@ use frs_store::counter::{
 const QUANTILES: [(&str, u64); 4] =
     [("p50-us", 500), ("p90-us", 900), ("p99-us", 990), ("p999-us", 999)];
 
-/// The document in a format.
+/// The document in one format.
 pub fn stats_text(stats: &Stats, format: Format) -> String {
     root(stats).document(format, Layout::Dense)
 }
@@ -64,7 +64,7 @@ fn server(stats: &Stats) -> Element {
         .with_some("last-refused", time(master.reloaded_ms[1]))
 }
 
-/// The cluster of shared limits, where there is one.
+/// The cluster that shares limits.
 fn cluster(stats: &Stats) -> Element {
     const COUNTERS: [(&str, LeaseCounter); 7] = [
         ("wants", LeaseCounter::Wants),
@@ -223,8 +223,8 @@ fn biz(biz: &Counted) -> Element {
         .listing("hottest", biz.hottest.iter().map(hot))
 }
 
-/// Refused Updates by each limit, the first one first. The tenth figure is that of all limits from
-/// there on.
+/// Refused Updates by each limit, in order. The tenth figure sums up the tenth and all later
+/// limits.
 fn refusals(biz: &Counted) -> &[u64] {
     &biz.refusals[1..=biz.limits.len().min(REFUSERS - 1)]
 }
@@ -234,7 +234,7 @@ fn with_outcomes(element: Element, counts: impl Iterator<Item = impl Into<Value>
     counts.fold(element, |element, (outcome, count)| element.with(outcome.word(), count))
 }
 
-/// Items per second over each period, which is in milliseconds.
+/// The rates of items over each known period. `over` is the period in milliseconds.
 fn rates(rates: &Rates) -> impl Iterator<Item = Element> {
     let known = [(1000, rates.second), (60_000, rates.minute), (600_000, rates.ten_minutes)];
     let known = known.into_iter().filter_map(|(over_ms, rates)| Some((over_ms, rates?)));

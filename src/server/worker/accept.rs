@@ -1,8 +1,10 @@
-//! Accepting: a worker's listeners, and how it accepts clients from them. Its listeners are those
-//! of its own listener sets, those it serves for a neighbour, and the shared sockets.
+//! Accepting: the listeners of a worker, and the connections it accepts from them. A worker has the
+//! listeners of its own listener sets, those of the sets it serves for a neighbour, and the shared
+//! sockets.
 //!
-//! Invariant: after an accept fails for lack of descriptors or memory, the worker tries again after
-//! a pause. Nothing spins, and the master's copy of the listener keeps the queue.
+//! Invariant: if an accept fails for lack of descriptors or memory, the worker pauses before it
+//! tries again, so it never spins. The connections stay in the kernel's queue meanwhile, because
+//! the master keeps its copy of the listener open.
 
 use std::io;
 use std::net::IpAddr;
@@ -15,12 +17,11 @@ use crate::net::face::Face;
 use crate::net::listeners::SharedListener;
 use crate::net::stream::Stream;
 
-/// The most connections accepted in a tick. The others wait in the kernel's queues for the next
-/// one.
+/// The most connections accepted in a tick. The others stay in the kernel's queues.
 pub const ACCEPTS_PER_TICK: usize = 64;
-/// The pause after the system had no descriptor or memory for a connection.
+/// How long a worker does not accept after the system had no descriptor or memory for a connection.
 const PAUSE_MS: u64 = 100;
-/// A pause is logged if the one before is at least this long ago.
+/// A pause is logged if the previous one ended at least this long ago.
 const QUIET_MS: u64 = 10_000;
 
 #[derive(Debug)]
@@ -32,7 +33,7 @@ enum Socket {
 #[derive(Debug)]
 struct Listener {
     socket: Socket,
-    /// `None`: shared by all workers.
+    /// `None` for a socket that all workers share.
     set: Option<u16>,
     face: Face,
     /// A client may be waiting.
@@ -43,7 +44,7 @@ struct Listener {
 #[derive(Debug)]
 pub struct Listeners {
     listeners: Vec<Option<Listener>>,
-    /// What is spoken on the listeners of a set, in their order.
+    /// The protocol of each listener of a set, in their order.
     faces: Vec<Face>,
     first_token: usize,
     /// The listener that was tried last.
@@ -54,11 +55,11 @@ pub struct Listeners {
 /// An accepted client.
 #[derive(Debug)]
 pub struct Accepted {
-    /// Its socket.
+    /// The socket of the client.
     pub stream: Stream,
     /// `None` on a unix socket.
     pub peer: Option<IpAddr>,
-    /// What it speaks.
+    /// The protocol of the listener.
     pub face: Face,
 }
 
@@ -120,15 +121,16 @@ impl Listeners {
     ) -> io::Result<()> {
         for entry in &mut self.listeners {
             if let Some(mut listener) = entry.take_if(|listener| to_close(listener)) {
-                // The master's copy keeps the description open, so closing alone would leave it in
-                // the epoll set.
+                // The master's copy keeps the file description open, so a close alone would leave
+                // the listener in the epoll set.
                 listener.socket.source().deregister(registry)?;
             }
         }
         Ok(())
     }
 
-    /// Notes that a client waits at this listener. False if the token is no listener's.
+    /// Notes that a client waits at this listener. Returns false if the token belongs to no
+    /// listener.
     pub fn mark_ready(&mut self, token: Token) -> bool {
         let Some(index) = token.0.checked_sub(self.first_token) else { return false };
         match self.listeners.get_mut(index) {
@@ -158,8 +160,8 @@ impl Listeners {
         self.is_ready().then_some(self.paused_until_ms)
     }
 
-    /// Accepts the next client. `None` if none waits, or if the system has no room, which starts a
-    /// pause.
+    /// Accepts the next client. Returns `None` if no client waits, or if the system lacks
+    /// resources. The latter starts a pause.
     pub fn accept(&mut self, now_ms: u64) -> Option<Accepted> {
         self.accept_next().unwrap_or_else(|error| {
             if self.paused_until_ms + QUIET_MS <= now_ms {
@@ -183,7 +185,7 @@ impl Listeners {
                 Ok(accepted) => return Ok(Some(accepted)),
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => listener.ready = false,
-                    // The client or its network is the cause: it has gone already.
+                    // The client or its network caused the error, and the client has already gone.
                     kind if is_clients(kind) => {}
                     _ => return Err(error),
                 },
@@ -221,8 +223,9 @@ impl Listener {
         match &self.socket {
             Socket::Tcp(listener) => {
                 let (stream, address) = listener.accept()?;
-                // Without it, the second of two answers waits for the acknowledgement of the first.
-                // It fails only on a connection that is gone, which the next read finds.
+                // Without this option, the second of two answers waits for the acknowledgement of
+                // the first. The call fails only on a broken connection, which the next read
+                // detects.
                 let _ = stream.set_nodelay(true);
                 Ok(Accepted { stream: Stream::Tcp(stream), peer: Some(address.ip()), face })
             }

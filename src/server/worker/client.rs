@@ -1,8 +1,8 @@
-//! One client of a worker: its socket, its connection, and what is kept of it between ticks.
+//! One client of a worker: its socket, its connection, and the bytes kept for it between ticks.
 //!
-//! Invariant: while answers are unsent, nothing is read. So a client keeps at most one incomplete
-//! request and the answers to one tick's input: no more than
-//! `frs_conf::memory_bound::BufferSizes::connection_bytes`.
+//! Invariant: the worker reads nothing from a client that has unsent answers. So a client keeps at
+//! most one incomplete request and the answers to the input of one tick.
+//! `frs_conf::memory_bound::BufferSizes::connection_bytes` bounds both.
 
 use std::io;
 use std::net::IpAddr;
@@ -20,13 +20,13 @@ use frs_engine::Exchange;
 
 /// Memory of a client besides its buffers: its places in lists, timers and the event queue.
 pub const CLIENT_BYTES: usize = 1 << 10;
-/// The least room that a call has to read the rest of a kept request.
+/// The least room for a read that continues a kept request.
 const KEPT_READ_BYTES: usize = 4 << 10;
 
 /// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
-    /// There is input to run, or the client has ended its direction.
+    /// There is input to process, or the client has shut down its sending side.
     Run,
     /// The arena is full: read again in the next tick.
     Later,
@@ -41,7 +41,7 @@ pub enum Reading {
 pub enum Writing {
     /// All bytes are written.
     Done,
-    /// The client takes no more at present.
+    /// The socket takes no more bytes at present.
     Blocked,
     /// The connection is broken.
     Gone,
@@ -53,41 +53,42 @@ pub struct Client {
     stream: Stream,
     peer: Option<IpAddr>,
     spoken: Spoken,
-    /// Input that waits for more, or for the next tick.
+    /// Input that waits for more bytes, or for the next tick.
     kept: Vec<u8>,
-    /// How many bytes the buffer of `kept` must have room for.
+    /// The room that the buffer of `kept` must have.
     need: usize,
     /// The input of this tick, in the arena.
     piece: Range<usize>,
-    /// Answers that are not written yet, and how many of their bytes are.
+    /// Answers that are not completely written. Their first `sent` bytes are written.
     unsent: Vec<u8>,
     sent: usize,
     /// The socket may have input.
     pub readable: bool,
-    /// The client has ended its direction, whether or not that was read yet.
+    /// The client has shut down its sending side, even if that end was not read yet.
     pub hung_up: bool,
-    /// Nothing more will be read.
+    /// No more input is read.
     ended: bool,
-    /// There is input that a full tick left unprocessed.
+    /// A full tick left input unprocessed.
     more: bool,
     /// A request is incomplete.
     begun: bool,
-    /// The last answer is written or in `unsent`.
+    /// The last answer is written, or it is in `unsent`.
     closing: bool,
-    /// It only waits for the client to close.
+    /// The worker only waits for the client to close.
     lingering: bool,
-    /// It is not served.
+    /// The client is not served.
     refused: bool,
-    /// It is in the list of clients with something to do in the next tick.
+    /// The client is in the list of clients that have work in the next tick.
     pub queued: bool,
     moved: Moved,
 }
 
-/// Its connection, by what is spoken on it.
+/// The connection of a client, by protocol.
 #[derive(Debug)]
 enum Spoken {
     Http(Connection),
-    /// The number of its `<resp>`. Boxed: most clients speak HTTP.
+    /// The index of the client's `<resp>`, and its connection. Boxed because most clients speak
+    /// HTTP.
     Resp(u16, Box<RespConnection>),
 }
 
@@ -118,7 +119,7 @@ pub struct Moved {
 }
 
 impl Moved {
-    /// Adds the counts of another one and clears them.
+    /// Adds the counts of `other` and clears them there.
     #[inline]
     pub fn take(&mut self, other: &mut Moved) {
         let Moved { read, written } = std::mem::take(other);
@@ -128,7 +129,7 @@ impl Moved {
 }
 
 impl Client {
-    /// Its address. None on a unix socket.
+    /// The address of the client. `None` on a unix socket.
     pub fn peer(&self) -> Option<IpAddr> {
         self.peer
     }
@@ -167,7 +168,7 @@ impl Client {
         &mut self.moved
     }
 
-    /// Its socket.
+    /// The socket of the client.
     pub fn stream(&mut self) -> &mut Stream {
         &mut self.stream
     }
@@ -177,33 +178,33 @@ impl Client {
         self.begun
     }
 
-    /// Whether the last answer has been given.
+    /// Whether the last answer is written or in `unsent`.
     pub fn is_closing(&self) -> bool {
         self.closing
     }
 
-    /// Whether it only waits for the client to close.
+    /// Whether the worker only waits for the client to close.
     pub fn is_lingering(&self) -> bool {
         self.lingering
     }
 
-    /// Whether it is not served: it only gets an answer that says so.
+    /// Whether the client is refused. A refused client gets only the answer that tells it so.
     pub fn is_refused(&self) -> bool {
         self.refused
     }
 
-    /// Whether answers wait for the client to take them.
+    /// Whether some answers are unsent.
     pub fn is_blocked(&self) -> bool {
         !self.unsent.is_empty()
     }
 
-    /// A request waits for a lease.
+    /// Whether a request waits for a lease.
     #[inline]
     pub fn is_parked(&self) -> bool {
         !self.spoken.parked().is_empty()
     }
 
-    /// The request that waits.
+    /// The first waiting request.
     pub fn waiting(&self) -> Option<&Exchange> {
         match self.spoken.parked().first()? {
             Parked::Request(exchange, _) => Some(exchange),
@@ -211,31 +212,31 @@ impl Client {
         }
     }
 
-    /// Parks what its batch has left to it.
+    /// Parks an item that the batch parked for this client.
     #[cold]
     pub fn park(&mut self, parked: Parked) {
         self.spoken.park(parked);
         (self.more, self.begun, self.closing) = (false, false, false);
     }
 
-    /// Whether it may be closed without failing a request that was read.
+    /// Whether the worker may close the client without failing a request that it has read.
     pub fn is_idle(&self) -> bool {
         let is_held = self.is_blocked() || self.is_parked();
         !self.begun && !self.more && !is_held && !self.readable && !self.closing
     }
 
-    /// Whether the client has ended and all its requests are answered.
+    /// Whether the client has ended its input and all its requests are answered.
     pub fn is_over(&self) -> bool {
         self.ended && !self.more && !self.is_blocked() && !self.is_parked()
     }
 
-    /// Whether it has something to do in the next tick, without waiting for the socket.
+    /// Whether the client has work in the next tick, without waiting for the socket.
     pub fn has_work(&self) -> bool {
         let may_run = !self.is_blocked() && !self.is_parked();
         may_run && (self.more || !self.ended && self.readable)
     }
 
-    /// Reads once, if that can lead to anything.
+    /// Reads once, unless the client has unsent answers, parked requests or unprocessed input.
     pub fn read(&mut self, arena: &mut Arena) -> Reading {
         self.piece = 0..0;
         if self.lingering {
@@ -267,7 +268,7 @@ impl Client {
         reading
     }
 
-    /// Reads and drops input that is not answered any more.
+    /// Reads and drops input that gets no answer.
     fn read_away(&mut self, arena: &mut Arena) -> Reading {
         let Some(room) = arena.room() else { return Reading::Later };
         let (result, asked) = (self.stream.read(room), room.len());
@@ -287,8 +288,8 @@ impl Client {
             }
             Ok(read) => {
                 self.moved.read += *read as u64;
-                // Edge-triggered: a short read means that the socket is empty, except if the
-                // client's end waits behind it. The kernel signals that end only once.
+                // Edge-triggered: a short read means that the socket is empty, unless the end of
+                // input follows. The kernel signals that end only once.
                 self.readable = *read == asked || self.hung_up;
                 Reading::Run
             }
@@ -300,7 +301,7 @@ impl Client {
         }
     }
 
-    /// Processes what was read, as one connection of the batch.
+    /// Processes the input, as one connection of the batch.
     pub fn run<S: Serve>(
         &mut self,
         srv: &Srv,
@@ -316,7 +317,8 @@ impl Client {
                 connection.take(input, RespRules::of(srv, *nth), serve, scratch, out)
             }
         };
-        // One that goes on with what it has parked has not read: it must not see this once more.
+        // A client that resumes its parked requests does not read first. It must not process this
+        // piece again.
         self.piece = 0..0;
         let Progress { consumed, need, more, begun, close } = progress;
         if self.kept.is_empty() {
@@ -332,7 +334,7 @@ impl Client {
         (self.need, self.more, self.begun, self.closing) = (need, more, begun, close);
     }
 
-    /// Its request is late: appends the answer, after which the connection closes.
+    /// Answers a late request. The connection closes after the answer.
     pub fn time_out<S: Serve>(&mut self, srv: &Srv, serve: &mut S, buffers: &mut Buffers) {
         let Buffers { scratch, out, .. } = buffers;
         match &mut self.spoken {
@@ -342,8 +344,8 @@ impl Client {
         (self.more, self.begun, self.closing) = (false, false, true);
     }
 
-    /// Marks it as refused, and appends the answer that says so: after the next write the
-    /// connection closes.
+    /// Marks the client as refused and appends the answer that tells it so. The connection closes
+    /// after that answer is written.
     pub fn refuse(&mut self, error: &Error, buffers: &mut Buffers) {
         let Buffers { scratch, out, .. } = buffers;
         match (&self.spoken, error) {
@@ -356,7 +358,7 @@ impl Client {
         (self.refused, self.closing) = (true, true);
     }
 
-    /// Writes answers and keeps what the socket does not take.
+    /// Writes answers, and keeps the bytes that the socket does not take.
     pub fn write(&mut self, answers: &[u8], pool: &mut Pool) -> Writing {
         let result = self.stream.write(answers);
         self.moved.written += *result.as_ref().unwrap_or(&0) as u64;
@@ -393,8 +395,8 @@ impl Client {
         }
     }
 
-    /// Ends writing after the last answer, and reads on for a moment so that no reset overtakes the
-    /// answer. False if the client has already gone.
+    /// Shuts down writing after the last answer, and keeps reading for a moment so that no reset
+    /// overtakes the answer. Returns false if the client has already gone.
     pub fn linger(&mut self, pool: &mut Pool) -> bool {
         self.release_read(pool);
         self.lingering = true;
@@ -402,7 +404,7 @@ impl Client {
         !self.ended && self.stream.end_writing().is_ok()
     }
 
-    /// Takes what waits: it is closed.
+    /// Takes the parked items of a client that is closed.
     pub fn give_up(&mut self) -> Vec<Parked> {
         self.spoken.give_up()
     }
@@ -413,7 +415,7 @@ impl Client {
         pool.give(&mut self.unsent);
     }
 
-    /// Returns the buffers of what was read.
+    /// Returns the buffers of the input.
     fn release_read(&mut self, pool: &mut Pool) {
         pool.give(&mut self.kept);
         if let Spoken::Resp(_, connection) = &mut self.spoken {

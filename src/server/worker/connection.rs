@@ -1,11 +1,12 @@
 //! One connection of the data plane: bytes in, bytes out, no socket.
 //!
 //! Invariant: requests are answered in the order they arrive. Every input byte is examined a
-//! bounded number of times, and the answers do not depend on how the input is cut into pieces
-//! (except for `Connection: close` while draining). No answer follows one that closes.
+//! bounded number of times. The answers do not depend on how the input is cut into pieces, except
+//! for `Connection: close` while draining. No answer follows an answer that closes the connection.
 //!
 //! A request that arrives whole is read in place and answered without allocation. Only a chunked
-//! body that arrives in pieces is gathered here: at most max-body bytes, freed at its end.
+//! body that arrives in pieces is gathered here. It takes at most max-body bytes, and is freed at
+//! its end.
 
 mod context;
 mod head_cache;
@@ -42,27 +43,27 @@ pub use serve::{Problem, RespRules, Rules, Serve};
 
 /// The most requests of one connection that a tick answers.
 pub const MAX_REQUESTS_PER_TICK: usize = 256;
-/// Once a connection has this many bytes of answers in a tick, its next request waits for the next
-/// tick.
+/// A connection whose answers reach this many bytes in a tick continues in the next tick.
 pub const TICK_ANSWER_BYTES: usize = 64 << 10;
 
-/// The status of a limited item if the request names no other.
+/// The status of a limited item if the request specifies no other.
 const LIMITED: u16 = 429;
 
-/// What [`Connection::take`] leaves to its caller.
+/// The result of [`Connection::take`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of the input that are used up. The caller passes the rest again, with more behind it.
+    /// Consumed bytes of the input. The next call gets the rest again, followed by more input.
     pub consumed: usize,
-    /// How many bytes, counted from there, must be present before anything else can happen. The
-    /// buffer must have room for them: at most max-head or max-body, whichever is larger.
+    /// The number of unconsumed bytes that must be present before the connection can make progress.
+    /// The buffer must have room for them: at most max-head or max-body, whichever is larger.
     pub need: usize,
-    /// The tick's share is used up: call again in the next tick, even without new input.
+    /// The connection has used its share of the tick. The caller calls again in the next tick, even
+    /// without new input.
     pub more: bool,
-    /// A request has begun and is not complete. request-timeout runs if true, else idle-timeout.
+    /// A request has begun and is incomplete. If true, request-timeout runs, else idle-timeout.
     pub begun: bool,
-    /// Write what was appended, then close: shut down writing, and read on for a moment so that no
-    /// reset overtakes the answer. Later input is consumed and ignored.
+    /// The caller writes the output, then closes: it shuts down writing, and keeps reading for a
+    /// moment so that no reset overtakes the answer. Later input is consumed and ignored.
     pub close: bool,
 }
 
@@ -71,11 +72,11 @@ pub struct Progress {
 pub struct Connection {
     peer: Option<IpAddr>,
     state: State,
-    /// Where the cache keeps its last head.
+    /// The slot of the connection's last head in the cache.
     slot: ConnectionSlot,
     /// The part of a chunked body that has arrived.
     gathered: Vec<u8>,
-    /// Requests that wait for a lease, and what came behind them.
+    /// Requests that wait for a lease, and requests and answers behind them.
     parked: Vec<Parked>,
 }
 
@@ -87,9 +88,9 @@ enum State {
     Items(Pending, usize),
     /// Within a chunked body.
     ChunkedItems(Pending, Chunked),
-    /// Within a body that is skipped, after the answer.
+    /// Within a body that is skipped after the answer.
     Skip(usize),
-    /// The same, chunked.
+    /// Within a chunked body that is skipped after the answer.
     ChunkedSkip(Chunked),
     Closed,
 }
@@ -100,19 +101,19 @@ const BETWEEN: State = State::Head(Search::START);
 struct ReadHead<'h, 'b> {
     head: Head<'h, 'b>,
     target: Target<'b>,
-    /// The host that its Host field names, if it has one.
+    /// The host of the Host field, if there is one.
     host: Option<Authority<'b>>,
 }
 
-/// What a head asks for.
+/// The action that a head requests.
 enum Plan {
     /// Wait for the items, in this format.
     Await(Command, Format),
-    /// Run the one item, which is already in the scratch. The status applies if it is limited.
+    /// Run the single item, which is already in the scratch. A limited item gets this status.
     Run(u16),
-    /// Say that the worker is serving, or what is wrong with the server.
+    /// Report that the worker serves, or a problem of the server.
     Health(Option<Problem>),
-    /// Tell a page what it may request.
+    /// Tell a page which requests it may send.
     Permit,
 }
 
@@ -122,15 +123,16 @@ enum Step {
     Took(usize),
     /// Consumed this many bytes and answered.
     Answered(usize),
-    /// Consumed this many bytes, and needs this many from there on.
+    /// Consumed the first number of bytes, and needs the second number from there on.
     Starved(usize, usize),
 }
 
-/// The mark of the site whose page sent the request, if it is allowed. `None`: no page did.
+/// The mark of the site whose page sent the request, if the site is allowed. `None` if no page sent
+/// it.
 fn page(head: &Head<'_, '_>, for_gateway: bool, http: &Http) -> Result<Option<u32>, Error> {
     match head.origin {
-        // A gateway passes on what browsers sent to the site behind it. A page cannot choose the
-        // key, and what it could do here, it can do through that site.
+        // A gateway passes on requests of browsers to the site behind it. A page cannot choose the
+        // key, and it gains nothing here that it cannot do through that site.
         _ if for_gateway => Ok(None),
         Lone::Absent if head.cross_site => Err(Error::CrossSite),
         Lone::Absent => Ok(None),
@@ -196,7 +198,7 @@ impl Connection {
         }
     }
 
-    /// Whether a part of a request has arrived. `rest` is what was not consumed; half an empty line
+    /// Whether a part of a request has arrived. `rest` is the unconsumed input. Half an empty line
     /// does not count.
     fn has_begun(&self, rest: &[u8]) -> bool {
         match self.state {
@@ -205,8 +207,8 @@ impl Connection {
         }
     }
 
-    /// The request-timeout has expired: appends 408 if there is a request to answer. The caller
-    /// closes the connection.
+    /// Appends 408 after the request-timeout, if there is a request to answer. The caller closes
+    /// the connection.
     pub fn time_out<S: Serve>(
         &mut self,
         rules: Rules<'_>,
@@ -265,8 +267,8 @@ impl Connection {
                     Step::Took(taken)
                 }
                 Ok(taken) => Step::Starved(taken, 1),
-                // The request has been answered. A client would take another answer for that of its
-                // next request.
+                // The request is already answered. The client would take a second answer for that
+                // of its next request.
                 Err(_) => {
                     self.close();
                     Step::Took(input.len())
@@ -320,7 +322,7 @@ impl Connection {
         }
     }
 
-    /// Handles the head in `bytes`. `last`: nothing has arrived behind it.
+    /// Handles the head in `bytes`. `last` means that no input follows the head.
     fn take_head<S: Serve>(
         &mut self,
         head: Result<Head<'_, '_>, Error>,
@@ -343,14 +345,14 @@ impl Connection {
                 context.write_error(Call::Other, ResponseOptions::CLOSE, &error);
             }
         }
-        // If a body follows, the answer is counted at its end.
+        // If a body follows, the answer is counted after the body.
         match self.state {
             State::Items(..) | State::ChunkedItems(..) => Step::Took(bytes.len()),
             _ => Step::Answered(bytes.len()),
         }
     }
 
-    /// Tells a client of Redis in its own words that this is no listener for it.
+    /// Tells a Redis client, in RESP, that this listener does not speak RESP.
     #[cold]
     fn refuse_resp<S: Serve>(&mut self, bytes: &[u8], context: &mut RequestContext<'_, S>) -> Step {
         self.close();
@@ -359,7 +361,7 @@ impl Connection {
         Step::Answered(bytes.len())
     }
 
-    /// Adds a head whose items are awaited to the cache.
+    /// Caches a head whose items are awaited.
     fn remember(&mut self, head: &Head<'_, '_>, bytes: &[u8], scratch: &mut ConnectionBuffers) {
         if let State::Items(pending, _) = self.state
             && let Some(slot) = scratch.heads.insert(head, bytes, pending)
@@ -368,8 +370,8 @@ impl Connection {
         }
     }
 
-    /// Answers a request whose head is complete, or awaits its items. `last`: nothing has arrived
-    /// behind the head.
+    /// Answers a request whose head is complete, or awaits its items. `last` means that no input
+    /// follows the head.
     fn begin_request<S: Serve>(
         &mut self,
         ReadHead { head, target, host }: &ReadHead<'_, '_>,
@@ -385,7 +387,7 @@ impl Connection {
             Err(Error::HostForbidden)
         };
         let own = match route {
-            // What the gateway's client accepts or sends as its body does not concern frs.
+            // The Accept field and the body belong to the client of the gateway, not to frs.
             Ok(Route::Authz(_)) => Format::Xml,
             _ => head.own_format(),
         };
@@ -463,13 +465,14 @@ impl Connection {
         head: &Head<'_, '_>,
         context: &mut RequestContext<'_, S>,
     ) {
-        // Even if the body is already present: the answers must not depend on the pieces.
+        // 100 is written even if the body is already present, because the answers must not depend
+        // on how the input is cut.
         if head.expects_continue {
             context.write_continue();
         }
         let http = context.rules.http;
         self.state = match head.body {
-            // At most max-body: the plan has checked it.
+            // The plan has checked that the length is at most max-body.
             Body::Length(length) => State::Items(pending, length as usize),
             Body::Chunked => {
                 State::ChunkedItems(pending, Chunked::new(http.max_body_bytes, http.max_head_bytes))
@@ -477,7 +480,7 @@ impl Connection {
         };
     }
 
-    /// Leaves a head that is answered now: skips its body, or ends the connection if the answer
+    /// Leaves a head that is answered now. Skips its body, or ends the connection if the answer
     /// `closes` it.
     fn leave_head<S: Serve>(
         &mut self,
@@ -491,8 +494,8 @@ impl Connection {
             Body::Length(length) => length > u64::from(http.max_body_bytes),
             Body::Chunked => false,
         };
-        // A client that waits for 100 and gets an answer may send the body or the next request: the
-        // two cannot be distinguished.
+        // A client that waits for 100 and gets another answer may send either the body or the next
+        // request. The server cannot tell the two apart.
         let unknown = head.expects_continue || past_reach;
         let options = preferences.options(closes || unknown);
         self.state = match head.body {

@@ -1,7 +1,7 @@
-//! How a worker calls the courier, and is called by it.
+//! The doorbells between a worker and the courier.
 //!
-//! Invariant: no call is lost. The worker says that it sleeps before it looks once more whether
-//! what its clients wait for has come (store/watch/mailbox/doorbell.rs).
+//! Invariant: no ring is lost. The worker first marks itself as asleep, then checks once more
+//! whether the leases that its clients wait for have come (store/watch/mailbox/doorbell.rs).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -21,7 +21,7 @@ pub struct CourierBells {
 }
 
 impl CourierBells {
-    /// Those of the worker in this slot, whose own one is polled under this token.
+    /// The bells of the worker in this slot. The worker's own bell is polled with `token`.
     pub fn of_worker(
         bells: Bells,
         slot: u32,
@@ -35,19 +35,19 @@ impl CourierBells {
         Ok(Some(CourierBells { courier, own }))
     }
 
-    /// The courier is called: something was asked.
+    /// Rings the courier after the worker has published a want.
     pub fn call(&self, service: &Service) {
         self.courier.ring(service.handle().runtime().workers_bell());
     }
 
-    /// The worker is about to sleep. Afterwards it looks once more for what it waits for.
+    /// Marks the worker as asleep. The caller then checks once more for work before it sleeps.
     pub fn lie_down(&self, service: &Service) {
         if let Some(wants) = service.handle().wants() {
             wants.bell().lie_down();
         }
     }
 
-    /// The worker has been woken, or has not slept.
+    /// Marks the worker as awake, whether or not it slept.
     pub fn get_up(&self, service: &Service) -> io::Result<()> {
         if let Some(wants) = service.handle().wants() {
             wants.bell().get_up();

@@ -1,7 +1,7 @@
-//! The clients of a worker that have parked a request, and until when.
+//! The clients of a worker that have parked a request, and their deadlines.
 //!
 //! Invariant: a client is in the list at most once, and only while it has something parked. The
-//! order is that of parking: who waits longest goes on first.
+//! list has the order of parking, so the client that waits longest resumes first.
 
 /// Clients that wait for leases.
 #[derive(Debug, Default)]
@@ -18,13 +18,13 @@ struct Waiting {
 }
 
 impl ParkedClients {
-    /// Nobody waits.
+    /// Whether no client waits.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// When the next deadline is over, at the earliest.
+    /// A lower bound of the earliest deadline. `None` if no client waits.
     #[inline]
     pub fn due_ms(&self) -> Option<u64> {
         (!self.is_empty()).then_some(self.next_ms)
@@ -39,12 +39,12 @@ impl ParkedClients {
         }
     }
 
-    /// How many there are.
+    /// The number of waiting clients.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Somebody is due at once if `may_go_on` says so of anyone.
+    /// Makes the list due at once if `may_go_on` is true for any client.
     pub fn look(&mut self, now_ms: u64, mut may_go_on: impl FnMut(u32) -> bool) {
         if self.waiting.iter().any(|waiting| may_go_on(waiting.client)) {
             self.next_ms = now_ms;
@@ -56,8 +56,8 @@ impl ParkedClients {
         self.waiting.retain(|waiting| waiting.client != client);
     }
 
-    /// Removes the clients that may go on, in order: `may_go_on` says of which the wait is over,
-    /// and those at their deadline. They are put before what `to_run` holds.
+    /// Removes the clients for which `may_go_on` is true and those at their deadline. Puts them at
+    /// the front of `to_run`, in the order of parking.
     pub fn take_due(
         &mut self,
         now_ms: u64,

@@ -1,8 +1,8 @@
 //! One connection of the data plane that speaks RESP: bytes in, bytes out, no socket.
 //!
-//! Invariant: commands are answered in the order they arrive, those of a transaction when it is
-//! executed. The answers do not depend on how the input is cut into pieces (except for the end of
-//! the connection while draining). No answer follows one that closes.
+//! Invariant: commands are answered in the order they arrive, and those of a transaction when it is
+//! executed. The answers do not depend on how the input is cut into pieces, except for the end of
+//! the connection while draining. No answer follows an answer that closes the connection.
 //!
 //! A command that arrives whole is read in place. Its items go through the queue that all
 //! connections of the worker share.
@@ -26,51 +26,51 @@ use frs_engine::Command;
 use session::Session;
 use transaction::Transaction;
 
-/// A client that names so many wrong tokens in a row is not heard any more. It has to connect
-/// again, which max-connections and the time for that bound.
+/// The number of wrong tokens in a row that closes the connection. The client has to connect again,
+/// which max-connections and the time to connect bound.
 const MAX_WRONG_TOKENS: u8 = 3;
 
 /// A connection that speaks RESP.
 #[derive(Debug, Default)]
 pub struct RespConnection {
-    /// How far an incomplete command has been looked at.
+    /// The scan of the incomplete command.
     scan: Scan,
     session: Session,
     /// Commands between MULTI and the end of EXEC.
     transaction: Option<Transaction>,
-    /// Requests that wait for a lease, and what came behind them.
+    /// Requests that wait for a lease, and requests and answers behind them.
     parked: Vec<Parked>,
     closed: bool,
 }
 
-/// What has arrived from a client, and was not consumed before.
+/// Input that has arrived from a client and is not consumed.
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
-    /// The socket may have more that is not read yet: a worker that drains does not close the
-    /// connection before it.
+    /// The socket may have more unread input. A draining worker does not close the connection
+    /// before it has read that input.
     pub has_more: bool,
 }
 
 /// The result of one step.
 enum Step {
-    /// Consumed this many bytes, with nothing to answer.
+    /// Consumed this many bytes without an answer.
     Took(usize),
     /// Consumed this many bytes and answered.
     Answered(usize),
-    /// There is no whole command.
+    /// The input has no whole command.
     Starved,
 }
 
-/// What a command came from.
+/// The source of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
     Input,
     Transaction,
 }
 
-/// What a command needs.
+/// The context of a command.
 struct Serving<'c, 'a, S> {
     context: &'c mut RequestContext<'a, S>,
     own: RespRules<'a>,
@@ -134,7 +134,7 @@ impl RespConnection {
         }
         Progress {
             consumed,
-            // A command has room, whatever its length is.
+            // The buffer gets room for the longest command, whatever the length of this one.
             need: if starved && !rest.is_empty() { bounds.bytes } else { 1 },
             more: (has_guessed || is_full(answered, &context))
                 && (!rest.is_empty() || self.is_running()),
@@ -143,7 +143,7 @@ impl RespConnection {
         }
     }
 
-    /// The request-timeout has expired: appends what is wrong. The caller closes the connection.
+    /// Appends the error of an expired request-timeout. The caller closes the connection.
     pub fn time_out<S: Serve>(&mut self, serve: &mut S, out: &mut Vec<u8>) {
         if !self.closed {
             write_fault(out, Fault::Timeout);
@@ -152,14 +152,14 @@ impl RespConnection {
         self.closed = true;
     }
 
-    /// Returns its buffers: the connection reads no more.
+    /// Returns the buffers of a connection that reads no more.
     pub fn release(&mut self, pool: &mut Pool) {
         if let Some(mut transaction) = self.transaction.take() {
             transaction.give_back(pool);
         }
     }
 
-    /// Bytes that it keeps for its client.
+    /// The bytes kept for the client.
     #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
         self.transaction.as_ref().map_or(0, Transaction::held_bytes)
@@ -187,7 +187,7 @@ impl RespConnection {
             Ok(Scanned::Empty(end)) => Step::Took(end),
             Ok(Scanned::Http) => {
                 self.closed = true;
-                // In the words of HTTP.
+                // The client speaks HTTP, so the error is written in HTTP.
                 let options = ResponseOptions::CLOSE;
                 serving.context.write_error(Call::Other, options, &Error::OnResp);
                 Step::Answered(0)
@@ -200,7 +200,7 @@ impl RespConnection {
         }
     }
 
-    /// Answers a command that is a line.
+    /// Answers an inline command.
     fn line<S: Serve>(&mut self, line: &[u8], bounds: CommandBounds, serving: Serving<'_, '_, S>) {
         let Serving { context, own } = serving;
         let mut words = std::mem::take(&mut context.scratch.resp.words);
@@ -212,7 +212,7 @@ impl RespConnection {
         context.scratch.resp.words = words;
     }
 
-    /// Ends the connection with what is wrong.
+    /// Answers a fault that ends the connection.
     #[cold]
     fn fail<S: Serve>(&mut self, fault: Fault, mut serving: Serving<'_, '_, S>) {
         self.closed = true;
@@ -220,7 +220,7 @@ impl RespConnection {
         serving.context.write_with(Call::Other, fault.status(), |out| write_fault(out, fault));
     }
 
-    /// Answers a command, queues it, or puts its items into the queue.
+    /// Answers a command, keeps it for EXEC, or puts its items into the queue.
     #[inline]
     fn command<S: Serve>(
         &mut self,
@@ -242,7 +242,7 @@ impl RespConnection {
         if !command.takes(whole.len()) {
             return self.refuse(CommandError::Arguments(command.word), serving);
         }
-        // A reload may have asked for a token since MULTI.
+        // A reload may require a token since MULTI, so the client may be unknown here.
         let may_queue = is_known && origin == Origin::Input && !command.is_never_queued();
         if self.transaction.is_some() && may_queue {
             return self.queue(whole, serving);
@@ -260,7 +260,7 @@ impl RespConnection {
         }
     }
 
-    /// Answers an error of a command that is not run. Within a transaction it spoils that.
+    /// Answers the error of a command that is not run. The error spoils an open transaction.
     #[cold]
     fn refuse<S: Serve>(&mut self, error: CommandError<'_>, mut serving: Serving<'_, '_, S>) {
         if let Some(transaction) = &mut self.transaction {
@@ -327,7 +327,7 @@ impl Parks for RespConnection {
 }
 
 impl<S: Serve> Serving<'_, '_, S> {
-    /// Answers an error of a command.
+    /// Answers the error of a command.
     #[cold]
     fn error(&mut self, version: Version, error: CommandError<'_>) {
         let status = error.status();

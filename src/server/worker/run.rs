@@ -9,10 +9,10 @@ use super::tick::Worker;
 use crate::process::child::ChildContext;
 use frs_engine::{Role, Service};
 
-/// Why a worker cannot go on.
+/// The reason why a worker cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
-    /// It cannot attach to the store.
+    /// The worker cannot attach to the store.
     #[error("cannot attach to the store: {0}")]
     Attach(#[from] frs_store::Error),
     /// A system call that the event loop depends on failed.
@@ -20,10 +20,10 @@ pub enum WorkerError {
     Loop(#[from] io::Error),
 }
 
-/// Serves until asked to end.
+/// Serves until the worker is asked to end.
 ///
 /// # Errors
-/// The master replaces this worker with another.
+/// The worker cannot go on, and the master replaces it.
 pub fn run(child: ChildContext) -> Result<(), WorkerError> {
     let service = Service::attach(&child.data_dir, Role::Worker)?;
     let needed = u64::from(service.conf().srv.http.max_connections) + 64;

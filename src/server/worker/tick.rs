@@ -1,4 +1,4 @@
-//! A worker's tick: wait, read every ready client, read the clock once, answer each with one call.
+//! A worker's tick: wait, read all ready clients, read the clock once, answer each with one call.
 //!
 //! Invariant: a tick does a bounded amount of work for each client. It waits for nothing but its
 //! share of semaphores, so a stalled client delays no other. In the steady state it allocates
@@ -46,19 +46,19 @@ const FIRST_LISTENER: usize = 3;
 const FIRST_CLIENT: usize = 1 << 20;
 
 const EVENTS: usize = 1024;
-/// The most clients besides max-connections that only get an answer that refuses them. They are not
-/// served and hold no buffer.
+/// The most refused clients beyond max-connections. A refused client gets only the answer that
+/// refuses it. It is not served and holds no buffer.
 pub const REFUSED_CLIENTS: usize = 1024;
 /// The shortest time between two log lines about connections that cannot be watched.
 const QUIET_MS: u64 = 10_000;
-/// The most clients in a batch. Their requests run together: the memory of one is fetched while
-/// others are processed.
+/// The most clients in a batch. Their requests run together, so that the memory of one is fetched
+/// while others are processed.
 const BATCH: usize = 64;
-/// A batch ends when its answers, without those of its last client, exceed this.
+/// A batch ends when its answers, without those of its last client, exceed this size.
 const BATCH_BYTES: usize = 64 * 1024;
 /// How long a client has to take its last answer and close.
 const LINGER_MS: u64 = 2_000;
-/// How long clients have to take their answers and send the rest of their requests when the worker
+/// How long clients have to take their answers and complete their requests when the worker
 /// finishes.
 const FINISH_MS: u64 = 4_000;
 /// How long clients have to close by themselves when the worker drains.
@@ -91,10 +91,9 @@ pub struct Worker {
     tokens: TokenBoard,
     clients: Vec<Option<Client>>,
     free: Vec<u32>,
-    /// How many of the clients are not served and only get an answer that says so. They do not
-    /// count towards max-connections.
+    /// The number of refused clients. They do not count towards max-connections.
     refused: usize,
-    /// Clients that have something to do without another event.
+    /// Clients that have work in the next tick without another event.
     ready: Vec<u32>,
     /// Clients that this tick reads.
     reading: Vec<u32>,
@@ -102,14 +101,14 @@ pub struct Worker {
     to_run: Vec<u32>,
     /// Clients whose requests run together.
     batch: Vec<u32>,
-    /// Those with a request that waits for a lease.
+    /// Clients with a request that waits for a lease.
     parked: ParkedClients,
-    /// None without a cluster.
+    /// `None` without a cluster.
     bells: Option<CourierBells>,
     timers: Timers,
     buffers: Buffers,
     origin: Instant,
-    /// When this tick began, since the origin. Its clients were readable at that time.
+    /// The start of this tick, since `origin`. The ready clients were readable at that time.
     begun: Duration,
     now_ms: u64,
     /// Bytes read and written in this tick.
@@ -121,7 +120,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Sets up everything a worker needs. [`Worker::run`] then serves.
+    /// Sets up a worker. [`Worker::run`] then serves.
     pub fn new(child: ChildContext, service: Service) -> io::Result<Worker> {
         let poll = Poll::new()?;
         let registry = poll.registry();
@@ -230,7 +229,8 @@ impl Worker {
         self.answer_clients();
         self.count_answered();
         self.expire_clients();
-        // Timeouts are not timed: the time would be the timeout's length.
+        // Answers to late requests are not timed, because their time would be the length of the
+        // timeout.
         self.handler.answered = 0;
         self.accept_clients();
         let due = self.overloads.take_due(self.now_ms);
@@ -251,12 +251,12 @@ impl Worker {
         }
     }
 
-    /// Records the tick's duration for each of its requests: one clock read for all.
+    /// Records the duration of the tick for each request it answered, with one clock read for all.
     fn count_answered(&mut self) {
         let answered = std::mem::take(&mut self.handler.answered);
         if answered > 0 {
             let took = clock::since(self.origin).saturating_sub(self.begun);
-            // Rounded up: a bucket's bound is never less than the time.
+            // The time is rounded up, so that the bound of its bucket is never less than the time.
             let us = took.as_nanos().div_ceil(1000).min(u64::MAX.into()) as u64;
             self.handler.service.count_time(us, answered);
         }
@@ -284,7 +284,7 @@ impl Worker {
         let log_ms = self.overloads.due_ms();
         let parked_ms = self.parked.due_ms();
         let left_out_ms = self.refusals.due_ms(self.handler.service.refusal_sample());
-        // A worker without requests gives former groups back, too.
+        // A worker without requests must wake to release former groups, too.
         let has_retired = self.handler.service.handle().has_retired();
         let retired_ms = has_retired.then(|| self.now_ms + RETIRED_EVERY.as_millis() as u64 + 1);
         let all = [due_ms, paused, ending, log_ms, parked_ms, left_out_ms, retired_ms];
@@ -370,7 +370,7 @@ impl Worker {
             tracing::warn!(%error, "cannot close a listener");
         }
         if mode == EndMode::Finish {
-            // Reads once more, and answers what has arrived until now.
+            // The worker reads once more, and answers all input that has arrived.
             for index in 0..self.clients.len() as u32 {
                 if let Some(client) = self.client(index) {
                     client.readable = true;
@@ -462,7 +462,7 @@ impl Worker {
         self.buffers.scratch.begin_batch();
     }
 
-    /// Takes the client's input into the batch, or continues to write its answers.
+    /// Takes the input of a client into the batch, or continues to write its answers.
     fn take(&mut self, index: u32) {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
         if client.is_blocked() {
@@ -478,7 +478,7 @@ impl Worker {
         client.run(&self.conf.srv, &mut self.handler, &mut self.buffers);
     }
 
-    /// Runs the batch and writes to each of its clients with one call.
+    /// Runs the batch, and writes the answers of each client with one call.
     fn answer_batch(&mut self) {
         let Buffers { scratch, out, .. } = &mut self.buffers;
         scratch.flush((&self.conf.srv).into(), &mut self.handler, out);
@@ -497,7 +497,7 @@ impl Worker {
         self.begin_batch();
     }
 
-    /// Writes this part of the output to a client.
+    /// Writes a part of the output to a client.
     fn write(&mut self, index: u32, part: Range<usize>) {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
         let answers = &self.buffers.out[part];
@@ -512,13 +512,14 @@ impl Worker {
         self.after_writing(index, writing);
     }
 
-    /// Arms a client's timer. `anew` restarts it: there was an answer, or the client took a part of
-    /// one. A request's time runs from its first byte, however many bytes follow. Neither an empty
-    /// line nor input sent in place of taking answers extends the time.
+    /// Arms the timer of a client. `anew` restarts it, because there was an answer or the client
+    /// took a part of one. The time of a request runs from its first byte, however many bytes
+    /// follow. Neither an empty line nor input from a client that takes no answers extends the
+    /// time.
     fn give_time(&mut self, index: u32, anew: bool) {
         let Some(client) = self.client(index) else { return };
         if client.is_parked() && !client.is_blocked() {
-            // The request has a deadline of its own.
+            // A parked request has a deadline of its own.
             return self.timers.disarm(index);
         }
         let begun = client.has_begun() && !client.is_blocked();
@@ -565,7 +566,7 @@ impl Worker {
             client.release(&mut self.buffers.scratch.pool);
             self.refused -= usize::from(client.is_refused());
             if client.queued {
-                // Otherwise the next client with this number would be in the list twice.
+                // Otherwise the next client with this index would be in the list twice.
                 self.ready.retain(|&other| other != index);
             }
             self.timers.disarm(index);
@@ -579,7 +580,8 @@ impl Worker {
         {
             match kind {
                 TimerKind::Idle => {
-                    // A client without a request is not late. A client that takes no answers is.
+                    // A client without a request is not late. A client that does not take its
+                    // answers is.
                     if self.client(index).is_some_and(|client| client.is_blocked()) {
                         self.count(Counter::Timeouts);
                     }
@@ -634,7 +636,7 @@ impl Worker {
         }
     }
 
-    /// Why a client is not served, or `None` if it is.
+    /// The reason to refuse a client, or `None` if it is served.
     fn refusal_of(&self, peer: Option<IpAddr>) -> Option<protocol::Error> {
         let srv: &Srv = &self.conf.srv;
         let served = self.clients.len() - self.free.len() - self.refused;
@@ -653,17 +655,17 @@ impl Worker {
             self.refused += 1;
         }
         self.write(index, 0..self.buffers.out.len());
-        // A new connection's socket takes this little at once. One that does not is closed, since
-        // no memory is counted for it.
+        // The socket of a new connection takes such a short answer at once. If it does not, the
+        // client is closed, because no memory is counted for the answer.
         if self.client(index).is_some_and(|client| client.is_blocked()) {
             self.close(index);
         }
     }
 
-    /// Closes the client that was refused first. False if there is none.
+    /// Closes the client that was refused first. Returns false if there is none.
     fn make_room_for_refused(&mut self) -> bool {
         let Some(index) = self.timers.first(TimerKind::Refused) else { return false };
-        // Reads its input, so that no reset overtakes the answer.
+        // Input left unread would cause a reset that overtakes the answer.
         if let Some(client) = self.clients[index as usize].as_mut() {
             client.read(&mut self.buffers.arena);
             self.moved.take(client.moved());
@@ -679,7 +681,7 @@ impl Worker {
         }
     }
 
-    /// Gives a client a number, or `None` if its socket cannot be watched.
+    /// Gives a client an index. Returns `None` if the poll cannot watch its socket.
     fn add_client(&mut self, mut client: Client) -> Option<u32> {
         let index = self.free.last().copied().unwrap_or(self.clients.len() as u32);
         let token = Token(FIRST_CLIENT + index as usize);

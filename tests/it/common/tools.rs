@@ -9,11 +9,11 @@ pub fn tool(name: &str) -> PathBuf {
     built(name, &["--package", name]).join(name)
 }
 
-/// Has cargo build packages, once; the directory of the binaries.
+/// Builds packages with cargo, once. Returns the directory of the binaries.
 pub fn built(name: &str, which: &[&str]) -> &'static Path {
     static BUILT: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let directory = Path::new(env!("CARGO_BIN_EXE_frs")).parent().expect("a directory of binaries");
-    // A panic while it was locked leaves nothing half done.
+    // After a panic the list is still complete: a build is added when it has ended.
     let mut built = BUILT.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if !built.iter().any(|known| known == name) {
         build(which, directory);

@@ -1,4 +1,4 @@
-//! What one courier does, step by step.
+//! The steps of a single courier.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ const MAX: u64 = 100;
 
 const LOG: Settings = Settings { kind: Kind::Sliding { interval_ms: 60_000 }, max: MAX, hosts: 2 };
 
-/// One courier, its nodes, and the ledgers that answer at once when they are asked to.
+/// A courier, its nodes, and ledgers that answer only when the test makes them.
 struct Play {
     core: Core<HostNodes>,
     nodes: HostNodes,
@@ -63,7 +63,7 @@ impl Play {
         }
     }
 
-    /// So many limits with one log, and what was asked for granted.
+    /// A play with this many limits over one log, after a grant of `count` uses.
     fn leased(limits: u32, count: u64) -> Play {
         let mut play = Play::of(LOG, Appetite::Most, limits);
         play.ask(1, 0, count);
@@ -107,7 +107,7 @@ impl Play {
         self.settle();
     }
 
-    /// The ledgers answer to all that was sent.
+    /// Makes the ledgers answer all messages.
     fn answer(&mut self) {
         for Sent { id, ledger, settings, take } in std::mem::take(&mut self.sent) {
             let ledger = self.ledgers.entry(ledger).or_insert_with(|| Ledger::new(0));
@@ -117,7 +117,7 @@ impl Play {
         self.settle();
     }
 
-    /// They answer that others have it all.
+    /// Makes the ledgers answer that other hosts have all uses.
     fn answer_short(&mut self, others: u64) {
         for Sent { id, take, .. } in std::mem::take(&mut self.sent) {
             let allowance = take.claim.floor;
@@ -151,14 +151,14 @@ impl Play {
         self.core.answered(&mut self.nodes, now, id, outcome);
     }
 
-    /// A master that may not know what was granted serves all slots.
+    /// A master that may not know the grants takes over all slots.
     fn meet_master(&mut self) {
         self.core.new_master(&mut self.nodes, std::slice::from_ref(&(0..16384)));
         self.meet_nodes();
         self.core.end_claims();
     }
 
-    /// A round over all nodes.
+    /// Makes a round over all nodes.
     fn meet_nodes(&mut self) {
         for key in 0..9 {
             let now = self.now();
@@ -239,7 +239,7 @@ fn an_atomic_request_asks_for_all_at_once_and_after_a_shortage_in_order() {
     assert_eq!(play.keys_sent().len(), 2);
     play.answer_short(1);
     assert!(play.finished.is_empty());
-    // Others have given back.
+    // Other hosts have returned uses.
     for key in [5, 2] {
         let ledger = play.ledger(key);
         play.core.news(&play.nodes, News { ledger, key, kind: NewsKind::Again });
@@ -324,7 +324,7 @@ fn a_named_host_gives_back_and_says_so_once_the_ledger_knows() {
     play.answer();
     let again = News { ledger: play.ledger(0), key: 0, kind: NewsKind::Again };
     assert_eq!(play.published, [again]);
-    // A node that is lost answers that it does not know.
+    // A host with a lost node answers that it does not know its grants.
     play.core.news(&play.nodes, lost);
     play.settle();
     let take = play.sent[0].take;
@@ -389,7 +389,7 @@ fn a_want_of_nothing_tells_of_uses_without_a_lease_by_one_message_at_a_time() {
     assert!(play.sent.is_empty(), "{:?}", play.sent);
     let ledger = play.ledger(0);
     assert_eq!(play.ledgers[&ledger].granted(), [5, 0], "each is counted once");
-    // The master is away: it hears of them when it is back.
+    // The master is unreachable. It receives the report when it is back.
     play.force(1, 1);
     play.ask(4, 1, 0);
     play.settle();
@@ -430,13 +430,13 @@ fn a_new_master_hears_of_all_leases_under_new_numbers() {
     keys.sort_unstable();
     assert_eq!(keys, [0, 1]);
     assert!(play.sent.iter().all(|sent| sent.take.seq > old.take.seq));
-    // What the old master answers is void.
+    // The old master's answer is void.
     play.hear(old.id, Outcome::Lost);
     assert_eq!(play.core.figures().claims, 2);
 }
 
-/// A courier died before it heard what the ledger has granted, and another one has repeated the
-/// message. Returns the number of that.
+/// A courier died before it received a grant, and another one has repeated the message. Returns the
+/// id of the repeated message.
 fn unheard() -> (Play, u64) {
     let mut play = Play::new(MAX, Appetite::Most);
     play.ask(1, 0, 1);
@@ -564,7 +564,7 @@ fn what_leaves_a_log_is_free_in_all_limits_that_have_it() {
     }
     play.ask(2, 0, 1);
     play.settle();
-    // Only the first ledger says so.
+    // Only the first ledger returns BACK.
     let Sent { id, ledger, take, .. } = play.sent[0];
     assert_eq!(ledger, ids[0]);
     let taken = Taken::Granted(Granted {
@@ -626,7 +626,7 @@ fn what_refuses_nothing_is_told_once_a_second_and_nobody_waits_for_it() {
     }
     play.now_ms += 1;
     assert_eq!(look(&mut play), [(2 + 999, 0)]);
-    // Another host tells something, and this one looks once more after its last use.
+    // Another host reports something. This host looks once more after its last use.
     for _ in 0..2 {
         play.now_ms += 1000;
         assert_eq!(look(&mut play), []);
@@ -650,7 +650,7 @@ fn a_courier_that_dies_tells_a_use_under_its_old_number() {
     let [lost] = play.sent[..] else { panic!("{:?}", play.sent) };
     let ledger = play.ledgers.entry(lost.ledger).or_insert_with(|| Ledger::new(0));
     ledger.reply(5_000_000, &lost.settings, &lost.take);
-    // It was counted, and its answer is nobody's.
+    // The ledger has counted the message, but no courier receives the answer.
     play.sent.clear();
     play.core = Core::new("prod", Bounds::default());
     let all = 0..16384;

@@ -1,21 +1,21 @@
-//! A history file of a day, as a server that has run so long has written it.
+//! The history file of a server that has run for a day.
 
 use frs_base::clock;
 use frs_server::stats::history_file::{HistoryFile, Row, RowBiz, Step, Totals};
 
 use crate::common::plane::Plane;
 
-/// Each second of the day has so many items that pass, one of them of `three`.
+/// The allowed items of each second, one of them of `three`.
 pub const ALLOWED: u64 = 10;
-/// And so many that are refused: always of `plenty`, and of `three` for a minute by the second, and
-/// for ten minutes by the minute.
+/// The refused items of each second, at first all of `plenty`. In the last minute of the rows by
+/// second, and in the last ten minutes of the rows by minute, all but one are of `three`.
 pub const REFUSED: u64 = 5;
 /// Microseconds.
 pub const P50_US: u32 = 40;
 pub const P99_US: u32 = 300;
 const SECOND_MS: u64 = 1000;
 
-/// Writes 24 hours up to now into the data directory of a server that does not run.
+/// Writes the last 24 hours into the data directory of a stopped server.
 pub fn write_day(plane: &Plane) {
     let now_ms = clock::now();
     let dir = plane.setup.path("data");

@@ -1,4 +1,4 @@
-//! The dependencies that a program gets with the package frs alone.
+//! The dependencies of the package frs alone.
 
 use std::process::Command;
 
@@ -20,7 +20,7 @@ const FOREIGN: [&str; 12] = [
     "tracing-subscriber",
 ];
 
-/// The crates that the library stands on.
+/// The crates below the library.
 const FLOORS: [&str; 5] = ["frs-base", "frs-conf", "frs-store", "frs-limit", "frs-engine"];
 
 #[test]

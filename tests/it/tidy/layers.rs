@@ -4,8 +4,8 @@ use super::imports::{Crate, Module};
 use super::source::{Code, rust};
 use super::{Allowed, assert_none};
 
-/// A crate: its directory, and its rooms, lowest first, each with the rooms that it uses. Anything
-/// else is at the top and may use all of them.
+/// A crate: its directory, and its rooms, lowest first, each with the rooms that it uses. The rest
+/// of the crate is at the top and may use all rooms.
 struct Floor {
     directory: &'static str,
     rooms: &'static [(&'static str, &'static [&'static str])],

@@ -1,7 +1,7 @@
-//! Connections: accepts them, hands on their calls, and lets them go.
+//! Connections: accepts them, hands on their calls, and ends them.
 //!
-//! Invariant: whatever a client does or does not, it takes one place, its calls are bounded, and it
-//! goes when another needs its place. The others are served meanwhile.
+//! Invariant: whatever a client does or omits, it takes one place, its calls are bounded, and it
+//! goes when another connection needs its place. The other connections are served meanwhile.
 
 use std::future::{Future, poll_fn};
 use std::net::IpAddr;
@@ -21,21 +21,21 @@ use crate::listener::Listener;
 use crate::places::{Body, Bounds, CallPlace, Leave, Places, Taken};
 use crate::wire::Wire;
 
-/// Bytes of the head of a call.
+/// The most bytes of the head of a call.
 const HEAD_BYTES_MAX: u32 = 16 << 10;
-/// Bytes that a client may send ahead for one call: a whole message.
+/// The most bytes that a client may send ahead for one call: a whole message.
 const CALL_WINDOW: u32 = (MESSAGE_BYTES_MAX + PREFIX_BYTES) as u32;
-/// Bytes of an answer that wait for the connection. The rest waits with its call.
+/// The most bytes of an answer that wait for the connection. The rest waits with its call.
 const SEND_BYTES_MAX: usize = 64 << 10;
-/// Overhead of small frames that are not read yet, as h2 counts it: 256 for each. Calls read theirs
-/// between the turns of their connection, a new one after three turns.
+/// The budget for small frames that are not read yet. h2 counts 256 for each frame. A call reads
+/// its frames between the turns of its connection, and a new call reads after three turns.
 const FRAME_BUDGET: usize = 2 << 20;
-/// A pause after an accept that failed: descriptors may be lacking.
+/// The pause after a failed accept, because descriptors may be short.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// No more file descriptors, in the system and in the process.
+/// The errors for too many open files, in the system and in the process.
 const DESCRIPTORS_LACK: [i32; 2] = [23, 24];
 
-/// What answers calls.
+/// A handler that answers calls.
 pub trait Answers: Send + Sync + 'static {
     /// Whether a peer is served.
     fn allows(&self, peer: IpAddr) -> bool;
@@ -90,10 +90,10 @@ pub async fn serve<A: Answers>(
     places.wait_for_all().await;
 }
 
-/// Waits for the end of the service.
+/// Waits until the service is to end.
 pub async fn ended(ending: &mut watch::Receiver<bool>) {
     if ending.wait_for(|ending| *ending).await.is_err() {
-        // Nobody is left to say that it ends.
+        // Nobody is left to tell of an end.
         std::future::pending::<()>().await;
     }
 }
@@ -151,7 +151,7 @@ pub async fn serve_connection<A: Answers>(
             () = &mut patience => {
                 let is_silent = !heard.take() && taken.calls() == 0;
                 let next = match (asked, is_silent) {
-                    // It was asked to go, and does not.
+                    // The client was asked to go, and has not gone.
                     (true, true) => return,
                     (false, true) => {
                         asked = true;
@@ -170,7 +170,7 @@ fn builder(bounds: &Bounds) -> h2::server::Builder {
     let mut builder = h2::server::Builder::new();
     builder
         .max_concurrent_streams(bounds.calls)
-        // After a pause all calls of a client may have timed out: they are no attack.
+        // After a pause, all calls of a client may have timed out. That is not an attack.
         .max_pending_accept_reset_streams(bounds.calls as usize)
         .max_local_error_reset_streams(Some(bounds.calls as usize))
         .max_concurrent_reset_streams(bounds.calls as usize)
@@ -178,17 +178,18 @@ fn builder(bounds: &Bounds) -> h2::server::Builder {
         .max_send_buffer_size(SEND_BYTES_MAX)
         .data_frame_budget(FRAME_BUDGET)
         .initial_window_size(CALL_WINDOW)
-        // Calls never wait for each other's windows. What all connections hold has a bound.
+        // Calls never wait for each other's windows. The bytes that all connections hold are
+        // bounded.
         .initial_connection_window_size(CALL_WINDOW.saturating_mul(bounds.calls).min(WINDOW_MAX));
     builder
 }
 
-/// The most that HTTP/2 knows.
+/// The largest window of HTTP/2.
 const WINDOW_MAX: u32 = (1 << 31) - 1;
 
 type Accepted = Option<Result<(Request<RecvStream>, Respond), h2::Error>>;
 
-/// The next call. None is taken while there are too many.
+/// The next call. No call is taken while the connection has too many.
 async fn next<S>(connection: &mut Connection<S, Body>, is_full: bool) -> Accepted
 where
     S: AsyncRead + AsyncWrite + Unpin,

@@ -1,8 +1,8 @@
-//! Follows the configuration in force: the domains are those of its last generation.
+//! Follows the configuration in force: the domains are those of the latest generation.
 //!
-//! Invariant: domains and their generation are put in force together, and without a call meanwhile
-//! this process acknowledges a generation only then. What cannot be read is tried again until it
-//! can.
+//! Invariant: the domains and their generation are put in force together. Unless a call comes in
+//! between, this process acknowledges a generation only then. A generation that cannot be read is
+//! tried again until it can be read.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,21 +16,21 @@ use crate::service::Service;
 use frs_conf::active;
 use frs_server::process::log;
 
-/// Looks for another generation so often without being told.
+/// The pause after which another generation is looked for without a notice.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Follows for ever. `told` is notified when there is another generation.
+/// Follows for ever. `told` is notified of another generation.
 pub async fn follow(service: Arc<Service>, data_dir: Arc<Path>, told: Arc<Notify>) {
     // The last generation that could not be read.
     let mut failed = 0;
     loop {
         let is_told = tokio::time::timeout(LOOK_EVERY, told.notified()).await.is_ok();
-        // While there is no store to attach to, nothing is in force.
+        // Without a store to attach to, nothing is in force.
         let Ok(generation) = service.judge().published() else { continue };
         let is_new = generation != 0 && generation != service.domains().generation;
         if is_new {
             let dir = Arc::clone(&data_dir);
-            // A large configuration takes a while.
+            // Reading a large configuration takes a while.
             let read = spawn_blocking(move || {
                 active::read(&dir, generation).map(|conf| Domains::of(generation, &conf))
             });
@@ -47,7 +47,7 @@ pub async fn follow(service: Arc<Service>, data_dir: Arc<Path>, told: Arc<Notify
             }
         }
         if is_new || is_told {
-            // If there is no store, the next call says so.
+            // Without a store, the next call reports it.
             let _ = service.judge().tick();
         }
     }

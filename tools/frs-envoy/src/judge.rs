@@ -1,8 +1,8 @@
-//! The judge runs calls on the store: those that are ready at the same time in one tick.
+//! The judge runs calls on the store. Calls that are ready at the same time run in one tick.
 //!
-//! Invariant: each call gets one answer, or its client has gone, and then it is not charged any
-//! more. The thread that serves connections waits neither for leases nor for calls that do, since
-//! these leave the attachment to it. In a turn it waits for other processes at most one
+//! Invariant: each call gets one answer. If its client has gone, it is not charged any more. The
+//! thread that serves connections waits neither for leases nor for calls that wait for leases,
+//! because those leave the attachment to it. In a turn it waits for other processes at most one
 //! lock-timeout for itself, and one for the call that has the attachment.
 
 use std::path::Path;
@@ -26,7 +26,7 @@ pub struct Judge {
     waiting: Arc<Waiting>,
     ready: Mutex<Vec<Ready>>,
     wake: Notify,
-    /// The last run found a store to ask.
+    /// Whether the last run found a store to ask.
     is_attached: AtomicBool,
 }
 
@@ -34,7 +34,7 @@ impl Judge {
     /// A judge over a data directory. [`Judge::run`] must run.
     ///
     /// # Errors
-    /// It cannot attach.
+    /// The judge cannot attach.
     pub fn attach(data_dir: &Path) -> Result<Judge, AttachError> {
         let client = Arc::new(Client::attach_as(data_dir, Role::Envoy)?);
         Ok(Judge {
@@ -46,7 +46,7 @@ impl Judge {
         })
     }
 
-    /// Has charges judged. Dropped before, it charges nothing that is not charged yet.
+    /// Judges charges. If the future is dropped, items that are not charged yet stay uncharged.
     pub async fn judge(&self, charges: Vec<Charge>, atomic: bool) -> Judged {
         if charges.is_empty() {
             return Ok(Vec::new());
@@ -58,7 +58,7 @@ impl Judge {
         judged.await.unwrap_or_else(gone)
     }
 
-    /// Takes the configuration in force: its generation, and itself.
+    /// Takes the configuration in force. Returns its generation and itself.
     ///
     /// # Errors
     /// There is no store to attach to.
@@ -66,7 +66,7 @@ impl Judge {
         self.client.in_force()
     }
 
-    /// The generation in force, whether it is taken or not.
+    /// The generation in force, taken or not.
     ///
     /// # Errors
     /// There is no store to attach to.
@@ -74,7 +74,7 @@ impl Judge {
         self.noted(self.client.published())
     }
 
-    /// Takes the configuration in force; its generation.
+    /// Takes the configuration in force. Returns its generation.
     ///
     /// # Errors
     /// There is no store to attach to.
@@ -87,8 +87,8 @@ impl Judge {
         self.is_attached.load(Ordering::Relaxed) || self.published().is_ok()
     }
 
-    /// Judges what is ready, for ever. It is woken after the calls that are ready, so it finds all
-    /// of them.
+    /// Judges ready calls, for ever. The runtime runs it after the tasks that are ready already, so
+    /// it finds the calls of all these tasks.
     pub async fn run(&self) {
         loop {
             self.wake.notified().await;
@@ -109,13 +109,14 @@ impl Judge {
 
     fn judge_all(&self, ready: Vec<Ready>) {
         let alone = self.judge_groups(grouped(ready));
-        // There may be fewer max-items than a batch has.
+        // max-items may be less than a batch has.
         if !alone.is_empty() {
             self.judge_groups(alone.into_iter().map(|call| vec![call]).collect());
         }
     }
 
-    /// Judges each group as a batch, all in one tick. Returns the calls that are too many together.
+    /// Judges each group as a batch, all in one tick. Returns the calls that have too many items
+    /// together.
     fn judge_groups(&self, groups: Vec<Vec<Ready>>) -> Vec<Ready> {
         if groups.is_empty() {
             return Vec::new();
@@ -143,7 +144,7 @@ impl Judge {
         alone
     }
 
-    /// Answers calls that ran together, or has them wait for the leases that their items lack.
+    /// Answers calls that ran together, or lets them wait for the leases that their items need.
     fn finish(&self, calls: Vec<Ready>, tried: Result<TriedAnswers, frs::Error>) {
         match tried {
             Ok(tried) => {
@@ -165,7 +166,8 @@ impl Judge {
     }
 }
 
-/// Calls by the batches that they run in: one that charges all or none alone, the others together.
+/// The calls by batches: a call that charges all or none has its own batch, the others share
+/// batches.
 fn grouped(ready: Vec<Ready>) -> Vec<Vec<Ready>> {
     let (mut groups, mut together, mut items) = (Vec::new(), Vec::new(), 0);
     for call in ready {

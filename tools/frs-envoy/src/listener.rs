@@ -1,6 +1,6 @@
-//! The listener that frs hands down: TCP or a unix socket.
+//! The listener that frs hands down: a TCP or a unix socket.
 //!
-//! Invariant: an accepted TCP connection finds out within minutes that its peer is gone.
+//! Invariant: an accepted TCP connection notices within minutes that its peer is gone.
 
 use std::io;
 use std::net::IpAddr;
@@ -13,24 +13,24 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-/// A connection without traffic is asked after this, and then as often.
+/// A connection without traffic is probed after this time, and then at this interval.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// Where Envoy calls.
+/// The listener that Envoy connects to.
 #[derive(Debug)]
 pub enum Listener {
-    /// An address.
+    /// A TCP listener.
     Tcp(TcpListener),
-    /// A path.
+    /// A unix socket.
     Unix(UnixListener),
 }
 
-/// A connection, and the address of its peer if it has one.
+/// A connection, and the address of its peer.
 #[derive(Debug)]
 pub struct Accepted {
     /// The connection.
     pub stream: Stream,
-    /// The peer.
+    /// The address of the peer. `None` for a unix socket.
     pub peer: Option<IpAddr>,
 }
 
@@ -43,7 +43,7 @@ pub enum Stream {
 }
 
 impl Listener {
-    /// The listener for this runtime.
+    /// Registers the listener with this runtime.
     ///
     /// # Errors
     /// The descriptor is not a listener.

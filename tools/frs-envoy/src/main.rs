@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints what has no counterpart on standard error.
+/// Imports files of envoyproxy/ratelimit. Prints settings without a counterpart on standard error.
 fn import(files: &[PathBuf], into: Option<&Path>) -> Result<(), String> {
     let mut roots = Vec::new();
     for file in files {

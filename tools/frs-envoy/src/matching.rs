@@ -1,8 +1,8 @@
-//! Which descriptor of the configuration a call's descriptor is charged to: the most specific one.
+//! Chooses the descriptor of srv.xml that a call's descriptor is charged to: the most specific one.
 //!
-//! Names must be the same, in the same order and number. Among those that match, an exact value
-//! beats a prefix, a longer prefix a shorter one, and a prefix the bare name; the leftmost
-//! difference decides.
+//! The names must be the same, in the same order and number. Among descriptors that match, an exact
+//! value beats a prefix, a longer prefix beats a shorter one, and a prefix beats the bare name. The
+//! leftmost difference decides.
 //!
 //! Invariant: the result does not depend on the order of the descriptors in srv.xml.
 
@@ -17,20 +17,20 @@ pub struct Matcher {
     root: Node,
 }
 
-/// Entries that descriptors have in common up to here.
+/// The entries that descriptors have in common up to this node.
 #[derive(Debug, Default)]
 struct Node {
     /// The number of the descriptor that ends here.
     descriptor: Option<usize>,
-    /// What follows, by the name of the next entry.
+    /// The next entries, by name.
     names: HashMap<String, Values>,
 }
 
-/// What follows a name, by the value.
+/// The nodes after a name, by the value.
 #[derive(Debug, Default)]
 struct Values {
     exact: HashMap<Vec<u8>, Node>,
-    /// The longest first.
+    /// The longest prefix first.
     prefixes: Vec<(String, Node)>,
     any: Option<Box<Node>>,
 }
@@ -70,7 +70,7 @@ impl Node {
 }
 
 impl Values {
-    /// The node of this pattern, made if it is not there.
+    /// The node of this pattern. It is created if there is none.
     fn node(&mut self, pattern: &ValuePattern) -> &mut Node {
         match pattern {
             ValuePattern::Exact(value) => self.exact.entry(value.clone().into_bytes()).or_default(),

@@ -1,11 +1,12 @@
-//! The places of connections: how many there are, what each one holds, and which one has to go.
+//! The places of connections: their number, the memory that each one holds, and the choice of the
+//! one that has to go.
 //!
-//! What a connection holds is what it made this process keep: its calls, the parts of their
+//! A connection *holds* the memory that it makes this process keep: its calls, the parts of their
 //! messages, and answers that it has not taken.
 //!
-//! Invariant: there are at most [`Bounds::connections`], and what all of them hold stays near
-//! [`Bounds::held_bytes`]. Who has used its place least recently goes first where places lack, and
-//! who holds most where memory does.
+//! Invariant: at most [`Bounds::connections`] places are taken, and the memory that all connections
+//! hold stays near [`Bounds::held_bytes`]. If places are short, the least recently used connection
+//! has to go. If memory is short, those that hold most have to go.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -15,27 +16,27 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// What is charged for a call beside its message: its stream, its head, its task.
+/// Bytes charged for a call besides its message: its stream, its head, its task.
 pub const CALL_BYTES: usize = 1 << 10;
 
-/// The bounds of connections, and of each one.
+/// The bounds of all connections, and of each one.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Connections at once.
+    /// The most connections at once.
     pub connections: usize,
-    /// Calls of one connection at once.
+    /// The most calls of one connection at once.
     pub calls: u32,
-    /// Bytes that all connections hold together.
+    /// The bytes that all connections may hold together.
     pub held_bytes: usize,
-    /// For the first bytes of a connection.
+    /// Time limit for the first bytes of a connection.
     pub handshake: Duration,
-    /// For the message of a call, from its head.
+    /// Time limit for the message of a call, from its head on.
     pub message: Duration,
-    /// For an answer to be taken: by the windows of its client, and by its socket.
+    /// Time limit for a client to take an answer, by its windows and by its socket.
     pub answer: Duration,
-    /// Without a call and without a byte.
+    /// A connection without a call and without a byte is asked to go after this time.
     pub idle: Duration,
-    /// For a client to go that was asked to.
+    /// Time limit for a client to go that was asked to.
     pub parting: Duration,
 }
 
@@ -60,17 +61,17 @@ pub struct Places {
     bounds: Bounds,
     room: Arc<Semaphore>,
     held: AtomicUsize,
-    /// Grows with each use of a place: what tells the least recent one.
+    /// Grows with each use of a place. It tells the least recently used place.
     uses: AtomicU64,
     taken: Mutex<HashMap<u64, Arc<Place>>>,
 }
 
-/// Why a connection has to go.
+/// The reason for which a connection has to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leave {
-    /// Another one needs its place.
+    /// Another connection needs its place.
     Oldest,
-    /// It holds most.
+    /// It holds the most memory.
     Greediest,
 }
 
@@ -86,7 +87,7 @@ pub struct Place {
     freed: Notify,
 }
 
-/// A place that is taken, until this is dropped.
+/// A taken place. Dropping it frees the place.
 #[derive(Debug)]
 pub struct Taken {
     number: u64,
@@ -95,7 +96,7 @@ pub struct Taken {
     _room: OwnedSemaphorePermit,
 }
 
-/// Bytes that a connection holds, until this is dropped.
+/// Bytes that a connection holds. Dropping it releases them.
 #[derive(Debug)]
 pub struct Held {
     bytes: usize,
@@ -103,7 +104,7 @@ pub struct Held {
     places: Arc<Places>,
 }
 
-/// A call of a connection, until this is dropped.
+/// A call of a connection. Dropping it ends the call.
 #[derive(Debug)]
 pub struct CallPlace {
     held: Held,
@@ -117,7 +118,7 @@ pub struct Body {
 }
 
 impl Places {
-    /// Free places.
+    /// Places that are all free.
     pub fn new(bounds: Bounds) -> Arc<Places> {
         Arc::new(Places {
             bounds,
@@ -134,7 +135,7 @@ impl Places {
         &self.bounds
     }
 
-    /// Bytes that all connections hold now.
+    /// The bytes that all connections hold now.
     #[cfg(test)]
     pub fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
@@ -146,7 +147,7 @@ impl Places {
             Ok(room) => room,
             Err(_) => {
                 self.make_room();
-                // Nobody closes it.
+                // Nobody closes the semaphore.
                 loop {
                     match Arc::clone(&self.room).acquire_owned().await {
                         Ok(room) => break room,
@@ -191,7 +192,7 @@ impl Places {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks those that hold most to go, until what the others hold is within the bound.
+    /// Asks the connections that hold most to go, until the others are within the bound.
     #[cold]
     fn free_memory(&self) {
         let taken = self.taken();
@@ -233,7 +234,7 @@ impl Taken {
         }
     }
 
-    /// Calls of this connection that are not finished, also those that its client gave up.
+    /// The unfinished calls of this connection, including those that its client gave up.
     pub fn calls(&self) -> usize {
         self.place.calls.load(Ordering::Relaxed)
     }
@@ -243,7 +244,7 @@ impl Taken {
         self.place.freed.notified().await;
     }
 
-    /// A call begins.
+    /// Begins a call.
     pub fn begin_call(&self) -> CallPlace {
         self.place.calls.fetch_add(1, Ordering::Relaxed);
         CallPlace { held: Held::new(CALL_BYTES, &self.place, &self.places) }
@@ -262,19 +263,19 @@ impl CallPlace {
         &self.held.places.bounds
     }
 
-    /// The connection is used: one of its calls is whole.
+    /// Notes a use of the connection: one of its calls is complete.
     pub fn note_use(&self) {
         let now = self.held.places.next_use();
         self.held.place.last_use.store(now, Ordering::Relaxed);
     }
 
-    /// More of its message has come.
+    /// Holds more bytes of its message.
     pub fn hold(&mut self, more: usize) {
         self.held.bytes += more;
         self.held.add(more);
     }
 
-    /// Bytes of its answer.
+    /// The bytes of its answer, which the connection holds until they are written.
     pub fn body(&self, bytes: Bytes) -> Body {
         let held = Held::new(bytes.len(), &self.held.place, &self.held.places);
         Body { bytes, _held: held }
@@ -348,7 +349,7 @@ mod tests {
         let third = third.await.expect("no panic");
         places.make_room();
         assert_eq!(first.leave().await, Leave::Oldest);
-        // Who leaves already is not asked again.
+        // A connection that leaves already is not asked again.
         places.make_room();
         assert_eq!(third.leave().await, Leave::Oldest);
     }

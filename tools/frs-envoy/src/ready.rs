@@ -1,6 +1,7 @@
-//! A call that is ready to be judged, and what it is answered.
+//! A call that is ready to be judged, and its answer.
 //!
-//! Invariant: it gets one answer, or none if it is dropped: then whoever has it judged is told so.
+//! Invariant: a call gets one answer. If it is dropped it gets none, and the receiver of the answer
+//! notices that.
 
 use tokio::sync::oneshot;
 
@@ -8,23 +9,23 @@ use crate::call::Charge;
 use crate::status::Status;
 use frs::{Item, Verdict};
 
-/// Items that run together, at most.
+/// The most items that run together.
 pub const ITEMS_TOGETHER: usize = 256;
 
-/// The verdicts of a call, or why there are none.
+/// The verdicts of a call, or the reason why there are none.
 pub type Judged = Result<Vec<Verdict>, Status>;
 
-/// What an item was answered.
+/// The answer to an item.
 pub type Tried = Result<Verdict, frs::Error>;
 
 /// A call that is ready to be judged.
 #[derive(Debug)]
 pub struct Ready {
-    /// What it charges.
+    /// The items that it charges.
     pub charges: Vec<Charge>,
-    /// All of them or none.
+    /// Whether all of them are charged or none.
     pub atomic: bool,
-    /// Where its answer goes.
+    /// The channel for its answer.
     pub answer: oneshot::Sender<Judged>,
 }
 
@@ -34,14 +35,14 @@ impl Ready {
         self.answer.is_closed()
     }
 
-    /// Answers it.
+    /// Answers the call.
     pub fn answer(self, judged: Judged) {
-        // Its client may have gone.
+        // The client may have gone.
         let _ = self.answer.send(judged);
     }
 }
 
-/// Answers all these calls with an error.
+/// Answers all these calls with the same error.
 pub fn fail(calls: impl IntoIterator<Item = Ready>, error: impl Into<frs::Error>) {
     let status = Status::from(error.into());
     calls.into_iter().for_each(|call| call.answer(Err(status.clone())));

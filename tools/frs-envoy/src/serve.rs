@@ -1,7 +1,7 @@
-//! frs-envoy as a process of a server: what it inherits, what the master tells it, its end.
+//! frs-envoy as a process of a server: inherited descriptors, messages of the master, and its end.
 //!
-//! Invariant: it ends when the master asks it to, or is gone. An error ends the process, and the
-//! master replaces it.
+//! Invariant: the process ends when the master asks it to, or is gone. An error ends the process,
+//! and the master replaces it.
 
 use std::io;
 use std::path::Path;
@@ -24,43 +24,43 @@ use frs_server::process::log;
 use frs_server::process::message::{Received, ToChild, receive, send_ready};
 use std::os::fd::AsFd;
 
-/// Threads that wait for the cluster, and the one that reads a new configuration.
+/// Threads that wait for the cluster, and one that reads a new configuration.
 const BLOCKING_THREADS: usize = waiting::THREADS + 1;
-/// Time limit for calls that have been read, after SIGTERM.
+/// Time limit after SIGTERM for calls that were already read.
 const FINISH: Duration = Duration::from_secs(4);
-/// Time limit for clients to go, when other processes serve in place of this one.
+/// Time limit for clients to go while other processes serve in place of this one.
 const DRAIN: Duration = Duration::from_secs(60);
 
-/// Why it does not serve.
+/// The process cannot serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// It was started by hand.
+    /// The process was started by hand.
     #[error(
         "frs-envoy serve is what frs starts when srv.xml has <rls>: start frs. By hand, use \
          frs-envoy import"
     )]
     ByHand,
-    /// It cannot attach to the store.
+    /// The process cannot attach to the store.
     #[error(transparent)]
     Attach(#[from] AttachError),
-    /// The kernel refuses something.
+    /// A system call failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// What the master asks.
+/// A request of the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Request {
     /// Take the configuration in force.
     Take,
-    /// End, after so long at the latest.
+    /// End, within this time.
     End(Duration),
 }
 
-/// Serves until asked to end. Call it before anything else in the process.
+/// Serves until asked to end. Must be called before anything else in the process.
 ///
 /// # Errors
-/// The master replaces this process with another.
+/// The process cannot serve. The master then replaces it.
 pub fn serve(data_dir: &Path) -> Result<(), ServeError> {
     let Ties { channel, listener } = Ties::take()?.ok_or(ServeError::ByHand)?;
     let ignored = [Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
@@ -87,19 +87,19 @@ pub fn serve(data_dir: &Path) -> Result<(), ServeError> {
         std::thread::Builder::new()
             .name("master".into())
             .spawn(move || listen_to_master(&channel, &signals, &requests))?;
-        // Where one of them has panicked, a new process serves better than the rest of this one.
+        // If one of them panics, a new process serves better than the rest of this one.
         tokio::select! {
             () = obey(&service, &told, inbox, serving) => {}
             _ = judging => tracing::error!("nothing judges any more: this process ends"),
         }
         Ok::<_, io::Error>(())
     });
-    // Threads may wait for leases.
+    // Threads may still wait for leases.
     runtime.shutdown_background();
     Ok(served?)
 }
 
-/// Passes on what the master says, until it says that this is the end.
+/// Passes on the messages of the master, until one says that this is the end.
 fn listen_to_master(
     channel: &Channel,
     signals: &Signals,
@@ -160,7 +160,7 @@ async fn obey(
                         end.set(tokio::time::sleep(bound));
                     }
                 }
-                // The thread that listens to the master has ended: after the end, or by a panic.
+                // The thread that listens to the master has ended, after the end or by a panic.
                 None => {
                     is_open = false;
                     service.end();

@@ -1,7 +1,7 @@
-//! Calls that wait for the cluster: a few threads run them, many at once.
+//! Calls that wait for the cluster. A few threads run them, many at once.
 //!
-//! Invariant: the calls are bounded, and so are the threads. A call that waits leaves the
-//! attachment to the others. A call whose client has gone is not run.
+//! Invariant: the calls and the threads are bounded. A call that waits leaves the attachment to
+//! other calls. A call whose client has gone is not run.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,17 +13,17 @@ use crate::ready::{ITEMS_TOGETHER, Ready, Tried, fail, judged, would_wait};
 use crate::status::{Status, StatusCode};
 use frs::{Batch, Client, Verdict};
 
-/// Threads that wait.
+/// Number of threads that wait.
 pub const THREADS: usize = 3;
-/// Calls that wait at once. A further one is unavailable.
+/// The most calls that wait at once. A further call is answered `Unavailable`.
 pub const CALLS_MAX: usize = 1024;
 
-/// What a call waits with.
+/// The items with which a call waits.
 #[derive(Debug)]
 pub enum Parked {
-    /// All of it.
+    /// All of its items.
     Whole,
-    /// The items that would wait; the others are answered.
+    /// The items that would wait. The other items are answered.
     Rest(Vec<Tried>),
 }
 
@@ -44,7 +44,7 @@ struct Call {
 }
 
 impl Waiting {
-    /// None yet.
+    /// Without any call yet.
     pub fn new(client: Arc<Client>) -> Waiting {
         Waiting {
             client,
@@ -54,7 +54,7 @@ impl Waiting {
         }
     }
 
-    /// Has a call wait, if there is room. Call it on the runtime.
+    /// Lets a call wait, if there is room. Must be called on the runtime.
     pub fn push(self: &Arc<Waiting>, ready: Ready, parked: Parked) {
         let Ok(place) = Arc::clone(&self.room).try_acquire_owned() else {
             let found = format!("busy: {CALLS_MAX} calls wait for the cluster already");
@@ -77,7 +77,7 @@ impl Waiting {
         loop {
             let mut calls = self.calls();
             if calls.is_empty() {
-                // While nobody can push a call that would find no thread.
+                // The lock is still held, so no call is pushed that finds no free thread.
                 drop(thread);
                 return;
             }
@@ -87,7 +87,7 @@ impl Waiting {
         }
     }
 
-    /// Runs calls, which wait at the same time.
+    /// Runs calls. They wait at the same time.
     fn run(&self, mut calls: Vec<Call>) {
         calls.retain(|call| !call.ready.is_gone());
         if calls.is_empty() {
@@ -117,7 +117,7 @@ fn take(calls: &mut VecDeque<Call>) -> Vec<Call> {
         items += call.ready.charges.len();
         items <= ITEMS_TOGETHER
     });
-    // The first one in any case.
+    // The first call in any case.
     let count = fitting.count().max(1).min(calls.len());
     calls.drain(..count).collect()
 }
@@ -137,7 +137,7 @@ impl Call {
         }
     }
 
-    /// Answers it with what its items that waited were answered.
+    /// Answers the call. `rest` has the answers to its items that waited.
     fn finish(self, rest: Result<Vec<Tried>, frs::Error>) {
         let Call { ready, parked, .. } = self;
         let rest = match rest {

@@ -1,7 +1,8 @@
 //! The wire of a connection: its socket, for a client that may be slow, hostile or gone.
 //!
-//! Invariant: while the client does not take what was written, nothing more is read from it, and
-//! after a time that is an error. In one turn it is read so far, and then the others have theirs.
+//! Invariant: while the client does not take the written bytes, nothing more is read from it, and
+//! after a time limit that is an error. In one turn at most `TURN_BYTES` are read, and then other
+//! connections have their turns.
 
 use std::future::Future;
 use std::io;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// Bytes that are read in one turn. Of so many h2 has not handed on the frames.
+/// The most bytes that are read in one turn, and so the most whose frames h2 has not handed on yet.
 const TURN_BYTES: usize = 16 << 10;
 
 /// A socket with time limits.
@@ -22,34 +23,34 @@ const TURN_BYTES: usize = 16 << 10;
 pub struct Wire<S> {
     stream: S,
     within: Duration,
-    /// While the client takes nothing: until when it may.
+    /// The time limit of a stall. `None` while the client takes bytes.
     stalled: Option<Pin<Box<Sleep>>>,
-    /// A read waits for the writes.
+    /// Whether a read waits for the writes.
     is_held_back: bool,
-    /// Bytes read in this turn.
+    /// The bytes read in this turn.
     turn: usize,
     heard: Arc<AtomicBool>,
 }
 
-/// Whether something was heard from a client.
+/// Tells whether anything was heard from a client.
 #[derive(Debug)]
 pub struct Heard(Arc<AtomicBool>);
 
 impl Heard {
-    /// Whether there was since the last call.
+    /// Whether anything was heard since the last call of this function.
     pub fn take(&self) -> bool {
         self.0.swap(false, Ordering::Relaxed)
     }
 }
 
 impl<S> Wire<S> {
-    /// A wire whose client takes what is written within this time.
+    /// A wire whose client must take written bytes within this time.
     pub fn new(stream: S, within: Duration) -> Wire<S> {
         let heard = Arc::new(AtomicBool::new(false));
         Wire { stream, within, stalled: None, is_held_back: false, turn: 0, heard }
     }
 
-    /// Tells whether something was heard.
+    /// The flag that tells whether anything was heard.
     pub fn heard(&self) -> Heard {
         Heard(Arc::clone(&self.heard))
     }
@@ -83,7 +84,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
     ) -> Poll<io::Result<()>> {
         let wire = self.get_mut();
         if wire.stalled.is_some() {
-            // The write that ends this wakes it.
+            // The write that ends the stall wakes this read.
             wire.is_held_back = true;
             return Poll::Pending;
         }
@@ -164,7 +165,7 @@ mod tests {
         let (mut reader, mut writer) = tokio::io::split(&mut wire);
         let mut read = [0; 4];
         tokio::select! {
-            // Written first: the client's buffer is full before anything is read.
+            // The write is polled first, so the client's buffer is full before anything is read.
             biased;
             written = writer.write_all(&[0; 65]) => {
                 assert_eq!(written.expect_err("late").kind(), io::ErrorKind::TimedOut);

@@ -1,5 +1,5 @@
-//! The counters in the slots of runtime.mmap and their display names. No other file knows which
-//! counters there are.
+//! The counters in the slots of runtime.mmap, and their display names. No other file of this tool
+//! lists the counters.
 
 use frs_engine::Outcome;
 use frs_store::counter::OUTCOMES;
@@ -26,9 +26,9 @@ const OF_PROCESSES: [(&str, Counter); 4] = [
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Items {
     pub all: u64,
-    /// Allowed, also because limits only shadow or are switched off.
+    /// Allowed items, including those allowed because limits only shadow or are switched off.
     pub passed: u64,
-    /// Refused by a limit or a ban.
+    /// Items refused by a limit or a ban.
     pub refused: u64,
     pub errors: u64,
 }
@@ -56,7 +56,7 @@ impl Items {
         })
     }
 
-    /// The difference to an earlier count.
+    /// The difference from an earlier count.
     pub fn since(self, before: Items) -> Items {
         Items {
             all: self.all.saturating_sub(before.all),
@@ -74,7 +74,7 @@ pub struct NamedCount {
     pub count: u64,
 }
 
-/// Requests answered.
+/// Number of answered requests.
 pub fn requests(sums: &Sums) -> u64 {
     sums.requests.iter().flatten().sum()
 }

@@ -28,7 +28,7 @@ pub enum Format {
     Xml,
 }
 
-/// Writes records: the text before all of them, each record, and the text after them.
+/// Writes records: the text before all records, each record, and the text after them.
 trait Write {
     fn begin(&mut self, out: &mut Out) -> io::Result<()>;
     fn record(&mut self, out: &mut Out, record: &NodeRecord) -> io::Result<()>;
@@ -76,7 +76,7 @@ pub fn run(
     finish(out, Done::off_if(is_off))
 }
 
-/// Every limit of a record on one line: `1 interval: 3 of 5 used, 2 left; 2 token: …`.
+/// All limits of a record on one line: `1 interval: 3 of 5 used, 2 left; 2 token: …`.
 fn limits(record: &NodeRecord) -> String {
     let one = |limit: &frs_limit::LimitFigures| {
         let history = record.history(limit).map(|totals| format!(", {}", show::history(totals)));

@@ -88,7 +88,7 @@ fn write_words(out: &mut Out, reader: &Reader, record: &NodeRecord) -> io::Resul
     for (at, &word) in record.words.iter().enumerate().take(used.max(last)) {
         let state = at.checked_sub(record.states_at).and_then(|nth| states.get(nth));
         if state.is_some_and(|state| state.unit == WordUnit::Registers) {
-            // Hundreds of words that nobody reads: the estimate says what they hold.
+            // Nobody reads these hundreds of words. The estimate tells what they hold.
             continue;
         }
         let meaning = match (at, state) {

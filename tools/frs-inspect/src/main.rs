@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use output::{Done, Failed};
 
-/// What the manual page says beside the options.
+/// The part of the manual page besides the options.
 const MORE: &str = "\
 All but `verify --repair` and `migrate` only read, and may run beside a server
 under load.
@@ -166,13 +166,13 @@ fn main() -> ExitCode {
     if let Some(status) = frs_pages::write_if_asked(Arguments::command) {
         return status;
     }
-    // With the signal ignored, a file that may not grow is an error that gets reported. If the
+    // With the signal ignored, a file that cannot grow is an error that gets reported. If the
     // signal cannot be ignored, it ends this process, as by default.
     let _ = frs_base::sys::process::ignore(frs_base::sys::process::Signal::SIGXFSZ);
     match run(Arguments::parse().command) {
         Ok(Done::Fine) => ExitCode::SUCCESS,
         Ok(Done::Off) => ExitCode::FAILURE,
-        // The reader of the output needs no more.
+        // The reader of the output needs no more of it.
         Err(Failed::Closed) => ExitCode::SUCCESS,
         Err(Failed::Said(message)) => {
             output::say(message);

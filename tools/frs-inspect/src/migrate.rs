@@ -16,11 +16,11 @@ use crate::owner;
 /// What a migration may do.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Only report what would happen.
+    /// It only reports what would happen.
     Say,
-    /// Do nothing if a live node would be lost.
+    /// It does nothing if a live node would be lost.
     Lossless,
-    /// Leave out the nodes whose loss matters least.
+    /// It leaves out the nodes whose loss matters least.
     Lossy,
 }
 
@@ -70,15 +70,15 @@ pub fn run(data_dir: &Path, conf_dir: &Path, mode: Mode) -> Result<Done, Failed>
 /// The changed configuration.
 struct Changed {
     conf: Conf,
-    /// A line for each business that is in another group there.
+    /// A line for each business that is in another group of this configuration.
     moves: Vec<String>,
 }
 
 /// Reads the changed configuration for the files in their present places: the named directory, and
-/// the directory of live files that the last server used. What replaced settings of srv.xml there
-/// replaces them here.
+/// the directory of live files that the last server used. The settings that replaced those of
+/// srv.xml there replace them here, too.
 fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<Changed, Failed> {
-    // Read first: a directory that is not a data directory gets no lock file.
+    // Opened first, so that a directory that is not a data directory gets no lock file.
     let old = Reader::open(data_dir)?;
     let last = active::read_texts(data_dir, old.generation()).map_err(Failed::of)?;
     let loaded = Conf::load_texts(conf_dir, &last.settings).map_err(Failed::of)?;
@@ -92,7 +92,7 @@ fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<Changed, Failed> {
         );
         return Err(Failed::Said(message));
     }
-    // Not earlier: perhaps only root can read the configuration.
+    // Not earlier, because perhaps only root can read the configuration.
     owner::become_owner(&old)?;
     conf.srv.data.dir = data_dir.to_owned();
     conf.srv.data.live.clone_from(live);
@@ -100,7 +100,7 @@ fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<Changed, Failed> {
     Ok(Changed { conf, moves })
 }
 
-/// The configuration over the files as they are: where map.xml leaves numbers to frs, files with
+/// The configuration over the present files. Where map.xml leaves numbers to frs, files with
 /// somewhat more room stay.
 fn settled(loaded: LoadedConf, old: &Reader) -> Result<LoadedConf, Faults> {
     let groups = loaded.conf.map.groups.iter().filter_map(|group| {
@@ -111,7 +111,7 @@ fn settled(loaded: LoadedConf, old: &Reader) -> Result<LoadedConf, Faults> {
     loaded.over(&live)
 }
 
-/// The businesses whose group changes. A renamed group counts as another group.
+/// A line for each business whose group changes. A renamed group counts as another group.
 fn moves(old: &Map, new: &Map) -> Vec<String> {
     let group_of = |map: &Map, biz: &Biz| map.groups[biz.group].name.clone();
     let line = |biz: &Biz| {
@@ -127,8 +127,8 @@ fn moves(old: &Map, new: &Map) -> Vec<String> {
     new.bizs.iter().filter_map(line).collect()
 }
 
-/// Whether two settings of `<data live>` mean one directory: the last server's, and the next
-/// server's, which is relative to a working directory that is not known yet.
+/// Whether two settings of `<data live>` mean the same directory: that of the last server, and that
+/// of the next server. The latter may be relative to a working directory that is not known yet.
 fn is_same_place(old: Option<&Path>, new: Option<&Path>) -> bool {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     match (old, new) {

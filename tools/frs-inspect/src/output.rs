@@ -1,15 +1,15 @@
-//! Output: the result of a command, and where it writes.
+//! The result of a command, and its output.
 //!
 //! Invariant: a closed pipe is not a failure. The command ends quietly, as `head` expects.
 
 use frs_base::causes::with_causes;
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 
-/// The result of a command that was carried out.
+/// The result of a command that ran to its end.
 pub enum Done {
-    /// It found nothing wrong.
+    /// The command found nothing wrong.
     Fine,
-    /// It found something wrong or missing, and has reported it.
+    /// The command found something wrong or missing, and has reported it.
     Off,
 }
 
@@ -19,11 +19,11 @@ impl Done {
     }
 }
 
-/// Why a command was not carried out.
+/// The reason for which a command did not run to its end.
 pub enum Failed {
-    /// The reader of its output has closed the pipe.
+    /// The reader of the output has closed the pipe.
     Closed,
-    /// The reason.
+    /// Another reason, in words.
     Said(String),
 }
 
@@ -61,12 +61,12 @@ pub fn out() -> Out {
     BufWriter::with_capacity(64 << 10, io::stdout().lock())
 }
 
-/// Writes a line to standard error, and ignores failures.
+/// Writes a line to standard error. Ignores failures.
 pub fn say(line: impl std::fmt::Display) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Reports the parts of a data directory that cannot be read; returns whether there are any.
+/// Reports the parts of a data directory that cannot be read. Returns whether there are any.
 pub fn say_faults(reader: &frs_engine::inspect::Reader) -> bool {
     let mut any = false;
     for fault in reader.unread() {
@@ -80,7 +80,7 @@ pub fn say_faults(reader: &frs_engine::inspect::Reader) -> bool {
     any
 }
 
-/// Ends a command: flushes the output.
+/// Ends a command. Flushes its output.
 pub fn finish(mut out: Out, done: Done) -> Result<Done, Failed> {
     out.flush()?;
     Ok(done)

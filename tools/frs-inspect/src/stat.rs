@@ -79,7 +79,7 @@ fn write_group(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
     write_chains(out, stats)
 }
 
-/// Draws the chain lengths. Omits rows without a chain between others.
+/// Draws a histogram of the chain lengths. Omits lengths that no chain has.
 fn write_chains(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
     writeln!(out, "  nodes in a chain, and how many key-nodes have such a chain")?;
     let most = stats.chains.iter().copied().max().unwrap_or(0).max(1);

@@ -24,7 +24,7 @@ pub fn run(mut reader: Reader, biz: &str, n: usize, by: By) -> Result<Done, Fail
     finish(out, Done::Fine)
 }
 
-/// The keys of a business, or of all of them, of which most Updates were refused.
+/// Shows the keys of a business, or of all businesses, of which most Updates were refused.
 pub fn run_refused(
     mut reader: Reader,
     biz: Option<&str>,

@@ -1,4 +1,4 @@
-//! `verify` finds faults in the files; with `--repair` it repairs them while no server runs.
+//! `verify` finds faults in the files. With `--repair` it repairs them while no server runs.
 
 use std::io::Write;
 use std::path::Path;
@@ -81,7 +81,7 @@ pub fn run(reader: &Reader) -> Result<Done, Failed> {
 }
 
 pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
-    // Read first: a directory that is not a data directory gets no lock file.
+    // Opened first, so that a directory that is not a data directory gets no lock file.
     let reader = match Reader::open(data_dir) {
         // The unreadable file is among the obstacles.
         Err(Error::Active(error)) if !obstacles(data_dir).is_empty() => {
@@ -148,7 +148,7 @@ pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
     finish(out, Done::off_if(is_off))
 }
 
-/// Reports what no repair can fix, and the cost of removing it; returns whether there is any.
+/// Reports what no repair can fix, and the cost of removing it. Returns whether there is anything.
 fn say_obstacles(data_dir: &Path) -> bool {
     let obstacles = obstacles(data_dir);
     for Obstacle { path, reason, cost } in &obstacles {

@@ -1,11 +1,11 @@
 //! `watch` shows a live view, full screen.
 //!
-//! One thread looks into the files, for at most half of the time. The other draws and reads the
-//! keyboard. So a large group does not delay the screen, and a slow terminal does not delay the
+//! One thread looks into the files, for at most half of the time. Another thread draws and reads
+//! the keyboard. So a large group does not delay the screen, and a slow terminal does not delay the
 //! looks.
 //!
-//! Invariant: the terminal is given back as it was, whether the program ends by a key, an error, a
-//! signal or a panic.
+//! Invariant: the terminal is restored, whether the program ends by a key, an error, a signal or a
+//! panic.
 
 mod choice;
 mod figures;
@@ -32,11 +32,11 @@ use figures::Figures;
 use sample::Sampler;
 use screen::Size;
 
-/// The pause between two looks into the files.
+/// The least pause between two looks into the files.
 const EVERY: Duration = Duration::from_secs(1);
-/// Leaves the alternate screen and shows the cursor, when a signal ends the program.
+/// Leaves the alternate screen and shows the cursor. It is written when a signal ends the program.
 const LEAVE: &[u8] = b"\x1b[?1049l\x1b[?25h";
-/// The pause between two looks at the keyboard.
+/// The longest wait for a key between two drawings.
 const LISTEN: Duration = Duration::from_millis(100);
 
 pub fn run(data_dir: &Path) -> Result<Done, Failed> {
@@ -50,26 +50,26 @@ pub fn run(data_dir: &Path) -> Result<Done, Failed> {
     with_terminal(|terminal| show(terminal, &receiver, view))
 }
 
-/// Gives the terminal back when `show` returns or panics, and when a signal ends the program.
+/// Restores the terminal when `show` returns or panics, and when a signal ends the program.
 fn with_terminal(
     show: impl FnOnce(&mut DefaultTerminal) -> Result<Done, Failed>,
 ) -> Result<Done, Failed> {
     frs_base::sys::keep_terminal(LEAVE).map_err(Failed::of)?;
-    // It also sets a hook that restores the terminal before a panic is reported.
+    // This also sets a hook that restores the terminal before a panic is reported.
     let mut terminal = ratatui::try_init().map_err(Failed::of)?;
     let result = show(&mut terminal);
     ratatui::restore();
     result
 }
 
-/// Looks until the receiver is gone, or the directory cannot be read any more.
+/// Looks until the receiver is gone, or the directory can no longer be read.
 fn look(reader: Reader, sender: &SyncSender<Result<Figures, frs_engine::inspect::Error>>) {
     let mut sampler = Sampler::new(reader);
     loop {
         let begun = frs_base::clock::instant();
         let mut sampled = sampler.sample(frs_base::clock::now(), begun);
         if let Ok(figures) = &mut sampled {
-            // The walk took time: no node that it met is from the future.
+            // The walk took time. With the later clock, no node that it met is from the future.
             figures.now_ms = figures.now_ms.max(frs_base::clock::now());
         }
         let is_over = sampled.is_err();
@@ -80,7 +80,7 @@ fn look(reader: Reader, sender: &SyncSender<Result<Figures, frs_engine::inspect:
     }
 }
 
-/// The latest figures, and what the user has chosen of them.
+/// The latest figures, and the user's choices.
 struct View {
     title: String,
     figures: Option<Figures>,
@@ -109,8 +109,8 @@ impl From<Rect> for Size {
     }
 }
 
-/// Shows the other thread's figures until the user quits. Each turn takes the size of the terminal
-/// anew.
+/// Shows the other thread's figures until the user quits. Each turn reads the size of the terminal
+/// again.
 fn show(
     terminal: &mut DefaultTerminal,
     receiver: &Receiver<Result<Figures, frs_engine::inspect::Error>>,
@@ -133,7 +133,7 @@ fn show(
     }
 }
 
-/// Takes the other thread's results; an error if that thread has ended.
+/// Takes all results of the other thread. Fails if that thread has ended.
 fn take_all(
     receiver: &Receiver<Result<Figures, frs_engine::inspect::Error>>,
     latest: &mut Option<Figures>,

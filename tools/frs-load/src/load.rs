@@ -1,8 +1,8 @@
-//! A thread's loop: sends requests that are due, reads answers, checks and counts them.
+//! The loop of a thread: it sends requests that are due, reads answers, and checks and counts them.
 //!
-//! Invariant: a client has a connection to each server, and as many places as it may have
-//! unanswered requests. A place is either idle or holds one unanswered request, to any server. So a
-//! request is sent as soon as it is due and any place is idle.
+//! Invariant: a client has a connection to each server, and a place for each unanswered request
+//! that it may have. A place is idle or holds one unanswered request, to any server. So a request
+//! is sent as soon as it is due and any place is idle.
 
 use std::collections::VecDeque;
 use std::io;
@@ -26,22 +26,22 @@ use crate::schedule::{Next, Schedule};
 use crate::tally::Tally;
 use crate::target::{Stream, Target};
 
-/// How long all connections of a thread may be silent while answers are outstanding.
+/// The longest silence of all connections of a thread while answers are outstanding.
 const SILENCE: Duration = Duration::from_secs(10);
-/// How often a thread checks whether another has failed.
+/// The pause after which a thread checks whether another thread has failed.
 const LOOK: Duration = Duration::from_millis(100);
-/// A thread does not sleep for a shorter time than this: to set a timer and to wake up by it takes
-/// as long, and the request would be late.
+/// A thread does not sleep for a shorter time. Setting a timer and waking up by it takes as long,
+/// and the request would be late.
 const SLEEP_MIN_NS: u64 = 20_000;
 const ROOM_BYTES: usize = 256 << 10;
 const TIMER: Token = Token(usize::MAX);
-/// Events that are taken before requests are sent again.
+/// The most events that are handled before requests are sent again.
 const EVENTS: usize = 256;
 
-/// Why a run ends early.
+/// The reason for which a run ends early.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The load program cannot reach the server.
+    /// The server cannot be reached.
     #[error("cannot connect to {target}: {source}")]
     Connect { target: Target, source: io::Error },
     /// The server accepts connections and does not answer.
@@ -59,14 +59,14 @@ pub enum Failure {
     /// The latencies cannot be written.
     #[error("cannot write the latencies: {0}")]
     Latencies(io::Error),
-    /// A call to the kernel failed that every run needs.
+    /// A system call failed that every run needs.
     #[error("{0}")]
     Kernel(#[from] io::Error),
 }
 
 /// A thread's share of a run.
 pub struct Share {
-    /// Those of a client stand together, one to each server in their order.
+    /// Connections of one client are adjacent: one to each server, in the order of the servers.
     pub streams: Vec<Stream>,
     pub schedule: Schedule,
     pub keys: Keys,
@@ -76,9 +76,9 @@ pub struct Share {
 pub struct Run {
     /// The counts of each server.
     pub tallies: Vec<Tally>,
-    /// Requests of an open loop that were due and never sent.
+    /// Number of requests of an open loop that were due and never sent.
     pub unsent: u64,
-    /// Why it ended early, if it did.
+    /// The reason for which the run ended early. `None` if it did not.
     pub failure: Option<Failure>,
 }
 
@@ -90,16 +90,17 @@ pub struct Load<'r> {
     poll: Poll,
     timer: TimerFd,
     connections: Vec<LoadConnection>,
-    /// A client's number, once for each request that it may still have unanswered.
+    /// The idle places, each by the number of its client.
     idle: VecDeque<usize>,
     /// Connections with newly pushed requests.
     pushed: Vec<usize>,
     on_the_way: u64,
-    /// The last turn of an open loop is over.
+    /// Whether the last turn of an open loop is over.
     ended: bool,
-    /// When the last answer came, or the first request of those on the way was sent.
+    /// The time of the last answer, or the time when the first of the outstanding requests was
+    /// sent.
     heard_ns: u64,
-    /// The beginning of the present turn.
+    /// The time at which the current turn began.
     turned_ns: u64,
     room: Vec<u8>,
     schedule: Schedule,
@@ -116,9 +117,9 @@ struct Answers {
     format: Format,
     checker: Checker,
     counts_windows: bool,
-    /// Of each server.
+    /// The tally of each server.
     tallies: Vec<Tally>,
-    /// The server has announced that it closes the connection read last.
+    /// Whether the server has announced that it closes the connection that was read last.
     closes: bool,
 }
 
@@ -172,7 +173,7 @@ impl<'r> Load<'r> {
         })
     }
 
-    /// Runs to the end.
+    /// Runs the thread to its end.
     pub fn run(mut self) -> Run {
         let failure = self.turns().err();
         if failure.is_some() {
@@ -184,7 +185,7 @@ impl<'r> Load<'r> {
 
     fn turns(&mut self) -> Result<(), Failure> {
         let mut events = Events::with_capacity(EVENTS);
-        // Relaxed: as at the store.
+        // Relaxed, as at the store.
         while !self.failed.load(Ordering::Relaxed) {
             let next = self.send()?;
             if next == Next::Done && self.on_the_way == 0 {
@@ -204,7 +205,7 @@ impl<'r> Load<'r> {
         Ok(())
     }
 
-    /// Sends the requests that are due as long as there are idle places.
+    /// Sends the requests that are due while there are idle places.
     fn send(&mut self) -> Result<Next, Failure> {
         let now_ns = self.turn_ns();
         let next = loop {
@@ -231,8 +232,8 @@ impl<'r> Load<'r> {
         Ok(next)
     }
 
-    /// The present time. A thread that wakes up after the end of an open loop gets one more turn at
-    /// the last time, since its lateness is not the server's fault.
+    /// The current time. A thread that wakes up after the end of an open loop gets one more turn at
+    /// the last time, because its lateness is not the server's fault.
     fn turn_ns(&mut self) -> u64 {
         let now_ns = self.now_ns();
         self.turned_ns = now_ns;
@@ -245,8 +246,8 @@ impl<'r> Load<'r> {
         }
     }
 
-    /// How long to wait for events at most. If a request is due before, a timer is set, or the
-    /// thread stays awake.
+    /// The longest wait for events. If a request is due earlier, a timer is set, or the thread
+    /// stays awake.
     fn sleep(&self, next: Next) -> Result<Duration, Failure> {
         let Next::Wait { until_ns } = next else { return Ok(LOOK) };
         if until_ns.saturating_sub(self.turned_ns) < SLEEP_MIN_NS {
@@ -256,9 +257,9 @@ impl<'r> Load<'r> {
         Ok(LOOK)
     }
 
-    /// Sets a timer. epoll waits for whole milliseconds, which is too coarse for an open loop.
+    /// Sets the timer. epoll waits for whole milliseconds, which is too coarse for an open loop.
     fn wake_at(&self, until_ns: u64) -> Result<(), Failure> {
-        // A timer of zero would be disarmed.
+        // A time of zero would disarm the timer.
         let wait_ns = until_ns.saturating_sub(self.now_ns()).max(1);
         let after = Expiration::OneShot(TimeSpec::from(Duration::from_nanos(wait_ns)));
         let set = self.timer.set(after, TimerSetTimeFlags::empty());
@@ -306,7 +307,7 @@ impl<'r> Load<'r> {
         }
     }
 
-    /// Connects again. Unanswered requests of the connection are lost with it.
+    /// Connects again. The unanswered requests of the old connection are lost.
     fn reconnect(&mut self, place: usize) -> Result<(), Failure> {
         let (client, server) = self.client_and_server(place);
         let target = self.targets[server];
@@ -326,13 +327,13 @@ impl<'r> Load<'r> {
         Ok(())
     }
 
-    /// Whether nothing was heard for too long when requests were sent last.
+    /// Whether, at the start of this turn, nothing had been heard for too long.
     fn is_silent(&self) -> bool {
         let silence_ns = self.turned_ns.saturating_sub(self.heard_ns);
         u128::from(silence_ns) > SILENCE.as_nanos()
     }
 
-    /// Whose connection this is, and to which server.
+    /// The client and the server of a connection.
     fn client_and_server(&self, place: usize) -> (usize, usize) {
         (place / self.targets.len(), place % self.targets.len())
     }
@@ -343,7 +344,7 @@ impl<'r> Load<'r> {
 }
 
 impl Answers {
-    /// Chooses the keys of a request, and the server for them.
+    /// Chooses the keys of a request, and the server for these keys.
     fn choose(&mut self, number: u64) -> usize {
         self.choose_keys(number);
         self.routing.server(number, &self.asked)
@@ -361,7 +362,7 @@ impl Answers {
         self.asked.extend(places.map(|place| self.keys.at(place)));
     }
 
-    /// Takes all complete answers of a server; returns how many bytes they have.
+    /// Handles all complete answers of a server. Returns the number of their bytes.
     fn take_all(
         &mut self,
         server: usize,

@@ -1,4 +1,4 @@
-//! What is published is what is read, and nothing else is taken.
+//! Readers get what was published, and accept nothing else.
 
 use proptest::prelude::*;
 
@@ -98,7 +98,7 @@ fn two_latest_are_kept() {
     assert_eq!(generations(dir.path()), ["conf.active.4", "conf.active.9"]);
     assert_eq!(latest(dir.path()).unwrap(), Some(9));
     assert_eq!(latest(tempfile::tempdir().unwrap().path()).unwrap(), None);
-    // Generations start again when runtime.mmap does.
+    // Generations begin again when runtime.mmap is created again.
     fs::write(dir.path().join("conf.active.tmp"), "left").unwrap();
     fs::write(dir.path().join("conf.active.old"), "not ours").unwrap();
     write(dir.path(), 1, &texts()).unwrap();

@@ -1,4 +1,4 @@
-//! Values of attributes, and the messages for wrong ones.
+//! Values of attributes, and the messages for wrong values.
 
 use super::*;
 use crate::schema::{MAX_COUNT, MAX_DURATION_MS};

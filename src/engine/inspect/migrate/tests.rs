@@ -1,4 +1,5 @@
-//! Migrations of real data directories: larger, smaller, broken off at every step.
+//! Migrations of real data directories: to larger and smaller geometries, and interrupted at every
+//! step.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -172,7 +173,7 @@ fn broken_off_at_any_step_nothing_is_lost() {
             true
         })
         .unwrap();
-        // Steps on key-nodes are all alike. The last ones are on files.
+        // Steps on key-nodes are all alike. The last steps are on files.
         for broken_at in (0..steps).filter(|at| at % 6 == 0 || *at > 16) {
             let world = world();
             let mut left = broken_at;

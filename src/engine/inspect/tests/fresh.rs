@@ -4,7 +4,7 @@ use super::{MAP, T, used};
 use crate::inspect::fresh_records;
 use crate::testing::World;
 
-/// What is said of these changes of the map, at this time.
+/// The report on these changes of the map, at this time.
 fn told(world: &World, changes: &[(&str, &str)], now: u64) -> Vec<String> {
     let map = changes.iter().fold(MAP.to_owned(), |map, (from, to)| {
         assert!(map.contains(from), "{from}");
@@ -51,7 +51,7 @@ fn what_begins_anew_is_counted_and_nothing_else() {
         anew("sale", "1 live record begins", shape),
         "that of the whole business"
     );
-    // Of login, only the ban of mallory lives on.
+    // Of `login` only the ban of mallory still counts.
     assert_eq!(
         told(&world, &[("id=\"1\"", "id=\"11\"")], T + 300_000),
         anew("login", "1 live record begins", "its id was 1 and is 11")

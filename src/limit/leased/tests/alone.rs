@@ -1,4 +1,4 @@
-//! Uses that a host admits without a lease, where two of its own windows meet.
+//! Uses that a host admits without a lease, across two of its own windows.
 
 use super::super::Spending;
 use super::{ALL, CALENDAR, CLUSTER, COUNTER, INTERVAL, Key, MINUTE, SLIDING, TOKEN, TOTAL};
@@ -55,7 +55,7 @@ fn twice_what_a_cut_off_host_allows_itself_passes_where_two_of_its_windows_meet(
             (INTERVAL, 2 * most - 1),
             (COUNTER, 2 * most - 1),
             (TOKEN, 2 * most - 1),
-            // The log tells; a day has its own share, and a total one for good.
+            // The log knows its uses. A day has a share of its own, and a total has one for good.
             (SLIDING, most),
             (CALENDAR, most - 1),
             (TOTAL, most - 1),

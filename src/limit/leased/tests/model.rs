@@ -1,4 +1,4 @@
-//! Leased limits against a small model of what the ledger has granted.
+//! Leased limits against a small model of the ledger's grants.
 
 use frs_conf::{Interval, OnDown, OnMiss, Share, Sliding, Total};
 use proptest::prelude::*;
@@ -10,12 +10,12 @@ const MAX: u64 = 10;
 const HOSTS: u32 = 4;
 const INTERVAL: Interval = Interval { interval_ms: INTERVAL_MS, max: MAX, debt: 0 };
 
-/// What happens to one limit.
+/// An event of one limit.
 #[derive(Debug, Clone)]
 enum Step {
     /// An item, which is charged if it is admitted.
     Item(i32, Spending),
-    /// An item that is charged whatever the limit says.
+    /// An item that is charged by force.
     Force(i32),
     /// The ledger names a window that begins now, and grants this much of it.
     Window(u64),
@@ -51,7 +51,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// One limit with its state, and what is known of it otherwise.
+/// One limit with its state, and the model of it.
 struct World {
     limit: Leased,
     clock: Arc<LeaseClock>,
@@ -67,7 +67,7 @@ struct World {
 struct Model {
     allowance: u64,
     end_ms: u64,
-    /// The uses of the window; of a sliding limit see `log`.
+    /// The uses of the window. A sliding limit has `log` instead.
     used: u64,
     log: Vec<u64>,
     held: u64,
@@ -149,9 +149,9 @@ impl World {
             Spending::New => count <= unspent - held,
             Spending::Parked => count <= unspent,
             Spending::CutOff => count <= unspent || count <= self.cut_off_left(),
-            // As many as the largest lease, which is half the max of so small a one.
+            // As many as the largest lease, which is half of so small a max.
             Spending::Admit => count <= unspent || !is_refused && count + self.alone() <= MAX / 2,
-            // By what others hold, which the model does not know.
+            // Depends on the uses of other hosts, which the model does not know.
             Spending::Ask => return None,
         })
     }
@@ -164,7 +164,7 @@ impl World {
             let now_ms = self.clock.boot_ms();
             ring::charge(ring, self.limit.log_mut(&mut self.state), now_ms, count);
         }
-        // With a live lease or a log, they count there.
+        // With a live lease or a log the uses count there.
         let has_own_window = !is_live && !self.is_sliding();
         let model = &mut self.model;
         if count < 0 {
@@ -198,7 +198,7 @@ impl World {
         model.untold += if is_live { 0 } else { magnitude };
     }
 
-    /// The courier changes the holding.
+    /// Changes the holding, as the courier does.
     fn change(&mut self, work: impl FnOnce(&mut Holding)) {
         let mut holding = self.limit.holding(&self.state);
         work(&mut holding);
@@ -216,7 +216,7 @@ impl World {
                             prop_assert_eq!(admitted, expected, "{:?}", &self.model);
                         }
                         if !admitted && spending == Spending::New {
-                            // Only what the ledger may still grant is waited for.
+                            // An item waits only for uses that the ledger may still grant.
                             let is_known = self.is_live() && self.model.is_exhausted;
                             let need = u64::from(uses).saturating_sub(self.unspent());
                             let may_come = self.limit.may_come(&self.state, uses);
@@ -308,7 +308,7 @@ impl World {
             true,
             "what remains is admitted"
         );
-        // Their lives are longer than these steps.
+        // Records live longer than these steps.
         prop_assert!(!(self.limit.is_kept(&self.state) && self.limit.is_over(&self.state)));
         prop_assert!(!self.limit.is_fresh(&self.state) || self.unspent() == 0);
         Ok(())

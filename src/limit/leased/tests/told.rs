@@ -5,12 +5,12 @@ use super::*;
 const COUNTS: [&str; 2] = ["<limit policy='count'/>", "<limit policy='count' unit='day'/>"];
 
 impl Key {
-    /// The courier reports the uses. The ledger knows this many uses of other hosts.
+    /// Reports the uses, as the courier does. The ledger knows this many uses of other hosts.
     fn tell(&mut self, others: u64) {
         let now_ms = self.clock.boot_ms();
         self.edit(|holding| {
             if holding.lease.window == 0 {
-                // A log has them already.
+                // A log has these uses already.
                 holding.used = holding.lease.extra.unsigned_abs();
                 holding.lease.extra = 0;
             }
@@ -163,7 +163,7 @@ fn a_limit_that_refuses_and_one_that_advises_have_ledgers_of_their_own() {
         let advising = limit.replace("policy=", "on-exceed='captcha' policy=");
         let [(refuses, max), (advises, told_max)] = [named(limit), named(&advising)];
         assert_ne!(refuses, advises, "they name another maximum");
-        // A bucket is filled up to its burst.
+        // A bucket flows back up to its burst.
         assert_eq!((max, told_max), (10, if limit == TOKEN { 10 } else { 1 << 50 }));
     }
 }

@@ -59,7 +59,7 @@ impl Node {
         self.limits = limits;
     }
 
-    /// The words as these limits have them.
+    /// The words as the limits in force adopt them.
     fn adopted(&self, scope: Scope) -> Vec<u64> {
         let mut words = self.words[scope as usize].clone();
         match self.shapes[scope as usize] {
@@ -82,7 +82,7 @@ impl Node {
         held.filter(|&(_, of)| of > 0).map(|(at, of)| ((at, self.limits[at]), of)).collect()
     }
 
-    /// Writes both nodes, with what is granted to a limit.
+    /// Writes both records, with a grant to one limit.
     fn write(&mut self, position: usize, allowance: u64) {
         self.words = [Scope::Key, Scope::Biz].map(|scope| self.adopted(scope));
         self.shapes = [Scope::Key, Scope::Biz].map(|scope| Some(self.rules.shape(scope)));
@@ -122,7 +122,7 @@ proptest! {
         first in limits(), steps in steps()
     ) {
         let mut node = Node::new(first);
-        // What the records hold, whether or not a limit in force is meant.
+        // The grants in the records, even of limits that are not in force.
         let mut granted = Granted::new();
         for step in steps {
             match step {
@@ -148,7 +148,7 @@ fn shapes_tell_all_lists_of_three_limits_apart() {
     let each = || 0..LIMITS.len();
     let lists = each().flat_map(|a| each().flat_map(move |b| each().map(move |c| [a, b, c])));
     for mut list in lists.map(Vec::from) {
-        // What stands twice makes the list shorter.
+        // Repetitions make the list shorter.
         list.dedup();
         if (1..list.len()).any(|nth| list[..nth].contains(&list[nth])) {
             continue;
@@ -171,7 +171,7 @@ fn of_two_former_limits_with_one_shape_none_is_believed() {
     assert!(rules(vec![one.clone(), other.clone()]).adopts(Scope::Key, shape));
     other.shapes[0] = shape;
     assert!(!rules(vec![one.clone(), other]).adopts(Scope::Key, shape));
-    // They differ only in the limits of the other scope.
+    // The two differ only in the limits of the other scope.
     let with_biz = former(&[0, 6]);
     assert!(rules(vec![one, with_biz]).adopts(Scope::Key, shape));
 }

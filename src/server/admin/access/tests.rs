@@ -1,4 +1,4 @@
-//! Hosts, pages and tokens that are accepted, and others.
+//! Tests of hosts, pages and tokens that are accepted or refused.
 
 use super::*;
 use crate::protocol::request_head::fields;
@@ -246,7 +246,7 @@ fn a_change_has_the_name_of_its_token_and_who_may_only_look_changes_nothing() {
     let refusal = admitted("POST", "/reload", &bearer(other)).unwrap_err();
     assert_eq!((refusal.status, refusal.wrong_token), (403, false));
     assert_eq!(refusal.words, "the token of grafana is read-only: it changes nothing");
-    // To look, no token is needed; a wrong one is told.
+    // Reading needs no token, but a wrong one is refused.
     assert_eq!(admitted("GET", "/stats", ""), Ok(None));
     assert_eq!(admitted("GET", "/stats", "\r\nAuthorization: Basic eDp5"), Ok(None));
     assert_eq!(admitted("GET", "/stats", &bearer(other)), name("grafana"));

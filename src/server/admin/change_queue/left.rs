@@ -1,7 +1,7 @@
-//! Edits of map.xml that a keeper has left when it died, or of which the master has said nothing in
+//! Edits of map.xml whose outcome is unknown: the keeper died, or the master did not answer in
 //! time.
 //!
-//! Invariant: such an edit is in force in the end, or map.xml is as it was before it.
+//! Invariant: in the end such an edit is in force, or map.xml has its earlier text.
 
 use std::path::PathBuf;
 
@@ -15,21 +15,21 @@ use frs_base::clock;
 use frs_conf::active;
 use frs_store::Runtime;
 
-/// An edit of map.xml that nobody waits for.
+/// An edit of map.xml whose client no longer waits.
 pub(super) struct LeftEdit {
     pub edit: PendingEdit,
-    /// The master has refused it: it is taken back.
+    /// The master has refused the edit, so it is reverted.
     pub is_refused: bool,
 }
 
 impl<W> MapChanges<W> {
-    /// The ids in the log of an edit whose fate is not known yet.
+    /// The log ids of an edit whose outcome is not known yet.
     pub fn pending_ids(&self) -> Vec<u64> {
         self.left.as_ref().map_or_else(Vec::new, |left| left.edit.ids.clone())
     }
 
-    /// Goes on with an edit that was left: asks the master for it, or takes it back if the master
-    /// has refused it. Nothing is left to do if map.xml holds another text.
+    /// Continues an edit that was left: requests it from the master, or reverts it if the master
+    /// has refused it. Does neither if map.xml has another text.
     pub fn resume(&mut self, runtime: &Runtime, now_ns: u64) {
         if self.asked.is_some() || self.resume_at_ns > now_ns {
             return;
@@ -91,7 +91,7 @@ impl<W> MapChanges<W> {
         Ok(MapTexts { path, old, new, options, _guard: self.guard()? })
     }
 
-    /// Keeps an edit whose fate is not known for a later try.
+    /// Keeps an edit whose outcome is unknown for a later try.
     pub(super) fn leave(&mut self, files: &MapTexts, ids: &[u64], is_refused: bool) {
         self.left = Some(LeftEdit { edit: files.pending(ids), is_refused });
         self.resume_at_ns = clock::monotonic_ns() + RETRY_NS;

@@ -1,4 +1,4 @@
-//! Changes of the configuration, with a master that the test plays.
+//! Tests of changes of the configuration. The test plays the master.
 
 use super::*;
 use crate::process::message::{ChildChannel, NumberedAsk, ToMaster};
@@ -28,7 +28,7 @@ impl Handler {
         std::fs::read_to_string(self.world.dir.join("map.xml")).unwrap()
     }
 
-    /// Puts a biz; the number of the reload request to the master.
+    /// Puts a biz. Returns the number of the reload request to the master.
     fn put(&mut self) -> u64 {
         let put = BizPut {
             biz: "1".into(),
@@ -39,7 +39,7 @@ impl Handler {
         self.begin(Change::PutBiz(put), BIZ)
     }
 
-    /// Begins a change; the number of the reload request to the master.
+    /// Begins a change. Returns the number of the reload request to the master.
     fn begin(&mut self, change: Change, body: &[u8]) -> u64 {
         let (author, body) = (Author::named("alice"), body.to_vec());
         let wanted = WantedChange { who: (), author, change, body, cleared: None };
@@ -82,10 +82,10 @@ fn what_the_master_refuses_has_the_status_of_what_helps() {
     }
 }
 
-/// A keeper after the death of another one: it sees the same files.
+/// A keeper after the death of another one, on the same files.
 fn next_keeper(handler: Handler) -> Handler {
     let Handler { world, changes, .. } = handler;
-    // It is killed: nothing of it runs.
+    // The previous keeper is killed, so its destructors do not run.
     std::mem::forget(changes.channel);
     drop(changes.asked);
     let (master, channel) = Channel::pair().unwrap();
@@ -162,7 +162,7 @@ fn what_is_in_force_is_said_to_be() {
 fn a_change_that_somebody_wrote_over_is_not_said_to_be_in_force() {
     let mut handler = Handler::new();
     let number = handler.put();
-    // An edit by hand, before the master has read the file.
+    // A manual edit, before the master has read the file.
     let other = MAP.replace("<map>", "<map><!-- by hand -->");
     std::fs::write(handler.world.dir.join("map.xml"), &other).unwrap();
     handler.world.publish(&other, 2);

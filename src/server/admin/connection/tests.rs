@@ -1,4 +1,4 @@
-//! Requests of the admin plane, in any pieces and each format.
+//! Tests of requests to the admin plane, in any pieces and each format.
 
 use super::*;
 use crate::protocol::route::Target;
@@ -8,7 +8,8 @@ fn admit(head: &Head<'_, '_>) -> Result<Admitted, Refusal> {
     Ok(Admitted { route, name: None })
 }
 
-/// Feeds the pieces and answers each request at once; returns the requests and the output.
+/// Feeds the pieces and answers each request at once. Returns the requests, the output and whether
+/// the connection is over.
 fn run(pieces: &[&[u8]]) -> (Vec<AdminRequest>, String, bool) {
     let (mut connection, mut asked, mut out) = (AdminConnection::default(), vec![], vec![]);
     for piece in pieces {

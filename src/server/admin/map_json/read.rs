@@ -1,9 +1,9 @@
-//! One business in JSON to a `<biz>` as map.xml has it.
+//! Converts one business in JSON to a `<biz>` in the form of map.xml.
 //!
-//! Invariant: the text has no member that the document has not, and nothing in a value can end the
-//! element around it. Types are checked here. All else is checked where the text is read.
+//! Invariant: unknown members are refused, and no value can end the element around it. Types are
+//! checked here. All else is checked where the text is read.
 //!
-//! The parser goes as deep as the shapes, and no deeper.
+//! The parser goes no deeper than the shapes.
 
 use std::cell::Cell;
 use std::fmt;
@@ -17,22 +17,22 @@ use crate::admin::connection::MAX_BODY_BYTES;
 use crate::admin::response::Refusal;
 use crate::protocol::{Code, Error, Excerpt, TextPosition, json, xml};
 
-/// The number of elements of a business. `{}` takes two bytes of a body, and far more of memory.
+/// The most elements of a business. `{}` takes two bytes of a body, but far more memory.
 const MAX_ELEMENTS: usize = MAX_BODY_BYTES as usize / 32;
-/// The memory of a business that is read: its elements, their attributes, and its text, each of
-/// which may be doubled as it grows.
+/// The memory to read a business: its elements, their attributes, and its text. Each may double as
+/// it grows.
 pub const HELD_BYTES: usize = 2 * MAX_ELEMENTS * size_of::<Written>()
     + 2 * MAX_BODY_BYTES as usize / MIN_ATTRIBUTE_BYTES * (size_of::<(&str, String)>() + MIN_HEAP)
     + 4 * MAX_BODY_BYTES as usize;
 /// The shortest attribute in JSON: `"id":1,`.
 const MIN_ATTRIBUTE_BYTES: usize = 7;
-/// What the system's allocator takes for a short text.
+/// The least memory that the allocator takes for a short text.
 const MIN_HEAP: usize = 32;
 
 /// The `<biz>` of a document `{"biz": {…}}`.
 ///
 /// # Errors
-/// The body is not JSON, or is not of this shape, or its `<biz>` would be too long.
+/// The body is not JSON, does not have this shape, or its `<biz>` would be too long.
 pub fn biz_as_xml(body: &[u8]) -> Result<String, Refusal> {
     let text = json::text_of(body)?;
     let reader = Reader { code: Cell::new(Code::BadRequest), elements: Cell::new(0) };
@@ -53,7 +53,7 @@ pub fn biz_as_xml(body: &[u8]) -> Result<String, Refusal> {
     if out.len() > MAX_BODY_BYTES as usize {
         return Err(Error::TooLarge { max_bytes: MAX_BODY_BYTES }.into());
     }
-    // It was text, and only characters were added to it.
+    // The input was text, and only characters were added.
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
@@ -65,7 +65,8 @@ struct Written {
 }
 
 impl Written {
-    /// Appends the element, its children on lines of their own, indented as the shipped map.xml is.
+    /// Appends the element with its children on lines of their own, indented like the shipped
+    /// map.xml.
     fn write(&self, out: &mut Vec<u8>, depth: usize) {
         out.push(b'<');
         out.extend_from_slice(self.name.as_bytes());
@@ -96,14 +97,14 @@ fn indent(out: &mut Vec<u8>, depth: usize) {
     out.extend(std::iter::repeat_n(b' ', depth * 2));
 }
 
-/// What the visitors share: the code of the fault, if they find one.
+/// The state that the visitors share: the code of a fault, and the number of elements.
 struct Reader {
     code: Cell<Code>,
     elements: Cell<usize>,
 }
 
 impl Reader {
-    /// One more element is read.
+    /// Counts an element.
     fn element<E: serde::de::Error>(&self) -> Result<(), E> {
         self.elements.set(self.elements.get() + 1);
         if self.elements.get() <= MAX_ELEMENTS {
@@ -112,7 +113,7 @@ impl Reader {
         Err(E::custom(format!("more than {MAX_ELEMENTS} objects in one business")))
     }
 
-    /// A fault of what frs rejects although it is JSON.
+    /// A fault of JSON that frs does not accept.
     fn not_taken<E: serde::de::Error>(&self, words: impl fmt::Display) -> E {
         self.code.set(Code::BadJson);
         E::custom(words)
@@ -223,7 +224,7 @@ impl<'de> Visitor<'de> for Object<'_> {
     }
 }
 
-/// Reads the array of an element's children of one name.
+/// Reads the array of an element's children with one name.
 struct Array<'r> {
     reader: &'r Reader,
     shape: &'static Shape,
@@ -315,7 +316,7 @@ impl<'de> Visitor<'de> for Attribute<'_> {
     }
 
     fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<String, E> {
-        // JSON does not tell 5.0 from 5. Beyond, a number of this type is not exact.
+        // JSON does not distinguish 5.0 from 5. Beyond 2^53, a number of this type is not exact.
         let is_whole = number.fract() == 0.0 && number.abs() <= (1_u64 << 53) as f64;
         match self.kind {
             Kind::Decimal => Ok(number.to_string()),

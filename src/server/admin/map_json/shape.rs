@@ -1,7 +1,7 @@
-//! What the elements of map.xml hold, and how JSON writes the values.
+//! The attributes and children of the elements of map.xml, and the form of their values in JSON.
 //!
-//! Invariant: an attribute that is missing here would be missing in JSON, so a test compares these
-//! tables with conf/map.xsd.
+//! Invariant: JSON would lack an attribute that is missing here, so a test compares these tables
+//! with conf/map.xsd.
 
 /// How JSON writes the value of an attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,21 +16,21 @@ pub enum Kind {
     Flag,
 }
 
-/// What an element holds.
+/// The content of an element.
 #[derive(Debug)]
 pub struct Shape {
-    /// Its name in XML.
+    /// The name of the element in XML.
     pub element: &'static str,
-    /// The name of its array in JSON.
+    /// The name of the element's array in JSON.
     pub array: &'static str,
-    /// Its attributes.
+    /// The attributes of the element.
     pub attributes: &'static [(&'static str, Kind)],
-    /// Its children, any number of each.
+    /// The children of the element, any number of each.
     pub children: &'static [&'static Shape],
 }
 
 impl Shape {
-    /// The names of its members.
+    /// The names of the members in JSON.
     pub fn members(&self) -> impl Iterator<Item = &'static str> {
         let attributes = self.attributes.iter().map(|(name, _)| *name);
         attributes.chain(self.children.iter().map(|child| child.array))
@@ -128,7 +128,7 @@ pub const OVERRIDE: Shape = Shape {
     children: &[],
 };
 
-/// All of them.
+/// All shapes.
 #[cfg(any(test, feature = "testing"))]
 pub const ALL: [&Shape; 8] =
     [&MAP, &GROUP, &BIZ, &LIMIT, &WEIGHT, &LISTED[0], &LISTED[1], &OVERRIDE];

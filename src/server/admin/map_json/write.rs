@@ -1,4 +1,4 @@
-//! Elements of map.xml to JSON.
+//! Converts elements of map.xml to JSON.
 
 use frs_conf::outline::Tree;
 
@@ -6,7 +6,7 @@ use super::shape::{Kind, Shape};
 use crate::protocol::Format;
 use crate::protocol::element::{Element, Layout, Value};
 
-/// The document of a checked element.
+/// The JSON document of a checked element.
 pub fn document(tree: &Tree, shape: &'static Shape) -> String {
     element(tree, shape).document(Format::Json, Layout::Lines)
 }
@@ -25,7 +25,7 @@ fn element(tree: &Tree, shape: &'static Shape) -> Element {
     element.holding(children)
 }
 
-/// The text of a checked element has a value of its kind, with white space around it at most.
+/// The text of a checked element has a value of its kind, surrounded at most by white space.
 fn value(kind: Kind, text: &str) -> Value {
     let value = match kind {
         Kind::Text => None,

@@ -1,4 +1,4 @@
-//! Listeners that are opened, handed over, shared and refused.
+//! Tests of listeners that are opened, handed over, shared and refused.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -29,7 +29,7 @@ fn handed_over(listeners: &ListeningSockets) -> Vec<Given> {
     own.chain(lent.into_iter().map(|fd| Given { socket: copy(fd), lent: true })).collect()
 }
 
-/// Identifies the socket of any copy.
+/// Identifies a socket by any of its copies.
 fn inode(fd: RawFd) -> PathBuf {
     std::fs::read_link(format!("/proc/self/fd/{fd}")).expect("open")
 }

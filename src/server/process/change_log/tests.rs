@@ -1,4 +1,4 @@
-//! The log of changes: ids, outcomes, torn lines, full files and full disks.
+//! Tests of the log of changes: ids, outcomes, torn lines, full files and full disks.
 
 use super::*;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ impl Log {
         Log { dir, log }
     }
 
-    /// As after the death of its process.
+    /// Reopens the log as after the death of its process.
     fn reopen(&mut self) {
         self.log = ChangeLog::new(self.dir.path(), Duration::ZERO);
     }
@@ -110,7 +110,7 @@ fn what_a_dead_process_has_begun_gets_an_outcome() {
     let text = log.text();
     log.log.conclude_orphans(&[], tell).unwrap();
     assert_eq!(log.text(), text, "once");
-    // The process lived after all.
+    // The process was alive after all.
     log.log.conclude(&[2], &Outcome::Done.into());
     assert_eq!(log.list()[0].outcome, Outcome::Done);
 }
@@ -128,7 +128,7 @@ fn a_torn_end_hides_one_line_and_no_id_comes_again() {
         fs::write(path_in(log.dir.path()), &text.as_bytes()[..cut]).unwrap();
         assert_eq!(log.ids(), [1], "{cut}");
         let next = log.make("three");
-        // Where the id itself is cut off, nobody has seen it.
+        // If the id itself is cut off, no reader has seen it.
         assert_eq!(next, if text[last_at..cut].contains(',') { 3 } else { 2 }, "{cut}");
         assert_eq!(log.ids(), [next, 1], "{cut}");
     }
@@ -155,7 +155,7 @@ fn a_full_file_gives_way_to_the_next_and_both_are_read() {
             assert!(fs::metadata(path).unwrap().len() <= MAX_FILE_BYTES);
         }
     }
-    // Right after a file became full, the ids are in the one before.
+    // Just after a file became full, the largest id is in the previous file.
     fs::remove_file(path_in(log.dir.path())).unwrap();
     log.reopen();
     let last = log.ids()[0];
@@ -210,7 +210,7 @@ fn a_file_of_the_same_inode_and_length_is_another_one() {
     let id = log.begin("x");
     let (path, text) = (path_in(log.dir.path()), log.text());
     let before = fs::metadata(&path).unwrap();
-    // As others leave it that have filled files meanwhile.
+    // Other processes that have filled files meanwhile leave a file such as this.
     let later = text.replacen(&format!("{{\"id\":{id},"), "{\"id\":7,", 1);
     let after = loop {
         fs::write(&path, &later).unwrap();

@@ -1,4 +1,4 @@
-//! The file on the disk: its size, its rounds, and what is left after a death at any write.
+//! Tests of the file on disk: its size, its rounds, and its state after a death at any write.
 
 use super::*;
 
@@ -47,7 +47,7 @@ fn rows_and_totals_are_read_as_they_were_written() {
     let expected: Vec<Row> = (100..400).map(|nth| row(T + nth * 1000, nth)).collect();
     assert_eq!(rows, expected);
     assert_eq!(file.rows(Step::Second, now - 1500, now).unwrap(), expected[297..]);
-    // What is older than a round is no longer there, whatever the clock says.
+    // Rows older than a round are gone, whatever the clock says.
     assert_eq!(file.rows(Step::Second, 0, now + 300_000).unwrap(), []);
     assert_eq!(file.rows(Step::Second, 0, now - 1000).unwrap(), expected[..299]);
     assert_eq!(std::fs::metadata(dir.path().join(NAME)).unwrap().len(), BYTES);
@@ -76,7 +76,7 @@ fn a_write_that_was_cut_off_leaves_what_was_there_before() {
     file.commit(&totals(T, 1)).unwrap();
     file.commit(&totals(T + 1000, 2)).unwrap();
     let newest = state_byte(file.sequence % 2);
-    // A part of the newest state, and of a row.
+    // Damages a part of the newest state, and of a row.
     file.write(newest + 24, &[99]).unwrap();
     file.write(Step::Second.byte(T) + 16, &[99]).unwrap();
     file.sequence = 0;

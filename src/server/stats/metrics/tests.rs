@@ -1,5 +1,5 @@
-//! The text is read back by a parser of the exposition format, written from the format's
-//! description.
+//! Tests that read the text back with a parser written from the description of the exposition
+//! format.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -82,7 +82,7 @@ fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
     (name.to_owned(), labels, value.parse().expect("a number"))
 }
 
-/// One of each figure.
+/// Statistics with at least one of each figure.
 fn stats() -> Stats {
     let mut sums = Sums::default();
     sums.requests[Call::Update as usize][0] = 12;
@@ -169,7 +169,7 @@ fn geometry() -> Geometry {
     Geometry { files, key_nodes, chain, node_bytes: 64, key_bytes: 24, hash: HashKind::Bob }
 }
 
-/// Every metric, its type and its labels.
+/// Each metric, its type and its labels.
 const TABLE: [(&str, &str, &[&str]); 36] = [
     ("frs_requests_total", "counter", &["command", "status"]),
     ("frs_items_total", "counter", &["biz", "command", "verdict"]),
@@ -324,7 +324,7 @@ fn limits_are_shown_up_to_a_bound() {
     assert_eq!(text(&stats).matches("frs_limit_max{").count(), MAX_LIMITS);
 }
 
-/// What a courier asks nodes.
+/// The functions and commands that a courier sends to nodes.
 const FUNCTIONS: [&str; 19] = [
     "interval",
     "calendar",

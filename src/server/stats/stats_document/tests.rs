@@ -1,4 +1,4 @@
-//! Both documents are read back by independent parsers and compared.
+//! Tests that read both documents back with independent parsers and compare them.
 
 use quick_xml::events::{BytesStart, Event};
 use serde_json::{Map, Value as Json};
@@ -69,7 +69,7 @@ fn stats() -> Stats {
     stats
 }
 
-/// Names of lists. JSON has their elements in an array.
+/// The names of lists. JSON has the elements of a list in an array.
 const LISTS: [&str; 10] = [
     "rows", "requests", "errors", "workers", "groups", "bizs", "limits", "rates", "hottest",
     "nodes",
@@ -125,7 +125,7 @@ fn from_xml(reader: &mut quick_xml::Reader<&[u8]>, start: &BytesStart<'_>, is_em
     Json::Object(object)
 }
 
-/// Numbers and booleans as text, as in XML.
+/// Replaces numbers and booleans by text, as in XML.
 fn texts(value: Json) -> Json {
     match value {
         Json::Number(number) => Json::String(number.to_string()),
@@ -146,7 +146,7 @@ fn xml_as_json(text: &str) -> Json {
     from_xml(&mut reader, &root, false)
 }
 
-/// The same server with a cluster.
+/// The same statistics, of a server with a cluster.
 fn in_a_cluster() -> Stats {
     let node = |address: &str, is_up| ClusterNodeState { address: address.to_owned(), is_up };
     let mut state = ClusterState::default();
@@ -168,7 +168,7 @@ fn a_cluster_is_shown_only_where_there_is_one() {
         (at("/cluster/nodes/0/up"), at("/cluster/nodes/1/up")),
         (&true.into(), &false.into())
     );
-    // Of the shared business alone: one Query and two Updates of each outcome.
+    // The items of the shared business alone: one Query and two Updates of each outcome.
     assert_eq!(at("/cluster/items"), 3 * OUTCOMES);
     assert_eq!((at("/cluster/waits/now"), at("/cluster/waits/missed")), (&4.into(), &0.into()));
     assert_eq!(
@@ -213,8 +213,8 @@ fn figures_stand_where_they_belong() {
     assert_eq!(at("/bizs/0/hottest/0/key"), "al\u{FFFD}ice\n");
 }
 
-/// The bytes of both forms, for a server with figures of each kind and for one without any: clients
-/// compare and cache the documents.
+/// Pins the bytes of both forms, for a server with figures of each kind and for one without,
+/// because clients compare and cache the documents.
 #[test]
 fn documents_are_the_same_byte_for_byte() {
     let full = stats();

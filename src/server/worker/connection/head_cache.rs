@@ -3,10 +3,10 @@
 //! A client repeats its head byte for byte, except for the length of the body. Comparing a head
 //! with a cached one takes a fraction of the time that parsing takes.
 //!
-//! Invariant: a cached result equals what parsing the head would give. So the cache takes only
-//! heads that await items with one plain length and nothing else. It stores only what the head's
-//! bytes decide; what the configuration decides is compared each time. Heads of pages are parsed
-//! each time, because the configuration decides whether a page is allowed.
+//! Invariant: a cached result equals the result of parsing the head. So the cache takes only heads
+//! that await items and have one plain Content-Length and no other framing. It stores only what
+//! depends on the bytes of the head. What depends on the configuration is checked each time. Heads
+//! of pages are not cached, because the configuration decides whether a page is allowed.
 
 use std::ops::Range;
 
@@ -14,14 +14,14 @@ use super::pending::Pending;
 use crate::protocol::request_head::{Body, Head, Lone};
 use frs_conf::{Authority, Http};
 
-/// The most cached heads of a worker, for all its connections together.
+/// The most cached heads of a worker, shared by all its connections.
 const HEADS: usize = 8;
-/// A longer head is not cached.
+/// The cache takes no longer head.
 const HEAD_BYTES_MAX: usize = 512;
-/// A longer Content-Length is parsed instead.
+/// A Content-Length of more digits is parsed instead.
 const DIGITS_MAX: usize = 9;
 
-/// Where the cache keeps a connection's last head.
+/// The slot of a connection's last head in the cache.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ConnectionSlot(u8);
 
@@ -31,12 +31,12 @@ pub(super) struct Hit<'m> {
     pub pending: Pending,
     pub head_bytes: usize,
     pub body_bytes: usize,
-    /// The value of the Host field, or empty if there is none.
+    /// The value of the Host field. Empty if there is none.
     host: &'m [u8],
 }
 
 impl Hit<'_> {
-    /// Whether it is within the bounds of the configuration in force.
+    /// Whether the request is within the bounds of the configuration in force.
     #[inline]
     pub fn fits(&self, http: &Http) -> bool {
         self.head_bytes <= http.max_head_bytes as usize
@@ -99,7 +99,7 @@ impl CachedHead {
     }
 }
 
-/// The last heads.
+/// The cache of the most recent heads.
 #[derive(Debug, Default)]
 pub(super) struct HeadCache {
     heads: Vec<CachedHead>,
@@ -119,12 +119,12 @@ impl HeadCache {
         bytes: &[u8],
         pending: Pending,
     ) -> Option<ConnectionSlot> {
-        // With an empty body no client waits for 100, whatever the fields say. With another length,
-        // the same fields could mean that it does.
+        // A head whose body is empty never waits for 100, even with an Expect field. The same head
+        // with another length does wait.
         if head.expects_continue || matches!(head.body, Body::Length(0) | Body::Chunked) {
             return None;
         }
-        // With other forms of a target, the target and not the Host field names the host.
+        // Any other form of target names the host itself, and the Host field does not count.
         if head.origin != Lone::Absent || !head.target.starts_with('/') {
             return None;
         }

@@ -1,43 +1,45 @@
-//! What a connection has parked: a request that waits for a lease, and what came behind it.
+//! The parked items of a connection: a request that waits for a lease, and the requests and answers
+//! behind it.
 //!
-//! Invariant: nothing behind a parked request is begun or written before that is answered, so the
-//! order of the connection is kept. A connection with something parked reads nothing.
+//! Invariant: no item behind a parked request begins or is written before that request is answered,
+//! so the connection keeps its order. A connection with a parked item reads nothing.
 
 use super::reply::{QUEUE, Reply};
 use frs_engine::{Exchange, Stage};
 
-/// Exchanges that are kept for the next ones to be parked.
+/// The most exchanges that are kept for later parking.
 const SPARE: usize = 2 * QUEUE;
 
-/// One thing that a connection has parked.
+/// An item that a connection has parked.
 #[derive(Debug)]
 pub enum Parked {
-    /// A request that waits, or one behind it.
+    /// A request that waits, or a request behind one.
     Request(Box<Exchange>, Reply),
-    /// An answer that was ready, behind a request that waits.
+    /// A complete answer behind a request that waits.
     Answer(Vec<u8>),
 }
 
-/// A connection that parks, whatever is spoken on it.
+/// A connection that can park items, in any protocol.
 pub trait Parks {
-    /// What waits, in order: nothing is read meanwhile, and the next batch goes on with it.
+    /// The parked items, in order. The connection reads nothing meanwhile, and the next batch
+    /// resumes them.
     fn parked(&self) -> &[Parked];
 
-    /// The same, to be changed.
+    /// The parked items, to be changed.
     fn parked_mut(&mut self) -> &mut Vec<Parked>;
 
-    /// Parks what the connection's batch has left to it.
+    /// Parks an item that the connection's batch parked for it.
     fn park(&mut self, parked: Parked) {
         self.parked_mut().push(parked);
     }
 
-    /// Takes what waits: the connection is closed.
+    /// Takes the parked items of a connection that is closed.
     fn give_up(&mut self) -> Vec<Parked> {
         std::mem::take(self.parked_mut())
     }
 }
 
-/// What the batch in hand has parked, for its connections.
+/// The items that the current batch has parked, each with the index of its connection.
 #[derive(Debug, Default)]
 pub(super) struct Parking {
     parked: Vec<(usize, Parked)>,
@@ -46,7 +48,7 @@ pub(super) struct Parking {
 }
 
 impl Parking {
-    /// Parks a request of connection `batch_index`; the queue gets a spare one in its place.
+    /// Parks a request of connection `batch_index`. The queue gets a spare exchange in its place.
     #[cold]
     pub fn park(&mut self, exchange: &mut Exchange, reply: Reply) {
         let mut kept = self.spare.pop().unwrap_or_default();
@@ -56,7 +58,8 @@ impl Parking {
         self.parked.push((reply.batch_index, Parked::Request(kept, reply)));
     }
 
-    /// Parks an answer of connection `batch_index`, with the one before it if that is an answer.
+    /// Parks an answer of connection `batch_index`. It joins the item before it if that is an
+    /// answer, too.
     #[cold]
     pub fn park_answer(&mut self, batch_index: usize, answer: &[u8]) {
         match self.parked.last_mut() {
@@ -67,24 +70,23 @@ impl Parking {
         }
     }
 
-    /// Has connection `batch_index`, the last one of the batch, something parked.
+    /// Whether connection `batch_index`, the last one of the batch, has something parked.
     #[inline]
     pub fn has_last(&self, batch_index: usize) -> bool {
         self.parked.last().is_some_and(|(parked, _)| *parked == batch_index)
     }
 
-    /// Nothing is parked.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.parked.is_empty()
     }
 
-    /// Takes all that is parked, in order, each with the connection's number in the batch.
+    /// Takes all parked items in order, each with the index of its connection in the batch.
     pub fn drain(&mut self) -> impl Iterator<Item = (usize, Parked)> {
         self.parked.drain(..)
     }
 
-    /// An exchange that was parked goes into the queue; what stood there is kept for another one.
+    /// Moves a parked exchange into the queue, and keeps the exchange that it replaces as a spare.
     pub fn unpark(&mut self, mut exchange: Box<Exchange>, queued: &mut Exchange) {
         std::mem::swap(&mut *exchange, queued);
         if self.spare.len() < SPARE {

@@ -1,7 +1,7 @@
-//! A request whose head is parsed: what its client asks for, and how to answer it.
+//! A request whose head is parsed: its command, and the form of its answer.
 //!
-//! Invariant: the bytes of the head alone decide everything here, so that a cache of heads may keep
-//! it.
+//! Invariant: everything here depends on the bytes of the head alone, so that the head cache may
+//! keep it.
 
 use crate::protocol::Format;
 use crate::protocol::request_head::Head;
@@ -18,13 +18,14 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// The options of an error answer that replaces the items' answer and closes the connection.
+    /// The options of an error answer that replaces the answer to the items and closes the
+    /// connection.
     pub fn closing(&self) -> ResponseOptions {
         ResponseOptions { origin: self.preferences.origin, ..ResponseOptions::closing(self.format) }
     }
 }
 
-/// What the client said about itself.
+/// The client's preferences for its answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClientPreferences {
     http10: bool,

@@ -1,24 +1,24 @@
-//! Short answers that are ready while requests before them wait to be run.
+//! Short answers that are ready while the requests before them wait to run.
 //!
-//! Invariant: each is written behind the requests that were in the queue before it, and before
-//! those behind it. So an answer that asks nothing of the service does not part a batch.
+//! Invariant: each answer is written after the requests that were in the queue before it, and
+//! before those behind it. So an answer that needs no run does not split a batch.
 
 use std::collections::VecDeque;
 
 use super::parked::Parking;
 
-/// Once answers have this many bytes, the queue is run.
+/// The queue runs once the answers have this many bytes.
 pub const READY_BYTES: usize = 2 << 10;
 /// The longest answer that may be kept here.
 const SHORT_BYTES: usize = 512;
 
-/// An answer.
+/// A ready answer.
 #[derive(Debug, Clone, Copy)]
 struct Ready {
-    /// How many requests are before it.
+    /// The number of queued requests before it.
     behind: usize,
     batch_index: usize,
-    /// Where its text ends.
+    /// The end of its text.
     end: usize,
 }
 
@@ -27,7 +27,7 @@ struct Ready {
 pub(super) struct ReadyAnswers {
     text: Vec<u8>,
     answers: VecDeque<Ready>,
-    /// How much of the text is written.
+    /// The number of bytes of the text that are written.
     written: usize,
 }
 
@@ -39,8 +39,8 @@ impl Default for ReadyAnswers {
 }
 
 impl ReadyAnswers {
-    /// Keeps an answer of connection `batch_index` behind so many requests. True: no more may be
-    /// kept.
+    /// Keeps an answer of connection `batch_index` behind the first `behind` requests. Returns true
+    /// if the queue must run now.
     pub fn keep(
         &mut self,
         behind: usize,
@@ -54,13 +54,13 @@ impl ReadyAnswers {
         self.text.len() >= READY_BYTES
     }
 
-    /// Whether one is to be written once so many requests are answered.
+    /// Whether an answer is due once `answered` requests are answered.
     #[inline]
     pub fn is_due(&self, answered: usize) -> bool {
         self.answers.front().is_some_and(|ready| ready.behind <= answered)
     }
 
-    /// Writes those that are due, or parks them behind what their connection has parked.
+    /// Writes the answers that are due, or parks them behind the parked items of their connection.
     #[cold]
     pub fn write(
         &mut self,

@@ -1,4 +1,4 @@
-//! How a request that is in the queue, or parked, is answered.
+//! The form of the answer to a queued or parked request.
 
 use crate::protocol::call::Call;
 use crate::protocol::resp::AnswerForm;
@@ -13,13 +13,13 @@ pub struct Reply {
     pub batch_index: usize,
 }
 
-/// How to answer, in the protocol of the request.
+/// The form of an answer, by protocol.
 #[derive(Debug, Clone, Copy)]
 pub enum Manner {
     Http {
         call: Call,
-        /// The status of a limited item. `None`: each item carries its own result, the status is
-        /// 200.
+        /// The status of a limited item. `None`: each item carries its own result, and the status
+        /// is 200.
         refusal: Option<u16>,
         options: ResponseOptions,
     },

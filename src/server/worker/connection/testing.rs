@@ -1,14 +1,14 @@
-//! One connection alone, for the tests, the benches and fuzz/: a worker answers those of a batch
-//! together.
+//! A connection on its own, for tests, benches and fuzz/. A worker answers the connections of a
+//! batch together.
 //!
-//! Invariant: the answers are those of a batch that has only this connection.
+//! Invariant: the answers equal those of a batch that has only this connection.
 
 use super::parked::Parks;
 use super::{Connection, ConnectionBuffers, Progress, RequestContext, RespRules, Rules, Serve};
 use crate::worker::resp_connection::{Input, RespConnection};
 
 impl Progress {
-    /// The same of a connection that has something parked: it is not read, and not closed.
+    /// The progress of a connection that has something parked, and is neither read nor closed.
     pub fn parked(self) -> Progress {
         Progress { need: 1, more: false, begun: false, close: false, ..self }
     }
@@ -49,13 +49,13 @@ impl RespConnection {
 }
 
 impl<'a> Input<'a> {
-    /// All that has arrived.
+    /// Input without more bytes in the socket.
     pub fn all(bytes: &'a [u8]) -> Input<'a> {
         Input { bytes, has_more: false }
     }
 }
 
-/// Answers the input of one connection as a batch of its own: `take` has the connection read it.
+/// Answers the input of one connection as a batch of its own. `take` reads that input.
 fn advance<C: Parks, S: Serve>(
     connection: &mut C,
     context: RequestContext<'_, S>,

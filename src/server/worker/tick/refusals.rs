@@ -1,27 +1,28 @@
-//! Logs a sample of the refused Updates, where `<log refusals>` asks for it.
+//! Logs a sample of the refused Updates, if `<log refusals>` asks for it.
 //!
-//! Invariant: all workers together log no more than it allows, on average over as many of its
-//! units as there are workers, whatever is reloaded. Every refused item that was left out is in a
-//! line at the end of its period, or before the sample ends.
+//! Invariant: all workers together log no more than the rate allows, averaged over as many of its
+//! units as there are workers, across any reloads. A line at the end of each period, or before the
+//! sample ends, counts every refused item that was left out.
 
 use super::Worker;
 use frs_conf::{Rate, Srv};
 use frs_engine::{RefusalSample, RefusedItem, Refuser};
 
-/// When refused Updates are kept for the log.
+/// The sampling of refused Updates.
 #[derive(Debug)]
 pub(super) struct RefusalLog {
     rate: Option<Rate>,
     /// The length of a period.
     period_ms: u64,
-    /// When the present one began, if any has.
+    /// The start of the current period, if one has begun.
     begun_ms: Option<u64>,
-    /// How many it has logged, beside those for which the sample has room.
+    /// The items granted to this period: those that it has logged, and those for which the sample
+    /// has room.
     granted: usize,
 }
 
 impl RefusalLog {
-    /// As a configuration asks for it.
+    /// The sampling that a configuration asks for.
     pub fn of(srv: &Srv) -> RefusalLog {
         RefusalLog::at(srv.log.refusals, srv.workers)
     }
@@ -31,8 +32,8 @@ impl RefusalLog {
         RefusalLog { rate, period_ms, begun_ms: None, granted: 0 }
     }
 
-    /// Goes on as another configuration asks for it: what the present period has logged counts.
-    /// Returns how many were left out, if the sample ends.
+    /// Continues with another configuration. Items that the current period has logged still count.
+    /// Returns the number of items left out, if the sample ends.
     pub fn reload(&mut self, srv: &Srv, sample: &mut RefusalSample) -> Option<u64> {
         self.go_on(RefusalLog::of(srv), sample)
     }
@@ -44,18 +45,18 @@ impl RefusalLog {
         let most = self.rate.map_or(0, |rate| rate.number as usize);
         sample.room = most.saturating_sub(logged);
         self.granted = logged + sample.room;
-        // Without a rate nobody is told of those that are refused.
+        // Without a rate, no line counts refused items.
         let goes_on = had_rate && self.rate.is_some();
         let left_out = if goes_on { None } else { take_left_out(sample) };
         left_out.filter(|_| had_rate)
     }
 
-    /// When the next period is to begin, for a worker that waits. None: there is nothing to tell.
+    /// When a waiting worker must begin the next period. `None` if there is nothing to log.
     pub fn due_ms(&self, sample: &RefusalSample) -> Option<u64> {
         (self.rate.is_some() && sample.left_out > 0).then_some(self.end_ms())
     }
 
-    /// Begins a tick. Returns how many the period before has left out, if it is over.
+    /// Begins a tick. If the period is over, returns the number of items that it left out.
     #[inline]
     pub fn begin_tick(&mut self, now_ms: u64, sample: &mut RefusalSample) -> Option<u64> {
         let rate = self.rate.filter(|_| now_ms >= self.end_ms())?;
@@ -70,7 +71,7 @@ impl RefusalLog {
         take_left_out(sample)
     }
 
-    /// How many were left out since the last line, for the final one.
+    /// The number of items left out since the last line, for the final line.
     pub fn take_rest(&self, sample: &mut RefusalSample) -> Option<u64> {
         self.rate.and_then(|_| take_left_out(sample))
     }
@@ -85,7 +86,7 @@ fn take_left_out(sample: &mut RefusalSample) -> Option<u64> {
     (left_out > 0).then_some(left_out)
 }
 
-/// Says how many refused items are in no line.
+/// Logs the number of refused items that are in no line.
 pub(super) fn log_left_out(left_out: Option<u64>) {
     if let Some(left_out) = left_out {
         tracing::info!(left_out, "more items were refused");
@@ -93,7 +94,7 @@ pub(super) fn log_left_out(left_out: Option<u64>) {
 }
 
 impl Worker {
-    /// Logs those of the present batch.
+    /// Logs the sampled refused items of the current batch.
     #[cold]
     pub(super) fn log_refusals(&mut self) {
         for item in self.handler.service.take_refusals() {
@@ -131,7 +132,7 @@ mod tests {
         RefusalLog::at(None, 1)
     }
 
-    /// A worker that is asked for what it refuses.
+    /// A worker that refuses items in each tick.
     struct Load {
         log: RefusalLog,
         sample: RefusalSample,
@@ -165,7 +166,7 @@ mod tests {
     #[test]
     fn no_reload_begins_another_sample_or_forgets_what_was_left_out() {
         let mut load = Load::on(log(3, SECOND_MS, 2));
-        // A reload before each tick, ten seconds long.
+        // A reload before each tick, for ten seconds.
         for now_ms in (0..10_000).step_by(100) {
             load.reload(log(3, SECOND_MS, 2));
             load.tick(now_ms, 1);
@@ -190,7 +191,7 @@ mod tests {
         assert_eq!(load.figures(), (9, 0), "the period is longer now");
         load.tick(2000, 0);
         assert_eq!(load.figures(), (9, 22));
-        // One that is over by the new length ends with the next tick.
+        // A period that is over by the new length ends with the next tick.
         load.tick(2001, 20);
         load.reload(log(5, SECOND_MS / 2, 1));
         load.tick(2500, 6);
@@ -210,7 +211,7 @@ mod tests {
         load.tick(2, 4);
         assert_eq!(load.log.due_ms(&load.sample), None);
         assert_eq!(load.log.take_rest(&mut load.sample), None);
-        // Off and on again is no other sample.
+        // Switching the log off and on within a period does not begin another sample.
         load.reload(log(2, SECOND_MS, 1));
         load.tick(3, 6);
         assert_eq!(load.figures(), (2, 3));

@@ -83,7 +83,8 @@ impl Real {
         (verdict, refuses, details)
     }
 
-    /// The single-step path gives the same as the step-by-step one: `copy` and `verdict`.
+    /// The single-step path must give the same result as the step-by-step path: `copy` and
+    /// `verdict`.
     fn check_pass(&self, step: &Step, now: u64, copy: &Real, verdict: Verdict) {
         let (mut words, mut told) = (self.keys[step.key].clone(), None);
         let charges = step.command != Command::Query;

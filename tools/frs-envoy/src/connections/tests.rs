@@ -11,7 +11,7 @@ use crate::grpc;
 use crate::health::{Health, LIMITS};
 use crate::messages::{DescriptorStatus, HealthCheckRequest, RateLimitResponse, ServingStatus};
 
-/// Answers by the path: the status of a service, much, nothing ever, or the health.
+/// Answers by the path: with the status of a service, with much, never, or with the health.
 #[derive(Debug, Default)]
 struct Desk {
     health: Health,
@@ -67,7 +67,7 @@ impl Room {
         Room { places: Places::new(bounds), desk: Arc::default() }
     }
 
-    /// Serves one end of a connection.
+    /// Serves one end of a connection. Returns the other end.
     async fn serve(&self) -> (DuplexStream, JoinHandle<()>) {
         let (near, far) = tokio::io::duplex(64 << 10);
         let taken = self.places.take().await;
@@ -96,14 +96,14 @@ impl Caller {
         sender.send_request(head, false).expect("sent")
     }
 
-    /// The status of gRPC that a call ends with.
+    /// The gRPC status with which a call ends.
     async fn call(&mut self, path: &str, service: &str) -> Result<u16, h2::Error> {
         let (response, mut stream) = self.begin(path).await;
         stream.send_data(message(service), true)?;
         ended_with(response).await
     }
 
-    /// Why the server has closed the connection.
+    /// The reason for which the server closed the connection.
     async fn farewell(self) -> Option<Reason> {
         self.served.await.expect("no panic");
         match self.driver.await.expect("no panic") {
@@ -171,7 +171,7 @@ async fn a_new_connection_takes_the_place_of_the_least_recently_used() {
     for caller in [&mut first, &mut fourth, &mut fifth] {
         assert_eq!(caller.call("/", "").await.expect("answered"), 0);
     }
-    // Calls that are never finished keep no place either.
+    // Calls that never finish do not keep a place, either.
     let _never = first.begin("/never").await;
     let _more = room.connect().await;
     assert_eq!(first.farewell().await, Some(Reason::NO_ERROR));
@@ -184,7 +184,7 @@ async fn half_a_message_is_given_up_and_the_other_calls_are_answered() {
     let mut caller = room.connect().await;
     let (response, mut stream) = caller.begin("/").await;
     let slow = tokio::spawn(async move {
-        // A byte a second.
+        // One byte a second.
         for byte in message("much longer than ten seconds") {
             tokio::time::sleep(Duration::from_secs(1)).await;
             if stream.send_data(Bytes::copy_from_slice(&[byte]), false).is_err() {
@@ -214,7 +214,7 @@ async fn a_message_may_come_in_any_pieces_and_its_window_comes_back() {
                 stream.send_data(whole.slice_ref(part), false).expect("sent");
             }
             stream.send_data(Bytes::new(), true).expect("sent");
-            // Such a service is not known: the message has been read.
+            // The service is unknown, which shows that the message was read.
             assert_eq!(ended_with(response).await.expect("answered"), 5, "pieces of {piece}");
         }
     }
@@ -299,7 +299,7 @@ async fn who_does_not_read_its_socket_loses_its_connection() {
         stream.send_data(message(""), true).expect("sent");
         tokio::spawn(response);
     }
-    // It is sent, and then nothing more is done for the connection.
+    // The requests are sent, and then nothing more is done for the connection.
     tokio::select! {
         biased;
         _ = &mut connection => panic!("closed"),
@@ -323,7 +323,7 @@ async fn who_holds_most_goes_when_memory_lacks() {
         stream.send_data(most.slice(..most.len() - 1), false).expect("sent");
         kept.push((response, stream));
     }
-    // It may still be writing, and then it does not read why.
+    // The client may still be writing. Then it does not read the reason.
     assert_ne!(greedy.farewell().await, Some(Reason::NO_ERROR));
     stream.send_data(message(""), true).expect("sent");
     assert_eq!(ended_with(response).await.expect("answered"), 0);
@@ -336,7 +336,7 @@ async fn who_holds_most_goes_when_memory_lacks() {
 async fn calls_that_are_given_up_at_once_are_bounded_and_the_others_are_answered() {
     let room = Room::new(Bounds { calls: 100, ..Bounds::default() });
     let (hasty, mut other) = (room.connect().await, room.connect().await);
-    // Whoever is reset while it waits for something goes on holding its place.
+    // A call that is reset while it waits keeps its place.
     let reset = tokio::spawn(async move {
         for _ in 0..10_000 {
             let head = Request::post("http://frs/never").body(()).expect("a request");
@@ -370,7 +370,7 @@ async fn a_watcher_is_told_the_status_each_change_and_the_end() {
     let serving = [ServingStatus::Serving, ServingStatus::NotServing];
     for (turn, status) in serving.iter().cycle().take(5).enumerate() {
         room.desk.health.set_attached(*status == ServingStatus::Serving);
-        // What is no change is not told.
+        // A status that does not change is not sent.
         room.desk.health.set_attached(*status == ServingStatus::Serving);
         for (nth, watch) in watches.iter_mut().enumerate() {
             let expected = if nth == 2 { ServingStatus::ServiceUnknown } else { *status };

@@ -1,6 +1,6 @@
-//! Reads envoyproxy/ratelimit's YAML.
+//! Reads the YAML of envoyproxy/ratelimit.
 //!
-//! Invariant: a setting that is not known is a fault, and so is a value that is not understood.
+//! Invariant: an unknown setting is a fault, and so is a malformed value.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use saphyr::{LoadableYamlNode, MarkedYaml, YamlData};
 
 use super::{Fault, Limit, Node, Place, Root};
 
-/// Nested descriptors, at most: as many as a descriptor of srv.xml has entries.
+/// The most levels of nested descriptors: as many as a descriptor of srv.xml may have entries.
 const DEPTH_MAX: usize = 16;
 
 const ROOT: [&str; 2] = ["domain", "descriptors"];
@@ -25,7 +25,7 @@ const DESCRIPTOR: [&str; 10] = [
     "metadata",
 ];
 const LIMIT: [&str; 5] = ["unit", "requests_per_unit", "unlimited", "name", "replaces"];
-/// Units, with the intervals that envoyproxy/ratelimit takes them for.
+/// Units, with the intervals that envoyproxy/ratelimit uses for them.
 const UNITS: [(&str, &str); 7] = [
     ("second", "1s"),
     ("minute", "1m"),
@@ -42,7 +42,7 @@ type Yaml<'y> = MarkedYaml<'y>;
 /// Reads a file.
 ///
 /// # Errors
-/// The first fault.
+/// The first fault of the file.
 pub fn read(text: &str) -> Read<Root> {
     let documents = Yaml::load_from_str(text).map_err(|error| Fault {
         place: Place { line: error.marker().line(), column: error.marker().col() + 1 },
@@ -113,7 +113,7 @@ impl Reader<'_> {
         Ok(Fields(fields))
     }
 
-    /// A scalar as the file has it: `value: 1.0` is no number here.
+    /// A scalar as the file writes it: `value: 1.0` is not a number here.
     fn text(&self, node: &Yaml<'_>) -> Read<String> {
         match &node.data {
             data if data.is_null() => Ok(String::new()),
@@ -165,7 +165,7 @@ impl Reader<'_> {
                 return Err(fault(place(node), "another level of descriptors", expected));
             }
             let node = self.descriptor(node, depth)?;
-            // There, a descriptor is known by its key and value joined so.
+            // envoyproxy/ratelimit identifies a descriptor by its key and value joined in this way.
             let value = node.value.as_ref().map_or(String::new(), |value| format!("_{value}"));
             if !seen.insert(format!("{}{value}", node.key)) {
                 let value = node.value.map_or(String::new(), |value| format!(" {value:?}"));

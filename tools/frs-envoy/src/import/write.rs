@@ -1,7 +1,7 @@
 //! Writes map.xml and `<rls>`.
 //!
 //! Invariant: a descriptor is written for each limit, and for each descriptor without a limit that
-//! hides a plainer one.
+//! hides a more general one.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -10,21 +10,21 @@ use super::{Limit, Node, Place, Root};
 
 /// The most bytes of the name of a biz.
 const NAME_BYTES: usize = 64;
-/// Between the values of a key.
+/// The text between the values of a key.
 const BETWEEN: &str = "|";
 
-/// What files become.
+/// The result of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
-    /// map.xml.
+    /// The text of map.xml.
     pub map: String,
-    /// The element of srv.xml.
+    /// The element `<rls>` of srv.xml.
     pub rls: String,
-    /// What has no counterpart, and what differs, one line each, by place.
+    /// Settings without a counterpart, and differences, one line each, by place.
     pub notes: Vec<(Place, String)>,
 }
 
-/// Turns the file of a domain into the configuration of frs.
+/// Turns the files of some domains into a configuration of frs.
 pub fn import(roots: &[Root]) -> Imported {
     let mut writer = Writer::default();
     for root in roots {
@@ -52,12 +52,12 @@ struct Writer {
     domains: String,
     notes: Vec<(Place, String)>,
     names: HashSet<String>,
-    /// Limits of the domain that do not count what they refuse.
+    /// Limits of the domain that do not count refused uses.
     refusing: Vec<Place>,
 }
 
 impl Writer {
-    /// Writes the descriptors of a level, behind these.
+    /// Writes the descriptors of a level, which follow `path`.
     fn level(&mut self, domain: &str, path: &[&Node], nodes: &[Node]) {
         let mut kept: Vec<&Node> = Vec::new();
         for node in nodes {
@@ -73,7 +73,7 @@ impl Writer {
         }
     }
 
-    /// Names the limits that would never refuse if calls ask them first and charge them afterwards.
+    /// Notes the limits that would never refuse if calls ask them first and charge them afterwards.
     fn note_charges_afterwards(&mut self) {
         self.refusing.sort();
         let Some(&first) = self.refusing.first() else { return };
@@ -166,7 +166,8 @@ impl Writer {
         );
     }
 
-    /// A name that no other biz has: that of the limit, or one made of domain and entries.
+    /// A name that no other biz has: the name of the limit, or one made of the domain and the
+    /// entries.
     fn biz_name(&mut self, domain: &str, path: &[&Node], name: Option<&str>) -> String {
         let made = || {
             let words = path.iter().map(|node| match &node.value {
@@ -194,7 +195,7 @@ impl Writer {
     }
 }
 
-/// What is lost without a setting.
+/// The effect of leaving out a setting.
 fn without(name: &str) -> &'static str {
     match name {
         "replaces" => "a call is charged to the limit that it replaces, too",
@@ -202,7 +203,8 @@ fn without(name: &str) -> &'static str {
     }
 }
 
-/// Why a descriptor is left out, with what is in it. `earlier` are those before it that are not.
+/// The reason for leaving out a descriptor with everything nested in it. `None` if it is kept.
+/// `earlier` are the kept descriptors before it.
 fn left_out(node: &Node, earlier: &[&Node]) -> Option<String> {
     let tail = "the descriptor and what is in it are left out";
     if node.key.contains('*') {
@@ -211,7 +213,8 @@ fn left_out(node: &Node, earlier: &[&Node]) -> Option<String> {
     }
     let value = node.value.as_deref()?;
     let (beginning, end) = value.split_once('*')?;
-    // There, the first wildcard of the file that matches counts; here, the longest.
+    // In envoyproxy/ratelimit, the first wildcard of the file that matches counts. In frs, the
+    // longest.
     let first = earlier.iter().find(|other| {
         let prefix = other.value.as_deref().and_then(|value| value.strip_suffix('*'));
         other.key == node.key && prefix.is_some_and(|prefix| beginning.starts_with(prefix))
@@ -234,7 +237,7 @@ fn is_open(node: &Node) -> bool {
     node.value.is_none() || is_wildcard && !node.share_threshold
 }
 
-/// Whether `plain` matches all that `special` does, of one key.
+/// Whether `plain` matches all values that `special` matches, under the same key.
 fn is_plainer(plain: &Node, special: &Node) -> bool {
     let prefix = plain.value.as_ref().map(|value| value.strip_suffix('*'));
     let is_plainer = match (prefix, &special.value) {
@@ -245,7 +248,7 @@ fn is_plainer(plain: &Node, special: &Node) -> bool {
     plain.key == special.key && is_plainer
 }
 
-/// A word of entries.
+/// A descriptor as a word of `entries`.
 fn entry(node: &Node) -> String {
     let key = escaped(&node.key);
     match node.value.as_deref().map(|value| (value, value.strip_suffix('*'))) {
@@ -268,7 +271,7 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// A name of `entries` as a key has it.
+/// A name of `entries` as a key refers to it.
 fn in_braces(name: &str) -> String {
     escaped(name).replace('{', "%7B").replace('}', "%7D")
 }

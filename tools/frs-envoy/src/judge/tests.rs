@@ -33,7 +33,7 @@ fn charges(biz: u32, keys: &[&str]) -> Vec<Charge> {
     keys.iter().map(charge).collect()
 }
 
-/// A judge that runs.
+/// A running judge.
 fn started(world: &World) -> Arc<Judge> {
     let judge = Arc::new(Judge::attach(&world.dir).expect("attached"));
     let running = Arc::clone(&judge);
@@ -45,7 +45,7 @@ fn used(judged: &Judged) -> Vec<Option<u64>> {
     judged.as_ref().expect("judged").iter().map(Verdict::used).collect()
 }
 
-/// Has a call begin, and not end.
+/// Begins a call, which must not end yet.
 async fn begin(mut call: Pin<&mut impl Future<Output = Judged>>) {
     std::future::poll_fn(|context| {
         assert!(call.as_mut().poll(context).is_pending());
@@ -68,7 +68,7 @@ fn calls_that_wait_hold_up_no_other() {
                 let both = [charges(2, &[&key]), charges(1, &[&key])].concat();
                 judge.judge(both, nth % 2 == 0).await
             }));
-            // One turn each, so that all threads wait.
+            // One turn for each call, so that all threads wait.
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         let begun = Instant::now();
@@ -80,7 +80,7 @@ fn calls_that_wait_hold_up_no_other() {
         for call in calls {
             assert_eq!(used(&call.await.expect("no panic")), [Some(1); 2]);
         }
-        // Those behind the first ones wait for these, and not each on its own.
+        // Later calls wait for the first ones, and then together, not one by one.
         let took = begun.elapsed();
         assert!(took < 4 * WAIT, "{took:?}");
     });
@@ -99,7 +99,7 @@ fn a_call_whose_client_has_gone_is_not_charged() {
             }
             assert_eq!(used(&judge.judge(charges(1, &["here"]), false).await).len(), 1);
         }
-        // All threads wait for others when these go.
+        // All threads wait for other calls when these calls are given up.
         let mut waiting = Vec::new();
         for nth in 0..waiting::THREADS {
             let judge = Arc::clone(&judge);

@@ -1,4 +1,4 @@
-//! A `<nodes>` document, with the names that answers have. Invisible characters are references such
+//! A `<nodes>` document, with the names that answers use. Invisible characters are references such
 //! as `&#x9b;`.
 
 use std::io::{self, Write as _};

@@ -1,7 +1,7 @@
-//! What the user has chosen: the order of the businesses, which of them are listed, and the one
-//! whose keys are shown.
+//! The user's choices: the order of the businesses, the filter on them, and the business whose keys
+//! are shown.
 //!
-//! Invariant: whatever is pressed, one of the listed businesses is chosen, if there is any.
+//! Invariant: whatever key is pressed, one of the listed businesses is chosen, if any is listed.
 
 use std::cmp::Reverse;
 
@@ -12,7 +12,7 @@ use super::figures::BizLine;
 /// The most characters of a filter.
 const FILTER: usize = 64;
 
-/// What orders the businesses.
+/// The order of the businesses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Order {
     #[default]
@@ -22,19 +22,19 @@ pub enum Order {
     Map,
 }
 
-/// What the user has chosen.
+/// The user's choices.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
     pub order: Order,
-    /// Only businesses whose name has this are listed.
+    /// Only businesses with this text in their names are listed.
     pub filter: String,
-    /// Keys are letters of the filter.
+    /// Whether typed letters belong to the filter.
     pub is_typing: bool,
-    /// The business by name. None: the first one that is listed.
+    /// The name of the chosen business. `None` for the first one listed.
     biz: Option<String>,
 }
 
-/// What a key asks of the program.
+/// The effect of a key on the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pressed {
     Stay,
@@ -60,7 +60,7 @@ impl Order {
 }
 
 impl Choice {
-    /// The businesses to list, in order. Equals are in the order of map.xml.
+    /// The businesses to list, in order. Equal ones keep the order of map.xml.
     pub fn listed<'b>(&self, bizs: &'b [BizLine]) -> Vec<&'b BizLine> {
         let filter = self.filter.to_lowercase();
         let is_meant = |biz: &&BizLine| biz.name.to_lowercase().contains(&filter);
@@ -73,13 +73,13 @@ impl Choice {
         listed
     }
 
-    /// The place of the chosen business among those listed.
+    /// The position of the chosen business among the listed ones.
     pub fn place(&self, listed: &[&BizLine]) -> usize {
         let is_it = |biz: &&BizLine| Some(&biz.name) == self.biz.as_ref();
         listed.iter().position(is_it).unwrap_or(0)
     }
 
-    /// Takes a key. `page` is the number of businesses on a page.
+    /// Handles a key. `page` is the number of businesses on a page.
     pub fn press(&mut self, key: KeyEvent, bizs: &[BizLine], page: usize) -> Pressed {
         if key.kind == KeyEventKind::Release {
             return Pressed::Stay;
@@ -120,7 +120,7 @@ impl Choice {
         Pressed::Stay
     }
 
-    /// Chooses another business. Single steps go round.
+    /// Chooses another business. Single steps wrap around.
     fn step(&mut self, key: KeyCode, bizs: &[BizLine], page: usize) {
         let listed = self.listed(bizs);
         let Some(last) = listed.len().checked_sub(1) else { return };

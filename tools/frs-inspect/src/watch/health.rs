@@ -1,7 +1,7 @@
-//! Whether the server is healthy: the facts, and the remarks on them.
+//! The health of the server: the facts, and remarks on them.
 //!
-//! Pure: all facts come in as values. It is stricter than `/health` about processes and files that
-//! cannot be read, and does not see a flush that hangs.
+//! Pure: all facts come in as values. It is stricter than `/health` about processes and unreadable
+//! files. It does not see a flush that hangs.
 
 use frs_base::clock::Millis;
 use frs_base::figures::grouped;
@@ -11,10 +11,10 @@ use frs_server::stats::snapshot::Stats;
 
 use crate::show;
 
-/// Who holds the data directory.
+/// The holder of the data directory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Master {
-    /// This process.
+    /// The process with this id.
     Runs(i32),
     #[default]
     Ended,
@@ -27,13 +27,13 @@ pub enum Master {
 pub struct Health {
     pub master: Master,
     pub workers: u64,
-    /// The number of workers in the configuration.
+    /// Number of workers in the configuration.
     pub workers_wanted: u64,
-    /// Workers that have not taken the generation in force.
+    /// Number of workers that have not taken the generation in force.
     pub workers_behind: u64,
-    /// Roles other than workers that a process should have, and none has.
+    /// Roles other than workers that a process should have and none has.
     pub missing: Vec<&'static str>,
-    /// Processes that died and were replaced.
+    /// Number of processes that died and were replaced.
     pub restarts: u64,
     pub connections: u64,
     pub degraded: bool,
@@ -41,11 +41,11 @@ pub struct Health {
     pub checkpoints_failing_since_ms: Option<Millis>,
     /// Groups that are not served.
     pub not_served: Vec<String>,
-    /// When the last reload was refused, if none was taken since.
+    /// The time at which the last reload was refused. `None` if a later reload was taken.
     pub reload_refused_ms: Option<Millis>,
-    /// Nodes that could not be read: torn, or in a transaction all the time.
+    /// Number of nodes that could not be read: torn, or in a transaction at each try.
     pub unreadable_nodes: u64,
-    /// Parts of the directory that cannot be read.
+    /// Parts of the data directory that cannot be read.
     pub faults: Vec<String>,
 }
 
@@ -53,12 +53,12 @@ pub struct Health {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
     pub text: String,
-    /// It has to be mended. Otherwise it is worth a look.
+    /// Whether it must be mended. Otherwise it only deserves attention.
     pub is_problem: bool,
 }
 
 impl Health {
-    /// The facts of a server, by its counts and its configuration in force.
+    /// The facts of a server, from its counts and its configuration in force.
     pub fn of(stats: &Stats, conf: &Conf) -> Health {
         let is_worker = |role: &str| role == role_word(Role::Worker);
         let workers = || stats.processes.iter().filter(|process| is_worker(process.role));
@@ -91,8 +91,8 @@ impl Health {
         }
     }
 
-    /// What is to be said about it, the worst first. Each text begins with what matters, because
-    /// its end is cut where the screen is narrow.
+    /// The remarks on these facts, the worst first. Each text begins with its main point, because a
+    /// narrow screen cuts its end.
     pub fn remarks(&self, now_ms: Millis) -> Vec<Remark> {
         let mut remarks: Vec<Remark> = self.problems(now_ms).into_iter().map(problem).collect();
         let mut note = |text: String| remarks.push(Remark { text, is_problem: false });
@@ -161,7 +161,7 @@ mod tests {
 
     fn texts(health: &Health) -> Vec<String> {
         let remarks = health.remarks(10_000);
-        // Problems come first.
+        // Problems are first.
         assert!(remarks.is_sorted_by_key(|remark| !remark.is_problem), "{remarks:?}");
         remarks.into_iter().map(|remark| remark.text).collect()
     }

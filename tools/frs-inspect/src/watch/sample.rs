@@ -1,8 +1,8 @@
-//! Samples the files twice and computes the difference.
+//! Samples the files repeatedly and computes the differences.
 //!
 //! Items and requests come from the server's counters. The uses of keys come from nodes: the use
-//! now against the use at the previous look. A node that comes and goes between two looks is not
-//! seen.
+//! now, less the use at the previous look. A node that appears and disappears between two looks is
+//! not seen.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
@@ -19,10 +19,10 @@ use super::figures::{BizLine, Count, Figures, GroupLine, Growth, Hot};
 use super::health::{Health, Master};
 use crate::counters::{self, Items};
 
-/// The number of hottest keys kept for a business.
+/// The most hottest keys kept for a business.
 const HOTTEST: usize = 50;
 
-/// The place and key of a node. A place given to another key is another node.
+/// The identity of a node: its place and key. If the place gets another key, it is another node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct NodeIdentity {
     group: String,
@@ -40,7 +40,7 @@ pub struct Sampler {
 struct Before {
     at: Instant,
     now_ms: u64,
-    /// The use of nodes that were in use lately.
+    /// The uses of the nodes that were in use recently.
     used: HashMap<NodeIdentity, u64>,
     sums: Sums,
 }
@@ -63,7 +63,7 @@ impl Sampler {
             self.before = None;
         }
         let before = self.before.take();
-        // Before the walk, which takes time: the counters are those of `at`.
+        // Taken before the walk, which takes time: the counters are those of `at`.
         let stats = self.stats(now);
         let since = before.as_ref().map_or(u64::MAX, |before| before.now_ms);
         let mut found = Found::default();
@@ -90,13 +90,13 @@ impl Sampler {
         Ok(figures)
     }
 
-    /// The server's counts; none if runtime.mmap cannot be read, which is one of the faults.
+    /// The server's counts. Empty if runtime.mmap cannot be read, which is one of the faults.
     fn stats(&self, now: u64) -> Stats {
         let runtime = self.reader.runtime();
         runtime.map(|runtime| snapshot::of(runtime, self.reader.conf(), now)).unwrap_or_default()
     }
 
-    /// None if runtime.mmap cannot be read.
+    /// The most refused keys. Empty if runtime.mmap cannot be read.
     fn refused(&mut self, now: u64) -> Vec<RefusedNode> {
         let found = self.reader.refused(None, Window::Minute, HOTTEST, now);
         found.map(|found| found.nodes).unwrap_or_default()
@@ -152,7 +152,7 @@ impl Found {
         let NodeRecord { group, place, biz_id, key, .. } = record;
         let node = NodeIdentity { group, place, biz_id, key };
         let earlier = before.and_then(|before| before.get(&node)).copied();
-        // The use since the previous look; all of it if that look did not see the node.
+        // The use since the previous look. If that look did not see the node, its whole use.
         let more = match (before, earlier) {
             (None, _) => 0,
             (Some(_), Some(earlier)) => used.saturating_sub(earlier),
@@ -182,8 +182,8 @@ impl Found {
     }
 }
 
-/// Keys requested since the previous look come first, the most used of them at the top. A key that
-/// is always refused uses nothing more, and is just what the user is looking for.
+/// Keeps the hottest keys. Keys requested since the previous look come first, and of these the most
+/// used. A key that is always refused gains no use, and is the very key that the user looks for.
 fn keep_hottest(hottest: &mut Vec<Hot>) {
     hottest.sort_by_key(|hot| std::cmp::Reverse((hot.is_fresh, hot.used, hot.last_use_ms)));
     hottest.truncate(HOTTEST);

@@ -1,7 +1,7 @@
 //! The screen: figures in, lines out.
 //!
-//! Invariant: pure, and no line is wider, nor are there more lines, than the screen has. What
-//! matters most is at the top, and is left out last.
+//! Invariant: pure. The lines are neither wider nor more than those of the screen. The most
+//! important lines are at the top and are left out last.
 
 use frs_base::figures::grouped;
 use frs_engine::inspect::RefusedNode;
@@ -22,14 +22,14 @@ pub struct Size {
     pub lines: usize,
 }
 
-/// A group that is fuller than this has begun to forget.
+/// A group that is fuller than this has begun to evict.
 const FULL_PERCENT: u64 = 70;
-/// The lines of the screen for which there is one remark more.
+/// The number of lines of the screen for each remark.
 const LINES_OF_A_REMARK: usize = 4;
-/// The lines that are not of sections and not remarks: two at the top, the keys at the bottom.
+/// The lines besides sections and remarks: two at the top, and the keys at the bottom.
 const OTHER_LINES: usize = 3;
 
-/// Draws what was chosen of the figures. `title` names the data directory.
+/// Draws the chosen part of the figures. `title` names the data directory.
 pub fn screen(
     title: &str,
     figures: Option<&Figures>,
@@ -68,17 +68,17 @@ fn body(title: &str, figures: &Figures, choice: &Choice, size: Size) -> Vec<Line
     lines
 }
 
-/// The lines that sections share.
+/// The number of lines for all sections.
 fn room(remarks: &[Remark], size: Size) -> usize {
     size.lines.saturating_sub(OTHER_LINES + remarks.len().min(most_remarks(size)))
 }
 
-/// The most lines of remarks.
+/// The most lines with remarks.
 fn most_remarks(size: Size) -> usize {
     (size.lines / LINES_OF_A_REMARK).max(1)
 }
 
-/// Every list of the screen, the most important first. Another list is a line here, and a function
+/// Every list of the screen, the most important first. A new list is a line here and a function
 /// below that makes its rows.
 fn sections(figures: &Figures, choice: &Choice) -> Vec<Section> {
     let listed = choice.listed(&figures.bizs);
@@ -127,13 +127,13 @@ fn totals(figures: &Figures, columns: usize) -> Line<'static> {
     Line::raw(joined(&parts, columns))
 }
 
-/// The remarks for which there is room. The last line says how many there are besides.
+/// The remarks for which there is room. The last line has the number of further remarks.
 fn remark_lines(all: &[Remark], size: Size) -> Vec<Line<'static>> {
     let most = most_remarks(size);
     let shown = if all.len() > most { most - 1 } else { all.len() };
     let line = |remark: &Remark| {
         let color = if remark.is_problem { Color::Red } else { Color::Yellow };
-        // A path in it may have any characters.
+        // A path in the text may have any characters.
         let text = frs_server::protocol::visible::in_text(&remark.text).replace(['\n', '\t'], " ");
         Line::styled(cut(&text, size.columns), color)
     };
@@ -300,7 +300,7 @@ fn headings<const N: usize>(words: [&str; N]) -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }
 
-/// A rate per second: a dash before there is one, one decimal below a thousand.
+/// A rate per second: a dash without an earlier look, and one decimal below a thousand.
 fn rate(figures: &Figures, more: u64) -> String {
     let Some(seconds) = figures.seconds else { return "–".to_owned() };
     let tenths = (more as f64 * 10.0 / seconds).round() as u64;
@@ -310,7 +310,7 @@ fn rate(figures: &Figures, more: u64) -> String {
     }
 }
 
-/// A share; a dash if there is nothing to have a share of.
+/// A share. A dash if the whole is 0.
 fn share_or_dash(part: u64, whole: u64) -> String {
     if whole == 0 { "–".to_owned() } else { show::share(part, whole) }
 }

@@ -1,15 +1,15 @@
 //! Text in columns of a terminal, where a character may be two columns wide.
 //!
-//! Invariant: what is returned is no wider than asked for.
+//! Invariant: no result is wider than asked for.
 
 use ratatui::text::Span;
 
-/// The number of columns that a text takes.
+/// The number of columns that a text takes up.
 pub fn width(text: &str) -> usize {
     Span::raw(text).width()
 }
 
-/// The text, or its beginning and an ellipsis if it is wider.
+/// The text. If it is too wide, its beginning and an ellipsis.
 pub fn cut(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -26,22 +26,22 @@ pub fn cut(text: &str, columns: usize) -> String {
     format!("{}…", &text[..end])
 }
 
-/// The text and spaces behind it.
+/// The text, with spaces after it.
 pub fn left(text: &str, columns: usize) -> String {
     let text = cut(text, columns);
     let spaces = columns.saturating_sub(width(&text));
     format!("{text}{:spaces$}", "")
 }
 
-/// Spaces, and the text behind them.
+/// The text, with spaces before it.
 pub fn right(text: &str, columns: usize) -> String {
     let text = cut(text, columns);
     let spaces = columns.saturating_sub(width(&text));
     format!("{:spaces$}{text}", "")
 }
 
-/// As many of the first parts as fit whole, with two spaces between them. The first one is cut if
-/// it alone is too wide.
+/// The first parts that fit whole, with two spaces between them. The first part is cut if it alone
+/// is too wide.
 pub fn joined(parts: &[String], columns: usize) -> String {
     let mut text = parts.first().map_or_else(String::new, |first| cut(first, columns));
     for part in parts.iter().skip(1) {

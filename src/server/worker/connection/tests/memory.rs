@@ -1,10 +1,10 @@
-//! The answer does not depend on what a connection and its neighbours asked before.
+//! Tests that an answer does not depend on earlier requests of the connection and its neighbours.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Requests that leave the connection open and differ only in what matters.
+/// Requests that leave the connection open. They differ only in properties that affect the answer.
 fn requests() -> Vec<String> {
     let with = |head: &str, body: &str| {
         format!("{head}Content-Length: {}\r\nX: y\r\n\r\n{body}", body.len())
@@ -52,7 +52,7 @@ proptest! {
             let mut fresh = Line::new();
             fresh.push(requests[request].as_bytes());
             let line = &mut lines[line];
-            // All connections share the worker's scratch.
+            // All connections share the scratch of the worker.
             std::mem::swap(&mut line.scratch, &mut scratch);
             line.out.clear();
             line.push(requests[request].as_bytes());

@@ -1,4 +1,4 @@
-//! Requests that wait for a lease: order, what is read meanwhile, how often each is run.
+//! Tests of requests that wait for a lease: order, reading meanwhile, and number of runs.
 
 use frs_engine::{Command, ItemOptions};
 
@@ -18,7 +18,7 @@ fn post(key: &str) -> String {
     format!("POST /update HTTP/1.1\r\nHost: f\r\nContent-Length: {length}\r\n\r\n{body}")
 }
 
-/// Keys of the answers that are out, in order; an answer without one is its status.
+/// The keys of the answers written, in order. For an answer without a key, its status.
 fn answered(line: &Line) -> Vec<String> {
     let text = line.text();
     let of = |answer: &str| match answer.split_once("key=\"") {

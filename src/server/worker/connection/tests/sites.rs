@@ -1,4 +1,4 @@
-//! Which hosts and which pages are answered.
+//! Tests of the hosts and pages that are answered.
 
 use super::*;
 use frs_conf::Conf;
@@ -16,7 +16,7 @@ fn talk_by(http: &Http, input: &str) -> (String, bool) {
     (line.text(), line.closed)
 }
 
-/// The answer's status, whether it closes, and which origin it names.
+/// The status of the answer, whether it closes the connection, and the origin that it names.
 fn answer(http: &Http, input: &str) -> (u16, bool, Option<String>) {
     let (text, closed) = talk_by(http, input);
     let named = text.split("Access-Control-Allow-Origin: ").nth(1);
@@ -150,7 +150,7 @@ fn gateways_pass_on_what_browsers_say_to_the_site_behind_them() {
         ] {
             for method in ["GET", "POST", "OPTIONS"] {
                 let asked = format!("{method} /authz/login/ HTTP/1.1\r\nHost: x\r\n{fields}\r\n");
-                // The gateway decides what it answers to a page.
+                // The gateway decides on the answer to a page.
                 assert_eq!(answer(http, &asked), (200, false, None), "{asked}");
             }
         }
@@ -235,7 +235,7 @@ fn a_host_is_answered_if_it_is_named_or_none_is() {
             }
         }
     }
-    // An old client names no host, so it matches none of the allowed ones.
+    // A client of HTTP/1.0 names no host, so it matches no allowed host.
     let asked = ask("/health", "", "1.0");
     assert_eq!((answer(&any, &asked).0, answer(&named, &asked).0), (200, 403));
     for (target, host) in [
@@ -278,7 +278,7 @@ fn a_head_that_was_met_is_held_against_the_hosts_in_force() {
             }
         }
     }
-    // An old client's head without a Host is cached, too.
+    // The head of an HTTP/1.0 client without a Host field is cached, too.
     let old = "POST /update HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 50\r\n\r\n";
     for (http, status) in [(&any, 200), (&any, 200), (&named, 403), (&any, 200)] {
         line.out.clear();
@@ -310,7 +310,7 @@ fn later_minor_versions_are_served_as_1_1() {
             pieces.push(piece);
         }
         assert_eq!(pieces.text(), whole.text());
-        // A later minor version needs whatever 1.1 needs.
+        // A later minor version must meet all demands of 1.1.
         let (text, closed) = talk(&as_minor(get("/health").replace("Host: x\r\n", "")));
         assert_eq!((statuses(&text), closed), (vec![400], true));
     }

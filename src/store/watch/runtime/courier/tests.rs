@@ -167,7 +167,7 @@ fn the_dead_leave_no_lock_and_no_want() {
     assert_eq!(status.signal(), Some(Signal::SIGKILL as i32));
     let lock = runtime.try_lock_courier().expect("tried");
     assert!(lock.is_some(), "it died with its process");
-    // No owner has taken the dead owner's slot over yet: all five wants are found, also the one
+    // No owner has taken over the dead owner's slot yet: all five wants are found, also the one
     // that was taken.
     let (slot, mut queue) = (runtime.open_rings().next().expect("open"), WantQueue::default());
     let needs = std::iter::from_fn(|| queue.take_next(runtime.slot(slot)).map(|t| t.want.need));

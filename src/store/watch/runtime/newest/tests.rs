@@ -9,7 +9,7 @@ use super::*;
 struct Kept(Option<(u64, u64)>);
 
 impl Kept {
-    /// The answers of `frs_1_start`.
+    /// Answers as `frs_1_start` does.
     fn ask(&mut self, starts: &Starts) -> bool {
         let is_again = starts.next == starts.known;
         let is_newest = match self.0 {
@@ -63,7 +63,7 @@ impl Directory {
         self.runtime.next_start(&self.lock, cluster()).expect("drawn")
     }
 
-    /// Sends one message to the cluster. Returns false if the directory is an older copy.
+    /// Sends one message to the cluster. Returns `false` if the directory is an older copy.
     fn tell(&self, kept: &mut Kept) -> bool {
         let starts = self.next();
         let is_newest = kept.ask(&starts);

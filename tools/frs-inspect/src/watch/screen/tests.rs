@@ -9,8 +9,8 @@ use super::super::text::width;
 use super::*;
 use crate::counters::Items;
 
-/// The lines of a screen without trailing spaces. Fails if one is wider than the screen, or if
-/// there are not as many as the screen has.
+/// The lines of a screen without trailing spaces. Checks that no line is wider than the screen, and
+/// that their number is that of the screen.
 #[track_caller]
 fn drawn(figures: Option<&Figures>, choice: &Choice, columns: usize, lines: usize) -> Vec<String> {
     let size = Size { columns, lines };
@@ -25,7 +25,7 @@ fn drawn(figures: Option<&Figures>, choice: &Choice, columns: usize, lines: usiz
     found.iter().map(text).collect()
 }
 
-/// Draws a busy server: these lines, none, and the last one.
+/// Draws a busy server. Expects these lines, empty lines, and the last line.
 #[track_caller]
 fn assert_drawn(figures: &Figures, size: Size, [head, lists, keys]: [&str; 3]) {
     let parts = [head, lists].into_iter().flat_map(|part| part.trim_matches('\n').lines());
@@ -87,7 +87,7 @@ fn busy() -> Figures {
     }
 }
 
-/// The same with this many businesses, of which those with higher numbers have more traffic.
+/// A busy server with this many businesses. Those with higher numbers have more traffic.
 fn crowd(bizs: u64) -> Figures {
     let mut figures = busy();
     let biz = |nth| BizLine {
@@ -99,7 +99,7 @@ fn crowd(bizs: u64) -> Figures {
     figures
 }
 
-/// From 80 columns on.
+/// The lists at 80 columns or more.
 const LISTS: &str = r#"
 group       full  limiting evicted  per s   live  limiting  expired  places
 default  50.00 %                 1    0.0  4,000        12       96   8,192
@@ -298,7 +298,7 @@ fn large_figures_are_whole_in_every_width() {
     }
     for columns in 0..300 {
         for line in drawn(Some(&figures), &Choice::default(), columns, 30) {
-            // Whatever begins with a digit is as long as such a figure is.
+            // Each figure that begins like this one must be whole.
             for figure in line.split_whitespace().filter(|word| word.starts_with("4,611")) {
                 let whole = ["4,611,686,018,427,387,903", "4,611,686,018,427,387,904"];
                 let figure = figure.trim_end_matches("/s");
