@@ -129,24 +129,6 @@ pub enum FieldKind {
     Numbers,
 }
 
-impl FieldKind {
-    /// The most bytes of a value, in digits and letters. [`Numbers`](FieldKind::Numbers) count one
-    /// by one.
-    pub const fn most_bytes(self) -> usize {
-        match self {
-            FieldKind::Truth => "false".len(),
-            FieldKind::Mark => "true".len(),
-            FieldKind::Index => "65535".len(),
-            FieldKind::Number | FieldKind::Steady => "18446744073709551615".len(),
-            FieldKind::Thousandths => "4294967.295".len(),
-            FieldKind::List => List::Allow.word().len(),
-            FieldKind::Word => "sliding-counter".len(),
-            FieldKind::Text => frs_conf::MAX_ADVICE_BYTES,
-            FieldKind::Numbers => 0,
-        }
-    }
-}
-
 /// The value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldValue<'a> {
@@ -164,12 +146,9 @@ pub enum FieldValue<'a> {
 
 /// What a face does with each field of a walk. A trait instead of a closure, because a method can
 /// be inlined at each field, where the field is a constant.
-pub trait FieldVisitor<F: 'static> {
-    /// The fields in the order of the walk.
-    const ORDER: &'static [F];
-
-    /// Takes the next field.
-    fn visit(&mut self, field: F, value: FieldValue<'_>);
+pub trait FieldVisitor {
+    /// Takes the next field, by its place among all fields.
+    fn visit(&mut self, place: usize, value: FieldValue<'_>);
 }
 
 /// Hands the fields of an answer to the macro `$table`, in the order of documents. Each field has
@@ -298,21 +277,22 @@ macro_rules! table {
         }
 
         impl $source<'_> {
-            /// Walks over the fields that apply and that `is_meant` names, without a loop.
+            /// Walks in this order over the fields that apply and that `is_meant` names. No loop.
             #[inline(always)]
-            pub fn walk<V: FieldVisitor<$fields>>(
+            pub fn walk(
                 &self,
+                order: &[$fields; $fields::ALL.len()],
                 is_meant: impl Fn($fields) -> bool,
-                visitor: &mut V,
+                visitor: &mut impl FieldVisitor,
             ) {
-                $({
-                    let field = const { V::ORDER[$fields::$field as usize] };
+                $(
+                    let field = order[$fields::$field as usize];
                     if is_meant(field)
                         && let Some(value) = field.value(self)
                     {
-                        visitor.visit(field, value);
+                        visitor.visit(field as usize, value);
                     }
-                })*
+                )*
             }
 
             /// The number of fields that apply and that `is_meant` names.
@@ -349,11 +329,5 @@ impl Field {
     #[inline(always)]
     pub const fn is_rare(self) -> bool {
         self as usize >= Field::Weight as usize
-    }
-
-    /// Whether many answers have the field.
-    #[inline(always)]
-    pub const fn is_common(self) -> bool {
-        !self.is_rare()
     }
 }

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use frs_core::{Client, Tell, Verdict};
 use frs_engine::Command;
-use frs_engine::answer::{Judged, JudgedLimit};
+use frs_engine::answer::{Field, Judged, JudgedLimit, LimitField};
 
 use super::code::{self, Cause, Fault};
 use super::guard::{self, guarded};
 use super::layout::{
     self, ABI, ATOMIC, BATCH_FLAGS, DETAIL, FORCE, ITEM_FLAGS, Item, ItemMore, Limit, LimitHistory,
-    Options, Outcome, QUERY, RATE, TRY,
+    NONE, Options, Outcome, QUERY, RATE, TRY,
 };
 use super::memory::{self, Array};
 
@@ -412,7 +412,7 @@ unsafe fn tell<'a>(
     limits: impl ExactSizeIterator<Item = JudgedLimit<'a>>,
 ) {
     clear(outcome, code::OK);
-    judged.walk(|_| true, outcome);
+    judged.walk(&Field::ALL, |_| true, outcome);
     outcome.limits_count = limits.len();
     if limits.len() > 0 && !outcome.limits.is_null() {
         // SAFETY: the caller's promise is passed on.
@@ -445,9 +445,10 @@ unsafe fn tell_limits<'a>(
         let Ok((limit, later)) = (unsafe { memory::write_both::<_, LimitHistory>(at) }) else {
             return;
         };
+        let Limit { size, .. } = *limit;
         let limited = judged.limit.limited.into();
-        *limit = Limit { size: limit.size, limited, ..Limit::NOTHING };
-        judged.walk(|_| true, limit);
+        *limit = Limit { size, limited, reset_ms: NONE, retry_ms: NONE, ..Limit::default() };
+        judged.walk(&LimitField::ALL, |_| true, limit);
         let Some(LimitHistory { history, history_room, history_count }) = later else { continue };
         *history_count = judged.totals.map_or(layout::NO_HISTORY, <[u32]>::len);
         let totals = judged.totals.unwrap_or_default();

@@ -68,7 +68,7 @@ pub struct Options {
 
 /// `frs_limit`, the fields of the first version.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Limit {
     pub size: usize,
     pub index: u16,
@@ -84,31 +84,11 @@ pub struct Limit {
     pub policy: [u8; 24],
 }
 
-impl Limit {
-    /// No figures.
-    pub(crate) const NOTHING: Limit = Limit {
-        size: 0,
-        index: 0,
-        limited: 0,
-        reserved: 0,
-        standard_error: 0,
-        reserved2: [0; 2],
-        used: NONE,
-        max: NONE,
-        remaining: NONE,
-        reset_ms: NONE,
-        retry_ms: NONE,
-        policy: [0; 24],
-    };
-}
-
 /// A new field needs a place in frs.h, behind all others.
-impl FieldVisitor<LimitField> for Limit {
-    const ORDER: &'static [LimitField] = &LimitField::ALL;
-
+impl FieldVisitor for Limit {
     #[inline]
-    fn visit(&mut self, field: LimitField, value: FieldValue<'_>) {
-        match field {
+    fn visit(&mut self, place: usize, value: FieldValue<'_>) {
+        match LimitField::ALL[place] {
             LimitField::Index => self.index = figure(value) as u16,
             LimitField::Policy => copy_text(&mut self.policy, value),
             LimitField::Used => self.used = figure(value),
@@ -188,12 +168,10 @@ impl Outcome {
 }
 
 /// A new field needs a place in frs.h, behind all others.
-impl FieldVisitor<Field> for Outcome {
-    const ORDER: &'static [Field] = &Field::ALL;
-
+impl FieldVisitor for Outcome {
     #[inline(always)]
-    fn visit(&mut self, field: Field, value: FieldValue<'_>) {
-        match field {
+    fn visit(&mut self, place: usize, value: FieldValue<'_>) {
+        match Field::ALL[place] {
             Field::Limited => self.limited = figure(value) as u8,
             Field::Limit => self.limit = figure(value) as u16,
             Field::Used => self.used = figure(value),

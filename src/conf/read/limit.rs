@@ -11,10 +11,9 @@ use super::walk::Shape;
 use super::xml::Element;
 use super::{calendar, distinct, weight};
 use crate::schema::{
-    Calendar, Count, Credit, Gcra, Interval, Limit, MAX_ADVICE_BYTES, MAX_BURST, MAX_COUNT,
-    MAX_DURATION_MS, MAX_HISTORY, MAX_SLIDING, MAX_SLIDING_MS, Policy, Rate, Scope, Sliding,
-    SlidingCounter, Token, Total, duration_text, most_burst, most_gcra_burst, most_gcra_rate,
-    most_rate,
+    Calendar, Count, Credit, Gcra, Interval, Limit, MAX_BURST, MAX_COUNT, MAX_DURATION_MS,
+    MAX_HISTORY, MAX_SLIDING, MAX_SLIDING_MS, Policy, Rate, Scope, Sliding, SlidingCounter, Token,
+    Total, duration_text, most_burst, most_gcra_burst, most_gcra_rate, most_rate,
 };
 
 const LIMIT: Shape = Shape {
@@ -171,13 +170,8 @@ fn advice(text: &str) -> Value<Advice> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     match text {
         REFUSE => Ok(None),
-        text if (1..=MAX_ADVICE_BYTES).contains(&text.len()) && text.bytes().all(fits) => {
-            Ok(Some(text.into()))
-        }
-        _ => {
-            let most = MAX_ADVICE_BYTES;
-            Err(format!("{REFUSE}, or a word of 1 to {most} of A-Z, a-z, 0-9, ., _ and -"))
-        }
+        text if (1..=32).contains(&text.len()) && text.bytes().all(fits) => Ok(Some(text.into())),
+        _ => Err(format!("{REFUSE}, or a word of 1 to 32 of A-Z, a-z, 0-9, ., _ and -")),
     }
 }
 

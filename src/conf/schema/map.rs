@@ -40,9 +40,6 @@ pub const HISTORY_WINDOW_BYTES: u32 = 4;
 /// The most windows that a history holds.
 pub const MAX_HISTORY: u16 = 366;
 
-/// The most bytes of a word of advice.
-pub const MAX_ADVICE_BYTES: usize = 32;
-
 /// The most uses that a ring holds.
 pub const MAX_RING_USES: u32 = 4096;
 

@@ -62,10 +62,9 @@ pub(super) use map::MAX_MEMBERS;
 pub use map::{
     BAN_BYTES, Biz, Calendar, Count, DISTINCT_HEADER_WORDS, Distinct, Gcra, Group,
     HISTORY_HEADER_BYTES, HISTORY_WINDOW_BYTES, Interval, KeyType, Lifts, Limit, ListRule, Listed,
-    MAX_ADVICE_BYTES, MAX_FILES, MAX_GCRA_NS, MAX_HISTORY, MAX_RING_USES, Map, Mode, MoveMode,
-    NODE_HEADER_BYTES, OnFull, Pattern, Policy, RING_HEADER_BYTES, RING_USE_BYTES, Sliding,
-    SlidingCounter, StatePlace, TOKEN_UNITS, Tally, Token, Total, Turns, UNDO_WORDS, Unit, Weight,
-    sketch_words,
+    MAX_FILES, MAX_GCRA_NS, MAX_HISTORY, MAX_RING_USES, Map, Mode, MoveMode, NODE_HEADER_BYTES,
+    OnFull, Pattern, Policy, RING_HEADER_BYTES, RING_USE_BYTES, Sliding, SlidingCounter,
+    StatePlace, TOKEN_UNITS, Tally, Token, Total, Turns, UNDO_WORDS, Unit, Weight, sketch_words,
 };
 pub(super) use quantity::{
     DURATION_UNITS, MAX_DURATION_MS, RATE_UNITS, SIZE_UNITS, Suffix, duration_text, size_text,

@@ -50,8 +50,8 @@ impl Label {
 
     /// The whole text.
     #[inline(always)]
-    pub fn text(&self) -> &[u8] {
-        &self.bytes[..self.len]
+    pub const fn text(&self) -> &[u8] {
+        self.bytes.split_at(self.len).0
     }
 }
 
@@ -66,11 +66,14 @@ pub trait Document {
     /// The text ahead of several numbers, between them and behind them.
     const NUMBERS: [&'static [u8]; 3];
     /// Labels of an answer's fields.
-    const LABELS: &'static [Label; Field::ALL.len()] =
-        &Label::around(Self::AHEAD, Field::NAMES, Self::BEHIND);
+    const LABELS: &'static [Label] = &Label::around(Self::AHEAD, Field::NAMES, Self::BEHIND);
     /// Labels of a limit's fields.
-    const LIMIT_LABELS: &'static [Label; LimitField::ALL.len()] =
-        &Label::around(Self::AHEAD, LimitField::NAMES, Self::BEHIND);
+    const LIMIT_LABELS: &'static [Label] = &{
+        let mut labels = Label::around(Self::AHEAD, LimitField::NAMES, Self::BEHIND);
+        // No value is ahead of the first.
+        labels[0] = Label::joined([labels[0].text().split_at(1).1]);
+        labels
+    };
 
     /// Appends a text that may have bytes to replace.
     fn write_escaped(out: &mut Vec<u8>, text: &str);
@@ -80,27 +83,21 @@ pub trait Document {
 struct Writer<'w, 'l, D> {
     pen: &'w mut Pen<'l>,
     out: &'w mut Vec<u8>,
+    labels: &'static [Label],
     document: PhantomData<D>,
 }
 
-impl<D: Document> FieldVisitor<Field> for Writer<'_, '_, D> {
-    const ORDER: &'static [Field] = &Field::ALL;
-
+impl<'w, 'l, D: Document> Writer<'w, 'l, D> {
     #[inline(always)]
-    fn visit(&mut self, field: Field, value: FieldValue<'_>) {
-        self.pen.text(D::LABELS[field as usize].text());
-        self.pen.value::<D>(self.out, value);
+    fn new(pen: &'w mut Pen<'l>, out: &'w mut Vec<u8>, labels: &'static [Label]) -> Self {
+        Writer { pen, out, labels, document: PhantomData }
     }
 }
 
-impl<D: Document> FieldVisitor<LimitField> for Writer<'_, '_, D> {
-    const ORDER: &'static [LimitField] = &LimitField::ALL;
-
-    /// No value is ahead of the first field.
+impl<D: Document> FieldVisitor for Writer<'_, '_, D> {
     #[inline(always)]
-    fn visit(&mut self, field: LimitField, value: FieldValue<'_>) {
-        let is_first = field as usize == 0;
-        self.pen.text(&D::LIMIT_LABELS[field as usize].text()[usize::from(is_first)..]);
+    fn visit(&mut self, place: usize, value: FieldValue<'_>) {
+        self.pen.text(self.labels[place].text());
         self.pen.value::<D>(self.out, value);
     }
 }
@@ -109,8 +106,8 @@ impl Pen<'_> {
     /// The fields of an answer.
     #[inline(always)]
     pub fn fields<D: Document>(&mut self, out: &mut Vec<u8>, judged: Judged<'_>) {
-        let mut writer = Writer::<D> { pen: self, out, document: PhantomData };
-        judged.walk(Field::is_common, &mut writer);
+        let is_common = |field: Field| !field.is_rare();
+        judged.walk(&Field::ALL, is_common, &mut Writer::<D>::new(self, out, D::LABELS));
         if judged.has(Field::is_rare) {
             self.aside(|pen| pen.rare_fields::<D>(out, judged));
         }
@@ -118,14 +115,13 @@ impl Pen<'_> {
 
     #[cold]
     fn rare_fields<D: Document>(&mut self, out: &mut Vec<u8>, judged: Judged<'_>) {
-        let mut writer = Writer::<D> { pen: self, out, document: PhantomData };
-        judged.walk(Field::is_rare, &mut writer);
+        judged.walk(&Field::ALL, Field::is_rare, &mut Writer::<D>::new(self, out, D::LABELS));
     }
 
     /// The fields of a limit in the detail.
     pub fn limit_fields<D: Document>(&mut self, out: &mut Vec<u8>, limit: &JudgedLimit<'_>) {
-        let mut writer = Writer::<D> { pen: self, out, document: PhantomData };
-        limit.walk(|_| true, &mut writer);
+        let mut writer = Writer::<D>::new(self, out, D::LIMIT_LABELS);
+        limit.walk(&LimitField::ALL, |_| true, &mut writer);
     }
 
     #[inline(always)]

@@ -62,9 +62,9 @@ pub struct Decoded {
 /// The most bytes of an item's answer, and of each `<limit>` in it, without what is echoed of the
 /// item and the windows of a history: all fields with their longest values.
 pub const ANSWER_BYTES: usize = {
-    let (mut bytes, mut at) = (r#"{"biz":"","key":"","limits":[]},"#.len(), 0);
+    let (mut bytes, mut at) = (b"{'biz':'','key':'','limits':[]},".len(), 0);
     while at < Field::ALL.len() {
-        bytes += Field::NAMES[at].len() + around(Field::KINDS[at]) + Field::KINDS[at].most_bytes();
+        bytes += b"$9\r\n\r\n".len() + Field::NAMES[at].len() + longest(Field::KINDS[at]).len();
         at += 1;
     }
     bytes
@@ -76,13 +76,17 @@ pub const ECHO_FACTOR: usize = 6;
 /// The shortest item of a request, without what is echoed of it: `{"biz":1,"key":1},`.
 pub const ITEM_BYTES: usize = 18;
 
-/// The most bytes that a format writes around a name and a value: those of RESP.
-const fn around(kind: FieldKind) -> usize {
+/// The longest value of a kind in RESP, which writes most. The windows of a history count alone.
+const fn longest(kind: FieldKind) -> &'static [u8] {
     match kind {
-        FieldKind::Thousandths | FieldKind::List | FieldKind::Word | FieldKind::Text => {
-            b"$9\r\n\r\n$32\r\n\r\n".len()
-        }
-        _ => b"$9\r\n\r\n:\r\n".len(),
+        FieldKind::Truth | FieldKind::Mark => b"false",
+        FieldKind::Index => b":65535\r\n",
+        FieldKind::Number | FieldKind::Steady => b":18446744073709551615\r\n",
+        FieldKind::Thousandths => b"$11\r\n4294967.295\r\n",
+        FieldKind::List => b"$5\r\nallow\r\n",
+        FieldKind::Word => b"$15\r\nsliding-counter\r\n",
+        FieldKind::Text => b"$32\r\nno-word-of-map.xml-is-longer-up.\r\n",
+        FieldKind::Numbers => b"*366\r\n",
     }
 }
 

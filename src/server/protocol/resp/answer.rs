@@ -31,29 +31,20 @@ const fn bulks<const N: usize>(names: [&str; N]) -> [Label; N] {
     labels
 }
 
-/// The order of an answer's fields. Documents have two of them elsewhere.
-const ORDER: [Field; Field::ALL.len()] =
-    moved(moved(Field::ALL, Field::Action, Field::Weight), Field::Banned, Field::Shared);
+/// The order of an answer's fields: that of documents, but `action` is ahead of `weight`, and
+/// `banned` behind `degraded`.
+const ORDER: [Field; Field::ALL.len()] = {
+    let order = moved(Field::ALL, Field::Action as usize, Field::Weight as usize);
+    moved(order, Field::Banned as usize, Field::Degraded as usize + 1)
+};
 
-/// The same order, but `field` comes right ahead of `next`.
-const fn moved(
-    order: [Field; Field::ALL.len()],
-    field: Field,
-    next: Field,
-) -> [Field; Field::ALL.len()] {
-    let (mut moved, mut to, mut at) = (order, 0, 0);
-    while at < order.len() {
-        if order[at] as usize == next as usize {
-            moved[to] = field;
-            to += 1;
-        }
-        if order[at] as usize != field as usize {
-            moved[to] = order[at];
-            to += 1;
-        }
-        at += 1;
+const fn moved<const N: usize>(mut order: [Field; N], mut from: usize, to: usize) -> [Field; N] {
+    while from != to {
+        let next = if from < to { from + 1 } else { from - 1 };
+        order.swap(from, next);
+        from = next;
     }
-    moved
+    order
 }
 
 /// How a request in the queue is answered.
@@ -184,8 +175,9 @@ impl Pen<'_> {
         if judged.has(Field::is_rare) || !answer.details.is_empty() {
             return self.aside(|pen| pen.rare_item(out, version, answers, answer, judged));
         }
-        self.map(version, judged.count(Field::is_common));
-        judged.walk(Field::is_common, &mut Writer { pen: self, out });
+        let is_common = |field: Field| !field.is_rare();
+        self.map(version, judged.count(is_common));
+        judged.walk(&ORDER, is_common, &mut Writer { pen: self, out, labels: &LABELS });
     }
 
     #[cold]
@@ -215,7 +207,7 @@ impl Pen<'_> {
         let limits = answers.limits(answer);
         let has_limits = limits.len() > 0;
         self.map(version, judged.count(|_| true) + u64::from(has_limits));
-        judged.walk(|_| true, &mut Writer { pen: self, out });
+        judged.walk(&ORDER, |_| true, &mut Writer { pen: self, out, labels: &LABELS });
         if has_limits {
             self.text(b"$6\r\nlimits\r\n*");
             self.number(limits.len() as u64);
@@ -223,7 +215,8 @@ impl Pen<'_> {
             for limit in limits {
                 self.flush(out);
                 self.map(version, limit.count(|_| true));
-                limit.walk(|_| true, &mut Writer { pen: self, out });
+                let mut writer = Writer { pen: self, out, labels: &LIMIT_LABELS };
+                limit.walk(&LimitField::ALL, |_| true, &mut writer);
             }
             self.flush(out);
         }
@@ -274,24 +267,13 @@ impl Pen<'_> {
 struct Writer<'w, 'l> {
     pen: &'w mut Pen<'l>,
     out: &'w mut Vec<u8>,
+    labels: &'static [Label],
 }
 
-impl FieldVisitor<Field> for Writer<'_, '_> {
-    const ORDER: &'static [Field] = &ORDER;
-
+impl FieldVisitor for Writer<'_, '_> {
     #[inline(always)]
-    fn visit(&mut self, field: Field, value: FieldValue<'_>) {
-        self.pen.text(LABELS[field as usize].text());
-        self.pen.pair_value(self.out, value);
-    }
-}
-
-impl FieldVisitor<LimitField> for Writer<'_, '_> {
-    const ORDER: &'static [LimitField] = &LimitField::ALL;
-
-    #[inline(always)]
-    fn visit(&mut self, field: LimitField, value: FieldValue<'_>) {
-        self.pen.text(LIMIT_LABELS[field as usize].text());
+    fn visit(&mut self, place: usize, value: FieldValue<'_>) {
+        self.pen.text(self.labels[place].text());
         self.pen.pair_value(self.out, value);
     }
 }
