@@ -424,7 +424,11 @@ unsafe fn tell<'a>(
 #[inline(always)]
 fn clear(outcome: &mut Outcome, code: c_int) {
     let Outcome { size, limits, limits_room, .. } = *outcome;
-    *outcome = Outcome { size, code, limits, limits_room, ..Outcome::NOTHING };
+    *outcome = memory::empty();
+    (outcome.size, outcome.limits, outcome.limits_room) = (size, limits, limits_room);
+    outcome.code = code;
+    [outcome.used, outcome.max, outcome.remaining] = [NONE; 3];
+    [outcome.reset_ms, outcome.retry_ms, outcome.weight] = [NONE; 3];
 }
 
 /// Writes the detail, as far as there is room.
@@ -447,7 +451,7 @@ unsafe fn tell_limits<'a>(
         };
         let Limit { size, .. } = *limit;
         let limited = judged.limit.limited.into();
-        *limit = Limit { size, limited, reset_ms: NONE, retry_ms: NONE, ..Limit::default() };
+        *limit = Limit { size, limited, reset_ms: NONE, retry_ms: NONE, ..memory::empty() };
         judged.walk(&LimitField::ALL, |_| true, limit);
         let Some(LimitHistory { history, history_room, history_count }) = later else { continue };
         *history_count = judged.totals.map_or(layout::NO_HISTORY, <[u32]>::len);

@@ -5,10 +5,8 @@
 
 use std::ffi::{c_char, c_int};
 
-use frs_core::List;
+use frs_engine::List;
 use frs_engine::answer::{Field, FieldValue, FieldVisitor, LimitField};
-
-use super::code;
 
 /// `FRS_ABI`.
 pub(crate) const ABI: c_int = 1;
@@ -68,7 +66,7 @@ pub struct Options {
 
 /// `frs_limit`, the fields of the first version.
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct Limit {
     pub size: usize,
     pub index: u16,
@@ -139,32 +137,6 @@ pub struct Outcome {
     pub limits: *mut Limit,
     pub limits_room: usize,
     pub limits_count: usize,
-}
-
-impl Outcome {
-    /// No answer.
-    pub(crate) const NOTHING: Outcome = Outcome {
-        size: 0,
-        code: code::OK,
-        limited: 0,
-        banned: 0,
-        shadow: 0,
-        degraded: 0,
-        list: 0,
-        reserved: 0,
-        limit: 0,
-        reserved2: 0,
-        used: NONE,
-        max: NONE,
-        remaining: NONE,
-        reset_ms: NONE,
-        retry_ms: NONE,
-        weight: NONE,
-        action: [0; 64],
-        limits: std::ptr::null_mut(),
-        limits_room: 0,
-        limits_count: 0,
-    };
 }
 
 /// A new field needs a place in frs.h, behind all others.
