@@ -72,7 +72,7 @@ pub struct Judged<'a> {
     /// The word of advice.
     pub action: Option<&'a str>,
     /// The index of the deciding limit; 0: none. A copy, so that it is loaded once.
-    limit: u16,
+    pub limit: u16,
 }
 
 impl<'a> Judged<'a> {
@@ -82,16 +82,10 @@ impl<'a> Judged<'a> {
         Judged { verdict, action, limit: verdict.limit }
     }
 
-    /// The index of the deciding limit, if a limit decided.
-    #[inline(always)]
-    pub fn limit(&self) -> Option<u16> {
-        (self.limit != 0).then_some(self.limit)
-    }
-
     /// The figures of the deciding limit, if a limit decided.
     #[inline(always)]
     pub fn figures(&self) -> Option<&'a Figures> {
-        self.limit().map(|_| &self.verdict.figures)
+        (self.limit != 0).then_some(&self.verdict.figures)
     }
 }
 
@@ -163,7 +157,7 @@ macro_rules! answer_fields {
         /// the item is charged all the same.
         Limited "limited" is_limited -> bool: Truth, |it| it.verdict.limited;
         /// The number of the deciding limit, from 1.
-        Limit "limit" limit -> Option<u16>: Index, |it| it.limit();
+        Limit "limit" limit -> Option<u16>: Index, |it| it.figures().map(|_| it.limit);
         /// Uses charged in the current window.
         Used "used" used -> Option<u64>: Number, |it| Some(it.figures()?.used);
         /// Uses that the limit admits in a window. 0 for the policy `count`, which admits all.

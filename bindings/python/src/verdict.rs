@@ -30,10 +30,6 @@ impl Verdict {
         let value = self.0.as_ref().ok().and_then(|verdict| field.value(&verdict.judged()));
         shown(py, Field::KINDS[field as usize], value)
     }
-
-    fn is_allowed(&self) -> bool {
-        self.0.as_ref().is_ok_and(frs::Verdict::is_allowed)
-    }
 }
 
 /// A value as Python has it. A flag that does not apply is False, any other field None.
@@ -85,13 +81,13 @@ macro_rules! verdict {
             }
 
             fn __bool__(&self) -> bool {
-                self.is_allowed()
+                self.allowed()
             }
 
             /// Whether the item passes.
             #[getter]
             fn allowed(&self) -> bool {
-                self.is_allowed()
+                self.0.as_ref().is_ok_and(frs::Verdict::is_allowed)
             }
 
             /// The figures of each limit, of an item with detail.

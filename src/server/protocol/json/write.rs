@@ -31,8 +31,13 @@ impl Document for Json {
         is_plain(biz) && is_plain(key)
     }
 
+    #[inline]
     fn write_escaped(out: &mut Vec<u8>, text: &str) {
-        write_escaped(out, text);
+        if has_any(text.as_bytes(), SUSPECT) {
+            escape(out, text);
+        } else {
+            out.extend_from_slice(text.as_bytes());
+        }
     }
 }
 
@@ -45,22 +50,12 @@ fn is_plain(name: Short<'_>) -> bool {
 /// Appends a string with its quotation marks.
 pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
-    write_escaped(out, text);
+    Json::write_escaped(out, text);
     out.push(b'"');
 }
 
 /// Bytes that may have to be replaced, besides control characters (0xEF begins U+FFFE and U+FFFF).
 const SUSPECT: &[u8; 3] = b"\"\\\xEF";
-
-/// Appends the content of a string.
-#[inline]
-fn write_escaped(out: &mut Vec<u8>, text: &str) {
-    if has_any(text.as_bytes(), SUSPECT) {
-        escape(out, text);
-    } else {
-        out.extend_from_slice(text.as_bytes());
-    }
-}
 
 #[cold]
 fn escape(out: &mut Vec<u8>, text: &str) {
