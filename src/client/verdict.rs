@@ -123,8 +123,6 @@ impl Verdict {
     /// item with [`Item::detail`](crate::Item::detail) and a limit with `history` in map.xml. Has
     /// as many totals as are known; a window without a use counts as 0.
     pub fn history(&self, limit: u16) -> Option<&[u32]> {
-        let details = self.details.as_ref()?;
-        let figures = details.limits.iter().find(|figures| figures.index == limit)?;
-        details.totals(figures)
+        self.judged_limits().find(|judged| judged.limit.index == limit)?.totals
     }
 }
