@@ -17,12 +17,11 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use frs_base::clock;
+use frs_cluster::lease::Lease;
+use frs_cluster::nodes::{self, LeaseMoment};
 use frs_conf::key::{KeyField, MAX_KEY_WORDS, Seed};
 use frs_conf::{ClusterSecret, KeyType};
-use frs_engine::{
-    Answers, Command, Exchange, ItemOptions, LeaseKey, LeaseMoment, Request, Role, Service,
-};
-use frs_limit::lease::Lease;
+use frs_engine::{Answers, Command, Exchange, ItemOptions, Request, Role, Service, StoredKey};
 use frs_store::layout::node;
 
 use random::Random;
@@ -100,7 +99,7 @@ impl World {
         bench_store::fill(&dir, &map, cluster, |runtime| {
             runtime.set_cluster_keys(ClusterSecret::new([7; 32]).keys());
         });
-        let service = Service::attach(dir.path(), Role::Program).expect("an attachment");
+        let service = frs_cluster::attach(dir.path(), Role::Program).expect("an attachment");
         let mut world = World { service, keys, _dir: dir };
         for key in 0..keys {
             world.grant(key);
@@ -114,7 +113,8 @@ impl World {
 
     /// Grants this host more than it can use.
     fn grant(&mut self, number: u64) {
-        let (boot_ms, incarnation) = (clock::boot_ms(), self.service.incarnation());
+        let (boot_ms, incarnation) =
+            (clock::boot_ms(), frs_cluster::Host::incarnation_of(&mut self.service));
         let mut key = KeyField::default();
         key.encode(KeyType::String, key_text(number).as_bytes(), 24, Seed([0; 2])).expect("a key");
         let key = key.key();
@@ -122,22 +122,27 @@ impl World {
         field[..key.words().len()].copy_from_slice(key.words());
         let key_word = node::key_word(LEASED, key.form() as u8, key.bytes());
         let moment = LeaseMoment { boot_ms, wall_ms: NOW, ledger_ms: NOW };
-        let granted = self.service.with_leases(&LeaseKey { key_word, field }, moment, |limits| {
-            for limit in limits {
-                limit.holding.lease = Lease {
-                    incarnation,
-                    seq: number + 1,
-                    window: NOW,
-                    allowance: limit.settings.max / 6,
-                    end_ms: boot_ms + 86_400_000,
-                    gone_ms: boot_ms + 86_400_000,
-                    sent_ms: boot_ms,
-                    heard_ms: boot_ms,
-                    elsewhere: limit.settings.max / 2,
-                    ..Lease::default()
-                };
-            }
-        });
+        let granted = nodes::with_leases(
+            &mut self.service,
+            &StoredKey { key_word, field },
+            moment,
+            |limits| {
+                for limit in limits {
+                    limit.holding.lease = Lease {
+                        incarnation,
+                        seq: number + 1,
+                        window: NOW,
+                        allowance: limit.settings.max / 6,
+                        end_ms: boot_ms + 86_400_000,
+                        gone_ms: boot_ms + 86_400_000,
+                        sent_ms: boot_ms,
+                        heard_ms: boot_ms,
+                        elsewhere: limit.settings.max / 2,
+                        ..Lease::default()
+                    };
+                }
+            },
+        );
         granted.expect("a lease");
     }
 

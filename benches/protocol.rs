@@ -8,7 +8,7 @@ use frs_conf::{AuthzKey, Http};
 use frs_engine::{Answer, Answers, Command, Figures, Request, Verdict};
 use frs_server::protocol::request_head::{self, Head};
 use frs_server::protocol::{Bounds, Decoded, Format, Line, codec};
-use frs_server::worker::connection::{Connection, ConnectionBuffers, Rules, Serve};
+use frs_server::worker::connection::{Connection, ConnectionBuffers, ConnectionRules, Serve};
 
 const BOUNDS: Bounds = Bounds { max_items: 1024, max_atomic_items: 64 };
 
@@ -131,7 +131,7 @@ fn documents(c: &mut Criterion) {
 
 fn connections(c: &mut Criterion) {
     let mut group = c.benchmark_group("connection");
-    let rules = Rules { http: &HTTP, authz: &AuthzKey::Peer, trusted: &[], admin: None };
+    let rules = ConnectionRules { http: &HTTP, authz: &AuthzKey::Peer, trusted: &[], admin: None };
     let get = b"GET /update?biz=login&key=user-000000000042 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
     for (name, requests, input) in [
         ("post 1", 1, post(Format::Xml, 1)),

@@ -11,7 +11,9 @@ use frs_conf::{AuthzKey, Conf, Http, Listen};
 use frs_engine::{
     Answer, Answers, Figures, HistorySpan, ItemError, LimitFigures, Request, Verdict,
 };
-use frs_server::worker::connection::{Connection, ConnectionBuffers, RespRules, Rules, Serve};
+use frs_server::worker::connection::{
+    Connection, ConnectionBuffers, ConnectionRules, RespRules, Serve,
+};
 use frs_server::worker::resp_connection::RespConnection;
 
 struct Counting;
@@ -123,7 +125,8 @@ fn allocations(input: &[u8], turns: u64) -> usize {
 }
 
 fn allocations_by(http: &Http, input: &[u8], turns: u64) -> usize {
-    let rules = Rules { http, authz: &AuthzKey::Forwarded, trusted: &[], admin: Some(&ADMIN) };
+    let rules =
+        ConnectionRules { http, authz: &AuthzKey::Forwarded, trusted: &[], admin: Some(&ADMIN) };
     let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
     let mut connection = Connection::new(None);
     let mut turn = |now: u64| {
@@ -223,7 +226,7 @@ fn the_steady_state_in_resp_allocates_nothing() {
     ]
     .concat()
     .into_bytes();
-    let rules = Rules { http: &HTTP, authz: &AuthzKey::Peer, trusted: &[], admin: None };
+    let rules = ConnectionRules { http: &HTTP, authz: &AuthzKey::Peer, trusted: &[], admin: None };
     let own = RespRules { rules, token: None, throttle: Some("login") };
     let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
     let mut connection = RespConnection::default();

@@ -10,14 +10,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use frs_base::clock;
+use frs_cluster::lease::Lease;
+use frs_cluster::nodes::{self, LeaseMoment};
 use frs_conf::active;
 use frs_conf::key::{KeyForm, KeyRef};
 use frs_conf::{ClusterSecret, Conf, Srv, Texts};
-use frs_engine::{Answers, Exchange, LeaseKey, LeaseMoment, Request, Role, Service, Stage};
-use frs_limit::lease::Lease;
+use frs_engine::{Answers, Exchange, Need, NeedKind, Request, Role, Service, Stage, StoredKey};
 use frs_server::worker::connection::{Connection, ConnectionBuffers, RespRules, Serve};
 use frs_server::worker::resp_connection::RespConnection;
-use frs_store::{GroupCounter, Runtime, Want, WantKind, prepare};
+use frs_store::{GroupCounter, Runtime, prepare};
 
 struct Counting;
 
@@ -272,12 +273,13 @@ const SHARED: &str = r#"<map>
 
 /// Acts as the ledger: grants `allowance` of each limit of a key, and has nothing left.
 fn grant(courier: &mut Service, biz_id: u32, allowance: u64) {
-    let (boot_ms, wall_ms, incarnation) = (clock::boot_ms(), clock::now(), courier.incarnation());
+    let (boot_ms, wall_ms, incarnation) =
+        (clock::boot_ms(), clock::now(), frs_cluster::Host::incarnation_of(courier));
     let field = [u64::from(b'k')];
     let key = KeyRef::from_stored(&field, 1, KeyForm::Text as u8).expect("a key");
-    let Want { key_word, field, .. } = Want::of_key(WantKind::Update, biz_id, key);
+    let Need { key_word, field, .. } = Need::of_key(NeedKind::Update, biz_id, key);
     let moment = LeaseMoment { boot_ms, wall_ms, ledger_ms: wall_ms };
-    let granted = courier.with_leases(&LeaseKey { key_word, field }, moment, |limits| {
+    let granted = nodes::with_leases(courier, &StoredKey { key_word, field }, moment, |limits| {
         for limit in limits {
             let end_ms = boot_ms + 3_600_000;
             limit.holding.lease = Lease {
@@ -302,8 +304,8 @@ fn leases_and_what_is_exhausted_are_served_without_an_allocation() {
     let dir = tempfile::tempdir().expect("a directory");
     let (conf, runtime) = world(dir.path(), CLUSTER, SHARED);
     runtime.set_cluster_keys(ClusterSecret::new([7; 32]).keys());
-    let service = Service::attach(dir.path(), Role::Program).expect("attached");
-    let mut courier = Service::attach(dir.path(), Role::Courier).expect("attached");
+    let service = frs_cluster::attach(dir.path(), Role::Program).expect("attached");
+    let mut courier = frs_cluster::attach(dir.path(), Role::Cluster).expect("attached");
     for (biz_id, allowance) in [(1, 900_000), (2, 0), (3, 50), (4, 0), (5, 900_000)] {
         grant(&mut courier, biz_id, allowance);
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use frs_base::figures::grouped;
-use frs_limit::lease::{Claim, Kind, Settings, Take};
-use frs_server::courier::ledger::{LIBRARY, arguments, function};
-use frs_server::courier::name;
+use frs_cluster::lease::{Claim, Kind, Settings, Take};
+use frs_cluster::ledger::{LIBRARY, arguments, function};
+use frs_cluster::name;
 use redis::cmd;
 
 use crate::bursts::{Answer, Bursts, Request, Requests};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use frs_base::figures::grouped;
-use frs_server::courier::name;
+use frs_cluster::name;
 use redis::cmd;
 
 use crate::Result;

@@ -66,7 +66,7 @@ fn seal(file: &File) {
 /// Does everything that tools do.
 fn look(data: &Path) {
     let _ = restorable(data, "g").map(|facts| format!("{facts:?}"));
-    let Ok(mut reader) = Reader::open_checkpoints(data) else { return };
+    let Ok(mut reader) = Reader::open_checkpoints(data, None) else { return };
     let pass = reader.pass();
     for (_, group) in reader.groups() {
         let _ = group.as_ref().map(|group| format!("{:?}", group.verify(&pass)));

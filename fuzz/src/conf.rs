@@ -79,7 +79,7 @@ fn put(input: &[u8]) {
     let written = written.expect("it was put there");
     assert!(body.contains(written.trim_end()), "{written:?} of {body:?}");
     assert_eq!(put.old.is_none(), edit::elements(map, Some(meant), NAMES.map).unwrap().is_none());
-    let undone = edit::Undone { old: put.old.as_deref(), new: put.new.as_deref() };
+    let undone = edit::EditToRevert { old: put.old.as_deref(), new: put.new.as_deref() };
     let back = edit::revert(&put.text, undone, NAMES.map);
     if put.old.is_none() {
         let removed = edit::remove(&put.text, meant, NAMES.map).expect("it is there").text;

@@ -3,7 +3,7 @@
 
 use frs_conf::{AuthzKey, Http};
 use frs_engine::{Answer, Answers, ItemError, Request};
-use frs_server::worker::connection::{Connection, ConnectionBuffers, Rules, Serve};
+use frs_server::worker::connection::{Connection, ConnectionBuffers, ConnectionRules, Serve};
 
 use super::talk::{bounds, talk};
 
@@ -25,7 +25,7 @@ impl Serve for Busy {
 }
 
 fn answers(http: &Http, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
-    let rules = Rules { http, authz: &AuthzKey::Forwarded, trusted: &[], admin: None };
+    let rules = ConnectionRules { http, authz: &AuthzKey::Forwarded, trusted: &[], admin: None };
     let (mut connection, mut scratch) = (Connection::new(None), ConnectionBuffers::default());
     talk(pieces, |unread, out| connection.advance(unread, rules, &mut Busy, &mut scratch, out))
 }

@@ -3,7 +3,7 @@
 
 use frs_conf::{AuthzKey, Http};
 use frs_engine::{Answer, Answers, ItemError, Request, Verdict};
-use frs_server::worker::connection::{ConnectionBuffers, RespRules, Rules, Serve};
+use frs_server::worker::connection::{ConnectionBuffers, ConnectionRules, RespRules, Serve};
 use frs_server::worker::resp_connection::RespConnection;
 
 use super::talk::{bounds, talk};
@@ -33,7 +33,7 @@ impl Serve for Even {
 }
 
 fn answers(http: &Http, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
-    let rules = Rules { http, authz: &AuthzKey::Peer, trusted: &[], admin: None };
+    let rules = ConnectionRules { http, authz: &AuthzKey::Peer, trusted: &[], admin: None };
     let own = RespRules { rules, token: None, throttle: Some("throttle") };
     let (mut connection, mut scratch) = (RespConnection::default(), ConnectionBuffers::default());
     talk(pieces, |unread, out| connection.advance(unread, own, &mut Even, &mut scratch, out))

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 
 use super::memory_bound::BufferSizes;
-use super::read::Host;
+use super::read::LocalHost;
 use super::{
     AuthzKey, Checkpoint, Cidr, Conf, Data, Faults, FileAccess, Geometry, HashKind, Http, Interval,
     KeyType, Limit, Listen, LoadedConf, Log, LogFormat, LogLevel, Machine, OnFull, Policy, Rate,
@@ -268,7 +268,7 @@ fn loaded_texts_are_those_checked() {
     let LoadedConf { conf, texts } = Conf::load_texts(dir.path(), &Settings::default()).unwrap();
     assert_eq!(conf.srv.workers, 3);
     assert_eq!((texts.srv.as_str(), &texts.map), ("<srv><workers>3</workers></srv>", &map));
-    assert_eq!(texts.check(&Host::this()), Ok(conf));
+    assert_eq!(texts.check(&LocalHost::this()), Ok(conf));
 }
 
 #[test]

@@ -173,7 +173,7 @@ macro_rules! answer_fields {
             |it| it.verdict.retry_ms.filter(|_| it.verdict.limited);
         /// Whether a ban refuses the item. This includes the Update that starts the ban.
         Banned "banned" is_banned -> bool: Mark, |it| it.verdict.banned;
-        /// The weight of the item in thousandths, if its business has weights in map.xml.
+        /// The weight of the item, if its business has weights in map.xml.
         Weight "weight" weight_thousandths -> Option<u32>: Thousandths, |it| it.verdict.weight;
         /// Whether the business is in shadow mode and the item would otherwise be refused.
         Shadow "shadow" is_shadow -> bool: Mark, |it| it.verdict.shadow;

@@ -4,7 +4,7 @@
 //! rights of that user do not suffice: for secrets and the configuration, for directories and the
 //! files of sockets, and to bind privileged addresses.
 
-pub mod roots_way;
+pub mod root_path;
 
 use std::io;
 

@@ -1,5 +1,5 @@
 //! The frs server: serves the limits over HTTP and RESP, with a master, workers, a keeper and a
-//! courier.
+//! child for the cluster.
 //!
 //! | room | duty |
 //! | --- | --- |
@@ -11,14 +11,14 @@
 //! | [`worker`] | serves the clients' connections |
 //! | [`admin`] | the admin plane: its connections, its calls, the page |
 //! | [`keeper`] | flushes, sweeps and recovers, and runs the admin plane |
-//! | [`courier`] | the messages to the cluster's ledgers, and the connections to them |
+//! | [`cluster`] | the child that talks to the cluster |
 //! | [`master`] | starts, reloads, upgrades and replaces the others |
 //! | [`buffer_sizes`] | the sizes of all buffers, for `frs check` |
 
 pub mod account;
 pub mod admin;
 pub mod buffer_sizes;
-pub mod courier;
+pub mod cluster;
 pub mod keeper;
 pub mod master;
 pub mod net;

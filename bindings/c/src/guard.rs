@@ -21,21 +21,21 @@ pub(crate) fn guarded(work: impl FnOnce() -> Result<(), Fault>) -> c_int {
     let caught = catch_unwind(AssertUnwindSafe(|| match work() {
         Ok(()) => code::OK,
         Err(fault) => {
-            say(&fault);
+            keep_fault(&fault);
             fault.code()
         }
     }));
     caught.unwrap_or_else(|payload| {
         // Dropping the payload might panic too.
         std::mem::forget(payload);
-        keep("a fault of the library: standard error says where\0".to_owned());
+        keep_words("a fault of the library: standard error says where\0".to_owned());
         code::PANIC
     })
 }
 
 /// Keeps the texts of a fault and of its causes.
 #[cold]
-fn say(fault: &Fault) {
+fn keep_fault(fault: &Fault) {
     let mut words = fault.to_string();
     let mut source = fault.source();
     while let Some(cause) = source {
@@ -44,10 +44,10 @@ fn say(fault: &Fault) {
     }
     words.retain(|c| c != '\0');
     words.push('\0');
-    keep(words);
+    keep_words(words);
 }
 
-fn keep(words: String) {
+fn keep_words(words: String) {
     // An ending thread has no message any more.
     let _ = MESSAGE.try_with(|kept| kept.replace(words));
 }

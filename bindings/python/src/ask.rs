@@ -59,8 +59,10 @@ impl<'a> Text<'a> {
                 return Ok(Text::Number(number));
             }
             // Below 0, or very large: the key is its digits.
-            let digits = digits(&int, KEY_BITS)?;
-            return Ok(digits.map_or_else(Text::Huge, |digits| Text::Plain(Cow::Owned(digits))));
+            return Ok(match digits(&int, KEY_BITS)? {
+                IntDigits::Decimal(digits) => Text::Plain(Cow::Owned(digits)),
+                IntDigits::Omitted { bits } => Text::Huge(bits),
+            });
         }
         if let Some(address) = Text::of_address(object)? {
             return Ok(address);
@@ -197,21 +199,34 @@ fn beyond(object: Borrowed<'_, '_, PyAny>, error: PyErr) -> PyResult<Box<str>> {
     }
     // An object that stands for an int is replaced by that int.
     let int = object.call_method0("__index__")?;
-    Ok(digits(int.cast()?, SHOWN_BITS)?.unwrap_or_else(in_bits).into())
+    Ok(match digits(int.cast()?, SHOWN_BITS)? {
+        IntDigits::Decimal(digits) => digits.into(),
+        IntDigits::Omitted { bits } => in_bits(bits).into(),
+    })
 }
 
-/// The digits of an int, or its length in bits if it is longer than `most_bits`. A subclass that
-/// displays its ints differently makes no difference.
-fn digits(int: &Bound<'_, PyInt>, most_bits: u64) -> PyResult<Result<String, u64>> {
+/// An int as messages show it.
+enum IntDigits {
+    /// Its decimal digits.
+    Decimal(String),
+    /// The int is too long to be shown.
+    Omitted { bits: u64 },
+}
+
+/// The digits of an int of at most `most_bits` bits. A subclass that displays its ints differently
+/// makes no difference.
+fn digits(int: &Bound<'_, PyInt>, most_bits: u64) -> PyResult<IntDigits> {
     let class = int.py().get_type::<PyInt>();
     let bits = class.call_method1("bit_length", (int,))?.extract()?;
     if bits > most_bits {
-        return Ok(Err(bits));
+        return Ok(IntDigits::Omitted { bits });
     }
     match class.call_method1("__repr__", (int,)) {
-        Ok(digits) => Ok(Ok(digits.extract()?)),
+        Ok(digits) => Ok(IntDigits::Decimal(digits.extract()?)),
         // The interpreter is set to make fewer digits.
-        Err(error) if error.is_instance_of::<PyValueError>(int.py()) => Ok(Err(bits)),
+        Err(error) if error.is_instance_of::<PyValueError>(int.py()) => {
+            Ok(IntDigits::Omitted { bits })
+        }
         Err(error) => Err(error),
     }
 }
@@ -310,7 +325,7 @@ impl MemberText<'_> {
 
 /// An item with Python's arguments.
 #[derive(Debug, Clone)]
-pub struct Asked<'a> {
+pub struct ItemArguments<'a> {
     pub biz: Text<'a>,
     pub key: Text<'a>,
     pub count: Count,
@@ -327,7 +342,7 @@ pub struct Options<'a> {
     pub member: Option<MemberText<'a>>,
 }
 
-impl Asked<'_> {
+impl ItemArguments<'_> {
     /// The item for the library.
     #[inline]
     pub fn item(&self) -> frs::Item<'_> {
@@ -368,7 +383,7 @@ fn with_rate<'a>(item: frs::Item<'a>, rate: Option<&str>, burst: Option<&Burst>)
 /// A use to ask about or to charge, for a batch.
 #[pyclass(frozen, module = "frs")]
 #[derive(Debug)]
-pub struct Item(Asked<'static>);
+pub struct Item(ItemArguments<'static>);
 
 #[expect(clippy::too_many_arguments, reason = "they are the keywords of Python")]
 #[pymethods]
@@ -391,11 +406,11 @@ impl Item {
         let rate = rate.map(|RateText(rate)| RateText(Cow::Owned(rate.into_owned())));
         let member = member.map(MemberText::owned);
         let options = Options { force, detail, rate, burst, member };
-        Item(Asked { biz: biz.owned(), key: key.owned(), count, options })
+        Item(ItemArguments { biz: biz.owned(), key: key.owned(), count, options })
     }
 
     fn __repr__(&self) -> String {
-        let Asked { biz, key, count, options } = &self.0;
+        let ItemArguments { biz, key, count, options } = &self.0;
         let Options { force, detail, rate, burst, member } = options;
         let mut text = format!("frs.Item({:?}, {:?}", biz.shown(), key.shown());
         if !matches!(count, Count::Held(1)) {
@@ -419,17 +434,17 @@ impl Item {
 /// Calls `work` with an element of a batch: an item, or a tuple (biz, key) or (biz, key, count).
 pub fn with_element<T>(
     element: &Bound<'_, PyAny>,
-    work: impl FnOnce(&Asked<'_>) -> T,
+    work: impl FnOnce(&ItemArguments<'_>) -> T,
 ) -> PyResult<T> {
     if let Ok(item) = element.cast::<Item>() {
-        let Asked { biz, key, count, options } = &item.get().0;
+        let ItemArguments { biz, key, count, options } = &item.get().0;
         let (biz, key) = (biz.borrowed(), key.borrowed());
         let Options { force, detail, rate, burst, member } = options;
         let member = member.as_ref().map(MemberText::borrowed);
         let rate = rate.as_ref().map(|RateText(rate)| RateText(Cow::Borrowed(rate)));
         let (force, detail, burst) = (*force, *detail, burst.clone());
         let options = Options { force, detail, rate, burst, member };
-        return Ok(work(&Asked { biz, key, count: count.clone(), options }));
+        return Ok(work(&ItemArguments { biz, key, count: count.clone(), options }));
     }
     let Ok(tuple) = element.cast::<PyTuple>() else {
         let expected = "frs.Item or a tuple (biz, key) or (biz, key, count)";
@@ -445,7 +460,11 @@ pub fn with_element<T>(
         }
     };
     let (biz, key) = (tuple.get_borrowed_item(0)?, tuple.get_borrowed_item(1)?);
-    let asked =
-        Asked { biz: biz.extract()?, key: key.extract()?, count, options: Options::default() };
+    let asked = ItemArguments {
+        biz: biz.extract()?,
+        key: key.extract()?,
+        count,
+        options: Options::default(),
+    };
     Ok(work(&asked))
 }

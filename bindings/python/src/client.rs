@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use crate::answers::Answers;
-use crate::ask::{Asked, Burst, Count, MemberText, Options, RateText, Text, with_element};
+use crate::ask::{Burst, Count, ItemArguments, MemberText, Options, RateText, Text, with_element};
 use crate::errors::{attach_exception, exception, too_many};
 use crate::verdict::Verdict;
 
@@ -51,7 +51,7 @@ impl Client {
     fn answer<'py>(
         py: Python<'py>,
         result: Result<frs::Verdict, Error>,
-        asked: &Asked<'_>,
+        asked: &ItemArguments<'_>,
     ) -> PyResult<Bound<'py, Verdict>> {
         match result {
             Ok(verdict) => Bound::new(py, Verdict::new(verdict)),
@@ -131,7 +131,7 @@ impl Client {
         member: Option<MemberText<'_>>,
     ) -> PyResult<Bound<'py, Verdict>> {
         let options = Options { force, detail, rate, burst, member };
-        let asked = Asked { biz, key, count, options };
+        let asked = ItemArguments { biz, key, count, options };
         let item = asked.item();
         let result = match self.client.try_update(item) {
             Err(Error::WouldWait) => self.without_lock(py, |client| client.update(item)),
@@ -158,7 +158,7 @@ impl Client {
         member: Option<MemberText<'_>>,
     ) -> PyResult<Bound<'py, Verdict>> {
         let options = Options { force, detail, rate, burst, member };
-        let asked = Asked { biz, key, count, options };
+        let asked = ItemArguments { biz, key, count, options };
         let item = asked.item();
         Client::answer(py, self.client.try_update(item), &asked)
     }
@@ -180,7 +180,7 @@ impl Client {
         member: Option<MemberText<'_>>,
     ) -> PyResult<Bound<'py, Verdict>> {
         let options = Options { force: false, detail, rate, burst, member };
-        let asked = Asked { biz, key, count, options };
+        let asked = ItemArguments { biz, key, count, options };
         let item = asked.item();
         let result = match self.client.try_query(item) {
             Err(Error::WouldWait) => self.without_lock(py, |client| client.query(item)),

@@ -7,14 +7,14 @@ use frs::{AttachError, Error, ItemError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-use crate::ask::{Asked, Options, RateText, Text};
+use crate::ask::{ItemArguments, Options, RateText, Text};
 
 /// The most characters of a name or a key in a text.
 const SHOWN: usize = 64;
 
 /// The exception for a call without an answer. `asked` is its item, if the call has a single one.
 #[cold]
-pub fn exception(py: Python<'_>, error: &Error, asked: Option<&Asked<'_>>) -> PyErr {
+pub fn exception(py: Python<'_>, error: &Error, asked: Option<&ItemArguments<'_>>) -> PyErr {
     match error {
         Error::Item(error) => match asked {
             Some(asked) => item_exception(py, *error, asked),
@@ -42,7 +42,7 @@ fn class_of(error: ItemError) -> &'static str {
 
 /// The exception for an item that was not judged.
 #[cold]
-fn item_exception(py: Python<'_>, error: ItemError, asked: &Asked<'_>) -> PyErr {
+fn item_exception(py: Python<'_>, error: ItemError, asked: &ItemArguments<'_>) -> PyErr {
     let (biz, key) = (quoted(&asked.biz), quoted(&asked.key));
     let text = match error {
         ItemError::UnknownBiz => format!("map.xml has no business {biz}"),

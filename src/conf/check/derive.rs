@@ -16,7 +16,7 @@
 //!
 //! Existing files stay if they are large enough and not much too large: see [`Group::keeps_files`].
 
-use crate::schema::{Geometry, Group, NODE_HEADER_BYTES, Room, Written};
+use crate::schema::{Geometry, GeometrySettings, Group, NODE_HEADER_BYTES, NodeCount};
 
 /// The size of a node is a multiple of this.
 const NODE_STEP: u32 = 64;
@@ -28,37 +28,37 @@ const FILE_BYTES: u64 = 1 << 30;
 const FILES: [u32; 17] = [1, 3, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61];
 
 /// Files stay while their nodes are at most this many times as large as the derived nodes.
-const LONGER: u32 = 2;
+const MAX_NODE_BYTES_RATIO: u32 = 2;
 /// Files stay while they have at most this multiple of the derived number of nodes.
-const ROOMIER: Share = Share { of: 5, in_parts: 4 };
+const MAX_NODES_RATIO: Ratio = Ratio { of: 5, in_parts: 4 };
 
-struct Share {
+struct Ratio {
     of: u64,
     in_parts: u64,
 }
 
-impl Written {
+impl GeometrySettings {
     /// A geometry of which map.xml states every number.
     #[cfg(any(test, feature = "testing"))]
-    pub const fn of(geometry: &Geometry) -> Written {
+    pub const fn of(geometry: &Geometry) -> GeometrySettings {
         let Geometry { files, key_nodes, chain, node_bytes, key_bytes, hash } = *geometry;
-        let room = Room::Files { files, key_nodes };
-        Written { room, chain, node_bytes: Some(node_bytes), key_bytes, hash }
+        let room = NodeCount::Files { files, key_nodes };
+        GeometrySettings { room, chain, node_bytes: Some(node_bytes), key_bytes, hash }
     }
 
     /// Whether frs derives any of the numbers.
     pub const fn is_derived(&self) -> bool {
-        matches!(self.room, Room::Keys(_)) || self.node_bytes.is_none()
+        matches!(self.room, NodeCount::Keys(_)) || self.node_bytes.is_none()
     }
 
     /// The geometry if the largest business needs nodes of `needed_bytes`.
     pub(super) fn geometry(&self, needed_bytes: u32) -> Geometry {
-        let Written { room, chain, node_bytes, key_bytes, hash } = *self;
+        let GeometrySettings { room, chain, node_bytes, key_bytes, hash } = *self;
         let least = needed_bytes.max(NODE_HEADER_BYTES + key_bytes);
         let node_bytes = node_bytes.unwrap_or_else(|| least.next_multiple_of(NODE_STEP));
         let (files, key_nodes) = match room {
-            Room::Files { files, key_nodes } => (files, key_nodes),
-            Room::Keys(keys) => {
+            NodeCount::Files { files, key_nodes } => (files, key_nodes),
+            NodeCount::Keys(keys) => {
                 let key_nodes = (keys * NODES_A_KEY).div_ceil(chain.into());
                 let bytes = key_nodes * (64 + u64::from(chain) * u64::from(node_bytes));
                 let wanted = bytes.div_ceil(FILE_BYTES);
@@ -80,19 +80,21 @@ impl Group {
     /// somewhat larger. A group whose `files` and `key-nodes` become `keys` of the same room stays
     /// where it is. A configuration with more keys, or with far fewer, gets other files.
     pub fn keeps_files(&self, live: &Geometry) -> bool {
-        let Written { room, chain, node_bytes, key_bytes, hash } = self.written;
+        let GeometrySettings { room, chain, node_bytes, key_bytes, hash } = self.written;
         let derived = &self.derived;
         let is_long_enough = match node_bytes {
             Some(written) => live.node_bytes == written,
             None => {
-                let most = derived.node_bytes.saturating_mul(LONGER);
+                let most = derived.node_bytes.saturating_mul(MAX_NODE_BYTES_RATIO);
                 (derived.node_bytes..=most).contains(&live.node_bytes)
             }
         };
         let has_room = match room {
-            Room::Files { files, key_nodes } => live.files == files && live.key_nodes == key_nodes,
-            Room::Keys(keys) => {
-                let most = derived.nodes() / ROOMIER.in_parts * ROOMIER.of;
+            NodeCount::Files { files, key_nodes } => {
+                live.files == files && live.key_nodes == key_nodes
+            }
+            NodeCount::Keys(keys) => {
+                let most = derived.nodes() / MAX_NODES_RATIO.in_parts * MAX_NODES_RATIO.of;
                 *live == *derived || (keys * NODES_A_KEY..=most).contains(&live.nodes())
             }
         };

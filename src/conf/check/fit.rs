@@ -7,8 +7,8 @@ use frs_base::figures::grouped;
 
 use crate::read::{Checked, Element, Faulty, Notes, RawBiz, RawGroup, RawMap, WrittenGroup};
 use crate::schema::{
-    BAN_BYTES, Biz, Group, KeyType, Lifts, Limit, MAX_FILES, Map, NODE_HEADER_BYTES, Scope, Srv,
-    StatePlace, UNDO_WORDS, Written,
+    BAN_BYTES, Biz, GeometrySettings, Group, KeyType, Lifts, Limit, MAX_FILES, Map,
+    NODE_HEADER_BYTES, Scope, Srv, StatePlace, UNDO_WORDS,
 };
 
 /// Bytes of the largest node.
@@ -106,7 +106,7 @@ pub(crate) fn node_bytes(biz: &Biz, key_bytes: u32) -> u32 {
 fn nodes_hold(
     notes: &mut Notes<'_>,
     element: &Element,
-    written: &Written,
+    written: &GeometrySettings,
     bizs: &[&Biz],
 ) -> Checked<()> {
     let key_bytes = written.key_bytes;

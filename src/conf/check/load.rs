@@ -6,11 +6,12 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::kept::{Kept, LiveGeometry};
+use super::kept_files::{KeptFiles, LiveGeometry};
 use super::{clustered, fit, named_bizs};
-use crate::read::file::{read_file, read_map};
+use crate::read::conf_file::{read_file, read_map};
 use crate::read::{
-    self, Checked, Document, Element, Fault, Faults, Faulty, Host, Notes, Settings, Source, shown,
+    self, Checked, Document, Element, Fault, Faults, Faulty, LocalHost, Notes, Settings,
+    SourceText, shown,
 };
 use crate::schema::{Cluster, Conf, Srv};
 
@@ -28,7 +29,7 @@ pub struct Texts {
     /// The settings laid over srv.xml.
     pub settings: Settings,
     /// The files that stay although map.xml derives other numbers.
-    pub kept: Kept,
+    pub kept: KeptFiles,
 }
 
 impl Texts {
@@ -37,7 +38,7 @@ impl Texts {
     pub fn of(srv: impl Into<String>, map: impl Into<String>) -> Texts {
         let (srv_name, map_name) = ("srv.xml".to_owned(), "map.xml".to_owned());
         let (srv, map, settings) = (srv.into(), map.into(), Settings::default());
-        Texts { srv_name, srv, map_name, map, settings, kept: Kept::default() }
+        Texts { srv_name, srv, map_name, map, settings, kept: KeptFiles::default() }
     }
 }
 
@@ -57,7 +58,7 @@ impl LoadedConf {
     /// The files that stay have larger nodes than the derived ones, and an atomic request may then
     /// log more words than the undo log holds.
     pub fn over(self, live: &[LiveGeometry]) -> Result<LoadedConf, Faults> {
-        let kept = Kept::of(&self.conf.map, live);
+        let kept = KeptFiles::of(&self.conf.map, live);
         if kept == self.texts.kept {
             return Ok(self);
         }
@@ -90,7 +91,7 @@ impl Conf {
         let name = path.display().to_string();
         let map = (name.clone(), read_map(&name, &path));
         let named = NamedBytes::read(&srv).with(settings);
-        let conf = check(named, NamedBytes::read(&map), &Kept::default(), &Host::this())?;
+        let conf = check(named, NamedBytes::read(&map), &KeptFiles::default(), &LocalHost::this())?;
         if is_same_directory(dir, &conf.srv.data.dir) {
             // The server's user writes the data directory, and must not be able to write srv.xml.
             let outside = settings.iter().find(|setting| setting.name() == "data.dir");
@@ -113,7 +114,7 @@ impl Conf {
             String::from_utf8(bytes.unwrap_or_default()).unwrap_or_default()
         };
         let (srv_name, map_name, settings) = (srv.0, map.0, settings.clone());
-        let (srv, map, kept) = (text(srv.1), text(map.1), Kept::default());
+        let (srv, map, kept) = (text(srv.1), text(map.1), KeptFiles::default());
         let texts = Texts { srv_name, srv, map_name, map, settings, kept };
         Ok(LoadedConf { conf, texts })
     }
@@ -138,7 +139,7 @@ impl Conf {
     #[doc(hidden)]
     pub fn user(dir: &Path) -> Result<Option<String>, Faults> {
         read_srv(dir, |notes, root, complete| {
-            let user = read::srv::user(notes, root, &Host::this())?;
+            let user = read::srv::user(notes, root, &LocalHost::this())?;
             if user.is_some() || complete { Ok(user) } else { Err(Faulty) }
         })
     }
@@ -154,7 +155,7 @@ impl Conf {
         map_text: &(impl AsRef<[u8]> + ?Sized),
     ) -> Result<Conf, Faults> {
         let (srv, map) = (NamedBytes::of(srv_name, srv_text), NamedBytes::of(map_name, map_text));
-        check(srv, map, &Kept::default(), &Host::this())
+        check(srv, map, &KeptFiles::default(), &LocalHost::this())
     }
 }
 
@@ -165,11 +166,11 @@ impl Texts {
     /// # Errors
     /// All faults of both texts.
     pub fn parse(&self) -> Result<Conf, Faults> {
-        self.check(&Host::this())
+        self.check(&LocalHost::this())
     }
 
     /// Checks the texts as if `host` had read them.
-    pub(crate) fn check(&self, host: &Host) -> Result<Conf, Faults> {
+    pub(crate) fn check(&self, host: &LocalHost) -> Result<Conf, Faults> {
         let srv = NamedBytes::of(&self.srv_name, &self.srv).with(&self.settings);
         check(srv, NamedBytes::of(&self.map_name, &self.map), &self.kept, host)
     }
@@ -191,8 +192,8 @@ fn read_srv<T>(
 ) -> Result<T, Faults> {
     let path = dir.join("srv.xml");
     let name = path.display().to_string();
-    let source = read_file(&name, &path).and_then(|bytes| Source::new(&name, &bytes));
-    let source = source.map(|source| Layered::of(source, Settings::default()));
+    let source = read_file(&name, &path).and_then(|bytes| SourceText::new(&name, &bytes));
+    let source = source.map(|source| LayeredText::of(source, Settings::default()));
     let mut faults = Vec::new();
     rooted(&source, "srv", &mut faults, read).map_err(|Faulty| Faults::new(faults))
 }
@@ -222,15 +223,15 @@ struct NamedBytes<'t> {
 }
 
 /// A file's text, and the settings laid over it.
-struct Layered {
-    source: Source,
+struct LayeredText {
+    source: SourceText,
     settings: Settings,
 }
 
-impl Layered {
-    fn of(source: Source, settings: Settings) -> Layered {
+impl LayeredText {
+    fn of(source: SourceText, settings: Settings) -> LayeredText {
         let origins = settings.iter().map(|setting| setting.origin().to_owned()).collect();
-        Layered { source: source.under(origins), settings }
+        LayeredText { source: source.under(origins), settings }
     }
 }
 
@@ -247,17 +248,17 @@ impl<'t> NamedBytes<'t> {
         NamedBytes { settings: Some(settings), ..self }
     }
 
-    fn source(self) -> Result<Layered, Fault> {
-        let source = Source::new(self.name, self.bytes.map_err(Fault::clone)?)?;
-        Ok(Layered::of(source, self.settings.cloned().unwrap_or_default()))
+    fn source(self) -> Result<LayeredText, Fault> {
+        let source = SourceText::new(self.name, self.bytes.map_err(Fault::clone)?)?;
+        Ok(LayeredText::of(source, self.settings.cloned().unwrap_or_default()))
     }
 }
 
 fn check(
     srv: NamedBytes<'_>,
     map: NamedBytes<'_>,
-    kept: &Kept,
-    host: &Host,
+    kept: &KeptFiles,
+    host: &LocalHost,
 ) -> Result<Conf, Faults> {
     let [srv, map] = [srv, map].map(NamedBytes::source);
     let has_cluster = may_have_cluster(&srv);
@@ -291,8 +292,8 @@ fn check(
 }
 
 /// Whether srv.xml may name a cluster. Other code notes the faults of the file.
-fn may_have_cluster(srv: &Result<Layered, Fault>) -> bool {
-    let Ok(Layered { source, settings }) = srv else { return true };
+fn may_have_cluster(srv: &Result<LayeredText, Fault>) -> bool {
+    let Ok(LayeredText { source, settings }) = srv else { return true };
     let Document { root, complete } = document(&mut Notes::new(source), settings);
     read::cluster::may_be_named(root.as_ref(), complete)
 }
@@ -308,12 +309,12 @@ fn document(notes: &mut Notes<'_>, settings: &Settings) -> Document {
 
 /// Reads a file's tree and returns the result of `read` on its root. Adds the faults of both.
 fn rooted<T>(
-    source: &Result<Layered, Fault>,
+    source: &Result<LayeredText, Fault>,
     name: &str,
     faults: &mut Vec<Fault>,
     read: impl FnOnce(&mut Notes<'_>, &Element, bool) -> Checked<T>,
 ) -> Checked<T> {
-    let Layered { source, settings } = source.as_ref().map_err(|fault| {
+    let LayeredText { source, settings } = source.as_ref().map_err(|fault| {
         faults.push(fault.clone());
         Faulty
     })?;

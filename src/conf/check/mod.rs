@@ -9,17 +9,17 @@
 //! | `load` | both files, checked as a whole, with their texts |
 //! | `fit` | nodes and states, keys and their types, files, the undo log |
 //! | `derive` | the geometry that map.xml leaves to frs |
-//! | `kept` | files that stay although map.xml derives other numbers |
+//! | `kept_files` | files that stay although map.xml derives other numbers |
 //! | `named_bizs` | the bizs of map.xml that srv.xml names |
 //! | `clustered` | the parts of map.xml that need a cluster |
 
 mod clustered;
 mod derive;
 mod fit;
-mod kept;
+mod kept_files;
 mod load;
 mod named_bizs;
 
 pub(super) use fit::{needs, node_bytes};
-pub use kept::{Kept, LiveGeometry};
+pub use kept_files::{KeptFiles, LiveGeometry};
 pub use load::{LoadedConf, Texts};

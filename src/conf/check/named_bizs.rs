@@ -4,7 +4,7 @@
 //! no members.
 
 use crate::read::{CALLS_BRING_LIMITS, Checked, Element, Notes, THROTTLE, nearest, shown};
-use crate::schema::{Biz, Gcra, Limit, Map, Policy, Resp, Rls, Target};
+use crate::schema::{Biz, ChargeTarget, Gcra, Limit, Map, Policy, Resp, Rls};
 
 /// Notes each `throttle` whose biz does not exist, or does not take limits of calls. `root` is the
 /// element that `resps` come from.
@@ -65,7 +65,7 @@ pub(super) fn targets(
     for (element, domain) in element.children_named("domain").zip(&rls.domains) {
         let descriptors = element.children_named("descriptor").zip(&domain.descriptors);
         for (element, descriptor) in descriptors {
-            let Some(Target { biz, .. }) = &descriptor.target else { continue };
+            let Some(ChargeTarget { biz, .. }) = &descriptor.target else { continue };
             match map.find_biz(biz) {
                 Some(known) if map.bizs[known].notes_members() => {
                     let found = format!("biz=\"{}\", which counts members", shown(biz));

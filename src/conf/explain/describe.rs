@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use frs_base::figures::grouped;
 
 use crate::schema::{
-    Biz, Distinct, Limit, ListRule, Mode, Policy, RATE_UNITS, Scope, Share, Sharing, Tally, Turns,
-    Unit, Weight, sketch_words,
+    Biz, Distinct, DistinctCounting, Limit, ListRule, Mode, Policy, RATE_UNITS, Scope, Share,
+    Sharing, Turns, Unit, Weight, sketch_words,
 };
 
 /// A unit of time for texts.
@@ -28,7 +28,7 @@ const UNITS: [SpokenUnit; 5] = [
     SpokenUnit { name: "ms", ms: 1, least: 0 },
 ];
 /// The most weights that are listed. `…` stands for all later ones.
-const WEIGHTS_SAID: usize = 8;
+const MAX_WEIGHTS_LISTED: usize = 8;
 
 /// What a biz allows: its name, each of its limits, the numbers of its listed keys, how machines
 /// share it, and its mode unless it enforces: `login: 5 in 60 s from the first use, then banned for
@@ -122,9 +122,9 @@ fn distinct_words(limit: &Distinct) -> String {
         Some(turns) => format!("in {}", turns_words(turns)),
         None => "for ever".to_owned(),
     };
-    match limit.tally {
-        Tally::Exact { max } => format!("{} different members {window}", grouped(max)),
-        Tally::Sketch { precision, max } => {
+    match limit.counting {
+        DistinctCounting::Exact { max } => format!("{} different members {window}", grouped(max)),
+        DistinctCounting::Sketch { precision, max } => {
             let bytes = grouped(sketch_words(precision) as u64 * 8);
             let sketch = format!("by a sketch of {bytes} bytes");
             match max {
@@ -159,16 +159,16 @@ fn turns_words(turns: &Turns) -> String {
 }
 
 fn weights_words(weights: &[Weight]) -> String {
-    let said = weights.iter().take(WEIGHTS_SAID);
-    let mut said: Vec<String> = said
+    let listed = weights.iter().take(MAX_WEIGHTS_LISTED);
+    let mut listed: Vec<String> = listed
         .map(|weight| {
             format!("{} at {}", thousandths_words(weight.thousandths), grouped(weight.at))
         })
         .collect();
-    if weights.len() > WEIGHTS_SAID {
-        said.push("…".to_owned());
+    if weights.len() > MAX_WEIGHTS_LISTED {
+        listed.push("…".to_owned());
     }
-    said.join(", ")
+    listed.join(", ")
 }
 
 /// How limits are shared: `shared by 8 machines, in leases`.

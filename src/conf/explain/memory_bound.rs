@@ -71,9 +71,9 @@ pub const SLOT_BYTES: u64 = 415 * 4096;
 /// Bytes of a row of a slot: the counters of a business. Two rows of a slot are for items that name
 /// no business, and for businesses without a row of their own.
 pub const BIZ_ROW_BYTES: u64 = 1024;
-/// Bytes of a slot for its ring of wants. A slot has it only with a cluster.
-pub const WANTS_BYTES: u64 = 82 * 4096;
-/// Rows of a slot for businesses.
+/// Bytes of a slot for its mailbox, where a cluster is configured.
+pub const MAILBOX_BYTES: u64 = 82 * 4096;
+/// Rows for businesses in a slot.
 pub const BIZ_ROWS: u64 = 4096;
 /// Bytes of a sketch of a slot: the refused keys of a business. One sketch of a slot serves all
 /// businesses without a sketch of their own.
@@ -156,7 +156,7 @@ pub fn groups_bytes(map: &Map) -> u64 {
 
 /// Bytes of runtime.mmap with the slots reserved for this server's processes. Their sketches of
 /// refused keys are left out, because these get blocks only when they are used.
-pub fn places_bytes(conf: &Conf) -> u64 {
+pub fn runtime_bytes(conf: &Conf) -> u64 {
     RUNTIME_BYTES + u64::from(conf.srv.reserved_slots()) * (slot_bytes(conf) - sketches_bytes(conf))
 }
 
@@ -167,7 +167,7 @@ fn sketches_bytes(conf: &Conf) -> u64 {
 /// Bytes of a slot of runtime.mmap that counts the businesses of `conf` and may use its cluster.
 pub fn slot_bytes(conf: &Conf) -> u64 {
     let rows = (conf.map.bizs.len() as u64).saturating_add(2).min(BIZ_ROWS);
-    let wants = if conf.srv.cluster.is_some() { WANTS_BYTES } else { 0 };
+    let wants = if conf.srv.cluster.is_some() { MAILBOX_BYTES } else { 0 };
     let rows = (rows * BIZ_ROW_BYTES).next_multiple_of(PAGE_BYTES);
     SLOT_BYTES + rows + wants + sketches_bytes(conf)
 }

@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | `describe` | what limits allow |
 //! | `promises` | what shared limits promise and cost |
-//! | `warm` | what records in the cluster promise and cost |
+//! | `warm_costs` | what records in the cluster promise and cost |
 //! | [`memory_bound`] | the most memory that frs can take |
 //! | `resources` | memory and file systems of this machine |
 //! | [`report`] | all of these, with warnings, as `frs check` prints them |
@@ -19,7 +19,7 @@ pub mod memory_bound;
 mod promises;
 pub mod report;
 mod resources;
-mod warm;
+mod warm_costs;
 
 pub use describe::{biz_words, limit_words};
 pub use differences::differences;

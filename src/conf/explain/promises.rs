@@ -7,7 +7,7 @@ use frs_base::figures::grouped;
 
 use super::describe::duration_words;
 use crate::schema::{
-    Biz, Cluster, Geometry, Limit, ListRule, Map, Mode, OnDown, OnMiss, Policy, Room, Share,
+    Biz, Cluster, Geometry, Limit, ListRule, Map, Mode, NodeCount, OnDown, OnMiss, Policy, Share,
     Sharing,
 };
 
@@ -60,9 +60,9 @@ pub(super) fn biz_lines(biz: &Biz) -> Vec<String> {
     }
     let mut lines = Vec::new();
     for (nth, limit) in (1..).zip(&biz.limits) {
-        let mut said = limit_lines(limit, sharing).into_iter();
-        lines.extend(said.next().map(|line| format!("limit {nth}: {line}")));
-        lines.extend(said.map(|line| format!("  {line}")));
+        let mut promises = limit_lines(limit, sharing).into_iter();
+        lines.extend(promises.next().map(|line| format!("limit {nth}: {line}")));
+        lines.extend(promises.map(|line| format!("  {line}")));
     }
     if !biz.limits.iter().all(is_leased) {
         lines.push(
@@ -197,7 +197,7 @@ fn cut_off_line(policy: &Policy, max: u64, sharing: &Sharing) -> String {
         Policy::Sliding(_) => ("in any interval", ""),
         Policy::Total(_) => ("in all", ""),
     };
-    let said = match (sharing.on_down, policy) {
+    let bound = match (sharing.on_down, policy) {
         (OnDown::Refuse, _) => "refused once its leases are used up; 0 over".to_owned(),
         (OnDown::Share, Policy::Token(_)) => format!(
             "1/{hosts} of rate and burst a machine; over by at most k/{hosts} of both for k \
@@ -215,7 +215,7 @@ fn cut_off_line(policy: &Policy, max: u64, sharing: &Sharing) -> String {
             format!("{part} {times} a machine; over by at most k × {cut_off} for k machines{meet}")
         }
     };
-    format!("cluster not reached: {said}")
+    format!("cluster not reached: {bound}")
 }
 
 /// A warning about the settings of a cluster.
@@ -245,8 +245,8 @@ pub(super) fn group_warning(map: &Map, group: usize) -> Option<String> {
     let leases = of_group.map(|biz| biz.limits.iter().filter(|limit| is_leased(limit)).count());
     let Geometry { files, key_nodes, chain, .. } = map.groups[group].geometry;
     let keys = match map.groups[group].written.room {
-        Room::Keys(keys) => keys,
-        Room::Files { .. } => u64::from(files) * u64::from(key_nodes) * u64::from(chain),
+        NodeCount::Keys(keys) => keys,
+        NodeCount::Files { .. } => u64::from(files) * u64::from(key_nodes) * u64::from(chain),
     };
     let leases = keys.saturating_mul(leases.max().unwrap_or(0) as u64);
     let in_time = CLAIMS * LONGEST_MS / 1000;

@@ -11,11 +11,11 @@ use super::memory_bound::{
     BufferSizes, MAPPING_PROCESSES, Memory, RUNTIME_BYTES, groups_bytes, process_bytes, slot_bytes,
 };
 use super::resources::{DirFilesystem, Filesystem, Machine};
-use super::{promises, warm};
+use super::{promises, warm_costs};
 use crate::check;
 use crate::schema::{
-    Biz, Charge, Checkpoint, Cluster, Conf, Group, HashKind, KeyType, Limit, Listen, Map, Mode,
-    OnFull, Resp, Rls, Room, SLOTS, Scope, UNDO_WORDS, duration_text,
+    Biz, ChargeMode, Checkpoint, Cluster, Conf, Group, HashKind, KeyType, Limit, Listen, Map, Mode,
+    NodeCount, OnFull, Resp, Rls, SLOTS, Scope, UNDO_WORDS, duration_text,
 };
 
 /// Files on disk throttle their writers beyond this part of the memory, as a divisor.
@@ -23,7 +23,7 @@ const DISK_PARTS_OF_RAM: u64 = 10;
 
 /// The output of `frs check` for a configuration without faults.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct ConfReport {
     /// Geometry and memory, several lines.
     pub text: String,
     /// Settings that work but deserve attention, one line each.
@@ -34,7 +34,7 @@ pub struct Report {
 
 /// Reports on a configuration, the machine that it is for, and a server with buffers of these
 /// sizes.
-pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> Report {
+pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> ConfReport {
     let mut text = String::new();
     for (at, group) in conf.map.groups.iter().enumerate() {
         group_text(&mut text, group);
@@ -77,11 +77,13 @@ pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> Report {
     }
     warnings.extend(disk_warning(conf, machine));
     for DirFilesystem { dir, filesystem } in &machine.filesystems {
-        if let Ok(Judged::Doubtful(why)) = filesystem.as_ref().map(|&kind| judged(kind)) {
+        if let Ok(FilesystemRating::Doubtful(why)) =
+            filesystem.as_ref().map(|&kind| filesystem_rating(kind))
+        {
             warnings.push(format!("{}: {why}", dir.display()));
         }
     }
-    Report { text, warnings, faults: faults(machine) }
+    ConfReport { text, warnings, faults: faults(machine) }
 }
 
 /// Needs that a machine does not meet, one line each. With any, frs must not start.
@@ -89,9 +91,9 @@ pub fn faults(machine: &Machine) -> Vec<String> {
     let mut faults = Vec::new();
     for DirFilesystem { dir, filesystem } in &machine.filesystems {
         let dir = dir.display();
-        match filesystem.as_ref().map(|&kind| judged(kind)) {
-            Ok(Judged::Good | Judged::Doubtful(_)) => {}
-            Ok(Judged::Faulty(name)) => faults.push(format!(
+        match filesystem.as_ref().map(|&kind| filesystem_rating(kind)) {
+            Ok(FilesystemRating::Good | FilesystemRating::Doubtful(_)) => {}
+            Ok(FilesystemRating::Faulty(name)) => faults.push(format!(
                 "{dir}: found {name}, expected ext4, xfs or tmpfs: mapped files there are not safe"
             )),
             Err(error) => faults.push(format!(
@@ -161,14 +163,14 @@ fn group_text(text: &mut String, group: &Group) {
         grouped(nodes / 10 * 7 + nodes % 10 * 7 / 10),
         percent_text(displaced_share(g.chain, 0.7)),
     );
-    for line in warm::group_lines(group) {
+    for line in warm_costs::group_lines(group) {
         let _ = writeln!(text, "  {line}");
     }
 }
 
 /// A biz is reported only if it makes the other records of its group longer by at least this many
 /// bytes in all.
-const LENGTHENING_BYTES: u64 = 1 << 20;
+const MIN_EXCESS_BYTES: u64 = 1 << 20;
 
 /// Reports which businesses make the records of a group more than twice as long as the others need,
 /// and proposes to part them. `None` if there are none.
@@ -184,7 +186,7 @@ fn longest_line(map: &Map, at: usize) -> Option<String> {
     let parted = sizes.windows(2).position(|pair| pair[0].0 > 2 * pair[1].0)?;
     let others = sizes[parted + 1].0;
     let longer = g.nodes() * u64::from(g.node_bytes.saturating_sub(others));
-    if longer < LENGTHENING_BYTES {
+    if longer < MIN_EXCESS_BYTES {
         return None;
     }
     let names = sizes[..=parted].iter().map(|(_, biz)| biz.name.as_str());
@@ -204,8 +206,8 @@ fn longest_line(map: &Map, at: usize) -> Option<String> {
 fn derived_line(group: &Group) -> Option<String> {
     let written = &group.written;
     let room = match written.room {
-        Room::Keys(keys) => Some(format!("files and key-nodes from keys {}", grouped(keys))),
-        Room::Files { .. } => None,
+        NodeCount::Keys(keys) => Some(format!("files and key-nodes from keys {}", grouped(keys))),
+        NodeCount::Files { .. } => None,
     };
     let size =
         written.node_bytes.is_none().then(|| "node-size from the biz that needs most".into());
@@ -237,7 +239,7 @@ fn biz_text(text: &mut String, biz: &Biz, group: &Group) {
         check::needs(biz, g.key_bytes),
         grouped(g.node_bytes.into())
     );
-    for line in promises::biz_lines(biz).into_iter().chain(warm::biz_lines(biz, group)) {
+    for line in promises::biz_lines(biz).into_iter().chain(warm_costs::biz_lines(biz, group)) {
         let _ = writeln!(text, "    {line}");
     }
 }
@@ -256,8 +258,8 @@ fn parked_line(conf: &Conf, cluster: &Cluster, sizes: &BufferSizes) -> String {
 /// The line of `<rls>`: `rls 127.0.0.1:7603: charges all or none, domains: edge (4 descriptors)`.
 fn rls_line(rls: &Rls) -> String {
     let charge = match rls.charge {
-        Charge::AllOrNone => "all or none",
-        Charge::Each => "each",
+        ChargeMode::AllOrNone => "all or none",
+        ChargeMode::Each => "each",
     };
     let words = |count| if count == 1 { "descriptor" } else { "descriptors" };
     let domains = rls.domains.iter().map(|domain| {
@@ -393,7 +395,7 @@ fn marks_bytes(map: &Map) -> u64 {
 /// and a modulo is not a hash, so a client that chooses keys can fill the chain of a key that
 /// limits it.
 fn choosers_warning(biz: &Biz, group: &Group) -> Option<String> {
-    if !has_to_remember(biz) {
+    if !forgets_refusals_by_eviction(biz) {
         return None;
     }
     let (with, cure) = match (biz.key, group.geometry.hash) {
@@ -414,7 +416,7 @@ fn choosers_warning(biz: &Biz, group: &Group) -> Option<String> {
 }
 
 /// Whether the content of a key's node can refuse the key, and the node can be evicted.
-fn has_to_remember(biz: &Biz) -> bool {
+fn forgets_refusals_by_eviction(biz: &Biz) -> bool {
     let refuses = |limit: &Limit| {
         let forgets = limit.policy.forgets_by_eviction();
         limit.advice.is_none() && (forgets && limit.scope == Scope::Key || limit.ban_ms.is_some())
@@ -462,33 +464,33 @@ fn memory_cure(groups: u64, ram: u64, shm_free: Option<u64>) -> String {
     }
 }
 
-enum Judged {
+enum FilesystemRating {
     Good,
     Doubtful(String),
     Faulty(&'static str),
 }
 
-fn judged(filesystem: Filesystem) -> Judged {
+fn filesystem_rating(filesystem: Filesystem) -> FilesystemRating {
     let promises_nothing = |name| {
-        Judged::Doubtful(format!(
+        FilesystemRating::Doubtful(format!(
             "found {name}, whose fallocate reserves no space: a full disk can kill processes; use \
              ext4, xfs or tmpfs"
         ))
     };
     match filesystem {
-        Filesystem::Ext4 | Filesystem::Xfs | Filesystem::Tmpfs => Judged::Good,
+        Filesystem::Ext4 | Filesystem::Xfs | Filesystem::Tmpfs => FilesystemRating::Good,
         Filesystem::Btrfs => promises_nothing("btrfs"),
         Filesystem::Zfs => promises_nothing("zfs"),
-        Filesystem::Nfs => Judged::Faulty("NFS"),
-        Filesystem::Cifs => Judged::Faulty("CIFS"),
-        Filesystem::NineP => Judged::Faulty("9p"),
-        Filesystem::Fuse => Judged::Faulty("FUSE"),
-        Filesystem::Overlay => Judged::Doubtful(
+        Filesystem::Nfs => FilesystemRating::Faulty("NFS"),
+        Filesystem::Cifs => FilesystemRating::Faulty("CIFS"),
+        Filesystem::NineP => FilesystemRating::Faulty("9p"),
+        Filesystem::Fuse => FilesystemRating::Faulty("FUSE"),
+        Filesystem::Overlay => FilesystemRating::Doubtful(
             "found overlayfs: its files go with the container, and a killed program counts as \
              alive while a child of it lives; use a volume on ext4, xfs or tmpfs"
                 .to_owned(),
         ),
-        Filesystem::Other(magic) => Judged::Doubtful(format!(
+        Filesystem::Other(magic) => FilesystemRating::Doubtful(format!(
             "found an unknown file system (magic {magic:#x}); use ext4, xfs or tmpfs"
         )),
     }

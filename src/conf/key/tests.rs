@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 
 use super::*;
+use crate::schema::{Geometry, HashKind};
 
 const SEED: Seed = Seed([0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210]);
 const IP64: KeyType = KeyType::Ip { ipv6_prefix: 64 };

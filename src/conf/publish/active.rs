@@ -27,8 +27,8 @@ use frs_base::sys;
 
 use super::durable::write_durably;
 use super::overlay::Overlay;
-use crate::check::{Kept, Texts};
-use crate::read::{Faults, Host, Settings};
+use crate::check::{KeptFiles, Texts};
+use crate::read::{Faults, LocalHost, Settings};
 use crate::schema::{Admin, Cluster, Conf, Listen, Resp};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"FRS.CONF");
@@ -145,7 +145,7 @@ pub fn write_overlaid(
     };
     let directory =
         std::env::current_dir().map_err(failed(Path::new("."), "find the working directory"))?;
-    let bytes = encode(generation, Host::this().processors, &directory, texts, overlay);
+    let bytes = encode(generation, LocalHost::this().processors, &directory, texts, overlay);
     let temporary = data_dir.join(TEMPORARY);
     let written = write_durably(&temporary, &bytes).or_else(|error| {
         // The generations before the latest would be removed anyway. Removing them now makes room.
@@ -170,7 +170,8 @@ pub fn write_overlaid(
 pub fn read(data_dir: &Path, generation: u64) -> Result<Conf, ActiveError> {
     let active = load(data_dir, generation)?;
     // The writer knew the user and the group. The reader does not care whether they still exist.
-    let host = Host { processors: active.processors, knows_user: |_| true, knows_group: |_| true };
+    let host =
+        LocalHost { processors: active.processors, knows_user: |_| true, knows_group: |_| true };
     let mut conf = active.texts.check(&host).map_err(|source| {
         let path = path(data_dir, generation);
         ActiveError::Faults { path, source }
@@ -183,15 +184,13 @@ pub fn read(data_dir: &Path, generation: u64) -> Result<Conf, ActiveError> {
 /// reload: with the settings laid over srv.xml when it started. Paths are placed as by [`read()`].
 ///
 /// # Errors
-/// The generation is damaged. The inner result has all faults of the configuration.
-pub fn reread(
-    data_dir: &Path,
-    generation: u64,
-    conf_dir: &Path,
-) -> Result<Result<Conf, Faults>, ActiveError> {
+/// The generation is damaged. [`ActiveError::Faults`] has all faults of the configuration in
+/// `conf_dir`.
+pub fn reread(data_dir: &Path, generation: u64, conf_dir: &Path) -> Result<Conf, ActiveError> {
     let active = load(data_dir, generation)?;
-    let loaded = Conf::load_texts(conf_dir, &active.texts.settings);
-    Ok(loaded.map(|loaded| placed(loaded.conf, data_dir, &active.directory)))
+    let loaded = Conf::load_texts(conf_dir, &active.texts.settings)
+        .map_err(|source| ActiveError::Faults { path: conf_dir.to_owned(), source })?;
+    Ok(placed(loaded.conf, data_dir, &active.directory))
 }
 
 /// Whether a generation is exactly what [`write_overlaid()`] would write here and now for these
@@ -207,7 +206,7 @@ pub fn is_of(
 ) -> Result<bool, ActiveError> {
     let active = load(data_dir, generation)?;
     let here = std::env::current_dir().is_ok_and(|here| here == active.directory);
-    let host = active.processors == Host::this().processors;
+    let host = active.processors == LocalHost::this().processors;
     Ok(here && host && active.texts == *texts && active.overlay == *overlay)
 }
 
@@ -273,11 +272,8 @@ fn load(data_dir: &Path, generation: u64) -> Result<Active, ActiveError> {
     sys::open_to_read(&path)
         .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
         .map_err(failed)?;
-    decode(&bytes, generation).map_err(|Damage { field, found, expected }| ActiveError::Damaged {
-        path: path.clone(),
-        field,
-        found,
-        expected,
+    decode(&bytes, generation).map_err(|ActiveDamage { field, found, expected }| {
+        ActiveError::Damaged { path: path.clone(), field, found, expected }
     })
 }
 
@@ -322,7 +318,7 @@ struct Active {
     overlay: Overlay,
 }
 
-struct Damage {
+struct ActiveDamage {
     field: &'static str,
     found: String,
     expected: String,
@@ -358,10 +354,14 @@ fn encode(
     bytes
 }
 
-fn decode(bytes: &[u8], generation: u64) -> Result<Active, Damage> {
+fn decode(bytes: &[u8], generation: u64) -> Result<Active, ActiveDamage> {
     let Some((header, mut rest)) = bytes.split_at_checked(HEADER_BYTES) else {
         let expected = format!("at least {HEADER_BYTES} bytes");
-        return Err(Damage { field: "length", found: format!("{} bytes", bytes.len()), expected });
+        return Err(ActiveDamage {
+            field: "length",
+            found: format!("{} bytes", bytes.len()),
+            expected,
+        });
     };
     let word = |at: usize| {
         header.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b))
@@ -383,20 +383,20 @@ fn decode(bytes: &[u8], generation: u64) -> Result<Active, Damage> {
     });
     let directory = PathBuf::from(std::ffi::OsString::from_vec(std::mem::take(&mut parts[0])));
     let [_, srv_name, srv, map_name, map, settings, overlay, kept] = parts.map(|part| {
-        String::from_utf8(part).map_err(|error| Damage {
+        String::from_utf8(part).map_err(|error| ActiveDamage {
             field: "text",
             found: error.to_string(),
             expected: "UTF-8".to_owned(),
         })
     });
     let settings = settings?;
-    let settings = Settings::from_text(&settings).ok_or_else(|| Damage {
+    let settings = Settings::from_text(&settings).ok_or_else(|| ActiveDamage {
         field: "settings",
         found: settings.escape_debug().to_string(),
         expected: "names, values and sources".to_owned(),
     })?;
     let (srv_name, srv, map_name, map, kept) = (srv_name?, srv?, map_name?, map?, kept?);
-    let kept = Kept::from_text(&kept).ok_or_else(|| Damage {
+    let kept = KeptFiles::from_text(&kept).ok_or_else(|| ActiveDamage {
         field: "kept files",
         found: kept.escape_debug().to_string(),
         expected: "groups, each with files, key-nodes and node-size".to_owned(),
@@ -405,7 +405,7 @@ fn decode(bytes: &[u8], generation: u64) -> Result<Active, Damage> {
         processors: word(PROCESSORS_AT).min(u16::MAX.into()) as u16,
         directory,
         texts: Texts { srv_name, srv, map_name, map, settings, kept },
-        overlay: Overlay::from_text(&overlay?).map_err(|bad| Damage {
+        overlay: Overlay::from_text(&overlay?).map_err(|bad| ActiveDamage {
             field: "overlay",
             found: bad.found,
             expected: "what was switched and reset".to_owned(),
@@ -418,11 +418,11 @@ fn expect(
     found: u64,
     expected: u64,
     text: impl Fn(u64) -> String,
-) -> Result<(), Damage> {
+) -> Result<(), ActiveDamage> {
     if found == expected {
         return Ok(());
     }
-    Err(Damage { field, found: text(found), expected: text(expected) })
+    Err(ActiveDamage { field, found: text(found), expected: text(expected) })
 }
 
 #[cfg(test)]

@@ -7,12 +7,12 @@
 //! | --- | --- |
 //! | [`active`] | a generation: both texts as checked, and the overlay |
 //! | `overlay` | switches, resets and moves made while the server runs |
-//! | `former` | former limits of shared businesses |
+//! | `former_limits` | former limits of shared businesses |
 //! | `durable` | writes files that are on disk before other processes learn of them |
 
 pub mod active;
 mod durable;
-mod former;
+mod former_limits;
 mod overlay;
 
 #[cfg(test)]

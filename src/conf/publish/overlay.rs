@@ -32,7 +32,7 @@ use frs_base::clock::Millis;
 use frs_base::sys;
 
 use super::durable::write_durably;
-use super::former::FormerLimits;
+use super::former_limits::FormerLimits;
 use crate::schema::{Conf, EpochStep, Lifts, MAX_EPOCH, MoveMode, SharedLimits};
 
 const NAME: &str = "overlay";
@@ -111,7 +111,7 @@ pub enum OverlayError {
 
 /// A line that does not belong to an overlay.
 #[derive(Debug)]
-pub(super) struct BadLine {
+pub(super) struct BadOverlayLine {
     /// The number of the line, from 1.
     pub line: usize,
     /// The text of the line, cut off if it is long.
@@ -164,12 +164,12 @@ impl Overlay {
     }
 
     /// Adds limits that a shared biz no longer has.
-    pub fn leave_limits(&mut self, biz: u32, limits: SharedLimits) {
-        self.former.leave(biz, limits);
+    pub fn add_former(&mut self, biz: u32, limits: SharedLimits) {
+        self.former.add(biz, limits);
     }
 
     /// Forgets the former limits of all bizs for which `stays` is false.
-    pub fn keep_former(&mut self, stays: impl Fn(u32) -> bool) {
+    pub fn retain_former(&mut self, stays: impl Fn(u32) -> bool) {
         self.former.retain(stays);
     }
 
@@ -242,8 +242,9 @@ impl Overlay {
     pub fn read(data_dir: &Path) -> Result<Overlay, OverlayError> {
         let path = data_dir.join(NAME);
         match sys::open_to_read(&path).and_then(io::read_to_string) {
-            Ok(text) => Self::from_text(&text)
-                .map_err(|BadLine { line, found }| OverlayError::Damaged { path, line, found }),
+            Ok(text) => Self::from_text(&text).map_err(|BadOverlayLine { line, found }| {
+                OverlayError::Damaged { path, line, found }
+            }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Overlay::default()),
             Err(source) => Err(OverlayError::Io { path, source }),
         }
@@ -286,16 +287,16 @@ impl Overlay {
     }
 
     /// Reads a text. The error is the first line that does not belong to an overlay.
-    pub(super) fn from_text(text: &str) -> Result<Overlay, BadLine> {
+    pub(super) fn from_text(text: &str) -> Result<Overlay, BadOverlayLine> {
         let mut overlay = Overlay::default();
         for (line, number) in text.lines().zip(1..) {
-            let bad = || BadLine { line: number, found: line.chars().take(64).collect() };
-            overlay.take(line).ok_or_else(bad)?;
+            let bad = || BadOverlayLine { line: number, found: line.chars().take(64).collect() };
+            overlay.read_line(line).ok_or_else(bad)?;
         }
         Ok(overlay)
     }
 
-    fn take(&mut self, line: &str) -> Option<()> {
+    fn read_line(&mut self, line: &str) -> Option<()> {
         if line == "degrade true" {
             self.degrade = true;
             return Some(());
@@ -316,7 +317,7 @@ impl Overlay {
             return self.lifts.insert(biz, lifts).is_none().then_some(());
         }
         if let Some(former) = line.strip_prefix("former ") {
-            return self.former.take(former);
+            return self.former.read_line(former);
         }
         let (biz, epoch) = line.strip_prefix("epoch ")?.split_once(' ')?;
         let (biz, epoch) = (biz.parse().ok()?, epoch.parse().ok()?);
@@ -368,7 +369,7 @@ mod tests {
         assert_eq!(lifts, [lifts_at(2, NOW + 5), lifts_at(1, NOW), Lifts::default()]);
         assert!(overlay.follow(EpochRaise { biz: 9, from: 0, to: MAX_EPOCH - 1 }));
         assert!(overlay.follow(EpochRaise { biz: 9, from: MAX_EPOCH - 1, to: MAX_EPOCH }));
-        let limits = [SharedLimit { scope: Scope::Key, ledger: 0xf3 }].into();
+        let limits = [SharedLimit { scope: Scope::Key, digest: 0xf3 }].into();
         overlay.leave_limits(3, SharedLimits { shapes: [0x8a41, 1], limits });
         assert_eq!((overlay.former(3).len(), overlay.former(7).len()), (1, 0));
         overlay.set_moving(

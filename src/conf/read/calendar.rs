@@ -3,9 +3,9 @@
 use frs_base::sys;
 use jiff::tz::{self, TimeZone};
 
-use super::fault::{Checked, Notes};
+use super::notes::{Checked, Notes};
+use super::scalar::{Parsed, only_with, time_of_day, word};
 use super::suggest::nearest;
-use super::value::{Value, only_with, time_of_day, word};
 use super::xml::Element;
 use crate::schema::{Turns, Unit};
 
@@ -53,16 +53,16 @@ pub(super) fn look(notes: &mut Notes<'_>, element: &Element) {
     let _noted = element.optional(notes, "at", time_of_day);
 }
 
-fn unit(text: &str) -> Value<Unit> {
+fn unit(text: &str) -> Parsed<Unit> {
     word(&UNITS)(text)
 }
 
-fn zone(text: &str) -> Value<TimeZone> {
+fn zone(text: &str) -> Parsed<TimeZone> {
     // The time zone database has locks of its own. A child forked meanwhile would find them held.
     sys::between_forks(|| known_zone(text))
 }
 
-fn known_zone(text: &str) -> Value<TimeZone> {
+fn known_zone(text: &str) -> Parsed<TimeZone> {
     match TimeZone::get(text) {
         Ok(zone) if !zone.is_unknown() => Ok(zone),
         _ => Err(zone_expected(text)),

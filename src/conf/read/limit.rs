@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use super::distinct::REFUSE;
-use super::fault::{Checked, Faulty, Notes};
-use super::value::{Value, boolean, duration, only_with, rate, whole, word};
-use super::walk::Shape;
+use super::notes::{Checked, Faulty, Notes};
+use super::scalar::{Parsed, boolean, duration, only_with, rate, whole, word};
+use super::walk::ElementSchema;
 use super::xml::Element;
 use super::{calendar, distinct, weight};
 use crate::schema::{
@@ -16,7 +16,7 @@ use crate::schema::{
     Total, duration_text, most_burst, most_gcra_burst, most_gcra_rate, most_rate,
 };
 
-const LIMIT: Shape = Shape {
+const LIMIT: ElementSchema = ElementSchema {
     attributes: &[
         "policy",
         "scope",
@@ -36,7 +36,7 @@ const LIMIT: Shape = Shape {
         "precision",
     ],
     many: &["weight"],
-    ..Shape::EMPTY
+    ..ElementSchema::EMPTY
 };
 const POLICIES: [&str; 9] = [
     "interval",
@@ -120,7 +120,7 @@ pub(super) fn limit(notes: &mut Notes<'_>, element: &Element) -> Checked<Limit> 
     Ok(Limit { ban_ms, advice, weights, history, ..Limit::new(scope?, policy?) })
 }
 
-fn policy_name(text: &str) -> Value<&'static str> {
+fn policy_name(text: &str) -> Parsed<&'static str> {
     word(&POLICIES.map(|name| (name, name)))(text).map_err(|expected| {
         let plain = text.trim().to_lowercase().replace(['_', ' '], "-");
         match OTHER_NAMES.iter().find(|(names, _)| names.contains(&plain.as_str())) {
@@ -162,11 +162,11 @@ fn exceeded(notes: &mut Notes<'_>, element: &Element) -> Checked<Exceeded> {
 }
 
 /// The number of windows that a limit remembers.
-fn history(text: &str) -> Value<u16> {
+fn history(text: &str) -> Parsed<u16> {
     whole(1, MAX_HISTORY.into())(text).map(|windows| windows as u16)
 }
 
-fn advice(text: &str) -> Value<Advice> {
+fn advice(text: &str) -> Parsed<Advice> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     match text {
         REFUSE => Ok(None),
@@ -245,7 +245,7 @@ fn pays_back(notes: &mut Notes<'_>, element: &Element, credit: Credit, max: u64)
 }
 
 fn sliding(notes: &mut Notes<'_>, element: &Element) -> Checked<Sliding> {
-    fn bounded(read: impl Fn(&str) -> Value<u64>) -> impl Fn(&str) -> Value<u64> {
+    fn bounded(read: impl Fn(&str) -> Parsed<u64>) -> impl Fn(&str) -> Parsed<u64> {
         move |text| read(text).map_err(|expected| format!("{expected}; {BEYOND_SLIDING}"))
     }
     let interval_ms = element.required(notes, "interval", bounded(duration(1, MAX_SLIDING_MS)));
@@ -261,7 +261,8 @@ fn sliding_counter(notes: &mut Notes<'_>, element: &Element) -> Checked<SlidingC
 
 fn token(notes: &mut Notes<'_>, element: &Element) -> Checked<Token> {
     let bounds = BucketBounds { rate: most_rate, burst: most_burst };
-    let Bucket { rate: Rate { number: rate, per_ms }, burst } = bucket(notes, element, &bounds)?;
+    let BucketSettings { rate: Rate { number: rate, per_ms }, burst } =
+        bucket(notes, element, &bounds)?;
     Ok(Token { rate, per_ms, burst })
 }
 
@@ -275,7 +276,7 @@ fn gcra(notes: &mut Notes<'_>, element: &Element) -> Checked<Gcra> {
         let found = "attribute max-period without per-call=\"true\"".to_owned();
         return Err(notes.note(attribute.at, found, "per-call=\"true\", or no max-period"));
     }
-    let Bucket { rate: Rate { number: rate, per_ms }, burst } = read?;
+    let BucketSettings { rate: Rate { number: rate, per_ms }, burst } = read?;
     let max_period_ms = is_per_call?.then_some(max_period_ms?);
     Ok(Gcra { rate, per_ms, burst, max_period_ms })
 }
@@ -287,12 +288,16 @@ struct BucketBounds {
     burst: fn(u64, u64) -> u64,
 }
 
-struct Bucket {
+struct BucketSettings {
     rate: Rate,
     burst: u64,
 }
 
-fn bucket(notes: &mut Notes<'_>, element: &Element, bounds: &BucketBounds) -> Checked<Bucket> {
+fn bucket(
+    notes: &mut Notes<'_>,
+    element: &Element,
+    bounds: &BucketBounds,
+) -> Checked<BucketSettings> {
     let read = element.required(notes, "rate", rate(bounds.rate));
     let most = read.map_or(MAX_BURST, |rate| (bounds.burst)(rate.number, rate.per_ms));
     let burst = element.optional(notes, "burst", whole(1, most));
@@ -303,5 +308,5 @@ fn bucket(notes: &mut Notes<'_>, element: &Element, bounds: &BucketBounds) -> Ch
         let expected = format!("burst: a whole number from 1 to {most}");
         return Err(notes.note(element.value_at("rate"), found, expected));
     }
-    Ok(Bucket { rate, burst: burst.unwrap_or(rate.number) })
+    Ok(BucketSettings { rate, burst: burst.unwrap_or(rate.number) })
 }

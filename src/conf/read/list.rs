@@ -5,14 +5,15 @@
 
 use std::collections::HashMap;
 
-use super::fault::{Checked, Faulty, Notes, shown};
-use super::value::{Value, whole};
-use super::walk::Shape;
+use super::notes::{Checked, Faulty, Notes, shown};
+use super::scalar::{Parsed, whole};
+use super::walk::ElementSchema;
 use super::xml::Element;
 use crate::schema::{Cidr, KeyType, Limit, ListRule, Listed, MAX_COUNT, Pattern, override_max};
 
-const LIST: Shape = Shape { attributes: &["key"], ..Shape::EMPTY };
-const OVERRIDE: Shape = Shape { attributes: &["key", "limit", "max"], ..Shape::EMPTY };
+const LIST: ElementSchema = ElementSchema { attributes: &["key"], ..ElementSchema::EMPTY };
+const OVERRIDE: ElementSchema =
+    ElementSchema { attributes: &["key", "limit", "max"], ..ElementSchema::EMPTY };
 /// The most bytes of a key in a request.
 const MAX_KEY_BYTES: usize = 1024;
 
@@ -23,7 +24,7 @@ pub(super) fn listed(
     key: Checked<KeyType>,
     limits: &[Checked<Limit>],
 ) -> Vec<Checked<Listed>> {
-    let mut seen = Seen::new();
+    let mut seen = SeenKeys::new();
     let mut found = Vec::new();
     for element in &biz.children {
         let rule = match element.name.as_str() {
@@ -76,7 +77,7 @@ fn override_of(
 }
 
 /// The pattern that a text means for a type of keys. `None` if the type is unknown.
-fn pattern(key: Checked<KeyType>, text: &str) -> Value<Option<Pattern>> {
+fn pattern(key: Checked<KeyType>, text: &str) -> Parsed<Option<Pattern>> {
     if text.is_empty() || text.len() > MAX_KEY_BYTES {
         return Err(format!("a key of 1 to {MAX_KEY_BYTES} bytes"));
     }
@@ -95,7 +96,7 @@ fn text_pattern(text: &str) -> Pattern {
     }
 }
 
-fn integer_pattern(text: &str) -> Value<Pattern> {
+fn integer_pattern(text: &str) -> Parsed<Pattern> {
     let number = |text| whole(0, u64::MAX)(text).map(|number| number.to_string());
     match text.strip_suffix('*') {
         Some("") => Ok(Pattern::Prefix(String::new())),
@@ -108,7 +109,7 @@ fn integer_pattern(text: &str) -> Value<Pattern> {
     }
 }
 
-fn ip_pattern(text: &str) -> Value<Pattern> {
+fn ip_pattern(text: &str) -> Parsed<Pattern> {
     if text.contains('*') {
         return Err("an address or a block of addresses without * (0.0.0.0/0 is all of IPv4, \
                     ::/0 all of IPv6)"
@@ -126,10 +127,10 @@ struct ListedKeys {
 }
 
 /// The earlier entries, with their offsets.
-type Seen = HashMap<ListedKeys, usize>;
+type SeenKeys = HashMap<ListedKeys, usize>;
 
 /// Notes an entry whose keys have an earlier entry of the same kind.
-fn once(notes: &mut Notes<'_>, seen: &mut Seen, element: &Element, listed: &Listed) {
+fn once(notes: &mut Notes<'_>, seen: &mut SeenKeys, element: &Element, listed: &Listed) {
     let kind = match listed.rule {
         ListRule::Allow | ListRule::Deny => format!("<{}>", element.name),
         ListRule::Override { limit, .. } => format!("<override> of limit {}", limit + 1),

@@ -6,14 +6,15 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::fault::{Checked, Notes, shown};
-use super::value::Value;
-use super::walk::Shape;
+use super::notes::{Checked, Notes, shown};
+use super::scalar::Parsed;
+use super::walk::ElementSchema;
 use super::xml::Element;
 use crate::schema::{Admin, Listen};
 
-const ADMIN: Shape = Shape { attributes: &[LISTEN, "token-file"], ..Shape::EMPTY };
-const METRICS: Shape = Shape { attributes: &[LISTEN], ..Shape::EMPTY };
+const ADMIN: ElementSchema =
+    ElementSchema { attributes: &[LISTEN, "token-file"], ..ElementSchema::EMPTY };
+const METRICS: ElementSchema = ElementSchema { attributes: &[LISTEN], ..ElementSchema::EMPTY };
 const MAX_METRICS: usize = 16;
 const LISTEN: &str = "listen";
 const DEFAULT_LISTEN: SocketAddr =
@@ -37,7 +38,7 @@ impl Addresses {
         &mut self,
         notes: &mut Notes<'_>,
         element: &Element,
-        read: fn(&str) -> Value<Listen>,
+        read: fn(&str) -> Parsed<Listen>,
         name: impl Into<String>,
     ) -> Checked<Listen> {
         let address = element.required(notes, LISTEN, read)?;
@@ -57,7 +58,7 @@ pub(super) fn listen(notes: &mut Notes<'_>, root: &Element) -> Checked<Vec<Liste
     let mut found: Vec<(Listen, usize)> = Vec::new();
     let mut faulty = None;
     for element in root.children_named("listen") {
-        Shape::TEXT.check(notes, element);
+        ElementSchema::TEXT.check(notes, element);
         match element.value(notes, listen_address) {
             Err(fault) => faulty = Some(fault),
             Ok(address) => match found.iter().find(|(other, _)| *other == address) {
@@ -80,7 +81,7 @@ pub(super) fn listen(notes: &mut Notes<'_>, root: &Element) -> Checked<Vec<Liste
 }
 
 /// Reads an address.
-pub(super) fn listen_address(text: &str) -> Value<Listen> {
+pub(super) fn listen_address(text: &str) -> Parsed<Listen> {
     if let Some(path) = text.strip_prefix("unix:") {
         return if (1..=MAX_SOCKET_PATH).contains(&path.len()) {
             Ok(Listen::Unix(path.into()))
@@ -140,7 +141,7 @@ pub(super) fn token_file(notes: &mut Notes<'_>, element: &Element) -> Checked<Op
 }
 
 /// A client of the admin plane can read every counter, so other machines must not reach it.
-fn admin_address(text: &str) -> Value<Listen> {
+fn admin_address(text: &str) -> Parsed<Listen> {
     match listen_address(text)? {
         Listen::Tcp(address) if !address.ip().is_loopback() => {
             Err("a loopback address such as 127.0.0.1:7601 or [::1]:7601, or unix:PATH".to_owned())

@@ -2,13 +2,13 @@
 //!
 //! Invariant: the configuration's own parser reads the text, so both agree on its elements.
 
-use super::fault::{Fault, Faults, Notes, Source, shown};
+use super::notes::{Fault, Faults, Notes, SourceText, shown};
 use super::xml;
 use super::xml::{Document, Element};
 
 /// The part of the text that an element takes up, by offsets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stretch {
+pub struct ElementSpan {
     /// Offset of its `<`.
     pub at: usize,
     /// Offset of its end tag's `<`, or of its end if there is no end tag.
@@ -19,10 +19,10 @@ pub struct Stretch {
     attributes: Vec<(String, String)>,
 }
 
-impl Stretch {
-    fn of(element: &Element) -> Stretch {
+impl ElementSpan {
+    fn of(element: &Element) -> ElementSpan {
         let attributes = element.attributes.iter();
-        Stretch {
+        ElementSpan {
             at: element.at,
             end_tag_at: element.end_tag_at,
             end: element.end,
@@ -41,14 +41,14 @@ impl Stretch {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outline {
     /// The root of the text.
-    pub root: Stretch,
+    pub root: ElementSpan,
     /// The children, in the order of the text.
-    pub children: Vec<Stretch>,
+    pub children: Vec<ElementSpan>,
 }
 
 impl Outline {
     /// The children of this name.
-    pub fn children_named(&self, name: &str) -> impl Iterator<Item = &Stretch> {
+    pub fn children_named(&self, name: &str) -> impl Iterator<Item = &ElementSpan> {
         self.children.iter().filter(move |child| child.name == name)
     }
 }
@@ -85,8 +85,8 @@ impl Tree {
 /// The text is not well-formed XML, or its root is not `root_name`.
 pub fn read(name: &str, text: &str, root_name: &str) -> Result<Outline, Faults> {
     let root = root(name, text, root_name)?;
-    let children = root.children.iter().map(Stretch::of).collect();
-    Ok(Outline { root: Stretch::of(&root), children })
+    let children = root.children.iter().map(ElementSpan::of).collect();
+    Ok(Outline { root: ElementSpan::of(&root), children })
 }
 
 /// Like [`read`], with all levels of elements.
@@ -98,7 +98,8 @@ pub fn tree(name: &str, text: &str, root_name: &str) -> Result<Tree, Faults> {
 }
 
 fn root(name: &str, text: &str, root_name: &str) -> Result<Element, Faults> {
-    let source = Source::new(name, text.as_bytes()).map_err(|fault| Faults::new(vec![fault]))?;
+    let source =
+        SourceText::new(name, text.as_bytes()).map_err(|fault| Faults::new(vec![fault]))?;
     let mut notes = Notes::new(&source);
     let Document { root, complete } = xml::read(&mut notes);
     let root = match root {

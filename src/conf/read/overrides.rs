@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 
-use super::fault::{Fault, Notes, shown};
+use super::notes::{Fault, Notes, shown};
 use super::srv::path;
 use super::xml::{Attribute, Element, allowed, white};
 

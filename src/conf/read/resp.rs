@@ -2,13 +2,14 @@
 //!
 //! Invariant: nothing else in srv.xml listens on its address.
 
-use super::fault::{Checked, Notes, shown};
 use super::listen::{Addresses, listen_address, token_file};
-use super::walk::Shape;
+use super::notes::{Checked, Notes, shown};
+use super::walk::ElementSchema;
 use super::xml::Element;
 use crate::schema::{AccessToken, Resp};
 
-const RESP: Shape = Shape { attributes: &["listen", "token-file", "throttle"], ..Shape::EMPTY };
+const RESP: ElementSchema =
+    ElementSchema { attributes: &["listen", "token-file", "throttle"], ..ElementSchema::EMPTY };
 const MAX_RESPS: usize = 16;
 /// The attribute of `<resp>` that names a biz.
 pub(crate) const THROTTLE: &str = "throttle";

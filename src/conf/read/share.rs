@@ -3,8 +3,8 @@
 //! Invariant: the ledger's floating-point numbers hold the figures of a shared limit, the sums of
 //! several of them, and the products that the ledger computes, exactly.
 
-use super::fault::{Checked, Notes};
-use super::value::{duration, only_with, whole32, word};
+use super::notes::{Checked, Notes};
+use super::scalar::{duration, only_with, whole32, word};
 use super::xml::Element;
 use crate::schema::{
     Interval, Limit, ListRule, Listed, MAX_BURST, MAX_SHARED, MAX_SHARED_COUNTER_MS, MAX_SHARED_MS,

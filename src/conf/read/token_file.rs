@@ -28,7 +28,7 @@ pub enum TokenError {
     },
     /// The file does not contain a token.
     #[error("token-file {}: expected {}", path.display(), shape())]
-    Unfit {
+    Malformed {
         /// The path of the file.
         path: PathBuf,
     },
@@ -83,7 +83,7 @@ impl TokenError {
         match self {
             TokenError::Missing { .. } => ", which does not exist".to_owned(),
             TokenError::Io { source, .. } => format!(": {source}"),
-            TokenError::Unfit { .. } => ", which holds no token".to_owned(),
+            TokenError::Malformed { .. } => ", which holds no token".to_owned(),
             TokenError::Line { line, found, .. } => format!(", line {line}: {found}"),
             TokenError::Open { mode, .. } => format!(" of mode {mode:03o}"),
         }
@@ -127,7 +127,7 @@ impl AccessToken {
     /// The file cannot be read, or its content is malformed.
     pub fn read(path: &Path) -> Result<AccessToken, TokenError> {
         let bytes = read_bytes(path, 2 * MAX_TOKEN_BYTES as u64)?;
-        AccessToken::of(&bytes).ok_or_else(|| TokenError::Unfit { path: path.to_owned() })
+        AccessToken::of(&bytes).ok_or_else(|| TokenError::Malformed { path: path.to_owned() })
     }
 }
 
@@ -147,18 +147,18 @@ mod tests {
     fn files_without_a_token_are_named() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
-        let said = |path: &Path| AccessToken::read(path).unwrap_err().to_string();
-        assert!(said(&path).contains("token does not exist"), "{}", said(&path));
-        assert!(said(dir.path()).contains("it is no file"));
+        let message = |path: &Path| AccessToken::read(path).unwrap_err().to_string();
+        assert!(message(&path).contains("token does not exist"), "{}", message(&path));
+        assert!(message(dir.path()).contains("it is no file"));
         std::fs::write(&path, "short\n").unwrap();
-        assert!(said(&path).contains("expected one line of 16 to 1024"), "{}", said(&path));
-        assert!(!said(&path).contains("short"));
+        assert!(message(&path).contains("expected one line of 16 to 1024"), "{}", message(&path));
+        assert!(!message(&path).contains("short"));
         std::fs::write(&path, "0123456789abcdef\n").unwrap();
-        assert!(AccessToken::read(&path).unwrap().is(b"0123456789abcdef"));
+        assert!(AccessToken::read(&path).unwrap().matches(b"0123456789abcdef"));
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
         let open = AccessToken::read_private(&path).unwrap_err().to_string();
         assert!(open.contains("mode is 640, expected 600"), "{open}");
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
-        assert!(AccessToken::read_private(&path).unwrap().is(b"0123456789abcdef"));
+        assert!(AccessToken::read_private(&path).unwrap().matches(b"0123456789abcdef"));
     }
 }

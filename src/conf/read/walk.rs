@@ -1,17 +1,17 @@
 //! Takes the tree apart into known names and checked values.
 //!
-//! Invariant: a [`Shape`] lists what an element may hold. Everything else in the element is a
-//! fault. The message distinguishes settings of a later version from typing errors.
+//! Invariant: an [`ElementSchema`] lists what an element may hold. Everything else in the element
+//! is a fault. The message distinguishes settings of a later version from typing errors.
 
-use super::fault::{Checked, Faulty, Notes, shown};
-use super::value::{Value, one_of};
+use super::notes::{Checked, Faulty, Notes, shown};
+use super::scalar::{Parsed, one_of};
 use super::xml::{Attribute, Element, white};
 
 /// What is expected instead of a setting that the manual describes and this version lacks.
 const NOT_YET: &str = "none: this version of frs does not have it yet";
 
 /// What an element may hold.
-pub(super) struct Shape {
+pub(super) struct ElementSchema {
     /// Its attributes.
     pub attributes: &'static [&'static str],
     /// Children that may occur once.
@@ -26,9 +26,9 @@ pub(super) struct Shape {
     pub text: bool,
 }
 
-impl Shape {
+impl ElementSchema {
     /// An element that holds nothing.
-    pub const EMPTY: Shape = Shape {
+    pub const EMPTY: ElementSchema = ElementSchema {
         attributes: &[],
         once: &[],
         many: &[],
@@ -38,7 +38,7 @@ impl Shape {
     };
 
     /// An element that holds only text.
-    pub const TEXT: Shape = Shape { text: true, ..Shape::EMPTY };
+    pub const TEXT: ElementSchema = ElementSchema { text: true, ..ElementSchema::EMPTY };
 
     /// Notes everything in `element` that its shape does not allow.
     pub fn check(&self, notes: &mut Notes<'_>, element: &Element) {
@@ -123,7 +123,7 @@ impl Element {
         &self,
         notes: &mut Notes<'_>,
         name: &str,
-        read: impl Fn(&str) -> Value<T>,
+        read: impl Fn(&str) -> Parsed<T>,
     ) -> Checked<Option<T>> {
         match self.attribute(name) {
             None if self.broken => Err(Faulty),
@@ -140,7 +140,7 @@ impl Element {
         notes: &mut Notes<'_>,
         name: &str,
         default: T,
-        read: impl Fn(&str) -> Value<T>,
+        read: impl Fn(&str) -> Parsed<T>,
     ) -> Checked<T> {
         self.optional(notes, name, read).map(|value| value.unwrap_or(default))
     }
@@ -150,7 +150,7 @@ impl Element {
         &self,
         notes: &mut Notes<'_>,
         name: &str,
-        read: impl Fn(&str) -> Value<T>,
+        read: impl Fn(&str) -> Parsed<T>,
     ) -> Checked<T> {
         match self.optional(notes, name, &read)? {
             Some(value) => Ok(value),
@@ -166,7 +166,7 @@ impl Element {
     }
 
     /// Reads the text between the tags, which is required.
-    pub fn value<T>(&self, notes: &mut Notes<'_>, read: impl Fn(&str) -> Value<T>) -> Checked<T> {
+    pub fn value<T>(&self, notes: &mut Notes<'_>, read: impl Fn(&str) -> Parsed<T>) -> Checked<T> {
         let text = self.text.trim_matches(white);
         read(text).map_err(|expected| {
             let found = format!("<{}>{}</{}>", self.name, shown(text), self.name);

@@ -12,7 +12,7 @@ use quick_xml::events::attributes::{AttrError, Attribute as RawAttribute};
 use quick_xml::events::{BytesDecl, BytesRef, BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 
-use super::fault::{Notes, shown};
+use super::notes::{Notes, shown};
 
 /// The greatest depth of nested elements. Configurations need four.
 const MAX_DEPTH: usize = 16;
@@ -70,12 +70,12 @@ pub(crate) fn read(notes: &mut Notes<'_>) -> Document {
     }
     let mut reader = Reader::from_str(text);
     reader.config_mut().check_comments = true;
-    let mut tree = Tree { notes, open: Vec::new(), root: None };
+    let mut tree = TreeBuilder { notes, open: Vec::new(), root: None };
     let complete = loop {
         let at = reader.buffer_position() as usize;
         let step = match reader.read_event() {
             Ok(Event::Eof) => break tree.end(text.len()),
-            Ok(event) => tree.take(event, at, reader.buffer_position() as usize),
+            Ok(event) => tree.add_event(event, at, reader.buffer_position() as usize),
             Err(error) => tree.stop(reader.error_position() as usize, &error),
         };
         if step.is_none() {
@@ -87,15 +87,15 @@ pub(crate) fn read(notes: &mut Notes<'_>) -> Document {
     Document { root, complete }
 }
 
-struct Tree<'n, 's> {
+struct TreeBuilder<'n, 's> {
     notes: &'n mut Notes<'s>,
     open: Vec<Element>,
     root: Option<Element>,
 }
 
-impl Tree<'_, '_> {
+impl TreeBuilder<'_, '_> {
     /// Handles an event between two offsets. `None` if the structure is lost.
-    fn take(&mut self, event: Event<'_>, at: usize, end: usize) -> Option<()> {
+    fn add_event(&mut self, event: Event<'_>, at: usize, end: usize) -> Option<()> {
         match event {
             Event::Start(tag) => self.start(&tag, at),
             Event::Empty(tag) => {
@@ -371,10 +371,11 @@ fn offset_in(whole: &str, part: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read::Source;
+    use crate::read::SourceText;
 
     fn document(text: &str) -> (Document, Vec<String>) {
-        let source = Source::new("f", text.as_bytes()).unwrap_or_else(|fault| panic!("{fault}"));
+        let source =
+            SourceText::new("f", text.as_bytes()).unwrap_or_else(|fault| panic!("{fault}"));
         let mut notes = Notes::new(&source);
         let document = read(&mut notes);
         (document, notes.into_faults().iter().map(ToString::to_string).collect())

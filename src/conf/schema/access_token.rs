@@ -44,7 +44,7 @@ impl AccessToken {
     }
 
     /// Whether the given text is this token. The time does not reveal where they differ.
-    pub fn is(&self, given: &[u8]) -> bool {
+    pub fn matches(&self, given: &[u8]) -> bool {
         if self.0.is_empty() {
             return false;
         }
@@ -74,13 +74,13 @@ mod tests {
     #[test]
     fn only_the_same_is_the_same() {
         let token = AccessToken::of(b"0123456789abcdef").unwrap();
-        assert!(token.is(b"0123456789abcdef"));
+        assert!(token.matches(b"0123456789abcdef"));
         for wrong in ["", "0123456789abcde", "0123456789abcdef0", "0123456789abcdeg", "\0"] {
-            assert!(!token.is(wrong.as_bytes()), "{wrong}");
+            assert!(!token.matches(wrong.as_bytes()), "{wrong}");
         }
         let padded = [&b"0123456789abcdef"[..], b"\0"].concat();
-        assert!(!token.is(&padded));
+        assert!(!token.matches(&padded));
         assert!(!format!("{token:?}").contains("0123"));
-        assert!(!AccessToken::UNKNOWN.is(b"") && !AccessToken::UNKNOWN.is(b"\0"));
+        assert!(!AccessToken::UNKNOWN.matches(b"") && !AccessToken::UNKNOWN.matches(b"\0"));
     }
 }

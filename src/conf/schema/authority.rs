@@ -77,7 +77,7 @@ pub struct HostName {
 
 impl HostName {
     /// Whether a request names this host.
-    pub fn is(&self, named: &Authority<'_>) -> bool {
+    pub fn matches(&self, named: &Authority<'_>) -> bool {
         named.host.eq_ignore_ascii_case(self.host.as_bytes())
             && self.port.is_none_or(|port| port == named.http_port())
     }

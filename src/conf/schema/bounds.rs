@@ -6,8 +6,8 @@
 use std::ops::RangeInclusive;
 
 use super::map::{
-    Calendar, Distinct, Gcra, Interval, MAX_GCRA_NS, MAX_MEMBERS, MAX_RING_USES, Policy,
-    TOKEN_UNITS, Tally, Token,
+    Calendar, Distinct, DistinctCounting, Gcra, Interval, MAX_GCRA_NS, MAX_MEMBERS, MAX_RING_USES,
+    Policy, TOKEN_UNITS, Token,
 };
 use super::quantity::{MAX_COUNT, MAX_DURATION_MS};
 
@@ -110,10 +110,13 @@ pub(crate) fn override_max(policy: &Policy) -> Option<RangeInclusive<u64>> {
         Policy::SlidingCounter(_) | Policy::Total(_) => 0..=MAX_COUNT,
         Policy::Token(Token { rate, per_ms, .. }) => 1..=most_burst(*rate, *per_ms),
         Policy::Gcra(Gcra { rate, per_ms, .. }) => 1..=most_gcra_burst(*rate, *per_ms),
-        Policy::Distinct(Distinct { tally: Tally::Exact { .. }, .. }) => 1..=MAX_MEMBERS,
-        Policy::Distinct(Distinct { tally: Tally::Sketch { max: Some(_), .. }, .. }) => {
-            0..=MAX_COUNT
+        Policy::Distinct(Distinct { counting: DistinctCounting::Exact { .. }, .. }) => {
+            1..=MAX_MEMBERS
         }
+        Policy::Distinct(Distinct {
+            counting: DistinctCounting::Sketch { max: Some(_), .. },
+            ..
+        }) => 0..=MAX_COUNT,
         Policy::Distinct(_) | Policy::Count(_) => return None,
     })
 }

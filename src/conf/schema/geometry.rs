@@ -92,9 +92,9 @@ pub enum HashKind {
 
 /// The geometry of a group, as map.xml states it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
+pub struct GeometrySettings {
     /// The number of nodes.
-    pub room: Room,
+    pub room: NodeCount,
     /// Nodes of one key-node.
     pub chain: u32,
     /// Bytes of a node. `None` for the bytes that the group's businesses need.
@@ -107,7 +107,7 @@ pub struct Written {
 
 /// How map.xml states the number of nodes of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Room {
+pub enum NodeCount {
     /// By files and key-nodes.
     Files {
         /// Files.

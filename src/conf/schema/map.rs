@@ -8,10 +8,10 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 
 use super::cidr::Cidr;
-use super::geometry::{Geometry, Written};
+use super::geometry::{Geometry, GeometrySettings};
 use super::index::BizIndex;
 use super::scope::Scope;
-use super::share::{LEASED_WORDS, Sharing};
+use super::share::{SHARED_WORDS, Sharing};
 use super::shared_limits::SharedLimits;
 
 /// Bytes of a node before its key field.
@@ -107,7 +107,7 @@ pub struct Group {
     /// The geometry that its files have, or will have.
     pub geometry: Geometry,
     /// The geometry as map.xml states it.
-    pub written: Written,
+    pub written: GeometrySettings,
     /// The geometry that follows from map.xml alone. [`Group::geometry`] differs from it if files
     /// with somewhat more room [stay](Group::keeps_files).
     pub derived: Geometry,
@@ -262,7 +262,7 @@ impl Biz {
 
     /// 64-bit words of state of one of its limits in a node, without those in a ring or a set.
     pub fn state_words(&self, limit: &Limit) -> usize {
-        if self.sharing.is_some() { LEASED_WORDS } else { limit.policy.state_words() }
+        if self.sharing.is_some() { SHARED_WORDS } else { limit.policy.state_words() }
     }
 
     /// Like [`Biz::state_words`], in bytes.
@@ -330,7 +330,7 @@ impl Biz {
 
     /// Whether any of its limits notes members.
     pub fn notes_members(&self) -> bool {
-        self.limits.iter().any(|limit| limit.policy.tally().is_some())
+        self.limits.iter().any(|limit| limit.policy.counting().is_some())
     }
 
     /// 64-bit words of the ring of a scope. 0 without a ring.
@@ -573,12 +573,12 @@ pub struct Distinct {
     /// When it restarts. `None` if it never does.
     pub turns: Option<Turns>,
     /// How members are noted.
-    pub tally: Tally,
+    pub counting: DistinctCounting,
 }
 
 /// How `distinct` notes members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tally {
+pub enum DistinctCounting {
     /// A sketch, which estimates their number.
     Sketch {
         /// The base-2 logarithm of the number of registers, 8..=14.
@@ -593,15 +593,15 @@ pub enum Tally {
     },
 }
 
-impl Tally {
+impl DistinctCounting {
     /// The same tally with another max. `None` if it has no max.
-    pub(super) const fn with_max(self, max: u64) -> Option<Tally> {
+    pub(super) const fn with_max(self, max: u64) -> Option<DistinctCounting> {
         match self {
-            Tally::Exact { .. } => Some(Tally::Exact { max }),
-            Tally::Sketch { precision, max: Some(_) } => {
-                Some(Tally::Sketch { precision, max: Some(max) })
+            DistinctCounting::Exact { .. } => Some(DistinctCounting::Exact { max }),
+            DistinctCounting::Sketch { precision, max: Some(_) } => {
+                Some(DistinctCounting::Sketch { precision, max: Some(max) })
             }
-            Tally::Sketch { max: None, .. } => None,
+            DistinctCounting::Sketch { max: None, .. } => None,
         }
     }
 }

@@ -3,8 +3,8 @@
 //! Invariant: no match has a wildcard, so the compiler points a new policy at each question.
 
 use super::map::{
-    Calendar, Count, DISTINCT_HEADER_WORDS, Distinct, Gcra, Interval, Policy, Sliding,
-    SlidingCounter, StatePlace, Tally, Token, Total, sketch_words,
+    Calendar, Count, DISTINCT_HEADER_WORDS, Distinct, DistinctCounting, Gcra, Interval, Policy,
+    Sliding, SlidingCounter, StatePlace, Token, Total, sketch_words,
 };
 
 impl Policy {
@@ -17,10 +17,11 @@ impl Policy {
             Policy::Total(_) => 1,
             Policy::Count(Count { turns: Some(_) }) => 2,
             Policy::Count(Count { turns: None }) => 1,
-            Policy::Distinct(Distinct { tally: Tally::Sketch { precision, .. }, .. }) => {
-                DISTINCT_HEADER_WORDS + sketch_words(*precision)
-            }
-            Policy::Distinct(Distinct { tally: Tally::Exact { max }, .. }) => {
+            Policy::Distinct(Distinct {
+                counting: DistinctCounting::Sketch { precision, .. },
+                ..
+            }) => DISTINCT_HEADER_WORDS + sketch_words(*precision),
+            Policy::Distinct(Distinct { counting: DistinctCounting::Exact { max }, .. }) => {
                 return StatePlace::Set { max: *max };
             }
         };
@@ -45,17 +46,17 @@ impl Policy {
             | Policy::SlidingCounter(_)
             | Policy::Token(_)
             | Policy::Gcra(_) => true,
-            Policy::Distinct(Distinct { turns, tally }) => {
-                matches!(tally, Tally::Exact { .. }) && turns.is_some()
+            Policy::Distinct(Distinct { turns, counting }) => {
+                matches!(counting, DistinctCounting::Exact { .. }) && turns.is_some()
             }
             Policy::Total(_) | Policy::Count(_) => false,
         }
     }
 
     /// How the policy notes members. `None` if it counts uses.
-    pub const fn tally(&self) -> Option<Tally> {
+    pub const fn counting(&self) -> Option<DistinctCounting> {
         match self {
-            Policy::Distinct(Distinct { tally, .. }) => Some(*tally),
+            Policy::Distinct(Distinct { counting, .. }) => Some(*counting),
             Policy::Interval(_)
             | Policy::Calendar(_)
             | Policy::Sliding(_)
@@ -108,8 +109,10 @@ impl Policy {
             | Policy::Token(Token { burst: max, .. })
             | Policy::Gcra(Gcra { burst: max, .. })
             | Policy::Total(Total { max })
-            | Policy::Distinct(Distinct { tally: Tally::Exact { max }, .. }) => *max,
-            Policy::Distinct(Distinct { tally: Tally::Sketch { max, .. }, .. }) => return *max,
+            | Policy::Distinct(Distinct { counting: DistinctCounting::Exact { max }, .. }) => *max,
+            Policy::Distinct(Distinct {
+                counting: DistinctCounting::Sketch { max, .. }, ..
+            }) => return *max,
             Policy::Count(_) => return None,
         })
     }
@@ -146,7 +149,7 @@ impl Policy {
             Policy::Gcra(limit) => Policy::Gcra(Gcra { burst: max, ..limit }),
             Policy::Total(_) => Policy::Total(Total { max }),
             Policy::Distinct(limit) => {
-                Policy::Distinct(Distinct { tally: limit.tally.with_max(max)?, ..limit })
+                Policy::Distinct(Distinct { counting: limit.counting.with_max(max)?, ..limit })
             }
             Policy::Count(_) => return None,
         })

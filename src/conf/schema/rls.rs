@@ -6,7 +6,7 @@
 
 /// What a call charges if one of its descriptors is over its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Charge {
+pub enum ChargeMode {
     /// Nothing.
     AllOrNone,
     /// The descriptors that are not over their limits.
@@ -26,14 +26,14 @@ pub struct Domain {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Descriptor {
     /// Its entries. They match the entries of a call's descriptor one by one, in order.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<DescriptorEntry>,
     /// The biz and key that it is charged to. `None` if it is unlimited.
-    pub target: Option<Target>,
+    pub target: Option<ChargeTarget>,
 }
 
 /// The biz and key that a descriptor is charged to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct ChargeTarget {
     /// The biz, by its name or id.
     pub biz: String,
     /// The parts of the key.
@@ -42,7 +42,7 @@ pub struct Target {
     pub force: bool,
 }
 
-impl Target {
+impl ChargeTarget {
     /// The bytes that values of the key write as `%XX`, so that different values never make the
     /// same key: the per cent sign, and the first byte of each text between two values. Empty for a
     /// key of one value.
@@ -67,7 +67,7 @@ impl Target {
 
 /// One word of `entries`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct DescriptorEntry {
     /// The name of the entry.
     pub name: String,
     /// The values that it matches.

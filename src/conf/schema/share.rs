@@ -66,7 +66,7 @@ const SMALL_MAX: u64 = 64;
 
 /// Words of a node for one shared limit: its uses, its lease, and the uses that the host allows
 /// itself while it is cut off. The uses of a sliding limit are in the ring.
-pub const LEASED_WORDS: usize = 14;
+pub const SHARED_WORDS: usize = 14;
 
 impl Sharing {
     /// The uses that a machine allows itself in a window while it is cut off.

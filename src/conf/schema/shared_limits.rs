@@ -19,8 +19,8 @@ pub struct SharedLimits {
 pub struct SharedLimit {
     /// Whose uses it counts.
     pub scope: Scope,
-    /// The digest of its policy, a part of its ledger's name.
-    pub ledger: u16,
+    /// The digest of its policy in the name of its ledger.
+    pub digest: u16,
 }
 
 impl SharedLimits {
@@ -28,6 +28,6 @@ impl SharedLimits {
     pub fn of_node(&self, scope: Scope) -> impl Iterator<Item = (usize, u16)> {
         let numbered = (1..).zip(&self.limits);
         numbered
-            .filter_map(move |(nth, limit)| (limit.scope == scope).then_some((nth, limit.ledger)))
+            .filter_map(move |(nth, limit)| (limit.scope == scope).then_some((nth, limit.digest)))
     }
 }

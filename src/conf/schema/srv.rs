@@ -10,7 +10,7 @@ use super::authority::{Authority, HostName, Origin};
 use super::cidr::Cidr;
 use super::cluster::Cluster;
 use super::quantity::Rate;
-use super::rls::{Charge, Domain};
+use super::rls::{ChargeMode, Domain};
 
 /// srv.xml, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,7 +88,7 @@ pub struct Rls {
     /// The address.
     pub listen: Listen,
     /// What a call charges if one of its descriptors is over its limit.
-    pub charge: Charge,
+    pub charge: ChargeMode,
     /// The domains. No two have the same name.
     pub domains: Vec<Domain>,
 }
@@ -227,7 +227,7 @@ impl Http {
     /// Whether a request that names this host is answered. `None` if the request names no host.
     #[inline]
     pub fn takes_host(&self, named: Option<Authority<'_>>) -> bool {
-        let is_named = |named| self.hosts.iter().any(|host| host.is(&named));
+        let is_named = |named| self.hosts.iter().any(|host| host.matches(&named));
         self.hosts.is_empty() || named.is_some_and(is_named)
     }
 

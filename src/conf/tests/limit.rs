@@ -3,8 +3,8 @@
 use jiff::tz::TimeZone;
 
 use super::super::{
-    Calendar, Count, Distinct, Gcra, Interval, Limit, Policy, Scope, Sliding, SlidingCounter,
-    Tally, Token, Total, Turns, Unit, Weight,
+    Calendar, Count, Distinct, DistinctCounting, Gcra, Interval, Limit, Policy, Scope, Sliding,
+    SlidingCounter, Token, Total, Turns, Unit, Weight,
 };
 use super::{faults, good, map_faults, parse};
 
@@ -201,17 +201,25 @@ fn names_that_others_give_to_policies_are_answered_with_ours() {
 #[test]
 fn distinct_is_read() {
     let day = || Some(turns(Unit::Day, "UTC", 0));
-    let sketch = |precision, max| Tally::Sketch { precision, max };
-    for (settings, turns, tally) in [
+    let sketch = |precision, max| DistinctCounting::Sketch { precision, max };
+    for (settings, turns, counting) in [
         ("policy='distinct'", None, sketch(12, None)),
         ("policy='distinct' unit='day' precision='14'", day(), sketch(14, None)),
         ("policy='distinct' precision='8' max='0' on-exceed='x'", None, sketch(8, Some(0))),
         ("policy='distinct' precision='9' on-exceed='refuse'", None, sketch(9, None)),
-        ("policy='distinct' precision='exact' max='1' unit='day'", day(), Tally::Exact { max: 1 }),
-        ("policy='distinct' max='256' precision='exact' ban='1m'", None, Tally::Exact { max: 256 }),
+        (
+            "policy='distinct' precision='exact' max='1' unit='day'",
+            day(),
+            DistinctCounting::Exact { max: 1 },
+        ),
+        (
+            "policy='distinct' max='256' precision='exact' ban='1m'",
+            None,
+            DistinctCounting::Exact { max: 256 },
+        ),
     ] {
         let read = limit(settings, "");
-        assert_eq!(read.policy, Policy::Distinct(Distinct { turns, tally }), "{settings}");
+        assert_eq!(read.policy, Policy::Distinct(Distinct { turns, counting }), "{settings}");
     }
 }
 

@@ -194,7 +194,7 @@ fn tokens_are_read_by_who_serves_and_never_copied() {
     srv.resps[1].token_file = Some(path.clone());
     // Before the token is handed over nobody is admitted, not even with an empty token.
     assert_eq!(srv.resps[1].token, Some(AccessToken::UNKNOWN));
-    assert!(!srv.resps[1].token.as_ref().unwrap().is(b""));
+    assert!(!srv.resps[1].token.as_ref().unwrap().matches(b""));
     let tokens = srv.read_tokens().unwrap();
     std::fs::remove_file(path).unwrap();
     assert!(srv.read_tokens().unwrap_err().to_string().contains("does not exist"));
@@ -209,7 +209,7 @@ fn tokens_are_read_by_who_serves_and_never_copied() {
     assert_eq!(found, tokens);
     srv.set_tokens(found.clone());
     assert_eq!(srv.resps[0].token, None, "it needs none");
-    assert!(srv.resps[1].token.as_ref().unwrap().is(TOKEN.as_bytes()));
+    assert!(srv.resps[1].token.as_ref().unwrap().matches(TOKEN.as_bytes()));
     // Tokens of another configuration admit nobody.
     srv.resps.swap(0, 1);
     srv.set_tokens(found);

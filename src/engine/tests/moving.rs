@@ -2,8 +2,8 @@
 
 use frs_store::{Group, Moves, Runtime};
 
-use crate::testing::{Ask, World, request};
-use crate::{Answers, Command, ItemError, MovePass, MoveStep, Service};
+use crate::testing::{Ask, World, move_all, request};
+use crate::{Answers, Command, ItemError, MovePass, MoveStep};
 
 const NOW: u64 = 1_700_000_000_000;
 
@@ -35,22 +35,6 @@ const OTHERS: [&str; 6] = [
     r#"files="4" key-nodes="16" chain="28" node-size="128" key-bytes="16""#,
     r#"files="2" key-nodes="16" chain="40" node-size="128" key-bytes="16""#,
 ];
-
-pub(super) fn move_all(service: &mut Service, now: u64) -> MovePass {
-    let mut pass = MovePass::default();
-    service.begin_tick();
-    for _ in 0..100_000 {
-        match service.move_nodes("g", &mut pass, 7, now).expect("it grows") {
-            MoveStep::Over { left: 0, awaiting: 0 } => return pass,
-            // Nodes on disk leave the former files once their copies are written.
-            MoveStep::Over { left: 0, .. } => service.flush(),
-            MoveStep::Over { left, .. } => panic!("{left} are left"),
-            MoveStep::Going => {}
-            MoveStep::Unsettled => panic!("nobody else is there"),
-        }
-    }
-    panic!("no end");
-}
 
 /// Pseudo-random numbers that are the same each time.
 struct Random(u64);
@@ -182,7 +166,7 @@ fn a_move_that_was_only_prepared_begins_nothing_anew() {
     assert_eq!(world.attach().used("window", "a", NOW), 1);
     // The move was not accepted with losses: the loss is computed again.
     let other = World::of(&world.dir, &map(OTHERS[0]));
-    let plans = crate::inspect::plan_moves(&other.conf, NOW).unwrap();
+    let plans = crate::inspect::plan_moves(&other.conf, NOW, None).unwrap();
     assert_eq!(plans.iter().map(|plan| plan.counts.carried).collect::<Vec<_>>(), [1]);
     // The files with the count cannot be read. The prepared files are empty.
     std::fs::rename(world.dir.join("g.0.mmap"), world.dir.join("away")).unwrap();

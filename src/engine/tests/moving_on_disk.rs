@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use frs_store::group::{next_path_of, path_of};
 use frs_store::{Closed, Error, Group, Report, Runtime, close_clean, end_move};
 
-use super::moving::move_all;
-use crate::testing::World;
+use crate::testing::{World, move_all};
 use crate::{MovePass, MoveStep, RecordName, Service};
 
 const NOW: u64 = 1_700_000_000_000;

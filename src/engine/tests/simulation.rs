@@ -142,7 +142,7 @@ impl Stage {
         let conf = conf_of(generation).expect("it runs");
         let lock_timeout = std::time::Duration::from_millis(conf.srv.http.lock_timeout_ms);
         handle.take_groups(&conf.map.groups, generation, lock_timeout)?;
-        Ok(Service::over(handle, std::path::Path::new("data"), conf, generation))
+        Ok(Service::over(handle, std::path::Path::new("data"), conf, generation, None))
     }
 }
 

@@ -1,9 +1,8 @@
 //! The bucket against the formulas of redis-cell, which its users know.
 
 use super::*;
-use crate::Spending;
 
-const TERMS: Terms = Terms::of(Spending::New);
+const TERMS: Terms = Terms::NEW;
 
 const SECOND: u64 = 1_000_000_000;
 

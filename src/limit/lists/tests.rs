@@ -2,7 +2,7 @@
 
 use frs_conf::{Interval, Limit, Listed, Policy, Scope, Total};
 
-use super::super::{Details, Spending, States, Terms};
+use super::super::{Details, States, Terms};
 use super::*;
 
 fn biz(key: KeyType, listed: Vec<Listed>) -> Biz {
@@ -41,7 +41,7 @@ fn found(biz: &Biz, key: &str) -> String {
         Some(Listing::Limits(limits)) => {
             let rules = &lists.limits()[limits];
             let mut details = Details::default();
-            let terms = &Terms::of(Spending::New);
+            let terms = &Terms::NEW;
             let states = &States { key: &mut [0; 3], biz: &mut [], terms };
             rules.details(states, 0, 0, &mut details);
             let [one, other] = &details.limits[..] else { panic!("{details:?}") };

@@ -2,9 +2,8 @@
 //! holds.
 
 use super::*;
-use crate::Spending;
 
-const TERMS: Terms = Terms::of(Spending::New);
+const TERMS: Terms = Terms::NEW;
 
 fn roll(limit: &SlidingCounter, counters: Counters, now: u64) -> Counters {
     let mut state = state(counters);

@@ -1,9 +1,8 @@
 //! The bucket against one that is filled in steps.
 
 use super::*;
-use crate::Spending;
 
-const TERMS: Terms = Terms::of(Spending::New);
+const TERMS: Terms = Terms::NEW;
 
 const DAY: u64 = 86_400_000;
 /// The units of a rate.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
 
-use super::access::Over;
+use super::access::Transport;
 use super::client_eviction::{MAX_CLIENTS, MAX_SCRAPERS};
 use crate::net::listeners::PlainListener;
 use crate::net::stream::Stream;
@@ -62,21 +62,21 @@ impl ClientKind {
     }
 }
 
-enum Socket {
+enum AdminSocket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
-struct Listener {
-    socket: Socket,
+struct AdminListener {
+    socket: AdminSocket,
     kind: ClientKind,
     /// A connection may be waiting.
     ready: bool,
 }
 
 /// The listeners, registered in the loop.
-pub(super) struct Listeners {
-    listeners: Vec<Listener>,
+pub(super) struct AdminListeners {
+    listeners: Vec<AdminListener>,
     first_token: usize,
     /// The listener that was tried last.
     last: usize,
@@ -86,7 +86,7 @@ pub(super) struct Listeners {
 pub(super) struct Arrival {
     pub stream: Stream,
     pub kind: ClientKind,
-    pub over: Over,
+    pub transport: Transport,
     /// The peer, as text for the log.
     pub peer: Arc<str>,
     /// Over a unix socket, the user of the peer's process: `uid:N`.
@@ -96,23 +96,23 @@ pub(super) struct Arrival {
     pub address: Option<IpAddr>,
 }
 
-impl Listeners {
+impl AdminListeners {
     /// Registers the listeners, with tokens from `first_token` on.
     pub fn register(
         listeners: PlaneListeners,
         registry: &Registry,
         first_token: usize,
-    ) -> io::Result<Listeners> {
+    ) -> io::Result<AdminListeners> {
         let PlaneListeners { admin, metrics } = listeners;
         let admin = admin.into_iter().map(|listener| (listener, ClientKind::Admin));
         let metrics = metrics.into_iter().map(|listener| (listener, ClientKind::Metrics));
         let numbered = (first_token..).zip(admin.chain(metrics));
         let listeners = numbered.map(|(token, (listener, kind))| {
-            let socket = Socket::register(listener, registry, Token(token))?;
-            Ok(Listener { socket, kind, ready: true })
+            let socket = AdminSocket::register(listener, registry, Token(token))?;
+            Ok(AdminListener { socket, kind, ready: true })
         });
         let listeners = listeners.collect::<io::Result<_>>()?;
-        Ok(Listeners { listeners, first_token, last: 0 })
+        Ok(AdminListeners { listeners, first_token, last: 0 })
     }
 
     /// The first token after those of the listeners.
@@ -150,55 +150,59 @@ impl Listeners {
     }
 }
 
-impl Socket {
-    fn register(listener: PlainListener, registry: &Registry, token: Token) -> io::Result<Socket> {
+impl AdminSocket {
+    fn register(
+        listener: PlainListener,
+        registry: &Registry,
+        token: Token,
+    ) -> io::Result<AdminSocket> {
         match listener {
             PlainListener::Tcp(listener) => {
                 let mut listener = TcpListener::from_std(listener);
                 registry.register(&mut listener, token, Interest::READABLE)?;
-                Ok(Socket::Tcp(listener))
+                Ok(AdminSocket::Tcp(listener))
             }
             PlainListener::Unix(listener) => {
                 let mut listener = UnixListener::from_std(listener);
                 registry.register(&mut listener, token, Interest::READABLE)?;
-                Ok(Socket::Unix(listener))
+                Ok(AdminSocket::Unix(listener))
             }
         }
     }
 
     fn accept(&self, kind: ClientKind) -> io::Result<Arrival> {
         match self {
-            Socket::Tcp(listener) => {
+            AdminSocket::Tcp(listener) => {
                 let (stream, address) = listener.accept()?;
                 // The call fails only on a broken connection, which the next read detects.
                 let _ = stream.set_nodelay(true);
                 let (peer, address) = (address.to_string().into(), Some(address.ip()));
                 let stream = Stream::Tcp(stream);
-                Ok(Arrival { stream, kind, over: Over::Tcp, peer, user: None, address })
+                Ok(Arrival { stream, kind, transport: Transport::Tcp, peer, user: None, address })
             }
-            Socket::Unix(listener) => {
+            AdminSocket::Unix(listener) => {
                 let (stream, _) = listener.accept()?;
-                let Peer { words: peer, user } = peer_of(&stream);
+                let PeerProcess { words: peer, user } = peer_of(&stream);
                 let (stream, user) = (Stream::Unix(stream), Some(user));
-                Ok(Arrival { stream, kind, over: Over::Unix, peer, user, address: None })
+                Ok(Arrival { stream, kind, transport: Transport::Unix, peer, user, address: None })
             }
         }
     }
 }
 
 /// The process at the other end of a unix socket.
-struct Peer {
+struct PeerProcess {
     words: Arc<str>,
     user: Arc<str>,
 }
 
-fn peer_of(stream: &mio::net::UnixStream) -> Peer {
+fn peer_of(stream: &mio::net::UnixStream) -> PeerProcess {
     use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
     match getsockopt(stream, PeerCredentials) {
-        Ok(peer) => Peer {
+        Ok(peer) => PeerProcess {
             words: format!("unix (process {}, user {})", peer.pid(), peer.uid()).into(),
             user: format!("uid:{}", peer.uid()).into(),
         },
-        Err(_) => Peer { words: "unix".into(), user: "uid:unknown".into() },
+        Err(_) => PeerProcess { words: "unix".into(), user: "uid:unknown".into() },
     }
 }

@@ -23,7 +23,7 @@ use frs_conf::{AdminTokens, Authority, Grant, Http, NamedToken};
 /// The transport of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs)]
-pub enum Over {
+pub enum Transport {
     Tcp,
     Unix,
 }
@@ -40,11 +40,11 @@ pub struct Admitted {
 /// Finds the route of a request to the admin plane, if the client has access.
 pub fn admit(
     head: &Head<'_, '_>,
-    over: Over,
+    over: Transport,
     tokens: Option<&AdminTokens>,
 ) -> Result<Admitted, Refusal> {
     let (target, host) = of_no_other_site(head)?;
-    if over == Over::Tcp && !host.is_some_and(is_loopback) {
+    if over == Transport::Tcp && !host.is_some_and(is_loopback) {
         let words = match target.authority {
             Some(_) => "the target's host: expected a loopback name or address",
             None => "Host: expected a loopback name or address",
@@ -53,16 +53,16 @@ pub fn admit(
     }
     let route = route(head.method, &target)?;
     let name = match (&route, over, tokens) {
-        (_, Over::Unix, _) => None,
-        (Route::Change(_), Over::Tcp, None) => {
+        (_, Transport::Unix, _) => None,
+        (Route::Change(_), Transport::Tcp, None) => {
             return Err(Refusal::forbidden(
                 "changes over TCP need a token: <admin> of srv.xml names no token-file that holds \
                  one",
             ));
         }
-        (Route::Change(_), Over::Tcp, Some(tokens)) => Some(changer(head, tokens)?),
-        (_, Over::Tcp, Some(tokens)) => looker(head, tokens)?,
-        (_, Over::Tcp, None) => None,
+        (Route::Change(_), Transport::Tcp, Some(tokens)) => Some(changer(head, tokens)?),
+        (_, Transport::Tcp, Some(tokens)) => looker(head, tokens)?,
+        (_, Transport::Tcp, None) => None,
     };
     Ok(Admitted { route, name })
 }

@@ -29,11 +29,11 @@ const MAX_ADDRESSES: usize = 64;
 /// The number of wrong tokens of each address.
 #[derive(Debug, Default)]
 pub struct Brake {
-    addresses: Vec<Wrong>,
+    addresses: Vec<WrongTokens>,
 }
 
 #[derive(Debug)]
-struct Wrong {
+struct WrongTokens {
     /// `None` for all addresses without a place.
     address: Option<IpAddr>,
     count: u32,
@@ -41,7 +41,7 @@ struct Wrong {
     until: Instant,
 }
 
-impl Wrong {
+impl WrongTokens {
     fn is_forgotten(&self, now: Instant) -> bool {
         now >= self.until + FORGOTTEN_AFTER
     }
@@ -69,7 +69,7 @@ impl Brake {
         let at = match self.addresses.iter().position(|wrong| wrong.address == address) {
             Some(at) => at,
             None => {
-                self.addresses.push(Wrong { address, count: 0, until: now });
+                self.addresses.push(WrongTokens { address, count: 0, until: now });
                 self.addresses.len() - 1
             }
         };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::accept::{Arrival, ClientKind};
-use super::access::Over;
+use super::access::Transport;
 use super::client_eviction::{Candidate, ClientState};
 use super::connection::AdminConnection;
 use crate::net::stream::Stream;
@@ -25,7 +25,7 @@ pub(super) struct AdminClient {
     pub stream: Stream,
     pub connection: AdminConnection,
     pub kind: ClientKind,
-    pub over: Over,
+    pub transport: Transport,
     pub peer: Arc<str>,
     pub user: Option<Arc<str>>,
     pub address: Option<IpAddr>,
@@ -58,12 +58,12 @@ pub(super) enum ClientStage {
 impl AdminClient {
     /// A new client that has made no request.
     pub fn new(arrival: Arrival, now: Instant) -> AdminClient {
-        let Arrival { stream, kind, over, peer, user, address } = arrival;
+        let Arrival { stream, kind, transport, peer, user, address } = arrival;
         AdminClient {
             stream,
             connection: AdminConnection::default(),
             kind,
-            over,
+            transport,
             peer,
             user,
             address,
@@ -151,7 +151,7 @@ impl AdminClient {
 mod tests {
     use super::*;
     use crate::admin::access;
-    use crate::admin::connection::{MAX_HEAD_BYTES, Step};
+    use crate::admin::connection::{ConnectionStep, MAX_HEAD_BYTES};
     use frs_base::clock;
     use std::io::{Read, Write};
 
@@ -160,8 +160,8 @@ mod tests {
         let (mut far, near) = mio::net::UnixStream::pair().expect("a pair");
         let now = clock::instant();
         let (stream, peer) = (Stream::Unix(near), "unix".into());
-        let (kind, over) = (ClientKind::Admin, Over::Unix);
-        let arrival = Arrival { stream, kind, over, peer, user: None, address: None };
+        let (kind, transport) = (ClientKind::Admin, Transport::Unix);
+        let arrival = Arrival { stream, kind, transport, peer, user: None, address: None };
         let mut client = AdminClient::new(arrival, now);
         let request = b"GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n";
         let (mut sent, mut taken) = (0, 0);
@@ -171,8 +171,8 @@ mod tests {
             }
             client.readable = true;
             client.read().expect("read");
-            if let Step::Refused(..) =
-                client.connection.step(0, |head| access::admit(head, Over::Unix, None))
+            if let ConnectionStep::Refused(..) =
+                client.connection.step(0, |head| access::admit(head, Transport::Unix, None))
             {
                 client.write().expect("written");
                 taken += request.len();

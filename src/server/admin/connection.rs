@@ -50,7 +50,7 @@ pub struct AdminConnection {
 #[derive(Debug)]
 enum RequestStage {
     Head(Search),
-    Body(Box<AdminRequest>, Framed),
+    Body(Box<AdminRequest>, BodyFraming),
     /// The request was returned, and its answer is not ready.
     Answering,
     /// The answer is being written.
@@ -60,7 +60,7 @@ enum RequestStage {
 }
 
 #[derive(Debug)]
-enum Framed {
+enum BodyFraming {
     Length(usize),
     Chunked(Chunked),
 }
@@ -83,7 +83,7 @@ impl RefusedRequest {
 
 /// The result of a step.
 #[derive(Debug)]
-pub enum Step {
+pub enum ConnectionStep {
     /// The connection needs more input, or first an answer.
     Wait,
     /// A request to be answered.
@@ -141,18 +141,18 @@ impl AdminConnection {
         &mut self,
         now: Millis,
         admit: impl Fn(&Head<'_, '_>) -> Result<Admitted, Refusal>,
-    ) -> Step {
+    ) -> ConnectionStep {
         if let RequestStage::Head(search) = &mut self.stage {
             // Empty lines before a request line are skipped (RFC 9112, section 2.2).
             if *search == Search::START {
                 let lines = self.input.chunks_exact(2).take_while(|pair| *pair == b"\r\n").count();
                 self.input.drain(..lines * 2);
                 if self.input == b"\r" {
-                    return Step::Wait;
+                    return ConnectionStep::Wait;
                 }
             }
             match search.end(&self.input, MAX_HEAD_BYTES) {
-                Ok(None) => return Step::Wait,
+                Ok(None) => return ConnectionStep::Wait,
                 Ok(Some(end)) => {
                     let bytes: Vec<u8> = self.input.drain(..end).collect();
                     let bytes = request_head::as_http11(&bytes).unwrap_or(bytes);
@@ -166,8 +166,8 @@ impl AdminConnection {
             }
         }
         match self.read_body() {
-            Ok(Some(asked)) => Step::Run(asked),
-            Ok(None) => Step::Wait,
+            Ok(Some(asked)) => ConnectionStep::Run(asked),
+            Ok(None) => ConnectionStep::Wait,
             Err(refused) => self.refuse(refused, now),
         }
     }
@@ -198,8 +198,8 @@ impl AdminConnection {
             Body::Length(length) if length > u64::from(MAX_BODY_BYTES) => {
                 return Err(refused(Error::TooLarge { max_bytes: MAX_BODY_BYTES }.into()));
             }
-            Body::Length(length) => Framed::Length(length as usize),
-            Body::Chunked => Framed::Chunked(Chunked::new(MAX_BODY_BYTES, MAX_HEAD_BYTES)),
+            Body::Length(length) => BodyFraming::Length(length as usize),
+            Body::Chunked => BodyFraming::Chunked(Chunked::new(MAX_BODY_BYTES, MAX_HEAD_BYTES)),
         };
         self.options.closes = !head.keep_alive;
         if head.expects_continue {
@@ -215,12 +215,12 @@ impl AdminConnection {
     fn read_body(&mut self) -> Result<Option<Box<AdminRequest>>, RefusedRequest> {
         let RequestStage::Body(asked, framed) = &mut self.stage else { return Ok(None) };
         let done = match framed {
-            Framed::Length(length) => {
+            BodyFraming::Length(length) => {
                 let taken = self.input.len().min(*length - asked.body.len());
                 asked.body.extend(self.input.drain(..taken));
                 asked.body.len() == *length
             }
-            Framed::Chunked(chunked) => {
+            BodyFraming::Chunked(chunked) => {
                 let body = &mut asked.body;
                 let taken = chunked.decode(&self.input, |piece| body.extend_from_slice(piece));
                 let taken = taken.map_err(|error| RefusedRequest {
@@ -241,12 +241,12 @@ impl AdminConnection {
         }
     }
 
-    fn refuse(&mut self, refused: RefusedRequest, now: Millis) -> Step {
+    fn refuse(&mut self, refused: RefusedRequest, now: Millis) -> ConnectionStep {
         let RefusedRequest { line, refusal, format } = refused;
         // If a body has begun, its end is unknown, so the connection closes.
         self.options.closes |= refusal.closes || matches!(self.stage, RequestStage::Body(..));
         self.answer(&Response::refusal(format, &refusal), now);
-        Step::Refused(line, refusal)
+        ConnectionStep::Refused(line, refusal)
     }
 
     /// Answers a request that was not completed in time.

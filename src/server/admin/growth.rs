@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::map_edit::{self, BizName, EditError};
 use super::response::Refusal;
-use super::route::Growth;
+use super::route::GrowthMode;
 use crate::protocol::Code;
 use frs_conf::{Conf, Geometry, LoadedConf, OtherSetting, Texts};
 use frs_store as store;
@@ -18,7 +18,11 @@ use frs_store as store;
 /// # Errors
 /// 409 if a group that would move is already moving. 422 if a group would have to move but may not,
 /// or if the text does not fit the files that stay.
-pub(super) fn check(changed: LoadedConf, in_force: &Conf, growth: Growth) -> Result<(), Refusal> {
+pub(super) fn check(
+    changed: LoadedConf,
+    in_force: &Conf,
+    growth: GrowthMode,
+) -> Result<(), Refusal> {
     let settled = store::settled(changed, &in_force.map.groups)
         .map_err(|faults| Refusal::new(422, Code::Faulty, faults.to_string()))?;
     for group in &settled.conf.map.groups {
@@ -32,7 +36,7 @@ pub(super) fn check(changed: LoadedConf, in_force: &Conf, growth: Growth) -> Res
             let words = format!("group {}: it moves to another geometry: try later", group.name);
             return Err(Refusal::new(409, Code::Conflict, words));
         }
-        if growth == Growth::Refused {
+        if growth == GrowthMode::Refused {
             let words = format!(
                 "group {}: its files do not hold this map: {}: ?grow=true moves the group to such \
                  files while it serves",
@@ -131,13 +135,13 @@ mod tests {
             check(loaded(&texts(map)), served, growth).map_err(|refusal| refusal.status)
         };
         let other = group(384).replace("'1' key-nodes='9'", "'2' key-nodes='8'");
-        let refusal = check(loaded(&texts(&other)), &served, Growth::Refused).unwrap_err();
+        let refusal = check(loaded(&texts(&other)), &served, GrowthMode::Refused).unwrap_err();
         let words = "group g: its files do not hold this map: files is 1, needed 2; key-nodes is \
                      9, needed 8; node-size is 320, needed 384: ?grow=true moves";
         assert!(refusal.words.starts_with(words), "{}", refusal.words);
-        let allowed = Growth::Allowed(crate::process::message::Loss::Refused);
-        assert_eq!(status(&group(320), &served, Growth::Refused), Ok(()));
-        assert_eq!(status(&group(384), &served, Growth::Refused), Err(422));
+        let allowed = GrowthMode::Allowed(crate::process::control::Loss::Refused);
+        assert_eq!(status(&group(320), &served, GrowthMode::Refused), Ok(()));
+        assert_eq!(status(&group(384), &served, GrowthMode::Refused), Err(422));
         assert_eq!(status(&group(384), &served, allowed), Ok(()));
         served.map.groups[1].moving = Some(frs_conf::MoveMode::Lossless);
         assert_eq!(status(&group(384), &served, allowed), Err(409));

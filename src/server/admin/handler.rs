@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::change_queue::{Done, MapChanges, UNKNOWN, WantedChange, unlogged};
 use super::connection::AdminRequest;
 use super::health::{ClusterHealth, HealthReport, MasterHealth, WorkerCounts};
-use super::inspections::{Finding, InspectQueue, Inspection};
+use super::inspections::{InspectQueue, Inspection, InspectionOutput};
 use super::map_edit::{self, BizName};
 use super::map_json;
 use super::page;
@@ -23,7 +23,6 @@ use super::response::{Addressed, Refusal, Response, StatusDocument};
 use super::route::{Change, Route};
 use super::subject;
 use crate::process::change_log::{Author, Conclusion, LoggedChange, Outcome, What};
-use crate::process::void_records::VoidRecords;
 use crate::protocol::element::Element;
 use crate::protocol::{Code, Format};
 use crate::stats::history::History;
@@ -35,7 +34,7 @@ use frs_base::clock;
 use frs_base::sys::process::Pid;
 use frs_conf::{AdminTokens, EpochStep, Http, TokenError};
 use frs_conf::{active, outline};
-use frs_engine::{ItemError, RecordError, RecordFigures, Role, Service};
+use frs_engine::{ItemError, RecordError, RecordFigures, Role, Service, VoidRecords};
 use frs_store::Counter;
 
 /// The key-nodes in which void records are cleared before other requests are served.
@@ -55,7 +54,7 @@ pub const SCRAPE_AGE: Duration = Duration::from_secs(1);
 
 /// The receiver of an answer, and its request for the log.
 #[derive(Debug, Clone)]
-pub struct Who {
+pub struct Requester {
     /// The number of the connection.
     pub client: usize,
     /// The format of the answer.
@@ -71,7 +70,7 @@ pub struct Who {
     pub changes: bool,
 }
 
-impl Who {
+impl Requester {
     /// The author of a change, for the log of changes.
     fn author(&self) -> Author {
         let who = self.name.clone().unwrap_or_else(|| "unknown".into());
@@ -82,13 +81,13 @@ impl Who {
 /// The handler.
 pub struct Handler {
     service: Service,
-    changes: MapChanges<Who>,
-    inspections: InspectQueue<Who>,
+    changes: MapChanges<Requester>,
+    inspections: InspectQueue<Requester>,
     tokens: Option<AdminTokens>,
     waiting_reset: Option<WaitingReset>,
     map: Option<MapText>,
     /// The metrics as they were last scraped.
-    scraped: Option<Scraped>,
+    scraped: Option<ScrapedMetrics>,
     /// Past figures, from which rates are computed.
     history: History,
     next_note: Instant,
@@ -110,14 +109,14 @@ struct MapText {
 }
 
 /// The text of the metrics, and the time it was made.
-struct Scraped {
+struct ScrapedMetrics {
     made: Instant,
     text: Arc<[u8]>,
 }
 
 /// A reset that waits until the void records of its biz are cleared.
 struct WaitingReset {
-    wanted: WantedChange<Who>,
+    wanted: WantedChange<Requester>,
     biz_id: u32,
     void_records: VoidRecords,
 }
@@ -126,8 +125,8 @@ struct WaitingReset {
 #[expect(missing_docs)]
 pub struct HandlerParts {
     pub service: Service,
-    pub changes: MapChanges<Who>,
-    pub inspections: InspectQueue<Who>,
+    pub changes: MapChanges<Requester>,
+    pub inspections: InspectQueue<Requester>,
     pub data_dir: PathBuf,
     pub master: Pid,
     pub pulse: Arc<Pulse>,
@@ -174,7 +173,7 @@ impl Handler {
     fn conclude_orphans(&mut self) {
         let map = self.elements(None).ok().flatten().unwrap_or_default();
         let is_made = |change: &LoggedChange| {
-            let is_edit = matches!(change.what, What::Biz | What::Undo);
+            let is_edit = matches!(change.kind, ChangeKind::Biz | ChangeKind::Undo);
             let new = change.new.as_deref().filter(|_| is_edit);
             new.is_some_and(|new| map_edit::holds(&map, new))
         };
@@ -245,12 +244,12 @@ impl Handler {
     /// The metrics, at most [`SCRAPE_AGE`] old.
     fn scrape(&mut self) -> Arc<[u8]> {
         let now = clock::instant();
-        let is_fresh = |scraped: &&Scraped| now.duration_since(scraped.made) < SCRAPE_AGE;
+        let is_fresh = |scraped: &&ScrapedMetrics| now.duration_since(scraped.made) < SCRAPE_AGE;
         if let Some(scraped) = self.scraped.as_ref().filter(is_fresh) {
             return Arc::clone(&scraped.text);
         }
         let text: Arc<[u8]> = metrics::text(&self.figures()).into_bytes().into();
-        self.scraped = Some(Scraped { made: now, text: Arc::clone(&text) });
+        self.scraped = Some(ScrapedMetrics { made: now, text: Arc::clone(&text) });
         text
     }
 
@@ -278,11 +277,11 @@ impl Handler {
     }
 
     /// Takes a request. Returns the answer if it is ready at once.
-    pub fn take(&mut self, who: Who, asked: AdminRequest) -> Option<Response> {
+    pub fn take(&mut self, requester: Requester, asked: AdminRequest) -> Option<Response> {
         let AdminRequest { route, body, body_format, .. } = asked;
-        let format = who.format;
-        let look = |what| (what, who.clone());
-        let (what, who) = match route {
+        let format = requester.format;
+        let look = |content| (content, requester.clone());
+        let (content, requester) = match route {
             Route::Health => {
                 let StatusDocument { status, root } = self.health_report().document();
                 return Some(Response::document(status, format, &root));
@@ -314,33 +313,41 @@ impl Handler {
                     Ok(body) => body,
                     Err(refusal) => return Some(Response::refusal(format, &refusal)),
                 };
-                return self.take_change(who, change, body);
+                return self.take_change(requester, change, body);
             }
-            Route::Node(which) => look(Inspection::Node(which)),
+            Route::Node(record) => look(Inspection::Node(record)),
             Route::Top { most, of } => look(Inspection::Top { most, of }),
             Route::Changes { before, most } => look(Inspection::Changes { before, most }),
         };
-        self.inspections.ask(who, what).err().map(|refusal| Response::refusal(format, &refusal))
+        self.inspections
+            .ask(requester, content)
+            .err()
+            .map(|refusal| Response::refusal(format, &refusal))
     }
 
-    fn take_change(&mut self, who: Who, change: Change, body: Vec<u8>) -> Option<Response> {
-        let author = who.author();
-        if let Change::PutNode { which, .. } | Change::DeleteNode(which) = &change {
+    fn take_change(
+        &mut self,
+        requester: Requester,
+        change: Change,
+        body: Vec<u8>,
+    ) -> Option<Response> {
+        let author = requester.author();
+        if let Change::PutNode { record, .. } | Change::DeleteNode(record) = &change {
             let map = &self.service.conf().map;
-            let biz = map.find_biz(&which.biz).map(|index| &*map.bizs[index].name);
-            let subject = subject::of_record(which, biz);
+            let biz = map.find_biz(&record.biz).map(|index| &*map.bizs[index].name);
+            let subject = subject::of_record(record, biz);
             let begun = self.changes.log().begin(&author, &[subject]).map_err(unlogged);
             let done = begun.and_then(|ids| {
                 let changed = self.change_record(&change);
-                let failed = Conclusion::from(Outcome::Failed);
+                let failed = Conclusion::from(ChangeOutcome::Failed);
                 let conclusion = changed.as_ref().map_or(failed, Conclusion::clone);
                 self.changes.log().conclude(&ids, &conclusion);
                 changed
             });
             let root = Element::new("done");
-            return Some(answer(&who, done.map(|_| StatusDocument { status: 200, root })));
+            return Some(answer(&requester, done.map(|_| StatusDocument { status: 200, root })));
         }
-        self.changes.push(WantedChange { who, author, change, body, cleared: None });
+        self.changes.push(WantedChange { requester, author, change, body, cleared: None });
         None
     }
 
@@ -349,40 +356,44 @@ impl Handler {
         let now = clock::now();
         let text = |figures: &RecordFigures| Some(subject::record_text(figures));
         let changed = match change {
-            Change::PutNode { which, limit, used } => {
-                let edit = self.service.set_used(which.name(), *limit, *used as u32, now);
+            Change::PutNode { record, limit, used } => {
+                let edit = self.service.set_used(record.name(), *limit, *used as u32, now);
                 edit.map(|edit| Some((text(&edit.old), text(&edit.new))))
             }
-            Change::DeleteNode(which) => {
-                let erased = self.service.erase(which.name(), now);
+            Change::DeleteNode(record) => {
+                let erased = self.service.erase(record.name(), now);
                 erased.map(|erased| erased.map(|old| (text(&old), None)))
             }
             _ => Ok(None),
         };
         match changed {
-            Ok(Some((old, new))) => Ok(Conclusion { outcome: Outcome::Done, old, new }),
+            Ok(Some((old, new))) => Ok(Conclusion { outcome: ChangeOutcome::Done, old, new }),
             Ok(None) => Err(Refusal::not_found("no such record")),
             Err(error) => Err(record_refusal(error)),
         }
     }
 
     /// Advances the work in progress, and appends every answer that is ready.
-    pub fn go_on(&mut self, tell: &mut Vec<Addressed<Who, Response>>) -> std::io::Result<()> {
-        while let Some(Addressed { who, what: found }) = self.inspections.found()? {
+    pub fn go_on(&mut self, tell: &mut Vec<Addressed<Requester, Response>>) -> std::io::Result<()> {
+        while let Some(Addressed { requester, content: found }) = self.inspections.found()? {
             let response = match found {
-                Ok(Finding::Document(root)) => Response::document(200, who.format, &root),
-                Ok(Finding::Text(text)) => Response::text(who.format, text.into_bytes().into()),
-                Err(refusal) => Response::refusal(who.format, &refusal),
+                Ok(InspectionOutput::Document(root)) => {
+                    Response::document(200, requester.format, &root)
+                }
+                Ok(InspectionOutput::Text(text)) => {
+                    Response::text(requester.format, text.into_bytes().into())
+                }
+                Err(refusal) => Response::refusal(requester.format, &refusal),
             };
-            tell.push(Addressed { who, what: response });
+            tell.push(Addressed { requester, content: response });
         }
         self.go_on_clearing(tell);
         let now_ns = clock::monotonic_ns();
         self.changes.retry_pending(now_ns);
         self.changes.resume(self.service.handle().runtime(), now_ns);
-        if let Some(Addressed { who, what: done }) = self.changes.poll(now_ns) {
-            let response = answer(&who, done);
-            tell.push(Addressed { who, what: response });
+        if let Some(Addressed { requester, content: done }) = self.changes.poll(now_ns) {
+            let response = answer(&requester, done);
+            tell.push(Addressed { requester, content: response });
         }
         while self.waiting_reset.is_none()
             && let Some(wanted) = self.changes.take_next()
@@ -399,8 +410,8 @@ impl Handler {
 
     fn begin_change(
         &mut self,
-        wanted: WantedChange<Who>,
-        tell: &mut Vec<Addressed<Who, Response>>,
+        wanted: WantedChange<Requester>,
+        tell: &mut Vec<Addressed<Requester, Response>>,
     ) {
         // The answer to the previous change promises that all processes use it, so this process
         // must, too.
@@ -413,12 +424,16 @@ impl Handler {
         self.ask_master(wanted, tell);
     }
 
-    fn ask_master(&mut self, wanted: WantedChange<Who>, tell: &mut Vec<Addressed<Who, Response>>) {
+    fn ask_master(
+        &mut self,
+        wanted: WantedChange<Requester>,
+        tell: &mut Vec<Addressed<Requester, Response>>,
+    ) {
         let runtime = self.service.handle().runtime();
         let begun = self.changes.begin(wanted, runtime, clock::monotonic_ns());
-        if let Some(Addressed { who, what: done }) = begun {
-            let response = answer(&who, done);
-            tell.push(Addressed { who, what: response });
+        if let Some(Addressed { requester, content: done }) = begun {
+            let response = answer(&requester, done);
+            tell.push(Addressed { requester, content: response });
         }
     }
 
@@ -431,7 +446,7 @@ impl Handler {
         step.must_clear.then_some(biz.id)
     }
 
-    fn go_on_clearing(&mut self, tell: &mut Vec<Addressed<Who, Response>>) {
+    fn go_on_clearing(&mut self, tell: &mut Vec<Addressed<Requester, Response>>) {
         let Some(mut waiting) = self.waiting_reset.take() else { return };
         let WaitingReset { wanted, biz_id, void_records } = &mut waiting;
         match void_records.clear_next(&mut self.service, *biz_id, CLEAR_KEY_NODES) {
@@ -443,9 +458,9 @@ impl Handler {
             Err(error) => {
                 let held = void_records.held_since().map(clock::since);
                 if held.is_some_and(|held| held > CLEAR_PATIENCE) {
-                    let who = waiting.wanted.who;
-                    let response = answer(&who, Err(record_refusal(error.into())));
-                    return tell.push(Addressed { who, what: response });
+                    let requester = waiting.wanted.requester;
+                    let response = answer(&requester, Err(record_refusal(error.into())));
+                    return tell.push(Addressed { requester, content: response });
                 }
             }
         }
@@ -506,15 +521,11 @@ impl Handler {
                 .checkpoints_failing_since()
                 .map(|since_ms| clock::now().saturating_sub(since_ms) / 1000),
             quarantined: self.service.unserved_groups(),
-            cluster: conf.srv.cluster.as_ref().map(|_| {
-                let state = snapshot::cluster(runtime);
-                let nodes = state.as_ref().map_or(&[][..], |state| &state.nodes);
-                ClusterHealth {
-                    has_courier: state.is_some(),
-                    nodes_up: nodes.iter().filter(|node| node.is_up).count() as u64,
-                    nodes: nodes.len() as u64,
-                }
-            }),
+            cluster: conf
+                .srv
+                .cluster
+                .as_ref()
+                .map(|_| ClusterHealth::of(snapshot::cluster(runtime).as_ref())),
             reload_refused: runtime.is_reload_refused(),
             generation,
             degraded: conf.srv.degrade,
@@ -531,7 +542,7 @@ fn response(format: Format, text: Result<Arc<[u8]>, Refusal>) -> Response {
 }
 
 /// Elements of the map in force, as JSON.
-fn as_json(text: &[u8], shape: &'static map_json::Shape) -> Result<Arc<[u8]>, Refusal> {
+fn as_json(text: &[u8], shape: &'static map_json::JsonShape) -> Result<Arc<[u8]>, Refusal> {
     let text = String::from_utf8_lossy(text);
     let tree = outline::tree("map.xml", &text, shape.element)
         .map_err(|faults| Refusal::io(faults.to_string()))?;
@@ -547,10 +558,10 @@ fn as_xml(body: Vec<u8>, format: Format) -> Result<Vec<u8>, Refusal> {
 }
 
 /// The answer to a change.
-fn answer(who: &Who, done: Done) -> Response {
+fn answer(requester: &Requester, done: Done) -> Response {
     match done {
-        Ok(StatusDocument { status, root }) => Response::document(status, who.format, &root),
-        Err(refusal) => Response::refusal(who.format, &refusal),
+        Ok(StatusDocument { status, root }) => Response::document(status, requester.format, &root),
+        Err(refusal) => Response::refusal(requester.format, &refusal),
     }
 }
 

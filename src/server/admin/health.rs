@@ -4,6 +4,7 @@
 
 use super::response::StatusDocument;
 use crate::protocol::element::Element;
+use frs_cluster::figures::ClusterState;
 
 /// The master as the keeper sees it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -32,6 +33,18 @@ pub struct ClusterHealth {
     pub nodes_up: u64,
     /// Nodes that the courier knows.
     pub nodes: u64,
+}
+
+impl ClusterHealth {
+    /// The health of the cluster in this state; `None`: no courier lives.
+    pub fn of(state: Option<&ClusterState>) -> ClusterHealth {
+        let nodes = state.map_or(&[][..], |state| &state.nodes);
+        ClusterHealth {
+            has_courier: state.is_some(),
+            nodes_up: nodes.iter().filter(|node| node.is_up).count() as u64,
+            nodes: nodes.len() as u64,
+        }
+    }
 }
 
 /// The facts about the server's health.

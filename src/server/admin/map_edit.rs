@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use frs_conf::Faults;
-use frs_conf::outline::{self, Outline, Stretch};
+use frs_conf::outline::{self, ElementSpan, Outline};
 
 const MARK: &str = "\u{feff}";
 
@@ -33,7 +33,7 @@ impl<'n> BizName<'n> {
         ((1..=64).contains(&text.len()) && text.bytes().all(fits)).then_some(BizName::Name(text))
     }
 
-    fn names(self, element: &Stretch) -> bool {
+    fn names(self, element: &ElementSpan) -> bool {
         let value = |name| element.attribute(name).map(str::trim);
         match self {
             BizName::Id(id) => value("id").and_then(|text| text.parse().ok()) == Some(id),
@@ -132,7 +132,7 @@ pub fn remove(map: &str, meant: BizName<'_>, name: &str) -> Result<Edit, EditErr
 
 /// An edit to revert, by the elements before and after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Undone<'t> {
+pub struct EditToRevert<'t> {
     /// The element before the edit. `None` if there was none.
     pub old: Option<&'t str>,
     /// The element after the edit. `None` if it was removed.
@@ -143,10 +143,10 @@ pub struct Undone<'t> {
 ///
 /// # Errors
 /// The map is not well-formed, or the business has changed since.
-pub fn revert(map: &str, undone: Undone<'_>, name: &str) -> Result<Edit, EditError> {
+pub fn revert(map: &str, undone: EditToRevert<'_>, name: &str) -> Result<Edit, EditError> {
     let Marked { mark, text: map_text } = split_mark(map);
     let outline = outline::read(name, map_text, "map")?;
-    let written = |biz: &Stretch| &map_text[biz.at..biz.end];
+    let written = |biz: &ElementSpan| &map_text[biz.at..biz.end];
     let mut bizs = outline.children_named("biz");
     let found = undone.new.and_then(|new| bizs.find(|biz| written(biz) == new));
     if found.is_none() && undone.new.is_some() {
@@ -156,7 +156,7 @@ pub fn revert(map: &str, undone: Undone<'_>, name: &str) -> Result<Edit, EditErr
         Some(old) => Some(outline::read("old", old, "biz")?.root),
         None => None,
     };
-    let is_same = |biz: &&Stretch| {
+    let is_same = |biz: &&ElementSpan| {
         let same = |name| old.as_ref().is_some_and(|old| same_value(old, biz, name));
         same("id") || same("name")
     };
@@ -189,12 +189,12 @@ pub fn holds(map: &str, biz: &str) -> bool {
     })
 }
 
-fn same_value(one: &Stretch, other: &Stretch, name: &str) -> bool {
-    let value = |biz: &Stretch| biz.attribute(name).map(|value| value.trim().to_owned());
+fn same_value(one: &ElementSpan, other: &ElementSpan, name: &str) -> bool {
+    let value = |biz: &ElementSpan| biz.attribute(name).map(|value| value.trim().to_owned());
     value(one).is_some_and(|own| Some(own) == value(other))
 }
 
-fn name_of(biz: &Stretch) -> String {
+fn name_of(biz: &ElementSpan) -> String {
     let value = |name| biz.attribute(name).map(str::trim).filter(|value| !value.is_empty());
     value("name").or(value("id")).unwrap_or_default().to_owned()
 }
@@ -211,7 +211,7 @@ pub fn elements(
 ) -> Result<Option<String>, EditError> {
     let Marked { text, .. } = split_mark(map);
     let outline = outline::read(name, text, "map")?;
-    let written = |element: &Stretch| &text[element.at..element.end];
+    let written = |element: &ElementSpan| &text[element.at..element.end];
     match meant {
         Some(meant) => {
             let mut bizs = outline.children_named("biz");
@@ -255,7 +255,7 @@ pub fn node_size_of(
     let Some(biz) = outline.children_named("biz").find(|biz| meant.names(biz)) else {
         return Ok(None);
     };
-    let is_its = |group: &&Stretch| match biz.attribute("group") {
+    let is_its = |group: &&ElementSpan| match biz.attribute("group") {
         Some(named) => group.attribute("name").map(str::trim) == Some(named.trim()),
         // Without the attribute, the first group is that of the business.
         None => true,
@@ -267,7 +267,7 @@ pub fn node_size_of(
         let before = mark.len() + group.at;
         before + range.start..before + range.end
     };
-    Ok(found.map(|Attribute { whole, value }| WrittenSize {
+    Ok(found.map(|AttributeSpan { whole, value }| WrittenSize {
         group: group_name,
         attribute: here(whole),
         value: here(value),
@@ -275,13 +275,13 @@ pub fn node_size_of(
 }
 
 /// The places of an attribute in the text of an element.
-struct Attribute {
+struct AttributeSpan {
     whole: Range<usize>,
     value: Range<usize>,
 }
 
 /// Finds an attribute of a well-formed element, in which no value contains its own kind of quote.
-fn attribute_in(element: &str, name: &str) -> Option<Attribute> {
+fn attribute_in(element: &str, name: &str) -> Option<AttributeSpan> {
     let mut at = element.find(|c: char| outline::is_white(c) || c == '>' || c == '/')?;
     loop {
         let from = at;
@@ -295,7 +295,7 @@ fn attribute_in(element: &str, name: &str) -> Option<Attribute> {
         let quote = element[quote_at..value_at].chars().next()?;
         let value_end = value_at + element[value_at..].find(quote)?;
         if element[name_at..equals].trim_end_matches(outline::is_white) == name {
-            return Some(Attribute { whole: from..value_end + 1, value: value_at..value_end });
+            return Some(AttributeSpan { whole: from..value_end + 1, value: value_at..value_end });
         }
         at = value_end + 1;
     }
@@ -342,10 +342,10 @@ fn append(text: &str, outline: &Outline, new: &str) -> String {
 }
 
 /// The whole lines of the range, if nothing else is on them.
-fn lines_of(text: &str, stretch: Range<usize>) -> Option<Range<usize>> {
-    let start = text[..stretch.start].rfind('\n')? + 1;
-    let end = stretch.end + text[stretch.end..].find('\n')? + 1;
-    let is_alone = is_blank(&text[start..stretch.start]) && is_blank(&text[stretch.end..end]);
+fn lines_of(text: &str, span: Range<usize>) -> Option<Range<usize>> {
+    let start = text[..span.start].rfind('\n')? + 1;
+    let end = span.end + text[span.end..].find('\n')? + 1;
+    let is_alone = is_blank(&text[start..span.start]) && is_blank(&text[span.end..end]);
     is_alone.then_some(start..end)
 }
 

@@ -12,7 +12,7 @@ mod write;
 pub use read::{HELD_BYTES, biz_as_xml};
 #[cfg(any(test, feature = "testing"))]
 pub use shape::ALL;
-pub use shape::{BIZ, GROUP, Kind, LIMIT, LISTED, MAP, OVERRIDE, Shape, WEIGHT};
+pub use shape::{AttributeKind, BIZ, GROUP, JsonShape, LIMIT, LISTED, MAP, OVERRIDE, WEIGHT};
 pub use write::document;
 
 #[cfg(test)]

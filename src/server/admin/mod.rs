@@ -22,7 +22,7 @@
 //! | [`health`] | the server's health |
 //! | [`page`] | the dashboard |
 //! | [`change_queue`] | changes of the configuration, one at a time |
-//! | [`files`] | map.xml on disk |
+//! | [`map_file`] | map.xml on disk |
 //! | [`subject`] | changes as entries of the log of changes |
 //! | [`map_edit`] | map.xml as text: puts or removes a business |
 //! | `growth` | the groups that a changed map moves, and the node-size that a business needs |
@@ -40,12 +40,12 @@ mod client;
 pub mod client_eviction;
 pub mod connection;
 pub mod error;
-pub mod files;
 mod growth;
 pub mod handler;
 pub mod health;
 pub mod inspections;
 pub mod map_edit;
+pub mod map_file;
 pub mod map_json;
 pub mod page;
 pub mod plane;
@@ -59,5 +59,5 @@ pub mod subject;
 
 pub use accept::PlaneListeners;
 pub use error::AdminError;
-pub use plane::{Admin, AdminArgs};
+pub use plane::{AdminArgs, AdminPlane};
 pub use pulse::Pulse;

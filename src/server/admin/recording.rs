@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::response::Refusal;
 use crate::process::log::LogThrottle;
 use crate::protocol::Code;
-use crate::stats::history_document::Past;
+use crate::stats::history_document::HistoryRange;
 use crate::stats::history_file::NAME;
 use crate::stats::recorder::Recorder;
 use frs_base::clock::Millis;
@@ -73,7 +73,7 @@ impl Recording {
     ///
     /// # Errors
     /// There is no history, or it cannot be read.
-    pub fn past(&mut self, back_ms: u64, now: Millis) -> Result<Past, Refusal> {
+    pub fn past(&mut self, back_ms: u64, now: Millis) -> Result<HistoryRange, Refusal> {
         let missing = |words: String| Refusal::new(503, Code::Store, words);
         let Some(recorder) = &mut self.recorder else {
             return Err(missing("no history is kept at the moment: the log says why".to_owned()));
@@ -81,6 +81,6 @@ impl Recording {
         let (step, rows) = recorder
             .rows(back_ms, now)
             .map_err(|error| missing(format!("the history cannot be read: {error}")))?;
-        Ok(Past { step, rows })
+        Ok(HistoryRange { step, rows })
     }
 }

@@ -37,9 +37,9 @@ pub struct StatusDocument {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addressed<W, T> {
     /// The client.
-    pub who: W,
+    pub requester: W,
     /// The value.
-    pub what: T,
+    pub content: T,
 }
 
 /// An answer without its head.

@@ -5,10 +5,10 @@
 
 use super::map_edit::BizName;
 use super::response::Refusal;
-use crate::process::message::Loss;
+use crate::process::control::Loss;
 use crate::protocol::form::{self, Decoded};
 use crate::protocol::route::{Local, Target};
-use crate::stats::history_file::Step;
+use crate::stats::history_file::Resolution;
 use frs_conf::duration;
 use frs_engine::RecordName;
 use frs_engine::inspect::{By, Window};
@@ -29,7 +29,7 @@ pub enum Route {
     /// The whole map in force, or one business of it.
     Bizs,
     Biz(String),
-    Node(Which),
+    Node(RecordRef),
     Top {
         most: usize,
         of: TopKeys,
@@ -63,14 +63,14 @@ pub enum TopKeys {
 
 /// A record of a key or, without a key, of the whole business.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Which {
+pub struct RecordRef {
     /// The business as in the request.
     pub biz: String,
     /// The key as in the request.
     pub key: Option<String>,
 }
 
-impl Which {
+impl RecordRef {
     /// The record's name for the service.
     pub fn name(&self) -> RecordName<'_> {
         RecordName { biz: &self.biz, key: self.key.as_deref() }
@@ -86,11 +86,11 @@ pub enum Change {
     DeleteBiz(String),
     Reset(String),
     PutNode {
-        which: Which,
+        record: RecordRef,
         limit: usize,
         used: u64,
     },
-    DeleteNode(Which),
+    DeleteNode(RecordRef),
     Reload,
     Degrade(bool),
     /// Undoes the change of a biz with this id.
@@ -103,7 +103,7 @@ pub struct BizPut {
     /// The business as in the request.
     pub biz: String,
     /// Whether its group may move.
-    pub growth: Growth,
+    pub growth: GrowthMode,
     /// Whether its bans end.
     pub lifts_bans: bool,
     /// Whether its records may begin anew.
@@ -112,7 +112,7 @@ pub struct BizPut {
 
 /// Whether the group of a business may move to nodes that hold the business.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Growth {
+pub enum GrowthMode {
     /// The group keeps its geometry.
     Refused,
     /// The group may move. Records that do not fit are lost only if [`Loss`] permits that.
@@ -167,10 +167,10 @@ pub fn route(method: &str, target: &Target<'_>) -> Result<Route, Refusal> {
         (["biz", name], "PUT") => put_biz(biz(name)?, &mut Params::of(query, PUT_BIZ)?),
         (["biz", name], "DELETE") => none(query, change(Change::DeleteBiz(biz(name)?))),
         (["biz", name, "reset"], "POST") => none(query, change(Change::Reset(biz(name)?))),
-        (["node"], "GET" | "HEAD") => Ok(Route::Node(which(&mut Params::of(query, NODE)?)?)),
+        (["node"], "GET" | "HEAD") => Ok(Route::Node(record(&mut Params::of(query, NODE)?)?)),
         (["node"], "PUT") => put_node(&mut Params::of(query, PUT_NODE)?),
         (["node"], "DELETE") => {
-            Ok(change(Change::DeleteNode(which(&mut Params::of(query, NODE)?)?)))
+            Ok(change(Change::DeleteNode(record(&mut Params::of(query, NODE)?)?)))
         }
         (["top"], "GET" | "HEAD") => top(&mut Params::of(query, TOP_PARAMS)?),
         (["reload"], "POST") => none(query, change(Change::Reload)),
@@ -240,15 +240,15 @@ fn biz(segment: &str) -> Result<String, Refusal> {
     }
 }
 
-fn which(params: &mut Params) -> Result<Which, Refusal> {
-    Ok(Which { biz: params.required("biz")?, key: params.take("key") })
+fn record(params: &mut Params) -> Result<RecordRef, Refusal> {
+    Ok(RecordRef { biz: params.required("biz")?, key: params.take("key") })
 }
 
 fn put_biz(biz: String, params: &mut Params) -> Result<Route, Refusal> {
     let growth = match [params.flag("grow")?, params.flag("lossy")?] {
-        [true, true] => Growth::Allowed(Loss::OfNewMoves),
-        [true, false] => Growth::Allowed(Loss::Refused),
-        [false, false] => Growth::Refused,
+        [true, true] => GrowthMode::Allowed(Loss::OfNewMoves),
+        [true, false] => GrowthMode::Allowed(Loss::Refused),
+        [false, false] => GrowthMode::Refused,
         [false, true] => return Err(Refusal::bad("lossy=true: expected grow=true beside it")),
     };
     let lifts_bans = params.flag("lift-bans")?;
@@ -273,7 +273,7 @@ fn put_node(params: &mut Params) -> Result<Route, Refusal> {
     let limit = params.number("limit", 1, 4096)?.unwrap_or(1) as usize;
     let used = params.number("used", 0, USED_MOST)?;
     let used = used.ok_or_else(|| Refusal::bad("expected the parameter used"))?;
-    Ok(change(Change::PutNode { which: which(params)?, limit, used }))
+    Ok(change(Change::PutNode { record: record(params)?, limit, used }))
 }
 
 fn top(params: &mut Params) -> Result<Route, Refusal> {
@@ -303,7 +303,7 @@ fn window(params: &mut Params) -> Result<Window, Refusal> {
 
 fn stats(params: &mut Params) -> Result<Route, Refusal> {
     let since = params.take("since");
-    let back = since.map(|text| duration(1000, Step::Minute.span_ms())(&text)).transpose();
+    let back = since.map(|text| duration(1000, Resolution::Minute.span_ms())(&text)).transpose();
     let refusal = |expected: String| Refusal::bad(format!("since: expected {expected}"));
     Ok(Route::Stats { back_ms: back.map_err(refusal)? })
 }
@@ -374,8 +374,8 @@ mod tests {
         super::route(method, &Target::parse(target)?)
     }
 
-    fn which(biz: &str, key: Option<&str>) -> Which {
-        Which { biz: biz.into(), key: key.map(str::to_owned) }
+    fn record(biz: &str, key: Option<&str>) -> RecordRef {
+        RecordRef { biz: biz.into(), key: key.map(str::to_owned) }
     }
 
     #[test]
@@ -388,8 +388,9 @@ mod tests {
             change(Change::PutBiz(BizPut { biz, growth, lifts_bans, begins_anew: false }))
         };
         let put_biz = |growth| put(growth, false);
+        let lossy = put_biz(GrowthMode::Allowed(Loss::OfNewMoves));
         let changes = |before, most| Route::Changes { before, most };
-        let put_node = Change::PutNode { which: which("b", Some("a b")), limit: 2, used: 0 };
+        let put_node = Change::PutNode { record: record("b", Some("a b")), limit: 2, used: 0 };
         for (method, target, expected) in [
             ("GET", "/health", Route::Health),
             ("GET", "/", Route::Page),
@@ -402,20 +403,20 @@ mod tests {
             ("GET", "/biz", Route::Bizs),
             ("GET", "/biz/login", Route::Biz("login".into())),
             ("GET", "/biz/%6cogin", Route::Biz("login".into())),
-            ("PUT", "/biz/1001", put_biz(Growth::Refused)),
-            ("PUT", "/biz/1001?lossy=false", put_biz(Growth::Refused)),
-            ("PUT", "/biz/1001?grow=true", put_biz(Growth::Allowed(Loss::Refused))),
-            ("PUT", "/biz/1001?lossy=true&grow=true", put_biz(Growth::Allowed(Loss::OfNewMoves))),
-            ("PUT", "/biz/1001?lift-bans=true", put(Growth::Refused, true)),
+            ("PUT", "/biz/1001", put_biz(GrowthMode::Refused)),
+            ("PUT", "/biz/1001?lossy=false", put_biz(GrowthMode::Refused)),
+            ("PUT", "/biz/1001?grow=true", put_biz(GrowthMode::Allowed(Loss::Refused))),
+            ("PUT", "/biz/1001?lossy=true&grow=true", lossy),
+            ("PUT", "/biz/1001?lift-bans=true", put(GrowthMode::Refused, true)),
             ("GET", "/changes", changes(u64::MAX, 50)),
             ("GET", "/changes?before=17&n=1000", changes(17, 1000)),
             ("POST", "/changes/17/undo", change(Change::Undo(17))),
             ("DELETE", "/biz/1001", change(Change::DeleteBiz("1001".into()))),
             ("POST", "/biz/a/reset", change(Change::Reset("a".into()))),
-            ("GET", "/node?biz=b&key=a%26b", Route::Node(which("b", Some("a&b")))),
-            ("GET", "/node?biz=b", Route::Node(which("b", None))),
+            ("GET", "/node?biz=b&key=a%26b", Route::Node(record("b", Some("a&b")))),
+            ("GET", "/node?biz=b", Route::Node(record("b", None))),
             ("PUT", "/node?key=a+b&biz=b&limit=2&used=0", change(put_node)),
-            ("DELETE", "/node?biz=b", change(Change::DeleteNode(which("b", None)))),
+            ("DELETE", "/node?biz=b", change(Change::DeleteNode(record("b", None)))),
             ("GET", "/top?biz=b", Route::Top { most: 20, of: kept(By::Used) }),
             ("GET", "/top?biz=b&n=1&by=last", Route::Top { most: 1, of: kept(By::Last) }),
             ("GET", "/top?by=refused", Route::Top { most: 20, of: refused(None, Window::Minute) }),

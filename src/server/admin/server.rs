@@ -13,16 +13,16 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
 
-use super::accept::{ACCEPTS_PER_TICK, Arrival, ClientKind, Listeners, PlaneListeners};
+use super::accept::{ACCEPTS_PER_TICK, AdminListeners, Arrival, ClientKind, PlaneListeners};
 use super::access;
 use super::brake::Brake;
 use super::client::{AdminClient, ClientStage, IDLE, READ_BYTES};
 use super::client_eviction::{
     Candidate, ClientState, MAX_CLIENTS, MAX_HOLDING, MAX_SCRAPERS, client_to_evict,
 };
-use super::connection::{MAX_BODY_BYTES, MAX_HEAD_BYTES, Step};
-use super::files;
-use super::handler::{Handler, SCRAPE_AGE, Who};
+use super::connection::{ConnectionStep, MAX_BODY_BYTES, MAX_HEAD_BYTES};
+use super::handler::{Handler, Requester, SCRAPE_AGE};
+use super::map_file;
 use super::ration::Ration;
 use super::response::{Addressed, Refusal, Response};
 use super::{inspections, map_json};
@@ -47,7 +47,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// histories.
 pub const HELD_BYTES: usize = MAX_CLIENTS * 2 * (MAX_HEAD_BYTES as usize + READ_BYTES)
     + MAX_HOLDING * 2 * MAX_BODY_BYTES as usize
-    + 8 * files::MAX_BYTES as usize
+    + 8 * map_file::MAX_BYTES as usize
     + map_json::HELD_BYTES
     + change_log::HELD_BYTES
     + HISTORY_BIZ_BYTES;
@@ -56,7 +56,7 @@ pub const HELD_BYTES: usize = MAX_CLIENTS * 2 * (MAX_HEAD_BYTES as usize + READ_
 pub const HISTORY_BIZ_BYTES: usize = history_file::MAX_ROWS
     * ((MAX_HOLDING + inspections::READY) * history_document::BIZ_BYTES
         + size_of::<Element>() * 4
-        + (inspections::MOST + 1) * size_of::<history_file::RowBiz>());
+        + (inspections::MOST + 1) * size_of::<history_file::HistoryBiz>());
 /// The memory for clients of metrics: a head for each connection, including those of strangers, and
 /// the texts without businesses.
 pub const METRICS_HELD_BYTES: usize =
@@ -72,9 +72,9 @@ pub const MAPS: u64 = 2;
 /// The most requests of one client in a tick.
 const REQUESTS: usize = 8;
 /// The most log lines per second about refused requests.
-const REFUSALS_TOLD: u32 = 10;
+const REFUSALS_LOGGED: u32 = 10;
 /// The most log lines per second about clients that are turned away.
-const TURNED_AWAY_TOLD: u32 = 1;
+const TURNED_AWAY_LOGGED: u32 = 1;
 
 /// The token of the waker.
 pub const WAKER: Token = Token(0);
@@ -83,7 +83,7 @@ const FIRST_LISTENER: usize = 1;
 /// The server.
 pub struct Server {
     poll: Poll,
-    listeners: Listeners,
+    listeners: AdminListeners,
     paused_until: Option<Instant>,
     clients: BTreeMap<usize, AdminClient>,
     next_client: usize,
@@ -103,7 +103,7 @@ impl Server {
         handler: Handler,
         ending: Arc<AtomicBool>,
     ) -> io::Result<Server> {
-        let listeners = Listeners::register(listeners, poll.registry(), FIRST_LISTENER)?;
+        let listeners = AdminListeners::register(listeners, poll.registry(), FIRST_LISTENER)?;
         Ok(Server {
             poll,
             next_client: listeners.next_token(),
@@ -114,8 +114,8 @@ impl Server {
             ending,
             complaints: LogThrottle::new(Duration::from_secs(60)),
             brake: Brake::default(),
-            refusals: Ration::new(REFUSALS_TOLD, Duration::from_secs(1)),
-            turned_away: Ration::new(TURNED_AWAY_TOLD, Duration::from_secs(1)),
+            refusals: Ration::new(REFUSALS_LOGGED, Duration::from_secs(1)),
+            turned_away: Ration::new(TURNED_AWAY_LOGGED, Duration::from_secs(1)),
         })
     }
 
@@ -151,10 +151,10 @@ impl Server {
         clients.into_iter().for_each(|client| self.serve(client, now));
         let mut told = Vec::new();
         self.handler.go_on(&mut told)?;
-        for Addressed { who, what: response } in told {
-            self.note(&who, &response, now);
-            self.answer(who.client, &response, now);
-            self.serve(who.client, now);
+        for Addressed { requester, content: response } in told {
+            self.note(&requester, &response, now);
+            self.answer(requester.client, &response, now);
+            self.serve(requester.client, now);
         }
         self.expire(now);
         self.accept(now);
@@ -196,7 +196,7 @@ impl Server {
         for _ in 0..REQUESTS {
             if !self.step(id, now) {
                 self.settle(id, now);
-                return self.part(id);
+                return self.close_if_done(id);
             }
             self.settle(id, now);
         }
@@ -207,7 +207,7 @@ impl Server {
 
     /// Closes the connection of a client that has shut down its sending side, once nothing is left
     /// to write.
-    fn part(&mut self, id: usize) {
+    fn close_if_done(&mut self, id: usize) {
         let is_done = |client: &AdminClient| {
             client.ended && (client.is_lingering() || client.connection.wants_input())
         };
@@ -224,26 +224,26 @@ impl Server {
             return false;
         }
         let (tokens, http) = (self.handler.tokens(), self.handler.http());
-        let (kind, over, is_proven) = (client.kind, client.over, client.is_proven);
+        let (kind, transport, is_proven) = (client.kind, client.transport, client.is_proven);
         let is_local = client.address.is_some_and(|address| address.is_loopback());
         let wait = client.address.filter(|_| !is_proven);
         let wait = wait.and_then(|address| self.brake.wait(address, now));
         let step = client.connection.step(clock::now(), |head| match kind {
             ClientKind::Admin => match wait.filter(|_| access::shows_token(head)) {
-                Some(wait) if is_local => match access::admit(head, over, tokens) {
+                Some(wait) if is_local => match access::admit(head, transport, tokens) {
                     Err(refusal) if refusal.wrong_token => Err(Refusal::braked(wait)),
                     admitted => admitted,
                 },
                 Some(wait) => Err(Refusal::braked(wait)),
-                None => access::admit(head, over, tokens),
+                None => access::admit(head, transport, tokens),
             },
             ClientKind::Metrics => access::admit_scrape(head, http),
             ClientKind::Stranger => Err(Error::PeerForbidden.into()),
         });
-        client.is_known |= !matches!(step, Step::Wait);
+        client.is_known |= !matches!(step, ConnectionStep::Wait);
         match step {
-            Step::Wait => return false,
-            Step::Refused(line, refusal) => {
+            ConnectionStep::Wait => return false,
+            ConnectionStep::Refused(line, refusal) => {
                 // Listeners of metrics permit no change, so their refusals are not logged.
                 if kind == ClientKind::Admin && self.refusals.take(now) {
                     let (peer, status, words) = (&client.peer, refusal.status, &refusal.words);
@@ -254,7 +254,7 @@ impl Server {
                     self.brake.note_wrong(address, now);
                 }
             }
-            Step::Run(asked) => {
+            ConnectionStep::Run(asked) => {
                 let changes = matches!(asked.route, super::route::Route::Change(_));
                 let (format, line) = (asked.format, asked.line.clone());
                 client.is_proven |= asked.name.is_some();
@@ -263,16 +263,16 @@ impl Server {
                 }
                 let peer = Arc::clone(&client.peer);
                 let name = asked.name.clone().or_else(|| client.user.clone());
-                let who = Who { client: id, format, peer, name, line, changes };
+                let requester = Requester { client: id, format, peer, name, line, changes };
                 client.enter(ClientStage::Waiting, BUSY, now);
                 let is_waiting = |client: &&AdminClient| client.kind == kind && client.is_waiting();
                 let waiting = self.clients.values().filter(is_waiting);
                 let response = match waiting.count() > MAX_HOLDING {
                     true => Some(Response::refusal(format, &Refusal::overloaded())),
-                    false => self.handler.take(who.clone(), *asked),
+                    false => self.handler.take(requester.clone(), *asked),
                 };
                 if let Some(response) = response {
-                    self.note(&who, &response, now);
+                    self.note(&requester, &response, now);
                     self.answer(id, &response, now);
                 }
             }
@@ -437,12 +437,12 @@ impl Server {
     }
 
     /// Logs a change that was made or refused.
-    fn note(&mut self, who: &Who, response: &Response, now: Instant) {
-        if !who.changes {
+    fn note(&mut self, requester: &Requester, response: &Response, now: Instant) {
+        if !requester.changes {
             return;
         }
-        let Who { peer, line, .. } = who;
-        let (status, name) = (response.status, who.name.as_deref().unwrap_or_default());
+        let Requester { peer, line, .. } = requester;
+        let (status, name) = (response.status, requester.name.as_deref().unwrap_or_default());
         if status < 400 {
             tracing::info!(%peer, who = name, request = line, status, "admin: changed");
         } else if self.refusals.take(now) {

@@ -27,14 +27,14 @@ pub struct Flusher {
     every: Duration,
     /// When the next part is due. `None` if no file is on disk.
     due: Option<Instant>,
-    under_way: Option<UnderWay>,
-    flushes: Flushes,
+    ongoing: Option<OngoingFlush>,
+    flushes: FlushCounts,
     complaints: LogThrottle,
 }
 
 /// Numbers of flushes, from 1 on.
 #[derive(Debug, Default)]
-struct Flushes {
+struct FlushCounts {
     /// The flush that began last.
     begun: u64,
     /// The last flush that ended without an error.
@@ -44,7 +44,7 @@ struct Flushes {
 
 /// A flush that has begun.
 #[derive(Debug)]
-struct UnderWay {
+struct OngoingFlush {
     flush: Flushing,
     begun: Instant,
     pause: Duration,
@@ -65,8 +65,8 @@ impl Flusher {
         Flusher {
             every,
             due: (!in_memory).then(|| now + every),
-            under_way: None,
-            flushes: Flushes::default(),
+            ongoing: None,
+            flushes: FlushCounts::default(),
             complaints: LogThrottle::new(COMPLAIN_EVERY),
         }
     }
@@ -95,7 +95,7 @@ impl Flusher {
     /// Begins the next flush at once, because a caller waits for it. After a failed flush the
     /// interval holds.
     pub fn hasten(&mut self, now: Instant) {
-        if self.under_way.is_none() && !self.flushes.has_failed {
+        if self.ongoing.is_none() && !self.flushes.has_failed {
             self.due = self.due.map(|due| due.min(now));
         }
     }
@@ -105,16 +105,16 @@ impl Flusher {
         if self.due.is_none_or(|due| due > now) {
             return;
         }
-        let under_way = self.under_way.get_or_insert_with(|| {
+        let ongoing = self.ongoing.get_or_insert_with(|| {
             tell(pulse, true);
             self.flushes.begun += 1;
-            UnderWay::new(service.begin_flush(), self.every, now)
+            OngoingFlush::new(service.begin_flush(), self.every, now)
         });
-        let result = service.flush_part(&mut under_way.flush);
+        let result = service.flush_part(&mut ongoing.flush);
         let over = clock::instant().max(now);
-        under_way.waited += over - now;
+        ongoing.waited += over - now;
         let Some(result) = result else {
-            self.due = Some(over + under_way.pause);
+            self.due = Some(over + ongoing.pause);
             return;
         };
         tell(pulse, false);
@@ -122,18 +122,18 @@ impl Flusher {
         if result.is_ok() {
             self.flushes.written = self.flushes.begun;
         }
-        count(service, &result, under_way.waited);
+        count(service, &result, ongoing.waited);
         note(service, result, &mut self.complaints, over);
         // A slow disk gets a pause, too.
-        self.due = Some((under_way.begun + self.every).max(over + self.every / SHARE));
-        self.under_way = None;
+        self.due = Some((ongoing.begun + self.every).max(over + self.every / SHARE));
+        self.ongoing = None;
     }
 }
 
-impl UnderWay {
-    fn new(flush: Flushing, every: Duration, now: Instant) -> UnderWay {
+impl OngoingFlush {
+    fn new(flush: Flushing, every: Duration, now: Instant) -> OngoingFlush {
         let pause = pause(every, flush.parts());
-        UnderWay { flush, begun: now, pause, waited: Duration::ZERO }
+        OngoingFlush { flush, begun: now, pause, waited: Duration::ZERO }
     }
 }
 

@@ -8,15 +8,15 @@
 //! | --- | --- |
 //! | `checkpoints` | makes checkpoints in a thread of its own |
 //! | `flusher` | writes files on disk back, part by part |
-//! | `run` | the loop: recoveries, huge pages |
+//! | `keeper_process` | the loop: recoveries, huge pages |
 //! | `mover` | moves the nodes of groups that grow |
 //! | `sweeper` | visits all nodes slowly |
 
 mod checkpoints;
 mod flusher;
+mod keeper_process;
 mod mover;
-mod run;
 mod sweeper;
 
-pub use run::{KeeperError, run};
+pub use keeper_process::{KeeperError, run};
 pub use sweeper::Sweeper;

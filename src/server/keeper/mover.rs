@@ -26,19 +26,19 @@ const SETTLE_PAUSE: Duration = Duration::from_millis(10);
 /// master.
 const AGAIN: Duration = Duration::from_secs(1);
 /// The interval between two log lines about progress.
-const TELL_EVERY: Duration = Duration::from_secs(10);
+const LOG_EVERY: Duration = Duration::from_secs(10);
 
 /// Moves the nodes of all growing groups, in portions and in turn.
 #[derive(Debug)]
 pub struct Mover {
-    moving: Vec<Moving>,
+    moving: Vec<MovingGroup>,
     /// The end of the pause after the last portion.
     rests_until: Instant,
 }
 
 /// A group that moves.
 #[derive(Debug)]
-struct Moving {
+struct MovingGroup {
     name: String,
     /// The index of the group in the configuration.
     index: u32,
@@ -64,16 +64,16 @@ impl Mover {
         for (index, group) in (0..).zip(groups).filter(|(_, group)| group.moving.is_some()) {
             let position = known.iter().position(|moving| moving.name == group.name);
             self.moving.push(match position.map(|position| known.swap_remove(position)) {
-                Some(moving) => Moving { index, due: now, ..moving },
+                Some(moving) => MovingGroup { index, due: now, ..moving },
                 None => {
                     tracing::info!(group = group.name, "nodes move to the new geometry");
-                    Moving {
+                    MovingGroup {
                         name: group.name.clone(),
                         index,
                         pass: MovePass::default(),
                         due: now,
                         flush: None,
-                        tells: LogThrottle::new(TELL_EVERY),
+                        tells: LogThrottle::new(LOG_EVERY),
                     }
                 }
             });
@@ -108,7 +108,7 @@ impl Mover {
     }
 }
 
-impl Moving {
+impl MovingGroup {
     /// Moves a portion. Returns whether all nodes have moved.
     fn tick(
         &mut self,

@@ -20,7 +20,7 @@ use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use super::face::Face;
 use super::port_holder::holder_of;
 use crate::account::Account;
-use crate::account::roots_way::is_roots_alone;
+use crate::account::root_path::only_root_can_change;
 use frs_base::sys::process::DESCRIPTORS_MAX;
 use frs_conf::{Listen, Srv};
 
@@ -109,7 +109,7 @@ impl<'c> OtherAddresses<'c> {
 
 /// A listening socket that this process inherited at its start.
 #[derive(Debug)]
-pub struct Given<S = OwnedFd> {
+pub struct InheritedSocket<S = OwnedFd> {
     /// The socket.
     pub socket: S,
     /// Whether the socket belongs to systemd. If not, it is frs's own, from an older master.
@@ -136,7 +136,7 @@ pub struct ListenerSet {
 
 /// The listeners of one process.
 #[derive(Debug, Default)]
-pub struct Share {
+pub struct ListenerShare {
     /// The listener sets of this worker, by number.
     pub sets: Vec<ListenerSet>,
     /// The protocols of the listeners of each set, in their order.
@@ -216,7 +216,7 @@ impl ListeningSockets {
         served: &[ServedAddress<'_>],
         others: OtherAddresses<'_>,
         sets: u16,
-        given: &[Given],
+        given: &[InheritedSocket],
     ) -> Result<ListeningSockets, ListenError> {
         let mut listeners = ListeningSockets::default();
         let tcp = served.iter().filter(|served| matches!(served.listen, Listen::Tcp(_))).count();
@@ -224,7 +224,7 @@ impl ListeningSockets {
             let found = format!("found {tcp} TCP addresses, expected at most {DESCRIPTORS_MAX}");
             return Err(at(&"all addresses")(invalid(found)));
         }
-        let mut sorted = Sorted::new(given, served, others)?;
+        let mut sorted = SocketsByAddress::new(given, served, others)?;
         let mut columns = Vec::new();
         for &ServedAddress { listen, face } in served {
             match listen {
@@ -242,7 +242,7 @@ impl ListeningSockets {
                 }
                 Listen::Unix(path) => {
                     let (listener, lent) = match sorted.unix.remove(path) {
-                        Some(Given { socket, lent }) => (socket, lent),
+                        Some(InheritedSocket { socket, lent }) => (socket, lent),
                         None => (open_file(account, path, OPEN_MODE)?, false),
                     };
                     let shared = SharedListener { listener, face };
@@ -336,28 +336,31 @@ impl ListeningSockets {
 
     /// Keeps the share of a worker and closes all other sockets. The worker's process calls this
     /// after the fork.
-    pub fn into_share(self, sets: &BTreeSet<u16>) -> Share {
+    pub fn into_share(self, sets: &BTreeSet<u16>) -> ListenerShare {
         let numbered = (0..).zip(self.sets);
         let numbered = numbered.map(|(number, listeners)| ListenerSet { number, listeners });
-        Share {
+        ListenerShare {
             sets: numbered.filter(|set| sets.contains(&set.number)).collect(),
             faces: self.faces,
             shared: self.unix.into_iter().map(|socket| socket.shared).collect(),
-            ..Share::default()
+            ..ListenerShare::default()
         }
     }
 
     /// Keeps the share of frs-envoy and closes all other sockets.
-    pub fn into_envoy_share(self) -> Share {
-        Share { envoy: self.envoy.map(|socket| socket.listener), ..Share::default() }
+    pub fn into_envoy_share(self) -> ListenerShare {
+        ListenerShare {
+            envoy: self.envoy.map(|socket| socket.listener),
+            ..ListenerShare::default()
+        }
     }
 
     /// Keeps the share of the keeper and closes all other sockets.
-    pub fn into_admin_share(self) -> Share {
-        Share {
+    pub fn into_admin_share(self) -> ListenerShare {
+        ListenerShare {
             admin: self.admin.map(|socket| socket.listener),
             metrics: self.metrics.into_iter().map(|socket| socket.listener).collect(),
-            ..Share::default()
+            ..ListenerShare::default()
         }
     }
 
@@ -378,25 +381,27 @@ impl ListeningSockets {
 
 /// Given sockets by the address that they listen on.
 #[derive(Default)]
-struct Sorted {
+struct SocketsByAddress {
     tcp: BTreeMap<SocketAddr, Vec<TcpListener>>,
-    unix: BTreeMap<PathBuf, Given<UnixListener>>,
+    unix: BTreeMap<PathBuf, InheritedSocket<UnixListener>>,
     /// The sockets of single processes.
-    plain: Vec<(Listen, Given<Socket>)>,
+    plain: Vec<(Listen, InheritedSocket<Socket>)>,
 }
 
-impl Sorted {
+impl SocketsByAddress {
     fn new(
-        given: &[Given],
+        given: &[InheritedSocket],
         served: &[ServedAddress<'_>],
         others: OtherAddresses<'_>,
-    ) -> Result<Sorted, ListenError> {
-        let mut sorted = Sorted::default();
+    ) -> Result<SocketsByAddress, ListenError> {
+        let mut sorted = SocketsByAddress::default();
         for given in given {
             // A copy, because the caller may have to try again.
             let socket = given.socket.try_clone().map(Socket::from);
             socket
-                .and_then(|socket| sorted.add(Given { socket, lent: given.lent }, served, others))
+                .and_then(|socket| {
+                    sorted.add(InheritedSocket { socket, lent: given.lent }, served, others)
+                })
                 .map_err(at(&"a socket this process was started with"))?;
         }
         Ok(sorted)
@@ -404,7 +409,7 @@ impl Sorted {
 
     fn add(
         &mut self,
-        Given { socket, lent }: Given<Socket>,
+        InheritedSocket { socket, lent }: InheritedSocket<Socket>,
         served: &[ServedAddress<'_>],
         others: OtherAddresses<'_>,
     ) -> io::Result<()> {
@@ -431,7 +436,7 @@ impl Sorted {
             }
             Some(Listen::Unix(named)) => {
                 let socket = OwnedFd::from(socket).into();
-                match self.unix.insert(named.clone(), Given { socket, lent }) {
+                match self.unix.insert(named.clone(), InheritedSocket { socket, lent }) {
                     Some(_) => Err(invalid(format!("{shown}: given twice"))),
                     None => Ok(()),
                 }
@@ -445,13 +450,13 @@ impl Sorted {
                 if self.plain.iter().any(|(taken, _)| taken == named) {
                     return Err(invalid(format!("{shown}: given twice")));
                 }
-                self.plain.push((named.clone(), Given { socket, lent }));
+                self.plain.push((named.clone(), InheritedSocket { socket, lent }));
                 Ok(())
             }
         }
     }
 
-    fn take_plain(&mut self, listen: &Listen) -> Option<Given<Socket>> {
+    fn take_plain(&mut self, listen: &Listen) -> Option<InheritedSocket<Socket>> {
         let at = self.plain.iter().position(|(named, _)| named == listen)?;
         Some(self.plain.swap_remove(at).1)
     }
@@ -479,7 +484,7 @@ fn at<A: std::fmt::Display>(address: &A) -> impl FnOnce(io::Error) -> ListenErro
 fn open_plain(
     account: Option<&Account>,
     listen: &Listen,
-    given: Option<Given<Socket>>,
+    given: Option<InheritedSocket<Socket>>,
     mode: u32,
 ) -> Result<PlainSocket, ListenError> {
     let lent = given.as_ref().is_some_and(|given| given.lent);
@@ -521,7 +526,7 @@ fn as_needed_at<T>(
     account: Option<&Account>,
     act: impl Fn() -> io::Result<T>,
 ) -> io::Result<T> {
-    let is_safe = || path.parent().is_none_or(is_roots_alone);
+    let is_safe = || path.parent().is_none_or(only_root_can_change);
     as_needed(account.filter(|_| is_safe()), act)
 }
 
@@ -593,7 +598,7 @@ fn open_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
 
 /// Binds a socket whose file has this mode from its creation. Linux gives the file the mode of the
 /// descriptor, less the umask.
-fn bind_unix(path: &Path, mode: u32) -> io::Result<Socket> {
+pub(crate) fn bind_unix(path: &Path, mode: u32) -> io::Result<Socket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     let address = SockAddr::unix(path)?;
     fchmod(&socket, Mode::from_bits_retain(mode))?;

@@ -23,7 +23,7 @@ const KINDS: [TimerKind; 4] =
 
 /// The length of each kind, in milliseconds.
 #[derive(Debug, Clone, Copy)]
-pub struct Lengths {
+pub struct TimeoutLengths {
     /// The length of [`TimerKind::Idle`].
     pub idle_ms: u64,
     /// The length of [`TimerKind::Request`].
@@ -32,7 +32,7 @@ pub struct Lengths {
     pub linger_ms: u64,
 }
 
-impl Lengths {
+impl TimeoutLengths {
     fn of(&self, kind: TimerKind) -> u64 {
         match kind {
             TimerKind::Idle => self.idle_ms,
@@ -45,17 +45,17 @@ impl Lengths {
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy)]
-struct Link {
+struct TimerLink {
     kind: Option<TimerKind>,
     armed_ms: u64,
     before: u32,
     after: u32,
 }
 
-const UNLINKED: Link = Link { kind: None, armed_ms: 0, before: NONE, after: NONE };
+const UNLINKED: TimerLink = TimerLink { kind: None, armed_ms: 0, before: NONE, after: NONE };
 
 #[derive(Debug, Clone, Copy)]
-struct Ends {
+struct TimerList {
     first: u32,
     last: u32,
 }
@@ -71,7 +71,7 @@ pub struct Expired {
 
 /// A client with an armed timeout.
 #[derive(Debug, Clone, Copy)]
-struct Due {
+struct DueTimer {
     at_ms: u64,
     client: u32,
     kind: TimerKind,
@@ -80,13 +80,13 @@ struct Due {
 /// The timeouts of all clients, by the index of each client.
 #[derive(Debug)]
 pub struct Timers {
-    links: Vec<Link>,
-    lists: [Ends; KINDS.len()],
+    links: Vec<TimerLink>,
+    lists: [TimerList; KINDS.len()],
 }
 
 impl Default for Timers {
     fn default() -> Self {
-        Timers { links: Vec::new(), lists: [Ends { first: NONE, last: NONE }; KINDS.len()] }
+        Timers { links: Vec::new(), lists: [TimerList { first: NONE, last: NONE }; KINDS.len()] }
     }
 }
 
@@ -105,13 +105,14 @@ impl Timers {
             self.links[before as usize].after = client;
         }
         self.links[client as usize] =
-            Link { kind: Some(kind), armed_ms: now_ms, before, after: NONE };
+            TimerLink { kind: Some(kind), armed_ms: now_ms, before, after: NONE };
     }
 
     /// Removes a client's timeout.
     pub fn disarm(&mut self, client: u32) {
         let Some(link) = self.links.get_mut(client as usize) else { return };
-        let Link { kind: Some(kind), before, after, .. } = std::mem::replace(link, UNLINKED) else {
+        let TimerLink { kind: Some(kind), before, after, .. } = std::mem::replace(link, UNLINKED)
+        else {
             return;
         };
         let ends = &mut self.lists[kind as usize];
@@ -137,8 +138,8 @@ impl Timers {
     }
 
     /// Removes and returns a client whose time has expired.
-    pub fn expire(&mut self, lengths: &Lengths, now_ms: u64) -> Option<Expired> {
-        let Due { at_ms, client, kind } = self.earliest(lengths)?;
+    pub fn expire(&mut self, lengths: &TimeoutLengths, now_ms: u64) -> Option<Expired> {
+        let DueTimer { at_ms, client, kind } = self.earliest(lengths)?;
         if at_ms > now_ms {
             return None;
         }
@@ -147,15 +148,15 @@ impl Timers {
     }
 
     /// When the next timeout expires.
-    pub fn due_ms(&self, lengths: &Lengths) -> Option<u64> {
+    pub fn due_ms(&self, lengths: &TimeoutLengths) -> Option<u64> {
         self.earliest(lengths).map(|due| due.at_ms)
     }
 
-    fn earliest(&self, lengths: &Lengths) -> Option<Due> {
+    fn earliest(&self, lengths: &TimeoutLengths) -> Option<DueTimer> {
         let heads = KINDS.iter().filter_map(|&kind| {
             let client = self.lists[kind as usize].first;
             let link = self.links.get(client as usize)?;
-            Some(Due { at_ms: link.armed_ms.saturating_add(lengths.of(kind)), client, kind })
+            Some(DueTimer { at_ms: link.armed_ms.saturating_add(lengths.of(kind)), client, kind })
         });
         heads.min_by_key(|due| due.at_ms)
     }
@@ -167,7 +168,7 @@ mod tests {
     use proptest::prelude::*;
 
     const KINDS_LEN: usize = KINDS.len();
-    const LENGTHS: Lengths = Lengths { idle_ms: 60, request_ms: 10, linger_ms: 2 };
+    const LENGTHS: TimeoutLengths = TimeoutLengths { idle_ms: 60, request_ms: 10, linger_ms: 2 };
 
     #[test]
     fn times_are_over_in_order_whatever_their_kind() {

@@ -51,7 +51,7 @@ const ATTEMPTS: usize = 8;
 /// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs)]
-pub enum What {
+pub enum ChangeKind {
     Biz,
     Node,
     Reset,
@@ -61,33 +61,33 @@ pub enum What {
     Undo,
 }
 
-impl What {
+impl ChangeKind {
     /// All kinds.
-    pub const ALL: [What; 7] = [
-        What::Biz,
-        What::Node,
-        What::Reset,
-        What::Reload,
-        What::Degrade,
-        What::LiftBans,
-        What::Undo,
+    pub const ALL: [ChangeKind; 7] = [
+        ChangeKind::Biz,
+        ChangeKind::Node,
+        ChangeKind::Reset,
+        ChangeKind::Reload,
+        ChangeKind::Degrade,
+        ChangeKind::LiftBans,
+        ChangeKind::Undo,
     ];
 
     /// The word of the kind in the log.
     pub const fn word(self) -> &'static str {
         match self {
-            What::Biz => "biz",
-            What::Node => "node",
-            What::Reset => "reset",
-            What::Reload => "reload",
-            What::Degrade => "degrade",
-            What::LiftBans => "lift-bans",
-            What::Undo => "undo",
+            ChangeKind::Biz => "biz",
+            ChangeKind::Node => "node",
+            ChangeKind::Reset => "reset",
+            ChangeKind::Reload => "reload",
+            ChangeKind::Degrade => "degrade",
+            ChangeKind::LiftBans => "lift-bans",
+            ChangeKind::Undo => "undo",
         }
     }
 
-    fn of(word: &str) -> Option<What> {
-        What::ALL.into_iter().find(|what| what.word() == word)
+    fn of(word: &str) -> Option<ChangeKind> {
+        ChangeKind::ALL.into_iter().find(|kind| kind.word() == word)
     }
 }
 
@@ -111,7 +111,7 @@ impl Author {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
     /// The kind.
-    pub what: What,
+    pub kind: ChangeKind,
     /// A biz, or `BIZ/KEY`. `None` for the whole server.
     pub target: Option<String>,
     /// The text before the change.
@@ -122,14 +122,14 @@ pub struct Subject {
 
 impl Subject {
     /// A change without texts.
-    pub fn of(what: What, target: Option<String>) -> Subject {
-        Subject { what, target, old: None, new: None }
+    pub fn of(kind: ChangeKind, target: Option<String>) -> Subject {
+        Subject { kind, target, old: None, new: None }
     }
 }
 
 /// The outcome of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ChangeOutcome {
     /// The change is in force.
     Done,
     /// Nothing was changed.
@@ -138,22 +138,22 @@ pub enum Outcome {
     Unknown,
 }
 
-impl Outcome {
+impl ChangeOutcome {
     /// Whether it is unknown if the change is in force.
     pub const fn is_unknown(self) -> bool {
-        matches!(self, Outcome::Unknown)
+        matches!(self, ChangeOutcome::Unknown)
     }
 
     const fn word(self) -> &'static str {
         match self {
-            Outcome::Done => "done",
-            Outcome::Failed => "failed",
-            Outcome::Unknown => "unknown",
+            ChangeOutcome::Done => "done",
+            ChangeOutcome::Failed => "failed",
+            ChangeOutcome::Unknown => "unknown",
         }
     }
 
-    fn of(word: &str) -> Option<Outcome> {
-        [Outcome::Done, Outcome::Failed, Outcome::Unknown]
+    fn of(word: &str) -> Option<ChangeOutcome> {
+        [ChangeOutcome::Done, ChangeOutcome::Failed, ChangeOutcome::Unknown]
             .into_iter()
             .find(|outcome| outcome.word() == word)
     }
@@ -163,15 +163,15 @@ impl Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conclusion {
     /// The outcome.
-    pub outcome: Outcome,
+    pub outcome: ChangeOutcome,
     /// The text before the change.
     pub old: Option<String>,
     /// The text after the change.
     pub new: Option<String>,
 }
 
-impl From<Outcome> for Conclusion {
-    fn from(outcome: Outcome) -> Conclusion {
+impl From<ChangeOutcome> for Conclusion {
+    fn from(outcome: ChangeOutcome) -> Conclusion {
         Conclusion { outcome, old: None, new: None }
     }
 }
@@ -184,7 +184,7 @@ pub struct ChangeLog {
     last_id: u64,
     /// The state of the file after the last append of this process. If it differs, the last id is
     /// read again.
-    seen: Option<Extent>,
+    seen: Option<ContentStamp>,
     /// Outcomes that could not be written yet.
     pending: String,
 }
@@ -193,7 +193,7 @@ pub struct ChangeLog {
 /// alone do not suffice, because a new file may get the inode of a removed one and soon have the
 /// same length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Extent {
+struct ContentStamp {
     inode: u64,
     bytes: u64,
     written: SystemTime,
@@ -283,7 +283,8 @@ impl ChangeLog {
     ) -> io::Result<()> {
         let unfinished = read::unfinished(&self.data_dir)?;
         for orphan in unfinished.into_iter().filter(|orphan| !pending.contains(&orphan.id)) {
-            let outcome = if is_made(&orphan) { Outcome::Done } else { Outcome::Unknown };
+            let outcome =
+                if is_made(&orphan) { ChangeOutcome::Done } else { ChangeOutcome::Unknown };
             let (id, word) = (orphan.id, outcome.word());
             tracing::warn!(
                 id,
@@ -300,7 +301,7 @@ impl ChangeLog {
     fn append(&mut self, mut lines: impl FnMut(u64) -> String) -> io::Result<()> {
         let (mut log, before, text) = loop {
             let log = self.open()?;
-            let here = extent(&log)?;
+            let here = content_stamp(&log)?;
             if self.seen != Some(here) {
                 self.last_id = read::last_id(&self.data_dir)?.max(self.last_id);
             }
@@ -321,7 +322,7 @@ impl ChangeLog {
             File::open(&self.data_dir)?.sync_all()?;
         }
         self.pending.clear();
-        self.seen = Some(extent(&log)?);
+        self.seen = Some(content_stamp(&log)?);
         Ok(())
     }
 
@@ -370,9 +371,9 @@ fn write(log: &mut File, at: u64, text: &str) -> io::Result<()> {
     log.sync_data()
 }
 
-fn extent(log: &File) -> io::Result<Extent> {
+fn content_stamp(log: &File) -> io::Result<ContentStamp> {
     let metadata = log.metadata()?;
-    Ok(Extent { inode: metadata.ino(), bytes: metadata.len(), written: metadata.modified()? })
+    Ok(ContentStamp { inode: metadata.ino(), bytes: metadata.len(), written: metadata.modified()? })
 }
 
 fn line(id: u64, now: Millis, author: &Author, subject: &Subject, begun: bool) -> String {
@@ -385,7 +386,7 @@ fn line(id: u64, now: Millis, author: &Author, subject: &Subject, begun: bool) -
     member("time", Some(&figures::time(now, 3)));
     member("who", Some(&author.who));
     member("peer", author.peer.as_deref());
-    member("what", Some(subject.what.word()));
+    member("what", Some(subject.kind.word()));
     member("target", subject.target.as_deref());
     member("old", kept(subject.old.as_ref()));
     member("new", kept(subject.new.as_ref()));

@@ -1,25 +1,64 @@
 //! The state that a forked child gets from the master.
 //!
 //! Invariant: of the master's descriptors, a child keeps only its own listeners, its end of the
-//! channel, the board of tokens and, in workers and the courier, the doorbells.
+//! channel, the board of tokens, in the keeper a connection for requests and, in workers and the
+//! cluster's child, the doorbells.
 
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::bells::Bells;
 use super::token_board::TokenBoard;
 use crate::account::Account;
-use crate::net::listeners::Share;
+use crate::net::listeners::ListenerShare;
 use frs_base::sys::process::{self, Channel, Pid, Signal, Signals};
 use frs_conf::{ClusterSecrets, Conf};
-use frs_store::ChildRole;
+use frs_store::ChildPlace;
+
+/// The role of a child of the master.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ChildRole {
+    /// The worker of this number, from 0.
+    Worker(u16),
+    /// The keeper.
+    Keeper,
+    /// The process that talks to the cluster, if there is one.
+    Cluster,
+    /// frs-envoy, if there is `<rls>`.
+    Envoy,
+}
+
+impl std::fmt::Display for ChildRole {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ChildRole::Worker(number) => write!(f, "worker {number}"),
+            ChildRole::Keeper => write!(f, "keeper"),
+            ChildRole::Cluster => write!(f, "courier"),
+            ChildRole::Envoy => write!(f, "envoy"),
+        }
+    }
+}
+
+impl ChildRole {
+    /// Its place in runtime.mmap.
+    pub fn place(self) -> ChildPlace {
+        match self {
+            ChildRole::Worker(number) => ChildPlace::Worker(number),
+            ChildRole::Keeper => ChildPlace::Keeper,
+            ChildRole::Cluster => ChildPlace::Extension,
+            ChildRole::Envoy => ChildPlace::Envoy,
+        }
+    }
+}
 
 /// A child before [`ForkedChild::init`].
 pub struct ForkedChild {
     pub(crate) role: ChildRole,
     pub(crate) channel: Channel,
-    pub(crate) share: Share,
+    pub(crate) control: Option<UnixStream>,
+    pub(crate) share: ListenerShare,
     pub(crate) conf: Arc<Conf>,
     pub(crate) conf_dir: PathBuf,
     pub(crate) account: Option<Account>,
@@ -33,8 +72,10 @@ pub struct ForkedChild {
 pub struct ChildContext {
     /// The channel to the master.
     pub channel: Channel,
+    /// In the keeper: the connection for requests of the admin plane.
+    pub control: Option<UnixStream>,
     /// The listeners of this child.
-    pub share: Share,
+    pub share: ListenerShare,
     /// The signals: SIGTERM finishes, SIGQUIT drains.
     pub signals: Signals,
     /// The directory of the configuration.
@@ -45,9 +86,9 @@ pub struct ChildContext {
     pub data_dir: PathBuf,
     /// The most descriptors that this process may open.
     pub files_max: u64,
-    /// The doorbells, in workers and the courier of a server with a cluster.
+    /// The doorbells, in workers and the cluster's child.
     pub bells: Option<Bells>,
-    /// The contents of the cluster's secret files, in the courier, which may not read these files
+    /// The contents of the cluster's secret files, in its child, which may not read these files
     /// itself.
     pub secrets: Option<Box<ClusterSecrets>>,
     /// The tokens of `<resp>`.
@@ -73,6 +114,7 @@ impl ForkedChild {
         }
         Ok(Some(ChildContext {
             channel: self.channel,
+            control: self.control,
             share: self.share,
             signals,
             conf_dir: self.conf_dir,

@@ -22,25 +22,25 @@ const NAME: &str = "change";
 
 /// The guard of the files of a configuration.
 #[derive(Debug)]
-pub struct Guard {
+pub struct ConfGuard {
     _locked: File,
 }
 
-impl Guard {
+impl ConfGuard {
     /// Guards a change. Returns `None` while another process reads or changes the files.
     ///
     /// # Errors
     /// The file cannot be made or locked.
-    pub fn to_change(data_dir: &Path) -> io::Result<Option<Guard>> {
+    pub fn to_change(data_dir: &Path) -> io::Result<Option<ConfGuard>> {
         let file = open(data_dir)?;
-        Ok(sys::try_lock_range(&file, 0, 1)?.then_some(Guard { _locked: file }))
+        Ok(sys::try_lock_range(&file, 0, 1)?.then_some(ConfGuard { _locked: file }))
     }
 
     /// Guards a reading. Waits at most `patience` for a change in progress.
     ///
     /// # Errors
     /// `TimedOut` if the change does not end, and those of the file system.
-    pub fn to_read(data_dir: &Path, patience: Duration) -> io::Result<Guard> {
+    pub fn to_read(data_dir: &Path, patience: Duration) -> io::Result<ConfGuard> {
         let until = clock::instant() + patience;
         loop {
             if let Some(guard) = Self::to_change(data_dir)? {
@@ -73,16 +73,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
         let soon = Duration::from_millis(20);
-        let change = Guard::to_change(dir).unwrap().expect("nobody reads");
-        assert!(Guard::to_change(dir).unwrap().is_none());
-        let error = Guard::to_read(dir, soon).unwrap_err();
+        let change = ConfGuard::to_change(dir).unwrap().expect("nobody reads");
+        assert!(ConfGuard::to_change(dir).unwrap().is_none());
+        let error = ConfGuard::to_read(dir, soon).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         drop(change);
-        let reader = Guard::to_read(dir, soon).unwrap();
-        assert!(Guard::to_change(dir).unwrap().is_none());
+        let reader = ConfGuard::to_read(dir, soon).unwrap();
+        assert!(ConfGuard::to_change(dir).unwrap().is_none());
         drop(reader);
-        assert!(Guard::to_change(dir).unwrap().is_some());
-        assert!(Guard::to_change(&dir.join("none")).is_err());
+        assert!(ConfGuard::to_change(dir).unwrap().is_some());
+        assert!(ConfGuard::to_change(&dir.join("none")).is_err());
     }
 
     // Shows: readers-stop-nothing.
@@ -91,7 +91,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let reader = File::open(dir.path()).unwrap();
         assert!(sys::try_flock(&reader).unwrap());
-        assert!(Guard::to_change(dir.path()).unwrap().is_some());
+        assert!(ConfGuard::to_change(dir.path()).unwrap().is_some());
         let mode = std::fs::metadata(dir.path().join(NAME)).unwrap().mode();
         assert_eq!(mode & 0o7777, 0o600, "no reader opens it");
     }

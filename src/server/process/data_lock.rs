@@ -221,21 +221,26 @@ impl DataLock {
         if !is_at(&self.file, &path)? {
             self.file = open_file(&path)?;
         }
-        self.hold(master == Pid::this())?;
+        self.take_lock_byte()?;
+        if master == Pid::this() {
+            self.claim_master_byte()?;
+        }
         let line = line_of(master);
         self.file.write_all_at(line.as_bytes(), 0)?;
         self.file.set_len(line.len() as u64)
     }
 
-    /// Takes the locks that an older master may have held until now.
-    fn hold(&mut self, is_master: bool) -> io::Result<()> {
+    /// Takes the lock that an older master may have held until now.
+    fn take_lock_byte(&mut self) -> io::Result<()> {
         if sys::try_lock_range(&self.file, LOCK_BYTE, 1)? {
             self.directory = None;
         }
-        if is_master {
-            sys::claim_range(&self.file, MASTER_BYTE, 1)?;
-        }
         Ok(())
+    }
+
+    /// Takes the lock by which the kernel names this process as the master.
+    fn claim_master_byte(&self) -> io::Result<()> {
+        sys::claim_range(&self.file, MASTER_BYTE, 1).map(drop)
     }
 
     /// Writes the id of this process into the file if the file does not name it. Returns whether it
@@ -248,9 +253,11 @@ impl DataLock {
         // The file is read through this descriptor, because closing another one would release the
         // lock that names the process.
         let was_signed = is_ours && signed(&self.file) == Some(Pid::this());
-        match was_signed {
-            true => self.hold(true)?,
-            false => self.sign(Pid::this())?,
+        if was_signed {
+            self.take_lock_byte()?;
+            self.claim_master_byte()?;
+        } else {
+            self.sign(Pid::this())?;
         }
         // The lock on runtime.mmap is not taken earlier, because the start must examine the file
         // first. On a full disk, the start may have to create the file anew, and the old file keeps

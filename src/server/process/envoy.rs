@@ -16,7 +16,7 @@ use frs_base::sys::process::{self, Channel};
 use frs_conf::{Log, envoy_program};
 
 /// The variable that names the descriptors that frs-envoy inherits.
-const TIES: &str = "FRS_ENVOY";
+const DESCRIPTORS_VARIABLE: &str = "FRS_ENVOY";
 
 /// The reason why a child did not become frs-envoy.
 #[derive(Debug, thiserror::Error)]
@@ -53,34 +53,35 @@ pub fn become_program(child: ChildContext) -> Result<Infallible, EnvoyError> {
             .arg("serve")
             .arg("--data")
             .arg(&child.data_dir)
-            .env(TIES, format!("channel={channel} {kind}={listener}"))
+            .env(DESCRIPTORS_VARIABLE, format!("channel={channel} {kind}={listener}"))
             .exec()
     });
     Err(EnvoyError::Exec { path: program.display().to_string(), source })
 }
 
 /// The descriptors that frs-envoy inherits.
-pub struct Ties {
+pub struct InheritedDescriptors {
     /// The channel to the master.
     pub channel: Channel,
     /// The listener that Envoy connects to.
     pub listener: PlainListener,
 }
 
-impl Ties {
+impl InheritedDescriptors {
     /// Takes the inherited descriptors, before this process opens any. Returns `None` if frs has
     /// not started this process.
     ///
     /// # Errors
     /// The variable or a descriptor does not have the form that frs leaves.
-    pub fn take() -> io::Result<Option<Ties>> {
-        let Some(value) = process::take_variable(TIES)? else { return Ok(None) };
-        let wrong = || io::Error::other(format!("{TIES}={value:?}: not understood"));
+    pub fn take() -> io::Result<Option<InheritedDescriptors>> {
+        let Some(value) = process::take_variable(DESCRIPTORS_VARIABLE)? else { return Ok(None) };
+        let wrong =
+            || io::Error::other(format!("{DESCRIPTORS_VARIABLE}={value:?}: not understood"));
         let numbers = value.to_str().and_then(read).ok_or_else(wrong)?;
         let mut fds = process::adopt(&[numbers.channel, numbers.listener])?.into_iter();
         let (Some(channel), Some(listener)) = (fds.next(), fds.next()) else { return Err(wrong()) };
         let listener = listener_of(listener, numbers.is_tcp);
-        Ok(Some(Ties { channel: Channel::from_inherited(channel), listener }))
+        Ok(Some(InheritedDescriptors { channel: Channel::from_inherited(channel), listener }))
     }
 }
 
@@ -88,13 +89,13 @@ fn listener_of(fd: OwnedFd, is_tcp: bool) -> PlainListener {
     if is_tcp { PlainListener::Tcp(fd.into()) } else { PlainListener::Unix(fd.into()) }
 }
 
-struct Numbers {
+struct DescriptorNumbers {
     channel: i32,
     listener: i32,
     is_tcp: bool,
 }
 
-fn read(text: &str) -> Option<Numbers> {
+fn read(text: &str) -> Option<DescriptorNumbers> {
     let (channel, listener) = text.split_once(' ')?;
     let (kind, listener) = listener.split_once('=')?;
     let is_tcp = match kind {
@@ -103,7 +104,7 @@ fn read(text: &str) -> Option<Numbers> {
         _ => return None,
     };
     let channel = channel.strip_prefix("channel=")?.parse().ok()?;
-    Some(Numbers { channel, listener: listener.parse().ok()?, is_tcp })
+    Some(DescriptorNumbers { channel, listener: listener.parse().ok()?, is_tcp })
 }
 
 /// Starts the log of frs-envoy. If its file cannot be opened, lines go to standard error.
@@ -119,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ties_are_read_as_they_are_written() {
+    fn descriptors_are_read_as_they_are_written() {
         let is_tcp = |text| read(text).map(|it| (it.channel, it.listener, it.is_tcp));
         assert_eq!(is_tcp("channel=5 tcp=6"), Some((5, 6, true)));
         assert_eq!(is_tcp("channel=5 unix=6"), Some((5, 6, false)));

@@ -100,7 +100,7 @@ pub enum LiveLockError {
 
 /// A data directory as LIVE/owner names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Owner {
+struct LiveOwner {
     path: PathBuf,
     inode: u64,
     /// The time of creation. 0 if the file system does not tell it.
@@ -108,30 +108,30 @@ struct Owner {
     device: u64,
 }
 
-impl Owner {
-    fn of(data_dir: &Path) -> io::Result<Owner> {
+impl LiveOwner {
+    fn of(data_dir: &Path) -> io::Result<LiveOwner> {
         let path = fs::canonicalize(data_dir)?;
         let found = fs::metadata(&path)?;
         let birth = found.created().ok().and_then(|birth| birth.duration_since(UNIX_EPOCH).ok());
         let birth_ns = birth.map_or(0, |since| since.as_nanos() as u64);
-        Ok(Owner { path, inode: found.ino(), birth_ns, device: found.dev() })
+        Ok(LiveOwner { path, inode: found.ino(), birth_ns, device: found.dev() })
     }
 
-    fn is_same(&self, other: &Owner) -> bool {
+    fn is_same(&self, other: &LiveOwner) -> bool {
         self.inode == other.inode
             && self.birth_ns == other.birth_ns
             && (self.path == other.path || self.device == other.device)
     }
 
     fn to_bytes(&self) -> Vec<u8> {
-        let Owner { path, inode, birth_ns, device } = self;
+        let LiveOwner { path, inode, birth_ns, device } = self;
         let mut bytes = path.as_os_str().as_bytes().to_vec();
         bytes.extend(format!("\n{inode} {birth_ns} {device}\n").bytes());
         bytes
     }
 
     /// Returns `None` if the bytes name no directory. The path may contain line feeds.
-    fn from_bytes(bytes: &[u8]) -> Option<Owner> {
+    fn from_bytes(bytes: &[u8]) -> Option<LiveOwner> {
         let text = bytes.strip_suffix(b"\n")?;
         let end = text.iter().rposition(|&byte| byte == b'\n')?;
         let numbers = std::str::from_utf8(&text[end + 1..]).ok()?;
@@ -139,7 +139,7 @@ impl Owner {
         let mut next = || numbers.next().flatten();
         let (inode, birth_ns, device) = (next()?, next()?, next()?);
         let path = PathBuf::from(OsString::from_vec(text[..end].to_vec()));
-        Some(Owner { path, inode, birth_ns, device })
+        Some(LiveOwner { path, inode, birth_ns, device })
     }
 }
 
@@ -156,8 +156,8 @@ impl LiveLock {
             let path = path.to_owned();
             move |source| LiveLockError::Io { path, source }
         };
-        let own = Owner::of(data).map_err(failed(data))?;
-        let is_own = Owner::of(live).map_err(failed(live))?.is_same(&own);
+        let own = LiveOwner::of(data).map_err(failed(data))?;
+        let is_own = LiveOwner::of(live).map_err(failed(live))?.is_same(&own);
         let path = live.join(NAME);
         if is_own && !path.exists() {
             return Ok(None);
@@ -170,7 +170,7 @@ impl LiveLock {
         loop {
             let is_held = sys::try_lock_range(&file, 0, 1).map_err(failed(&path))?;
             let bytes = read(&file).map_err(failed(&path))?;
-            match Owner::from_bytes(&bytes) {
+            match LiveOwner::from_bytes(&bytes) {
                 Some(owner) if owner == own => {}
                 Some(owner) if owner.is_same(&own) && is_held => {
                     write(&path, &file, &own).map_err(failed(&path))?;
@@ -205,14 +205,14 @@ impl LiveLock {
         let data = &conf.srv.data.dir;
         let live = conf.srv.data.live.as_deref().unwrap_or(data);
         let path = live.join(NAME);
-        let own = Owner::of(data).ok();
-        let is_own = |other: &Owner| own.as_ref().is_some_and(|own| other.is_same(own));
-        if !Owner::of(live).is_ok_and(|live| is_own(&live)) && Runtime::path_in(live).exists() {
+        let own = LiveOwner::of(data).ok();
+        let is_own = |other: &LiveOwner| own.as_ref().is_some_and(|own| other.is_same(own));
+        if !LiveOwner::of(live).is_ok_and(|live| is_own(&live)) && Runtime::path_in(live).exists() {
             return Some(LiveLockError::DataDirectory { live: live.into(), data: data.clone() });
         }
         let file = sys::open_to_read(&path).ok()?;
         let bytes = read(&file).ok().filter(|bytes| !bytes.is_empty())?;
-        let Some(owner) = Owner::from_bytes(&bytes) else {
+        let Some(owner) = LiveOwner::from_bytes(&bytes) else {
             return Some(LiveLockError::Damaged { path });
         };
         if is_own(&owner) {
@@ -253,7 +253,7 @@ fn read(file: &File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn write(path: &Path, file: &File, owner: &Owner) -> io::Result<()> {
+fn write(path: &Path, file: &File, owner: &LiveOwner) -> io::Result<()> {
     let bytes = owner.to_bytes();
     // The mode is set whoever created the file, because any reader could lock it.
     file.set_permissions(fs::Permissions::from_mode(0o600))?;
@@ -362,8 +362,8 @@ mod tests {
     #[test]
     fn any_path_is_read_as_it_was_written() {
         for path in ["/data", "/with\nline feeds\n1 2 3", "/\u{e4} \u{1f980}"] {
-            let owner = Owner { path: path.into(), inode: 1, birth_ns: u64::MAX, device: 0 };
-            assert_eq!(Owner::from_bytes(&owner.to_bytes()), Some(owner));
+            let owner = LiveOwner { path: path.into(), inode: 1, birth_ns: u64::MAX, device: 0 };
+            assert_eq!(LiveOwner::from_bytes(&owner.to_bytes()), Some(owner));
         }
     }
 }

@@ -10,7 +10,6 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
 
 use nix::libc::{ELOOP, O_NOCTTY, O_NOFOLLOW};
 use tracing::level_filters::LevelFilter;
@@ -20,16 +19,17 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Registry, fmt, reload};
 
 use crate::protocol::visible;
+pub use frs_base::log_throttle::LogThrottle;
 use frs_conf::{Log, LogFormat, LogLevel};
 
 static LEVEL: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 /// The destination of lines. `None` for standard error.
-static OUTPUT: Mutex<Option<Output>> = Mutex::new(None);
+static OUTPUT: Mutex<Option<LogOutput>> = Mutex::new(None);
 
 /// The mode of the file: the server's user reads and writes it, and its group reads it.
 const FILE_MODE: u32 = 0o640;
 
-struct Output {
+struct LogOutput {
     path: PathBuf,
     file: File,
 }
@@ -41,7 +41,7 @@ struct Output {
 /// The log's file cannot be opened.
 pub(crate) fn start(log: &Log) -> io::Result<()> {
     if let Some(path) = &log.file {
-        *output() = Some(Output { path: path.clone(), file: open(path)? });
+        *output() = Some(LogOutput { path: path.clone(), file: open(path)? });
     }
     install(log);
     Ok(())
@@ -52,7 +52,7 @@ pub(crate) fn start(log: &Log) -> io::Result<()> {
 pub fn reopen() {
     let Some(path) = file_path() else { return };
     match open(&path) {
-        Ok(file) => *output() = Some(Output { path, file }),
+        Ok(file) => *output() = Some(LogOutput { path, file }),
         Err(error) => {
             let path = path.display();
             tracing::error!(%path, %error, "cannot reopen the log; it continues in the old file");
@@ -94,16 +94,16 @@ fn open(path: &Path) -> io::Result<File> {
     })
 }
 
-fn output() -> MutexGuard<'static, Option<Output>> {
+fn output() -> MutexGuard<'static, Option<LogOutput>> {
     // A thread that panicked has left a usable file.
     OUTPUT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Writes to the current destination. A line may contain text that a client chose, so characters
 /// that are invisible or that a terminal would act on are shown by number.
-struct Sink(LogFormat);
+struct LogSink(LogFormat);
 
-impl Sink {
+impl LogSink {
     fn shown<'a>(&self, line: &'a str) -> Cow<'a, str> {
         match self.0 {
             LogFormat::Text => visible::in_text(line),
@@ -112,7 +112,7 @@ impl Sink {
     }
 }
 
-impl Write for Sink {
+impl Write for LogSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Ok(Cow::Owned(line)) = std::str::from_utf8(bytes).map(|line| self.shown(line)) {
             put(line.as_bytes(), |out, line| out.write_all(line))?;
@@ -139,7 +139,7 @@ fn install(log: &Log) {
         return;
     }
     let format = log.format;
-    let layer = fmt::layer().with_writer(move || Sink(format)).with_target(false);
+    let layer = fmt::layer().with_writer(move || LogSink(format)).with_target(false);
     // Lines that cannot be written are lost. The default would panic on a closed standard error.
     let layer = layer.with_ansi(false).log_internal_errors(false);
     let registry = Registry::default().with(level);
@@ -165,29 +165,6 @@ pub fn name_process(role: &str) -> EnteredSpan {
     tracing::error_span!(parent: None, "frs", role, pid = std::process::id()).entered()
 }
 
-/// Limits a line that could repeat in each tick to one in each interval.
-#[derive(Debug)]
-pub struct LogThrottle {
-    every: Duration,
-    quiet_until: Option<Instant>,
-}
-
-impl LogThrottle {
-    /// Permits at most one line in `every`.
-    pub const fn new(every: Duration) -> LogThrottle {
-        LogThrottle { every, quiet_until: None }
-    }
-
-    /// Whether to write a line now. If so, no line is due until `every` has passed.
-    pub fn is_due(&mut self, now: Instant) -> bool {
-        let due = self.quiet_until.is_none_or(|until| until <= now);
-        if due {
-            self.quiet_until = Some(now + self.every);
-        }
-        due
-    }
-}
-
 /// Passes only lines of frs's own crates, because clients could cause lines of libraries.
 fn filter(level: LogLevel) -> Targets {
     let level = match level {
@@ -208,8 +185,11 @@ mod tests {
     #[test]
     fn what_nobody_sees_is_shown_by_number_in_each_format() {
         let line = "{\"message\":\"\u{9B}31m \u{202E}\"}\n";
-        assert_eq!(Sink(LogFormat::Text).shown(line), "{\"message\":\"\\u{9b}31m \\u{202e}\"}\n");
-        let json = Sink(LogFormat::Json).shown(line).into_owned();
+        assert_eq!(
+            LogSink(LogFormat::Text).shown(line),
+            "{\"message\":\"\\u{9b}31m \\u{202e}\"}\n"
+        );
+        let json = LogSink(LogFormat::Json).shown(line).into_owned();
         assert!(json.is_ascii() && json.ends_with('\n'), "{json}");
         let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
         assert_eq!(read(&json), read(line));
@@ -222,13 +202,5 @@ mod tests {
         std::os::unix::fs::symlink("/proc/self/fd/1", &path).expect("linked");
         let error = open(&path).expect_err("a link").to_string();
         assert!(error.contains("leave file= out: lines go to standard error"), "{error}");
-    }
-
-    #[test]
-    fn lines_that_repeat_are_few() {
-        let mut throttle = LogThrottle::new(Duration::from_secs(10));
-        let begun = frs_base::clock::instant();
-        let due = (0..25).filter(|&second| throttle.is_due(begun + Duration::from_secs(second)));
-        assert_eq!(due.collect::<Vec<u64>>(), [0, 10, 20]);
     }
 }

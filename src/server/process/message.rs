@@ -34,10 +34,8 @@ pub enum ToChild {
 pub enum ToMaster {
     /// The child serves.
     Ready,
-    /// The admin plane of the keeper has a request.
-    Ask(NumberedAsk),
-    /// The courier has heard that another machine has reset a biz. The courier has cleared void
-    /// records where necessary. The master sends no answer, because the courier sees the new
+    /// Another machine has reset a biz, as the cluster's child has learned. It has cleared void
+    /// records where necessary. The master sends no answer, because the child sees the new
     /// configuration.
     Follow(EpochRaise),
     /// The keeper has moved all nodes of a group. It repeats this message until the master has
@@ -54,83 +52,10 @@ pub struct MovedGroup {
     pub group: u32,
 }
 
-/// The records that a reload may lose because they do not fit a changed geometry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Loss {
-    /// None. A reload that would lose records is refused.
-    #[default]
-    Refused,
-    /// Records of groups whose move begins with the reload. Groups that already move keep their
-    /// terms.
-    OfNewMoves,
-    /// Records of all groups that move.
-    Allowed,
-}
-
-impl Loss {
-    /// The value with this number.
-    pub(crate) fn of_number(number: u32) -> Option<Loss> {
-        [Loss::Refused, Loss::OfNewMoves, Loss::Allowed]
-            .into_iter()
-            .find(|&loss| loss as u32 == number)
-    }
-}
-
-/// The permissions and the additional tasks of a reload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ReloadOptions {
-    /// The records that it may lose.
-    pub loss: Loss,
-    /// The biz whose bans end with the reload.
-    pub lift_bans: Option<u32>,
-    /// The keeper has changed map.xml for this reload, and restores it if the reload is refused.
-    pub is_edit: bool,
-}
-
-impl From<Loss> for ReloadOptions {
-    fn from(loss: Loss) -> ReloadOptions {
-        ReloadOptions { loss, ..ReloadOptions::default() }
-    }
-}
-
-/// A request of the admin plane, with a number that the answer repeats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NumberedAsk {
-    /// The number.
-    pub number: u64,
-    /// The request.
-    pub ask: Ask,
-}
-
-/// A request of the admin plane to the master.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ask {
-    /// Load the configuration files as they are now.
-    Reload(ReloadOptions),
-    /// Switch all limits off (true) or on again.
-    Degrade(bool),
-    /// Reset the counters of a biz.
-    Reset {
-        /// The id of the biz.
-        biz: u32,
-        /// The epoch under which the void records of the biz were cleared. `None` if that was not
-        /// necessary.
-        cleared: Option<u64>,
-    },
-}
-
 const READY: &[u8] = b"ready";
-/// The kind; then a biz, a switch, a group or a [`Loss`]; then two numbers, by the kind: the number
-/// of the request, an epoch, a generation or a biz.
+/// The kind; then a biz or a group; then two numbers: epochs, or a generation.
 const MESSAGE_BYTES: usize = 1 + 4 + 8 + 8;
 const _: () = assert!(MESSAGE_BYTES <= MESSAGE_BYTES_MAX);
-/// Stands for no epoch or no biz.
-const NONE: u64 = u64::MAX;
-
-/// Sends the master a request under a number that is used only once.
-pub fn send_ask(channel: &Channel, number: u64, ask: Ask) -> io::Result<()> {
-    send(channel, ToMaster::Ask(NumberedAsk { number, ask }))
-}
 
 /// Tells the master that all nodes of a group have moved.
 pub fn send_moved(channel: &Channel, moved: MovedGroup) -> io::Result<()> {
@@ -154,14 +79,6 @@ impl ToMaster {
     fn encode(self) -> Vec<u8> {
         let (kind, value, [one, other]) = match self {
             ToMaster::Ready => return READY.to_vec(),
-            ToMaster::Ask(NumberedAsk { number, ask }) => match ask {
-                Ask::Reload(ReloadOptions { loss, lift_bans, is_edit }) => {
-                    let kind = if is_edit { b'p' } else { b'l' };
-                    (kind, loss as u32, [number, lift_bans.map_or(NONE, u64::from)])
-                }
-                Ask::Degrade(on) => (b'd', u32::from(on), [number, 0]),
-                Ask::Reset { biz, cleared } => (b'e', biz, [number, cleared.unwrap_or(NONE)]),
-            },
             ToMaster::Follow(EpochRaise { biz, from, to }) => (b'f', biz, [from, to]),
             ToMaster::Moved(MovedGroup { generation, group }) => (b'm', group, [generation, 0]),
         };
@@ -177,24 +94,11 @@ impl ToMaster {
         let value = u32::from_le_bytes(*bytes[1..].first_chunk()?);
         let one = u64::from_le_bytes(*bytes[5..].first_chunk()?);
         let other = u64::from_le_bytes(*bytes[13..].first_chunk()?);
-        let ask = match bytes[0] {
-            kind @ (b'l' | b'p') => Ask::Reload(ReloadOptions {
-                is_edit: kind == b'p',
-                loss: Loss::of_number(value)?,
-                lift_bans: match other {
-                    NONE => None,
-                    biz => Some(biz.try_into().ok()?),
-                },
-            }),
-            b'd' => Ask::Degrade(value != 0),
-            b'e' => Ask::Reset { biz: value, cleared: Some(other).filter(|&epoch| epoch != NONE) },
-            b'm' => return Some(ToMaster::Moved(MovedGroup { generation: one, group: value })),
-            b'f' => {
-                return Some(ToMaster::Follow(EpochRaise { biz: value, from: one, to: other }));
-            }
-            _ => return None,
-        };
-        Some(ToMaster::Ask(NumberedAsk { number: one, ask }))
+        match bytes[0] {
+            b'm' => Some(ToMaster::Moved(MovedGroup { generation: one, group: value })),
+            b'f' => Some(ToMaster::Follow(EpochRaise { biz: value, from: one, to: other })),
+            _ => None,
+        }
     }
 }
 
@@ -261,7 +165,7 @@ pub fn receive(channel: &Channel) -> io::Result<Received> {
 }
 
 /// A message that waits for room in the channel, and its descriptors.
-struct Waiting {
+struct QueuedMessage {
     message: ToChild,
     descriptors: Vec<RawFd>,
 }
@@ -270,7 +174,7 @@ struct Waiting {
 /// neither block the master nor miss a listener set.
 pub struct ChildChannel {
     channel: Channel,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<QueuedMessage>,
 }
 
 impl ChildChannel {
@@ -281,13 +185,13 @@ impl ChildChannel {
 
     /// Sends a message now, or once there is room. The descriptors must stay open until it is sent.
     pub fn send(&mut self, message: ToChild, descriptors: Vec<RawFd>) -> io::Result<()> {
-        self.waiting.push_back(Waiting { message, descriptors });
+        self.waiting.push_back(QueuedMessage { message, descriptors });
         self.flush()
     }
 
     /// Sends waiting messages as far as there is room.
     pub fn flush(&mut self) -> io::Result<()> {
-        while let Some(Waiting { message, descriptors }) = self.waiting.front() {
+        while let Some(QueuedMessage { message, descriptors }) = self.waiting.front() {
             if !self.channel.send(&message.encode(), descriptors)? {
                 break;
             }
@@ -347,31 +251,13 @@ mod tests {
         assert!(matches!(receive(&child), Ok(Received::Nothing)));
         assert_eq!(channel.receive(), None);
         send_ready(&child).expect("sent");
-        let reset = |cleared| Ask::Reset { biz: u32::MAX, cleared };
-        let asks = [
-            Ask::Reload(Loss::Refused.into()),
-            Ask::Degrade(true),
-            Ask::Degrade(false),
-            reset(None),
-            reset(Some(127)),
-            Ask::Reload(Loss::OfNewMoves.into()),
-            Ask::Reload(Loss::Allowed.into()),
-            Ask::Reload(ReloadOptions {
-                loss: Loss::Refused,
-                lift_bans: Some(u32::MAX),
-                is_edit: true,
-            }),
-        ];
-        for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX, 1, 2, 3, 4]) {
-            send_ask(&child, number, ask).expect("sent");
-        }
         let raise = EpochRaise { biz: u32::MAX, from: 3, to: 1 << 50 };
         send_follow(&child, raise).expect("sent");
+        let moved = MovedGroup { generation: u64::MAX, group: 7 };
+        send_moved(&child, moved).expect("sent");
         assert_eq!(channel.receive(), Some(ToMaster::Ready));
-        for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX, 1, 2, 3, 4]) {
-            assert_eq!(channel.receive(), Some(ToMaster::Ask(NumberedAsk { number, ask })));
-        }
         assert_eq!(channel.receive(), Some(ToMaster::Follow(raise)));
+        assert_eq!(channel.receive(), Some(ToMaster::Moved(moved)));
         assert_eq!(channel.receive(), None);
         drop(channel);
         for _ in 0..2 {

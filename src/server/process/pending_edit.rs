@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::process::message::{Loss, ReloadOptions};
+use crate::process::control::{Loss, ReloadOptions};
 
 /// The bound of the file: two texts of 16 MiB each, escaped.
 const MAX_BYTES: u64 = 64 << 20;

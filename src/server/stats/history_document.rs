@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::history_file::{Row, RowBiz, Step};
+use super::history_file::{HistoryBiz, HistoryRow, Resolution};
 use crate::protocol::element::Element;
 
 /// The most bytes of a business in a row: its name, and three figures with their names.
@@ -10,14 +10,14 @@ pub const BIZ_BYTES: usize = 64 + 3 * 20 + 40;
 
 /// Rows of the past, the oldest one first.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Past {
+pub struct HistoryRange {
     /// The step between rows.
-    pub step: Step,
+    pub step: Resolution,
     /// The rows that exist.
-    pub rows: Vec<Row>,
+    pub rows: Vec<HistoryRow>,
 }
 
-impl Past {
+impl HistoryRange {
     /// The number of businesses in all rows, which bounds the time to write them.
     pub fn cells(&self) -> usize {
         self.rows.iter().map(|row| row.bizs.len()).sum()
@@ -25,14 +25,14 @@ impl Past {
 }
 
 /// The rows as an element. `names` are the names of businesses, in a form fit for a document.
-pub fn history(past: &Past, names: &BTreeMap<u32, String>) -> Element {
+pub fn history(past: &HistoryRange, names: &BTreeMap<u32, String>) -> Element {
     Element::new("history")
         .with("step-s", past.step.ms() / 1000)
         .listing("rows", past.rows.iter().map(|of| row(of, names)))
 }
 
-fn row(row: &Row, names: &BTreeMap<u32, String>) -> Element {
-    let biz = |biz: &RowBiz| {
+fn row(row: &HistoryRow, names: &BTreeMap<u32, String>) -> Element {
+    let biz = |biz: &HistoryBiz| {
         let name = match biz.id {
             Some(id) => names.get(&id).cloned().unwrap_or_else(|| id.to_string()),
             None => "others".to_owned(),

@@ -48,26 +48,26 @@ const ROWS_START: usize = PAGE_BYTES + 2 * STATE_BYTES;
 
 /// The length of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum Resolution {
     /// For the last five minutes.
     Second,
     /// For the last 24 hours.
     Minute,
 }
 
-impl Step {
+impl Resolution {
     /// The length of the step in milliseconds.
     pub const fn ms(self) -> u64 {
         match self {
-            Step::Second => 1000,
-            Step::Minute => 60_000,
+            Resolution::Second => 1000,
+            Resolution::Minute => 60_000,
         }
     }
 
     const fn rows(self) -> u64 {
         match self {
-            Step::Second => 300,
-            Step::Minute => 1440,
+            Resolution::Second => 300,
+            Resolution::Minute => 1440,
         }
     }
 
@@ -84,23 +84,23 @@ impl Step {
     /// The offset of the row that begins at a time.
     const fn byte(self, begin_ms: Millis) -> u64 {
         let before = match self {
-            Step::Second => 0,
-            Step::Minute => Step::Second.rows(),
+            Resolution::Second => 0,
+            Resolution::Minute => Resolution::Second.rows(),
         };
         ROWS_START as u64 + (before + begin_ms / self.ms() % self.rows()) * ROW_BYTES as u64
     }
 }
 
 /// The most rows of one step.
-pub const MAX_ROWS: usize = Step::Minute.rows() as usize;
+pub const MAX_ROWS: usize = Resolution::Minute.rows() as usize;
 
 /// The size of the file.
 pub const BYTES: u64 =
-    ROWS_START as u64 + (Step::Second.rows() + Step::Minute.rows()) * ROW_BYTES as u64;
+    ROWS_START as u64 + (Resolution::Second.rows() + Resolution::Minute.rows()) * ROW_BYTES as u64;
 
 /// The counts of one step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Row {
+pub struct HistoryRow {
     /// The start of the step.
     pub time_ms: Millis,
     /// Requests answered.
@@ -117,12 +117,12 @@ pub struct Row {
     /// The 99th percentile of the same latency.
     pub p99_us: Option<u32>,
     /// The businesses with the most items, then the sum of all others.
-    pub bizs: Vec<RowBiz>,
+    pub bizs: Vec<HistoryBiz>,
 }
 
 /// A business in a row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct RowBiz {
+pub struct HistoryBiz {
     /// The id of the business. `None` for the sum of all others.
     pub id: Option<u32>,
     /// Items that passed.
@@ -135,7 +135,7 @@ pub struct RowBiz {
 
 /// All counts up to a time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct HistoryTotals {
     /// The start of the last second that has a row.
     pub second_ms: Millis,
     /// All requests answered.
@@ -202,7 +202,7 @@ impl HistoryFile {
 
     /// Returns the newer whole state, if there is one. Removes rows that begin later, because they
     /// were not committed.
-    pub fn recover(&mut self) -> io::Result<Option<Totals>> {
+    pub fn recover(&mut self) -> io::Result<Option<HistoryTotals>> {
         let mut newest = None;
         for copy in 0..2 {
             if let Some((sequence, totals)) = self.read_state(copy)?
@@ -219,7 +219,7 @@ impl HistoryFile {
     }
 
     fn remove_later(&mut self, last_ms: Millis) -> io::Result<()> {
-        for step in [Step::Second, Step::Minute] {
+        for step in [Resolution::Second, Resolution::Minute] {
             for nth in 0..step.rows() {
                 let byte = step.byte(nth * step.ms());
                 if self.read_row(byte)?.is_some_and(|row| row.time_ms > last_ms) {
@@ -231,7 +231,7 @@ impl HistoryFile {
     }
 
     /// Commits the totals from which the next second is counted.
-    pub fn commit(&mut self, totals: &Totals) -> io::Result<()> {
+    pub fn commit(&mut self, totals: &HistoryTotals) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1).max(1);
         let count = totals.bizs.len().min(STATE_BIZS);
         let mut words = vec![0, self.sequence, totals.second_ms, totals.requests, count as u64];
@@ -242,7 +242,7 @@ impl HistoryFile {
         self.write(state_byte(self.sequence % 2), &words)
     }
 
-    fn read_state(&mut self, copy: u64) -> io::Result<Option<(u64, Totals)>> {
+    fn read_state(&mut self, copy: u64) -> io::Result<Option<(u64, HistoryTotals)>> {
         self.read(state_byte(copy), STATE_HEAD)?;
         let bizs = self.words[4] as usize;
         if self.words[1] == 0 || bizs > STATE_BIZS || self.words[2] > LATEST_MS {
@@ -258,11 +258,11 @@ impl HistoryFile {
             (id as u32, BizTotals { allowed, limited, errors })
         };
         let bizs = found.iter().map(biz).collect();
-        Ok(Some((words[1], Totals { second_ms: words[2], requests: words[3], bizs })))
+        Ok(Some((words[1], HistoryTotals { second_ms: words[2], requests: words[3], bizs })))
     }
 
     /// Writes a row.
-    pub fn write_row(&mut self, step: Step, row: &Row) -> io::Result<()> {
+    pub fn write_row(&mut self, step: Resolution, row: &HistoryRow) -> io::Result<()> {
         let quantile = |us: Option<u32>| u64::from(us.unwrap_or(u32::MAX));
         let mut words = vec![
             0,
@@ -284,7 +284,12 @@ impl HistoryFile {
 
     /// The rows from `since_ms` on, the oldest first. Leaves out rows of the future and rows that a
     /// later round has not overwritten yet.
-    pub fn rows(&mut self, step: Step, since_ms: Millis, now_ms: Millis) -> io::Result<Vec<Row>> {
+    pub fn rows(
+        &mut self,
+        step: Resolution,
+        since_ms: Millis,
+        now_ms: Millis,
+    ) -> io::Result<Vec<HistoryRow>> {
         let oldest = now_ms.saturating_sub(step.span_ms() - step.ms()).max(since_ms);
         let mut rows = Vec::new();
         let mut begin_ms = step.begin(oldest);
@@ -296,7 +301,7 @@ impl HistoryFile {
         Ok(rows)
     }
 
-    fn read_row(&mut self, byte: u64) -> io::Result<Option<Row>> {
+    fn read_row(&mut self, byte: u64) -> io::Result<Option<HistoryRow>> {
         self.read(byte, ROW_HEAD)?;
         let bizs = self.words[7] as usize;
         if self.words[1] == 0 || bizs > ROW_BIZS + 1 {
@@ -309,13 +314,13 @@ impl HistoryFile {
         }
         let quantile = |us: u64| Some(us as u32).filter(|&us| us != u32::MAX);
         let (found, _) = words[ROW_HEAD..].as_chunks::<BIZ_WORDS>();
-        let biz = |&[id, allowed, limited, p99]: &[u64; BIZ_WORDS]| RowBiz {
+        let biz = |&[id, allowed, limited, p99]: &[u64; BIZ_WORDS]| HistoryBiz {
             id: (id != OTHERS).then_some(id as u32),
             allowed,
             limited,
             p99_us: quantile(p99),
         };
-        Ok(Some(Row {
+        Ok(Some(HistoryRow {
             time_ms: words[1],
             requests: words[2],
             allowed: words[3],

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use super::history::BIZS_MAX;
-use super::snapshot::{Hot, Stats};
+use super::snapshot::{HotKey, Stats};
 use frs_engine::Seen;
 
 /// The most keys that are kept of a business.
@@ -16,12 +16,12 @@ pub const KEYS: usize = 10;
 #[derive(Debug, Default)]
 pub struct Hottest {
     /// The least used key of a business comes first.
-    bizs: BTreeMap<u32, BinaryHeap<Reverse<Ranked>>>,
+    bizs: BTreeMap<u32, BinaryHeap<Reverse<RankedKey>>>,
 }
 
 /// A key, ordered by its use, then by its last use, then by the key itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Ranked {
+struct RankedKey {
     used: u64,
     last_use_ms: u64,
     key: String,
@@ -34,12 +34,12 @@ impl Hottest {
             return;
         }
         let keys = self.bizs.entry(seen.biz_id).or_default();
-        let is_hot = |Reverse(least): &Reverse<Ranked>| {
+        let is_hot = |Reverse(least): &Reverse<RankedKey>| {
             (seen.used, seen.last_use_ms) > (least.used, least.last_use_ms)
         };
         if keys.len() < KEYS || keys.peek().is_some_and(is_hot) {
             let (used, last_use_ms) = (seen.used, seen.last_use_ms);
-            keys.push(Reverse(Ranked { used, last_use_ms, key: seen.key.to_string() }));
+            keys.push(Reverse(RankedKey { used, last_use_ms, key: seen.key.to_string() }));
             if keys.len() > KEYS {
                 keys.pop();
             }
@@ -50,9 +50,9 @@ impl Hottest {
     pub fn fill(&self, stats: &mut Stats) {
         for biz in &mut stats.bizs {
             let Some(keys) = biz.id().and_then(|id| self.bizs.get(&id)) else { continue };
-            let mut sorted: Vec<&Ranked> = keys.iter().map(|Reverse(ranked)| ranked).collect();
+            let mut sorted: Vec<&RankedKey> = keys.iter().map(|Reverse(ranked)| ranked).collect();
             sorted.sort_unstable_by(|one, other| other.cmp(one));
-            let hot = |ranked: &Ranked| Hot {
+            let hot = |ranked: &RankedKey| HotKey {
                 key: ranked.key.clone(),
                 used: ranked.used,
                 last_ms: ranked.last_use_ms,

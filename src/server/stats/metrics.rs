@@ -9,11 +9,9 @@ use std::ops::RangeInclusive;
 
 use super::snapshot::{GroupSnapshot, LimitBounds, Stats};
 use crate::protocol::call::{Call, status_word};
+use frs_cluster::figures::{ClusterFunction, ClusterResult, LeaseCounter, LeaseState, SpillResult};
 use frs_engine::{ItemError, Outcome};
-use frs_store::counter::{
-    ClusterFunction, ClusterResult, Doubling, GroupCounter, Histogram, LeaseCounter, LeaseState,
-    REFUSERS, SpillResult,
-};
+use frs_store::counter::{Doubling, GroupCounter, Histogram, REFUSERS};
 use frs_store::{Counter, Sums};
 
 /// The media type of [`text`].
@@ -27,7 +25,7 @@ pub const BIZ_BYTES: usize = 4 << 10;
 
 /// All metrics of a server.
 pub fn text(stats: &Stats) -> String {
-    let mut page = Page::default();
+    let mut page = MetricsPage::default();
     page.requests(&stats.sums);
     page.items(stats);
     page.limits(stats);
@@ -44,7 +42,7 @@ pub fn text(stats: &Stats) -> String {
 
 /// The text so far.
 #[derive(Debug, Default)]
-struct Page(String);
+struct MetricsPage(String);
 
 /// A label: its name and its value.
 #[derive(Debug, Clone, Copy)]
@@ -91,7 +89,7 @@ fn seconds_of_ms(ms: u64) -> Seconds {
     Seconds(ms.saturating_mul(1000))
 }
 
-impl Page {
+impl MetricsPage {
     fn head(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
@@ -432,7 +430,7 @@ impl Page {
         if !stats.has_cluster {
             return;
         }
-        let sums = &stats.sums.cluster;
+        let sums = &stats.cluster_sums;
         const REQUESTS: &str = "frs_cluster_requests_total";
         self.head(
             REQUESTS,
@@ -461,7 +459,7 @@ impl Page {
                 "Answers by which another machine has another configuration of a limit.",
                 LeaseCounter::Conflicts,
             ),
-            ("frs_lease_wants_total", "Items that asked for a lease.", LeaseCounter::Wants),
+            ("frs_lease_wants_total", "Items that asked for a lease.", LeaseCounter::Needs),
             (
                 "frs_lease_grants_total",
                 "Answers that granted what was needed.",
@@ -495,12 +493,8 @@ impl Page {
             self.sample("frs_cluster_up", &labels, u8::from(node.is_up));
         }
         self.head("frs_lease_uses", "gauge", "Uses of leases, by what is known of them.");
-        for (word, which) in [
-            ("unspent", LeaseState::Unspent),
-            ("held", LeaseState::Held),
-            ("unreported", LeaseState::Unreported),
-        ] {
-            self.sample("frs_lease_uses", &[label("state", word)], state.uses(which));
+        for which in LeaseState::ALL {
+            self.sample("frs_lease_uses", &[label("state", which.word())], state.uses(which));
         }
         const SPILLS: &str = "frs_spill_total";
         self.head(SPILLS, "counter", "Records spilled to the cluster, or asked for there.");

@@ -8,7 +8,9 @@ use std::io;
 use std::path::Path;
 
 use super::history::BIZS_MAX;
-use super::history_file::{BizTotals, HistoryFile, ROW_BIZS, Row, RowBiz, Step, Totals};
+use super::history_file::{
+    BizTotals, HistoryBiz, HistoryFile, HistoryRow, HistoryTotals, ROW_BIZS, Resolution,
+};
 use frs_base::clock::Millis;
 use frs_engine::Outcome;
 use frs_store::Sums;
@@ -21,30 +23,30 @@ const NO_BIZ: u32 = 0;
 #[derive(Debug)]
 pub struct Recorder {
     file: HistoryFile,
-    last: Option<Totals>,
+    last: Option<HistoryTotals>,
     /// The latency counts at the last second, and at the start of the running minute.
-    second: Option<Latency>,
-    minute: Option<Latency>,
+    second: Option<LatencyTotals>,
+    minute: Option<LatencyTotals>,
     /// The running minute.
-    running: Running,
+    running: OpenMinute,
 }
 
 /// The counts of latency up to a time.
 #[derive(Debug, Clone, Default)]
-struct Latency {
+struct LatencyTotals {
     all: Histogram,
     bizs: BTreeMap<u32, Histogram>,
 }
 
 /// The sums of the seconds of a minute.
 #[derive(Debug, Default)]
-struct Running {
+struct OpenMinute {
     begin_ms: Millis,
     requests: u64,
     bizs: BTreeMap<u32, BizTotals>,
     others: BizTotals,
     /// The row of the minute before a restart or a step of the clock. The larger latency counts.
-    earlier: Option<Row>,
+    earlier: Option<HistoryRow>,
 }
 
 impl Recorder {
@@ -55,41 +57,42 @@ impl Recorder {
     pub fn open(data_dir: &Path) -> io::Result<Option<Recorder>> {
         let Some(mut file) = HistoryFile::open(data_dir)? else { return Ok(None) };
         let last = file.recover()?;
-        let mut running = Running::default();
+        let mut running = OpenMinute::default();
         if let Some(last) = &last {
-            running.begin_ms = Step::Minute.begin(last.second_ms);
-            for row in file.rows(Step::Second, running.begin_ms, last.second_ms)? {
+            running.begin_ms = Resolution::Minute.begin(last.second_ms);
+            for row in file.rows(Resolution::Second, running.begin_ms, last.second_ms)? {
                 running.add(&row);
             }
-            running.earlier = file.rows(Step::Minute, running.begin_ms, running.begin_ms)?.pop();
+            running.earlier =
+                file.rows(Resolution::Minute, running.begin_ms, running.begin_ms)?.pop();
             // The row of the minute loses a second that was not committed.
-            file.write_row(Step::Minute, &running.row(None))?;
+            file.write_row(Resolution::Minute, &running.row(None))?;
         }
         Ok(Some(Recorder { file, last, second: None, minute: None, running }))
     }
 
     /// Records the second that has just ended.
     pub fn note(&mut self, now: Millis, sums: &Sums) -> io::Result<()> {
-        let second_ms = Step::Second.begin(now).saturating_sub(Step::Second.ms());
+        let second_ms = Resolution::Second.begin(now).saturating_sub(Resolution::Second.ms());
         if self.last.as_ref().is_some_and(|last| last.second_ms == second_ms) {
             // The last state already covers this second. Counts since then go into the next row.
             return Ok(());
         }
-        let totals = Totals::of(second_ms, sums);
-        let latency = Latency::of(sums);
+        let totals = HistoryTotals::of(second_ms, sums);
+        let latency = LatencyTotals::of(sums);
         if let Some(last) = &self.last {
             let of_second = self.second.as_ref().map(|before| latency.since(before));
             let row = row(&totals, last, of_second);
-            self.file.write_row(Step::Second, &row)?;
-            let minute_ms = Step::Minute.begin(second_ms);
+            self.file.write_row(Resolution::Second, &row)?;
+            let minute_ms = Resolution::Minute.begin(second_ms);
             if self.running.begin_ms != minute_ms {
-                self.running = Running::of(minute_ms, &mut self.file)?;
+                self.running = OpenMinute::of(minute_ms, &mut self.file)?;
                 self.minute.clone_from(&self.second);
             }
             self.running.add(&row);
             let before = self.minute.get_or_insert_with(|| latency.clone());
             let running = self.running.row(Some(latency.since(before)));
-            self.file.write_row(Step::Minute, &running)?;
+            self.file.write_row(Resolution::Minute, &running)?;
         }
         self.file.commit(&totals)?;
         (self.last, self.second) = (Some(totals), Some(latency));
@@ -97,20 +100,24 @@ impl Recorder {
     }
 
     /// The rows of the last `back_ms`: of seconds if their rows reach back so far, else of minutes.
-    pub fn rows(&mut self, back_ms: u64, now: Millis) -> io::Result<(Step, Vec<Row>)> {
-        let step = if back_ms <= Step::Second.span_ms() { Step::Second } else { Step::Minute };
+    pub fn rows(&mut self, back_ms: u64, now: Millis) -> io::Result<(Resolution, Vec<HistoryRow>)> {
+        let step = if back_ms <= Resolution::Second.span_ms() {
+            Resolution::Second
+        } else {
+            Resolution::Minute
+        };
         Ok((step, self.file.rows(step, now.saturating_sub(back_ms), now)?))
     }
 }
 
-impl Totals {
-    fn of(second_ms: Millis, sums: &Sums) -> Totals {
+impl HistoryTotals {
+    fn of(second_ms: Millis, sums: &Sums) -> HistoryTotals {
         let requests = sums.requests.as_flattened().iter().sum();
         let mut bizs: BTreeMap<u32, BizTotals> = BTreeMap::new();
         for (key, sums) in &sums.bizs {
             bizs.entry(id_of(*key)).or_default().add(&BizTotals::of(sums));
         }
-        Totals { second_ms, requests, bizs }
+        HistoryTotals { second_ms, requests, bizs }
     }
 }
 
@@ -159,14 +166,14 @@ const fn grown(now: u64, before: u64) -> u64 {
     if now >= before { now - before } else { now }
 }
 
-impl Latency {
-    fn of(sums: &Sums) -> Latency {
+impl LatencyTotals {
+    fn of(sums: &Sums) -> LatencyTotals {
         let bizs = sums.bizs.iter().take(BIZS_MAX);
         let bizs = bizs.map(|(key, sums)| (id_of(*key), sums.times.clone())).collect();
-        Latency { all: sums.request_times.clone(), bizs }
+        LatencyTotals { all: sums.request_times.clone(), bizs }
     }
 
-    fn since<'a>(&'a self, before: &'a Latency) -> LatencySpan<'a> {
+    fn since<'a>(&'a self, before: &'a LatencyTotals) -> LatencySpan<'a> {
         LatencySpan { now: self, before }
     }
 }
@@ -174,8 +181,8 @@ impl Latency {
 /// The latency between two times.
 #[derive(Debug, Clone, Copy)]
 struct LatencySpan<'a> {
-    now: &'a Latency,
-    before: &'a Latency,
+    now: &'a LatencyTotals,
+    before: &'a LatencyTotals,
 }
 
 impl LatencySpan<'_> {
@@ -201,7 +208,11 @@ fn quantile(times: &Histogram, thousandths: u64) -> Option<u32> {
 }
 
 /// The row of the second that ends with `now`.
-fn row(now: &Totals, before: &Totals, latency: Option<LatencySpan<'_>>) -> Row {
+fn row(
+    now: &HistoryTotals,
+    before: &HistoryTotals,
+    latency: Option<LatencySpan<'_>>,
+) -> HistoryRow {
     let bizs = now
         .bizs
         .iter()
@@ -218,7 +229,7 @@ fn row_of(
     bizs: Vec<(u32, BizTotals)>,
     mut others: BizTotals,
     latency: Option<LatencySpan<'_>>,
-) -> Row {
+) -> HistoryRow {
     let mut all = others;
     bizs.iter().for_each(|(_, totals)| all.add(totals));
     let mut named: Vec<(u32, BizTotals)> =
@@ -230,9 +241,9 @@ fn row_of(
     let of_all = latency.map(LatencySpan::of_all);
     let of_all = |thousandths| quantile(of_all.as_ref()?, thousandths);
     let p99_us = |id: u32| quantile(&latency?.of_biz(id)?, 990);
-    let mut bizs: Vec<RowBiz> = named
+    let mut bizs: Vec<HistoryBiz> = named
         .iter()
-        .map(|(id, totals)| RowBiz {
+        .map(|(id, totals)| HistoryBiz {
             id: Some(*id),
             allowed: totals.allowed,
             limited: totals.limited,
@@ -241,9 +252,9 @@ fn row_of(
         .collect();
     if others.items() > 0 {
         let BizTotals { allowed, limited, .. } = others;
-        bizs.push(RowBiz { id: None, allowed, limited, p99_us: None });
+        bizs.push(HistoryBiz { id: None, allowed, limited, p99_us: None });
     }
-    Row {
+    HistoryRow {
         time_ms,
         requests,
         allowed: all.allowed,
@@ -255,18 +266,18 @@ fn row_of(
     }
 }
 
-impl Running {
+impl OpenMinute {
     /// A minute that begins, or continues after the clock has stepped back into it.
-    fn of(begin_ms: Millis, file: &mut HistoryFile) -> io::Result<Running> {
-        let mut running = Running { begin_ms, ..Running::default() };
-        if let Some(earlier) = file.rows(Step::Minute, begin_ms, begin_ms)?.pop() {
+    fn of(begin_ms: Millis, file: &mut HistoryFile) -> io::Result<OpenMinute> {
+        let mut running = OpenMinute { begin_ms, ..OpenMinute::default() };
+        if let Some(earlier) = file.rows(Resolution::Minute, begin_ms, begin_ms)?.pop() {
             running.add(&earlier);
             running.earlier = Some(earlier);
         }
         Ok(running)
     }
 
-    fn add(&mut self, row: &Row) {
+    fn add(&mut self, row: &HistoryRow) {
         self.requests += row.requests;
         let (mut allowed, mut limited) = (row.allowed, row.limited);
         for biz in &row.bizs {
@@ -280,7 +291,7 @@ impl Running {
         self.others.add(&BizTotals { allowed, limited, errors: row.errors });
     }
 
-    fn row(&self, latency: Option<LatencySpan<'_>>) -> Row {
+    fn row(&self, latency: Option<LatencySpan<'_>>) -> HistoryRow {
         let bizs = self.bizs.iter().map(|(id, totals)| (*id, *totals)).collect();
         let mut row = row_of(self.begin_ms, self.requests, bizs, self.others, latency);
         if let Some(earlier) = &self.earlier {

@@ -3,14 +3,13 @@
 //! Invariant: gathering takes no semaphore and writes nothing, so it delays no process. Each figure
 //! is read once, so the figures of one value may differ by some requests.
 
-use super::history_document::Past;
+use super::history_document::HistoryRange;
 use frs_base::clock::Millis;
 use frs_base::sys;
+use frs_cluster::figures::{ClusterState, ClusterSums};
 use frs_conf::{Biz, Conf, Geometry, MoveMode, Policy, limit_words};
 use frs_engine::Role;
-use frs_store::counter::{
-    BizKey, BizSums, ClusterState, GroupKey, GroupSums, Histogram, OUTCOMES, REFUSERS,
-};
+use frs_store::counter::{BizKey, BizSums, GroupKey, GroupSums, Histogram, OUTCOMES, REFUSERS};
 use frs_store::{self as store, CheckpointCounts, MasterCounts, Runtime, SlotStatus, Sums};
 
 /// A server's counts and state.
@@ -34,6 +33,8 @@ pub struct Stats {
     pub sums: Sums,
     /// The cluster as the courier sees it. `None` if there is no cluster, or no living courier.
     pub cluster: Option<ClusterState>,
+    /// The sums of what couriers have counted.
+    pub cluster_sums: ClusterSums,
     /// Whether there is a cluster.
     pub has_cluster: bool,
     /// The living attached processes.
@@ -41,9 +42,9 @@ pub struct Stats {
     /// The groups of the configuration, then other groups with counts.
     pub groups: Vec<GroupSnapshot>,
     /// The businesses of the configuration, then the counts of others.
-    pub bizs: Vec<Counted>,
+    pub bizs: Vec<BizSnapshot>,
     /// The past, if it is requested. The owner of the history fills it in.
-    pub past: Option<Past>,
+    pub past: Option<HistoryRange>,
 }
 
 /// An attached process.
@@ -92,7 +93,7 @@ pub struct GroupSnapshot {
 
 /// A business and its counts.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Counted {
+pub struct BizSnapshot {
     /// The id of the business, or a key for several businesses.
     pub key: BizKey,
     /// The name of the business. `None` if the configuration does not name it.
@@ -114,7 +115,7 @@ pub struct Counted {
     pub rates: Rates,
     /// The keys with the most use, from the last sweep. The owner of the sweep's result fills them
     /// in.
-    pub hottest: Vec<Hot>,
+    pub hottest: Vec<HotKey>,
 }
 
 /// The bounds of a limit for a key without a rule of its own.
@@ -141,7 +142,7 @@ pub struct Rates {
 
 /// A key with much use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hot {
+pub struct HotKey {
     /// The stored key as text.
     pub key: String,
     /// The amount charged in the current window.
@@ -160,7 +161,7 @@ impl GroupSnapshot {
     }
 }
 
-impl Counted {
+impl BizSnapshot {
     /// Whether this is a single business that map.xml does not name, so that only its counters
     /// exist.
     pub fn is_removed(&self) -> bool {
@@ -216,6 +217,7 @@ pub fn of(runtime: &Runtime, conf: &Conf, now_ms: Millis) -> Stats {
         checkpoints: conf.srv.data.checkpoint.map(|_| runtime.checkpoint_counts()),
         master: runtime.master_counts(),
         cluster: cluster(runtime),
+        cluster_sums: ClusterSums::of(&sums.extension),
         has_cluster: conf.srv.cluster.is_some(),
         processes: processes(runtime),
         groups: groups(runtime, &sums, conf),
@@ -229,8 +231,8 @@ pub fn of(runtime: &Runtime, conf: &Conf, now_ms: Millis) -> Stats {
 /// that has reached the most nodes counts.
 pub(crate) fn cluster(runtime: &Runtime) -> Option<ClusterState> {
     let living = runtime.slots().into_iter().filter(|slot| slot.alive);
-    let couriers = living.filter(|slot| slot.role == Role::Courier as u32);
-    let states = couriers.map(|slot| runtime.cluster_state(slot.slot));
+    let couriers = living.filter(|slot| slot.role == Role::Cluster as u32);
+    let states = couriers.map(|slot| ClusterState::of(runtime.extension_of(slot.slot)));
     states.max_by_key(|state| state.nodes.iter().filter(|node| node.is_up).count())
 }
 
@@ -262,7 +264,7 @@ pub fn role_word(role: u32) -> &'static str {
         store::ROLE_PREPARE => "prepare",
         role if role == Role::Worker as u32 => "worker",
         role if role == Role::Keeper as u32 => "keeper",
-        role if role == Role::Courier as u32 => "courier",
+        role if role == Role::Cluster as u32 => "courier",
         role if role == Role::Program as u32 => "program",
         role if role == Role::Admin as u32 => "admin",
         role if role == Role::Envoy as u32 => "envoy",
@@ -298,9 +300,9 @@ fn groups(runtime: &Runtime, sums: &Sums, conf: &Conf) -> Vec<GroupSnapshot> {
     named.chain(gone).collect()
 }
 
-fn bizs(sums: &Sums, conf: &Conf) -> Vec<Counted> {
+fn bizs(sums: &Sums, conf: &Conf) -> Vec<BizSnapshot> {
     let mut sums = sums.bizs.clone();
-    let mut counted: Vec<Counted> = conf
+    let mut counted: Vec<BizSnapshot> = conf
         .map
         .bizs
         .iter()
@@ -310,7 +312,7 @@ fn bizs(sums: &Sums, conf: &Conf) -> Vec<Counted> {
             let is_shared = biz.sharing.is_some();
             let sums = sums.remove(&key).unwrap_or_default();
             let (limits, bounds) = (limits(biz), bounds(biz));
-            Counted { name, limits, bounds, is_shared, ..counted_of(key, sums) }
+            BizSnapshot { name, limits, bounds, is_shared, ..counted_of(key, sums) }
         })
         .collect();
     counted.extend(sums.into_iter().map(|(key, sums)| counted_of(key, sums)));
@@ -318,12 +320,12 @@ fn bizs(sums: &Sums, conf: &Conf) -> Vec<Counted> {
 }
 
 #[cfg(test)]
-pub(crate) fn unnamed(id: u32) -> Counted {
+pub(crate) fn unnamed(id: u32) -> BizSnapshot {
     counted_of(BizKey::Id(id), BizSums::default())
 }
 
-fn counted_of(key: BizKey, sums: BizSums) -> Counted {
-    Counted {
+fn counted_of(key: BizKey, sums: BizSums) -> BizSnapshot {
+    BizSnapshot {
         key,
         name: None,
         limits: Vec::new(),

@@ -25,14 +25,14 @@ const PAUSE_MS: u64 = 100;
 const QUIET_MS: u64 = 10_000;
 
 #[derive(Debug)]
-enum Socket {
+enum ListenerSocket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
 #[derive(Debug)]
-struct Listener {
-    socket: Socket,
+struct WorkerListener {
+    socket: ListenerSocket,
     /// `None` for a socket that all workers share.
     set: Option<u16>,
     face: Face,
@@ -42,8 +42,8 @@ struct Listener {
 
 /// All listeners of a worker.
 #[derive(Debug)]
-pub struct Listeners {
-    listeners: Vec<Option<Listener>>,
+pub struct WorkerListeners {
+    listeners: Vec<Option<WorkerListener>>,
     /// The protocol of each listener of a set, in their order.
     faces: Vec<Face>,
     first_token: usize,
@@ -54,7 +54,7 @@ pub struct Listeners {
 
 /// An accepted client.
 #[derive(Debug)]
-pub struct Accepted {
+pub struct AcceptedClient {
     /// The socket of the client.
     pub stream: Stream,
     /// `None` on a unix socket.
@@ -63,11 +63,11 @@ pub struct Accepted {
     pub face: Face,
 }
 
-impl Listeners {
+impl WorkerListeners {
     /// An empty list, for sets whose listeners have these faces, in this order. The listeners'
     /// tokens begin with `first_token`.
-    pub fn new(first_token: usize, faces: Vec<Face>) -> Listeners {
-        Listeners { listeners: Vec::new(), faces, first_token, last: 0, paused_until_ms: 0 }
+    pub fn new(first_token: usize, faces: Vec<Face>) -> WorkerListeners {
+        WorkerListeners { listeners: Vec::new(), faces, first_token, last: 0, paused_until_ms: 0 }
     }
 
     /// Adds the TCP listeners of a listener set.
@@ -79,8 +79,8 @@ impl Listeners {
     ) -> io::Result<()> {
         for (at, listener) in listeners.into_iter().enumerate() {
             let Some(&face) = self.faces.get(at) else { break };
-            let socket = Socket::Tcp(TcpListener::from_std(listener));
-            self.open(registry, Listener { socket, set: Some(set), face, ready: true })?;
+            let socket = ListenerSocket::Tcp(TcpListener::from_std(listener));
+            self.open(registry, WorkerListener { socket, set: Some(set), face, ready: true })?;
         }
         Ok(())
     }
@@ -88,11 +88,11 @@ impl Listeners {
     /// Adds a unix socket.
     pub fn open_unix(&mut self, registry: &Registry, shared: SharedListener) -> io::Result<()> {
         let SharedListener { listener, face } = shared;
-        let socket = Socket::Unix(UnixListener::from_std(listener));
-        self.open(registry, Listener { socket, set: None, face, ready: true })
+        let socket = ListenerSocket::Unix(UnixListener::from_std(listener));
+        self.open(registry, WorkerListener { socket, set: None, face, ready: true })
     }
 
-    fn open(&mut self, registry: &Registry, mut listener: Listener) -> io::Result<()> {
+    fn open(&mut self, registry: &Registry, mut listener: WorkerListener) -> io::Result<()> {
         let free = self.listeners.iter().position(Option::is_none).unwrap_or(self.listeners.len());
         let token = Token(self.first_token + free);
         listener.socket.source().register(registry, token, Interest::READABLE)?;
@@ -117,7 +117,7 @@ impl Listeners {
     fn close_where(
         &mut self,
         registry: &Registry,
-        to_close: impl Fn(&Listener) -> bool,
+        to_close: impl Fn(&WorkerListener) -> bool,
     ) -> io::Result<()> {
         for entry in &mut self.listeners {
             if let Some(mut listener) = entry.take_if(|listener| to_close(listener)) {
@@ -162,7 +162,7 @@ impl Listeners {
 
     /// Accepts the next client. Returns `None` if no client waits, or if the system lacks
     /// resources. The latter starts a pause.
-    pub fn accept(&mut self, now_ms: u64) -> Option<Accepted> {
+    pub fn accept(&mut self, now_ms: u64) -> Option<AcceptedClient> {
         self.accept_next().unwrap_or_else(|error| {
             if self.paused_until_ms + QUIET_MS <= now_ms {
                 tracing::warn!(%error, pause_ms = PAUSE_MS, "cannot accept connections");
@@ -173,7 +173,7 @@ impl Listeners {
     }
 
     /// Takes the listeners in turn.
-    fn accept_next(&mut self) -> io::Result<Option<Accepted>> {
+    fn accept_next(&mut self) -> io::Result<Option<AcceptedClient>> {
         for _ in 0..self.listeners.len() {
             self.last = (self.last + 1) % self.listeners.len();
             let Some(listener) =
@@ -208,30 +208,30 @@ fn is_clients(kind: io::ErrorKind) -> bool {
     )
 }
 
-impl Socket {
+impl ListenerSocket {
     fn source(&mut self) -> &mut dyn Source {
         match self {
-            Socket::Tcp(listener) => listener,
-            Socket::Unix(listener) => listener,
+            ListenerSocket::Tcp(listener) => listener,
+            ListenerSocket::Unix(listener) => listener,
         }
     }
 }
 
-impl Listener {
-    fn accept(&self) -> io::Result<Accepted> {
+impl WorkerListener {
+    fn accept(&self) -> io::Result<AcceptedClient> {
         let face = self.face;
         match &self.socket {
-            Socket::Tcp(listener) => {
+            ListenerSocket::Tcp(listener) => {
                 let (stream, address) = listener.accept()?;
                 // Without this option, the second of two answers waits for the acknowledgement of
                 // the first. The call fails only on a broken connection, which the next read
                 // detects.
                 let _ = stream.set_nodelay(true);
-                Ok(Accepted { stream: Stream::Tcp(stream), peer: Some(address.ip()), face })
+                Ok(AcceptedClient { stream: Stream::Tcp(stream), peer: Some(address.ip()), face })
             }
-            Socket::Unix(listener) => {
+            ListenerSocket::Unix(listener) => {
                 let (stream, _) = listener.accept()?;
-                Ok(Accepted { stream: Stream::Unix(stream), peer: None, face })
+                Ok(AcceptedClient { stream: Stream::Unix(stream), peer: None, face })
             }
         }
     }
@@ -252,7 +252,7 @@ mod tests {
     fn listeners_are_asked_in_turn_and_closed_by_set() {
         let poll = mio::Poll::new().expect("a poll");
         let registry = poll.registry();
-        let mut listeners = Listeners::new(10, vec![Face::Http, Face::Resp(7)]);
+        let mut listeners = WorkerListeners::new(10, vec![Face::Http, Face::Resp(7)]);
         let (one, two) = (listener(), listener());
         let kept = two.try_clone().expect("a copy");
         let at = |listener: &std::net::TcpListener| listener.local_addr().expect("bound");
@@ -267,7 +267,7 @@ mod tests {
 
         let mut let_in = Vec::new();
         while let Some(accepted) = listeners.accept(0) {
-            let Accepted { stream: Stream::Tcp(stream), peer: Some(_), face: Face::Http } =
+            let AcceptedClient { stream: Stream::Tcp(stream), peer: Some(_), face: Face::Http } =
                 accepted
             else {
                 panic!("{accepted:?}");
@@ -295,7 +295,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let poll = mio::Poll::new().expect("a poll");
         let registry = poll.registry();
-        let mut listeners = Listeners::new(10, vec![Face::Resp(1), Face::Http]);
+        let mut listeners = WorkerListeners::new(10, vec![Face::Resp(1), Face::Http]);
         let unix = UnixListener::bind(dir.path().join("s")).expect("bound");
         unix.set_nonblocking(true).expect("set");
         let (one, two) = (listener(), listener());
@@ -308,7 +308,7 @@ mod tests {
         let shared = SharedListener { listener: unix, face: Face::Resp(2) };
         listeners.open_unix(registry, shared).expect("opened");
         let mut faces = Vec::new();
-        while let Some(Accepted { stream, face, .. }) = listeners.accept(0) {
+        while let Some(AcceptedClient { stream, face, .. }) = listeners.accept(0) {
             let is_two = match stream {
                 Stream::Tcp(stream) => stream.local_addr().expect("connected").port() == port,
                 Stream::Unix(_) => false,

@@ -20,11 +20,11 @@ pub fn make_room(buffer: &mut Vec<u8>, more: usize, most: usize) {
 
 /// A pool of buffers.
 #[derive(Debug, Default)]
-pub struct Pool {
+pub struct BufferPool {
     free: Vec<Vec<u8>>,
 }
 
-impl Pool {
+impl BufferPool {
     /// A buffer that contains these bytes.
     pub fn take(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut buffer = self.free.pop().unwrap_or_default();
@@ -50,7 +50,7 @@ mod tests {
     // Shows: memory-bound.
     #[test]
     fn buffers_come_back_empty_unless_they_are_too_large() {
-        let mut pool = Pool::default();
+        let mut pool = BufferPool::default();
         let mut buffer = pool.take(b"abc");
         let (capacity, address) = (buffer.capacity(), buffer.as_ptr());
         pool.give(&mut buffer);

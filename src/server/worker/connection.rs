@@ -10,10 +10,10 @@
 
 mod context;
 mod head_cache;
-mod parked;
-mod pending;
-mod ready;
-mod reply;
+mod parked_items;
+mod pending_request;
+mod queued_reply;
+mod ready_answers;
 mod serve;
 #[cfg(any(test, feature = "testing"))]
 mod testing;
@@ -35,11 +35,11 @@ pub use context::ConnectionBuffers;
 pub(super) use context::RequestContext;
 pub(crate) use context::{BUFFERS_IN_HAND, QUEUE_BYTES};
 use head_cache::ConnectionSlot;
-pub use parked::{Parked, Parks};
-use pending::{ClientPreferences, Pending};
-pub(super) use reply::Manner;
-pub(crate) use reply::QUEUE;
-pub use serve::{Problem, RespRules, Rules, Serve};
+pub use parked_items::{ParkedItem, Parks};
+use pending_request::{ClientPreferences, PendingRequest};
+pub(crate) use queued_reply::QUEUE;
+pub(super) use queued_reply::ReplyForm;
+pub use serve::{ConnectionRules, Problem, RespRules, Serve};
 
 /// The most requests of one connection that a tick answers.
 pub const MAX_REQUESTS_PER_TICK: usize = 256;
@@ -51,7 +51,7 @@ const LIMITED: u16 = 429;
 
 /// The result of [`Connection::take`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
+pub struct InputProgress {
     /// Consumed bytes of the input. The next call gets the rest again, followed by more input.
     pub consumed: usize,
     /// The number of unconsumed bytes that must be present before the connection can make progress.
@@ -71,23 +71,23 @@ pub struct Progress {
 #[derive(Debug)]
 pub struct Connection {
     peer: Option<IpAddr>,
-    state: State,
+    state: HttpState,
     /// The slot of the connection's last head in the cache.
     slot: ConnectionSlot,
     /// The part of a chunked body that has arrived.
     gathered: Vec<u8>,
-    /// Requests that wait for a lease, and requests and answers behind them.
+    /// Requests that wait for a reply, and requests and answers behind them.
     parked: Vec<Parked>,
 }
 
 #[derive(Debug)]
-enum State {
+enum HttpState {
     /// Between requests or within a head.
     Head(Search),
     /// Before or within a body of this many bytes.
-    Items(Pending, usize),
+    Items(PendingRequest, usize),
     /// Within a chunked body.
-    ChunkedItems(Pending, Chunked),
+    ChunkedItems(PendingRequest, Chunked),
     /// Within a body that is skipped after the answer.
     Skip(usize),
     /// Within a chunked body that is skipped after the answer.
@@ -95,7 +95,7 @@ enum State {
     Closed,
 }
 
-const BETWEEN: State = State::Head(Search::START);
+const BETWEEN: HttpState = HttpState::Head(Search::START);
 
 /// A parsed head, with its target and host.
 struct ReadHead<'h, 'b> {
@@ -106,7 +106,7 @@ struct ReadHead<'h, 'b> {
 }
 
 /// The action that a head requests.
-enum Plan {
+enum RequestPlan {
     /// Wait for the items, in this format.
     Await(Command, Format),
     /// Run the single item, which is already in the scratch. A limited item gets this status.
@@ -118,7 +118,7 @@ enum Plan {
 }
 
 /// The result of one step.
-enum Step {
+enum HttpStep {
     /// Consumed this many bytes; go on.
     Took(usize),
     /// Consumed this many bytes and answered.
@@ -158,11 +158,11 @@ impl Connection {
     pub fn take<S: Serve>(
         &mut self,
         input: &[u8],
-        rules: Rules<'_>,
+        rules: ConnectionRules<'_>,
         serve: &mut S,
         scratch: &mut ConnectionBuffers,
         out: &mut Vec<u8>,
-    ) -> Progress {
+    ) -> InputProgress {
         let mut context = RequestContext { rules, serve, scratch, out };
         let (mut consumed, mut answered, mut need) = (0, 0, 1);
         let from = context.out.len();
@@ -174,22 +174,22 @@ impl Connection {
         };
         while !is_full(answered, &context) && !context.is_parked() {
             match self.step(&input[consumed..], &mut context) {
-                Step::Took(bytes) => consumed += bytes,
-                Step::Answered(bytes) => {
+                HttpStep::Took(bytes) => consumed += bytes,
+                HttpStep::Answered(bytes) => {
                     consumed += bytes;
                     answered += 1;
                     context.weigh(bytes);
                 }
-                Step::Starved(bytes, more) => {
+                HttpStep::Starved(bytes, more) => {
                     consumed += bytes;
                     need = more;
                     break;
                 }
             }
         }
-        let close = matches!(self.state, State::Closed);
+        let close = matches!(self.state, HttpState::Closed);
         let rest = if close { 0 } else { input.len() - consumed };
-        Progress {
+        InputProgress {
             consumed: input.len() - rest,
             need,
             more: rest > 0 && is_full(answered, &context),
@@ -202,7 +202,7 @@ impl Connection {
     /// does not count.
     fn has_begun(&self, rest: &[u8]) -> bool {
         match self.state {
-            State::Head(_) => !matches!(rest, [] | [b'\r']),
+            HttpState::Head(_) => !matches!(rest, [] | [b'\r']),
             _ => true,
         }
     }
@@ -211,18 +211,18 @@ impl Connection {
     /// the connection.
     pub fn time_out<S: Serve>(
         &mut self,
-        rules: Rules<'_>,
+        rules: ConnectionRules<'_>,
         serve: &mut S,
         scratch: &mut ConnectionBuffers,
         out: &mut Vec<u8>,
     ) {
         let call = match &self.state {
-            State::Head(_) => Some((Call::Other, ResponseOptions::CLOSE)),
-            State::Items(pending, _) | State::ChunkedItems(pending, _) => {
+            HttpState::Head(_) => Some((Call::Other, ResponseOptions::CLOSE)),
+            HttpState::Items(pending, _) | HttpState::ChunkedItems(pending, _) => {
                 Some((pending.command.into(), pending.closing()))
             }
             // The request has been answered already.
-            State::Skip(_) | State::ChunkedSkip(_) | State::Closed => None,
+            HttpState::Skip(_) | HttpState::ChunkedSkip(_) | HttpState::Closed => None,
         };
         if let Some((call, options)) = call {
             scratch.refuse_by(rules.asker(options), &Error::Timeout, out);
@@ -232,68 +232,72 @@ impl Connection {
     }
 
     fn close(&mut self) {
-        self.state = State::Closed;
+        self.state = HttpState::Closed;
         self.gathered = Vec::new();
     }
 
-    fn step<S: Serve>(&mut self, input: &[u8], context: &mut RequestContext<'_, S>) -> Step {
+    fn step<S: Serve>(&mut self, input: &[u8], context: &mut RequestContext<'_, S>) -> HttpStep {
         match &mut self.state {
-            State::Closed => Step::Starved(input.len(), 1),
-            State::Head(_) => self.step_head(input, context),
-            State::Items(pending, length) => {
+            HttpState::Closed => HttpStep::Starved(input.len(), 1),
+            HttpState::Head(_) => self.step_head(input, context),
+            HttpState::Items(pending, length) => {
                 let (pending, length) = (*pending, *length);
                 match input.get(..length) {
-                    None => Step::Starved(0, length),
+                    None => HttpStep::Starved(0, length),
                     Some(body) => {
                         self.state = BETWEEN;
                         self.answer_items(body, pending, input.len() == length, context);
-                        Step::Answered(length)
+                        HttpStep::Answered(length)
                     }
                 }
             }
-            State::ChunkedItems(..) => self.step_chunked(input, context),
-            State::Skip(left) => {
+            HttpState::ChunkedItems(..) => self.step_chunked(input, context),
+            HttpState::Skip(left) => {
                 let taken = input.len().min(*left);
                 *left -= taken;
                 if *left > 0 {
-                    return Step::Starved(taken, 1);
+                    return HttpStep::Starved(taken, 1);
                 }
                 self.state = BETWEEN;
-                Step::Took(taken)
+                HttpStep::Took(taken)
             }
-            State::ChunkedSkip(chunked) => match chunked.decode(input, |_| ()) {
+            HttpState::ChunkedSkip(chunked) => match chunked.decode(input, |_| ()) {
                 Ok(taken) if chunked.is_done() => {
                     self.state = BETWEEN;
-                    Step::Took(taken)
+                    HttpStep::Took(taken)
                 }
-                Ok(taken) => Step::Starved(taken, 1),
+                Ok(taken) => HttpStep::Starved(taken, 1),
                 // The request is already answered. The client would take a second answer for that
                 // of its next request.
                 Err(_) => {
                     self.close();
-                    Step::Took(input.len())
+                    HttpStep::Took(input.len())
                 }
             },
         }
     }
 
-    fn step_head<S: Serve>(&mut self, input: &[u8], context: &mut RequestContext<'_, S>) -> Step {
-        let State::Head(search) = &mut self.state else { return Step::Took(0) };
+    fn step_head<S: Serve>(
+        &mut self,
+        input: &[u8],
+        context: &mut RequestContext<'_, S>,
+    ) -> HttpStep {
+        let HttpState::Head(search) = &mut self.state else { return HttpStep::Took(0) };
         if *search == Search::START
             && let Some(met) = context.scratch.heads.get(self.slot, input)
             && met.fits(context.rules.http)
         {
-            self.state = State::Items(met.pending, met.body_bytes);
-            return Step::Took(met.head_bytes);
+            self.state = HttpState::Items(met.pending, met.body_bytes);
+            return HttpStep::Took(met.head_bytes);
         }
         // Skips empty lines before a request line (RFC 9112, section 2.2).
         if *search == Search::START {
             let empty = input.chunks_exact(2).take_while(|pair| *pair == b"\r\n").count() * 2;
             if empty > 0 {
-                return Step::Took(empty);
+                return HttpStep::Took(empty);
             }
             if matches!(input, [] | [b'\r']) {
-                return Step::Starved(0, input.len() + 1);
+                return HttpStep::Starved(0, input.len() + 1);
             }
         }
         let max_head_bytes = context.rules.http.max_head_bytes;
@@ -317,7 +321,7 @@ impl Connection {
                 self.take_head(head, &input[..end], end == input.len(), context)
             }
             Ok(None) if resp::looks_like_resp(input) => self.refuse_resp(input, context),
-            Ok(None) => Step::Starved(0, max_head_bytes as usize),
+            Ok(None) => HttpStep::Starved(0, max_head_bytes as usize),
             Err(error) => self.take_head(Err(error), input, true, context),
         }
     }
@@ -329,7 +333,7 @@ impl Connection {
         bytes: &[u8],
         last: bool,
         context: &mut RequestContext<'_, S>,
-    ) -> Step {
+    ) -> HttpStep {
         let asked = head.and_then(|head| {
             let (target, host) = (Target::parse(head.target)?, head.authority()?);
             Ok(ReadHead { head, target, host })
@@ -347,23 +351,27 @@ impl Connection {
         }
         // If a body follows, the answer is counted after the body.
         match self.state {
-            State::Items(..) | State::ChunkedItems(..) => Step::Took(bytes.len()),
-            _ => Step::Answered(bytes.len()),
+            HttpState::Items(..) | HttpState::ChunkedItems(..) => HttpStep::Took(bytes.len()),
+            _ => HttpStep::Answered(bytes.len()),
         }
     }
 
     /// Tells a Redis client, in RESP, that this listener does not speak RESP.
     #[cold]
-    fn refuse_resp<S: Serve>(&mut self, bytes: &[u8], context: &mut RequestContext<'_, S>) -> Step {
+    fn refuse_resp<S: Serve>(
+        &mut self,
+        bytes: &[u8],
+        context: &mut RequestContext<'_, S>,
+    ) -> HttpStep {
         self.close();
         let fault = resp::Fault::OnHttp;
         context.write_with(Call::Other, fault.status(), |out| resp::write_fault(out, fault));
-        Step::Answered(bytes.len())
+        HttpStep::Answered(bytes.len())
     }
 
     /// Caches a head whose items are awaited.
     fn remember(&mut self, head: &Head<'_, '_>, bytes: &[u8], scratch: &mut ConnectionBuffers) {
-        if let State::Items(pending, _) = self.state
+        if let HttpState::Items(pending, _) = self.state
             && let Some(slot) = scratch.heads.insert(head, bytes, pending)
         {
             self.slot = slot;
@@ -395,26 +403,26 @@ impl Connection {
         let call = route.as_ref().map_or(Call::Other, Call::from);
         let plan = page.and_then(|page| match route {
             Err(Error::BadMethod { .. }) if page.is_some() && head.method == "OPTIONS" => {
-                Ok(Plan::Permit)
+                Ok(RequestPlan::Permit)
             }
             route => self.plan(route?, head, context),
         });
         match plan {
-            Ok(Plan::Await(command, format)) => {
-                self.await_items(Pending { command, format, preferences }, head, context);
+            Ok(RequestPlan::Await(command, format)) => {
+                self.await_items(PendingRequest { command, format, preferences }, head, context);
             }
-            Ok(Plan::Run(refusal)) => {
+            Ok(RequestPlan::Run(refusal)) => {
                 let options = self.leave_head(head, preferences, closes, context);
-                context.enqueue(Manner::Http { call, refusal: Some(refusal), options });
+                context.enqueue(ReplyForm::Http { call, refusal: Some(refusal), options });
             }
-            Ok(Plan::Health(problem)) => {
+            Ok(RequestPlan::Health(problem)) => {
                 let options = self.leave_head(head, preferences, closes, context);
                 let (status, words) =
                     problem.map_or((200, "ok\n".into()), |problem| (problem.status, problem.words));
                 let content = Content { status, kind: BodyKind::Text, body: words.as_bytes() };
                 context.write(call, options, content);
             }
-            Ok(Plan::Permit) => {
+            Ok(RequestPlan::Permit) => {
                 let options = self.leave_head(head, preferences, closes, context);
                 context.write_preflight(options);
             }
@@ -431,7 +439,7 @@ impl Connection {
         route: Route<'_>,
         head: &Head<'_, '_>,
         context: &mut RequestContext<'_, S>,
-    ) -> Result<Plan, Error> {
+    ) -> Result<RequestPlan, Error> {
         let max_bytes = context.rules.http.max_body_bytes;
         if matches!(head.body, Body::Length(length) if length > u64::from(max_bytes)) {
             return Err(Error::TooLarge { max_bytes });
@@ -439,29 +447,31 @@ impl Connection {
         let ConnectionBuffers { queue, form, key, .. } = context.scratch;
         let request = queue.request();
         match route {
-            Route::Items(command) => head.content().map(|format| Plan::Await(command, format)),
+            Route::Items(command) => {
+                head.content().map(|format| RequestPlan::Await(command, format))
+            }
             Route::Item(command, query) => {
                 request.begin(command);
                 let refusal = form::parse(query, form, request)?;
-                Ok(Plan::Run(refusal.unwrap_or(LIMITED)))
+                Ok(RequestPlan::Run(refusal.unwrap_or(LIMITED)))
             }
             Route::Authz(segment) => {
                 request.begin(Command::Update);
                 let Gateway { biz, refusal } = authz::gateway(segment, form)?;
                 authz::key(head.fields, self.peer, context.rules.authz, context.rules.trusted, key);
                 request.push(biz, key, ItemOptions::ONE);
-                Ok(Plan::Run(refusal.unwrap_or(LIMITED)))
+                Ok(RequestPlan::Run(refusal.unwrap_or(LIMITED)))
             }
             Route::Health if context.serve.draining() && !context.serve.replaced() => {
                 Err(Error::Draining)
             }
-            Route::Health => Ok(Plan::Health(context.serve.problem())),
+            Route::Health => Ok(RequestPlan::Health(context.serve.problem())),
         }
     }
 
     fn await_items<S: Serve>(
         &mut self,
-        pending: Pending,
+        pending: PendingRequest,
         head: &Head<'_, '_>,
         context: &mut RequestContext<'_, S>,
     ) {
@@ -473,10 +483,11 @@ impl Connection {
         let http = context.rules.http;
         self.state = match head.body {
             // The plan has checked that the length is at most max-body.
-            Body::Length(length) => State::Items(pending, length as usize),
-            Body::Chunked => {
-                State::ChunkedItems(pending, Chunked::new(http.max_body_bytes, http.max_head_bytes))
-            }
+            Body::Length(length) => HttpState::Items(pending, length as usize),
+            Body::Chunked => HttpState::ChunkedItems(
+                pending,
+                Chunked::new(http.max_body_bytes, http.max_head_bytes),
+            ),
         };
     }
 
@@ -499,11 +510,11 @@ impl Connection {
         let unknown = head.expects_continue || past_reach;
         let options = preferences.options(closes || unknown);
         self.state = match head.body {
-            _ if options.persistence == Persistence::Close => State::Closed,
+            _ if options.persistence == Persistence::Close => HttpState::Closed,
             Body::Length(0) => BETWEEN,
-            Body::Length(length) => State::Skip(length as usize),
+            Body::Length(length) => HttpState::Skip(length as usize),
             Body::Chunked => {
-                State::ChunkedSkip(Chunked::new(http.max_body_bytes, http.max_head_bytes))
+                HttpState::ChunkedSkip(Chunked::new(http.max_body_bytes, http.max_head_bytes))
             }
         };
         options
@@ -513,8 +524,10 @@ impl Connection {
         &mut self,
         input: &[u8],
         context: &mut RequestContext<'_, S>,
-    ) -> Step {
-        let State::ChunkedItems(pending, chunked) = &mut self.state else { return Step::Took(0) };
+    ) -> HttpStep {
+        let HttpState::ChunkedItems(pending, chunked) = &mut self.state else {
+            return HttpStep::Took(0);
+        };
         let pending = *pending;
         let most = context.rules.http.max_body_bytes as usize;
         // A body that is present as a whole takes no memory of the connection.
@@ -535,19 +548,19 @@ impl Connection {
                 if first {
                     chunks = body;
                 }
-                Step::Answered(taken)
+                HttpStep::Answered(taken)
             }
             Ok(taken) => {
                 if first {
                     self.gathered = chunks.as_slice().into();
                 }
-                Step::Starved(taken, 1)
+                HttpStep::Starved(taken, 1)
             }
             Err(error) => {
                 self.close();
                 let options = pending.closing();
                 context.write_error(Call::from(pending.command), options, &error);
-                Step::Answered(input.len())
+                HttpStep::Answered(input.len())
             }
         };
         context.scratch.chunks = chunks;
@@ -557,11 +570,11 @@ impl Connection {
     fn answer_items<S: Serve>(
         &mut self,
         body: &[u8],
-        pending: Pending,
+        pending: PendingRequest,
         last: bool,
         context: &mut RequestContext<'_, S>,
     ) {
-        let Pending { command, format, preferences } = pending;
+        let PendingRequest { command, format, preferences } = pending;
         let ConnectionBuffers { queue, decoded, .. } = context.scratch;
         let bounds = context.rules.http.into();
         let read = codec::read(format, body, command, bounds, decoded, queue.request());
@@ -573,7 +586,7 @@ impl Connection {
         match read {
             Ok(()) => {
                 let call = Call::from(command);
-                context.enqueue(Manner::Http { call, refusal: None, options });
+                context.enqueue(ReplyForm::Http { call, refusal: None, options });
             }
             Err(error) => context.write_error(Call::from(command), options.of(format), &error),
         }
@@ -581,11 +594,11 @@ impl Connection {
 }
 
 impl Parks for Connection {
-    fn parked(&self) -> &[Parked] {
+    fn parked(&self) -> &[ParkedItem] {
         &self.parked
     }
 
-    fn parked_mut(&mut self) -> &mut Vec<Parked> {
+    fn parked_mut(&mut self) -> &mut Vec<ParkedItem> {
         &mut self.parked
     }
 }

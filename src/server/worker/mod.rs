@@ -5,7 +5,7 @@
 //!
 //! | file | duty |
 //! | --- | --- |
-//! | `run` | a worker from its attachment to its end |
+//! | `worker_process` | a worker from its attachment to its end |
 //! | `tick` | one round of the loop: read, answer, expire, accept |
 //! | `accept` | the listeners, and the bound of accepted clients |
 //! | `client` | a client's socket, and its state between ticks |
@@ -22,12 +22,12 @@ pub(crate) mod buffers;
 pub(crate) mod client;
 mod conf_in_use;
 pub mod connection;
-mod courier_bells;
+mod mailbox_bells;
 mod overload_log;
 mod parked_clients;
 mod request_handler;
 pub mod resp_connection;
-mod run;
 pub(crate) mod tick;
+mod worker_process;
 
-pub use run::{WorkerError, run};
+pub use worker_process::{WorkerError, run};

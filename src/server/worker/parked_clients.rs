@@ -3,16 +3,16 @@
 //! Invariant: a client is in the list at most once, and only while it has something parked. The
 //! list has the order of parking, so the client that waits longest resumes first.
 
-/// Clients that wait for leases.
+/// Clients that wait for replies.
 #[derive(Debug, Default)]
 pub struct ParkedClients {
-    waiting: Vec<Waiting>,
+    waiting: Vec<ParkedClient>,
     /// No deadline is before this time.
     next_ms: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
+struct ParkedClient {
     client: u32,
     until_ms: u64,
 }
@@ -35,7 +35,7 @@ impl ParkedClients {
         self.next_ms = if self.is_empty() { until_ms } else { self.next_ms.min(until_ms) };
         match self.waiting.iter_mut().find(|waiting| waiting.client == client) {
             Some(waiting) => waiting.until_ms = until_ms,
-            None => self.waiting.push(Waiting { client, until_ms }),
+            None => self.waiting.push(ParkedClient { client, until_ms }),
         }
     }
 
@@ -65,7 +65,7 @@ impl ParkedClients {
         to_run: &mut Vec<u32>,
     ) {
         let is_due =
-            |waiting: &mut Waiting| now_ms >= waiting.until_ms || may_go_on(waiting.client);
+            |waiting: &mut ParkedClient| now_ms >= waiting.until_ms || may_go_on(waiting.client);
         let due = self.waiting.extract_if(.., is_due).map(|waiting| waiting.client);
         to_run.splice(0..0, due);
         self.next_ms = self.waiting.iter().map(|waiting| waiting.until_ms).min().unwrap_or(0);
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(parked.due_ms(), Some(40));
         let mut to_run = vec![1, 2];
         parked.take_due(39, |client| client == 9, &mut to_run);
-        assert_eq!(to_run, [9, 1, 2], "its lease has come");
+        assert_eq!(to_run, [9, 1, 2], "its reply has come");
         to_run.clear();
         parked.take_due(50, |_| false, &mut to_run);
         assert_eq!(to_run, [7, 3], "their deadlines are over");

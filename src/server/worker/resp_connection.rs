@@ -10,10 +10,10 @@
 mod session;
 mod transaction;
 
-use super::buffer_pool::Pool;
+use super::buffer_pool::BufferPool;
 use super::connection::{
-    ConnectionBuffers, MAX_REQUESTS_PER_TICK, Manner, Parked, Parks, Progress, RequestContext,
-    RespRules, Serve, TICK_ANSWER_BYTES,
+    ConnectionBuffers, InputProgress, MAX_REQUESTS_PER_TICK, ParkedItem, Parks, ReplyForm,
+    RequestContext, RespRules, Serve, TICK_ANSWER_BYTES,
 };
 use crate::protocol::call::Call;
 use crate::protocol::resp::{
@@ -38,7 +38,7 @@ pub struct RespConnection {
     session: Session,
     /// Commands between MULTI and the end of EXEC.
     transaction: Option<Transaction>,
-    /// Requests that wait for a lease, and requests and answers behind them.
+    /// Requests that wait for a reply, and requests and answers behind them.
     parked: Vec<Parked>,
     closed: bool,
 }
@@ -54,7 +54,7 @@ pub struct Input<'a> {
 }
 
 /// The result of one step.
-enum Step {
+enum RespStep {
     /// Consumed this many bytes without an answer.
     Took(usize),
     /// Consumed this many bytes and answered.
@@ -65,7 +65,7 @@ enum Step {
 
 /// The source of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Origin {
+enum CommandOrigin {
     Input,
     Transaction,
 }
@@ -88,7 +88,7 @@ impl RespConnection {
         serve: &'a mut S,
         scratch: &'a mut ConnectionBuffers,
         out: &'a mut Vec<u8>,
-    ) -> Progress {
+    ) -> InputProgress {
         let mut context = RequestContext { rules: own.rules, serve, scratch, out };
         let bounds = CommandBounds::from(own.rules.http);
         let (mut consumed, mut answered, mut starved) = (0, 0, false);
@@ -105,13 +105,13 @@ impl RespConnection {
         while !self.closed && !is_full(answered, &context) && !context.is_parked() && !has_guessed {
             let serving = Serving { context: &mut context, own };
             match self.step(&input[consumed..], bounds, serving) {
-                Step::Took(bytes) => consumed += bytes,
-                Step::Answered(bytes) => {
+                RespStep::Took(bytes) => consumed += bytes,
+                RespStep::Answered(bytes) => {
                     consumed += bytes;
                     answered += 1;
                     context.weigh(bytes);
                 }
-                Step::Starved => {
+                RespStep::Starved => {
                     starved = true;
                     break;
                 }
@@ -130,9 +130,9 @@ impl RespConnection {
         }
         if self.closed {
             let (need, more, begun) = (1, false, false);
-            return Progress { consumed: input.len(), need, more, begun, close: true };
+            return InputProgress { consumed: input.len(), need, more, begun, close: true };
         }
-        Progress {
+        InputProgress {
             consumed,
             // The buffer gets room for the longest command, whatever the length of this one.
             need: if starved && !rest.is_empty() { bounds.bytes } else { 1 },
@@ -153,7 +153,7 @@ impl RespConnection {
     }
 
     /// Returns the buffers of a connection that reads no more.
-    pub fn release(&mut self, pool: &mut Pool) {
+    pub fn release(&mut self, pool: &mut BufferPool) {
         if let Some(mut transaction) = self.transaction.take() {
             transaction.give_back(pool);
         }
@@ -170,32 +170,32 @@ impl RespConnection {
         input: &[u8],
         bounds: CommandBounds,
         serving: Serving<'_, '_, S>,
-    ) -> Step {
+    ) -> RespStep {
         if self.is_running() {
             return self.step_transaction(serving);
         }
         match self.scan.scan(input, bounds) {
             Ok(Scanned::Array(end)) => {
                 let args = Args::of_array(&input[..end]);
-                self.command(args, Origin::Input, serving);
-                Step::Answered(end)
+                self.command(args, CommandOrigin::Input, serving);
+                RespStep::Answered(end)
             }
             Ok(Scanned::Line { text, end }) => {
                 self.line(&input[..text], bounds, serving);
-                Step::Answered(end)
+                RespStep::Answered(end)
             }
-            Ok(Scanned::Empty(end)) => Step::Took(end),
+            Ok(Scanned::Empty(end)) => RespStep::Took(end),
             Ok(Scanned::Http) => {
                 self.closed = true;
                 // The client speaks HTTP, so the error is written in HTTP.
                 let options = ResponseOptions::CLOSE;
                 serving.context.write_error(Call::Other, options, &Error::OnResp);
-                Step::Answered(0)
+                RespStep::Answered(0)
             }
-            Ok(Scanned::Partial) => Step::Starved,
+            Ok(Scanned::Partial) => RespStep::Starved,
             Err(fault) => {
                 self.fail(fault, serving);
-                Step::Answered(0)
+                RespStep::Answered(0)
             }
         }
     }
@@ -206,7 +206,7 @@ impl RespConnection {
         let mut words = std::mem::take(&mut context.scratch.resp.words);
         let serving = Serving { context: &mut *context, own };
         match read_line(line, bounds, &mut words) {
-            Ok(args) => self.command(args, Origin::Input, serving),
+            Ok(args) => self.command(args, CommandOrigin::Input, serving),
             Err(fault) => self.fail(fault, serving),
         }
         context.scratch.resp.words = words;
@@ -225,7 +225,7 @@ impl RespConnection {
     fn command<S: Serve>(
         &mut self,
         mut args: Args<'_>,
-        origin: Origin,
+        origin: CommandOrigin,
         mut serving: Serving<'_, '_, S>,
     ) {
         let whole = args;
@@ -243,7 +243,7 @@ impl RespConnection {
             return self.refuse(CommandError::Arguments(command.word), serving);
         }
         // A reload may require a token since MULTI, so the client may be unknown here.
-        let may_queue = is_known && origin == Origin::Input && !command.is_never_queued();
+        let may_queue = is_known && origin == CommandOrigin::Input && !command.is_never_queued();
         if self.transaction.is_some() && may_queue {
             return self.queue(whole, serving);
         }
@@ -312,16 +312,16 @@ impl RespConnection {
         serving: &mut Serving<'_, '_, S>,
     ) {
         let (call, version) = (Call::from(command), self.session.version);
-        serving.context.enqueue(Manner::Resp(AnswerForm { call, version, shape }));
+        serving.context.enqueue(ReplyForm::Resp(AnswerForm { call, version, shape }));
     }
 }
 
 impl Parks for RespConnection {
-    fn parked(&self) -> &[Parked] {
+    fn parked(&self) -> &[ParkedItem] {
         &self.parked
     }
 
-    fn parked_mut(&mut self) -> &mut Vec<Parked> {
+    fn parked_mut(&mut self) -> &mut Vec<ParkedItem> {
         &mut self.parked
     }
 }

@@ -5,7 +5,7 @@
 //! nothing and writes no log line, unless `<log refusals>` asks for some.
 
 mod parking;
-mod refusals;
+mod refusal_log;
 
 use std::io;
 use std::net::IpAddr;
@@ -16,17 +16,17 @@ use std::time::{Duration, Instant};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
-use self::refusals::{RefusalLog, log_left_out};
-use super::accept::{ACCEPTS_PER_TICK, Accepted, Listeners};
+use self::refusal_log::{RefusalLog, log_left_out};
+use super::accept::{ACCEPTS_PER_TICK, AcceptedClient, WorkerListeners};
 use super::buffers::Buffers;
-use super::client::{Client, Moved, Reading, Writing};
+use super::client::{Client, Reading, Traffic, Writing};
 use super::conf_in_use::ConfInUse;
-use super::courier_bells::CourierBells;
+use super::mailbox_bells::MailboxBells;
 use super::overload_log::OverloadLog;
 use super::parked_clients::ParkedClients;
 use super::request_handler::RequestHandler;
 use crate::net::listeners::ListenerSet;
-use crate::net::timers::{Expired, Lengths, TimerKind, Timers};
+use crate::net::timers::{Expired, TimeoutLengths, TimerKind, Timers};
 use crate::process::child::ChildContext;
 use crate::process::log::{self, LogThrottle};
 use crate::process::message::{self, Received, ToChild};
@@ -75,7 +75,7 @@ enum EndMode {
 
 /// How the worker ends, and the latest time it does.
 #[derive(Debug, Clone, Copy)]
-struct Ending {
+struct WorkerEnd {
     mode: EndMode,
     until_ms: u64,
 }
@@ -85,7 +85,7 @@ pub struct Worker {
     poll: Poll,
     signals: Signals,
     channel: Channel,
-    listeners: Listeners,
+    listeners: WorkerListeners,
     handler: RequestHandler,
     conf: ConfInUse,
     tokens: TokenBoard,
@@ -101,10 +101,10 @@ pub struct Worker {
     to_run: Vec<u32>,
     /// Clients whose requests run together.
     batch: Vec<u32>,
-    /// Clients with a request that waits for a lease.
+    /// Clients with a request that waits for a reply.
     parked: ParkedClients,
     /// `None` without a cluster.
-    bells: Option<CourierBells>,
+    bells: Option<MailboxBells>,
     timers: Timers,
     buffers: Buffers,
     origin: Instant,
@@ -112,11 +112,11 @@ pub struct Worker {
     begun: Duration,
     now_ms: u64,
     /// Bytes read and written in this tick.
-    moved: Moved,
+    traffic: Traffic,
     unwatched: LogThrottle,
     overloads: OverloadLog,
     refusals: RefusalLog,
-    ending: Option<Ending>,
+    ending: Option<WorkerEnd>,
 }
 
 impl Worker {
@@ -128,7 +128,7 @@ impl Worker {
         let readable = Interest::READABLE;
         registry.register(&mut SourceFd(&signals.as_fd().as_raw_fd()), SIGNALS, readable)?;
         registry.register(&mut SourceFd(&channel.as_fd().as_raw_fd()), CHANNEL, readable)?;
-        let mut listeners = Listeners::new(FIRST_LISTENER, child.share.faces);
+        let mut listeners = WorkerListeners::new(FIRST_LISTENER, child.share.faces);
         for ListenerSet { number, listeners: own } in child.share.sets {
             listeners.open_set(registry, number, own)?;
         }
@@ -137,7 +137,7 @@ impl Worker {
         }
         let slot = service.handle().slot_number();
         let bells = match child.bells {
-            Some(bells) => CourierBells::of_worker(bells, slot, registry, BELL)?,
+            Some(bells) => MailboxBells::of_worker(bells, slot, registry, BELL)?,
             None => None,
         };
         let conf = ConfInUse::of(service.conf(), &child.tokens);
@@ -172,7 +172,7 @@ impl Worker {
             origin: clock::instant(),
             begun: Duration::ZERO,
             now_ms: 0,
-            moved: Moved::default(),
+            traffic: Traffic::default(),
             unwatched: LogThrottle::new(Duration::from_millis(QUIET_MS)),
             overloads: OverloadLog::default(),
             ending: None,
@@ -185,14 +185,14 @@ impl Worker {
         while !self.is_over() {
             let sleeps = !self.parked.is_empty();
             if sleeps {
-                self.lie_down();
+                self.mark_asleep();
             }
             match self.poll.poll(&mut events, self.timeout()) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),
                 result => result?,
             }
             if sleeps && let Some(bells) = &self.bells {
-                bells.get_up(&self.handler.service)?;
+                bells.mark_awake(&self.handler.service)?;
             }
             self.begun = clock::since(self.origin);
             self.now_ms = self.begun.as_millis() as u64;
@@ -263,7 +263,7 @@ impl Worker {
     }
 
     fn count_moved(&mut self) {
-        let Moved { read, written } = std::mem::take(&mut self.moved);
+        let Traffic { read, written } = std::mem::take(&mut self.traffic);
         if let Some(counters) = self.counters() {
             counters.add(Counter::BytesIn, read);
             counters.add(Counter::BytesOut, written);
@@ -292,10 +292,10 @@ impl Worker {
         Some(Duration::from_millis(next_ms.saturating_sub(self.now_ms)))
     }
 
-    fn lengths(&self) -> Lengths {
+    fn lengths(&self) -> TimeoutLengths {
         let http = &self.conf.srv.http;
         // The clock counts whole milliseconds. One more keeps a timeout from firing early.
-        Lengths {
+        TimeoutLengths {
             idle_ms: http.idle_timeout_ms.saturating_add(1),
             request_ms: http.request_timeout_ms.saturating_add(1),
             linger_ms: LINGER_MS,
@@ -364,7 +364,7 @@ impl Worker {
             EndMode::Drain => DRAIN_MS,
             EndMode::Finish => FINISH_MS,
         };
-        self.ending = Some(Ending { mode, until_ms: self.now_ms + bound_ms });
+        self.ending = Some(WorkerEnd { mode, until_ms: self.now_ms + bound_ms });
         self.handler.draining = true;
         if let Err(error) = self.listeners.close_all(self.poll.registry()) {
             tracing::warn!(%error, "cannot close a listener");
@@ -418,7 +418,7 @@ impl Worker {
             let Some(client) = self.clients[index as usize].as_mut() else { continue };
             client.queued = false;
             let reading = client.read(&mut self.buffers.arena);
-            self.moved.take(client.moved());
+            self.traffic.take(client.traffic());
             match reading {
                 Reading::Run => self.to_run.push(index),
                 Reading::Wait if client.is_blocked() => self.to_run.push(index),
@@ -467,8 +467,8 @@ impl Worker {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
         if client.is_blocked() {
             let writing = client.write_unsent(&mut self.buffers.scratch.pool);
-            let has_taken = client.moved().written > 0;
-            self.moved.take(client.moved());
+            let has_taken = client.traffic().written > 0;
+            self.traffic.take(client.traffic());
             self.give_time(index, has_taken);
             self.after_writing(index, writing);
             return self.wait_again(index);
@@ -507,7 +507,7 @@ impl Worker {
         } else {
             Writing::Done
         };
-        self.moved.take(client.moved());
+        self.traffic.take(client.traffic());
         self.give_time(index, answered);
         self.after_writing(index, writing);
     }
@@ -617,7 +617,7 @@ impl Worker {
     }
 
     /// Serves a client, or refuses it.
-    fn admit(&mut self, Accepted { stream, peer, face }: Accepted) {
+    fn admit(&mut self, AcceptedClient { stream, peer, face }: AcceptedClient) {
         let refusal = self.refusal_of(peer);
         self.count(Counter::Connections);
         if refusal.is_some() {
@@ -668,7 +668,7 @@ impl Worker {
         // Input left unread would cause a reset that overtakes the answer.
         if let Some(client) = self.clients[index as usize].as_mut() {
             client.read(&mut self.buffers.arena);
-            self.moved.take(client.moved());
+            self.traffic.take(client.traffic());
         }
         self.close(index);
         true

@@ -135,8 +135,8 @@ impl<'a> Draft<'a> {
         let mut group = Group::of_files(header.clone(), 0, files);
         group.set_former(self.is_former);
         let report = check(&group, (&proof, moved), progress);
-        if group.has_spilled() {
-            // A key-node in the checkpoint may be older than a record that was spilled from it.
+        if group.has_kept() {
+            // A key-node in the checkpoint may be older than a record that left it and is kept.
             group.fill_filters();
         }
         for (region, draft) in group.files().iter().zip(drafts) {

@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::error::{Error, io_error};
 use crate::file::layout::PAGE_BYTES;
 
-/// The properties of runtime.mmap that an incarnation is made of.
+/// The properties by which a runtime.mmap differs from every other one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileFacts {
     /// The random id in it.

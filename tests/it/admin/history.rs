@@ -3,7 +3,9 @@
 use std::io::{ErrorKind, Read};
 
 use frs_base::clock;
-use frs_server::stats::history_file::{HistoryFile, ROW_BIZS, Row, RowBiz, Step, Totals};
+use frs_server::stats::history_file::{
+    HistoryBiz, HistoryFile, HistoryRow, HistoryTotals, ROW_BIZS, Resolution,
+};
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 
@@ -124,15 +126,24 @@ fn write_hours(plane: &Plane) {
     let data = plane.setup.path("data");
     std::fs::create_dir_all(&data).expect("created");
     let mut file = HistoryFile::open(&data).expect("opened").expect("nobody else has it");
-    let biz = |id: u32| RowBiz { id: Some(id), allowed: 70_000, limited: 900, p99_us: Some(90) };
-    let bizs: Vec<RowBiz> = (1..=ROW_BIZS as u32).map(biz).collect();
+    let biz =
+        |id: u32| HistoryBiz { id: Some(id), allowed: 70_000, limited: 900, p99_us: Some(90) };
+    let bizs: Vec<HistoryBiz> = (1..=ROW_BIZS as u32).map(biz).collect();
     let now = clock::now();
     for back in 0..MINUTES {
-        let time_ms = Step::Minute.begin(now - back * Step::Minute.ms());
-        let row = Row { time_ms, requests: 18_000_000, bizs: bizs.clone(), ..Row::default() };
-        file.write_row(Step::Minute, &row).expect("written");
+        let time_ms = Resolution::Minute.begin(now - back * Resolution::Minute.ms());
+        let row = HistoryRow {
+            time_ms,
+            requests: 18_000_000,
+            bizs: bizs.clone(),
+            ..HistoryRow::default()
+        };
+        file.write_row(Resolution::Minute, &row).expect("written");
     }
-    let totals = Totals { second_ms: Step::Second.begin(now) - 1000, ..Totals::default() };
+    let totals = HistoryTotals {
+        second_ms: Resolution::Second.begin(now) - 1000,
+        ..HistoryTotals::default()
+    };
     file.commit(&totals).expect("written");
 }
 

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use frs_server::courier::cluster::{ClusterFault, Event};
+use frs_cluster::connections::{ClusterFault, Event};
 use redis::cmd;
 
 use super::host::{Host, SECRET, conf, with_login};

@@ -4,10 +4,10 @@ use std::ops::Range;
 use std::time::Duration;
 
 use frs_base::clock;
+use frs_cluster::connections::{Event, Lost};
+use frs_cluster::lease::{Claim, Take};
+use frs_cluster::ledger::Reply;
 use frs_conf::Cluster;
-use frs_limit::lease::{Claim, Take};
-use frs_server::courier::cluster::{Event, Lost};
-use frs_server::courier::ledger::Reply;
 use redis::cmd;
 
 use super::gate::Gate;

@@ -4,9 +4,9 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use frs_base::clock;
+use frs_cluster::connections::{ClusterFault, Event, Lost};
+use frs_cluster::name::Secret;
 use frs_conf::ClusterNode;
-use frs_server::courier::cluster::{ClusterFault, Event, Lost};
-use frs_server::courier::name::Secret;
 use redis::cmd;
 
 use super::host::{Host, SECRET, conf};

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use frs_limit::lease::Taken;
-use frs_server::courier::cluster::Lost;
-use frs_server::courier::ledger::{Answer, Reply};
-use frs_store::counter::{ClusterFunction, ClusterResult};
+use frs_cluster::connections::Lost;
+use frs_cluster::figures::{ClusterFunction, ClusterResult};
+use frs_cluster::lease::Taken;
+use frs_cluster::ledger::{Answer, Reply};
 use redis::cmd;
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ use crate::common::{Setup, text, wait_until};
 
 /// The count of each result of a function, since the last call.
 fn counted(host: &Host, function: ClusterFunction) -> [u64; ClusterResult::ALL.len()] {
-    host.tally.take().requests[function as usize]
+    host.counts.take().requests[function as usize]
 }
 
 #[track_caller]
@@ -35,7 +35,7 @@ fn interval_is_counted(host: &Host, result: ClusterResult) {
 fn answered(host: &mut Host, ask: impl Fn(&mut Host) -> u64) -> Result<Reply, Lost> {
     wait_until("a node answers", || {
         host.hear();
-        host.tally.take();
+        host.counts.take();
         let id = ask(host);
         Some(host.answer(id))
             .filter(|answer| !matches!(answer, Err(Lost::Down { .. } | Lost::Broken { .. })))
@@ -49,8 +49,8 @@ fn each_result_of_a_message_is_counted() {
     let mut conf = conf(nodes.seeds());
     conf.timeout_ms = 300;
     let mut host = Host::start(&conf).settled();
-    let tallied = host.tally.take();
-    let learning = tallied.requests[ClusterFunction::Heartbeat as usize];
+    let taken = host.counts.take();
+    let learning = taken.requests[ClusterFunction::Heartbeat as usize];
     assert!(learning[ClusterResult::Learning as usize] > 0, "masters learn at first: {learning:?}");
     for function in [
         ClusterFunction::Load,
@@ -59,22 +59,22 @@ fn each_result_of_a_message_is_counted() {
         ClusterFunction::Secret,
         ClusterFunction::Subscribe,
     ] {
-        let counts = tallied.requests[function as usize];
+        let counts = taken.requests[function as usize];
         assert!(counts[ClusterResult::Ok as usize] > 0, "{function:?}: {counts:?}");
     }
     let ledger = ledger_in(1, 1);
     host.need_until_granted(&ledger, 1);
-    let tallied = host.tally.take();
-    assert!(tallied.times.count() > 0 && tallied.times.sum_us > 0, "{:?}", tallied.times);
+    let taken = host.counts.take();
+    assert!(taken.times.count() > 0 && taken.times.sum_us > 0, "{:?}", taken.times);
     let ask = |host: &mut Host, ledger: &str, result| {
         let _ = answered(host, |host| host.need(ledger, 1));
         interval_is_counted(host, result);
     };
     ask(&mut host, &ledger, ClusterResult::Ok);
-    // A seq that this host has used before.
-    let claim = frs_limit::lease::Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
+    // A number that this host has used before.
+    let claim = frs_cluster::lease::Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
     let host_number = std::process::id().into();
-    let old = frs_limit::lease::Take { host: host_number, seq: 1, claim, need: 1, want: 1 };
+    let old = frs_cluster::lease::Take { host: host_number, seq: 1, claim, need: 1, want: 1 };
     let stale = answered(&mut host, |host| host.send(&ledger, old)).expect("an answer");
     assert_eq!(stale.answer, Answer::Taken(Taken::Stale));
     // The links do not count it: only the courier knows whether a later message has overtaken it.
@@ -105,7 +105,7 @@ fn each_result_of_a_message_is_counted() {
         if !host.links.is_reachable(12_000) {
             return None;
         }
-        host.tally.take();
+        host.counts.take();
         nodes.stop(2);
         let id = host.need(&far, 1);
         host.answer(id).expect_err("no answer");
@@ -119,7 +119,7 @@ fn each_result_of_a_message_is_counted() {
         host.hear();
         (!host.links.is_reachable(12_000)).then_some(())
     });
-    host.tally.take();
+    host.counts.take();
     let id = host.need(&far, 1);
     host.answer(id).expect_err("no answer");
     interval_is_counted(&host, ClusterResult::Unreachable);

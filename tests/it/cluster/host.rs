@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use frs_cluster::connections::{ClusterFault, Event, Links, Lost, Message, MessageCounts, Wake};
+use frs_cluster::lease::{Claim, Granted, Kind, Settings, Take, Taken};
+use frs_cluster::ledger::{Answer, Reply};
+use frs_cluster::name::Secret;
 use frs_conf::{Cluster, ClusterNode, Login};
-use frs_limit::lease::{Claim, Granted, Kind, Settings, Take, Taken};
-use frs_server::courier::cluster::{ClusterFault, Event, Links, Lost, Message, Tally, Wake};
-use frs_server::courier::ledger::{Answer, Reply};
-use frs_server::courier::name::Secret;
 
 use crate::common::{files, wait_until};
 
@@ -19,7 +19,7 @@ pub struct Host {
     pub links: Links,
     pub heard: Vec<Event>,
     pub woken: Arc<AtomicUsize>,
-    pub tally: Arc<Tally>,
+    pub counts: Arc<MessageCounts>,
     number: u64,
     seq: u64,
     id: u64,
@@ -67,10 +67,10 @@ impl Host {
             count.fetch_add(1, Ordering::Relaxed);
         });
         let password = conf.password().expect("its file is there");
-        let tally = Arc::<Tally>::default();
-        let links = Links::start(conf, secret, password.as_ref(), wake, Arc::clone(&tally))?;
+        let counts = Arc::<MessageCounts>::default();
+        let links = Links::start(conf, secret, password.as_ref(), wake, Arc::clone(&counts))?;
         let number = std::process::id().into();
-        Ok(Host { links, heard: Vec::new(), woken, tally, number, seq: 0, id: 0 })
+        Ok(Host { links, heard: Vec::new(), woken, counts, number, seq: 0, id: 0 })
     }
 
     /// Gives the host a number that differs from those of the other hosts of this process.

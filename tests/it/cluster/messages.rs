@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use frs_limit::lease::{Kind, Settings};
-use frs_server::courier::cluster::{Event, Lost, Message};
-use frs_server::courier::name;
+use frs_cluster::connections::{Event, Lost, Message};
+use frs_cluster::lease::{Kind, Settings};
+use frs_cluster::name;
 use redis::cmd;
 
 use super::host::{Host, MAX, SECRET, SETTINGS, conf, granted};
@@ -124,10 +124,10 @@ fn what_cannot_be_sent_is_answered_at_once() {
     let settings = Settings { kind: Kind::Interval { interval_ms: 0 }, ..SETTINGS };
     // No message is in flight after this answer.
     host.need_until_granted(&ledger_in(Nodes::first_slots(0).end - 1, 1), 1);
-    let take = frs_limit::lease::Take {
+    let take = frs_cluster::lease::Take {
         host: 1,
         seq: 1,
-        claim: frs_limit::lease::Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 },
+        claim: frs_cluster::lease::Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 },
         need: 1,
         want: 1,
     };

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use frs_cluster::name;
 use frs_conf::ClusterNode;
-use frs_server::courier::name;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use redis::{Cmd, Connection, FromRedisValue, Value, cmd};

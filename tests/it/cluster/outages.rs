@@ -6,8 +6,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use frs_server::courier::ledger::{LIBRARY, LIBRARY_NAME};
-use frs_server::courier::name;
+use frs_cluster::ledger::{LIBRARY, LIBRARY_NAME};
+use frs_cluster::name;
 use redis::{Connection, cmd};
 
 use super::gate::Gate;

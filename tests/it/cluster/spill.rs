@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use frs_store::counter::SpillResult;
+use frs_cluster::figures::{ClusterSums, SpillResult};
 use frs_store::{GroupCounter, Runtime};
 use nix::sys::signal::{Signal, kill};
 
@@ -40,7 +40,7 @@ struct Uses {
 
 fn spills(setup: &Setup) -> [u64; 5] {
     let runtime = Runtime::open(&setup.path("data")).expect("a server");
-    let sums = runtime.sums().cluster;
+    let sums = ClusterSums::of(&runtime.sums().extension);
     SpillResult::ALL.map(|result| sums.spills(result))
 }
 

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use frs_cluster::figures::ClusterState;
+use frs_cluster::warm::{WarmCall, WarmMessage};
 use frs_engine::Role;
-use frs_server::courier::warm::{WarmCall, WarmMessage};
 use frs_store::Runtime;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -33,8 +34,8 @@ fn map(limit: &str) -> String {
 fn kept_since_ms(setup: &Setup) -> Option<u64> {
     let runtime = Runtime::open(&setup.path("data")).ok()?;
     let slots = runtime.slots();
-    let slot = slots.iter().find(|slot| slot.role == Role::Courier as u32)?.slot;
-    runtime.cluster_state(slot).kept_since_ms
+    let slot = slots.iter().find(|slot| slot.role == Role::Cluster as u32)?.slot;
+    ClusterState::of(runtime.extension_of(slot)).kept_since_ms
 }
 
 /// Waits until the cluster has all changes of this host.
@@ -268,7 +269,7 @@ fn couriers_that_are_killed_lose_no_record() {
         let courier = || {
             let runtime = Runtime::open(&hosts.setups[0].path("data")).expect("a server");
             let slots = runtime.slots();
-            slots.iter().find(|slot| slot.role == Role::Courier as u32).map(|slot| slot.pid)
+            slots.iter().find(|slot| slot.role == Role::Cluster as u32).map(|slot| slot.pid)
         };
         let killed = wait_until("a courier", courier);
         kill(Pid::from_raw(killed as i32), Signal::SIGKILL).expect("killed");
@@ -302,7 +303,7 @@ fn a_record_belongs_to_the_host_that_fetched_it_last() {
     let Some(nodes) = Nodes::start() else { return };
     let _library = host::Host::start(&host::conf(nodes.seeds()));
     let key = "frs:{test:1:-}:warm";
-    let at = Nodes::first_master(frs_server::courier::name::slot(key.as_bytes()));
+    let at = Nodes::first_master(frs_cluster::name::slot(key.as_bytes()));
     let mut connection = nodes.connect(at);
     let mut ask = |host: u64, version: u64, call: WarmCall| {
         let message = WarmMessage { id: 0, key: key.to_owned(), host, version, call };

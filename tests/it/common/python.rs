@@ -22,7 +22,15 @@ fn site() -> Option<PathBuf> {
         needs::skip("the Python package is not built: run .ci/python");
         return None;
     };
-    let floors = ["src/base", "src/conf", "src/store", "src/limit", "src/engine", "src/client"];
+    let floors = [
+        "src/base",
+        "src/conf",
+        "src/store",
+        "src/limit",
+        "src/engine",
+        "src/cluster",
+        "src/client",
+    ];
     let sources = floors.iter().chain(&["bindings/python/src", "bindings/python/python/frs"]);
     let newer = sources.into_iter().find_map(|source| newer(&Path::new(ROOT).join(source), built));
     if let Some(newer) = newer {

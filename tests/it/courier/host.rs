@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use frs_limit::lease::{Appetite, Asking, Holding, Incarnation, Kind, Settings};
-use frs_server::courier::core::{Asked, Fate, Group, Leased, LedgerId, Nodes, Now, Unserved};
-use frs_server::courier::name::KeyDigest;
-use frs_store::WantKind;
+use frs_cluster::courier::core::{Asked, Group, Leased, LedgerId, Nodes, Now, Unserved};
+use frs_cluster::lease::{Appetite, Asking, Holding, Incarnation, Kind, Settings};
+use frs_cluster::name::KeyDigest;
+use frs_engine::{NeedEnd, NeedKind};
 
 pub type Key = u32;
 
@@ -125,7 +125,7 @@ pub struct Client {
     pub deadline_ms: u64,
     /// Wants without an answer.
     pub open: usize,
-    pub fate: Option<Fate>,
+    pub end: Option<NeedEnd>,
 }
 
 /// The result of a run.
@@ -199,16 +199,16 @@ impl HostNodes {
 }
 
 impl Client {
-    /// The request's wants, as a worker writes them.
-    pub fn wants(&self) -> Vec<Asked<HostNodes>> {
-        let wants = self.items.len() as u32;
-        let group = Group { slot: 0, number: self.number, wants };
-        let group = (wants > 1).then_some(group);
+    /// Its needs, as a worker writes them.
+    pub fn needs(&self) -> Vec<Asked<HostNodes>> {
+        let needs = self.items.len() as u32;
+        let group = Group { slot: 0, number: self.number, needs };
+        let group = (needs > 1).then_some(group);
         let asked = |item: &Item| Asked {
             ticket: self.number,
             key: item.key,
             count: item.count,
-            kind: WantKind::Update,
+            kind: NeedKind::Update,
             deadline_ms: self.deadline_ms,
             group,
         };

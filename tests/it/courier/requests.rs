@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use frs_limit::lease::{Appetite, Claim, Granted, Kind, Settings, Take, Taken};
-use frs_server::courier::core::{
-    Action, Asked, Bounds, Core, Fate, Group, LedgerId, News, NewsKind, Now, Outcome,
+use frs_cluster::courier::core::{
+    Action, Asked, Bounds, Core, Group, LedgerId, News, NewsKind, Now, Outcome,
 };
-use frs_server::courier::ledger::{Answer, Reply};
-use frs_store::WantKind;
+use frs_cluster::lease::{Appetite, Claim, Granted, Kind, Settings, Take, Taken};
+use frs_cluster::ledger::{Answer, Reply};
+use frs_engine::{NeedEnd, NeedKind};
 
 use super::host::{HostNodes, Key, Mode, Ran, Table};
 use crate::lease::ledger::Ledger;
@@ -26,7 +26,7 @@ struct Play {
     sent: Vec<Sent>,
     holders: Vec<u64>,
     published: Vec<News<Key>>,
-    finished: Vec<(u64, Fate)>,
+    finished: Vec<(u64, NeedEnd)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +34,7 @@ struct Sent {
     id: u64,
     ledger: LedgerId,
     settings: Settings,
-    take: frs_limit::lease::Take,
+    take: frs_cluster::lease::Take,
 }
 
 impl Play {
@@ -52,7 +52,7 @@ impl Play {
             incarnation: 7,
         };
         Play {
-            core: Core::new("prod", Bounds { wants: 5, messages: 4 }),
+            core: Core::new("prod", Bounds { needs: 5, messages: 4 }),
             nodes,
             ledgers: BTreeMap::new(),
             now_ms: 1_000_000,
@@ -82,9 +82,9 @@ impl Play {
 
     fn ask_as(&mut self, ticket: u64, key: Key, count: u64, group: Option<Group>) {
         let deadline_ms = self.now_ms + 20;
-        let asked = Asked { ticket, key, count, kind: WantKind::Update, deadline_ms, group };
+        let asked = Asked { ticket, key, count, kind: NeedKind::Update, deadline_ms, group };
         let now = self.now();
-        self.core.want(&mut self.nodes, now, asked);
+        self.core.need(&mut self.nodes, now, asked);
     }
 
     fn settle(&mut self) {
@@ -97,7 +97,7 @@ impl Play {
                 }
                 Action::AskHolders { id, .. } => self.holders.push(id),
                 Action::Publish(news) => self.published.push(news),
-                Action::Finish { ticket, fate } => self.finished.push((ticket, fate)),
+                Action::Finish { ticket, end } => self.finished.push((ticket, end)),
             }
         }
     }
@@ -192,8 +192,8 @@ impl Play {
     }
 }
 
-fn together(number: u64, wants: u32) -> Option<Group> {
-    Some(Group { slot: 3, number, wants })
+fn together(number: u64, needs: u32) -> Option<Group> {
+    Some(Group { slot: 3, number, needs })
 }
 
 #[test]
@@ -207,11 +207,11 @@ fn wants_of_one_key_share_a_message_and_are_served_in_order() {
     play.settle();
     assert_eq!(play.sent.len(), 1, "one message at a time");
     play.answer();
-    assert_eq!(play.finished, [1, 2, 3].map(|ticket| (ticket, Fate::Answered)));
+    assert_eq!(play.finished, [1, 2, 3].map(|ticket| (ticket, NeedEnd::Answered)));
     assert_eq!(play.held(0), 6, "for those that run now");
     assert_eq!(play.keys_sent(), [0], "for the fourth");
     play.answer();
-    assert_eq!(play.finished.last(), Some(&(4, Fate::Answered)));
+    assert_eq!(play.finished.last(), Some(&(4, NeedEnd::Answered)));
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn an_atomic_request_asks_for_all_at_once_and_after_a_shortage_in_order() {
     assert_eq!(play.held(2), 1, "with all lower ones in hand it is held");
     assert_eq!(play.keys_sent(), [5]);
     play.answer();
-    assert_eq!(play.finished, [(1, Fate::Answered), (2, Fate::Answered)]);
+    assert_eq!(play.finished, [(1, NeedEnd::Answered), (2, NeedEnd::Answered)]);
 }
 
 #[test]
@@ -338,17 +338,17 @@ fn nobody_waits_for_a_master_that_is_not_connected() {
     play.ask(2, 0, 2);
     play.settle();
     play.fail(Outcome::Down);
-    let unreachable = [1, 2].map(|ticket| (ticket, Fate::Unreachable));
+    let unreachable = [1, 2].map(|ticket| (ticket, NeedEnd::Unreachable));
     assert_eq!(play.finished, unreachable);
     play.ask(3, 0, 1);
     play.settle();
-    assert_eq!(play.finished.last(), Some(&(3, Fate::Unreachable)));
+    assert_eq!(play.finished.last(), Some(&(3, NeedEnd::Unreachable)));
     assert!(play.sent.is_empty());
     play.core.up();
     play.ask(4, 0, 1);
     play.settle();
     play.answer();
-    assert_eq!(play.finished.last(), Some(&(4, Fate::Answered)));
+    assert_eq!(play.finished.last(), Some(&(4, NeedEnd::Answered)));
 }
 
 #[test]
@@ -363,7 +363,7 @@ fn a_lost_message_is_repeated_under_the_same_seq() {
     assert!(play.sent.is_empty(), "{:?}", play.sent);
     play.wait(1);
     assert_eq!(play.sent[0].take.seq, seq);
-    assert_eq!(play.finished, [(1, Fate::Answered)], "its deadline is over");
+    assert_eq!(play.finished, [(1, NeedEnd::Answered)], "its deadline is over");
 }
 
 // Shows: uses-without-a-lease.
@@ -378,7 +378,7 @@ fn a_want_of_nothing_tells_of_uses_without_a_lease_by_one_message_at_a_time() {
     play.settle();
     let of = |sent: &Sent| (sent.take.need, sent.take.want, sent.take.claim.extra);
     assert_eq!(play.sent.iter().map(of).collect::<Vec<_>>(), [(0, 0, 2)]);
-    assert_eq!(play.finished, [1, 2].map(|ticket| (ticket, Fate::Answered)), "nobody waits");
+    assert_eq!(play.finished, [1, 2].map(|ticket| (ticket, NeedEnd::Answered)), "nobody waits");
     play.force(0, 3);
     play.ask(3, 0, 0);
     play.settle();
@@ -413,7 +413,7 @@ fn a_copied_directory_becomes_another_host() {
     assert_eq!(play.core.figures().stale, 1);
     assert_ne!(play.sent[0].take.host, 7);
     play.answer();
-    assert_eq!(play.finished, [(1, Fate::Answered)]);
+    assert_eq!(play.finished, [(1, NeedEnd::Answered)]);
 }
 
 #[test]
@@ -444,7 +444,7 @@ fn unheard() -> (Play, u64) {
     let Sent { ledger, settings, take, .. } = play.sent.pop().unwrap();
     let granted = play.ledgers.entry(ledger).or_insert_with(|| Ledger::new(0));
     granted.reply(5_000_000, &settings, &take);
-    play.core = Core::new("prod", Bounds { wants: 5, messages: 4 });
+    play.core = Core::new("prod", Bounds { needs: 5, messages: 4 });
     play.meet_master();
     play.wait(100);
     play.meet_nodes();
@@ -476,7 +476,7 @@ fn what_is_remembered_is_bounded() {
     (0..7).for_each(|ticket| play.ask(ticket, ticket as Key, 1));
     assert_eq!(play.core.waiting(), 5);
     play.settle();
-    assert_eq!(play.finished, [5, 6].map(|ticket| (ticket, Fate::Unserved)));
+    assert_eq!(play.finished, [5, 6].map(|ticket| (ticket, NeedEnd::Unserved)));
     assert_eq!(play.sent.len(), 4, "messages under way");
     play.answer();
     play.wait(10);
@@ -498,7 +498,8 @@ fn what_has_no_room_is_full_at_once_and_the_rest_of_its_request_runs_again() {
     play.ask_as(3, 0, 1, together(9, 2));
     play.ask_as(4, 1, 1, together(9, 2));
     play.settle();
-    let fates = [(1, Fate::Answered), (2, Fate::Full), (3, Fate::Answered), (4, Fate::Full)];
+    let fates =
+        [(1, NeedEnd::Answered), (2, NeedEnd::Full), (3, NeedEnd::Answered), (4, NeedEnd::Full)];
     assert_eq!(play.finished, fates);
     assert_eq!((play.core.waiting(), play.sent.len()), (0, 0), "nothing is sent for it");
 }
@@ -508,7 +509,7 @@ fn half_of_an_atomic_request_is_given_up_at_its_deadline() {
     let mut play = Play::new(MAX, Appetite::Most);
     play.ask_as(1, 5, 1, together(9, 2));
     play.wait(20);
-    assert_eq!(play.finished, [(1, Fate::Unserved)]);
+    assert_eq!(play.finished, [(1, NeedEnd::Unserved)]);
     assert_eq!(play.core.waiting(), 0);
 }
 
@@ -589,13 +590,13 @@ fn a_query_is_answered_by_the_next_answer_of_its_ledger() {
     let mut play = Play::new(MAX, Appetite::Needed);
     let deadline_ms = play.now_ms + 20;
     let asked =
-        Asked { ticket: 1, key: 0, count: 1, kind: WantKind::Query, deadline_ms, group: None };
+        Asked { ticket: 1, key: 0, count: 1, kind: NeedKind::Query, deadline_ms, group: None };
     let now = play.now();
-    play.core.want(&mut play.nodes, now, asked);
+    play.core.need(&mut play.nodes, now, asked);
     play.settle();
     assert_eq!((play.sent.len(), play.sent[0].take.need), (1, 0));
     play.answer();
-    assert_eq!(play.finished, [(1, Fate::Answered)]);
+    assert_eq!(play.finished, [(1, NeedEnd::Answered)]);
     assert!(play.sent.is_empty());
 }
 
@@ -614,7 +615,7 @@ fn what_refuses_nothing_is_told_once_a_second_and_nobody_waits_for_it() {
     };
     play.ask(1, 0, 5);
     play.settle();
-    assert_eq!(play.finished, [(1, Fate::Answered)], "it lacks nothing");
+    assert_eq!(play.finished, [(1, NeedEnd::Answered)], "it lacks nothing");
     assert!(look(&mut play).is_empty(), "there is nothing to tell");
     play.force(0, 2);
     play.ask(2, 0, 0);

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use frs_limit::lease::{Appetite, Kind, Settings};
+use frs_cluster::lease::{Appetite, Kind, Settings};
 
 use super::host::{Item, Table};
 use super::world::{Faults, World};

@@ -5,8 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use frs_limit::lease::{Claim, Incarnation, Kind, Settings, Take};
-use frs_server::courier::core::{Action, Bounds, Core, Fate, LedgerId, News, Now, Outcome};
+use frs_cluster::courier::core::{Action, Bounds, Core, LedgerId, News, Now, Outcome};
+use frs_cluster::lease::{Claim, Incarnation, Kind, Settings, Take};
+use frs_engine::NeedEnd;
 
 use super::host::{Client, HostNodes, Item, Key, Mode, Ran, Table};
 use crate::lease::ledger::Ledger;
@@ -160,7 +161,7 @@ impl World {
         let deadline_ms = self.boot_ms(host) + self.wait_ms;
         self.next_client += 1;
         let number = self.next_client;
-        let client = Client { number, items, deadline_ms, open: 0, fate: None };
+        let client = Client { number, items, deadline_ms, open: 0, end: None };
         self.run_client(host, client, Mode::New);
     }
 
@@ -184,8 +185,8 @@ impl World {
                 self.next_client += 1;
                 client.number = self.next_client;
                 client.open = client.items.len();
-                for want in client.wants() {
-                    host.core.want(&mut host.nodes, now, want);
+                for need in client.needs() {
+                    host.core.need(&mut host.nodes, now, need);
                 }
                 host.clients.push(client);
             }
@@ -266,8 +267,8 @@ impl World {
         host.core.new_master(&mut host.nodes, std::slice::from_ref(&(0..16384)));
         for client in &mut host.clients {
             client.open = client.items.len();
-            for want in client.wants() {
-                host.core.want(&mut host.nodes, now, want);
+            for need in client.needs() {
+                host.core.need(&mut host.nodes, now, need);
             }
         }
         self.look(nth);
@@ -332,7 +333,7 @@ impl World {
                     }
                 }
             }
-            Action::Finish { ticket, fate } => self.finish(host, ticket, fate),
+            Action::Finish { ticket, end } => self.finish(host, ticket, end),
         }
     }
 
@@ -423,23 +424,23 @@ impl World {
         })
     }
 
-    fn finish(&mut self, nth: usize, ticket: u64, fate: Fate) {
+    fn finish(&mut self, nth: usize, ticket: u64, end: NeedEnd) {
         let host = &mut self.hosts[nth];
         let Some(at) = host.clients.iter().position(|client| client.number == ticket) else {
             return;
         };
         let client = &mut host.clients[at];
         client.open -= 1;
-        if client.fate != Some(Fate::Unreachable) {
-            client.fate = Some(fate);
+        if client.end != Some(NeedEnd::Unreachable) {
+            client.end = Some(end);
         }
         if client.open > 0 {
             return;
         }
         let client = host.clients.remove(at);
-        match client.fate {
-            Some(Fate::Answered) => self.run_client(nth, client, Mode::Parked),
-            Some(Fate::Unreachable) => self.tally.unreachable += 1,
+        match client.end {
+            Some(NeedEnd::Answered) => self.run_client(nth, client, Mode::Parked),
+            Some(NeedEnd::Unreachable) => self.tally.unreachable += 1,
             _ => panic!("the courier did not serve {client:?}"),
         }
     }

@@ -1,7 +1,9 @@
 //! The history file of a server that has run for a day.
 
 use frs_base::clock;
-use frs_server::stats::history_file::{HistoryFile, Row, RowBiz, Step, Totals};
+use frs_server::stats::history_file::{
+    HistoryBiz, HistoryFile, HistoryRow, HistoryTotals, Resolution,
+};
 
 use crate::common::plane::Plane;
 
@@ -21,7 +23,9 @@ pub fn write_day(plane: &Plane) {
     let dir = plane.setup.path("data");
     std::fs::create_dir_all(&dir).expect("created");
     let mut file = HistoryFile::open(&dir).expect("opened").expect("nobody else writes it");
-    for (step, of_three_ms) in [(Step::Second, 60 * SECOND_MS), (Step::Minute, 600 * SECOND_MS)] {
+    for (step, of_three_ms) in
+        [(Resolution::Second, 60 * SECOND_MS), (Resolution::Minute, 600 * SECOND_MS)]
+    {
         let last = step.begin(now_ms - SECOND_MS);
         let begins = (0..step.span_ms() / step.ms()).map(|nth| last - nth * step.ms());
         for time_ms in begins {
@@ -29,20 +33,20 @@ pub fn write_day(plane: &Plane) {
                 .expect("written");
         }
     }
-    let second_ms = Step::Second.begin(now_ms - SECOND_MS);
-    file.commit(&Totals { second_ms, ..Totals::default() }).expect("written");
+    let second_ms = Resolution::Second.begin(now_ms - SECOND_MS);
+    file.commit(&HistoryTotals { second_ms, ..HistoryTotals::default() }).expect("written");
 }
 
-fn row(time_ms: u64, step: Step, three_is_refused: bool) -> Row {
+fn row(time_ms: u64, step: Resolution, three_is_refused: bool) -> HistoryRow {
     let seconds = step.ms() / SECOND_MS;
     let (three, plenty) = if three_is_refused { (REFUSED - 1, 1) } else { (0, REFUSED) };
-    let biz = |id, allowed: u64, limited: u64| RowBiz {
+    let biz = |id, allowed: u64, limited: u64| HistoryBiz {
         id: Some(id),
         allowed: allowed * seconds,
         limited: limited * seconds,
         p99_us: Some(P99_US),
     };
-    Row {
+    HistoryRow {
         time_ms,
         requests: (ALLOWED + REFUSED) * seconds,
         allowed: ALLOWED * seconds,

@@ -85,7 +85,7 @@ fn nobody_else_may_read_what_a_lock_would_stop() {
     assert_eq!(mode("data"), 0o711);
     assert_eq!(mode("data/lock"), 0o600);
     assert_eq!(mode("data/runtime.mmap"), 0o600);
-    assert_eq!(mode("data/reload"), 0o600, "faults quote the configuration");
+    assert_eq!(mode("data/control"), 0o600, "answers quote the configuration");
 }
 
 #[test]

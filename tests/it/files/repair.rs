@@ -120,7 +120,12 @@ fn in_place_of_the_published_configuration() {
 }
 
 #[test]
-fn in_place_of_the_answers_to_commands() {
+fn in_place_of_the_socket_for_commands() {
+    damaged("control", |_| "7");
+}
+
+#[test]
+fn in_place_of_files_of_former_versions() {
     damaged("reload", |_| "7");
     damaged("asked", |_| "7");
 }

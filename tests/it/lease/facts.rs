@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::time::Instant;
 
-use frs_limit::lease::{Claim, Granted, Kind, Settings, Take, Taken};
-use frs_server::courier::ledger::{self, Answer, Heartbeat, Reply};
-use frs_server::courier::name::{KeyDigest, LedgerName, SlotKeys, slot};
-use frs_store::Starts;
+use frs_cluster::lease::{Claim, Granted, Kind, Settings, Take, Taken};
+use frs_cluster::ledger::{self, Answer, Heartbeat, Reply};
+use frs_cluster::name::{KeyDigest, LedgerName, SlotKeys, slot};
+use frs_cluster::starts::Starts;
 use redis::cmd;
 
 use super::server::{SLOT, Server, fcall};

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use frs_limit::lease::{Granted, Incarnation, Kind, Settings, Take, Taken};
-use frs_server::courier::ledger::{Answer, MAX_AMOUNT, Reply};
+use frs_cluster::lease::{Granted, Incarnation, Kind, Settings, Take, Taken};
+use frs_cluster::ledger::{Answer, MAX_AMOUNT, Reply};
 
 /// The time for which the least max decides.
 const LEAST_MAX_MS: u64 = 10_000;

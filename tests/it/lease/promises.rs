@@ -5,7 +5,7 @@
 //! Invariant: every use that any host admits is checked against the exact limit over all hosts.
 //! Without one of its rules the ledger breaks the limit, and some seed shows it.
 
-use frs_limit::lease::{Claim, Granted, Kind, Settings, Take, Taken};
+use frs_cluster::lease::{Claim, Granted, Kind, Settings, Take, Taken};
 
 use super::ledger::{Ledger, Rule};
 

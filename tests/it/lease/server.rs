@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use frs_limit::lease::{Settings, Take};
-use frs_server::courier::ledger::{self, LIBRARY, Reply};
+use frs_cluster::lease::{Settings, Take};
+use frs_cluster::ledger::{self, LIBRARY, Reply};
 use redis::{Connection, Value, cmd};
 
 use crate::common::BOUND;

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use frs_limit::lease::{Claim, Granted, Kind, Settings, Take, Taken};
-use frs_server::courier::ledger::{Answer, LIBRARY, Reply};
+use frs_cluster::lease::{Claim, Granted, Kind, Settings, Take, Taken};
+use frs_cluster::ledger::{Answer, LIBRARY, Reply};
 use redis::cmd;
 
 use super::ledger::{Ledger, Row, Rule, State};

@@ -20,8 +20,9 @@ const FOREIGN: [&str; 12] = [
     "tracing-subscriber",
 ];
 
-/// The crates below the library.
-const FLOORS: [&str; 5] = ["frs-base", "frs-conf", "frs-store", "frs-limit", "frs-engine"];
+/// The crates that the library stands on.
+const FLOORS: [&str; 6] =
+    ["frs-base", "frs-conf", "frs-store", "frs-limit", "frs-engine", "frs-cluster"];
 
 #[test]
 fn the_library_brings_no_server_and_no_terminal() {

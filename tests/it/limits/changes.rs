@@ -10,7 +10,7 @@ use frs_conf::{
     Biz, Calendar, Count, Interval, KeyType, Limit, ListRule, Listed, Mode, Pattern, Policy, Scope,
     Sliding, SlidingCounter, Token, Total, Turns, Unit, Weight,
 };
-use frs_limit::{Rules, Spending, States, Terms, Verdict, Written};
+use frs_limit::{Rules, States, Terms, Verdict, Written};
 use jiff::tz::TimeZone;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -80,7 +80,7 @@ impl Record {
         let before = (key.to_vec(), biz.to_vec());
         let (key_words, biz_words) = (rules.words(Scope::Key), rules.words(Scope::Biz));
         let (key, biz) = (&mut key[..key_words], &mut biz[..biz_words]);
-        let states = &mut States { key, biz, terms: &Terms::of(Spending::New) };
+        let states = &mut States { key, biz, terms: &Terms::NEW };
         rules.roll(states, now);
         let mut judgement = rules.judge(states, now, count);
         let charged = charges(judgement.limited);

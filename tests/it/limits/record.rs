@@ -3,7 +3,7 @@
 
 use frs_conf::{Biz, KeyType, Limit, Policy, Scope, Sliding, Token};
 use frs_limit::Worth;
-use frs_limit::{Details, LimitFigures, Rules, Spending, States, Terms, Verdict, Written};
+use frs_limit::{Details, LimitFigures, Rules, States, Terms, Verdict, Written};
 
 /// The time at which tests begin.
 pub const T0: u64 = 1_700_000_000_000;
@@ -71,7 +71,7 @@ impl Record {
     pub fn on_states<T>(&mut self, work: impl FnOnce(&Rules, &mut States<'_>) -> T) -> T {
         let words = self.words();
         let key = &mut self.node[..words];
-        let mut states = States { key, biz: &mut [], terms: &Terms::of(Spending::New) };
+        let mut states = States { key, biz: &mut [], terms: &Terms::NEW };
         work(&self.rules, &mut states)
     }
 

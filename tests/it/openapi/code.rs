@@ -10,9 +10,9 @@ use super::document::Document;
 use crate::common::plane::{Plane, TOKEN, ask};
 use frs_engine::answer::{Field, FieldKind, LimitField};
 use frs_engine::{ItemError, List, Outcome};
-use frs_server::admin::map_json::{ALL, Kind};
+use frs_server::admin::map_json::{ALL, AttributeKind};
 use frs_server::admin::route as admin;
-use frs_server::process::change_log::What;
+use frs_server::process::change_log::ChangeKind;
 use frs_server::protocol::call::Call;
 use frs_server::protocol::{Code, form, json, route};
 
@@ -107,10 +107,10 @@ fn the_members_of_requests_are_those_of_the_code() {
         assert_eq!(set(document.members(schema)), set(shape.members()), "{schema}");
         for (name, kind) in shape.attributes {
             let kind = match kind {
-                Kind::Text => "string",
-                Kind::Whole => "integer",
-                Kind::Decimal => "number",
-                Kind::Flag => "boolean",
+                AttributeKind::Text => "string",
+                AttributeKind::Whole => "integer",
+                AttributeKind::Decimal => "number",
+                AttributeKind::Flag => "boolean",
             };
             let member = document.resolve(&document.schema(schema)["properties"][*name]);
             assert_eq!(member["type"], kind, "{schema} {name}");
@@ -163,7 +163,7 @@ fn the_words_are_those_of_the_code() {
     }
     assert_eq!(
         words(&document.schema("Change")["properties"]["what"]),
-        set(What::ALL.map(What::word))
+        set(ChangeKind::ALL.map(ChangeKind::word))
     );
     let requests = &document.schema("Stats")["properties"]["requests"]["items"]["properties"];
     assert_eq!(words(&requests["command"]), set(Call::ALL.map(Call::word)));

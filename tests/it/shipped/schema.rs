@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::common::needs;
 use frs_conf::memory_bound::groups_bytes;
-use frs_conf::report::{Report, report};
+use frs_conf::report::{ConfReport, report};
 use frs_conf::{Conf, DirFilesystem, Filesystem, Machine};
 
 fn shipped(name: &str) -> PathBuf {
@@ -60,7 +60,7 @@ fn shipped_files_are_checked_and_warned_of_nothing() {
         missing_program: None,
         shm_free_bytes: None,
     };
-    let Report { text, warnings, faults } =
+    let ConfReport { text, warnings, faults } =
         report(&conf, &machine, &frs_server::buffer_sizes::BUFFER_SIZES);
     println!("{text}");
     assert_eq!((warnings, faults), (vec![], vec![]));

@@ -18,7 +18,7 @@ const fn floor(directory: &'static str) -> Floor {
     Floor { directory, rooms: &[], top: &[] }
 }
 
-const FLOORS: [Floor; 12] = [
+const FLOORS: [Floor; 13] = [
     floor("src/base/"),
     Floor {
         directory: "src/conf/",
@@ -35,6 +35,7 @@ const FLOORS: [Floor; 12] = [
     floor("src/store/"),
     floor("src/limit/"),
     floor("src/engine/"),
+    floor("src/cluster/"),
     floor("src/client/"),
     Floor {
         directory: "src/server/",
@@ -49,7 +50,7 @@ const FLOORS: [Floor; 12] = [
             // The sizes of all buffers, from the rooms that own them.
             ("buffer_sizes", &["protocol", "stats", "worker", "admin"]),
             ("keeper", &["net", "process", "protocol", "stats", "admin"]),
-            ("courier", &["process"]),
+            ("cluster", &["process"]),
             (
                 "master",
                 &[

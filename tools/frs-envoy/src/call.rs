@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use crate::domains::{Domains, Found, Target};
-use crate::keys::Fitted;
+use crate::domains::{DescriptorTarget, DomainMatch, Domains};
+use crate::keys::FittedKey;
 use crate::messages::{
     Code, DescriptorStatus, Duration, HeaderValue, RateLimit, RateLimitDescriptor,
     RateLimitRequest, RateLimitResponse, Unit,
@@ -43,13 +43,13 @@ pub struct Call {
     /// Number of keys that did not fit their business and were replaced.
     pub unfit_keys: usize,
     /// Numbers of the charges that leave their limit open if they are refused.
-    opening: Vec<usize>,
+    open_if_refused: Vec<usize>,
     /// One part for each descriptor.
-    parts: Vec<Part>,
+    parts: Vec<DescriptorOutcome>,
 }
 
 #[derive(Debug)]
-enum Part {
+enum DescriptorOutcome {
     Unmatched,
     Unlimited,
     /// The descriptor is charged to the biz of this name.
@@ -81,19 +81,21 @@ impl Call {
             }
             call.overrides += usize::from(descriptor.limit.is_some());
             let part = match domains.find(&request.domain, &descriptor.entries) {
-                Found::None => Part::Unmatched,
-                Found::Unlimited => Part::Unlimited,
-                Found::Target(target) => {
-                    let Fitted { key, is_whole } = target.key(&descriptor.entries);
+                DomainMatch::None => DescriptorOutcome::Unmatched,
+                DomainMatch::Unlimited => DescriptorOutcome::Unlimited,
+                DomainMatch::Target(target) => {
+                    let FittedKey { key, is_whole } = target.key(&descriptor.entries);
                     call.unfit_keys += usize::from(!is_whole);
                     let charge = charge(request, descriptor, target, key);
                     match charge.count {
                         0 => target.note_check(),
-                        1.. if target.opens_if_refused() => call.opening.push(call.charges.len()),
+                        1.. if target.stays_open_if_refused() => {
+                            call.open_if_refused.push(call.charges.len())
+                        }
                         _ => {}
                     }
                     call.charges.push(charge);
-                    Part::Charged(Arc::clone(&target.name))
+                    DescriptorOutcome::Charged(Arc::clone(&target.name))
                 }
             };
             call.parts.push(part);
@@ -118,7 +120,7 @@ impl Call {
     /// limits never refuse a call.
     pub fn uncounted(&self, verdicts: &[Verdict]) -> usize {
         let refused = |&&nth: &&usize| verdicts.get(nth).is_some_and(Verdict::is_limited);
-        self.opening.iter().filter(refused).count()
+        self.open_if_refused.iter().filter(refused).count()
     }
 
     /// The response. `verdicts` has one verdict for each charge.
@@ -127,12 +129,12 @@ impl Call {
         let (mut statuses, mut shown) = (Vec::with_capacity(self.parts.len()), None);
         for part in &self.parts {
             statuses.push(match part {
-                Part::Unmatched => passing(0),
-                Part::Unlimited => passing(u32::MAX),
-                Part::Charged(name) => match rest.next() {
+                DescriptorOutcome::Unmatched => passing(0),
+                DescriptorOutcome::Unlimited => passing(u32::MAX),
+                DescriptorOutcome::Charged(name) => match rest.next() {
                     None => passing(0),
                     Some(verdict) => {
-                        shown = more_telling(shown, (name, verdict));
+                        shown = more_restrictive(shown, (name, verdict));
                         status(name, verdict)
                     }
                 },
@@ -151,7 +153,7 @@ impl Call {
 fn charge(
     request: &RateLimitRequest,
     descriptor: &RateLimitDescriptor,
-    target: &Target,
+    target: &DescriptorTarget,
     key: String,
 ) -> Charge {
     let hits = match (&descriptor.hits_addend, request.hits_addend) {
@@ -207,11 +209,14 @@ fn unit(window_ms: Option<u64>) -> Unit {
     }
 }
 
-type Named<'v> = (&'v Arc<str>, &'v Verdict);
+type NamedVerdict<'v> = (&'v Arc<str>, &'v Verdict);
 
 /// The verdict that the header fields report: the one that refuses for longest, else the one with
 /// the least left.
-fn more_telling<'v>(one: Option<Named<'v>>, other: Named<'v>) -> Option<Named<'v>> {
+fn more_restrictive<'v>(
+    one: Option<NamedVerdict<'v>>,
+    other: NamedVerdict<'v>,
+) -> Option<NamedVerdict<'v>> {
     let rank = |verdict: &Verdict| {
         let retry = verdict.is_limited().then(|| verdict.retry_ms().unwrap_or(u64::MAX));
         let left = verdict.remaining().filter(|_| has_quota(verdict)).unwrap_or(u64::MAX);

@@ -16,10 +16,12 @@ use http::Request;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
+use crate::connection_places::{
+    CallPlace, ConnectionBounds, ConnectionPlaces, HeldBody, LeaveReason, TakenPlace,
+};
 use crate::grpc::{MESSAGE_BYTES_MAX, PREFIX_BYTES, Respond};
 use crate::listener::Listener;
-use crate::places::{Body, Bounds, CallPlace, Leave, Places, Taken};
-use crate::wire::Wire;
+use crate::timed_stream::TimedStream;
 
 /// The most bytes of the head of a call.
 const HEAD_BYTES_MAX: u32 = 16 << 10;
@@ -33,10 +35,10 @@ const FRAME_BUDGET: usize = 2 << 20;
 /// The pause after a failed accept, because descriptors may be short.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The errors for too many open files, in the system and in the process.
-const DESCRIPTORS_LACK: [i32; 2] = [23, 24];
+const OUT_OF_DESCRIPTORS: [i32; 2] = [23, 24];
 
 /// A handler that answers calls.
-pub trait Answers: Send + Sync + 'static {
+pub trait CallHandler: Send + Sync + 'static {
     /// Whether a peer is served.
     fn allows(&self, peer: IpAddr) -> bool;
 
@@ -50,13 +52,13 @@ pub trait Answers: Send + Sync + 'static {
 }
 
 /// Accepts connections until `ending` is true. Returns when the last one has gone.
-pub async fn serve<A: Answers>(
+pub async fn serve<A: CallHandler>(
     listener: Listener,
-    bounds: Bounds,
-    answers: Arc<A>,
+    bounds: ConnectionBounds,
+    handler: Arc<A>,
     mut ending: watch::Receiver<bool>,
 ) {
-    let places = Places::new(bounds);
+    let places = ConnectionPlaces::new(bounds);
     let connections = ending.clone();
     loop {
         let accept = async {
@@ -64,14 +66,14 @@ pub async fn serve<A: Answers>(
                 Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::debug!(%error, "cannot accept a connection");
-                    if error.raw_os_error().is_some_and(|code| DESCRIPTORS_LACK.contains(&code)) {
+                    if error.raw_os_error().is_some_and(|code| OUT_OF_DESCRIPTORS.contains(&code)) {
                         places.make_room();
                     }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     return None;
                 }
             };
-            if !accepted.peer.is_none_or(|peer| answers.allows(peer)) {
+            if !accepted.peer.is_none_or(|peer| handler.allows(peer)) {
                 tracing::debug!(peer = ?accepted.peer, "no <allow> names this peer");
                 return None;
             }
@@ -80,9 +82,9 @@ pub async fn serve<A: Answers>(
         tokio::select! {
             () = ended(&mut ending) => break,
             accepted = accept => if let Some((taken, accepted)) = accepted {
-                let answers = Arc::clone(&answers);
+                let handler = Arc::clone(&handler);
                 let ending = connections.clone();
-                tokio::spawn(serve_connection(accepted.stream, taken, answers, ending));
+                tokio::spawn(serve_connection(accepted.stream, taken, handler, ending));
             },
         }
     }
@@ -99,15 +101,15 @@ pub async fn ended(ending: &mut watch::Receiver<bool>) {
 }
 
 /// Serves a connection until it ends.
-pub async fn serve_connection<A: Answers>(
+pub async fn serve_connection<A: CallHandler>(
     stream: impl AsyncRead + AsyncWrite + Unpin,
-    taken: Taken,
-    answers: Arc<A>,
+    taken: TakenPlace,
+    handler: Arc<A>,
     mut ending: watch::Receiver<bool>,
 ) {
     let bounds = *taken.bounds();
-    let wire = Wire::new(stream, bounds.answer);
-    let heard = wire.heard();
+    let wire = TimedStream::new(stream, bounds.answer);
+    let activity = wire.activity();
     let handshake = tokio::time::timeout(bounds.handshake, builder(&bounds).handshake(wire));
     let shaken = tokio::select! {
         shaken = handshake => shaken,
@@ -121,8 +123,8 @@ pub async fn serve_connection<A: Answers>(
         tokio::select! {
             accepted = next(&mut connection, is_full) => match accepted {
                 Some(Ok((request, respond))) => {
-                    let answers = Arc::clone(&answers);
-                    tokio::spawn(answers.answer(request, respond, taken.begin_call()));
+                    let handler = Arc::clone(&handler);
+                    tokio::spawn(handler.answer(request, respond, taken.begin_call()));
                     // Other connections have their turns.
                     tokio::task::consume_budget().await;
                 }
@@ -140,8 +142,8 @@ pub async fn serve_connection<A: Answers>(
             why = taken.leave() => {
                 tracing::debug!(?why, held = taken.calls(), "a connection of Envoy has to go");
                 let reason = match why {
-                    Leave::Oldest => Reason::NO_ERROR,
-                    Leave::Greediest => Reason::ENHANCE_YOUR_CALM,
+                    LeaveReason::Oldest => Reason::NO_ERROR,
+                    LeaveReason::Greediest => Reason::ENHANCE_YOUR_CALM,
                 };
                 connection.abrupt_shutdown(reason);
                 let gone = poll_fn(|context| connection.poll_closed(context));
@@ -149,7 +151,7 @@ pub async fn serve_connection<A: Answers>(
                 return;
             }
             () = &mut patience => {
-                let is_silent = !heard.take() && taken.calls() == 0;
+                let is_silent = !activity.take() && taken.calls() == 0;
                 let next = match (asked, is_silent) {
                     // The client was asked to go, and has not gone.
                     (true, true) => return,
@@ -166,7 +168,7 @@ pub async fn serve_connection<A: Answers>(
     }
 }
 
-fn builder(bounds: &Bounds) -> h2::server::Builder {
+fn builder(bounds: &ConnectionBounds) -> h2::server::Builder {
     let mut builder = h2::server::Builder::new();
     builder
         .max_concurrent_streams(bounds.calls)
@@ -187,10 +189,10 @@ fn builder(bounds: &Bounds) -> h2::server::Builder {
 /// The largest window of HTTP/2.
 const WINDOW_MAX: u32 = (1 << 31) - 1;
 
-type Accepted = Option<Result<(Request<RecvStream>, Respond), h2::Error>>;
+type AcceptedCall = Option<Result<(Request<RecvStream>, Respond), h2::Error>>;
 
 /// The next call. No call is taken while the connection has too many.
-async fn next<S>(connection: &mut Connection<S, Body>, is_full: bool) -> Accepted
+async fn next<S>(connection: &mut Connection<S, HeldBody>, is_full: bool) -> AcceptedCall
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {

@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::keys::{Fitted, fitted, push_value};
+use crate::keys::{FittedKey, fitted, push_value};
 use crate::matching::Matcher;
 use crate::messages::Entry;
-use frs_conf::{Charge, Cidr, Conf, KeyPart, KeyType, LogLevel};
+use frs_conf::{ChargeMode, Cidr, Conf, KeyPart, KeyType, LogLevel};
 
 /// The domains of one generation of the configuration, and the settings for answering calls.
 #[derive(Debug)]
@@ -27,18 +27,18 @@ pub struct Domains {
     pub generation: u64,
     /// The least severe level that is logged.
     pub log_level: LogLevel,
-    domains: HashMap<String, Domain>,
+    domains: HashMap<String, DomainTargets>,
 }
 
 #[derive(Debug)]
-struct Domain {
+struct DomainTargets {
     matcher: Matcher,
-    targets: Vec<Option<Target>>,
+    targets: Vec<Option<DescriptorTarget>>,
 }
 
 /// The biz and key that a descriptor is charged to.
 #[derive(Debug)]
-pub struct Target {
+pub struct DescriptorTarget {
     /// The id of its biz.
     pub biz: u32,
     /// The name of its biz.
@@ -55,13 +55,13 @@ pub struct Target {
 
 /// The target of a call's descriptor.
 #[derive(Debug, Clone, Copy)]
-pub enum Found<'d> {
+pub enum DomainMatch<'d> {
     /// No descriptor matches, so nothing is charged.
     None,
     /// The descriptor is unlimited, so nothing is charged.
     Unlimited,
     /// The descriptor is charged to this target.
-    Target(&'d Target),
+    Target(&'d DescriptorTarget),
 }
 
 impl Domains {
@@ -74,7 +74,7 @@ impl Domains {
                 let target = descriptor.target.as_ref()?;
                 let biz = conf.map.bizs.get(conf.map.find_biz(&target.biz)?)?;
                 let name = Arc::from(biz.name.as_str());
-                Some(Target {
+                Some(DescriptorTarget {
                     biz: biz.id,
                     name,
                     force: target.force,
@@ -85,10 +85,10 @@ impl Domains {
                 })
             });
             let targets = targets.collect();
-            (domain.name.clone(), Domain { matcher: Matcher::new(domain), targets })
+            (domain.name.clone(), DomainTargets { matcher: Matcher::new(domain), targets })
         });
         Domains {
-            all_or_none: rls.is_none_or(|rls| rls.charge == Charge::AllOrNone),
+            all_or_none: rls.is_none_or(|rls| rls.charge == ChargeMode::AllOrNone),
             max_items: http.max_items as usize,
             max_atomic_items: http.max_atomic_items.min(http.max_items) as usize,
             allow: conf.srv.allow.clone(),
@@ -99,19 +99,19 @@ impl Domains {
     }
 
     /// The target of a descriptor with these entries in a domain.
-    pub fn find(&self, domain: &str, entries: &[Entry]) -> Found<'_> {
-        let Some(domain) = self.domains.get(domain) else { return Found::None };
-        let Some(number) = domain.matcher.find(entries) else { return Found::None };
+    pub fn find(&self, domain: &str, entries: &[Entry]) -> DomainMatch<'_> {
+        let Some(domain) = self.domains.get(domain) else { return DomainMatch::None };
+        let Some(number) = domain.matcher.find(entries) else { return DomainMatch::None };
         match domain.targets.get(number) {
-            Some(Some(target)) => Found::Target(target),
-            _ => Found::Unlimited,
+            Some(Some(target)) => DomainMatch::Target(target),
+            _ => DomainMatch::Unlimited,
         }
     }
 }
 
-impl Target {
+impl DescriptorTarget {
     /// The key that the values of these entries make.
-    pub fn key(&self, entries: &[Entry]) -> Fitted {
+    pub fn key(&self, entries: &[Entry]) -> FittedKey {
         let mut key = Vec::new();
         for part in &self.key {
             match part {
@@ -132,7 +132,7 @@ impl Target {
 
     /// Whether a refused charge leaves the limit open. It does if calls ask the target first and
     /// charge it afterwards, because a refused charge is not counted.
-    pub fn opens_if_refused(&self) -> bool {
+    pub fn stays_open_if_refused(&self) -> bool {
         !self.force && self.is_asked.load(Ordering::Relaxed)
     }
 }

@@ -13,7 +13,7 @@ use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderValue, Response};
 use prost::Message;
 
-use crate::places::{Body, CallPlace};
+use crate::connection_places::{CallPlace, HeldBody};
 use crate::status::{Status, StatusCode, escaped};
 
 /// The most bytes of a message.
@@ -23,7 +23,7 @@ pub const PREFIX_BYTES: usize = 5;
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/grpc");
 
 /// The sender of a call's answer.
-pub type Respond = SendResponse<Body>;
+pub type Respond = SendResponse<HeldBody>;
 
 /// Reads the only message of a call. Its window is given back when `body` is dropped, so the
 /// windows bound the bytes that are not handled yet.
@@ -132,7 +132,7 @@ pub async fn answer(
 ///
 /// # Errors
 /// The client has gone.
-pub fn answer_many(respond: &mut Respond) -> Result<SendStream<Body>, h2::Error> {
+pub fn answer_many(respond: &mut Respond) -> Result<SendStream<HeldBody>, h2::Error> {
     respond.send_response(head(), false)
 }
 
@@ -142,7 +142,7 @@ pub fn answer_many(respond: &mut Respond) -> Result<SendStream<Body>, h2::Error>
 /// # Errors
 /// The client has gone, or does not take the message.
 pub async fn send(
-    stream: &mut SendStream<Body>,
+    stream: &mut SendStream<HeldBody>,
     message: &impl Message,
     place: &CallPlace,
 ) -> Result<(), h2::Error> {
@@ -171,7 +171,7 @@ pub async fn send(
 }
 
 /// Waits until a stream has windows. Returns their size.
-async fn room(stream: &mut SendStream<Body>) -> Result<usize, h2::Error> {
+async fn room(stream: &mut SendStream<HeldBody>) -> Result<usize, h2::Error> {
     poll_fn(|context| {
         if let Poll::Ready(reason) = stream.poll_reset(context) {
             return Poll::Ready(Err(reason?.into()));

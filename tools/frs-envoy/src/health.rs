@@ -5,10 +5,10 @@
 
 use tokio::sync::watch;
 
+use crate::connection_places::CallPlace;
 use crate::connections::ended;
 use crate::grpc::{self, Respond};
 use crate::messages::{HealthCheckRequest, HealthCheckResponse, ServingStatus};
-use crate::places::CallPlace;
 use crate::status::{Status, StatusCode};
 
 /// The name of the rate limit service.

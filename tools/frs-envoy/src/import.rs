@@ -17,14 +17,14 @@ pub use write::{Imported, import};
 
 /// A place in a file: line and column, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct SourcePlace {
     /// Number of the line.
     pub line: usize,
     /// Number of the column.
     pub column: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourcePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
     }
@@ -33,9 +33,9 @@ impl fmt::Display for Place {
 /// The fault of a file that envoyproxy/ratelimit would refuse.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: found {found}, expected {expected}")]
-pub struct Fault {
+pub struct ImportFault {
     /// The place of the fault.
-    pub place: Place,
+    pub place: SourcePlace,
     /// What was found there.
     pub found: String,
     /// What was expected there.
@@ -44,24 +44,24 @@ pub struct Fault {
 
 /// The content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Root {
+pub struct DomainFile {
     /// The domain.
     pub domain: String,
     /// Its descriptors.
-    pub descriptors: Vec<Node>,
+    pub descriptors: Vec<DescriptorNode>,
 }
 
 /// A descriptor, with the descriptors nested in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
+pub struct DescriptorNode {
     /// The place where it begins.
-    pub place: Place,
+    pub place: SourcePlace,
     /// The name of the entry.
     pub key: String,
     /// The value of the entry. `None` for any value.
     pub value: Option<String>,
     /// The limit of calls whose entries end here. `None` if they have none.
-    pub limit: Option<Limit>,
+    pub limit: Option<ImportedLimit>,
     /// Whether it counts and refuses nothing.
     pub shadow_mode: bool,
     /// Whether it counts uses over the limit, and refuses only those that exceed all such limits of
@@ -70,14 +70,14 @@ pub struct Node {
     /// Whether all values that match a wildcard are counted together.
     pub share_threshold: bool,
     /// The settings in use that have no counterpart.
-    pub others: Vec<(&'static str, Place)>,
+    pub others: Vec<(&'static str, SourcePlace)>,
     /// The descriptors for the next entry.
-    pub descriptors: Vec<Node>,
+    pub descriptors: Vec<DescriptorNode>,
 }
 
 /// `rate_limit`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Limit {
+pub enum ImportedLimit {
     /// Nothing is counted.
     Unlimited,
     /// A number of uses in a unit of time.

@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, oneshot};
 
 use crate::call::Charge;
-use crate::ready::{ITEMS_TOGETHER, Judged, Ready, fail, judged, would_wait};
+use crate::lease_queue::{LeaseQueue, ParkedItems};
+use crate::ready_call::{CallVerdicts, ITEMS_TOGETHER, ReadyCall, fail, judged, would_wait};
 use crate::status::Status;
-use crate::waiting::{Parked, Waiting};
 use frs::{AttachError, Batch, Client, TriedAnswers};
 use frs_conf::Conf;
 use frs_engine::Role;
@@ -23,8 +23,8 @@ use frs_engine::Role;
 #[derive(Debug)]
 pub struct Judge {
     client: Arc<Client>,
-    waiting: Arc<Waiting>,
-    ready: Mutex<Vec<Ready>>,
+    waiting: Arc<LeaseQueue>,
+    ready: Mutex<Vec<ReadyCall>>,
     wake: Notify,
     /// Whether the last run found a store to ask.
     is_attached: AtomicBool,
@@ -38,7 +38,7 @@ impl Judge {
     pub fn attach(data_dir: &Path) -> Result<Judge, AttachError> {
         let client = Arc::new(Client::attach_as(data_dir, Role::Envoy)?);
         Ok(Judge {
-            waiting: Arc::new(Waiting::new(Arc::clone(&client))),
+            waiting: Arc::new(LeaseQueue::new(Arc::clone(&client))),
             client,
             ready: Mutex::default(),
             wake: Notify::new(),
@@ -47,12 +47,12 @@ impl Judge {
     }
 
     /// Judges charges. If the future is dropped, items that are not charged yet stay uncharged.
-    pub async fn judge(&self, charges: Vec<Charge>, atomic: bool) -> Judged {
+    pub async fn judge(&self, charges: Vec<Charge>, atomic: bool) -> CallVerdicts {
         if charges.is_empty() {
             return Ok(Vec::new());
         }
         let (answer, judged) = oneshot::channel();
-        self.ready().push(Ready { charges, atomic, answer });
+        self.ready().push(ReadyCall { charges, atomic, answer });
         self.wake.notify_one();
         let gone = |_| Err(Status::from(frs::Error::from(frs::ItemError::Store)));
         judged.await.unwrap_or_else(gone)
@@ -83,7 +83,7 @@ impl Judge {
     }
 
     /// Whether calls can be judged.
-    pub fn is_well(&self) -> bool {
+    pub fn can_judge(&self) -> bool {
         self.is_attached.load(Ordering::Relaxed) || self.published().is_ok()
     }
 
@@ -98,7 +98,7 @@ impl Judge {
         }
     }
 
-    fn ready(&self) -> MutexGuard<'_, Vec<Ready>> {
+    fn ready(&self) -> MutexGuard<'_, Vec<ReadyCall>> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -107,7 +107,7 @@ impl Judge {
         result
     }
 
-    fn judge_all(&self, ready: Vec<Ready>) {
+    fn judge_all(&self, ready: Vec<ReadyCall>) {
         let alone = self.judge_groups(grouped(ready));
         // max-items may be less than a batch has.
         if !alone.is_empty() {
@@ -117,7 +117,7 @@ impl Judge {
 
     /// Judges each group as a batch, all in one tick. Returns the calls that have too many items
     /// together.
-    fn judge_groups(&self, groups: Vec<Vec<Ready>>) -> Vec<Ready> {
+    fn judge_groups(&self, groups: Vec<Vec<ReadyCall>>) -> Vec<ReadyCall> {
         if groups.is_empty() {
             return Vec::new();
         }
@@ -145,21 +145,21 @@ impl Judge {
     }
 
     /// Answers calls that ran together, or lets them wait for the leases that their items need.
-    fn finish(&self, calls: Vec<Ready>, tried: Result<TriedAnswers, frs::Error>) {
+    fn finish(&self, calls: Vec<ReadyCall>, tried: Result<TriedAnswers, frs::Error>) {
         match tried {
             Ok(tried) => {
                 let mut items = tried.items.into_iter();
                 for call in calls {
                     let tried: Vec<_> = items.by_ref().take(call.charges.len()).collect();
                     if tried.iter().any(would_wait) {
-                        self.waiting.push(call, Parked::Rest(tried));
+                        self.waiting.push(call, ParkedItems::Rest(tried));
                     } else {
                         call.answer(judged(tried));
                     }
                 }
             }
             Err(frs::Error::WouldWait) => {
-                calls.into_iter().for_each(|call| self.waiting.push(call, Parked::Whole));
+                calls.into_iter().for_each(|call| self.waiting.push(call, ParkedItems::Whole));
             }
             Err(error) => fail(calls, error),
         }
@@ -168,7 +168,7 @@ impl Judge {
 
 /// The calls by batches: a call that charges all or none has its own batch, the others share
 /// batches.
-fn grouped(ready: Vec<Ready>) -> Vec<Vec<Ready>> {
+fn grouped(ready: Vec<ReadyCall>) -> Vec<Vec<ReadyCall>> {
     let (mut groups, mut together, mut items) = (Vec::new(), Vec::new(), 0);
     for call in ready {
         if call.atomic {

@@ -23,7 +23,7 @@ const NO_ADDRESS: &str = "100::";
 
 /// A key, and whether the values made it without a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fitted {
+pub struct FittedKey {
     /// The key.
     pub key: String,
     /// Whether the key fitted.
@@ -47,10 +47,10 @@ pub fn push_value(key: &mut Vec<u8>, value: &[u8], escaped: &[u8]) {
 }
 
 /// A key that fits a business with keys of this type.
-pub fn fitted(text: Vec<u8>, key_type: KeyType) -> Fitted {
+pub fn fitted(text: Vec<u8>, key_type: KeyType) -> FittedKey {
     let text = match key::check(key_type, &text) {
         Ok(()) => match String::from_utf8(text) {
-            Ok(key) => return Fitted { key, is_whole: true },
+            Ok(key) => return FittedKey { key, is_whole: true },
             // Never: the check accepts only UTF-8.
             Err(error) => error.into_bytes(),
         },
@@ -62,7 +62,7 @@ pub fn fitted(text: Vec<u8>, key_type: KeyType) -> Fitted {
         KeyType::String | KeyType::Digest if text.is_empty() => EMPTY.to_owned(),
         KeyType::String | KeyType::Digest => digested(&text),
     };
-    Fitted { key, is_whole: false }
+    FittedKey { key, is_whole: false }
 }
 
 /// The beginning of a text, without characters that no key holds, and the digest of the whole text.
@@ -89,7 +89,7 @@ mod tests {
     const IP: KeyType = KeyType::Ip { ipv6_prefix: 64 };
 
     fn key(text: impl AsRef<[u8]>, key_type: KeyType) -> (String, bool) {
-        let Fitted { key, is_whole } = fitted(text.as_ref().to_vec(), key_type);
+        let FittedKey { key, is_whole } = fitted(text.as_ref().to_vec(), key_type);
         assert_eq!(key::check(key_type, key.as_bytes()), Ok(()), "{key}");
         assert_eq!(fitted(key.clone().into_bytes(), key_type).key, key, "it fits");
         (key, is_whole)

@@ -13,11 +13,12 @@
 //! | [`call`] | from a request to items, from verdicts to a response |
 //! | [`keys`] | from values to keys that fit their businesses |
 //! | [`judge`], [`ready`] | the store, and calls that ask it |
-//! | [`waiting`] | calls that wait for the cluster |
+//! | [`lease_queue`] | calls that wait for the cluster |
 //! | [`follow`] | the domains after a reload |
 //! | [`import`] | envoyproxy/ratelimit's configuration as one of frs |
 
 pub mod call;
+pub mod connection_places;
 pub mod connections;
 pub mod domains;
 pub mod follow;
@@ -26,13 +27,12 @@ pub mod health;
 pub mod import;
 pub mod judge;
 pub mod keys;
+pub mod lease_queue;
 pub mod listener;
 pub mod matching;
 pub mod messages;
-pub mod places;
-pub mod ready;
+pub mod ready_call;
 pub mod serve;
 pub mod service;
 pub mod status;
-pub mod waiting;
-pub mod wire;
+pub mod timed_stream;

@@ -12,7 +12,8 @@ use http::Request;
 use http::request::Parts;
 
 use crate::call::Call;
-use crate::connections::{self, Answers};
+use crate::connection_places::{CallPlace, ConnectionBounds};
+use crate::connections::{self, CallHandler};
 use crate::domains::Domains;
 use crate::grpc::{self, Respond};
 use crate::health::Health;
@@ -21,7 +22,6 @@ use crate::listener::Listener;
 use crate::messages::{
     HealthCheckRequest, HealthCheckResponse, RateLimitRequest, RateLimitResponse,
 };
-use crate::places::{Bounds, CallPlace};
 use crate::status::{Status, StatusCode};
 use frs_base::clock;
 use frs_server::process::log::LogThrottle;
@@ -29,7 +29,7 @@ use frs_server::process::log::LogThrottle;
 /// The pause between two looks at the store for those who watch the health.
 const LOOK: Duration = Duration::from_secs(1);
 /// The least time between two log lines about the same complaint.
-const TELL_EVERY: Duration = Duration::from_secs(60);
+const LOG_EVERY: Duration = Duration::from_secs(60);
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const CHECK: &str = "/grpc.health.v1.Health/Check";
@@ -91,7 +91,7 @@ impl Service {
 
     /// Accepts connections until asked to end. Returns when the last one has gone.
     pub async fn serve(self: &Arc<Service>, listener: Listener) {
-        let (bounds, ending) = (Bounds::default(), self.health.ending());
+        let (bounds, ending) = (ConnectionBounds::default(), self.health.ending());
         let served = connections::serve(listener, bounds, Arc::clone(self), ending);
         tokio::select! {
             () = served => {}
@@ -143,7 +143,7 @@ impl Service {
         place: &mut CallPlace,
     ) -> Result<HealthCheckResponse, Status> {
         let asked: HealthCheckRequest = grpc::read(body, place).await?;
-        self.health.set_attached(self.judge.is_well());
+        self.health.set_attached(self.judge.can_judge());
         self.health.check(&asked)
     }
 
@@ -155,7 +155,7 @@ impl Service {
     ) -> Result<(), h2::Error> {
         match grpc::read(body, place).await {
             Ok(asked) => {
-                self.health.set_attached(self.judge.is_well());
+                self.health.set_attached(self.judge.can_judge());
                 self.health.watch(&asked, respond, place).await
             }
             Err(status) => grpc::refuse(respond, &status),
@@ -165,7 +165,7 @@ impl Service {
 
 impl Complaint {
     fn new() -> Complaint {
-        Complaint { count: AtomicU64::new(0), due: Mutex::new(LogThrottle::new(TELL_EVERY)) }
+        Complaint { count: AtomicU64::new(0), due: Mutex::new(LogThrottle::new(LOG_EVERY)) }
     }
 
     /// Adds to the number. Returns the sum if the log is due to report it.
@@ -182,7 +182,7 @@ impl Complaint {
     }
 }
 
-impl Answers for Service {
+impl CallHandler for Service {
     fn allows(&self, peer: IpAddr) -> bool {
         self.domains().allow.iter().any(|network| network.contains(peer))
     }

@@ -53,12 +53,12 @@ impl From<frs::Error> for Status {
 }
 
 /// The most bytes of a message that are sent, because it may repeat what a client sent.
-const TOLD_BYTES_MAX: usize = 512;
+const SHOWN_BYTES_MAX: usize = 512;
 
 /// The message as the header field `grpc-message` carries it. Of a long message, only the
 /// beginning.
 pub fn escaped(message: &str) -> String {
-    let mut ends = (0..=message.len().min(TOLD_BYTES_MAX)).rev();
+    let mut ends = (0..=message.len().min(SHOWN_BYTES_MAX)).rev();
     let end = ends.find(|&at| message.is_char_boundary(at)).unwrap_or(0);
     let mut escaped = String::with_capacity(end);
     for byte in message[..end].bytes() {
@@ -81,9 +81,9 @@ mod tests {
 
     #[test]
     fn of_a_long_message_the_beginning_is_told() {
-        let long = format!("{}éx", "a".repeat(TOLD_BYTES_MAX - 1));
-        assert_eq!(escaped(&long), "a".repeat(TOLD_BYTES_MAX - 1));
-        assert_eq!(escaped(&long[1..]), format!("{}%C3%A9", "a".repeat(TOLD_BYTES_MAX - 2)));
+        let long = format!("{}éx", "a".repeat(SHOWN_BYTES_MAX - 1));
+        assert_eq!(escaped(&long), "a".repeat(SHOWN_BYTES_MAX - 1));
+        assert_eq!(escaped(&long[1..]), format!("{}%C3%A9", "a".repeat(SHOWN_BYTES_MAX - 2)));
     }
 
     #[test]

@@ -10,12 +10,12 @@ use frs_server::account::Account;
 use frs_server::process::live_lock::LiveLock;
 use frs_store as store;
 
-use crate::output::Failed;
+use crate::output::Failure;
 
 /// Makes a process of root become the user that published the configuration.
-pub fn become_owner(reader: &Reader) -> Result<(), Failed> {
+pub fn become_owner(reader: &Reader) -> Result<(), Failure> {
     let published = active::path(reader.data_dir(), reader.generation());
-    let failed = |error| Failed::Said(format!("cannot act as the owner of the files: {error}"));
+    let failed = |error| Failure::Message(format!("cannot act as the owner of the files: {error}"));
     match Account::of_owner(&published).map_err(failed)? {
         Some(account) => account.become_for_good().map_err(failed),
         None => Ok(()),
@@ -24,9 +24,9 @@ pub fn become_owner(reader: &Reader) -> Result<(), Failed> {
 
 /// Takes the live files, as a server does. Those of a copied data directory belong to the original
 /// directory, whose server may run. The lock must be held as long as the files are written.
-pub fn take_live_files(conf: &Conf) -> Result<Option<LiveLock>, Failed> {
+pub fn take_live_files(conf: &Conf) -> Result<Option<LiveLock>, Failure> {
     match store::live_dir(conf).is_dir() {
-        true => LiveLock::take(conf).map_err(Failed::of),
+        true => LiveLock::take(conf).map_err(Failure::of),
         false => Ok(None),
     }
 }

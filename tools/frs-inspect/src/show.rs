@@ -2,7 +2,7 @@
 
 use frs_base::figures::{self, grouped};
 use frs_conf::key::KeyForm;
-use frs_engine::inspect::{LeaseRecord, NodePlace, RefusedNode, Skipped};
+use frs_engine::inspect::{NodePlace, RefusedNode, SharedRecord, Skipped};
 use frs_limit::LimitFigures;
 use frs_store::{Fault, Rank};
 
@@ -131,9 +131,8 @@ fn members(limit: &LimitFigures) -> String {
     text
 }
 
-/// The figures of a lease in two lines: the uses of this machine, and the last known state of the
-/// cluster.
-pub fn lease(lease: &LeaseRecord) -> [String; 2] {
+/// The figures of a lease, in two lines: what this machine holds; what it has heard.
+pub fn lease(lease: &SharedRecord) -> [String; 2] {
     let window = lease.window_ms.map_or_else(|| "none".to_owned(), time);
     let ends = match lease.ends_ms {
         None => "never".to_owned(),

@@ -55,8 +55,9 @@ fn every_derived_geometry_is_within_its_bounds_and_half_full() {
         for chain in [1, 2, 8, 55, 56] {
             for node_bytes in [64, 128, 4096, 32_768] {
                 let hash = HashKind::Siphash;
-                let room = Room::Keys(keys);
-                let written = Written { room, chain, node_bytes: None, key_bytes: 24, hash };
+                let room = NodeCount::Keys(keys);
+                let written =
+                    GeometrySettings { room, chain, node_bytes: None, key_bytes: 24, hash };
                 let geometry = written.geometry(node_bytes);
                 let Geometry { files, key_nodes, .. } = geometry;
                 assert!(geometry.nodes() >= 2 * keys, "{written:?} {geometry:?}");
@@ -122,7 +123,10 @@ fn node_size_is_what_the_largest_business_needs() {
     // A written size stays as written.
     assert_eq!(group("keys='100' node-size='1024'", &both).geometry.node_bytes, 1024);
     let all = group("files='2' key-nodes='8' node-size='64'", &biz(LIMIT));
-    assert_eq!((all.written.is_derived(), all.written), (false, Written::of(&all.geometry)));
+    assert_eq!(
+        (all.written.is_derived(), all.written),
+        (false, GeometrySettings::of(&all.geometry))
+    );
 }
 
 /// Only the text of map.xml decides: the numbers do not depend on the workers.

@@ -3,7 +3,7 @@
 use crate::tests::SIZES;
 use crate::{Conf, Machine, report};
 
-fn report_of(cluster: &str, bizs: &str) -> report::Report {
+fn report_of(cluster: &str, bizs: &str) -> report::ConfReport {
     let srv = format!(
         "<srv><cluster name='prod' secret-file='s' {cluster}><node>a:1</node>\
          <node>[::1]:6379</node></cluster></srv>"
@@ -13,7 +13,7 @@ fn report_of(cluster: &str, bizs: &str) -> report::Report {
     report_on(&srv, &map)
 }
 
-fn report_on(srv: &str, map: &str) -> report::Report {
+fn report_on(srv: &str, map: &str) -> report::ConfReport {
     let conf = Conf::parse("s", srv, "m", map).unwrap_or_else(|faults| panic!("{faults}"));
     report::report(
         &conf,

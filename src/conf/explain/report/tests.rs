@@ -51,7 +51,7 @@ fn displaced_shares_are_those_of_poisson() {
 
 #[test]
 fn text_shows_geometry_memory_and_nodes() {
-    let Report { text, .. } = report(&conf(), &machine(u64::MAX, Ok(Filesystem::Ext4)), &SIZES);
+    let ConfReport { text, .. } = report(&conf(), &machine(u64::MAX, Ok(Filesystem::Ext4)), &SIZES);
     let expected = "\
 group default: files 2, key-nodes 8,192, chain 56, node-size 128, key-bytes 24, hash bob, on-full evict
   memory: 118,497,280 bytes (113.0 MiB) = 2 × (4,096 + 8,192 × (64 + 56 × 128))
@@ -201,7 +201,7 @@ fn a_cluster_has_requests_parked_and_their_memory_is_bounded() {
 
 #[test]
 fn choosers_of_keys_are_warned_of() {
-    let Report { warnings, faults, .. } =
+    let ConfReport { warnings, faults, .. } =
         report(&conf(), &machine(u64::MAX, Ok(Filesystem::Xfs)), &SIZES);
     assert_eq!(faults, [""; 0]);
     assert_eq!(
@@ -265,7 +265,7 @@ fn degrade_is_warned_of() {
 
 /// The warnings and faults about the machine alone.
 fn about(machine: &Machine) -> (Vec<String>, Vec<String>) {
-    let Report { warnings, faults, .. } = report(&conf(), machine, &SIZES);
+    let ConfReport { warnings, faults, .. } = report(&conf(), machine, &SIZES);
     (warnings.into_iter().filter(|warning| !warning.starts_with("biz ")).collect(), faults)
 }
 

@@ -11,7 +11,7 @@ fn told(world: &World, changes: &[(&str, &str)], now: u64) -> Vec<String> {
         map.replace(from, to)
     });
     let conf = World::of(&world.dir, &map).conf.clone();
-    fresh_records(&conf, now).unwrap().iter().map(ToString::to_string).collect()
+    fresh_records(&conf, now, None).unwrap().iter().map(ToString::to_string).collect()
 }
 
 // Shows: fresh-records.
@@ -69,5 +69,5 @@ fn one_that_is_removed_or_new_begins_nothing_anew_and_nothing_was_in_force_befor
     assert_eq!(told(&world, &[(removed, &added)], T), [""; 0]);
     let empty = tempfile::tempdir().unwrap();
     let conf = World::of(empty.path(), MAP).conf.clone();
-    assert_eq!(fresh_records(&conf, T).unwrap(), []);
+    assert_eq!(fresh_records(&conf, T, None).unwrap(), []);
 }

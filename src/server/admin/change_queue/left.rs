@@ -6,10 +6,10 @@
 use std::path::PathBuf;
 
 use super::{MapChanges, MapTexts, PendingAsk, RETRY_NS};
-use crate::admin::files;
+use crate::admin::map_file;
 use crate::admin::response::Refusal;
-use crate::process::change_log::Outcome;
-use crate::process::message::Ask;
+use crate::process::change_log::ChangeOutcome;
+use crate::process::control::Ask;
 use crate::process::pending_edit::PendingEdit;
 use frs_base::clock;
 use frs_conf::active;
@@ -51,12 +51,12 @@ impl<W> MapChanges<W> {
         let texts = active::read_texts(&self.data_dir, runtime.generation())
             .map_err(|error| Refusal::io(error.to_string()))?;
         let files = self.files_of(self.map_path(&texts)?, edit)?;
-        let found = files::read(&files.path).map_err(|error| Refusal::io(error.to_string()))?;
+        let found = map_file::read(&files.path).map_err(|error| Refusal::io(error.to_string()))?;
         let in_force = texts.map == edit.new;
         if found != edit.new || in_force {
             self.conclude(
                 &edit.ids,
-                &if in_force { Outcome::Done } else { Outcome::Failed }.into(),
+                &if in_force { ChangeOutcome::Done } else { ChangeOutcome::Failed }.into(),
             );
             return Ok(());
         }
@@ -65,17 +65,17 @@ impl<W> MapChanges<W> {
             if undone.is_io {
                 return Err(Refusal::io(undone.words));
             }
-            self.conclude(&edit.ids, &Outcome::Failed.into());
+            self.conclude(&edit.ids, &ChangeOutcome::Failed.into());
             return Ok(());
         }
         tracing::warn!("finishing a change of map.xml that was left without an answer");
         let number = self
-            .send(Ask::Reload(edit.options), now_ns)
+            .send(Ask::Reload(edit.options))
             .map_err(|error| Refusal::io(format!("cannot ask the master: {error}")))?;
         let (files, ids) = (Some(files), edit.ids.clone());
         let begun_ns = now_ns;
         self.asked = Some(PendingAsk {
-            who: None,
+            requester: None,
             number,
             begun_ns,
             status: 200,

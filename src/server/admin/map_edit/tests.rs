@@ -115,7 +115,7 @@ fn names_are_numbers_or_words() {
 #[test]
 fn an_edit_is_taken_back_only_where_nothing_has_changed_since() {
     let revert = |map: &str, edit: &Edit| {
-        let undone = Undone { old: edit.old.as_deref(), new: edit.new.as_deref() };
+        let undone = EditToRevert { old: edit.old.as_deref(), new: edit.new.as_deref() };
         revert(map, undone, "map.xml")
     };
     let changed = put_one(MAP, 1, "uno");
@@ -176,7 +176,7 @@ proptest! {
                     let back = remove(&put.text, BizName::Name(&name), "m").unwrap();
                     prop_assert_eq!(&back.text, &map);
                 }
-                let undone = Undone { old: put.old.as_deref(), new: put.new.as_deref() };
+                let undone = EditToRevert { old: put.old.as_deref(), new: put.new.as_deref() };
                 prop_assert_eq!(&revert(&put.text, undone, "m").unwrap().text, &map);
                 map = put.text;
             } else if let Ok(Edit { text, .. }) = remove(&map, BizName::Id(id), "m") {

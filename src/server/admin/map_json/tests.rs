@@ -159,10 +159,12 @@ fn the_shapes_are_those_of_the_schema() {
             })
             .map(|(name, kind)| {
                 let kind = match kind.as_str() {
-                    "xs:unsignedInt" | "xs:unsignedLong" | "positive32" | "uses" => Kind::Whole,
-                    "xs:decimal" => Kind::Decimal,
-                    "flag" => Kind::Flag,
-                    _ => Kind::Text,
+                    "xs:unsignedInt" | "xs:unsignedLong" | "positive32" | "uses" => {
+                        AttributeKind::Whole
+                    }
+                    "xs:decimal" => AttributeKind::Decimal,
+                    "flag" => AttributeKind::Flag,
+                    _ => AttributeKind::Text,
                 };
                 (name, format!("{kind:?}"))
             })

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Conclusion, MAX_FILE_BYTES, Outcome, TOO_LONG, What, former_in, path_in};
+use super::{ChangeKind, ChangeOutcome, Conclusion, MAX_FILE_BYTES, TOO_LONG, former_in, path_in};
 use frs_base::sys;
 
 /// A change that was made, or whose outcome is unknown.
@@ -24,15 +24,15 @@ pub struct LoggedChange {
     /// The address of the author.
     pub peer: Option<String>,
     /// The kind of the change.
-    pub what: What,
+    pub kind: ChangeKind,
     /// The biz or `BIZ/KEY` that was changed.
     pub target: Option<String>,
     /// The text before the change.
     pub old: Option<String>,
     /// The text after the change.
     pub new: Option<String>,
-    /// The outcome, which is never [`Outcome::Failed`].
-    pub outcome: Outcome,
+    /// The outcome, which is never [`ChangeOutcome::Failed`].
+    pub outcome: ChangeOutcome,
 }
 
 impl LoggedChange {
@@ -47,7 +47,7 @@ impl LoggedChange {
 }
 
 /// The content of a line.
-enum Line {
+enum LogLine {
     /// A change, and whether another line has its outcome.
     Change(LoggedChange, bool),
     Outcome(u64, Conclusion),
@@ -96,8 +96,8 @@ fn visit(data_dir: &Path, mut visit: impl FnMut(LoggedChange) -> bool) -> io::Re
     for path in [path_in(data_dir), former_in(data_dir)] {
         for line in text_of(&path)?.lines().rev() {
             let (change, begun) = match parse(line) {
-                Some(Line::Change(change, begun)) => (change, begun),
-                Some(Line::Outcome(id, conclusion)) => {
+                Some(LogLine::Change(change, begun)) => (change, begun),
+                Some(LogLine::Outcome(id, conclusion)) => {
                     outcomes.entry(id).or_insert(conclusion);
                     continue;
                 }
@@ -106,7 +106,9 @@ fn visit(data_dir: &Path, mut visit: impl FnMut(LoggedChange) -> bool) -> io::Re
             let conclusion = outcomes.remove(&change.id);
             let ended = match (begun, conclusion) {
                 (false, _) => Some(change),
-                (true, Some(Conclusion { outcome, old, new })) if outcome != Outcome::Failed => {
+                (true, Some(Conclusion { outcome, old, new }))
+                    if outcome != ChangeOutcome::Failed =>
+                {
                     let (old, new) = (old.or(change.old), new.or(change.new));
                     Some(LoggedChange { outcome, old, new, ..change })
                 }
@@ -126,8 +128,8 @@ pub(super) fn unfinished(data_dir: &Path) -> io::Result<Vec<LoggedChange>> {
     for path in [former_in(data_dir), path_in(data_dir)] {
         for line in text_of(&path)?.lines() {
             match parse(line) {
-                Some(Line::Change(change, true)) => drop(begun.insert(change.id, change)),
-                Some(Line::Outcome(id, _)) => drop(begun.remove(&id)),
+                Some(LogLine::Change(change, true)) => drop(begun.insert(change.id, change)),
+                Some(LogLine::Outcome(id, _)) => drop(begun.remove(&id)),
                 _ => {}
             }
         }
@@ -158,25 +160,25 @@ fn text_of(path: &Path) -> io::Result<String> {
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
-fn parse(line: &str) -> Option<Line> {
+fn parse(line: &str) -> Option<LogLine> {
     let value: Value = serde_json::from_str(line).ok()?;
     let id = value["id"].as_u64()?;
     let text = |name: &str| value[name].as_str().map(str::to_owned);
     let (old, new) = (text("old"), text("new"));
     if let Some(word) = value["outcome"].as_str() {
-        let outcome = Outcome::of(word)?;
-        return Some(Line::Outcome(id, Conclusion { outcome, old, new }));
+        let outcome = ChangeOutcome::of(word)?;
+        return Some(LogLine::Outcome(id, Conclusion { outcome, old, new }));
     }
     let change = LoggedChange {
         id,
         time: text("time")?,
         who: text("who")?,
         peer: text("peer"),
-        what: What::of(value["what"].as_str()?)?,
+        kind: ChangeKind::of(value["what"].as_str()?)?,
         target: text("target"),
         old,
         new,
-        outcome: Outcome::Done,
+        outcome: ChangeOutcome::Done,
     };
-    Some(Line::Change(change, value["begun"].as_bool().unwrap_or(false)))
+    Some(LogLine::Change(change, value["begun"].as_bool().unwrap_or(false)))
 }

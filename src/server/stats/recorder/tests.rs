@@ -26,8 +26,8 @@ fn open(dir: &Path) -> Recorder {
     Recorder::open(dir).unwrap().expect("nobody else records")
 }
 
-fn sum(rows: &[Row]) -> [u64; 3] {
-    let add = |[requests, allowed, limited]: [u64; 3], row: &Row| {
+fn sum(rows: &[HistoryRow]) -> [u64; 3] {
+    let add = |[requests, allowed, limited]: [u64; 3], row: &HistoryRow| {
         [requests + row.requests, allowed + row.allowed, limited + row.limited]
     };
     rows.iter().fold([0; 3], add)
@@ -54,8 +54,8 @@ fn a_day_with_restarts_is_recorded_whole() {
         }
     }
     let now = T + seconds * 1000;
-    let (step, rows) = recorder.rows(Step::Minute.span_ms(), now).unwrap();
-    assert_eq!((step, rows.len()), (Step::Minute, 1440));
+    let (step, rows) = recorder.rows(Resolution::Minute.span_ms(), now).unwrap();
+    assert_eq!((step, rows.len()), (Resolution::Minute, 1440));
     // The oldest minutes are gone.
     let first_s = (rows[0].time_ms - T) / 1000 + 1;
     let recorded = seconds - first_s + 1;
@@ -70,7 +70,7 @@ fn a_day_with_restarts_is_recorded_whole() {
         assert!(row.p50_us <= Some(125) && row.p99_us >= Some(3000), "{row:?}");
     }
     let (step, rows) = recorder.rows(60_000, now).unwrap();
-    assert_eq!(step, Step::Second);
+    assert_eq!(step, Resolution::Second);
     let last: Vec<u64> = rows.iter().rev().take(3).map(|row| row.allowed).collect();
     assert_eq!(last, [3, 3, 3]);
     assert_eq!(std::fs::metadata(dir.path().join(NAME)).unwrap().len(), BYTES);
@@ -158,7 +158,8 @@ fn the_busiest_have_names_and_the_rest_is_together() {
         assert_eq!(row.bizs.len(), ROW_BIZS + 1);
         assert_eq!((row.bizs[0].id, row.bizs[255].id), (Some(300), Some(45)));
         // The businesses 1 to 44, and the three outcomes of passed items of no known business.
-        let others = RowBiz { id: None, allowed: 44 * 45 / 2 + 3, limited: 44 + 2, p99_us: None };
+        let others =
+            HistoryBiz { id: None, allowed: 44 * 45 / 2 + 3, limited: 44 + 2, p99_us: None };
         assert_eq!(row.bizs[256], others);
         let allowed: u64 = row.bizs.iter().map(|biz| biz.allowed).sum();
         assert_eq!((row.allowed, row.errors), (allowed, 1));

@@ -108,10 +108,10 @@ fn held_at_most(
             Reading::Wait => {}
             other => panic!("{other:?}"),
         }
-        let Client { kept, unsent, spoken, .. } = &client;
-        let held = match spoken {
-            Spoken::Http(connection) => connection.held_bytes(),
-            Spoken::Resp(_, connection) => connection.held_bytes(),
+        let Client { kept, unsent, protocol, .. } = &client;
+        let held = match protocol {
+            ClientProtocol::Http(connection) => connection.held_bytes(),
+            ClientProtocol::Resp(_, connection) => connection.held_bytes(),
         };
         most = most.max(kept.capacity() + unsent.capacity() + held);
     }
@@ -282,12 +282,12 @@ fn the_longest_reply_is_no_longer_than_was_counted() {
 
 /// Answers nothing until `has_come` is set, and counts its charges.
 #[derive(Default)]
-struct Leased {
+struct Arriving {
     has_come: bool,
     charged: usize,
 }
 
-impl Serve for Leased {
+impl Serve for Arriving {
     fn run(&mut self, request: &Request, answers: &mut Answers) {
         self.charged += request.items().len();
         Longest.run(request, answers);
@@ -314,7 +314,12 @@ impl Serve for Leased {
 }
 
 /// Runs the client as a batch of its own, and returns the number of answers.
-fn run_batch(client: &mut Client, conf: &Conf, serve: &mut Leased, buffers: &mut Buffers) -> usize {
+fn run_batch(
+    client: &mut Client,
+    conf: &Conf,
+    serve: &mut Arriving,
+    buffers: &mut Buffers,
+) -> usize {
     buffers.out.clear();
     buffers.scratch.begin_batch();
     buffers.scratch.begin_connection();
@@ -334,7 +339,7 @@ fn a_request_that_waited_is_neither_read_nor_charged_again() {
     for pieces in [vec![get], vec![&get[..20], &get[20..]]] {
         let (mut peer, ours) = mio::net::UnixStream::pair().unwrap();
         let mut client = Client::new(Stream::Unix(ours), None, Face::Http);
-        let mut serve = Leased::default();
+        let mut serve = Arriving::default();
         for piece in pieces {
             peer.write_all(piece.as_bytes()).unwrap();
             client.readable = true;
@@ -343,7 +348,7 @@ fn a_request_that_waited_is_neither_read_nor_charged_again() {
             assert_eq!(run_batch(&mut client, &conf, &mut serve, &mut buffers), 0);
         }
         assert!(client.is_parked());
-        // The lease has not come. The request runs again, without another read.
+        // The reply has not come. The request runs again, without another read.
         assert_eq!(run_batch(&mut client, &conf, &mut serve, &mut buffers), 0);
         serve.has_come = true;
         assert_eq!(run_batch(&mut client, &conf, &mut serve, &mut buffers), 1);

@@ -5,16 +5,16 @@
 //! queue is written after the answers of the queue.
 
 use super::head_cache::HeadCache;
-use super::parked::{Parked, Parking};
-use super::ready::ReadyAnswers;
-use super::reply::{Manner, QUEUE, Reply};
-use super::serve::{Rules, Serve};
+use super::parked_items::{ParkedItem, Parking};
+use super::queued_reply::{QUEUE, QueuedReply, ReplyForm};
+use super::ready_answers::ReadyAnswers;
+use super::serve::{ConnectionRules, Serve};
 use crate::protocol::call::Call;
 use crate::protocol::response_head::{
     self, Asker, BodyKind, Common, Content, ResponseOptions, Single,
 };
 use crate::protocol::{Decoded, Error, Line, codec, form, resp};
-use crate::worker::buffer_pool::Pool;
+use crate::worker::buffer_pool::BufferPool;
 use frs_base::clock::Millis;
 use frs_engine::{Answer, Exchange, Quota, Request, Stage};
 
@@ -33,7 +33,7 @@ pub struct ConnectionBuffers {
     pub(super) quotas: Vec<Quota>,
     pub(in crate::worker) resp: RespBuffers,
     /// Buffers for kept input and unsent answers.
-    pub(in crate::worker) pool: Pool,
+    pub(in crate::worker) pool: BufferPool,
 }
 
 /// Working memory for commands of RESP.
@@ -81,7 +81,12 @@ impl ConnectionBuffers {
     }
 
     /// Runs and answers the queued requests of the batch.
-    pub fn flush<S: Serve>(&mut self, rules: Rules<'_>, serve: &mut S, out: &mut Vec<u8>) {
+    pub fn flush<S: Serve>(
+        &mut self,
+        rules: ConnectionRules<'_>,
+        serve: &mut S,
+        out: &mut Vec<u8>,
+    ) {
         RequestContext { rules, serve, scratch: self, out }.flush();
     }
 
@@ -93,7 +98,7 @@ impl ConnectionBuffers {
 
     /// Takes everything that the batch has parked, in order, each with the index of its connection
     /// in the batch.
-    pub fn take_parked(&mut self) -> impl Iterator<Item = (usize, Parked)> {
+    pub fn take_parked(&mut self) -> impl Iterator<Item = (usize, ParkedItem)> {
         self.queue.parking.drain()
     }
 }
@@ -108,7 +113,7 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// The worker's context of a connection.
 pub(in crate::worker) struct RequestContext<'a, S> {
-    pub rules: Rules<'a>,
+    pub rules: ConnectionRules<'a>,
     pub serve: &'a mut S,
     pub scratch: &'a mut ConnectionBuffers,
     pub out: &'a mut Vec<u8>,
@@ -120,7 +125,7 @@ pub(in crate::worker) struct RequestContext<'a, S> {
 pub(in crate::worker) struct Queue {
     /// The first `waiting` exchanges are complete. The next one is being read.
     exchanges: Vec<Exchange>,
-    replies: Vec<Reply>,
+    replies: Vec<QueuedReply>,
     waiting: usize,
     /// Short answers behind some of the waiting requests. Empty if no request waits.
     ready: ReadyAnswers,
@@ -155,11 +160,11 @@ impl Queue {
 impl<S: Serve> RequestContext<'_, S> {
     /// Puts the complete request into the queue. The next [`RequestContext::flush`] runs and
     /// answers it.
-    pub fn enqueue(&mut self, manner: Manner) {
+    pub fn enqueue(&mut self, manner: ReplyForm) {
         let queue = &mut self.scratch.queue;
         let batch_index = queue.batch_index();
         queue.exchanges[queue.waiting].lane = batch_index;
-        queue.replies.push(Reply { manner, batch_index });
+        queue.replies.push(QueuedReply { manner, batch_index });
         queue.waiting += 1;
         if queue.waiting == QUEUE {
             self.flush();
@@ -167,7 +172,7 @@ impl<S: Serve> RequestContext<'_, S> {
     }
 
     /// Like [`RequestContext::enqueue`], for a request that was parked.
-    pub(super) fn requeue(&mut self, exchange: Box<Exchange>, reply: Reply) {
+    pub(super) fn requeue(&mut self, exchange: Box<Exchange>, reply: QueuedReply) {
         let queue = &mut self.scratch.queue;
         queue.parking.unpark(exchange, &mut queue.exchanges[queue.waiting]);
         self.enqueue(reply.manner);
@@ -176,11 +181,11 @@ impl<S: Serve> RequestContext<'_, S> {
     /// Runs the parked requests of the current connection, or parks them again. The outcome is
     /// known before more input is read.
     #[cold]
-    pub fn resume(&mut self, parked: &mut Vec<Parked>) {
+    pub fn resume(&mut self, parked: &mut Vec<ParkedItem>) {
         for parked in parked.drain(..) {
             match parked {
-                Parked::Request(exchange, reply) => self.requeue(exchange, reply),
-                Parked::Answer(answer) => {
+                ParkedItem::Request(exchange, reply) => self.requeue(exchange, reply),
+                ParkedItem::Answer(answer) => {
                     self.flush();
                     let from = self.out.len();
                     self.out.extend_from_slice(&answer);
@@ -238,10 +243,10 @@ impl<S: Serve> RequestContext<'_, S> {
             let Exchange { request, answers, .. } = &*exchange;
             debug_assert_eq!(answers.items.len(), request.items().len());
             let (call, status) = match reply.manner {
-                Manner::Resp(form) => {
+                ReplyForm::Resp(form) => {
                     (form.call, resp::write_answers(self.out, line, form, request, answers))
                 }
-                Manner::Http { call, refusal, options } => {
+                ReplyForm::Http { call, refusal, options } => {
                     body.clear();
                     codec::write(options.format, body, line, request, answers);
                     let answer = match &answers.items[..] {

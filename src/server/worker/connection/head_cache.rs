@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use super::pending::Pending;
+use super::pending_request::PendingRequest;
 use crate::protocol::request_head::{Body, Head, Lone};
 use frs_conf::{Authority, Http};
 
@@ -28,7 +28,7 @@ pub(super) struct ConnectionSlot(u8);
 /// A cached head that the input begins with: its request, and the lengths of head and body.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hit<'m> {
-    pub pending: Pending,
+    pub pending: PendingRequest,
     pub head_bytes: usize,
     pub body_bytes: usize,
     /// The value of the Host field. Empty if there is none.
@@ -64,7 +64,7 @@ struct CachedHead {
     before: usize,
     len: usize,
     host: Range<usize>,
-    pending: Pending,
+    pending: PendingRequest,
 }
 
 impl CachedHead {
@@ -73,7 +73,7 @@ impl CachedHead {
         HeadParts { before, behind }
     }
 
-    fn set(&mut self, HeadParts { before, behind }: HeadParts<'_>, pending: Pending) {
+    fn set(&mut self, HeadParts { before, behind }: HeadParts<'_>, pending: PendingRequest) {
         (self.before, self.len, self.pending) =
             (before.len(), before.len() + behind.len(), pending);
         self.bytes[..self.before].copy_from_slice(before);
@@ -117,7 +117,7 @@ impl HeadCache {
         &mut self,
         head: &Head<'_, '_>,
         bytes: &[u8],
-        pending: Pending,
+        pending: PendingRequest,
     ) -> Option<ConnectionSlot> {
         // A head whose body is empty never waits for 100, even with an Expect field. The same head
         // with another length does wait.
@@ -148,7 +148,7 @@ impl HeadCache {
     }
 
     /// Caches a head in place of the oldest one.
-    fn put(&mut self, parts: HeadParts<'_>, host: Range<usize>, pending: Pending) -> usize {
+    fn put(&mut self, parts: HeadParts<'_>, host: Range<usize>, pending: PendingRequest) -> usize {
         let index = self.next;
         if index == self.heads.len() {
             let bytes = [0; HEAD_BYTES_MAX];
@@ -173,7 +173,7 @@ mod tests {
         let head = Head::parse(bytes.as_bytes(), &mut fields, 8192).unwrap();
         let format = head.content().unwrap();
         let preferences = ClientPreferences::of(&head, format, None);
-        heads.insert(&head, bytes.as_bytes(), Pending { command, format, preferences })
+        heads.insert(&head, bytes.as_bytes(), PendingRequest { command, format, preferences })
     }
 
     fn lengths(heads: &HeadCache, slot: ConnectionSlot, input: &str) -> Option<(usize, usize)> {

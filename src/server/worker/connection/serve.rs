@@ -77,7 +77,7 @@ impl From<&'static str> for Problem {
 
 /// The part of the configuration that a connection uses.
 #[derive(Debug, Clone, Copy)]
-pub struct Rules<'a> {
+pub struct ConnectionRules<'a> {
     /// The bounds of requests, and the allowed hosts and pages.
     pub http: &'a Http,
     /// The source of the key of /authz.
@@ -88,7 +88,7 @@ pub struct Rules<'a> {
     pub admin: Option<&'a Listen>,
 }
 
-impl<'a> Rules<'a> {
+impl<'a> ConnectionRules<'a> {
     /// The recipient of an answer with these options. It has an origin if the page's site is still
     /// allowed.
     #[inline]
@@ -98,10 +98,10 @@ impl<'a> Rules<'a> {
     }
 }
 
-impl<'a> From<&'a Srv> for Rules<'a> {
-    fn from(srv: &'a Srv) -> Rules<'a> {
+impl<'a> From<&'a Srv> for ConnectionRules<'a> {
+    fn from(srv: &'a Srv) -> ConnectionRules<'a> {
         let admin = srv.admin.as_ref().map(|admin| &admin.listen);
-        Rules { http: &srv.http, authz: &srv.authz, trusted: &srv.trusted, admin }
+        ConnectionRules { http: &srv.http, authz: &srv.authz, trusted: &srv.trusted, admin }
     }
 }
 
@@ -112,7 +112,7 @@ static NO_TOKEN: AccessToken = AccessToken::UNKNOWN;
 #[derive(Debug, Clone, Copy)]
 pub struct RespRules<'a> {
     /// The rules for every connection.
-    pub rules: Rules<'a>,
+    pub rules: ConnectionRules<'a>,
     /// The token that clients must name. `None` if all clients are served.
     pub token: Option<&'a AccessToken>,
     /// The business of `CL.THROTTLE`, if there is one.

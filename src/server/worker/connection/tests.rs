@@ -25,8 +25,8 @@ pub(in crate::worker) const HTTP: Http = Http {
     unknown_biz: frs_conf::UnknownBiz::Error,
 };
 
-pub(in crate::worker) const RULES: Rules<'_> =
-    Rules { http: &HTTP, authz: &AuthzKey::Peer, trusted: &[], admin: None };
+pub(in crate::worker) const RULES: ConnectionRules<'_> =
+    ConnectionRules { http: &HTTP, authz: &AuthzKey::Peer, trusted: &[], admin: None };
 
 const JSON: &str = r#"{"items":[{"biz":"login","key":"alice"}]}"#;
 
@@ -36,8 +36,8 @@ const XML: &str = "<request><item biz='login' key='alice'/></request>";
 /// ran.
 #[derive(Default)]
 pub(in crate::worker) struct Stub {
-    /// Keys that begin with `lease` wait until they are in this list.
-    pub leased: Vec<String>,
+    /// Keys that begin with `await` wait until they are in this list.
+    pub arrived: Vec<String>,
     pub given_up: Vec<String>,
     pub ran: Vec<String>,
     /// The number of requests in each batch that ran.
@@ -96,7 +96,7 @@ impl Serve for Stub {
     fn may_go_on(&self, exchange: &Exchange) -> bool {
         let request = &exchange.request;
         let keys = request.items().iter().map(|item| request.key(item));
-        keys.filter(|key| key.starts_with("lease")).all(|key| self.leased.iter().any(|l| l == key))
+        keys.filter(|key| key.starts_with("await")).all(|key| self.arrived.iter().any(|l| l == key))
     }
 
     fn give_up(&mut self, exchange: &mut Exchange) {
@@ -146,7 +146,11 @@ impl<C: Parks, S> Talk<C, S> {
     }
 
     /// Sends bytes. `advance` answers the unread bytes.
-    pub fn send(&mut self, bytes: &[u8], advance: impl Fn(&mut Self) -> Progress) -> Progress {
+    pub fn send(
+        &mut self,
+        bytes: &[u8],
+        advance: impl Fn(&mut Self) -> InputProgress,
+    ) -> InputProgress {
         self.unread.extend_from_slice(bytes);
         loop {
             let progress = advance(self);
@@ -171,11 +175,11 @@ impl Line {
         Talk::over(Connection::new("192.0.2.1".parse().ok()), Stub::default())
     }
 
-    fn push(&mut self, bytes: &[u8]) -> Progress {
+    fn push(&mut self, bytes: &[u8]) -> InputProgress {
         self.push_by(RULES, bytes)
     }
 
-    fn push_by(&mut self, rules: Rules<'_>, bytes: &[u8]) -> Progress {
+    fn push_by(&mut self, rules: ConnectionRules<'_>, bytes: &[u8]) -> InputProgress {
         self.send(bytes, |Talk { connection, serve, scratch, unread, out, .. }| {
             let progress = connection.advance(unread, rules, serve, scratch, out);
             assert!(progress.need <= 512);
@@ -300,7 +304,7 @@ fn authz() {
         assert_eq!(line.serve.answered, [(Call::Authz, status)]);
     }
     let header = AuthzKey::Header("x-user".into());
-    let rules = Rules { authz: &header, ..RULES };
+    let rules = ConnectionRules { authz: &header, ..RULES };
     for (path, user, status) in [
         ("/authz/login/", "limited", 429),
         ("/authz/login:403/", "limited", 403),
@@ -556,7 +560,7 @@ const CHUNKED_HEAD: &str = "POST /update HTTP/1.1\r\nHost: x\r\nTransfer-Encodin
 fn paths_of_the_admin_plane_name_its_address() {
     let told = |admin: Option<&Listen>, request: &str| {
         let mut line = Line::new();
-        line.push_by(Rules { admin, ..RULES }, request.as_bytes());
+        line.push_by(ConnectionRules { admin, ..RULES }, request.as_bytes());
         assert!(!line.closed);
         assert_eq!(statuses(&line.text()), [404]);
         line.text().split_once("\r\n\r\n").unwrap().1.to_owned()
@@ -619,5 +623,5 @@ fn a_client_of_redis_is_refused_at_once_in_its_own_words() {
 
 #[test]
 fn a_reply_has_not_grown_with_its_protocols() {
-    assert_eq!(size_of::<super::reply::Reply>(), 32);
+    assert_eq!(size_of::<super::queued_reply::QueuedReply>(), 32);
 }

@@ -50,7 +50,7 @@ impl Session {
     ) -> Result<(), CommandError<'static>> {
         let expected = own.token.ok_or(CommandError::NoToken)?;
         // The token is compared even if the user is wrong.
-        if !expected.is(token) | (user != USER) {
+        if !expected.matches(token) | (user != USER) {
             self.wrong_tokens = self.wrong_tokens.saturating_add(1);
             return Err(CommandError::WrongPass);
         }

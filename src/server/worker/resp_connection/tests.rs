@@ -44,7 +44,7 @@ impl<S: Serve> Line<'_, S> {
         Line { talk: Talk::over(RespConnection::default(), serve), own }
     }
 
-    fn push(&mut self, bytes: &[u8]) -> Progress {
+    fn push(&mut self, bytes: &[u8]) -> InputProgress {
         let own = self.own;
         self.talk.send(bytes, |Talk { connection, serve, scratch, unread, out, .. }| {
             let progress = connection.advance(unread, own, serve, scratch, out);
@@ -221,14 +221,14 @@ fn a_worker_that_drains_closes_behind_its_replies() {
 
     let mut line = Line::new();
     line.serve.draining = true;
-    assert!(!line.push(b"FRS.UPDATE login lease-a\r\n").close, "it waits");
-    line.serve.leased.push("lease-a".to_owned());
+    assert!(!line.push(b"FRS.UPDATE login await-a\r\n").close, "it waits");
+    line.serve.arrived.push("await-a".to_owned());
     assert!(line.push(b"").close);
     assert_eq!(String::from_utf8(line.talk.out).unwrap().replace("\r\n", " "), PASSED);
 
     let mut line = Line::new();
-    line.push(b"FRS.UPDATE login lease-a\r\n");
-    (line.serve.draining, line.serve.leased) = (true, vec!["lease-a".to_owned()]);
+    line.push(b"FRS.UPDATE login await-a\r\n");
+    (line.serve.draining, line.serve.arrived) = (true, vec!["await-a".to_owned()]);
     assert!(line.push(b"").close, "it has waited since before");
 
     let mut line = Line::new();
@@ -258,30 +258,30 @@ fn a_tick_is_bounded() {
 }
 
 #[test]
-fn what_waits_for_a_lease_keeps_its_place() {
+fn what_waits_for_a_reply_keeps_its_place() {
     let mut line = Line::new();
-    let input = "FRS.UPDATE login a|FRS.UPDATE login lease-b|PING|FRS.QUERY login c|QUIT|PING|";
+    let input = "FRS.UPDATE login a|FRS.UPDATE login await-b|PING|FRS.QUERY login c|QUIT|PING|";
     assert_eq!(line.ask(input), PASSED);
     assert!(!line.closed && line.connection.parked().len() == 4, "with what is behind it");
     assert_eq!(line.serve.ran.len(), 1);
-    line.serve.leased.push("lease-b".to_owned());
+    line.serve.arrived.push("await-b".to_owned());
     assert_eq!(line.ask(""), format!("{PASSED}+PONG {PASSED}+OK "));
     assert!(line.closed);
     assert_eq!(line.serve.ran.len(), 3, "each once");
 
     // Consecutive answers are parked as one.
     let mut line = Line::new();
-    line.ask(&format!("FRS.UPDATE login lease-d|{}", "PING|".repeat(200)));
+    line.ask(&format!("FRS.UPDATE login await-d|{}", "PING|".repeat(200)));
     assert_eq!(line.connection.parked().len(), 2);
-    line.serve.leased.push("lease-d".to_owned());
+    line.serve.arrived.push("await-d".to_owned());
     assert_eq!(line.ask(""), format!("{PASSED}{}", "+PONG ".repeat(200)));
 
     let mut line = Line::new();
-    line.ask("FRS.UPDATE login lease-a|");
+    line.ask("FRS.UPDATE login await-a|");
     for parked in line.connection.give_up() {
-        if let Parked::Request(mut exchange, _) = parked {
+        if let ParkedItem::Request(mut exchange, _) = parked {
             line.serve.give_up(&mut exchange);
         }
     }
-    assert_eq!(line.serve.given_up, ["lease-a"]);
+    assert_eq!(line.serve.given_up, ["await-a"]);
 }

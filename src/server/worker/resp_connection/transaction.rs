@@ -3,11 +3,11 @@
 //! Invariant: the kept text is within max-body. A transaction runs as if its commands arrived from
 //! the client one after another: nothing is rolled back, and other clients are served in between.
 
-use super::{Origin, RespConnection, Serving, Step};
+use super::{CommandOrigin, RespConnection, RespStep, Serving};
 use crate::protocol::resp::{
     Args, CommandBounds, CommandError, Fault, Scan, Scanned, command_bytes, push_command,
 };
-use crate::worker::buffer_pool::{Pool, make_room};
+use crate::worker::buffer_pool::{BufferPool, make_room};
 use crate::worker::connection::Serve;
 
 /// Bounds for commands that were within the bounds when they were queued.
@@ -32,7 +32,7 @@ impl Transaction {
     }
 
     /// Returns the buffer of an ended transaction to the pool.
-    pub fn give_back(&mut self, pool: &mut Pool) {
+    pub fn give_back(&mut self, pool: &mut BufferPool) {
         pool.give(&mut self.text);
     }
 
@@ -103,9 +103,9 @@ impl RespConnection {
     }
 
     /// Answers the next command of the running transaction.
-    pub(super) fn step_transaction<S: Serve>(&mut self, serving: Serving<'_, '_, S>) -> Step {
+    pub(super) fn step_transaction<S: Serve>(&mut self, serving: Serving<'_, '_, S>) -> RespStep {
         let Serving { context, own } = serving;
-        let Some(transaction) = &mut self.transaction else { return Step::Took(0) };
+        let Some(transaction) = &mut self.transaction else { return RespStep::Took(0) };
         let from = transaction.next.unwrap_or(0);
         let text = std::mem::take(&mut transaction.text);
         // The queued text consists of arrays.
@@ -114,7 +114,7 @@ impl RespConnection {
             _ => text.len() - from,
         };
         let args = Args::of_array(&text[from..from + length]);
-        self.command(args, Origin::Transaction, Serving { context: &mut *context, own });
+        self.command(args, CommandOrigin::Transaction, Serving { context: &mut *context, own });
         context.weigh(length);
         let is_over = from + length == text.len();
         if let Some(transaction) = &mut self.transaction {
@@ -123,7 +123,7 @@ impl RespConnection {
         if is_over {
             Serving { context, own }.drop_transaction(&mut self.transaction);
         }
-        Step::Answered(0)
+        RespStep::Answered(0)
     }
 }
 

@@ -1,11 +1,11 @@
-//! The clients of a worker that wait for leases: parks, checks, resumes and drops their requests.
+//! The clients of a worker that wait for replies: parks, checks, resumes and drops their requests.
 //!
-//! Invariant: no waiting client is forgotten. The worker checks a client when the courier rings, at
-//! the client's deadline, and before the worker sleeps.
+//! Invariant: no waiting client is forgotten. The worker checks a client when its own bell rings,
+//! at the client's deadline, and before the worker sleeps.
 
 use super::Worker;
 use crate::worker::client::Client;
-use crate::worker::connection::{Parked, Serve};
+use crate::worker::connection::{ParkedItem, Serve};
 
 impl Worker {
     /// Gives the parked items of the batch to their clients.
@@ -28,12 +28,12 @@ impl Worker {
         }
     }
 
-    /// Marks the worker as asleep for the courier. If any client may go on by now, the sleep ends
+    /// Marks the worker as asleep. If any client may go on by now, the sleep ends
     /// at once.
     #[cold]
-    pub(super) fn lie_down(&mut self) {
+    pub(super) fn mark_asleep(&mut self) {
         if let Some(bells) = &self.bells {
-            bells.lie_down(&self.handler.service);
+            bells.mark_asleep(&self.handler.service);
         }
         let (clients, handler) = (&self.clients, &self.handler);
         self.parked.look(self.now_ms, |index| {
@@ -58,7 +58,7 @@ impl Worker {
     pub(super) fn give_up(&mut self, index: u32, client: &mut Client) {
         self.parked.remove(index);
         for parked in client.give_up() {
-            if let Parked::Request(mut exchange, _) = parked {
+            if let ParkedItem::Request(mut exchange, _) = parked {
                 self.handler.give_up(&mut exchange);
             }
         }

@@ -3,7 +3,7 @@
 //! Invariant: a use is kept only for a request that has it, and all that it needs of lower keys, in
 //! hand. Earlier requests are served first.
 
-use frs_limit::lease::{Parked, Part};
+use frs_cluster::lease::{Parked, Part};
 
 /// Returns how many uses of a key are kept. `in_hand` returns the unspent uses here of each key.
 pub fn kept<'a, K: Ord + Copy + 'a>(

@@ -1,9 +1,9 @@
 //! The host's rules in everything that can happen to small worlds: an explicit-state checker.
 //!
-//! It runs the functions of `frs_limit::lease`, a pure ledger, and a network that delivers late,
-//! twice, in any order or never ([`world`]). A search visits every state within the bounds, breadth
-//! first, so a fault is found by its shortest path. Random walks go deeper ([`search`]). Requests
-//! of several keys have a graph of their own ([`progress`]).
+//! It runs the functions of `frs_cluster::lease`, a pure ledger, and a network that delivers late,
+//! twice, in any order or never ([`world`]). A search looks at every state within the bounds,
+//! breadth first, so that what it finds is found by the shortest way; walks at random go deeper
+//! ([`search`]). Requests of several keys have a graph of their own ([`progress`]).
 //!
 //! Each state is checked:
 //!
@@ -64,7 +64,7 @@ mod progress;
 mod search;
 mod world;
 
-use frs_limit::lease::{Appetite, Kind};
+use frs_cluster::lease::{Appetite, Kind};
 
 use super::ledger::Rule as LedgerRule;
 use progress::{Graph, Keeping, NewRequests, Scene};

@@ -12,7 +12,7 @@
 
 use std::collections::HashMap;
 
-use frs_limit::lease::{
+use frs_cluster::lease::{
     Appetite, Binding, Heard, Holding, Keep, Kind, Next, Parked, Part, Settings,
 };
 

@@ -1,7 +1,7 @@
 //! Some hosts, a network and a ledger, and everything that can happen to them.
 //!
-//! Invariant: hosts act only through the functions of `frs_limit::lease`, except for the one rule
-//! that a world may leave out.
+//! Invariant: hosts do what the functions of `frs_cluster::lease` do, and nothing else, but for the
+//! one rule that a world may be made without.
 //!
 //! A message that was sent stays in the network. It may be delivered at any time, several times, in
 //! any order or never, and so may each answer. A process that dies between a binding and the
@@ -14,7 +14,7 @@ mod invariants;
 
 use std::rc::Rc;
 
-use frs_limit::lease::{Binding, Heard, Holding, Keep, Kind, Settings, Take, Taken};
+use frs_cluster::lease::{Binding, Heard, Holding, Keep, Kind, Settings, Take, Taken};
 
 use super::super::ledger::Ledger;
 use super::search;

@@ -2,7 +2,7 @@
 //! those of its own tests.
 
 use super::*;
-use crate::domains::{Domains, Found};
+use crate::domains::{DomainMatch, Domains};
 use crate::messages::Entry;
 use frs_conf::{Conf, Mode, Policy};
 
@@ -54,9 +54,9 @@ fn found(conf: &Conf, domain: &str, entries: &[(&str, &str)]) -> String {
     let entry = |(key, value): &(&str, &str)| Entry { key: (*key).into(), value: (*value).into() };
     let entries: Vec<Entry> = entries.iter().map(entry).collect();
     match Domains::of(1, conf).find(domain, &entries) {
-        Found::None => "none".to_owned(),
-        Found::Unlimited => "unlimited".to_owned(),
-        Found::Target(target) => {
+        DomainMatch::None => "none".to_owned(),
+        DomainMatch::Unlimited => "unlimited".to_owned(),
+        DomainMatch::Target(target) => {
             let biz = conf.map.bizs.iter().find(|biz| biz.id == target.biz).expect("there");
             let Policy::Interval(interval) = &biz.limits[0].policy else { panic!("{biz:?}") };
             let (max, ms) = (interval.max, interval.interval_ms);
@@ -232,7 +232,7 @@ descriptors:
     let forces = |name: &str| {
         let entries = [Entry { key: name.into(), value: "x".into() }];
         match domains.find("llm", &entries) {
-            Found::Target(target) => target.force,
+            DomainMatch::Target(target) => target.force,
             other => panic!("{other:?}"),
         }
     };
@@ -326,7 +326,7 @@ descriptors:
     for (a, b) in values.iter().flat_map(|a| values.iter().map(move |b| (a, b))) {
         let entry = |key: &str, value: &str| Entry { key: key.into(), value: value.into() };
         let entries = [entry("a", a), entry("b", b)];
-        let Found::Target(target) = domains.find("d", &entries) else { panic!("{a} {b}") };
+        let DomainMatch::Target(target) = domains.find("d", &entries) else { panic!("{a} {b}") };
         assert!(keys.insert(target.key(&entries).key), "{a:?} {b:?}");
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use super::{Limit, Node, Place, Root};
+use super::{DescriptorNode, DomainFile, ImportedLimit, SourcePlace};
 
 /// The most bytes of the name of a biz.
 const NAME_BYTES: usize = 64;
@@ -21,12 +21,12 @@ pub struct Imported {
     /// The element `<rls>` of srv.xml.
     pub rls: String,
     /// Settings without a counterpart, and differences, one line each, by place.
-    pub notes: Vec<(Place, String)>,
+    pub notes: Vec<(SourcePlace, String)>,
 }
 
 /// Turns the files of some domains into a configuration of frs.
-pub fn import(roots: &[Root]) -> Imported {
-    let mut writer = Writer::default();
+pub fn import(roots: &[DomainFile]) -> Imported {
+    let mut writer = ConfWriter::default();
     for root in roots {
         let name = attribute(&root.domain);
         let _ = writeln!(writer.domains, "  <domain name=\"{name}\">");
@@ -35,7 +35,7 @@ pub fn import(roots: &[Root]) -> Imported {
         writer.note_charges_afterwards();
     }
     writer.notes.sort();
-    let Writer { bizs, domains, notes, .. } = writer;
+    let ConfWriter { bizs, domains, notes, .. } = writer;
     Imported {
         map: format!(
             "<map>\n  <group name=\"default\" files=\"2\" key-nodes=\"4096\" chain=\"56\" \
@@ -47,28 +47,28 @@ pub fn import(roots: &[Root]) -> Imported {
 }
 
 #[derive(Default)]
-struct Writer {
+struct ConfWriter {
     bizs: String,
     domains: String,
-    notes: Vec<(Place, String)>,
+    notes: Vec<(SourcePlace, String)>,
     names: HashSet<String>,
     /// Limits of the domain that do not count refused uses.
-    refusing: Vec<Place>,
+    refusing: Vec<SourcePlace>,
 }
 
-impl Writer {
+impl ConfWriter {
     /// Writes the descriptors of a level, which follow `path`.
-    fn level(&mut self, domain: &str, path: &[&Node], nodes: &[Node]) {
-        let mut kept: Vec<&Node> = Vec::new();
+    fn level(&mut self, domain: &str, path: &[&DescriptorNode], nodes: &[DescriptorNode]) {
+        let mut kept: Vec<&DescriptorNode> = Vec::new();
         for node in nodes {
-            match left_out(node, &kept) {
+            match omission_reason(node, &kept) {
                 Some(why) => self.notes.push((node.place, why)),
                 None => kept.push(node),
             }
         }
         for &node in &kept {
             let plainer = kept.iter().copied().filter(|other| is_plainer(other, node));
-            let plainer: Vec<&Node> = plainer.collect();
+            let plainer: Vec<&DescriptorNode> = plainer.collect();
             self.node(domain, &[path, &[node]].concat(), &plainer);
         }
     }
@@ -87,18 +87,19 @@ impl Writer {
         self.notes.push((first, note));
     }
 
-    fn node(&mut self, domain: &str, path: &[&Node], plainer: &[&Node]) {
+    fn node(&mut self, domain: &str, path: &[&DescriptorNode], plainer: &[&DescriptorNode]) {
         let Some(&node) = path.last() else { return };
         for &(name, place) in &node.others {
-            self.notes.push((place, format!("{name} has no counterpart: {}", without(name))));
+            self.notes
+                .push((place, format!("{name} has no counterpart: {}", effect_of_omission(name))));
         }
         let entries = path.iter().map(|node| entry(node)).collect::<Vec<_>>().join(" ");
         let entries = attribute(&entries);
         match &node.limit {
-            Some(Limit::Limited { requests, interval, name }) => {
+            Some(ImportedLimit::Limited { requests, interval, name }) => {
                 self.limit(domain, path, &entries, (*requests, interval, name.as_deref()));
             }
-            Some(Limit::Unlimited) => self.unlimited(&entries),
+            Some(ImportedLimit::Unlimited) => self.unlimited(&entries),
             None if node.descriptors.is_empty() || !plainer.is_empty() => {
                 self.unlimited(&entries);
             }
@@ -120,7 +121,7 @@ impl Writer {
     fn limit(
         &mut self,
         domain: &str,
-        path: &[&Node],
+        path: &[&DescriptorNode],
         entries: &str,
         (requests, interval, name): (u32, &str, Option<&str>),
     ) {
@@ -168,7 +169,7 @@ impl Writer {
 
     /// A name that no other biz has: the name of the limit, or one made of the domain and the
     /// entries.
-    fn biz_name(&mut self, domain: &str, path: &[&Node], name: Option<&str>) -> String {
+    fn biz_name(&mut self, domain: &str, path: &[&DescriptorNode], name: Option<&str>) -> String {
         let made = || {
             let words = path.iter().map(|node| match &node.value {
                 Some(value) => format!("{}_{value}", node.key),
@@ -196,7 +197,7 @@ impl Writer {
 }
 
 /// The effect of leaving out a setting.
-fn without(name: &str) -> &'static str {
+fn effect_of_omission(name: &str) -> &'static str {
     match name {
         "replaces" => "a call is charged to the limit that it replaces, too",
         _ => "it changes no limit; frs counts each biz in its own metrics",
@@ -205,7 +206,7 @@ fn without(name: &str) -> &'static str {
 
 /// The reason for leaving out a descriptor with everything nested in it. `None` if it is kept.
 /// `earlier` are the kept descriptors before it.
-fn left_out(node: &Node, earlier: &[&Node]) -> Option<String> {
+fn omission_reason(node: &DescriptorNode, earlier: &[&DescriptorNode]) -> Option<String> {
     let tail = "the descriptor and what is in it are left out";
     if node.key.contains('*') {
         let key = &node.key;
@@ -232,13 +233,13 @@ fn left_out(node: &Node, earlier: &[&Node]) -> Option<String> {
 }
 
 /// Whether each of its values is counted on its own.
-fn is_open(node: &Node) -> bool {
+fn is_open(node: &DescriptorNode) -> bool {
     let is_wildcard = node.value.as_ref().is_some_and(|value| value.ends_with('*'));
     node.value.is_none() || is_wildcard && !node.share_threshold
 }
 
 /// Whether `plain` matches all values that `special` matches, under the same key.
-fn is_plainer(plain: &Node, special: &Node) -> bool {
+fn is_plainer(plain: &DescriptorNode, special: &DescriptorNode) -> bool {
     let prefix = plain.value.as_ref().map(|value| value.strip_suffix('*'));
     let is_plainer = match (prefix, &special.value) {
         (None, value) => value.is_some(),
@@ -249,7 +250,7 @@ fn is_plainer(plain: &Node, special: &Node) -> bool {
 }
 
 /// A descriptor as a word of `entries`.
-fn entry(node: &Node) -> String {
+fn entry(node: &DescriptorNode) -> String {
     let key = escaped(&node.key);
     match node.value.as_deref().map(|value| (value, value.strip_suffix('*'))) {
         None => key,

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
 use super::*;
-use crate::ready::Judged;
+use crate::lease_queue;
+use crate::ready_call::CallVerdicts;
 use crate::status::StatusCode;
-use crate::waiting;
 use frs::Verdict;
 use frs_engine::testing::World;
 
@@ -41,12 +41,12 @@ fn started(world: &World) -> Arc<Judge> {
     judge
 }
 
-fn used(judged: &Judged) -> Vec<Option<u64>> {
+fn used(judged: &CallVerdicts) -> Vec<Option<u64>> {
     judged.as_ref().expect("judged").iter().map(Verdict::used).collect()
 }
 
 /// Begins a call, which must not end yet.
-async fn begin(mut call: Pin<&mut impl Future<Output = Judged>>) {
+async fn begin(mut call: Pin<&mut impl Future<Output = CallVerdicts>>) {
     std::future::poll_fn(|context| {
         assert!(call.as_mut().poll(context).is_pending());
         Poll::Ready(())
@@ -57,7 +57,7 @@ async fn begin(mut call: Pin<&mut impl Future<Output = Judged>>) {
 // Shows: envoy-waits.
 #[test]
 fn calls_that_wait_hold_up_no_other() {
-    let world = World::shared(MAP);
+    let world = frs_cluster::testing::shared(MAP);
     runtime().block_on(async {
         let judge = started(&world);
         let mut calls = Vec::new();
@@ -89,7 +89,7 @@ fn calls_that_wait_hold_up_no_other() {
 // Shows: envoy-waits.
 #[test]
 fn a_call_whose_client_has_gone_is_not_charged() {
-    let world = World::shared(MAP);
+    let world = frs_cluster::testing::shared(MAP);
     runtime().block_on(async {
         let judge = started(&world);
         for is_atomic in [false, true] {
@@ -101,7 +101,7 @@ fn a_call_whose_client_has_gone_is_not_charged() {
         }
         // All threads wait for other calls when these calls are given up.
         let mut waiting = Vec::new();
-        for nth in 0..waiting::THREADS {
+        for nth in 0..lease_queue::THREADS {
             let judge = Arc::clone(&judge);
             waiting.push(tokio::spawn(async move {
                 judge.judge(charges(2, &[&format!("k{nth}")]), false).await
@@ -124,10 +124,10 @@ fn a_call_whose_client_has_gone_is_not_charged() {
 // Shows: envoy-waits.
 #[test]
 fn no_more_calls_wait_than_there_is_room_for() {
-    let world = World::shared(MAP);
+    let world = frs_cluster::testing::shared(MAP);
     runtime().block_on(async {
         let judge = started(&world);
-        let calls: Vec<_> = (0..waiting::CALLS_MAX + 20)
+        let calls: Vec<_> = (0..lease_queue::CALLS_MAX + 20)
             .map(|nth| {
                 let judge = Arc::clone(&judge);
                 let key = format!("k{nth}");

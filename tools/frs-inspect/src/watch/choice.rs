@@ -14,7 +14,7 @@ const FILTER: usize = 64;
 
 /// The order of the businesses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Order {
+pub enum SortOrder {
     #[default]
     Traffic,
     Refusals,
@@ -25,7 +25,7 @@ pub enum Order {
 /// The user's choices.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
-    pub order: Order,
+    pub order: SortOrder,
     /// Only businesses with this text in their names are listed.
     pub filter: String,
     /// Whether typed letters belong to the filter.
@@ -41,20 +41,20 @@ pub enum Pressed {
     Quit,
 }
 
-impl Order {
+impl SortOrder {
     pub fn word(self) -> &'static str {
         match self {
-            Order::Traffic => "traffic",
-            Order::Refusals => "refusals",
-            Order::Map => "map.xml",
+            SortOrder::Traffic => "traffic",
+            SortOrder::Refusals => "refusals",
+            SortOrder::Map => "map.xml",
         }
     }
 
-    fn next(self) -> Order {
+    fn next(self) -> SortOrder {
         match self {
-            Order::Traffic => Order::Refusals,
-            Order::Refusals => Order::Map,
-            Order::Map => Order::Traffic,
+            SortOrder::Traffic => SortOrder::Refusals,
+            SortOrder::Refusals => SortOrder::Map,
+            SortOrder::Map => SortOrder::Traffic,
         }
     }
 }
@@ -66,9 +66,9 @@ impl Choice {
         let is_meant = |biz: &&BizLine| biz.name.to_lowercase().contains(&filter);
         let mut listed: Vec<&BizLine> = bizs.iter().filter(is_meant).collect();
         match self.order {
-            Order::Traffic => listed.sort_by_key(|biz| Reverse(biz.items.all)),
-            Order::Refusals => listed.sort_by_key(|biz| Reverse(biz.items.refused)),
-            Order::Map => {}
+            SortOrder::Traffic => listed.sort_by_key(|biz| Reverse(biz.items.all)),
+            SortOrder::Refusals => listed.sort_by_key(|biz| Reverse(biz.items.refused)),
+            SortOrder::Map => {}
         }
         listed
     }
@@ -142,12 +142,12 @@ impl Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counters::Items;
+    use crate::counters::ItemCounts;
 
     fn bizs() -> Vec<BizLine> {
         let biz = |(name, all, refused): (&str, u64, u64)| BizLine {
             name: name.to_owned(),
-            items: Items { all, refused, ..Items::default() },
+            items: ItemCounts { all, refused, ..ItemCounts::default() },
             ..BizLine::default()
         };
         [("api", 5, 0), ("Login", 9, 1), ("sms", 9, 4), ("pay", 0, 0)].map(biz).to_vec()
@@ -180,13 +180,13 @@ mod tests {
         assert_eq!(names(&choice), ["api", "Login", "sms", "pay"]);
         assert_eq!(chosen(&choice), "Login");
         press(&mut choice, &[KeyCode::Char('s')]);
-        assert_eq!(choice.order, Order::Traffic);
+        assert_eq!(choice.order, SortOrder::Traffic);
     }
 
     #[test]
     fn keys_go_through_all_businesses() {
         use KeyCode::{BackTab, Down, End, Home, PageDown, PageUp, Tab, Up};
-        let mut choice = Choice { order: Order::Map, ..Choice::default() };
+        let mut choice = Choice { order: SortOrder::Map, ..Choice::default() };
         for (key, expected) in [
             (Down, "Login"),
             (Tab, "sms"),
@@ -213,7 +213,7 @@ mod tests {
         press(&mut choice, &[KeyCode::Backspace, KeyCode::Char('O')]);
         assert_eq!(names(&choice), ["Login"]);
         press(&mut choice, &[KeyCode::Enter, KeyCode::Char('s')]);
-        assert_eq!((choice.order, &*choice.filter), (Order::Refusals, "lO"));
+        assert_eq!((choice.order, &*choice.filter), (SortOrder::Refusals, "lO"));
         assert_eq!(press(&mut choice, &[KeyCode::Esc]), Pressed::Stay);
         assert_eq!(names(&choice).len(), 4);
         press(&mut choice, &[KeyCode::Char('/')]);

@@ -5,45 +5,45 @@
 use frs_engine::inspect::RefusedNode;
 use frs_store::Rank;
 
-use super::health::Health;
-use crate::counters::Items;
+use super::health::ServerHealth;
+use crate::counters::ItemCounts;
 
 /// The result of one look.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Figures {
+pub struct WatchFigures {
     pub now_ms: u64,
     pub generation: u64,
     /// The time since the previous look. `None` on the first look: nothing has a rate yet.
     pub seconds: Option<f64>,
-    pub health: Health,
-    pub requests: Growth,
+    pub health: ServerHealth,
+    pub requests: CounterGrowth,
     /// Items of all businesses since the previous look.
-    pub items: Items,
+    pub items: ItemCounts,
     pub groups: Vec<GroupLine>,
     pub bizs: Vec<BizLine>,
-    pub counted: Vec<Count>,
+    pub counted: Vec<CounterLine>,
     /// The most refused keys of all businesses in the last minute.
     pub refused: Vec<RefusedNode>,
 }
 
 /// A sum, and its growth since the previous look.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Growth {
+pub struct CounterGrowth {
     pub all: u64,
     pub more: u64,
 }
 
-impl Growth {
-    pub fn since(earlier: u64, all: u64) -> Growth {
-        Growth { all, more: all.saturating_sub(earlier) }
+impl CounterGrowth {
+    pub fn since(earlier: u64, all: u64) -> CounterGrowth {
+        CounterGrowth { all, more: all.saturating_sub(earlier) }
     }
 }
 
 /// A counter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Count {
+pub struct CounterLine {
     pub name: &'static str,
-    pub growth: Growth,
+    pub growth: CounterGrowth,
 }
 
 /// The occupancy of a group, and its evictions.
@@ -55,7 +55,7 @@ pub struct GroupLine {
     pub expired: u64,
     pub places: u64,
     /// Evictions of nodes that limited their key.
-    pub evicted_limiting: Growth,
+    pub evicted_limiting: CounterGrowth,
     /// Whether nodes move into the group from other files. They count in its figures.
     pub is_moving: bool,
 }
@@ -65,18 +65,18 @@ pub struct GroupLine {
 pub struct BizLine {
     pub name: String,
     /// Items since the previous look.
-    pub items: Items,
+    pub items: ItemCounts,
     /// Number of keys with a node, and of those that are limited now.
     pub keys: u64,
     pub limited: u64,
     /// Uses since the previous look.
     pub uses: u64,
-    pub hottest: Vec<Hot>,
+    pub hottest: Vec<HotLine>,
 }
 
 /// One of the most used keys.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Hot {
+pub struct HotLine {
     pub key: String,
     pub used: u64,
     /// Uses since the previous look.

@@ -13,7 +13,7 @@ use crate::show;
 
 /// The holder of the data directory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Master {
+pub enum MasterState {
     /// The process with this id.
     Runs(i32),
     #[default]
@@ -24,8 +24,8 @@ pub enum Master {
 
 /// The facts about a server's health.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Health {
-    pub master: Master,
+pub struct ServerHealth {
+    pub master: MasterState,
     pub workers: u64,
     /// Number of workers in the configuration.
     pub workers_wanted: u64,
@@ -57,21 +57,21 @@ pub struct Remark {
     pub is_problem: bool,
 }
 
-impl Health {
+impl ServerHealth {
     /// The facts of a server, from its counts and its configuration in force.
-    pub fn of(stats: &Stats, conf: &Conf) -> Health {
+    pub fn of(stats: &Stats, conf: &Conf) -> ServerHealth {
         let is_worker = |role: &str| role == role_word(Role::Worker);
         let workers = || stats.processes.iter().filter(|process| is_worker(process.role));
         let wanted = [
             (Role::Keeper, true),
-            (Role::Courier, stats.has_cluster),
+            (Role::Cluster, stats.has_cluster),
             (Role::Envoy, conf.srv.rls.is_some()),
         ];
         let roles = wanted.iter().filter(|(_, is_wanted)| *is_wanted);
         let roles = roles.map(|&(role, _)| role_word(role));
         let [taken_ms, refused_ms] = stats.master.reloaded_ms;
         let groups = stats.groups.iter().filter(|group| group.geometry.is_some() && !group.served);
-        Health {
+        ServerHealth {
             workers: workers().count() as u64,
             workers_wanted: conf.srv.workers.into(),
             workers_behind: workers().filter(|worker| worker.generation < stats.generation).count()
@@ -87,7 +87,7 @@ impl Health {
                 .and_then(|counts| counts.failing_since_ms),
             not_served: groups.map(|group| group.name().to_owned()).collect(),
             reload_refused_ms: (refused_ms > taken_ms).then_some(refused_ms),
-            ..Health::default()
+            ..ServerHealth::default()
         }
     }
 
@@ -113,15 +113,17 @@ impl Health {
     }
 
     fn is_running(&self) -> bool {
-        matches!(self.master, Master::Runs(_))
+        matches!(self.master, MasterState::Runs(_))
     }
 
     fn problems(&self, now_ms: Millis) -> Vec<String> {
         let mut problems = Vec::new();
         match self.master {
-            Master::Runs(_) => {}
-            Master::Ended => problems.push("server: not running".to_owned()),
-            Master::Unknown => problems.push("server: unknown: its lock is not read".to_owned()),
+            MasterState::Runs(_) => {}
+            MasterState::Ended => problems.push("server: not running".to_owned()),
+            MasterState::Unknown => {
+                problems.push("server: unknown: its lock is not read".to_owned())
+            }
         }
         if self.is_running() && self.workers < self.workers_wanted {
             let [workers, wanted] = [self.workers, self.workers_wanted].map(grouped);
@@ -155,11 +157,16 @@ fn role_word(role: Role) -> &'static str {
 mod tests {
     use super::*;
 
-    fn healthy() -> Health {
-        Health { master: Master::Runs(17), workers: 2, workers_wanted: 2, ..Health::default() }
+    fn healthy() -> ServerHealth {
+        ServerHealth {
+            master: MasterState::Runs(17),
+            workers: 2,
+            workers_wanted: 2,
+            ..ServerHealth::default()
+        }
     }
 
-    fn texts(health: &Health) -> Vec<String> {
+    fn texts(health: &ServerHealth) -> Vec<String> {
         let remarks = health.remarks(10_000);
         // Problems are first.
         assert!(remarks.is_sorted_by_key(|remark| !remark.is_problem), "{remarks:?}");
@@ -170,23 +177,29 @@ mod tests {
     fn each_fact_that_is_not_well_has_its_remark() {
         assert_eq!(texts(&healthy()), [""; 0]);
         for (health, expected) in [
-            (Health { workers: 1, ..healthy() }, "workers: 1 of 2 are there"),
-            (Health { missing: vec!["keeper"], ..healthy() }, "keeper: not there"),
-            (Health { master: Master::Unknown, ..healthy() }, "server: unknown"),
-            (Health { flush_failed: true, ..healthy() }, "flush failed: files are not written"),
+            (ServerHealth { workers: 1, ..healthy() }, "workers: 1 of 2 are there"),
+            (ServerHealth { missing: vec!["keeper"], ..healthy() }, "keeper: not there"),
+            (ServerHealth { master: MasterState::Unknown, ..healthy() }, "server: unknown"),
             (
-                Health { checkpoints_failing_since_ms: Some(4_500), ..healthy() },
+                ServerHealth { flush_failed: true, ..healthy() },
+                "flush failed: files are not written",
+            ),
+            (
+                ServerHealth { checkpoints_failing_since_ms: Some(4_500), ..healthy() },
                 "checkpoints fail: none was completed for 5.5 s",
             ),
-            (Health { not_served: vec!["g".to_owned()], ..healthy() }, "group not served: g"),
-            (Health { faults: vec!["a fault".to_owned()], ..healthy() }, "a fault"),
-            (Health { degraded: true, ..healthy() }, "degraded: nothing is limited"),
-            (Health { reload_refused_ms: Some(9_000), ..healthy() }, "reload refused 1.0 s ago"),
+            (ServerHealth { not_served: vec!["g".to_owned()], ..healthy() }, "group not served: g"),
+            (ServerHealth { faults: vec!["a fault".to_owned()], ..healthy() }, "a fault"),
+            (ServerHealth { degraded: true, ..healthy() }, "degraded: nothing is limited"),
             (
-                Health { workers_behind: 1, ..healthy() },
+                ServerHealth { reload_refused_ms: Some(9_000), ..healthy() },
+                "reload refused 1.0 s ago",
+            ),
+            (
+                ServerHealth { workers_behind: 1, ..healthy() },
                 "workers behind the generation in force: 1",
             ),
-            (Health { unreadable_nodes: 3, ..healthy() }, "nodes torn or in transaction: 3"),
+            (ServerHealth { unreadable_nodes: 3, ..healthy() }, "nodes torn or in transaction: 3"),
         ] {
             let found = texts(&health);
             assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}: {expected}");
@@ -196,8 +209,13 @@ mod tests {
     #[test]
     fn without_a_server_no_process_is_missed() {
         let missing = vec!["keeper"];
-        let health =
-            Health { master: Master::Ended, workers: 0, missing, degraded: true, ..healthy() };
+        let health = ServerHealth {
+            master: MasterState::Ended,
+            workers: 0,
+            missing,
+            degraded: true,
+            ..healthy()
+        };
         assert_eq!(texts(&health), ["server: not running", "degraded: nothing is limited"]);
     }
 }

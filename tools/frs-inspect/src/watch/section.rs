@@ -7,7 +7,7 @@ use frs_base::figures::grouped;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 
-use super::text::{cut, left, right, width};
+use super::columns::{cut, left, right, width};
 
 /// The first column is not made narrower than this to show another column.
 const FIRST_COLUMN: usize = 24;
@@ -21,7 +21,7 @@ pub struct Section {
     /// The headings of the columns, the most important first. The first column has texts, the
     /// others have figures.
     pub headings: Vec<String>,
-    pub rows: Vec<Row>,
+    pub rows: Vec<SectionRow>,
     /// The row that is marked and always shown.
     pub chosen: Option<usize>,
     /// The text that is shown if there are no rows.
@@ -32,14 +32,14 @@ pub struct Section {
 }
 
 /// A row of a section: a cell for each heading.
-pub struct Row {
+pub struct SectionRow {
     pub cells: Vec<String>,
     pub style: Style,
 }
 
 /// The rows that are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Shown {
+struct ShownRows {
     first: usize,
     count: usize,
 }
@@ -60,16 +60,16 @@ impl Section {
     }
 
     /// The page with the chosen row.
-    fn shown(&self, lines: usize) -> Shown {
+    fn shown(&self, lines: usize) -> ShownRows {
         let room = lines.saturating_sub(1);
         let all = self.rows.len();
         if all <= room {
-            return Shown { first: 0, count: all };
+            return ShownRows { first: 0, count: all };
         }
         let count = room.saturating_sub(1);
         let chosen = self.chosen.unwrap_or(0);
         let first = chosen.checked_div(count).unwrap_or(0) * count;
-        Shown { first: first.min(all - count), count }
+        ShownRows { first: first.min(all - count), count }
     }
 
     /// Draws the section.
@@ -82,7 +82,7 @@ impl Section {
         }
         let shown = self.shown(lines);
         for nth in shown.first..shown.first + shown.count {
-            let Row { cells, style } = &self.rows[nth];
+            let SectionRow { cells, style } = &self.rows[nth];
             let text = row(cells, &widths);
             out.push(match self.chosen == Some(nth) {
                 true => Line::styled(left(&text, columns), style.add_modifier(Modifier::REVERSED)),
@@ -95,7 +95,7 @@ impl Section {
     }
 
     /// The line with the number of rows that are not shown.
-    fn more(&self, shown: Shown, columns: usize) -> Option<Line<'static>> {
+    fn more(&self, shown: ShownRows, columns: usize) -> Option<Line<'static>> {
         let all = self.rows.len();
         if shown.count == all {
             return None;
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     fn section(rows: usize, chosen: Option<usize>, weight: usize) -> Section {
-        let row = |nth: usize| Row {
+        let row = |nth: usize| SectionRow {
             cells: vec![format!("row-{nth}"), "1,234".to_owned(), "5".to_owned()],
             style: Style::new(),
         };
@@ -210,12 +210,12 @@ mod tests {
     #[test]
     fn the_page_of_the_chosen_row_is_shown() {
         let shown = |chosen| section(200, Some(chosen), 1).shown(10);
-        assert_eq!(shown(0), Shown { first: 0, count: 8 });
-        assert_eq!(shown(8), Shown { first: 8, count: 8 });
-        assert_eq!(shown(199), Shown { first: 192, count: 8 });
+        assert_eq!(shown(0), ShownRows { first: 0, count: 8 });
+        assert_eq!(shown(8), ShownRows { first: 8, count: 8 });
+        assert_eq!(shown(199), ShownRows { first: 192, count: 8 });
         for lines in 3..20 {
             for chosen in 0..200 {
-                let Shown { first, count } = section(200, Some(chosen), 1).shown(lines);
+                let ShownRows { first, count } = section(200, Some(chosen), 1).shown(lines);
                 assert!((first..first + count).contains(&chosen) && count == lines - 2);
             }
         }

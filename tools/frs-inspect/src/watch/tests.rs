@@ -14,9 +14,9 @@ fn who_looks_no_more_is_missed() {
     let (sender, receiver) = mpsc::sync_channel(1);
     let mut latest = None;
     assert!(take_all(&receiver, &mut latest).is_ok());
-    sender.send(Ok(Figures::default())).unwrap();
+    sender.send(Ok(WatchFigures::default())).unwrap();
     assert!(take_all(&receiver, &mut latest).is_ok());
-    assert_eq!(latest, Some(Figures::default()));
+    assert_eq!(latest, Some(WatchFigures::default()));
     // The thread drops its sender when it panics.
     drop(sender);
     assert!(take_all(&receiver, &mut latest).is_err());

@@ -111,7 +111,7 @@ fn a_checkpoint_of_both_geometries_is_read_as_it_was_made() {
     machine.use_keys(&mut counts[..10]);
     machine.expect_whole_passes(1);
     machine.use_keys(&mut counts.clone());
-    let mut reader = Reader::open_checkpoints(&machine.data()).unwrap();
+    let mut reader = Reader::open_checkpoints(&machine.data(), None).unwrap();
     assert_eq!(reader.groups().filter(|(_, group)| group.is_ok()).count(), 2);
     for (number, count) in (0..).zip(&counts) {
         let look = reader.node("b", &key(number), NOW).unwrap();
@@ -300,7 +300,7 @@ fn what_a_change_would_lose_of_a_group_that_is_restored_is_told_beforehand() {
     machine.go_down();
     let plan = |geometry| {
         let conf = Conf::parse("srv.xml", &machine.srv, "map.xml", &map(geometry)).unwrap();
-        plan_moves(&conf, NOW).unwrap()
+        plan_moves(&conf, NOW, None).unwrap()
     };
     assert_eq!(plan(SMALL), []);
     let [larger] = &plan(LARGE)[..] else { panic!("one group") };

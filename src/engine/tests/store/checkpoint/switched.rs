@@ -212,7 +212,7 @@ fn the_checkpoints_of_files_before_a_migration_are_not_restored_over_those_after
     machine.conf = Conf::parse("srv.xml", &machine.srv, "map.xml", &machine.map).unwrap();
     assert_eq!(machine.conf.map.groups[0].geometry.hash, HashKind::Bob);
     let mut go_on = |_: Step<'_>| true;
-    let migration = Migration::begin(&machine.conf, NOW, &mut go_on).unwrap();
+    let migration = Migration::begin(&machine.conf, NOW, None, &mut go_on).unwrap();
     let plans = migration.plan(&mut go_on).unwrap();
     migration.run(&plans, &mut go_on).unwrap();
     drop(migration);

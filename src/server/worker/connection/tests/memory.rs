@@ -69,13 +69,13 @@ fn a_head_met_before_is_held_against_the_bounds_in_force() {
     line.push(post("/update", "", XML).as_bytes());
     let answer = line.text();
     let http = Http { max_body_bytes: 40, ..HTTP };
-    line.push_by(Rules { http: &http, ..RULES }, post("/update", "", XML).as_bytes());
+    line.push_by(ConnectionRules { http: &http, ..RULES }, post("/update", "", XML).as_bytes());
     assert!(line.text()[answer.len()..].starts_with("HTTP/1.1 413 "));
     assert!(line.closed);
 
     let mut line = Line::new();
     line.push(post("/update", "", XML).as_bytes());
     let http = Http { max_head_bytes: 20, ..HTTP };
-    line.push_by(Rules { http: &http, ..RULES }, post("/update", "", XML).as_bytes());
+    line.push_by(ConnectionRules { http: &http, ..RULES }, post("/update", "", XML).as_bytes());
     assert!(line.text()[answer.len()..].starts_with("HTTP/1.1 431 "));
 }

@@ -62,9 +62,9 @@ fn what_waits_waits_wherever_the_input_is_cut() {
     let input = [
         array(&["FRS.UPDATE", "login", "a"]),
         array(&["MULTI"]),
-        array(&["FRS.UPDATE", "login", "lease-b"]),
+        array(&["FRS.UPDATE", "login", "await-b"]),
         array(&["PING"]),
-        array(&["FRS.UPDATE", "login", "lease-c"]),
+        array(&["FRS.UPDATE", "login", "await-c"]),
         array(&["EXEC"]),
         array(&["FRS.UPDATE", "login", "d"]),
     ]
@@ -75,8 +75,8 @@ fn what_waits_waits_wherever_the_input_is_cut() {
         line.push(&input.as_bytes()[..cut]);
         line.push(&input.as_bytes()[cut..]);
         assert_eq!(line.serve.ran.len(), 1, "cut at {cut}");
-        for key in ["lease-b", "lease-c"] {
-            line.serve.leased.push(key.to_owned());
+        for key in ["await-b", "await-c"] {
+            line.serve.arrived.push(key.to_owned());
             line.push(b"");
         }
         assert_eq!(line.serve.ran.len(), 4, "each once");

@@ -1,6 +1,6 @@
 //! The parts of a world, how often each event may happen in it, and the rule that it leaves out.
 
-use frs_limit::lease::{Appetite, Kind};
+use frs_cluster::lease::{Appetite, Kind};
 
 use super::super::super::ledger::Rule as LedgerRule;
 

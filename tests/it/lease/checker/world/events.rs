@@ -2,7 +2,7 @@
 //!
 //! Invariant: an event does what one call of a host, the network or the ledger does.
 
-use frs_limit::lease::{Keep, Lease};
+use frs_cluster::lease::{Keep, Lease};
 
 use super::super::search;
 use super::{Answered, Claiming, Directory, Host, Left, Rule, World};

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use frs_limit::lease::Kind;
+use frs_cluster::lease::Kind;
 
 use super::{Bounds, Claiming, TICKS, World};
 
