@@ -2,8 +2,9 @@
 //! XML.
 
 use frs_engine::{Answer, Answers, Command, ItemError, Request};
-use frs_server::protocol::xml::{read, write, write_error};
-use frs_server::protocol::{Bounds, Decoded, Line};
+use frs_server::protocol::codec::{write, write_error};
+use frs_server::protocol::xml::read;
+use frs_server::protocol::{Bounds, Decoded, Format, Line};
 
 const BOUNDS: Bounds = Bounds { max_items: 8, max_atomic_items: 4 };
 
@@ -14,13 +15,13 @@ pub fn run(body: &[u8]) {
         read(body, Command::Update, BOUNDS, &mut Decoded::default(), request)
     };
     if let Err(error) = parse(body, &mut request) {
-        write_error(&mut out, &mut line, &error, None);
+        write_error(Format::Xml, &mut out, &mut line, &error, None);
         assert!(std::str::from_utf8(&out).is_ok());
         return;
     }
     let answer = Answer { biz: None, result: Err(ItemError::Busy), details: 0..0, action: 0 };
     let items = vec![answer; request.items().len()];
-    write(&mut out, &mut line, &request, &Answers { items, ..Answers::default() });
+    write(Format::Xml, &mut out, &mut line, &request, &Answers { items, ..Answers::default() });
     let text = String::from_utf8(out).expect("UTF-8");
     let echoed = text.replace("response>", "request>").replace(" error=\"busy\"/>", "/>");
     let mut again = Request::default();

@@ -15,7 +15,7 @@ use frs_store::SharedBell;
 
 use super::error::{AttachError, Error};
 use super::item::Item;
-use super::verdict::{Answers, Tell, Told, TriedAnswers, Verdict};
+use super::verdict::{Answers, Tell, TriedAnswers, Verdict};
 
 /// The data directory that a client attaches to, and its role.
 #[derive(Debug)]
@@ -265,7 +265,7 @@ impl<T: Tell> Take for InPlace<T> {
     fn take(&mut self, Exchange { answers, .. }: &Exchange) -> Result<(), Error> {
         let Some(answer) = answers.items.first() else { return Err(ItemError::Store.into()) };
         let verdict = answer.result.as_ref().map_err(|error| *error)?;
-        self.0.tell(Told::of(answers, answer, verdict));
+        self.0.tell(&answers.judged(answer, verdict), answers.limits(answer));
         Ok(())
     }
 }

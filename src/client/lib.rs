@@ -110,7 +110,7 @@ pub use frs_engine::ItemError;
 #[doc(inline)]
 pub use frs_limit::{Figures, LimitFigures, List};
 #[doc(hidden)]
-pub use verdict::{Tell, Told};
+pub use verdict::Tell;
 pub use {
     batch::Batch,
     client::Client,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use frs_engine::ItemError;
-use frs_limit as limit;
-use frs_limit::{Details, LimitFigures, List};
+use frs_engine::answer::{Judged, JudgedLimit};
+use frs_limit::{Details, LimitFigures};
 
 use super::error::Error;
 
@@ -16,7 +16,7 @@ use super::error::Error;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "a verdict says whether the item is limited"]
 pub struct Verdict {
-    verdict: limit::Verdict,
+    verdict: frs_engine::Verdict,
     action: Option<Arc<str>>,
     /// Boxed, because few items ask for it and every verdict is moved.
     details: Option<Box<Details>>,
@@ -43,38 +43,33 @@ pub struct TriedAnswers {
     pub items: Vec<Result<Verdict, Error>>,
 }
 
-/// A borrowed verdict, for libraries of other languages, because a verdict is large to move.
-#[doc(hidden)]
-#[derive(Debug, Clone, Copy)]
-pub struct Told<'v> {
-    /// The verdict of the layer below.
-    pub verdict: &'v limit::Verdict,
-    /// The word of advice.
-    pub action: Option<&'v str>,
-    /// The figures of each limit.
-    pub limits: &'v [LimitFigures],
-    /// The totals of their histories, and of others.
-    pub windows: &'v [u32],
-}
-
-/// A reader of a borrowed verdict.
+/// A reader of a verdict that stays where it is, because a verdict is large to move. For libraries
+/// of other languages.
 #[doc(hidden)]
 pub trait Tell {
-    /// Reads the verdict. Called once.
-    fn tell(&mut self, told: Told<'_>);
+    /// Reads the fields of an answer, and each limit if the item asked for detail. Called once.
+    fn tell<'a>(
+        &mut self,
+        judged: &Judged<'_>,
+        limits: impl ExactSizeIterator<Item = JudgedLimit<'a>>,
+    );
 }
 
-impl<'v> Told<'v> {
-    #[inline(always)]
-    pub(super) fn of(
-        answers: &'v frs_engine::Answers,
-        answer: &frs_engine::Answer,
-        verdict: &'v limit::Verdict,
-    ) -> Told<'v> {
-        let limits = answers.details.get(answer.details.clone()).unwrap_or_default();
-        let windows = &answers.details.windows;
-        Told { verdict, action: answers.action(answer), limits, windows }
-    }
+/// The accessors of the fields of an answer.
+macro_rules! accessors {
+    ($(
+        $(#[$doc:meta])*
+        $field:ident $name:literal $get:ident -> $type:ty: $kind:ident, |$it:ident| $value:expr;
+    )*) => {
+        $(
+            $(#[$doc])*
+            #[inline]
+            pub fn $get(&self) -> $type {
+                let $it = self.judged();
+                $value
+            }
+        )*
+    };
 }
 
 impl Verdict {
@@ -94,13 +89,7 @@ impl Verdict {
         Ok(Verdict { verdict, action, details })
     }
 
-    /// Whether the item is refused. A refused Update has charged nothing; a refused Query means
-    /// that an Update would charge nothing. With [`Item::force`](crate::Item::force) it means that
-    /// a limit is exceeded, and the item is charged all the same.
-    #[inline]
-    pub fn is_limited(&self) -> bool {
-        self.verdict.limited
-    }
+    frs_engine::answer_fields!(accessors);
 
     /// Whether the item passes.
     #[inline]
@@ -108,102 +97,19 @@ impl Verdict {
         !self.verdict.limited
     }
 
-    /// The number of the deciding limit, from 1.
-    #[inline]
-    pub fn limit(&self) -> Option<u16> {
-        Some(self.verdict.limit).filter(|&limit| limit != 0)
-    }
-
-    /// Uses charged in the current window.
-    #[inline]
-    pub fn used(&self) -> Option<u64> {
-        self.limit().map(|_| self.verdict.figures.used)
-    }
-
-    /// Uses that the limit admits in a window. 0 for the policy `count`, which admits all.
-    #[inline]
-    pub fn max(&self) -> Option<u64> {
-        self.limit().map(|_| self.verdict.figures.max)
-    }
-
-    /// Uses that are left.
-    #[inline]
-    pub fn remaining(&self) -> Option<u64> {
-        self.limit().map(|_| self.verdict.figures.remaining)
-    }
-
-    /// Milliseconds until the window turns or the limit is fresh. 0 if nothing is used, `None` if
-    /// that never happens.
-    #[inline]
-    pub fn reset_ms(&self) -> Option<u64> {
-        self.limit().and(self.verdict.figures.reset_ms)
-    }
-
-    /// Milliseconds until the same item could pass. `None` if it passes, or if waiting never helps.
-    #[inline]
-    pub fn retry_ms(&self) -> Option<u64> {
-        self.verdict.retry_ms.filter(|_| self.is_limited())
-    }
-
-    /// Whether a ban refuses the item. This includes the Update that starts the ban.
-    #[inline]
-    pub fn is_banned(&self) -> bool {
-        self.verdict.banned
-    }
-
-    /// The word of advice that `on-exceed` in map.xml sets, for example `captcha`.
-    #[inline]
-    pub fn action(&self) -> Option<&str> {
-        self.action.as_deref()
-    }
-
-    /// The weight of the item in thousandths, if its business has weights in map.xml.
-    #[inline]
-    pub fn weight_thousandths(&self) -> Option<u32> {
-        self.verdict.weight
-    }
-
-    /// The list of map.xml that decided instead of the limits.
-    #[inline]
-    pub fn list(&self) -> Option<List> {
-        self.verdict.list
-    }
-
-    /// Whether several machines share the limit. Then its figures are the sums of all machines, as
-    /// last reported to this machine.
-    pub fn is_shared(&self) -> bool {
-        self.verdict.shared.is_some()
-    }
-
-    /// Milliseconds since the last report of the shared figures. `None` before the first report.
-    pub fn age_ms(&self) -> Option<u64> {
-        self.verdict.shared.and_then(limit::Heard::age_ms)
-    }
-
-    /// Whether the business is in shadow mode and the item would otherwise be refused.
-    #[inline]
-    pub fn is_shadow(&self) -> bool {
-        self.verdict.shadow
-    }
-
-    /// Whether the server limits nothing at the moment, and has judged nothing.
-    #[inline]
-    pub fn is_degraded(&self) -> bool {
-        self.verdict.degraded
-    }
-
-    /// The verdict as libraries of other languages read it.
+    /// The source of the fields.
     #[doc(hidden)]
-    #[inline]
-    pub fn told(&self) -> Told<'_> {
-        let windows = self.details.as_ref().map_or(&[][..], |details| &details.windows);
-        Told { verdict: &self.verdict, action: self.action(), limits: self.limits(), windows }
+    #[inline(always)]
+    pub fn judged(&self) -> Judged<'_> {
+        Judged::of(&self.verdict, self.action.as_deref())
     }
 
-    /// The verdict of the layer below.
+    /// Each limit, for an item with [`Item::detail`](crate::Item::detail).
     #[doc(hidden)]
-    pub fn judged(&self) -> &limit::Verdict {
-        &self.verdict
+    pub fn judged_limits(&self) -> impl ExactSizeIterator<Item = JudgedLimit<'_>> {
+        let details = self.details.as_deref();
+        let totals = move |limit| details.and_then(|details| details.totals(limit));
+        self.limits().iter().map(move |limit| JudgedLimit { limit, totals: totals(limit) })
     }
 
     /// The figures of each limit, for an item with [`Item::detail`](crate::Item::detail); else
@@ -217,8 +123,6 @@ impl Verdict {
     /// item with [`Item::detail`](crate::Item::detail) and a limit with `history` in map.xml. Has
     /// as many totals as are known; a window without a use counts as 0.
     pub fn history(&self, limit: u16) -> Option<&[u32]> {
-        let details = self.details.as_ref()?;
-        let figures = details.limits.iter().find(|figures| figures.index == limit)?;
-        details.totals(figures)
+        self.judged_limits().find(|judged| judged.limit.index == limit)?.totals
     }
 }

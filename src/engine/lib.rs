@@ -4,6 +4,7 @@
 //! Both are reused, so the steady state allocates nothing.
 #![allow(missing_docs, reason = "for the crates above; programs see what `frs` exports")]
 
+pub mod answer;
 mod call_rate;
 mod edit_record;
 mod execute;
@@ -94,6 +95,7 @@ impl ItemError {
     }
 }
 
+pub use answer::{Answer, Answers};
 pub use call_rate::{CallRate, CallRateText};
 pub use edit_record::{Clearing, LimitUse, RecordError, RecordFigures, RecordName};
 pub use execute::{RefusalSample, RefusedItem, Refuser};
@@ -113,47 +115,6 @@ pub use table::{Entry, Seen, Table, with_room};
 pub use void_records::VoidRecords;
 
 pub use frs_limit::{Details, Figures, Heard, HistorySpan, LimitFigures, List, Quota, Verdict};
-
-/// The answer on one item.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    /// Index of the biz in the map, if it is known.
-    pub biz: Option<usize>,
-    /// The verdict, or the reason why there is no verdict.
-    pub result: Result<Verdict, ItemError>,
-    /// Range of this item's figures in [`Answers::details`]. Empty unless the item asked for them.
-    pub details: std::ops::Range<usize>,
-    /// Position of the item's action in [`Answers::actions`], from 1. 0 means no action.
-    pub action: usize,
-}
-
-/// The answers to a request, one for each item in order.
-#[derive(Debug, Clone, Default)]
-pub struct Answers {
-    /// An atomic request was refused: nothing was charged.
-    pub refused: bool,
-    /// One for each item.
-    pub items: Vec<Answer>,
-    /// Figures of each limit, for the items that asked for detail.
-    pub details: Details,
-    /// Words of advice, for the items that carry one.
-    pub actions: Vec<Arc<str>>,
-}
-
-impl Answers {
-    /// Empties the answers for the next request, and keeps their buffers.
-    pub fn clear(&mut self) {
-        self.refused = false;
-        self.items.clear();
-        self.details.clear();
-        self.actions.clear();
-    }
-
-    /// The word of advice of an answer.
-    pub fn action(&self, answer: &Answer) -> Option<&str> {
-        self.actions.get(answer.action.checked_sub(1)?).map(|word| &**word)
-    }
-}
 
 /// A request and room for its answers.
 #[derive(Debug, Clone, Default)]

@@ -157,6 +157,16 @@ pub enum List {
     Deny,
 }
 
+impl List {
+    /// The word in every protocol.
+    pub const fn word(self) -> &'static str {
+        match self {
+            List::Allow => "allow",
+            List::Deny => "deny",
+        }
+    }
+}
+
 /// What a limit grants to a key in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {

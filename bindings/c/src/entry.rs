@@ -8,8 +8,9 @@ use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use frs_core::{Client, LimitFigures, List, Tell, Told, Verdict};
+use frs_core::{Client, Tell, Verdict};
 use frs_engine::Command;
+use frs_engine::answer::{Field, Judged, JudgedLimit, LimitField};
 
 use super::code::{self, Cause, Fault};
 use super::guard::{self, guarded};
@@ -238,9 +239,13 @@ struct Telling<'o>(&'o mut Outcome);
 
 impl Tell for Telling<'_> {
     #[inline(always)]
-    fn tell(&mut self, told: Told<'_>) {
+    fn tell<'a>(
+        &mut self,
+        judged: &Judged<'_>,
+        limits: impl ExactSizeIterator<Item = JudgedLimit<'a>>,
+    ) {
         // SAFETY: the limits are checked.
-        unsafe { tell(self.0, told) };
+        unsafe { tell(self.0, judged, limits) };
     }
 }
 
@@ -270,7 +275,9 @@ unsafe fn run_all(
                 let outcome = unsafe { memory::write(at) }?;
                 match item {
                     // SAFETY: `ask_all` has checked the limits.
-                    Ok(verdict) => unsafe { tell(outcome, verdict.told()) },
+                    Ok(verdict) => unsafe {
+                        tell(outcome, &verdict.judged(), verdict.judged_limits());
+                    },
                     Err(code) => clear(outcome, *code),
                 }
             }
@@ -399,83 +406,29 @@ unsafe fn check_limits(result: &Outcome) -> Result<(), Fault> {
 /// # Safety
 /// [`check_limits`] has accepted the limits.
 #[inline(always)]
-unsafe fn tell(outcome: &mut Outcome, told: Told<'_>) {
-    let Told { verdict, action, limits, windows } = told;
-    outcome.code = code::OK;
-    outcome.limited = verdict.limited.into();
-    outcome.banned = verdict.banned.into();
-    outcome.shadow = verdict.shadow.into();
-    outcome.degraded = verdict.degraded.into();
-    outcome.list = match verdict.list {
-        None => 0,
-        Some(List::Allow) => layout::LIST_ALLOW,
-        Some(List::Deny) => layout::LIST_DENY,
-    };
-    outcome.reserved = 0;
-    outcome.limit = verdict.limit;
-    outcome.reserved2 = 0;
-    // Without a judging limit there are no figures.
-    let figures = Some(&verdict.figures).filter(|_| verdict.limit != 0);
-    outcome.used = figure(figures.map(|figures| figures.used));
-    outcome.max = figure(figures.map(|figures| figures.max));
-    outcome.remaining = figure(figures.map(|figures| figures.remaining));
-    outcome.reset_ms = figure(figures.and_then(|figures| figures.reset_ms));
-    outcome.retry_ms = figure(verdict.retry_ms.filter(|_| verdict.limited));
-    outcome.weight = figure(verdict.weight.map(u64::from));
-    outcome.action[0] = 0;
-    if let Some(action) = action {
-        copy_text(&mut outcome.action, action);
-    }
+unsafe fn tell<'a>(
+    outcome: &mut Outcome,
+    judged: &Judged<'_>,
+    limits: impl ExactSizeIterator<Item = JudgedLimit<'a>>,
+) {
+    clear(outcome, code::OK);
+    judged.walk(&Field::ALL, |_| true, outcome);
     outcome.limits_count = limits.len();
-    if !limits.is_empty() && !outcome.limits.is_null() {
+    if limits.len() > 0 && !outcome.limits.is_null() {
         // SAFETY: the caller's promise is passed on.
-        unsafe { tell_limits(outcome.limits, outcome.limits_room, limits, windows) };
+        unsafe { tell_limits(outcome.limits, outcome.limits_room, limits) };
     }
 }
 
-/// Writes a result without a verdict, with the code of its error.
-#[cold]
+/// Writes a code, and no verdict.
+#[inline(always)]
 fn clear(outcome: &mut Outcome, code: c_int) {
     let Outcome { size, limits, limits_room, .. } = *outcome;
-    *outcome = Outcome { size, code, limits, limits_room, ..NOTHING };
-}
-
-/// An empty result.
-const NOTHING: Outcome = Outcome {
-    size: 0,
-    code: code::OK,
-    limited: 0,
-    banned: 0,
-    shadow: 0,
-    degraded: 0,
-    list: 0,
-    reserved: 0,
-    limit: 0,
-    reserved2: 0,
-    used: NONE,
-    max: NONE,
-    remaining: NONE,
-    reset_ms: NONE,
-    retry_ms: NONE,
-    weight: NONE,
-    action: [0; 64],
-    limits: std::ptr::null_mut(),
-    limits_room: 0,
-    limits_count: 0,
-};
-
-#[inline]
-fn figure(value: Option<u64>) -> i64 {
-    value.map_or(NONE, |value| value.min(i64::MAX as u64) as i64)
-}
-
-/// Copies a text and fills the rest with 0. The configuration allows shorter texts only.
-#[cold]
-fn copy_text(room: &mut [u8], text: &str) {
-    let bytes = text.len().min(room.len() - 1);
-    let (kept, rest) = room.split_at_mut(bytes);
-    kept.copy_from_slice(&text.as_bytes()[..bytes]);
-    rest.fill(0);
+    *outcome = memory::empty();
+    (outcome.size, outcome.limits, outcome.limits_room) = (size, limits, limits_room);
+    outcome.code = code;
+    [outcome.used, outcome.max, outcome.remaining] = [NONE; 3];
+    [outcome.reset_ms, outcome.retry_ms, outcome.weight] = [NONE; 3];
 }
 
 /// Writes the detail, as far as there is room.
@@ -484,34 +437,26 @@ fn copy_text(room: &mut [u8], text: &str) {
 /// `first` points to `room` limits of one size, which the first states. If that size includes a
 /// history, the history is null or has the stated room.
 #[cold]
-unsafe fn tell_limits(first: *mut Limit, room: usize, limits: &[LimitFigures], windows: &[u32]) {
+unsafe fn tell_limits<'a>(
+    first: *mut Limit,
+    room: usize,
+    limits: impl Iterator<Item = JudgedLimit<'a>>,
+) {
     // SAFETY: the caller's promise is passed on.
     let Ok(array) = (unsafe { Array::of(first, room) }) else { return };
-    for (at, told) in array.pointers().zip(limits) {
+    for (at, judged) in array.pointers().zip(limits) {
         // SAFETY: the element has the size that it states, which `Array` has checked.
         let Ok((limit, later)) = (unsafe { memory::write_both::<_, LimitHistory>(at) }) else {
             return;
         };
-        let figures = &told.figures;
-        *limit = Limit {
-            size: limit.size,
-            index: told.index,
-            limited: told.limited.into(),
-            reserved: 0,
-            standard_error: told.error_thousandths.unwrap_or(0),
-            reserved2: [0; 2],
-            used: figure(Some(figures.used)),
-            max: figure(Some(figures.max)),
-            remaining: figure(Some(figures.remaining)),
-            reset_ms: figure(figures.reset_ms),
-            retry_ms: figure(told.retry_ms),
-            policy: [0; 24],
-        };
-        copy_text(&mut limit.policy, told.policy);
+        let Limit { size, .. } = *limit;
+        let limited = judged.limit.limited.into();
+        *limit = Limit { size, limited, reset_ms: NONE, retry_ms: NONE, ..memory::empty() };
+        judged.walk(&LimitField::ALL, |_| true, limit);
         let Some(LimitHistory { history, history_room, history_count }) = later else { continue };
-        let totals = told.totals(windows);
-        *history_count = totals.map_or(layout::NO_HISTORY, <[u32]>::len);
+        *history_count = judged.totals.map_or(layout::NO_HISTORY, <[u32]>::len);
+        let totals = judged.totals.unwrap_or_default();
         // SAFETY: the caller's promise is passed on.
-        unsafe { memory::copy_numbers(*history, *history_room, totals.unwrap_or_default()) };
+        unsafe { memory::copy_numbers(*history, *history_room, totals) };
     }
 }

@@ -5,6 +5,9 @@
 
 use std::ffi::{c_char, c_int};
 
+use frs_engine::List;
+use frs_engine::answer::{Field, FieldValue, FieldVisitor, LimitField};
+
 /// `FRS_ABI`.
 pub(crate) const ABI: c_int = 1;
 
@@ -79,6 +82,25 @@ pub struct Limit {
     pub policy: [u8; 24],
 }
 
+/// A new field needs a place in frs.h, behind all others.
+impl FieldVisitor for Limit {
+    #[inline]
+    fn visit(&mut self, place: usize, value: FieldValue<'_>) {
+        match LimitField::ALL[place] {
+            LimitField::Index => self.index = figure(value) as u16,
+            LimitField::Policy => copy_text(&mut self.policy, value),
+            LimitField::Used => self.used = figure(value),
+            LimitField::Max => self.max = figure(value),
+            LimitField::Remaining => self.remaining = figure(value),
+            LimitField::Reset => self.reset_ms = figure(value),
+            LimitField::Retry => self.retry_ms = figure(value),
+            LimitField::StandardError => self.standard_error = figure(value) as u16,
+            // `LimitHistory` has it.
+            LimitField::History => {}
+        }
+    }
+}
+
 /// The fields of `frs_limit` since version 2, behind those of [`Limit`].
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -115,6 +137,55 @@ pub struct Outcome {
     pub limits: *mut Limit,
     pub limits_room: usize,
     pub limits_count: usize,
+}
+
+/// A new field needs a place in frs.h, behind all others.
+impl FieldVisitor for Outcome {
+    #[inline(always)]
+    fn visit(&mut self, place: usize, value: FieldValue<'_>) {
+        match Field::ALL[place] {
+            Field::Limited => self.limited = figure(value) as u8,
+            Field::Limit => self.limit = figure(value) as u16,
+            Field::Used => self.used = figure(value),
+            Field::Max => self.max = figure(value),
+            Field::Remaining => self.remaining = figure(value),
+            Field::Reset => self.reset_ms = figure(value),
+            Field::Retry => self.retry_ms = figure(value),
+            Field::Banned => self.banned = figure(value) as u8,
+            Field::Weight => self.weight = figure(value),
+            Field::Shadow => self.shadow = figure(value) as u8,
+            Field::Degraded => self.degraded = figure(value) as u8,
+            Field::List => self.list = figure(value) as u8,
+            Field::Action => copy_text(&mut self.action, value),
+            // frs.h has no place for them.
+            Field::Shared | Field::Age => {}
+        }
+    }
+}
+
+/// A value as a number of frs.h.
+#[inline(always)]
+fn figure(value: FieldValue<'_>) -> i64 {
+    match value {
+        FieldValue::Truth(is_true) => is_true.into(),
+        FieldValue::Mark => 1,
+        FieldValue::Index(number) => number.into(),
+        FieldValue::Number(number) | FieldValue::Steady(number) => {
+            number.min(i64::MAX as u64) as i64
+        }
+        FieldValue::Thousandths(number) => number.into(),
+        FieldValue::List(List::Allow) => LIST_ALLOW.into(),
+        FieldValue::List(List::Deny) => LIST_DENY.into(),
+        FieldValue::Word(_) | FieldValue::Text(_) | FieldValue::Numbers(_) => NONE,
+    }
+}
+
+/// Copies a text, of which the configuration allows less than there is room for.
+#[cold]
+fn copy_text(room: &mut [u8], value: FieldValue<'_>) {
+    let (FieldValue::Word(text) | FieldValue::Text(text)) = value else { return };
+    let bytes = text.len().min(room.len() - 1);
+    room[..bytes].copy_from_slice(&text.as_bytes()[..bytes]);
 }
 
 /// A structure of frs.h: plain values and pointers, valid with all bytes 0, of which the first

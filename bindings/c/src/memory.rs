@@ -83,6 +83,13 @@ pub(crate) unsafe fn write_both<'a, T: Structure, U: Copy>(
     }
 }
 
+/// A structure with all bytes 0.
+#[inline(always)]
+pub(crate) fn empty<T: Structure>() -> T {
+    // SAFETY: all bytes 0 are valid for every structure of frs.h.
+    unsafe { std::mem::zeroed() }
+}
+
 /// Copies as many numbers as there is room for.
 ///
 /// # Safety

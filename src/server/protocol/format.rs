@@ -5,6 +5,7 @@
 
 use super::Error;
 use frs_conf::Http;
+use frs_engine::answer::{Field, FieldKind};
 
 /// A format of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,14 +60,35 @@ pub struct Decoded {
 }
 
 /// The most bytes of an item's answer, and of each `<limit>` in it, without what is echoed of the
-/// item and the windows of a history: the longest tags with the longest figures, rounded up.
-pub const ANSWER_BYTES: usize = 320;
+/// item and the windows of a history: all fields with their longest values.
+pub const ANSWER_BYTES: usize = {
+    let (mut bytes, mut at) = (b"{'biz':'','key':'','limits':[]},".len(), 0);
+    while at < Field::ALL.len() {
+        bytes += b"$9\r\n\r\n".len() + Field::NAMES[at].len() + longest(Field::KINDS[at]).len();
+        at += 1;
+    }
+    bytes
+};
 /// The most bytes of a window in a history: ten digits, as an integer of RESP.
 pub const WINDOW_BYTES: usize = 13;
 /// The most bytes that one byte of a request becomes when it is echoed: `"` as `&quot;`.
 pub const ECHO_FACTOR: usize = 6;
 /// The shortest item of a request, without what is echoed of it: `{"biz":1,"key":1},`.
 pub const ITEM_BYTES: usize = 18;
+
+/// The longest value of a kind in RESP, which writes most. The windows of a history count alone.
+const fn longest(kind: FieldKind) -> &'static [u8] {
+    match kind {
+        FieldKind::Truth | FieldKind::Mark => b"false",
+        FieldKind::Index => b":65535\r\n",
+        FieldKind::Number | FieldKind::Steady => b":18446744073709551615\r\n",
+        FieldKind::Thousandths => b"$11\r\n4294967.295\r\n",
+        FieldKind::List => b"$5\r\nallow\r\n",
+        FieldKind::Word => b"$15\r\nsliding-counter\r\n",
+        FieldKind::Text => b"$32\r\nno-word-of-map.xml-is-longer-up.\r\n",
+        FieldKind::Numbers => b"*366\r\n",
+    }
+}
 
 /// The error of a document in another encoding.
 pub(super) const NOT_UTF8: Error = Error::BadContentType("expected a document in UTF-8");

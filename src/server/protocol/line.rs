@@ -5,6 +5,7 @@
 //! nothing is written beyond it. The compiler sees that an element fits behind [`Pen::make_room`],
 //! and checks at few pieces only.
 
+use super::format::ANSWER_BYTES;
 use frs_base::scan::Short;
 
 /// Room for the fields of a head, or for elements.
@@ -32,9 +33,9 @@ pub(super) struct Pen<'l> {
 }
 
 impl Line {
-    /// The most bytes of an element. The fields of a single item's answer have a biz's name of 64
-    /// bytes twice, and six numbers of 20 digits. An element has two short names and eight numbers.
-    const ELEMENT_BYTES: usize = 512;
+    /// The most bytes of an element: an answer with two short names. The fields of a single item's
+    /// head are shorter: a biz's name of 64 bytes twice, and six numbers of 20 digits.
+    const ELEMENT_BYTES: usize = ANSWER_BYTES + 2 * Short::MAX_BYTES;
     /// Room for many elements, so that few copies are made.
     const MAX_BYTES: usize = 8 * Line::ELEMENT_BYTES;
 

@@ -16,6 +16,7 @@
 //! | [`call`] | the kinds by which requests and answers are counted |
 //! | [`accept_header`] | which format the client prefers |
 //! | [`mod@format`] | what the formats share |
+//! | `document` | response and error documents, as XML and JSON write them alike |
 //! | [`xml`] | the XML format, both directions |
 //! | [`json`] | the JSON format, both directions |
 //! | [`codec`] | a document in either format |
@@ -30,11 +31,13 @@ pub mod authz;
 pub mod call;
 pub mod chunked;
 pub mod codec;
+mod document;
 pub mod element;
 pub mod error;
 pub mod form;
 pub mod format;
 pub mod json;
+mod label;
 mod line;
 pub mod request_head;
 pub mod resp;

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::document::Document;
 use crate::common::plane::{Plane, TOKEN, ask};
-use frs_engine::{ItemError, Outcome};
+use frs_engine::answer::{Field, FieldKind, LimitField};
+use frs_engine::{ItemError, List, Outcome};
 use frs_server::admin::map_json::{ALL, AttributeKind};
 use frs_server::admin::route as admin;
 use frs_server::process::change_log::ChangeKind;
@@ -115,6 +116,36 @@ fn the_members_of_requests_are_those_of_the_code() {
             assert_eq!(member["type"], kind, "{schema} {name}");
         }
     }
+}
+
+// Shows: openapi.
+#[test]
+fn the_fields_of_answers_are_those_of_the_code() {
+    let document = Document::read();
+    for (schema, names, kinds, others) in [
+        ("Answer", &Field::NAMES[..], &Field::KINDS[..], &["biz", "key", "limits"][..]),
+        ("LimitFigures", &LimitField::NAMES, &LimitField::KINDS, &[]),
+    ] {
+        assert_eq!(set(document.members(schema)), set(names.iter().chain(others)), "{schema}");
+        for (name, kind) in names.iter().zip(kinds) {
+            let member = document.resolve(&document.schema(schema)["properties"][*name]);
+            let expected = match kind {
+                FieldKind::Mark => {
+                    assert_eq!(member["const"], true, "{schema} {name}");
+                    continue;
+                }
+                FieldKind::Truth => "boolean",
+                FieldKind::Index | FieldKind::Number | FieldKind::Steady => "integer",
+                FieldKind::Thousandths => "number",
+                FieldKind::List | FieldKind::Word | FieldKind::Text => "string",
+                FieldKind::Numbers => "array",
+            };
+            assert_eq!(member["type"], expected, "{schema} {name}");
+        }
+    }
+    let lists = [List::Allow, List::Deny].map(List::word);
+    let list = &document.schema("Answer")["properties"]["list"];
+    assert_eq!(set(document.words(list)), set(lists));
 }
 
 // Shows: openapi.

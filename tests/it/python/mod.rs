@@ -3,6 +3,7 @@
 
 use crate::common::python::python;
 use crate::common::text;
+use frs_engine::answer::{Field, LimitField};
 
 /// Runs a module of tests. All of them must pass, and none may be left out.
 #[track_caller]
@@ -55,6 +56,19 @@ fn a_client_outlives_stops_kills_upgrades_and_its_files() {
 #[test]
 fn the_manual_and_the_example_do_what_they_show() {
     run("test_docs");
+}
+
+#[test]
+fn the_types_have_each_field_of_an_answer() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bindings/python/python/frs/_frs.pyi");
+    let types = std::fs::read_to_string(path).expect("readable");
+    for (class, names) in [("Verdict", &Field::NAMES[..]), ("Limit", &LimitField::NAMES)] {
+        let class = types.split("@final").find(|part| part.contains(&format!("class {class}:")));
+        for name in names {
+            let getter = format!("def {}(self)", name.replace('-', "_"));
+            assert!(class.is_some_and(|class| class.contains(&getter)), "{getter}");
+        }
+    }
 }
 
 #[test]

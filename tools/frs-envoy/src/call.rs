@@ -186,7 +186,7 @@ fn status(name: &str, verdict: &Verdict) -> DescriptorStatus {
         code: code.into(),
         current_limit: verdict.max().map(|max| RateLimit {
             requests_per_unit: saturating(max),
-            unit: unit(verdict.judged().window_ms).into(),
+            unit: unit(verdict.judged().verdict.window_ms).into(),
             name: name.to_owned(),
         }),
         limit_remaining: saturating(verdict.remaining().unwrap_or(0)),
@@ -231,8 +231,8 @@ fn more_restrictive<'v>(
 /// The header fields that frs would answer over HTTP.
 fn headers(name: &str, verdict: &Verdict) -> Vec<HeaderValue> {
     let (mut text, mut line) = (Vec::new(), Line::default());
-    let judged = verdict.judged();
-    let single = Single { name: Some(name), verdict: judged, quotas: &[], proxied: false };
+    let verdict = verdict.judged().verdict;
+    let single = Single { name: Some(name), verdict, quotas: &[], proxied: false };
     write_fields(&mut text, &mut line, &single);
     let text = String::from_utf8_lossy(&text);
     let fields = text.lines().filter_map(|line| line.split_once(": "));

@@ -12,7 +12,7 @@ mod read;
 mod write;
 
 pub use read::{DOCUMENT_MEMBERS, ITEM_MEMBERS, not_json, offset, read, text_of};
-pub use write::{write, write_error, write_string};
+pub use write::{Json, write_string};
 
 #[cfg(test)]
 mod tests;

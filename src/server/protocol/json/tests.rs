@@ -1,6 +1,7 @@
 //! JSON in requests and in answers.
 
 use super::*;
+use crate::protocol::document::{write, write_error};
 use crate::protocol::{Bounds, Decoded, Error, Line, TextPosition};
 use frs_engine::{Answer, Answers, CallRate, Command, ItemError, ItemNames, ItemOptions, Request};
 
@@ -416,7 +417,7 @@ fn bounds() {
 
 fn written(request: &Request, answers: &Answers) -> String {
     let mut out = Vec::new();
-    write(&mut out, &mut Line::default(), request, answers);
+    write::<Json>(&mut out, &mut Line::default(), request, answers);
     String::from_utf8(out).unwrap()
 }
 
@@ -442,7 +443,7 @@ fn echoes() {
     );
     // XML has text only.
     let mut out = Vec::new();
-    crate::protocol::xml::write(&mut out, &mut Line::default(), &request, &answers);
+    write::<crate::protocol::xml::Xml>(&mut out, &mut Line::default(), &request, &answers);
     let text = String::from_utf8(out).unwrap();
     assert!(text.contains("<item biz=\"1001\" key=\"18446744073709551615\" error"), "{text}");
 }
@@ -451,7 +452,7 @@ fn echoes() {
 fn error_documents() {
     let text = |error: &Error| {
         let mut out = Vec::new();
-        write_error(&mut out, &mut Line::default(), error, None);
+        write_error::<Json>(&mut out, &mut Line::default(), error, None);
         String::from_utf8(out).unwrap()
     };
     assert_eq!(

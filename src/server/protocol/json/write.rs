@@ -1,63 +1,44 @@
-//! [`Answers`] to a response document, an [`Error`] to an error document.
+//! What is JSON's own in the documents that frs writes.
 //!
 //! Invariant: for every request the output is JSON, and says what the XML document would:
 //! characters that XML forbids become U+FFFD here too.
 
-use std::fmt;
-
+use crate::protocol::document::Document;
 use crate::protocol::xml::is_char;
-use crate::protocol::{Error, Line, Pen};
 use frs_base::scan::{Short, has_any, marks};
-use frs_conf::Listen;
-use frs_engine::{Answer, Answers, Figures, Item, ItemNames, LimitFigures, List, Request, Verdict};
+use frs_engine::Request;
 
-/// Appends the response document of `request`. `line` is scratch.
-pub fn write(out: &mut Vec<u8>, line: &mut Line, request: &Request, answers: &Answers) {
-    let mut pen = line.pen();
-    pen.text(b"{");
-    if answers.refused {
-        pen.text(b"\"refused\":true,");
+/// A comma is ahead of each member but the first of an object.
+pub enum Json {}
+
+impl Document for Json {
+    const RESPONSE: &'static [u8] = b"{\"items\":[";
+    const REFUSED_RESPONSE: &'static [u8] = b"{\"refused\":true,\"items\":[";
+    const RESPONSE_END: &'static [u8] = b"]}\n";
+    const BETWEEN: &'static [u8] = b",";
+    const NAMES: [&'static [u8]; 2] = [b"{\"biz\":", b",\"key\":"];
+    const ITEM_END: &'static [u8] = b"}";
+    const LIMITS: [&'static [u8]; 2] = [b",\"limits\":[", b"]}"];
+    const LIMIT: [&'static [u8]; 2] = [b"{", b"}"];
+    const ERROR: [&'static [u8]; 3] = [b"{\"error\":{\"code\":\"", b",\"message\":\"", b"\"}}\n"];
+    const AHEAD: &'static [u8] = b",\"";
+    const BEHIND: &'static [u8] = b"\":";
+    const QUOTE: &'static [u8] = b"\"";
+    const NUMBERS: [&'static [u8]; 3] = [b"[", b",", b"]"];
+
+    #[inline(always)]
+    fn are_plain(_: &Request, [biz, key]: [Short<'_>; 2]) -> bool {
+        is_plain(biz) && is_plain(key)
     }
-    pen.text(b"\"items\":[");
-    for (index, (item, answer)) in request.items().iter().zip(&answers.items).enumerate() {
-        pen.make_room(out);
-        if index > 0 {
-            pen.text(b",");
+
+    #[inline]
+    fn write_escaped(out: &mut Vec<u8>, text: &str) {
+        if has_any(text.as_bytes(), SUSPECT) {
+            escape(out, text);
+        } else {
+            out.extend_from_slice(text.as_bytes());
         }
-        match request.short_names(item) {
-            Some(ItemNames { biz, key }) if is_plain(biz) && is_plain(key) => {
-                pen.text(b"{\"biz\":");
-                pen.echo(biz, item.biz_is_number);
-                pen.text(b",\"key\":");
-                pen.echo(key, item.key_is_number);
-            }
-            _ => {
-                pen.flush(out);
-                write_names(out, request, item);
-            }
-        }
-        match &answer.result {
-            Err(error) => {
-                pen.text(b",\"error\":\"");
-                pen.text(error.word().as_bytes());
-                pen.text(b"\"");
-            }
-            Ok(verdict) => {
-                pen.verdict_members(verdict);
-                if let Some(word) = answers.action(answer) {
-                    pen.text(b",\"action\":");
-                    pen.flush(out);
-                    write_string(out, word);
-                }
-                if !answer.details.is_empty() {
-                    pen.aside(|pen| write_limits(out, pen, answers, answer));
-                }
-            }
-        }
-        pen.text(b"}");
     }
-    pen.text(b"]}\n");
-    pen.flush(out);
 }
 
 /// Whether a name needs no escape.
@@ -66,91 +47,15 @@ fn is_plain(name: Short<'_>) -> bool {
     !name.has_marked(|word| marks(word, SUSPECT))
 }
 
-#[inline(never)]
-fn write_names(out: &mut Vec<u8>, request: &Request, item: &Item) {
-    out.extend_from_slice(b"{\"biz\":");
-    write_echo(out, request.biz(item), item.biz_is_number);
-    out.extend_from_slice(b",\"key\":");
-    write_echo(out, request.key(item), item.key_is_number);
-}
-
-#[inline(never)]
-fn write_limits(out: &mut Vec<u8>, pen: &mut Pen<'_>, answers: &Answers, answer: &Answer) {
-    pen.text(b",\"limits\":[");
-    let details = answers.details.get(answer.details.clone()).unwrap_or_default();
-    for (index, limit) in details.iter().enumerate() {
-        if index > 0 {
-            pen.text(b",");
-        }
-        pen.flush(out);
-        pen.limit_members(limit);
-        if let Some(totals) = answers.details.totals(limit) {
-            pen.history_member(out, totals);
-        }
-        pen.text(b"}");
-    }
-    pen.flush(out);
-    pen.text(b"]");
-}
-
-/// Appends the document of an error of the whole request, which may name the address of the admin
-/// plane. `line` is scratch.
-pub fn write_error(out: &mut Vec<u8>, line: &mut Line, error: &Error, admin: Option<&Listen>) {
-    let mut pen = line.pen();
-    pen.text(b"{\"error\":{\"code\":\"");
-    pen.text(error.code().word().as_bytes());
-    pen.text(b"\"");
-    if let Some(position) = error.position() {
-        pen.text(b",\"line\":");
-        pen.number(u64::from(position.line));
-        pen.text(b",\"column\":");
-        pen.number(u64::from(position.column));
-    }
-    pen.text(b",\"message\":\"");
-    pen.flush(out);
-    // Writing to a Vec never fails.
-    let _ = error.write_words(&mut Words(out), admin);
-    out.extend_from_slice(b"\"}}\n");
-}
-
-/// Escapes what is written to it.
-struct Words<'a>(&'a mut Vec<u8>);
-
-impl fmt::Write for Words<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        write_escaped(self.0, text);
-        Ok(())
-    }
-}
-
-/// Appends a biz or key as the request had it: a number stays a number.
-fn write_echo(out: &mut Vec<u8>, text: &str, is_number: bool) {
-    if is_number {
-        out.extend_from_slice(text.as_bytes());
-    } else {
-        write_string(out, text);
-    }
-}
-
 /// Appends a string with its quotation marks.
 pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
-    write_escaped(out, text);
+    Json::write_escaped(out, text);
     out.push(b'"');
 }
 
 /// Bytes that may have to be replaced, besides control characters (0xEF begins U+FFFE and U+FFFF).
 const SUSPECT: &[u8; 3] = b"\"\\\xEF";
-
-/// Appends the content of a string.
-#[inline]
-fn write_escaped(out: &mut Vec<u8>, text: &str) {
-    if has_any(text.as_bytes(), SUSPECT) {
-        escape(out, text);
-    } else {
-        out.extend_from_slice(text.as_bytes());
-    }
-}
 
 #[cold]
 fn escape(out: &mut Vec<u8>, text: &str) {
@@ -166,116 +71,5 @@ fn escape(out: &mut Vec<u8>, text: &str) {
             _ => "\u{FFFD}",
         };
         out.extend_from_slice(replacement.as_bytes());
-    }
-}
-
-impl Pen<'_> {
-    /// Like [`write_echo`], for a short text without anything to escape.
-    #[inline(always)]
-    fn echo(&mut self, text: Short<'_>, is_number: bool) {
-        if !is_number {
-            self.text(b"\"");
-        }
-        self.short_text(text);
-        if !is_number {
-            self.text(b"\"");
-        }
-    }
-
-    /// The members of an item after its key.
-    #[inline(always)]
-    fn verdict_members(&mut self, verdict: &Verdict) {
-        self.text(b",\"limited\":");
-        self.truth(verdict.limited);
-        // If no limit judged, there are no figures.
-        if verdict.limit != 0 {
-            self.text(b",\"limit\":");
-            self.number(u64::from(verdict.limit));
-            self.figures_members(&verdict.figures);
-        }
-        if let (true, Some(retry_ms)) = (verdict.limited, verdict.retry_ms) {
-            self.text(b",\"retry\":");
-            self.number(retry_ms);
-        }
-        if verdict.banned {
-            self.text(b",\"banned\":true");
-        }
-        let is_marked = verdict.shadow | verdict.degraded;
-        let is_told = verdict.list.is_some() | verdict.shared.is_some();
-        if is_marked | is_told | verdict.weight.is_some() {
-            self.aside(|pen| pen.rare_members(verdict));
-        }
-    }
-
-    /// Members that few items have.
-    #[cold]
-    fn rare_members(&mut self, verdict: &Verdict) {
-        if let Some(thousandths) = verdict.weight {
-            self.text(b",\"weight\":");
-            self.thousandths(thousandths);
-        }
-        if verdict.shadow {
-            self.text(b",\"shadow\":true");
-        }
-        if verdict.degraded {
-            self.text(b",\"degraded\":true");
-        }
-        if let Some(heard) = verdict.shared {
-            self.text(b",\"shared\":true");
-            if let Some(age_ms) = heard.age_ms() {
-                self.text(b",\"age\":");
-                self.number(age_ms);
-            }
-        }
-        match verdict.list {
-            Some(List::Allow) => self.text(b",\"list\":\"allow\""),
-            Some(List::Deny) => self.text(b",\"list\":\"deny\""),
-            None => {}
-        }
-    }
-
-    /// A limit in the detail, without its end.
-    fn limit_members(&mut self, limit: &LimitFigures) {
-        self.text(b"{\"index\":");
-        self.number(u64::from(limit.index));
-        self.text(b",\"policy\":\"");
-        self.text(limit.policy.as_bytes());
-        self.text(b"\"");
-        self.figures_members(&limit.figures);
-        if let Some(retry_ms) = limit.retry_ms {
-            self.text(b",\"retry\":");
-            self.number(retry_ms);
-        }
-        if let Some(thousandths) = limit.error_thousandths {
-            self.text(b",\"standard-error\":");
-            self.thousandths(thousandths.into());
-        }
-    }
-
-    /// The totals of the windows before, of which there may be many.
-    fn history_member(&mut self, out: &mut Vec<u8>, totals: &[u32]) {
-        self.text(b",\"history\":[");
-        for (nth, &total) in totals.iter().enumerate() {
-            self.make_room(out);
-            if nth > 0 {
-                self.text(b",");
-            }
-            self.number(total.into());
-        }
-        self.text(b"]");
-    }
-
-    #[inline(always)]
-    fn figures_members(&mut self, figures: &Figures) {
-        self.text(b",\"used\":");
-        self.number(figures.used);
-        self.text(b",\"max\":");
-        self.repeated(figures.max);
-        self.text(b",\"remaining\":");
-        self.number(figures.remaining);
-        if let Some(reset_ms) = figures.reset_ms {
-            self.text(b",\"reset\":");
-            self.number(reset_ms);
-        }
     }
 }

@@ -6,11 +6,46 @@
 
 use super::Version;
 use crate::protocol::call::Call;
+use crate::protocol::label::Label;
 use crate::protocol::{Line, Pen, response_head};
-use frs_engine::{Answer, Answers, Figures, ItemError, LimitFigures, List, Request, Verdict};
+use frs_engine::answer::{Field, FieldValue, FieldVisitor, Judged, LimitField};
+use frs_engine::{Answer, Answers, ItemError, Request};
 
 /// The status of a limited item: the answer says that it is.
 const ANSWERED: u16 = 200;
+
+/// The names of fields, as bulks.
+static LABELS: [Label; Field::ALL.len()] = bulks(Field::NAMES);
+static LIMIT_LABELS: [Label; LimitField::ALL.len()] = bulks(LimitField::NAMES);
+
+const fn bulks<const N: usize>(names: [&str; N]) -> [Label; N] {
+    let mut labels = [Label::joined([]); N];
+    let mut at = 0;
+    while at < N {
+        let name = names[at].as_bytes();
+        let digits = [b'0' + (name.len() / 10) as u8, b'0' + (name.len() % 10) as u8];
+        let digits = digits.split_at((name.len() < 10) as usize).1;
+        labels[at] = Label::joined([b"$", digits, b"\r\n", name, b"\r\n"]);
+        at += 1;
+    }
+    labels
+}
+
+/// The order of an answer's fields: that of documents, but `action` is ahead of `weight`, and
+/// `banned` behind `degraded`.
+const ORDER: [Field; Field::ALL.len()] = {
+    let order = moved(Field::ALL, Field::Action as usize, Field::Weight as usize);
+    moved(order, Field::Banned as usize, Field::Degraded as usize + 1)
+};
+
+const fn moved<const N: usize>(mut order: [Field; N], mut from: usize, to: usize) -> [Field; N] {
+    while from != to {
+        let next = if from < to { from + 1 } else { from - 1 };
+        order.swap(from, next);
+        from = next;
+    }
+    order
+}
 
 /// How a request in the queue is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,12 +82,12 @@ pub fn write_answers(
     let mut pen = line.pen();
     match (shape, &answers.items[..], request.items()) {
         (Shape::One | Shape::Throttle, [Answer { result: Err(error), .. }], _) => {
-            pen.failed(*error);
+            pen.aside(|pen| pen.failed(*error));
             pen.flush(out);
             return response_head::status_of(&answers.items[0], ANSWERED);
         }
         (Shape::Throttle, [Answer { result: Ok(verdict), .. }], [item]) => {
-            pen.throttled(request, item, verdict);
+            pen.aside(|pen| pen.throttled(request, item, verdict));
         }
         (Shape::One, [answer], _) => pen.item(out, version, answers, answer),
         _ => {
@@ -136,54 +171,13 @@ impl Pen<'_> {
             Ok(verdict) => verdict,
             Err(error) => return self.aside(|pen| pen.failed_item(version, *error)),
         };
-        let is_marked = verdict.banned | verdict.shadow | verdict.degraded;
-        let is_told = verdict.list.is_some() | verdict.shared.is_some() | verdict.weight.is_some();
-        let is_more = answer.action != 0 || !answer.details.is_empty();
-        if is_marked | is_told | is_more || verdict.limit == 0 {
-            return self.aside(|pen| pen.rare_item(out, version, answers, answer, verdict));
+        let judged = answers.judged(answer, verdict);
+        if judged.has(Field::is_rare) || !answer.details.is_empty() {
+            return self.aside(|pen| pen.rare_item(out, version, answers, answer, judged));
         }
-        let retry_ms = verdict.retry_ms.filter(|_| verdict.limited);
-        let reset_ms = verdict.figures.reset_ms;
-        self.map(version, 5 + u64::from(reset_ms.is_some()) + u64::from(retry_ms.is_some()));
-        self.limited(verdict.limited);
-        self.decider_pairs(verdict);
-        if let Some(retry_ms) = retry_ms {
-            self.retry_pair(retry_ms);
-        }
-    }
-
-    #[inline(always)]
-    fn limited(&mut self, limited: bool) {
-        self.text(b"$7\r\nlimited\r\n");
-        self.flag(limited);
-    }
-
-    /// The deciding limit and its figures.
-    #[inline(always)]
-    fn decider_pairs(&mut self, verdict: &Verdict) {
-        self.text(b"$5\r\nlimit\r\n");
-        self.integer(verdict.limit.into());
-        self.figures_pairs(&verdict.figures);
-    }
-
-    #[inline(always)]
-    fn figures_pairs(&mut self, figures: &Figures) {
-        self.text(b"$4\r\nused\r\n");
-        self.integer(figures.used);
-        self.text(b"$3\r\nmax\r\n");
-        self.integer(figures.max);
-        self.text(b"$9\r\nremaining\r\n");
-        self.integer(figures.remaining);
-        if let Some(reset_ms) = figures.reset_ms {
-            self.text(b"$5\r\nreset\r\n");
-            self.integer(reset_ms);
-        }
-    }
-
-    #[inline(always)]
-    fn retry_pair(&mut self, retry_ms: u64) {
-        self.text(b"$5\r\nretry\r\n");
-        self.integer(retry_ms);
+        let is_common = |field: Field| !field.is_rare();
+        self.map(version, judged.count(is_common));
+        judged.walk(&ORDER, is_common, &mut Writer { pen: self, out, labels: &LABELS });
     }
 
     #[cold]
@@ -195,9 +189,7 @@ impl Pen<'_> {
 
     /// A bulk that is known to be short.
     fn short_bulk(&mut self, text: &[u8]) {
-        self.text(b"$");
-        self.number(text.len() as u64);
-        self.text(b"\r\n");
+        self.bulk_length(text.len() as u64);
         self.text(text);
         self.text(b"\r\n");
     }
@@ -210,123 +202,79 @@ impl Pen<'_> {
         version: Version,
         answers: &Answers,
         answer: &Answer,
-        verdict: &Verdict,
+        judged: Judged<'_>,
     ) {
-        let is_judged = verdict.limit != 0;
-        let retry_ms = verdict.retry_ms.filter(|_| verdict.limited);
-        let age_ms = verdict.shared.and_then(frs_engine::Heard::age_ms);
-        let action = answers.action(answer);
-        let details = answers.details.get(answer.details.clone()).unwrap_or_default();
-        let pairs = [
-            true,
-            is_judged,
-            is_judged,
-            is_judged,
-            is_judged,
-            is_judged && verdict.figures.reset_ms.is_some(),
-            retry_ms.is_some(),
-            action.is_some(),
-            verdict.weight.is_some(),
-            verdict.shadow,
-            verdict.degraded,
-            verdict.banned,
-            verdict.shared.is_some(),
-            age_ms.is_some(),
-            verdict.list.is_some(),
-            !details.is_empty(),
-        ];
-        self.map(version, pairs.iter().filter(|pair| **pair).count() as u64);
-        self.limited(verdict.limited);
-        if is_judged {
-            self.decider_pairs(verdict);
-        }
-        if let Some(retry_ms) = retry_ms {
-            self.retry_pair(retry_ms);
-        }
-        if let Some(word) = action {
-            self.text(b"$6\r\naction\r\n$");
-            self.number(word.len() as u64);
-            self.text(b"\r\n");
-            self.flush(out);
-            out.extend_from_slice(word.as_bytes());
-            self.text(b"\r\n");
-        }
-        if let Some(thousandths) = verdict.weight {
-            self.text(b"$6\r\nweight\r\n$");
-            self.thousandths_bulk(thousandths);
-        }
-        let flags: [(bool, &[u8]); 4] = [
-            (verdict.shadow, b"$6\r\nshadow\r\n:1\r\n"),
-            (verdict.degraded, b"$8\r\ndegraded\r\n:1\r\n"),
-            (verdict.banned, b"$6\r\nbanned\r\n:1\r\n"),
-            (verdict.shared.is_some(), b"$6\r\nshared\r\n:1\r\n"),
-        ];
-        flags.iter().filter(|(is_set, _)| *is_set).for_each(|(_, text)| self.text(text));
-        if let Some(age_ms) = age_ms {
-            self.text(b"$3\r\nage\r\n");
-            self.integer(age_ms);
-        }
-        match verdict.list {
-            Some(List::Allow) => self.text(b"$4\r\nlist\r\n$5\r\nallow\r\n"),
-            Some(List::Deny) => self.text(b"$4\r\nlist\r\n$4\r\ndeny\r\n"),
-            None => {}
-        }
-        if !details.is_empty() {
+        let limits = answers.limits(answer);
+        let has_limits = limits.len() > 0;
+        self.map(version, judged.count(|_| true) + u64::from(has_limits));
+        judged.walk(&ORDER, |_| true, &mut Writer { pen: self, out, labels: &LABELS });
+        if has_limits {
             self.text(b"$6\r\nlimits\r\n*");
-            self.number(details.len() as u64);
+            self.number(limits.len() as u64);
             self.text(b"\r\n");
-            for limit in details {
+            for limit in limits {
                 self.flush(out);
-                self.limit_map(out, version, limit, answers.details.totals(limit));
+                self.map(version, limit.count(|_| true));
+                let mut writer = Writer { pen: self, out, labels: &LIMIT_LABELS };
+                limit.walk(&LimitField::ALL, |_| true, &mut writer);
             }
             self.flush(out);
         }
     }
 
-    /// A limit in the detail.
-    fn limit_map(
-        &mut self,
-        out: &mut Vec<u8>,
-        version: Version,
-        limit: &LimitFigures,
-        totals: Option<&[u32]>,
-    ) {
-        let has = [
-            limit.figures.reset_ms.is_some(),
-            limit.retry_ms.is_some(),
-            limit.error_thousandths.is_some(),
-            totals.is_some(),
-        ];
-        self.map(version, 5 + has.iter().filter(|has| **has).count() as u64);
-        self.text(b"$5\r\nindex\r\n");
-        self.integer(limit.index.into());
-        self.text(b"$6\r\npolicy\r\n");
-        self.short_bulk(limit.policy.as_bytes());
-        self.figures_pairs(&limit.figures);
-        if let Some(retry_ms) = limit.retry_ms {
-            self.retry_pair(retry_ms);
-        }
-        if let Some(thousandths) = limit.error_thousandths {
-            self.text(b"$14\r\nstandard-error\r\n$");
-            self.thousandths_bulk(thousandths.into());
-        }
-        if let Some(totals) = totals {
-            self.text(b"$7\r\nhistory\r\n*");
-            self.number(totals.len() as u64);
-            self.text(b"\r\n");
-            for &total in totals {
-                self.make_room(out);
-                self.integer(total.into());
+    /// The value behind a name.
+    #[inline(always)]
+    fn pair_value(&mut self, out: &mut Vec<u8>, value: FieldValue<'_>) {
+        match value {
+            FieldValue::Truth(is_set) => self.flag(is_set),
+            FieldValue::Mark => self.flag(true),
+            FieldValue::Index(number) => self.integer(number.into()),
+            FieldValue::Number(number) | FieldValue::Steady(number) => self.integer(number),
+            FieldValue::Thousandths(number) => {
+                self.bulk_length(thousandths_bytes(number));
+                self.thousandths(number);
+                self.text(b"\r\n");
+            }
+            FieldValue::List(list) => self.short_bulk(list.word().as_bytes()),
+            FieldValue::Word(word) => self.short_bulk(word.as_bytes()),
+            FieldValue::Text(text) => {
+                self.bulk_length(text.len() as u64);
+                self.flush(out);
+                out.extend_from_slice(text.as_bytes());
+                self.text(b"\r\n");
+            }
+            FieldValue::Numbers(numbers) => {
+                self.text(b"*");
+                self.number(numbers.len() as u64);
+                self.text(b"\r\n");
+                for &number in numbers {
+                    self.make_room(out);
+                    self.integer(number.into());
+                }
             }
         }
     }
 
-    /// The rest of a bulk after its `$`.
-    fn thousandths_bulk(&mut self, thousandths: u32) {
-        self.number(thousandths_bytes(thousandths));
+    /// The begin of a bulk.
+    fn bulk_length(&mut self, bytes: u64) {
+        self.text(b"$");
+        self.number(bytes);
         self.text(b"\r\n");
-        self.thousandths(thousandths);
-        self.text(b"\r\n");
+    }
+}
+
+/// Writes fields.
+struct Writer<'w, 'l> {
+    pen: &'w mut Pen<'l>,
+    out: &'w mut Vec<u8>,
+    labels: &'static [Label],
+}
+
+impl FieldVisitor for Writer<'_, '_> {
+    #[inline(always)]
+    fn visit(&mut self, place: usize, value: FieldValue<'_>) {
+        self.pen.text(self.labels[place].text());
+        self.pen.pair_value(self.out, value);
     }
 }
 

@@ -16,7 +16,7 @@ mod write;
 pub use read::read;
 pub use value::is_char;
 pub use value::replace_forbidden;
-pub use write::{write, write_error, write_escaped};
+pub use write::{Xml, write_escaped};
 
 #[cfg(test)]
 mod tests;

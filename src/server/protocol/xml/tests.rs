@@ -1,6 +1,7 @@
 //! XML in requests and in answers.
 
 use super::*;
+use crate::protocol::document::{write, write_error};
 use crate::protocol::{Bounds, Decoded, Error, Line, TextPosition};
 use frs_engine::{
     Answer, Answers, CallRate, Command, Figures, HistorySpan, ItemError, ItemOptions, LimitFigures,
@@ -338,7 +339,7 @@ fn written(items: &[(&str, &str)], answers: &Answers) -> String {
         request.push(biz, key, ItemOptions::ONE);
     }
     let mut out = Vec::new();
-    write(&mut out, &mut Line::default(), &request, answers);
+    write::<Xml>(&mut out, &mut Line::default(), &request, answers);
     String::from_utf8(out).unwrap()
 }
 
@@ -539,7 +540,7 @@ fn names_are_written_as_they_are_where_their_reader_has_seen_nothing_to_escape()
             let items = (0..2).map(|_| answer(Err(ItemError::Busy))).collect();
             let answers = Answers { items, ..Answers::default() };
             let mut out = Vec::new();
-            write(&mut out, &mut Line::default(), &request, &answers);
+            write::<Xml>(&mut out, &mut Line::default(), &request, &answers);
             let element = |key| format!("<item biz=\"a\" key=\"{key}\" error=\"busy\"/>");
             let expected = format!("<response>{}{}</response>\n", element(echo), element("last"));
             assert_eq!(String::from_utf8(out).unwrap(), expected);
@@ -553,7 +554,12 @@ fn names_are_written_as_they_are_where_their_reader_has_seen_nothing_to_escape()
 fn error_documents() {
     let text = |body: &str| {
         let mut out = Vec::new();
-        write_error(&mut out, &mut Line::default(), &parse(body.as_bytes()).unwrap_err(), None);
+        write_error::<Xml>(
+            &mut out,
+            &mut Line::default(),
+            &parse(body.as_bytes()).unwrap_err(),
+            None,
+        );
         String::from_utf8(out).unwrap()
     };
     assert_eq!(

@@ -154,11 +154,11 @@ impl Checker {
             };
             return item_error(error, *said == alone).map(Outcome::Error);
         }
-        let limited = said.limited.ok_or("neither limited nor error")?;
+        let limited = said.is_limited.ok_or("neither limited nor error")?;
         let fault = shape_fault(said, limited).or_else(|| {
             // Those of a shared limit are of all machines, at an earlier time. And where some
             // remains, no lease of it may have come in time.
-            let figures = Figures::of(said).filter(|_| said.shared.is_none())?;
+            let figures = Figures::of(said).filter(|_| said.is_shared.is_none())?;
             figures.fault(said).or_else(|| figures.verdict_fault(said, limited, self.command))
         });
         fault.map_or(Ok(Outcome::Verdict(verdict(said, limited))), |fault| Err(fault.to_owned()))
@@ -193,17 +193,17 @@ fn item_error(error: &str, alone: bool) -> Result<&'static str, String> {
 }
 
 fn turn(said: &Said<'_>) -> Option<Turn> {
-    let turns_in_ms = said.reset.filter(|&reset| reset > 0)?;
+    let turns_in_ms = said.reset_ms.filter(|&reset| reset > 0)?;
     Some(Turn { max: said.max?, turns_in_ms })
 }
 
 /// The first verdict that applies, as the server counts.
 fn verdict(said: &Said<'_>, limited: bool) -> Verdict {
     match said {
-        Said { degraded: Some(true), .. } => Verdict::Degraded,
+        Said { is_degraded: Some(true), .. } => Verdict::Degraded,
         Said { list: Some(_), .. } => Verdict::Listed,
-        Said { shadow: Some(true), .. } => Verdict::Shadowed,
-        Said { banned: Some(true), .. } => Verdict::Banned,
+        Said { is_shadow: Some(true), .. } => Verdict::Shadowed,
+        Said { is_banned: Some(true), .. } => Verdict::Banned,
         _ if limited => Verdict::Limited,
         _ => Verdict::Allowed,
     }
@@ -216,22 +216,22 @@ fn shape_fault(said: &Said<'_>, limited: bool) -> Option<&'static str> {
     let (list, none) = (said.list.as_deref(), some == 0);
     let rules = [
         (some.is_multiple_of(4), "limit, used, max and remaining stand together or not at all"),
-        (!none || said.reset.is_none(), "reset without a limit"),
-        (said.retry.is_none() || limited, "retry where nothing is limited"),
-        (said.retry != Some(0), "limited, and may retry at once"),
-        (said.banned.is_none_or(|banned| banned && limited), "banned, and not limited"),
-        (said.shadow.is_none_or(|shadow| shadow && !limited), "shadow, and limited"),
-        (said.degraded.is_none_or(|degraded| degraded && !limited && none), "degraded, and judged"),
+        (!none || said.reset_ms.is_none(), "reset without a limit"),
+        (said.retry_ms.is_none() || limited, "retry where nothing is limited"),
+        (said.retry_ms != Some(0), "limited, and may retry at once"),
+        (said.is_banned.is_none_or(|banned| banned && limited), "banned, and not limited"),
+        (said.is_shadow.is_none_or(|shadow| shadow && !limited), "shadow, and limited"),
+        (said.is_degraded.is_none_or(|is_so| is_so && !limited && none), "degraded, and judged"),
         (matches!(list, None | Some("allow" | "deny")), "a list of another name"),
         (list.is_none() || none, "decided by a list, and judged"),
         (list != Some("allow") || !limited, "on the list of the allowed, and limited"),
-        (list != Some("deny") || said.retry.is_none(), "retry on the list of the denied"),
+        (list != Some("deny") || said.retry_ms.is_none(), "retry on the list of the denied"),
         (list.is_some() || !none || !limited, "limited by nothing"),
-        (!none || said.banned.is_none(), "banned by nothing"),
+        (!none || said.is_banned.is_none(), "banned by nothing"),
         (said.limit != Some(0), "limits are counted from 1"),
-        (said.shared != Some(false), "shared is true or not said"),
-        (said.shared.is_none() || !none, "shared, and judged by no limit"),
-        (said.age.is_none() || said.shared.is_some(), "an age of what is not shared"),
+        (said.is_shared != Some(false), "shared is true or not said"),
+        (said.is_shared.is_none() || !none, "shared, and judged by no limit"),
+        (said.age_ms.is_none() || said.is_shared.is_some(), "an age of what is not shared"),
     ];
     rules.iter().find(|(holds, _)| !holds).map(|(_, fault)| *fault)
 }
@@ -250,7 +250,7 @@ impl Figures {
 
     /// Rules of every policy. The available use is max plus, under some policies, a debt.
     fn fault(&self, said: &Said<'_>) -> Option<&'static str> {
-        let fresh = said.reset == Some(0);
+        let fresh = said.reset_ms == Some(0);
         let rules = [
             (self.used + self.remaining >= self.max, "used and remaining are less than max"),
             (fresh == (self.used == 0), "reset is 0 where nothing is used, and only there"),
@@ -266,14 +266,14 @@ impl Figures {
         limited: bool,
         command: Command,
     ) -> Option<&'static str> {
-        if said.action.is_some() || said.shadow.is_some() {
+        if said.action.is_some() || said.is_shadow.is_some() {
             return None;
         }
         let passed = !limited;
         let charged = passed && command == Command::Update;
         let asked = passed && command == Command::Query && self.max > 0;
         let rules = [
-            (said.banned.is_some() || passed || self.remaining == 0, "limited, and one remains"),
+            (said.is_banned.is_some() || passed || self.remaining == 0, "limited, and one remains"),
             (!charged || self.used > 0, "allowed, and not charged"),
             (!asked || self.remaining > 0, "would be allowed, and none remains"),
         ];
@@ -289,9 +289,9 @@ fn single_fields(reply: &Reply<'_>, said: &Said<'_>) -> Result<(), String> {
     if reply.retry_after.is_some() {
         return Err(format!("Retry-After: {} in a 200", shown(reply.retry_after)));
     }
-    let waits = said.retry.map(|ms| ms.div_ceil(1000).max(1));
-    let is_banned = said.banned == Some(true);
-    let reset = said.reset.map(|ms| ms.div_ceil(1000));
+    let waits = said.retry_ms.map(|ms| ms.div_ceil(1000).max(1));
+    let is_banned = said.is_banned == Some(true);
+    let reset = said.reset_ms.map(|ms| ms.div_ceil(1000));
     let seconds = match waits {
         waits if is_banned => waits,
         Some(waits) => reset.map(|reset| reset.min(waits)),

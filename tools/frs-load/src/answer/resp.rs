@@ -175,7 +175,7 @@ mod tests {
     fn items(text: &str, is_single: bool) -> Result<Vec<Item>, String> {
         let mut items = Vec::new();
         read_items(text.as_bytes(), is_single, |said| {
-            items.push((said.limited, said.error.as_deref().map(str::to_owned)));
+            items.push((said.is_limited, said.error.as_deref().map(str::to_owned)));
             Ok(())
         })?;
         Ok(items)

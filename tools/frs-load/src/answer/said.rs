@@ -24,62 +24,63 @@ pub struct RequestError {
     pub words: String,
 }
 
-/// The attributes of an item.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Said<'a> {
-    pub biz: Option<Cow<'a, str>>,
-    pub key: Option<Cow<'a, str>>,
-    pub limited: Option<bool>,
-    pub limit: Option<u64>,
-    pub used: Option<u64>,
-    pub max: Option<u64>,
-    pub remaining: Option<u64>,
-    pub reset: Option<u64>,
-    pub retry: Option<u64>,
-    pub banned: Option<bool>,
-    pub shadow: Option<bool>,
-    pub degraded: Option<bool>,
-    pub list: Option<Cow<'a, str>>,
-    pub action: Option<Cow<'a, str>>,
-    pub weight: Option<f64>,
-    pub shared: Option<bool>,
-    pub age: Option<u64>,
-    pub error: Option<Cow<'a, str>>,
+/// A value of its kind.
+trait OfKind<'a>: Sized {
+    fn of(value: Value<'a>) -> Option<Self>;
 }
 
-impl<'a> Said<'a> {
-    /// Takes one attribute.
-    pub fn take(&mut self, name: &str, value: Value<'a>) -> Result<(), String> {
-        let taken = match name {
-            "biz" => put(&mut self.biz, value.text()),
-            "key" => put(&mut self.key, value.text()),
-            "limited" => put(&mut self.limited, value.flag()),
-            "limit" => put(&mut self.limit, value.number()),
-            "used" => put(&mut self.used, value.number()),
-            "max" => put(&mut self.max, value.number()),
-            "remaining" => put(&mut self.remaining, value.number()),
-            "reset" => put(&mut self.reset, value.number()),
-            "retry" => put(&mut self.retry, value.number()),
-            "banned" => put(&mut self.banned, value.flag()),
-            "shadow" => put(&mut self.shadow, value.flag()),
-            "degraded" => put(&mut self.degraded, value.flag()),
-            "list" => put(&mut self.list, value.text()),
-            "action" => put(&mut self.action, value.text()),
-            "weight" => put(&mut self.weight, value.decimal()),
-            "shared" => put(&mut self.shared, value.flag()),
-            "age" => put(&mut self.age, value.number()),
-            "error" => put(&mut self.error, value.text()),
-            _ => return Err(format!("unknown {name}")),
-        };
-        taken.map_err(|what| format!("{name} {what}"))
-    }
+/// A number with at most three decimals, times 1000.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Thousandths(pub f64);
+
+/// The type that a kind of field has here.
+macro_rules! type_of {
+    (Truth) => { bool };
+    (Mark) => { bool };
+    (Thousandths) => { Thousandths };
+    (List) => { Cow<'a, str> };
+    (Text) => { Cow<'a, str> };
+    ($number:ident) => { u64 };
 }
 
-fn put<T>(place: &mut Option<T>, value: Option<T>) -> Result<(), &'static str> {
+/// What an item says: the fields of an answer, and what stands beside them.
+macro_rules! said {
+    ($(
+        $(#[$doc:meta])*
+        $field:ident $name:literal $get:ident -> $type:ty: $kind:ident, |$it:ident| $value:expr;
+    )*) => {
+        /// The attributes of an item.
+        #[derive(Debug, Clone, Default, PartialEq)]
+        pub struct Said<'a> {
+            pub biz: Option<Cow<'a, str>>,
+            pub key: Option<Cow<'a, str>>,
+            pub error: Option<Cow<'a, str>>,
+            $($(#[$doc])* pub $get: Option<type_of!($kind)>,)*
+        }
+
+        impl<'a> Said<'a> {
+            /// Takes one attribute.
+            pub fn take(&mut self, name: &str, value: Value<'a>) -> Result<(), String> {
+                let taken = match name {
+                    "biz" => put(&mut self.biz, value),
+                    "key" => put(&mut self.key, value),
+                    "error" => put(&mut self.error, value),
+                    $($name => put(&mut self.$get, value),)*
+                    _ => return Err(format!("unknown {name}")),
+                };
+                taken.map_err(|what| format!("{name} {what}"))
+            }
+        }
+    };
+}
+
+frs_engine::answer_fields!(said);
+
+fn put<'a, T: OfKind<'a>>(place: &mut Option<T>, value: Value<'a>) -> Result<(), &'static str> {
     if place.is_some() {
         return Err("stands twice");
     }
-    *place = value;
+    *place = T::of(value);
     if place.is_some() { Ok(()) } else { Err("has no value of its kind") }
 }
 
@@ -92,19 +93,21 @@ pub fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() { None } else { digits.iter().try_fold(0, longer) }
 }
 
-impl<'a> Value<'a> {
-    fn text(self) -> Option<Cow<'a, str>> {
-        match self {
+impl<'a> OfKind<'a> for Cow<'a, str> {
+    fn of(value: Value<'a>) -> Option<Self> {
+        match value {
             Value::Xml(text) => Some(text),
             Value::Json(value) => value.as_str().map(Cow::Borrowed),
             Value::Integer(_) => None,
             Value::Bulk(text) => Some(Cow::Borrowed(text)),
         }
     }
+}
 
-    /// A whole number small enough that every reader keeps it exact.
-    fn number(self) -> Option<u64> {
-        let number = match self {
+/// A whole number small enough that every reader keeps it exact.
+impl OfKind<'_> for u64 {
+    fn of(value: Value<'_>) -> Option<Self> {
+        let number = match value {
             Value::Xml(text) => number(text.as_bytes()),
             Value::Json(value) => value.as_u64(),
             Value::Integer(number) => u64::try_from(number).ok(),
@@ -112,22 +115,29 @@ impl<'a> Value<'a> {
         };
         number.filter(|&number| number < 1 << 53)
     }
+}
 
-    fn flag(self) -> Option<bool> {
-        match self {
+impl OfKind<'_> for bool {
+    fn of(value: Value<'_>) -> Option<Self> {
+        match value {
             Value::Xml(text) => text.parse().ok(),
             Value::Json(value) => value.as_bool(),
             Value::Integer(flag @ 0..=1) => Some(flag == 1),
             Value::Integer(_) | Value::Bulk(_) => None,
         }
     }
+}
 
-    fn decimal(self) -> Option<f64> {
-        match self {
+impl OfKind<'_> for Thousandths {
+    fn of(value: Value<'_>) -> Option<Self> {
+        let number: Option<f64> = match value {
             Value::Xml(text) => text.parse().ok(),
             Value::Json(value) => value.as_f64(),
             Value::Integer(_) => None,
             Value::Bulk(text) => text.parse().ok(),
-        }
+        };
+        let thousandths = number? * 1000.0;
+        let whole = thousandths.round();
+        ((thousandths - whole).abs() < 1e-6).then_some(Thousandths(whole))
     }
 }

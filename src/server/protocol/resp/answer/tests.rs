@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::*;
-use frs_engine::{Details, Heard, HistorySpan, ItemOptions};
+use crate::protocol::format::ANSWER_BYTES;
+use frs_engine::{Details, Figures, Heard, HistorySpan, ItemOptions, LimitFigures, List, Verdict};
 
 fn figures() -> Figures {
     Figures { used: 1, max: 5, remaining: 4, reset_ms: Some(60_000) }
@@ -101,6 +102,32 @@ fn advice_and_the_detail() {
     );
     let flat = written(Version::Two, Shape::One, &answers).0;
     assert!(flat.starts_with("*16 ") && flat.contains("*2 *12 $5 index"), "{flat}");
+}
+
+/// The bound used to count memory.
+#[test]
+fn the_longest_answer_is_within_its_bound() {
+    let most =
+        Figures { used: u64::MAX, max: u64::MAX, remaining: u64::MAX, reset_ms: Some(u64::MAX) };
+    let all = Verdict {
+        limited: true,
+        banned: true,
+        shadow: true,
+        degraded: true,
+        list: Some(List::Allow),
+        limit: u16::MAX,
+        weight: Some(u32::MAX),
+        figures: most,
+        retry_ms: Some(u64::MAX),
+        shared: Some(Heard::ago(Some(u64::MAX))),
+        ..Verdict::UNJUDGED
+    };
+    let items = vec![Answer { action: 1, ..answer(Ok(all)) }];
+    let answers = Answers { items, actions: vec!["w".repeat(32).into()], ..Answers::default() };
+    let (text, _) = written(Version::Two, Shape::One, &answers);
+    // Each line end was two bytes.
+    let bytes = text.len() + text.matches(' ').count();
+    assert!((380..=ANSWER_BYTES).contains(&bytes), "{bytes}: {text}");
 }
 
 #[test]
