@@ -21,7 +21,7 @@ pub struct SpillFilter<'a>(&'a AtomicU32);
 
 impl<'a> SpillFilter<'a> {
     /// The filter of the key-node whose head begins at this word of its file: beside the semaphore.
-    pub fn of_head(region: &'a Region, head: usize) -> SpillFilter<'a> {
+    pub(crate) fn of_head(region: &'a Region, head: usize) -> SpillFilter<'a> {
         SpillFilter(region.half(head * 2 + 1))
     }
 
@@ -35,7 +35,7 @@ impl<'a> SpillFilter<'a> {
     }
 
     /// Whether a key with this tag may have a spilled record.
-    pub fn may_hold(self, tag: u8) -> bool {
+    pub(crate) fn may_hold(self, tag: u8) -> bool {
         let word = self.word();
         (word | word >> BITS) & bit(tag) != 0
     }

@@ -216,7 +216,7 @@ const NODES: usize = NODES_USED + 5;
 const NODE_WORDS: usize = 8;
 const NAME_BYTES: usize = (NODE_WORDS - 1) * 8;
 /// Maximum number of nodes that are shown.
-pub const CLUSTER_NODES: usize = 24;
+const CLUSTER_NODES: usize = 24;
 const SPILLS: usize = NODES + CLUSTER_NODES * NODE_WORDS;
 const WORDS: usize = SPILLS + SpillResult::ALL.len();
 #[cfg(not(any(loom, miri)))]

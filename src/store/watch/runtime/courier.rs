@@ -60,7 +60,7 @@ impl Runtime {
     }
 
     /// Whether a living process holds the courier's lock.
-    pub fn is_courier_locked(&self) -> Result<bool, Error> {
+    pub(crate) fn is_courier_locked(&self) -> Result<bool, Error> {
         sys::is_range_locked(self.backing.file(), COURIER_BYTE, 1)
             .map_err(io_error(&self.path, "look at the courier's lock"))
     }
