@@ -70,6 +70,12 @@ bench-serve *args:
     cargo build -p frs-server --profile dist --example bare_loop
     cargo bench -p frs-server --profile dist --bench serve -- {{ args }}
 
+# what the profile `release` costs beside `dist`, in turns: just bench-release --rounds 9 --seconds 2
+bench-release *args:
+    cargo build -p frs-server --release --bin frs
+    cargo bench -p frs-server --profile dist --bench serve -- --only versions \
+        --before "${CARGO_TARGET_DIR:-$PWD/target}/release/frs" {{ args }}
+
 # one Update from C and from Rust, in turns; needs cc, and valgrind for the instructions
 bench-c:
     cargo build --profile dist -p frs-c
