@@ -101,9 +101,9 @@ bench-cluster *args:
 
 # Miri: the store over boxed words, under both borrow models; needs a nightly toolchain with miri and rust-src
 miri *args="":
-    MIRIFLAGS="-Zmiri-disable-isolation" PROPTEST_CASES=4 \
+    MIRIFLAGS="-Zmiri-disable-isolation" PROPTEST_CASES=4 RUST_TEST_THREADS=1 \
         cargo +nightly miri test --target-dir target/miri -p frs-store --lib {{ args }}
-    MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows" PROPTEST_CASES=4 \
+    MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows" PROPTEST_CASES=4 RUST_TEST_THREADS=1 \
         cargo +nightly miri test --target-dir target/miri -p frs-store --lib {{ args }}
 
 # one fuzz target, or all, for some seconds each: just fuzz image 3600; needs cargo-fuzz and a nightly toolchain

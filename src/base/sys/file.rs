@@ -45,8 +45,8 @@ pub fn open_to_read(path: &Path) -> io::Result<File> {
     open_regular(std::fs::OpenOptions::new().read(true), path)
 }
 
-/// Like [`open_unlinked`], in a directory that another user may write: no second name of a file leads
-/// this process elsewhere either.
+/// Like [`open_unlinked`], in a directory that another user may write: no second name of a file
+/// leads this process elsewhere either.
 pub fn open_plain(options: &std::fs::OpenOptions, path: &Path) -> io::Result<File> {
     let file = open_unlinked(options, path)?;
     match is_plain(&file.metadata()?) {
