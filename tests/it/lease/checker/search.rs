@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::ops::Range;
 
 /// A state machine whose states can be compared by their hashes.
 pub trait World: Clone + Hash {
@@ -68,10 +69,10 @@ pub fn search<W: World>(start: W, most: usize) -> Found {
     Found { states: ways.len(), is_whole: true, fault: None }
 }
 
-/// Walks at random from a world, so many times so many events: deeper than a search can look.
-pub fn walk<W: World>(start: &W, walks: u64, steps: usize) -> Option<String> {
+/// Walks at random from a world, one of so many events for each seed: deeper than a search looks.
+pub fn walk<W: World>(start: &W, seeds: Range<u64>, steps: usize) -> Option<String> {
     let mut choices = Vec::new();
-    for seed in 1..=walks {
+    for seed in seeds {
         let (mut world, mut events) = (start.clone(), Vec::new());
         let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         for _ in 0..steps {
